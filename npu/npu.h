@@ -167,6 +167,16 @@ struct npu_job {
     struct error error;
 };
 
+// What a backend may do with a path, and below it if it is a folder.
+enum npu_access {
+    NPU_ACCESS_READ,
+    NPU_ACCESS_DEVICE, // open for reading and writing, ioctl()
+    NPU_ACCESS_WRITE   // also make, rename and remove files
+};
+
+/// `path` is only valid during the call. Negative: no more paths are wanted.
+typedef int npu_add_path(void *owner, const char *path, enum npu_access access, struct error *e);
+
 #define NPU_MAX_CORES 3 // that can share a layer
 
 // What one layer of the last run with collect_perf did. Strings live as long as the list.
@@ -188,7 +198,7 @@ struct npu_layer {
 
 // Goes up with every change of this file, or of a struct below, that a module has to know of:
 // another member, another order of calls, another meaning.
-#define NPU_API_VERSION 1
+#define NPU_API_VERSION 2
 
 // The structs that calls pass. Their sizes are compared, too, for changes that nobody has counted.
 #define NPU_STRUCT_LIST(X)                                                                         \
@@ -229,6 +239,12 @@ struct npu_backend {
 
     /// What the module logs goes to this log from now on; the first call.
     void (*log_use)(struct log *log);
+
+    /// Calls add() for each path that device_open and all later calls may use, besides what every
+    /// program reads (libraries, what the kernel tells of the machine): a worker's sandbox allows
+    /// nothing else. Paths need not exist. Wrong `options` are left for device_open to refuse. NULL:
+    /// there are none.
+    int (*list_paths)(const char *options, npu_add_path *add, void *owner, struct error *e);
 
     /// Opens a device. `options` is what follows the name in --backend ("rk3588,paced"), or "".
     /// May block.

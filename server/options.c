@@ -75,6 +75,19 @@ static int set_isolation(void *threads, const char *value, struct error *e)
     return 0;
 }
 
+static int set_sandbox(void *field, const char *value, struct error *e)
+{
+    static const char *const words[] = {
+        [SANDBOX_ON] = "on", [SANDBOX_OFF] = "off", [SANDBOX_REQUIRED] = "required"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(value, words[i]) == 0) {
+            *(enum sandbox_mode *)field = (enum sandbox_mode)i;
+            return 0;
+        }
+    }
+    return error_set(e, STATUS_PARAM_INVALID, "\"%s\" is neither on nor off nor required", value);
+}
+
 static int set_buffers(void *field, const char *value, struct error *e)
 {
     int r = npu_buffers_check(value, e);
@@ -155,6 +168,10 @@ static void list_service(struct options *o, struct rows *r)
          "what runs models (default: sim)", 0, 0, set_backend},
         {0, "isolation", OPTION_CALL, &o->threads, "process|thread",
          "where it runs them (default: process, one for each model)", 0, 0, set_isolation},
+        {0, "sandbox", OPTION_CALL, &o->sandbox, "on|off|required",
+         "what those processes may do (default: on, as the kernel has it)", 0, 0, set_sandbox},
+        {0, "worker-user", OPTION_CALL, &o->worker_user, "USER",
+         "whose those processes are, if rknnd is root's (default: nobody)", 0, 0, set_text},
         {0, "buffers", OPTION_CALL, &o->buffers, "KIND",
          "memory of rknn_create_mem: auto, drm[:NODE], dma_heap[:NAME], udmabuf or memfd", 0, 0, set_buffers},
         {0, "insecure", OPTION_FLAG, &o->insecure, NULL,
@@ -296,6 +313,7 @@ void options_done(struct options *o)
     free(o->buffers);
     free(o->module_dir);
     free(o->plugin_dir);
+    free(o->worker_user);
     free(o->sysfs);
     free(o->relay);
     *o = (struct options){.adopt_fd = -1, .worker_fd = -1, .guard_fd = -1};

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "server/clients/quota.h"
 #include "server/clients/rights.h"
+#include "worker/sandbox/sandbox_policy.h"
 
 #define OPTIONS_MAX_LISTEN 16
 #define PLUGIN_DIR         "/usr/lib/rknpu/op_plugins" // the SDK guide's, 5.5.4.4
@@ -31,6 +32,8 @@ struct options {
     char *plugin_dir;      // NULL: PLUGIN_DIR
     char *buffers;         // NULL: auto
     bool threads;          // --isolation=thread
+    enum sandbox_mode sandbox;
+    char *worker_user; // NULL: nobody
     struct quota quotas[OPTIONS_MAX_QUOTAS];
     uint32_t n_quotas;
     struct account_amounts limits; // in all; 0: what the machine allows

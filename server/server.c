@@ -22,6 +22,7 @@
 #include "server/listen/listen_schemes.h"
 #include "server/net/transport_socket.h"
 #include "server/runner/runner_query.h"
+#include "server/runner/worker_sandbox.h"
 
 #ifndef RKNND_INSTALL_MODULE_DIR
 #error "RKNND_INSTALL_MODULE_DIR says where the backends are installed"
@@ -386,6 +387,7 @@ static void init_runner_options(struct server *s)
         .backend_options = o->backend_options,
         .module_dir = s->module_dir,
         .plugin_dir = o->plugin_dir ? o->plugin_dir : PLUGIN_DIR,
+        .sandbox = o->sandbox,
         .load_timeout_ms = o->load_timeout_ms,
         .job_timeout_ms = o->job_timeout_ms,
         .counters = &s->counters,
@@ -492,6 +494,8 @@ int server_init(struct server *s, uv_loop_t *loop, const struct options *options
         r = trace_init(&s->trace, options->trace_events, e);
     if (r == 0)
         r = find_modules(s, e);
+    if (r == 0)
+        r = worker_sandbox_prepare(&s->runner_options, options->worker_user, e);
     if (r == 0)
         r = notify_init(&s->notify, loop, e);
     if (r == 0)

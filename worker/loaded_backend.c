@@ -15,23 +15,34 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-// Core masks are 32 bits wide, hence the bound on cores. On failure the caller closes what is open.
-int loaded_backend_open(struct loaded_backend *loaded, const char *module_dir, const char *backend,
-                        const char *options, struct error *e)
+int loaded_backend_open_module(struct loaded_backend *loaded, const char *module_dir,
+                               const char *backend, struct error *e)
 {
     assert(!loaded->backend);
     int r = npu_module_open(&loaded->module, module_dir, backend, e);
-    if (r < 0)
-        return r;
-    loaded->backend = loaded->module.backend;
-    r = loaded->backend->device_open(options, &loaded->device, e);
+    if (r == 0)
+        loaded->backend = loaded->module.backend;
+    return r;
+}
+
+// Core masks are 32 bits wide, hence the bound on cores. On failure the caller closes what is open.
+int loaded_backend_open_device(struct loaded_backend *loaded, const char *options, struct error *e)
+{
+    int r = loaded->backend->device_open(options, &loaded->device, e);
     if (r < 0)
         return r;
     uint32_t n_cores = loaded->backend->device_info(loaded->device)->n_cores;
     if (n_cores == 0 || n_cores > 32)
         return error_set(e, STATUS_DEVICE_UNAVAILABLE, "backend %s: a device with %u cores",
-                         backend, n_cores);
+                         loaded->backend->name, n_cores);
     return 0;
+}
+
+int loaded_backend_open(struct loaded_backend *loaded, const char *module_dir, const char *backend,
+                        const char *options, struct error *e)
+{
+    int r = loaded_backend_open_module(loaded, module_dir, backend, e);
+    return r < 0 ? r : loaded_backend_open_device(loaded, options, e);
 }
 
 // Maps a model file. Its size is checked against the file, since reading a mapping beyond the

@@ -16,7 +16,14 @@ struct loaded_backend {
     size_t file_size;
 };
 
-/// Loads the module npu-BACKEND.so from `module_dir` and opens its device. May block.
+/// Loads the module npu-BACKEND.so from `module_dir`. May block.
+int loaded_backend_open_module(struct loaded_backend *loaded, const char *module_dir,
+                               const char *backend, struct error *e);
+
+/// Opens the device of the module. May block.
+int loaded_backend_open_device(struct loaded_backend *loaded, const char *options, struct error *e);
+
+/// Both.
 int loaded_backend_open(struct loaded_backend *loaded, const char *module_dir, const char *backend,
                         const char *options, struct error *e);
 

@@ -18,6 +18,7 @@
 #include "protocol/custom_message.h"
 #include "protocol/tensor_message.h"
 #include "worker/layer_message.h"
+#include "worker/sandbox/sandbox.h"
 #include "worker/worker_memory.h"
 
 // A request while it is being handled.
@@ -93,6 +94,30 @@ static void set_log_level(uint32_t level)
     log_set_level((enum log_level)level);
 }
 
+// One of the backend's paths.
+static int add_path(void *sandbox, const char *path, enum npu_access access, struct error *e)
+{
+    return sandbox_add(sandbox, path, access, e);
+}
+
+// From here on nothing but models and plugins is new, and those are not trusted.
+static int worker_enter_sandbox(struct worker *w, const rknnd_WorkerStart *m, struct error *e)
+{
+    const struct npu_backend *backend = w->loaded.backend;
+    cleanup(free_p) struct sandbox *s = calloc(1, sizeof *s);
+    if (!s)
+        return error_no_memory(e, "a sandbox", sizeof *s);
+    s->mode = (enum sandbox_mode)m->sandbox;
+    s->user = (struct sandbox_user){.uid = m->uid, .gid = m->gid, .n_groups = m->groups_count};
+    memcpy(s->user.groups, m->groups, m->groups_count * sizeof *m->groups);
+    int r = sandbox_add(s, w->module_dir, NPU_ACCESS_READ, e);
+    if (r == 0)
+        r = sandbox_add(s, w->plugin_dir, NPU_ACCESS_READ, e);
+    if (r == 0 && backend->list_paths)
+        r = backend->list_paths(m->options, add_path, s, e);
+    return r < 0 ? r : sandbox_enter(s, e);
+}
+
 // START: opens the backend's device and tells what it is. The file that comes with it is the memory
 // of breadcrumbs; its mapping lasts as long as the process.
 static int handle_start(struct worker_request *r, struct error *e)
@@ -107,7 +132,11 @@ static int handle_start(struct worker_request *r, struct error *e)
     message_set_text(w->plugin_dir, m->plugin_dir);
     plugins_init(&w->plugins, w->plugin_dir, w->module_dir,
                  worker_map(breadcrumbs, sizeof(struct breadcrumbs), PROT_READ | PROT_WRITE));
-    int s = loaded_backend_open(loaded, r->worker->module_dir, m->backend, m->options, e);
+    int s = loaded_backend_open_module(loaded, w->module_dir, m->backend, e);
+    if (s == 0)
+        s = worker_enter_sandbox(w, m, e);
+    if (s == 0)
+        s = loaded_backend_open_device(loaded, m->options, e);
     if (s < 0)
         return s;
     const struct npu_device_info *d = loaded->backend->device_info(loaded->device);

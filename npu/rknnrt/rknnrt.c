@@ -70,6 +70,32 @@ static void fill_device(struct npu_device *d, const struct board *b)
              *b->driver ? b->driver : "unknown");
 }
 
+// What the runtime opens by itself cannot be known. These are the nodes of Rockchip's kernels: NPU,
+// memory, and the GPU and 2D engine for custom operators.
+static const char *const device_nodes[] = {"/dev/rknpu", "/dev/dri", "/dev/dma_heap", "/dev/mali0",
+                                           "/dev/rga"};
+
+static int list_paths(const char *options, npu_add_path *add, void *owner, struct error *e)
+{
+    struct vendor_options o;
+    if (vendor_options_parse(options, &o, e) < 0)
+        return 0;
+    char *slash = strrchr(o.library, '/');
+    if (slash)
+        *slash = 0;
+    int r = slash ? add(owner, o.library, NPU_ACCESS_READ, e) : 0;
+    if (r == 0)
+        r = add(owner, "/oem/usr/lib", NPU_ACCESS_READ, e);
+    if (r == 0)
+        r = add(owner, o.compatible, NPU_ACCESS_READ, e);
+    if (r == 0)
+        r = add(owner, o.dumps[0] ? o.dumps : dump_usual_folder(), NPU_ACCESS_WRITE, e);
+    r = r == 0 ? board_list_paths(add, owner, e) : r;
+    for (size_t i = 0; r == 0 && i < sizeof device_nodes / sizeof *device_nodes; i++)
+        r = add(owner, device_nodes[i], NPU_ACCESS_DEVICE, e);
+    return r;
+}
+
 // The order is by cost and by what the user can mend: options, board, library.
 static int device_open(const char *options, struct npu_device **ret, struct error *e)
 {
@@ -307,6 +333,7 @@ __attribute__((visibility("default"))) const struct npu_backend npu_backend = {
     NPU_BACKEND_HEAD,
     .name = "vendor",
     .log_use = log_use,
+    .list_paths = list_paths,
     .device_open = device_open,
     .device_free = device_free,
     .device_info = device_info,

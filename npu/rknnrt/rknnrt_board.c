@@ -26,6 +26,14 @@ static void read_driver(char *ret, size_t size)
             return;
 }
 
+int board_list_paths(npu_add_path *add, void *owner, struct error *e)
+{
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < sizeof driver_files / sizeof *driver_files; i++)
+        r = add(owner, driver_files[i], NPU_ACCESS_READ, e);
+    return r;
+}
+
 // The last name of the maker's chips, which is the most general: boards have names as well.
 static const char *find_chip(const char *list, size_t size)
 {

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/error.h"
+#include "npu/npu.h"
 
 struct board {
     char chip[32]; // "rk3588"
@@ -17,3 +17,6 @@ struct board {
 /// first and the chip's last ("radxa,rock-5b", "rockchip,rk3588"). A chip that is not known counts
 /// as one with a single core. STATUS_DEVICE_UNAVAILABLE: no such file, or no Rockchip chip in it.
 int board_read(const char *compatible, struct board *ret, struct error *e);
+
+/// Where the driver's version may stand.
+int board_list_paths(npu_add_path *add, void *owner, struct error *e);

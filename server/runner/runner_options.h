@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/list.h"
+#include "worker/sandbox/sandbox_policy.h"
 
 struct trace;
 
@@ -16,8 +17,10 @@ struct runner_options {
     const char *backend_options; // "rk3588"
     const char *module_dir;      // folder of npu-BACKEND.so
     const char *plugin_dir;      // custom operators; "": none
-    uint32_t load_timeout_ms;    // a worker that takes longer is killed
-    uint32_t job_timeout_ms;     // default deadline of a job, counted from its start
+    enum sandbox_mode sandbox;   // of worker processes
+    struct sandbox_user worker_user;
+    uint32_t load_timeout_ms; // a worker that takes longer is killed
+    uint32_t job_timeout_ms;  // default deadline of a job, counted from its start
     // Of the server, kept by the runners too.
     struct runner_counters *counters;
     struct trace *trace;

@@ -396,6 +396,11 @@ static int make_start(const struct runner_options *o, struct frame_out **ret, st
                          o->backend, o->backend_options, sizeof m.backend - 1,
                          sizeof m.options - 1);
     m.log_level = (uint32_t)log_level_now();
+    m.sandbox = o->sandbox;
+    m.uid = o->worker_user.uid;
+    m.gid = o->worker_user.gid;
+    m.groups_count = (pb_size_t)o->worker_user.n_groups;
+    memcpy(m.groups, o->worker_user.groups, sizeof m.groups);
     message_set_text(m.backend, o->backend);
     message_set_text(m.options, o->backend_options);
     *ret = message_frame(MESSAGE_WORKER_START, 0, 1, rknnd_WorkerStart_fields, &m, NULL, 0, NULL,

@@ -123,7 +123,7 @@ static int run_watched(struct dump *d, struct error *e)
     return 0;
 }
 
-static const char *usual_folder(void)
+const char *dump_usual_folder(void)
 {
     struct stat st;
     return stat("/data", &st) == 0 ? "/data/dumps" : "/userdata/dumps";
@@ -165,7 +165,7 @@ int dump_run(const struct runtime *r, struct bytes file, const struct npu_model_
         return error_no_memory(e, "a dump", sizeof *d);
     d->job = job;
     d->cores = cores;
-    int s = dump_folder_open(&d->folder, *folder ? folder : usual_folder(), e);
+    int s = dump_folder_open(&d->folder, *folder ? folder : dump_usual_folder(), e);
     if (s < 0)
         return s;
     cleanup(free_p) char *before = set_level(DUMPING);

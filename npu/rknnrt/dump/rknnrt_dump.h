@@ -3,6 +3,9 @@
 
 #include "npu/rknnrt/lanes/lane.h"
 
+/// Where the runtime dumps layers unless it is told otherwise.
+const char *dump_usual_folder(void);
+
 /// Runs a job, which has a tap, on a context of its own of the model in `file`; shows what the
 /// runtime dumps to `folder` ("": its usual one) as it comes, by the names of the files, and
 /// removes it there. Waits for other dumps to end.

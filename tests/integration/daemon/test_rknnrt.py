@@ -144,6 +144,7 @@ class Dumps(Case):
         self.assertEqual(os.listdir(self.dumps), [])
 
     def test_a_folder_that_cannot_be_used_is_named(self):
+        self.dumps.rmdir() # made at the start
         self.dumps.write_bytes(b"a file")
         r = self.vendor.rknnctl("dump", DIGITS, "-i", PICTURE, "-o", self.folder / "out")
         self.assertIn(f"dumps layers to {self.dumps}", r.stderr)

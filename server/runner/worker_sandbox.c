@@ -1,0 +1,61 @@
+#include "server/runner/worker_sandbox.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "worker/sandbox/sandbox.h"
+
+#define NOBODY 65534 // everywhere
+
+// With the groups that boards' devices belong to, as far as the system has them.
+static int find_user(const char *name, struct sandbox_user *ret, struct error *e)
+{
+    static const char *const groups[] = {"video", "render"};
+    const struct passwd *p = getpwnam(name ? name : "nobody");
+    if (!p && name)
+        return error_set(e, STATUS_PARAM_INVALID, "worker-user: there is no user \"%s\"", name);
+    *ret = (struct sandbox_user){.uid = p ? p->pw_uid : NOBODY, .gid = p ? p->pw_gid : NOBODY};
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+        const struct group *g = getgrnam(groups[i]);
+        if (g)
+            ret->groups[ret->n_groups++] = g->gr_gid;
+    }
+    return 0;
+}
+
+// Without Landlock a worker of the same user could open /proc/PID/fd of this process, or trace it:
+// the kernel forbids that of a process that may not be dumped.
+static int check_offered(enum sandbox_mode mode, struct error *e)
+{
+    unsigned offered = sandbox_offered();
+    if (offered == (SANDBOX_SECCOMP | SANDBOX_LANDLOCK))
+        return 0;
+    if (mode == SANDBOX_REQUIRED)
+        return error_set(e, STATUS_DEVICE_UNAVAILABLE, "sandbox = required, and this kernel has %s",
+                         sandbox_offered_text(offered));
+    log_warn("this kernel has %s, so workers are confined less than they could be",
+             sandbox_offered_text(offered));
+    if (!(offered & SANDBOX_LANDLOCK) && prctl(PR_SET_DUMPABLE, 0) < 0)
+        return error_set_errno(e, STATUS_FAIL, errno, "prctl(PR_SET_DUMPABLE)");
+    return 0;
+}
+
+int worker_sandbox_prepare(struct runner_options *options, const char *user, struct error *e)
+{
+    if (options->threads) {
+        log_info("models run in threads, so without a sandbox");
+        return 0;
+    }
+    if (options->sandbox == SANDBOX_OFF) {
+        log_warn(
+            "sandbox = off: plugins, and whoever breaks what runs models, have all the rights of "
+            "this service");
+        return 0;
+    }
+    int r = check_offered(options->sandbox, e);
+    return r == 0 && geteuid() == 0 ? find_user(user, &options->worker_user, e) : r;
+}

@@ -1,0 +1,85 @@
+#!/usr/bin/python3
+"""The sandbox of workers: a plugin that tries to get out of it."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from support.service import BUILD, PATIENCE, Daemon
+
+from conformance import models as conformance
+from rknnwriter import cases
+
+CLIENT = BUILD / "tests/integration/custom_client"
+# What kernels forbid or lack in any case, depending on their settings and on who asks.
+ANYWAY = {"shadow", "home of root", "kernel log", "mount", "chroot", "root", "perf", "userfaultfd", "bpf", "io_uring",
+          "user namespace", "keyring", "pidfd_open"}
+
+
+class Sandbox(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="sandbox-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        cases.write(self.folder, "custom", conformance.custom(), cases.STEP)
+        self.plugins = self.folder / "plugins"
+        self.plugins.mkdir()
+        shutil.copy(BUILD / "tests/integration/libplugin_escape.so", self.plugins / "librkcst_escape.so")
+
+    def tries(self, *options):
+        """What the plugin's lines say, by kind and name, and the daemon's log."""
+        path = self.folder / "log"
+        with path.open("wb") as said:
+            daemon = Daemon("--plugin-dir", self.plugins, *options, stderr=said)
+        self.addCleanup(daemon.stop)
+        done = subprocess.run([CLIENT, self.folder, "custom", "0", "plugin"], env=daemon.env,
+                              capture_output=True, text=True, timeout=PATIENCE, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(daemon.status()["worker_deaths"], 0)
+        log = path.read_text()
+        self.assertIn("escape: tried", log)
+        found = {"escape": {}, "need": {}}
+        for kind, name, said in re.findall(r"(escape|need) ([^:\n]+): (.+)", log):
+            found[kind][name] = said
+        return found, log
+
+    def check(self, *options):
+        found, log = self.tries(*options)
+        if "Landlock, no seccomp" in log or "neither" in log or "no Landlock" in log:
+            self.skipTest("this kernel lacks seccomp or Landlock")
+        through = {n: said for n, said in found["escape"].items() if said == "got through"}
+        self.assertEqual(through, {})
+        self.assertGreater(len(found["escape"]), 30)
+        self.assertEqual(set(found["need"].values()), {"works"}, found["need"])
+
+    def test_nothing_gets_out(self):
+        self.check()
+
+    def test_nothing_gets_out_of_roots_worker(self):
+        """Where a device is root's alone the worker stays root, without capabilities."""
+        if os.geteuid() != 0:
+            self.skipTest("needs root")
+        self.check("--worker-user", "root")
+
+    def test_without_it_the_same_plugin_gets_through(self):
+        """So it is the sandbox that keeps it in."""
+        found, log = self.tries("--sandbox", "off")
+        kept = {n for n, said in found["escape"].items() if said != "got through"}
+        self.assertLessEqual(kept, ANYWAY, found["escape"])
+        self.assertIn("sandbox = off", log)
+
+    def test_a_user_that_does_not_exist(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root's workers change their user")
+        daemon = BUILD / "bin/rknnd"
+        done = subprocess.run([daemon, "--listen", f"unix:{self.folder}/s.sock", "--worker-user", "no-such-user"],
+                              capture_output=True, text=True, timeout=PATIENCE, check=False)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn('there is no user "no-such-user"', done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
