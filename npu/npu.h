@@ -242,8 +242,8 @@ struct npu_backend {
 
     /// Calls add() for each path that device_open and all later calls may use, besides what every
     /// program reads (libraries, what the kernel tells of the machine): a worker's sandbox allows
-    /// nothing else. Paths need not exist. Wrong `options` are left for device_open to refuse. NULL:
-    /// there are none.
+    /// nothing else. Paths need not exist. Wrong `options` are left for device_open to refuse.
+    /// NULL: there are none.
     int (*list_paths)(const char *options, npu_add_path *add, void *owner, struct error *e);
 
     /// Opens a device. `options` is what follows the name in --backend ("rk3588,paced"), or "".

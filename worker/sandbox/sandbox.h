@@ -11,7 +11,7 @@
 //   seccomp            system calls: no network, no program, no process, no namespaces; of signals
 //                      only its own
 //
-// docs/decisions/0033-workers-in-a-sandbox.md says why these and not others.
+// docs/decisions/0034-workers-in-a-sandbox.md says why these and not others.
 #pragma once
 
 #include "worker/sandbox/sandbox_policy.h"
