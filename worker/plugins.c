@@ -184,12 +184,13 @@ static void load_client_library(const struct plugins *p)
 }
 
 // In alphabetical order, so that of two plugins for one operator always the same one is used. A
-// folder that is not there is empty.
+// folder that is not there is empty. (access() would leave capabilities out of account, by which
+// root's worker reads folders of root's.)
 static void open_all(struct plugins *p)
 {
     struct dirent **names;
     p->open = true;
-    if (!p->dir[0] || access(p->dir, F_OK) < 0)
+    if (!p->dir[0] || euidaccess(p->dir, F_OK) < 0)
         return;
     cleanup(fd_close_p) int dir = plugins_open_dir(p->dir, &p->unusable);
     int n = dir < 0 ? 0 : scandirat(dir, ".", &names, is_plugin, alphasort);
