@@ -338,6 +338,8 @@ static int take_node(struct onnx_lowering *l, const struct onnx_node *n, struct 
     if (r == 0)
         r = check_node(l, op, e);
     if (r == 0)
+        r = onnx_check_attributes(l, e);
+    if (r == 0)
         r = unpack_inputs(l, e);
     uint32_t late = r == 0 ? onnx_late_operands(l) : 0;
     if (r == 0)

@@ -246,6 +246,9 @@ int onnx_expand(struct onnx_lowering *l, const struct onnx_expansion *x, const s
                 int (*take)(struct onnx_lowering *l, const struct onnx_node *n, struct error *e),
                 struct error *e);
 
+/// Refuses attributes that the node's operator does not have.
+int onnx_check_attributes(const struct onnx_lowering *l, struct error *e);
+
 /// Which of the node's operands, a bit for each, decide what it does, and are not known yet.
 uint32_t onnx_late_operands(const struct onnx_lowering *l);
 

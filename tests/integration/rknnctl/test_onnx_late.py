@@ -140,6 +140,12 @@ class Operands(Case):
         np.testing.assert_array_equal(self.run_net(x=x)[0], np.concatenate([token, x], 1))
 
 
+    def test_an_attribute_that_is_not_known_is_refused(self):
+        x = self.random(4)
+        self.save([helper.make_node("Relu", ["x"], ["y"], slope=.1)], {"x": x}, {"y": [4]})
+        self.refused('node y (Relu): its attribute "slope" is not known', x=x)
+
+
 class Branches(Case):
     def save_branches(self, x, condition, shapes=None):
         """true: x * 2 + 1; false: a convolution with a weight from around."""
