@@ -16,12 +16,21 @@ PATIENCE = 60  # seconds after which something that was to happen has not
 
 
 def wait_for(what, condition, patience=PATIENCE):
-    """Polls until condition() is true; fails with the words of what() or what."""
-    end = time.monotonic() + patience
+    """Polls until condition() is true, ever more seldom, since asking may cost a process; fails with the words of
+    what() or what."""
+    begin = time.monotonic()
     while not condition():
-        if time.monotonic() > end:
+        waited = time.monotonic() - begin
+        if waited > patience:
             raise AssertionError(f"still waiting: {what() if callable(what) else what}")
-        time.sleep(0.01)
+        time.sleep(min(max(0.01, waited / 5), 0.2))
+
+
+def let_pass(ms, clock):
+    """Until this much time has passed by clock(), which says milliseconds."""
+    end = clock() + ms
+    while (left := end - clock()) > 0:
+        time.sleep(left / 1000)
 
 
 def processes(is_meant):

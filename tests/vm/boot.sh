@@ -2,7 +2,8 @@
 # usage: boot.sh MACHINE CACHE SCRIPT [SECONDS [QEMU_OPTION…]]
 # Boots a stock Debian kernel in QEMU and runs SCRIPT there as root; prints the console; exits as the
 # script did, or with 99 when the guest broke down or took too long. CACHE holds the initramfs, and the
-# kernel of amd64, which are made when they are not there. With VM_COUNTED set, an instruction takes a nanosecond
+# kernel of amd64, which are made when they are not there. A guest has two processors, which take turns on one of this
+# machine's: on two of them it costs more than twice as much for the same work. With VM_COUNTED set, an instruction takes a nanosecond
 # in the guest, whatever else this machine does: for measuring. The MACHINE's root and what runs there:
 #   amd64    this machine's own root; SCRIPT alone
 #   systemd  build/vm-systemd/root, with the same kernel; systemd, then SCRIPT
@@ -51,13 +52,14 @@ trap 'rm -rf "$results"' EXIT
 [ -z "$words" ] || share project "$project" readonly=on,multidevs=remap
 share base "$base" readonly=on,multidevs=remap
 share results "$results"
-speed=(-accel tcg,thread=multi -smp 2)
+# norandmaps: where a program lies elsewhere each time, all of it is translated again.
+speed=(-accel tcg,thread="${VM_THREAD:-single}" -smp 2)
 [ -z "${VM_COUNTED:-}" ] || speed=(-accel tcg,thread=single -icount shift=0,sleep=off -smp 1)
 boot() {
     timeout --foreground -k 5 "$seconds" "${qemu[@]}" "${speed[@]}" \
         -m 2048 -nographic -no-reboot -nodefaults -serial stdio "$@" \
         -kernel "$kernel"/boot/vmlinuz-* -initrd "$cache/initramfs" \
-        -append "console=$console quiet nokaslr no_timer_check mitigations=off oops=panic panic=-1 $words guest=$script" </dev/null || true
+        -append "console=$console quiet nokaslr norandmaps no_timer_check mitigations=off oops=panic panic=-1 $words guest=$script" </dev/null || true
 }
 # Now and then the emulation trips over its own translated code while the kernel starts (an int3 that
 # nobody set): such a guest, which never came to its script, is started again.

@@ -14,6 +14,10 @@ else
     tar -C "$project" -c --exclude=./build --exclude=./.git .
 fi | tar -C source -x
 cd source
-! command -v ccache >/dev/null || export CMAKE_C_COMPILER_LAUNCHER=ccache
+if command -v ccache >/dev/null; then
+    # By name, since debhelper builds with a HOME that is empty each time.
+    CCACHE_DIR=$(ccache -k cache_dir) CCACHE_MAXSIZE=$(ccache -k max_size)
+    export CCACHE_DIR CCACHE_MAXSIZE CMAKE_C_COMPILER_LAUNCHER=ccache
+fi
 CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 DEB_BUILD_OPTIONS=noautodbgsym \
     dpkg-buildpackage -b -us -uc -Pnocheck >"$log" 2>&1 || { tail -n 50 "$log"; exit 1; }

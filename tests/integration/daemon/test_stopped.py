@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from support.service import BUILD, DIGITS, PATIENCE, Daemon, finish_client, wait_for
+from support.service import BUILD, DIGITS, PATIENCE, Daemon, finish_client, let_pass, wait_for
 
 TIMEOUT_MS = 500
 STOP_MS = int(os.environ.get("RKNND_STOP_MS", 3 * TIMEOUT_MS))  # for which a program is stopped, at least
@@ -57,8 +57,7 @@ class Stopped(unittest.TestCase):
 
     def let_timeouts_pass(self, daemon):
         """By the daemon's clock."""
-        end = self.top(daemon)["uptime_ms"] + STOP_MS
-        wait_for("several timeouts", lambda: self.top(daemon)["uptime_ms"] >= end)
+        let_pass(STOP_MS, lambda: self.top(daemon)["uptime_ms"])
 
     def large_model(self):
         file = tempfile.NamedTemporaryFile(suffix=".rknn")
