@@ -128,19 +128,22 @@ enum graph_post_kind {
     POST_RECIPROCAL,
     POST_SCALE, // alpha * x + beta
     POST_ADD,   // + operand, which has the output's shape or one that broadcasts to it
-    POST_LUT,   // the chip's lookup table
+    POST_LUT,   // the chip's lookup table, of integer convolutions
     POST_KIND_COUNT
 };
 
 // The chip's lookup table for activations: two tables of 513 points with straight lines between.
 // A value enters as an integer; [-16384, 0] is covered by below[], [0, 16384] by above[], in steps
-// of 32. What comes out is turned into the stored value by out = y * out_scale + out_offset.
+// of 32, straight lines beyond. What comes out, y, becomes the stored value.
 #define LUT_POINTS 513
 
 struct graph_lut {
     int16_t below[LUT_POINTS], above[LUT_POINTS];
-    float slope_below, slope_above; // beyond the tables
-    float out_scale, out_offset;
+    int16_t slope[2];        // below and above the tables: y changes by slope / 2^slope_shift
+    uint32_t slope_shift[2]; // less than 32
+    int32_t out_factor;      // stored = y * out_factor / 2^out_shift + out_offset
+    uint32_t out_shift;      // less than 64
+    int32_t out_offset;
 };
 
 struct graph_post {

@@ -19,6 +19,7 @@
 #include "npu/sim/exec/dnn.h"
 #include "npu/sim/simd/clamp.h"
 #include "npu/sim/simd/elements.h"
+#include "npu/sim/simd/lut_kernel.h"
 
 enum conv_kernel {
     CONV_DNN,       // oneDNN, 8-bit integers or floats
@@ -31,6 +32,7 @@ enum conv_kernel {
 // Channels of a vector. Arrays of sums and of channels have this many more than are used, so that
 // whole vectors can be read and written at their end.
 #define CONV_LANES 16
+#define CONV_MORE  LUT_MORE
 
 // How sums become int8: not here but through real numbers (conv_epilogue.c), by the chip's stages
 // (LeakyRelu or not, with an addend or not), or in floats as ONNX Runtime does.
@@ -89,13 +91,15 @@ struct conv {
 
     // Integers: real = scale[c] * (sum + nz[c] * window sum + bias[c]).
     int32_t x_zp;
+    // [oc + CONV_MORE], the first ones once more at the end: bias and scale.
     int32_t *bias, *nz;   // nz: zero points of weights; NULL: all 0, or in the weights already
     int32_t *weight_sums; // Σ (w + nz) of each output, where sums are the output; else NULL
     float *addend;        // to these, of each output; NULL: none
     float *scale;
     uint64_t max_sum; // no sum with its bias is larger
     struct conv_requant requant;
-    int16_t *weights; // CONV_PLAIN: [oc][ky][kx][ic of a group]
+    struct lut_kernel *lut; // of outputs by a lookup table; NULL: there is none
+    int16_t *weights;       // CONV_PLAIN: [oc][ky][kx][ic of a group]
     // CONV_DEPTHWISE: floats [ky][kx][unit], those of floats with the bias behind them; or, where
     // tap_min is not NULL, quads of uint8 [four ky][kx][unit], each less the least tap of its
     // channel.

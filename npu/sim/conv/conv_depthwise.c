@@ -130,7 +130,7 @@ static void depthwise_lower_bias(const struct step *s, struct conv *c, const int
     uint32_t sum = 0;
     for (size_t tap = 0; tap < (size_t)c->window.kernel[0] * c->window.kernel[1]; tap++)
         sum += (uint32_t)depthwise_weight(s, c, w, o, tap);
-    for (size_t i = o; i < c->oc + CONV_LANES; i += c->oc)
+    for (size_t i = o; i < c->oc + CONV_MORE; i += c->oc)
         c->bias[i] = (int32_t)((uint32_t)c->bias[i] - (uint32_t)c->x_zp * sum);
 }
 

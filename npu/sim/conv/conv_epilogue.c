@@ -14,6 +14,8 @@
 //   sums:   [pixel][o], window sums: [pixel][group], both int32; reals: [pixel][o in chunk]
 //
 // Tests: test_sim_conv, test_sim_cases, test_sim_fp16, test_onnx_against.
+#include <math.h>
+
 #include "npu/sim/conv/conv.h"
 
 // Sums of the channels [from, from + n) of some pixels.
@@ -105,6 +107,15 @@ static void epilogue_add_operand(const struct step *s, const struct run *r,
     epilogue_add(v, operand, n);
 }
 
+static void epilogue_look_up(const struct graph_lut *lut, const struct element_form *y, float *v,
+                             size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float number = rintf(fminf(fmaxf(v[i], -0x1p30f), 0x1p30f));
+        v[i] = lut_real(lut, (int32_t)number, y->scale, y->zp);
+    }
+}
+
 // Activations, addends and storing of the elements [at, at + n) of the output.
 static void epilogue_store(const struct step *s, const struct conv *c, const struct run *r,
                            size_t at, float *v, size_t n)
@@ -117,6 +128,8 @@ static void epilogue_store(const struct step *s, const struct conv *c, const str
         const struct graph_post *post = &s->node->post[i];
         if (post->kind == POST_ADD)
             epilogue_add_operand(s, r, post, at, v, n);
+        else if (post->kind == POST_LUT)
+            epilogue_look_up(post->lut, &form, v, n);
         else
             elements_post(post, v, n);
     }
@@ -227,6 +240,36 @@ static void epilogue_store_sums(const struct step *s, const struct conv *c, stru
         }
 }
 
+// ---- by a lookup table ----
+
+static void epilogue_add_window_sums(const struct conv *c, const int32_t *windows, int32_t *sums,
+                                     size_t n_pixels)
+{
+    size_t groups = c->window.groups, outputs = c->oc / groups;
+    for (size_t p = 0; p < n_pixels; p++, sums += c->oc)
+        for (size_t o = 0; o < c->oc; o++) {
+            uint32_t window = (uint32_t)windows[p * groups + o / outputs];
+            sums[o] = (int32_t)((uint32_t)sums[o] + (uint32_t)c->nz[o] * window);
+        }
+}
+
+static void epilogue_by_lut(const struct step *s, const struct conv *c, struct run *r,
+                            int32_t *sums, size_t first, size_t n_pixels)
+{
+    if (c->nz) {
+        const int32_t *windows = run_scratch(r, c->window_at);
+        epilogue_add_window_sums(c, windows + first * c->window.groups, sums, n_pixels);
+    }
+    const struct lut_job job = {.kernel = c->lut,
+                                .sums = sums,
+                                .bias = c->bias,
+                                .factor = c->scale,
+                                .channels = c->oc,
+                                .n = n_pixels * c->oc,
+                                .dst = (int8_t *)run_output(s, r, 0) + first * c->oc};
+    lut_sums(&job);
+}
+
 // ---- all of them ----
 
 void conv_epilogue(const struct step *s, const struct conv *c, struct run *r, void *sums,
@@ -238,6 +281,10 @@ void conv_epilogue(const struct step *s, const struct conv *c, struct run *r, vo
     }
     if (c->weight_sums) {
         epilogue_store_sums(s, c, r, sums, first, n_pixels);
+        return;
+    }
+    if (c->lut) {
+        epilogue_by_lut(s, c, r, sums, first, n_pixels);
         return;
     }
     if (c->requant.kind != REQUANT_NONE) {

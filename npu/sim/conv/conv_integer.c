@@ -5,6 +5,7 @@
 //   max_sum = the largest |sum + bias| that any image can give: whether floats hold sums exactly
 #include <stdlib.h>
 
+#include "base/cleanup.h"
 #include "npu/sim/conv/conv.h"
 
 int32_t conv_weight_zp(const struct graph_conv_quant *q, size_t taps, uint32_t o, size_t tap)
@@ -69,11 +70,59 @@ static void conv_correct_bias(const struct step *s, struct conv *c, const int8_t
     }
 }
 
+// ---- lookup tables ----
+
+// Where more follows, outputs are made from real numbers (conv_epilogue.c).
+static bool conv_ends_in_lut(const struct step *s)
+{
+    const struct graph_node *n = s->node;
+    return n->n_post == 1 && n->post[0].kind == POST_LUT && step_output(s, 0)->type == TENSOR_INT8;
+}
+
+// Segments where there is a kernel for them, else the dense table, which has ten times the size.
+static int conv_lut_choose_kernel(struct step *s, struct lut_kernel *k, struct error *e)
+{
+    cleanup(free_p) int8_t *dense = malloc(LUT_N_DENSE);
+    struct lut_segments segments, *kept;
+    if (!dense)
+        return error_no_memory(e, "a lookup table", LUT_N_DENSE);
+    lut_fill_dense(k->lut, dense);
+    bool vbmi = dnn_has_vnni() && lut_has_vbmi() && lut_fits_vbmi(k->lut, k->bounds);
+    if (vbmi && lut_fit_segments(dense, &segments)) {
+        k->segments = kept = step_alloc(s, 1, sizeof *kept);
+        if (kept)
+            *kept = segments;
+    } else {
+        int8_t *bytes = step_alloc(s, 1, LUT_N_DENSE);
+        k->dense = bytes;
+        if (bytes)
+            memcpy(bytes, dense, LUT_N_DENSE);
+    }
+    return k->segments || k->dense ? 0 : error_no_memory(e, "a lookup table", LUT_N_DENSE);
+}
+
+static int conv_lut_prepare(struct step *s, struct conv *c, struct error *e)
+{
+    if (!conv_ends_in_lut(s))
+        return 0;
+    c->lut = step_alloc(s, 1, sizeof *c->lut);
+    if (!c->lut)
+        return error_no_memory(e, "a lookup table", sizeof *c->lut);
+    c->lut->lut = s->node->post[0].lut;
+    if (!lut_find_bounds(c->lut->lut, LUT_MAX_V, c->lut->bounds))
+        return step_refuse(s, e,
+                           "its lookup table rises or falls too slowly beyond its ends (by %d / "
+                           "2^%u and %d / 2^%u)",
+                           c->lut->lut->slope[0], c->lut->lut->slope_shift[0],
+                           c->lut->lut->slope[1], c->lut->lut->slope_shift[1]);
+    return conv_lut_choose_kernel(s, c->lut, e);
+}
+
 int conv_integer_prepare(struct step *s, struct conv *c, int8_t *w, struct error *e)
 {
     const struct graph_conv_quant *q = s->node->quant;
-    c->bias = step_alloc(s, c->oc + CONV_LANES, sizeof *c->bias);
-    c->scale = step_alloc(s, c->oc, sizeof *c->scale);
+    c->bias = step_alloc(s, c->oc + CONV_MORE, sizeof *c->bias);
+    c->scale = step_alloc(s, c->oc + CONV_MORE, sizeof *c->scale);
     if (!c->bias || !c->scale || q->n != c->oc)
         return error_no_memory(e, "a bias", c->oc * sizeof *c->bias);
     if (q->sums) {
@@ -83,12 +132,14 @@ int conv_integer_prepare(struct step *s, struct conv *c, int8_t *w, struct error
     }
     if (c->x_zp < -128 || c->x_zp > 127)
         return step_refuse(s, e, "its input's zero point is %d", c->x_zp);
-    for (uint32_t o = 0; o < c->oc; o++)
-        c->scale[o] = (float)q->scale[o];
+    for (uint32_t o = 0; o < c->oc + CONV_MORE; o++)
+        c->scale[o] = (float)q->scale[o % c->oc];
     conv_correct_bias(s, c, w);
-    for (uint32_t o = c->oc; o < c->oc + CONV_LANES; o++)
+    for (uint32_t o = c->oc; o < c->oc + CONV_MORE; o++)
         c->bias[o] = c->bias[o % c->oc]; // of the next pixels, where few channels share a vector
-    int r = conv_requantize_prepare(s, c, e);
+    int r = conv_lut_prepare(s, c, e);
+    if (r == 0)
+        r = conv_requantize_prepare(s, c, e);
     if (r < 0)
         return r;
     if (c->kernel == CONV_DEPTHWISE)

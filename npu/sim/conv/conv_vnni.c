@@ -135,7 +135,7 @@ static int vnni_take_constants(struct step *s, struct conv *c, const int8_t *w, 
         v->nz[o] = nz - WEIGHT_OFFSET;
         v->bias[o] = (int32_t)((uint32_t)c->bias[o] - zp * sum);
     }
-    memset(c->bias, 0, (c->oc + CONV_LANES) * sizeof *c->bias);
+    memset(c->bias, 0, (c->oc + CONV_MORE) * sizeof *c->bias);
     return 0;
 }
 

@@ -61,5 +61,5 @@ void elements_store_strided(const struct element_form *form, void *dst, int64_t 
 void elements_table(const struct element_form *from, const struct graph_post *posts,
                     uint32_t n_posts, const struct element_form *to, int8_t table[256]);
 
-/// Applies everything but POST_ADD in place.
+/// Applies everything but POST_ADD and POST_LUT in place.
 void elements_post(const struct graph_post *post, float *x, size_t n);

@@ -8,7 +8,6 @@
 #include <math.h>
 
 #include "npu/sim/simd/elements.h"
-#include "npu/sim/simd/lut.h"
 
 // 2^n for n in -126 … 127.
 static inline float power_of_two(int32_t n)
@@ -133,8 +132,6 @@ void elements_post(const struct graph_post *post, float *x, size_t n)
         EACH(v * tanhf(softplus(v)));
     case POST_SWOOSH:
         EACH(softplus(v - post->alpha) - 0.08f * v - post->beta);
-    case POST_LUT:
-        EACH(lut_value(post->lut, v));
     default:
         simple(post, x, n);
     }

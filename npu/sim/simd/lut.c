@@ -1,31 +1,273 @@
-// The chip's lookup table.
+// The chip's lookup table in integers, and its outcomes as straight lines for vector kernels.
+//
+// Lines. Stored values of neighbouring numbers differ by few steps, so a segment of 128 numbers has
+// one or two places where they change. A line in fixed point through these places, rounded down,
+// gives all of its values; lut_fit_segments() looks for one. Where the table's own roundings leave
+// no such line, which is the case in some segments of the steepest tables, the nearest one is taken
+// and what it misses (one or two numbers) is listed.
+//
+// Tests: test_sim_lut; test_npuref, against files' own programs.
 #include "npu/sim/simd/lut.h"
 
 #include <math.h>
 
-#define REACH 16384
-#define STEP  32
+#include "npu/sim/simd/kernel.h"
 
-static float between(const int16_t *points, float from_start)
+#define STEP 32 // numbers from point to point
+
+// ---- one number ----
+
+static int64_t lut_clamp(int64_t v, int64_t low, int64_t high)
 {
-    int i = (int)(from_start / STEP);
-    if (i >= LUT_POINTS - 1)
-        i = LUT_POINTS - 2;
-    float part = (from_start - (float)i * STEP) / STEP;
-    return (float)points[i] + part * (float)(points[i + 1] - points[i]);
+    return v < low ? low : v > high ? high : v;
 }
 
-float lut_value(const struct graph_lut *lut, float v)
+// Right shifts of negative numbers round down, as the chip's do.
+static int64_t lut_between(const int16_t *points, int32_t from_start)
 {
-    v = rintf(v);
-    float y;
-    if (v < -REACH)
-        y = (float)lut->below[0] + (v + REACH) * lut->slope_below;
-    else if (v < 0)
-        y = between(lut->below, v + REACH);
-    else if (v <= REACH)
-        y = between(lut->above, v);
-    else
-        y = (float)lut->above[LUT_POINTS - 1] + (v - REACH) * lut->slope_above;
-    return y * lut->out_scale + lut->out_offset;
+    int32_t i = from_start / STEP < LUT_POINTS - 2 ? from_start / STEP : LUT_POINTS - 2;
+    return points[i] + (int64_t)((points[i + 1] - points[i]) * (from_start - i * STEP) >> 5);
+}
+
+static int64_t lut_value(const struct graph_lut *lut, int32_t v)
+{
+    if (v < -LUT_REACH)
+        return lut->below[0] + (((int64_t)v + LUT_REACH) * lut->slope[0] >> lut->slope_shift[0]);
+    if (v < 0)
+        return lut_between(lut->below, v + LUT_REACH);
+    if (v <= LUT_REACH)
+        return lut_between(lut->above, v);
+    return lut->above[LUT_POINTS - 1] +
+           (((int64_t)v - LUT_REACH) * lut->slope[1] >> lut->slope_shift[1]);
+}
+
+int8_t lut_stored(const struct graph_lut *lut, int32_t v)
+{
+    int64_t y = lut_clamp(lut_value(lut, v), INT32_MIN, INT32_MAX) * lut->out_factor;
+    uint32_t shift = lut->out_shift;
+    int64_t stored = y >> shift, rest = y - (int64_t)((uint64_t)stored << shift);
+    int64_t half = shift ? INT64_C(1) << (shift - 1) : INT64_MAX;
+    stored += lut->out_offset;
+    stored += rest > half || (rest == half && (stored & 1));
+    return (int8_t)lut_clamp(stored, -128, 127);
+}
+
+float lut_real(const struct graph_lut *lut, int32_t v, float scale, int32_t zp)
+{
+    double y = ldexp((double)lut_value(lut, v) * lut->out_factor, -(int)lut->out_shift);
+    return (float)(y + lut->out_offset - zp) * scale;
+}
+
+// ---- all numbers ----
+
+// The numbers from one point to the next, with 32 bits: |y| < 2^15, |factor| < 2^15.
+KERNEL static void lut_fill_step(const struct graph_lut *call, const int16_t *points,
+                                 int8_t *restrict dst)
+{
+    const struct graph_lut *lut = call;
+    int32_t first = points[0], slope = points[1] - points[0];
+    int32_t factor = lut->out_factor, shift = (int32_t)lut->out_shift;
+    int32_t below_half = (1 << (shift - 1)) - 1, offset = lut->out_offset;
+    for (int32_t i = 0; i < STEP; i++) {
+        int32_t y = (first + (slope * i >> 5)) * factor;
+        int32_t odd = ((y >> shift) + offset) & 1;
+        int32_t stored = ((y + below_half + odd) >> shift) + offset;
+        stored = stored < -128 ? -128 : stored;
+        dst[i] = (int8_t)(stored > 127 ? 127 : stored);
+    }
+}
+
+void lut_fill_dense(const struct graph_lut *lut, int8_t dense[LUT_N_DENSE])
+{
+    bool narrow = lut->out_shift >= 1 && lut->out_shift <= 29 && lut->out_factor < 1 << 15 &&
+                  lut->out_factor > -(1 << 15) && lut->out_offset < 1 << 16 &&
+                  lut->out_offset > -(1 << 16);
+    for (int32_t i = 0; i < LUT_N_DENSE / STEP; i++) {
+        int8_t *to = dense + i * STEP;
+        int32_t side = LUT_POINTS - 1;
+        if (narrow)
+            lut_fill_step(lut, i < side ? lut->below + i : lut->above + (i - side), to);
+        else
+            for (int32_t k = 0; k < STEP; k++)
+                to[k] = lut_stored(lut, i * STEP + k - LUT_REACH);
+    }
+}
+
+// Beyond the tables a stored value never turns back, so one that is that of the farthest number
+// stays so: the nearest such number, by halves.
+static bool lut_find_bound(const struct graph_lut *lut, bool above, int32_t max, int32_t *ret)
+{
+    int32_t sign = above ? 1 : -1, low = LUT_REACH, high = max;
+    int8_t end = lut_stored(lut, above ? INT32_MAX : INT32_MIN);
+    if (lut_stored(lut, sign * max) != end)
+        return false;
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        if (lut_stored(lut, sign * middle) == end)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    *ret = sign * high;
+    return true;
+}
+
+bool lut_find_bounds(const struct graph_lut *lut, int32_t max, int32_t ret[2])
+{
+    return lut_find_bound(lut, false, max, &ret[0]) && lut_find_bound(lut, true, max, &ret[1]);
+}
+
+// ---- lines ----
+
+#define MAX_ENDS    (2 * LUT_SEGMENT)
+#define LUT_UNIT    256 // of the output
+#define NEAR_SLOPES 6
+
+// The first and last numbers of all runs of the same stored value, and the lowest line there: a
+// line must reach it and stay less than LUT_UNIT above.
+struct lut_ends {
+    int n;
+    int32_t at[MAX_ENDS], line[MAX_ENDS];
+};
+
+static void lut_find_ends(const int8_t *stored, struct lut_ends *e)
+{
+    e->n = 0;
+    for (int32_t i = 0; i < LUT_SEGMENT; i++) {
+        bool first = i == 0 || stored[i] != stored[i - 1];
+        bool last = i == LUT_SEGMENT - 1 || stored[i] != stored[i + 1];
+        if (!first && !last)
+            continue;
+        e->at[e->n] = i;
+        e->line[e->n++] = stored[i] * LUT_UNIT + LUT_FALL * i;
+    }
+}
+
+static bool lut_changes_after(const struct lut_ends *e, int i)
+{
+    return e->line[i + 1] - e->line[i] != LUT_FALL * (e->at[i + 1] - e->at[i]);
+}
+
+// The slope from the first place where stored values change to the last one, where a line passes
+// within a number; between the ends where there are no two.
+static int32_t lut_guess_slope(const struct lut_ends *e, uint32_t shift)
+{
+    int first = 0, last = e->n - 1;
+    while (first < last && !lut_changes_after(e, first))
+        first++;
+    while (last > first && !lut_changes_after(e, last - 1))
+        last--;
+    bool two = last > first + 1;
+    first = two ? first + 1 : 0;
+    last = two ? last : e->n - 1;
+    int32_t rise = (e->line[last] - e->line[first]) * (1 << shift);
+    int32_t slope = rise / (e->at[last] > e->at[first] ? e->at[last] - e->at[first] : 1);
+    return slope < 0 ? 0 : slope > UINT8_MAX ? UINT8_MAX : slope;
+}
+
+// The offset with which a line of this slope has all values. False: there is none.
+static bool lut_find_offset(const struct lut_ends *e, int32_t slope, uint32_t shift, int32_t *ret)
+{
+    int32_t low = INT32_MIN, high = INT32_MAX;
+    for (int i = 0; i < e->n; i++) {
+        int32_t from = e->line[i] - (slope * e->at[i] >> shift), to = from + LUT_UNIT - 1;
+        low = from > low ? from : low;
+        high = to < high ? to : high;
+    }
+    *ret = low + (high - low) / 2;
+    return low <= high;
+}
+
+// Slopes from the likeliest on, in both directions.
+static bool lut_find_line(const struct lut_ends *e, uint32_t shift, int32_t *ret_slope,
+                          int32_t *ret_offset)
+{
+    int32_t middle = lut_guess_slope(e, shift);
+    for (int32_t i = 0; i <= 2 * UINT8_MAX + 1; i++) {
+        *ret_slope = middle + (i % 2 ? -(i / 2) - 1 : i / 2);
+        if (*ret_slope >= 0 && *ret_slope <= UINT8_MAX &&
+            lut_find_offset(e, *ret_slope, shift, ret_offset))
+            return true;
+    }
+    return false;
+}
+
+KERNEL static int lut_count_wrong(const int8_t *stored, int32_t slope, int32_t offset,
+                                  uint32_t shift)
+{
+    int wrong = 0;
+    for (int32_t l = 0; l < LUT_SEGMENT; l++)
+        wrong += (int8_t)((offset + (l * slope >> shift) - LUT_FALL * l) >> 8) != stored[l];
+    return wrong;
+}
+
+// The line with the fewest wrong numbers of those that pass through a run's first or last number
+// just so, with a slope near that between the ends.
+static void lut_find_nearest_line(const int8_t *stored, const struct lut_ends *e, uint32_t shift,
+                                  int32_t *ret_slope, int32_t *ret_offset)
+{
+    int32_t middle = lut_guess_slope(e, shift);
+    int fewest = LUT_SEGMENT + 1;
+    for (int32_t slope = middle - NEAR_SLOPES; slope <= middle + NEAR_SLOPES; slope++)
+        for (int i = 0; i < 2 * e->n && slope >= 0 && slope <= UINT8_MAX; i++) {
+            int32_t low = e->line[i / 2] - (slope * e->at[i / 2] >> shift);
+            int32_t offset = i % 2 ? low + LUT_UNIT - 1 : low;
+            int wrong = lut_count_wrong(stored, slope, offset, shift);
+            if (wrong >= fewest)
+                continue;
+            fewest = wrong;
+            *ret_slope = slope;
+            *ret_offset = offset;
+        }
+}
+
+static bool lut_add_exceptions(const int8_t *dense, int segment, int32_t slope, int32_t offset,
+                               struct lut_segments *ret)
+{
+    const int8_t *stored = dense + segment * LUT_SEGMENT;
+    for (int32_t l = 0; l < LUT_SEGMENT; l++) {
+        int8_t line = (int8_t)((offset + (l * slope >> ret->shift) - LUT_FALL * l) >> 8);
+        if (line == stored[l])
+            continue;
+        if (ret->n_exceptions == LUT_EXCEPTIONS)
+            return false;
+        ret->exceptions[ret->n_exceptions] = (uint16_t)(segment * LUT_SEGMENT + l);
+        ret->values[ret->n_exceptions++] = stored[l];
+    }
+    return true;
+}
+
+// True: with fewer exceptions than `fewer`.
+static bool lut_fit_with(const int8_t *dense, uint32_t shift, uint32_t fewer,
+                         struct lut_segments *ret)
+{
+    *ret = (struct lut_segments){.shift = shift};
+    for (int i = 0; i < LUT_SEGMENTS; i++) {
+        struct lut_ends ends;
+        const int8_t *stored = dense + i * LUT_SEGMENT;
+        int32_t slope = 0, offset = 0;
+        lut_find_ends(stored, &ends);
+        if (!lut_find_line(&ends, shift, &slope, &offset)) {
+            lut_find_nearest_line(stored, &ends, shift, &slope, &offset);
+            if (!lut_add_exceptions(dense, i, slope, offset, ret) || ret->n_exceptions >= fewer)
+                return false;
+        }
+        ret->slope[i] = (uint8_t)slope;
+        ret->offset_low[i] = (uint8_t)offset;
+        ret->offset_high[i] = (uint8_t)((uint32_t)offset >> 8);
+    }
+    return true;
+}
+
+// With a larger shift slopes are finer, but not as steep.
+bool lut_fit_segments(const int8_t dense[LUT_N_DENSE], struct lut_segments *ret)
+{
+    struct lut_segments next;
+    uint32_t fewest = LUT_EXCEPTIONS + 1;
+    for (uint32_t shift = 5; shift >= 3 && fewest > 0; shift--)
+        if (lut_fit_with(dense, shift, fewest, &next)) {
+            *ret = next;
+            fewest = next.n_exceptions;
+        }
+    return fewest <= LUT_EXCEPTIONS;
 }

@@ -1,6 +1,42 @@
-// The chip's lookup table for activations (struct graph_lut).
+// The chip's lookup table (struct graph_lut) from its integers to stored int8.
 #pragma once
 
 #include "npu/model/graph.h"
 
-float lut_value(const struct graph_lut *lut, float v);
+// The tables cover [-LUT_REACH, LUT_REACH].
+#define LUT_REACH    16384
+#define LUT_N_DENSE  (2 * LUT_REACH)
+#define LUT_SEGMENT  128 // numbers of a segment
+#define LUT_SEGMENTS (LUT_N_DENSE / LUT_SEGMENT)
+
+/// What the chip makes of v, which may be any: a straight line between two points (rounded down),
+/// times the output's factor, and to nearest, ties to the even stored value.
+int8_t lut_stored(const struct graph_lut *lut, int32_t v);
+
+/// What v becomes before it is rounded, as the real number that it stands for by `scale` and `zp`.
+float lut_real(const struct graph_lut *lut, int32_t v, float scale, int32_t zp);
+
+/// lut_stored() for all of [-LUT_REACH, LUT_REACH).
+void lut_fill_dense(const struct graph_lut *lut, int8_t dense[LUT_N_DENSE]);
+
+/// Bounds that v may be clamped to without another outcome; they are floats, and `max` of either
+/// sign at most. False: there are none.
+bool lut_find_bounds(const struct graph_lut *lut, int32_t max, int32_t ret[2]);
+
+// The dense table in pieces that fit registers. A segment of LUT_SEGMENT numbers is a straight
+// line in fixed point, 16 bits that wrap, whose upper byte is the stored value:
+//   line = offset + (l * slope >> shift) - LUT_FALL * l      l: number in its segment
+// Some numbers are exceptions.
+#define LUT_FALL       2 // lines fall less than they rise
+#define LUT_EXCEPTIONS 24
+
+struct lut_segments {
+    uint8_t slope[LUT_SEGMENTS], offset_low[LUT_SEGMENTS], offset_high[LUT_SEGMENTS];
+    uint32_t shift; // 3 to 5
+    uint32_t n_exceptions;
+    uint16_t exceptions[LUT_EXCEPTIONS]; // positions: numbers + LUT_REACH
+    int8_t values[LUT_EXCEPTIONS];
+};
+
+/// False: there are more exceptions than fit.
+bool lut_fit_segments(const int8_t dense[LUT_N_DENSE], struct lut_segments *ret);

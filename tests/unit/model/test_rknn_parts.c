@@ -1,5 +1,4 @@
-// The readers that model files go through: flatbuffers by slot, Python literals, tasks, the lookup
-// table.
+// The readers that model files go through: flatbuffers by slot, Python literals, tasks.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +11,6 @@
 #include "npu/model/rknn/flatbuf.h"
 #include "npu/model/rknn/pyliteral.h"
 #include "npu/model/rknn/rknn_file.h"
-#include "npu/sim/simd/lut.h"
 #include "tests/support/sim_support.h"
 
 // ---- flatbuffers ----
@@ -137,25 +135,6 @@ static void many_strings_take_linear_time(void **state)
     free(text);
 }
 
-// ---- the lookup table ----
-
-static void lookup_table_is_a_line_between_points(void **state)
-{
-    (void)state;
-    // y = v / 2 as far as the points go, with slopes of 1 and 0 beyond; then y * 2 + 1.
-    struct graph_lut lut = {.slope_below = 0, .slope_above = 1, .out_scale = 2, .out_offset = 1};
-    for (int i = 0; i < LUT_POINTS; i++) {
-        lut.below[i] = (int16_t)((i * 32 - 16384) / 2);
-        lut.above[i] = (int16_t)(i * 16);
-    }
-    static const struct {
-        float v, y;
-    } points[] = {{0, 1},         {10, 11},       {-7, -6},         {1000.4f, 1001},
-                  {16384, 16385}, {16484, 16585}, {-16384, -16383}, {-30000, -16383}};
-    for (size_t i = 0; i < sizeof points / sizeof *points; i++)
-        assert_true(fabsf(lut_value(&lut, points[i].v) - points[i].y) < 1e-3f);
-}
-
 // ---- tasks ----
 
 // The tasks of several cores follow those of one, which are of the same node where there is only
@@ -188,7 +167,6 @@ int main(void)
         cmocka_unit_test(python_literals_become_json),
         cmocka_unit_test(what_is_no_literal_is_refused),
         cmocka_unit_test(many_strings_take_linear_time),
-        cmocka_unit_test(lookup_table_is_a_line_between_points),
         cmocka_unit_test(tasks_of_one_core_are_told_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

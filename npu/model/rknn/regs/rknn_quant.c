@@ -75,10 +75,9 @@ static float leaky_alpha(const struct rknn_stages *st)
     return ldexpf(st->bn_factor, positive - negative);
 }
 
-// The way out of the lookup table, y * out_scale + out_offset in real numbers, and the slopes that
-// continue the table beyond its ends.
-static int lut_out(const struct rknn_conv_sources *s, double out, struct graph_lut *lut,
-                   struct error *e)
+// The way out of the lookup table, and the slopes that continue it beyond its ends.
+static int lut_out(const struct rknn_conv_sources *s, const struct rknn_stages *st,
+                   struct graph_lut *lut, struct error *e)
 {
     uint32_t offset, below_scale = 0, below_shift = 0, above_scale = 0, above_shift = 0;
     int r = rknn_regs_need(s->regs, DPU_OUT_CVT_OFFSET, &offset, e);
@@ -90,10 +89,13 @@ static int lut_out(const struct rknn_conv_sources *s, double out, struct graph_l
     rknn_regs_get(s->regs, DPU_LUT_LO_SLOPE_SHIFT, &above_shift);
     // RK3576 and RV1126B have both halves of each register alike.
     above_shift >>= s->chip->generation == CHIP_GEN_RK3576 ? 0 : 5;
-    lut->slope_below = ldexpf((int16_t)below_scale, -(int)(below_shift & 0x1f));
-    lut->slope_above = ldexpf((int16_t)(above_scale >> 16), -(int)(above_shift & 0x1f));
-    lut->out_scale = (float)out * s->output->scale;
-    lut->out_offset = (float)((int32_t)offset - s->output->zp) * s->output->scale;
+    lut->slope[0] = (int16_t)below_scale;
+    lut->slope_shift[0] = below_shift & 0x1f;
+    lut->slope[1] = (int16_t)(above_scale >> 16);
+    lut->slope_shift[1] = above_shift & 0x1f;
+    lut->out_factor = (int32_t)st->out_scale;
+    lut->out_shift = st->out_shift;
+    lut->out_offset = (int32_t)offset;
     return 0;
 }
 
@@ -154,14 +156,14 @@ int rknn_conv_quant(const struct rknn_conv_sources *s, struct pool *pool, struct
     if (r == 0 && lut && st.bn != BN_ALL)
         r = error_set(e, STATUS_MODEL_INVALID,
                       "what leads into its lookup table is bypassed, so its scale is not known");
-    double out = r < 0 ? 0 : ldexp(st.out_scale, -(int)st.out_shift);
     if (r == 0 && lut)
-        r = lut_out(s, out, lut, e);
+        r = lut_out(s, &st, lut, e);
     if (r < 0)
         return r;
     take_stages(&st, q->stages);
     if (q->nz_in_taps)
         rknn_unpack_tap_nz(s->packing, s->weight->data.data, q->nz);
+    double out = ldexp(st.out_scale, -(int)st.out_shift);
     for (uint32_t o = 0; o < q->n; o++)
         q->scale[o] *= bn_factor(&st) * (lut ? 1 : out * (double)s->output->scale);
     if (alpha)

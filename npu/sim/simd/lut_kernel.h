@@ -1,0 +1,42 @@
+// Sums of an integer convolution to int8 by the chip's lookup table.
+//
+//   v      = round(factor[c] * (sum + bias[c]))      a float product, to nearest, ties to even
+//   stored = lut_stored(v)                           integers
+#pragma once
+
+#include "npu/sim/simd/lut.h"
+
+#define LUT_LANES 16        // of a vector
+#define LUT_MORE  64        // elements of bias and factor that are there once more
+#define LUT_MAX_V (1 << 22) // bounds of v are no farther
+#define LUT_ROUNDER                                                                                \
+    12582912.0f // 1.5 * 2^23: added to a float of at most 2^22, its nearest integer is
+                // in the lowest bits
+
+// A table, prepared.
+struct lut_kernel {
+    const struct graph_lut *lut;
+    int32_t bounds[2];                   // that v is clamped to
+    const int8_t *dense;                 // NULL: there are segments
+    const struct lut_segments *segments; // NULL: there is no AVX512-VBMI, or they do not serve
+};
+
+struct lut_job {
+    const struct lut_kernel *kernel;
+    const int32_t *sums; // [pixel][channel]; LUT_LANES more can be read
+    const int32_t *bias; // [channels + LUT_MORE], the first ones once more at the end
+    const float *factor; // likewise
+    size_t channels, n;  // n: sums
+    int8_t *dst;
+};
+
+/// Computes a job with the best kernel, or on any CPU with the dense table.
+void lut_sums(const struct lut_job *job);
+void lut_sums_any(const struct lut_job *job);
+
+/// Whether lut_sums_vbmi() gives the right values, where there is AVX512-VBMI.
+bool lut_fits_vbmi(const struct graph_lut *lut, const int32_t bounds[2]);
+
+/// With AVX512-VBMI.
+void lut_sums_vbmi(const struct lut_job *job);
+bool lut_has_vbmi(void);

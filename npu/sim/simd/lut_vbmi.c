@@ -1,0 +1,273 @@
+// Sums to int8 by a lookup table, with AVX512-VBMI: lut_kernel.h has the formula, lut.h the
+// segments.
+//
+//   64 sums -> 4 vectors v, int32 -> 2 vectors of positions, int16 -> segments, 64 bytes
+//   slope, offset = that byte of 256, which are in 4 registers      vpermi2b, twice
+//   line = offset + (l * slope >> shift) - LUT_FALL * l             vpmulhuw, int16
+//   stored = its upper byte
+//
+// Beyond the tables stored values are straight lines, computed in floats that are exact: fused
+// multiply-adds of LUT_ROUNDER, one rounded down and one to nearest.
+//
+// Why it is fast: 64 bytes are looked up by three instructions. Packs leave the order of elements
+// as it comes, and the last permutation, which takes the upper bytes, puts them in order.
+//
+// Compiled without contracted products. Tests: test_sim_lut (on CPUs with AVX512-VBMI).
+#include <stdlib.h>
+
+#include "npu/sim/simd/elements.h"
+#include "npu/sim/simd/lut_kernel.h"
+
+bool lut_fits_vbmi(const struct graph_lut *lut, const int32_t bounds[2])
+{
+    for (int side = 0; side < 2; side++) {
+        int64_t beyond = llabs((int64_t)bounds[side]) - LUT_REACH;
+        if (beyond * abs(lut->slope[side]) >> lut->slope_shift[side] >= LUT_MAX_V)
+            return false;
+    }
+    return abs(lut->out_factor) < 1 << 24 && abs(lut->out_offset) < LUT_MAX_V;
+}
+
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#include <immintrin.h>
+
+#define VBMI        __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")))
+#define VBMI_INLINE VBMI static inline __attribute__((always_inline, no_sanitize("undefined")))
+#define AT_ONCE     64
+
+bool lut_has_vbmi(void)
+{
+    return __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512dq");
+}
+
+// 256 bytes.
+struct vbmi_bytes {
+    __m512i quarter[4];
+};
+
+struct vbmi_tables {
+    struct vbmi_bytes slope, offset_low, offset_high;
+    __m128i scale; // of l * LUT_FALL: the product's upper half is l * slope >> shift
+    __m512i upper_bytes;
+};
+
+// What lies beyond the tables, by float: y = edge + floor((v - from) * slope).
+struct vbmi_beyond {
+    __m512i bounds[2];
+    __m512 from[2], edge[2], slope[2];
+    __m512 out_factor, out_offset; // offset: with LUT_ROUNDER
+};
+
+struct vbmi_job {
+    struct lut_job job;
+    struct vbmi_tables tables;
+    struct vbmi_beyond beyond;
+    __m512i first;
+};
+
+VBMI_INLINE struct vbmi_bytes vbmi_load_bytes(const uint8_t *bytes)
+{
+    struct vbmi_bytes t;
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++)
+        t.quarter[i] = _mm512_loadu_si512(bytes + 64 * i);
+    return t;
+}
+
+VBMI_INLINE __m512i vbmi_look_up(const struct vbmi_bytes *t, __m512i at, __mmask64 upper)
+{
+    return _mm512_mask_mov_epi8(_mm512_permutex2var_epi8(t->quarter[0], at, t->quarter[1]), upper,
+                                _mm512_permutex2var_epi8(t->quarter[2], at, t->quarter[3]));
+}
+
+VBMI_INLINE struct vbmi_beyond vbmi_load_beyond(const struct lut_kernel *k)
+{
+    const struct graph_lut *lut = k->lut;
+    struct vbmi_beyond b;
+    const int16_t edges[2] = {lut->below[0], lut->above[LUT_POINTS - 1]};
+    for (int side = 0; side < 2; side++) {
+        float unit = bits_float((127 - lut->slope_shift[side]) << 23); // 2^-shift
+        b.bounds[side] = _mm512_set1_epi32(k->bounds[side]);
+        b.from[side] = _mm512_set1_ps(side ? LUT_REACH : -LUT_REACH);
+        b.edge[side] = _mm512_set1_ps(edges[side]);
+        b.slope[side] = _mm512_set1_ps((float)lut->slope[side] * unit);
+    }
+    b.out_factor =
+        _mm512_set1_ps((float)lut->out_factor * bits_float((127 - lut->out_shift) << 23));
+    b.out_offset = _mm512_set1_ps(LUT_ROUNDER + (float)lut->out_offset);
+    return b;
+}
+
+// Stored values in the lowest bytes of lanes.
+VBMI_INLINE __m128i vbmi_beyond(const struct vbmi_beyond *b, __m512i v)
+{
+    const __m512 rounder = _mm512_set1_ps(LUT_ROUNDER);
+    v = _mm512_min_epi32(_mm512_max_epi32(v, b->bounds[0]), b->bounds[1]);
+    __mmask16 above = _mm512_cmpge_epi32_mask(v, _mm512_setzero_si512());
+    __m512 from = _mm512_mask_mov_ps(b->from[0], above, b->from[1]);
+    __m512 edge = _mm512_mask_mov_ps(b->edge[0], above, b->edge[1]);
+    __m512 slope = _mm512_mask_mov_ps(b->slope[0], above, b->slope[1]);
+    __m512 y = _mm512_fmadd_round_ps(_mm512_sub_ps(_mm512_cvtepi32_ps(v), from), slope, rounder,
+                                     _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+    y = _mm512_add_ps(_mm512_sub_ps(y, rounder), edge);
+    y = _mm512_fmadd_ps(y, b->out_factor, b->out_offset);
+    y = _mm512_max_ps(y, _mm512_set1_ps(LUT_ROUNDER - 128));
+    y = _mm512_min_ps(y, _mm512_set1_ps(LUT_ROUNDER + 127));
+    return _mm512_cvtepi32_epi8(_mm512_castps_si512(y));
+}
+
+// The numbers that 64 sums become. Those out of int32 become its lowest, so what is too large is
+// clamped.
+VBMI_INLINE void vbmi_inputs(const struct vbmi_job *t, const int32_t *sums, size_t channel,
+                             __m512i v[4])
+{
+    const int32_t *bias = t->job.bias + channel;
+    const float *factor = t->job.factor + channel;
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        __m512i sum = _mm512_add_epi32(_mm512_loadu_si512(sums + i * LUT_LANES),
+                                       _mm512_loadu_si512(bias + i * LUT_LANES));
+        __m512 x = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_loadu_ps(factor + i * LUT_LANES));
+        v[i] = _mm512_cvtps_epi32(_mm512_min_ps(x, _mm512_set1_ps(1 << 30)));
+    }
+}
+
+// Numbers as positions from the start of the tables, two vectors of int16 in the order of packs;
+// beyond the tables they are 2^15 and more. Below them, where the outcome stays the same, numbers
+// are clamped to `first` instead, since many are there.
+VBMI_INLINE void vbmi_positions(const __m512i v[4], __m512i first, __m512i ret[2])
+{
+    const __m512i reach = _mm512_set1_epi16(LUT_REACH);
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++) {
+        __m512i u = _mm512_packs_epi32(v[2 * i], v[2 * i + 1]);
+        ret[i] = _mm512_add_epi16(_mm512_max_epi16(u, first), reach);
+    }
+}
+
+// The lines' values of one vector of positions.
+VBMI_INLINE __m512i vbmi_line(__m512i position, __m512i slope, __m512i offset, __m128i scale)
+{
+    __m512i in = _mm512_and_si512(_mm512_slli_epi16(position, 1),
+                                  _mm512_set1_epi16(2 * LUT_SEGMENT - 2)); // l * LUT_FALL
+    __m512i rise = _mm512_mulhi_epu16(_mm512_sll_epi16(in, scale), slope);
+    return _mm512_add_epi16(rise, _mm512_sub_epi16(offset, in));
+}
+
+// Puts exceptions in their places, as the upper bytes of lines.
+VBMI_INLINE void vbmi_mix_exceptions(const struct lut_segments *s, const __m512i u[2],
+                                     __m512i lines[2])
+{
+    for (uint32_t i = 0; i < s->n_exceptions; i++) {
+        __m512i position = _mm512_set1_epi16((int16_t)s->exceptions[i]);
+        __m512i line = _mm512_set1_epi16((int16_t)(s->values[i] * 256));
+#pragma GCC unroll 2
+        for (int k = 0; k < 2; k++)
+            lines[k] =
+                _mm512_mask_mov_epi16(lines[k], _mm512_cmpeq_epi16_mask(u[k], position), line);
+    }
+}
+
+// The stored values of positions. What comes out of positions beyond the end does not matter.
+VBMI_INLINE __m512i vbmi_covered(const struct vbmi_tables *t, const struct lut_segments *s,
+                                 const __m512i u[2])
+{
+    const __m512i zero = _mm512_setzero_si512();
+    __m512i k = _mm512_packus_epi16(_mm512_srli_epi16(u[0], 7), _mm512_srli_epi16(u[1], 7));
+    __mmask64 upper = _mm512_movepi8_mask(k);
+    __m512i slope = vbmi_look_up(&t->slope, k, upper);
+    __m512i low = vbmi_look_up(&t->offset_low, k, upper);
+    __m512i high = vbmi_look_up(&t->offset_high, k, upper);
+    __m512i lines[2] = {vbmi_line(u[0], _mm512_unpacklo_epi8(zero, slope),
+                                  _mm512_unpacklo_epi8(low, high), t->scale),
+                        vbmi_line(u[1], _mm512_unpackhi_epi8(zero, slope),
+                                  _mm512_unpackhi_epi8(low, high), t->scale)};
+    vbmi_mix_exceptions(s, u, lines);
+    return _mm512_permutex2var_epi8(lines[0], t->upper_bytes, lines[1]);
+}
+
+// Which numbers lie beyond the tables. As unsigned numbers, those below are large ones.
+VBMI_INLINE __mmask64 vbmi_find_beyond(const __m512i v[4])
+{
+    __mmask64 beyond = 0;
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        __m512i position = _mm512_add_epi32(v[i], _mm512_set1_epi32(LUT_REACH));
+        __mmask16 m = _mm512_cmpge_epu32_mask(position, _mm512_set1_epi32(LUT_N_DENSE));
+        beyond |= (__mmask64)m << (LUT_LANES * i);
+    }
+    return beyond;
+}
+
+VBMI_INLINE __m512i vbmi_mix_beyond(const struct vbmi_beyond *b, const __m512i v[4], __m512i stored)
+{
+    __m512i more = _mm512_castsi128_si512(vbmi_beyond(b, v[0]));
+    more = _mm512_inserti32x4(more, vbmi_beyond(b, v[1]), 1);
+    more = _mm512_inserti32x4(more, vbmi_beyond(b, v[2]), 2);
+    more = _mm512_inserti32x4(more, vbmi_beyond(b, v[3]), 3);
+    return _mm512_mask_mov_epi8(stored, vbmi_find_beyond(v), more);
+}
+
+VBMI_INLINE void vbmi_64(const struct vbmi_job *t, const int32_t *sums, size_t channel, int8_t *dst)
+{
+    __m512i v[4], u[2];
+    vbmi_inputs(t, sums, channel, v);
+    vbmi_positions(v, t->first, u);
+    __m512i stored = vbmi_covered(&t->tables, t->job.kernel->segments, u);
+    if (_mm512_movepi16_mask(_mm512_or_si512(u[0], u[1])))
+        stored = vbmi_mix_beyond(&t->beyond, v, stored);
+    _mm512_storeu_si512(dst, stored);
+}
+
+// The upper bytes of int16 in the order of packs, put in that of the sums: of dword j of each
+// 128-bit lane the first two come from the first vector.
+VBMI_INLINE __m512i vbmi_upper_bytes(void)
+{
+    uint8_t at[64];
+    for (uint8_t i = 0; i < 64; i++) {
+        uint8_t v = i / 16, lane = i % 16 / 4, byte = i % 4; // sum i is lane i % 16 of vector v
+        at[i] = (uint8_t)((v / 2) * 64 + lane * 16 + (v % 2) * 8 + byte * 2 + 1);
+    }
+    return _mm512_loadu_si512(at);
+}
+
+VBMI void lut_sums_vbmi(const struct lut_job *job)
+{
+    const struct lut_kernel *k = job->kernel;
+    const struct lut_segments *s = k->segments;
+    struct vbmi_job t = {.job = *job,
+                         .tables = {.slope = vbmi_load_bytes(s->slope),
+                                    .offset_low = vbmi_load_bytes(s->offset_low),
+                                    .offset_high = vbmi_load_bytes(s->offset_high),
+                                    .scale = _mm_cvtsi32_si128(7 - (int)s->shift),
+                                    .upper_bytes = vbmi_upper_bytes()},
+                         .beyond = vbmi_load_beyond(k),
+                         .first = _mm512_set1_epi16(k->lut->slope[0] ? INT16_MIN : -LUT_REACH)};
+    size_t at = 0, channel = 0, advance = AT_ONCE % job->channels;
+    for (; at + AT_ONCE <= job->n; at += AT_ONCE) {
+        vbmi_64(&t, job->sums + at, channel, job->dst + at);
+        channel += advance;
+        channel -= channel >= job->channels ? job->channels : 0;
+    }
+    if (at == job->n)
+        return;
+    int32_t sums[AT_ONCE] = {0};
+    int8_t stored[AT_ONCE];
+    for (size_t i = at; i < job->n; i++)
+        sums[i - at] = job->sums[i];
+    vbmi_64(&t, sums, channel, stored);
+    for (size_t i = at; i < job->n; i++)
+        job->dst[i] = stored[i - at];
+}
+#else
+bool lut_has_vbmi(void)
+{
+    return false;
+}
+
+void lut_sums_vbmi(const struct lut_job *job)
+{
+    (void)job;
+    abort(); // lut_has_vbmi() is never true
+}
+#endif

@@ -1,0 +1,218 @@
+// The chip's lookup table: random tables, from straight to rough ones, by all kernels, against
+// numbers that are interpolated and rounded one by one with plenty of bits.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "npu/sim/simd/lut_kernel.h"
+#include "tests/support/seed.h"
+
+#define CASES     60
+#define MOST      100
+#define MOST_SUMS 5000
+#define STEP      32
+
+static int32_t between(int32_t low, int32_t high)
+{
+    return low + (int32_t)((uint32_t)rand() % (uint32_t)(high - low + 1));
+}
+
+// ---- what must come out ----
+
+// a / 2^shift, rounded down.
+static int64_t shifted_down(int64_t a, uint32_t shift)
+{
+    return (int64_t)floorl((long double)a / exp2l(shift));
+}
+
+static int8_t expected(const struct graph_lut *lut, int32_t v)
+{
+    int64_t y;
+    if (v < -LUT_REACH) {
+        y = lut->below[0] +
+            shifted_down((int64_t)(v + LUT_REACH) * lut->slope[0], lut->slope_shift[0]);
+    } else if (v > LUT_REACH) {
+        y = lut->above[512] +
+            shifted_down((int64_t)(v - LUT_REACH) * lut->slope[1], lut->slope_shift[1]);
+    } else {
+        const int16_t *t = v < 0 ? lut->below : lut->above;
+        int32_t u = v < 0 ? v + LUT_REACH : v, i = u == LUT_REACH ? 511 : u / STEP;
+        y = t[i] + shifted_down((int64_t)(t[i + 1] - t[i]) * (u - i * STEP), 5);
+    }
+    // The offset joins before the shift: ties go to the even stored value.
+    long double stored = (long double)y * lut->out_factor / exp2l(lut->out_shift) + lut->out_offset;
+    stored = rintl(stored);
+    return (int8_t)(stored < -128 ? -128 : stored > 127 ? 127 : stored);
+}
+
+// ---- random tables ----
+
+static double curve(int kind, double x)
+{
+    return kind == 0   ? x / (1 + exp(-x))
+           : kind == 1 ? 1 / (1 + exp(-x))
+           : kind == 2 ? tanh(x)
+           : kind == 3 ? x * fmin(fmax(x / 6 + 0.5, 0), 1)
+                       : fmax(x, 0.1 * x);
+}
+
+static int16_t point(int kind, double reach, double most, int32_t v)
+{
+    double y = kind == 5 ? between(-32768, 32767) : curve(kind, v * reach / LUT_REACH) * most;
+    return (int16_t)fmin(fmax(rint(y), -32768), 32767);
+}
+
+// 5: rough, and steps of the output that jump about, for which there are no lines.
+static struct graph_lut random_lut(void)
+{
+    struct graph_lut lut = {.slope_shift = {(uint32_t)between(0, 14), (uint32_t)between(0, 14)},
+                            .out_factor = between(0x4000, 0x7fff),
+                            .out_shift = (uint32_t)between(20, 28),
+                            .out_offset = between(-128, 127)};
+    int kind = between(0, 5);
+    double reach = between(4, 16), most = 32767 / curve(kind == 5 ? 0 : kind, reach);
+    for (int i = 0; i < LUT_POINTS; i++) {
+        lut.below[i] = point(kind, reach, most, i * STEP - LUT_REACH);
+        lut.above[i] = point(kind, reach, most, i * STEP);
+    }
+    for (int side = 0; side < 2; side++)
+        lut.slope[side] = (int16_t)(between(0, 2) ? between(-32768, 32767) : 0);
+    lut.slope[0] = (int16_t)(between(0, 2) ? 0 : lut.slope[0]);
+    return lut;
+}
+
+// ---- kernels ----
+
+struct table {
+    struct graph_lut lut;
+    int8_t dense[LUT_N_DENSE];
+    struct lut_segments segments;
+    struct lut_kernel kernel;
+    bool vbmi;
+};
+
+// Numbers at and around where something changes, and any.
+static int32_t random_number(const struct table *t)
+{
+    static const int32_t edges[] = {-LUT_REACH, 0, LUT_REACH};
+    int32_t low = t->kernel.bounds[0] - 3, high = t->kernel.bounds[1] + 3;
+    switch (between(0, 3)) {
+    case 0:
+        return edges[between(0, 2)] + between(-2, 2);
+    case 1:
+        return t->kernel.bounds[between(0, 1)] + between(-2, 2);
+    case 2:
+        return between(low, high);
+    default:
+        return between(-LUT_REACH, LUT_REACH);
+    }
+}
+
+static void check_sums(const struct table *t, bool vbmi)
+{
+    static int32_t sums[MOST_SUMS + LUT_LANES], bias[MOST + LUT_MORE];
+    static float factor[MOST + LUT_MORE];
+    static int8_t got[MOST_SUMS + 1];
+    size_t channels = (size_t)between(1, MOST), n = (size_t)between(1, MOST_SUMS);
+    for (size_t i = 0; i < channels + LUT_MORE; i++) {
+        bias[i] = i < channels ? between(-1000, 1000) : bias[i - channels];
+        factor[i] = i < channels ? (float)exp2(between(-30, 20) / 10.0) : factor[i - channels];
+        factor[i] = i < channels && between(0, 1) ? 1 : factor[i]; // numbers as they are
+    }
+    for (size_t i = 0; i < n; i++)
+        sums[i] = (int32_t)((float)random_number(t) / factor[i % channels]) - bias[i % channels];
+    struct lut_job job = {&t->kernel, sums, bias, factor, channels, n, got};
+    got[n] = 77;
+    if (vbmi)
+        lut_sums_vbmi(&job);
+    else
+        lut_sums_any(&job);
+    assert_int_equal(got[n], 77);
+    for (size_t i = 0; i < n; i++) {
+        volatile float product = (float)(sums[i] + bias[i % channels]) * factor[i % channels];
+        int32_t v = (int32_t)rintf(product);
+        if (got[i] != expected(&t->lut, v))
+            fail_msg("%s: %d (sum %d of %zu) becomes %d, expected %d", vbmi ? "VBMI" : "any", v,
+                     sums[i], n, got[i], expected(&t->lut, v));
+    }
+}
+
+static bool make_table(struct table *t)
+{
+    t->lut = random_lut();
+    lut_fill_dense(&t->lut, t->dense);
+    bool fits = lut_fit_segments(t->dense, &t->segments);
+    t->kernel = (struct lut_kernel){.lut = &t->lut, .dense = t->dense, .segments = &t->segments};
+    bool bounded = lut_find_bounds(&t->lut, LUT_MAX_V, t->kernel.bounds);
+    t->vbmi = bounded && fits && lut_has_vbmi() && lut_fits_vbmi(&t->lut, t->kernel.bounds);
+    return bounded;
+}
+
+static void random_tables(void **state)
+{
+    static struct table t;
+    int bounded = 0, vbmi = 0;
+    (void)state;
+    SEED_EACH (seed, CASES) {
+        srand((unsigned)seed);
+        bool has_bounds = make_table(&t);
+        for (int32_t v = -LUT_REACH; v < LUT_REACH; v++)
+            assert_int_equal(t.dense[v + LUT_REACH], expected(&t.lut, v));
+        bounded += has_bounds;
+        vbmi += t.vbmi;
+        if (!has_bounds)
+            continue;
+        for (int side = 0; side < 2; side++)
+            assert_int_equal(lut_stored(&t.lut, t.kernel.bounds[side]),
+                             lut_stored(&t.lut, side ? INT32_MAX : INT32_MIN));
+        for (int i = 0; i < 8; i++)
+            check_sums(&t, false);
+        for (int i = 0; i < 8 && t.vbmi; i++)
+            check_sums(&t, true);
+    }
+    print_message("of %d tables %d are bounded, %d for AVX512-VBMI\n", CASES, bounded, vbmi);
+}
+
+// Real tables must not fall back to looking up byte after byte.
+static void smooth_tables_are_lines(void **state)
+{
+    static struct table t;
+    (void)state;
+    t.lut = (struct graph_lut){.out_factor = 18546, .out_shift = 22, .out_offset = -122};
+    for (int i = 0; i < LUT_POINTS; i++) {
+        t.lut.below[i] = point(0, 5.78, 32767 / 5.76, i * STEP - LUT_REACH);
+        t.lut.above[i] = point(0, 5.78, 32767 / 5.76, i * STEP);
+    }
+    lut_fill_dense(&t.lut, t.dense);
+    assert_true(lut_fit_segments(t.dense, &t.segments));
+    assert_true(t.segments.n_exceptions < 10);
+}
+
+// A slope so small that the output still changes beyond what floats hold.
+static void what_never_saturates_has_no_bounds(void **state)
+{
+    struct graph_lut lut = {
+        .slope = {0, 1}, .slope_shift = {0, 20}, .out_factor = 0x4000, .out_shift = 14};
+    int32_t bounds[2];
+    (void)state;
+    assert_false(lut_find_bounds(&lut, LUT_MAX_V, bounds));
+    lut.slope_shift[1] = 4;
+    assert_true(lut_find_bounds(&lut, LUT_MAX_V, bounds));
+    assert_int_equal(bounds[0], -LUT_REACH);
+    assert_int_equal(bounds[1], LUT_REACH + 127 * 16);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_tables),
+        cmocka_unit_test(smooth_tables_are_lines),
+        cmocka_unit_test(what_never_saturates_has_no_bounds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
