@@ -46,60 +46,71 @@ struct graph_tensor {
 
 // All operators. To add one: a row here (and what is particular to it in graph_node), and a file
 // npu/sim/ops/op_NAME.c that defines the struct op (npu/sim/exec/step.h). What reads models then
-// makes such nodes: a row of onnx_ops.c or rknn_nodes.c.
+// makes such nodes: a row of onnx_ops.c or rknn_ops.c.
 //
-// X(GRAPH_…, the struct op that computes it, ESTIMATE_… (estimate.h): what it costs on the chip)
+// X(GRAPH_…, the struct op that computes it, ESTIMATE_… (estimate.h): what it costs on the chip,
+//   BATCH_…: whether it does with each of several inputs what it does with one)
 // clang-format off
 #define GRAPH_OPS(X) \
-    X(CONV, op_conv, CONV) \
-    X(CONV_TRANSPOSE, op_conv, CONV) \
-    X(MAX_POOL, op_pool, WHOLE) \
-    X(AVERAGE_POOL, op_pool, WHOLE) \
-    X(ADD, op_binary, VALUES) \
-    X(SUB, op_binary, WHOLE) \
-    X(MUL, op_binary, WHOLE) \
-    X(DIV, op_binary, WHOLE) \
-    X(POW, op_binary, WHOLE) \
-    X(MOD, op_binary, WHOLE) \
-    X(MAX, op_binary, WHOLE) \
-    X(MIN, op_binary, WHOLE) \
-    X(PRELU, op_binary, VALUES) \
-    X(UNARY, op_unary, VALUES) /* one of graph_post_kind */ \
-    X(CONCAT, op_concat, VALUES) \
-    X(SPLIT, op_split, WHOLE) \
-    X(SLICE, op_slice, WHOLE) \
-    X(PAD, op_pad, WHOLE) \
-    X(EXPAND, op_expand, WHOLE) \
-    X(RESHAPE, op_reshape, WHOLE) \
-    X(TRANSPOSE, op_transpose, WHOLE) \
-    X(RESIZE, op_resize, WHOLE) \
-    X(BATCH_NORM, op_norm, WHOLE) \
-    X(SOFTMAX, op_softmax, WHOLE) \
-    X(LAYER_NORM, op_layer_norm, WHOLE) \
-    X(GLU, op_glu, WHOLE) \
-    X(REDUCE_MEAN, op_reduce_mean, WHOLE) \
-    X(ARG_MAX, op_arg_max, WHOLE) \
-    X(CONVERT, op_convert, WHOLE) /* Cast, DequantizeLinear */ \
-    X(EX_MAT_MUL, op_ex_mat_mul, WHOLE) /* exMatMul of .rknn files */ \
-    X(GRID_SAMPLE, op_grid_sample, WHOLE) \
-    X(TOP_K, op_top_k, WHOLE) \
-    X(GATHER, op_gather, WHOLE) \
-    X(GATHER_ELEMENTS, op_gather_elements, WHOLE) \
-    X(CUSTOM, op_custom, WHOLE) /* a program or plugin computes it */ \
-    X(MAT_MUL, op_mat_mul, WHOLE) \
-    X(REF, op_ref, WHOLE) /* one of graph_ref.h */ \
-    X(QUANTIZE, op_quantize, WHOLE) \
-    X(MAP, op_map, WHOLE) /* a table of 256 bytes */ \
-    X(SIGNED_BYTES, op_signed_bytes, VALUES) /* int8 of bytes, padded with input 1 */ \
-    X(DYNAMIC_QUANTIZE, op_dynamic_quantize, VALUES) \
-    X(LATE, op_late, WHOLE) /* a run decides what it does */
+    X(CONV, op_conv, CONV, EACH) \
+    X(CONV_TRANSPOSE, op_conv, CONV, EACH) \
+    X(MAX_POOL, op_pool, WHOLE, EACH) \
+    X(AVERAGE_POOL, op_pool, WHOLE, EACH) \
+    X(ADD, op_binary, VALUES, EACH) \
+    X(SUB, op_binary, WHOLE, EACH) \
+    X(MUL, op_binary, WHOLE, EACH) \
+    X(DIV, op_binary, WHOLE, EACH) \
+    X(POW, op_binary, WHOLE, EACH) \
+    X(MOD, op_binary, WHOLE, NONE) \
+    X(MAX, op_binary, WHOLE, EACH) \
+    X(MIN, op_binary, WHOLE, EACH) \
+    X(PRELU, op_binary, VALUES, EACH) \
+    X(UNARY, op_unary, VALUES, EACH) /* one of graph_post_kind */ \
+    X(CONCAT, op_concat, VALUES, AXIS) \
+    X(SPLIT, op_split, WHOLE, AXIS) \
+    X(SLICE, op_slice, WHOLE, NONE) \
+    X(PAD, op_pad, WHOLE, BEGIN) \
+    X(EXPAND, op_expand, WHOLE, EACH) \
+    X(RESHAPE, op_reshape, WHOLE, EACH) \
+    X(TRANSPOSE, op_transpose, WHOLE, PERM) \
+    X(RESIZE, op_resize, WHOLE, EACH) \
+    X(BATCH_NORM, op_norm, WHOLE, EACH) \
+    X(SOFTMAX, op_softmax, WHOLE, AXIS) \
+    X(LAYER_NORM, op_layer_norm, WHOLE, NONE) \
+    X(GLU, op_glu, WHOLE, AXIS) \
+    X(REDUCE_MEAN, op_reduce_mean, WHOLE, AXES) \
+    X(ARG_MAX, op_arg_max, WHOLE, AXIS) \
+    X(CONVERT, op_convert, WHOLE, EACH) /* Cast, DequantizeLinear */ \
+    X(EX_MAT_MUL, op_ex_mat_mul, WHOLE, NONE) /* exMatMul of .rknn files */ \
+    X(GRID_SAMPLE, op_grid_sample, WHOLE, NONE) \
+    X(TOP_K, op_top_k, WHOLE, NONE) \
+    X(GATHER, op_gather, WHOLE, NONE) \
+    X(GATHER_ELEMENTS, op_gather_elements, WHOLE, NONE) \
+    X(CUSTOM, op_custom, WHOLE, NONE) /* a program or plugin computes it */ \
+    X(MAT_MUL, op_mat_mul, WHOLE, NONE) \
+    X(REF, op_ref, WHOLE, NONE) /* one of graph_ref.h */ \
+    X(QUANTIZE, op_quantize, WHOLE, NONE) \
+    X(MAP, op_map, WHOLE, NONE) /* a table of 256 bytes */ \
+    X(SIGNED_BYTES, op_signed_bytes, VALUES, NONE) /* int8 of bytes, padded with input 1 */ \
+    X(DYNAMIC_QUANTIZE, op_dynamic_quantize, VALUES, NONE) \
+    X(LATE, op_late, WHOLE, NONE) /* a run decides what it does */
 // clang-format on
 
 enum graph_op {
-#define X(symbol, kernel, cost) GRAPH_##symbol,
+#define X(symbol, kernel, cost, batch) GRAPH_##symbol,
     GRAPH_OPS(X)
 #undef X
         GRAPH_OP_COUNT
+};
+
+// Whether a node computes each input of a batch, along dimension 0, on its own.
+enum graph_batch {
+    BATCH_NONE,  // not known to
+    BATCH_EACH,  // element by element, or window by window
+    BATCH_AXIS,  // unless its axis is the batch
+    BATCH_PERM,  // unless it moves the batch
+    BATCH_BEGIN, // unless it pads the batch
+    BATCH_AXES,  // unless it reduces the batch
 };
 
 // What is done to each value: as an operator of its own (UNARY) or behind another one.

@@ -25,6 +25,17 @@ from support.service import PATIENCE, Daemon, wait_for  # pylint: disable=wrong-
 TARGETS = ("rknnd", "rknnctl", "npu_null_module", "npu_sim_module", "npu_blink_module", "test_protocol_golden")
 
 
+# Run in the copy, whose writer of .rknn files knows the operator.
+MIRROR_MODEL = """
+import sys
+from rknnwriter import ops
+from rknnwriter.model import Model
+m = Model("rk3588", "mirror")
+m.output(ops.mirror(m, m.input("x", (1, 4, 2, 3))), "y")
+m.save(sys.argv[1])
+"""
+
+
 def source_files():
     for folder, folders, files in os.walk(SOURCE):
         folders[:] = [f for f in folders if f not in LEFT_OUT]
@@ -115,6 +126,16 @@ class Added(unittest.TestCase):
             onnx.save(onnx.helper.make_model(graph), model)
             np.save(data, x)
             self.rknnctl("sim:", "run", model, "-i", data, "-o", folder)
+            y = np.load(pathlib.Path(folder, "out0.npy"))
+        self.assertEqual(y.flatten().tolist(), x.flatten()[::-1].tolist())
+
+    def test_rknn_operator(self):
+        x = np.arange(24, dtype=np.float32).reshape(1, 4, 2, 3)
+        with tempfile.TemporaryDirectory() as folder:
+            model, data = pathlib.Path(folder, "m.rknn"), pathlib.Path(folder, "x.npy")
+            run(sys.executable, "-c", MIRROR_MODEL, model, env=dict(os.environ, PYTHONPATH=str(TREE / "tests")))
+            np.save(data, x)
+            self.rknnctl("sim:rk3588", "run", model, "-i", data, "--layout", "nchw", "-o", folder)
             y = np.load(pathlib.Path(folder, "out0.npy"))
         self.assertEqual(y.flatten().tolist(), x.flatten()[::-1].tolist())
 

@@ -1,7 +1,7 @@
 // rknn_batch_size N: the file's tensors describe one input, but a run takes and returns N. The
 // software NPU sets the first dimension of all activations to N instead of running N times. This is
-// right only for operators that treat inputs independently: is_repeatable() says which, and all
-// others are refused.
+// right only for operators that treat inputs independently: GRAPH_OPS says which, and all others
+// are refused.
 #include "npu/model/rknn/lower/rknn_lower.h"
 
 void lower_batch(struct graph_tensor *t, uint32_t batch)
@@ -16,45 +16,28 @@ static bool counts_inputs(const struct rknn_lowering *l, const struct graph_tens
     return !t || t->constant || (t->n_dims && t->dims[0] == l->f->batch);
 }
 
-// Whether the node computes each input of a batch on its own: elementwise and windowed operators
-// do, others if dimension 0, the batch, is neither reduced, moved nor joined.
 static bool is_repeatable(const struct graph_node *n)
 {
-    switch (n->op) {
-    case GRAPH_CONV:
-    case GRAPH_CONV_TRANSPOSE:
-    case GRAPH_MAX_POOL:
-    case GRAPH_AVERAGE_POOL:
-    case GRAPH_ADD:
-    case GRAPH_SUB:
-    case GRAPH_MUL:
-    case GRAPH_DIV:
-    case GRAPH_POW:
-    case GRAPH_MAX:
-    case GRAPH_MIN:
-    case GRAPH_PRELU:
-    case GRAPH_UNARY:
-    case GRAPH_RESHAPE:
-    case GRAPH_RESIZE:
-    case GRAPH_BATCH_NORM:
-    case GRAPH_CONVERT:
-    case GRAPH_EXPAND:
+    static const enum graph_batch batches[GRAPH_OP_COUNT] = {
+#define X(symbol, kernel, cost, batch) [GRAPH_##symbol] = BATCH_##batch,
+        GRAPH_OPS(X)
+#undef X
+    };
+    switch (batches[n->op]) {
+    case BATCH_EACH:
         return true;
-    case GRAPH_CONCAT:
-    case GRAPH_SPLIT:
-    case GRAPH_SOFTMAX:
-    case GRAPH_ARG_MAX:
-    case GRAPH_GLU:
+    case BATCH_AXIS:
         return n->axis > 0;
-    case GRAPH_TRANSPOSE:
+    case BATCH_PERM:
         return n->perm[0] == 0;
-    case GRAPH_PAD:
+    case BATCH_BEGIN:
         return n->pad.begin[0] == 0;
-    case GRAPH_REDUCE_MEAN:
+    case BATCH_AXES:
         return !(n->axes & 1);
-    default:
-        return false;
+    case BATCH_NONE:
+        break;
     }
+    return false;
 }
 
 int lower_check_batch(const struct rknn_lowering *l, struct error *e)

@@ -80,7 +80,7 @@ static bool repeats_rows(const struct graph *g, const struct graph_node *n)
 static enum estimate_kind kind_of(const struct graph *g, const struct graph_node *n)
 {
     static const enum estimate_kind kinds[GRAPH_OP_COUNT] = {
-#define X(symbol, kernel, cost) [GRAPH_##symbol] = ESTIMATE_##cost,
+#define X(symbol, kernel, cost, batch) [GRAPH_##symbol] = ESTIMATE_##cost,
         GRAPH_OPS(X)
 #undef X
     };

@@ -2,7 +2,7 @@
 #include "npu/sim/exec/ops.h"
 
 const struct op *const ops[GRAPH_OP_COUNT] = {
-#define X(symbol, kernel, cost) [GRAPH_##symbol] = &(kernel),
+#define X(symbol, kernel, cost, batch) [GRAPH_##symbol] = &(kernel),
     GRAPH_OPS(X)
 #undef X
 };

@@ -9,7 +9,7 @@ extern const struct op *const ops[GRAPH_OP_COUNT];
 /// rounds_before_zp), with ONNX Runtime's arithmetic (ort_int8.h). NULL: the same as ops.
 extern const struct op *const ops_ort_int8[GRAPH_OP_COUNT];
 
-#define X(symbol, kernel, cost) extern const struct op kernel;
+#define X(symbol, kernel, cost, batch) extern const struct op kernel;
 GRAPH_OPS(X)
 #undef X
 extern const struct op op_ort_int8_binary, op_ort_int8_softmax;

@@ -213,7 +213,7 @@ for _name, _words, _build, _spoil in (
         ("pad_other_axes", "8 pads for 4 dimensions, some of which it names", _PAD,
          lambda m, node: node.inputs.append(m.constant("axes", [3, 2, 1, 0], "int64"))),
         ("pad_negative", "pad -1 is out of range", _PAD, constant(1, [0, 0, -1, 0, 0, 0, 0, 0])),
-        ("pad_mode", 'mode "wrap" is not known', _PAD, attr(mode="wrap")),
+        ("pad_mode", 'mode "wrap" is not supported', _PAD, attr(mode="wrap")),
         ("pad_value", "padding value is not a constant", _PAD,
          lambda m, node: node.inputs.__setitem__(2, node.inputs[0])),
         ("pad_dims", "differ in dimensions", _PAD, shape(20, 10, 10)),

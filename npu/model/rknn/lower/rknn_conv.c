@@ -288,7 +288,7 @@ static int check_groups(const struct rknn_lowering *l, bool depthwise, struct er
 
 // The order matters: groups need the geometry, packing needs the groups, and quantization needs
 // packing and activations.
-int lower_conv(struct rknn_lowering *l, const char *suffix, struct error *e)
+int lower_conv(struct rknn_lowering *l, struct error *e)
 {
     int r = check_operands(l, e);
     if (r < 0)
@@ -321,7 +321,7 @@ int lower_conv(struct rknn_lowering *l, const char *suffix, struct error *e)
         return r;
     r = take_weight(l, use, &p, e);
     if (r == 0)
-        r = lower_posts(l, suffix, addend, e);
+        r = lower_posts(l, l->suffix, addend, e);
     if (r == 0 && x->type == TENSOR_INT8)
         r = take_quantization(l, p, bias, e);
     else if (r == 0)
@@ -334,7 +334,7 @@ int lower_conv(struct rknn_lowering *l, const char *suffix, struct error *e)
 }
 
 // Max and average pools, over a window or (Global…) the whole image.
-int lower_pool(struct rknn_lowering *l, const char *suffix, struct error *e)
+int lower_pool(struct rknn_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = lower_input(l, 0), *y = lower_output(l, 0);
     if (!x || x->n_dims != 4 || y->n_dims != 4)
@@ -352,5 +352,5 @@ int lower_pool(struct rknn_lowering *l, const char *suffix, struct error *e)
         return lower_refuse(l, e, "its kernel's size is not known");
     w->count_pad = rknn_attr_int(l->node, "count_include_pad", 0) != 0;
     l->out->n_inputs = 1;
-    return lower_posts(l, suffix, -1, e);
+    return lower_posts(l, l->suffix, -1, e);
 }

@@ -1,10 +1,33 @@
-// What the parts of rknn_graph() share: rknn_graph.c, rknn_nodes.c, rknn_posts.c, rknn_conv.c,
-// rknn_spare.c, rknn_ref.c.
+// What the parts of rknn_graph() share. rknn_ops.c has the table of operators; the functions that
+// its rows name are in the file of their kind: rknn_math.c, rknn_conv.c, ….
 #pragma once
 
 #include "npu/model/graph.h"
 #include "npu/model/rknn/regs/rknn_commands.h"
 #include "npu/model/rknn/rknn_attrs.h"
+
+struct rknn_lowering;
+
+/// Fills l->out; refuses what it does not fully understand.
+typedef int rknn_lower(struct rknn_lowering *l, struct error *e);
+
+// Parameters of an activation: attributes of these names, where it has such, else numbers. NAN:
+// the file must say it.
+struct rknn_numbers {
+    float alpha, beta;
+    const char *a_name, *b_name;
+};
+
+// A row of the table of operators.
+struct rknn_operator {
+    const char *name;  // of a node's operator; of its beginning, where others may be fused into it
+    bool fuses;        // the names of others may follow
+    uint32_t n_inputs; // that must be there; 0: the function looks itself
+    enum graph_op op;  // what the node becomes, unless the function says otherwise
+    rknn_lower *lower; // fills the node
+    int64_t kind; // what the function wants to know: POST_… of an activation, REF_…, an axis
+    struct rknn_numbers numbers;
+};
 
 struct rknn_lowering {
     const struct rknn_file *f;
@@ -15,6 +38,8 @@ struct rknn_lowering {
     // The node at hand, its inputs without those that only the chip needs, its outputs with those
     // that the file left out, and what it becomes.
     const struct rknn_node *node;
+    const struct rknn_operator *row;
+    const char *suffix; // what follows the row's name in the node's operator
     uint32_t n_inputs;
     int32_t *inputs;
     const int32_t *outputs; // node->n_outputs
@@ -57,24 +82,20 @@ bool lower_number(const struct rknn_lowering *l, uint32_t input, float *ret);
 void lower_batch(struct graph_tensor *t, uint32_t batch);
 int lower_check_batch(const struct rknn_lowering *l, struct error *e);
 
-/// Convolutions and transposed ones; `suffix` is what follows in the operator's name.
-int lower_conv(struct rknn_lowering *l, const char *suffix, struct error *e);
-int lower_pool(struct rknn_lowering *l, const char *suffix, struct error *e);
+/// The place of a text attribute's value among n names; refuses others.
+int lower_pick(const struct rknn_lowering *l, const char *attr, const char *absent,
+               const char *const *names, uint32_t n, uint32_t *ret, struct error *e);
 
-/// Add, Sub, …, of real numbers or of integers; l->out->op says which.
-int lower_arithmetic(struct rknn_lowering *l, const char *suffix, struct error *e);
-int lower_cast(struct rknn_lowering *l, struct error *e);
-int lower_softmax(struct rknn_lowering *l, struct error *e);
-/// Gather of lines of a constant.
-int lower_gather_from_table(struct rknn_lowering *l, struct error *e);
-int lower_mean(struct rknn_lowering *l, struct error *e);
-int lower_layer_norm(struct rknn_lowering *l, struct error *e);
+/// Whether a tensor's elements are integers or truth values, not quantized numbers.
+bool lower_is_integers(const struct graph_tensor *t);
 
-/// Operators that have no kernel of their own, by their names in ONNX. Refuses what is none.
-int lower_ref(struct rknn_lowering *l, struct error *e);
+/// Makes the node a reference operator of its first n_in inputs; `ints` are copied.
+int lower_emit_ref(struct rknn_lowering *l, enum graph_ref_op op, uint32_t n_in,
+                   const int64_t *ints, uint32_t n_ints, struct error *e);
 
-/// Whether the operator is an activation and nothing else.
-bool lower_is_activation(const char *op);
+/// The operator that `text` begins with and that is an activation; the longest of several. NULL:
+/// none.
+const struct rknn_operator *rknn_activation(const char *text);
 
 /// The activations named in `suffix`, in order. "Add" is taken with `addend` (-1: refused). A
 /// convolution's may lack numbers then (NAN), which its register commands have.
@@ -83,3 +104,20 @@ int lower_posts(struct rknn_lowering *l, const char *suffix, int32_t addend, str
 /// Fills what a convolution of half precision lacks; refuses what lacks numbers still.
 void lower_half_posts(struct rknn_lowering *l);
 int lower_check_posts(struct rknn_lowering *l, struct error *e);
+
+// What the rows of the table (rknn_ops.c) name. The row's inputs are there, l->out->op is set, and
+// the rest of *l->out is theirs to fill. Those that say nothing here take no argument.
+rknn_lower lower_plain; // nothing is to be filled
+rknn_lower lower_unary, lower_two, lower_cast, lower_mat_mul, lower_ex_mat_mul;
+rknn_lower lower_arithmetic;                  // REF_ADD, …, for integers
+rknn_lower lower_ref;                         // REF_OP_…, of as many inputs as the row has
+rknn_lower lower_ref_binary, lower_ref_unary; // REF_EQUAL, …; REF_NOT, …
+rknn_lower lower_conv, lower_pool;            // of images
+rknn_lower lower_resize, lower_grid_sample;
+rknn_lower lower_norm, lower_layer_norm, lower_ex_norm, lower_instance_norm;
+rknn_lower lower_concat, lower_transpose, lower_slice, lower_pad, lower_gather;
+rknn_lower lower_space; // REF_SPACE_TO_DEPTH, …
+rknn_lower lower_along; // the axis where the file has none
+rknn_lower lower_arg_max, lower_arg_min, lower_top_k, lower_softmax, lower_log_softmax;
+rknn_lower lower_hardmax;
+rknn_lower lower_reduction, lower_mean; // REF_SUM, …

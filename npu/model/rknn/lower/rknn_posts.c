@@ -19,66 +19,6 @@
 
 #define MIN_TOP 1024 // of a table that a slope is read from: less would be too coarse
 
-struct activation {
-    const char *name;
-    enum graph_post_kind kind;
-    float alpha, beta;           // where the node has no attributes for them; NAN: it must
-    const char *a_name, *b_name; // of the attributes
-};
-
-// The constants are those of the vendor's list of operators (RKNN Compiler Support Operator List
-// 2.3.2).
-static const struct activation activations[] = {
-    {"LeakyRelu", POST_LEAKY_RELU, NAN, 0, "alpha", NULL},
-    {"Relu", POST_RELU, 0, 0, NULL, NULL},
-    {"HardSigmoid", POST_HARD_SIGMOID, NAN, NAN, "alpha", "beta"},
-    {"Sigmoid", POST_SIGMOID, 0, 0, NULL, NULL},
-    {"ExSwish", POST_SWISH, 0, 0, NULL, NULL},
-    {"exSwish", POST_SWISH, 0, 0, NULL, NULL},
-    {"Swish", POST_SWISH, 0, 0, NULL, NULL},
-    {"HardSwish", POST_HARD_SWISH, 1.0f / 6, 0.5f, NULL, NULL},
-    {"exHardSwish", POST_HARD_SWISH, 1.0f / 6, 0.5f, NULL, NULL},
-    {"ExHardSwish", POST_HARD_SWISH, 1.0f / 6, 0.5f, NULL, NULL},
-    {"exSwooshL", POST_SWOOSH, 4, 0.035f, NULL, NULL},
-    {"ExSwooshL", POST_SWOOSH, 4, 0.035f, NULL, NULL},
-    {"exSwooshR", POST_SWOOSH, 1, 0.313261687f, NULL, NULL},
-    {"ExSwooshR", POST_SWOOSH, 1, 0.313261687f, NULL, NULL},
-    {"Tanh", POST_TANH, 0, 0, NULL, NULL},
-    {"Clip", POST_CLIP, NAN, NAN, "min", "max"},
-    {"exGelu", POST_GELU, 0, 0, NULL, NULL},
-    {"ExGelu", POST_GELU, 0, 0, NULL, NULL},
-    {"Gelu", POST_GELU, 0, 0, NULL, NULL},
-    {"Softplus", POST_SOFTPLUS, 0, 0, NULL, NULL},
-    {"ExMish", POST_MISH, 0, 0, NULL, NULL},
-    {"exMish", POST_MISH, 0, 0, NULL, NULL},
-    {"Mish", POST_MISH, 0, 0, NULL, NULL},
-    {"Elu", POST_ELU, 1, 0, "alpha", NULL},
-    {"Exp", POST_EXP, 0, 0, NULL, NULL},
-    {"Log", POST_LOG, 0, 0, NULL, NULL},
-    {"Sqrt", POST_SQRT, 0, 0, NULL, NULL},
-    {"Abs", POST_ABS, 0, 0, NULL, NULL},
-    {"Neg", POST_NEG, 0, 0, NULL, NULL},
-    {"Erf", POST_ERF, 0, 0, NULL, NULL},
-    {"Floor", POST_FLOOR, 0, 0, NULL, NULL},
-    {"Reciprocal", POST_RECIPROCAL, 0, 0, NULL, NULL},
-};
-
-// The first entry whose name `text` begins with: order matters where one name is the beginning of
-// another.
-static const struct activation *find_activation(const char *text)
-{
-    for (size_t i = 0; i < sizeof activations / sizeof *activations; i++)
-        if (strncmp(text, activations[i].name, strlen(activations[i].name)) == 0)
-            return &activations[i];
-    return NULL;
-}
-
-bool lower_is_activation(const char *op)
-{
-    const struct activation *a = find_activation(op);
-    return a && strcmp(a->name, op) == 0;
-}
-
 // ---- what an activation is given ----
 
 // Refuses an activation whose parameters the file does not give.
@@ -121,15 +61,18 @@ static int add_post(struct rknn_lowering *l, struct graph_post post, struct erro
 
 // Adds one activation with its parameters. Only a convolution may lack some here, as its registers
 // may have them.
-static int add_activation(struct rknn_lowering *l, const struct activation *a, struct error *e)
+static int add_activation(struct rknn_lowering *l, const struct rknn_operator *a, struct error *e)
 {
-    struct graph_post post = {.kind = a->kind, .alpha = a->alpha, .beta = a->beta, .operand = -1};
+    struct graph_post post = {.kind = (enum graph_post_kind)a->kind,
+                              .alpha = a->numbers.alpha,
+                              .beta = a->numbers.beta,
+                              .operand = -1};
     bool alone = l->out->op == GRAPH_UNARY;
     char form[8];
-    if (a->a_name)
-        post.alpha = (float)rknn_attr_float(l->node, a->a_name, (double)a->alpha);
-    if (a->b_name)
-        post.beta = (float)rknn_attr_float(l->node, a->b_name, (double)a->beta);
+    if (a->numbers.a_name)
+        post.alpha = (float)rknn_attr_float(l->node, a->numbers.a_name, (double)a->numbers.alpha);
+    if (a->numbers.b_name)
+        post.beta = (float)rknn_attr_float(l->node, a->numbers.b_name, (double)a->numbers.beta);
     rknn_attr_text(l->node, "approximate", "none", form, sizeof form);
     if (a->kind == POST_GELU && strcmp(form, "tanh") == 0)
         post.kind = POST_GELU_TANH;
@@ -139,7 +82,7 @@ static int add_activation(struct rknn_lowering *l, const struct activation *a, s
     if (a->kind == POST_CLIP && alone)
         bounds_of_inputs(l, &post);
     if (lacks_numbers(&post) && !is_conv(l))
-        return not_said(l, a->kind, e);
+        return not_said(l, post.kind, e);
     return add_post(l, post, e);
 }
 
@@ -147,7 +90,7 @@ static int add_activation(struct rknn_lowering *l, const struct activation *a, s
 int lower_posts(struct rknn_lowering *l, const char *suffix, int32_t addend, struct error *e)
 {
     while (*suffix) {
-        const struct activation *a = find_activation(suffix);
+        const struct rknn_operator *a = rknn_activation(suffix);
         int r;
         if (a) {
             suffix += strlen(a->name);

@@ -1,0 +1,130 @@
+// Operators of .rknn files that move elements: parts, joins, orders, lookups.
+#include "npu/model/rknn/lower/rknn_lower.h"
+
+// What the operator does follows from the shapes and types of its tensors, or is a user's.
+int lower_plain(struct rknn_lowering *l, struct error *e)
+{
+    (void)l, (void)e;
+    return 0;
+}
+
+// The file lists scratch memory of the chip behind the real inputs, so inputs are taken until they
+// fill the output.
+int lower_concat(struct rknn_lowering *l, struct error *e)
+{
+    int r = lower_axis(l, INT64_MIN / 2, e);
+    if (r < 0)
+        return r;
+    // Inputs that the output has no room for are the chip's working memory.
+    const struct graph_tensor *y = lower_output(l, 0);
+    uint64_t filled = 0;
+    uint32_t n = 0, axis = (uint32_t)l->out->axis;
+    while (n < l->n_inputs && filled < y->dims[axis]) {
+        const struct graph_tensor *x = lower_input(l, n++);
+        filled += x && x->n_dims > axis ? x->dims[axis] : UINT32_MAX;
+    }
+    if (y->n_dims <= axis || filled != y->dims[axis])
+        return lower_refuse(l, e, "its inputs do not add up to its output");
+    l->out->n_inputs = n;
+    return 0;
+}
+
+// perm must name each dimension once.
+int lower_transpose(struct rknn_lowering *l, struct error *e)
+{
+    const struct graph_tensor *x = lower_input(l, 0);
+    int64_t perm[GRAPH_MAX_DIMS];
+    uint32_t n = rknn_attr_ints(l->node, "perm", perm, GRAPH_MAX_DIMS), seen = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (perm[i] < 0 || perm[i] >= n)
+            return lower_refuse(l, e, "its perm is no permutation");
+        seen |= 1u << perm[i];
+        l->out->perm[i] = (uint32_t)perm[i];
+    }
+    if (n != x->n_dims || seen != (1u << n) - 1)
+        return lower_refuse(l, e, "its perm is no permutation of %u dimensions", x->n_dims);
+    return 0;
+}
+
+// Inputs: data, starts, ends, axes, steps. The ends are not needed, as the output's shape is known.
+// Starts are counted from the end when negative, and clamped.
+int lower_slice(struct rknn_lowering *l, struct error *e)
+{
+    int64_t starts[2 * GRAPH_MAX_DIMS], axes[2 * GRAPH_MAX_DIMS], steps[2 * GRAPH_MAX_DIMS];
+    uint32_t n, n_axes, n_steps;
+    if (lower_ints(l, 1, starts, &n, e) < 0 || lower_ints(l, 3, axes, &n_axes, e) < 0 ||
+        lower_ints(l, 4, steps, &n_steps, e) < 0)
+        return STATUS_MODEL_INVALID;
+    const struct graph_tensor *x = lower_input(l, 0);
+    if ((n_axes && n_axes != n) || (n_steps && n_steps != n) || n > x->n_dims)
+        return lower_refuse(l, e, "starts, axes and steps do not fit together");
+    for (uint32_t i = 0; i < x->n_dims; i++)
+        l->out->slice.step[i] = 1;
+    for (uint32_t i = 0; i < n; i++) {
+        int64_t axis = n_axes ? axes[i] : i, step = n_steps ? steps[i] : 1;
+        axis += axis < 0 ? x->n_dims : 0;
+        if (axis < 0 || axis >= x->n_dims || step == 0 || step > INT32_MAX || step < -INT32_MAX)
+            return lower_refuse(l, e, "axis or step %u is out of range", i);
+        int64_t size = x->dims[axis], start = starts[i];
+        start = start < -size ? -size : start > size ? size : start;
+        start += start < 0 ? size : 0;
+        l->out->slice.step[axis] = step;
+        l->out->slice.start[axis] = step < 0 && start == size ? size - 1 : start;
+    }
+    l->out->n_inputs = 1;
+    return 0;
+}
+
+// Inputs: data, pads (all that come first, then all that come last), value, axes. Only the first
+// half is needed: the rest follows from the output's shape.
+int lower_pad(struct rknn_lowering *l, struct error *e)
+{
+    int64_t pads[2 * GRAPH_MAX_DIMS];
+    static const char *const modes[] = {"constant", "reflect", "edge"};
+    uint32_t n, mode;
+    if (lower_ints(l, 1, pads, &n, e) < 0)
+        return STATUS_MODEL_INVALID;
+    const struct graph_tensor *x = lower_input(l, 0);
+    if (n != 2 * x->n_dims || lower_input(l, 3))
+        return lower_refuse(l, e, "%u pads for %u dimensions%s", n, x->n_dims,
+                            lower_input(l, 3) ? ", some of which it names" : "");
+    for (uint32_t i = 0; i < x->n_dims; i++) {
+        if (pads[i] < 0 || pads[i] > UINT32_MAX)
+            return lower_refuse(l, e, "pad %lld is out of range", (long long)pads[i]);
+        l->out->pad.begin[i] = (uint32_t)pads[i];
+    }
+    if (lower_pick(l, "mode", "constant", modes, 3, &mode, e) < 0)
+        return STATUS_MODEL_INVALID;
+    l->out->pad.mode = mode;
+    if (lower_input(l, 2) && !lower_number(l, 2, &l->out->pad.value))
+        return lower_refuse(l, e, "its padding value is not a constant");
+    l->out->n_inputs = 1;
+    return 0;
+}
+
+// Of lines of a constant.
+static int lower_gather_from_table(struct rknn_lowering *l, struct error *e)
+{
+    return lower_emit_ref(l, REF_OP_GATHER, 2, (int64_t[]){l->out->axis}, 1, e);
+}
+
+int lower_gather(struct rknn_lowering *l, struct error *e)
+{
+    int r = lower_axis(l, 0, e);
+    bool table = r == 0 && lower_input(l, 0)->constant && l->out->op == GRAPH_GATHER;
+    return table ? lower_gather_from_table(l, e) : r;
+}
+
+int lower_space(struct rknn_lowering *l, struct error *e)
+{
+    int64_t kind = l->row->kind;
+    char mode[8];
+    if (kind != REF_SPACE_TO_DEPTH) {
+        rknn_attr_text(l->node, "mode", "DCR", mode, sizeof mode);
+        kind = strcmp(mode, "CRD") == 0 ? REF_DEPTH_TO_SPACE_CRD : REF_DEPTH_TO_SPACE_DCR;
+        if (kind == REF_DEPTH_TO_SPACE_DCR && strcmp(mode, "DCR") != 0)
+            return lower_refuse(l, e, "mode \"%s\" is not known", mode);
+    }
+    int64_t block = rknn_attr_int(l->node, "blocksize", 0);
+    return lower_emit_ref(l, REF_OP_SPACE, 1, (int64_t[]){block, kind}, 2, e);
+}

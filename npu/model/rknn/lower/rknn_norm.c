@@ -1,0 +1,114 @@
+// Normalizations of .rknn files.
+#include <math.h>
+
+#include "npu/model/rknn/lower/rknn_lower.h"
+
+#define FACTOR_ERROR 1e-3 // of a factor that registers hold in 15 bits
+
+// Whether all elements of a 16- or 32-bit constant have this value.
+static bool all_are(const struct graph_tensor *t, int32_t value)
+{
+    size_t size = tensor_type_size(t->type);
+    if (!t->constant || t->unpack || (size != 2 && size != 4))
+        return false;
+    for (uint64_t i = 0; i < t->n_elems; i++) {
+        const uint8_t *p = t->data.data + i * size;
+        if ((size == 2 ? (int16_t)read_le16(p) : (int32_t)read_le32(p)) != value)
+            return false;
+    }
+    return true;
+}
+
+// The node's registers hold the factor s_x * s_scale / s_y in 15 bits. If they disagree with the
+// tensors' scales, the units were not understood.
+static int check_norm_factor(const struct rknn_lowering *l, struct error *e)
+{
+    uint32_t scale, shift;
+    if (!rknn_regs_get(l->regs, DPU_OUT_CVT_SCALE, &scale) ||
+        !rknn_regs_get(l->regs, DPU_OUT_CVT_SHIFT, &shift))
+        return 0;
+    double said = ldexp(scale & 0xffff, -(int)(shift & 0x3f));
+    double known = (double)lower_input(l, 0)->scale * (double)lower_input(l, 1)->scale /
+                   (double)lower_output(l, 0)->scale;
+    if (fabs(said - known) > FACTOR_ERROR * known)
+        return lower_refuse(l, e, "its registers multiply by %g where its scales come to %g", said,
+                            known);
+    return 0;
+}
+
+// Scale int16 with a scale of its own, bias int32 without, and neither mean nor variance left.
+static int check_integer_norm(struct rknn_lowering *l, struct error *e)
+{
+    const struct graph_tensor *x = lower_input(l, 0), *scale = lower_input(l, 1);
+    const struct graph_tensor *y = lower_output(l, 0);
+    bool known = x->type == TENSOR_INT8 && x->quantized && y->type == TENSOR_INT8 && y->quantized &&
+                 scale->type == TENSOR_INT16 && scale->quantized && scale->zp == 0 &&
+                 !lower_input(l, 2)->quantized && lower_input(l, 2)->type == TENSOR_INT32;
+    if (!known || !all_are(lower_input(l, 3), 0) || !all_are(lower_input(l, 4), 1))
+        return lower_refuse(l, e, "in what units its integers are is not known");
+    l->out->norm.integer = true;
+    return check_norm_factor(l, e);
+}
+
+// Inputs: x, scale, bias, mean, variance; all float, or all integers.
+int lower_norm(struct rknn_lowering *l, struct error *e)
+{
+    l->out->norm.epsilon = (float)rknn_attr_float(l->node, "epsilon", 1e-5);
+    for (uint32_t i = 1; i < 5; i++) {
+        const struct graph_tensor *t = lower_input(l, i);
+        bool real = t->type == TENSOR_FLOAT32 || t->type == TENSOR_FLOAT16;
+        if (!real)
+            return check_integer_norm(l, e) < 0 ? STATUS_MODEL_INVALID
+                                                : lower_posts(l, l->suffix, -1, e);
+    }
+    return lower_posts(l, l->suffix, -1, e);
+}
+
+// Of channels-last images, the normalized dimensions are not contiguous in memory: the reference
+// operator does those.
+int lower_layer_norm(struct rknn_lowering *l, struct error *e)
+{
+    int r = lower_axis(l, -1, e);
+    if (r < 0)
+        return r;
+    uint32_t n = l->n_inputs < 3 ? l->n_inputs : 3;
+    float epsilon = (float)rknn_attr_float(l->node, "epsilon", 1e-5);
+    if (!lower_input(l, 0)->channels_last) {
+        l->out->n_inputs = n;
+        l->out->layer_norm.epsilon = epsilon;
+        return 0;
+    }
+    r = lower_emit_ref(l, REF_OP_LAYER_NORM, n, (int64_t[]){l->out->axis}, 1, e);
+    l->out->ref.reals[0] = epsilon;
+    return r;
+}
+
+// The vendor's layer normalization: over the channels of each pixel (axes 1), or over the whole
+// image (axes 1 to 3).
+int lower_ex_norm(struct rknn_lowering *l, struct error *e)
+{
+    static const char *const modes[] = {"layer", "mean_var", "rms"};
+    int64_t axes[GRAPH_MAX_DIMS] = {1};
+    uint32_t mode, n = rknn_attr_ints(l->node, "axes", axes, GRAPH_MAX_DIMS);
+    if (lower_pick(l, "mode", "layer", modes, 3, &mode, e) < 0)
+        return STATUS_MODEL_INVALID;
+    bool pixel = n < 2 && axes[0] == 1;
+    if (!pixel && !(n == 3 && axes[0] == 1 && axes[1] == 2 && axes[2] == 3))
+        return lower_refuse(l, e, "its axes are neither 1 nor 1, 2, 3");
+    l->out->n_inputs = l->n_inputs < 3 ? l->n_inputs : 3;
+    l->out->axis = 1;
+    l->out->layer_norm = (struct graph_layer_norm){
+        .epsilon = (float)rknn_attr_float(l->node, "epsilon", 1e-5),
+        .image = pixel ? NORM_PIXELS : NORM_IMAGES,
+        .rms = mode == 2,
+    };
+    return 0;
+}
+
+int lower_instance_norm(struct rknn_lowering *l, struct error *e)
+{
+    int r = lower_emit_ref(l, REF_OP_INSTANCE_NORM, 3, NULL, 0, e);
+    if (r == 0)
+        l->out->ref.reals[0] = (float)rknn_attr_float(l->node, "epsilon", 1e-5);
+    return r;
+}
