@@ -289,3 +289,23 @@ struct npu_backend {
 // refuses it unless its head says what the service's own would.
 #define NPU_BACKEND_SYMBOL "npu_backend"
 extern const struct npu_backend npu_backend;
+
+// Defines it from functions of these names, which every backend has; what only some have follows
+// the name: NPU_BACKEND("sim", .context_set_internal = context_set_internal).
+#define NPU_BACKEND(backend_name, ...)                                                             \
+    __attribute__((visibility("default")))                                                         \
+    const struct npu_backend npu_backend = {NPU_BACKEND_HEAD,                                      \
+                                            .name = (backend_name),                                \
+                                            .log_use = log_use,                                    \
+                                            .device_open = device_open,                            \
+                                            .device_free = device_free,                            \
+                                            .device_info = device_info,                            \
+                                            .model_load = model_load,                              \
+                                            .model_free = model_free,                              \
+                                            .model_info = model_info,                              \
+                                            .model_describe = model_describe,                      \
+                                            .context_new = context_new,                            \
+                                            .context_free = context_free,                          \
+                                            .context_submit = context_submit,                      \
+                                            .context_layers = context_layers,                      \
+                                            ##__VA_ARGS__}

@@ -300,19 +300,4 @@ static const struct npu_layer *context_layers(const struct npu_context *c, size_
     return &c->layer;
 }
 
-__attribute__((visibility("default"))) const struct npu_backend npu_backend = {
-    NPU_BACKEND_HEAD,
-    .name = "null",
-    .log_use = log_use,
-    .device_open = device_open,
-    .device_free = device_free,
-    .device_info = device_info,
-    .model_load = model_load,
-    .model_free = model_free,
-    .model_info = model_info,
-    .model_describe = model_describe,
-    .context_new = context_new,
-    .context_free = context_free,
-    .context_submit = context_submit,
-    .context_layers = context_layers,
-};
+NPU_BACKEND("null");

@@ -24,9 +24,9 @@ def rknnctl(*words, uri=None, env=None):
                           env=dict(os.environ, **(env or {})), timeout=PATIENCE, check=False)
 
 
-def on_terminal(words, columns=80, env=None, until=None):
+def on_terminal(words, columns=80, env=None, until=None, answer=b"\x03"):
     """Runs rknnctl with standard output and error on a terminal; what it wrote, and its code. Once
-    the pattern `until` is there it gets Ctrl-C."""
+    the pattern `until` is there it gets `answer`, Ctrl-C."""
     env = {**os.environ, "TERM": "xterm", **(env or {})}
     pid, terminal = pty.fork()
     if pid == 0:
@@ -42,7 +42,7 @@ def on_terminal(words, columns=80, env=None, until=None):
             break
         text += part
         if until and re.search(until, text):
-            os.write(terminal, b"\x03")
+            os.write(terminal, answer)
             until = None
     os.close(terminal)
     return text.decode(), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

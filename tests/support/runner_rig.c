@@ -11,18 +11,8 @@
 #include <sys/wait.h>
 
 #include "base/fd.h"
+#include "tests/support/fds.h"
 #include "tests/support/runner_rig.h"
-
-unsigned rig_count_fds(void)
-{
-    unsigned n = 0;
-    DIR *d = opendir("/proc/self/fd");
-    assert_non_null(d);
-    while (readdir(d))
-        n++;
-    closedir(d);
-    return n;
-}
 
 static int parent_of(int pid)
 {
@@ -59,7 +49,7 @@ int rig_child(unsigned n)
 void rig_init(struct rig *r, bool threads, const char *options)
 {
     struct error e;
-    *r = (struct rig){.n_fds = rig_count_fds(), .model = {.fd = -1, .size = 5000, .name = "test"}};
+    *r = (struct rig){.n_fds = fds_count(), .model = {.fd = -1, .size = 5000, .name = "test"}};
     list_init(&r->counters.queries);
     list_init(&r->counters.processes);
     assert_int_equal(uv_loop_init(&r->loop), 0);
@@ -96,7 +86,7 @@ void rig_done(struct rig *r)
     assert_true(list_empty(&r->counters.queries));
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); // no child, dead or alive
     // libuv keeps a pipe for signals, made with the first loop that watches a child.
-    assert_in_range(rig_count_fds(), r->n_fds, r->n_fds + 2);
+    assert_in_range(fds_count(), r->n_fds, r->n_fds + 2);
 }
 
 static void on_loaded(void *owner, const struct error *e)

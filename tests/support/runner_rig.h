@@ -64,7 +64,5 @@ void rig_wait_for(struct rig *r, const bool *flag);
 /// A child of this process, the `n`-th that /proc shows; 0: there is none.
 int rig_child(unsigned n);
 
-unsigned rig_count_fds(void);
-
 /// True if the program was started as `--worker FD --module-dir DIR`; sets both.
 bool rig_is_worker(int argc, char **argv, int *ret_fd, const char **ret_module_dir);

@@ -24,9 +24,7 @@ static void try_problem(const struct plain_problem *x, bool quantized)
     rknn_tensor_mem *b = matmul_set_mem(c, &io.B, x->b, io.B.size);
     rknn_tensor_mem *result = matmul_set_mem(c, &io.C, NULL, io.C.size);
     run_and_check(c, x, result);
-    EXPECT_OK(rknn_destroy_mem(c, a));
-    EXPECT_OK(rknn_destroy_mem(c, b));
-    EXPECT_OK(rknn_destroy_mem(c, result));
+    matmul_destroy_mems(c, a, b, result);
     EXPECT_OK(rknn_matmul_destroy(c));
 }
 
@@ -109,9 +107,7 @@ static void test_one_context_for_long(void)
     EXPECT(perf.run_duration > 0);
     plain_problem_done(&x[0]);
     plain_problem_done(&x[1]);
-    EXPECT_OK(rknn_destroy_mem(c, a));
-    EXPECT_OK(rknn_destroy_mem(c, b));
-    EXPECT_OK(rknn_destroy_mem(c, result));
+    matmul_destroy_mems(c, a, b, result);
     EXPECT_OK(rknn_matmul_destroy(c));
 }
 

@@ -88,3 +88,11 @@ rknn_tensor_mem *matmul_set_mem(rknn_matmul_ctx c, rknn_matmul_tensor_attr *attr
     EXPECT_OK(rknn_matmul_set_io_mem(c, mem, attr));
     return mem;
 }
+
+void matmul_destroy_mems(rknn_matmul_ctx c, rknn_tensor_mem *a, rknn_tensor_mem *b,
+                         rknn_tensor_mem *result)
+{
+    EXPECT_OK(rknn_destroy_mem(c, a));
+    EXPECT_OK(rknn_destroy_mem(c, b));
+    EXPECT_OK(rknn_destroy_mem(c, result));
+}

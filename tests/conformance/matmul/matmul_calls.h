@@ -20,3 +20,7 @@ void matmul_set_quant(rknn_matmul_ctx c, const struct plain_problem *x);
 /// Memory of at least `size` bytes that holds `data` (NULL: nothing), set for a matrix.
 rknn_tensor_mem *matmul_set_mem(rknn_matmul_ctx c, rknn_matmul_tensor_attr *attr, const void *data,
                                 size_t size);
+
+/// Frees the memory of the three matrices.
+void matmul_destroy_mems(rknn_matmul_ctx c, rknn_tensor_mem *a, rknn_tensor_mem *b,
+                         rknn_tensor_mem *result);

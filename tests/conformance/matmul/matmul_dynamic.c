@@ -32,9 +32,7 @@ static void try_dynamic(struct plain_case p)
             EXPECT(plain_check(&x, result->virt_addr));
     }
     plain_problem_done(&x);
-    EXPECT_OK(rknn_destroy_mem(c, a));
-    EXPECT_OK(rknn_destroy_mem(c, b));
-    EXPECT_OK(rknn_destroy_mem(c, result));
+    matmul_destroy_mems(c, a, b, result);
     EXPECT_OK(rknn_matmul_destroy(c));
 }
 
@@ -60,9 +58,7 @@ static void test_other_matrices(void)
         if (EXPECT_OK(rknn_matmul_run(c)))
             EXPECT(plain_check(&x, result->virt_addr));
         plain_problem_done(&x);
-        EXPECT_OK(rknn_destroy_mem(c, a));
-        EXPECT_OK(rknn_destroy_mem(c, b));
-        EXPECT_OK(rknn_destroy_mem(c, result));
+        matmul_destroy_mems(c, a, b, result);
     }
     EXPECT_OK(rknn_matmul_destroy(c));
 }

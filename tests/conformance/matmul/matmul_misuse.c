@@ -113,9 +113,7 @@ static void test_calls(const char *chip)
     if (EXPECT_OK(rknn_matmul_run(c)))
         EXPECT(plain_check(&x, result->virt_addr));
     plain_problem_done(&x);
-    EXPECT_OK(rknn_destroy_mem(c, a));
-    EXPECT_OK(rknn_destroy_mem(c, b));
-    EXPECT_OK(rknn_destroy_mem(c, result));
+    matmul_destroy_mems(c, a, b, result);
     EXPECT_OK(rknn_matmul_destroy(c));
     EXPECT_CODE(RKNN_ERR_CTX_INVALID, rknn_matmul_destroy(c));
     EXPECT_CODE(RKNN_ERR_CTX_INVALID, rknn_matmul_run(c));
@@ -179,9 +177,7 @@ static void test_memory(void)
     EXPECT_OK(rknn_destroy_mem(c, b)); // the context still has it
     EXPECT_OK(rknn_matmul_run(c));
     EXPECT_REFUSED(RKNN_ERR_PARAM_INVALID, "is none", rknn_matmul_set_io_mem(c, b, &io[0].B));
-    EXPECT_OK(rknn_destroy_mem(c, a));
-    EXPECT_OK(rknn_destroy_mem(c, large));
-    EXPECT_OK(rknn_destroy_mem(c, result));
+    matmul_destroy_mems(c, a, large, result);
     EXPECT_OK(rknn_matmul_destroy(c));
 }
 

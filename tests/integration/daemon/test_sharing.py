@@ -1,18 +1,13 @@
 #!/usr/bin/python3
 """rknnctl top, stats and kill against daemons with clients at work."""
-import fcntl
 import json
-import os
-import pty
 import re
-import select
 import signal
-import struct
 import subprocess
 import sys
-import termios
 import unittest
 
+from support.rknnctl import on_terminal
 from support.service import BUILD, DIGITS, PATIENCE, Daemon, wait_for
 
 # A digit takes a millisecond on each of three cores, and hardly any CPU.
@@ -104,23 +99,9 @@ class Sharing(unittest.TestCase):
         self.assertIn(" digits.rknn ", " " + done.stdout.replace("\n", " "))
 
     def test_top_on_a_terminal_ends_with_q(self):
-        pid, terminal = pty.fork()
-        if pid == 0:
-            fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 25, 80, 0, 0))
-            os.execve(BUILD / "bin/rknnctl", ["rknnctl", "top", "--interval", "100"],
-                      {**self.daemon.env, "TERM": "xterm"})
-        text = b""
-        while select.select([terminal], [], [], PATIENCE)[0]:
-            try:
-                part = os.read(terminal, 65536)
-            except OSError:
-                break
-            text += part
-            if b"digits.rknn" in text:
-                os.write(terminal, b"q")
-        os.close(terminal)
-        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
-        self.assertIn(b"\x1b[?1049l", text, "the terminal's own screen is back")
+        text, code = on_terminal(["top", "--interval", "100"], env=self.daemon.env, until=rb"digits\.rknn", answer=b"q")
+        self.assertEqual(code, 0)
+        self.assertIn("\x1b[?1049l", text, "the terminal's own screen is back")
 
     def test_kill_ends_one_client(self):
         victim = self.clients.pop(0)

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import unittest
 
+from support.namespaces import run_inside
 from support.service import BUILD, PATIENCE, let_pass, wait_for
 
 ADDRESS = "10.1.2.3"
@@ -150,16 +151,7 @@ class Links(unittest.TestCase):
 
 class Outside(unittest.TestCase):
     def test_links(self):
-        if os.geteuid() != 0 or not all(shutil.which(tool, path=os.environ["PATH"] + ":/usr/sbin:/sbin")
-                                        for tool in ("unshare", "ip")):
-            self.skipTest("root, unshare and ip are needed")
-        enter = ["unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child"]
-        probe = subprocess.run([*enter, "ip", "link", "add", "v0", "type", "veth", "peer", "name", "v1"], capture_output=True,
-                               text=True, check=False)
-        if probe.returncode:
-            self.skipTest(f"no network can be made here: {probe.stderr.strip()}")
-        subprocess.run([*enter, sys.executable, __file__, "Links"], check=True, timeout=230,
-                       env=dict(os.environ, PATH=os.environ["PATH"] + ":/usr/sbin:/sbin"))
+        run_inside(self, __file__, "Links")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import unittest
 
+from support.namespaces import run_inside
 from support.service import BUILD, PATIENCE, processes, wait_for
 
 PORT = 8910
@@ -230,19 +231,7 @@ class Network(unittest.TestCase):
 
 class Outside(unittest.TestCase):
     def test_network(self):
-        missing = [tool for tool in ("unshare", "ip", "dbus-daemon", "dbus-send", "avahi-daemon")
-                   if not shutil.which(tool, path=os.environ["PATH"] + ":/usr/sbin:/sbin")]
-        if missing:
-            self.skipTest(f"without {', '.join(missing)}")
-        if os.geteuid() != 0:
-            self.skipTest("Avahi and D-Bus take root, also in namespaces")
-        enter = ["unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child"]
-        probe = subprocess.run([*enter, "ip", "link", "add", "v0", "type", "veth", "peer", "name", "v1"], capture_output=True,
-                               text=True, check=False)
-        if probe.returncode:
-            self.skipTest(f"no network can be made here: {probe.stderr.strip()}")
-        subprocess.run([*enter, sys.executable, __file__, "Network"], check=True, timeout=230,
-                       env=dict(os.environ, PATH=os.environ["PATH"] + ":/usr/sbin:/sbin"))
+        run_inside(self, __file__, "Network", tools=("dbus-daemon", "dbus-send", "avahi-daemon"))
 
 
 if __name__ == "__main__":

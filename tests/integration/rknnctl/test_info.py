@@ -1,18 +1,13 @@
 #!/usr/bin/python3
 """rknnctl info of a model: a summary that fits a screen, of whatever file; the rest with --all."""
-import fcntl
 import json
-import os
-import pty
 import re
-import select
-import struct
 import subprocess
 import tempfile
-import termios
 import unittest
 
 from support.paths import SHARED
+from support.rknnctl import on_terminal
 from support.service import BUILD, DIGITS, PATIENCE, Daemon
 
 RKNNCTL = BUILD / "bin/rknnctl"
@@ -20,23 +15,8 @@ RKNNCTL = BUILD / "bin/rknnctl"
 
 def screen(uri, *words):
     """What is left on a terminal of 80 columns, and the exit code."""
-    pid, terminal = pty.fork()
-    if pid == 0:
-        fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-        os.execve(RKNNCTL, [str(RKNNCTL), "-s", uri, *map(str, words)],
-                  {**os.environ, "TERM": "xterm", "NO_COLOR": "1"})
-    text = b""
-    while select.select([terminal], [], [], PATIENCE)[0]:
-        try:
-            part = os.read(terminal, 65536)
-        except OSError:
-            break
-        text += part
-        if not part:
-            break
-    os.close(terminal)
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    return re.sub(r"[^\n]*\r\x1b\[K", "", text.decode().replace("\r\n", "\n")), code
+    text, code = on_terminal(["-s", uri, *words], env={"NO_COLOR": "1"})
+    return re.sub(r"[^\n]*\r\x1b\[K", "", text.replace("\r\n", "\n")), code
 
 
 class Info(unittest.TestCase):

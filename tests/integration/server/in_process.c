@@ -43,19 +43,6 @@ static void must_set(struct options *o, const char *name, const char *value)
         fail_msg("%s", e.text);
 }
 
-// A TCP socket on a port that the system chooses.
-static int listen_tcp(uint16_t *ret_port)
-{
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof a;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
-    assert_int_equal(listen(fd, 1024), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &size), 0);
-    *ret_port = ntohs(a.sin_port);
-    return fd;
-}
-
 static void set_options(struct in_process *s, const char *const *settings)
 {
     char uri[128];
@@ -66,7 +53,7 @@ static void set_options(struct in_process *s, const char *const *settings)
     must_set(&s->options, "worker-idle", "0");
     snprintf(uri, sizeof uri, "unix:%s", s->path);
     must_set(&s->options, "listen", uri);
-    snprintf(uri, sizeof uri, "fd:%d", listen_tcp(&s->port));
+    snprintf(uri, sizeof uri, "fd:%d", peer_listen_tcp(&s->port));
     must_set(&s->options, "listen", uri);
     for (; settings && *settings; settings += 2)
         must_set(&s->options, settings[0], settings[1]);

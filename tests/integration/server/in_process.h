@@ -24,6 +24,23 @@ struct in_process {
 /// Starts one with backend null. `settings` are pairs of option and value, ended by NULL.
 void in_process_start(struct in_process *s, const char *const *settings);
 
+/// Define cmocka's fixtures NAME: one starts `server`, a struct in_process, with pairs of option
+/// and value, the other stops it.
+#define IN_PROCESS_START(name, server, ...)                                                        \
+    static int name(void **state)                                                                  \
+    {                                                                                              \
+        (void)state;                                                                               \
+        in_process_start(&(server), (const char *const[]){__VA_ARGS__, NULL});                     \
+        return 0;                                                                                  \
+    }
+#define IN_PROCESS_STOP(name, server)                                                              \
+    static int name(void **state)                                                                  \
+    {                                                                                              \
+        (void)state;                                                                               \
+        in_process_stop(&(server));                                                                \
+        return 0;                                                                                  \
+    }
+
 /// As SIGTERM would. Does not wait.
 void in_process_drain(struct in_process *s);
 

@@ -52,6 +52,18 @@ void peer_connect_unix(struct peer *p, const char *path)
     connect_to(p, AF_UNIX, &a, sizeof a);
 }
 
+int peer_listen_tcp(uint16_t *ret_port)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof a;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
+    assert_int_equal(listen(fd, 1024), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &size), 0);
+    *ret_port = ntohs(a.sin_port);
+    return fd;
+}
+
 void peer_connect_tcp(struct peer *p, uint16_t port)
 {
     struct sockaddr_in a = {

@@ -32,6 +32,9 @@ void peer_frame_done(struct peer_frame *f);
 void peer_init(struct peer *p, int fd);
 void peer_connect_unix(struct peer *p, const char *path);
 void peer_connect_tcp(struct peer *p, uint16_t port);
+
+/// A TCP socket that listens on a port that the system chooses.
+int peer_listen_tcp(uint16_t *ret_port);
 void peer_close(struct peer *p);
 
 /// Sends bytes as they are. False when the server has closed.

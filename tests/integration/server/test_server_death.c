@@ -41,12 +41,7 @@ static int start_large(void **state)
     return start_with("null:64:8000000");
 }
 
-static int stop(void **state)
-{
-    (void)state;
-    in_process_stop(&server);
-    return 0;
-}
+IN_PROCESS_STOP(stop, server)
 
 // The output goes to memory of 1 MB.
 static void bind_memory(struct peer *p, uint64_t context)

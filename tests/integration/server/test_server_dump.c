@@ -14,20 +14,8 @@
 static struct in_process server;
 static uint8_t input[IN_BYTES], data[OUT_BYTES + 1];
 
-static int start(void **state)
-{
-    static const char *const settings[] = {"backend", "null:100:250,delay_us=1000", NULL};
-    (void)state;
-    in_process_start(&server, settings);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    in_process_stop(&server);
-    return 0;
-}
+IN_PROCESS_START(start, server, "backend", "null:100:250,delay_us=1000")
+IN_PROCESS_STOP(stop, server)
 
 static uint32_t send_dump(struct peer *p, uint64_t context)
 {

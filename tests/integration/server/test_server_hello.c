@@ -14,21 +14,9 @@
 
 static struct in_process server;
 
-static int start(void **state)
-{
-    static const char *const settings[] = {
-        "heartbeat-ms", "100", "peer-timeout-ms", "1500", "max-payload", "1M", NULL};
-    (void)state;
-    in_process_start(&server, settings);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    in_process_stop(&server);
-    return 0;
-}
+IN_PROCESS_START(start, server, "heartbeat-ms", "100", "peer-timeout-ms", "1500", "max-payload",
+                 "1M")
+IN_PROCESS_STOP(stop, server)
 
 static void says_who_it_is(void **state)
 {

@@ -17,46 +17,12 @@
 static struct in_process server;
 static uint8_t hash[SHA256_SIZE];
 
-static const char *const plain[] = {"backend", "null:100:250", "max-contexts", "8", NULL};
-static const char *const slow[] = {"backend", "null:100:250,delay_us=300000", NULL};
-static const char *const one_core[] = {"backend", "null:100:250,cores=1", NULL};
-static const char *const large[] = {
-    "backend", "null:100:1000000", "max-inflight-bytes", "8M", "max-inflight", "16", NULL};
-
-static int start_plain(void **state)
-{
-    (void)state;
-    in_process_start(&server, plain);
-    return 0;
-}
-
-static int start_slow(void **state)
-{
-    (void)state;
-    in_process_start(&server, slow);
-    return 0;
-}
-
-static int start_one_core(void **state)
-{
-    (void)state;
-    in_process_start(&server, one_core);
-    return 0;
-}
-
-static int start_large(void **state)
-{
-    (void)state;
-    in_process_start(&server, large);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    in_process_stop(&server);
-    return 0;
-}
+IN_PROCESS_START(start_plain, server, "backend", "null:100:250", "max-contexts", "8")
+IN_PROCESS_START(start_slow, server, "backend", "null:100:250,delay_us=300000")
+IN_PROCESS_START(start_one_core, server, "backend", "null:100:250,cores=1")
+IN_PROCESS_START(start_large, server, "backend", "null:100:1000000", "max-inflight-bytes", "8M",
+                 "max-inflight", "16")
+IN_PROCESS_STOP(stop, server)
 
 static rknnd_ContextInfo connect_and_open(struct peer *p)
 {
@@ -442,7 +408,7 @@ static void finishes_what_runs_when_it_drains(void **state)
     struct peer p, late;
     struct peer_frame f;
     (void)state;
-    in_process_start(&server, slow);
+    start_slow(state);
     uint64_t x = connect_and_open(&p).context;
     in_process_connect(&server, &late);
     uint32_t id = send_infer(&p, x, 5);

@@ -126,24 +126,12 @@ static void ends_at_once_at_the_second_signal(void **state)
     assert_int_equal(daemon_wait(&d, NULL, 0), 0);
 }
 
-static int listening_socket(uint16_t *ret_port)
-{
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof a;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
-    assert_int_equal(listen(fd, 16), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &size), 0);
-    *ret_port = ntohs(a.sin_port);
-    return fd;
-}
-
 static void takes_sockets_of_the_service_manager(void **state)
 {
     struct peer p;
     uint16_t port;
     (void)state;
-    int fd = listening_socket(&port);
+    int fd = peer_listen_tcp(&port);
     daemon_start(&d, (const char *const[]){"--isolation", "thread", NULL}, fd, true);
     close(fd);
     peer_connect_tcp(&p, port); // before it is ready: it waits
@@ -158,7 +146,7 @@ static void their_group_is_the_service_managers(void **state)
     char errors[1024];
     uint16_t port;
     (void)state;
-    int fd = listening_socket(&port);
+    int fd = peer_listen_tcp(&port);
     daemon_start(&d, (const char *const[]){"--socket-group", "root", NULL}, fd, true);
     close(fd);
     assert_int_equal(daemon_wait(&d, errors, sizeof errors), 2);

@@ -17,22 +17,9 @@
 
 static struct in_process server;
 
-static int start(void **state)
-{
-    static const char *const settings[] = {
-        "heartbeat-ms",    "10", "peer-timeout-ms", "50", "max-connections", "4", "backend",
-        "null:64:4194304", NULL};
-    (void)state;
-    in_process_start(&server, settings);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    in_process_stop(&server);
-    return 0;
-}
+IN_PROCESS_START(start, server, "heartbeat-ms", "10", "peer-timeout-ms", "50", "max-connections",
+                 "4", "backend", "null:64:4194304")
+IN_PROCESS_STOP(stop, server)
 
 static rknnd_StatsReply stats(struct peer *p, struct peer_frame *f)
 {

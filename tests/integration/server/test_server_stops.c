@@ -14,21 +14,9 @@
 
 static struct in_process server;
 
-static int start(void **state)
-{
-    static const char *const settings[] = {"backend", "null:64:64,delay_us=60000000",
-                                           "job-timeout-ms", "120000", NULL};
-    (void)state;
-    in_process_start(&server, settings);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    in_process_stop(&server);
-    return 0;
-}
+IN_PROCESS_START(start, server, "backend", "null:64:64,delay_us=60000000", "job-timeout-ms",
+                 "120000")
+IN_PROCESS_STOP(stop, server)
 
 static uint64_t another_context(struct peer *p)
 {

@@ -29,21 +29,9 @@ static rknnd_ModelOffer fresh_model(void)
     return m;
 }
 
-static int start(void **state)
-{
-    static const char *const settings[] = {
-        "heartbeat-ms", "100", "peer-timeout-ms", "1500", "max-model-size", "20000", NULL};
-    (void)state;
-    in_process_start(&server, settings);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    in_process_stop(&server);
-    return 0;
-}
+IN_PROCESS_START(start, server, "heartbeat-ms", "100", "peer-timeout-ms", "1500", "max-model-size",
+                 "20000")
+IN_PROCESS_STOP(stop, server)
 
 static rknnd_ModelOfferReply offer(struct peer *p, const rknnd_ModelOffer *m)
 {

@@ -39,12 +39,7 @@ static int start_bytes(void **state)
     return start("tcp:bytes=99", "null:100:250");
 }
 
-static int stop(void **state)
-{
-    (void)state;
-    in_process_stop(&server);
-    return 0;
-}
+IN_PROCESS_STOP(stop, server)
 
 static void connect_tcp(struct peer *p)
 {

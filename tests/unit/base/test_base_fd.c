@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/eventfd.h>
@@ -14,17 +13,7 @@
 #include <sys/stat.h>
 
 #include "base/fd.h"
-
-static int open_fds(void)
-{
-    DIR *folder = opendir("/proc/self/fd");
-    int n = 0;
-    assert_non_null(folder);
-    while (readdir(folder))
-        n++;
-    closedir(folder);
-    return n;
-}
+#include "tests/support/fds.h"
 
 static int pair[2], memory[FD_MAX_PASSED];
 
@@ -75,14 +64,14 @@ static void fds_arrive_with_the_first_byte(void **state)
 static void fds_that_do_not_fit_are_closed(void **state)
 {
     (void)state;
-    int fds[FD_MAX_PASSED], before = open_fds();
+    int fds[FD_MAX_PASSED], before = (int)fds_count();
     char text[8];
     for (int room = 0; room <= 1; room++) {
         int n = 0;
         send_all();
         assert_int_equal(fd_receive(pair[1], text, sizeof text, fds, &n, room), 5);
         assert_int_equal(n, room);
-        assert_int_equal(open_fds(), before + room);
+        assert_int_equal(fds_count(), before + room);
         for (int i = 0; i < n; i++)
             fd_close(fds[i]);
     }
@@ -105,12 +94,12 @@ static void a_flood_of_fds_is_closed(void **state)
                        .msg_controllen = sizeof control.space};
     for (int i = 0; i < 100; i++)
         memcpy(CMSG_DATA(&control.header) + (size_t)i * sizeof(int), &memory[0], sizeof(int));
-    int fds[2], n = 0, before = open_fds();
+    int fds[2], n = 0, before = (int)fds_count();
     char text[8];
     assert_int_equal(sendmsg(pair[0], &m, 0), 1);
     assert_int_equal(fd_receive(pair[1], text, sizeof text, fds, &n, 2), 1);
     assert_int_equal(n, 2);
-    assert_int_equal(open_fds(), before + 2);
+    assert_int_equal(fds_count(), before + 2);
     fd_close(fds[0]);
     fd_close(fds[1]);
 }
@@ -139,10 +128,10 @@ static void impossible_memory_is_an_error(void **state)
 {
     (void)state;
     struct error e = {0};
-    int before = open_fds();
+    unsigned before = fds_count();
     assert_int_equal(fd_memory("huge", UINT64_MAX, &e), STATUS_MALLOC_FAIL);
     assert_non_null(strstr(e.text, "18446744073709551615 bytes"));
-    assert_int_equal(open_fds(), before);
+    assert_int_equal(fds_count(), before);
 }
 
 static void expect_no_size(int fd)

@@ -446,6 +446,13 @@ void fake_server_start(struct fake_server *s)
     check(pthread_create(&s->acceptor, NULL, accept_all, s) == 0, "thread");
 }
 
+const char *fake_server_begin(struct fake_server *s)
+{
+    fake_server_init(s);
+    fake_server_start(s);
+    return s->uri;
+}
+
 void fake_cut(struct fake_server *s)
 {
     struct fake_peer *p;

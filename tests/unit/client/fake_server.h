@@ -68,6 +68,9 @@ struct fake_peer {
 void fake_server_init(struct fake_server *s); // defaults, not running
 void fake_server_start(struct fake_server *s);
 
+/// Both; the URI.
+const char *fake_server_begin(struct fake_server *s);
+
 /// Hangs up on everybody and waits until that is done.
 void fake_server_stop(struct fake_server *s);
 

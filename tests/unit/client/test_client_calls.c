@@ -21,9 +21,7 @@ static char model[] = "any bytes are a model to the fake server";
 static int set_up(void **state)
 {
     (void)state;
-    fake_server_init(&server);
-    fake_server_start(&server);
-    return rknnd_set_server(server.uri);
+    return rknnd_set_server(fake_server_begin(&server));
 }
 
 static int tear_down(void **state)

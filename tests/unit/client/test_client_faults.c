@@ -16,6 +16,7 @@
 
 #include "fake_server.h"
 #include "rknnd.h"
+#include "tests/support/fds.h"
 
 static struct fake_server server;
 static char model[] = "a model";
@@ -23,9 +24,7 @@ static char model[] = "a model";
 static int set_up(void **state)
 {
     (void)state;
-    fake_server_init(&server);
-    fake_server_start(&server);
-    return rknnd_set_server(server.uri);
+    return rknnd_set_server(fake_server_begin(&server));
 }
 
 static int tear_down(void **state)
@@ -431,18 +430,10 @@ static void child_of_a_fork(void **state)
     rknn_destroy(c);
 }
 
-static int count_fds(void)
-{
-    int n = 0;
-    for (int fd = 0; fd < 256; fd++)
-        n += fcntl(fd, F_GETFD) >= 0;
-    return n;
-}
-
 static void nothing_is_left(void **state)
 {
     (void)state;
-    int before = count_fds();
+    unsigned before = fds_count();
     for (int i = 0; i < 10; i++) {
         rknn_context c, d;
         assert_int_equal(use_server(&c), RKNN_SUCC);
@@ -452,7 +443,7 @@ static void nothing_is_left(void **state)
     }
     while (atomic_load(&server.n_open) > 0)
         sched_yield();
-    assert_int_equal(count_fds(), before);
+    assert_int_equal(fds_count(), before);
     assert_int_equal(server.n_goodbyes, server.n_connections);
 }
 

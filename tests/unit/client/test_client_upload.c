@@ -39,9 +39,7 @@ static int tear_down_all(void **state)
 static int set_up(void **state)
 {
     (void)state;
-    fake_server_init(&server);
-    fake_server_start(&server);
-    return rknnd_set_server(server.uri);
+    return rknnd_set_server(fake_server_begin(&server));
 }
 
 static int tear_down(void **state)

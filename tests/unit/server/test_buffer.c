@@ -5,7 +5,6 @@
 
 #include <cmocka.h>
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -13,17 +12,7 @@
 
 #include "base/cleanup.h"
 #include "server/jobs/buffer.h"
-
-static unsigned count_fds(void)
-{
-    unsigned n = 0;
-    DIR *d = opendir("/proc/self/fd");
-    assert_non_null(d);
-    while (readdir(d))
-        n++;
-    closedir(d);
-    return n;
-}
+#include "tests/support/fds.h"
 
 static struct buffer *get(struct buffer_pool *p, uint64_t in, uint64_t out)
 {
@@ -77,7 +66,7 @@ static void pool_lives_as_long_as_its_buffers(void **state)
 {
     (void)state;
     uint64_t bytes = 0;
-    unsigned fds = count_fds();
+    unsigned fds = fds_count();
     struct buffer_pool *p = buffer_pool_new(true, &bytes);
     struct buffer *a = get(p, 10, 10), *b = get(p, 10, 10), *c = get(p, 10, 10);
     buffer_unref(c);
@@ -89,7 +78,7 @@ static void pool_lives_as_long_as_its_buffers(void **state)
     a->input[0] = 1;
     buffer_unref(a);
     assert_int_equal(bytes, 0);
-    assert_int_equal(count_fds(), fds);
+    assert_int_equal(fds_count(), fds);
 }
 
 static void note_forgotten(struct buffer *b, void *owner)
@@ -121,7 +110,7 @@ static void impossible_sizes_are_refused(void **state)
 {
     (void)state;
     uint64_t bytes = 0;
-    unsigned fds = count_fds();
+    unsigned fds = fds_count();
     struct error e = {0};
     struct buffer *b = NULL;
     struct buffer_pool *p = buffer_pool_new(true, &bytes);
@@ -131,7 +120,7 @@ static void impossible_sizes_are_refused(void **state)
     assert_null(b);
     assert_int_equal(bytes, 0);
     buffer_pool_free(p);
-    assert_int_equal(count_fds(), fds);
+    assert_int_equal(fds_count(), fds);
 }
 
 // What a worker could try with the fds it is given.

@@ -15,6 +15,7 @@
 
 #include "base/fd.h"
 #include "protocol/tensor_message.h"
+#include "tests/support/fds.h"
 #include "tests/support/runner_rig.h"
 #include "worker/worker.h"
 
@@ -273,12 +274,12 @@ static void killed_at_any_moment(void **state)
     uint32_t random = 1;
     rig_init(&r, false, "64:64,delay_us=300");
     one_life(&r, 0);
-    unsigned fds = rig_count_fds();
+    unsigned fds = fds_count();
     for (int i = 0; i < 150; i++) {
         random = random * 1664525u + 1013904223u;
         one_life(&r, (random >> 8) % 12);
     }
-    assert_int_equal(rig_count_fds(), fds);
+    assert_int_equal(fds_count(), fds);
     print_message("%d deaths, %d jobs run again\n", (int)r.counters.worker_deaths,
                   (int)r.counters.jobs_retried);
     assert_true(r.counters.worker_deaths >= 100);
@@ -315,7 +316,7 @@ static void out_of_descriptors(void **state)
     struct error e;
     rig_init(&r, false, "64:64");
     one_life(&r, 0); // libuv makes what it keeps
-    unsigned used = rig_count_fds(), failures = 0;
+    unsigned used = fds_count(), failures = 0;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
     for (unsigned spare = 0; spare < 10; spare++) {
         low = (struct rlimit){used - 3 + spare, old.rlim_max}; // readdir() showed three more
@@ -330,7 +331,7 @@ static void out_of_descriptors(void **state)
             rig_free(&r);
         }
         uv_run(&r.loop, UV_RUN_DEFAULT);
-        assert_int_equal(rig_count_fds(), used);
+        assert_int_equal(fds_count(), used);
     }
     assert_in_range(failures, 3, 9);
     rig_done(&r);
