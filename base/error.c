@@ -27,30 +27,33 @@ int status_from_peer(int code)
     return code < 0 && code >= STATUS_TARGET_PLATFORM_UNMATCH ? code : STATUS_FAIL;
 }
 
+static void error_set_words(struct error *e, int code, const char *format, va_list args)
+{
+    e->code = code;
+    vsnprintf(e->text, sizeof e->text, format, args);
+}
+
 int error_set(struct error *e, int code, const char *format, ...)
 {
-    if (e) {
-        va_list args;
-        va_start(args, format);
-        e->code = code;
-        vsnprintf(e->text, sizeof e->text, format, args);
-        va_end(args);
-    }
+    va_list args;
+    va_start(args, format);
+    if (e)
+        error_set_words(e, code, format, args);
+    va_end(args);
     return code;
 }
 
 // As error_set(), then ": " and the words for an errno value. Text that is too long is cut.
 int error_set_errno(struct error *e, int code, int errno_value, const char *format, ...)
 {
+    va_list args;
+    va_start(args, format);
     if (e) {
-        va_list args;
-        va_start(args, format);
-        e->code = code;
-        vsnprintf(e->text, sizeof e->text, format, args);
-        va_end(args);
+        error_set_words(e, code, format, args);
         size_t used = strlen(e->text);
         snprintf(e->text + used, sizeof e->text - used, ": %s", strerror(errno_value));
     }
+    va_end(args);
     return code;
 }
 

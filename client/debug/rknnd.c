@@ -87,14 +87,11 @@ static void take_status(const rknnd_ServerStatus *m, rknnd_server_status *ret)
 RKNN_EXPORT int rknnd_get_server_status(const char *uri, rknnd_server_status *status)
 {
     struct error e;
-    cleanup(one_shot_end_p) struct connection *c = NULL;
     rknnd_ServerStatus reply;
     rknnd_server_status ours;
     struct request request = {.type = MESSAGE_SERVER_STATUS, .reply = &reply};
-    int r = status ? one_shot_begin(uri, &c, &e)
+    int r = status ? one_shot_call(uri, &request, &(rknnd_Empty){0}, &e)
                    : error_set(&e, STATUS_PARAM_INVALID, "status is NULL");
-    if (r == 0)
-        r = connection_call(c, &request, &(rknnd_Empty){0}, &e);
     if (r == 0) {
         take_status(&reply, &ours);
         r = sized_give(status, &ours, sizeof ours, &e);

@@ -41,15 +41,12 @@ static int take_clocks(uint32_t n_clocks, struct bytes rest, rknnd_list **ret, s
 RKNN_EXPORT int rknnd_get_clocks(const char *uri, rknnd_list **clocks)
 {
     struct error e;
-    cleanup(one_shot_end_p) struct connection *c = NULL;
     struct payload list = {.limit = LIMIT_LIST_BYTES};
     rknnd_ClocksReply reply;
     struct request request = {
         .type = MESSAGE_CLOCKS, .reply = &reply, .payload = payload_take, .owner = &list};
-    int r = clocks ? one_shot_begin(uri, &c, &e)
+    int r = clocks ? one_shot_call(uri, &request, &(rknnd_Empty){0}, &e)
                    : error_set(&e, STATUS_PARAM_INVALID, "clocks is NULL");
-    if (r == 0)
-        r = connection_call(c, &request, &(rknnd_Empty){0}, &e);
     if (r == 0 && reply.n_clocks > LIMIT_LIST_BYTES)
         r = error_set(&e, STATUS_FAIL, "the server tells of %u clocks", reply.n_clocks);
     if (r == 0)

@@ -131,10 +131,7 @@ RKNN_EXPORT int rknnd_read_log(const char *uri, uint32_t last, int follow,
 RKNN_EXPORT int rknnd_set_log_level(const char *uri, uint32_t level)
 {
     struct error e;
-    cleanup(one_shot_end_p) struct connection *c = NULL;
     struct request request = {.type = MESSAGE_LOG_LEVEL};
-    int r = one_shot_begin(uri, &c, &e);
-    if (r == 0)
-        r = connection_call(c, &request, &(rknnd_LogLevel){level}, &e);
+    int r = one_shot_call(uri, &request, &(rknnd_LogLevel){level}, &e);
     return last_error_keep("rknnd_set_log_level", r, &e);
 }

@@ -116,15 +116,12 @@ static int take_stats(const rknnd_StatsReply *m, struct bytes rest, rknnd_stats 
 RKNN_EXPORT int rknnd_get_stats(const char *uri, rknnd_stats **stats)
 {
     struct error e;
-    cleanup(one_shot_end_p) struct connection *c = NULL;
     struct payload lists = {.limit = LIMIT_STATS_BYTES};
     rknnd_StatsReply reply;
     struct request request = {
         .type = MESSAGE_STATS, .reply = &reply, .payload = payload_take, .owner = &lists};
-    int r =
-        stats ? one_shot_begin(uri, &c, &e) : error_set(&e, STATUS_PARAM_INVALID, "stats is NULL");
-    if (r == 0)
-        r = connection_call(c, &request, &(rknnd_Empty){0}, &e);
+    int r = stats ? one_shot_call(uri, &request, &(rknnd_Empty){0}, &e)
+                  : error_set(&e, STATUS_PARAM_INVALID, "stats is NULL");
     if (r == 0)
         r = statistics_check(&reply, &e);
     if (r == 0)
@@ -136,10 +133,7 @@ RKNN_EXPORT int rknnd_get_stats(const char *uri, rknnd_stats **stats)
 RKNN_EXPORT int rknnd_kill_client(const char *uri, uint64_t client)
 {
     struct error e;
-    cleanup(one_shot_end_p) struct connection *c = NULL;
     struct request request = {.type = MESSAGE_CLIENT_KILL};
-    int r = one_shot_begin(uri, &c, &e);
-    if (r == 0)
-        r = connection_call(c, &request, &(rknnd_ClientKill){client}, &e);
+    int r = one_shot_call(uri, &request, &(rknnd_ClientKill){client}, &e);
     return last_error_keep("rknnd_kill_client", r, &e);
 }

@@ -21,3 +21,10 @@ void one_shot_end(struct connection *c)
         pthread_mutex_unlock(&c->lock);
     server_disconnect(c);
 }
+
+int one_shot_call(const char *uri, struct request *request, const void *message, struct error *e)
+{
+    cleanup(one_shot_end_p) struct connection *c = NULL;
+    int r = one_shot_begin(uri, &c, e);
+    return r < 0 ? r : connection_call(c, request, message, e);
+}

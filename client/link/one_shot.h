@@ -11,3 +11,6 @@ int one_shot_begin(const char *uri, struct connection **ret, struct error *e);
 void one_shot_end(struct connection *c);
 
 CLEANUP_DEFINE(struct connection, one_shot_end)
+
+/// One request over a connection of its own.
+int one_shot_call(const char *uri, struct request *request, const void *message, struct error *e);

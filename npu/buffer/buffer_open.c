@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/dmabuf.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -27,7 +28,7 @@ int npu_buffer_pages(uint64_t size, uint64_t *ret, struct error *e)
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     if (size > INT64_MAX - page)
         return error_no_memory(e, "a buffer", size);
-    *ret = (size + page - 1) / page * page;
+    *ret = align_up(size, page);
     return 0;
 }
 

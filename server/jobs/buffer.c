@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include "base/bytes.h"
 #include "base/fd.h"
 
 #define SMALLEST 4096u
@@ -36,7 +37,7 @@ static uint64_t size_class(uint64_t size)
         return SMALLEST;
     uint64_t power = UINT64_C(1) << (63 - __builtin_clzll(size - 1)); // below size
     uint64_t step = power / 4 > SMALLEST ? power / 4 : SMALLEST;
-    return (size + step - 1) / step * step;
+    return align_up(size, step);
 }
 
 struct buffer_pool *buffer_pool_new(bool shared, uint64_t *bytes)

@@ -30,6 +30,8 @@
 
 #include "npu/sim/conv/conv_depthwise.h"
 
+#include "base/bytes.h"
+
 #define MAX_EXACT (1 << 24)
 #define MAX_INPUT 255 // size of an int8 less its zero point
 
@@ -71,7 +73,7 @@ static size_t depthwise_unit_size(const struct conv *c)
 // Elements of a unit, rounded up to whole vectors.
 static size_t depthwise_padded_unit(const struct conv *c)
 {
-    return (depthwise_unit_size(c) + CONV_LANES - 1) / CONV_LANES * CONV_LANES;
+    return align_up(depthwise_unit_size(c), CONV_LANES);
 }
 
 // A weight with its zero point.

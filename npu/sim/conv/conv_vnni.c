@@ -11,6 +11,8 @@
 // Tests: test_sim_conv (on CPUs with AVX512-VNNI).
 #include "npu/sim/conv/conv_vnni.h"
 
+#include "base/bytes.h"
+
 #define WEIGHT_OFFSET  128
 #define MAX_SUMS       4096 // sums that are kept: they stay in the L1 cache
 #define PIXEL_MULTIPLE 48   // pixels of a chunk: 16, 12, 8 and 6, which a tile has, divide it
@@ -36,11 +38,6 @@ static size_t vnni_tail_pixels(const struct conv *c)
     return rest < pixels ? rest : pixels;
 }
 
-static size_t round_up(size_t size)
-{
-    return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
 static void vnni_describe_lines(const struct conv *c, struct conv_vnni *v)
 {
     bool pixel = c->window.kernel[0] * c->window.kernel[1] == 1;
@@ -51,8 +48,8 @@ static void vnni_describe_lines(const struct conv *c, struct conv_vnni *v)
     if (v->spare >= 0 || v->flat)
         return;
     v->direct = false;
-    v->row_sums = round_up(line);
-    v->more = v->row_sums - line + round_up((c->ow + CONV_LANES) * sizeof(int32_t));
+    v->row_sums = align_up(line, ALIGNMENT);
+    v->more = v->row_sums - line + align_up((c->ow + CONV_LANES) * sizeof(int32_t), ALIGNMENT);
 }
 
 static void vnni_describe_window(const struct conv *c, struct conv_vnni *v)

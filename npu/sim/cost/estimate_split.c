@@ -3,10 +3,7 @@
 // of SDK guide 5.3.2. Tested by test_sim_usage.
 #include "npu/sim/cost/estimate.h"
 
-static uint64_t split_align(uint64_t a, uint64_t to)
-{
-    return (a + to - 1) / to * to;
-}
+#include "base/bytes.h"
 
 // Channels of the smallest block that one core computes; a block is not divided further.
 static uint32_t split_unit(const struct chip *chip, const struct estimate_layer *l)
@@ -54,7 +51,7 @@ static uint64_t even_share(uint64_t n, uint32_t n_cores, uint32_t core)
 static uint64_t channel_share(const struct chip *chip, const struct estimate_layer *l,
                               uint32_t n_cores, uint32_t core)
 {
-    uint64_t u = split_unit(chip, l), blocks = split_align(l->out_channels, u) / u;
+    uint64_t u = split_unit(chip, l), blocks = align_up(l->out_channels, u) / u;
     if (l->kind != ESTIMATE_CONV || l->half)
         return even_share(blocks, n_cores, core) * u;
     uint64_t each = l->out_channels / n_cores / u;
@@ -65,7 +62,7 @@ static uint64_t channel_share(const struct chip *chip, const struct estimate_lay
 static uint64_t split_share(const struct chip *chip, const struct estimate_layer *l, enum way way,
                             uint32_t n_cores, uint32_t core)
 {
-    uint64_t channels = split_align(l->out_channels, split_unit(chip, l)), rows = l->out_height;
+    uint64_t channels = align_up(l->out_channels, split_unit(chip, l)), rows = l->out_height;
     uint64_t width = l->out_width;
     if (way == BY_ROWS)
         rows = even_share(rows, n_cores, core);

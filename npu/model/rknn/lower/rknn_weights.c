@@ -15,6 +15,7 @@
 
 #include <stdlib.h>
 
+#include "base/bytes.h"
 #include "base/cleanup.h"
 
 #define ROW_UNIT  16 // PACKED_ROWS: bytes to which a row is padded
@@ -96,7 +97,7 @@ static int check_coverage(const struct rknn_packing *p, const struct rknn_tensor
 // PACKED_ROWS: bytes of one kernel row, 4 bytes per pixel, padded to 16.
 static uint64_t row_bytes(const struct rknn_packing *p)
 {
-    return ((uint64_t)p->kw * ROW_PIXEL + ROW_UNIT - 1) / ROW_UNIT * ROW_UNIT;
+    return align_up((uint64_t)p->kw * ROW_PIXEL, ROW_UNIT);
 }
 
 // Whether `size` is `bytes`, plus at most the padding to 64 bytes.
