@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/text/text.h"
 #include "protocol/tensor_message.h"
 
 // ---- encoding ----------------------------------------------------------------------------------
@@ -125,7 +126,7 @@ static int take_attribute(struct bytes *b, struct custom_attribute *a, struct er
         return error_set(e, STATUS_FAIL, "attribute with %u elements of type %u in %u bytes",
                          m.n_elems, m.type, m.size);
     *b = (struct bytes){b->data + m.size, b->size - m.size};
-    message_make_printable(m.name);
+    text_make_printable(m.name);
     uint8_t *copy = calloc(1, data.size + 1); // texts end with a zero
     a->name = strdup(m.name);
     a->type = (enum tensor_type)m.type;
@@ -150,8 +151,8 @@ static int take_node(struct bytes *b, struct custom_node *n, struct error *e)
         return error_set(e, STATUS_FAIL,
                          "a custom operator with %u inputs, %u outputs and %u attributes",
                          m.n_inputs, m.n_outputs, m.n_attributes);
-    message_make_printable(m.name);
-    message_make_printable(m.op);
+    text_make_printable(m.name);
+    text_make_printable(m.op);
     struct tensor_attr *tensors = calloc(m.n_inputs + m.n_outputs + 1, sizeof *tensors);
     struct custom_attribute *attributes = calloc(m.n_attributes + 1, sizeof *attributes);
     *n = (struct custom_node){.name = strdup(m.name),

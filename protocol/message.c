@@ -4,6 +4,8 @@
 // reach a log or a program.
 #include "protocol/message.h"
 
+#include "base/text/text.h"
+
 #include <assert.h>
 #include <pb_decode.h>
 #include <pb_encode.h>
@@ -76,41 +78,6 @@ struct frame_out *message_error_frame(uint16_t type, uint32_t id, const struct e
                          NULL);
 }
 
-// Bytes of the UTF-8 character at `text` and its code; 0: invalid, or the end. Overlong forms and
-// surrogates are invalid, as protobuf strings may not contain them.
-static size_t utf8_character(const char *text, uint32_t *ret_code)
-{
-    static const uint32_t smallest[] = {0x1, 0x80, 0x800, 0x10000};
-    const uint8_t *s = (const uint8_t *)text;
-    unsigned more = s[0] < 0x80 ? 0 : s[0] < 0xe0 ? 1 : s[0] < 0xf0 ? 2 : 3;
-    if ((s[0] >= 0x80 && s[0] < 0xc0) || s[0] >= 0xf8)
-        return 0;
-    uint32_t code = more ? s[0] & (0x3fu >> more) : s[0];
-    for (unsigned i = 1; i <= more; i++) {
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-        code = code << 6 | (s[i] & 0x3f);
-    }
-    if (code < smallest[more] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
-        return 0;
-    *ret_code = code;
-    return more + 1;
-}
-
-// Replaces invalid UTF-8 and control characters (C0, DEL, C1) by "?", in place.
-void message_make_printable(char *text)
-{
-    while (*text) {
-        uint32_t code = 0;
-        size_t n = utf8_character(text, &code);
-        if (n == 0 || code < 0x20 || (code >= 0x7f && code < 0xa0)) {
-            n = n ? n : 1;
-            memset(text, '?', n);
-        }
-        text += n;
-    }
-}
-
 // Turns an error reply into a struct error; returns its status.
 int message_error_take(const rknnd_Error *m, struct error *e)
 {
@@ -118,7 +85,7 @@ int message_error_take(const rknnd_Error *m, struct error *e)
     if (!e)
         return code;
     error_set(e, code, "%s", m->text[0] ? m->text : status_text(code));
-    message_make_printable(e->text);
+    text_make_printable(e->text);
     return code;
 }
 
@@ -129,7 +96,7 @@ void message_copy_text(char *field, size_t size, const char *text)
     size_t at = 0;
     while (*text) {
         uint32_t code;
-        size_t n = utf8_character(text, &code), step = n ? n : 1;
+        size_t n = text_character(text, &code), step = n ? n : 1;
         if (at + step >= size)
             break;
         memcpy(field + at, n ? text : "?", step);

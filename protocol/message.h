@@ -116,10 +116,6 @@ struct frame_out *message_error_frame(uint16_t type, uint32_t id, const struct e
 /// Fills *e from a decoded Error; the code is made a known one. Returns it.
 int message_error_take(const rknnd_Error *m, struct error *e);
 
-/// Makes text that came from a peer fit for logs and terminals: what is not a printable UTF-8
-/// character becomes '?'.
-void message_make_printable(char *text);
-
 /// Copies text into a message's fixed field, cut to fit between two characters. The field is UTF-8,
 /// as protobuf demands: each byte that is not becomes '?'.
 #define message_set_text(field, text) message_copy_text((field), sizeof(field), (text))

@@ -515,7 +515,8 @@ int server_init(struct server *s, uv_loop_t *loop, const struct options *options
 static bool is_drained(const struct server *s)
 {
     const struct connection *c;
-    if (s->jobs.scheduler.n_waiting + s->jobs.scheduler.n_running > 0)
+    const struct scheduler *jobs = &s->jobs.scheduler;
+    if (jobs->n_waiting + jobs->n_running + jobs->n_suspended > 0)
         return false;
     list_for_each (c, &s->connections.all, link)
         if (c->requests.n > 0 || channel_backlog(&c->channel) > 0)

@@ -14,6 +14,7 @@
 #include "tools/ui/cmd_options.h"
 #include "tools/ui/exit_code.h"
 #include "tools/ui/interrupt.h"
+#include "tools/ui/print.h"
 #include "tools/ui/rknn_error.h"
 #include "tools/ui/terminal.h"
 
@@ -160,8 +161,11 @@ int main(int argc, char **argv)
     terminal_keep_standard_streams();
     interrupt_init();
     int r = flush_output(run_command(argc, argv, &e), &e);
-    if (is_failed(r))
-        fprintf(stderr, "%srknnctl:%s %s\n", terminal_style(stderr, STYLE_RED),
-                terminal_style(stderr, STYLE_PLAIN), e.text);
+    if (is_failed(r)) {
+        fprintf(stderr, "%srknnctl:%s ", terminal_style(stderr, STYLE_RED),
+                terminal_style(stderr, STYLE_PLAIN));
+        report_shown(stderr, e.text);
+        fputc('\n', stderr);
+    }
     return r < 0 ? (int)exit_code_of(r) : r == EXIT_GATE ? EXIT_GATE : EXIT_OK;
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text/text.h"
 #include "protocol/message.h"
 
 // When all slots are taken the crumb is dropped: the crash report then names another thread's code
@@ -42,7 +43,7 @@ bool breadcrumbs_last(const struct breadcrumbs *n, char *ret, size_t size)
     for (int i = 0; n && i < BREADCRUMBS_MAX; i++)
         if (n->text[i][0]) {
             snprintf(ret, size, "%.*s", (int)sizeof n->text[i] - 1, n->text[i]);
-            message_make_printable(ret);
+            text_make_printable(ret);
             return true;
         }
     return false;

@@ -5,6 +5,7 @@
 //     end_last()      [callbacks' thread] ─► callbacks_stop() ─► CONTEXT_CLOSE ─► context_free()
 #include "client/api/context_open.h"
 
+#include "base/text/text.h"
 #include "client/api/callbacks.h"
 #include "client/api/mem.h"
 #include "client/link/keepalive.h"
@@ -70,7 +71,7 @@ static int take_info(struct context *c, struct bytes list, struct error *e)
 {
     rknnd_ContextInfo *info = &c->info;
     uint32_t n, per_row;
-    message_make_printable(info->estimate_chip);
+    text_make_printable(info->estimate_chip);
     info->n_rows = info->n_rows ? info->n_rows : 1;
     if (info->n_outputs == 0 || __builtin_add_overflow(info->n_inputs, info->n_outputs, &per_row) ||
         __builtin_mul_overflow(per_row, info->n_rows, &n) || info->n_rows > LIMIT_ROWS)

@@ -9,6 +9,7 @@
 // Tensors are in the type they have in the NPU; rknnd_tensor_to_float() converts them. Runs in the
 // thread of the call; the context is lent during callbacks.
 #include "base/cleanup.h"
+#include "base/text/text.h"
 #include "client/api/callbacks.h"
 #include "client/api/mem_copy.h"
 #include "client/api/run.h"
@@ -42,9 +43,9 @@ static int begin_tensor(struct dump *d, struct error *e)
     int r = tensor_attr_from_message(&m->tensor, "a dumped tensor", &d->attr, e);
     if (r < 0)
         return r;
-    message_make_printable(d->attr.name);
-    message_make_printable(m->node);
-    message_make_printable(m->op);
+    text_make_printable(d->attr.name);
+    text_make_printable(m->node);
+    text_make_printable(m->op);
     d->have = 0;
     if (d->attr.size <= d->capacity)
         return 0;

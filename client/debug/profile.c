@@ -2,6 +2,7 @@
 // list. The server's list is untrusted: counts are bounded, texts made printable.
 #include "client/debug/profile.h"
 
+#include "base/text/text.h"
 #include "client/sized.h"
 
 #define MAX_LAYERS 65536
@@ -14,7 +15,7 @@ int profile_take(struct bytes *rest, rknnd_Layer *ret, struct error *e)
     char *texts[] = {ret->name,   ret->op,           ret->type,
                      ret->target, ret->input_shapes, ret->output_shapes};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        message_make_printable(texts[i]);
+        text_make_printable(texts[i]);
     return 0;
 }
 

@@ -1,4 +1,5 @@
 // rknnd_get_clocks: frequencies of the server's machine (CLOCKS), as a list in one malloc'ed block.
+#include "base/text/text.h"
 #include "client/last_error.h"
 #include "client/limits.h"
 #include "client/link/one_shot.h"
@@ -17,9 +18,9 @@ static int take_clock(struct bytes *rest, rknnd_clock *ret, struct error *e)
     message_set_text(ret->name, m.name);
     message_set_text(ret->domain, m.domain);
     message_set_text(ret->governor, m.governor);
-    message_make_printable(ret->name);
-    message_make_printable(ret->domain);
-    message_make_printable(ret->governor);
+    text_make_printable(ret->name);
+    text_make_printable(ret->domain);
+    text_make_printable(ret->governor);
     return 0;
 }
 

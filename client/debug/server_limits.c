@@ -1,4 +1,5 @@
 // rknnd_get_limits: who has how much of what clients may hold (LIMITS).
+#include "base/text/text.h"
 #include "client/last_error.h"
 #include "client/limits.h"
 #include "client/link/one_shot.h"
@@ -19,8 +20,8 @@ static int take_limit(struct bytes *rest, rknnd_limit *ret, struct error *e)
                          .limit = m.limit};
     message_set_text(ret->user, m.user);
     message_set_text(ret->key, m.key);
-    message_make_printable(ret->user);
-    message_make_printable(ret->key);
+    text_make_printable(ret->user);
+    text_make_printable(ret->key);
     return 0;
 }
 

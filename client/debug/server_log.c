@@ -5,6 +5,7 @@
 // `next` is the number of the line wanted next; lines that the server has dropped before it was
 // asked are reported as `lost`. Callbacks run in the thread of the call, without the connection's
 // lock.
+#include "base/text/text.h"
 #include "client/last_error.h"
 #include "client/limits.h"
 #include "client/link/one_shot.h"
@@ -36,7 +37,7 @@ static int show_next(struct reading *g, struct bytes *rest, uint64_t lost, struc
     int r = message_delimited_take(rknnd_LogLine_fields, rest, &m, e);
     if (r < 0)
         return r;
-    message_make_printable(m.text);
+    text_make_printable(m.text);
     rknnd_log_line line = {.struct_size = sizeof line,
                            .level = m.level,
                            .number = g->next,

@@ -1,6 +1,7 @@
 // rknnd_read_events: the server's ring of trace events, polled every LOOK_MS, part by part. As in
 // server_log.c, events are numbered, and a gap is reported as `lost`. The connection's lock is held
 // for the request only, not for the callback.
+#include "base/text/text.h"
 #include "client/fork.h"
 #include "client/last_error.h"
 #include "client/limits.h"
@@ -44,7 +45,7 @@ static int take_event(struct bytes *rest, rknnd_event *ret, struct error *e)
                          .kind = m.kind,
                          .cores = m.cores};
     message_set_text(ret->text, m.text);
-    message_make_printable(ret->text);
+    text_make_printable(ret->text);
     return 0;
 }
 

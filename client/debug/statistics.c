@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "base/text/text.h"
 #include "client/last_error.h"
 #include "client/limits.h"
 #include "client/link/one_shot.h"
@@ -53,9 +54,9 @@ static int take_client(struct bytes *rest, rknnd_client_stats *ret, struct error
     message_set_text(ret->program, m.program);
     message_set_text(ret->origin, m.origin);
     message_set_text(ret->user, m.user);
-    message_make_printable(ret->program);
-    message_make_printable(ret->origin);
-    message_make_printable(ret->user);
+    text_make_printable(ret->program);
+    text_make_printable(ret->origin);
+    text_make_printable(ret->user);
     return r;
 }
 
@@ -71,7 +72,7 @@ static int take_model(struct bytes *rest, rknnd_model_stats *ret, struct error *
                                .worker_pid = m.worker,
                                .worker_deaths = m.deaths};
     message_set_text(ret->name, m.name);
-    message_make_printable(ret->name);
+    text_make_printable(ret->name);
     return r;
 }
 

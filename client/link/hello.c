@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/text/text.h"
 #include "client/limits.h"
 #include "client/record/record.h"
 
@@ -40,11 +41,11 @@ static void hello_introduce(const struct connection *c, const struct session *se
 // Programs print these texts, so control characters of a hostile server are removed.
 static void make_printable(rknnd_HelloReply *m)
 {
-    message_make_printable(m->software);
-    message_make_printable(m->device.chip);
-    message_make_printable(m->device.backend);
-    message_make_printable(m->device.runtime_version);
-    message_make_printable(m->device.driver_version);
+    text_make_printable(m->software);
+    text_make_printable(m->device.chip);
+    text_make_printable(m->device.backend);
+    text_make_printable(m->device.runtime_version);
+    text_make_printable(m->device.driver_version);
 }
 
 // Limits that would make requests impossible, or heartbeats busy or never late, are refused.

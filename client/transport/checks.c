@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text/text.h"
 #include "protocol/message.h"
 
 // The one place that calls the program; strings are valid during the call only.
@@ -17,7 +18,7 @@ void checks_tell(struct checks *c, rknnd_verdict verdict, const char *name, cons
     va_start(args, format);
     vsnprintf(found, sizeof found, format, args);
     va_end(args);
-    message_make_printable(found);
+    text_make_printable(found);
     rknnd_check check = {.struct_size = sizeof check,
                          .verdict = verdict,
                          .name = name,

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/text/text.h"
 #include "protocol/message.h"
 
 // Entries beyond the list's room are written to a spare one and only counted, so that the caller
@@ -15,8 +16,8 @@ rknnd_device *device_list_add(struct device_list *l, const char *scheme, const c
     *d = (rknnd_device){.struct_size = sizeof *d};
     snprintf(d->uri, sizeof d->uri, "%s%s", scheme, rest);
     snprintf(d->serial, sizeof d->serial, "%s", serial);
-    message_make_printable(d->uri);
-    message_make_printable(d->serial);
+    text_make_printable(d->uri);
+    text_make_printable(d->serial);
     return d;
 }
 
@@ -25,7 +26,7 @@ void device_list_hinder(rknnd_device *d, const char *state, const char *obstacle
 {
     snprintf(d->state, sizeof d->state, "%s", state);
     snprintf(d->obstacle, sizeof d->obstacle, "%s%s", obstacle, detail);
-    message_make_printable(d->obstacle);
+    text_make_printable(d->obstacle);
 }
 
 void device_list_advise(rknnd_device *d, const char *advice)

@@ -1,6 +1,7 @@
 // HELLO: agrees on a protocol version and features, finds or makes the session, tells device and
 // limits.
 #include "base/log.h"
+#include "base/text/text.h"
 #include "npu/npu.h"
 #include "server/clients/session.h"
 #include "server/clients/user.h"
@@ -95,8 +96,8 @@ int handle_hello(struct connection *c, const struct frame_header *h, const union
                  struct error *e)
 {
     rknnd_Hello m = any->HELLO_request;
-    message_make_printable(m.software);
-    message_make_printable(m.program);
+    text_make_printable(m.software);
+    text_make_printable(m.program);
     int r = hello_agree(&m, e);
     if (r < 0)
         return r;

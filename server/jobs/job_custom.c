@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
+#include "base/text/text.h"
 #include "server/net/connection.h"
 
 struct job_custom {
@@ -129,7 +130,7 @@ static void job_custom_fail(struct job_custom *c, const rknnd_CustomDone *m)
     const struct custom_node *n = &c->nodes[c->node];
     struct error e;
     error_set(&e, status_from_peer(m->status), "%s", m->text);
-    message_make_printable(e.text);
+    text_make_printable(e.text);
     if (!e.text[0])
         error_set(&e, e.code, "operator %s (node %s): its program answered %d", n->op, n->name,
                   (int)m->status);

@@ -236,6 +236,7 @@ void scheduler_suspend(struct scheduler *s, struct scheduler_job *j, uint64_t no
     list_remove(&j->link);
     s->busy &= ~j->placed;
     s->n_running--;
+    s->n_suspended++;
     j->queue->client->n_running--;
     scheduler_deactivate(j);
     j->wanted = (struct scheduler_cores){.mask = j->placed};
@@ -244,6 +245,7 @@ void scheduler_suspend(struct scheduler *s, struct scheduler_job *j, uint64_t no
 
 void scheduler_abandon(struct scheduler *s, struct scheduler_job *j)
 {
+    s->n_suspended--;
     j->queue->running = false;
     update_ready(s, j->queue);
 }
@@ -251,6 +253,7 @@ void scheduler_abandon(struct scheduler *s, struct scheduler_job *j)
 void scheduler_resume(struct scheduler *s, struct scheduler_job *j, uint64_t now_us)
 {
     struct scheduler_queue *q = j->queue;
+    s->n_suspended--;
     q->running = false;
     scheduler_add_first(s, j, q, j->wanted, now_us);
 }

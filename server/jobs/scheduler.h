@@ -98,7 +98,7 @@ struct scheduler {
     struct scheduler_job *reserving; // the job that cores are kept for
     uint32_t aging_us;               // 0: none. Both may be changed at any time
     uint32_t patience_us;
-    unsigned n_waiting, n_running;
+    unsigned n_waiting, n_running, n_suspended;
     uint64_t core_us[SCHEDULER_MAX_CORES]; // that each core was busy
 };
 

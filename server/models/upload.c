@@ -30,6 +30,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/text/text.h"
 #include "server/clients/session.h"
 #include "server/clients/user.h"
 #include "server/models/model_users.h"
@@ -297,7 +298,7 @@ static int upload_new(struct uploads *all, struct connection *c, const rknnd_Mod
     u->size = m->size;
     memcpy(u->sha256, m->sha256, sizeof u->sha256);
     message_set_text(u->name, m->name);
-    message_make_printable(u->name);
+    text_make_printable(u->name);
     list_init(&u->waiting);
     r = hashers_need(&all->hashers, all->n_uploads + 1, e);
     if (r == 0)

@@ -19,6 +19,7 @@
 #include "base/fd.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/text/text.h"
 #include "protocol/message.h"
 
 #define SECOND_MS 1000
@@ -50,7 +51,7 @@ static void end_line(struct worker_log *l)
     } else if (l->length > 0) {
         enum log_level level = take_level(&text);
         l->budget--;
-        message_make_printable((char *)text);
+        text_make_printable((char *)text);
         log_at(level, "%s: %s%s", l->name, text, l->cut ? "…" : "");
     }
     l->length = 0;

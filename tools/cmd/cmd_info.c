@@ -105,6 +105,8 @@ int cmd_info(const struct settings *settings, int argc, char **argv, struct erro
         r = error_set(e, STATUS_PARAM_INVALID, "--dot and --json are two forms: ask for one");
     if (r == 0 && task.model)
         r = description_get(&task, &model, e);
+    if (r == 0 && model && !json)
+        r = description_make_printable(&model, e);
     if (r == 0)
         r = dot ? print_dot(task.model, model, e) : print_all(task.model, model, json, all, e);
     const char *refused = json_string_value(json_object_get(model, "refused"));

@@ -41,7 +41,7 @@ static void print_json(const rknnd_log_line *line)
     if (!o) // the text is not UTF-8
         o = json_pack("{s:I, s:I, s:n, s:I}", "time_us", (json_int_t)line->time_us, "level",
                       (json_int_t)line->level, "text", "lost", (json_int_t)line->lost);
-    json_dumpf(o, stdout, JSON_COMPACT);
+    json_dumpf(o, stdout, JSON_COMPACT | JSON_ENSURE_ASCII);
     putchar('\n');
     json_decref(o);
 }

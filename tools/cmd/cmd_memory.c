@@ -6,6 +6,7 @@
 
 #include "tools/format/format.h"
 #include "tools/rknnctl.h"
+#include "tools/run/description.h"
 #include "tools/ui/print.h"
 #include "tools/ui/terminal.h"
 #include "tools/view/arena.h"
@@ -84,6 +85,8 @@ int cmd_memory(const struct settings *settings, int argc, char **argv, struct er
         r = cmd_options_check_form(json, csv, e);
     if (r == 0)
         r = memory_measure(&m, &task, e);
+    if (r == 0 && !json)
+        r = description_make_printable(&m.description, e);
     if (r == 0 && json)
         r = print_json(&m, &task, e);
     else if (r == 0 && csv)

@@ -98,7 +98,8 @@ static int print_look(const struct top *t, bool first, struct error *e)
 {
     if (t->json) {
         json_t *o = usage_json(t->now);
-        int r = o ? json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9)) : -1;
+        int r = o ? json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9) | JSON_ENSURE_ASCII)
+                  : -1;
         json_decref(o);
         putchar('\n');
         return r < 0 ? error_no_memory(e, "a table", 0) : 0;

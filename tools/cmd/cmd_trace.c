@@ -83,7 +83,7 @@ static int write_file(struct trace *t, const char *path, struct error *e)
     json_t *json = timeline_finish(&t->timeline);
     int r = json ? output_file_open(&file, path, e) : error_no_memory(e, "the timeline", 0);
     if (r == 0) {
-        json_dumpf(json, file.stream, JSON_COMPACT);
+        json_dumpf(json, file.stream, JSON_COMPACT | JSON_ENSURE_ASCII);
         r = output_file_close(&file, e);
     }
     json_decref(json);

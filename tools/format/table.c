@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/text/text.h"
 #include "tools/format/csv.h"
 #include "tools/format/cut.h"
 #include "tools/ui/terminal.h"
@@ -35,7 +36,8 @@ void table_done(struct table *t)
     *t = (struct table){0};
 }
 
-// Running out of memory is only noted: table_print() reports it, callers need not check each cell.
+// Names in it are a model's or a program's. Running out of memory is only noted: table_print()
+// reports it, callers need not check each cell.
 void table_cell(struct table *t, const char *format, ...)
 {
     if (array_reserve(t->cells, t->room, t->n_cells + 1, "a table", NULL) < 0) {
@@ -47,10 +49,12 @@ void table_cell(struct table *t, const char *format, ...)
     va_start(args, format);
     int n = vasprintf(&text, format, args);
     va_end(args);
-    if (n < 0)
+    if (n < 0) {
         t->failed = 1;
-    else
-        t->cells[t->n_cells++] = text;
+        return;
+    }
+    text_make_printable(text);
+    t->cells[t->n_cells++] = text;
 }
 
 static void measure_columns(const struct table *t, size_t *widths)

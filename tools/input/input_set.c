@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/text/text.h"
 #include "tools/input/input_check.h"
 #include "tools/ui/rknn_error.h"
 
@@ -113,15 +114,18 @@ void input_set_tell(const struct input_set *s, const struct model *m, FILE *out)
     for (uint32_t i = 0; i < s->n; i++) {
         const struct input_file *file = &s->files[i];
         bool as_it_is = file->fitted.fit == IMAGE_FIT_EXACT && !file->turned && !file->lost_alpha;
+        char name[sizeof m->inputs[i].name + 1] = "";
+        memcpy(name, m->inputs[i].name, sizeof m->inputs[i].name);
+        text_make_printable(name);
         if (file->is_picture && m->inputs[i].type == RKNN_TENSOR_FLOAT32)
             fprintf(
                 out,
                 "input \"%s\": pixels go in as 0 to 255; if the float model wants another range "
                 "(mean, scale), give it a .npy\n",
-                m->inputs[i].name);
+                name);
         if (!file->is_picture || as_it_is)
             continue;
-        fprintf(out, "input \"%s\": %s", m->inputs[i].name, s->paths[i]);
+        fprintf(out, "input \"%s\": %s", name, s->paths[i]);
         tell_picture(file, out);
     }
 }

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
+#include "base/text/text.h"
 #include "rknnd.h"
 #include "tools/run/load_option_args.h"
 #include "tools/ui/progress.h"
@@ -89,4 +91,52 @@ void description_add_names(const json_t *description, struct nearest *near)
 bool description_has_name(const json_t *description, const char *name)
 {
     return visit_names(description, is_name, (void *)(uintptr_t)name);
+}
+
+// ---- to be shown -------------------------------------------------------------------------------
+
+static json_t *printable_text(const char *text)
+{
+    cleanup(free_p) char *shown = strdup(text);
+    if (!shown)
+        return NULL;
+    text_make_printable(shown);
+    return json_string(shown);
+}
+
+// A copy. Names of an object's members can be a model's, too; those that become the same are one.
+static json_t *printable_copy(json_t *value)
+{
+    json_t *copy, *item;
+    const char *key;
+    size_t i;
+    if (json_is_string(value))
+        return printable_text(json_string_value(value));
+    if (json_is_array(value)) {
+        copy = json_array();
+        json_array_foreach(value, i, item) json_array_append_new(copy, printable_copy(item));
+        return copy;
+    }
+    if (!json_is_object(value))
+        return json_incref(value);
+    copy = json_object();
+    json_object_foreach(value, key, item)
+    {
+        cleanup(free_p) char *shown = strdup(key);
+        if (shown) {
+            text_make_printable(shown);
+            json_object_set_new(copy, shown, printable_copy(item));
+        }
+    }
+    return copy;
+}
+
+int description_make_printable(json_t **description, struct error *e)
+{
+    json_t *copy = printable_copy(*description);
+    if (!copy)
+        return error_no_memory(e, "a description", 0);
+    json_decref(*description);
+    *description = copy;
+    return 0;
 }

@@ -5,9 +5,11 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/text/text.h"
 #include "tools/format/format.h"
 #include "tools/ui/rknn_error.h"
 #include "tools/ui/terminal.h"
@@ -18,6 +20,10 @@ int report_get_server(rknnd_server_info *info, struct error *e)
 {
     *info = (rknnd_server_info){.struct_size = sizeof *info};
     int r = rknnd_get_server_info(NULL, info);
+    char *const texts[] = {info->software,        info->chip,           info->backend,
+                           info->runtime_version, info->driver_version, info->buffers};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        text_make_printable(texts[i]);
     return r < 0 ? rknn_error_set(e, r, "%s", "") : 0;
 }
 
@@ -89,12 +95,30 @@ json_t *report_attr_json(const rknn_tensor_attr *a)
                      (json_int_t)a->size);
 }
 
+void report_shown(FILE *out, char *text)
+{
+    for (char *line, *rest = text; (line = strsep(&rest, "\n"));) {
+        text_make_printable(line);
+        fprintf(out, "%s%s", line, rest ? "\n" : "");
+    }
+}
+
+// Names in it are a server's or a model's.
+static void print_shown(const char *format, va_list args)
+{
+    char *text;
+    if (vasprintf(&text, format, args) < 0)
+        return;
+    report_shown(stdout, text);
+    free(text);
+}
+
 void report_heading(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     fputs(terminal_style(stdout, STYLE_BOLD), stdout);
-    vprintf(format, args);
+    print_shown(format, args);
     printf("%s\n", terminal_style(stdout, STYLE_PLAIN));
     va_end(args);
 }
@@ -105,7 +129,7 @@ void report_line(const char *name, const char *format, ...)
     va_list args;
     va_start(args, format);
     printf("  %-*s ", NAME_COLUMN, name);
-    vprintf(format, args);
+    print_shown(format, args);
     putchar('\n');
     va_end(args);
 }
@@ -137,7 +161,7 @@ int report_json(json_t *value, struct error *e)
 {
     if (!value)
         return error_no_memory(e, "JSON", 0);
-    json_dumpf(value, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+    json_dumpf(value, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9) | JSON_ENSURE_ASCII);
     putchar('\n');
     json_decref(value);
     return 0;

@@ -1,6 +1,8 @@
 // What several commands print: servers, tensors, times, JSON.
 #pragma once
 
+#include <stdio.h>
+
 #include <jansson.h>
 
 #include "base/error.h"
@@ -24,6 +26,10 @@ void report_times(const char *name, const uint64_t *sorted_us, uint32_t n);
 /// A line with what a run would take on a chip, and how many a second that are, one after the
 /// other; nothing where that is not known.
 void report_estimate(const struct timing *t, uint64_t ns);
+
+/// Prints text in which there may be names of a model or a server: what would not stay in its place
+/// on a terminal becomes "?" (base/text/text.h), lines stay lines. Changes the text.
+void report_shown(FILE *out, char *text);
 
 /// A heading above lines.
 void report_heading(const char *format, ...) __attribute__((format(printf, 1, 2)));

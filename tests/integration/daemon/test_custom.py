@@ -155,7 +155,7 @@ class InTheMiddle(Case):
         for isolation in ("process", "thread"):
             daemon = self.daemon("--isolation", isolation, "--job-timeout-ms", "500")
             client = self.begin(daemon, -2)
-            wait_for("the job to end", lambda d=daemon: d.status()["jobs_running"] == 0)
+            wait_for("the job to end", lambda d=daemon: sum(d.status()[n] for n in ("jobs_running", "jobs_waiting")) == 0)
             self.assertIn("cstDualResidual", self.end(client))
             self.assertEqual(daemon.status()["worker_deaths"], 0)
             self.run_plain(daemon, "custom")

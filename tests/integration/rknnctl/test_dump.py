@@ -163,7 +163,7 @@ class Manners(Case):
         for isolation in ("process", "thread"):
             daemon = self.daemon("--isolation", isolation, "--job-timeout-ms", "2000")
             client = self.begin(daemon)
-            wait_for("the job to end", lambda d=daemon: d.status()["jobs_running"] == 0)
+            wait_for("the job to end", lambda d=daemon: sum(d.status()[n] for n in ("jobs_running", "jobs_waiting")) == 0)
             client.send_signal(signal.SIGCONT)
             _, err = client.communicate(timeout=PATIENCE)
             self.assertEqual(client.returncode, 1, err)
