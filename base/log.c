@@ -87,10 +87,13 @@ void log_set_name(const char *name)
 static bool goes_to_journal(void)
 {
     const char *stream = getenv("JOURNAL_STREAM");
-    unsigned long long device, inode;
+    char error_stream[48];
     struct stat st;
-    return stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 &&
-           fstat(STDERR_FILENO, &st) == 0 && st.st_dev == device && st.st_ino == inode;
+    if (!stream || fstat(STDERR_FILENO, &st) < 0)
+        return false;
+    snprintf(error_stream, sizeof error_stream, "%llu:%llu", (unsigned long long)st.st_dev,
+             (unsigned long long)st.st_ino);
+    return strcmp(stream, error_stream) == 0;
 }
 
 // "2026-11-22T16:23:02.123+01:00 I ": ISO 8601, in local time; with a name as the vendor's library

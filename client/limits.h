@@ -12,7 +12,7 @@
 #define LIMIT_CHUNKS_IN_FLIGHT 8      // unanswered parts of a model
 #define LIMIT_UPLOAD_ATTEMPTS  3      // connections in a row on which an upload makes no progress
 #define LIMIT_RUNS             2      // of one context, unfinished or with outputs to fetch
-#define LIMIT_ROWS             512    // RKNN_MAX_DYNAMIC_SHAPE_NUM
+#define LIMIT_SHAPE_SETS       512    // RKNN_MAX_DYNAMIC_SHAPE_NUM
 #define LIMIT_LIST_BYTES       (4u << 20) // a list of tensors or of layers
 #define LIMIT_STATS_BYTES      (64u << 20)
 #define LIMIT_TEXT_BYTES       (256u << 20) // a model's description

@@ -59,13 +59,14 @@ struct npu_model_source {
     const char *options; // load options, one a line (PROTOCOL.md); NULL or "": none
 };
 
-#define NPU_MAX_ROWS 512 // RKNN_MAX_DYNAMIC_SHAPE_NUM
+#define NPU_MAX_SHAPE_SETS 512 // RKNN_MAX_DYNAMIC_SHAPE_NUM
 
 struct npu_model_info {
     uint32_t n_inputs, n_outputs;
-    // Shapes that the inputs may have together; 0 is as 1: they are fixed. At most NPU_MAX_ROWS.
-    uint32_t n_rows;
-    const struct tensor_io *inputs, *outputs; // of each row in turn; owned by the model
+    // A shape set is the shapes that the inputs may have together. 0 is as 1: they are fixed. At
+    // most NPU_MAX_SHAPE_SETS.
+    uint32_t n_shape_sets;
+    const struct tensor_io *inputs, *outputs; // of each shape set in turn; owned by the model
     uint64_t weight_size, internal_size;      // bytes, as the chip would report them
     uint64_t memory_size;                     // bytes the model really holds here
     uint32_t core_limit;                      // cores one run can use
@@ -150,7 +151,7 @@ typedef void npu_job_done(struct npu_job *job, int status);
 struct npu_job {
     const struct npu_input *inputs;   // n_inputs of the model
     const struct npu_output *outputs; // n_outputs of the model
-    uint32_t row;                     // of shapes, that inputs and outputs have
+    uint32_t shape_set;               // that inputs and outputs have
     uint32_t core_mask;               // bit i: core i; never 0
     bool divide_batch;         // each core does some of the batch, instead of a part of each layer
     bool collect_perf;         // fill the context's layer times (npu_layer)

@@ -80,7 +80,7 @@ void product_io_info(const struct product_io *p, struct npu_model_info *ret)
                                    .n_outputs = 1,
                                    .inputs = p->inputs,
                                    .outputs = &p->output,
-                                   .n_rows = 1,
+                                   .n_shape_sets = 1,
                                    .batch = 1,
                                    .custom_string = ""};
 }

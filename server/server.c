@@ -306,7 +306,7 @@ static int listen_by_default(struct server *s, struct error *e)
         snprintf(uri, sizeof uri, "unix:%s/rknnd.sock", folder);
     } else {
         return error_set(e, STATUS_PARAM_INVALID,
-                         "no --listen, and XDG_RUNTIME_DIR is not set: where to listen?");
+                         "no address to listen on: give --listen, or set XDG_RUNTIME_DIR");
     }
     return listen_at(&s->listeners, uri, e);
 }

@@ -164,7 +164,7 @@ int main(int argc, char **argv)
     if (is_failed(r)) {
         fprintf(stderr, "%srknnctl:%s ", terminal_style(stderr, STYLE_RED),
                 terminal_style(stderr, STYLE_PLAIN));
-        report_shown(stderr, e.text);
+        print_text_shown(stderr, e.text);
         fputc('\n', stderr);
     }
     return r < 0 ? (int)exit_code_of(r) : r == EXIT_GATE ? EXIT_GATE : EXIT_OK;

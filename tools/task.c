@@ -24,8 +24,8 @@ void task_done(struct task *t)
 int task_open(const struct task *t, uint32_t flags, struct model *m, struct error *e)
 {
     int r = model_open(m, t->model, flags, &t->shapes, e);
-    if (r == 0 && t->row != TASK_NO_ROW)
-        r = model_set_row(m, t->row, e);
+    if (r == 0 && t->shape_set != TASK_NO_SHAPE_SET)
+        r = model_set_shape_set(m, t->shape_set, e);
     if (r || t->core_mask == RKNN_NPU_CORE_UNDEFINED)
         return r;
     r = rknn_set_core_mask(m->context, (rknn_core_mask)t->core_mask);

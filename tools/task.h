@@ -13,14 +13,14 @@ struct task {
     struct text_list shapes, inputs;
     struct input_options forms; // of the inputs' files
     uint32_t core_mask;         // RKNN_NPU_CORE_UNDEFINED: not asked for
-    uint32_t row;               // of shapes; TASK_NO_ROW: not asked for
+    uint32_t shape_set;         // of shapes; TASK_NO_SHAPE_SET: not asked for
 };
 
-#define TASK_NO_ROW UINT32_MAX
+#define TASK_NO_SHAPE_SET UINT32_MAX
 
 #define TASK_INIT                                                                                  \
     {                                                                                              \
-        .core_mask = RKNN_NPU_CORE_UNDEFINED, .row = TASK_NO_ROW                                   \
+        .core_mask = RKNN_NPU_CORE_UNDEFINED, .shape_set = TASK_NO_SHAPE_SET                       \
     }
 
 // Rows of a command's option table. How the inputs' files are named and read:
@@ -85,9 +85,9 @@ struct task {
 #define TASK_LOADING(t)                                                                            \
     TASK_SHAPE(t),                                                                                 \
         {0,                                                                                        \
-         "row",                                                                                    \
+         "shape-set",                                                                              \
          OPTION_NUMBER,                                                                            \
-         &(t)->row,                                                                                \
+         &(t)->shape_set,                                                                          \
          "N",                                                                                      \
          "which of several shapes, from 0 on",                                                     \
          0,                                                                                        \

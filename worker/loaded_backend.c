@@ -96,16 +96,17 @@ int loaded_backend_load(struct loaded_backend *loaded, const struct model_file *
     return r;
 }
 
-// For each row of the model's shape sets: its inputs, then its outputs. n_rows is 0 for a model
-// with fixed shapes, which has one row.
+// For each shape set: its inputs, then its outputs. n_shape_sets is 0 for a model
+// with fixed shapes, which has one shape set.
 const struct tensor_io **loaded_backend_tensors(const struct npu_model_info *m, size_t *ret_n)
 {
-    size_t per_row = (size_t)m->n_inputs + m->n_outputs, n = per_row * (m->n_rows ? m->n_rows : 1);
+    size_t per_set = (size_t)m->n_inputs + m->n_outputs,
+           n = per_set * (m->n_shape_sets ? m->n_shape_sets : 1);
     const struct tensor_io **list = calloc(n + 1, sizeof *list);
     for (size_t i = 0; list && i < n; i++) {
-        size_t row = i / per_row, k = i % per_row;
-        list[i] = k < m->n_inputs ? &m->inputs[row * m->n_inputs + k]
-                                  : &m->outputs[row * m->n_outputs + k - m->n_inputs];
+        size_t shape_set = i / per_set, k = i % per_set;
+        list[i] = k < m->n_inputs ? &m->inputs[shape_set * m->n_inputs + k]
+                                  : &m->outputs[shape_set * m->n_outputs + k - m->n_inputs];
     }
     *ret_n = n;
     return list;
@@ -116,7 +117,7 @@ void loaded_backend_model_message(const struct npu_model_info *m, rknnd_ContextI
     *ret = (rknnd_ContextInfo){
         .n_inputs = m->n_inputs,
         .n_outputs = m->n_outputs,
-        .n_rows = m->n_rows,
+        .n_shape_sets = m->n_shape_sets,
         .native_attrs = m->native_attrs,
         .no_custom = m->no_custom,
         .weight_size = m->weight_size,

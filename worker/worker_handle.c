@@ -378,11 +378,11 @@ static void prepare_inputs(struct worker_context *c, const struct worker_buffer 
     }
 }
 
-// The same for outputs. `m->row` selects the shape set, and with it the sizes.
+// The same for outputs. `m->shape_set` selects the sizes.
 static void prepare_outputs(struct worker_context *c, const struct worker_buffer *b,
                             const rknnd_WorkerRun *m, const struct npu_model_info *info)
 {
-    const struct tensor_io *outputs = info->outputs + (size_t)m->row * info->n_outputs;
+    const struct tensor_io *outputs = info->outputs + (size_t)m->shape_set * info->n_outputs;
     for (pb_size_t i = 0; i < m->output_offsets_count; i++) {
         const struct worker_bound *bound = &c->bound[info->n_inputs + i];
         size_t size = outputs[i].logical.size;
@@ -462,7 +462,7 @@ static void prepare_run(struct worker_request *r, struct worker_context *c,
     c->type = r->header->type;
     c->job = (struct npu_job){.inputs = c->inputs,
                               .outputs = c->outputs,
-                              .row = m->row,
+                              .shape_set = m->shape_set,
                               .core_mask = m->core_mask,
                               .divide_batch = m->divide_batch,
                               .stop = &c->gate.stopped,
@@ -488,8 +488,8 @@ static int handle_run(struct worker_request *r, struct error *e)
     (void)e;
     if (m->output_offsets_count != info->n_outputs)
         worker_die("a run with %u outputs", m->output_offsets_count);
-    if (m->row && m->row >= info->n_rows)
-        worker_die("a run with row %u of shapes", m->row);
+    if (m->shape_set && m->shape_set >= info->n_shape_sets)
+        worker_die("a run in shape set %u", m->shape_set);
     prepare_outputs(c, b, m, info);
     prepare_run(r, c, b, m, info);
     return 0;

@@ -165,7 +165,9 @@ int callbacks_take_inputs(const struct context *c, const rknnd_CustomCall *call,
 {
     const struct custom_op *op = callbacks_find(c, call->node);
     if (!op)
-        return error_set(e, STATUS_FAIL, "a call for node %u, which is not ours", call->node);
+        return error_set(e, STATUS_FAIL,
+                         "a call for node %u, which this program did not offer to compute",
+                         call->node);
     const struct custom_node *n = &c->callbacks->list->nodes[call->node];
     if (size != custom_input_size(n))
         return error_set(e, STATUS_FAIL, "inputs of %llu bytes for node %s, it has %llu",

@@ -10,11 +10,11 @@
 
 #include "client/link/keepalive.h"
 
-uint64_t context_output_size(const struct context *c, uint32_t row)
+uint64_t context_output_size(const struct context *c, uint32_t shape_set)
 {
     uint64_t size = 0;
     for (uint32_t i = 0; i < c->info.n_outputs; i++)
-        size += context_output_in(c, row, i)->logical.size;
+        size += context_output_in(c, shape_set, i)->logical.size;
     return size;
 }
 

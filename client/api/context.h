@@ -36,7 +36,7 @@ struct run {
     enum run_state state;
     bool fetched; // its outputs, since it was selected
     uint64_t frame;
-    uint32_t row;           // of shapes, that its outputs have
+    uint32_t shape_set;     // that its outputs have
     uint64_t sent_us;       // clock_us()
     uint8_t *outputs;       // all of them, one after the other; allocated with the run's first use
     bool given;             // some went straight to the program and are not in `outputs`
@@ -61,14 +61,14 @@ struct context {
     struct connection *connection; // its lock is the context's, too
     uint32_t flags;                // RKNN_FLAG_*
     rknnd_ContextInfo info;
-    struct tensor_io *tensors; // of each shape set (row): inputs, then outputs
-    uint32_t row, largest_row; // of shapes: that inputs have now; that needs the most memory
+    struct tensor_io *tensors;             // of each shape set: inputs, then outputs
+    uint32_t shape_set, largest_shape_set; // that inputs have now; that needs the most memory
     struct input *inputs;
     struct bound *bound;             // inputs, then outputs
     struct mem *internal;            // rknn_set_internal_mem; one reference
     bool old_attrs;                  // the program's rknn_tensor_attr ends before h_stride
     uint64_t input_version;          // counts rknn_inputs_set()
-    uint64_t output_room;            // for the outputs of any row
+    uint64_t output_room;            // for the outputs of any shape set
     uint32_t core_mask, batch_cores; // of rknnd_Infer
     uint32_t timeout_ms;             // the same
     struct run runs[LIMIT_RUNS];
@@ -117,32 +117,32 @@ struct bound *context_bound(const struct context *c, bool output, uint32_t i);
 /// more.
 struct context *context_of_session(uint64_t session, const uint8_t secret[HELLO_SECRET_SIZE]);
 
-/// Inputs and outputs in a shape set (row); a model of fixed shapes has one, 0.
-static inline const struct tensor_io *context_input_in(const struct context *c, uint32_t row,
+/// Inputs and outputs in a shape set; a model of fixed shapes has one, 0.
+static inline const struct tensor_io *context_input_in(const struct context *c, uint32_t shape_set,
                                                        uint32_t i)
 {
-    return &c->tensors[(size_t)row * (c->info.n_inputs + c->info.n_outputs) + i];
+    return &c->tensors[(size_t)shape_set * (c->info.n_inputs + c->info.n_outputs) + i];
 }
 
-static inline const struct tensor_io *context_output_in(const struct context *c, uint32_t row,
+static inline const struct tensor_io *context_output_in(const struct context *c, uint32_t shape_set,
                                                         uint32_t i)
 {
-    return context_input_in(c, row, c->info.n_inputs + i);
+    return context_input_in(c, shape_set, c->info.n_inputs + i);
 }
 
-/// … in the row that is set.
+/// … in the current shape set.
 static inline const struct tensor_io *context_input(const struct context *c, uint32_t i)
 {
-    return context_input_in(c, c->row, i);
+    return context_input_in(c, c->shape_set, i);
 }
 
 static inline const struct tensor_io *context_output(const struct context *c, uint32_t i)
 {
-    return context_output_in(c, c->row, i);
+    return context_output_in(c, c->shape_set, i);
 }
 
 /// Frees its data (inputs.c).
 void input_free(struct input *in);
 
-/// Bytes of all outputs in a row, as the model stores them.
-uint64_t context_output_size(const struct context *c, uint32_t row);
+/// Bytes of all outputs in a shape set, as the model stores them.
+uint64_t context_output_size(const struct context *c, uint32_t shape_set);

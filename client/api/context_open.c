@@ -40,47 +40,48 @@ static void context_free(struct context *c)
 
 CLEANUP_DEFINE(struct context, context_free)
 
-static uint64_t count_elements(const struct context *c, uint32_t row)
+static uint64_t count_elements(const struct context *c, uint32_t shape_set)
 {
     uint64_t n = 0;
     for (uint32_t i = 0; i < c->info.n_inputs; i++)
-        n += context_input_in(c, row, i)->logical.n_elems;
+        n += context_input_in(c, shape_set, i)->logical.n_elems;
     return n;
 }
 
 // Checks the size of every shape set's outputs and finds the largest set. That is the one a context
 // begins with and shows first, so that programs allocate enough memory (SDK guide 5.4.4.2).
-static int survey_rows(struct context *c, struct error *e)
+static int survey_shape_sets(struct context *c, struct error *e)
 {
-    for (uint32_t row = 0; row < c->info.n_rows; row++) {
-        uint64_t size = context_output_size(c, row);
+    for (uint32_t shape_set = 0; shape_set < c->info.n_shape_sets; shape_set++) {
+        uint64_t size = context_output_size(c, shape_set);
         if (size > c->connection->peer.limits.payload_size)
             return error_set(e, STATUS_FAIL, "outputs of %llu bytes are more than it sends at once",
                              (unsigned long long)size);
         c->output_room = size > c->output_room ? size : c->output_room;
-        if (count_elements(c, row) > count_elements(c, c->largest_row))
-            c->largest_row = row;
+        if (count_elements(c, shape_set) > count_elements(c, c->largest_shape_set))
+            c->largest_shape_set = shape_set;
     }
-    c->row = c->largest_row;
+    c->shape_set = c->largest_shape_set;
     return 0;
 }
 
 // Takes the server's description of the model: untrusted, so counts are checked before they are
-// multiplied or allocated by. n_rows 0 stands for fixed shapes.
+// multiplied or allocated by. n_shape_sets 0 stands for fixed shapes.
 static int take_info(struct context *c, struct bytes list, struct error *e)
 {
     rknnd_ContextInfo *info = &c->info;
-    uint32_t n, per_row;
+    uint32_t n, per_set;
     text_make_printable(info->estimate_chip);
-    info->n_rows = info->n_rows ? info->n_rows : 1;
-    if (info->n_outputs == 0 || __builtin_add_overflow(info->n_inputs, info->n_outputs, &per_row) ||
-        __builtin_mul_overflow(per_row, info->n_rows, &n) || info->n_rows > LIMIT_ROWS)
-        return error_set(e, STATUS_FAIL, "%u inputs and %u outputs in %u rows of shapes",
-                         info->n_inputs, info->n_outputs, info->n_rows);
+    info->n_shape_sets = info->n_shape_sets ? info->n_shape_sets : 1;
+    if (info->n_outputs == 0 || __builtin_add_overflow(info->n_inputs, info->n_outputs, &per_set) ||
+        __builtin_mul_overflow(per_set, info->n_shape_sets, &n) ||
+        info->n_shape_sets > LIMIT_SHAPE_SETS)
+        return error_set(e, STATUS_FAIL, "%u inputs and %u outputs in %u shape sets",
+                         info->n_inputs, info->n_outputs, info->n_shape_sets);
     int r = tensor_list_decode(list, n, &c->tensors, e);
     if (r < 0)
         return r;
-    r = survey_rows(c, e);
+    r = survey_shape_sets(c, e);
     if (r < 0)
         return r;
     c->inputs = calloc(info->n_inputs ? info->n_inputs : 1, sizeof *c->inputs);

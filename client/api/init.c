@@ -173,7 +173,7 @@ static int open_duplicate(rknn_context from, rknn_context *ret, struct registrat
         r = callbacks_copy_registrations(c->callbacks, ops, e);
     if (r < 0)
         return r;
-    if (c->info.n_rows > 1)
+    if (c->info.n_shape_sets > 1)
         return error_set(e, STATUS_FAIL,
                          "a model with dynamic shapes cannot be duplicated (SDK guide 5.4.4.1); "
                          "open it again");

@@ -69,7 +69,7 @@ int mem_place(struct context *c, const rknn_tensor_attr *attr, bool output,
                            .w_stride = attr->w_stride,
                            .h_stride = c->old_attrs ? 0 : attr->h_stride,
                            .pass_through = attr->pass_through,
-                           .row = c->row};
+                           .shape_set = c->shape_set};
     struct request r = {.type = MESSAGE_CONTEXT_BIND, .reply = &reply};
     int s = connection_call(c->connection, &r, &m, e);
     if (s == 0)

@@ -57,8 +57,8 @@ static struct bytes output_bytes(const struct context *c, const struct run *r, u
 {
     size_t at = 0;
     for (uint32_t i = 0; i < index; i++)
-        at += context_bound(c, true, i) ? 0 : context_output_in(c, r->row, i)->logical.size;
-    return (struct bytes){r->outputs + at, context_output_in(c, r->row, index)->logical.size};
+        at += context_bound(c, true, i) ? 0 : context_output_in(c, r->shape_set, i)->logical.size;
+    return (struct bytes){r->outputs + at, context_output_in(c, r->shape_set, index)->logical.size};
 }
 
 static int output_size(const struct tensor_attr *a, bool want_float, uint32_t *ret, struct error *e)
@@ -75,7 +75,7 @@ static int find_room(const struct context *c, const struct run *run, rknn_output
                      struct error *e)
 {
     uint32_t size = 0;
-    const struct tensor_attr *a = &context_output_in(c, run->row, o->index)->logical;
+    const struct tensor_attr *a = &context_output_in(c, run->shape_set, o->index)->logical;
     if (context_bound(c, true, o->index))
         return error_set(e, STATUS_OUTPUT_INVALID,
                          "output %u (%s) lies in the memory that rknn_set_io_mem was given",
@@ -98,7 +98,7 @@ static int find_room(const struct context *c, const struct run *run, rknn_output
 static int get_output(const struct context *c, const struct run *run, rknn_output *o,
                       struct error *e)
 {
-    const struct tensor_attr *a = &context_output_in(c, run->row, o->index)->logical;
+    const struct tensor_attr *a = &context_output_in(c, run->shape_set, o->index)->logical;
     struct bytes from = output_bytes(c, run, o->index);
     if (o->want_float)
         return convert_to_float(a, from.data, from.size, o->buf, a->n_elems, e);

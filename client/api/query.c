@@ -79,9 +79,9 @@ static int fill_attr(struct context *c, const struct query *q, union answer *ret
     if (index >= n)
         return error_set(e, STATUS_PARAM_INVALID, "index %u: the model has %u %s", index, n,
                          q->outputs ? "outputs" : "inputs");
-    uint32_t row = q->current ? c->row : c->largest_row;
+    uint32_t shape_set = q->current ? c->shape_set : c->largest_shape_set;
     const struct tensor_io *io =
-        q->outputs ? context_output_in(c, row, index) : context_input_in(c, row, index);
+        q->outputs ? context_output_in(c, shape_set, index) : context_input_in(c, shape_set, index);
     const struct tensor_attr *views[] = {&io->logical, &io->native, &io->native_nhwc};
     bool native = c->info.native_attrs && !q->current && q->view == VIEW_LOGICAL;
     attr_to_program(views[native ? VIEW_NATIVE : q->view], index, &ret->attr);
@@ -101,20 +101,20 @@ static int fill_input_range(struct context *c, const struct query *q, union answ
     rknn_input_range *range = &ret->input_range;
     uint32_t index = range->index;
     (void)q;
-    if (c->info.n_rows == 1)
+    if (c->info.n_shape_sets == 1)
         return error_set(e, STATUS_FAIL, "the model's shapes are fixed");
     if (index >= c->info.n_inputs)
         return error_set(e, STATUS_PARAM_INVALID, "index %u: the model has %u inputs", index,
                          c->info.n_inputs);
     const struct tensor_attr *a = &context_input_in(c, 0, index)->logical;
     *range = (rknn_input_range){.index = index,
-                                .shape_number = c->info.n_rows,
+                                .shape_number = c->info.n_shape_sets,
                                 .fmt = (rknn_tensor_format)a->layout,
                                 .n_dims = a->n_dims};
     memcpy(range->name, a->name, sizeof range->name);
-    for (uint32_t row = 0; row < c->info.n_rows; row++)
-        memcpy(range->dyn_range[row], context_input_in(c, row, index)->logical.dims,
-               sizeof range->dyn_range[row]);
+    for (uint32_t shape_set = 0; shape_set < c->info.n_shape_sets; shape_set++)
+        memcpy(range->dyn_range[shape_set], context_input_in(c, shape_set, index)->logical.dims,
+               sizeof range->dyn_range[shape_set]);
     return 0;
 }
 

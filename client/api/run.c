@@ -39,14 +39,14 @@ struct run *run_find(struct context *c, enum run_state state)
 
 // Bytes of outputs in a run's answer: those not bound to memory, and those bound to memory that the
 // server has only a copy of (*ret_copied: there is one of these).
-static uint64_t answer_size(const struct context *c, uint32_t row, bool *ret_copied)
+static uint64_t answer_size(const struct context *c, uint32_t shape_set, bool *ret_copied)
 {
     uint64_t size = 0;
     *ret_copied = false;
     for (uint32_t i = 0; i < c->info.n_outputs; i++) {
         const struct bound *copy = mem_bound_copy(c, true, i);
         if (!context_bound(c, true, i))
-            size += context_output_in(c, row, i)->logical.size;
+            size += context_output_in(c, shape_set, i)->logical.size;
         else if (copy)
             size += copy->size;
         *ret_copied |= copy != NULL;
@@ -64,11 +64,12 @@ static int take_outputs(struct request *request, uint64_t size, struct iovec *se
     struct context *c = r->context;
     bool more = c->connection->reader.header.flags & FRAME_MORE;
     if (more != r->reply.has_call)
-        return error_set(e, STATUS_FAIL, "a part that is no call");
+        return error_set(e, STATUS_FAIL,
+                         "a part of an answer that is not a custom operator's call");
     if (more)
         return callbacks_take_inputs(c, &r->reply.call, size, segments, e);
     bool copied;
-    uint64_t expected = answer_size(c, r->row, &copied);
+    uint64_t expected = answer_size(c, r->shape_set, &copied);
     uint8_t *at = r->outputs;
     int n = 0;
     if (size != expected)
@@ -80,7 +81,8 @@ static int take_outputs(struct request *request, uint64_t size, struct iovec *se
     }
     for (uint32_t i = 0; i < c->info.n_outputs; i++) {
         const struct bound *copy = mem_bound_copy(c, true, i);
-        size_t own = context_bound(c, true, i) ? 0 : context_output_in(c, r->row, i)->logical.size;
+        size_t own =
+            context_bound(c, true, i) ? 0 : context_output_in(c, r->shape_set, i)->logical.size;
         if (copy)
             segments[n++] = (struct iovec){copy->mem->map + copy->mem->offset, (size_t)copy->size};
         else if (own)
@@ -159,7 +161,7 @@ int run_gather(struct context *c, rknnd_Infer *m, struct iovec *segments, struct
         n += n_set;
         r = check_payload(c, segments, n, e);
     }
-    m->row = c->row;
+    m->shape_set = c->shape_set;
     m->core_mask = c->core_mask;
     m->batch_cores = c->batch_cores;
     m->timeout_ms = c->timeout_ms;
@@ -239,14 +241,15 @@ static int run_start(struct context *c, struct run **ret, struct error *e)
     }
     bool calls = callbacks_announce(c, &m);
     mem_copy_results(c, &m);
-    r->request = (struct request){.type = MESSAGE_INFER,
-                                  .reply = &r->reply,
-                                  .payload = take_outputs,
-                                  .owner = r,
-                                  .hold = answer_size(c, c->row, &copied) >= HOLD_BYTES && !copied,
-                                  .in_parts = calls,
-                                  .serve = calls ? serve_call : NULL};
-    r->row = c->row;
+    r->request =
+        (struct request){.type = MESSAGE_INFER,
+                         .reply = &r->reply,
+                         .payload = take_outputs,
+                         .owner = r,
+                         .hold = answer_size(c, c->shape_set, &copied) >= HOLD_BYTES && !copied,
+                         .in_parts = calls,
+                         .serve = calls ? serve_call : NULL};
+    r->shape_set = c->shape_set;
     r->input_version = reads_memory(c) ? RUN_INPUTS_UNKNOWN : c->input_version;
     r->given = false;
     r->sent_us = clock_us();

@@ -1,24 +1,24 @@
-// Dynamic shapes: rknn_set_input_shapes. A model is built for up to LIMIT_ROWS sets of input
+// Dynamic shapes: rknn_set_input_shapes. A model is built for up to LIMIT_SHAPE_SETS sets of input
 // shapes; a program chooses one of these sets, never an arbitrary shape. In names here a set is a
-// "row".
+// "shape set".
 #include <string.h>
 
 #include "client/api/context.h"
 #include "client/last_error.h"
 
-// Whether an input has this shape in a row.
-static bool has_shape(const struct context *c, uint32_t row, const rknn_tensor_attr *a)
+// Whether an input has this shape in a shape set.
+static bool has_shape(const struct context *c, uint32_t shape_set, const rknn_tensor_attr *a)
 {
-    const struct tensor_attr *t = &context_input_in(c, row, a->index)->logical;
+    const struct tensor_attr *t = &context_input_in(c, shape_set, a->index)->logical;
     return a->n_dims == t->n_dims && memcmp(a->dims, t->dims, t->n_dims * sizeof *t->dims) == 0;
 }
 
 // Whether all given shapes are those of the set. Inputs that are not given may have any.
-static bool shape_fits(const struct context *c, uint32_t row, uint32_t n,
+static bool shape_fits(const struct context *c, uint32_t shape_set, uint32_t n,
                        const rknn_tensor_attr *attrs)
 {
     for (uint32_t i = 0; i < n; i++)
-        if (!has_shape(c, row, &attrs[i]))
+        if (!has_shape(c, shape_set, &attrs[i]))
             return false;
     return true;
 }
@@ -59,11 +59,11 @@ static int check_attrs(const struct context *c, uint32_t n, const rknn_tensor_at
 }
 
 // Data that was set for other shapes is dropped: it has another size.
-static void change_row(struct context *c, uint32_t row)
+static void change_shape_set(struct context *c, uint32_t shape_set)
 {
-    if (row == c->row)
+    if (shape_set == c->shape_set)
         return;
-    c->row = row;
+    c->shape_set = shape_set;
     c->input_version++;
     for (uint32_t i = 0; i < c->info.n_inputs; i++)
         c->inputs[i].form.size = 0;
@@ -75,17 +75,17 @@ static int set_shapes(struct context *c, uint32_t n, const rknn_tensor_attr *att
     int r = check_attrs(c, n, attrs, e);
     if (r < 0)
         return r;
-    for (uint32_t i = 0; i < c->info.n_rows; i++) {
-        uint32_t row = (c->row + i) % c->info.n_rows;
-        if (shape_fits(c, row, n, attrs)) {
-            change_row(c, row);
+    for (uint32_t i = 0; i < c->info.n_shape_sets; i++) {
+        uint32_t shape_set = (c->shape_set + i) % c->info.n_shape_sets;
+        if (shape_fits(c, shape_set, n, attrs)) {
+            change_shape_set(c, shape_set);
             return 0;
         }
     }
     return error_set(e, STATUS_PARAM_INVALID,
-                     "these shapes are not a row of the %u that the model has "
+                     "these shapes are none of the %u shape sets that the model has "
                      "(RKNN_QUERY_INPUT_DYNAMIC_RANGE)",
-                     c->info.n_rows);
+                     c->info.n_shape_sets);
 }
 
 RKNN_EXPORT int rknn_set_input_shape(rknn_context context, rknn_tensor_attr *attr)

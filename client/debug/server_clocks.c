@@ -49,7 +49,7 @@ RKNN_EXPORT int rknnd_get_clocks(const char *uri, rknnd_list **clocks)
     int r = clocks ? one_shot_call(uri, &request, &(rknnd_Empty){0}, &e)
                    : error_set(&e, STATUS_PARAM_INVALID, "clocks is NULL");
     if (r == 0 && reply.n_clocks > LIMIT_LIST_BYTES)
-        r = error_set(&e, STATUS_FAIL, "the server tells of %u clocks", reply.n_clocks);
+        r = error_set(&e, STATUS_FAIL, "the server reports %u clocks", reply.n_clocks);
     if (r == 0)
         r = take_clocks(reply.n_clocks, (struct bytes){list.data, list.size}, clocks, &e);
     payload_done(&list);

@@ -54,7 +54,7 @@ static int server_log_check(const struct reading *g, const rknnd_LogReply *m, st
 {
     if (m->first >= g->next && m->end - m->first >= m->n_lines && m->end >= m->first)
         return 0;
-    return error_set(e, STATUS_FAIL, "the server tells of lines %llu to %llu, %u of them",
+    return error_set(e, STATUS_FAIL, "the server reports lines %llu to %llu, %u of them",
                      (unsigned long long)m->first, (unsigned long long)m->end, m->n_lines);
 }
 

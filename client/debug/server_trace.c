@@ -27,7 +27,7 @@ static int server_trace_check(const struct reading *g, const rknnd_TraceReply *m
     if (m->first >= g->next && m->end >= m->first && m->end - m->first >= m->n_events &&
         m->n_events <= LIMIT_LIST_BYTES)
         return 0;
-    return error_set(e, STATUS_FAIL, "the server tells of events %llu to %llu, %u of them",
+    return error_set(e, STATUS_FAIL, "the server reports events %llu to %llu, %u of them",
                      (unsigned long long)m->first, (unsigned long long)m->end, m->n_events);
 }
 

@@ -20,7 +20,7 @@ static int statistics_check(const rknnd_StatsReply *m, struct error *e)
 {
     if (m->n_cores <= MAX_CORES && m->n_clients <= MAX_ENTRIES && m->n_models <= MAX_ENTRIES)
         return 0;
-    return error_set(e, STATUS_FAIL, "the server tells of %u cores, %u clients and %u models",
+    return error_set(e, STATUS_FAIL, "the server reports %u cores, %u clients and %u models",
                      m->n_cores, m->n_clients, m->n_models);
 }
 

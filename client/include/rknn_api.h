@@ -450,15 +450,16 @@ int rknn_set_internal_mem(rknn_context ctx, rknn_tensor_mem *mem);
 /// written to the memory up to rknn_run() is seen by the run.
 int rknn_set_io_mem(rknn_context ctx, rknn_tensor_mem *mem, rknn_tensor_attr *attr);
 
-/// Chooses a row in which one input of a dynamic model has this shape. Deprecated:
+/// Chooses a shape set in which one input of a dynamic model has this shape. Deprecated:
 /// rknn_set_input_shapes().
-int rknn_set_input_shape(rknn_context ctx, rknn_tensor_attr *attr);
+int rknn_set_input_shape(rknn_context context, rknn_tensor_attr *attr);
 
 /// Chooses a shape of a dynamic model: index, name, dims, n_dims and fmt (4-D: NHWC, else
-/// UNDEFINED) of all inputs, all from the same row of RKNN_QUERY_INPUT_DYNAMIC_RANGE. Before the
+/// UNDEFINED) of all inputs, all from the same shape set of
+/// RKNN_QUERY_INPUT_DYNAMIC_RANGE. Before the
 /// first run, and at each change; then all inputs are to be set again. RKNN_ERR_PARAM_INVALID: not
 /// one of the list. A context begins with the largest shapes.
-int rknn_set_input_shapes(rknn_context ctx, uint32_t n_inputs, rknn_tensor_attr attr[]);
+int rknn_set_input_shapes(rknn_context context, uint32_t n_inputs, rknn_tensor_attr attr[]);
 
 /// Makes what the CPU wrote visible to the device, or the other way round. Only needed with
 /// RKNN_FLAG_DISABLE_FLUSH_*_MEM_CACHE.

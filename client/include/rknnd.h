@@ -318,7 +318,7 @@ int rknnd_ping(const char *uri, uint32_t n, uint64_t *round_trip_ns);
 typedef void rknnd_progress(void *user, uint64_t done, uint64_t total);
 
 /// For uploads of the calling thread from now on; NULL ends it.
-void rknnd_set_progress(rknnd_progress *progress, void *user);
+void rknnd_set_progress(rknnd_progress *report_progress, void *user);
 
 /// How models are loaded that the calling thread opens (rknn_init) or describes from now on; NULL
 /// ends it. Text, one option a line:

@@ -46,7 +46,7 @@ struct request {
         *send_fd; // goes beside the request (duplicated), where the server takes it; NULL: none
     int *take_fd; // what comes beside the answer is put here, the caller's then; NULL: none
     // Results:
-    bool part;     // one is there; the owner clears this before he lets the next one come
+    bool part;     // one is there; the owner clears this before it lets the next one come
     bool answered; // `reply` is there
     bool done;     // and so is the payload
     int status;    // 0, or what the server (or the loss of it) answered, with words in `error`

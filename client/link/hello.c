@@ -54,7 +54,7 @@ static int check_limits(const rknnd_Limits *l, struct error *e)
     if (!l->payload_size || !l->model_size || !l->chunk_size || !l->requests ||
         l->heartbeat_ms < LIMIT_HEARTBEAT_MIN_MS || l->peer_timeout_ms <= l->heartbeat_ms)
         return error_set(e, STATUS_FAIL,
-                         "its limits make no sense (payload %llu, model %llu, chunk %u, "
+                         "its limits are out of range (payload %llu, model %llu, chunk %u, "
                          "requests %u, heartbeat %u ms, timeout %u ms)",
                          (unsigned long long)l->payload_size, (unsigned long long)l->model_size,
                          l->chunk_size, l->requests, l->heartbeat_ms, l->peer_timeout_ms);

@@ -181,7 +181,7 @@ static int on_answer(struct connection *c, const struct frame_header *h, struct 
     if (!r && h->type == MESSAGE_PING && h->payload_size == 0)
         return 0; // to a heartbeat
     if (!r || r->type != h->type)
-        return error_set(e, STATUS_FAIL, "it answered a request (type %u, id %u) that nobody made",
+        return error_set(e, STATUS_FAIL, "it answered a request (type %u, id %u) that was not made",
                          h->type, h->id);
     if ((h->flags & FRAME_MORE) && (!r->in_parts || r->part))
         return error_set(e, STATUS_FAIL, "a part of an answer to %s that was not asked for",

@@ -6,7 +6,7 @@ int payload_take(struct request *r, uint64_t size, struct iovec *segments, struc
 {
     struct payload *p = r->owner;
     if (size > p->limit)
-        return error_set(e, STATUS_FAIL, "%llu bytes of payload, at most %zu make sense",
+        return error_set(e, STATUS_FAIL, "a payload of %llu bytes, at most %zu are possible",
                          (unsigned long long)size, p->limit);
     p->size = (size_t)size;
     p->data = malloc(p->size + 1);

@@ -18,9 +18,9 @@ static _Thread_local struct {
     void *user;
 } progress;
 
-RKNN_EXPORT void rknnd_set_progress(rknnd_progress *report, void *user)
+RKNN_EXPORT void rknnd_set_progress(rknnd_progress *report_progress, void *user)
 {
-    progress.report = report;
+    progress.report = report_progress;
     progress.user = user;
 }
 

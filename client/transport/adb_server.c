@@ -199,7 +199,7 @@ int adb_connect(const char *serial, struct error *e)
 {
     static const char *const services[] = {"localfilesystem:" URI_SYSTEM_SOCKET, "tcp:8910"};
     if (strlen(serial) >= sizeof((struct adb_device *)0)->serial)
-        return error_set(e, STATUS_PARAM_INVALID, "no serial number is as long as that");
+        return error_set(e, STATUS_PARAM_INVALID, "the serial number is too long");
     for (size_t i = 0; i < sizeof services / sizeof *services; i++) {
         bool chosen = false;
         int fd = try_service(serial, services[i], &chosen, e);

@@ -73,7 +73,8 @@ static bool usb_describe(const char *sysfs, const char *interface, struct usb_bo
         !usb_read_attribute(sysfs, device, "devnum", number, sizeof number))
         return false;
     usb_read_attribute(sysfs, device, "serial", ret->serial, sizeof ret->serial);
-    snprintf(ret->node, sizeof ret->node, "/dev/bus/usb/%03d/%03d", atoi(bus), atoi(number));
+    snprintf(ret->node, sizeof ret->node, "/dev/bus/usb/%03lu/%03lu", strtoul(bus, NULL, 10),
+             strtoul(number, NULL, 10));
     snprintf(path, sizeof path, "%.256s/bus/usb/devices/%.255s/driver", sysfs, interface);
     // usbfs binds a driver (named "usbfs") to an interface that a program has claimed.
     ret->in_use = access(path, F_OK) == 0;

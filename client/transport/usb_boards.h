@@ -15,7 +15,7 @@ struct usb_board_info {
     char serial[128]; // "": it has none
     char node[48];    // /dev/bus/usb/BUS/DEVICE
     bool in_use;      // a program has claimed it
-    int closed;       // why this user may not open the node: an errno; 0: he may
+    int closed;       // why this user may not open the node: an errno; 0: they may
 };
 
 /// The boards with rknnd's interface that the kernel's files below `sysfs` (USB_SYSFS) show, in the

@@ -21,7 +21,7 @@ static uint32_t count(const char *text, size_t n, char c)
 }
 
 // "1x3x224x224" up to `end`. False: not numbers above 0, or too many.
-static bool parse_row(const char *text, const char *end, uint32_t *dims, uint32_t *ret_n)
+static bool parse_dims(const char *text, const char *end, uint32_t *dims, uint32_t *ret_n)
 {
     uint32_t n = 0;
     while (text < end) {
@@ -38,18 +38,18 @@ static bool parse_row(const char *text, const char *end, uint32_t *dims, uint32_
     return true;
 }
 
-// All rows of "1x3x224x224,1x3x112x112"; they must be of one length.
-static bool parse_rows(struct load_shape *s, const char *text, const char *end, uint32_t *dims)
+// All shapes of "1x3x224x224,1x3x112x112"; they must be of one length.
+static bool parse_shapes(struct load_shape *s, const char *text, const char *end, uint32_t *dims)
 {
-    for (uint32_t i = 0; i < s->n_rows; i++) {
-        uint32_t row[LOAD_MAX_DIMS], n;
+    for (uint32_t i = 0; i < s->n_shapes; i++) {
+        uint32_t shape[LOAD_MAX_DIMS], n;
         const char *comma = memchr(text, ',', (size_t)(end - text));
-        const char *row_end = comma ? comma : end;
-        if (!parse_row(text, row_end, row, &n) || (i > 0 && n != s->n_dims))
+        const char *shape_end = comma ? comma : end;
+        if (!parse_dims(text, shape_end, shape, &n) || (i > 0 && n != s->n_dims))
             return false;
         s->n_dims = n;
-        memcpy(dims + (size_t)i * n, row, n * sizeof *row);
-        text = row_end + 1;
+        memcpy(dims + (size_t)i * n, shape, n * sizeof *shape);
+        text = shape_end + 1;
     }
     s->dims = dims;
     return true;
@@ -64,12 +64,12 @@ static int parse_shape(struct load_options *o, struct pool *pool, const char *te
         return error_set(e, STATUS_PARAM_INVALID,
                          "shape \"%.*s\" is not of the form NAME=1x3x224x224", (int)size, text);
     struct load_shape *s = &o->shapes[o->n_shapes];
-    *s = (struct load_shape){.n_rows = count(equals, (size_t)(end - equals), ',') + 1};
-    uint32_t *dims = pool_alloc(pool, (size_t)s->n_rows * LOAD_MAX_DIMS, sizeof *dims);
+    *s = (struct load_shape){.n_shapes = count(equals, (size_t)(end - equals), ',') + 1};
+    uint32_t *dims = pool_alloc(pool, (size_t)s->n_shapes * LOAD_MAX_DIMS, sizeof *dims);
     s->input = pool_text(pool, (struct bytes){(const uint8_t *)text, (size_t)(equals - text)});
     if (!dims || !s->input)
         return error_no_memory(e, "load options", size);
-    if (!parse_rows(s, equals + 1, end, dims))
+    if (!parse_shapes(s, equals + 1, end, dims))
         return error_set(e, STATUS_PARAM_INVALID,
                          "shape \"%.*s\": shapes are up to %u numbers above 0 like "
                          "1x3x224x224, and all of one length",
@@ -93,18 +93,18 @@ static int parse_line(struct load_options *o, struct pool *pool, const char *lin
 
 // Inputs with one shape have it in every set; all others must have the same number of shapes, since
 // set k takes the k-th of each.
-static int check_rows(struct load_options *o, struct error *e)
+static int check_shape_sets(struct load_options *o, struct error *e)
 {
-    o->n_rows = 1;
+    o->n_shape_sets = 1;
     for (uint32_t i = 0; i < o->n_shapes; i++)
-        if (o->shapes[i].n_rows > o->n_rows)
-            o->n_rows = o->shapes[i].n_rows;
+        if (o->shapes[i].n_shapes > o->n_shape_sets)
+            o->n_shape_sets = o->shapes[i].n_shapes;
     for (uint32_t i = 0; i < o->n_shapes; i++)
-        if (o->shapes[i].n_rows != 1 && o->shapes[i].n_rows != o->n_rows)
+        if (o->shapes[i].n_shapes != 1 && o->shapes[i].n_shapes != o->n_shape_sets)
             return error_set(e, STATUS_PARAM_INVALID,
                              "input %s has %u shapes, another one %u: give each one shape, or the "
                              "same number",
-                             o->shapes[i].input, o->shapes[i].n_rows, o->n_rows);
+                             o->shapes[i].input, o->shapes[i].n_shapes, o->n_shape_sets);
     return 0;
 }
 
@@ -121,7 +121,7 @@ int load_options_parse(struct load_options *o, struct pool *pool, const char *te
         if (r < 0)
             return r;
     }
-    return check_rows(o, e);
+    return check_shape_sets(o, e);
 }
 
 const struct load_shape *load_options_shape(const struct load_options *o, const char *input)

@@ -34,7 +34,7 @@ static json_t *tensor(const struct tensor_io *io)
     return j;
 }
 
-// Of all rows of shapes, one after the other.
+// Of all shape sets, one after the other.
 static json_t *tensors(const struct tensor_io *list, size_t n)
 {
     json_t *j = json_array();
@@ -48,9 +48,10 @@ static void add_info(json_t *root, const struct npu_model_info *m)
     json_object_set_new(root, "custom_string", text(m->custom_string));
     json_object_set_new(root, "weight_size", json_integer((json_int_t)m->weight_size));
     json_object_set_new(root, "internal_size", json_integer((json_int_t)m->internal_size));
-    json_object_set_new(root, "shapes", json_integer(m->n_rows));
-    json_object_set_new(root, "inputs", tensors(m->inputs, (size_t)m->n_rows * m->n_inputs));
-    json_object_set_new(root, "outputs", tensors(m->outputs, (size_t)m->n_rows * m->n_outputs));
+    json_object_set_new(root, "shapes", json_integer(m->n_shape_sets));
+    json_object_set_new(root, "inputs", tensors(m->inputs, (size_t)m->n_shape_sets * m->n_inputs));
+    json_object_set_new(root, "outputs",
+                        tensors(m->outputs, (size_t)m->n_shape_sets * m->n_outputs));
 }
 
 // With `info` NULL, the reason why the model is refused instead.

@@ -50,8 +50,9 @@ int fault_before(enum sim_fault fault, struct error *e)
 {
     if (fault == FAULT_CRASH)
         abort();
-    while (fault == FAULT_HANG)
-        pause();
+    if (fault == FAULT_HANG)
+        for (;;)
+            pause();
     if (fault == FAULT_SLOW)
         usleep(SLOW_US);
     if (fault == FAULT_MEMORY)

@@ -109,7 +109,7 @@ static void model_free(struct npu_model *m)
 {
     if (!m)
         return;
-    for (uint32_t i = 0; m->shape_sets && i < m->info.n_rows; i++)
+    for (uint32_t i = 0; m->shape_sets && i < m->info.n_shape_sets; i++)
         sim_shape_set_done(&m->shape_sets[i]);
     rknn_file_done(&m->file);
     pool_done(&m->pool);
@@ -170,11 +170,11 @@ static int load_rknn(struct npu_model *m, struct bytes file, struct graph *ret, 
     return r;
 }
 
-// Tables of n_rows shape sets x n_inputs (n_outputs), row after row. Shape sets differ in
-// dimensions only, so the first one tells how many inputs and outputs there are.
+// Tables of n_shape_sets shape sets x n_inputs (n_outputs), shape set after shape set. Shape sets
+// differ in dimensions only, so the first one tells how many inputs and outputs there are.
 static int make_tables(struct npu_model *m, const struct graph *g, struct error *e)
 {
-    size_t n = m->info.n_rows;
+    size_t n = m->info.n_shape_sets;
     m->info.n_inputs = g->n_inputs;
     m->info.n_outputs = g->n_outputs;
     m->info.inputs = pool_alloc(&m->pool, n * g->n_inputs, sizeof *m->info.inputs);
@@ -195,7 +195,7 @@ static int load_shape_set(struct npu_model *m, struct bytes file, uint32_t index
     int r = onnx_is_model(file) ? load_onnx(m, file, index, &g, e) : load_rknn(m, file, &g, e);
     if (r == 0 && index == 0)
         r = make_tables(m, &g, e);
-    if (r == 0 && info->n_rows == 1) // a node's description has one shape
+    if (r == 0 && info->n_shape_sets == 1) // a node's description has one shape
         r = sim_custom_nodes(&g, &info->custom, &info->n_custom, e);
     if (r < 0) {
         graph_done(&g);
@@ -215,7 +215,7 @@ static void fill_info(struct npu_model *m)
     struct npu_model_info *info = &m->info;
     const struct sim_shape_set *first = &m->shape_sets[0];
     uint64_t arena = 0, graphs = 0;
-    for (uint32_t i = 0; i < info->n_rows; i++) {
+    for (uint32_t i = 0; i < info->n_shape_sets; i++) {
         arena = m->shape_sets[i].arena_size > arena ? m->shape_sets[i].arena_size : arena;
         graphs += m->shape_sets[i].graph.pool.total;
     }
@@ -251,11 +251,11 @@ static int model_load_file(struct npu_model *m, const struct npu_model_source *s
     if (matmul_model_is(source->file))
         return load_product(m, source->file, e);
     int r = load_options_parse(&m->options, &m->pool, source->options, e);
-    m->info.n_rows = m->options.n_rows;
-    if (r == 0 && m->info.n_rows > NPU_MAX_ROWS)
+    m->info.n_shape_sets = m->options.n_shape_sets;
+    if (r == 0 && m->info.n_shape_sets > NPU_MAX_SHAPE_SETS)
         r = error_set(e, STATUS_PARAM_INVALID, "%u shapes of an input; %u are possible",
-                      m->info.n_rows, NPU_MAX_ROWS);
-    for (uint32_t i = 0; i < m->info.n_rows && r == 0; i++)
+                      m->info.n_shape_sets, NPU_MAX_SHAPE_SETS);
+    for (uint32_t i = 0; i < m->info.n_shape_sets && r == 0; i++)
         r = load_shape_set(m, source->file, i, e);
     if (r == 0)
         fill_info(m);
@@ -297,7 +297,7 @@ static void context_free(struct npu_context *c)
 {
     if (!c)
         return;
-    for (uint32_t i = 0; c->uses && i < c->model->info.n_rows; i++)
+    for (uint32_t i = 0; c->uses && i < c->model->info.n_shape_sets; i++)
         sim_use_done(&c->uses[i]);
     product_state_free(c->product);
     free(c->uses);
@@ -314,9 +314,9 @@ static int context_new(struct npu_model *m, struct npu_context **ret, struct err
     if (!c)
         return error_no_memory(e, "a context", sizeof *c);
     c->model = m;
-    c->uses = calloc(m->info.n_rows, sizeof *c->uses);
+    c->uses = calloc(m->info.n_shape_sets, sizeof *c->uses);
     if (!c->uses)
-        return error_no_memory(e, "a context", m->info.n_rows * sizeof *c->uses);
+        return error_no_memory(e, "a context", m->info.n_shape_sets * sizeof *c->uses);
     int r = m->product ? product_state_new(m->product, &c->product, e)
                        : sim_use_begin(&c->uses[0], &m->shape_sets[0], e);
     if (r < 0)
@@ -374,8 +374,8 @@ static void note_layers(struct npu_context *c, const struct npu_job *job)
         c->n_layers = 1;
         return;
     }
-    const struct sim_shape_set *set = &c->model->shape_sets[job->row];
-    struct sim_use *use = &c->uses[job->row];
+    const struct sim_shape_set *set = &c->model->shape_sets[job->shape_set];
+    struct sim_use *use = &c->uses[job->shape_set];
     c->n_layers = set->plan.n_steps;
     c->layers = use->layers;
     for (size_t i = 0; i < c->n_layers; i++) {
@@ -415,9 +415,9 @@ static int run_place_internal(struct npu_context *c, struct sim_use *use, struct
 static int run_job(struct npu_context *c, struct npu_job *job, struct error *e)
 {
     const struct npu_model_info *info = &c->model->info;
-    const struct tensor_io *inputs = info->inputs + (size_t)job->row * info->n_inputs;
-    const struct tensor_io *outputs = info->outputs + (size_t)job->row * info->n_outputs;
-    struct sim_use *use = &c->uses[job->row];
+    const struct tensor_io *inputs = info->inputs + (size_t)job->shape_set * info->n_inputs;
+    const struct tensor_io *outputs = info->outputs + (size_t)job->shape_set * info->n_outputs;
+    struct sim_use *use = &c->uses[job->shape_set];
     int r = run_place_internal(c, use, e);
     for (uint32_t i = 0; i < info->n_inputs && r == 0; i++)
         r = sim_put_input(&use->run, i, &inputs[i], &job->inputs[i], e);
@@ -439,7 +439,7 @@ static int run_job(struct npu_context *c, struct npu_job *job, struct error *e)
 // part, as the job is done when the busiest core is.
 static double chip_us(const struct npu_model *m, const struct npu_job *job)
 {
-    const double *us = m->shape_sets[job->row].chip_us;
+    const double *us = m->shape_sets[job->shape_set].chip_us;
     uint32_t n = (uint32_t)__builtin_popcount(job->core_mask);
     if (job->divide_batch)
         return us[1] * batch_part(&m->info, n, 0) / m->info.batch;
@@ -454,7 +454,7 @@ static int run_paced(struct npu_context *c, struct npu_job *job, struct error *e
     const struct npu_model *m = c->model;
     uint64_t start = clock_us();
     double us = chip_us(m, job) / m->device->options.speed;
-    struct result_cache *cache = &c->uses[job->row].cache;
+    struct result_cache *cache = &c->uses[job->shape_set].cache;
     int r = 0;
     if (us <= 0 || job->tap || job->custom || !result_cache_answer(cache, job)) {
         r = run_job(c, job, e);
@@ -504,10 +504,12 @@ static int context_submit(struct npu_context *c, struct npu_job *job, struct err
 {
     const struct npu_model *m = c->model;
     c->n_layers = 0;
-    if (job->row >= m->info.n_rows)
-        return error_set(e, STATUS_INPUT_INVALID, "shapes %u of %u", job->row, m->info.n_rows);
-    int r =
-        c->product ? 0 : sim_use_begin(&c->uses[job->row], &m->shape_sets[job->row], &job->error);
+    if (job->shape_set >= m->info.n_shape_sets)
+        return error_set(e, STATUS_INPUT_INVALID, "shapes %u of %u", job->shape_set,
+                         m->info.n_shape_sets);
+    int r = c->product ? 0
+                       : sim_use_begin(&c->uses[job->shape_set], &m->shape_sets[job->shape_set],
+                                       &job->error);
     if (r == 0)
         r = run_with_faults(c, job, &job->error);
     if (r == 0 && job->collect_perf)

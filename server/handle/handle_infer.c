@@ -83,12 +83,12 @@ static int check_input(unsigned i, const struct tensor_io *io, const rknnd_Infer
     return check_typed(i, io, in, e);
 }
 
-static int check_row(const struct model_info *info, const rknnd_Infer *m, struct error *e)
+static int check_shape_set(const struct model_info *info, const rknnd_Infer *m, struct error *e)
 {
-    return m->row < info->n_rows
+    return m->shape_set < info->n_shape_sets
                ? 0
-               : error_set(e, STATUS_INPUT_INVALID, "row %u of shapes, the model has %u", m->row,
-                           info->n_rows);
+               : error_set(e, STATUS_INPUT_INVALID, "shape set %u, the model has %u", m->shape_set,
+                           info->n_shape_sets);
 }
 
 // An input that is bound to memory must not come with the request as well.
@@ -106,7 +106,7 @@ static int check_bound(unsigned i, const struct tensor_io *io, const rknnd_Infer
 static int check_inputs(const struct model_info *info, const struct binding *b,
                         const rknnd_Infer *m, uint64_t *total, struct error *e)
 {
-    const struct tensor_io *inputs = model_info_row(info, m->row);
+    const struct tensor_io *inputs = model_info_shape_set(info, m->shape_set);
     if (m->inputs_count != info->n_inputs)
         return error_set(e, STATUS_INPUT_INVALID, "%u inputs came, the model has %u",
                          (unsigned)m->inputs_count, info->n_inputs);
@@ -148,7 +148,7 @@ static int check_payload(const struct model_info *info, const struct binding *b,
                          const rknnd_Infer *m, const struct frame_header *h, struct error *e)
 {
     uint64_t total = 0;
-    int r = binding_check_row(b, info, m->row, e);
+    int r = binding_check_shape_set(b, info, m->shape_set, e);
     if (r == 0)
         r = check_inputs(info, b, m, &total, e);
     for (unsigned i = 0; i < m->outputs_back_count && r == 0; i++)
@@ -287,7 +287,7 @@ int infer_new(struct connection *c, const struct frame_header *h, const rknnd_In
     if (!x)
         return STATUS_CTX_INVALID;
     const struct model_info *info = runner_info(x->model->runner);
-    int r = check_row(info, m, e);
+    int r = check_shape_set(info, m, e);
     if (r == 0)
         r = check_payload(info, x->binding, m, h, e);
     if (r == 0)
@@ -297,7 +297,7 @@ int infer_new(struct connection *c, const struct frame_header *h, const rknnd_In
     if (r < 0)
         return r;
     j->cores = cores;
-    j->run.row = m->row;
+    j->run.shape_set = m->shape_set;
     j->no_outputs = m->no_outputs;
     for (unsigned i = 0; i < m->outputs_back_count; i++)
         j->outputs_back[m->outputs_back[i] / 64] |= UINT64_C(1) << m->outputs_back[i] % 64;
@@ -322,7 +322,7 @@ void infer_receive(struct connection *c, const struct frame_header *h, const rkn
         job_start(j);
 }
 
-// The row is checked before it selects the sizes of the outputs.
+// The shape set is checked before it selects the sizes of the outputs.
 int handle_infer(struct connection *c, const struct frame_header *h, const union message_any *any,
                  struct error *e)
 {
@@ -332,9 +332,9 @@ int handle_infer(struct connection *c, const struct frame_header *h, const union
     if (!x)
         return STATUS_CTX_INVALID;
     const struct model_info *info = runner_info(x->model->runner);
-    int r = check_row(info, m, e);
+    int r = check_shape_set(info, m, e);
     if (r == 0)
-        r = infer_new(c, h, m, binding_output_size(x->binding, info, m->row), &j, e);
+        r = infer_new(c, h, m, binding_output_size(x->binding, info, m->shape_set), &j, e);
     if (r == 0)
         infer_receive(c, h, m, j);
     return r;

@@ -113,9 +113,9 @@ static int find_tensor(const struct model_info *info, const rknnd_ContextBind *m
                        struct error *e)
 {
     uint32_t n = m->output ? info->n_outputs : info->n_inputs;
-    if (m->row >= info->n_rows)
-        return error_set(e, STATUS_PARAM_INVALID, "row %u of shapes, the model has %u", m->row,
-                         info->n_rows);
+    if (m->shape_set >= info->n_shape_sets)
+        return error_set(e, STATUS_PARAM_INVALID, "shape set %u, the model has %u", m->shape_set,
+                         info->n_shape_sets);
     if (info->n_outputs > FRAME_MAX_SEGMENTS)
         return error_set(e, STATUS_FAIL, "a model with %u outputs cannot be bound to memory",
                          info->n_outputs);
@@ -132,7 +132,7 @@ static int find_tensor(const struct model_info *info, const rknnd_ContextBind *m
 static int make_place(struct connection *c, const struct model_info *info, uint32_t tensor,
                       const rknnd_ContextBind *m, struct bound *ret, struct error *e)
 {
-    const struct tensor_io *io = &model_info_row(info, m->row)[tensor];
+    const struct tensor_io *io = &model_info_shape_set(info, m->shape_set)[tensor];
     struct bound b = {0};
     struct memory *memory = memory_table_find(&c->session->memories, m->memory, e);
     if (!memory)
@@ -150,7 +150,7 @@ static int make_place(struct connection *c, const struct model_info *info, uint3
         return r;
     b.memory = memory;
     b.offset = m->offset;
-    b.row = m->row;
+    b.shape_set = m->shape_set;
     *ret = b;
     return 0;
 }

@@ -412,10 +412,11 @@ int handle_client_kill(struct connection *c, const struct frame_header *h,
         return error_set(e, STATUS_PARAM_INVALID, "client %llu is the one who asks",
                          (unsigned long long)id);
     if (!may_kill(c, session))
-        return error_set(e, STATUS_FAIL,
-                         "client %llu is of user %s: only he, root and the service's own user may "
-                         "end it, on this machine, and who has the right \"kill\"",
-                         (unsigned long long)id, session->user->name);
+        return error_set(
+            e, STATUS_FAIL,
+            "client %llu is of user %s: only that user, root and the service's own user may "
+            "end it, on this machine, and who has the right \"kill\"",
+            (unsigned long long)id, session->user->name);
     log_info("client %llu is ended by c%u (%s)", (unsigned long long)id, c->number, c->origin.text);
     session_ref(session);
     list_for_each_safe (victim, after, &session->connections, in_session)

@@ -127,9 +127,10 @@ struct npu_output binding_output(const struct bound *p)
 }
 
 // The room that a job needs for outputs in its own buffer.
-uint64_t binding_output_size(const struct binding *b, const struct model_info *info, uint32_t row)
+uint64_t binding_output_size(const struct binding *b, const struct model_info *info,
+                             uint32_t shape_set)
 {
-    const struct tensor_io *outputs = model_info_row(info, row) + info->n_inputs;
+    const struct tensor_io *outputs = model_info_shape_set(info, shape_set) + info->n_inputs;
     uint64_t size = 0;
     for (uint32_t i = 0; i < info->n_outputs; i++)
         size += binding_find(b, info->n_inputs + i) ? 0 : outputs[i].logical.size;
@@ -138,14 +139,15 @@ uint64_t binding_output_size(const struct binding *b, const struct model_info *i
 
 // A binding made for one shape set may serve another if the tensor has the same shape in both; else
 // its size and strides would be wrong.
-int binding_check_row(const struct binding *b, const struct model_info *info, uint32_t row,
-                      struct error *e)
+int binding_check_shape_set(const struct binding *b, const struct model_info *info,
+                            uint32_t shape_set, struct error *e)
 {
     for (uint32_t i = 0; b && i < binding_count(b); i++) {
         const struct bound *p = binding_find(b, i);
-        const struct tensor_attr *now = &model_info_row(info, row)[i].logical;
-        if (p && p->row != row &&
-            memcmp(model_info_row(info, p->row)[i].logical.dims, now->dims, sizeof now->dims) != 0)
+        const struct tensor_attr *now = &model_info_shape_set(info, shape_set)[i].logical;
+        if (p && p->shape_set != shape_set &&
+            memcmp(model_info_shape_set(info, p->shape_set)[i].logical.dims, now->dims,
+                   sizeof now->dims) != 0)
             return error_set(e, STATUS_INPUT_INVALID,
                              "%.64s is bound to memory in another shape; bind it (rknn_set_io_mem) "
                              "after each rknn_set_input_shapes",

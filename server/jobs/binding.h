@@ -14,7 +14,7 @@ struct model_info;
 struct bound {
     struct memory *memory;     // NULL: it comes and goes with each run
     uint64_t offset, size;     // bytes
-    uint32_t row;              // shape set for which it holds
+    uint32_t shape_set;        // for which it holds
     struct convert_form form;  // of an input that is not passed through, and of an output
     bool pass_through, stored; // as in npu_input
 };
@@ -50,11 +50,12 @@ struct npu_input binding_input(const struct bound *place);
 struct npu_output binding_output(const struct bound *place);
 
 /// Bytes of the outputs, in a shape set, that are not bound.
-uint64_t binding_output_size(const struct binding *b, const struct model_info *info, uint32_t row);
+uint64_t binding_output_size(const struct binding *b, const struct model_info *info,
+                             uint32_t shape_set);
 
 /// Whether everything that is bound holds for a shape set.
-int binding_check_row(const struct binding *b, const struct model_info *info, uint32_t row,
-                      struct error *e);
+int binding_check_shape_set(const struct binding *b, const struct model_info *info,
+                            uint32_t shape_set, struct error *e);
 
 /// What the SDK lets programs ask for (SDK guide 5.2.3, tables 5-3 to 5-7): checks a request and
 /// fills all of *ret but memory and offset. `small_chip`: chip.small, whose outputs are

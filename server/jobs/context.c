@@ -40,7 +40,7 @@ static void answer_opening(struct context *x)
         .context = x->handle,
         .n_inputs = info->n_inputs,
         .n_outputs = info->n_outputs,
-        .n_rows = info->n_rows,
+        .n_shape_sets = info->n_shape_sets,
         .native_attrs = info->native_attrs,
         .no_custom = info->no_custom,
         .weight_size = info->weight_size,

@@ -200,7 +200,7 @@ static int gather_outputs(const struct job *j, const struct model_info *info,
     }
     for (uint32_t i = info->n_inputs; i < info->n_inputs + info->n_outputs; i++) {
         const struct bound *place = binding_find(b, i);
-        size_t all = model_info_row(info, j->run.row)[i].logical.size;
+        size_t all = model_info_shape_set(info, j->run.shape_set)[i].logical.size;
         size_t size = place ? 0 : all < left ? all : left;
         if (size > 0)
             segments[n++] = (struct iovec){at, size};

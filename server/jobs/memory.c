@@ -27,7 +27,7 @@ static int memory_identify(struct memory_file *f, struct error *e)
 {
     struct stat st;
     if (fstat(f->buffer.fd, &st) < 0)
-        return error_set_errno(e, STATUS_PARAM_INVALID, errno, "the file descriptor is useless");
+        return error_set_errno(e, STATUS_PARAM_INVALID, errno, "the file descriptor of the memory");
     f->device = st.st_dev;
     f->inode = st.st_ino;
     f->dmabuf = dmabuf_is(f->buffer.fd);

@@ -40,7 +40,7 @@ void model_unref(struct model *m)
 static int encode_tensors(struct model *m, struct error *e)
 {
     const struct model_info *info = runner_info(m->runner);
-    size_t n = info->n_rows * model_info_count(info);
+    size_t n = info->n_shape_sets * model_info_count(info);
     cleanup(free_p) const struct tensor_io **tensors = calloc(n + 1, sizeof *tensors);
     if (!tensors)
         return error_no_memory(e, "a model's tensors", n * sizeof *tensors);

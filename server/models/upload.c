@@ -328,7 +328,7 @@ static void give_to(struct upload *u, struct connection *c)
 static int taken_over(const struct upload *u, struct error *e)
 {
     return error_set(e, STATUS_TIMEOUT,
-                     "another program has gone on with the upload of %s, which stood still; offer "
+                     "another program has gone on with the upload of %s, which had stalled; offer "
                      "the model again",
                      u->name);
 }
@@ -402,7 +402,7 @@ static void upload_succeed(struct upload *u, struct model *m)
 {
     struct upload_request *r;
     struct error e;
-    log_info("model %s is here (%llu bytes)", u->name, (unsigned long long)u->size);
+    log_info("model %s was uploaded (%llu bytes)", u->name, (unsigned long long)u->size);
     trace_add(u->uploads->trace, TRACE_UPLOADED, u->session, trace_model_id(u->sha256), u->size,
               u->name);
     upload_forget(u);

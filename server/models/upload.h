@@ -54,7 +54,7 @@ void uploads_init(struct uploads *u, uv_loop_t *loop, const struct options *opti
                   struct store *store, struct trace *trace);
 
 /// Drops everything; what is being hashed frees itself on the loop. After the connections.
-void uploads_close(struct uploads *u);
+void uploads_close(struct uploads *all);
 
 /// The two messages of an upload, as handlers (handle.h).
 int upload_offer(struct uploads *all, struct connection *c, const struct frame_header *h,
@@ -63,8 +63,8 @@ int upload_chunk(struct uploads *all, struct connection *c, const struct frame_h
                  const rknnd_ModelChunk *m, struct error *e);
 
 /// Age of orphans and of uploads that others wait for.
-void uploads_sweep(struct uploads *u, uint64_t now_ms);
+void uploads_sweep(struct uploads *all, uint64_t now_ms);
 
 /// A connection has gone: its uploads become orphans, or those of whoever waits, and the model that
 /// was kept for it is not any more.
-void uploads_disown(struct uploads *u, struct connection *c);
+void uploads_disown(struct uploads *all, struct connection *c);

@@ -186,7 +186,7 @@ void connection_leave(struct connection *c, const char *reason)
         return;
     if (reason)
         connection_say_goodbye(c, reason);
-    log_info("c%u (%s) is sent away: %s", c->number, c->origin.text,
+    log_info("c%u (%s) is refused: %s", c->number, c->origin.text,
              reason ? reason : "no agreement");
     c->state = CONNECTION_LEAVING;
     c->since_ms = uv_now(c->all->loop);

@@ -18,9 +18,9 @@ void model_info_done(struct model_info *info)
 }
 
 // Bytes of all outputs in the types of the model, packed one after the other.
-uint64_t model_info_output_size(const struct model_info *info, uint32_t row)
+uint64_t model_info_output_size(const struct model_info *info, uint32_t shape_set)
 {
-    const struct tensor_io *outputs = model_info_row(info, row) + info->n_inputs;
+    const struct tensor_io *outputs = model_info_shape_set(info, shape_set) + info->n_inputs;
     uint64_t size = 0;
     for (uint32_t i = 0; i < info->n_outputs; i++)
         size += outputs[i].logical.size;
@@ -31,7 +31,7 @@ void model_info_take_message(struct model_info *info, const rknnd_ContextInfo *m
 {
     info->n_inputs = m->n_inputs;
     info->n_outputs = m->n_outputs;
-    info->n_rows = m->n_rows ? m->n_rows : 1;
+    info->n_shape_sets = m->n_shape_sets ? m->n_shape_sets : 1;
     info->native_attrs = m->native_attrs;
     info->no_custom = m->no_custom;
     info->weight_size = m->weight_size;

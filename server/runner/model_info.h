@@ -8,10 +8,10 @@
 struct model_info {
     struct npu_device_info device;
     uint32_t n_inputs, n_outputs;
-    uint32_t n_rows;           // shape sets, at least 1
+    uint32_t n_shape_sets;     // at least 1
     bool native_attrs;         // npu_model_info.native_attrs
     bool no_custom;            // npu_model_info.no_custom
-    struct tensor_io *tensors; // of each row: inputs, then outputs
+    struct tensor_io *tensors; // of each shape set: inputs, then outputs
     uint64_t weight_size, internal_size, memory_size;
     uint32_t core_limit, batch;
     char custom_string[1024];
@@ -22,16 +22,18 @@ struct model_info {
     struct bytes custom_payload; // of CustomListReply
 };
 
-/// Number of tensors of one row, all of its tensors, and bytes of its outputs, one after the other.
+/// Number of tensors of one shape set, all of its tensors, and bytes of its outputs, one after the
+/// other.
 static inline size_t model_info_count(const struct model_info *info)
 {
     return (size_t)info->n_inputs + info->n_outputs;
 }
-static inline const struct tensor_io *model_info_row(const struct model_info *info, uint32_t row)
+static inline const struct tensor_io *model_info_shape_set(const struct model_info *info,
+                                                           uint32_t shape_set)
 {
-    return info->tensors + row * model_info_count(info);
+    return info->tensors + shape_set * model_info_count(info);
 }
-uint64_t model_info_output_size(const struct model_info *info, uint32_t row);
+uint64_t model_info_output_size(const struct model_info *info, uint32_t shape_set);
 
 /// Takes what the message says; the lists of tensors and custom operators are not in it.
 void model_info_take_message(struct model_info *info, const rknnd_ContextInfo *m);

@@ -16,7 +16,7 @@ struct runner_job {
     const struct npu_input *inputs; // n_inputs of them; `data` points into buffer->input, or into
                                     // the memory to which the input is bound
     struct binding *binding;        // of tensors to memory, or NULL; the runner takes a reference
-    uint32_t row;                   // the shape set
+    uint32_t shape_set;
     uint32_t core_mask;
     bool divide_batch;   // as npu_job's
     uint32_t timeout_ms; // 0: runner_options.job_timeout_ms

@@ -210,7 +210,7 @@ static void put_inputs(const struct runner_job *job, uint32_t n, rknnd_WorkerRun
 static void put_outputs(const struct model_info *info, const struct runner_job *job,
                         rknnd_WorkerRun *m)
 {
-    const struct tensor_io *outputs = model_info_row(info, job->row) + info->n_inputs;
+    const struct tensor_io *outputs = model_info_shape_set(info, job->shape_set) + info->n_inputs;
     uint64_t offset = 0;
     m->output_offsets_count = (pb_size_t)info->n_outputs;
     for (uint32_t i = 0; i < info->n_outputs; i++) {
@@ -227,7 +227,7 @@ static void put_run(const struct process_context *c, const struct runner_job *jo
     m->buffer = job->buffer->id;
     m->core_mask = job->core_mask;
     m->divide_batch = job->divide_batch;
-    m->row = job->row;
+    m->shape_set = job->shape_set;
     m->collect_perf = job->collect_perf;
     put_inputs(job, c->base.runner->info.n_inputs, m);
     custom_set_to_message(&job->custom, m->custom_nodes);
@@ -282,7 +282,7 @@ static void process_profile(struct runner_context *base)
 
 // ---- answers -----------------------------------------------------------------------------------
 
-// Checks what a worker says about its model. n_rows 0 means fixed shapes: one row.
+// Checks what a worker says about its model. n_shape_sets 0 means fixed shapes: one shape set.
 static int take_info(struct process_runner *runner, const rknnd_ContextInfo *m,
                      struct bytes payload, struct error *e)
 {
@@ -293,12 +293,12 @@ static int take_info(struct process_runner *runner, const rknnd_ContextInfo *m,
     if (m->core_limit == 0 || m->core_limit > info->device.n_cores || m->batch == 0)
         return error_set(e, STATUS_FAIL, "a model for %u cores and a batch of %u", m->core_limit,
                          m->batch);
-    uint32_t n_rows = m->n_rows ? m->n_rows : 1;
-    if (n_rows > NPU_MAX_ROWS)
-        return error_set(e, STATUS_FAIL, "a model with %u rows of shapes", n_rows);
+    uint32_t n_shape_sets = m->n_shape_sets ? m->n_shape_sets : 1;
+    if (n_shape_sets > NPU_MAX_SHAPE_SETS)
+        return error_set(e, STATUS_FAIL, "a model with %u shape sets", n_shape_sets);
     int r = model_info_take_custom(info, &payload, m->n_custom, e);
     if (r == 0)
-        r = tensor_list_decode(payload, (size_t)n_rows * (m->n_inputs + m->n_outputs),
+        r = tensor_list_decode(payload, (size_t)n_shape_sets * (m->n_inputs + m->n_outputs),
                                &info->tensors, e);
     if (r < 0)
         return r;

@@ -458,7 +458,7 @@ static void prepare_job(struct thread_context *c)
 {
     const struct model_info *info = &c->base.runner->info;
     const struct runner_job *job = c->base.job;
-    const struct tensor_io *outputs = model_info_row(info, job->row) + info->n_inputs;
+    const struct tensor_io *outputs = model_info_shape_set(info, job->shape_set) + info->n_inputs;
     uint8_t *at = job->part ? NULL : job->buffer->output;
     for (uint32_t i = 0; i < info->n_outputs; i++) {
         const struct bound *place = binding_find(job->binding, info->n_inputs + i);
@@ -473,7 +473,7 @@ static void prepare_job(struct thread_context *c)
     memcpy(c->inputs, job->inputs, info->n_inputs * sizeof *c->inputs);
     c->job = (struct npu_job){.inputs = c->inputs,
                               .outputs = c->outputs,
-                              .row = job->row,
+                              .shape_set = job->shape_set,
                               .core_mask = job->core_mask,
                               .divide_batch = job->divide_batch,
                               .stop = &c->gate.stopped,

@@ -88,7 +88,7 @@ static int worker_pass_memory(struct worker_memories *w, struct memory *m, struc
 
 // ---- bindings ----------------------------------------------------------------------------------
 
-// Compares what the message would contain. `row` is the daemon's business only.
+// Compares what the message would contain. `shape_set` is the daemon's business only.
 static bool are_equal(const struct bound *a, const struct bound *b)
 {
     if (!a || !b)

@@ -193,7 +193,7 @@ static void worker_process_deliver(struct worker_process *w, const struct frame_
     if (r == 0)
         r = w->events->on_reply(w->owner, h, failed ? &failure : NULL, &m, payload, &e);
     if (r < 0)
-        worker_process_kill(w, "it talks nonsense: %s", e.text);
+        worker_process_kill(w, "it broke the protocol: %s", e.text);
 }
 
 // Checks a frame's header before memory is allocated for its payload: a known type, a reply,
@@ -215,7 +215,7 @@ static void on_message(struct channel *c, const struct frame_header *h, struct b
     struct worker_process *w = container_of(c, struct worker_process, channel);
     turns_mark(c->transport->loop, "a worker's answer");
     if (!makes_sense(w, h)) {
-        worker_process_kill(w, "it talks nonsense: frame of type %u, flags %u, id %u", h->type,
+        worker_process_kill(w, "it broke the protocol: frame of type %u, flags %u, id %u", h->type,
                             h->flags, h->id);
         return;
     }
@@ -367,14 +367,14 @@ static int connect_to(struct worker_process *w, int *ret_far_end, int *ret_log, 
 // daemon with SIGBUS when it reads. The daemon's mapping is read-only.
 static int make_breadcrumbs(struct breadcrumbs **ret, int *ret_fd, struct error *e)
 {
-    cleanup(fd_close_p) int fd = fd_memory("a worker's notes", BREADCRUMBS_SIZE, e);
+    cleanup(fd_close_p) int fd = fd_memory("a worker's crash breadcrumbs", BREADCRUMBS_SIZE, e);
     if (fd < 0)
         return fd;
     void *breadcrumbs = MAP_FAILED;
     if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
         breadcrumbs = mmap(NULL, BREADCRUMBS_SIZE, PROT_READ, MAP_SHARED, fd, 0);
     if (breadcrumbs == MAP_FAILED)
-        return error_set_errno(e, STATUS_MALLOC_FAIL, errno, "a worker's notes");
+        return error_set_errno(e, STATUS_MALLOC_FAIL, errno, "a worker's crash breadcrumbs");
     *ret = breadcrumbs;
     *ret_fd = steal_fd(&fd);
     return 0;

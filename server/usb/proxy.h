@@ -17,7 +17,7 @@ struct proxies {
 void proxies_init(struct proxies *p, uv_loop_t *loop);
 
 /// Joins `fd` (taken over, made non-blocking) to a new channel of `m`.
-int proxy_open(struct proxies *p, struct mux *m, int fd, struct error *e);
+int proxy_open(struct proxies *all, struct mux *m, int fd, struct error *e);
 
 /// For struct mux_ops.
 int proxy_pull(struct mux_channel *ch, uint8_t *into, size_t size);
@@ -25,4 +25,4 @@ void proxy_push(struct mux_channel *ch, struct bytes data);
 void proxy_closed(struct mux_channel *ch);
 
 /// Closes all at once, unsent bytes included.
-void proxies_close(struct proxies *p);
+void proxies_close(struct proxies *all);

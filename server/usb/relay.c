@@ -175,8 +175,9 @@ static int relay_share(struct relay *r, const char *serial, struct error *e)
     if (r->options->n_listen > 0)
         return 0;
     if (!folder && r->options->adopt_fd < 0)
-        return error_set(e, STATUS_PARAM_INVALID,
-                         "no --listen, and XDG_RUNTIME_DIR names no folder: where to listen?");
+        return error_set(
+            e, STATUS_PARAM_INVALID,
+            "no address to listen on: give --listen, or set XDG_RUNTIME_DIR to a folder");
     int n = give_way(r, serial, e);
     return n < 0 || !folder || *r->shared ? n : listen_where_others_look(r, folder, serial, e);
 }

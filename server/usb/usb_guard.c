@@ -23,8 +23,6 @@
 #include "base/fd.h"
 #include "base/log.h"
 
-extern char **environ;
-
 // One record in the pipe. Smaller than PIPE_BUF, so it is written, and read, whole.
 struct guarded {
     char node[48]; // "": no board
@@ -70,7 +68,7 @@ void usb_guard_name(int fd, const char *node, int interface)
     struct guarded g = {.interface = interface};
     snprintf(g.node, sizeof g.node, "%s", node ? node : "");
     if (write(fd, &g, sizeof g) != sizeof g)
-        log_warn("usb: should this relay die, the board will not hear of it: %s", strerror(errno));
+        log_warn("usb: the board is not told if this relay is killed: %s", strerror(errno));
 }
 
 // The relay's death made the kernel release the interface. If claiming fails, another relay has it

@@ -576,7 +576,7 @@ int usb_host_new(struct usb_host **ret, uv_loop_t *loop, const char *serial,
     if (!u)
         return error_no_memory(e, "the USB device", sizeof *u);
     if ((size_t)snprintf(u->serial, sizeof u->serial, "%s", serial) >= sizeof u->serial)
-        return error_set(e, STATUS_PARAM_INVALID, "no serial number is as long as that");
+        return error_set(e, STATUS_PARAM_INVALID, "the serial number is too long");
     u->calls = calls;
     u->owner = owner;
     list_init(&u->watches);

@@ -19,8 +19,6 @@
 
 #define MAX_ARGUMENTS 32
 
-extern char **environ;
-
 void bench_check(int result)
 {
     if (result < 0)

@@ -87,7 +87,8 @@ static double median_us(const struct client *clients, unsigned n_clients)
         at += clients[i].n_kept;
     }
     qsort(all, n, sizeof *all, compare);
-    double median = (double)all[n / 2] / 1e3;
+    size_t middle = n / 2;
+    double median = (double)all[middle] / 1e3;
     free(all);
     return median;
 }

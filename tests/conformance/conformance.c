@@ -67,10 +67,10 @@ __attribute__((weak)) uint32_t conformance_cores(rknn_context c)
     return 0;
 }
 
-__attribute__((weak)) rknn_context conformance_open_rows(const char *name, const char *rows,
-                                                         uint32_t flags)
+__attribute__((weak)) rknn_context
+conformance_open_shape_sets(const char *name, const char *shape_sets, uint32_t flags)
 {
-    (void)rows, (void)flags;
+    (void)shape_sets, (void)flags;
     fprintf(stderr, "%s.onnx is for rknnd: convert it with dynamic_input\n", name);
     conformance_skip("no model of dynamic shapes");
 }

@@ -88,7 +88,7 @@ const char *conformance_words(void);
 uint32_t conformance_cores(rknn_context c);
 
 /// Opens a model of dynamic shapes: how they come to be is the server's matter.
-rknn_context conformance_open_rows(const char *name, const char *rows, uint32_t flags);
+rknn_context conformance_open_shape_sets(const char *name, const char *shape_sets, uint32_t flags);
 
 /// Compares n stored values in the attribute's type with FOLDER/NAME.out<index>.bin: equal within
 /// one step for integers, within a relative 1/500 for float16.

@@ -80,7 +80,7 @@ def custom_int64(chip="rk3588", bits=50):
     return m
 
 
-# ---- dynamic shapes: ONNX models whose inputs are open, and what each row of shapes gives
+# ---- dynamic shapes: ONNX models whose inputs are open, and what each shape set gives
 
 PICTURE_ROWS = ((1, 3, 12, 10), (1, 3, 6, 10), (1, 3, 20, 16))
 VECTOR_ROWS = ((1, 224), (1, 40)), ((1, 112), (1, 80)), ((1, 224), (1, 80))
@@ -95,7 +95,7 @@ def save_onnx(folder, name, nodes, inputs, outputs, constants):
               folder / f"{name}.onnx")
 
 
-def save_row(folder, name, inputs, outputs):
+def save_shape_set(folder, name, inputs, outputs):
     for kind, arrays in (("in", inputs), ("out", outputs)):
         for i, array in enumerate(arrays):
             np.asarray(array, np.float32).tofile(folder / f"{name}.{kind}{i}.bin")
@@ -119,7 +119,7 @@ def dynamic_picture(folder):
     for i, shape in enumerate(PICTURE_ROWS):
         x = rng.integers(0, 256, shape).astype(np.float32)
         y = np.maximum(conv3x3(x, weight), 0)
-        save_row(folder, f"dynamic_picture.row{i}", [x.transpose(0, 2, 3, 1)],
+        save_shape_set(folder, f"dynamic_picture.set{i}", [x.transpose(0, 2, 3, 1)],
                  [y, y.mean((2, 3), keepdims=True)])
 
 
@@ -132,7 +132,7 @@ def dynamic_vectors(folder):
               {"doubled": [1, "k"]}, {})
     for i, shapes in enumerate(VECTOR_ROWS):
         a, b = (rng.normal(size=s).astype(np.float32) for s in shapes)
-        save_row(folder, f"dynamic_vectors.row{i}", [a, b], [2 * np.concatenate([a, b], 1)])
+        save_shape_set(folder, f"dynamic_vectors.set{i}", [a, b], [2 * np.concatenate([a, b], 1)])
 
 
 def speech(folder):

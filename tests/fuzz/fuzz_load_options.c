@@ -4,7 +4,7 @@
 #include "npu/model/onnx/onnx_graph.h"
 #include "npu/sim/sim_executor.h"
 
-#define ROWS 3 // of shapes that are tried
+#define SHAPE_SETS 3 // of shapes that are tried
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -14,7 +14,7 @@ static void check(const struct load_options *o)
         const struct load_shape *s = &o->shapes[i];
         if (load_options_shape(o, s->input) != s)
             abort();
-        const uint32_t *dims = load_shape_row(s, o->n_rows - 1);
+        const uint32_t *dims = load_shape_at(s, o->n_shape_sets - 1);
         for (uint32_t k = 0; k < s->n_dims; k++)
             if (!dims[k])
                 abort();
@@ -23,7 +23,7 @@ static void check(const struct load_options *o)
 
 static void load(const struct load_options *o, struct bytes file)
 {
-    for (uint32_t i = 0; i < ROWS && i < o->n_rows; i++) {
+    for (uint32_t i = 0; i < SHAPE_SETS && i < o->n_shape_sets; i++) {
         struct graph g;
         struct error e;
         if (onnx_graph(&g, file, o, i, &sim_executor, &e) < 0)

@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct plan p;
     struct error e = {0};
     struct bytes file = {data, size};
-    struct load_options options = {.n_rows = 1};
+    struct load_options options = {.n_shape_sets = 1};
     if (!onnx_is_model(file) || onnx_graph(&g, file, &options, 0, &sim_executor, &e) < 0)
         return 0;
     if (plan_init(&p, &g, &e) == 0) {

@@ -76,7 +76,7 @@ static int open_context(struct standin_model *m, uint32_t flags, rknn_context *r
     return RKNN_SUCC;
 }
 
-int rknn_init(rknn_context *context, void *file, uint32_t size, uint32_t flag,
+int rknn_init(rknn_context *context, void *model, uint32_t size, uint32_t flag,
               rknn_init_extend *extend)
 {
     const char *code = getenv("STANDIN_CODE");
@@ -84,7 +84,7 @@ int rknn_init(rknn_context *context, void *file, uint32_t size, uint32_t flag,
     (void)extend;
     if (code)
         return atoi(code);
-    struct standin_model *m = load(file, size, &e);
+    struct standin_model *m = load(model, size, &e);
     if (!m)
         fprintf(stderr, "E RKNN: %s\n", e.text);
     return m ? open_context(m, flag, context) : e.code;
@@ -93,7 +93,7 @@ int rknn_init(rknn_context *context, void *file, uint32_t size, uint32_t flag,
 int rknn_dup_context(rknn_context *in, rknn_context *out)
 {
     struct standin *s = standin_of(*in);
-    if (s->model->info->n_rows > 1)
+    if (s->model->info->n_shape_sets > 1)
         return RKNN_ERR_FAIL;
     atomic_fetch_add(&s->model->refs, 1);
     return open_context(s->model, s->flags, out);
@@ -128,13 +128,13 @@ int rknn_set_core_mask(rknn_context c, rknn_core_mask mask)
     return RKNN_SUCC;
 }
 
-int rknn_set_batch_core_num(rknn_context c, int n)
+int rknn_set_batch_core_num(rknn_context c, int core_num)
 {
     struct standin *s = standin_of(c);
     const struct npu_device_info *d = npu_backend.device_info(s->model->device);
-    if (d->n_cores == 1 || n < 1 || (uint32_t)n > d->n_cores)
+    if (d->n_cores == 1 || core_num < 1 || (uint32_t)core_num > d->n_cores)
         return RKNN_ERR_PARAM_INVALID;
-    s->batch_cores = (uint32_t)n;
+    s->batch_cores = (uint32_t)core_num;
     return RKNN_SUCC;
 }
 
@@ -152,7 +152,7 @@ int rknn_run(rknn_context c, rknn_run_extend *extend)
         return status;
     struct npu_job job = {.inputs = s->inputs,
                           .outputs = s->outputs,
-                          .row = s->row,
+                          .shape_set = s->shape_set,
                           .core_mask = s->batch_cores > 1 ? (1u << s->batch_cores) - 1
                                        : s->core_mask     ? s->core_mask
                                                           : 1,

@@ -45,7 +45,7 @@ struct standin_tensor {
 struct standin {
     struct standin_model *model;
     struct npu_context *context;
-    uint32_t flags, row, core_mask, batch_cores;
+    uint32_t flags, shape_set, core_mask, batch_cores;
     struct npu_input *inputs;
     struct npu_output *outputs;
     struct standin_tensor *tensors; // inputs, then outputs
@@ -61,12 +61,12 @@ static inline struct standin *standin_of(rknn_context c)
 
 static inline const struct tensor_io *standin_input(const struct standin *s, uint32_t i)
 {
-    return &s->model->info->inputs[s->row * s->model->info->n_inputs + i];
+    return &s->model->info->inputs[s->shape_set * s->model->info->n_inputs + i];
 }
 
 static inline const struct tensor_io *standin_output(const struct standin *s, uint32_t i)
 {
-    return &s->model->info->outputs[s->row * s->model->info->n_outputs + i];
+    return &s->model->info->outputs[s->shape_set * s->model->info->n_outputs + i];
 }
 
 /// Where the inputs of the next run lie and where its outputs go.
@@ -76,7 +76,7 @@ int standin_gather(struct standin *s);
 /// versions.
 int standin_perf(struct standin *s, rknn_perf_detail *ret);
 
-/// The row of the largest shapes.
+/// The shape set of the largest shapes.
 uint32_t standin_largest(const struct npu_model_info *m);
 
 /// Answers RKNN_QUERY_INPUT_DYNAMIC_RANGE.

@@ -21,9 +21,10 @@
 static const struct tensor_attr *view(const struct standin *s, rknn_query_cmd cmd, uint32_t i)
 {
     const struct npu_model_info *m = s->model->info;
-    uint32_t row = cmd >= RKNN_QUERY_CURRENT_INPUT_ATTR ? s->row : standin_largest(m);
-    const struct tensor_io *in = i < m->n_inputs ? &m->inputs[row * m->n_inputs + i] : NULL;
-    const struct tensor_io *out = i < m->n_outputs ? &m->outputs[row * m->n_outputs + i] : NULL;
+    uint32_t shape_set = cmd >= RKNN_QUERY_CURRENT_INPUT_ATTR ? s->shape_set : standin_largest(m);
+    const struct tensor_io *in = i < m->n_inputs ? &m->inputs[shape_set * m->n_inputs + i] : NULL;
+    const struct tensor_io *out =
+        i < m->n_outputs ? &m->outputs[shape_set * m->n_outputs + i] : NULL;
     switch (cmd) {
     case RKNN_QUERY_INPUT_ATTR:
     case RKNN_QUERY_CURRENT_INPUT_ATTR:

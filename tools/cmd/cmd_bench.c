@@ -64,47 +64,47 @@ static double per_second(const struct bench_result *r)
 typedef const char *format_time(struct format_buffer *b, uint64_t time);
 
 // One line of order statistics; times are sorted, n > 0.
-static void print_times(const char *name, format_time *format, const uint64_t *t, size_t n)
+static void bench_print_times(const char *name, format_time *format, const uint64_t *t, size_t n)
 {
     struct format_buffer min, median, p90, p99, max;
-    report_line(name, "%9s %9s %9s %9s %9s", format(&min, t[0]),
-                format(&median, stats_percentile(t, n, 50)),
-                format(&p90, stats_percentile(t, n, 90)), format(&p99, stats_percentile(t, n, 99)),
-                format(&max, t[n - 1]));
+    print_line(name, "%9s %9s %9s %9s %9s", format(&min, t[0]),
+               format(&median, stats_percentile(t, n, 50)),
+               format(&p90, stats_percentile(t, n, 90)), format(&p99, stats_percentile(t, n, 99)),
+               format(&max, t[n - 1]));
 }
 
-static void print_text(const struct bench_command *c, const rknnd_server_info *info,
-                       const struct bench_result *r)
+static void bench_print_text(const struct bench_command *c, const rknnd_server_info *info,
+                             const struct bench_result *r)
 {
     struct format_buffer b;
     printf("%s on ", c->plan.task.model);
-    report_server_line(info);
+    print_server_line(info);
     printf("\n%zu runs by %u client%s in %s: %s%.1f runs/s\n", r->n, c->plan.clients,
            c->plan.clients == 1 ? "" : "s", format_ns(&b, r->wall_ns),
            r->timing.software ? "machine " : "", per_second(r));
-    report_line("", "%9s %9s %9s %9s %9s", "min", "median", "p90", "p99", "max");
-    print_times("latency", format_ns, r->latency_ns, r->n);
-    print_times("queue", format_us, r->queue_us, r->n);
-    print_times(r->timing.software ? "machine run" : "run", format_us, r->run_us, r->n);
-    report_estimate(&r->timing, r->estimate_ns);
+    print_line("", "%9s %9s %9s %9s %9s", "min", "median", "p90", "p99", "max");
+    bench_print_times("latency", format_ns, r->latency_ns, r->n);
+    bench_print_times("queue", format_us, r->queue_us, r->n);
+    bench_print_times(r->timing.software ? "machine run" : "run", format_us, r->run_us, r->n);
+    print_estimate(&r->timing, r->estimate_ns);
     timing_print(&r->timing, stdout, "  ");
 }
 
 // An NPU has "runs_per_second"; a software NPU the machine's and the chip's estimated ones.
-static int print_json(const struct bench_command *c, const rknnd_server_info *info,
-                      const struct bench_result *r, struct error *e)
+static int bench_print_json(const struct bench_command *c, const rknnd_server_info *info,
+                            const struct bench_result *r, struct error *e)
 {
     json_t *o =
         json_pack("{s:s, s:o, s:I, s:I, s:o, s:o, s:o, s:o}", "model", c->plan.task.model, "server",
-                  report_server_json(info), "clients", (json_int_t)c->plan.clients, "runs",
-                  (json_int_t)r->n, "seconds", report_number((double)r->wall_ns / 1e9),
-                  "latency_us", report_percentiles_json(r->latency_ns, r->n, 1e3), "queue_us",
-                  report_percentiles_json(r->queue_us, r->n, 1), "timing", timing_json(&r->timing));
-    timing_put(&r->timing, o, "run_us", report_percentiles_json(r->run_us, r->n, 1),
+                  print_server_json(info), "clients", (json_int_t)c->plan.clients, "runs",
+                  (json_int_t)r->n, "seconds", print_json_number((double)r->wall_ns / 1e9),
+                  "latency_us", print_percentiles_json(r->latency_ns, r->n, 1e3), "queue_us",
+                  print_percentiles_json(r->queue_us, r->n, 1), "timing", timing_json(&r->timing));
+    timing_put(&r->timing, o, "run_us", print_percentiles_json(r->run_us, r->n, 1),
                timing_estimate(r->estimate_ns));
-    timing_put(&r->timing, o, "runs_per_second", report_number(per_second(r)),
+    timing_put(&r->timing, o, "runs_per_second", print_json_number(per_second(r)),
                r->estimate_ns ? json_real(1e9 / (double)r->estimate_ns) : json_null());
-    return report_json(o, e);
+    return print_json(o, e);
 }
 
 // One row. The columns of a software NPU have other titles, so that machine times and estimates are
@@ -182,8 +182,8 @@ static int show_result(const struct bench_command *c, const rknnd_server_info *i
     if (c->csv)
         return print_csv(c, r, e);
     if (c->json)
-        return print_json(c, info, r, e);
-    print_text(c, info, r);
+        return bench_print_json(c, info, r, e);
+    bench_print_text(c, info, r);
     return 0;
 }
 
@@ -194,7 +194,7 @@ static int measure_model(const struct bench_command *c, const struct input_set *
 {
     rknnd_server_info info;
     struct bench_result result = {0};
-    int r = report_get_server(&info, e);
+    int r = print_get_server(&info, e);
     interrupt_defer();
     if (r == 0)
         r = bench_run(&c->plan, inputs, &result, e);

@@ -156,7 +156,7 @@ static json_t *device_json(const struct device *d)
 {
     json_t *o = d->result < 0 ? json_pack("{s:s, s:i, s:s}", "uri", d->device.uri, "code",
                                           d->result, "reason", d->why.text)
-                              : report_server_json(&d->info);
+                              : print_server_json(&d->info);
     json_object_set_new(o, "state", json_string(state_name(d)));
     if (*d->device.serial)
         json_object_set_new(o, "serial", json_string(d->device.serial));
@@ -165,12 +165,12 @@ static json_t *device_json(const struct device *d)
     return o;
 }
 
-static int print_json(const struct device_list *l, struct error *e)
+static int devices_print_json(const struct device_list *l, struct error *e)
 {
     json_t *array = json_array();
     for (size_t i = 0; i < l->n; i++)
         json_array_append_new(array, device_json(&l->items[i]));
-    return report_json(array, e);
+    return print_json(array, e);
 }
 
 static const char *or_dash(const char *text)
@@ -299,7 +299,7 @@ static int list_devices(const struct places *places, bool json, bool csv, struct
     struct device_list l = {0};
     find_devices(&l, places);
     size_t n_up = probe_all(&l);
-    int r = json ? print_json(&l, e) : print_table(&l, places->network, csv, e);
+    int r = json ? devices_print_json(&l, e) : print_table(&l, places->network, csv, e);
     if (r == 0 && n_up == 0)
         return nobody_answers(&l, e);
     return r;

@@ -16,7 +16,7 @@
 #define NAME_COLUMN  6
 #define FOUND_COLUMN 18
 
-// `checks` collects findings for --json; report_json() frees it.
+// `checks` collects findings for --json; print_json() frees it.
 struct doctor {
     struct task task;
     const char *model; // NULL: none
@@ -97,7 +97,7 @@ static int diagnose_server(struct doctor *d, struct error *e)
     progress_end(&d->progress);
     if (r < 0)
         return rknn_error_set(e, r, "%s", "");
-    r = d->checks ? report_json(d->checks, e) : 0;
+    r = d->checks ? print_json(d->checks, e) : 0;
     if (r == 0 && n_bad > 0)
         return error_set(e, STATUS_FAIL, "%u check%s failed", n_bad, n_bad == 1 ? "" : "s");
     return r;

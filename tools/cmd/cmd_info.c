@@ -16,23 +16,23 @@
 static void print_server(const rknnd_server_info *i)
 {
     struct format_buffer b;
-    report_heading("%s", i->uri);
-    report_line("software", "%s, protocol %u", i->software, i->protocol_version);
-    report_line("chip", "%s, %u core%s", i->chip, i->n_cores, i->n_cores == 1 ? "" : "s");
-    report_line("backend", "%s", i->backend);
-    report_line("runtime", "%s", *i->runtime_version ? i->runtime_version : "-");
-    report_line("driver", "%s", *i->driver_version ? i->driver_version : "-");
-    report_line("memory", "%s", i->buffers);
-    report_line("SRAM", "%s", format_bytes(&b, i->sram_size));
-    report_line("limits", "model %s", format_bytes(&b, i->max_model_size));
-    report_line("", "inputs or outputs of a run %s", format_bytes(&b, i->max_payload_size));
-    report_line("heartbeat", "%u ms; a dead link is noticed after %u ms", i->heartbeat_ms,
-                i->peer_timeout_ms);
+    print_heading("%s", i->uri);
+    print_line("software", "%s, protocol %u", i->software, i->protocol_version);
+    print_line("chip", "%s, %u core%s", i->chip, i->n_cores, i->n_cores == 1 ? "" : "s");
+    print_line("backend", "%s", i->backend);
+    print_line("runtime", "%s", *i->runtime_version ? i->runtime_version : "-");
+    print_line("driver", "%s", *i->driver_version ? i->driver_version : "-");
+    print_line("memory", "%s", i->buffers);
+    print_line("SRAM", "%s", format_bytes(&b, i->sram_size));
+    print_line("limits", "model %s", format_bytes(&b, i->max_model_size));
+    print_line("", "inputs or outputs of a run %s", format_bytes(&b, i->max_payload_size));
+    print_line("heartbeat", "%u ms; a dead link is noticed after %u ms", i->heartbeat_ms,
+               i->peer_timeout_ms);
 }
 
 // Without a model: the server. With one: its summary, and with --all the server and everything.
-static int print_text(const rknnd_server_info *info, const char *path, json_t *model, bool all,
-                      struct error *e)
+static int info_print_text(const rknnd_server_info *info, const char *path, json_t *model, bool all,
+                           struct error *e)
 {
     size_t width = terminal_width(stdout);
     if (!model || all)
@@ -41,7 +41,7 @@ static int print_text(const rknnd_server_info *info, const char *path, json_t *m
         return 0;
     if (all)
         putchar('\n');
-    report_heading("%s", path);
+    print_heading("%s", path);
     int r = summary_print(model, info, stdout, width);
     if (all && r == 0) {
         putchar('\n');
@@ -66,13 +66,13 @@ static int print_dot(const char *path, json_t *model, struct error *e)
 static int print_all(const char *path, json_t *model, bool json, bool long_lists, struct error *e)
 {
     rknnd_server_info info;
-    int r = report_get_server(&info, e);
+    int r = print_get_server(&info, e);
     if (r != 0)
         return r;
     if (!json)
-        return print_text(&info, path, model, long_lists, e);
-    return report_json(
-        json_pack("{s:o, s:O*}", "server", report_server_json(&info), "model", model), e);
+        return info_print_text(&info, path, model, long_lists, e);
+    return print_json(json_pack("{s:o, s:O*}", "server", print_server_json(&info), "model", model),
+                      e);
 }
 
 // The description comes first: it fails for files that cannot be read. A refused model is printed

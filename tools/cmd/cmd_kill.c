@@ -41,7 +41,7 @@ int cmd_kill(const struct settings *settings, int argc, char **argv, struct erro
     int first, r = cmd_options_parse_n(&options, argc, argv, 1, argc, &first, e);
     rknnd_server_info info;
     if (r == 0)
-        r = report_get_server(&info, e); // from here on only the number can be wrong
+        r = print_get_server(&info, e); // from here on only the number can be wrong
     for (int i = first; r == 0 && i < argc; i++)
         r = kill_one(argv[i], e);
     return r;

@@ -16,7 +16,7 @@
 #define LEVEL_UNCHANGED UINT32_MAX
 
 // "2026-01-31T12:00:00.123+01:00 W text", in local time; warnings and errors in red.
-static void print_line(const rknnd_log_line *line)
+static void log_print_line(const rknnd_log_line *line)
 {
     static const char letters[] = "-EWIDT";
     struct tm parts;
@@ -33,7 +33,7 @@ static void print_line(const rknnd_log_line *line)
 }
 
 // One object a line (JSON lines), so that a reader can follow. Text that is not UTF-8 becomes null.
-static void print_json(const rknnd_log_line *line)
+static void log_print_json(const rknnd_log_line *line)
 {
     json_t *o =
         json_pack("{s:I, s:I, s:s, s:I}", "time_us", (json_int_t)line->time_us, "level",
@@ -52,11 +52,11 @@ static int on_line(void *user, const rknnd_log_line *line)
 {
     const bool *json = user;
     if (line && *json)
-        print_json(line);
+        log_print_json(line);
     else if (line && line->lost > 0)
         printf("(%llu lines are lost)\n", (unsigned long long)line->lost);
     if (line && !*json)
-        print_line(line);
+        log_print_line(line);
     return fflush(stdout) != 0 || interrupt_seen();
 }
 

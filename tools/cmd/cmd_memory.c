@@ -21,43 +21,43 @@ static void print_sram(const struct memory *m)
     uint64_t moved = (uint64_t)json_integer_value(json_object_get(estimate, "internal_bytes"));
     uint64_t hits = (uint64_t)json_integer_value(json_object_get(estimate, "sram_bytes"));
     if (m->size.total_sram_size)
-        report_line("SRAM", "%s free of %s", format_bytes(&b, m->size.free_sram_size),
-                    format_bytes(&c, m->size.total_sram_size));
+        print_line("SRAM", "%s free of %s", format_bytes(&b, m->size.free_sram_size),
+                   format_bytes(&c, m->size.total_sram_size));
     else
-        report_line("SRAM", "none for models");
+        print_line("SRAM", "none for models");
     if (size && moved)
-        report_line("", "with all %s of the %s, %.1f%% of internal traffic", format_bytes(&b, size),
-                    json_string_value(json_object_get(estimate, "chip")),
-                    100 * (double)hits / (double)moved);
+        print_line("", "with all %s of the %s, %.1f%% of internal traffic", format_bytes(&b, size),
+                   json_string_value(json_object_get(estimate, "chip")),
+                   100 * (double)hits / (double)moved);
 }
 
 // The names of the first lines are the SDK guide's.
-static void print_text(const struct memory *m, const struct task *task)
+static void memory_print_text(const struct memory *m, const struct task *task)
 {
     struct format_buffer b;
     printf("%s on ", task->model);
-    report_server_line(&m->server);
+    print_server_line(&m->server);
     putchar('\n');
-    report_heading("Memory");
-    report_line("Weight Memory", "%s", format_bytes(&b, m->size.total_weight_size));
-    report_line("Internal", "%s of tensors", format_bytes(&b, m->size.total_internal_size));
-    report_line("Other Memory", "%s", format_bytes(&b, memory_other(m)));
-    report_line("Total Memory", "%s", format_bytes(&b, memory_total(m)));
-    report_line("model", "%s, the file", format_bytes(&b, m->file_size));
+    print_heading("Memory");
+    print_line("Weight Memory", "%s", format_bytes(&b, m->size.total_weight_size));
+    print_line("Internal", "%s of tensors", format_bytes(&b, m->size.total_internal_size));
+    print_line("Other Memory", "%s", format_bytes(&b, memory_other(m)));
+    print_line("Total Memory", "%s", format_bytes(&b, memory_total(m)));
+    print_line("model", "%s, the file", format_bytes(&b, m->file_size));
     print_sram(m);
-    report_heading("Internal memory over time (# is written, = is kept)");
+    print_heading("Internal memory over time (# is written, = is kept)");
     if (json_array_size(json_object_get(m->description, "arena")) == 0)
         printf("  the server does not say where tensors lie\n");
     else
         arena_print(m->description, stdout, terminal_width(stdout));
 }
 
-static int print_json(const struct memory *m, const struct task *task, struct error *e)
+static int memory_print_json(const struct memory *m, const struct task *task, struct error *e)
 {
     json_t *o = memory_json(m);
     json_object_set_new(o, "model", json_string(task->model));
-    json_object_set_new(o, "server", report_server_json(&m->server));
-    return report_json(o, e);
+    json_object_set_new(o, "server", print_server_json(&m->server));
+    return print_json(o, e);
 }
 
 // The model is opened, so that the sizes are those of a real context on this server.
@@ -88,11 +88,11 @@ int cmd_memory(const struct settings *settings, int argc, char **argv, struct er
     if (r == 0 && !json)
         r = description_make_printable(&m.description, e);
     if (r == 0 && json)
-        r = print_json(&m, &task, e);
+        r = memory_print_json(&m, &task, e);
     else if (r == 0 && csv)
         arena_csv(m.description, stdout);
     else if (r == 0)
-        print_text(&m, &task);
+        memory_print_text(&m, &task);
     memory_done(&m);
     task_done(&task);
     return r;

@@ -48,11 +48,11 @@ static int show_profile(const struct perf *p, const struct profile *profile, str
     if (p->json) {
         json_t *o = profile_json(profile);
         json_object_set_new(o, "model", json_string(p->plan.task.model));
-        json_object_set_new(o, "server", report_server_json(&profile->server));
-        return report_json(o, e);
+        json_object_set_new(o, "server", print_server_json(&profile->server));
+        return print_json(o, e);
     }
     printf("%s on ", p->plan.task.model);
-    report_server_line(&profile->server);
+    print_server_line(&profile->server);
     putchar('\n');
     return profile_print(profile, e);
 }

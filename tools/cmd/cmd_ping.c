@@ -15,10 +15,10 @@
 // Round trips between two looks at Ctrl-C: few enough to end within a moment even on a slow link.
 #define PORTION 100
 
-static void print_text(const rknnd_server_info *info, const uint64_t *sorted, uint32_t n)
+static void ping_print_text(const rknnd_server_info *info, const uint64_t *sorted, uint32_t n)
 {
     struct format_buffer min, median, p99, max;
-    report_server_line(info);
+    print_server_line(info);
     printf("\n%u round trip%s: min %s, median %s, p99 %s, max %s\n", n, n == 1 ? "" : "s",
            format_ns(&min, sorted[0]), format_ns(&median, stats_percentile(sorted, n, 50)),
            format_ns(&p99, stats_percentile(sorted, n, 99)), format_ns(&max, sorted[n - 1]));
@@ -28,12 +28,12 @@ static int show_times(bool json, const rknnd_server_info *info, const uint64_t *
                       struct error *e)
 {
     if (!json) {
-        print_text(info, sorted, n);
+        ping_print_text(info, sorted, n);
         return 0;
     }
-    return report_json(json_pack("{s:s, s:I, s:o}", "uri", info->uri, "count", (json_int_t)n,
-                                 "round_trip_us", report_percentiles_json(sorted, n, 1e3)),
-                       e);
+    return print_json(json_pack("{s:s, s:I, s:o}", "uri", info->uri, "count", (json_int_t)n,
+                                "round_trip_us", print_percentiles_json(sorted, n, 1e3)),
+                      e);
 }
 
 // At least one portion is sent, also after Ctrl-C.
@@ -78,7 +78,7 @@ int cmd_ping(const struct settings *settings, int argc, char **argv, struct erro
         return error_no_memory(e, "round trips", 0);
     rknnd_server_info info;
     interrupt_defer();
-    r = report_get_server(&info, e);
+    r = print_get_server(&info, e);
     if (r)
         return r;
     r = measure_pings(ns, count, &n, e);

@@ -86,7 +86,7 @@ int cmd_replay(const struct settings *settings, int argc, char **argv, struct er
     if (access(argv[first], R_OK) < 0)
         return error_set(e, STATUS_INPUT_INVALID, "%s: %s", argv[first], strerror(errno));
     rknnd_server_info info;
-    r = report_get_server(&info, e); // from here on only the file can be wrong
+    r = print_get_server(&info, e); // from here on only the file can be wrong
     if (r)
         return r;
     progress_start_bytes(&progress, argv[first]);
@@ -99,7 +99,7 @@ int cmd_replay(const struct settings *settings, int argc, char **argv, struct er
     if (r < 0)
         return rknn_error_set(e, r, "%s", "");
     if (json)
-        r = report_json(to_json(&result), e);
+        r = print_json(to_json(&result), e);
     else
         print_result(&result);
     return r ? r : judge_result(argv[first], &result, allow_cut, e);

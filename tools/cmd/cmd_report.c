@@ -57,7 +57,7 @@ static int add_profile(const struct report *p, json_t *data, struct error *e)
     struct profile profile = {0};
     int r = profile_measure(&profile, &p->profile, e);
     if (r == 0)
-        json_object_set_new(data, "server", report_server_json(&profile.server));
+        json_object_set_new(data, "server", print_server_json(&profile.server));
     if (r == 0)
         json_object_set_new(data, "profile", profile_json(&profile));
     profile_done(&profile);
@@ -79,7 +79,7 @@ static int add_memory(const struct report *p, json_t *data, struct error *e)
     return r;
 }
 
-// The comparison opens both models itself; golden's path may be any bytes, hence report_text().
+// The comparison opens both models itself; golden's path may be any bytes, hence print_json_text().
 static int add_accuracy(const struct report *p, json_t *data, struct error *e)
 {
     struct comparison comparison = {0};
@@ -87,8 +87,8 @@ static int add_accuracy(const struct report *p, json_t *data, struct error *e)
     if (r == 0) {
         json_object_set_new(data, "accuracy", comparison_json(&comparison));
         json_object_set_new(data, "golden",
-                            json_pack("{s:o, s:o}", "model", report_text(p->comparison.golden),
-                                      "server", report_server_json(&comparison.golden_server)));
+                            json_pack("{s:o, s:o}", "model", print_json_text(p->comparison.golden),
+                                      "server", print_server_json(&comparison.golden_server)));
     }
     comparison_done(&comparison);
     return r;
@@ -98,11 +98,11 @@ static json_t *attrs_json(const rknn_tensor_attr *attrs, uint32_t n)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < n; i++)
-        json_array_append_new(list, report_attr_json(&attrs[i]));
+        json_array_append_new(list, print_attr_json(&attrs[i]));
     return list;
 }
 
-// Inputs and outputs in the shapes of this run, which --shape and --row may have chosen.
+// Inputs and outputs in the shapes of this run, which --shape and --shape-set may have chosen.
 static int add_tensors(const struct report *p, json_t *data, struct error *e)
 {
     struct model model;
@@ -144,9 +144,9 @@ static int write_page(const struct report *p, json_t *data, struct error *e)
 // its end.
 static int make_page(const struct report *p, struct error *e)
 {
-    json_t *data = json_pack("{s:o, s:s, s:o, s:b}", "model", report_text(p->profile.task.model),
-                             "tool", rknnd_version(), "date", time_now(), "made_up_inputs",
-                             p->profile.task.inputs.n == 0);
+    json_t *data = json_pack("{s:o, s:s, s:o, s:b}", "model",
+                             print_json_text(p->profile.task.model), "tool", rknnd_version(),
+                             "date", time_now(), "made_up_inputs", p->profile.task.inputs.n == 0);
     int r = data ? output_file_check(p->file, e) : error_no_memory(e, "the page", 0);
     if (r == 0)
         r = add_tensors(p, data, e);

@@ -44,7 +44,7 @@ int cmd_stats(const struct settings *settings, int argc, char **argv, struct err
     if (r < 0)
         return rknn_error_set(e, r, "%s", "");
     if (json)
-        return report_json(usage_json(s), e);
+        return print_json(usage_json(s), e);
     if (prometheus)
         usage_prometheus(s, stdout);
     else if (usage_print(NULL, s, stdout, terminal_width(stdout)) < 0)

@@ -8,27 +8,27 @@
 #include "tools/ui/terminal.h"
 
 // Gauges (what is held now) and counters (since the start), in groups.
-static void print_text(const rknnd_server_info *info, const rknnd_server_status *s)
+static void status_print_text(const rknnd_server_info *info, const rknnd_server_status *s)
 {
     struct format_buffer b, c;
-    report_heading("%s: %s", info->uri, info->software);
-    report_line("up", "%s", format_uptime(&b, s->uptime_ms));
-    report_line("device", "%s, %u core%s, backend %s", info->chip, info->n_cores,
-                info->n_cores == 1 ? "" : "s", info->backend);
-    report_line("runtime", "%s", *info->runtime_version ? info->runtime_version : "-");
-    report_line("driver", "%s", *info->driver_version ? info->driver_version : "-");
-    report_line("isolation", "%s, %u worker%s, %llu died", s->isolation, s->workers,
-                s->workers == 1 ? "" : "s", (unsigned long long)s->worker_deaths);
-    report_line("clients", "%u connection%s, %u session%s, %u context%s", s->connections,
-                s->connections == 1 ? "" : "s", s->sessions, s->sessions == 1 ? "" : "s",
-                s->contexts, s->contexts == 1 ? "" : "s");
-    report_line("models", "%u loaded (%s), %s cached", s->models, format_bytes(&b, s->model_bytes),
-                format_bytes(&c, s->cached_bytes));
-    report_line("uploads", "%u unfinished (%s)", s->uploads, format_bytes(&b, s->upload_bytes));
-    report_line("buffers", "%s", format_bytes(&b, s->buffer_bytes));
-    report_line("jobs", "%u waiting, %u running", s->jobs_waiting, s->jobs_running);
-    report_line("", "%llu done, %llu failed, %llu run twice", (unsigned long long)s->jobs_done,
-                (unsigned long long)s->jobs_failed, (unsigned long long)s->jobs_retried);
+    print_heading("%s: %s", info->uri, info->software);
+    print_line("up", "%s", format_uptime(&b, s->uptime_ms));
+    print_line("device", "%s, %u core%s, backend %s", info->chip, info->n_cores,
+               info->n_cores == 1 ? "" : "s", info->backend);
+    print_line("runtime", "%s", *info->runtime_version ? info->runtime_version : "-");
+    print_line("driver", "%s", *info->driver_version ? info->driver_version : "-");
+    print_line("isolation", "%s, %u worker%s, %llu died", s->isolation, s->workers,
+               s->workers == 1 ? "" : "s", (unsigned long long)s->worker_deaths);
+    print_line("clients", "%u connection%s, %u session%s, %u context%s", s->connections,
+               s->connections == 1 ? "" : "s", s->sessions, s->sessions == 1 ? "" : "s",
+               s->contexts, s->contexts == 1 ? "" : "s");
+    print_line("models", "%u loaded (%s), %s cached", s->models, format_bytes(&b, s->model_bytes),
+               format_bytes(&c, s->cached_bytes));
+    print_line("uploads", "%u unfinished (%s)", s->uploads, format_bytes(&b, s->upload_bytes));
+    print_line("buffers", "%s", format_bytes(&b, s->buffer_bytes));
+    print_line("jobs", "%u waiting, %u running", s->jobs_waiting, s->jobs_running);
+    print_line("", "%llu done, %llu failed, %llu run twice", (unsigned long long)s->jobs_done,
+               (unsigned long long)s->jobs_failed, (unsigned long long)s->jobs_retried);
 }
 
 // ---- who has how much
@@ -81,7 +81,7 @@ static int status_limits(bool json, struct error *e)
     if (r < 0)
         return rknn_error_set(e, r, "%s", "");
     if (json)
-        r = report_json(limits_json(limits), e);
+        r = print_json(limits_json(limits), e);
     else
         limits_print(limits);
     rknnd_free(limits);
@@ -112,13 +112,13 @@ int cmd_status(const struct settings *settings, int argc, char **argv, struct er
     if (r == 0 && limits)
         return status_limits(json, e);
     if (r == 0)
-        r = report_get_server(&info, e);
+        r = print_get_server(&info, e);
     if (r == 0)
-        r = report_get_status(&status, e);
+        r = print_get_status(&status, e);
     if (r)
         return r;
     if (json)
-        return report_json(report_status_json(&status), e);
-    print_text(&info, &status);
+        return print_json(print_status_json(&status), e);
+    status_print_text(&info, &status);
     return 0;
 }

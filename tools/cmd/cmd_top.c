@@ -149,7 +149,7 @@ int cmd_top(const struct settings *settings, int argc, char **argv, struct error
     };
     int first, r = cmd_options_parse_n(&options, argc, argv, 0, 0, &first, e);
     if (r == 0)
-        r = report_get_server(&t.server, e);
+        r = print_get_server(&t.server, e);
     if (r)
         return r;
     if (batch || count || t.json || !terminal_is(stdout))

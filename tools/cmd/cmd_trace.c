@@ -91,7 +91,7 @@ static int write_file(struct trace *t, const char *path, struct error *e)
         return r;
     if (t->n_lost)
         fprintf(stderr,
-                "%" PRIu64 " events are lost: the server forgets too soon (its option "
+                "%" PRIu64 " events are lost: the server keeps too few (its option "
                 "--trace-events)\n",
                 t->n_lost);
     printf("%s: %" PRIu64 " events; open it in ui.perfetto.dev\n", path, t->n_events);

@@ -330,7 +330,7 @@ static int open_on(const char *uri, const struct task *task, struct model *m, js
         return rknn_error_set(e, r, "%s", "");
     r = task_open(task, 0, m, e);
     if (r == 0)
-        r = report_get_server(info, e);
+        r = print_get_server(info, e);
     return r ? r : description_get(task, description, e);
 }
 

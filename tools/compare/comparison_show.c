@@ -135,13 +135,13 @@ static void add_row(struct table *t, const struct comparison *c, size_t i)
 static void print_named(const char *what, const struct comparison_row *r, const char *none)
 {
     if (!r) {
-        report_line(what, "none: %s", none);
+        print_line(what, "none: %s", none);
         return;
     }
     const rknnd_distance *d = &deciding_distance(r)->real;
-    report_line(what, "%s, %s\n    of node %s: error %.2f%% (%.2f%% off, gain %+.2f%%%s)", r->op,
-                r->name, r->node, 100 * comparison_error(r), 100 * d->relative, 100 * (d->gain - 1),
-                r->single.there ? ", by itself" : "");
+    print_line(what, "%s, %s\n    of node %s: error %.2f%% (%.2f%% off, gain %+.2f%%%s)", r->op,
+               r->name, r->node, 100 * comparison_error(r), 100 * d->relative, 100 * (d->gain - 1),
+               r->single.there ? ", by itself" : "");
 }
 
 // Bit-exact results, as between two runs of the same backend, get a sentence of their own.
@@ -153,7 +153,7 @@ static bool all_same(const struct comparison *c)
     return true;
 }
 
-static int print_text(const struct comparison *c, struct error *e)
+static int comparison_print_text(const struct comparison *c, struct error *e)
 {
     struct table t;
     size_t n_compared = 0;
@@ -167,11 +167,11 @@ static int print_text(const struct comparison *c, struct error *e)
     if (r < 0)
         return error_no_memory(e, "a table", 0);
     putchar('\n');
-    report_line("tensors", "%zu, %zu of them compared", c->n, n_compared);
+    print_line("tensors", "%zu, %zu of them compared", c->n, n_compared);
     if (c->n_sets > 1)
-        report_line("inputs", "%zu sets; numbers are the worst of all", c->n_sets);
+        print_line("inputs", "%zu sets; numbers are the worst of all", c->n_sets);
     if (*c->why_not_single)
-        report_line("single", "not possible: %s", c->why_not_single);
+        print_line("single", "not possible: %s", c->why_not_single);
     print_named("worst", comparison_worst(c),
                 all_same(c) ? "all is the same" : "all is the same but for rounding to the types");
     print_named("diverges at", comparison_first(c), "every layer is within the limit");
@@ -182,9 +182,10 @@ static int print_text(const struct comparison *c, struct error *e)
 
 static json_t *distance_json(const rknnd_distance *d)
 {
-    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "cosine", report_number(d->cosine), "euclidean",
-                     report_number(d->euclidean), "relative", report_number(d->relative), "gain",
-                     report_number(d->gain), "largest", report_number(d->largest));
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "cosine", print_json_number(d->cosine),
+                     "euclidean", print_json_number(d->euclidean), "relative",
+                     print_json_number(d->relative), "gain", print_json_number(d->gain), "largest",
+                     print_json_number(d->largest));
 }
 
 static json_t *distances_json(const struct comparison_distance *d)
@@ -203,8 +204,8 @@ static json_t *row_json(const struct comparison *c, const struct comparison_row 
         json_array_append_new(dims, json_integer((json_int_t)r->dims[i]));
     return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:b}", "name", r->name, "node",
                      r->node, "op", r->op, "type", get_type_string(r->type), "dims", dims, "error",
-                     report_number(comparison_error(r)), "beyond_rounding",
-                     report_number(beyond_rounding(r)), "entire", distances_json(&r->entire),
+                     print_json_number(comparison_error(r)), "beyond_rounding",
+                     print_json_number(beyond_rounding(r)), "entire", distances_json(&r->entire),
                      "single", distances_json(&r->single), "over_limit", (int)is_marked(c, r));
 }
 
@@ -221,7 +222,7 @@ json_t *comparison_json(const struct comparison *c)
     for (size_t i = 0; i < c->n; i++)
         json_array_append_new(layers, row_json(c, &c->rows[i]));
     return json_pack("{s:I, s:o, s:s?, s:o, s:o, s:o, s:s?, s:o, s:o}", "sets",
-                     (json_int_t)c->n_sets, "limit_percent", report_number(c->limit),
+                     (json_int_t)c->n_sets, "limit_percent", print_json_number(c->limit),
                      "why_not_single", *c->why_not_single ? c->why_not_single : NULL, "layers",
                      layers, "worst", worst ? row_json(c, worst) : json_null(), "worst_index",
                      worst ? json_integer(worst - c->rows) : json_null(), "worst_by",
@@ -241,17 +242,17 @@ static int show_rows(const struct comparison *c, const struct comparison_plan *p
     if (plan->form == COMPARISON_JSON) {
         json_t *o = comparison_json(c);
         json_object_set_new(o, "model", json_string(plan->task.model));
-        json_object_set_new(o, "server", report_server_json(&c->server));
+        json_object_set_new(o, "server", print_server_json(&c->server));
         json_object_set_new(o, "golden", json_string(plan->golden));
-        json_object_set_new(o, "golden_server", report_server_json(&c->golden_server));
-        return report_json(o, e);
+        json_object_set_new(o, "golden_server", print_server_json(&c->golden_server));
+        return print_json(o, e);
     }
     printf("%s on ", plan->task.model);
-    report_server_line(&c->server);
+    print_server_line(&c->server);
     printf("\n%s on ", plan->golden);
-    report_server_line(&c->golden_server);
+    print_server_line(&c->golden_server);
     printf("\n\n");
-    int r = print_text(c, e);
+    int r = comparison_print_text(c, e);
     if (r || !c->times.model.n_runs)
         return r;
     putchar('\n');

@@ -265,7 +265,7 @@ int comparison_times_print(const struct comparison_times *t, struct error *e)
         add_numbers(&table, numbers, shown);
         table_cell(&table, "%s", "");
     }
-    report_heading("Times, medians of %u and %u runs", m->n_runs, r->n_runs);
+    print_heading("Times, medians of %u and %u runs", m->n_runs, r->n_runs);
     int status = table_print(&table, stdout, INDENT, terminal_width(stdout));
     table_done(&table);
     print_kind("model", &m->layers.timing);

@@ -43,7 +43,7 @@ _rknnctl_options()
 {
     case $1 in
     global) options="--server --version --help" ;;
-    run) options="--input --layout --fit --pad --type --pass-through --shape --row --core-mask --output --raw --loop --top --perf --json --server --version --help" ;;
+    run) options="--input --layout --fit --pad --type --pass-through --shape --shape-set --core-mask --output --raw --loop --top --perf --json --server --version --help" ;;
     info) options="--all --shape --json --dot --server --version --help" ;;
     devices) options="--json --csv --watch --network --server --version --help" ;;
     ping) options="--loop --json --server --version --help" ;;
@@ -56,13 +56,13 @@ _rknnctl_options()
     record) options="--output --server --version --help" ;;
     replay) options="--allow-cut --json --server --version --help" ;;
     doctor) options="--shape --json --server --version --help" ;;
-    dump) options="--input --layout --fit --pad --type --pass-through --shape --row --core-mask --output --only --raw --json --csv --server --version --help" ;;
-    perf) options="--loop --warmup --input --layout --fit --pad --type --pass-through --shape --row --core-mask --seed --sort --json --csv --server --version --help" ;;
+    dump) options="--input --layout --fit --pad --type --pass-through --shape --shape-set --core-mask --output --only --raw --json --csv --server --version --help" ;;
+    perf) options="--loop --warmup --input --layout --fit --pad --type --pass-through --shape --shape-set --core-mask --seed --sort --json --csv --server --version --help" ;;
     memory) options="--shape --json --csv --server --version --help" ;;
-    accuracy) options="--golden --input --layout --fit --pad --type --pass-through --list --shape --row --core-mask --map --golden-server --entire --limit --fail-above --dump --json --csv --server --version --help" ;;
-    compare) options="--with --input --layout --fit --pad --type --pass-through --list --shape --row --core-mask --map --entire --limit --fail-above --dump --loop --warmup --seed --json --csv --server --version --help" ;;
-    report) options="--output --golden --golden-server --input --layout --fit --pad --type --pass-through --shape --row --core-mask --loop --warmup --seed --map --limit --server --version --help" ;;
-    bench) options="--loop --clients --warmup --input --layout --fit --pad --type --pass-through --shape --row --core-mask --seed --float --fail-below --fail-p99-above --json --csv --server --version --help" ;;
+    accuracy) options="--golden --input --layout --fit --pad --type --pass-through --list --shape --shape-set --core-mask --map --golden-server --entire --limit --fail-above --dump --json --csv --server --version --help" ;;
+    compare) options="--with --input --layout --fit --pad --type --pass-through --list --shape --shape-set --core-mask --map --entire --limit --fail-above --dump --loop --warmup --seed --json --csv --server --version --help" ;;
+    report) options="--output --golden --golden-server --input --layout --fit --pad --type --pass-through --shape --shape-set --core-mask --loop --warmup --seed --map --limit --server --version --help" ;;
+    bench) options="--loop --clients --warmup --input --layout --fit --pad --type --pass-through --shape --shape-set --core-mask --seed --float --fail-below --fail-p99-above --json --csv --server --version --help" ;;
     help) options="" ;;
     esac
 }
@@ -92,11 +92,11 @@ _rknnctl_value()
     --only) value=NAME ;;
     --output | -o) value=DIR ;;
     --pad) value=COLOUR ;;
-    --row) value=N ;;
     --seconds) value=N ;;
     --seed) value=N ;;
     --server | -s) value=URI ;;
     --shape | -x) value=NAME=SHAPE ;;
+    --shape-set) value=N ;;
     --sort) value=BY ;;
     --top | -t) value=N ;;
     --type) value=TYPE ;;

@@ -40,14 +40,14 @@ static json_t *tensor_json(const rknnd_tensor *t, const struct value_range *rang
     json_t *dims = json_array();
     for (uint32_t i = 0; i < t->n_dims; i++)
         json_array_append_new(dims, json_integer((json_int_t)t->dims[i]));
-    json_t *o =
-        json_pack("{s:I, s:s, s:s, s:s, s:o, s:s, s:s, s:o, s:o, s:o, s:I}", "index",
-                  (json_int_t)t->index, "name", t->name, "node", t->node, "op", t->op, "dims", dims,
-                  "type", get_type_string(t->type), "file", file, "min",
-                  report_number((double)range->min), "max", report_number((double)range->max),
-                  "mean", report_number(range->mean), "nan", (json_int_t)range->n_nan);
+    json_t *o = json_pack("{s:I, s:s, s:s, s:s, s:o, s:s, s:s, s:o, s:o, s:o, s:I}", "index",
+                          (json_int_t)t->index, "name", t->name, "node", t->node, "op", t->op,
+                          "dims", dims, "type", get_type_string(t->type), "file", file, "min",
+                          print_json_number((double)range->min), "max",
+                          print_json_number((double)range->max), "mean",
+                          print_json_number(range->mean), "nan", (json_int_t)range->n_nan);
     if (o && t->qnt_type == RKNN_TENSOR_QNT_AFFINE_ASYMMETRIC) {
-        json_object_set_new(o, "scale", report_number((double)t->scale));
+        json_object_set_new(o, "scale", print_json_number((double)t->scale));
         json_object_set_new(o, "zp", json_integer(t->zp));
     }
     return o;
@@ -124,7 +124,7 @@ static int refuse_only(const struct dump *d)
     return r;
 }
 
-// report_json() frees the list, so that d->list must not.
+// print_json() frees the list, so that d->list must not.
 static int print_files(struct dump *d)
 {
     if (d->n == 0 && d->plan->only)
@@ -134,7 +134,7 @@ static int print_files(struct dump *d)
     if (d->plan->json) {
         json_t *list = d->list;
         d->list = NULL;
-        return report_json(json_pack("{s:o}", "tensors", list), d->e);
+        return print_json(json_pack("{s:o}", "tensors", list), d->e);
     }
     return table_print(&d->table, stdout, "", terminal_width(stdout)) < 0
                ? error_no_memory(d->e, "a tensor", 0)

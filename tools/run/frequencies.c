@@ -46,7 +46,7 @@ static void print_one(const char *title, const rknnd_clock *c)
         snprintf(most, sizeof most, " of %.0f", format_mhz(c->max_hz));
     if (*c->governor)
         snprintf(governor, sizeof governor, ", %s", c->governor);
-    report_line(title, "%.0f%s MHz (%s%s)", format_mhz(c->hz), most, c->name, governor);
+    print_line(title, "%.0f%s MHz (%s%s)", format_mhz(c->hz), most, c->name, governor);
 }
 
 // A line for each clock, or, of a domain with many (CPU cores), one line with their range.
@@ -65,7 +65,7 @@ static void print_domain(const struct frequencies *q, uint32_t first)
         n++;
     }
     if (n > MAX_SHOWN)
-        report_line(title, "%.0f to %.0f MHz, %u clocks", format_mhz(least), format_mhz(most), n);
+        print_line(title, "%.0f to %.0f MHz, %u clocks", format_mhz(least), format_mhz(most), n);
     for (uint32_t i = first; i < q->list->n && n <= MAX_SHOWN; i++)
         if (strcmp(rknnd_clock_at(q->list, i)->domain, domain) == 0)
             print_one(i == first ? title : "", rknnd_clock_at(q->list, i));
@@ -76,9 +76,9 @@ void frequencies_print(const struct frequencies *q)
 {
     if (!q->list)
         return;
-    report_heading("Frequencies");
+    print_heading("Frequencies");
     if (q->list->n == 0)
-        report_line("none", "the server's machine does not tell them");
+        print_line("none", "the server's machine does not tell them");
     for (uint32_t i = 0; i < q->list->n; i++)
         if (is_first_of_domain(q, i))
             print_domain(q, i);

@@ -140,7 +140,7 @@ int profile_measure(struct profile *p, const struct profile_plan *plan, struct e
     *p = (struct profile){0};
     int r = task_open(&plan->task, RKNN_FLAG_COLLECT_PERF_MASK, &m, e);
     if (r == 0)
-        r = report_get_server(&p->server, e);
+        r = print_get_server(&p->server, e);
     if (r == 0)
         r = measured_runs(p, &m, plan, e);
     if (r == 0)
@@ -170,11 +170,11 @@ json_t *profile_json(const struct profile *p)
     json_t *o = json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:o}", "runs", (json_int_t)p->n_runs,
                           "timing", timing_json(t), "layers", layers_json(&p->layers), "operators",
                           layers_ranking_json(&p->layers), "queue_us",
-                          report_percentiles_json(p->queue_us, p->n_runs, 1), "total_us",
-                          report_percentiles_json(p->total_us, p->n_runs, 1), "layers_bytes",
+                          print_percentiles_json(p->queue_us, p->n_runs, 1), "total_us",
+                          print_percentiles_json(p->total_us, p->n_runs, 1), "layers_bytes",
                           (json_int_t)layers_total_bytes(&p->layers), "frequencies",
                           frequencies_json(&p->frequencies));
-    timing_put(t, o, "run_us", report_percentiles_json(p->run_us, p->n_runs, 1),
+    timing_put(t, o, "run_us", print_percentiles_json(p->run_us, p->n_runs, 1),
                timing_estimate(p->estimate_ns));
     timing_put(t, o, "layers_us", json_integer((json_int_t)layers_total_us(&p->layers)),
                timing_estimate(layers_estimate_ns(&p->layers)));
@@ -184,14 +184,14 @@ json_t *profile_json(const struct profile *p)
 static int print_layers(const struct profile *p, struct error *e)
 {
     size_t width = terminal_width(stdout);
-    report_heading("Layers, medians of %u run%s", p->n_runs, p->n_runs == 1 ? "" : "s");
+    print_heading("Layers, medians of %u run%s", p->n_runs, p->n_runs == 1 ? "" : "s");
     if (p->layers.layers->n == 0) {
         printf(INDENT "none: the device gives no times of layers\n");
         return 0;
     }
     if (layers_print(&p->layers, stdout, INDENT, width) < 0)
         return error_no_memory(e, "a measurement", 0);
-    report_heading("Operators");
+    print_heading("Operators");
     if (layers_print_ranking(&p->layers, stdout, INDENT, width) < 0)
         return error_no_memory(e, "a measurement", 0);
     return 0;
@@ -218,16 +218,16 @@ int profile_print(const struct profile *p, struct error *e)
     int r = print_layers(p, e);
     if (r)
         return r;
-    report_heading("Totals");
+    print_heading("Totals");
     if (p->layers.layers->n) {
         print_elapsed(p);
         printf(INDENT "Total Memory Read/Write Per Frame Size(KB): %llu\n",
                (unsigned long long)layers_total_bytes(&p->layers) / 1024);
     }
-    report_times("queue", p->queue_us, p->n_runs);
-    report_estimate(t, p->estimate_ns);
-    report_times(t->software ? "machine run" : "run", p->run_us, p->n_runs);
-    report_times("total", p->total_us, p->n_runs);
+    print_times("queue", p->queue_us, p->n_runs);
+    print_estimate(t, p->estimate_ns);
+    print_times(t->software ? "machine run" : "run", p->run_us, p->n_runs);
+    print_times("total", p->total_us, p->n_runs);
     timing_print(t, stdout, INDENT);
     frequencies_print(&p->frequencies);
     return 0;

@@ -14,7 +14,7 @@ int memory_measure(struct memory *m, const struct task *task, struct error *e)
     struct stat file;
     int r = task_open(task, 0, &model, e);
     if (r == 0)
-        r = report_get_server(&m->server, e);
+        r = print_get_server(&m->server, e);
     if (r == 0) {
         r = rknn_query(model.context, RKNN_QUERY_MEM_SIZE, &m->size, sizeof m->size);
         r = r < 0 ? rknn_error_model(e, r, task->model) : 0;

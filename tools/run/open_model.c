@@ -80,35 +80,35 @@ int model_open(struct model *m, const char *path, uint32_t flags, const struct t
 
 // Input i gets its shape of the shape set. A model with one set refuses the query with an
 // unspecific code; here that is the user's mistake.
-static int choose_shape(struct model *m, uint32_t i, uint32_t row, struct error *e)
+static int choose_shape(struct model *m, uint32_t i, uint32_t shape_set, struct error *e)
 {
     rknn_input_range range = {.index = i};
     rknn_tensor_attr *a = &m->inputs[i];
     int r = rknn_query(m->context, RKNN_QUERY_INPUT_DYNAMIC_RANGE, &range, sizeof range);
     if (r < 0) {
-        rknn_error_set(e, r, "--row %u", row);
+        rknn_error_set(e, r, "--shape-set %u", shape_set);
         return exit_code_of(e->code) == EXIT_RUNTIME ? (e->code = STATUS_PARAM_INVALID) : e->code;
     }
-    if (row >= range.shape_number)
+    if (shape_set >= range.shape_number)
         return error_set(e, STATUS_PARAM_INVALID,
-                         "--row %u: the model has %u rows of shapes, from 0 on", row,
+                         "--shape-set %u: the model has %u shape sets, from 0 on", shape_set,
                          range.shape_number);
     a->n_dims = range.n_dims;
     a->fmt = range.fmt;
-    memcpy(a->dims, range.dyn_range[row], sizeof a->dims);
+    memcpy(a->dims, range.dyn_range[shape_set], sizeof a->dims);
     return 0;
 }
 
 // Attributes are queried again: they are those of the shape set from here on.
-int model_set_row(struct model *m, uint32_t row, struct error *e)
+int model_set_shape_set(struct model *m, uint32_t shape_set, struct error *e)
 {
     int r = 0;
     for (uint32_t i = 0; i < m->n_inputs && r == 0; i++)
-        r = choose_shape(m, i, row, e);
+        r = choose_shape(m, i, shape_set, e);
     if (r)
         return r;
     r = rknn_set_input_shapes(m->context, m->n_inputs, m->inputs);
-    return r < 0 ? rknn_error_set(e, r, "--row %u", row) : query_shapes(m, e);
+    return r < 0 ? rknn_error_set(e, r, "--shape-set %u", shape_set) : query_shapes(m, e);
 }
 
 void model_close(struct model *m)

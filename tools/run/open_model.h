@@ -26,5 +26,5 @@ int model_open(struct model *m, const char *path, uint32_t flags, const struct t
 
 /// Chooses one of several shape sets, from 0 on, for the runs that follow; m->inputs and m->outputs
 /// are those of that set afterwards.
-int model_set_row(struct model *m, uint32_t row, struct error *e);
+int model_set_shape_set(struct model *m, uint32_t shape_set, struct error *e);
 void model_close(struct model *m);

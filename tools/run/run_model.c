@@ -173,7 +173,7 @@ int run_execute(struct run_state *s, const struct run_plan *plan, struct error *
     *s = (struct run_state){.result = {.model = &s->model, .inputs = &s->inputs}};
     int r = task_open(&plan->task, flags, &s->model, e);
     if (r == 0)
-        r = report_get_server(&s->result.server, e);
+        r = print_get_server(&s->result.server, e);
     if (r == 0)
         r = task_load(&plan->task, &s->model, &s->inputs, e);
     if (r == 0)

@@ -52,7 +52,7 @@ static int print_inputs(const struct run_result *r, struct error *e)
     table_init(&t, tensor_columns, sizeof tensor_columns / sizeof *tensor_columns);
     for (uint32_t i = 0; i < r->model->n_inputs; i++)
         add_tensor(&t, &r->model->inputs[i], r->inputs->paths[i]);
-    report_heading("Inputs");
+    print_heading("Inputs");
     return print_table(&t, e);
 }
 
@@ -63,7 +63,7 @@ static int print_outputs(const struct run_result *r, struct error *e)
     table_init(&t, tensor_columns, sizeof tensor_columns / sizeof *tensor_columns);
     for (uint32_t i = 0; i < r->model->n_outputs; i++)
         add_tensor(&t, &r->model->outputs[i], r->outputs[i].file);
-    report_heading("Outputs");
+    print_heading("Outputs");
     return print_table(&t, e);
 }
 
@@ -71,45 +71,45 @@ static int print_outputs(const struct run_result *r, struct error *e)
 static void print_values(const struct run_output *o, const rknn_tensor_attr *a)
 {
     struct format_buffer b;
-    report_heading("Output %u, largest values", a->index);
+    print_heading("Output %u, largest values", a->index);
     for (size_t i = 0; i < o->n_top; i++)
-        report_line(format_index(&b, o->top[i].index, a->dims, a->n_dims), "%.6g",
-                    (double)o->top[i].value);
-    report_line("range", "%.6g to %.6g, mean %.6g", (double)o->range.min, (double)o->range.max,
-                o->range.mean);
+        print_line(format_index(&b, o->top[i].index, a->dims, a->n_dims), "%.6g",
+                   (double)o->top[i].value);
+    print_line("range", "%.6g to %.6g, mean %.6g", (double)o->range.min, (double)o->range.max,
+               o->range.mean);
     if (o->range.n_nan)
-        report_line("NaN", "%llu of %u", (unsigned long long)o->range.n_nan, a->n_elems);
+        print_line("NaN", "%llu of %u", (unsigned long long)o->range.n_nan, a->n_elems);
 }
 
 // The upload's time is 0 where the server held the model already.
-static void print_times(const struct run_result *r)
+static void run_text_print_times(const struct run_result *r)
 {
     const struct progress *upload = &r->model->upload;
     struct format_buffer b, c;
     if (r->times.n == 1)
-        report_heading("Times");
+        print_heading("Times");
     else
-        report_heading("Times of %u runs", r->times.n);
+        print_heading("Times of %u runs", r->times.n);
     if (upload->total)
-        report_line("upload", "%s (%s)", format_ns(&b, progress_ns(upload)),
-                    format_bytes(&c, upload->total));
+        print_line("upload", "%s (%s)", format_ns(&b, progress_ns(upload)),
+                   format_bytes(&c, upload->total));
     else
-        report_line("upload", "none, the server held the model");
-    report_line("load", "%s, upload included", format_ns(&b, r->model->load_ns));
-    report_times("queue", r->times.queue_us, r->times.n);
-    report_estimate(&r->times.timing, r->times.estimate_ns);
-    report_times(r->times.timing.software ? "machine run" : "run", r->times.run_us, r->times.n);
-    report_times("total", r->times.total_us, r->times.n);
+        print_line("upload", "none, the server held the model");
+    print_line("load", "%s, upload included", format_ns(&b, r->model->load_ns));
+    print_times("queue", r->times.queue_us, r->times.n);
+    print_estimate(&r->times.timing, r->times.estimate_ns);
+    print_times(r->times.timing.software ? "machine run" : "run", r->times.run_us, r->times.n);
+    print_times("total", r->times.total_us, r->times.n);
     if (r->times.n_repeated)
-        report_line("repeated", "%u run%s done twice because a worker died", r->times.n_repeated,
-                    r->times.n_repeated == 1 ? " was" : "s were");
+        print_line("repeated", "%u run%s done twice because a worker died", r->times.n_repeated,
+                   r->times.n_repeated == 1 ? " was" : "s were");
 }
 
 // The times of a single run, not medians. The sum is of the layers alone.
 static int print_layers(const struct run_result *r, struct error *e)
 {
     const struct layer_times t = {.layers = r->layers, .n_runs = 1, .timing = r->times.timing};
-    report_heading("Layers of the last run");
+    print_heading("Layers of the last run");
     if (r->layers->n == 0) {
         printf(INDENT "none: the device gives no times of layers\n");
         return 0;
@@ -117,9 +117,9 @@ static int print_layers(const struct run_result *r, struct error *e)
     if (layers_print(&t, stdout, INDENT, terminal_width(stdout)) < 0)
         return error_no_memory(e, "a table", 0);
     if (t.timing.software && layers_estimate_ns(&t))
-        report_line("estimate", "%.1f us, all layers", (double)layers_estimate_ns(&t) / 1e3);
-    report_line(t.timing.software ? "machine" : "sum", "%llu us, all layers",
-                (unsigned long long)layers_total_us(&t));
+        print_line("estimate", "%.1f us, all layers", (double)layers_estimate_ns(&t) / 1e3);
+    print_line(t.timing.software ? "machine" : "sum", "%llu us, all layers",
+               (unsigned long long)layers_total_us(&t));
     timing_print(&t.timing, stdout, INDENT);
     return 0;
 }
@@ -128,19 +128,19 @@ static int print_layers(const struct run_result *r, struct error *e)
 static void print_memory(const rknn_mem_size *m)
 {
     struct format_buffer b, c;
-    report_heading("Memory");
-    report_line("weights", "%s", format_bytes(&b, m->total_weight_size));
-    report_line("internal", "%s", format_bytes(&b, m->total_internal_size));
-    report_line("all", "%s", format_bytes(&b, m->total_dma_allocated_size));
-    report_line("SRAM", "%s free of %s", format_bytes(&b, m->free_sram_size),
-                format_bytes(&c, m->total_sram_size));
+    print_heading("Memory");
+    print_line("weights", "%s", format_bytes(&b, m->total_weight_size));
+    print_line("internal", "%s", format_bytes(&b, m->total_internal_size));
+    print_line("all", "%s", format_bytes(&b, m->total_dma_allocated_size));
+    print_line("SRAM", "%s free of %s", format_bytes(&b, m->free_sram_size),
+               format_bytes(&c, m->total_sram_size));
 }
 
 // Stops at the first failure, which can only be memory.
 int run_result_print(const struct run_result *r, struct error *e)
 {
     printf("%s on ", r->model->path);
-    report_server_line(&r->server);
+    print_server_line(&r->server);
     putchar('\n');
     int failed = print_inputs(r, e);
     if (!failed)
@@ -149,7 +149,7 @@ int run_result_print(const struct run_result *r, struct error *e)
         print_values(&r->outputs[i], &r->model->outputs[i]);
     if (failed)
         return failed;
-    print_times(r);
+    run_text_print_times(r);
     if (!r->has_perf)
         return 0;
     failed = print_layers(r, e);

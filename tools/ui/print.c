@@ -16,7 +16,7 @@
 
 #define NAME_COLUMN 12
 
-int report_get_server(rknnd_server_info *info, struct error *e)
+int print_get_server(rknnd_server_info *info, struct error *e)
 {
     *info = (rknnd_server_info){.struct_size = sizeof *info};
     int r = rknnd_get_server_info(NULL, info);
@@ -27,21 +27,21 @@ int report_get_server(rknnd_server_info *info, struct error *e)
     return r < 0 ? rknn_error_set(e, r, "%s", "") : 0;
 }
 
-int report_get_status(rknnd_server_status *status, struct error *e)
+int print_get_status(rknnd_server_status *status, struct error *e)
 {
     *status = (rknnd_server_status){.struct_size = sizeof *status};
     int r = rknnd_get_server_status(NULL, status);
     return r < 0 ? rknn_error_set(e, r, "%s", "") : 0;
 }
 
-void report_server_line(const rknnd_server_info *info)
+void print_server_line(const rknnd_server_info *info)
 {
     printf("%s: %s, %s, %u core%s, %s", info->uri, info->software, info->chip, info->n_cores,
            info->n_cores == 1 ? "" : "s", info->backend);
 }
 
 // Keys are an interface for scripts: they are only ever added.
-json_t *report_server_json(const rknnd_server_info *i)
+json_t *print_server_json(const rknnd_server_info *i)
 {
     return json_pack(
         "{s:s, s:s, s:I, s:s, s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s}", "uri", i->uri,
@@ -53,7 +53,7 @@ json_t *report_server_json(const rknnd_server_info *i)
         "max_payload_size", (json_int_t)i->max_payload_size, "buffers", i->buffers);
 }
 
-json_t *report_status_json(const rknnd_server_status *s)
+json_t *print_status_json(const rknnd_server_status *s)
 {
     const struct {
         const char *name;
@@ -83,7 +83,7 @@ json_t *report_status_json(const rknnd_server_status *s)
     return o;
 }
 
-json_t *report_attr_json(const rknn_tensor_attr *a)
+json_t *print_attr_json(const rknn_tensor_attr *a)
 {
     json_t *dims = json_array();
     for (uint32_t i = 0; i < a->n_dims; i++)
@@ -91,11 +91,11 @@ json_t *report_attr_json(const rknn_tensor_attr *a)
     return json_pack("{s:I, s:s, s:o, s:s, s:s, s:s, s:o, s:i, s:I}", "index", (json_int_t)a->index,
                      "name", a->name, "shape", dims, "layout", get_format_string(a->fmt), "type",
                      get_type_string(a->type), "quantization", get_qnt_type_string(a->qnt_type),
-                     "scale", report_number((double)a->scale), "zero_point", a->zp, "bytes",
+                     "scale", print_json_number((double)a->scale), "zero_point", a->zp, "bytes",
                      (json_int_t)a->size);
 }
 
-void report_shown(FILE *out, char *text)
+void print_text_shown(FILE *out, char *text)
 {
     for (char *line, *rest = text; (line = strsep(&rest, "\n"));) {
         text_make_printable(line);
@@ -109,11 +109,11 @@ static void print_shown(const char *format, va_list args)
     char *text;
     if (vasprintf(&text, format, args) < 0)
         return;
-    report_shown(stdout, text);
+    print_text_shown(stdout, text);
     free(text);
 }
 
-void report_heading(const char *format, ...)
+void print_heading(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -124,7 +124,7 @@ void report_heading(const char *format, ...)
 }
 
 // Names longer than NAME_COLUMN push the value to the right.
-void report_line(const char *name, const char *format, ...)
+void print_line(const char *name, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -135,29 +135,29 @@ void report_line(const char *name, const char *format, ...)
 }
 
 // n > 0. "half" is the range between the quartiles.
-void report_times(const char *name, const uint64_t *us, uint32_t n)
+void print_times(const char *name, const uint64_t *us, uint32_t n)
 {
     struct format_buffer min, q1, median, q3, max;
     if (n == 1)
-        report_line(name, "%s", format_us(&median, us[0]));
+        print_line(name, "%s", format_us(&median, us[0]));
     else
-        report_line(name, "median %s, half %s to %s, all %s to %s",
-                    format_us(&median, stats_percentile(us, n, 50)),
-                    format_us(&q1, stats_percentile(us, n, 25)),
-                    format_us(&q3, stats_percentile(us, n, 75)), format_us(&min, us[0]),
-                    format_us(&max, us[n - 1]));
+        print_line(name, "median %s, half %s to %s, all %s to %s",
+                   format_us(&median, stats_percentile(us, n, 50)),
+                   format_us(&q1, stats_percentile(us, n, 25)),
+                   format_us(&q3, stats_percentile(us, n, 75)), format_us(&min, us[0]),
+                   format_us(&max, us[n - 1]));
 }
 
 // Nothing for an NPU: there the time is measured.
-void report_estimate(const struct timing *t, uint64_t ns)
+void print_estimate(const struct timing *t, uint64_t ns)
 {
     struct format_buffer b;
     if (t->software && ns)
-        report_line("estimate", "%s on %s, %.1f runs/s", format_ns(&b, ns), t->chip,
-                    1e9 / (double)ns);
+        print_line("estimate", "%s on %s, %.1f runs/s", format_ns(&b, ns), t->chip,
+                   1e9 / (double)ns);
 }
 
-int report_json(json_t *value, struct error *e)
+int print_json(json_t *value, struct error *e)
 {
     if (!value)
         return error_no_memory(e, "JSON", 0);
@@ -169,7 +169,7 @@ int report_json(json_t *value, struct error *e)
 
 // Paths may be any bytes, JSON is UTF-8: json_string() refuses others, then '?' stands for each
 // byte that is not ASCII.
-json_t *report_text(const char *text)
+json_t *print_json_text(const char *text)
 {
     json_t *j = json_string(text);
     cleanup(free_p) char *plain = j ? NULL : strdup(text);
@@ -180,17 +180,18 @@ json_t *report_text(const char *text)
 }
 
 // JSON has neither NaN nor infinity.
-json_t *report_number(double value)
+json_t *print_json_number(double value)
 {
     return isfinite(value) ? json_real(value) : json_null();
 }
 
 // `divisor` converts units: 1e3 for nanoseconds to microseconds.
-json_t *report_percentiles_json(const uint64_t *v, size_t n, double divisor)
+json_t *print_percentiles_json(const uint64_t *sorted, size_t n, double divisor)
 {
-    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "min", report_number((double)v[0] / divisor),
-                     "median", report_number((double)stats_percentile(v, n, 50) / divisor), "p90",
-                     report_number((double)stats_percentile(v, n, 90) / divisor), "p99",
-                     report_number((double)stats_percentile(v, n, 99) / divisor), "max",
-                     report_number((double)v[n - 1] / divisor));
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "min",
+                     print_json_number((double)sorted[0] / divisor), "median",
+                     print_json_number((double)stats_percentile(sorted, n, 50) / divisor), "p90",
+                     print_json_number((double)stats_percentile(sorted, n, 90) / divisor), "p99",
+                     print_json_number((double)stats_percentile(sorted, n, 99) / divisor), "max",
+                     print_json_number((double)sorted[n - 1] / divisor));
 }

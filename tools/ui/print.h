@@ -11,43 +11,43 @@
 #include "tools/view/timing.h"
 
 /// "tcp:HOST:PORT: rknnd 0.1.0, rk3588, 3 cores, sim" in one line, without a newline.
-void report_server_line(const rknnd_server_info *info);
+void print_server_line(const rknnd_server_info *info);
 
-json_t *report_server_json(const rknnd_server_info *info);
-json_t *report_status_json(const rknnd_server_status *status);
-json_t *report_attr_json(const rknn_tensor_attr *attr);
+json_t *print_server_json(const rknnd_server_info *info);
+json_t *print_status_json(const rknnd_server_status *status);
+json_t *print_attr_json(const rknn_tensor_attr *attr);
 
 /// One line "name   value" of a list.
-void report_line(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void print_line(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /// A line of n > 0 sorted times: the one, or median, quartiles, smallest and largest.
-void report_times(const char *name, const uint64_t *sorted_us, uint32_t n);
+void print_times(const char *name, const uint64_t *sorted_us, uint32_t n);
 
 /// A line with what a run would take on a chip, and how many a second that are, one after the
 /// other; nothing where that is not known.
-void report_estimate(const struct timing *t, uint64_t ns);
+void print_estimate(const struct timing *t, uint64_t ns);
 
 /// Prints text in which there may be names of a model or a server: what would not stay in its place
 /// on a terminal becomes "?" (base/text/text.h), lines stay lines. Changes the text.
-void report_shown(FILE *out, char *text);
+void print_text_shown(FILE *out, char *text);
 
 /// A heading above lines.
-void report_heading(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void print_heading(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /// Prints a JSON value and a newline to standard output, and frees it. NULL: out of memory while
 /// it was made.
-int report_json(json_t *value, struct error *e);
+int print_json(json_t *value, struct error *e);
 
 /// Text that need not be UTF-8, a file's name for example: then with '?' for what is not ASCII.
-json_t *report_text(const char *text);
+json_t *print_json_text(const char *text);
 
 /// A number; null when it is not finite, which JSON has not.
-json_t *report_number(double value);
+json_t *print_json_number(double value);
 
 /// Of n > 0 sorted values: {"min":…, "median":…, "p90":…, "p99":…, "max":…}, each divided by
 /// `divisor`.
-json_t *report_percentiles_json(const uint64_t *sorted, size_t n, double divisor);
+json_t *print_percentiles_json(const uint64_t *sorted, size_t n, double divisor);
 
 /// The server that contexts use, and its counters.
-int report_get_server(rknnd_server_info *info, struct error *e);
-int report_get_status(rknnd_server_status *status, struct error *e);
+int print_get_server(rknnd_server_info *info, struct error *e);
+int print_get_status(rknnd_server_status *status, struct error *e);

@@ -163,7 +163,7 @@ static size_t find_columns(json_t *array, struct table_column *columns)
 }
 
 // Text from column `at` on, wrapped after commas and indented below itself.
-static void print_line(const struct printer *p, const char *text, size_t at)
+static void describe_print_line(const struct printer *p, const char *text, size_t at)
 {
     size_t room = p->width > at + 2 ? p->width - at - 2 : SIZE_MAX;
     for (;;) {
@@ -211,7 +211,7 @@ static int print_records(const struct printer *p, json_t *array, const char *ind
         if (!text)
             return -1;
         fputs(indent, p->out);
-        print_line(p, text, strlen(indent));
+        describe_print_line(p, text, strlen(indent));
     }
     return 0;
 }
@@ -298,7 +298,7 @@ static int print_member(const struct printer *p, const char *key, json_t *value,
     fprintf(p->out, "%*s", margin, "");
     print_key(p, key, depth, NAME_COLUMN - margin);
     fputc(' ', p->out);
-    print_line(p, *text ? text : "-", NAME_COLUMN + 1);
+    describe_print_line(p, *text ? text : "-", NAME_COLUMN + 1);
     return 0;
 }
 

@@ -209,7 +209,7 @@ static void print_shapes(struct page *p)
     if (!out)
         return;
     if (json_object_size(dynamic) || json_array_size(dynamic) || number_of(p->model, "shapes") > 1)
-        fputs("dynamic: several rows to choose from (--row; --all lists them)", out);
+        fputs("dynamic: several shape sets to choose from (--shape-set; --all lists them)", out);
     else if (open)
         fprintf(out, "%zu open dimension%s (?): --shape gives them, an open first one is 1", open,
                 open == 1 ? "" : "s");

@@ -152,8 +152,9 @@ static int take_dims(const struct onnx_numbers *from, const char *name, int64_t 
                          from->n, GRAPH_MAX_DIMS);
     for (uint32_t i = 0; i < from->n; i++) {
         if (from->items[i] < 0 || from->items[i] > UINT32_MAX)
-            return error_set(e, STATUS_MODEL_INVALID, "tensor %s: a size of %lld makes no sense",
-                             name, (long long)from->items[i]);
+            return error_set(e, STATUS_MODEL_INVALID,
+                             "tensor %s: a dimension of %lld is not possible", name,
+                             (long long)from->items[i]);
         dims[i] = from->items[i];
     }
     *n = from->n;

@@ -82,7 +82,7 @@ static int take_shape(const struct onnx_lowering *l, const struct onnx_value *v,
                       struct error *e)
 {
     const struct load_shape *s = load_options_shape(l->options, v->name);
-    const uint32_t *said = s ? load_shape_row(s, l->row) : NULL;
+    const uint32_t *said = s ? load_shape_at(s, l->shape_set) : NULL;
     int r = s ? check_shape(v, s, said, e) : 0;
     for (uint32_t i = 0; i < v->n_dims && r == 0; i++) {
         if (v->dims[i] < 0 && i > 0 && !s)
@@ -426,7 +426,7 @@ static int lower_all(struct onnx_lowering *l, struct error *e)
 }
 
 static int lower_file(struct graph *g, const struct onnx_file *f,
-                      const struct load_options *options, uint32_t row,
+                      const struct load_options *options, uint32_t shape_set,
                       const struct graph_executor *executor, struct error *e)
 {
     if (f->opset < 1 || f->opset > OPSET_MAX)
@@ -441,7 +441,7 @@ static int lower_file(struct graph *g, const struct onnx_file *f,
     l->f = f;
     l->g = g;
     l->options = options;
-    l->row = row;
+    l->shape_set = shape_set;
     l->executor = executor;
     int r = onnx_names_new(&l->names, NULL, e);
     if (r == 0)
@@ -456,14 +456,14 @@ bool onnx_is_model(struct bytes file)
     return rknn_recognise(file) == RKNN_UNKNOWN && onnx_recognise(file);
 }
 
-int onnx_graph(struct graph *g, struct bytes file, const struct load_options *options, uint32_t row,
-               const struct graph_executor *executor, struct error *e)
+int onnx_graph(struct graph *g, struct bytes file, const struct load_options *options,
+               uint32_t shape_set, const struct graph_executor *executor, struct error *e)
 {
     *g = (struct graph){0};
     struct onnx_file *f = pool_alloc(&g->pool, 1, sizeof *f); // stays: late nodes read it
     int r = f ? onnx_file_read(f, &g->pool, file, e) : error_no_memory(e, "the graph", sizeof *f);
     if (r == 0)
-        r = lower_file(g, f, options, row, executor, e);
+        r = lower_file(g, f, options, shape_set, executor, e);
     if (r < 0)
         graph_done(g);
     return r;

@@ -38,7 +38,7 @@ struct onnx_lowering {
     const struct onnx_file *f; // or the graph inside a node that is being lowered
     const struct load_options *options;
     const struct graph_executor *executor;
-    uint32_t row; // of the options' shapes
+    uint32_t shape_set; // of the options
     struct graph *g;
     struct onnx_names *names;
     uint32_t room_tensors, room_nodes;

@@ -45,7 +45,7 @@ struct graph_node *qdq_emit(struct qdq *q, enum graph_op op, const struct graph_
 }
 
 // The tensor's elements are int8, whatever the type of `like`. onnx_qdq() has made room.
-int32_t qdq_narrow(struct qdq *q, int32_t like, struct qdq_form form, struct error *e)
+int32_t qdq_int8(struct qdq *q, int32_t like, struct qdq_form form, struct error *e)
 {
     struct graph *g = q->g;
     if (g->n_tensors == q->room)
@@ -154,7 +154,7 @@ static bool is_ref(const struct graph_node *n, enum graph_ref_op op)
     return n->op == GRAPH_REF && n->ref.op == op;
 }
 
-// Between the numbers of the file and those of a narrow tensor, both ways: for uint8 the top bit
+// Between the numbers of the file and those of an int8 tensor, both ways: for uint8 the top bit
 // changes, which is the shift by 128; int8 is copied.
 static int emit_as_stored(struct qdq *q, const struct graph_node *like, int32_t x, int32_t y,
                           struct error *e)
@@ -182,42 +182,42 @@ static bool becomes_unsigned(const struct qdq *q, int32_t stored)
 }
 
 // x8 = quantized x. Either x can be computed in int8, or a QUANTIZE node converts it. The file's
-// own tensor is made from the narrow one, and dropped later if nobody reads it.
+// own tensor is made from the int8 one, and dropped later if nobody reads it.
 static int take_quantize(struct qdq *q, const struct graph_node *n, struct error *e)
 {
-    int32_t x = n->inputs[0], y = n->outputs[0], narrow = -1;
+    int32_t x = n->inputs[0], y = n->outputs[0], int8 = -1;
     struct qdq_form form;
     if (q->g->tensors[x].type != TENSOR_FLOAT32 || !form_of(q->g, n, q->g->tensors[y].type, &form))
         return append(q, n, e);
     form.counts_from_0 = form.counts_from_0 || becomes_unsigned(q, y);
-    int r = qdq_quantized(q, x, form, &narrow, e);
+    int r = qdq_quantized(q, x, form, &int8, e);
     if (r == 0) {
-        narrow = qdq_narrow(q, y, form, e);
-        r = narrow < 0                                             ? narrow
-            : qdq_emit(q, GRAPH_QUANTIZE, n, &x, 1, &narrow, 1, e) ? 0
-                                                                   : STATUS_MALLOC_FAIL;
+        int8 = qdq_int8(q, y, form, e);
+        r = int8 < 0                                             ? int8
+            : qdq_emit(q, GRAPH_QUANTIZE, n, &x, 1, &int8, 1, e) ? 0
+                                                                 : STATUS_MALLOC_FAIL;
     }
     if (r < 0)
         return r;
-    q->source[y] = narrow;
-    return emit_as_stored(q, n, narrow, y, e);
+    q->source[y] = int8;
+    return emit_as_stored(q, n, int8, y, e);
 }
 
 // The float tensor gets a CONVERT node, and `source` so that int8 nodes can do without it.
 static int take_dequantize(struct qdq *q, const struct graph_node *n, struct error *e)
 {
-    int32_t x = n->inputs[0], y = n->outputs[0], narrow = q->source[x];
+    int32_t x = n->inputs[0], y = n->outputs[0], int8 = q->source[x];
     struct qdq_form form;
     if (q->g->tensors[y].type != TENSOR_FLOAT32 || !form_of(q->g, n, q->g->tensors[x].type, &form))
         return append(q, n, e);
-    if (narrow < 0 || !qdq_same_form(qdq_form_of(q, narrow), form)) {
-        narrow = qdq_narrow(q, x, form, e);
-        int r = narrow < 0 ? narrow : emit_as_stored(q, n, x, narrow, e);
+    if (int8 < 0 || !qdq_same_form(qdq_form_of(q, int8), form)) {
+        int8 = qdq_int8(q, x, form, e);
+        int r = int8 < 0 ? int8 : emit_as_stored(q, n, x, int8, e);
         if (r < 0)
             return r;
     }
-    q->source[y] = narrow;
-    return qdq_emit(q, GRAPH_CONVERT, n, &narrow, 1, &y, 1, e) ? 0 : STATUS_MALLOC_FAIL;
+    q->source[y] = int8;
+    return qdq_emit(q, GRAPH_CONVERT, n, &int8, 1, &y, 1, e) ? 0 : STATUS_MALLOC_FAIL;
 }
 
 // ---- all nodes ----

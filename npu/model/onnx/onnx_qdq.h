@@ -1,8 +1,8 @@
 // Nodes between DequantizeLinear and QuantizeLinear become nodes on 8-bit numbers.
 //
-// The numbers of a quantized tensor live in a narrow one: INT8, with one scale and zero point,
+// The numbers of a quantized tensor live in an int8 one: INT8, with one scale and zero point,
 // rounds_before_zp. Unsigned numbers are stored smaller by 128: the same sums. A new list of nodes
-// is made in which narrow tensors stand beside the file's own; what nobody reads then is dropped
+// is made in which int8 tensors stand beside the file's own; what nobody reads then is dropped
 // later.
 #pragma once
 
@@ -21,8 +21,8 @@ struct qdq {
     int32_t *producer;        // of each tensor: a node of the graph; -1: none
     uint32_t *n_reads;        // outputs of the model count as one
     uint32_t *reader;         // of each tensor: the last node that reads it
-    int32_t *source;          // of each tensor: the narrow one that has its numbers; -1: none
-    const int8_t **map;       // of each narrow tensor: the table that made it; NULL: none did
+    int32_t *source;          // of each tensor: the int8 one that has its numbers; -1: none
+    const int8_t **map;       // of each int8 tensor: the table that made it; NULL: none did
     int32_t *map_source;      // what that table was applied to
     struct graph_node *nodes; // the new list
     uint32_t n_nodes, room_nodes;
@@ -35,8 +35,8 @@ struct graph_node *qdq_emit(struct qdq *q, enum graph_op op, const struct graph_
                             const int32_t *in, uint32_t n_in, const int32_t *out, uint32_t n_out,
                             struct error *e);
 
-/// A narrow tensor of the shape of another. Negative: an error.
-int32_t qdq_narrow(struct qdq *q, int32_t like, struct qdq_form form, struct error *e);
+/// An int8 tensor of the shape of another. Negative: an error.
+int32_t qdq_int8(struct qdq *q, int32_t like, struct qdq_form form, struct error *e);
 
 /// Emits a table between tensors of 8 bits.
 int qdq_emit_map(struct qdq *q, const struct graph_node *like, const int8_t *table, int32_t x,
@@ -47,9 +47,9 @@ int qdq_emit_map(struct qdq *q, const struct graph_node *like, const int8_t *tab
 /// The node that makes `tensor`, where nobody else reads that; else NULL.
 const struct graph_node *qdq_sole_source(const struct qdq *q, int32_t tensor);
 
-static inline struct qdq_form qdq_form_of(const struct qdq *q, int32_t narrow)
+static inline struct qdq_form qdq_form_of(const struct qdq *q, int32_t int8)
 {
-    const struct graph_tensor *t = &q->g->tensors[narrow];
+    const struct graph_tensor *t = &q->g->tensors[int8];
     return (struct qdq_form){t->scale, t->zp, t->counts_from_0};
 }
 
@@ -64,13 +64,13 @@ int64_t qdq_whole_number(const struct graph_tensor *t, uint64_t i);
 /// NULL: the tensor is no dequantized constant.
 const struct onnx_origin *qdq_origin(const struct qdq *q, int32_t tensor);
 
-// ---- nodes on narrow tensors (onnx_qdq_nodes.c, onnx_qdq_products.c) ----
-// 1: emitted, and *ret is the narrow result. 0: that cannot be done. Negative: an error.
+// ---- nodes on int8 tensors (onnx_qdq_nodes.c, onnx_qdq_products.c) ----
+// 1: emitted, and *ret is the int8 result. 0: that cannot be done. Negative: an error.
 
 /// What quantizing the real numbers `x` to `form` gives.
 int qdq_quantized(struct qdq *q, int32_t x, struct qdq_form form, int32_t *ret, struct error *e);
 
-/// A convolution or a product of matrices, whose output is narrow.
+/// A convolution or a product of matrices, whose output is int8.
 int qdq_product(struct qdq *q, const struct graph_node *n, int32_t like, struct qdq_form form,
                 int32_t *ret, struct error *e);
 

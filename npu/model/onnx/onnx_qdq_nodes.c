@@ -20,17 +20,17 @@ static const struct graph_node *source_node(const struct qdq *q, int32_t tensor)
     return q->producer[tensor] < 0 ? NULL : &q->g->nodes[q->producer[tensor]];
 }
 
-// A new narrow tensor of the same shape; 1, as nodes answer.
+// A new int8 tensor of the same shape; 1, as nodes answer.
 static int result(struct qdq *q, int32_t like, struct qdq_form form, int32_t *ret, struct error *e)
 {
-    *ret = qdq_narrow(q, like, form, e);
+    *ret = qdq_int8(q, like, form, e);
     return *ret < 0 ? *ret : 1;
 }
 
 // ---- tables ----
 
 struct chain {
-    int32_t from; // narrow
+    int32_t from; // int8
     uint32_t n;
     struct graph_post posts[GRAPH_MAX_POST]; // the last one first
 };
@@ -47,7 +47,7 @@ static int32_t swish_of(const struct qdq *q, const struct graph_node *n)
     return -1;
 }
 
-// Functions of one narrow tensor, applied in sequence, found from the last one backwards. False:
+// Functions of one int8 tensor, applied in sequence, found from the last one backwards. False:
 // something else is in between, or there are too many.
 static bool find_chain(const struct qdq *q, int32_t x, struct chain *c)
 {
@@ -83,7 +83,7 @@ static void fill_table(const struct qdq *q, struct qdq_form from, const struct c
     }
 }
 
-// Emits a table from one narrow tensor to another form; nothing if the chain is empty and the forms
+// Emits a table from one int8 tensor to another form; nothing if the chain is empty and the forms
 // are equal.
 static int emit_table(struct qdq *q, const struct chain *c, int32_t like, struct qdq_form form,
                       const struct graph_node *node, int32_t *ret, struct error *e)
@@ -101,7 +101,7 @@ static int emit_table(struct qdq *q, const struct chain *c, int32_t like, struct
 
 // ---- arithmetic ----
 
-// A constant that the file has as 8-bit numbers, as a narrow tensor. -1: it is not one (or memory
+// A constant that the file has as 8-bit numbers, as an int8 tensor. -1: it is not one (or memory
 // is short: the float node then stays).
 static int32_t narrow_constant(struct qdq *q, int32_t tensor, struct error *e)
 {
@@ -121,12 +121,12 @@ static int32_t narrow_constant(struct qdq *q, int32_t tensor, struct error *e)
         return -1;
     for (uint64_t i = 0; i < t->n_elems; i++)
         data[i] = t->data.data[i] ^ moved;
-    int32_t narrow = qdq_narrow(q, o->q, form, e);
-    if (narrow < 0)
+    int32_t int8 = qdq_int8(q, o->q, form, e);
+    if (int8 < 0)
         return -1;
-    q->g->tensors[narrow].constant = true;
-    q->g->tensors[narrow].data = (struct bytes){data, t->n_elems};
-    return narrow;
+    q->g->tensors[int8].constant = true;
+    q->g->tensors[int8].data = (struct bytes){data, t->n_elems};
+    return int8;
 }
 
 // x * f(x), with f(x) a table (Swish, for example), depends on x alone: so it is one table of x.
@@ -147,7 +147,7 @@ static bool is_map_of(const struct qdq *q, int32_t tensor, int32_t x)
     return q->map[tensor] && q->map_source[tensor] == x;
 }
 
-// Add or Mul of two narrow tensors or constants.
+// Add or Mul of two int8 tensors or constants.
 static int binary(struct qdq *q, const struct graph_node *n, int32_t like, struct qdq_form form,
                   int32_t *ret, struct error *e)
 {
@@ -178,7 +178,7 @@ static bool takes_narrow(const struct qdq *q, const struct graph_node *n)
     return n->op == GRAPH_SOFTMAX && (!x->channels_last || n->axis == 1);
 }
 
-// The node's own parameters with narrow edges.
+// The node's own parameters with int8 edges.
 static int emit_alike(struct qdq *q, const struct graph_node *n, const int32_t *x, const int32_t *y,
                       struct error *e)
 {
@@ -226,7 +226,7 @@ static bool only_moves(const struct graph_node *n)
     }
 }
 
-// The narrow sources of all inputs, which have one form; false: they are not there.
+// The int8 sources of all inputs, which have one form; false: they are not there.
 static bool take_sources(const struct qdq *q, const struct graph_node *n, int32_t *x)
 {
     for (uint32_t k = 0; k < n->n_inputs; k++) {
@@ -237,7 +237,7 @@ static bool take_sources(const struct qdq *q, const struct graph_node *n, int32_
     return n->n_inputs > 0;
 }
 
-// Moves a narrow tensor instead of the real numbers. The real result is made by CONVERT nodes for
+// Moves an int8 tensor instead of the real numbers. The real result is made by CONVERT nodes for
 // those who still read it.
 int qdq_moved(struct qdq *q, const struct graph_node *n, struct error *e)
 {
@@ -247,7 +247,7 @@ int qdq_moved(struct qdq *q, const struct graph_node *n, struct error *e)
     if (!take_sources(q, n, x))
         return 0;
     for (uint32_t k = 0; k < n->n_outputs; k++) {
-        y[k] = n->outputs[k] < 0 ? -1 : qdq_narrow(q, n->outputs[k], qdq_form_of(q, x[0]), e);
+        y[k] = n->outputs[k] < 0 ? -1 : qdq_int8(q, n->outputs[k], qdq_form_of(q, x[0]), e);
         if (y[k] < 0)
             return n->outputs[k] < 0 ? 0 : y[k];
     }

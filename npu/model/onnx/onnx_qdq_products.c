@@ -1,4 +1,4 @@
-// Convolutions and products of matrices on narrow tensors. With x8, w8 and their zero points:
+// Convolutions and products of matrices on int8 tensors. With x8, w8 and their zero points:
 //
 //      y8 = s_x * s_w[o] / s_y * (sum((x8 - zp_x) * (w8 - zp_w[o])) + bias[o]) + zp_y
 //
@@ -9,7 +9,7 @@
 
 // What a product is made of. The weight has one scale and zero point, or one for each output.
 struct operands {
-    int32_t x; // narrow
+    int32_t x; // int8
     uint32_t outputs;
     const struct onnx_origin *origin;
     const struct graph_tensor *weight, *scale, *zp, *bias; // zp, bias: NULL without
@@ -137,7 +137,7 @@ int onnx_int8_weight(struct pool *pool, const struct graph_tensor *w, bool trans
 static int32_t take_weight(struct qdq *q, const struct operands *o, bool transposed,
                            struct error *e)
 {
-    int32_t index = qdq_narrow(q, o->origin->q, (struct qdq_form){.scale = 1}, e);
+    int32_t index = qdq_int8(q, o->origin->q, (struct qdq_form){.scale = 1}, e);
     int r = index < 0 ? index
                       : onnx_int8_weight(&q->g->pool, &q->g->tensors[o->origin->q], transposed,
                                          &q->g->tensors[index], e);
@@ -200,7 +200,7 @@ static int emit_product(struct qdq *q, const struct graph_node *n, const struct 
     struct qdq_form form = qdq_form_of(q, y);
     bool real = !t->quantized;
     uint32_t inputs = (uint32_t)(o->weight->n_elems / o->outputs);
-    int32_t x = qdq_narrow(q, o->x, qdq_form_of(q, o->x), e), out = qdq_narrow(q, y, form, e);
+    int32_t x = qdq_int8(q, o->x, qdq_form_of(q, o->x), e), out = qdq_int8(q, y, form, e);
     if (x < 0 || out < 0)
         return STATUS_MALLOC_FAIL;
     if (real) {
@@ -224,7 +224,7 @@ int qdq_product(struct qdq *q, const struct graph_node *n, int32_t like, struct 
     bool conv = n->op == GRAPH_CONV;
     if (n->n_post || !(conv ? take_operands(q, n, 4, 0, &o) : take_matrices(q, n, &o)))
         return 0;
-    *ret = qdq_narrow(q, like, form, e);
+    *ret = qdq_int8(q, like, form, e);
     if (*ret < 0)
         return *ret;
     return conv ? emit_conv(q, n, &o, o.x, *ret, e) : emit_product(q, n, &o, *ret, e);

@@ -113,8 +113,8 @@ static int check_quantization(const struct graph_tensor *t, struct error *e)
                              tensor_type_name(t->type));
     }
     if (!(t->scale >= SCALE_MIN && t->scale <= SCALE_MAX))
-        return error_set(e, STATUS_MODEL_INVALID, "tensor %s: scale %g makes no sense", t->name,
-                         (double)t->scale);
+        return error_set(e, STATUS_MODEL_INVALID, "tensor %s: scale %g is not a number above 0",
+                         t->name, (double)t->scale);
     if (t->zp < low || t->zp > high)
         return error_set(e, STATUS_MODEL_INVALID, "tensor %s: zero point %d is no %s", t->name,
                          t->zp, tensor_type_name(t->type));

@@ -19,8 +19,11 @@ int lane_init(struct lane *l, const struct runtime *r, struct bytes file, uint32
     int code = r->init(&context, (void *)file.data, (uint32_t)file.size, flags, NULL);
     if (code != RKNN_SUCC)
         return runtime_failed(r, "rknn_init", code, e);
-    *l = (struct lane){
-        .runtime = r, .info = info, .context = context, .memory = r->small, .row = UINT32_MAX};
+    *l = (struct lane){.runtime = r,
+                       .info = info,
+                       .context = context,
+                       .memory = r->small,
+                       .shape_set = UINT32_MAX};
     return 0;
 }
 
@@ -31,8 +34,11 @@ int lane_dup(struct lane *l, const struct lane *of, struct error *e)
     int code = r->dup_context(&source, &context);
     if (code != RKNN_SUCC)
         return runtime_failed(r, "rknn_dup_context", code, e);
-    *l = (struct lane){
-        .runtime = r, .info = of->info, .context = context, .memory = r->small, .row = UINT32_MAX};
+    *l = (struct lane){.runtime = r,
+                       .info = of->info,
+                       .context = context,
+                       .memory = r->small,
+                       .shape_set = UINT32_MAX};
     return 0;
 }
 
@@ -120,14 +126,15 @@ static int set_cores(struct lane *l, const struct npu_job *job, uint32_t cores, 
 }
 
 // Selects one of the model's shape sets. Models with fixed shapes have one.
-static int set_row(struct lane *l, uint32_t row, struct error *e)
+static int choose_shape_set(struct lane *l, uint32_t shape_set, struct error *e)
 {
-    if (row >= l->info->n_rows)
-        return error_set(e, STATUS_INPUT_INVALID, "shapes %u of %u", row, l->info->n_rows);
-    if (l->info->n_rows == 1 || row == l->row)
+    if (shape_set >= l->info->n_shape_sets)
+        return error_set(e, STATUS_INPUT_INVALID, "shapes %u of %u", shape_set,
+                         l->info->n_shape_sets);
+    if (l->info->n_shape_sets == 1 || shape_set == l->shape_set)
         return 0;
-    int s = rows_set(l->runtime, l->context, l->info, row, e);
-    l->row = s == 0 ? row : UINT32_MAX;
+    int s = shape_sets_choose(l->runtime, l->context, l->info, shape_set, e);
+    l->shape_set = s == 0 ? shape_set : UINT32_MAX;
     return s;
 }
 
@@ -156,7 +163,7 @@ int lane_run(struct lane *l, struct npu_job *job, const void *user, uint32_t cor
     if (s == 0)
         s = set_cores(l, job, cores, e);
     if (s == 0)
-        s = set_row(l, job->row, e);
+        s = choose_shape_set(l, job->shape_set, e);
     if (s == 0)
         s = l->memory ? lane_memory_put(l, job, e) : lane_io_put(l, job, e);
     if (s == 0 && l->memory)

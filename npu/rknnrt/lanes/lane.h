@@ -25,7 +25,7 @@ struct lane {
     const void *user;     // of the present run
     uint32_t core_mask;   // 0: not known
     uint32_t batch_cores; // 0: never set
-    uint32_t row;         // UINT32_MAX: not known
+    uint32_t shape_set;   // UINT32_MAX: not known
     rknn_input *inputs;   // this and what follows: NULL before the first run
     rknn_output *outputs;
     struct bytes *scratch; // of inputs, then outputs: room where data have to change their form

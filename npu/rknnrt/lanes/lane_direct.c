@@ -63,7 +63,7 @@ bool lane_direct_helps(const struct runtime *r, const struct npu_model_info *inf
 {
     struct tensor_attr attr;
     bool helps = false;
-    if (r->small || info->n_rows > 1 || !r->create_mem_from_fd || !r->create_mem ||
+    if (r->small || info->n_shape_sets > 1 || !r->create_mem_from_fd || !r->create_mem ||
         !r->destroy_mem || !r->set_io_mem)
         return false;
     for (uint32_t i = 0; i < info->n_inputs && !helps; i++)

@@ -87,7 +87,7 @@ static int put_one(struct lane *l, uint32_t i, const struct tensor_io *io,
 int lane_io_put(struct lane *l, const struct npu_job *job, struct error *e)
 {
     const struct npu_model_info *m = l->info;
-    const struct tensor_io *inputs = m->inputs + (size_t)job->row * m->n_inputs;
+    const struct tensor_io *inputs = m->inputs + (size_t)job->shape_set * m->n_inputs;
     for (uint32_t i = 0; i < m->n_inputs; i++) {
         int s = put_one(l, i, &inputs[i], &job->inputs[i], e);
         if (s < 0)
@@ -129,7 +129,7 @@ static int form_output(const struct lane *l, uint32_t i, const struct tensor_io 
 int lane_io_get(struct lane *l, const struct npu_job *job, struct error *e)
 {
     const struct npu_model_info *m = l->info;
-    const struct tensor_io *outputs = m->outputs + (size_t)job->row * m->n_outputs;
+    const struct tensor_io *outputs = m->outputs + (size_t)job->shape_set * m->n_outputs;
     int s = 0;
     for (uint32_t i = 0; i < m->n_outputs && s == 0; i++)
         s = prepare_output(l, i, &outputs[i], &job->outputs[i], e);

@@ -173,7 +173,7 @@ static int put_one(struct lane *l, uint32_t i, const struct tensor_io *io,
 int lane_memory_put(struct lane *l, const struct npu_job *job, struct error *e)
 {
     const struct npu_model_info *m = l->info;
-    const struct tensor_io *inputs = m->inputs + (size_t)job->row * m->n_inputs;
+    const struct tensor_io *inputs = m->inputs + (size_t)job->shape_set * m->n_inputs;
     for (uint32_t i = 0; i < m->n_inputs; i++)
         if (put_one(l, i, &inputs[i], &job->inputs[i], e) < 0)
             return error_prefix(e, "input %u", i);
@@ -203,7 +203,7 @@ static int bind_output(struct lane *l, uint32_t i, const struct tensor_io *io,
 int lane_memory_bind_outputs(struct lane *l, const struct npu_job *job, struct error *e)
 {
     const struct npu_model_info *m = l->info;
-    const struct tensor_io *outputs = m->outputs + (size_t)job->row * m->n_outputs;
+    const struct tensor_io *outputs = m->outputs + (size_t)job->shape_set * m->n_outputs;
     for (uint32_t i = 0; i < m->n_outputs; i++)
         if (bind_output(l, i, &outputs[i], &job->outputs[i], e) < 0)
             return error_prefix(e, "output %u", i);
@@ -233,7 +233,7 @@ static int get_one(const struct lane *l, uint32_t i, const struct tensor_io *io,
 int lane_memory_get(struct lane *l, const struct npu_job *job, struct error *e)
 {
     const struct npu_model_info *m = l->info;
-    const struct tensor_io *outputs = m->outputs + (size_t)job->row * m->n_outputs;
+    const struct tensor_io *outputs = m->outputs + (size_t)job->shape_set * m->n_outputs;
     for (uint32_t i = 0; i < m->n_outputs; i++)
         if (get_one(l, i, &outputs[i], &job->outputs[i], e) < 0)
             return error_prefix(e, "output %u", i);

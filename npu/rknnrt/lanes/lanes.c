@@ -41,7 +41,7 @@ void lanes_done(struct lanes *l)
 static int open_lane(struct lanes *l, const struct lane *like, struct error *e)
 {
     struct lane *lane = &l->list[l->n];
-    bool dup = like && l->runtime->dup_context && l->info->n_rows <= 1;
+    bool dup = like && l->runtime->dup_context && l->info->n_shape_sets <= 1;
     int s =
         dup ? lane_dup(lane, like, e) : lane_init(lane, l->runtime, l->file, l->flags, l->info, e);
     if (s == 0 && l->source)

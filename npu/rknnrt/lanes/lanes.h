@@ -39,5 +39,5 @@ void lanes_done(struct lanes *l);
 int lanes_take(struct lanes *l, uint32_t cores, struct lane **ret, struct error *e);
 void lanes_give(struct lanes *l, struct lane *lane);
 
-/// The user has no run in flight and will have none: gives back his dma-bufs.
+/// The user has no run in flight and will have none: gives back their dma-bufs.
 void lanes_forget(struct lanes *l, const void *user);

@@ -183,8 +183,9 @@ static int conv_dnn_add_call(struct step *s, const struct conv *c, const struct 
         status = conv_dnn_make_primitive(s, c, &desc, &pd);
     if (status != dnnl_success)
         return dnn_error(s, status, "no convolution of these sizes", e);
-    int r = conv_dnn_is_wrong(c, pd) ? step_refuse(s, e, "oneDNN gets a part of its image wrong")
-                                     : conv_dnn_place_weights(s, c, pd, weights, &args[2], e);
+    int r = conv_dnn_is_wrong(c, pd)
+                ? step_refuse(s, e, "oneDNN computes a part of its image incorrectly")
+                : conv_dnn_place_weights(s, c, pd, weights, &args[2], e);
     if (r == 0)
         r = dnn_add_call(s, pd, args, c->float_bias ? 4 : 3, ret, e);
     dnnl_primitive_desc_destroy(pd);

@@ -48,7 +48,7 @@ struct requant_part {
 };
 
 /// Computes these in doubles.
-void conv_requantize_exact(const struct requant_job *t, const struct requant_part *part);
+void conv_requantize_exact(const struct requant_job *call, const struct requant_part *of);
 
 static inline bool requant_is_leaky(enum requant_kind kind)
 {

@@ -29,35 +29,35 @@ static uint64_t estimate_align(uint64_t a, uint64_t to)
     return ceil_div(a, to) * to;
 }
 
-static uint64_t element_size(bool half)
+static uint64_t element_size(bool fp16)
 {
-    return half ? 2 : 1;
+    return fp16 ? 2 : 1;
 }
 
-static uint32_t estimate_block(const struct chip *chip, bool half)
+static uint32_t estimate_block(const struct chip *chip, bool fp16)
 {
-    return half ? chip->c2_fp16 : chip->c2_int8;
+    return fp16 ? chip->c2_fp16 : chip->c2_int8;
 }
 
 // Channels that come out of the multipliers at once.
-static uint32_t estimate_lanes(const struct chip *chip, enum estimate_kind kind, bool half)
+static uint32_t estimate_lanes(const struct chip *chip, enum estimate_kind kind, bool fp16)
 {
     if (kind == ESTIMATE_DEPTHWISE)
-        return half ? chip->depthwise_int8 / 2 : chip->depthwise_int8;
-    return (half ? chip->macs_fp16 : chip->macs_int8) / INPUTS_AT_ONCE;
+        return fp16 ? chip->depthwise_int8 / 2 : chip->depthwise_int8;
+    return (fp16 ? chip->macs_fp16 : chip->macs_int8) / INPUTS_AT_ONCE;
 }
 
 // ---- in memory ----
 
-struct estimate_native estimate_native(const struct chip *chip, enum estimate_kind kind, bool half,
+struct estimate_native estimate_native(const struct chip *chip, enum estimate_kind kind, bool fp16,
                                        uint32_t channels, uint32_t height, uint32_t width)
 {
-    uint64_t pixels = (uint64_t)height * width, element = element_size(half);
-    uint32_t c2 = estimate_block(chip, half), unit = c2;
+    uint64_t pixels = (uint64_t)height * width, element = element_size(fp16);
+    uint32_t c2 = estimate_block(chip, fp16), unit = c2;
     if (kind == ESTIMATE_INPUT && channels <= 4) // an image: as it comes
         return (struct estimate_native){1, channels, pixels * channels * element};
     if (kind == ESTIMATE_CONV || kind == ESTIMATE_DEPTHWISE)
-        unit = estimate_lanes(chip, kind, half);
+        unit = estimate_lanes(chip, kind, fp16);
     uint64_t plane = pixels > 1 ? estimate_align(pixels, 4) : pixels;
     uint64_t elements = estimate_align(estimate_align(channels, unit), c2) * plane;
     uint64_t c1 = pixels ? elements / (pixels * c2) : 0;
@@ -66,8 +66,8 @@ struct estimate_native estimate_native(const struct chip *chip, enum estimate_ki
 
 uint64_t estimate_weight_bytes(const struct chip *chip, const struct estimate_layer *l)
 {
-    uint64_t taps = (uint64_t)l->kernel[0] * l->kernel[1], c2 = estimate_block(chip, l->half);
-    uint64_t element = element_size(l->half);
+    uint64_t taps = (uint64_t)l->kernel[0] * l->kernel[1], c2 = estimate_block(chip, l->fp16);
+    uint64_t element = element_size(l->fp16);
     if (l->kind == ESTIMATE_DEPTHWISE)
         return taps * estimate_align(l->out_channels, c2) * element;
     uint64_t inputs = l->in_channels / l->groups;
@@ -76,8 +76,8 @@ uint64_t estimate_weight_bytes(const struct chip *chip, const struct estimate_la
 
 uint64_t estimate_bias_bytes(const struct chip *chip, const struct estimate_layer *l, bool full)
 {
-    uint64_t record = full && !l->half ? 8 : 4; // 16-bit convolutions have plain floats
-    return estimate_align(l->out_channels, estimate_lanes(chip, l->kind, l->half)) * record;
+    uint64_t record = full && !l->fp16 ? 8 : 4; // 16-bit convolutions have plain floats
+    return estimate_align(l->out_channels, estimate_lanes(chip, l->kind, l->fp16)) * record;
 }
 
 // ---- in time ----
@@ -102,17 +102,17 @@ static uint64_t conv_cycles(const struct chip *chip, const struct estimate_layer
     uint64_t steps = (uint64_t)l->kernel[0] * l->kernel[1];
     if (l->kind == ESTIMATE_CONV)
         steps *= ceil_div(l->in_channels / l->groups, INPUTS_AT_ONCE);
-    if (!l->half && steps < LEAST_STEPS)
+    if (!l->fp16 && steps < LEAST_STEPS)
         steps = LEAST_STEPS;
-    return pixels * steps * ceil_div(l->out_channels, estimate_lanes(chip, l->kind, l->half));
+    return pixels * steps * ceil_div(l->out_channels, estimate_lanes(chip, l->kind, l->fp16));
 }
 
 // Runs over the rows, so that input rows and weights fit into the convolution buffer.
 static uint64_t estimate_tiles(const struct chip *chip, const struct estimate_layer *l)
 {
-    uint32_t c2 = estimate_block(chip, l->half);
+    uint32_t c2 = estimate_block(chip, l->fp16);
     uint64_t unit = l->in_channels <= c2 ? c2 : INPUTS_AT_ONCE;
-    uint64_t row = l->in_width * estimate_align(l->in_channels, unit) * element_size(l->half);
+    uint64_t row = l->in_width * estimate_align(l->in_channels, unit) * element_size(l->fp16);
     uint64_t banks = ceil_div(l->weight_bytes, CBUF_BANK);
     uint64_t room =
         (chip->buffer_banks - (banks < WEIGHT_BANKS ? banks : WEIGHT_BANKS)) * CBUF_BANK;
@@ -151,9 +151,9 @@ void estimate_layer(const struct chip *chip, const struct estimate_layer *l, str
     ret->total_cycles = ret->npu_cycles > ret->ddr_cycles ? ret->npu_cycles : ret->ddr_cycles;
 }
 
-uint64_t estimate_mac_cycles(const struct chip *chip, bool half, uint64_t macs)
+uint64_t estimate_mac_cycles(const struct chip *chip, bool fp16, uint64_t macs)
 {
-    return macs / (half ? chip->macs_fp16 : chip->macs_int8);
+    return macs / (fp16 ? chip->macs_fp16 : chip->macs_int8);
 }
 
 double estimate_us(const struct chip *chip, uint64_t cycles)
@@ -161,9 +161,9 @@ double estimate_us(const struct chip *chip, uint64_t cycles)
     return (double)cycles / chip->mhz;
 }
 
-double estimate_mac_usage(const struct chip *chip, bool half, uint64_t macs, double us)
+double estimate_mac_usage(const struct chip *chip, bool fp16, uint64_t macs, double us)
 {
     if (us <= 0)
         return 0;
-    return 100 * estimate_us(chip, estimate_mac_cycles(chip, half, macs)) / us;
+    return 100 * estimate_us(chip, estimate_mac_cycles(chip, fp16, macs)) / us;
 }

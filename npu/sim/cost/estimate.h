@@ -23,7 +23,7 @@ enum estimate_kind {
 // stride and groups.
 struct estimate_layer {
     enum estimate_kind kind;
-    bool half;   // 16-bit elements, else 8
+    bool fp16;   // 16-bit elements, else 8
     bool lookup; // loads a lookup table: one core
     uint32_t batch, in_channels, in_width;
     uint32_t out_channels, out_height, out_width;
@@ -49,7 +49,7 @@ struct estimate_native {
 };
 
 /// Of what a layer of this kind writes (5.7.3.4).
-struct estimate_native estimate_native(const struct chip *chip, enum estimate_kind kind, bool half,
+struct estimate_native estimate_native(const struct chip *chip, enum estimate_kind kind, bool fp16,
                                        uint32_t channels, uint32_t height, uint32_t width);
 
 /// Of a convolution's weights; of its bias table, in full (with multipliers and zero points for
@@ -68,10 +68,10 @@ static inline uint64_t estimate_constant_space(uint64_t bytes)
 void estimate_layer(const struct chip *chip, const struct estimate_layer *l, struct estimate *ret);
 
 /// Cycles that `macs` take at the least, with every multiplier of one core at work.
-uint64_t estimate_mac_cycles(const struct chip *chip, bool half, uint64_t macs);
+uint64_t estimate_mac_cycles(const struct chip *chip, bool fp16, uint64_t macs);
 
 /// The column MacUsage: per cent of one core's multipliers that did `macs` in `us`.
-double estimate_mac_usage(const struct chip *chip, bool half, uint64_t macs, double us);
+double estimate_mac_usage(const struct chip *chip, bool fp16, uint64_t macs, double us);
 
 double estimate_us(const struct chip *chip, uint64_t cycles);
 

@@ -20,7 +20,7 @@ static uint64_t bytes_on_chip(const struct graph_tensor *t)
 }
 
 // Whatever is not 8 bits wide is computed at the rate of fp16.
-static bool is_half(const struct graph_tensor *t)
+static bool is_fp16(const struct graph_tensor *t)
 {
     return t->type != TENSOR_INT8 && t->type != TENSOR_UINT8;
 }
@@ -107,7 +107,7 @@ static void add_input(const struct graph *g, int32_t tensor, struct estimate_lay
 static void add_conv(const struct graph *g, const struct graph_node *n, struct estimate_layer *ret)
 {
     const struct graph_tensor *x = &g->tensors[n->inputs[0]], *w = &g->tensors[n->inputs[1]];
-    ret->half = w->type != TENSOR_INT8;
+    ret->fp16 = w->type != TENSOR_INT8;
     ret->in_channels = layer_dim(x, 1);
     ret->in_width = width_of(x);
     ret->kernel[0] = layer_dim(w, 2);
@@ -126,7 +126,7 @@ void estimate_of_node(const struct graph *g, const struct graph_node *n, struct 
     if (ret->kind == ESTIMATE_CPU)
         return;
     const struct graph_tensor *y = &g->tensors[n->outputs[0]];
-    ret->half = is_half(y);
+    ret->fp16 = is_fp16(y);
     ret->batch = layer_dim(y, 0);
     ret->out_channels = layer_dim(y, 1);
     ret->out_height = layer_dim(y, 2);
@@ -154,7 +154,7 @@ void estimate_layers(const struct graph *g, const struct chip *chip, struct npu_
         layers[i].ddr_cycles = cost.ddr_cycles;
         layers[i].total_cycles = cost.total_cycles;
         layers[i].macs = cost.macs;
-        layers[i].mac_cycles = estimate_mac_cycles(chip, l.half, cost.macs);
+        layers[i].mac_cycles = estimate_mac_cycles(chip, l.fp16, cost.macs);
         layers[i].read_bytes = cost.read_bytes;
         layers[i].write_bytes = cost.write_bytes;
     }

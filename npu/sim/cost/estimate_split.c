@@ -10,11 +10,11 @@ static uint32_t split_unit(const struct chip *chip, const struct estimate_layer 
 {
     switch (l->kind) {
     case ESTIMATE_CONV:
-        return (l->half ? chip->macs_fp16 : chip->macs_int8) / 32;
+        return (l->fp16 ? chip->macs_fp16 : chip->macs_int8) / 32;
     case ESTIMATE_DEPTHWISE:
-        return l->half ? chip->depthwise_int8 / 2 : chip->depthwise_int8;
+        return l->fp16 ? chip->depthwise_int8 / 2 : chip->depthwise_int8;
     default:
-        return l->half ? chip->c2_fp16 : chip->c2_int8;
+        return l->fp16 ? chip->c2_fp16 : chip->c2_int8;
     }
 }
 
@@ -52,7 +52,7 @@ static uint64_t channel_share(const struct chip *chip, const struct estimate_lay
                               uint32_t n_cores, uint32_t core)
 {
     uint64_t u = split_unit(chip, l), blocks = align_up(l->out_channels, u) / u;
-    if (l->kind != ESTIMATE_CONV || l->half)
+    if (l->kind != ESTIMATE_CONV || l->fp16)
         return even_share(blocks, n_cores, core) * u;
     uint64_t each = l->out_channels / n_cores / u;
     return (core + 1 < n_cores ? each : blocks - each * (n_cores - 1)) * u;

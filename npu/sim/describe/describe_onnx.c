@@ -226,13 +226,13 @@ static int add_plan(json_t *root, const struct plan *p, struct error *e)
     return r;
 }
 
-// Loads and plans shape set `row` as a context would and keeps nothing: tells whether it runs.
-static int try_row(json_t *root, json_t *known, struct bytes file,
-                   const struct load_options *options, uint32_t row, struct error *e)
+// Loads and plans shape set as a context would and keeps nothing: tells whether it runs.
+static int try_shape_set(json_t *root, json_t *known, struct bytes file,
+                         const struct load_options *options, uint32_t shape_set, struct error *e)
 {
     struct graph g;
     struct plan p;
-    int r = onnx_graph(&g, file, options, row, &sim_executor, e);
+    int r = onnx_graph(&g, file, options, shape_set, &sim_executor, e);
     if (r < 0)
         return r;
     r = plan_init(&p, &g, e);
@@ -249,8 +249,8 @@ static int try_to_load(json_t *root, json_t *known, struct bytes file,
                        const struct load_options *options, struct error *e)
 {
     int r = 0;
-    for (uint32_t i = 0; i < options->n_rows && r == 0; i++)
-        r = try_row(root, known, file, options, i, e);
+    for (uint32_t i = 0; i < options->n_shape_sets && r == 0; i++)
+        r = try_shape_set(root, known, file, options, i, e);
     return r;
 }
 

@@ -196,7 +196,7 @@ static void note_layer(struct product_state *s)
     const struct matmul_shape *x = &s->job.shape;
     const struct chip *chip = s->product->chip;
     struct estimate_layer l = {.kind = ESTIMATE_CONV,
-                               .half = s->job.a.type == TENSOR_FLOAT16,
+                               .fp16 = s->job.a.type == TENSOR_FLOAT16,
                                .batch = 1,
                                .in_channels = x->k,
                                .in_width = 1,
@@ -223,7 +223,7 @@ static void note_layer(struct product_state *s)
                                   .npu_cycles = cost.npu_cycles,
                                   .total_cycles = cost.total_cycles,
                                   .macs = cost.macs,
-                                  .mac_cycles = estimate_mac_cycles(chip, l.half, cost.macs),
+                                  .mac_cycles = estimate_mac_cycles(chip, l.fp16, cost.macs),
                                   .read_bytes = cost.read_bytes,
                                   .write_bytes = cost.write_bytes};
 }

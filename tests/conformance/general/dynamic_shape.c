@@ -1,10 +1,10 @@
 // As the SDK's dynamic shape example with rknn_inputs_set: every shape of the list in turn.
 #include "../conformance.h"
 
-#define PICTURE_ROWS "shape data=1x3x12x10,1x3x6x10,1x3x20x16"
-#define VECTOR_ROWS  "shape a=1x224,1x112,1x224\nshape b=1x40,1x80,1x80"
-#define N_ROWS       3
-#define LARGEST      2
+#define PICTURE_ROWS      "shape data=1x3x12x10,1x3x6x10,1x3x20x16"
+#define VECTOR_SHAPE_SETS "shape a=1x224,1x112,1x224\nshape b=1x40,1x80,1x80"
+#define N_ROWS            3
+#define LARGEST           2
 
 static rknn_input_range *ranges(rknn_context c, uint32_t n)
 {
@@ -19,21 +19,22 @@ static rknn_input_range *ranges(rknn_context c, uint32_t n)
     return r;
 }
 
-static void fill(rknn_tensor_attr *a, const rknn_input_range *r, uint32_t row)
+static void fill(rknn_tensor_attr *a, const rknn_input_range *r, uint32_t shape_set)
 {
     *a = (rknn_tensor_attr){.index = r->index, .n_dims = r->n_dims, .fmt = r->fmt};
     memcpy(a->name, r->name, sizeof a->name);
-    memcpy(a->dims, r->dyn_range[row], sizeof a->dims);
+    memcpy(a->dims, r->dyn_range[shape_set], sizeof a->dims);
 }
 
-static void expect_current(rknn_context c, const rknn_input_range *r, uint32_t n, uint32_t row)
+static void expect_current(rknn_context c, const rknn_input_range *r, uint32_t n,
+                           uint32_t shape_set)
 {
     rknn_tensor_attr *inputs = conformance_attrs(c, RKNN_QUERY_CURRENT_INPUT_ATTR);
     rknn_tensor_attr *native = conformance_attrs(c, RKNN_QUERY_CURRENT_NATIVE_INPUT_ATTR);
     rknn_tensor_attr *native_out = conformance_attrs(c, RKNN_QUERY_CURRENT_NATIVE_OUTPUT_ATTR);
     for (uint32_t i = 0; i < n; i++) {
         EXPECT(inputs[i].n_dims == r[i].n_dims);
-        EXPECT(memcmp(inputs[i].dims, r[i].dyn_range[row], sizeof inputs[i].dims) == 0);
+        EXPECT(memcmp(inputs[i].dims, r[i].dyn_range[shape_set], sizeof inputs[i].dims) == 0);
         EXPECT(native[i].size_with_stride >= inputs[i].n_elems);
     }
     EXPECT(native_out[0].n_dims > 0);
@@ -42,16 +43,16 @@ static void expect_current(rknn_context c, const rknn_input_range *r, uint32_t n
     free(native_out);
 }
 
-static void run_row(rknn_context c, const char *name, const rknn_input_range *r, uint32_t n,
-                    uint32_t row)
+static void run_shape_set(rknn_context c, const char *name, const rknn_input_range *r, uint32_t n,
+                          uint32_t shape_set)
 {
     char files[64];
     rknn_tensor_attr attrs[2];
     for (uint32_t i = 0; i < n; i++)
-        fill(&attrs[i], &r[i], row);
+        fill(&attrs[i], &r[i], shape_set);
     NEED_OK(rknn_set_input_shapes(c, n, attrs));
-    expect_current(c, r, n, row);
-    snprintf(files, sizeof files, "%s.row%u", name, row);
+    expect_current(c, r, n, shape_set);
+    snprintf(files, sizeof files, "%s.set%u", name, shape_set);
     conformance_set_inputs(c, files);
     for (int i = 0; i < 2; i++) {
         NEED_OK(rknn_run(c, NULL));
@@ -67,34 +68,34 @@ static void expect_largest(rknn_context c, const rknn_input_range *r)
     free(a);
 }
 
-static void run_model(const char *name, const char *rows)
+static void run_model(const char *name, const char *shape_sets)
 {
     static const uint32_t order[] = {0, 1, 2, 1, 1, 0};
-    rknn_context c = conformance_open_rows(name, rows, 0);
+    rknn_context c = conformance_open_shape_sets(name, shape_sets, 0);
     uint32_t n = conformance_count(c).n_input;
     rknn_input_range *r = ranges(c, n);
     expect_largest(c, r);
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
-        run_row(c, name, r, n, order[i]);
+        run_shape_set(c, name, r, n, order[i]);
         expect_largest(c, r);
     }
     free(r);
     EXPECT_OK(rknn_destroy(c));
 }
 
-// Shapes that are no row, and what else a program may get wrong.
+// Shapes that are no shape set, and what else a program may get wrong.
 static void misuse(void)
 {
-    rknn_context c = conformance_open_rows("dynamic_vectors", VECTOR_ROWS, 0), copy;
+    rknn_context c = conformance_open_shape_sets("dynamic_vectors", VECTOR_SHAPE_SETS, 0), copy;
     rknn_input_range *r = ranges(c, 2);
     rknn_tensor_attr a[2];
     fill(&a[0], &r[0], 0);
     fill(&a[1], &r[1], 0);
     EXPECT_OK(rknn_set_input_shapes(c, 2, a));
-    conformance_set_inputs(c, "dynamic_vectors.row0");
+    conformance_set_inputs(c, "dynamic_vectors.set0");
     EXPECT_OK(rknn_run(c, NULL));
 
-    a[0].dims[1] = 112; // of row 1, while b has its shape of row 0
+    a[0].dims[1] = 112; // of shape set 1, while b has its shape of shape set 0
     EXPECT_CODE(RKNN_ERR_PARAM_INVALID, rknn_set_input_shapes(c, 2, a));
     a[0].dims[1] = 225;
     EXPECT_CODE(RKNN_ERR_PARAM_INVALID, rknn_set_input_shapes(c, 2, a));
@@ -103,7 +104,7 @@ static void misuse(void)
     a[0].fmt = RKNN_TENSOR_NHWC;
     EXPECT_CODE(RKNN_ERR_PARAM_INVALID, rknn_set_input_shapes(c, 2, a));
     EXPECT_CODE(RKNN_ERR_PARAM_INVALID, rknn_set_input_shapes(c, 2, NULL));
-    conformance_expect_current_outputs(c, "dynamic_vectors.row0");
+    conformance_expect_current_outputs(c, "dynamic_vectors.set0");
     EXPECT_OK(rknn_run(c, NULL)); // nothing has changed
 
     fill(&a[0], &r[0], 1);
@@ -123,7 +124,7 @@ int main(int argc, char **argv)
 {
     conformance_start(argc, argv);
     run_model("dynamic_picture", PICTURE_ROWS);
-    run_model("dynamic_vectors", VECTOR_ROWS);
+    run_model("dynamic_vectors", VECTOR_SHAPE_SETS);
     misuse();
     return conformance_finish();
 }

@@ -361,7 +361,7 @@ static void wrong_shapes(rknn_context c)
     BAD(INVALID_PARAM, "image", set_shape(c, 0, "other", 8, RKNN_TENSOR_NHWC));
     BAD(INVALID_PARAM, "NHWC", set_shape(c, 0, "image", 8, RKNN_TENSOR_NCHW));
     BAD(INVALID_PARAM, "NHWC", set_shape(c, 0, "image", 8, RKNN_TENSOR_UNDEFINED));
-    BAD(INVALID_PARAM, "row", set_shape(c, 0, "image", 9, RKNN_TENSOR_NHWC));
+    BAD(INVALID_PARAM, "shape set", set_shape(c, 0, "image", 9, RKNN_TENSOR_NHWC));
     a[0] = (rknn_tensor_attr){.n_dims = UINT32_MAX, .fmt = RKNN_TENSOR_UNDEFINED};
     BAD(INVALID_PARAM, "dimensions", rknn_set_input_shapes(c, 1, a));
 }

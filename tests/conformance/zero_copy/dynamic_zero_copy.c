@@ -17,7 +17,7 @@ struct state {
 
 static struct state open_state(void)
 {
-    struct state s = {.c = conformance_open_rows(NAME, ROWS, 0)};
+    struct state s = {.c = conformance_open_shape_sets(NAME, ROWS, 0)};
     NEED_OK(rknn_query(s.c, RKNN_QUERY_INPUT_DYNAMIC_RANGE, &s.range, sizeof s.range));
     rknn_tensor_attr *in = conformance_attrs(s.c, RKNN_QUERY_INPUT_ATTR);
     rknn_tensor_attr *native = conformance_attrs(s.c, RKNN_QUERY_NATIVE_INPUT_ATTR);
@@ -44,19 +44,20 @@ static void close_state(struct state *s)
     EXPECT_OK(rknn_destroy(s->c));
 }
 
-static void set_shape(const struct state *s, uint32_t row)
+static void set_shape(const struct state *s, uint32_t shape_set)
 {
     rknn_tensor_attr a = {.n_dims = s->range.n_dims, .fmt = s->range.fmt};
     memcpy(a.name, s->range.name, sizeof a.name);
-    memcpy(a.dims, s->range.dyn_range[row], sizeof a.dims);
+    memcpy(a.dims, s->range.dyn_range[shape_set], sizeof a.dims);
     NEED_OK(rknn_set_input_shapes(s->c, 1, &a));
 }
 
-// The picture of the row, as bytes at the attribute's pitch; the file has whole numbers as floats.
-static void write_picture(const struct state *s, uint32_t row, const rknn_tensor_attr *a)
+// The picture of the shape set, as bytes at the attribute's pitch; the file has whole numbers as
+// floats.
+static void write_picture(const struct state *s, uint32_t shape_set, const rknn_tensor_attr *a)
 {
     size_t size, columns = a->dims[2], pitch = a->w_stride ? a->w_stride : columns;
-    float *data = conformance_file(&size, NAME ".row%u.in0.bin", row);
+    float *data = conformance_file(&size, NAME ".set%u.in0.bin", shape_set);
     NEED(size == a->n_elems * sizeof *data);
     uint8_t *to = s->in->virt_addr;
     for (size_t y = 0; y < a->dims[1]; y++)
@@ -65,13 +66,13 @@ static void write_picture(const struct state *s, uint32_t row, const rknn_tensor
     free(data);
 }
 
-static void bind_input(const struct state *s, uint32_t row, enum variant v)
+static void bind_input(const struct state *s, uint32_t shape_set, enum variant v)
 {
     rknn_tensor_attr *a = conformance_attrs(s->c, v == NATIVE ? RKNN_QUERY_CURRENT_NATIVE_INPUT_ATTR
                                                               : RKNN_QUERY_CURRENT_INPUT_ATTR);
     NEED(a[0].fmt == RKNN_TENSOR_NHWC);
     a[0].type = RKNN_TENSOR_UINT8;
-    write_picture(s, row, &a[0]);
+    write_picture(s, shape_set, &a[0]);
     NEED_OK(rknn_set_io_mem(s->c, s->in, &a[0]));
     free(a);
 }
@@ -88,7 +89,8 @@ static size_t place(const rknn_tensor_attr *a, size_t height, size_t width, size
     return ((at[0] / c2 * height + at[1]) * width + at[2]) * c2 + at[0] % c2;
 }
 
-static void compare(const struct state *s, uint32_t row, uint32_t i, const rknn_tensor_attr *form)
+static void compare(const struct state *s, uint32_t shape_set, uint32_t i,
+                    const rknn_tensor_attr *form)
 {
     char files[64];
     rknn_tensor_attr *now = conformance_attrs(s->c, RKNN_QUERY_CURRENT_OUTPUT_ATTR), a = now[i];
@@ -101,16 +103,16 @@ static void compare(const struct state *s, uint32_t row, uint32_t i, const rknn_
         plain[k] = from[place(form, height, width, channels, at)];
     }
     a.type = RKNN_TENSOR_FLOAT32;
-    snprintf(files, sizeof files, NAME ".row%u", row);
+    snprintf(files, sizeof files, NAME ".set%u", shape_set);
     conformance_compare(&a, files, i, plain, a.n_elems * sizeof *plain);
     free(plain);
     free(now);
 }
 
-static void run_row(const struct state *s, uint32_t row, enum variant v)
+static void run_shape_set(const struct state *s, uint32_t shape_set, enum variant v)
 {
-    set_shape(s, row);
-    bind_input(s, row, v);
+    set_shape(s, shape_set);
+    bind_input(s, shape_set, v);
     rknn_tensor_attr *out = conformance_attrs(
         s->c, v == NATIVE ? RKNN_QUERY_CURRENT_NATIVE_OUTPUT_ATTR : RKNN_QUERY_CURRENT_OUTPUT_ATTR);
     for (uint32_t i = 0; i < N_OUT; i++) {
@@ -122,7 +124,7 @@ static void run_row(const struct state *s, uint32_t row, enum variant v)
     }
     NEED_OK(rknn_run(s->c, NULL));
     for (uint32_t i = 0; i < N_OUT; i++)
-        compare(s, row, i, &out[i]);
+        compare(s, shape_set, i, &out[i]);
     free(out);
 }
 
@@ -132,7 +134,7 @@ static void run_variant(enum variant v)
     struct state s = open_state();
     EXPECT(s.range.shape_number == N_ROWS);
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
-        run_row(&s, order[i], v);
+        run_shape_set(&s, order[i], v);
     close_state(&s);
 }
 

@@ -109,21 +109,21 @@ class Shapes(Case):
     def test_a_row_chooses_among_several_shapes(self):
         net = self.save(open_sum())
         shapes = ("-x", "x=1x2x5,1x2x7,1x2x6", "-x", "y=1x1x1,1x1x1,1x2x1")
-        for row, width, y in ((0, 5, [[[1]]]), (1, 7, [[[2]]]), (2, 6, [[[1], [3]]])):
+        for shape_set, width, y in ((0, 5, [[[1]]]), (1, 7, [[[2]]]), (2, 6, [[[1], [3]]])):
             x = np.arange(2 * width).reshape(1, 2, width)
             inputs = ("-i", self.array("x.npy", x), "-i", self.array("y.npy", y), "-l", "nchw")
-            self.expect(0, "", "run", net, *shapes, "--row", row, *inputs, "-o", self.folder)
+            self.expect(0, "", "run", net, *shapes, "--shape-set", shape_set, *inputs, "-o", self.folder)
             expected = x.sum(-1)[0] + np.ravel(y)
             np.testing.assert_array_equal(np.load(self.folder / "out0.npy").reshape(2), expected)
-            self.expect(0, "", "dump", net, *shapes, "--row", row, *inputs, "-o", self.folder / "d")
+            self.expect(0, "", "dump", net, *shapes, "--shape-set", shape_set, *inputs, "-o", self.folder / "d")
             (dumped,) = (self.folder / "d").glob("*_z.npy")
             np.testing.assert_array_equal(np.load(dumped).reshape(2), expected)
-            self.expect(0, "2 runs", "bench", net, *shapes, "--row", row, "-n", "2")
-            said = json.loads(self.expect(0, "", "perf", net, *shapes, "--row", row, "--json"))
+            self.expect(0, "2 runs", "bench", net, *shapes, "--shape-set", shape_set, "-n", "2")
+            said = json.loads(self.expect(0, "", "perf", net, *shapes, "--shape-set", shape_set, "--json"))
             self.assertIn(f"(1,2,{width})", said["layers"][0]["input_shapes"])
-        self.expect(2, "3 rows", "bench", net, *shapes, "--row", "3")
-        self.expect(2, "--row", "bench", net, *shapes, "--row", "512")
-        self.expect(2, "fixed", "bench", net, "-x", "x=1x2x5", "-x", "y=1x1x1", "--row", "0")
+        self.expect(2, "3 shape sets", "bench", net, *shapes, "--shape-set", "3")
+        self.expect(2, "--shape-set", "bench", net, *shapes, "--shape-set", "512")
+        self.expect(2, "fixed", "bench", net, "-x", "x=1x2x5", "-x", "y=1x1x1", "--shape-set", "0")
 
     def test_files_with_fixed_shapes_take_none(self):
         net = self.save(model([helper.make_node("Relu", ["x"], ["y"])], {"x": [1, 4]},

@@ -134,7 +134,7 @@ class Codes(OnDaemon):
             self.check(USAGE, *words, "--layout", "x", named="--layout")
             self.check(USAGE, *words, "-i", PICTURE, named="more files than")
             self.check(USAGE, *self.words(command, inputs=f"x={PICTURE}"), named='no input "x"')
-            self.check(USAGE, *words, "--row", 7, named="--row")
+            self.check(USAGE, *words, "--shape-set", 7, named="--shape-set")
         for command in OF_MODELS:
             for shape in ("nonsense", "image=1xx", "image=0", "image=1x8x8x1"):
                 if command != "info" or shape == "nonsense":

@@ -67,7 +67,7 @@ class Tables(unittest.TestCase):
                     self.assertEqual(option.help, words, f"--{option.name} of {command} and {first}")
 
     def test_groups_are_whole(self):
-        for group in ({"input", "layout"}, {"row", "core-mask"}):
+        for group in ({"input", "layout"}, {"shape-set", "core-mask"}):
             for command in REAL:
                 options = {option.name for option in COMMANDS[command][1]}
                 self.assertIn(len(group & options), (0, len(group)), f"{command}: {group}")

@@ -276,12 +276,12 @@ void peer_upload(struct peer *p, const void *model, size_t size, size_t chunk,
     assert_true(complete);
 }
 
-rknnd_ContextInfo peer_open(struct peer *p, const uint8_t hash[SHA256_SIZE], uint32_t flags)
+rknnd_ContextInfo peer_open(struct peer *p, const uint8_t sha256[SHA256_SIZE], uint32_t flags)
 {
     struct peer_frame f;
     struct error e;
     rknnd_ContextOpen m = {.flags = flags};
-    memcpy(m.sha256, hash, SHA256_SIZE);
+    memcpy(m.sha256, sha256, SHA256_SIZE);
     must(peer_call(p, MESSAGE_CONTEXT_OPEN, &m, NULL, 0, &f, &e), &e);
     peer_frame_done(&f);
     return f.m.CONTEXT_OPEN_reply;

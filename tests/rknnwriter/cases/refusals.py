@@ -37,10 +37,10 @@ def _whole(function):
 
 refuse("zero_point", "zero point 200 is no INT8", unary(ops.relu), quant(1, 200))
 refuse("zero_point_low", "zero point -129 is no INT8", unary(ops.relu), quant(1, -129))
-refuse("scale_zero", "scale 0 makes no sense", unary(ops.relu), quant(0, 0))
-refuse("scale_negative", "scale -1 makes no sense", unary(ops.relu), quant(-1, 0))
-refuse("scale_infinite", "makes no sense", unary(ops.relu), quant(np.inf, 0))
-refuse("scale_nan", "makes no sense", unary(ops.relu), quant(np.nan, 0))
+refuse("scale_zero", "scale 0 is not a number above 0", unary(ops.relu), quant(0, 0))
+refuse("scale_negative", "scale -1 is not a number above 0", unary(ops.relu), quant(-1, 0))
+refuse("scale_infinite", "is not a number above 0", unary(ops.relu), quant(np.inf, 0))
+refuse("scale_nan", "is not a number above 0", unary(ops.relu), quant(np.nan, 0))
 refuse("scale_of_floats", "a scale of type FP32 is not supported", unary(ops.relu),
        spoilt(0, dtype="float32"))
 refuse("size_overflows", "its size overflows", unary(ops.relu),

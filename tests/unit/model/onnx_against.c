@@ -80,8 +80,9 @@ static int measure(struct npu_model *m, const struct npu_input *in, const struct
         us[i] = job.run_us;
     }
     qsort(us, (size_t)runs, sizeof *us, by_value);
+    int middle = runs / 2;
     if (r == 0)
-        printf("median %.3f ms of %d runs\n", (double)us[runs / 2] / 1000, runs);
+        printf("median %.3f ms of %d runs\n", (double)us[middle] / 1000, runs);
     free(us);
     npu_backend.context_free(c);
     return r;

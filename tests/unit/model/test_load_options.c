@@ -18,10 +18,10 @@ static int parse(struct load_options *o, struct pool *pool, const char *text)
     return r;
 }
 
-static void check_row(const struct load_shape *s, uint32_t row, uint32_t n, const uint32_t *dims)
+static void check_row(const struct load_shape *s, uint32_t set, uint32_t n, const uint32_t *dims)
 {
     assert_int_equal(s->n_dims, n);
-    assert_memory_equal(load_shape_row(s, row), dims, n * sizeof *dims);
+    assert_memory_equal(load_shape_at(s, set), dims, n * sizeof *dims);
 }
 
 static void reads_shapes(void **state)
@@ -31,7 +31,7 @@ static void reads_shapes(void **state)
     (void)state;
     assert_int_equal(
         parse(&o, &pool, "shape x=1x3x224x224,1x3x112x64\nshape a = b=10\n\nshape scalar="), 0);
-    assert_int_equal(o.n_rows, 2);
+    assert_int_equal(o.n_shape_sets, 2);
     assert_int_equal(o.n_shapes, 3);
     const struct load_shape *x = load_options_shape(&o, "x"), *b = load_options_shape(&o, "a = b");
     check_row(x, 0, 4, (uint32_t[]){1, 3, 224, 224});
@@ -52,7 +52,7 @@ static void nothing_is_no_option(void **state)
         struct load_options o;
         assert_int_equal(parse(&o, &pool, texts[i]), 0);
         assert_int_equal(o.n_shapes, 0);
-        assert_int_equal(o.n_rows, 1);
+        assert_int_equal(o.n_shape_sets, 1);
         pool_done(&pool);
     }
 }

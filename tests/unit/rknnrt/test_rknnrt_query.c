@@ -107,7 +107,7 @@ static void takes_what_can_be(void **state)
     assert_int_equal(out->logical.layout, TENSOR_NCHW);
     assert_int_equal(out->native.dims[4], 16);
     assert_int_equal(out->logical.zp, -3);
-    assert_int_equal(info.n_rows, 1);
+    assert_int_equal(info.n_shape_sets, 1);
     drop(&info);
 }
 

@@ -436,15 +436,15 @@ static void rogues_do_not_load(void **state)
     load_with_rogue("garbage", gone, "signal 9");
     load_with_rogue("close", gone, "signal 9");
     load_with_rogue("silent", STATUS_TIMEOUT, "200 ms");
-    load_with_rogue("request", gone, "nonsense");
-    load_with_rogue("unasked", gone, "nonsense");
-    load_with_rogue("undecodable", gone, "nonsense");
+    load_with_rogue("request", gone, "broke the protocol");
+    load_with_rogue("unasked", gone, "broke the protocol");
+    load_with_rogue("undecodable", gone, "broke the protocol");
     load_with_rogue("no-cores", gone, "0 cores");
     load_with_rogue("many-cores", gone, "33 cores");
     load_with_rogue("huge", gone, "signal 9");
     load_with_rogue("many-tensors", gone, "4000000000 inputs");
-    load_with_rogue("no-tensors", gone, "nonsense");
-    load_with_rogue("bad-tensor", gone, "nonsense");
+    load_with_rogue("no-tensors", gone, "broke the protocol");
+    load_with_rogue("bad-tensor", gone, "broke the protocol");
     load_with_rogue("bad-limit", gone, "200 cores");
     load_with_rogue("error", STATUS_FAIL, "model ?[31m");
 }

@@ -438,7 +438,8 @@ static void make_mean(struct net *n)
 static void check_mean(const struct net *n)
 {
     const struct graph_tensor *x = &n->tensors[A], *y = &n->tensors[Y];
-    double *sums = calloc(y->n_elems, 2 * sizeof *sums), count = (double)(x->n_elems / y->n_elems);
+    double *sums = calloc(y->n_elems, 2 * sizeof *sums);
+    double count = (double)x->n_elems / (double)y->n_elems;
     uint32_t at[4];
     for (size_t i = 0; i < x->n_elems; i++) {
         index_of(x, i, at);

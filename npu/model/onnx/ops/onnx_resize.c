@@ -72,7 +72,7 @@ static int scale_dims(const struct onnx_lowering *l, const float *scales, uint32
     for (uint32_t i = 0; i < n; i++) {
         double exact = (double)x->dims[i] * (double)scales[i], size = floor(exact);
         if (!(size >= 1 && size < 65536))
-            return onnx_refuse(l, e, "a scale of %g makes no sense", (double)scales[i]);
+            return onnx_refuse(l, e, "a scale of %g is not possible", (double)scales[i]);
         if (exact != size && i >= 2 && i < 4)
             z->scale[i - 2] = scales[i];
         dims[i] = (uint32_t)size;
@@ -92,7 +92,7 @@ static int take_sizes(const struct onnx_lowering *l, uint32_t *dims, struct erro
         return onnx_refuse(l, e, "%u sizes for %u dimensions", n, onnx_in(l, 0)->n_dims);
     for (uint32_t i = 0; i < n; i++) {
         if (sizes[i] < 1 || sizes[i] > 65535)
-            return onnx_refuse(l, e, "a size of %lld makes no sense", (long long)sizes[i]);
+            return onnx_refuse(l, e, "a size of %lld is not possible", (long long)sizes[i]);
         dims[i] = (uint32_t)sizes[i];
     }
     return 0;

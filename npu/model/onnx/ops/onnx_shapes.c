@@ -187,7 +187,8 @@ int onnx_lower_reshape(struct onnx_lowering *l, struct error *e)
     }
     if (open != UINT32_MAX) {
         if (!known || x->n_elems % known || x->n_elems / known > UINT32_MAX)
-            return onnx_refuse(l, e, "%llu elements cannot be shared out",
+            return onnx_refuse(l, e,
+                               "%llu elements do not fill the dimension that is left open (-1)",
                                (unsigned long long)x->n_elems);
         dims[open] = (uint32_t)(x->n_elems / known);
     }
@@ -331,7 +332,7 @@ int onnx_lower_split(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
     int64_t axis, parts[ONNX_MAX_SHAPE], sum = 0;
-    uint32_t n, dims[GRAPH_MAX_DIMS], n_dims = x->n_dims;
+    uint32_t n = 0, dims[GRAPH_MAX_DIMS], n_dims = x->n_dims;
     enum tensor_type type = x->type;
     int r = onnx_axis(l, onnx_int(l, "axis", 0), n_dims, &axis, e);
     if (r == 0)

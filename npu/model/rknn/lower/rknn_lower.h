@@ -101,7 +101,7 @@ const struct rknn_operator *rknn_activation(const char *text);
 /// convolution's may lack numbers then (NAN), which its register commands have.
 int lower_posts(struct rknn_lowering *l, const char *suffix, int32_t addend, struct error *e);
 
-/// Fills what a convolution of half precision lacks; refuses what lacks numbers still.
+/// Fills what a convolution in fp16 lacks; refuses what lacks numbers still.
 void lower_half_posts(struct rknn_lowering *l);
 int lower_check_posts(struct rknn_lowering *l, struct error *e);
 
