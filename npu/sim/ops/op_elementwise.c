@@ -36,6 +36,8 @@ struct rows {
     struct operand operands[2];
     bool fp16,
         int8; // all inner loops are such and contiguous: fp16_binary(), int8_binary() do it all
+    const struct graph_sum *sum; // … int8_sum(): Add as the chip rounds it; NULL: not
+    int8_t low;                  // of a Relu behind it
     struct clamp_bounds bounds;
     bool mapped; // contiguous int8 on both sides: by the table
     int8_t table[256];
@@ -215,6 +217,20 @@ static bool elementwise_joins(const struct step *s, struct rows *p, enum tensor_
     return can;
 }
 
+// An Add of the chip's: with one Relu at most behind it, where rows are contiguous.
+static void elementwise_take_sum(const struct step *s, struct rows *p)
+{
+    const struct graph_node *n = s->node;
+    bool relu = n->n_post == 1 && n->post[0].kind == POST_RELU;
+    bool can = n->op == GRAPH_ADD && n->sum && (relu || !n->n_post) && int8_sum_fits(n->sum);
+    for (uint32_t k = 0; k < 3; k++) {
+        enum tensor_type type = k ? p->operands[k - 1].form.type : p->to.type;
+        can = can && type == TENSOR_INT8 && nd_stride(&p->nd, k) == 1;
+    }
+    p->sum = can ? n->sum : NULL;
+    p->low = (int8_t)(can && relu && n->sum->zp > -128 ? n->sum->zp : -128);
+}
+
 static int prepare_binary(struct step *s, struct error *e)
 {
     int r = elementwise_prepare(s, 2, e);
@@ -223,6 +239,7 @@ static int prepare_binary(struct step *s, struct error *e)
         return r;
     p->fp16 = elementwise_joins(s, p, TENSOR_FLOAT16);
     p->int8 = elementwise_joins(s, p, TENSOR_INT8);
+    elementwise_take_sum(s, p);
     return 0;
 }
 
@@ -286,7 +303,9 @@ static void join_rows(const struct step *s, const struct rows *p, const uint8_t 
         const uint8_t *a = from[0] + i * p->nd.strides[1][outer] * (int64_t)p->to_size;
         const uint8_t *b = from[1] + i * p->nd.strides[2][outer] * (int64_t)p->to_size;
         uint8_t *y = to + i * p->nd.strides[0][outer] * (int64_t)p->to_size;
-        if (p->int8)
+        if (p->sum)
+            int8_sum(p->sum, p->low, a, b, n, y);
+        else if (p->int8)
             int8_binary(op, forms, a, b, n, p->bounds, y);
         else
             fp16_binary(op, a, b, n, p->bounds, y);
@@ -307,8 +326,8 @@ static int run_each(const struct step *s, struct run *r, struct error *e)
     for (nd_start(&outer, &at); !at.end; nd_next(&outer, &at)) {
         for (uint32_t k = 0; k + 1 < outer.n_operands; k++)
             planes[k] = from[k] + at.offset[k + 1] * (int64_t)p->operands[k].size;
-        (p->fp16 || p->int8 ? join_rows : run_plane)(s, p, planes,
-                                                     to + at.offset[0] * (int64_t)p->to_size);
+        (p->fp16 || p->int8 || p->sum ? join_rows : run_plane)(
+            s, p, planes, to + at.offset[0] * (int64_t)p->to_size);
     }
     return 0;
 }

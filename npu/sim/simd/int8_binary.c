@@ -13,9 +13,81 @@
 // Tests: test_sim_int8, against these functions.
 #include "npu/sim/simd/int8_binary.h"
 
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "npu/sim/simd/avx512.h"
+
+// ---- sums as the chips round them ----
+
+// Added to floats below 2^22, it leaves the nearest integer (ties to even) in the lowest bits.
+#define INTEGER  12582912.0f
+#define MAX_HELD (1 << 22)
+
+static double int8_factor(struct graph_scaling s)
+{
+    return ldexp(s.factor, -(int)s.shift);
+}
+
+bool int8_sum_fits(const struct graph_sum *sum)
+{
+    bool fits = fabs(int8_factor(sum->out)) * 4 * MAX_HELD < INT32_MAX;
+    for (int i = 0; i < 2; i++) {
+        double reach = fmax(fabs(sum->offset[i] - 128.0), fabs(sum->offset[i] + 127.0));
+        double held = sum->operand[i].shift ? MAX_HELD : 2 * MAX_HELD; // not rounded
+        fits = fits && reach * fabs(int8_factor(sum->operand[i])) < held;
+    }
+    return fits;
+}
+
+static inline float int8_scaled(int32_t x, float factor, float integer)
+{
+    return fmaf((float)x, factor, integer) - integer;
+}
+
+static inline int32_t int8_rounded(float v)
+{
+    union {
+        float real;
+        int32_t bits;
+    } both = {v};
+    return both.bits;
+}
+
+// Sums of what both operands scaled to are below 2^24, so exact. Large results stay in order as
+// floats' bits do, so they saturate.
+KERNEL static void int8_sum_all(const struct graph_sum *sum, int8_t low, const int8_t *restrict a,
+                                const int8_t *restrict b, size_t n, int8_t *restrict y)
+{
+    float first = (float)int8_factor(sum->operand[0]), second = (float)int8_factor(sum->operand[1]);
+    float out = (float)int8_factor(sum->out), to = INTEGER + (float)sum->zp;
+    float one = sum->operand[0].shift ? INTEGER : 0, two = sum->operand[1].shift ? INTEGER : 0;
+    int32_t more[2] = {sum->offset[0], sum->offset[1]};
+    int32_t min = int8_rounded(INTEGER + (float)low), max = int8_rounded(INTEGER + 127);
+    for (size_t i = 0; i < n; i++) {
+        float v =
+            int8_scaled(a[i] + more[0], first, one) + int8_scaled(b[i] + more[1], second, two);
+        int32_t stored = int8_rounded(fmaf(v, out, to));
+        stored = stored > min ? stored : min;
+        y[i] = (int8_t)(stored < max ? stored : max);
+    }
+}
+
+#define SUM_CHUNK 4096 // y may be an operand
+
+void int8_sum(const struct graph_sum *sum, int8_t low, const void *a, const void *b, size_t n,
+              void *y)
+{
+    int8_t part[SUM_CHUNK];
+    for (size_t i = 0; i < n; i += SUM_CHUNK) {
+        size_t count = n - i < SUM_CHUNK ? n - i : SUM_CHUNK;
+        int8_sum_all(sum, low, (const int8_t *)a + i, (const int8_t *)b + i, count, part);
+        memcpy((int8_t *)y + i, part, count);
+    }
+}
+
+// ---- in real numbers ----
 
 #ifdef KERNEL_AVX512
 AVX512_INLINE __m512 int8_load_lanes(const struct element_form *form, __mmask16 lanes,

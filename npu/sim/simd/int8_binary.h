@@ -7,6 +7,13 @@
 #include "npu/sim/simd/clamp.h"
 #include "npu/sim/simd/elements.h"
 
+/// Whether floats hold all that int8_sum() computes.
+bool int8_sum_fits(const struct graph_sum *sum);
+
+/// y[i] = a[i] + b[i] as `sum` says, and `low` at least.
+void int8_sum(const struct graph_sum *sum, int8_t low, const void *a, const void *b, size_t n,
+              void *y);
+
 /// y[i] = a[i] op b[i], where kernel_has_avx512() and fp16_binary_knows(op).
 void int8_binary(enum graph_op op, const struct element_form forms[3], const void *a, const void *b,
                  size_t n, struct clamp_bounds bounds, void *y);

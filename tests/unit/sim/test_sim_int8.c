@@ -74,8 +74,54 @@ static void against_rows(void **state)
     }
 }
 
+// ---- sums as the chips round them ----
+
+// x * factor / 2^shift to the nearest integer, ties to even.
+static int64_t scaled(int64_t x, struct graph_scaling s)
+{
+    int64_t product = x * s.factor, whole = product >> s.shift;
+    int64_t twice = 2 * (product - whole * (INT64_C(1) << s.shift)), one = INT64_C(1) << s.shift;
+    return whole + (twice > one || (twice == one && (whole & 1)));
+}
+
+static int8_t expected_sum(const struct graph_sum *sum, int8_t low, int8_t a, int8_t b)
+{
+    int64_t v = scaled(a + sum->offset[0], sum->operand[0]);
+    v += scaled(b + sum->offset[1], sum->operand[1]);
+    v = scaled(v * sum->out.factor + sum->zp * (INT64_C(1) << sum->out.shift),
+               (struct graph_scaling){1, sum->out.shift});
+    return (int8_t)(v < low ? low : v > 127 ? 127 : v);
+}
+
+// All pairs of numbers. Equal factors, which are powers of two, make ties of every second one.
+static void sums_of_all_pairs(void **state)
+{
+    (void)state;
+    static const struct graph_sum sums[] = {
+        {{128, 17}, {{16384, 0}, {17176, 1}}, {31695, 29}, -72},
+        {{0, 0}, {{16384, 0}, {16384, 0}}, {16384, 29}, 1},
+        {{-5, 90}, {{17581, 1}, {32110, 0}}, {20000, 28}, 127},
+        {{3, -3}, {{1, 1}, {1, 1}}, {1, 1}, -1},
+    };
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
+        int8_t low = i % 2 ? (int8_t)sums[i].zp : -128;
+        assert_true(int8_sum_fits(&sums[i]));
+        for (int a = -128; a < 128; a++) {
+            int8_t first[256], second[256];
+            for (int b = 0; b < 256; b++) {
+                first[b] = (int8_t)a;
+                second[b] = (int8_t)(b - 128);
+            }
+            int8_sum(&sums[i], low, first, second, 256, first); // in place
+            for (int b = 0; b < 256; b++)
+                assert_int_equal(first[b], expected_sum(&sums[i], low, (int8_t)a, second[b]));
+        }
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(against_rows)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(against_rows),
+                                       cmocka_unit_test(sums_of_all_pairs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

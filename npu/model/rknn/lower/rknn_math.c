@@ -1,14 +1,38 @@
 // Operators of .rknn files that compute with values: arithmetic, comparisons, casts, products.
 #include "npu/model/rknn/lower/rknn_lower.h"
+#include "npu/model/rknn/regs/rknn_sum.h"
 
 // Integers have an exact reference operator, real numbers the fast one, with fused activations.
+static bool is_stored_number(const struct graph_tensor *t)
+{
+    return t && t->type == TENSOR_INT8 && t->quantized && !t->constant;
+}
+
+// An Add of quantized numbers as its registers have it.
+static int take_sum(struct rknn_lowering *l, struct error *e)
+{
+    struct graph_sum found, *sum;
+    if (l->out->op != GRAPH_ADD || !is_stored_number(lower_input(l, 0)) ||
+        !is_stored_number(lower_input(l, 1)) || !is_stored_number(lower_output(l, 0)) ||
+        !rknn_sum_read(l->regs, l->f, l->inputs, &found))
+        return 0;
+    sum = pool_alloc(&l->g->pool, 1, sizeof *sum);
+    if (!sum)
+        return error_no_memory(e, "a sum", sizeof *sum);
+    *sum = found;
+    l->out->sum = sum;
+    return 0;
+}
+
 int lower_arithmetic(struct rknn_lowering *l, struct error *e)
 {
     int64_t kind = l->row->kind;
     if (kind == REF_MOD && rknn_attr_int(l->node, "fmod", 0))
         kind = REF_FMOD;
-    if (!lower_is_integers(lower_output(l, 0)) && kind != REF_FMOD)
-        return lower_posts(l, l->suffix, -1, e);
+    if (!lower_is_integers(lower_output(l, 0)) && kind != REF_FMOD) {
+        int r = lower_posts(l, l->suffix, -1, e);
+        return r < 0 ? r : take_sum(l, e);
+    }
     if (*l->suffix)
         return lower_refuse(l, e, "\"%s\" is not fused into arithmetic of integers", l->suffix);
     return lower_emit_ref(l, REF_OP_BINARY, 2, &kind, 1, e);

@@ -55,6 +55,9 @@ enum rknn_register {
     DPU_LUT_LE_SLOPE_SHIFT,
     DPU_LUT_LO_SLOPE_SCALE,
     DPU_LUT_LO_SLOPE_SHIFT,
+    RDMA_SRC_BASE,       // address of the first operand of what works from memory
+    RDMA_EW_BASE,        // … of the second
+    RDMA_BS_CFG,         // what is in memory for the BS unit
     RDMA_BS_CONFIG_BASE, // address of what RK3576 has instead of registers of the bias unit
     RDMA_BN_CFG,         // what RK3576 has in memory for the BN unit
     RDMA_BN_BASE,        // where
