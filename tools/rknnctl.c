@@ -101,7 +101,7 @@ static int print_version(void *target, const char *text, struct error *e)
 
 static bool is_failed(int result)
 {
-    return result < 0 || result == EXIT_GATE;
+    return result < 0 || result == EXIT_GATE || result > COMMAND_EXIT(0);
 }
 
 // Failures are prefixed with the command's name, but for "unknown command" itself.
@@ -155,6 +155,13 @@ static int flush_output(int result, struct error *e)
     return r;
 }
 
+static int exit_code_of_result(int result)
+{
+    if (result > COMMAND_EXIT(0))
+        return result - COMMAND_EXIT(0);
+    return result < 0 ? (int)exit_code_of(result) : result == EXIT_GATE ? EXIT_GATE : EXIT_OK;
+}
+
 int main(int argc, char **argv)
 {
     struct error e = {0};
@@ -167,5 +174,5 @@ int main(int argc, char **argv)
         print_text_shown(stderr, e.text);
         fputc('\n', stderr);
     }
-    return r < 0 ? (int)exit_code_of(r) : r == EXIT_GATE ? EXIT_GATE : EXIT_OK;
+    return exit_code_of_result(r);
 }

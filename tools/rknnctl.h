@@ -11,8 +11,12 @@ struct settings {
     bool silences_library; // RKNN_LOG_LEVEL is not set: rknnctl says itself what the library would
 };
 
+// What a command returns for rknnctl to end with the status of a program that it has run, with
+// words in `e`. Beyond OPTION_TABLE_END and the exit codes of rknnctl's own.
+#define COMMAND_EXIT(status) (256 + (status))
+
 // argv[0] is the command's name. Returns 0, OPTION_TABLE_END, a negative status with words in `e`,
-// or EXIT_GATE with words.
+// or EXIT_GATE or COMMAND_EXIT() with words.
 typedef int command_run(const struct settings *settings, int argc, char **argv, struct error *e);
 
 struct command {

@@ -82,7 +82,7 @@ static int report_recording(const struct place *p, int status, struct error *e)
     struct format_buffer b;
     int ended = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     if (p->temporary && stat(p->temporary, &st) < 0)
-        return error_set(e, ended ? ended : STATUS_FAIL,
+        return error_set(e, ended ? COMMAND_EXIT(ended) : STATUS_FAIL,
                          "nothing was recorded: the program (exit status %d) did not use "
                          "rknnd's librknnrt.so (LD_LIBRARY_PATH)",
                          ended);
@@ -91,7 +91,8 @@ static int report_recording(const struct place *p, int status, struct error *e)
                          p->temporary);
     if (p->temporary)
         fprintf(stderr, "%s: %s\n", p->path, format_bytes(&b, (uint64_t)st.st_size));
-    return ended ? error_set(e, ended, "the program ended with exit status %d", ended) : 0;
+    return ended ? error_set(e, COMMAND_EXIT(ended), "the program ended with exit status %d", ended)
+                 : 0;
 }
 
 // Ctrl-C goes to the whole foreground process group: the program decides, rknnctl waits and keeps
