@@ -47,7 +47,7 @@ static int check_offered(enum sandbox_mode mode, struct error *e)
 int worker_sandbox_prepare(struct runner_options *options, const char *user, struct error *e)
 {
     if (options->threads) {
-        log_info("models run in threads, so without a sandbox");
+        log_debug("models run in threads, so without a sandbox");
         return 0;
     }
     if (options->sandbox == SANDBOX_OFF) {
