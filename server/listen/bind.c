@@ -17,12 +17,16 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/net/tcp.h"
 
 #define BACKLOG 1024
+
+#define LOCK_PATIENCE_MS 10000
+#define LOCK_STEP_MS     10
 
 // ---- Unix ---------------------------------------------------------------------------------------
 
@@ -118,18 +122,54 @@ static bool is_there_still(const struct bind_lock *l)
            ours.st_dev == there.st_dev;
 }
 
+// Another user's file in a folder that all may write to could be locked for ever.
+static int bind_lock_check(const struct bind_lock *l, struct error *e)
+{
+    struct stat st;
+    if (fstat(l->fd, &st) < 0)
+        return error_set_errno(e, STATUS_FAIL, errno, "%s", l->path);
+    if (!S_ISREG(st.st_mode) || (st.st_uid != geteuid() && st.st_uid != 0))
+        return error_set(
+            e, STATUS_FAIL,
+            "%s is user %u's, and not a lock of this server: remove it, or listen in a "
+            "folder that only this server's user may write to",
+            l->path, (unsigned)st.st_uid);
+    return 0;
+}
+
+// Others hold it for as long as a socket takes to be made.
+static int bind_lock_wait(const struct bind_lock *l, struct error *e)
+{
+    for (int waited = 0; flock(l->fd, LOCK_EX | LOCK_NB) < 0; waited++) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return error_set_errno(e, STATUS_FAIL, errno, "%s", l->path);
+        if (waited == LOCK_PATIENCE_MS / LOCK_STEP_MS)
+            return error_set(e, STATUS_FAIL,
+                             "%s is locked by another process, which has started to listen there "
+                             "and does not get on: end it (fuser %s), or listen elsewhere",
+                             l->path, l->path);
+        nanosleep(&(struct timespec){.tv_nsec = LOCK_STEP_MS * 1000000L}, NULL);
+    }
+    return 0;
+}
+
 // Waits for the lock. If the file was removed meanwhile, the lock is worthless, as others lock a
 // new file; then it starts over.
 static int bind_lock_take(struct bind_lock *l, const char *path, struct error *e)
 {
     snprintf(l->path, sizeof l->path, "%s.lock", path);
     for (;;) {
-        l->fd = open(l->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (l->fd < 0 || (flock(l->fd, LOCK_EX) < 0 && errno != EINTR))
+        l->fd = open(l->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+        if (l->fd < 0)
             return error_set_errno(e, STATUS_FAIL, errno, "%s", l->path);
-        if (is_there_still(l) && flock(l->fd, LOCK_EX | LOCK_NB) == 0)
+        int r = bind_lock_check(l, e);
+        if (r == 0)
+            r = bind_lock_wait(l, e);
+        if (r == 0 && is_there_still(l))
             return 0;
         l->fd = fd_close(l->fd);
+        if (r < 0)
+            return r;
     }
 }
 

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "server/listen/bind.h"
@@ -131,6 +132,47 @@ static void a_file_that_is_no_socket_stays(void **state)
     assert_false(bind_unix_is_taken(p->path));
 }
 
+// Refuses, with these words, and leaves the file at the lock's path alone.
+static void expect_refused_lock(const struct place *p, const char *lock, const char *words)
+{
+    struct error e;
+    int unused;
+    assert_int_equal(bind_unix(p->path, NULL, keep, &unused, &e), STATUS_FAIL);
+    if (!strstr(e.text, lock) || !strstr(e.text, words))
+        fail_msg("expected \"%s\" of %s, and it says: %s", words, lock, e.text);
+    assert_int_equal(access(lock, F_OK), 0);
+    assert_int_not_equal(access(p->path, F_OK), 0);
+}
+
+static void another_users_lock_is_refused(void **state)
+{
+    const struct place *p = *state;
+    char lock[128];
+    snprintf(lock, sizeof lock, "%s.lock", p->path);
+    if (geteuid() != 0)
+        skip(); // only root can make another user's file
+    int fd = open(lock, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    assert_int_equal(fchown(fd, 65534, 65534), 0);
+    expect_refused_lock(p, lock, "user 65534's");
+    fd_close(fd);
+    unlink(lock);
+}
+
+static void a_lock_that_is_no_file_is_refused(void **state)
+{
+    const struct place *p = *state;
+    char lock[128];
+    snprintf(lock, sizeof lock, "%s.lock", p->path);
+    assert_int_equal(mkfifo(lock, 0600), 0);
+    expect_refused_lock(p, lock, "not a lock");
+    unlink(lock);
+    assert_int_equal(symlink("/nonexistent", lock), 0);
+    struct error e;
+    int unused;
+    assert_int_equal(bind_unix(p->path, NULL, keep, &unused, &e), STATUS_FAIL);
+    unlink(lock);
+}
+
 static void nobody_has_a_path_that_is_not_there(void **state)
 {
     const struct place *p = *state;
@@ -154,6 +196,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(one_of_many_gets_the_path_each_time, setup, teardown),
         cmocka_unit_test_setup_teardown(a_file_that_is_no_socket_stays, setup, teardown),
+        cmocka_unit_test_setup_teardown(another_users_lock_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_lock_that_is_no_file_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(nobody_has_a_path_that_is_not_there, setup, teardown),
         cmocka_unit_test(a_path_that_is_too_long_is_refused),
     };
