@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs, builds and runs everything that CI checks. --quick: static checks, debug build, unit
-# tests (under a minute once built).
+# tests (under a minute once built), and clang-tidy for what has changed.
 set -u
 cd "$(dirname "$0")"
 unset RKNND_SERVER RKNND_DAEMON RKNN_LOG_LEVEL RKNN_SERVER_LOGLEVEL
@@ -48,6 +48,12 @@ suite() {
     if build "$1" "$2"; then run_ctest "$1" "${@:3}"; else fail "the $1 build"; fi
 }
 
+# clang-tidy needs the generated headers of a build.
+tidy() {
+    note "clang-tidy"
+    check tests/clang-tidy "${@:2}" "$1"
+}
+
 finish() {
     printf '\n%s passed, %s failed, %s skipped\n' "$passed" "$failed" "$skipped"
     [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
@@ -66,9 +72,11 @@ done
 
 if [ "${1:-}" = --quick ]; then
     suite debug all -L unit -LE slow
+    tidy debug --quick
     finish
 fi
 suite release all
+tidy release
 suite asan all -LE release-only
 suite tsan all -L tsan
 suite fuzz fuzz_targets -L fuzz -j"$(nproc)" # bursts compute
