@@ -10,7 +10,8 @@
 #include "server/turns.h"
 
 #include <fcntl.h>
-#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -25,12 +26,12 @@
 static uint64_t read_queued(const struct turns *t)
 {
     char text[128];
-    unsigned long long ran, queued;
     ssize_t n = t->schedstat < 0 ? -1 : pread(t->schedstat, text, sizeof text - 1, 0);
     if (n <= 0)
         return 0;
     text[n] = 0;
-    return sscanf(text, "%llu %llu", &ran, &queued) == 2 ? queued : 0;
+    const char *second = strchr(text, ' ');
+    return second ? strtoull(second, NULL, 10) : 0;
 }
 
 static void turns_look(struct turns *t, uint64_t now_ns)

@@ -161,17 +161,19 @@ static void close_all_but(int fd)
     close_range((unsigned)fd + 1, ~0u, 0);
 }
 
-#define OOM_SCORE "500"
+#define OOM_SCORE 500 // of -1000 to 1000
 
 // Where memory runs out the kernel ends a worker, which is replaced, and not the daemon: a worker
 // has the daemon's score otherwise, which its service may have lowered. One that is higher stays.
 // Before the process is made undumpable, which gives the file to root.
 static void worker_offer_itself(void)
 {
-    char now[16] = "";
+    char text[16] = "";
     cleanup(fd_close_p) int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
-    if (fd >= 0 && read(fd, now, sizeof now - 1) > 0 && atoi(now) < atoi(OOM_SCORE))
-        (void)!pwrite(fd, OOM_SCORE, strlen(OOM_SCORE), 0);
+    if (fd < 0 || read(fd, text, sizeof text - 1) <= 0 || strtol(text, NULL, 10) >= OOM_SCORE)
+        return;
+    int n = snprintf(text, sizeof text, "%d", OOM_SCORE);
+    (void)!pwrite(fd, text, (size_t)n, 0);
 }
 
 // A worker runs foreign code on untrusted files: it may gain no rights, leave no core dump, and

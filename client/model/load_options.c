@@ -8,22 +8,22 @@
 #include "protocol/message.h"
 #include "rknnd.h"
 
-static _Thread_local char options[sizeof((rknnd_ContextOpen *)0)->options];
+static _Thread_local char kept[sizeof((rknnd_ContextOpen *)0)->options];
 
 const char *load_options(void)
 {
-    return options;
+    return kept;
 }
 
-RKNN_EXPORT int rknnd_set_load_options(const char *text)
+RKNN_EXPORT int rknnd_set_load_options(const char *options)
 {
     struct error e;
-    size_t size = text ? strlen(text) : 0;
+    size_t size = options ? strlen(options) : 0;
     int r = 0;
-    if (size >= sizeof options)
+    if (size >= sizeof kept)
         r = error_set(&e, STATUS_PARAM_INVALID, "%zu bytes of load options; %zu are allowed", size,
-                      sizeof options - 1);
+                      sizeof kept - 1);
     else
-        memcpy(options, text ? text : "", size + 1);
+        memcpy(kept, options ? options : "", size + 1);
     return last_error_keep("rknnd_set_load_options", r, &e);
 }

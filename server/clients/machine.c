@@ -14,6 +14,7 @@
 #include <uv.h>
 
 #include "base/cleanup.h"
+#include "base/line.h"
 
 static uint64_t lower(uint64_t a, uint64_t b)
 {
@@ -23,12 +24,13 @@ static uint64_t lower(uint64_t a, uint64_t b)
 // A number in a file; "max", or no file: no limit.
 static uint64_t read_limit(const char *folder, const char *name)
 {
-    char path[4200];
-    unsigned long long n;
+    char path[4200], text[32], *end;
     if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
         return UINT64_MAX;
-    cleanup(fclose_p) FILE *f = fopen(path, "re");
-    return f && fscanf(f, "%llu", &n) == 1 ? n : UINT64_MAX;
+    if (!line_read(path, text, sizeof text))
+        return UINT64_MAX;
+    uint64_t n = strtoull(text, &end, 10);
+    return end > text ? n : UINT64_MAX;
 }
 
 // `folder` is cut to `root` step by step.

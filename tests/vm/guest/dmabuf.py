@@ -139,8 +139,11 @@ class Dmabuf(unittest.TestCase):
 
     def test_8_the_vendor_s_runtime(self):
         with tempfile.TemporaryDirectory() as folder:
-            book = pathlib.Path(folder) / "imports"
-            daemon = Daemon("--backend", vendor_backend(folder, "today", STANDIN_IMPORTS=str(book)))
+            # Where the sandbox lets the runtime write.
+            dumps = pathlib.Path(folder) / "dumps"
+            book = dumps / "imports"
+            backend = vendor_backend(folder, "today", STANDIN_IMPORTS=str(book))
+            daemon = Daemon("--backend", f"{backend},dumps={dumps}")
             self.assertIn(NAMES["dma_heap"], daemon.rknnctl("info").stdout)
             chain = self.start(daemon, CARD)
             said, _ = chain.communicate("\n", timeout=PATIENCE)
@@ -152,9 +155,10 @@ class Dmabuf(unittest.TestCase):
 
     def test_9_a_small_chip(self):
         with tempfile.TemporaryDirectory() as folder:
-            book = pathlib.Path(folder) / "imports"
+            dumps = pathlib.Path(folder) / "dumps"
+            book = dumps / "imports"
             backend = vendor_backend(folder, "small", "rv1106", STANDIN_IMPORTS=str(book))
-            daemon = Daemon("--backend", backend, "--buffers", CARD)
+            daemon = Daemon("--backend", f"{backend},dumps={dumps}", "--buffers", CARD)
             self.check_programs(daemon, "small_chip")
             self.check_imports(book)
             daemon.stop()

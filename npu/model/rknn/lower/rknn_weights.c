@@ -126,7 +126,7 @@ static int find_kind(struct rknn_packing *p, const struct rknn_tensor *t, const 
         return r;
     if (n > size / p->element)
         return error_set(e, STATUS_MODEL_INVALID, "weight %s: %llu bytes are there, %llu needed",
-                         t->name, (unsigned long long)size, (unsigned long long)(n * p->element));
+                         t->name, (unsigned long long)size, (unsigned long long)n * p->element);
     bool taps = p->depthwise && p->element == 1 && is_padded(size, 2 * n);
     if (taps && chip->taps != CHIP_TAPS_NONE)
         p->kind = chip->taps == CHIP_TAPS_SINGLE ? PACKED_TAP_SINGLE : PACKED_TAP_PAIRS;
@@ -138,7 +138,7 @@ static int find_kind(struct rknn_packing *p, const struct rknn_tensor *t, const 
         return error_set(e, STATUS_MODEL_INVALID,
                          "weight %s: a packing that takes %llu bytes where its blocks have %llu is "
                          "not known",
-                         t->name, (unsigned long long)size, (unsigned long long)(n * p->element));
+                         t->name, (unsigned long long)size, (unsigned long long)n * p->element);
     return 0;
 }
 
