@@ -26,7 +26,8 @@ void signals_init(struct signals *s, uv_loop_t *loop, void (*ended)(void *owner)
 }
 
 // Once its handle is closed, libuv restores a signal's default action, which would end the process
-// with a signal instead of its exit code. So both are blocked first.
+// with a signal instead of its exit code. So both are blocked first here, and then ignored, which
+// holds for other threads too.
 void signals_close(struct signals *s)
 {
     sigset_t late;
@@ -36,4 +37,6 @@ void signals_close(struct signals *s)
     pthread_sigmask(SIG_BLOCK, &late, NULL);
     for (size_t i = 0; i < 2; i++)
         uv_close((uv_handle_t *)&s->handles[i], NULL);
+    for (size_t i = 0; i < 2; i++)
+        signal(numbers[i], SIG_IGN);
 }

@@ -8,11 +8,12 @@
 #include "base/cleanup.h"
 #include "base/text/text.h"
 
-// A spreadsheet computes what begins like this, unless it is a number.
+// A spreadsheet computes what begins like this, unless it is a number or (a dash for what is not
+// known) nothing else.
 static bool is_formula(const char *text)
 {
     char *end;
-    if (!*text || !strchr("=+-@", *text))
+    if (!*text || !strchr("=+-@", *text) || !text[1])
         return false;
     strtod(text, &end);
     return end == text || *end;

@@ -68,7 +68,8 @@ class Stopped(unittest.TestCase):
 
     def test_in_the_middle_of_everything(self):
         for transport, isolation in (("unix", "process"), ("tcp", "thread")):
-            daemon = self.daemon("--backend", NULL, "--isolation", isolation, *QUICK, transport=transport)
+            daemon = self.daemon("--backend", NULL, "--isolation", isolation, *QUICK, "--rights", "tcp:run,see-own,see-all",
+                                 transport=transport)
             other = daemon.client(DIGITS, 1)
             clients = {where: self.client(daemon.uri, self.large_model(), where) for where in WHERE}
             before = daemon.status()["jobs_done"]
