@@ -22,15 +22,16 @@ from rknnwriter.model import Model, Quant
 MODELS = SHARED / "models"
 
 
-def numbers(x, g):
-    """The distance of two tensors, by its definition."""
+def numbers(x, g, step=0):
+    """The distance of two tensors, by its definition. `step`: of their type; golden values count as at least five
+    of it, in the mean."""
     x, g = (np.asarray(a, np.float64).ravel() for a in (x, g))
-    length = np.sqrt((g * g).sum())
+    length = max(np.sqrt((g * g).sum()), 5 * step * np.sqrt(g.size))
     return {"cosine": (x * g).sum() / np.sqrt((x * x).sum() * (g * g).sum()) if x.any() and g.any()
             else float(x.any() == g.any()),
             "euclidean": np.sqrt(((x - g) ** 2).sum()),
             "relative": np.sqrt(((x - g) ** 2).sum()) / length if length else 0,
-            "gain": (x * g).sum() / length**2 if length else 1,
+            "gain": 1 + ((x - g) * g).sum() / length**2 if length else 1,
             "largest": np.abs(x - g).max()}
 
 
@@ -58,8 +59,9 @@ class Comparing(Case):
         said = json.loads(self.ok("dump", model, *inputs, "-o", folder, "--json", uri=uri))
         return {t["name"]: np.load(t["file"]) for t in said["tensors"]}
 
-    def check_layers(self, said, x, g, names=None):
-        """Every number of the tool's, entire; `names`: of tensors whose golden name is another."""
+    def check_layers(self, said, x, g, names=None, steps=None):
+        """Every number of the tool's, entire; `names`: of tensors whose golden name is another; `steps`: of
+        quantized ones."""
         compared = 0
         for layer in said["layers"]:
             golden = (names or {}).get(layer["name"], layer["name"])
@@ -67,17 +69,18 @@ class Comparing(Case):
                 self.assertIsNone(layer["entire"], layer["name"])
                 continue
             compared += 1
-            for key, value in numbers(x[layer["name"]], g[golden]).items():
+            step = (steps or {}).get(layer["name"], 0)
+            for key, value in numbers(x[layer["name"]], g[golden], step).items():
                 self.assertAlmostEqual(layer["entire"][key], value, delta=1e-6 * max(1, abs(value)),
                                        msg=f"{layer['name']} {key}")
         return compared
 
-    def check_snapshots(self, said, folder):
+    def check_snapshots(self, said, folder, steps):
         """Every number of the tool's, single, from its own snapshots."""
         for i, layer in enumerate(said["layers"]):
             if layer["single"]:
                 x, g = (np.load(next(folder.glob(f"{i:04}_*.{kind}.npy"))) for kind in ("single", "golden"))
-                for key, value in numbers(x, g).items():
+                for key, value in numbers(x, g, steps.get(layer["name"], 0)).items():
                     self.assertAlmostEqual(layer["single"][key], value,
                                            delta=1e-6 * max(1, abs(value)), msg=layer["name"])
                 if layer["type"] == "FP16":
@@ -105,8 +108,11 @@ class RealModels(Comparing):
         x = self.tensors(uri, MODELS / f"rknn/{model}.rknn", "-i", given)
         g = self.tensors(uri, self.golden(model.split(".")[0]), "-i",
                          self.save("golden.npy", golden_input(np.load(given))))
-        self.assertGreaterEqual(self.check_layers(said, x, g), least)
-        self.check_snapshots(said, out / "0")
+        file = rknn_reader.read((MODELS / f"rknn/{model}.rknn").read_bytes())
+        quantized = {layer["name"] for layer in said["layers"] if layer["type"] == "INT8"}
+        steps = {t.name: t.scales[0] for t in file.tensors if t.name in quantized}
+        self.assertGreaterEqual(self.check_layers(said, x, g, steps=steps), least)
+        self.check_snapshots(said, out / "0", steps)
 
     def test_lprnet(self):
         self.check("lprnet.rk3568", lambda x: (x.astype(np.float32) - 127.5) / 128, 34)
