@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
-#include <stdatomic.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -55,7 +55,34 @@ static bool is_ours(const struct stat *st)
     return (st->st_uid == 0 || st->st_uid == geteuid()) && !(st->st_mode & (S_IWGRP | S_IWOTH));
 }
 
-// The folder, opened. What is checked is what is used from then on, whatever its path leads to.
+// The folder that was used last. It stays open, so that the paths of what was loaded out of it stay
+// true: libraries that plugins need lie beside them ($ORIGIN), and the dynamic linker takes a path
+// that it has seen for the library that it loaded by it.
+static struct {
+    pthread_mutex_t lock;
+    bool open;
+    int fd;
+    struct stat st;
+} last_dir = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+// Takes over the descriptor of a folder; one for the same folder, which stays open.
+static int keep_dir(int fd, const struct stat *st)
+{
+    pthread_mutex_lock(&last_dir.lock);
+    if (last_dir.open && last_dir.st.st_dev == st->st_dev && last_dir.st.st_ino == st->st_ino) {
+        fd_close(fd);
+    } else {
+        last_dir.open = true;
+        last_dir.fd = fd;
+        last_dir.st = *st;
+    }
+    fd = last_dir.fd;
+    pthread_mutex_unlock(&last_dir.lock);
+    return fd;
+}
+
+// The folder, opened; not the caller's. What is checked is what is used from then on, whatever its
+// path leads to.
 static int plugins_open_dir(const char *dir, struct error *e)
 {
     struct stat st;
@@ -68,28 +95,23 @@ static int plugins_open_dir(const char *dir, struct error *e)
                   "user, and nobody else may write to it",
                   dir);
     } else {
-        return fd;
+        return keep_dir(fd, &st);
     }
     fd_close(fd);
     return STATUS_FAIL;
 }
 
-static int plugins_open_file(int dir, const char *path, struct error *e)
+static int plugins_check_file(int dir, const char *path, struct error *e)
 {
     struct stat st;
-    int fd = openat(dir, strrchr(path, '/') + 1, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) < 0) {
-        error_set_errno(e, STATUS_FAIL, errno, "plugin %s", path);
-    } else if (!S_ISREG(st.st_mode) || !is_ours(&st)) {
-        error_set(e, STATUS_FAIL,
-                  "plugin %s is not used: it must be a file of root's or of the service's user, "
-                  "which nobody else may write to",
-                  path);
-    } else {
-        return fd;
-    }
-    fd_close(fd);
-    return STATUS_FAIL;
+    if (fstatat(dir, strrchr(path, '/') + 1, &st, 0) < 0)
+        return error_set_errno(e, STATUS_FAIL, errno, "plugin %s", path);
+    if (!S_ISREG(st.st_mode) || !is_ours(&st))
+        return error_set(e, STATUS_FAIL,
+                         "plugin %s is not used: it must be a file of root's or of the service's "
+                         "user, which nobody else may write to",
+                         path);
+    return 0;
 }
 
 static int check_op(const char *path, const rknn_custom_op *op, struct error *e)
@@ -102,31 +124,15 @@ static int check_op(const char *path, const rknn_custom_op *op, struct error *e)
     return custom_op_check(op, e) < 0 ? error_prefix(e, "plugin %s", path) : 0;
 }
 
-#define SPELLINGS 16 // bits of a spelling's number
-
-// A path of the descriptor that was never used before. The dynamic linker takes a path that it has
-// seen for the library that it loaded by it, but numbers of descriptors come again. So each load
-// has a spelling of its own, in which every part is a bit of the load's number.
-static void spell_path(int fd, char ret[static 24 + 8 * SPELLINGS])
-{
-    static atomic_uint n_loads;
-    unsigned number = atomic_fetch_add(&n_loads, 1);
-    char *at = stpcpy(ret, "/proc/self/");
-    for (unsigned bit = 0; bit < SPELLINGS; bit++)
-        at = stpcpy(at, number >> bit & 1 ? "task/../" : "./");
-    snprintf(at, 16, "fd/%d", fd);
-}
-
 // Loads one library and checks the operator that it describes. Loading runs the library's
-// constructors, so it is loaded by the descriptor that was checked: a path of the folder could lead
-// elsewhere by then.
+// constructors, so it is loaded out of the folder that was checked, where nobody else can put
+// another file in its place; the folder's path could lead elsewhere by then.
 static int plugins_load(int dir, const char *path, const rknn_custom_op **ret, struct error *e)
 {
-    cleanup(fd_close_p) int fd = plugins_open_file(dir, path, e);
-    char by_fd[24 + 8 * SPELLINGS];
-    if (fd < 0)
-        return fd;
-    spell_path(fd, by_fd);
+    char by_fd[NAME_MAX + 32];
+    if (plugins_check_file(dir, path, e) < 0)
+        return e->code;
+    snprintf(by_fd, sizeof by_fd, "/proc/self/fd/%d/%s", dir, strrchr(path, '/') + 1);
     void *library = dlopen(by_fd, RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return error_set(e, STATUS_FAIL, "plugin %s cannot be loaded: %s", path, dlerror());
@@ -192,7 +198,7 @@ static void open_all(struct plugins *p)
     p->open = true;
     if (!p->dir[0] || euidaccess(p->dir, F_OK) < 0)
         return;
-    cleanup(fd_close_p) int dir = plugins_open_dir(p->dir, &p->unusable);
+    int dir = plugins_open_dir(p->dir, &p->unusable);
     int n = dir < 0 ? 0 : scandirat(dir, ".", &names, is_plugin, alphasort);
     if (dir < 0)
         log_warn("%s", p->unusable.text);

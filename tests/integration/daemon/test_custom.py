@@ -198,8 +198,11 @@ class Plugins(Case):
             for transport in ("unix", "tcp"):
                 daemon = self.with_plugins("--isolation", isolation, *FRESH, transport=transport)
                 before = daemon.held()
-                self.run_it(daemon)
-                wait_for("everything to be freed", lambda d=daemon, b=before: d.held() == b)
+                # In threads the folder stays open, once.
+                before["fds"] += isolation == "thread"
+                for _ in range(2):
+                    self.run_it(daemon)
+                    wait_for("everything to be freed", lambda d=daemon, b=before: d.held() == b)
                 maps = pathlib.Path(f"/proc/{daemon.process.pid}/maps").read_text()
                 self.assertEqual("librkcst_good" in maps, isolation == "thread")
 
@@ -240,6 +243,12 @@ class Plugins(Case):
         self.put("nothing", "librkcst_a.so")
         self.put("version2", "librkcst_c.so")
         self.run_it(self.with_plugins())
+
+    def test_one_with_a_library_beside_it(self):
+        self.put("origin")
+        self.put("beside", "libplugin_beside.so")
+        for isolation in ("process", "thread"):
+            self.run_it(self.with_plugins("--isolation", isolation))
 
     def test_none(self):
         self.assertIn(str(self.plugins), self.run_it(self.with_plugins(), -1))
