@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 
+from support.seed import seed
 from support.service import BUILD, DIGITS, PATIENCE, SOURCE, Daemon, wait_for
 
 MODELS = ("conv", "residual", "batch")
@@ -110,7 +111,7 @@ def main():
     options.add_argument("--clients", type=int, default=200)
     options.add_argument("--contexts", type=int, default=1000)
     options = options.parse_args()
-    rng = random.Random(int(os.environ.get("RKNND_SEED", "1")))
+    rng = random.Random(seed(1))
     shm = shared_files()
     with tempfile.TemporaryDirectory() as folder:
         models = make_models(folder)

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import unittest
 
+from support.seed import seed
 from support.service import BUILD, DIGITS, PATIENCE, SOURCE, Daemon, wait_for
 
 RKNNCTL = BUILD / "bin/rknnctl"
@@ -169,7 +170,7 @@ class Refusals(Case):
             self.assertIn("no request in it", done.stderr)
 
     def test_damaged_recordings_are_survived(self):
-        daemon, rng = self.daemon("null:4:4", "--isolation", "thread"), random.Random(7)
+        daemon, rng = self.daemon("null:4:4", "--isolation", "thread"), random.Random(seed(7))
         model = self.folder / "model"
         model.write_text("any bytes")
         self.record(daemon, RKNNCTL, "bench", model, "-n", "2", "-w", "0")

@@ -7,6 +7,7 @@ import sys
 import tempfile
 import time
 
+from support.seed import seed
 from support.service import DIGITS, Daemon, finish_client, wait_for
 
 ROUNDS = 40
@@ -50,14 +51,13 @@ def chaos(daemon, steady_models, victim_models, rng, kill_workers):
 
 
 def main():
-    seed = int(os.environ.get("RKNND_SEED", "1"))
-    print("seed", seed)
+    chosen = seed(1)
     fresh = ("--model-cache", "0", "--worker-idle", "0", "--upload-ttl", "0")
     with tempfile.NamedTemporaryFile(suffix=".rknn") as large:
-        large.write(random.Random(seed).randbytes(48 << 20))
+        large.write(random.Random(chosen).randbytes(48 << 20))
         large.flush()
         for isolation in ("process", "thread"):
-            rng = random.Random(seed)
+            rng = random.Random(chosen)
             print(isolation, "the software NPU")
             daemon = Daemon("--backend", "sim", "--isolation", isolation, *fresh)
             chaos(daemon, [DIGITS, DIGITS], [DIGITS, large.name], rng, isolation == "process")

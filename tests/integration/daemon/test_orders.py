@@ -18,6 +18,7 @@ import tempfile
 import time
 import unittest
 
+from support.seed import seed
 from support.service import DIGITS, PATIENCE, Daemon, wait_for
 from support.wire import (BIND, CANCEL, CHUNK, CLOCKS, CLOSE, CREATE, CUSTOM_DONE, CUSTOM_LIST, DESCRIBE, DUMP, DUMP_NEXT,
                           DUP, ERROR, FREE, GOODBYE, HEAD, HELLO, INFER, INTERNAL, KILL, LOG, MAGIC, MORE, OFFER, OPEN,
@@ -25,7 +26,7 @@ from support.wire import (BIND, CANCEL, CHUNK, CLOCKS, CLOSE, CREATE, CUSTOM_DON
 
 from conformance import models as conformance
 
-SEED = int(os.environ.get("RKNND_SEED") or random.randrange(1 << 32))
+SEED = seed()
 SECONDS = float(os.environ.get("RKNND_SECONDS") or 3)
 CLIENTS = 5
 FRESH = ("--model-cache", "0", "--worker-idle", "0", "--upload-ttl", "0")
@@ -550,5 +551,4 @@ class Orders(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    print(f"RKNND_SEED={SEED}", flush=True)
     unittest.main(verbosity=2)

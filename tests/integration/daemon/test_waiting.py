@@ -159,5 +159,4 @@ class WaitingThreads(Waiting):
 
 
 if __name__ == "__main__":
-    print(f"RKNND_SEED={orders.SEED}", flush=True)
     unittest.main(verbosity=2)

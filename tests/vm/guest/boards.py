@@ -14,6 +14,7 @@ import time
 import unittest
 
 from board import GADGETS, find_node, kernel_complaints, load_modules, run
+from support.seed import seed
 from support.service import BUILD, PATIENCE, SOURCE, wait_for
 from windows import Device
 
@@ -231,7 +232,7 @@ class Boards(unittest.TestCase):
         self.assertEqual(process.stdout.readline(), "+ usb:board1\n")
 
     def test_unplugged_while_listed(self):
-        choose, ended = random.Random(1), threading.Event()
+        choose, ended = random.Random(seed(1)), threading.Event()
 
         def shake():
             while not ended.is_set():

@@ -11,13 +11,13 @@ import unittest
 import uuid
 
 from board import Board, find_node, kernel_complaints, kernel_messages, load_modules, rknnctl
+from support.seed import seed
 from support.service import BUILD, DIGITS, PATIENCE, processes, wait_for
 from windows import Device
 
 PROGRAMS = os.environ.get("RKNND_PROGRAMS", "common multiple_input queries async zero_copy memory threads matmul_dynamic").split()
 ROUNDS = int(os.environ.get("RKNND_ROUNDS", "200"))
 SPEED = os.environ["RKNND_SPEED"]
-SEED = int(os.environ.get("RKNND_SEED", "1"))
 LOGS = [pathlib.Path("/tmp/board.log"), pathlib.Path("/tmp/relay.log")]
 
 
@@ -208,7 +208,7 @@ class Usb(unittest.TestCase):
             print(f"{n + 1} times", flush=True)
 
     def test_4_unplugged_at_any_moment(self):
-        choose = random.Random(SEED)
+        choose = random.Random(seed(1))
         before = self.prepare()
         self.start_clients()
         steps = {"cable": self.replug, "daemon": self.restart_board, "client": self.replace_client,
