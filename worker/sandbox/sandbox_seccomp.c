@@ -195,6 +195,25 @@ static const char *const writing_calls[] = {
     "inotify_rm_watch",
 };
 
+// What an argument of a call has to be: libseccomp's own macros leave a field out, which clang
+// minds.
+static struct scmp_arg_cmp equals(unsigned argument, scmp_datum_t value)
+{
+    return (struct scmp_arg_cmp){.arg = argument, .op = SCMP_CMP_EQ, .datum_a = value};
+}
+
+static struct scmp_arg_cmp is_above(unsigned argument, scmp_datum_t value)
+{
+    return (struct scmp_arg_cmp){.arg = argument, .op = SCMP_CMP_GT, .datum_a = value};
+}
+
+// The bits of the mask are those of the value.
+static struct scmp_arg_cmp masked(unsigned argument, scmp_datum_t mask, scmp_datum_t value)
+{
+    return (struct scmp_arg_cmp){
+        .arg = argument, .op = SCMP_CMP_MASKED_EQ, .datum_a = mask, .datum_b = value};
+}
+
 static int allow_names(scmp_filter_ctx f, const char *const *names, size_t n)
 {
     int r = 0;
@@ -219,7 +238,7 @@ static bool has_access(const struct sandbox *s, enum npu_access access)
 static int allow_threads(scmp_filter_ctx f)
 {
     int r = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
-                             SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
+                             masked(0, CLONE_THREAD, CLONE_THREAD));
     return r < 0 ? r : seccomp_rule_add(f, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
 }
 
@@ -231,7 +250,7 @@ static int allow_own_signals(scmp_filter_ctx f)
                                 SCMP_SYS(rt_tgsigqueueinfo)};
     int r = 0;
     for (size_t i = 0; r == 0 && i < sizeof calls / sizeof *calls; i++)
-        r = seccomp_rule_add(f, SCMP_ACT_ALLOW, calls[i], 1, SCMP_A0(SCMP_CMP_EQ, self));
+        r = seccomp_rule_add(f, SCMP_ACT_ALLOW, calls[i], 1, equals(0, self));
     return r;
 }
 
@@ -241,8 +260,7 @@ static int allow_values(scmp_filter_ctx f, int call, unsigned a, const unsigned 
 {
     int r = 0;
     for (size_t i = 0; r == 0 && call >= 0 && i < n; i++)
-        r = seccomp_rule_add(f, SCMP_ACT_ALLOW, call, 1,
-                             SCMP_CMP(a, SCMP_CMP_MASKED_EQ, 0xffffffffu, values[i]));
+        r = seccomp_rule_add(f, SCMP_ACT_ALLOW, call, 1, masked(a, 0xffffffffu, values[i]));
     return r;
 }
 
@@ -266,8 +284,8 @@ static int allow_prctl(scmp_filter_ctx f)
     int r = allow_values(f, SCMP_SYS(prctl), 0, options, sizeof options / sizeof *options);
     // Of itself, and not set: the new limit is a null pointer.
     return r < 0 ? r
-                 : seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 2,
-                                    SCMP_A0(SCMP_CMP_EQ, 0), SCMP_A2(SCMP_CMP_EQ, 0));
+                 : seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 2, equals(0, 0),
+                                    equals(2, 0));
 }
 
 // Requests of every file, and the brackets of dma-bufs. Drivers have requests of their own: all
@@ -282,10 +300,8 @@ static int allow_ioctl(scmp_filter_ctx f, bool devices)
     static const unsigned types[] = {'d' << 8, 'r' << 8};
     for (size_t i = 0; r == 0 && i < sizeof types / sizeof *types; i++)
         r = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1,
-                             SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffff00u, types[i]));
-    return r < 0 ? r
-                 : seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1,
-                                    SCMP_A1(SCMP_CMP_GT, 0xffff));
+                             masked(1, 0xffffff00u, types[i]));
+    return r < 0 ? r : seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1, is_above(1, 0xffff));
 }
 
 // Files are not made or cut short, nor written to unless there are devices. This holds also where
@@ -297,11 +313,9 @@ static int allow_open(scmp_filter_ctx f, bool devices, bool writes)
         forbidden |= O_CREAT | O_TRUNC | O_APPEND | (O_TMPFILE & ~O_DIRECTORY);
     if (!writes && !devices)
         forbidden |= O_ACCMODE;
-    int r = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1,
-                             SCMP_A2(SCMP_CMP_MASKED_EQ, forbidden, 0));
+    int r = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1, masked(2, forbidden, 0));
     if (r == 0 && seccomp_syscall_resolve_name("open") >= 0)
-        r = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(open), 1,
-                             SCMP_A1(SCMP_CMP_MASKED_EQ, forbidden, 0));
+        r = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(open), 1, masked(1, forbidden, 0));
     // Its flags are in memory.
     return r < 0 ? r : seccomp_rule_add(f, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(openat2), 0);
 }
