@@ -122,9 +122,9 @@ static const struct {
 static bool has_word(const char *words, const char *word)
 {
     size_t size = strlen(word);
-    for (const char *at = words; (at = strstr(at, word)); at += size)
+    for (const char *at = words; size > 0 && (at = strstr(at, word)); at += size)
         if ((at == words || at[-1] == ' ') && (at[size] == ' ' || !at[size]))
-            return size > 0;
+            return true;
     return false;
 }
 
