@@ -195,6 +195,25 @@ void account_refund(struct account *a, enum account_resource what, uint64_t n)
         }
 }
 
+int account_charge_sized(struct account *a, enum account_resource what, enum account_resource sized,
+                         uint64_t bytes, struct error *e)
+{
+    int r = account_charge(a, what, 1, e);
+    if (r < 0)
+        return r;
+    r = account_charge(a, sized, bytes, e);
+    if (r < 0)
+        account_refund(a, what, 1);
+    return r;
+}
+
+void account_refund_sized(struct account *a, enum account_resource what,
+                          enum account_resource sized, uint64_t bytes)
+{
+    account_refund(a, sized, bytes);
+    account_refund(a, what, 1);
+}
+
 void account_move(struct account *from, struct account *to, enum account_resource what, uint64_t n)
 {
     account_add(to, what, n);

@@ -80,6 +80,12 @@ int account_charge(struct account *a, enum account_resource what, uint64_t n, st
 /// Gives n back.
 void account_refund(struct account *a, enum account_resource what, uint64_t n);
 
+/// The same for one of a thing (`what`) and its bytes (of `sized`): both are taken, or nothing.
+int account_charge_sized(struct account *a, enum account_resource what, enum account_resource sized,
+                         uint64_t bytes, struct error *e);
+void account_refund_sized(struct account *a, enum account_resource what,
+                          enum account_resource sized, uint64_t bytes);
+
 /// What somebody held is another's from now on, whatever his limits.
 void account_move(struct account *from, struct account *to, enum account_resource what, uint64_t n);
 
@@ -92,8 +98,7 @@ bool account_has_room(const struct account *a, enum account_resource what);
 /// How much the account may have at present, what it has included.
 uint64_t account_limit(const struct account *a, enum account_resource what);
 
-// ---- names
-// ---------------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 
 const char *account_key(enum account_resource what);
 bool account_is_bytes(enum account_resource what);

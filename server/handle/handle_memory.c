@@ -37,22 +37,14 @@ int memory_check_room(const struct connection *c, uint64_t size, struct error *e
     return 0;
 }
 
-// Nothing is charged on failure.
 int memory_charge(struct account *a, uint64_t size, struct error *e)
 {
-    int r = account_charge(a, ACCOUNT_MEMORIES, 1, e);
-    if (r < 0)
-        return r;
-    r = account_charge(a, ACCOUNT_BYTES, size, e);
-    if (r < 0)
-        account_refund(a, ACCOUNT_MEMORIES, 1);
-    return r;
+    return account_charge_sized(a, ACCOUNT_MEMORIES, ACCOUNT_BYTES, size, e);
 }
 
 void memory_refund(struct account *a, uint64_t size)
 {
-    account_refund(a, ACCOUNT_BYTES, size);
-    account_refund(a, ACCOUNT_MEMORIES, 1);
+    account_refund_sized(a, ACCOUNT_MEMORIES, ACCOUNT_BYTES, size);
 }
 
 // The handle takes its own reference of the memory; the caller keeps its own.

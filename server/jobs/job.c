@@ -77,18 +77,6 @@ static void job_context_closed(struct context_work *w, const struct error *why);
 static void job_suspend(struct job_hold *h);
 static void job_resume(struct job_hold *h);
 
-// Nothing is charged on failure.
-static int job_charge_user(struct account *a, uint64_t bytes, struct error *e)
-{
-    int r = account_charge(a, ACCOUNT_REQUESTS, 1, e);
-    if (r < 0)
-        return r;
-    r = account_charge(a, ACCOUNT_BYTES, bytes, e);
-    if (r < 0)
-        account_refund(a, ACCOUNT_REQUESTS, 1);
-    return r;
-}
-
 // Takes a buffer, which rounds the sizes up, and charges what it really has to the user. The
 // connection is charged later, by job_charge(), when the request can no longer be refused.
 int job_new(struct jobs *all, struct context *x, unsigned n_inputs, uint64_t input_size,
@@ -103,7 +91,8 @@ int job_new(struct jobs *all, struct context *x, unsigned n_inputs, uint64_t inp
     if (r < 0)
         goto no_buffer;
     j->held_bytes = j->run.buffer->input_size + j->run.buffer->output_size;
-    r = job_charge_user(&x->session->user->account, j->held_bytes, e);
+    r = account_charge_sized(&x->session->user->account, ACCOUNT_REQUESTS, ACCOUNT_BYTES,
+                             j->held_bytes, e);
     if (r < 0)
         goto refused;
     j->session = session_ref(x->session);
@@ -144,8 +133,8 @@ static void job_free(struct job *j)
     job_custom_free(j->custom);
     buffer_unref(j->run.buffer);
     binding_unref(j->run.binding);
-    account_refund(&j->session->user->account, ACCOUNT_BYTES, j->held_bytes);
-    account_refund(&j->session->user->account, ACCOUNT_REQUESTS, 1);
+    account_refund_sized(&j->session->user->account, ACCOUNT_REQUESTS, ACCOUNT_BYTES,
+                         j->held_bytes);
     session_unref(j->session);
     free(j);
 }

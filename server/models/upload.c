@@ -158,8 +158,7 @@ static void upload_free(struct upload *u)
 
 static void upload_refund(struct user *user, uint64_t size)
 {
-    account_refund(&user->account, ACCOUNT_STORAGE, size);
-    account_refund(&user->account, ACCOUNT_UPLOADS, 1);
+    account_refund_sized(&user->account, ACCOUNT_UPLOADS, ACCOUNT_STORAGE, size);
 }
 
 // Not to be found any more, and not counted.
@@ -235,24 +234,13 @@ static bool uploads_make_room(struct uploads *all, const struct user *user, uint
     return true;
 }
 
-// Nothing is charged on failure.
-static int charge_once(struct account *a, uint64_t size, struct error *e)
-{
-    int r = account_charge(a, ACCOUNT_UPLOADS, 1, e);
-    if (r < 0)
-        return r;
-    r = account_charge(a, ACCOUNT_STORAGE, size, e);
-    if (r < 0)
-        account_refund(a, ACCOUNT_UPLOADS, 1);
-    return r;
-}
-
 // What the user does not go on with makes room for what he wants.
 static int upload_charge(struct uploads *all, struct user *user, uint64_t size, struct error *e)
 {
     struct upload *oldest;
     int r;
-    while ((r = charge_once(&user->account, size, e)) < 0) {
+    while ((r = account_charge_sized(&user->account, ACCOUNT_UPLOADS, ACCOUNT_STORAGE, size, e)) <
+           0) {
         if (uploads_count_orphans(all, user, &oldest) == 0)
             return r;
         upload_drop(oldest);

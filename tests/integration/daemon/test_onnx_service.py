@@ -2,14 +2,13 @@
 """ONNX models through the daemon: how they are loaded."""
 import json
 import pathlib
-import tempfile
 import unittest
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from support.service import Daemon
+from support.rknnctl import OnDaemon
 
 
 def model(nodes, inputs, outputs, constants=()):
@@ -30,19 +29,8 @@ def open_sum():
                  {"axis": np.array([-1])})
 
 
-class Case(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.daemon = Daemon("--backend", "sim:rk3588", "--worker-idle", "0")
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.daemon.stop()
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+class Case(OnDaemon):
+    OPTIONS = ("--backend", "sim:rk3588", "--worker-idle", "0")
 
     def save(self, net, name="net.onnx"):
         onnx.save(net, self.folder / name)
@@ -60,7 +48,7 @@ class Case(unittest.TestCase):
 
 
 class Shapes(Case):
-    OPTIONS = ("--shape", "x=1x2x5", "--shape", "y=1x1x1")
+    SHAPES = ("--shape", "x=1x2x5", "--shape", "y=1x1x1")
 
     def test_a_run_has_the_shapes_of_its_options(self):
         net = self.save(open_sum())
@@ -76,9 +64,9 @@ class Shapes(Case):
         net = self.save(open_sum())
         inputs = ("-i", self.array("x.npy", np.ones((1, 2, 5))),
                   "-i", self.array("y.npy", np.ones((1, 1, 1))))
-        self.expect(0, "2 runs", "bench", net, *self.OPTIONS, "-n", "1", "--clients", "2")
-        self.expect(0, "", "dump", net, *self.OPTIONS, *inputs, "-o", self.folder / "dump")
-        said = json.loads(self.expect(0, "", "info", net, "--json", *self.OPTIONS))["model"]
+        self.expect(0, "2 runs", "bench", net, *self.SHAPES, "-n", "1", "--clients", "2")
+        self.expect(0, "", "dump", net, *self.SHAPES, *inputs, "-o", self.folder / "dump")
+        said = json.loads(self.expect(0, "", "info", net, "--json", *self.SHAPES))["model"]
         self.assertNotIn("refused", said)
         said = json.loads(self.expect(4, "", "info", net, "--json"))["model"]
         self.assertIn("--shape", said["refused"])
@@ -88,8 +76,8 @@ class Shapes(Case):
         for words, *shapes in (
                 ("input x: shape 1x3x5 does not fit the model's ?x2x? (?", "x=1x3x5", "y=1x1x1"),
                 ("does not fit", "x=1x2", "y=1x1x1"),
-                ("the model has no input \"q\", only x, y", "q=1", *self.OPTIONS[1::2]),
-                ("no input", "axis=1", *self.OPTIONS[1::2]),
+                ("the model has no input \"q\", only x, y", "q=1", *self.SHAPES[1::2]),
+                ("no input", "axis=1", *self.SHAPES[1::2]),
                 ("two shapes", "x=1x2x5", "x=1x2x6"),
                 ("numbers above 0", "x=1x2xw")):
             options = [word for shape in shapes for word in ("--shape", shape)]

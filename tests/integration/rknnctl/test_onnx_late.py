@@ -1,15 +1,13 @@
 #!/usr/bin/python3
 """ONNX nodes of which a run decides what they do (shapes, axes, branches that are computed or inputs), graphs
 inside nodes, and operands that are usually constants."""
-import pathlib
-import tempfile
 import unittest
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from support.service import Daemon
+from support.rknnctl import OnDaemon
 
 TYPES = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.int64): TensorProto.INT64,
          np.dtype(np.bool_): TensorProto.BOOL}
@@ -32,19 +30,11 @@ def body(nodes, inputs, outputs, values=None):
                              constants(values or {}))
 
 
-class Case(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.daemon = Daemon("--backend", "sim:rk3588", "--worker-idle", "0")
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.daemon.stop()
+class Case(OnDaemon):
+    OPTIONS = ("--backend", "sim:rk3588", "--worker-idle", "0")
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        super().setUp()
         self.rng = np.random.default_rng(3)
 
     def save(self, nodes, inputs, outputs, values=None):
