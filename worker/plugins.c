@@ -34,7 +34,8 @@ struct plugin {
 void plugins_init(struct plugins *p, const char *dir, const char *module_dir,
                   struct breadcrumbs *breadcrumbs)
 {
-    *p = (struct plugins){.dir = dir, .module_dir = module_dir, .breadcrumbs = breadcrumbs};
+    *p = (struct plugins){
+        .dir = dir, .owner = geteuid(), .module_dir = module_dir, .breadcrumbs = breadcrumbs};
     pthread_mutex_init(&p->lock, NULL);
 }
 
@@ -50,9 +51,9 @@ void plugins_done(struct plugins *p)
 
 // A plugin's code runs with the rights of the service, so nobody else may be able to write to the
 // file, or to put another one in its place.
-static bool is_ours(const struct stat *st)
+static bool is_ours(const struct plugins *p, const struct stat *st)
 {
-    return (st->st_uid == 0 || st->st_uid == geteuid()) && !(st->st_mode & (S_IWGRP | S_IWOTH));
+    return (st->st_uid == 0 || st->st_uid == p->owner) && !(st->st_mode & (S_IWGRP | S_IWOTH));
 }
 
 // The folder that was used last. It stays open, so that the paths of what was loaded out of it stay
@@ -83,17 +84,17 @@ static int keep_dir(int fd, const struct stat *st)
 
 // The folder, opened; not the caller's. What is checked is what is used from then on, whatever its
 // path leads to.
-static int plugins_open_dir(const char *dir, struct error *e)
+static int plugins_open_dir(const struct plugins *p, struct error *e)
 {
     struct stat st;
-    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = open(p->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0) {
-        error_set_errno(e, STATUS_FAIL, errno, "folder %s of plugins", dir);
-    } else if (!is_ours(&st)) {
+        error_set_errno(e, STATUS_FAIL, errno, "folder %s of plugins", p->dir);
+    } else if (!is_ours(p, &st)) {
         error_set(e, STATUS_FAIL,
                   "no plugin of %s is used: the folder must be root's or that of the service's "
                   "user, and nobody else may write to it",
-                  dir);
+                  p->dir);
     } else {
         return keep_dir(fd, &st);
     }
@@ -101,12 +102,12 @@ static int plugins_open_dir(const char *dir, struct error *e)
     return STATUS_FAIL;
 }
 
-static int plugins_check_file(int dir, const char *path, struct error *e)
+static int plugins_check_file(const struct plugins *p, int dir, const char *path, struct error *e)
 {
     struct stat st;
     if (fstatat(dir, strrchr(path, '/') + 1, &st, 0) < 0)
         return error_set_errno(e, STATUS_FAIL, errno, "plugin %s", path);
-    if (!S_ISREG(st.st_mode) || !is_ours(&st))
+    if (!S_ISREG(st.st_mode) || !is_ours(p, &st))
         return error_set(e, STATUS_FAIL,
                          "plugin %s is not used: it must be a file of root's or of the service's "
                          "user, which nobody else may write to",
@@ -127,10 +128,11 @@ static int check_op(const char *path, const rknn_custom_op *op, struct error *e)
 // Loads one library and checks the operator that it describes. Loading runs the library's
 // constructors, so it is loaded out of the folder that was checked, where nobody else can put
 // another file in its place; the folder's path could lead elsewhere by then.
-static int plugins_load(int dir, const char *path, const rknn_custom_op **ret, struct error *e)
+static int plugins_load(const struct plugins *p, int dir, const char *path,
+                        const rknn_custom_op **ret, struct error *e)
 {
     char by_fd[NAME_MAX + 32];
-    if (plugins_check_file(dir, path, e) < 0)
+    if (plugins_check_file(p, dir, path, e) < 0)
         return e->code;
     snprintf(by_fd, sizeof by_fd, "/proc/self/fd/%d/%s", dir, strrchr(path, '/') + 1);
     void *library = dlopen(by_fd, RTLD_NOW | RTLD_LOCAL);
@@ -160,7 +162,7 @@ static void plugins_add(struct plugins *p, int dir, const char *name)
     }
     snprintf(i->path, size, "%s/%s", p->dir, name);
     int crumb = breadcrumbs_enter(p->breadcrumbs, "the loading of plugin %s", i->path);
-    int r = plugins_load(dir, i->path, &i->op, &e);
+    int r = plugins_load(p, dir, i->path, &i->op, &e);
     breadcrumbs_leave(p->breadcrumbs, crumb);
     if (r < 0) {
         log_warn("%s", e.text);
@@ -198,7 +200,7 @@ static void open_all(struct plugins *p)
     p->open = true;
     if (!p->dir[0] || euidaccess(p->dir, F_OK) < 0)
         return;
-    int dir = plugins_open_dir(p->dir, &p->unusable);
+    int dir = plugins_open_dir(p, &p->unusable);
     int n = dir < 0 ? 0 : scandirat(dir, ".", &names, is_plugin, alphasort);
     if (dir < 0)
         log_warn("%s", p->unusable.text);

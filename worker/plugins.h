@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "base/error.h"
 #include "rknn_custom_op.h"
@@ -15,6 +16,7 @@ struct plugin;
 struct plugins {
     pthread_mutex_t lock;
     const char *dir;                 // "": there are none
+    uid_t owner;                     // the service's user, who may own plugins
     const char *module_dir;          // has client/librknnrt.so, for plugins linked with it
     struct breadcrumbs *breadcrumbs; // of the worker; NULL: none
     bool open;
@@ -22,6 +24,7 @@ struct plugins {
     struct error unusable; // about the last one that could not be used; code 0: there was none
 };
 
+/// The process's user at this time is the service's: before a sandbox changes it.
 void plugins_init(struct plugins *p, const char *dir, const char *module_dir,
                   struct breadcrumbs *breadcrumbs);
 

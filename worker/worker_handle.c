@@ -107,6 +107,8 @@ static int worker_enter_sandbox(struct worker *w, const rknnd_WorkerStart *m, st
     cleanup(free_p) struct sandbox *s = calloc(1, sizeof *s);
     if (!s)
         return error_no_memory(e, "a sandbox", sizeof *s);
+    if (m->sandbox > SANDBOX_REQUIRED)
+        worker_die("sandbox mode %u", m->sandbox);
     s->mode = (enum sandbox_mode)m->sandbox;
     s->user = (struct sandbox_user){.uid = m->uid, .gid = m->gid, .n_groups = m->groups_count};
     memcpy(s->user.groups, m->groups, m->groups_count * sizeof *m->groups);

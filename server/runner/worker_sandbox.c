@@ -46,6 +46,12 @@ static int check_offered(enum sandbox_mode mode, struct error *e)
 
 int worker_sandbox_prepare(struct runner_options *options, const char *user, struct error *e)
 {
+    bool changes_user = !options->threads && options->sandbox != SANDBOX_OFF && geteuid() == 0;
+    if (user && !changes_user)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "worker-user %s: only workers of root's, in processes with a sandbox, "
+                         "can be another user's",
+                         user);
     if (options->threads) {
         log_debug("models run in threads, so without a sandbox");
         return 0;
@@ -57,5 +63,5 @@ int worker_sandbox_prepare(struct runner_options *options, const char *user, str
         return 0;
     }
     int r = check_offered(options->sandbox, e);
-    return r == 0 && geteuid() == 0 ? find_user(user, &options->worker_user, e) : r;
+    return r == 0 && changes_user ? find_user(user, &options->worker_user, e) : r;
 }

@@ -71,14 +71,20 @@ class Sandbox(unittest.TestCase):
         self.assertLessEqual(kept, ANYWAY, found["escape"])
         self.assertIn("sandbox = off", log)
 
+    def refuse(self, words, *options):
+        done = subprocess.run([BUILD / "bin/rknnd", "--listen", f"unix:{self.folder}/s.sock", *options],
+                              capture_output=True, text=True, timeout=PATIENCE, check=False)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn(words, done.stderr)
+
     def test_a_user_that_does_not_exist(self):
         if os.geteuid() != 0:
             self.skipTest("only root's workers change their user")
-        daemon = BUILD / "bin/rknnd"
-        done = subprocess.run([daemon, "--listen", f"unix:{self.folder}/s.sock", "--worker-user", "no-such-user"],
-                              capture_output=True, text=True, timeout=PATIENCE, check=False)
-        self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertIn('there is no user "no-such-user"', done.stderr)
+        self.refuse('there is no user "no-such-user"', "--worker-user", "no-such-user")
+
+    def test_a_user_that_workers_cannot_be(self):
+        self.refuse("worker-user nobody", "--worker-user", "nobody", "--sandbox", "off")
+        self.refuse("worker-user nobody", "--worker-user", "nobody", "--isolation", "thread")
 
 
 if __name__ == "__main__":
