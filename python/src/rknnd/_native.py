@@ -1,0 +1,275 @@
+"""The C library's calls with Python's values: what Session and the compatible packages are built on.
+
+Arrays go in and out without copies of our own. Whatever fails raises rknnd.Error with the library's words. Every
+call gives up the interpreter's lock while it waits, so other threads go on; a Context may be used by several threads,
+which wait for each other. A signal's handler runs while a call waits, and what it raises (KeyboardInterrupt) ends the
+call where the C library can be interrupted.
+"""
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from dataclasses import dataclass
+from typing import Any, Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _errors
+from ._capi import ffi, lib, text
+
+Array = npt.NDArray[Any]
+
+# ---- failures and signals
+
+
+def check(result: int, advice: str = "") -> int:
+    """Returns `result`, or raises what the library says; `advice` is what to do in Python, and goes behind it."""
+    if result >= 0:
+        return result
+    raise failure(result, advice)
+
+
+def failure(code: int, advice: str = "") -> _errors.Error:
+    words = text(lib.rknnd_last_error())
+    return _errors.of_code(code, f"{words}: {advice}" if advice else words)
+
+
+def must(pointer: Any) -> Any:
+    """Returns what a function that answers NULL on failure has answered."""
+    if pointer == ffi.NULL:
+        raise failure(lib_code())
+    return pointer
+
+
+def lib_code() -> int:
+    """Code of a failure of which only words are known."""
+    return int(lib.RKNN_ERR_FAIL)
+
+
+# ---- tensors
+
+_DTYPES: dict[int, str] = {0: "float32", 1: "float16", 2: "int8", 3: "uint8", 4: "int16", 5: "uint16", 6: "int32",
+                           7: "uint32", 8: "int64", 9: "bool"}
+TYPE_OF_DTYPE: dict[np.dtype[Any], int] = {np.dtype(name): number for number, name in _DTYPES.items()}
+DTYPE_OF_TYPE: dict[int, np.dtype[Any]] = {number: dtype for dtype, number in TYPE_OF_DTYPE.items()}
+TYPE_NAMES = {**_DTYPES, 10: "int4", 11: "bfloat16"}
+NCHW, NHWC, NC1HWC2, UNDEFINED = range(4)
+FORMAT_NAMES = {NCHW: "nchw", NHWC: "nhwc", NC1HWC2: "nc1hwc2", UNDEFINED: "undefined"}
+FORMATS = {name: number for number, name in FORMAT_NAMES.items()}
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """An input or output of a model.
+
+    `shape` is in the order of `layout` ("nhwc", "nchw", "nc1hwc2", "undefined"). A quantized tensor's real values are
+    (stored - zero_point) * scale. `size` is in bytes without stride, `size_with_stride` with it; `row_stride` and
+    `height_stride` are in elements and rows, 0: none.
+    """
+
+    index: int
+    name: str
+    shape: tuple[int, ...]
+    layout: str
+    dtype: str
+    quantized: bool
+    scale: float
+    zero_point: int
+    n_elems: int
+    size: int
+    size_with_stride: int
+    row_stride: int
+    height_stride: int
+    type_number: int
+    layout_number: int
+
+    @property
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """How NumPy holds the tensor. int4 and bfloat16, which NumPy does not have, are packed bytes."""
+        return DTYPE_OF_TYPE.get(self.type_number, np.dtype(np.uint8))
+
+
+def tensor_info(attr: Any) -> TensorInfo:
+    """From an rknn_tensor_attr."""
+    return TensorInfo(
+        index=attr.index, name=text(attr.name), shape=tuple(attr.dims[0:attr.n_dims]),
+        layout=FORMAT_NAMES.get(attr.fmt, str(attr.fmt)), dtype=TYPE_NAMES.get(attr.type, str(attr.type)),
+        quantized=attr.qnt_type == lib.RKNN_TENSOR_QNT_AFFINE_ASYMMETRIC, scale=attr.scale, zero_point=attr.zp,
+        n_elems=attr.n_elems, size=attr.size, size_with_stride=attr.size_with_stride, row_stride=attr.w_stride,
+        height_stride=attr.h_stride, type_number=attr.type, layout_number=attr.fmt)
+
+
+# ---- servers
+
+class at_server:  # noqa: N801 (reads as a word: "with at_server(uri):")
+    """Within it this thread's contexts and questions go to `uri`; None leaves what is set."""
+
+    def __init__(self, uri: str | None) -> None:
+        self.uri = uri
+
+    def __enter__(self) -> None:
+        if self.uri is not None:
+            self.before = text(lib.rknnd_get_thread_server())
+            check(lib.rknnd_set_thread_server(self.uri.encode()))
+
+    def __exit__(self, *_: object) -> None:
+        if self.uri is not None:
+            lib.rknnd_set_thread_server(self.before.encode() if self.before else ffi.NULL)
+
+
+# ---- contexts
+
+
+def _destroy(handle: int, pid: int) -> None:
+    """Of a forked child only its own contexts: the parent's are not there."""
+    if os.getpid() == pid:
+        lib.rknn_destroy(handle)
+
+
+class Context:
+    """One rknn_context.
+
+    `model`    path of a model file, or its bytes
+    `server`   URI of the server ("unix:…", "tcp:…", "usb:…", "adb:…", "sim:…"); None: as the environment says
+    `flags`    RKNN_FLAG_*
+    `options`  text of rknnd_set_load_options()
+    `progress` called with (bytes done, bytes of all) while the model is sent
+    """
+
+    def __init__(self, model: str | os.PathLike[str] | bytes | bytearray | memoryview, server: str | None = None,
+                 flags: int = 0, options: str | None = None,
+                 progress: Callable[[int, int], None] | None = None) -> None:
+        handle = ffi.new("rknn_context *")
+        if isinstance(model, (str, os.PathLike)):
+            data, size = os.fsencode(model), 0
+            kept = ffi.new("char[]", data)
+        else:
+            kept = ffi.from_buffer(model)
+            size = len(kept)
+            if size == 0:
+                raise _errors.ModelError("a model of 0 bytes: give a path, or the file's bytes")
+        with at_server(server), _load_options(options), _progress(progress):
+            result = lib.rknn_init(handle, ffi.cast("void *", kept), size, flags, ffi.NULL)
+        check(result)
+        self._adopt(handle[0])
+
+    def _adopt(self, handle: int) -> None:
+        self.handle = handle
+        self.lock = threading.RLock()
+        self._close = weakref.finalize(self, _destroy, handle, os.getpid())
+        self._close.atexit = True
+        count = ffi.new("rknn_input_output_num *")
+        self.query(lib.RKNN_QUERY_IN_OUT_NUM, count)
+        self.n_inputs, self.n_outputs = int(count.n_input), int(count.n_output)
+
+    def duplicate(self) -> Context:
+        """Another context of the same model: the weights are there once, inputs and outputs are its own."""
+        source, copy = ffi.new("rknn_context *", self.handle), ffi.new("rknn_context *")
+        check(lib.rknn_dup_context(source, copy))
+        other = Context.__new__(Context)
+        other._adopt(copy[0])
+        return other
+
+    @property
+    def closed(self) -> bool:
+        return not self._close.alive
+
+    def close(self) -> None:
+        """Ends the context; a run in flight is cancelled. More than once is fine."""
+        self._close()
+
+    def query(self, command: int, info: Any) -> Any:
+        """rknn_query() into `info`, a pointer that ffi.new() made; returns it."""
+        check(lib.rknn_query(self.handle, command, info, ffi.sizeof(info[0])))
+        return info
+
+    def attr(self, command: int, index: int) -> Any:
+        """An rknn_tensor_attr * of one of the *_ATTR queries."""
+        attr = ffi.new("rknn_tensor_attr *")
+        attr.index = index
+        return self.query(command, attr)
+
+    def input_info(self, index: int) -> TensorInfo:
+        """The input in the shape that is set."""
+        return tensor_info(self.attr(lib.RKNN_QUERY_CURRENT_INPUT_ATTR, index))
+
+    def output_info(self, index: int) -> TensorInfo:
+        """The output in the shape that is set."""
+        return tensor_info(self.attr(lib.RKNN_QUERY_CURRENT_OUTPUT_ATTR, index))
+
+    def set_inputs(self, inputs: Sequence[tuple[int, Array, int, bool]]) -> None:
+        """Sets inputs from (index, array, layout number, pass through). The arrays are contiguous; their dtype is the
+        input's type. They are not needed any more when this returns."""
+        records = ffi.new("rknn_input[]", len(inputs))
+        kept = []
+        for record, (index, array, layout, pass_through) in zip(records, inputs):
+            data = ffi.from_buffer(array)
+            kept.append(data)
+            record.index = index
+            record.buf = data
+            record.size = array.nbytes
+            record.pass_through = pass_through
+            record.type = TYPE_OF_DTYPE[array.dtype]
+            record.fmt = layout
+        check(lib.rknn_inputs_set(self.handle, len(inputs), records))
+
+    def run(self, wait: bool = True, timeout_ms: int = 0) -> int:
+        """One run with the inputs that are set; the frame's number. Without `wait` it goes on by itself."""
+        extend = ffi.new("rknn_run_extend *")
+        extend.non_block, extend.timeout_ms, extend.fence_fd = not wait, timeout_ms, -1
+        check(lib.rknn_run(self.handle, extend))
+        return int(extend.frame_id)
+
+    def wait(self, frame: int = 0, timeout_ms: int = 0) -> None:
+        """Waits for a run (0: the last one)."""
+        extend = ffi.new("rknn_run_extend *")
+        extend.frame_id, extend.timeout_ms, extend.fence_fd = frame, timeout_ms, -1
+        check(lib.rknn_wait(self.handle, extend))
+
+    def get_outputs(self, arrays: Sequence[Array], want_float: bool = True) -> int:
+        """Fills contiguous `arrays`, one for each output in order: float32, or of the output's own type. Returns the
+        number of the frame that they are of."""
+        records = ffi.new("rknn_output[]", len(arrays))
+        kept = []
+        for index, (record, array) in enumerate(zip(records, arrays)):
+            data = ffi.from_buffer(array, require_writable=True)
+            kept.append(data)
+            record.want_float, record.is_prealloc = want_float, True
+            record.index, record.buf, record.size = index, data, array.nbytes
+        extend = ffi.new("rknn_output_extend *")
+        check(lib.rknn_outputs_get(self.handle, len(arrays), records, extend))
+        return int(extend.frame_id)
+
+
+class _load_options:  # noqa: N801
+    """The options of models that this thread loads, within it."""
+
+    def __init__(self, options: str | None) -> None:
+        self.options = options
+
+    def __enter__(self) -> None:
+        if self.options is not None:
+            check(lib.rknnd_set_load_options(self.options.encode()))
+
+    def __exit__(self, *_: object) -> None:
+        if self.options is not None:
+            lib.rknnd_set_load_options(ffi.NULL)
+
+
+class _progress:  # noqa: N801
+    """Who is told of this thread's uploads, within it."""
+
+    def __init__(self, report: Callable[[int, int], None] | None) -> None:
+        self.report = report
+
+    def __enter__(self) -> None:
+        if self.report is not None:
+            report = self.report
+            self.callback = ffi.callback("rknnd_progress", lambda _user, done, total: report(done, total))
+            lib.rknnd_set_progress(self.callback, ffi.NULL)
+
+    def __exit__(self, *_: object) -> None:
+        if self.report is not None:
+            lib.rknnd_set_progress(ffi.NULL, ffi.NULL)
