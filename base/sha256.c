@@ -49,14 +49,3 @@ int sha256(const void *data, size_t size, uint8_t ret[SHA256_SIZE], struct error
     sha256_final(&h, ret);
     return 0;
 }
-
-// Lower case, with a terminating zero.
-void sha256_hex(const uint8_t hash[SHA256_SIZE], char ret[SHA256_HEX_SIZE])
-{
-    static const char digits[] = "0123456789abcdef";
-    for (int i = 0; i < SHA256_SIZE; i++) {
-        ret[2 * i] = digits[hash[i] >> 4];
-        ret[2 * i + 1] = digits[hash[i] & 15];
-    }
-    ret[2 * SHA256_SIZE] = 0;
-}

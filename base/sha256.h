@@ -6,8 +6,7 @@
 
 #include "base/error.h"
 
-#define SHA256_SIZE     32
-#define SHA256_HEX_SIZE 65 // with the end of the string
+#define SHA256_SIZE 32
 
 // A hash in the making. Embedded; zero-initialised is done().
 struct sha256 {
@@ -23,5 +22,3 @@ void sha256_done(struct sha256 *h);
 
 /// All at once.
 int sha256(const void *data, size_t size, uint8_t ret[SHA256_SIZE], struct error *e);
-
-void sha256_hex(const uint8_t hash[SHA256_SIZE], char ret[SHA256_HEX_SIZE]);

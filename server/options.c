@@ -353,7 +353,9 @@ static int read_line(struct options *o, char *line, struct error *e)
     return options_set(o, options_trim(line), options_trim(value), e);
 }
 
-int options_read_file(struct options *o, const char *path, struct error *e)
+// Reads one configuration file: lines `name = value` with the names of the long options, `#` starts
+// a comment line. Errors name file and line.
+static int options_read_file(struct options *o, const char *path, struct error *e)
 {
     cleanup(fclose_p) FILE *file = fopen(path, "re");
     if (!file)

@@ -69,9 +69,5 @@ void options_done(struct options *o);
 /// OPTION_TABLE_END (base/options/option_table.h), or STATUS_PARAM_INVALID with a text.
 int options_parse(struct options *o, int argc, char **argv, struct error *e);
 
-/// Reads one configuration file: lines `name = value` with the names of the long options, `#`
-/// starts a comment line. Errors name file and line.
-int options_read_file(struct options *o, const char *path, struct error *e);
-
 /// Sets one option by its long name.
 int options_set(struct options *o, const char *name, const char *value, struct error *e);

@@ -20,11 +20,6 @@ bool convert_fits_float(double v);
 float convert_fp16_to_float(uint16_t h);
 uint16_t convert_float_to_fp16(float f);
 
-/// real -> stored: real / scale + zp, rounded with ties to the even stored value (as the NPU
-/// does: docs/rknn-format.md), then saturated to the type. NaN becomes zp. Exact: no intermediate
-/// rounding moves a value over a tie.
-int8_t convert_quantize_i8(float real, float scale, int32_t zp);
-
 /// Turns an input as a program gives it into the form the model stores.
 ///
 /// `io`     the input's description (logical dims NHWC when 4-D, type, scale, zp, preprocess);
@@ -35,7 +30,10 @@ int8_t convert_quantize_i8(float real, float scale, int32_t zp);
 /// `src`    exactly as many bytes as convert_form_bytes() says; need not be aligned
 /// `dst`    io->logical.size bytes, packed, in io->logical's layout and type; may not overlap
 ///
-/// Does, in this order: channel order, mean and std, quantization (or rounding to fp16). The types
+/// Does, in this order: channel order, mean and std, quantization (or rounding to fp16).
+/// Quantization is real / scale + zp, rounded with ties to the even stored value (as the NPU does:
+/// docs/rknn-format.md), then saturated to the type; NaN becomes zp. It is exact: no intermediate
+/// rounding moves a value over a tie. The types
 /// FLOAT32, FLOAT16, INT8, UINT8, INT16, INT32, INT64 and BOOL are known; a pair that the SDK does
 /// not convert (section 5.2.3, table 5-3; 10.3) is STATUS_INPUT_INVALID. An INT8 source for a
 /// quantized INT8 input is real data (-128..127), not stored values: that is pass_through.

@@ -95,12 +95,6 @@ static double convert_quantize(double n, double d, const struct quantizer *q)
     return stored < q->min ? q->min : stored > q->max ? q->max : stored;
 }
 
-int8_t convert_quantize_i8(float real, float scale, int32_t zp)
-{
-    const struct quantizer q = {scale, zp, INT8_MIN, INT8_MAX};
-    return (int8_t)convert_quantize(real, q.scale, &q);
-}
-
 // ---- arrays of numbers. Strides are in elements; nothing needs to be aligned.
 
 #define LOAD(type, value)                                                                          \

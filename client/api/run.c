@@ -21,7 +21,8 @@
 #include "client/last_error.h"
 
 // In ms of clock_ms().
-uint64_t run_deadline(int32_t timeout_ms)
+// clock_ms() for a program's timeout_ms: no limit when it is not positive.
+static uint64_t run_deadline(int32_t timeout_ms)
 {
     return timeout_ms > 0 ? clock_ms() + (uint64_t)timeout_ms : CLOCK_FOREVER;
 }

@@ -16,9 +16,6 @@ int run_again(struct context *c, struct run **ret, struct error *e);
 /// The run in this state (the oldest of the pending ones); NULL if there is none.
 struct run *run_find(struct context *c, enum run_state state);
 
-/// clock_ms() for a program's timeout_ms: no limit when it is not positive.
-uint64_t run_deadline(int32_t timeout_ms);
-
 /// What a context's runs have in common, for INFER and DUMP: cores, limit, shapes and the inputs
 /// that are set, into m, and segments (FRAME_MAX_SEGMENTS), whose number it returns.
 int run_gather(struct context *c, rknnd_Infer *m, struct iovec *segments, struct error *e);

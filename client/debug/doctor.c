@@ -35,7 +35,8 @@ static const char *advice_for(int status)
 }
 
 // Opens the model as rknn_init() would, and closes it.
-void doctor_model(struct checks *checks, const char *path)
+// Whether the model loads.
+static void doctor_model(struct checks *checks, const char *path)
 {
     struct error e;
     struct model m = {.fd = -1};

@@ -9,6 +9,3 @@ struct connection *doctor_reach(struct checks *c);
 
 /// What the server says that it is; runs a small product on each of its cores.
 void doctor_device(struct checks *c, const rknnd_HelloReply *peer);
-
-/// Whether the model loads.
-void doctor_model(struct checks *c, const char *path);

@@ -83,6 +83,12 @@ static int keepalive_start(struct error *e)
     return 0;
 }
 
+// How often this process (or an ancestor) has been forked since the library was loaded.
+static unsigned keepalive_fork_number(void)
+{
+    return atomic_load(&fork_number);
+}
+
 int keepalive_add(struct connection *c, struct error *e)
 {
     pthread_once(&once, init_condition);
@@ -112,11 +118,6 @@ void keepalive_remove(struct connection *c)
     pthread_mutex_unlock(&keeper.lock);
     if (last)
         pthread_join(thread, NULL);
-}
-
-unsigned keepalive_fork_number(void)
-{
-    return atomic_load(&fork_number);
 }
 
 bool keepalive_is_inherited(const struct connection *c)

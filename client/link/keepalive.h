@@ -13,9 +13,6 @@ int keepalive_add(struct connection *c, struct error *e);
 /// No more. Called without the connection's lock, before connection_free().
 void keepalive_remove(struct connection *c);
 
-/// How often this process (or an ancestor) has been forked since the library was loaded.
-unsigned keepalive_fork_number(void);
-
 /// Whether `c` was opened on the other side of a fork(): nothing of it may be used, not even its
 /// lock.
 bool keepalive_is_inherited(const struct connection *c);

@@ -39,6 +39,8 @@
 #include "server/net/connection.h"
 #include "server/observe/trace.h"
 
+static void jobs_schedule(struct jobs *all);
+
 static uint64_t now_us(void)
 {
     return uv_hrtime() / 1000;
@@ -484,8 +486,9 @@ static void job_run(struct job *j)
     runner_submit(&j->run);
 }
 
-// Not recursive: a job that ends inside job_run() calls this again, and the outer loop continues.
-void jobs_schedule(struct jobs *all)
+// Starts whatever can start now. Not recursive: a job that ends inside job_run() calls this again,
+// and the outer loop continues.
+static void jobs_schedule(struct jobs *all)
 {
     struct scheduler_job *next;
     if (all->scheduling)

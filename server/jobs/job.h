@@ -83,9 +83,6 @@ void job_charge(struct job *j, struct connection *c, const struct frame_header *
 /// The inputs are complete: runs it as soon as its turn comes, and answers.
 void job_start(struct job *j);
 
-/// Starts whatever can start now.
-void jobs_schedule(struct jobs *all);
-
 /// For shutdown: forgets the jobs that run in a context.
 void jobs_kill(struct context *x);
 

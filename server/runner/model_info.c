@@ -17,16 +17,6 @@ void model_info_done(struct model_info *info)
     model_info_free_custom(info);
 }
 
-// Bytes of all outputs in the types of the model, packed one after the other.
-uint64_t model_info_output_size(const struct model_info *info, uint32_t shape_set)
-{
-    const struct tensor_io *outputs = model_info_shape_set(info, shape_set) + info->n_inputs;
-    uint64_t size = 0;
-    for (uint32_t i = 0; i < info->n_outputs; i++)
-        size += outputs[i].logical.size;
-    return size;
-}
-
 void model_info_take_message(struct model_info *info, const rknnd_ContextInfo *m)
 {
     info->n_inputs = m->n_inputs;

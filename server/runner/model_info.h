@@ -22,8 +22,7 @@ struct model_info {
     struct bytes custom_payload; // of CustomListReply
 };
 
-/// Number of tensors of one shape set, all of its tensors, and bytes of its outputs, one after the
-/// other.
+/// Number of tensors of one shape set, and all of its tensors.
 static inline size_t model_info_count(const struct model_info *info)
 {
     return (size_t)info->n_inputs + info->n_outputs;
@@ -33,7 +32,6 @@ static inline const struct tensor_io *model_info_shape_set(const struct model_in
 {
     return info->tensors + shape_set * model_info_count(info);
 }
-uint64_t model_info_output_size(const struct model_info *info, uint32_t shape_set);
 
 /// Takes what the message says; the lists of tensors and custom operators are not in it.
 void model_info_take_message(struct model_info *info, const rknnd_ContextInfo *m);

@@ -101,18 +101,6 @@ struct comparison {
 int comparison_make(struct comparison *c, const struct comparison_plan *plan, struct error *e);
 void comparison_done(struct comparison *c);
 
-/// How wrong a tensor's layer is by itself, as far as that is known, else all layers up to it: how
-/// far its gain is from 1, or a quarter of how far it is off (rknnd_distance.relative), whichever
-/// is more. Rounding to 8 bits puts good layers off by some per cent, but leaves their gain at 1;
-/// what is really wrong shows in the gain, or is off by much more. 0 for what is not compared.
-double comparison_error(const struct comparison_row *r);
-
-/// The worst tensor, and the first one whose error is over the limit; NULL: none. The worst one has
-/// the largest error over the limit. If all are within it, it is the one with the largest error
-/// that rounding to its type does not explain: so small faults show among the rounding of others.
-const struct comparison_row *comparison_worst(const struct comparison *c);
-const struct comparison_row *comparison_first(const struct comparison *c);
-
 /// Makes a comparison and prints all of it in the plan's form.
 int comparison_run(const struct comparison_plan *plan, struct error *e);
 

@@ -23,7 +23,11 @@ static double error_of(const rknnd_distance *d)
     return isnan(gain) || gain > off ? gain : off;
 }
 
-double comparison_error(const struct comparison_row *r)
+// How wrong a tensor's layer is by itself, as far as that is known, else all layers up to it: how
+// far its gain is from 1, or a quarter of how far it is off (rknnd_distance.relative), whichever
+// is more. Rounding to 8 bits puts good layers off by some per cent, but leaves their gain at 1;
+// what is really wrong shows in the gain, or is off by much more. 0 for what is not compared.
+static double comparison_error(const struct comparison_row *r)
 {
     const struct comparison_distance *d = deciding_distance(r);
     return d->there ? error_of(&d->real) : 0;
@@ -62,8 +66,10 @@ static double row_badness(const struct comparison *c, const struct comparison_ro
     return fmin(beyond_rounding(r), limit_of(c));
 }
 
-// The first of the worst: later rows must be strictly worse. Nothing is worse than NaN.
-const struct comparison_row *comparison_worst(const struct comparison *c)
+// The worst tensor; NULL: none. It has the largest error over the limit. If all are within it, it
+// is the one with the largest error that rounding to its type does not explain: so small faults
+// show among the rounding of others. Of several the first; nothing is worse than NaN.
+static const struct comparison_row *comparison_worst(const struct comparison *c)
 {
     const struct comparison_row *worst = NULL;
     double most = 0;
@@ -77,7 +83,8 @@ const struct comparison_row *comparison_worst(const struct comparison *c)
     return worst;
 }
 
-const struct comparison_row *comparison_first(const struct comparison *c)
+// The first tensor whose error is over the limit; NULL: none.
+static const struct comparison_row *comparison_first(const struct comparison *c)
 {
     for (size_t i = 0; i < c->n; i++)
         if (is_marked(c, &c->rows[i]))

@@ -130,8 +130,10 @@ int inputs_map(const char *const *args, size_t n_args, const rknn_tensor_attr *a
     return check_complete(attrs, n, paths, e);
 }
 
-// dims[] in the other layout: NHWC to NCHW takes 0, 3, 1, 2; back takes 0, 2, 3, 1.
-void inputs_dims(const rknn_tensor_attr *attr, rknn_tensor_format layout, uint32_t *dims)
+// The dims that data in `layout` (RKNN_TENSOR_NHWC or _NCHW) has for this input: attr->dims, in the
+// other order if it is 4-D and the layouts differ: NHWC to NCHW takes 0, 3, 1, 2; back takes 0, 2,
+// 3, 1. `dims` takes attr->n_dims numbers.
+static void inputs_dims(const rknn_tensor_attr *attr, rknn_tensor_format layout, uint32_t *dims)
 {
     const uint32_t *d = attr->dims;
     memcpy(dims, d, attr->n_dims * sizeof *dims);

@@ -18,10 +18,6 @@ int inputs_map(const char *const *args, size_t n_args, const rknn_tensor_attr *a
 int inputs_find(const char *option, const char *key, size_t length, const rknn_tensor_attr *attrs,
                 uint32_t n, uint32_t *ret, struct error *e);
 
-/// The dims that data in `layout` (RKNN_TENSOR_NHWC or _NCHW) has for this input: attr->dims, in
-/// the other order if it is 4-D and the layouts differ. `dims` takes attr->n_dims numbers.
-void inputs_dims(const rknn_tensor_attr *attr, rknn_tensor_format layout, uint32_t *dims);
-
 /// Whether an array of this shape holds the dims; those of 1 do not matter.
 bool inputs_same_shape(const uint32_t *dims, size_t n_dims, const uint64_t *shape, size_t n);
 

@@ -35,7 +35,8 @@ uint64_t layers_median_us(const struct layer_times *t, uint32_t layer)
     return layer_percentile(t, layer, 50);
 }
 
-uint64_t layers_spread_us(const struct layer_times *t, uint32_t layer)
+// The range between the quartiles of a layer's times.
+static uint64_t layers_spread_us(const struct layer_times *t, uint32_t layer)
 {
     return layer_percentile(t, layer, 75) - layer_percentile(t, layer, 25);
 }

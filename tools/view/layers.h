@@ -17,9 +17,8 @@ struct layer_times {
     const uint32_t *order; // in which layers are shown; NULL: that of execution
 };
 
-/// The median of a layer's times, and the range between their quartiles.
+/// The median of a layer's times.
 uint64_t layers_median_us(const struct layer_times *t, uint32_t layer);
-uint64_t layers_spread_us(const struct layer_times *t, uint32_t layer);
 
 /// Sums over all layers: of medians, of estimates, of bytes read and written.
 uint64_t layers_total_us(const struct layer_times *t);

@@ -126,6 +126,9 @@ static int shape_as_stated(struct onnx_lowering *l, uint32_t i, uint32_t decides
     return onnx_shape(l, i, type, v->n_dims, dims, e);
 }
 
+static int onnx_late_make(const struct graph *g, const struct graph_node *n,
+                          const void *const *values, struct graph *ret, struct error *e);
+
 static int emit_late(struct onnx_lowering *l, uint32_t decides, const char *const *captured,
                      uint32_t n_captured, struct error *e)
 {
@@ -285,8 +288,9 @@ static int make(const struct graph *g, const struct graph_node *n, const void *c
     return r;
 }
 
-int onnx_late_make(const struct graph *g, const struct graph_node *n, const void *const *values,
-                   struct graph *ret, struct error *e)
+// graph_late.make of such nodes.
+static int onnx_late_make(const struct graph *g, const struct graph_node *n,
+                          const void *const *values, struct graph *ret, struct error *e)
 {
     int r = make(g, n, values, ret, e);
     if (r < 0)

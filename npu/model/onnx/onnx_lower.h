@@ -263,10 +263,6 @@ int onnx_lower_late(struct onnx_lowering *l, uint32_t decides, const char *const
 int onnx_lower_choice(struct onnx_lowering *l, const char *const *captured, uint32_t n_captured,
                       struct error *e);
 
-/// graph_late.make of such nodes.
-int onnx_late_make(const struct graph *g, const struct graph_node *n, const void *const *values,
-                   struct graph *ret, struct error *e);
-
 /// Lowers nodes one after the other, as those of a file.
 int onnx_lower_nodes(struct onnx_lowering *l, const struct onnx_node *nodes, uint32_t n,
                      struct error *e);

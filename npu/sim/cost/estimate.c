@@ -47,39 +47,6 @@ static uint32_t estimate_lanes(const struct chip *chip, enum estimate_kind kind,
     return (fp16 ? chip->macs_fp16 : chip->macs_int8) / INPUTS_AT_ONCE;
 }
 
-// ---- in memory ----
-
-struct estimate_native estimate_native(const struct chip *chip, enum estimate_kind kind, bool fp16,
-                                       uint32_t channels, uint32_t height, uint32_t width)
-{
-    uint64_t pixels = (uint64_t)height * width, element = element_size(fp16);
-    uint32_t c2 = estimate_block(chip, fp16), unit = c2;
-    if (kind == ESTIMATE_INPUT && channels <= 4) // an image: as it comes
-        return (struct estimate_native){1, channels, pixels * channels * element};
-    if (kind == ESTIMATE_CONV || kind == ESTIMATE_DEPTHWISE)
-        unit = estimate_lanes(chip, kind, fp16);
-    uint64_t plane = pixels > 1 ? estimate_align(pixels, 4) : pixels;
-    uint64_t elements = estimate_align(estimate_align(channels, unit), c2) * plane;
-    uint64_t c1 = pixels ? elements / (pixels * c2) : 0;
-    return (struct estimate_native){(uint32_t)c1, c2, elements * element};
-}
-
-uint64_t estimate_weight_bytes(const struct chip *chip, const struct estimate_layer *l)
-{
-    uint64_t taps = (uint64_t)l->kernel[0] * l->kernel[1], c2 = estimate_block(chip, l->fp16);
-    uint64_t element = element_size(l->fp16);
-    if (l->kind == ESTIMATE_DEPTHWISE)
-        return taps * estimate_align(l->out_channels, c2) * element;
-    uint64_t inputs = l->in_channels / l->groups;
-    return taps * l->out_channels * estimate_align(inputs, inputs <= c2 ? c2 : 16) * element;
-}
-
-uint64_t estimate_bias_bytes(const struct chip *chip, const struct estimate_layer *l, bool full)
-{
-    uint64_t record = full && !l->fp16 ? 8 : 4; // 16-bit convolutions have plain floats
-    return estimate_align(l->out_channels, estimate_lanes(chip, l->kind, l->fp16)) * record;
-}
-
 // ---- in time ----
 
 static bool is_conv(const struct estimate_layer *l)
@@ -159,11 +126,4 @@ uint64_t estimate_mac_cycles(const struct chip *chip, bool fp16, uint64_t macs)
 double estimate_us(const struct chip *chip, uint64_t cycles)
 {
     return (double)cycles / chip->mhz;
-}
-
-double estimate_mac_usage(const struct chip *chip, bool fp16, uint64_t macs, double us)
-{
-    if (us <= 0)
-        return 0;
-    return 100 * estimate_us(chip, estimate_mac_cycles(chip, fp16, macs)) / us;
 }

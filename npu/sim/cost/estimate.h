@@ -42,21 +42,6 @@ struct estimate {
 
 // ---- in memory ----
 
-// A tensor in native form, NC1HWC2. The file's and the manual's C1 is what the padded size gives.
-struct estimate_native {
-    uint32_t c1, c2;
-    uint64_t size; // bytes of one image
-};
-
-/// Of what a layer of this kind writes (5.7.3.4).
-struct estimate_native estimate_native(const struct chip *chip, enum estimate_kind kind, bool fp16,
-                                       uint32_t channels, uint32_t height, uint32_t width);
-
-/// Of a convolution's weights; of its bias table, in full (with multipliers and zero points for
-/// each channel) or with the biases alone.
-uint64_t estimate_weight_bytes(const struct chip *chip, const struct estimate_layer *l);
-uint64_t estimate_bias_bytes(const struct chip *chip, const struct estimate_layer *l, bool full);
-
 /// A constant's share of the total weight size: constants begin at multiples of 64 bytes.
 static inline uint64_t estimate_constant_space(uint64_t bytes)
 {
@@ -69,9 +54,6 @@ void estimate_layer(const struct chip *chip, const struct estimate_layer *l, str
 
 /// Cycles that `macs` take at the least, with every multiplier of one core at work.
 uint64_t estimate_mac_cycles(const struct chip *chip, bool fp16, uint64_t macs);
-
-/// The column MacUsage: per cent of one core's multipliers that did `macs` in `us`.
-double estimate_mac_usage(const struct chip *chip, bool fp16, uint64_t macs, double us);
 
 double estimate_us(const struct chip *chip, uint64_t cycles);
 

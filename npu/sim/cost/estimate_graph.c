@@ -120,7 +120,9 @@ static void add_conv(const struct graph *g, const struct graph_node *n, struct e
     }
 }
 
-void estimate_of_node(const struct graph *g, const struct graph_node *n, struct estimate_layer *ret)
+// The node as estimate_layer() takes it. Sizes are those of the file where it gives them.
+static void estimate_of_node(const struct graph *g, const struct graph_node *n,
+                             struct estimate_layer *ret)
 {
     *ret = (struct estimate_layer){.kind = kind_of(g, n)};
     if (ret->kind == ESTIMATE_CPU)

@@ -15,10 +15,6 @@ struct estimate_memory {
     struct sram_use use;   // with all of the chip's SRAM
 };
 
-/// The node as estimate_layer() takes it. Sizes are those of the file where it gives them.
-void estimate_of_node(const struct graph *g, const struct graph_node *n,
-                      struct estimate_layer *ret);
-
 /// Costs of all nodes, for one core; n_nodes layers, whose other members stay.
 void estimate_layers(const struct graph *g, const struct chip *chip, struct npu_layer *layers);
 

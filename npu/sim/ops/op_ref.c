@@ -18,7 +18,8 @@ struct ref_step {
     uint64_t in[REF_MAX_INPUTS], out[REF_MAX_OUTPUTS], extra; // scratch
 };
 
-bool ref_type_known(enum tensor_type type)
+// Whether operators support the element type.
+static bool ref_type_known(enum tensor_type type)
 {
     return type <= TENSOR_BOOL;
 }

@@ -37,9 +37,6 @@ struct ref_operator {
     int (*check)(const struct ref_call *c, uint64_t *ret_extra, struct error *e);
 };
 
-/// Whether operators support the element type.
-bool ref_type_known(enum tensor_type type);
-
 #define ref_refuse(c, e, ...) graph_refuse((c)->node, e, __VA_ARGS__)
 
 /// STATUS_FAIL in the form "node NAME (TYPE): …", while running.
