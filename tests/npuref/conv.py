@@ -35,6 +35,7 @@ class Shape:
     paired: bool = False  # depthwise weights: two of them, then what is added to each
     weight_zero: int = 0  # subtracted from every weight
     clip: int = 0  # bits that the sums lose on their way to the DPU (rounding: not known)
+    spread: tuple = (1, 1)  # transposed: lines and columns from one pixel to the next, pad values between
     rows_of_16: bool = False  # packed pixels: a kernel's row takes whole 16 bytes, four for each pixel
 
 
@@ -98,14 +99,26 @@ def row_weights(s, memory):
     return np.concatenate(blocks).astype(np.int64) - s.weight_zero
 
 
+def spread(s, x):
+    """The image of a transposed convolution, which is a plain one over it."""
+    if s.spread == (1, 1):
+        return x
+    c, h, w = x.shape
+    wide = np.full((c, (h - 1) * s.spread[0] + 1, (w - 1) * s.spread[1] + 1), s.pad_value, np.int64)
+    wide[:, :: s.spread[0], :: s.spread[1]] = x
+    return wide
+
+
 def windows(s, x):
     """[channels, kh, kw, out_height, out_width]: what each tap sees."""
+    x = spread(s, x)
+    height, width = x.shape[1:]
     steps = [np.arange(n)[:, None] * d + np.arange(o) * t
              for n, d, o, t in zip(s.kernel, s.dilation, (s.out_height, s.out_width), s.stride)]
     need = [int(step.max()) + 1 for step in steps]
-    padded = np.full((x.shape[0], max(need[0], s.pad_top + s.height), max(need[1], s.pad_left + s.width)),
+    padded = np.full((x.shape[0], max(need[0], s.pad_top + height), max(need[1], s.pad_left + width)),
                      s.pad_value, np.int64)
-    padded[:, s.pad_top : s.pad_top + s.height, s.pad_left : s.pad_left + s.width] = x
+    padded[:, s.pad_top : s.pad_top + height, s.pad_left : s.pad_left + width] = x
     return padded[:, steps[0][:, None, :, None], steps[1][None, :, None, :]]
 
 
@@ -133,5 +146,6 @@ def full_sums(s, memory):
     flat = seen.reshape(-1, s.out_height * s.out_width)
     total = w.reshape(w.shape[0], -1).astype(np.float64) @ flat  # exact: far below 2^53
     total = total.astype(np.int64).reshape(-1, s.out_height, s.out_width)[: s.out_channels]
-    window_sums = flat.sum(0).astype(np.int64).reshape(s.out_height, s.out_width)
+    counted = flat if memory.counts_padding else seen[: s.real].reshape(-1, flat.shape[1])
+    window_sums = counted.sum(0).astype(np.int64).reshape(s.out_height, s.out_width)
     return total, np.broadcast_to(window_sums, total.shape)

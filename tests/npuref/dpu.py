@@ -27,23 +27,26 @@ class Cube:
 
 @dataclasses.dataclass
 class Multiply:
-    """add, then multiply, then a shift of its own for negative numbers. None: left out."""
+    """add (behind the factor, in the BN unit), multiply, then a shift of its own for negative numbers. None: left
+    out."""
     add: object = None
     window: object = None  # times the sum of inputs, added too
     factor: object = None
     shift: int = 0
     negative_shift: int = 0
     prelu: bool = False  # the factor is for negative numbers alone
+    add_last: bool = False
     low: int = LOWEST
     high: int = HIGHEST
 
     def __call__(self, v, window_sums=None):
-        if self.add is not None:
+        if self.add is not None and not self.add_last:
             v = v + self.add
         if self.window is not None and window_sums is not None:
             v = v + self.window * window_sums
         if self.factor is not None:
             v = np.where(v >= 0, v, v * self.factor) if self.prelu else v * self.factor
+            v = v + self.add if self.add is not None and self.add_last else v
             v = split_shift(v, self.shift, self.negative_shift)
         return np.clip(saturated(v, 32), self.low, self.high)
 

@@ -24,7 +24,8 @@ class Machine:
             if register == LUT_ACCESS and value >> 17 & 1:
                 table, at = self.tables[value >> 16 & 1], value & 0x3FF
             elif register == LUT_DATA and table is not None:
-                table[at] = signed(value, 16)
+                if at < len(table):  # RK3566 and RK3568 write one more
+                    table[at] = signed(value, 16)
                 at += 1
         return table is not None
 

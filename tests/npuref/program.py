@@ -22,6 +22,9 @@ class Memory:
     """One flat memory: the file's constants, then the arena."""
 
     def __init__(self, file):
+        # Toolkits up to 1.2 have 0 for weights of channels that are not there, later ones -nz. Biases are
+        # without such channels' sums in both: in the older files they do not count, whoever saw to it.
+        self.counts_padding = file.container != 1
         self.bases = {}
         size = ALIGNMENT  # address 0 is nobody's
         for t in file.tensors:
@@ -59,9 +62,17 @@ class Memory:
 
 
 class Task:
-    def __init__(self, record, words):
-        _, self.node, self.enable, *_ = record
-        self.writes = [(w & 0xFFFF, w >> 16 & 0xFFFFFFFF) for w in words.tolist()]
+    def __init__(self, node, enable, writes):
+        self.node, self.enable, self.writes = node, enable, writes
+
+
+def blob_writes(words):
+    return [(w >> 16 & 0xFFFF, w >> 32) for w in words]
+
+
+def decoded(words):
+    """[(register, value)] of commands as container 6 has them."""
+    return [(w & 0xFFFF, w >> 16 & 0xFFFFFFFF) for w in words.tolist()]
 
 
 def relocated(file, memory):
@@ -78,8 +89,25 @@ def relocated(file, memory):
     return words
 
 
+def blob_tasks(file, memory, node, table):
+    """Containers 1 and 2: a blob of commands for each task, and which register takes whose address; before
+    it, where it has one, the program that loads its lookup tables."""
+    if table.number(1):
+        load = np.frombuffer(file.tensors[table.number(1)].data, "<u8")
+        yield Task(node.index, DPU | DPU_RDMA, blob_writes(load.tolist()))
+    words = np.frombuffer(file.tensors[table.number(0)].data, "<u8").tolist()
+    addresses, at = {}, table.start(5)
+    for i in range(table._unpack("I", at - 4)):
+        register, tensor, offset, _, _ = struct.unpack_from("<IiQII", table.data, at + 24 * i)
+        addresses[register] = memory.bases[file.tensors[tensor].name] + offset
+    yield Task(node.index, table.number(3), [(r, addresses.get(r, v)) for r, v in blob_writes(words)])
+
+
 def tasks(file, memory):
     """The tasks of the one-core program, in order."""
+    if file.container in (1, 2):
+        tables = [(n, t) for n in file.nodes for t in n.table.tables(6) if t.number(8) < 2]
+        return [task for n, t in tables for task in blob_tasks(file, memory, n, t)]
     if file.container != 6:
         raise Unsupported(f"container {file.container}: its addresses are not in this table")
     words = relocated(file, memory)
@@ -87,7 +115,7 @@ def tasks(file, memory):
     records = [struct.unpack_from("<8IQ", data, 40 * i) for i in range(len(data) // 40)]
     first = (file.graph.vector(10) or [0])[0]
     count = sum(n.columns[0] + (n.luts[0] if n.luts else 0) for n in file.nodes if n.columns)
-    return [Task(r, words[r[8] // 8 : r[8] // 8 + r[6]]) for r in records[first : first + count]]
+    return [Task(r[1], r[2], decoded(words[r[8] // 8 : r[8] // 8 + r[6]])) for r in records[first : first + count]]
 
 
 BLOCKS = {0x1000: CNA, 0x2000: CNA, 0x3000: CORE, 0x4000: DPU, 0x5000: DPU_RDMA, 0x6000: PPU, 0x7000: PPU_RDMA,

@@ -59,11 +59,14 @@ class RK3588(Unit):
         return Cube(self.get("FEATURE_ADDR"), step * self.lanes, (lines if by_line else lines // 4) * self.lanes,
                     self.lanes)
 
+    def _spread(self):
+        if not self.get("CONV_CON1", 16, 16):
+            return 1, 1
+        return self.get("CONV_CON3", 13, 11) + 1, self.get("CONV_CON3", 10, 8) + 1
+
     def conv(self):
         if not self._precision_is_int8():
             self.refuse("CONV_CON1", "not int8")
-        if self.get("CONV_CON1", 16, 16):
-            self.refuse("CONV_CON1", "a transposed convolution")
         out_height, out_width, out_channels, depthwise = self._size()
         if depthwise is None:
             self.refuse("CONV_CON1")
@@ -74,7 +77,7 @@ class RK3588(Unit):
             channels, real, self.get("DATA_SIZE0", 10, 0), width, self._feature(packed, width),
             self._unsigned(), depthwise, kernel=(self.get("WEIGHT_SIZE2", 20, 16), self.get("WEIGHT_SIZE2", 28, 24)),
             stride=(self.get("CONV_CON3", 5, 3), self.get("CONV_CON3", 2, 0)),
-            dilation=(self.get("CONV_CON3", 25, 21) + 1, self.get("CONV_CON3", 20, 16) + 1),
+            spread=self._spread(), dilation=(self.get("CONV_CON3", 25, 21) + 1, self.get("CONV_CON3", 20, 16) + 1),
             pad_top=self.get("PAD_CON0", 3, 0), pad_left=self.get("PAD_CON0", 7, 4),
             pad_value=self._pad_value(), out_height=out_height, out_width=out_width,
             out_channels=out_channels, kernels=self.get("WEIGHT_SIZE2", 13, 0), weights=self.get("WEIGHT_ADDR"),
@@ -124,7 +127,7 @@ class RK3588(Unit):
         return m
 
     def _bn(self):
-        cfg, m = self.get("BN_CFG"), Multiply()
+        cfg, m = self.get("BN_CFG"), Multiply(add_last=not self.get("BN_CFG", 4, 4))
         if cfg & 1:
             return m
         if not cfg >> 1 & 1:

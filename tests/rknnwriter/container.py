@@ -1,4 +1,4 @@
-"""Puts a description into the bytes of a `.rknn` file, containers 6 and 2; what container_lite
+"""Puts a description into the bytes of a `.rknn` file, containers 6, 2 and 1; what container_lite
 shares has no underscore."""
 
 import json
@@ -14,7 +14,7 @@ DTYPES = {"float32": 1, "uint8": 2, "int8": 3, "int16": 5, "int32": 6, "int64": 
 LAYOUTS = {"nchw": 2, "nc1hwc2": 64, "weight": 65}
 KINDS = {"input": 1, "output": 2, "activation": 3, "npu_const": 4, "cpu_const": 5,
          "sub_task": 8}
-_KIND_BLOB2, KIND_COMMANDS, KIND_TASKS = 7, 9, 10
+_KIND_LUT, _KIND_BLOB2, KIND_COMMANDS, KIND_TASKS = 6, 7, 9, 10
 
 # Attribute unions: op -> (type, {slot: attribute}). Fused convolutions share Conv's.
 _UNIONS = {
@@ -141,8 +141,8 @@ def _node(f, node):
         7: Scalar("B", union[0]) if union else None,
         8: attribute_table(node) if union else None, 9: bson_of(node),
     }
-    if f.model.container == 2:
-        slots[6] = _version2_tasks(f, node)
+    if f.model.blobs:
+        slots[6] = _blob_tasks(f, node)
         return Table(slots)
     counts, luts = _columns(f.chip, node)
     slots.update({10: Vector("i", counts), 11: Vector("i", luts), 12: _core_bytes(f.chip, node),
@@ -155,7 +155,7 @@ def _end_node(f, op, tensor):
     slots = {1: op, 2: f"{op}:{tensor.name}",
              4: Vector("i", [] if is_input else [f.index[tensor]]),
              5: Vector("i", [f.index[tensor]] if is_input else []), 9: Blob(b"")}
-    if f.model.container == 2:
+    if f.model.blobs:
         slots[6] = []
     else:
         columns = len(f.chip.conv_columns)
@@ -165,15 +165,18 @@ def _end_node(f, op, tensor):
     return Table(slots)
 
 
-def _version2_tasks(f, node):
+def _blob_tasks(f, node):
+    """Tables are loaded by a blob that the task behind it names."""
     tables = []
-    for task in node.lut_tasks + node.tasks:
+    luts = [f.command_tensor("", _KIND_LUT, regs.version2_blob(t)) for t in node.lut_tasks]
+    for task in node.tasks:
         index = f.command_tensor("", _KIND_BLOB2, regs.version2_blob(task))
         words = [w for t, command in task.relocations
                  for w in (f.index[t] << 32 | task.commands[command][1], 0, 0)]
-        tables.append(Table({0: Scalar("i", index), 2: Scalar("i", task.enable),
-                             3: Scalar("i", task.interrupt), 4: Scalar("i", 0x1FFFF),
-                             5: Vector("Q", words, 3), 7: Scalar("i", 1), 8: Scalar("i", 1)}))
+        tables.append(Table({0: Scalar("i", index), 1: Scalar("i", luts[0]) if luts else None,
+                             2: Scalar("i", len(task.commands)), 3: Scalar("i", task.enable),
+                             4: Scalar("i", task.interrupt), 5: Vector("Q", words, 3), 7: Scalar("i", 1),
+                             8: Scalar("i", 1)}))
     return tables
 
 
@@ -278,16 +281,16 @@ def _weight_bytes(model):
 
 
 def _root(f):
-    model, version2 = f.model, f.model.container == 2
+    model = f.model
     outputs = _ends_json(model.outputs, "NCHW")
     graph = _graph(f)
     slots = {
-        0: Scalar("i", 1 if version2 else 6), 1: model.chip.runtime, 2: [graph],
-        3: attrs_text(model), 6: Scalar("i", 10401 if version2 else 20302),
+        0: Scalar("i", 1 if model.blobs else 6), 1: model.chip.runtime, 2: [graph],
+        3: attrs_text(model), 6: Scalar("i", 10401 if model.blobs else 20302),
         7: "rknnwriter(compiler version: 2.3.2 (tests))", 8: model.chip.name, 9: "ONNX",
         11: "", 12: _ends_json(model.inputs, "NHWC"), 13: outputs,
     }
-    if version2:
+    if model.blobs:
         return Table({**slots, 4: f.buffers, 10: Scalar("B", 1)})
     custom = sorted({n.op for n in model.nodes if n.op.startswith("cst")})
     sizes = Table({0: Scalar("Q", _weight_bytes(model)), 1: Scalar("Q", f.internal)})
@@ -297,6 +300,7 @@ def _root(f):
 
 def to_bytes(model):
     payload = finish(_root(_File(model)), b"RKNN")
-    header = struct.pack("<4sIQQ40x", b"RKNN", 0, model.container, len(payload))
+    header = struct.pack("<4sIQQ", b"RKNN", 0, model.container, len(payload))
+    header += bytes(0 if model.container == 1 else 40)
     tail = tail_json(model)
     return header + payload + struct.pack("<Q", len(tail)) + tail

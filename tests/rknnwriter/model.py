@@ -76,10 +76,11 @@ class Node:
 
 class Model:
     def __init__(self, chip="rk3588", name="model", container=None):
-        """`container`: 2 or 6 (the default); RV1103 and RV1106 have 0x1004 only."""
+        """`container`: 1, 2 or 6 (the default); RV1103 and RV1106 have 0x1004 only."""
         self.chip = {**CHIPS, **LITE_CHIPS}[chip]
         self.name = name
         self.container = container or (0x1004 if self.chip.lite else 6)
+        self.blobs = self.container in (1, 2)  # of commands, one for each task
         if (self.container == 0x1004) != self.chip.lite:
             raise ValueError(f"{chip} has no container {self.container:#x}")
         self.tensors, self.nodes, self.inputs, self.outputs = [], [], [], []

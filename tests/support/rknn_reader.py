@@ -98,13 +98,15 @@ class File:
         self.data = data
         magic, zero, self.container, size = struct.unpack_from("<4sIQQ", data)
         assert magic == b"RKNN" and zero == 0
-        self.payload = data[0x40 : 0x40 + size]
+        start = 0x18 if self.container == 1 else 0x40
+        self.blobs = self.container in (1, 2)  # of commands, one for each task
+        self.payload = data[start : start + size]
         assert self.payload[4:8] == b"RKNN"
-        tail_size = struct.unpack_from("<Q", data, 0x40 + size)[0]
-        self.tail = data[0x48 + size :]
+        tail_size = struct.unpack_from("<Q", data, start + size)[0]
+        self.tail = data[start + 8 + size :]
         assert len(self.tail) == tail_size
         self.root = Table(self.payload, struct.unpack_from("<I", self.payload)[0])
-        self.buffers = self.root.tables(4 if self.container == 2 else 20)
+        self.buffers = self.root.tables(4 if self.blobs else 20)
         self.chip = self.root.text(8)
         self.graph = self.root.tables(2)[0]
         self.tensors = [Tensor(t, self.buffers) for t in self.graph.tables(0)]
@@ -120,7 +122,7 @@ class File:
 
     def registers(self, node):
         """Register values of a node's tasks in single-core mode, later tasks over earlier ones."""
-        if self.container == 2:
+        if self.blobs:
             words = [w for t in node.table.tables(6) for w in self._blob(t.number(0))]
             return {w >> 16 & 0xFFFF: w >> 32 for w in words}
         commands, tasks = (next(t.data for t in self.tensors if t.kind == k) for k in (9, 10))

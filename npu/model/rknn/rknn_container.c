@@ -3,7 +3,8 @@
 //      0        8          16            24             64           64 + N      72 + N
 //      | "RKNN" | version u64 | N u64    | reserved     | payload N  | J u64      | JSON, J bytes
 //
-// The payload of versions 2 and 6 is one flatbuffer. That of the lite one (RV1103, RV1106) is
+// Version 1 has nothing reserved. The payload of versions 1, 2 and 6 is one flatbuffer. That of the
+// lite one (RV1103, RV1106) is
 //
 //      | 16 x u32 sizes | tasks | commands | weights | computed weights | flatbuffer |
 //
@@ -87,20 +88,13 @@ static int open_lite(struct rknn_container *c, struct bytes payload, struct erro
 }
 
 // Container version 1 was used twice: by RKNPU1's toolkits, for other hardware, and by the first
-// RKNPU2 toolkits, which put a flatbuffer (identifier at byte 4) at 0x18. The user needs different
-// advice for each. The caller has checked that the file reaches 0x18.
-static int refuse_version_1(struct bytes file, struct error *e)
+// RKNPU2 toolkits (up to 1.2), which put a flatbuffer (identifier at byte 4) at 0x18. The caller
+// has checked that the file reaches 0x18.
+static bool is_rknpu1(struct bytes file)
 {
     struct bytes payload;
-    bool rknpu2 = bytes_slice(file, 0x18, file.size - 0x18, &payload) && payload.size >= 8 &&
-                  memcmp(payload.data + 4, "RKNN", 4) == 0;
-    if (rknpu2)
-        return error_set(e, STATUS_MODEL_INVALID,
-                         "the file is of toolkit 1.2 or older (container version 1), which is not "
-                         "understood: convert the model again with RKNN-Toolkit2 1.4 or newer");
-    return error_set(e, STATUS_MODEL_INVALID,
-                     "the model is for RKNPU1 (RV1109, RV1126, RK1808, RK3399Pro), other hardware "
-                     "than RKNPU2: convert it again with RKNN-Toolkit2, for this chip");
+    return !bytes_slice(file, 0x18, file.size - 0x18, &payload) || payload.size < 8 ||
+           memcmp(payload.data + 4, "RKNN", 4) != 0;
 }
 
 // Finds payload and JSON of a file with magic "RKNN". The 40 reserved bytes before the payload are
@@ -111,12 +105,16 @@ static int open_parts(struct rknn_container *c, struct bytes file, struct error 
     if (file.size < 0x18)
         return cut_off("the header", e);
     c->version = read_le64(file.data + 8);
-    if (c->version == 1)
-        return refuse_version_1(file, e);
+    if (c->version == 1 && is_rknpu1(file))
+        return error_set(
+            e, STATUS_MODEL_INVALID,
+            "the model is for RKNPU1 (RV1109, RV1126, RK1808, RK3399Pro), other "
+            "hardware than RKNPU2: convert it again with RKNN-Toolkit2, for this chip");
     bool lite = c->version == VERSION_LITE;
-    if (c->version != 2 && c->version != 6 && !lite)
+    c->blobs = c->version == 1 || c->version == 2;
+    if (!c->blobs && c->version != 6 && !lite)
         return error_set(e, STATUS_MODEL_INVALID,
-                         "container version 0x%llx is not known (2, 6 and 0x1004 are)",
+                         "container version 0x%llx is not known (1, 2, 6 and 0x1004 are)",
                          (unsigned long long)c->version);
     uint64_t start = (c->version & 0xff) > 1 ? 0x40 : 0x18, size = read_le64(file.data + 0x10);
     struct bytes payload, length;

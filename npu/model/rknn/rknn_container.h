@@ -5,7 +5,7 @@
 #include "base/error.h"
 
 enum rknn_kind {
-    RKNN_PLAIN,     // containers 2 and 6: one flatbuffer, then JSON
+    RKNN_PLAIN,     // containers 1, 2 and 6: one flatbuffer, then JSON
     RKNN_LITE,      // container 0x1004 (RV1103, RV1106): sections, flatbuffer last, then JSON
     RKNN_ENCRYPTED, // the rest is recognised and refused
     RKNN_NEXT,
@@ -16,6 +16,7 @@ enum rknn_kind {
 struct rknn_container {
     enum rknn_kind kind;
     uint64_t version;
+    bool blobs;        // containers 1 and 2: each task has a blob of commands of its own
     struct bytes meta; // the flatbuffer
     struct bytes json; // not terminated; may be empty
     // RKNN_LITE only:

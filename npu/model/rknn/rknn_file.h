@@ -16,7 +16,7 @@
 #define RKNN_MAX_DIMS    8
 #define RKNN_MAX_NATIVE  24
 
-#define RKNN_RELOCATION_BYTES 24 // of container 2
+#define RKNN_RELOCATION_BYTES 24 // of containers 1 and 2
 
 enum rknn_type { // numbers of ONNX
     RKNN_F32 = 1,
@@ -68,7 +68,7 @@ struct rknn_node {
     struct fb_table attr;
     struct bytes bson;
     uint32_t said_tasks;          // of one core, as the node states it; 0: it does not
-    uint32_t first_task, n_tasks; // of one core; in `tasks`, or in `blobs` of container 2
+    uint32_t first_task, n_tasks; // of one core; in `tasks`, or in blobs of containers 1 and 2
 };
 
 struct rknn_preprocess {
@@ -78,11 +78,11 @@ struct rknn_preprocess {
 };
 
 // A run of register commands: u64 each, 16 bits of register number first or, in blobs of
-// container 2, the register in bits 16–31 and its value above.
+// containers 1 and 2, the register in bits 16–31 and its value above.
 struct rknn_task {
     struct bytes commands;
     uint64_t first_command;   // its number in the file's register commands, container 6
-    struct bytes relocations; // container 2: 24 bytes each, a register and a tensor first
+    struct bytes relocations; // containers 1 and 2: 24 bytes each, a register and a tensor first
     uint32_t node;
 };
 

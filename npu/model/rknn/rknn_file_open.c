@@ -198,7 +198,7 @@ static int read_channel_swaps(struct rknn_file *f, struct error *e)
 }
 
 // The file's one graph. Tensors come first, since all that follows refers to them by index;
-// constants are in the buffers of root slot 4 (container 2) or 20 (container 6).
+// constants are in the buffers of root slot 4 (containers 1 and 2) or 20 (container 6).
 static int read_graph(struct rknn_file *f, const struct fb_table *root, struct error *e)
 {
     struct fb_list graphs = fb_tables(root, root_slots[f->container.kind].graphs);
@@ -206,7 +206,7 @@ static int read_graph(struct rknn_file *f, const struct fb_table *root, struct e
         return error_set(e, STATUS_MODEL_INVALID, "the file has %u graphs, one is expected",
                          graphs.n);
     struct fb_table graph = fb_list_get(&graphs, 0);
-    struct fb_list buffers = fb_tables(root, f->container.version == 2 ? 4 : 20);
+    struct fb_list buffers = fb_tables(root, f->container.blobs ? 4 : 20);
     int r = rknn_read_tensors(f, &graph, &buffers, e);
     if (r < 0)
         return r;
@@ -256,7 +256,7 @@ void rknn_file_done(struct rknn_file *f)
     pool_done(&f->pool);
 }
 
-// Container 6 maps command numbers to tensors in one array. Container 2 has records of {u32
+// Container 6 maps command numbers to tensors in one array. Containers 1 and 2 have records of {u32
 // register, i32 tensor, u64 offset, u32 row, u32 0} per task, of which only the first two matter
 // here; the list is short, so it is searched.
 int32_t rknn_file_relocation(const struct rknn_file *f, const struct rknn_task *task, size_t k,

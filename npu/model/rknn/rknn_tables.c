@@ -1,5 +1,5 @@
 // The tensors, nodes and tasks of a .rknn file, as rknn_file_open.c calls for them. Field numbers
-// ("slots") have no published schema: docs/rknn-format.md says what is known. Containers 2 and 6
+// ("slots") have no published schema: docs/rknn-format.md says what is known. Containers 1, 2 and 6
 // share one dialect ("plain"), the lite container has another with fewer fields.
 #include "npu/model/rknn/rknn_tables.h"
 
@@ -44,7 +44,8 @@ static bool is_data(const struct rknn_tensor *t)
     return t->kind >= RKNN_KIND_CONSTANT && t->kind <= RKNN_KIND_TASKS;
 }
 
-// Containers 2 and 6: a constant's bytes are in a buffer of their own, found by index; 0 is none.
+// Containers 1, 2 and 6: a constant's bytes are in a buffer of their own, found by index; 0 is
+// none.
 static int read_plain_tensor(struct rknn_file *f, const struct fb_table *b, struct rknn_tensor *t,
                              const struct fb_list *buffers, struct error *e)
 {
@@ -236,7 +237,7 @@ int rknn_read_relocations(struct rknn_file *f, const struct fb_table *graph, str
 {
     const struct rknn_tensor *commands = find_kind(f, RKNN_KIND_REGISTERS), **sorted;
     struct fb_list list = fb_tables(graph, 7);
-    if (f->container.kind != RKNN_PLAIN || f->container.version == 2 || !commands || !list.n)
+    if (f->container.kind != RKNN_PLAIN || f->container.blobs || !commands || !list.n)
         return 0;
     f->n_relocations = commands->data.size / 8;
     f->relocations = pool_alloc(&f->pool, f->n_relocations, sizeof *f->relocations);
@@ -309,7 +310,24 @@ static int read_task_records(struct rknn_file *f, struct bytes records, struct b
     return 0;
 }
 
-// Container 2: each node lists its tasks, and each task has a blob of commands.
+// The commands of a task of containers 1 and 2, and before them those that load its lookup tables
+// (slot 1), as a task of their own.
+static int add_blobs(struct rknn_file *f, uint32_t node, const struct fb_table *task,
+                     struct error *e)
+{
+    uint32_t blob = fb_u32(task, 0, 0), lut = fb_u32(task, 1, 0);
+    if (blob >= f->n_tensors || lut >= f->n_tensors)
+        return error_set(e, STATUS_MODEL_INVALID, "a task of node %u (%s) has no commands", node,
+                         f->nodes[node].name);
+    if (lut)
+        add_task(f, node)->commands = f->tensors[lut].data;
+    struct rknn_task *added = add_task(f, node);
+    added->commands = f->tensors[blob].data;
+    added->relocations = fb_vector(task, 5, RKNN_RELOCATION_BYTES);
+    return 0;
+}
+
+// Containers 1 and 2: each node lists its tasks, and each task has a blob of commands.
 // Slot 8 is the number of cores that a task is for: those of several are passed over.
 static int read_blob_tasks(struct rknn_file *f, const struct fb_table *graph, struct error *e)
 {
@@ -317,7 +335,7 @@ static int read_blob_tasks(struct rknn_file *f, const struct fb_table *graph, st
     uint64_t n = 0;
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         struct fb_table b = fb_list_get(&nodes, i);
-        n += fb_tables(&b, 6).n;
+        n += 2 * (uint64_t)fb_tables(&b, 6).n;
     }
     f->tasks = pool_alloc(&f->pool, n, sizeof *f->tasks);
     if (!f->tasks)
@@ -327,27 +345,22 @@ static int read_blob_tasks(struct rknn_file *f, const struct fb_table *graph, st
         struct fb_list list = fb_tables(&b, 6);
         for (uint32_t k = 0; k < list.n; k++) {
             struct fb_table task = fb_list_get(&list, k);
-            uint32_t blob = fb_u32(&task, 0, 0);
-            if (fb_u32(&task, 8, 1) > 1)
-                continue;
-            if (blob >= f->n_tensors)
-                return error_set(e, STATUS_MODEL_INVALID, "node %u: task %u has no commands", i, k);
-            struct rknn_task *added = add_task(f, i);
-            added->commands = f->tensors[blob].data;
-            added->relocations = fb_vector(&task, 5, RKNN_RELOCATION_BYTES);
+            int r = fb_u32(&task, 8, 1) > 1 ? 0 : add_blobs(f, i, &task, e);
+            if (r < 0)
+                return r;
         }
     }
     return 0;
 }
 
-// Container 6 and the lite one have arrays of records; container 2 has tables, for which the graph
-// is entered once more. A file without tasks passes: nodes that need registers are refused when
-// they are lowered.
+// Container 6 and the lite one have arrays of records; containers 1 and 2 have tables, for which
+// the graph is entered once more. A file without tasks passes: nodes that need registers are
+// refused when they are lowered.
 int rknn_read_tasks(struct rknn_file *f, struct error *e)
 {
     if (f->container.kind == RKNN_LITE)
         return read_task_records(f, f->container.tasks, f->container.registers, e);
-    if (f->container.version == 2) {
+    if (f->container.blobs) {
         struct fb_table root = fb_root(&f->fb, "RKNN");
         struct fb_list graphs = fb_tables(&root, 2);
         struct fb_table graph = fb_list_get(&graphs, 0);

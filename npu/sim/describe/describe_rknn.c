@@ -333,7 +333,7 @@ static const char *container_name(const struct rknn_container *c)
 {
     switch (c->kind) {
     case RKNN_PLAIN:
-        return c->version == 2 ? "rknn 2" : "rknn 6";
+        return c->version == 1 ? "rknn 1" : c->version == 2 ? "rknn 2" : "rknn 6";
     case RKNN_LITE:
         return "rknn 0x1004";
     case RKNN_ENCRYPTED:

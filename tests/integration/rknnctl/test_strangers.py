@@ -90,6 +90,23 @@ class Strangers(unittest.TestCase):
             np.testing.assert_array_equal(scores.ravel(), expected)
         self.assertGreater(len(set(together.argmax(1))), 1)
 
+    def dump(self, model, shape, *tensors):
+        """What is stored in these tensors, after a run on a picture."""
+        out = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
+        subprocess.run([BUILD / "bin/rknnctl", "--server", "sim:", "dump", STRANGERS / f"{model}.rknn", "-i",
+                        self.made(*shape), "-o", out, "--raw"], check=True, capture_output=True)
+        return [np.load(next(out.glob(f"[0-9]*_{t}.npy"))) for t in tensors]
+
+    def test_images_doubled_by_transposed_convolutions(self):
+        """Depthwise ones of 4x4 weights, whose files say that each stands for a Resize to the nearest pixel."""
+        for model, shape, before, after in (
+                ("deconv_depthwise.rk3566", (640, 640, 3), "_model.9_cv2_act_Mul_output_0", "_model.10_Resize_output_0"),
+                ("deconv_depthwise.rk3566", (640, 640, 3), "_model.12_cv2_act_Mul_output_0", "_model.13_Resize_output_0"),
+                ("ppocrv2_det.rk3566", (480, 640, 3), "tmp_0", "nearest_interp_v2_1.tmp_0")):
+            small, large = self.dump(model, shape, before, after)
+            self.assertGreater(len(np.unique(small)), 20)
+            np.testing.assert_array_equal(large, small.repeat(2, 2).repeat(2, 3))
+
     def run_twins(self, net, chips, shape):
         inputs = self.made(*shape)
         first, second = (self.run_model(f"{net}.{chip}", inputs) for chip in chips)

@@ -38,14 +38,14 @@ def bare(chip):
     return m
 
 
-def transposed(chip, i, o, kernel=4, size=(5, 6), batch=1, stride=2, pad=1, **how):
+def transposed(chip, i, o, kernel=4, size=(5, 6), batch=1, stride=2, pad=1, group=1, **how):
     rng = np.random.default_rng(i * 100 + o)
     kernel = (kernel, kernel) if np.isscalar(kernel) else kernel
     m = Model(chip)
     x = m.input("x", (batch, i, *size), IN)
-    weight = rng.normal(size=(i, o, *kernel)) / np.sqrt(i * np.prod(kernel) / 4)
+    weight = rng.normal(size=(i, o // group, *kernel)) / np.sqrt(i // group * np.prod(kernel) / 4)
     how.setdefault("out", Quant.of_range(-4, 5))
-    m.output(ops.conv_transpose(m, x, weight, stride=stride, pad=pad, **how), "y")
+    m.output(ops.conv_transpose(m, x, weight, stride=stride, pad=pad, group=group, **how), "y")
     return m
 
 
@@ -75,7 +75,10 @@ for _chip in CHIPS:
              symmetric=True)
     _add("forms", f"{_chip}_symmetric", chip=_chip, i=20, o=40, symmetric=True)
     _add("forms", f"{_chip}_tasks", chip=_chip, i=20, o=40, tasks=3)
-    _add("forms", f"{_chip}_container2", chip=_chip, i=20, o=40, pad=1, container=2)
+    for _container in (1, 2):
+        _add("forms", f"{_chip}_container{_container}", chip=_chip, i=20, o=40, pad=1, container=_container)
+        _add("lookup", f"{_chip}_table_container{_container}", chip=_chip, i=20, o=40, pad=1, act="swish",
+             container=_container)
 
 for _chip in ("rk3576", "rv1126b"):
     for _k in (1, 3, 5, 7):
@@ -109,6 +112,8 @@ for _chip in CHIPS:
     _add("batch", f"{_chip}_picture", chip=_chip, i=3, o=12, batch=2, pad=1, picture=True)
     case("batch", f"{_chip}_add")(lambda chip=_chip: _with_addend(chip, "relu", batch=2))
     _add("deconv", f"{_chip}", chip=_chip, i=20, o=12)
+    for _c in (16, 40, 72):
+        _add("deconv", f"{_chip}_depthwise_{_c}", chip=_chip, i=_c, o=_c, group=_c, kernel=(4, 3), pad=(1, 0))
     _add("deconv", f"{_chip}_batch", chip=_chip, i=5, o=40, batch=2, act="relu",
          out=Quant.of_range(0, 5))
 

@@ -188,7 +188,7 @@ refuse("groups_of_one", "how the weights of 20 groups are packed is not known", 
        lambda m, node: (attr(group=20)(m, node), _weight(shape=(40, 1, 3, 3))(m, node)))
 refuse("deconv_groups", "how the weights of 4 groups are packed is not known",
        lambda: transposed("rk3588", 20, 12), attr(group=4))
-refuse("deconv_depthwise", "how the weights of 20 groups are packed is not known",
+refuse("deconv_turned", "does not fit 20 -> 20 channels in 1 groups",
        lambda: transposed("rk3588", 20, 20), _weight(shape=(1, 20, 4, 4)))
 refuse("lut_range_rk3562", "its lookup table covers a range that is not known",
        conv("rk3562", act="sigmoid", out=Quant.of_range(0, 1)), added(0x410C, 0x60600))

@@ -123,12 +123,17 @@ static int check_transposed(const struct rknn_lowering *l, const struct graph_wi
 
 // ---- weights ----
 
-// By the weight's shape [1, C, kh, kw]: the file does not name such convolutions.
-static bool is_depthwise(const struct graph_tensor *x, const struct rknn_tensor *weight,
-                         const struct graph_tensor *y)
+// By the weight's shape [1, C, kh, kw]: the file does not name such convolutions. Transposed ones
+// have [C, 1, kh, kw], and say that they have as many groups.
+static bool is_depthwise(const struct rknn_lowering *l)
 {
-    return weight->dims[0] == 1 && weight->dims[1] == x->dims[1] && y->dims[1] == x->dims[1] &&
-           x->dims[1] > 1;
+    const uint32_t *w = l->f->tensors[l->inputs[1]].dims;
+    uint32_t c = lower_input(l, 0)->dims[1];
+    if (c < 2 || lower_output(l, 0)->dims[1] != c)
+        return false;
+    if (l->out->op == GRAPH_CONV)
+        return w[0] == 1 && w[1] == c;
+    return w[0] == c && w[1] == 1 && rknn_attr_int(l->node, "group", 1) == c;
 }
 
 // The weight as the graph has it, [outputs, inputs of a group, kh, kw], unpacked by the executor
@@ -281,7 +286,8 @@ static int check_groups(const struct rknn_lowering *l, bool depthwise, struct er
 {
     uint32_t groups = l->out->window.groups;
     bool single = groups == lower_input(l, 0)->dims[1] && !depthwise;
-    if (groups > 1 && (single || l->out->op == GRAPH_CONV_TRANSPOSE))
+    bool several = l->out->op == GRAPH_CONV_TRANSPOSE && !depthwise;
+    if (groups > 1 && (single || several))
         return lower_refuse(l, e, "how the weights of %u groups are packed is not known", groups);
     return 0;
 }
@@ -294,16 +300,15 @@ int lower_conv(struct rknn_lowering *l, struct error *e)
     if (r < 0)
         return r;
     const struct graph_tensor *x = lower_input(l, 0), *w = lower_input(l, 1);
-    bool depthwise = is_depthwise(x, &l->f->tensors[l->inputs[1]], lower_output(l, 0));
+    bool depthwise = is_depthwise(l), transposed = l->out->op == GRAPH_CONV_TRANSPOSE;
     struct graph_window *window = &l->out->window;
     *window = (struct graph_window){.kernel = {w->dims[2], w->dims[3]},
                                     .stride = {1, 1},
                                     .dilation = {1, 1},
                                     .groups = depthwise ? x->dims[1] : 1};
-    r = l->f->container.kind == RKNN_LITE && l->out->op == GRAPH_CONV
-            ? window_from_registers(l, window, e)
-            : take_window(l, window, e);
-    if (r == 0 && l->out->op == GRAPH_CONV_TRANSPOSE)
+    r = l->f->container.kind == RKNN_LITE && !transposed ? window_from_registers(l, window, e)
+                                                         : take_window(l, window, e);
+    if (r == 0 && transposed)
         r = check_transposed(l, window, e);
     if (r < 0)
         return r;
@@ -313,9 +318,9 @@ int lower_conv(struct rknn_lowering *l, struct error *e)
     struct rknn_packing *p = NULL;
     int32_t bias, addend;
     find_bias(l, &bias, &addend);
-    enum rknn_weight_use use = depthwise                            ? WEIGHT_DEPTHWISE
-                               : l->out->op == GRAPH_CONV_TRANSPOSE ? WEIGHT_TRANSPOSED
-                                                                    : WEIGHT_PLAIN;
+    enum rknn_weight_use plain = depthwise ? WEIGHT_DEPTHWISE : WEIGHT_PLAIN;
+    enum rknn_weight_use turned = depthwise ? WEIGHT_DEPTHWISE_TRANSPOSED : WEIGHT_TRANSPOSED;
+    enum rknn_weight_use use = transposed ? turned : plain;
     r = check_groups(l, depthwise, e);
     if (r < 0)
         return r;

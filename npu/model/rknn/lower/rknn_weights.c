@@ -142,8 +142,7 @@ static int find_kind(struct rknn_packing *p, const struct rknn_tensor *t, const 
     return 0;
 }
 
-// Depthwise weights are [1, channels, kh, kw] in the file, those of ConvTranspose [inputs, outputs,
-// kh, kw]; o and i are set accordingly.
+// What o and i are follows from the use: the file's shapes differ.
 int rknn_weight_packing(struct rknn_packing *p, const struct rknn_tensor *t,
                         const struct chip *chip, enum rknn_weight_use use, struct error *e)
 {
@@ -151,11 +150,10 @@ int rknn_weight_packing(struct rknn_packing *p, const struct rknn_tensor *t,
         return error_set(e, STATUS_MODEL_INVALID,
                          "weight %s: layout %u, type %u with %u dimensions is not known", t->name,
                          t->layout, t->type, t->n_dims);
-    bool depthwise = use == WEIGHT_DEPTHWISE;
-    *p = (struct rknn_packing){.o = use == WEIGHT_PLAIN ? t->dims[0] : t->dims[1],
-                               .i = use == WEIGHT_PLAIN ? t->dims[1]
-                                    : depthwise         ? 1
-                                                        : t->dims[0],
+    bool depthwise = use == WEIGHT_DEPTHWISE || use == WEIGHT_DEPTHWISE_TRANSPOSED;
+    bool outputs_first = use == WEIGHT_PLAIN || use == WEIGHT_DEPTHWISE_TRANSPOSED;
+    *p = (struct rknn_packing){.o = t->dims[!outputs_first],
+                               .i = depthwise ? 1 : t->dims[outputs_first],
                                .kh = t->dims[2],
                                .kw = t->dims[3],
                                .depthwise = depthwise,

@@ -26,9 +26,13 @@ struct rknn_packing {
     uint32_t c1, c2, plane;                                  // PACKED_NC1HWC2
 };
 
-// What a weight is for: its logical shape is [outputs, inputs, kh, kw], [1, channels, kh, kw] or
-// [inputs, outputs, kh, kw].
-enum rknn_weight_use { WEIGHT_PLAIN, WEIGHT_DEPTHWISE, WEIGHT_TRANSPOSED };
+// What a weight is for, and its logical shape.
+enum rknn_weight_use {
+    WEIGHT_PLAIN,                // [outputs, inputs, kh, kw]
+    WEIGHT_DEPTHWISE,            // [1, channels, kh, kw]
+    WEIGHT_TRANSPOSED,           // [inputs, outputs, kh, kw]
+    WEIGHT_DEPTHWISE_TRANSPOSED, // [channels, 1, kh, kw]
+};
 
 /// Finds out how a weight (layout 65) is packed, and that all of it is there. Refuses packings that
 /// are not known.

@@ -14,11 +14,11 @@ struct command {
     uint32_t reg, value;
 };
 
-// One 64-bit command; container 2 has the fields in another order (rknn_commands.h).
+// One 64-bit command; containers 1 and 2 have the fields in another order (rknn_commands.h).
 static struct command decode(const struct rknn_file *f, const uint8_t *p)
 {
     uint64_t c = read_le64(p);
-    if (f->container.version == 2)
+    if (f->container.blobs)
         return (struct command){(uint32_t)(c >> 16) & 0xffff, (uint32_t)(c >> 32)};
     return (struct command){(uint32_t)c & 0xffff, (uint32_t)(c >> 16)};
 }

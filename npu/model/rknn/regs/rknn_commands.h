@@ -3,7 +3,7 @@
 // A command is 8 bytes, little-endian:
 //
 //     container 6 and lite       bits  0-15 address   16-47 value        48-63 unit
-//     container 2                bits  0-15 unit      16-31 address      32-63 value
+//     containers 1 and 2         bits  0-15 unit      16-31 address      32-63 value
 #pragma once
 
 #include "npu/model/rknn/regs/rknn_registers.h"
