@@ -99,6 +99,7 @@ struct conv {
     uint64_t max_sum; // no sum with its bias is larger
     struct conv_requant requant;
     struct lut_kernel *lut; // of outputs by a lookup table; NULL: there is none
+    bool lut_complete;      // as lut_job.complete
     int16_t *weights;       // CONV_PLAIN: [oc][ky][kx][ic of a group]
     // CONV_DEPTHWISE: floats [ky][kx][unit], those of floats with the bias behind them; or, where
     // tap_min is not NULL, quads of uint8 [four ky][kx][unit], each less the least tap of its

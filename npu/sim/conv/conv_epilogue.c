@@ -266,7 +266,8 @@ static void epilogue_by_lut(const struct step *s, const struct conv *c, struct r
                                 .factor = c->scale,
                                 .channels = c->oc,
                                 .n = n_pixels * c->oc,
-                                .dst = (int8_t *)run_output(s, r, 0) + first * c->oc};
+                                .dst = (int8_t *)run_output(s, r, 0) + first * c->oc,
+                                .complete = c->lut_complete};
     lut_sums(&job);
 }
 

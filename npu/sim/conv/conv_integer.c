@@ -3,6 +3,7 @@
 //   bias[o] = the file's, without its term for the image's zero point, -x_zp * Σ (w + nz): kernels
 //             subtract x_zp from the image, or that term from the sums, themselves
 //   max_sum = the largest |sum + bias| that any image can give: whether floats hold sums exactly
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/cleanup.h"
@@ -87,8 +88,9 @@ static int conv_lut_choose_kernel(struct step *s, struct lut_kernel *k, struct e
     if (!dense)
         return error_no_memory(e, "a lookup table", LUT_N_DENSE);
     lut_fill_dense(k->lut, dense);
+    const int8_t ends[2] = {lut_stored(k->lut, INT32_MIN), lut_stored(k->lut, INT32_MAX)};
     bool vbmi = dnn_has_vnni() && lut_has_vbmi() && lut_fits_vbmi(k->lut, k->bounds);
-    if (vbmi && lut_fit_segments(dense, &segments)) {
+    if (vbmi && lut_fit_segments(dense, ends, &segments)) {
         k->segments = kept = step_alloc(s, 1, sizeof *kept);
         if (kept)
             *kept = segments;
@@ -118,6 +120,15 @@ static int conv_lut_prepare(struct step *s, struct conv *c, struct error *e)
     return conv_lut_choose_kernel(s, c->lut, e);
 }
 
+// Kernels whose sums have their bias leave zeros there.
+static bool conv_lut_is_complete(const struct conv *c)
+{
+    float most = 0;
+    for (uint32_t o = 0; o < c->oc; o++)
+        most = fmaxf(most, fabsf(c->scale[o]));
+    return c->kernel == CONV_VNNI && (double)c->max_sum * (double)most < 0x1p30;
+}
+
 int conv_integer_prepare(struct step *s, struct conv *c, int8_t *w, struct error *e)
 {
     const struct graph_conv_quant *q = s->node->quant;
@@ -138,6 +149,7 @@ int conv_integer_prepare(struct step *s, struct conv *c, int8_t *w, struct error
     for (uint32_t o = c->oc; o < c->oc + CONV_MORE; o++)
         c->bias[o] = c->bias[o % c->oc]; // of the next pixels, where few channels share a vector
     int r = conv_lut_prepare(s, c, e);
+    c->lut_complete = c->lut && conv_lut_is_complete(c);
     if (r == 0)
         r = conv_requantize_prepare(s, c, e);
     if (r < 0)

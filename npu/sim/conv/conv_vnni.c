@@ -1,9 +1,8 @@
 // Integer convolutions with AVX512-VNNI: packing the weights, and the way through the image.
 // conv_vnni.h has formula and layout, conv_vnni_sum.c the inner loops.
 //
-// Lines are read where they are in the tensor, unless there is padding, a segment is no whole
-// number of quads, or window sums are needed: then each is copied once to a ring of padded lines.
-// 1x1 convolutions without stride see the image as one long line (`flat`).
+// Each line is copied once, raised by 128, to a ring of padded lines. 1x1 convolutions without
+// stride see the image as one long line (`flat`), of which a chunk is copied at a time.
 //
 // Sums become outputs in registers where conv_requantize.c knows how, but for the last few pixels:
 // a vector of theirs would write behind the tensor, so their sums are kept for conv_epilogue().
@@ -13,10 +12,11 @@
 
 #include "base/bytes.h"
 
-#define WEIGHT_OFFSET  128
+#define RAISE          128  // of the image
 #define MAX_SUMS       4096 // sums that are kept: they stay in the L1 cache
 #define PIXEL_MULTIPLE 48   // pixels of a chunk: 16, 12, 8 and 6, which a tile has, divide it
 #define ALIGNMENT      64
+#define BEHIND         3 // bytes behind a chunk that may be read: the rest of a quad
 
 static size_t vnni_n_vectors(const struct conv *c)
 {
@@ -43,22 +43,32 @@ static void vnni_describe_lines(const struct conv *c, struct conv_vnni *v)
     bool pixel = c->window.kernel[0] * c->window.kernel[1] == 1;
     size_t line = (size_t)conv_lines_bytes_size(c);
     const uint32_t *pad = c->window.pad, *stride = c->window.stride;
-    v->direct = !pad[0] && !pad[1] && !pad[2] && !pad[3] && v->segment % 4 == 0;
-    v->flat = v->direct && pixel && stride[0] * stride[1] == 1 && c->ih == c->oh && c->iw == c->ow;
-    if (v->spare >= 0 || v->flat)
+    v->flat = pixel && !pad[0] && !pad[1] && !pad[2] && !pad[3] && stride[0] * stride[1] == 1 &&
+              c->ih == c->oh && c->iw == c->ow;
+    if (!v->window_sums || v->flat)
         return;
-    v->direct = false;
     v->row_sums = align_up(line, ALIGNMENT);
     v->more = v->row_sums - line + align_up((c->ow + CONV_LANES) * sizeof(int32_t), ALIGNMENT);
 }
 
-static void vnni_describe_window(const struct conv *c, struct conv_vnni *v)
+static bool vnni_has_nz(const struct step *s, const struct conv *c)
 {
+    for (uint32_t o = 0; o < c->oc; o++)
+        if (s->node->quant->nz[o])
+            return true;
+    return false;
+}
+
+static void vnni_describe_window(const struct step *s, const struct conv *c, struct conv_vnni *v)
+{
+    v->has_nz = vnni_has_nz(s, c);
     v->n_segments = conv_segments(c);
     v->segment = conv_segment_size(c);
     v->quads = (v->segment + 3) / 4;
     v->n_blocks = (vnni_n_vectors(c) + VNNI_VECTORS - 1) / VNNI_VECTORS;
-    v->spare = v->n_blocks == 1 && c->oc % CONV_LANES ? (int)(c->oc % CONV_LANES) : -1;
+    bool spare = v->has_nz && v->n_blocks == 1 && c->oc % CONV_LANES;
+    v->spare = spare ? (int)(c->oc % CONV_LANES) : -1;
+    v->window_sums = v->has_nz && !spare;
     v->chunk = MAX_SUMS / c->oc < PIXEL_MULTIPLE
                    ? PIXEL_MULTIPLE
                    : MAX_SUMS / c->oc / PIXEL_MULTIPLE * PIXEL_MULTIPLE;
@@ -78,7 +88,7 @@ static void vnni_pack_channel(const struct conv *c, const int8_t *w, size_t n_ve
         uint8_t *segment = to + tap / together * v->quads * next;
         size_t byte = tap % together * ic;
         for (size_t i = 0; i < ic; i++, byte++)
-            segment[byte / 4 * next + byte % 4] = (uint8_t)(w[i * taps + tap] + WEIGHT_OFFSET);
+            segment[byte / 4 * next + byte % 4] = (uint8_t)w[i * taps + tap];
     }
 }
 
@@ -125,11 +135,11 @@ static int vnni_take_constants(struct step *s, struct conv *c, const int8_t *w, 
     if (!v->bias || !v->nz)
         return error_no_memory(e, "a bias", c->oc * sizeof *v->bias);
     for (size_t o = 0; o < c->oc; o++) {
-        uint32_t sum = 0, zp = (uint32_t)c->x_zp;
+        uint32_t sum = 0, zp = (uint32_t)c->x_zp + RAISE;
         int16_t nz = s->node->quant->nz[o];
         for (size_t i = 0; i < n; i++)
             sum += (uint32_t)(w[o * n + i] + nz);
-        v->nz[o] = nz - WEIGHT_OFFSET;
+        v->nz[o] = nz;
         v->bias[o] = (int32_t)((uint32_t)c->bias[o] - zp * sum);
     }
     memset(c->bias, 0, (c->oc + CONV_MORE) * sizeof *c->bias);
@@ -141,7 +151,7 @@ int conv_vnni_prepare(struct step *s, struct conv *c, const int8_t *w, struct er
     c->vnni = step_alloc(s, 1, sizeof *c->vnni);
     if (!c->vnni)
         return error_no_memory(e, "a step", sizeof *c->vnni);
-    vnni_describe_window(c, c->vnni);
+    vnni_describe_window(s, c, c->vnni);
     int r = vnni_take_constants(s, c, w, e);
     return r < 0 ? r : vnni_pack(s, c, w, e);
 }
@@ -152,9 +162,11 @@ int conv_vnni_scratch(struct step *s, struct conv *c, struct error *e)
     uint64_t sums = (uint64_t)v->chunk * c->oc + CONV_LANES, line = conv_lines_bytes_size(c);
     uint64_t windows = (v->flat ? v->chunk : c->ow) + CONV_LANES;
     int r = step_scratch(s, sums * sizeof(int32_t), &c->sums_at, e);
+    if (r == 0 && v->flat)
+        r = step_scratch(s, (uint64_t)v->chunk * c->ic + BEHIND, &c->image_lines_at, e);
     if (r == 0 && __builtin_add_overflow(line, v->more, &line))
         line = UINT64_MAX;
-    if (r == 0 && !v->direct)
+    if (r == 0 && !v->flat)
         r = conv_lines_scratch(s, c, line, &c->image_lines_at, e);
     return r < 0 ? r : step_scratch(s, windows * sizeof(int32_t), &c->window_at, e);
 }
@@ -187,7 +199,7 @@ static void vnni_sum_blocks(const struct vnni_run *w, struct vnni_pixels *p, siz
         const struct vnni_block *b = &v->blocks[i];
         p->weights = b->weights;
         p->bias = v->bias + b->from;
-        p->nz = v->nz + b->from;
+        p->nz = v->has_nz ? v->nz + b->from : NULL;
         p->from = b->from;
         p->sums = w->sums + w->n * p->channels + b->from;
         conv_vnni_sum(p, n, b->n_vectors);
@@ -221,32 +233,42 @@ static void vnni_sum_line(struct vnni_run *w, struct vnni_pixels *p, size_t n)
 
 // ---- lines ----
 
+KERNEL static void vnni_raise(const int8_t *restrict x, size_t n, uint8_t *restrict to)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] = (uint8_t)x[i] ^ RAISE;
+}
+
 static void vnni_sum_rows(const struct conv *c, uint8_t *line)
 {
     const struct conv_vnni *v = c->vnni;
-    struct vnni_bytes b = {.x = (const int8_t *)line,
+    struct vnni_bytes b = {.x = line,
                            .n_segments = v->n_segments / c->window.kernel[0],
                            .segment = v->segment,
                            .apart = (size_t)c->window.dilation[1] * c->ic,
                            .pitch = (size_t)c->window.stride[1] * c->ic};
-    conv_vnni_sum_bytes(&b, c->ow, (int32_t *)(line + v->row_sums));
+    if (v->window_sums)
+        conv_vnni_sum_bytes(&b, c->ow, (int32_t *)(line + v->row_sums));
 }
 
 static void vnni_load_line(const struct conv_lines *l, const int8_t *x, void *line)
 {
-    conv_lines_load_bytes(l, x, line);
-    vnni_sum_rows(l->c, line);
+    const struct conv *c = l->c;
+    uint8_t *to = line, zero = (uint8_t)c->x_zp ^ RAISE;
+    size_t before = (size_t)c->window.pad[1] * c->ic, n = (size_t)c->iw * c->ic;
+    memset(to, zero, before);
+    vnni_raise(x, n, to + before);
+    memset(to + before + n, zero, (size_t)c->window.pad[3] * c->ic + BEHIND);
+    vnni_sum_rows(c, line);
 }
 
 static struct conv_lines vnni_make_lines(const struct conv *c, struct run *r)
 {
-    if (c->vnni->direct)
-        return (struct conv_lines){.c = c, .size = (size_t)c->iw * c->ic};
-    struct conv_lines l = conv_lines_of_bytes(c, c->vnni->more, run_scratch(r, c->image_lines_at));
-    if (c->vnni->spare < 0) {
-        l.load = vnni_load_line;
-        vnni_sum_rows(c, l.border);
-    }
+    size_t size = (size_t)conv_lines_bytes_size(c) + c->vnni->more;
+    struct conv_lines l = conv_lines(c, size, run_scratch(r, c->image_lines_at));
+    l.load = vnni_load_line;
+    memset(l.border, (uint8_t)c->x_zp ^ RAISE, size);
+    vnni_sum_rows(c, l.border);
     return l;
 }
 
@@ -255,7 +277,7 @@ static void vnni_find_segments(const struct conv *c, const void *const *rows, st
     size_t each = p->n_segments / c->window.kernel[0];
     size_t apart = (size_t)c->window.dilation[1] * c->ic;
     for (size_t i = 0; i < p->n_segments; i++)
-        p->segments[i] = (const int8_t *)rows[i / each] + i % each * apart;
+        p->segments[i] = (const uint8_t *)rows[i / each] + i % each * apart;
 }
 
 KERNEL static void vnni_add_rows(const struct conv *c, const void *const *rows, int32_t *sums)
@@ -281,7 +303,7 @@ static void vnni_sum_lines(struct vnni_run *w, struct vnni_pixels *p, const int8
         for (uint32_t y = 0; y < c->oh; y++) {
             conv_lines_find(&lines, y, rows);
             vnni_find_segments(c, rows, p);
-            if (p->spare < 0)
+            if (c->vnni->window_sums)
                 vnni_add_rows(c, rows, windows);
             p->window_sums = windows;
             vnni_sum_line(w, p, c->ow);
@@ -290,17 +312,20 @@ static void vnni_sum_lines(struct vnni_run *w, struct vnni_pixels *p, const int8
 }
 
 // All pixels are one line, chunk by chunk.
-static void vnni_sum_flat(struct vnni_run *w, struct vnni_pixels *p)
+static void vnni_sum_flat(struct vnni_run *w, struct vnni_pixels *p, const int8_t *image)
 {
     const struct conv *c = w->c;
     int32_t *windows = run_scratch(w->r, c->window_at);
+    uint8_t *raised = run_scratch(w->r, c->image_lines_at);
     size_t max = c->vnni->chunk;
-    for (size_t left = conv_pixels(c), n; left; left -= n) {
+    memset(raised + max * c->ic, 0, BEHIND);
+    for (size_t left = conv_pixels(c), n; left; left -= n, image += n * c->ic) {
         n = left < max ? left : max;
-        struct vnni_bytes b = {
-            .x = p->segments[0], .n_segments = 1, .segment = c->ic, .pitch = c->ic};
-        if (p->spare < 0)
+        struct vnni_bytes b = {.x = raised, .n_segments = 1, .segment = c->ic, .pitch = c->ic};
+        vnni_raise(image, n * c->ic, raised);
+        if (c->vnni->window_sums)
             conv_vnni_sum_bytes(&b, n, windows);
+        p->segments[0] = raised;
         p->window_sums = windows;
         vnni_sum_line(w, p, n);
     }
@@ -309,8 +334,7 @@ static void vnni_sum_flat(struct vnni_run *w, struct vnni_pixels *p)
 void conv_vnni_run(const struct step *s, const struct conv *c, struct run *r, const int8_t *image)
 {
     const struct conv_vnni *v = c->vnni;
-    struct vnni_pixels p = {.segments = {image},
-                            .n_segments = v->n_segments,
+    struct vnni_pixels p = {.n_segments = v->n_segments,
                             .quads = v->quads,
                             .pitch = (size_t)c->window.stride[1] * c->ic,
                             .spare = v->spare,
@@ -319,7 +343,7 @@ void conv_vnni_run(const struct step *s, const struct conv *c, struct run *r, co
     if (v->n_whole)
         w.requant = conv_requantize_begin(s, c, r);
     if (v->flat)
-        vnni_sum_flat(&w, &p);
+        vnni_sum_flat(&w, &p, image);
     else
         vnni_sum_lines(&w, &p, image);
     if (w.n)

@@ -1,11 +1,12 @@
 // Integer convolutions of one group by the byte multiplication of AVX512-VNNI (vpdpbusd): four
 // products of an uint8 and an int8, added to an int32, in each of 16 lanes.
 //
-// The int8 are the image as it is: four neighbouring bytes, broadcast to all lanes. The uint8 are
-// the weights of 16 output channels, raised by 128. The bias and the window sum put that right:
-//   Σ (w + nz) * (x - zp) = Σ (w + 128) * x  +  (nz - 128) * Σ x  -  zp * Σ (w + nz)
-//                           vpdpbusd            v->nz * window sum   v->bias
-// All sums are exact, and wrap at 32 bits.
+// The uint8 are the image, raised by 128 while its lines are copied: four neighbouring bytes,
+// broadcast to all lanes. The int8 are the weights of 16 output channels. With X = x + 128:
+//   Σ (w + nz) * (x - zp) = Σ w * X   +  nz * Σ X         -  (zp + 128) * Σ (w + nz)
+//                           vpdpbusd     v->nz * window sum   v->bias
+// All sums are exact, and wrap at 32 bits. Where weights have no zero points, as is usual, no
+// window sum is needed.
 //
 // Layout. A window is a list of segments (conv_lines.h), a segment a run of contiguous bytes, taken
 // in quads; weights behind the end of one are 0:
@@ -15,7 +16,7 @@
 //
 //   quad q:   w[o0][4q … 4q+3] w[o1][4q … 4q+3] … w[o15][4q … 4q+3]     one vector, 64 bytes
 //
-// The window sum Σ x comes for free where all channels are one block whose last vector has a lane
+// The window sum Σ X comes for free where all channels are one block whose last vector has a lane
 // to spare: a channel whose weights are all 1 counts it (`spare`). Else lines have the sums of each
 // window row behind their bytes.
 #pragma once
@@ -33,12 +34,13 @@ struct vnni_block {
 };
 
 struct conv_vnni {
-    bool direct;                       // lines are read where they are in the tensor
-    bool flat;                         // and all pixels are one line
+    bool flat;                         // all pixels are one line
     size_t n_segments, segment, quads; // of a segment: its bytes, and quads of them
     size_t n_blocks;
     struct vnni_block *blocks;
     int32_t *bias, *nz; // added to sums; multiplied by the window sum
+    bool has_nz;        // any of these is not 0
+    bool window_sums;   // … and no lane counts the window sum
     // The lane of the last vector that counts the window sum; -1: no lane is free. Then lines have
     // the sums of the windows' rows behind their bytes.
     int spare;
@@ -49,10 +51,10 @@ struct conv_vnni {
 
 // Pixels of a line of the output.
 struct vnni_pixels {
-    const int8_t *segments[VNNI_SEGMENTS]; // of the first one
-    size_t n_segments, quads, pitch;       // pitch: bytes from pixel to pixel
+    const uint8_t *segments[VNNI_SEGMENTS]; // of the first one
+    size_t n_segments, quads, pitch;        // pitch: bytes from pixel to pixel
     const uint8_t *weights;
-    const int32_t *bias, *nz;
+    const int32_t *bias, *nz; // nz: NULL: all 0
     int spare;
     const int32_t *window_sums; // where there is no spare channel
     size_t first, from;         // pixel and channel of the output
@@ -69,7 +71,7 @@ void conv_vnni_sum(const struct vnni_pixels *p, size_t n, size_t n_vectors);
 
 // Segments of contiguous bytes, `apart` from each other, and `pitch` further for each pixel.
 struct vnni_bytes {
-    const int8_t *x;
+    const uint8_t *x;
     size_t n_segments, segment, apart, pitch;
 };
 

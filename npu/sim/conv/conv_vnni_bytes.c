@@ -17,13 +17,14 @@
 #define PIXELS_AT_ONCE 16 // pixels
 
 // Adds the first 64 of n bytes of each pixel. Behind the last pixel the last one is read again.
-VNNI_INLINE void vnni_add_bytes(const int8_t *x, size_t pitch, size_t last, size_t n, __m512i *sums)
+VNNI_INLINE void vnni_add_bytes(const uint8_t *x, size_t pitch, size_t last, size_t n,
+                                __m512i *sums)
 {
     const __m512i ones = _mm512_set1_epi8(1);
     __mmask64 mask = n < 64 ? ((__mmask64)1 << n) - 1 : ~(__mmask64)0;
 #pragma GCC unroll 16
     for (size_t i = 0; i < PIXELS_AT_ONCE; i++) {
-        vnni_add_products(&sums[i], ones, _mm512_maskz_loadu_epi8(mask, x));
+        vnni_add_products(&sums[i], _mm512_maskz_loadu_epi8(mask, x), ones);
         x += i < last ? pitch : 0;
     }
 }
@@ -56,7 +57,7 @@ VNNI_INLINE void vnni_sum_16(const struct vnni_bytes *b, size_t first, size_t la
     for (int i = 0; i < PIXELS_AT_ONCE; i++)
         v[i] = _mm512_setzero_si512();
     for (size_t i = 0; i < b->n_segments; i++) {
-        const int8_t *x = b->x + first * b->pitch + i * b->apart;
+        const uint8_t *x = b->x + first * b->pitch + i * b->apart;
         for (size_t done = 0; done < b->segment; done += 64)
             vnni_add_bytes(x + done, b->pitch, last, b->segment - done, v);
     }

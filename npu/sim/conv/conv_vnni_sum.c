@@ -4,7 +4,8 @@
 //   weights[v]     = load 64 bytes                     once for all pixels
 //   x              = broadcast a quad of pixel i       once for all vectors
 //   sums[i][v]    += Σ of 4 products                   vpdpbusd
-// then the window sum times nz is added, and the sums are stored, or requantized where they are.
+// then the window sum times nz is added where weights have zero points, and the sums are stored, or
+// requantized where they are.
 //
 // Why it is fast: up to 24 of the 32 registers hold sums, 4 weights, the rest a quad and constants.
 //
@@ -26,7 +27,7 @@
 #ifdef __x86_64__
 #define MAX_VECTORS 24 // of sums in registers
 
-VNNI_INLINE __m512i vnni_broadcast_quad(const int8_t *x)
+VNNI_INLINE __m512i vnni_broadcast_quad(const uint8_t *x)
 {
     int32_t quad_lanes;
     memcpy(&quad_lanes, x, sizeof quad_lanes);
@@ -35,10 +36,10 @@ VNNI_INLINE __m512i vnni_broadcast_quad(const int8_t *x)
 
 // Adds one segment. Every third pixel has a pointer; the two behind it are reached by the
 // addressing modes base + pitch and base + 2 * pitch, so that all addresses stay in registers.
-VNNI_INLINE void vnni_sum_segment(const struct vnni_pixels *p, const int8_t *at, const uint8_t *w,
+VNNI_INLINE void vnni_sum_segment(const struct vnni_pixels *p, const uint8_t *at, const uint8_t *w,
                                   __m512i *sums, const int n, const int n_vectors)
 {
-    const int8_t *x[MAX_VECTORS / 3];
+    const uint8_t *x[MAX_VECTORS / 3];
     size_t pitch = p->pitch;
 #pragma GCC unroll 8
     for (int i = 0; i * 3 < n; i++)
@@ -53,7 +54,7 @@ VNNI_INLINE void vnni_sum_segment(const struct vnni_pixels *p, const int8_t *at,
             __m512i quad_lanes = vnni_broadcast_quad(x[i / 3] + (size_t)(i % 3) * pitch + 4 * quad);
 #pragma GCC unroll 4
             for (int v = 0; v < n_vectors; v++)
-                vnni_add_products(&sums[i * n_vectors + v], weights[v], quad_lanes);
+                vnni_add_products(&sums[i * n_vectors + v], quad_lanes, weights[v]);
         }
     }
 }
@@ -139,7 +140,8 @@ VNNI_INLINE bool vnni_sum_tile(const struct vnni_pixels *p, size_t first, const 
         sums[i] = _mm512_loadu_si512(p->bias + i % n_vectors * CONV_LANES);
     for (size_t i = 0; i < p->n_segments; i++, w += segment)
         vnni_sum_segment(p, p->segments[i] + first * p->pitch, w, sums, n, n_vectors);
-    vnni_add_window_sums(p, first, sums, n, n_vectors);
+    if (p->nz)
+        vnni_add_window_sums(p, first, sums, n, n_vectors);
     if (p->requant)
         return vnni_requantize(p, first, sums, n, n_vectors);
     vnni_store_sums(p, first, sums, n, n_vectors);

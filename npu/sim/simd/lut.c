@@ -1,10 +1,11 @@
 // The chip's lookup table in integers, and its outcomes as straight lines for vector kernels.
 //
-// Lines. Stored values of neighbouring numbers differ by few steps, so a segment of 128 numbers has
-// one or two places where they change. A line in fixed point through these places, rounded down,
-// gives all of its values; lut_fit_segments() looks for one. Where the table's own roundings leave
-// no such line, which is the case in some segments of the steepest tables, the nearest one is taken
-// and what it misses (one or two numbers) is listed.
+// Lines. Stored values of neighbouring numbers differ by few steps, so a segment of some numbers
+// has few places where they change. A line in fixed point through these places, rounded down, gives
+// all of its values; lut_fit_segments() looks for one. The steeper a table, the shorter the
+// segments that are such lines, but the fewer numbers there are until it saturates. Where the
+// table's own roundings leave no line, the nearest one is taken and what it misses (one or two
+// numbers) is listed.
 //
 // Tests: test_sim_lut; test_npuref, against files' own programs.
 #include "npu/sim/simd/lut.h"
@@ -130,12 +131,12 @@ struct lut_ends {
     int32_t at[MAX_ENDS], line[MAX_ENDS];
 };
 
-static void lut_find_ends(const int8_t *stored, struct lut_ends *e)
+static void lut_find_ends(const int8_t *stored, int32_t n, struct lut_ends *e)
 {
     e->n = 0;
-    for (int32_t i = 0; i < LUT_SEGMENT; i++) {
+    for (int32_t i = 0; i < n; i++) {
         bool first = i == 0 || stored[i] != stored[i - 1];
-        bool last = i == LUT_SEGMENT - 1 || stored[i] != stored[i + 1];
+        bool last = i == n - 1 || stored[i] != stored[i + 1];
         if (!first && !last)
             continue;
         e->at[e->n] = i;
@@ -192,19 +193,19 @@ static bool lut_find_line(const struct lut_ends *e, uint32_t shift, int32_t *ret
     return false;
 }
 
-KERNEL static int lut_count_wrong(const int8_t *stored, int32_t slope, int32_t offset,
+KERNEL static int lut_count_wrong(const int8_t *stored, int32_t n, int32_t slope, int32_t offset,
                                   uint32_t shift)
 {
     int wrong = 0;
-    for (int32_t l = 0; l < LUT_SEGMENT; l++)
+    for (int32_t l = 0; l < n; l++)
         wrong += (int8_t)((offset + (l * slope >> shift) - LUT_FALL * l) >> 8) != stored[l];
     return wrong;
 }
 
 // The line with the fewest wrong numbers of those that pass through a run's first or last number
 // just so, with a slope near that between the ends.
-static void lut_find_nearest_line(const int8_t *stored, const struct lut_ends *e, uint32_t shift,
-                                  int32_t *ret_slope, int32_t *ret_offset)
+static void lut_find_nearest_line(const int8_t *stored, int32_t n, const struct lut_ends *e,
+                                  uint32_t shift, int32_t *ret_slope, int32_t *ret_offset)
 {
     int32_t middle = lut_guess_slope(e, shift);
     int fewest = LUT_SEGMENT + 1;
@@ -212,7 +213,7 @@ static void lut_find_nearest_line(const int8_t *stored, const struct lut_ends *e
         for (int i = 0; i < 2 * e->n && slope >= 0 && slope <= UINT8_MAX; i++) {
             int32_t low = e->line[i / 2] - (slope * e->at[i / 2] >> shift);
             int32_t offset = i % 2 ? low + LUT_UNIT - 1 : low;
-            int wrong = lut_count_wrong(stored, slope, offset, shift);
+            int wrong = lut_count_wrong(stored, n, slope, offset, shift);
             if (wrong >= fewest)
                 continue;
             fewest = wrong;
@@ -221,35 +222,34 @@ static void lut_find_nearest_line(const int8_t *stored, const struct lut_ends *e
         }
 }
 
-static bool lut_add_exceptions(const int8_t *dense, int segment, int32_t slope, int32_t offset,
-                               struct lut_segments *ret)
+static bool lut_add_exceptions(const int8_t *stored, uint32_t segment, int32_t slope,
+                               int32_t offset, struct lut_segments *ret)
 {
-    const int8_t *stored = dense + segment * LUT_SEGMENT;
-    for (int32_t l = 0; l < LUT_SEGMENT; l++) {
+    for (int32_t l = 0; l < 1 << ret->bits; l++) {
         int8_t line = (int8_t)((offset + (l * slope >> ret->shift) - LUT_FALL * l) >> 8);
         if (line == stored[l])
             continue;
         if (ret->n_exceptions == LUT_EXCEPTIONS)
             return false;
-        ret->exceptions[ret->n_exceptions] = (uint16_t)(segment * LUT_SEGMENT + l);
+        ret->exceptions[ret->n_exceptions] = (uint16_t)((segment << ret->bits) + (uint32_t)l);
         ret->values[ret->n_exceptions++] = stored[l];
     }
     return true;
 }
 
-// True: with fewer exceptions than `fewer`.
-static bool lut_fit_with(const int8_t *dense, uint32_t shift, uint32_t fewer,
-                         struct lut_segments *ret)
+// Fits ret's segments with its shift. True: with fewer exceptions than `fewer`.
+static bool lut_fit_with(const int8_t *dense, uint32_t fewer, struct lut_segments *ret)
 {
-    *ret = (struct lut_segments){.shift = shift};
-    for (int i = 0; i < LUT_SEGMENTS; i++) {
+    int32_t n = 1 << ret->bits;
+    ret->n_exceptions = 0;
+    for (uint32_t i = 0; i < ret->n; i++) {
         struct lut_ends ends;
-        const int8_t *stored = dense + i * LUT_SEGMENT;
+        const int8_t *stored = dense + ret->first + (size_t)i * (size_t)n;
         int32_t slope = 0, offset = 0;
-        lut_find_ends(stored, &ends);
-        if (!lut_find_line(&ends, shift, &slope, &offset)) {
-            lut_find_nearest_line(stored, &ends, shift, &slope, &offset);
-            if (!lut_add_exceptions(dense, i, slope, offset, ret) || ret->n_exceptions >= fewer)
+        lut_find_ends(stored, n, &ends);
+        if (!lut_find_line(&ends, ret->shift, &slope, &offset)) {
+            lut_find_nearest_line(stored, n, &ends, ret->shift, &slope, &offset);
+            if (!lut_add_exceptions(stored, i, slope, offset, ret) || ret->n_exceptions >= fewer)
                 return false;
         }
         ret->slope[i] = (uint8_t)slope;
@@ -259,15 +259,62 @@ static bool lut_fit_with(const int8_t *dense, uint32_t shift, uint32_t fewer,
     return true;
 }
 
-// With a larger shift slopes are finer, but not as steep.
-bool lut_fit_segments(const int8_t dense[LUT_N_DENSE], struct lut_segments *ret)
+// The positions between which stored values change.
+struct lut_window {
+    bool saturates;
+    int32_t from, to;
+};
+
+static struct lut_window lut_find_window(const int8_t *dense, const int8_t ends[2])
 {
-    struct lut_segments next;
-    uint32_t fewest = LUT_EXCEPTIONS + 1;
-    for (uint32_t shift = 5; shift >= 3 && fewest > 0; shift--)
-        if (lut_fit_with(dense, shift, fewest, &next)) {
-            *ret = next;
-            fewest = next.n_exceptions;
+    struct lut_window w = {dense[0] == ends[0] && dense[LUT_N_DENSE - 1] == ends[1], 0,
+                           LUT_N_DENSE - 1};
+    while (w.saturates && w.from < w.to && dense[w.from + 1] == ends[0])
+        w.from++;
+    while (w.saturates && w.to > w.from && dense[w.to - 1] == ends[1])
+        w.to--;
+    return w;
+}
+
+// Segments of so many numbers that cover the window, from a point of the table on. False: they do
+// not.
+static bool lut_place_segments(const struct lut_window *w, uint32_t n, uint32_t bits,
+                               struct lut_segments *ret)
+{
+    int32_t size = (int32_t)(n << bits), first = w->from / STEP * STEP;
+    if (size > LUT_N_DENSE || w->to - first >= size)
+        return false;
+    ret->n = n;
+    ret->bits = bits;
+    ret->saturates = w->saturates;
+    ret->first = first < LUT_N_DENSE - size ? first : LUT_N_DENSE - size;
+    return true;
+}
+
+// With a larger shift slopes are finer, but not as steep.
+static void lut_fit_placed(const int8_t *dense, struct lut_segments *next, uint32_t *fewest,
+                           struct lut_segments *ret)
+{
+    for (uint32_t shift = 6; shift-- > 0 && *fewest > 0;) {
+        next->shift = shift;
+        if (lut_fit_with(dense, *fewest, next)) {
+            *ret = *next;
+            *fewest = next->n_exceptions;
         }
+    }
+}
+
+// 128 segments take fewer instructions than 256, but exceptions take more. The shortest segments
+// that cover the window are the likeliest to be lines.
+bool lut_fit_segments(const int8_t dense[LUT_N_DENSE], const int8_t ends[2],
+                      struct lut_segments *ret)
+{
+    struct lut_segments next = {0};
+    struct lut_window window = lut_find_window(dense, ends);
+    uint32_t fewest = LUT_EXCEPTIONS + 1;
+    for (uint32_t n = LUT_SEGMENTS / 2; n <= LUT_SEGMENTS && fewest > 0; n *= 2)
+        for (uint32_t bits = 4; bits <= 8 && fewest > 0; bits++)
+            if (lut_place_segments(&window, n, bits, &next))
+                lut_fit_placed(dense, &next, &fewest, ret);
     return fewest <= LUT_EXCEPTIONS;
 }

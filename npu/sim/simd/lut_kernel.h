@@ -28,6 +28,7 @@ struct lut_job {
     const float *factor; // likewise
     size_t channels, n;  // n: sums
     int8_t *dst;
+    bool complete; // all biases are 0, and no product is beyond 2^31
 };
 
 /// Computes a job with the best kernel, or on any CPU with the dense table.

@@ -2,14 +2,15 @@
 // segments.
 //
 //   64 sums -> 4 vectors v, int32 -> 2 vectors of positions, int16 -> segments, 64 bytes
-//   slope, offset = that byte of 256, which are in 4 registers      vpermi2b, twice
+//   slope, offset = that byte of 128, which are in 2 registers      vpermi2b; of 256: twice
 //   line = offset + (l * slope >> shift) - LUT_FALL * l             vpmulhuw, int16
 //   stored = its upper byte
 //
 // Beyond the tables stored values are straight lines, computed in floats that are exact: fused
 // multiply-adds of LUT_ROUNDER, one rounded down and one to nearest.
 //
-// Why it is fast: 64 bytes are looked up by three instructions. Packs leave the order of elements
+// Why it is fast: 64 bytes are looked up by one instruction, or three. Tables that saturate, as
+// most do, are clamped to their segments, and need nothing else. Packs leave the order of elements
 // as it comes, and the last permutation, which takes the upper bytes, puts them in order.
 //
 // Compiled without contracted products. Tests: test_sim_lut (on CPUs with AVX512-VBMI).
@@ -47,8 +48,17 @@ struct vbmi_bytes {
 
 struct vbmi_tables {
     struct vbmi_bytes slope, offset_low, offset_high;
-    __m128i scale; // of l * LUT_FALL: the product's upper half is l * slope >> shift
+    __m128i bits;  // of the number in its segment
+    __m512i mask;  // of l * LUT_FALL
+    __m128i scale; // of that: the product's upper half is l * slope >> shift
     __m512i upper_bytes;
+};
+
+// What is known of a job, as constants of a function that is made for it.
+struct vbmi_kind {
+    bool halves;    // 256 segments, not 128
+    bool saturates; // nothing but the segments is needed
+    bool complete;  // as lut_job.complete
 };
 
 // What lies beyond the tables, by float: y = edge + floor((v - from) * slope).
@@ -62,7 +72,8 @@ struct vbmi_job {
     struct lut_job job;
     struct vbmi_tables tables;
     struct vbmi_beyond beyond;
-    __m512i first;
+    __m512i low, high; // numbers are clamped to these
+    __m512i start;     // number of the first position
 };
 
 VBMI_INLINE struct vbmi_bytes vbmi_load_bytes(const uint8_t *bytes)
@@ -74,8 +85,11 @@ VBMI_INLINE struct vbmi_bytes vbmi_load_bytes(const uint8_t *bytes)
     return t;
 }
 
-VBMI_INLINE __m512i vbmi_look_up(const struct vbmi_bytes *t, __m512i at, __mmask64 upper)
+VBMI_INLINE __m512i vbmi_look_up(const struct vbmi_bytes *t, __m512i at, __mmask64 upper,
+                                 const bool halves)
 {
+    if (!halves)
+        return _mm512_permutex2var_epi8(t->quarter[0], at, t->quarter[1]);
     return _mm512_mask_mov_epi8(_mm512_permutex2var_epi8(t->quarter[0], at, t->quarter[1]), upper,
                                 _mm512_permutex2var_epi8(t->quarter[2], at, t->quarter[3]));
 }
@@ -119,38 +133,43 @@ VBMI_INLINE __m128i vbmi_beyond(const struct vbmi_beyond *b, __m512i v)
 // The numbers that 64 sums become. Those out of int32 become its lowest, so what is too large is
 // clamped.
 VBMI_INLINE void vbmi_inputs(const struct vbmi_job *t, const int32_t *sums, size_t channel,
-                             __m512i v[4])
+                             const bool complete, __m512i v[4])
 {
     const int32_t *bias = t->job.bias + channel;
     const float *factor = t->job.factor + channel;
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
-        __m512i sum = _mm512_add_epi32(_mm512_loadu_si512(sums + i * LUT_LANES),
-                                       _mm512_loadu_si512(bias + i * LUT_LANES));
+        __m512i sum = _mm512_loadu_si512(sums + i * LUT_LANES);
+        if (!complete)
+            sum = _mm512_add_epi32(sum, _mm512_loadu_si512(bias + i * LUT_LANES));
         __m512 x = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_loadu_ps(factor + i * LUT_LANES));
-        v[i] = _mm512_cvtps_epi32(_mm512_min_ps(x, _mm512_set1_ps(1 << 30)));
+        if (!complete)
+            x = _mm512_min_ps(x, _mm512_set1_ps(1 << 30));
+        v[i] = _mm512_cvtps_epi32(x);
     }
 }
 
-// Numbers as positions from the start of the tables, two vectors of int16 in the order of packs;
-// beyond the tables they are 2^15 and more. Below them, where the outcome stays the same, numbers
-// are clamped to `first` instead, since many are there.
-VBMI_INLINE void vbmi_positions(const __m512i v[4], __m512i first, __m512i ret[2])
+// Numbers as positions from the first segment on, two vectors of int16 in the order of packs. Where
+// the table does not saturate, they are 2^15 and more beyond the tables; below them, where the
+// outcome stays the same, numbers are clamped, since many are there.
+VBMI_INLINE void vbmi_positions(const struct vbmi_job *t, const __m512i v[4], const bool saturates,
+                                __m512i ret[2])
 {
-    const __m512i reach = _mm512_set1_epi16(LUT_REACH);
 #pragma GCC unroll 2
     for (int i = 0; i < 2; i++) {
-        __m512i u = _mm512_packs_epi32(v[2 * i], v[2 * i + 1]);
-        ret[i] = _mm512_add_epi16(_mm512_max_epi16(u, first), reach);
+        __m512i u = _mm512_max_epi16(_mm512_packs_epi32(v[2 * i], v[2 * i + 1]), t->low);
+        if (saturates)
+            u = _mm512_min_epi16(u, t->high);
+        ret[i] = _mm512_sub_epi16(u, t->start);
     }
 }
 
 // The lines' values of one vector of positions.
-VBMI_INLINE __m512i vbmi_line(__m512i position, __m512i slope, __m512i offset, __m128i scale)
+VBMI_INLINE __m512i vbmi_line(const struct vbmi_tables *t, __m512i position, __m512i slope,
+                              __m512i offset)
 {
-    __m512i in = _mm512_and_si512(_mm512_slli_epi16(position, 1),
-                                  _mm512_set1_epi16(2 * LUT_SEGMENT - 2)); // l * LUT_FALL
-    __m512i rise = _mm512_mulhi_epu16(_mm512_sll_epi16(in, scale), slope);
+    __m512i in = _mm512_and_si512(_mm512_add_epi16(position, position), t->mask); // l * LUT_FALL
+    __m512i rise = _mm512_mulhi_epu16(_mm512_sll_epi16(in, t->scale), slope);
     return _mm512_add_epi16(rise, _mm512_sub_epi16(offset, in));
 }
 
@@ -170,18 +189,18 @@ VBMI_INLINE void vbmi_mix_exceptions(const struct lut_segments *s, const __m512i
 
 // The stored values of positions. What comes out of positions beyond the end does not matter.
 VBMI_INLINE __m512i vbmi_covered(const struct vbmi_tables *t, const struct lut_segments *s,
-                                 const __m512i u[2])
+                                 const __m512i u[2], const bool halves)
 {
     const __m512i zero = _mm512_setzero_si512();
-    __m512i k = _mm512_packus_epi16(_mm512_srli_epi16(u[0], 7), _mm512_srli_epi16(u[1], 7));
-    __mmask64 upper = _mm512_movepi8_mask(k);
-    __m512i slope = vbmi_look_up(&t->slope, k, upper);
-    __m512i low = vbmi_look_up(&t->offset_low, k, upper);
-    __m512i high = vbmi_look_up(&t->offset_high, k, upper);
-    __m512i lines[2] = {vbmi_line(u[0], _mm512_unpacklo_epi8(zero, slope),
-                                  _mm512_unpacklo_epi8(low, high), t->scale),
-                        vbmi_line(u[1], _mm512_unpackhi_epi8(zero, slope),
-                                  _mm512_unpackhi_epi8(low, high), t->scale)};
+    __m512i k =
+        _mm512_packus_epi16(_mm512_srl_epi16(u[0], t->bits), _mm512_srl_epi16(u[1], t->bits));
+    __mmask64 upper = halves ? _mm512_movepi8_mask(k) : 0;
+    __m512i slope = vbmi_look_up(&t->slope, k, upper, halves);
+    __m512i low = vbmi_look_up(&t->offset_low, k, upper, halves);
+    __m512i high = vbmi_look_up(&t->offset_high, k, upper, halves);
+    __m512i lines[2] = {
+        vbmi_line(t, u[0], _mm512_unpacklo_epi8(zero, slope), _mm512_unpacklo_epi8(low, high)),
+        vbmi_line(t, u[1], _mm512_unpackhi_epi8(zero, slope), _mm512_unpackhi_epi8(low, high))};
     vbmi_mix_exceptions(s, u, lines);
     return _mm512_permutex2var_epi8(lines[0], t->upper_bytes, lines[1]);
 }
@@ -208,13 +227,14 @@ VBMI_INLINE __m512i vbmi_mix_beyond(const struct vbmi_beyond *b, const __m512i v
     return _mm512_mask_mov_epi8(stored, vbmi_find_beyond(v), more);
 }
 
-VBMI_INLINE void vbmi_64(const struct vbmi_job *t, const int32_t *sums, size_t channel, int8_t *dst)
+VBMI_INLINE void vbmi_64(const struct vbmi_job *t, const struct vbmi_kind kind, const int32_t *sums,
+                         size_t channel, int8_t *dst)
 {
     __m512i v[4], u[2];
-    vbmi_inputs(t, sums, channel, v);
-    vbmi_positions(v, t->first, u);
-    __m512i stored = vbmi_covered(&t->tables, t->job.kernel->segments, u);
-    if (_mm512_movepi16_mask(_mm512_or_si512(u[0], u[1])))
+    vbmi_inputs(t, sums, channel, kind.complete, v);
+    vbmi_positions(t, v, kind.saturates, u);
+    __m512i stored = vbmi_covered(&t->tables, t->job.kernel->segments, u, kind.halves);
+    if (!kind.saturates && _mm512_movepi16_mask(_mm512_or_si512(u[0], u[1])))
         stored = vbmi_mix_beyond(&t->beyond, v, stored);
     _mm512_storeu_si512(dst, stored);
 }
@@ -231,21 +251,33 @@ VBMI_INLINE __m512i vbmi_upper_bytes(void)
     return _mm512_loadu_si512(at);
 }
 
-VBMI void lut_sums_vbmi(const struct lut_job *job)
+VBMI_INLINE struct vbmi_job vbmi_begin(const struct lut_job *job)
 {
     const struct lut_kernel *k = job->kernel;
     const struct lut_segments *s = k->segments;
-    struct vbmi_job t = {.job = *job,
-                         .tables = {.slope = vbmi_load_bytes(s->slope),
-                                    .offset_low = vbmi_load_bytes(s->offset_low),
-                                    .offset_high = vbmi_load_bytes(s->offset_high),
-                                    .scale = _mm_cvtsi32_si128(7 - (int)s->shift),
-                                    .upper_bytes = vbmi_upper_bytes()},
-                         .beyond = vbmi_load_beyond(k),
-                         .first = _mm512_set1_epi16(k->lut->slope[0] ? INT16_MIN : -LUT_REACH)};
+    int start = s->first - LUT_REACH, last = start + (int)(s->n << s->bits) - 1;
+    int low = s->saturates || !k->lut->slope[0] ? start : INT16_MIN;
+    return (struct vbmi_job){
+        .job = *job,
+        .tables = {.slope = vbmi_load_bytes(s->slope),
+                   .offset_low = vbmi_load_bytes(s->offset_low),
+                   .offset_high = vbmi_load_bytes(s->offset_high),
+                   .bits = _mm_cvtsi32_si128((int)s->bits),
+                   .mask = _mm512_set1_epi16((int16_t)(LUT_FALL * ((1 << s->bits) - 1))),
+                   .scale = _mm_cvtsi32_si128(7 - (int)s->shift),
+                   .upper_bytes = vbmi_upper_bytes()},
+        .beyond = vbmi_load_beyond(k),
+        .low = _mm512_set1_epi16((int16_t)low),
+        .high = _mm512_set1_epi16((int16_t)last),
+        .start = _mm512_set1_epi16((int16_t)start)};
+}
+
+VBMI_INLINE void vbmi_all(const struct lut_job *job, const struct vbmi_kind kind)
+{
+    const struct vbmi_job t = vbmi_begin(job);
     size_t at = 0, channel = 0, advance = AT_ONCE % job->channels;
     for (; at + AT_ONCE <= job->n; at += AT_ONCE) {
-        vbmi_64(&t, job->sums + at, channel, job->dst + at);
+        vbmi_64(&t, kind, job->sums + at, channel, job->dst + at);
         channel += advance;
         channel -= channel >= job->channels ? job->channels : 0;
     }
@@ -255,9 +287,34 @@ VBMI void lut_sums_vbmi(const struct lut_job *job)
     int8_t stored[AT_ONCE];
     for (size_t i = at; i < job->n; i++)
         sums[i - at] = job->sums[i];
-    vbmi_64(&t, sums, channel, stored);
+    vbmi_64(&t, kind, sums, channel, stored);
     for (size_t i = at; i < job->n; i++)
         job->dst[i] = stored[i - at];
+}
+
+#define VBMI_KIND(name, halves, saturates, complete)                                               \
+    VBMI static void name(const struct lut_job *job)                                               \
+    {                                                                                              \
+        vbmi_all(job, (struct vbmi_kind){halves, saturates, complete});                            \
+    }
+
+VBMI_KIND(vbmi_any, false, false, false)
+VBMI_KIND(vbmi_complete, false, false, true)
+VBMI_KIND(vbmi_saturating, false, true, false)
+VBMI_KIND(vbmi_saturating_complete, false, true, true)
+VBMI_KIND(vbmi_halves, true, false, false)
+VBMI_KIND(vbmi_halves_complete, true, false, true)
+VBMI_KIND(vbmi_halves_saturating, true, true, false)
+VBMI_KIND(vbmi_halves_saturating_complete, true, true, true)
+
+void lut_sums_vbmi(const struct lut_job *job)
+{
+    static void (*const kinds[2][2][2])(const struct lut_job *job) = {
+        {{vbmi_any, vbmi_complete}, {vbmi_saturating, vbmi_saturating_complete}},
+        {{vbmi_halves, vbmi_halves_complete},
+         {vbmi_halves_saturating, vbmi_halves_saturating_complete}}};
+    const struct lut_segments *s = job->kernel->segments;
+    kinds[s->n > LUT_SEGMENTS / 2][s->saturates][job->complete](job);
 }
 #else
 bool lut_has_vbmi(void)

@@ -8,6 +8,8 @@
 //                           microseconds (for bench_ort.py)
 // bench_sim --hooks MODEL…  what a run without dump pays for dumps and the like that could be there
 // bench_sim --profile MODEL…  each model's run with layer times, against the run without
+// bench_sim --sums MODEL…   a checksum of each output, for inputs of pseudorandom numbers: whether
+//                           two builds compute the same
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -313,6 +315,73 @@ static void bench_hooks(char *const *paths)
     }
 }
 
+// ---- checksums ---------------------------------------------------------------------------------
+
+#define SUM_RUNS 2
+
+static uint32_t next_random(uint32_t *state)
+{
+    *state = *state * 1664525 + 1013904223;
+    return *state >> 8;
+}
+
+// Any bytes for 8-bit integers; else numbers that no operator is likely to refuse.
+static void fill_randomly(enum tensor_type type, void *data, size_t size, uint32_t *state)
+{
+    size_t each = tensor_type_size(type);
+    for (size_t i = 0; i < size / each; i++) {
+        uint8_t *to = (uint8_t *)data + i * each;
+        uint32_t v = next_random(state);
+        float real = (float)(v % 4096) / 1024 - 2;
+        uint16_t half = (uint16_t)(0x3000 + v % 0x1000 + (v & 0x4000) * 2); // 0.125 to 2
+        uint64_t whole = v % (type == TENSOR_BOOL ? 2 : 8);
+        if (type == TENSOR_FLOAT32)
+            memcpy(to, &real, each);
+        else if (type == TENSOR_FLOAT16)
+            memcpy(to, &half, each);
+        else if (type == TENSOR_INT8 || type == TENSOR_UINT8)
+            *to = (uint8_t)v;
+        else
+            memcpy(to, &whole, each);
+    }
+}
+
+// FNV-1a.
+static uint64_t sum_bytes(const uint8_t *data, size_t n)
+{
+    uint64_t sum = 0xcbf29ce484222325;
+    for (size_t i = 0; i < n; i++)
+        sum = (sum ^ data[i]) * 0x100000001b3;
+    return sum;
+}
+
+static void bench_sums(const char *path)
+{
+    struct running r = {.path = path};
+    struct error e;
+    const char *name = strrchr(path, '/');
+    uint32_t state = 1;
+    name = name ? name + 1 : path;
+    if (sim_run_init(&r.run, path, &e) < 0) {
+        printf("%s: %s\n", name, e.text);
+        return;
+    }
+    make_tensors(&r);
+    const struct npu_model_info *m = r.run.info;
+    for (int k = 0; k < SUM_RUNS; k++) {
+        for (uint32_t i = 0; i < m->n_inputs; i++)
+            fill_randomly(m->inputs[i].logical.type, (void *)r.inputs[i].data, r.inputs[i].size,
+                          &state);
+        if (sim_run_once(&r.run, r.inputs, r.outputs, &e) < 0)
+            printf("%s: run %d: %s\n", name, k, e.text);
+        for (uint32_t i = 0; i < m->n_outputs; i++)
+            printf("%s: run %d, output %u: %016llx\n", name, k, i,
+                   (unsigned long long)sum_bytes(r.outputs[i].data, r.outputs[i].size));
+    }
+    free_tensors(&r);
+    sim_run_done(&r.run);
+}
+
 // ---- layers ------------------------------------------------------------------------------------
 
 #define LAYER_RUNS 101
@@ -445,11 +514,15 @@ int main(int argc, char **argv)
         bench_hooks(argv + 2);
     } else if (argc > 2 && strcmp(argv[1], "--profile") == 0) {
         bench_profiles(argv + 2);
+    } else if (argc > 2 && strcmp(argv[1], "--sums") == 0) {
+        for (int i = 2; i < argc; i++)
+            bench_sums(argv[i]);
     } else if (argc > 1) {
         bench_runs(argv + 1);
     } else {
         fprintf(stderr, "usage: bench_sim MODEL… | --layers MODEL | --load MODEL | "
-                        "--rounds MODEL | --hooks MODEL… | --profile MODEL…\n");
+                        "--rounds MODEL | --hooks MODEL… | --profile MODEL… | "
+                        "--sums MODEL…\n");
         return 2;
     }
     return 0;
