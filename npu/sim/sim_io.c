@@ -156,7 +156,8 @@ static enum tensor_layout stored_layout(const struct graph_tensor *t)
 }
 
 // rknn_input.pass_through: data in the native layout go to the executor's layout without change of
-// values. A tensor that is stored in the file's order has the same bytes in both.
+// values; their rows are padded to the pitch, or contiguous. A tensor that is stored in the file's
+// order has the same bytes in both.
 static int pass_through(const struct graph_tensor *t, const struct tensor_io *io,
                         const struct npu_input *input, void *dst, struct error *e)
 {
@@ -167,12 +168,14 @@ static int pass_through(const struct graph_tensor *t, const struct tensor_io *io
             memcpy(dst, input->data, t->size);
         return r;
     }
+    bool padded = input->size != a->size;
     struct convert_form from = {.type = t->type,
                                 .layout = a->layout,
-                                .w_stride = a->w_stride,
+                                .w_stride = padded ? a->w_stride : 0,
                                 .c2 = a->layout == TENSOR_NC1HWC2 ? a->dims[4] : 0};
     struct convert_form to = {.type = t->type, .layout = TENSOR_NHWC};
-    int r = check_size(t->name, input->size, a->size_with_stride, STATUS_INPUT_INVALID, e);
+    int r = check_size(t->name, input->size, padded ? a->size_with_stride : a->size,
+                       STATUS_INPUT_INVALID, e);
     return r < 0
                ? r
                : convert_layout(t->dims, &from, input->data, input->size, &to, dst, t->size, 0, e);

@@ -6,19 +6,13 @@
 
 #include "base/fd.h"
 #include "base/list.h"
-#include "base/log.h"
 #include "base/net/tcp.h"
 #include "server/net/discard.h"
-#include "server/net/watch.h"
-
-#define AGAIN_MS 50
 
 struct transport_socket {
     struct transport transport;
     int fd;
     uv_poll_t poll;
-    uv_timer_t again; // when the kernel had no room to watch it
-    unsigned n_open;  // of these two
     int watched;
     int events; // what poll waits for
     bool woken, closing;
@@ -34,17 +28,6 @@ static struct transport_socket *socket_of(struct transport *w)
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
-static void on_again(uv_timer_t *timer);
-
-static void transport_socket_start(struct transport_socket *s)
-{
-    struct error e;
-    if (watch_start(&s->poll, s->events, on_poll, &e) == 0)
-        return;
-    log_warn("a connection waits for %d ms: %s", AGAIN_MS, e.text);
-    uv_timer_start(&s->again, on_again, AGAIN_MS, 0);
-}
-
 // Watches what is wanted. A wake is done by watching for UV_WRITABLE: a socket that can be written
 // to wakes the loop at once, and one that cannot has a reader at its other end, or an error, that
 // will.
@@ -55,16 +38,9 @@ static void transport_socket_update(struct transport_socket *s)
         return;
     s->events = events;
     if (events)
-        transport_socket_start(s);
+        uv_poll_start(&s->poll, events, on_poll);
     else
         uv_poll_stop(&s->poll);
-}
-
-static void on_again(uv_timer_t *timer)
-{
-    struct transport_socket *s = container_of(timer, struct transport_socket, again);
-    if (s->events && !s->closing)
-        transport_socket_start(s);
 }
 
 // ready() may close the transport; the struct stays until on_closed().
@@ -129,9 +105,7 @@ void transport_socket_keep_asking(struct transport *w, uint32_t idle_ms, uint32_
 // The socket is closed only when libuv no longer watches it, and without what lies unread in it.
 static void on_closed(uv_handle_t *handle)
 {
-    struct transport_socket *s = handle->data;
-    if (--s->n_open > 0)
-        return;
+    struct transport_socket *s = container_of((uv_poll_t *)handle, struct transport_socket, poll);
     if (s->takes_fds)
         discard_unread(s->fd);
     fd_close(s->fd);
@@ -144,7 +118,6 @@ static void close_socket(struct transport *w)
 {
     socket_of(w)->closing = true;
     uv_close((uv_handle_t *)&socket_of(w)->poll, on_closed);
-    uv_close((uv_handle_t *)&socket_of(w)->again, on_closed);
 }
 
 static const struct transport_ops ops = {
@@ -167,9 +140,6 @@ int transport_socket_new(uv_loop_t *loop, int fd, struct transport **ret, struct
         free(s);
         return error_set(e, STATUS_FAIL, "cannot watch a connection: %s", uv_strerror(r));
     }
-    uv_timer_init(loop, &s->again);
-    s->poll.data = s->again.data = s;
-    s->n_open = 2;
     s->transport = (struct transport){.ops = &ops, .loop = loop};
     s->fd = fd;
     s->takes_fds = fd_is_unix(fd);

@@ -1,0 +1,28 @@
+"""Calls that convert models. rknnd runs models and does not convert them: each call says in a sentence what does, and
+answers that it has failed."""
+from __future__ import annotations
+
+_WHAT = {
+    "config": "settings of a conversion have nothing that they would change",
+    "build": "there is nothing to build",
+    "export_rknn": "there is no converted model that could be written",
+    "hybrid_quantization_step1": "models cannot be quantized",
+    "hybrid_quantization_step2": "models cannot be quantized",
+    "reg_custom_op": "a custom operator in Python serves the conversion alone; one that runs is registered with rknnd "
+                     "or as a plugin (rknnd(8))",
+    "codegen": "programs cannot be generated; examples/digits of rknnd is one to begin with",
+    "export_encrypted_rknn_model": "models cannot be encrypted",
+    "load_caffe": "Caffe models cannot be read",
+    "load_tensorflow": "TensorFlow models cannot be read",
+    "load_tflite": "TensorFlow Lite models cannot be read",
+    "load_darknet": "Darknet models cannot be read",
+    "load_pytorch": "PyTorch models cannot be read; torch.onnx.export() makes an ONNX file, which load_onnx() takes",
+    "rknn_convert": "models cannot be converted",
+    "onnx_edit": "ONNX files cannot be edited; the package onnx does that",
+}
+_RUNS = "; an .onnx file runs as it is (load_onnx() and init_runtime()), and RKNN-Toolkit2 converts it to .rknn"
+
+
+def refusal(call: str) -> str:
+    """The sentence for a call."""
+    return f"{call}: rknnd does not convert models: {_WHAT[call]}{_RUNS}"

@@ -1,0 +1,139 @@
+"""Boards and chips: which server a `target` and `device_id` mean, what is connected, where a model runs."""
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Sequence
+
+from .. import _errors
+from .._capi import ffi, lib, text
+from .._native import check
+
+# Chips that run each other's models (SDK guide, 10.4: rknn.config()'s target_platform).
+_FAMILIES = (("rk3562",), ("rk3566", "rk3568"), ("rk3576",), ("rk3588", "rk3588s"), ("rv1103", "rv1106"),
+             ("rv1103b", "rv1106b"), ("rv1126b",))
+CHIPS = tuple(chip for family in _FAMILIES for chip in family)
+_SCHEME = re.compile(r"(unix|tcp|usb|adb|sim):")
+_ADB_PORT = ":5555"  # of boards that adb reaches over a network
+SIMULATOR = "sim:"
+
+
+def family(chip: str) -> tuple[str, ...]:
+    """All chips that run the models of one; itself alone, if it is not known."""
+    return next((chips for chips in _FAMILIES if chip in chips), (chip,))
+
+
+def check_target(target: object) -> str:
+    """A chip's name, in small letters."""
+    name = target.lower() if isinstance(target, str) else ""
+    if name not in CHIPS:
+        raise _errors.ParameterError(f"target {target!r} is no chip that models can run on: give one of "
+                                     f"{', '.join(CHIPS)}, or None for the software NPU")
+    return name
+
+
+# ---- what is connected
+
+
+def _devices() -> list[Any]:
+    found = ffi.new("rknnd_list **")
+    check(lib.rknnd_list_devices(found))
+    try:
+        devices = found[0]
+        base = ffi.cast("char *", devices.items)
+        rows = [ffi.cast("rknnd_device *", base + i * devices.stride) for i in range(devices.n)]
+        return [(text(row.uri), text(row.serial), text(row.obstacle), text(row.advice)) for row in rows]
+    finally:
+        lib.rknnd_free(found[0])
+
+
+def list_boards() -> tuple[list[str], list[str]]:
+    """Serial numbers of the boards behind adb, and of those at a USB cable (in the manuals: ntb)."""
+    adb: list[str] = []
+    usb: list[str] = []
+    for uri, serial, _, _ in _devices():
+        boards = adb if uri.startswith("adb:") else usb if uri.startswith("usb:") else None
+        if boards is not None:
+            boards.append(serial or uri[4:])
+    return adb, usb
+
+
+def _matches(device_id: str, serial: str) -> bool:
+    return device_id == serial or device_id + _ADB_PORT == serial
+
+
+def server_of(device_id: object) -> str | None:
+    """URI of a board: by itself, by serial number, or by the host's name or address. None: the server that programs
+    use where nothing is said."""
+    if device_id is None:
+        return None
+    if not isinstance(device_id, str) or not device_id:
+        raise _errors.ParameterError(f"device_id is {device_id!r}: give a serial number, a host, or a URI such as "
+                                     "usb:SERIAL, adb:SERIAL or tcp:HOST")
+    if _SCHEME.match(device_id):
+        return device_id
+    devices = _devices()
+    for uri, serial, obstacle, advice in devices:
+        if serial and _matches(device_id, serial):
+            if obstacle:
+                raise _errors.ServerError(f"board {device_id}: {obstacle}" + (f": {advice}" if advice else ""))
+            return str(uri)
+    if "." in device_id or ":" in device_id or device_id == "localhost":
+        return f"tcp:{device_id}"
+    known = ", ".join(serial or uri for uri, serial, _, _ in devices) or "none"
+    raise _errors.ServerError(f"no board {device_id} at a USB cable or behind adb (there are: {known}): connect it, or "
+                              "give a URI such as tcp:HOST")
+
+
+# ---- servers and models
+
+
+def server_info(server: str | None) -> Any:
+    """rknnd_server_info of a server."""
+    info = ffi.new("rknnd_server_info *")
+    info.struct_size = ffi.sizeof(info[0])
+    check(lib.rknnd_get_server_info(server.encode() if server else ffi.NULL, info))
+    return info
+
+
+def check_chip(server: str | None, target: str) -> None:
+    """Refuses a server whose chip does not run the models of the target."""
+    info = server_info(server)
+    chip = text(info.chip)
+    if chip not in family(target) and chip != "any":
+        raise _errors.ChipError(f"the board at {text(info.uri)} has {chip}, and the target is {target}: choose "
+                                f"target='{chip}', or another board with device_id")
+
+
+def describe(path: str, server: str | None) -> dict[str, Any]:
+    """What a server finds in a model file."""
+    made = ffi.new("char **")
+    check(lib.rknnd_describe_model(server.encode() if server else ffi.NULL, path.encode(), made))
+    try:
+        described = json.loads(text(made[0]))
+    finally:
+        lib.rknnd_free(made[0])
+    if not isinstance(described, dict):
+        raise _errors.ModelError(f"{path}: the server describes it in a way that is not known")
+    return described
+
+
+def platforms_of(path: str, servers: Sequence[str | None]) -> list[str]:
+    """Chips that run a model, as the manuals write them; an ONNX file's are all. The first server that is there is
+    asked."""
+    for server in servers[:-1]:
+        try:
+            chip = describe(path, server).get("chip")
+            break
+        except _errors.ServerError:
+            continue
+    else:
+        chip = describe(path, servers[-1]).get("chip")
+    chips = family(chip) if isinstance(chip, str) and chip else CHIPS
+    return [name.upper() for name in chips]
+
+
+def platform_table() -> str:
+    """All chips, those in one line that run each other's models."""
+    lines = ["Target platforms by the models that they run:"]
+    return "\n".join(lines + [f"    {', '.join(name.upper() for name in chips)}" for chips in _FAMILIES])

@@ -1,0 +1,261 @@
+"""RKNN, as of RKNN-Toolkit2: models on the software NPU, or on a board that is connected to this machine."""
+from __future__ import annotations
+
+import os
+from typing import Any, Mapping, Sequence
+
+import numpy as np
+
+from .. import _errors
+from .._capi import lib
+from . import _accuracy, _conversion, _report, _servers
+from ._base import Array, Base, answers
+from ._runtime import RKNNRuntime
+
+_PROGRESS = ("I accuracy_analysis: the analysis is in {0}/error_analysis.txt, the tensors of all layers beside it")
+
+
+class RKNN(Base):
+    """Runs one .rknn or .onnx model, and tells how fast, how large and how exact it is.
+
+    `verbose`       says more
+    `verbose_file`  with `verbose`, where to write that, too
+    """
+
+    def __init__(self, verbose: bool = False, verbose_file: str | None = None) -> None:
+        super().__init__(verbose, verbose_file)
+        self._onnx: tuple[str, str | None, Mapping[int, Array]] | None = None
+        self._rknn: str | None = None
+        self._perf_debug = False
+
+    @property
+    def rknn_base(self) -> RKNN:
+        """This object: programs reach `rknn_runtime` through it."""
+        return self
+
+    # ---- models
+
+    @answers(-1)
+    def load_rknn(self, path: str) -> int:
+        """Takes a converted model for init_runtime(). An ONNX model that was loaded before stays the golden one of
+        accuracy_analysis()."""
+        self._take_model(path)
+        self._rknn = self._path
+        return 0
+
+    @answers(-1)
+    def load_onnx(self, model: str, inputs: Sequence[str] | None = None,
+                  input_size_list: Sequence[Sequence[int]] | None = None,
+                  input_initial_val: Sequence[Array | None] | None = None,
+                  outputs: Sequence[str] | None = None) -> int:
+        """Takes an ONNX model for init_runtime(), which runs it as it is.
+
+        `inputs`, `outputs`    names of the model's own; other tensors cannot be made its ends
+        `input_size_list`      shapes of the inputs, where the file leaves them open
+        `input_initial_val`    arrays for inputs that are constants from now on, None for the others
+        """
+        options: str | None = None
+        constants: dict[int, Array] = {}
+        if not (inputs is None and input_size_list is None and input_initial_val is None and outputs is None):
+            options, constants = _onnx_options(model, inputs, input_size_list, input_initial_val, outputs)
+        self._take_model(model, options, constants)
+        self._onnx = (str(self._path), options, constants)
+        return 0
+
+    # ---- running
+
+    @answers(-1)
+    def init_runtime(self, target: str | None = None, device_id: str | None = None, perf_debug: bool = False,
+                     eval_mem: bool = False, async_mode: bool = False, core_mask: int = Base.NPU_CORE_AUTO,
+                     fallback_prior_device: str = "cpu") -> int:
+        """Opens the model. 0; -1: failed.
+
+        `target`       None: the software NPU, also after load_rknn(); a chip ('rk3588'): a board, which must have it
+        `device_id`    which one: a serial number as list_devices() says it, a host, or a server's URI
+        `perf_debug`   eval_perf() also tells of the layers
+        `eval_mem`     accepted: eval_memory() works in any case
+        `async_mode`   inference() answers with the outputs of the call before
+        `core_mask`    constants NPU_CORE_…
+        `fallback_prior_device`  'cpu' or 'gpu': where what the NPU cannot do runs first
+        """
+        flags = _flags(perf_debug, async_mode, fallback_prior_device)
+        server = self._server_for(target, device_id)
+        self._open(server, flags, core_mask)
+        self._perf_debug = bool(perf_debug)
+        return 0
+
+    def _server_for(self, target: object, device_id: object) -> str | None:
+        if target is None:
+            if device_id is not None:
+                self.rknn_log.w(f"device_id {device_id} is ignored: without a target the software NPU is used")
+            return _servers.SIMULATOR
+        chip = _servers.check_target(target)
+        server = _servers.server_of(device_id)
+        _servers.check_chip(server, chip)
+        return server
+
+    @answers(None)
+    def inference(self, inputs: Any, data_format: Any = None, inputs_pass_through: Any = None,
+                  get_frame_id: bool = False) -> list[Any] | None:
+        """One run.
+
+        `inputs`               a list with an array for each of the model's inputs; 4-D ones with their batch dimension
+        `data_format`          'nhwc' (as is None) or 'nchw' for 4-D inputs, or a list with one for each input
+        `inputs_pass_through`  a list of 0 and 1: 1 for data in the model's own form
+        `get_frame_id`         adds the number of the outputs' run at the end of the list
+
+        A list of float32 arrays in the model's own shapes; None: failed.
+        """
+        return self._infer(inputs, data_format, inputs_pass_through, get_frame_id)
+
+    def _has_layers(self) -> bool:
+        return self._perf_debug
+
+    def _describers(self) -> tuple[str | None, ...]:
+        return (_servers.SIMULATOR,)
+
+    # ---- analyses
+
+    @answers(-1)
+    def accuracy_analysis(self, inputs: Sequence[str], output_dir: str = "./snapshot", target: str | None = None,
+                          device_id: str | None = None) -> int:
+        """Compares each layer with the float model's, and writes error_analysis.txt and all tensors to a folder.
+
+        Needs a converted model (load_rknn()) and the ONNX model that it was made of (load_onnx(), before or after);
+        with a `target` one of them is enough: then the board is compared with the software NPU.
+
+        `inputs`      paths of jpg, png, bmp or npy files, one for each input
+        `target`, `device_id`   a board, as for init_runtime(); None: the software NPU alone
+        """
+        if not isinstance(output_dir, (str, os.PathLike)):
+            raise _errors.ParameterError(f"output_dir is {output_dir!r}: give the path of a folder")
+        models = self._models_to_compare(target is not None)
+        server = self._server_for(target, device_id) if target is not None else None
+        text = _accuracy.analyze(models, inputs, os.fsdecode(output_dir), server, target is not None)
+        print(text)
+        print(_PROGRESS.format(os.fsdecode(output_dir)))
+        return 0
+
+    def _models_to_compare(self, on_board: bool) -> _accuracy.Models:
+        path = self._rknn or (self._onnx[0] if self._onnx else None)
+        if path is None:
+            raise _errors.ModelError("no model is loaded: call load_onnx() and load_rknn() first")
+        if not on_board and (self._rknn is None or self._onnx is None):
+            missing = "converted model: call load_rknn()" if self._rknn is None else "float model: call load_onnx()"
+            raise _errors.ModelError(f"there is nothing to compare with but a board (target): no {missing}, too")
+        onnx_path, options, constants = self._onnx or (None, None, {})
+
+        def open_onnx(server: str | None) -> RKNNRuntime:
+            return RKNNRuntime(str(onnx_path), server, 0, options, constants, self.rknn_log.once)
+
+        def open_rknn(server: str | None) -> RKNNRuntime:
+            return RKNNRuntime(str(path), server, 0, None, None, self.rknn_log.once)
+
+        if self._rknn is None:
+            return _accuracy.Models(open_onnx, None, path, None)
+        return _accuracy.Models(open_rknn, open_onnx if self._onnx else None, path, onnx_path)
+
+    @answers(([], []))
+    def list_devices(self) -> tuple[list[str], list[str]]:
+        """Prints and returns the serial numbers of boards behind adb, and of those at a USB cable ("ntb")."""
+        adb, ntb = _servers.list_boards()
+        print(_report.devices_text(adb, ntb))
+        return adb, ntb
+
+    # ---- conversion: each says what does it
+
+    def _refuse(self, call: str) -> int:
+        self.rknn_log.e(_conversion.refusal(call))
+        return -1
+
+    def config(self, *_arguments: Any, **_named: Any) -> int:
+        """Conversion, which rknnd does not do: -1."""
+        return self._refuse("config")
+
+    def build(self, *_arguments: Any, **_named: Any) -> int:
+        """Conversion, which rknnd does not do: -1."""
+        return self._refuse("build")
+
+    def export_rknn(self, *_arguments: Any, **_named: Any) -> int:
+        """Conversion, which rknnd does not do: -1."""
+        return self._refuse("export_rknn")
+
+    def hybrid_quantization_step1(self, *_arguments: Any, **_named: Any) -> int:
+        """Conversion, which rknnd does not do: -1."""
+        return self._refuse("hybrid_quantization_step1")
+
+    def hybrid_quantization_step2(self, *_arguments: Any, **_named: Any) -> int:
+        """Conversion, which rknnd does not do: -1."""
+        return self._refuse("hybrid_quantization_step2")
+
+    def reg_custom_op(self, *_arguments: Any, **_named: Any) -> int:
+        """Conversion, which rknnd does not do: -1."""
+        return self._refuse("reg_custom_op")
+
+    def codegen(self, *_arguments: Any, **_named: Any) -> int:
+        """Conversion, which rknnd does not do: -1."""
+        return self._refuse("codegen")
+
+    def export_encrypted_rknn_model(self, *_arguments: Any, **_named: Any) -> int:
+        """Conversion, which rknnd does not do: -1."""
+        return self._refuse("export_encrypted_rknn_model")
+
+    def load_caffe(self, *_arguments: Any, **_named: Any) -> int:
+        """Conversion, which rknnd does not do: -1."""
+        return self._refuse("load_caffe")
+
+    def load_tensorflow(self, *_arguments: Any, **_named: Any) -> int:
+        """Conversion, which rknnd does not do: -1."""
+        return self._refuse("load_tensorflow")
+
+    def load_tflite(self, *_arguments: Any, **_named: Any) -> int:
+        """Conversion, which rknnd does not do: -1."""
+        return self._refuse("load_tflite")
+
+    def load_darknet(self, *_arguments: Any, **_named: Any) -> int:
+        """Conversion, which rknnd does not do: -1."""
+        return self._refuse("load_darknet")
+
+    def load_pytorch(self, *_arguments: Any, **_named: Any) -> int:
+        """Conversion, which rknnd does not do: -1."""
+        return self._refuse("load_pytorch")
+
+
+def _flags(perf_debug: object, async_mode: object, fallback_prior_device: object) -> int:
+    if fallback_prior_device not in ("cpu", "gpu"):
+        raise _errors.ParameterError(f"fallback_prior_device is {fallback_prior_device!r}: give 'cpu' or 'gpu'")
+    flags = lib.RKNN_FLAG_COLLECT_PERF_MASK if perf_debug else 0
+    flags |= lib.RKNN_FLAG_ASYNC_MASK if async_mode else 0
+    flags |= lib.RKNN_FLAG_EXECUTE_FALLBACK_PRIOR_DEVICE_GPU if fallback_prior_device == "gpu" else 0
+    return int(flags)
+
+
+# ---- options of load_onnx()
+
+
+def _check_ends(kind: str, given: Sequence[str] | None, own: list[str]) -> None:
+    if given is not None and list(given) != own:
+        raise _errors.ParameterError(f"{kind} is {list(given)}, and the model's are {own}: a part of a model cannot be "
+                                     "run; cut it with onnx.utils.extract_model()")
+
+
+def _onnx_options(model: str, inputs: Sequence[str] | None, sizes: Sequence[Sequence[int]] | None,
+                  initial: Sequence[Array | None] | None,
+                  outputs: Sequence[str] | None) -> tuple[str | None, dict[int, Array]]:
+    """Load options, and the inputs that are constants."""
+    if inputs is not None and sizes is None:
+        raise _errors.ParameterError("input_size_list is missing: with inputs it must be given, too")
+    described = _servers.describe(os.fsdecode(model), _servers.SIMULATOR)
+    names = [one["name"] for one in described.get("inputs", [])]
+    _check_ends("inputs", inputs, names)
+    _check_ends("outputs", outputs, [one["name"] for one in described.get("outputs", [])])
+    for kind, listed in (("input_size_list", sizes), ("input_initial_val", initial)):
+        if listed is not None and len(listed) != len(names):
+            raise _errors.ParameterError(f"{kind} has {len(listed)} elements, and the model has {len(names)} inputs: "
+                                         "give one for each")
+    constants = {i: np.asarray(value) for i, value in enumerate(initial or ()) if value is not None}
+    shapes: list[Sequence[int] | None] = list(sizes) if sizes is not None else [None] * len(names)
+    for i, value in constants.items():
+        shapes[i] = shapes[i] or value.shape
+    lines = [f"shape {name}={'x'.join(map(str, shape))}" for name, shape in zip(names, shapes) if shape]
+    return "\n".join(lines) or None, constants

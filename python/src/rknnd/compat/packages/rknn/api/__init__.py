@@ -1,0 +1,4 @@
+"""RKNN on rknnd."""
+from rknnd.compat._toolkit import RKNN
+
+__all__ = ["RKNN"]

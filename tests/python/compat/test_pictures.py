@@ -1,0 +1,80 @@
+#!/usr/bin/python3
+"""Files as inputs: pictures against Pillow's own pixels, what is no picture, and programs without Pillow."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+from PIL import Image
+
+from rknnd import Error
+from rknnd.compat._pictures import read_input
+
+
+class Pictures(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def test_lossless(self):
+        pixels = np.random.default_rng(1).integers(0, 256, (6, 4, 3), np.uint8)
+        for name in "a.png", "a.bmp", "A.PNG":
+            Image.fromarray(pixels).save(self.folder / name)
+            found = read_input(self.folder / name, (1, 6, 4, 3))
+            self.assertEqual((found.shape, found.dtype), ((1, 6, 4, 3), np.uint8))
+            self.assertTrue(np.array_equal(found[0], pixels))
+            grey = read_input(self.folder / name, (1, 6, 4, 1))[0, ..., 0].astype(float)
+            luma = pixels @ np.array([0.299, 0.587, 0.114])
+            self.assertLessEqual(np.abs(grey - luma).max(), 1)
+
+    def test_jpeg_of_one_colour(self):
+        Image.new("RGB", (8, 8), (200, 100, 50)).save(self.folder / "a.jpg", quality=95)
+        found = read_input(self.folder / "a.jpg", (1, 8, 8, 3))
+        self.assertLessEqual(np.abs(found.astype(int) - (200, 100, 50)).max(), 4)
+
+    def test_sizes_and_batches(self):
+        halves = np.zeros((8, 16, 3), np.uint8)
+        halves[:, 8:] = 255
+        Image.fromarray(halves).save(self.folder / "a.png")
+        found = read_input(self.folder / "a.png", (3, 4, 8, 3))
+        self.assertEqual(found.shape, (3, 4, 8, 3))
+        self.assertTrue((found[:, :, :3] == 0).all() and (found[:, :, 5:] == 255).all())
+        self.assertEqual(read_input(self.folder / "a.png", (1, 4, 8, 4)).shape, (1, 4, 8, 4))
+
+    def test_npy_is_taken_as_it_is(self):
+        array = np.arange(6, dtype=np.int64).reshape(2, 3)
+        np.save(self.folder / "a.npy", array)
+        found = read_input(self.folder / "a.npy", (1, 2, 3, 1))
+        self.assertEqual((found.dtype, found.tolist()), (np.int64, array.tolist()))
+
+    def test_what_is_no_picture(self):
+        Image.new("RGB", (64, 64)).save(self.folder / "whole.png")
+        Image.new("RGB", (4, 4)).save(self.folder / "other.gif")
+        (self.folder / "other.gif").rename(self.folder / "gif.png")
+        (self.folder / "cut.png").write_bytes((self.folder / "whole.png").read_bytes()[:60])
+        (self.folder / "empty.jpg").touch()
+        (self.folder / "text.bmp").write_text("BMnothing")
+        (self.folder / "text.npy").write_text("\x93NUMPY")
+        (self.folder / "a.txt").write_text("x")
+        np.save(self.folder / "objects.npy", np.array([{}]), allow_pickle=True)
+        for name in ("gif.png", "cut.png", "empty.jpg", "text.bmp", "text.npy", "a.txt", "objects.npy", "nothing.png"):
+            with self.assertRaisesRegex(Error, name.replace(".", r"\."), msg=name):
+                read_input(self.folder / name, (1, 4, 4, 3))
+        with self.assertRaisesRegex(Error, r"\(1, 20\).*npy"):
+            read_input(self.folder / "whole.png", (1, 20))
+        with self.assertRaisesRegex(Error, "paths"):
+            read_input(5, (1, 20))
+
+    def test_without_pillow(self):
+        Image.new("RGB", (4, 4)).save(self.folder / "a.png")
+        program = ("import sys; sys.modules['PIL'] = None\nfrom rknnd.compat._pictures import read_input\n"
+                   f"read_input({str(self.folder / 'a.png')!r}, (1, 4, 4, 3))")
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+        self.assertIn("install python3-pil", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,290 @@
+#!/usr/bin/python3
+"""RKNN: runs without a board and on boards, its analyses against numpy, and what it says instead of converting."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+from support.compat import MODELS, PACKAGES, numbers, real, said, use_packages
+from support.fake_adb import Server, frame
+from support.paths import DIGITS, SHARED
+from support.service import Daemon
+
+use_packages()
+from rknn.api import RKNN  # noqa: E402
+
+DIGITS_FLOAT = DIGITS.with_suffix(".onnx")
+ROW = re.compile(r"\[(\S+)\] (\S+) +(.*)")
+
+
+def rows(text):
+    """Of error_analysis.txt: name of tensor -> its numbers, None where there is none."""
+    found = {}
+    for line in text.splitlines():
+        if match := ROW.match(line):
+            cells = re.findall(r"(\S+) \| (\S+)|(?<!\S)-(?!\S)", match[3])
+            found[match[2]] = [(float(cosine), float(euclidean)) if cosine else None for cosine, euclidean in cells]
+    return found
+
+
+def snapshot(folder):
+    """Tensors of a folder by name, by its own list."""
+    listed = (line.split("\t") for line in (folder / "map_name_to_file.txt").read_text().splitlines())
+    return {name: np.load(folder / file) for name, file in listed}
+
+
+def distance(x, g):
+    x, g = x.astype(np.float64).ravel(), g.astype(np.float64).ravel()
+    length = np.sqrt((x * x).sum() * (g * g).sum())
+    return (x * g).sum() / length if length else 1.0 * (x.any() == g.any()), np.sqrt(((x - g) ** 2).sum())
+
+
+class Toolkit(unittest.TestCase):
+    def setUp(self):
+        self.rknn = RKNN()
+        self.addCleanup(self.rknn.release)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        os.environ.pop("RKNND_SERVER", None)
+
+    def daemon(self, *options, **more):
+        daemon = Daemon(*options, **more)
+        self.addCleanup(daemon.stop)
+        return daemon
+
+    def save(self, name, array):
+        np.save(self.folder / name, array)
+        return str(self.folder / name)
+
+    def fails(self, *words, call, answer=-1):
+        with said() as (_, err):
+            self.assertEqual(call(), answer)
+        for word in words:
+            self.assertIn(word, err.getvalue())
+        self.assertNotIn("Traceback", err.getvalue())
+
+
+class Running(Toolkit):
+    def test_without_a_board_also_a_converted_model(self):
+        x = numbers("conv.in0.bin", np.float32, 1, 8, 8, 3)
+        expected, step = real(numbers("conv.out0.bin", np.int8, 1, 8, 8, 8), -1500, 1500)
+        self.assertEqual(self.rknn.load_rknn(str(MODELS / "conv.rknn")), 0)
+        self.assertEqual(self.rknn.init_runtime(), 0)
+        self.assertLessEqual(np.abs(self.rknn.inference(inputs=[x])[0] - expected).max(), step * 1.01)
+        self.assertIs(self.rknn.rknn_base.rknn_runtime, self.rknn.rknn_runtime)
+
+    def test_onnx_with_open_shapes(self):
+        x = numbers("dynamic_picture.set1.in0.bin", np.float32, 1, 6, 10, 3)
+        expected = numbers("dynamic_picture.set1.out0.bin", np.float32, 1, 8, 6, 10)
+        self.assertEqual(self.rknn.load_onnx(model=str(MODELS / "dynamic_picture.onnx"), inputs=["data"],
+                                             input_size_list=[[1, 3, 6, 10]], outputs=["features", "mean"]), 0)
+        self.assertEqual(self.rknn.init_runtime(), 0)
+        outputs = self.rknn.inference(inputs=[x.transpose(0, 3, 1, 2)], data_format=["nchw"])
+        np.testing.assert_allclose(outputs[0], expected, rtol=1e-4, atol=1e-2)
+
+    def test_inputs_that_are_constants(self):
+        a, b = (numbers(f"dynamic_vectors.set1.in{i}.bin", np.float32, 1, n) for i, n in enumerate((112, 80)))
+        expected = numbers("dynamic_vectors.set1.out0.bin", np.float32, 1, 192)
+        for initial, given in (([None, b], [a]), ([a, None], [b]), ([a, b], [])):
+            self.assertEqual(self.rknn.load_onnx(str(MODELS / "dynamic_vectors.onnx"), input_initial_val=initial,
+                                                 input_size_list=[[1, 112], [1, 80]]), 0)
+            self.assertEqual(self.rknn.init_runtime(), 0)
+            np.testing.assert_allclose(self.rknn.inference(given)[0], expected, rtol=1e-6)
+            with said():
+                self.assertIsNone(self.rknn.inference([*given, a]))
+
+    def test_onnx_options_that_cannot_be(self):
+        model = str(MODELS / "dynamic_vectors.onnx")
+        for words, options in ((("input_size_list",), {"inputs": ["a", "b"]}),
+                               (("['b']", "extract_model"), {"inputs": ["b"], "input_size_list": [[1, 2]]}),
+                               (("['c']", "doubled"), {"outputs": ["c"]}),
+                               (("1 elements", "2 inputs"), {"input_size_list": [[1, 2]]})):
+            self.fails("E load_onnx: ", *words, call=lambda o=options: self.rknn.load_onnx(model, **o))
+        self.fails("E load_onnx: ", call=lambda: self.rknn.load_onnx("/nowhere.onnx", outputs=["a"]))
+
+    def test_boards(self):
+        daemon, tcp = self.daemon("--backend", "sim:rk3588"), self.daemon(transport="tcp")
+        listed = frame(b"AB12\tdevice\n10.9.8.7:5555\tdevice\nasleep\toffline\n")
+        adb = Server(lambda request: b"OKAY" + listed if request == "host:devices" else
+                     daemon if request.startswith("local") else b"OKAY")
+        self.addCleanup(adb.listener.close)
+        os.environ["ANDROID_ADB_SERVER_PORT"] = str(adb.port)
+        self.addCleanup(os.environ.pop, "ANDROID_ADB_SERVER_PORT")
+        self.rknn.load_rknn(str(MODELS / "conv.rknn"))
+        x = np.zeros((1, 8, 8, 3), np.uint8)
+        for board in ("AB12", "adb:AB12", "10.9.8.7", "10.9.8.7:5555", daemon.uri, tcp.uri, tcp.uri[4:]):
+            self.assertEqual(self.rknn.init_runtime(target="rk3588", device_id=board), 0, board)
+            self.assertIsNotNone(self.rknn.inference([x]))
+        self.fails("rk3588", "rk3576", call=lambda: self.rknn.init_runtime(target="rk3576", device_id="AB12"))
+        self.fails("asleep", "offline", call=lambda: self.rknn.init_runtime(target="rk3588", device_id="asleep"))
+        self.fails("AB12", "nobody", call=lambda: self.rknn.init_runtime(target="rk3588", device_id="nobody"))
+        self.fails("RK1808", call=lambda: self.rknn.init_runtime(target="RK1808"))
+        self.fails("'cpu' or 'gpu'", call=lambda: self.rknn.init_runtime(fallback_prior_device="npu"))
+        with said() as (out, _):
+            self.assertEqual(self.rknn.list_devices(), (["AB12", "10.9.8.7:5555", "asleep"], []))
+        self.assertIn("all device(s) with adb mode:\nAB12\n", out.getvalue())
+
+    def test_no_boards(self):
+        adb = Server(lambda request: b"OKAY0000")
+        self.addCleanup(adb.listener.close)
+        os.environ["ANDROID_ADB_SERVER_PORT"] = str(adb.port)
+        self.addCleanup(os.environ.pop, "ANDROID_ADB_SERVER_PORT")
+        with said():
+            self.assertEqual(self.rknn.list_devices(), ([], []))
+
+    def test_performance_of_layers(self):
+        self.rknn.load_rknn(str(DIGITS))
+        with said() as (out, _):
+            self.assertEqual(self.rknn.init_runtime(perf_debug=True), 0)
+            text = self.rknn.eval_perf(is_print=False)
+            self.assertEqual(self.rknn.init_runtime(), 0)
+            short = self.rknn.eval_perf(is_print=False)
+        self.assertEqual(out.getvalue(), "")
+        for words in ("ConvRelu", "MaxPool", "Operator Time Consuming Ranking Table", "FPS: "):
+            self.assertIn(words, text)
+        self.assertNotIn("ConvRelu", short)
+
+
+class Accuracy(Toolkit):
+    def analyze(self, *paths, **options):
+        out = self.folder / "snapshot"
+        with said() as (printed, err):
+            self.assertEqual(self.rknn.accuracy_analysis(inputs=list(paths), output_dir=str(out), **options), 0,
+                             err.getvalue())
+        text = (out / "error_analysis.txt").read_text()
+        self.assertIn(text, printed.getvalue())
+        return text, rows(text), out
+
+    def check_entire(self, found, out, kind, column):
+        """Numbers of a column against the tensors that were written."""
+        golden, values = snapshot(out / "golden"), snapshot(out / kind)
+        compared = 0
+        for name, cells in found.items():
+            if cells[column] is None:
+                self.assertNotIn(name, golden)
+                continue
+            compared += 1
+            cosine, euclidean = distance(values[name], golden[name])
+            self.assertAlmostEqual(cells[column][0], cosine, delta=1e-5, msg=name)
+            self.assertAlmostEqual(cells[column][1], euclidean, delta=1e-4 * max(1, euclidean), msg=name)
+        return compared
+
+    def test_digits(self):
+        """The float model takes what the converted one prepares by itself: 0 to 255 becomes 0 to 1."""
+        self.assertEqual(self.rknn.load_onnx(str(DIGITS_FLOAT)), 0)
+        self.assertEqual(self.rknn.load_rknn(str(DIGITS)), 0)
+        picture = np.random.default_rng(1).integers(0, 256, (1, 8, 8, 1), np.uint8)
+        text, found, out = self.analyze(self.save("in.npy", picture))
+        self.assertGreaterEqual(self.check_entire(found, out, "simulator", 0), 2)
+        self.assertTrue(all(len(cells) == 2 for cells in found.values()))
+        self.assertNotIn("single_sim  ", text.split("layer_name")[1])
+        cosines = [cells[1][0] for cells in found.values() if cells[1]]
+        self.assertGreater(min(cosines), 0.99)
+        self.assertFalse((out / "runtime").exists())
+
+    @unittest.skipUnless((SHARED / "models").exists(), "no models")
+    def test_a_real_model_and_a_board(self):
+        models = SHARED / "models"
+        self.assertEqual(self.rknn.load_onnx(str(models / "onnx/lprnet.onnx")), 0)
+        self.assertEqual(self.rknn.load_rknn(str(models / "rknn/lprnet.rk3568.rknn")), 0)
+        board = self.daemon("--backend", "sim:rk3568")
+        _, found, out = self.analyze(str(models / "golden/lprnet.rk3568.in0.npy"), target="rk3566", device_id=board.uri)
+        self.assertTrue(all(len(cells) == 4 for cells in found.values()))
+        self.assertGreaterEqual(self.check_entire(found, out, "simulator", 0), 34)
+        self.check_entire(found, out, "runtime", 2)
+        for name, (entire, single, runtime, single_sim) in found.items():
+            self.assertEqual(runtime, entire, name)  # the "board" is the same software NPU
+            self.assertEqual(single_sim, (1.0, 0.0), name)
+            self.assertTrue(single is None or single[0] > 0.98, (name, single))
+
+    def test_a_board_that_computes_otherwise(self):
+        """Only a float model, and a "board" that has one with a wrong weight: no column but the board's, and the error
+        shows in the layer that has it, not in those before."""
+        import onnx
+        from onnx import numpy_helper
+        self.assertEqual(self.rknn.load_rknn(str(DIGITS)), 0)
+        model = onnx.load(DIGITS_FLOAT)
+        convolutions = [node for node in model.graph.node if node.op_type == "Conv"]
+        weight = next(w for w in model.graph.initializer if w.name == convolutions[1].input[1])
+        weight.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weight) * np.float32(2), weight.name))
+        onnx.save(model, self.folder / "wrong.onnx")
+        self.assertEqual(self.rknn.load_onnx(str(self.folder / "wrong.onnx")), 0)
+        picture = np.random.default_rng(1).integers(0, 256, (1, 8, 8, 1), np.uint8)
+        _, found, _ = self.analyze(self.save("in.npy", picture))
+        errors = {name: cells[1][1] for name, cells in found.items() if cells[1]}
+        wrong = convolutions[1].output[0]
+        after = {node.output[0] for node in model.graph.node if wrong in node.input}
+        self.assertIn(max(errors, key=errors.get), {wrong, *after}, errors)
+
+    def test_only_a_board_to_compare_with(self):
+        board = self.daemon()
+        self.assertEqual(self.rknn.load_rknn(str(MODELS / "conv.rknn")), 0)
+        path = self.save("in.npy", numbers("conv.in0.bin", np.float32, 1, 8, 8, 3))
+        text, found, out = self.analyze(path, target="rk3588", device_id=board.uri)
+        self.assertIn("no float model", text)
+        self.assertEqual(list(found.values()), [[(1.0, 0.0), (1.0, 0.0)]])
+        self.assertTrue(snapshot(out / "runtime"))
+
+    def test_refusals(self):
+        path = self.save("in.npy", np.zeros((1, 8, 8, 1), np.uint8))
+        out = str(self.folder / "out")
+        self.fails("load_rknn", call=lambda: self.rknn.accuracy_analysis([path], out))
+        self.rknn.load_rknn(str(DIGITS))
+        self.fails("load_onnx", call=lambda: self.rknn.accuracy_analysis([path], out))
+        self.rknn.load_onnx(str(DIGITS_FLOAT))
+        for words, inputs, folder in (
+                ("1 path", [path, path], out), ("1 path", path, out), ("does not exist", ["/nowhere.npy"], out),
+                ("(1, 3, 3, 1)", [self.save("small.npy", np.zeros((1, 3, 3, 1), np.uint8))], out),
+                ("output_dir", [path], 5), ("Permission" if os.geteuid() else "/proc", [path], "/proc/nothing")):
+            self.fails("E accuracy_analysis: ", words, call=lambda i=inputs, f=folder: self.rknn.accuracy_analysis(i, f))
+        self.fails("rk1", call=lambda: self.rknn.accuracy_analysis([path], out, target="rk1"))
+
+
+class Conversion(Toolkit):
+    def test_every_call_says_what_does_it(self):
+        rknn = self.rknn
+        calls = {
+            "config": lambda: rknn.config(mean_values=[[1, 2, 3]], std_values=[[1, 1, 1]], target_platform="rk3566"),
+            "build": lambda: rknn.build(do_quantization=True, dataset="./dataset.txt"),
+            "export_rknn": lambda: rknn.export_rknn(export_path="./x.rknn"),
+            "hybrid_quantization_step1": lambda: rknn.hybrid_quantization_step1(dataset="./dataset.txt"),
+            "hybrid_quantization_step2": lambda: rknn.hybrid_quantization_step2(model_input="a", data_input="b"),
+            "reg_custom_op": lambda: rknn.reg_custom_op(object()),
+            "codegen": lambda: rknn.codegen(output_path="./app", inputs=["a.jpg"], overwrite=True),
+            "export_encrypted_rknn_model": lambda: rknn.export_encrypted_rknn_model("a.rknn", "b.rknn", 1),
+            "load_caffe": lambda: rknn.load_caffe(model="a.prototxt", blobs="a.caffemodel"),
+            "load_tensorflow": lambda: rknn.load_tensorflow(tf_pb="a.pb", inputs=["a"], outputs=["b"]),
+            "load_tflite": lambda: rknn.load_tflite(model="a.tflite"),
+            "load_darknet": lambda: rknn.load_darknet(model="a.cfg", weight="a.weights"),
+            "load_pytorch": lambda: rknn.load_pytorch(model="a.pt", input_size_list=[[1, 3, 4, 4]]),
+        }
+        for name, call in calls.items():
+            with said() as (_, err):
+                self.assertEqual(call(), -1, name)
+            self.assertTrue(err.getvalue().startswith(f"E {name}: "), err.getvalue())
+            self.assertEqual(err.getvalue().count("\n"), 1)
+            self.assertIn("load_onnx()", err.getvalue())
+
+    def test_modules_of_the_converter(self):
+        for words in (["-m", "rknn.api.rknn_convert", "-t", "rk3588"],
+                      ["-c", "from rknn.utils import onnx_edit; raise SystemExit(onnx_edit(model='a'))"]):
+            done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False, env=dict(
+                os.environ, PYTHONPATH=os.pathsep.join((PACKAGES, os.environ["PYTHONPATH"]))))
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("does not convert", done.stderr)
+
+    def test_attributes_of_nodes(self):
+        from onnx import helper
+        from rknn.api.custom_op import get_node_attr
+        node = helper.make_node("cstSoftmax", ["a"], ["b"], axis=-1)
+        self.assertEqual((get_node_attr(node, "axis"), get_node_attr(node, "other")), (-1, None))
+
+
+if __name__ == "__main__":
+    unittest.main()
