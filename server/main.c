@@ -15,11 +15,13 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/options/option_table.h"
+#include "server/net/watch.h"
 #include "server/options.h"
 #include "server/server.h"
 #include "server/signals.h"
@@ -103,13 +105,26 @@ static int daemon_serve(const struct options *o)
 }
 
 // Each connection, memory and model needs a descriptor. The hard limit is the administrator's.
-static void raise_fd_limit(void)
+static void set_fd_limit(void)
 {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return;
+    limit.rlim_cur = limit.rlim_max < WATCH_DESCRIPTORS ? limit.rlim_max : WATCH_DESCRIPTORS;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// What calls abort() has no words: libuv and the C library's user database, when they lack
+// something while they start. Then as without this.
+static void on_abort(int number)
+{
+    static const char words[] =
+        "rknnd: ended by abort(); unless a line above says why, libuv or the C library lacked "
+        "memory, descriptors or threads\n";
+    ssize_t n = write(STDERR_FILENO, words, sizeof words - 1);
+    (void)n;
+    signal(number, SIG_DFL);
+    raise(number);
 }
 
 // The roles of child processes come before what only the daemon needs. Two malloc arenas are
@@ -136,7 +151,8 @@ static int daemon_start(struct options *o, int argc, char **argv)
     if (o->worker_fd >= 0)
         return worker_main((int)o->worker_fd, o->module_dir);
     log_never_wait();
-    raise_fd_limit();
+    signal(SIGABRT, on_abort);
+    set_fd_limit();
     mallopt(M_ARENA_MAX, 2);
     return o->relay ? daemon_relay(o) : daemon_serve(o);
 }

@@ -21,6 +21,7 @@
 #include "server/handle/dispatch.h"
 #include "server/listen/listen_schemes.h"
 #include "server/net/transport_socket.h"
+#include "server/net/watch.h"
 #include "server/runner/runner_query.h"
 #include "server/runner/worker_sandbox.h"
 
@@ -492,6 +493,8 @@ int server_init(struct server *s, uv_loop_t *loop, const struct options *options
     int r = logbook_init(&s->logbook, loop, e);
     if (r == 0)
         r = trace_init(&s->trace, options->trace_events, e);
+    if (r == 0)
+        r = watch_prepare(loop, e);
     if (r == 0)
         r = find_modules(s, e);
     if (r == 0)

@@ -8,6 +8,8 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 
+#include "client/wait_end.h"
+
 // A sync_file knows whether its work failed (a negative status). For other files the ioctl fails,
 // and readable is all there is to know.
 static int fence_check(int fd, struct error *e)
@@ -18,24 +20,23 @@ static int fence_check(int fd, struct error *e)
     return 0;
 }
 
-static int milliseconds_to(uint64_t until)
-{
-    uint64_t now = clock_ms();
-    if (until == CLOCK_FOREVER)
-        return -1;
-    return until <= now ? 0 : until - now < INT32_MAX ? (int)(until - now) : INT32_MAX;
-}
-
 static int wait_for(int fd, uint64_t until, struct error *e)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
     int r;
     do {
-        r = poll(&p, 1, milliseconds_to(until));
-    } while (r < 0 && errno == EINTR);
-    if (r < 0)
+        uint64_t now = clock_ms(), before = interrupt_before(now, until);
+        r = poll(&p, 1, clock_poll_ms(now, before));
+        if (r > 0 || (r < 0 && errno != EINTR))
+            break;
+        if (interrupt_asked())
+            return error_set(e, STATUS_FAIL,
+                             "the program has interrupted the wait for fence %d; nothing was run",
+                             fd);
+    } while (clock_ms() < until);
+    if (r < 0 && errno != EINTR)
         return error_set_errno(e, STATUS_FAIL, errno, "waiting for fence %d", fd);
-    if (r == 0)
+    if (r <= 0)
         return error_set(e, STATUS_TIMEOUT, "fence %d has not come in time; nothing was run", fd);
     if (!(p.revents & POLLIN))
         return error_set(e, STATUS_PARAM_INVALID, "fence_fd %d is no fence", fd);

@@ -51,6 +51,16 @@ const char *rknnd_version(void);
 /// Never NULL; "" when nothing has failed yet. Valid until the thread's next failing call.
 const char *rknnd_last_error(void);
 
+/// Asked whether the call that waits is to end: 0: no.
+typedef int rknnd_interrupt(void *user);
+
+/// While calls of the calling thread wait for a server from now on, is_wanted() is asked, in this
+/// thread, after each signal that has interrupted the wait (whose handler has SA_RESTART or not),
+/// and once a second; NULL ends that. If it wants that, the call fails: a run goes on and can be
+/// waited for again (rknn_wait); other calls, which cannot be left without their answer, lose the
+/// context. For programs whose signal handlers only take a note, like interpreters.
+void rknnd_set_interrupt(rknnd_interrupt *is_wanted, void *user);
+
 // ---- servers -------------------------------------------------------------------------------
 
 /// Chooses the server for contexts that this process opens from now on, by URI:

@@ -19,6 +19,7 @@
 #include "base/net/tcp.h"
 #include "client/link/incoming.h"
 #include "client/record/record.h"
+#include "client/wait_end.h"
 
 #define WRITE_VECTORS  64
 #define READS_PER_TURN 16
@@ -200,14 +201,15 @@ static struct pollfd what_to_poll(struct connection *c)
     return (struct pollfd){c->stream.fd, stream_events(&c->stream, need, more), 0};
 }
 
-// One turn: heartbeats, then poll until the socket is usable or `until`, then read and write.
-static void connection_turn(struct connection *c, uint64_t until)
+// One turn: heartbeats, then poll until the socket is usable or `until`, then read and write. True:
+// nothing came, and the program wants the wait to end.
+static bool connection_turn(struct connection *c, uint64_t until)
 {
     uint64_t now = clock_ms();
     connection_settle(c);
     connection_heartbeat(c, now);
     if (c->lost)
-        return;
+        return false;
     uint64_t due = heartbeat_due(c);
     uint64_t left = c->reader.payload_left;
     // The end of a large TCP payload shorter than a segment may wait for our delayed ACK; ask for
@@ -215,12 +217,25 @@ static void connection_turn(struct connection *c, uint64_t until)
     if (c->acknowledges && left > 0 && left < TCP_SEGMENT_MAX)
         tcp_acknowledge(c->stream.fd);
     struct pollfd p = what_to_poll(c);
-    if (poll(&p, 1, clock_poll_ms(now, due < until ? due : until)) <= 0)
-        return;
+    due = interrupt_before(now, due < until ? due : until);
+    if (poll(&p, 1, clock_poll_ms(now, due)) <= 0)
+        return interrupt_asked();
     if (stream_is_shared(&c->stream) || (p.revents & ~POLLOUT))
         read_some(c);
     if (c->out.bytes)
         write_some(c);
+    return false;
+}
+
+// Who waits here cannot leave before the answer, so the program's wish costs the connection.
+static void turn_or_lose(struct connection *c, uint64_t until)
+{
+    struct error e;
+    if (!connection_turn(c, until))
+        return;
+    error_set(&e, STATUS_DEVICE_UNAVAILABLE,
+              "the program has interrupted a call that had to be answered; open the context again");
+    connection_lose(c, &e);
 }
 
 // Order: the recording comes first, since what cannot be recorded must not be sent (record.h).
@@ -248,7 +263,7 @@ int connection_send(struct connection *c, struct request *r, const void *message
     list_append(&c->waiting, &r->link);
     connection_queue(c, f);
     while (!c->lost && c->out.bytes > stream_posted(&c->stream))
-        connection_turn(c, CLOCK_FOREVER);
+        turn_or_lose(c, CLOCK_FOREVER);
     if (c->lost) {
         *e = c->why;
         return e->code;
@@ -267,15 +282,22 @@ static bool connection_serve(struct connection *c)
 }
 
 // Turns the connection until *there (a flag of `r`) or the request's end. Other threads' requests
-// are served on the way. Without `until` it ends only with the answer or the connection.
-static int wait_until(struct connection *c, struct request *r, const bool *there, uint64_t until,
-                      struct error *e)
+// are served on the way. Without `until` it ends only with the answer or the connection, or, if the
+// request `may_leave` the caller, with the program's wish.
+static int wait_until(struct connection *c, struct request *r, const bool *there, bool may_leave,
+                      uint64_t until, struct error *e)
 {
     while (!*there && !r->done) {
         if (connection_serve(c))
             continue;
         bool late = until != CLOCK_FOREVER && clock_ms() >= until;
-        connection_turn(c, until); // also late: it may be us who slept
+        // also late: it may be us who slept
+        if (!may_leave)
+            turn_or_lose(c, until);
+        else if (connection_turn(c, until))
+            return error_set(e, STATUS_FAIL,
+                             "the program has interrupted the wait for server %s; the run goes on",
+                             c->uri);
         if (late && !*there && !r->done && !c->to_serve)
             return error_set(e, STATUS_TIMEOUT, "server %s has not answered %s in time", c->uri,
                              message_row(r->type)->name);
@@ -287,17 +309,17 @@ static int wait_until(struct connection *c, struct request *r, const bool *there
 
 int connection_wait(struct connection *c, struct request *r, uint64_t until, struct error *e)
 {
-    return wait_until(c, r, &r->done, until, e);
+    return wait_until(c, r, &r->done, false, until, e);
 }
 
 int connection_wait_answer(struct connection *c, struct request *r, uint64_t until, struct error *e)
 {
-    return wait_until(c, r, &r->answered, until, e);
+    return wait_until(c, r, &r->answered, true, until, e);
 }
 
 int connection_wait_part(struct connection *c, struct request *r, uint64_t until, struct error *e)
 {
-    return wait_until(c, r, &r->part, until, e);
+    return wait_until(c, r, &r->part, false, until, e);
 }
 
 // The reader may already have the payload's beginning; that is handled first, then the rest is
@@ -344,7 +366,7 @@ void connection_tell(struct connection *c, uint16_t type, const void *message,
     }
     connection_queue(c, f);
     while (!c->lost && c->out.bytes)
-        connection_turn(c, CLOCK_FOREVER);
+        turn_or_lose(c, CLOCK_FOREVER);
 }
 
 int connection_call(struct connection *c, struct request *r, const void *message, struct error *e)

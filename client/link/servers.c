@@ -17,6 +17,7 @@
 #include "client/link/hello.h"
 #include "client/link/keepalive.h"
 #include "client/transport/transports.h"
+#include "client/wait_end.h"
 
 struct server {
     struct list link;
@@ -123,7 +124,7 @@ static int server_introduce(struct server *s, struct session *session, struct co
                                       .hello_ms = LIMIT_HELLO_MS};
         int fd = t->connect(&a, e);
         int r = introduce_over(s, fd, &a, session, ret, e);
-        bool again = r == CUT_OFF && t->retry && t->retry(&a, e);
+        bool again = r == CUT_OFF && t->retry && !interrupt_asked() && t->retry(&a, e);
         if (fd >= 0 && a.spawned && (r == CUT_OFF || r == STATUS_DEVICE_UNAVAILABLE))
             spawn_forget(&s->daemon, &a.ticket);
         if (!again)

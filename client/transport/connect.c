@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/net/tcp.h"
 #include "client/limits.h"
+#include "client/wait_end.h"
 
 // Waits for a connect() that is in progress; its result is SO_ERROR (connect(2)). 0 or an errno.
 static int await_connected(int fd, uint64_t until)
@@ -21,10 +22,15 @@ static int await_connected(int fd, uint64_t until)
     struct pollfd p = {fd, POLLOUT, 0};
     int r, error;
     socklen_t size = sizeof error;
-    do
-        r = poll(&p, 1, clock_poll_ms(clock_ms(), until));
-    while (r < 0 && errno == EINTR);
-    if (r == 0)
+    do {
+        uint64_t now = clock_ms();
+        r = poll(&p, 1, clock_poll_ms(now, interrupt_before(now, until)));
+        if (r > 0 || (r < 0 && errno != EINTR))
+            break;
+        if (interrupt_asked())
+            return EINTR;
+    } while (clock_ms() < until);
+    if (r == 0 || (r < 0 && errno == EINTR))
         return ETIMEDOUT;
     if (r < 0 || getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
         return errno;
@@ -77,7 +83,7 @@ int connect_look_up(const struct uri *uri, struct addrinfo **ret, struct error *
 int connect_addresses(const struct addrinfo *list)
 {
     int fd = -EADDRNOTAVAIL;
-    for (const struct addrinfo *a = list; a && fd < 0; a = a->ai_next)
+    for (const struct addrinfo *a = list; a && fd < 0 && fd != -EINTR; a = a->ai_next)
         fd = connect_socket(a->ai_family, a->ai_addr, a->ai_addrlen);
     return fd;
 }

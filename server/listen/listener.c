@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/net/tcp.h"
 #include "server/listen/bind.h"
+#include "server/net/watch.h"
 #include "server/turns.h"
 
 #define ACCEPTS_PER_TURN 32
@@ -45,15 +46,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     l->take(l);
 }
 
-static void listener_start(struct listener *l)
-{
-    uv_poll_start(&l->poll, UV_READABLE, on_readable);
-}
-
-static void on_retry(uv_timer_t *timer)
-{
-    listener_start(container_of(timer, struct listener, retry));
-}
+static void on_retry(uv_timer_t *timer);
 
 // Without a free descriptor accept4() fails at once and the socket stays readable: without a pause
 // the loop would spin.
@@ -62,6 +55,18 @@ static void pause_accepting(struct listener *l, const char *why)
     log_warn("%s: no connections are accepted for a moment: %s", l->name, why);
     uv_poll_stop(&l->poll);
     uv_timer_start(&l->retry, on_retry, RETRY_MS, 0);
+}
+
+static void listener_start(struct listener *l)
+{
+    struct error e;
+    if (watch_start(&l->poll, UV_READABLE, on_readable, &e) < 0)
+        pause_accepting(l, e.text);
+}
+
+static void on_retry(uv_timer_t *timer)
+{
+    listener_start(container_of(timer, struct listener, retry));
 }
 
 // ---- who is at the other end --------------------------------------------------------------------

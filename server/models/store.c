@@ -102,7 +102,7 @@ static struct model *store_add_model(struct store *s, const uint8_t sha256[MODEL
 int store_add(struct store *s, const uint8_t sha256[MODEL_SHA256_SIZE], int fd, uint64_t size,
               const char *name, struct model **ret, struct error *e)
 {
-    struct model_file file;
+    struct model_file file = {.fd = -1};
     int r = model_file_copy(&file, &(struct model_file){.fd = -1, .size = size, .name = name}, e);
     file.fd = fd;
     struct model *m = r < 0 ? NULL : store_add_model(s, sha256, &file, e);

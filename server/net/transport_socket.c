@@ -6,13 +6,19 @@
 
 #include "base/fd.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "base/net/tcp.h"
 #include "server/net/discard.h"
+#include "server/net/watch.h"
+
+#define AGAIN_MS 50
 
 struct transport_socket {
     struct transport transport;
     int fd;
     uv_poll_t poll;
+    uv_timer_t again; // when the kernel had no room to watch it
+    unsigned n_open;  // of these two
     int watched;
     int events; // what poll waits for
     bool woken, closing;
@@ -28,6 +34,17 @@ static struct transport_socket *socket_of(struct transport *w)
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
+static void on_again(uv_timer_t *timer);
+
+static void transport_socket_start(struct transport_socket *s)
+{
+    struct error e;
+    if (watch_start(&s->poll, s->events, on_poll, &e) == 0)
+        return;
+    log_warn("a connection waits for %d ms: %s", AGAIN_MS, e.text);
+    uv_timer_start(&s->again, on_again, AGAIN_MS, 0);
+}
+
 // Watches what is wanted. A wake is done by watching for UV_WRITABLE: a socket that can be written
 // to wakes the loop at once, and one that cannot has a reader at its other end, or an error, that
 // will.
@@ -38,9 +55,16 @@ static void transport_socket_update(struct transport_socket *s)
         return;
     s->events = events;
     if (events)
-        uv_poll_start(&s->poll, events, on_poll);
+        transport_socket_start(s);
     else
         uv_poll_stop(&s->poll);
+}
+
+static void on_again(uv_timer_t *timer)
+{
+    struct transport_socket *s = container_of(timer, struct transport_socket, again);
+    if (s->events && !s->closing)
+        transport_socket_start(s);
 }
 
 // ready() may close the transport; the struct stays until on_closed().
@@ -105,7 +129,9 @@ void transport_socket_keep_asking(struct transport *w, uint32_t idle_ms, uint32_
 // The socket is closed only when libuv no longer watches it, and without what lies unread in it.
 static void on_closed(uv_handle_t *handle)
 {
-    struct transport_socket *s = container_of((uv_poll_t *)handle, struct transport_socket, poll);
+    struct transport_socket *s = handle->data;
+    if (--s->n_open > 0)
+        return;
     if (s->takes_fds)
         discard_unread(s->fd);
     fd_close(s->fd);
@@ -118,6 +144,7 @@ static void close_socket(struct transport *w)
 {
     socket_of(w)->closing = true;
     uv_close((uv_handle_t *)&socket_of(w)->poll, on_closed);
+    uv_close((uv_handle_t *)&socket_of(w)->again, on_closed);
 }
 
 static const struct transport_ops ops = {
@@ -140,6 +167,9 @@ int transport_socket_new(uv_loop_t *loop, int fd, struct transport **ret, struct
         free(s);
         return error_set(e, STATUS_FAIL, "cannot watch a connection: %s", uv_strerror(r));
     }
+    uv_timer_init(loop, &s->again);
+    s->poll.data = s->again.data = s;
+    s->n_open = 2;
     s->transport = (struct transport){.ops = &ops, .loop = loop};
     s->fd = fd;
     s->takes_fds = fd_is_unix(fd);

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 
 // Takes over the fd. Request number 0, as no answer comes.
 static void send_message(struct worker_memories *w, uint16_t type, const void *message, int fd)
@@ -23,6 +24,8 @@ static void send_message(struct worker_memories *w, uint16_t type, const void *m
         message_frame(type, 0, 0, message_row(type)->request, message, NULL, 0, NULL, NULL);
     if (f && fd >= 0)
         f->fds[f->n_fds++] = fd;
+    else
+        fd_close(fd);
     worker_process_send(w->process, f);
 }
 

@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/text/text.h"
 #include "protocol/message.h"
+#include "server/net/watch.h"
 
 #define SECOND_MS 1000
 #define PIPE_MAX  (64 * 1024)
@@ -100,6 +101,17 @@ static void tell_left_out(struct worker_log *l)
 // ---- the pipe ----------------------------------------------------------------------------------
 
 static void on_poll(uv_poll_t *poll, int status, int events);
+static void on_rested(uv_timer_t *timer);
+
+// When the kernel has no room to watch it, a second later.
+static void watch_pipe(struct worker_log *l)
+{
+    struct error e;
+    if (watch_start(&l->poll, UV_READABLE, on_poll, &e) == 0)
+        return;
+    log_warn("%s: its words come later: %s", l->name, e.text);
+    uv_timer_start(&l->rest, on_rested, SECOND_MS, 0);
+}
 
 static void begin_second(struct worker_log *l)
 {
@@ -115,7 +127,7 @@ static void on_rested(uv_timer_t *timer)
     read_all(l);
     tell_left_out(l);
     begin_second(l);
-    uv_poll_start(&l->poll, UV_READABLE, on_poll);
+    watch_pipe(l);
 }
 
 // Reads once per event, so that a chatty worker does not occupy the loop.
@@ -151,7 +163,7 @@ int worker_log_init(struct worker_log *l, uv_loop_t *loop, int *ret_far_end, str
     }
     uv_timer_init(loop, &l->rest);
     begin_second(l);
-    uv_poll_start(&l->poll, UV_READABLE, on_poll);
+    watch_pipe(l);
     *ret_far_end = ends[1];
     return 0;
 }

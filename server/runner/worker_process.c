@@ -25,6 +25,7 @@
 #include "server/net/channel.h"
 #include "server/net/transport_socket.h"
 #include "server/observe/trace.h"
+#include "server/runner/child.h"
 #include "server/runner/worker_log.h"
 #include "server/turns.h"
 #include "worker/breadcrumbs.h"
@@ -34,15 +35,14 @@
 // A process that has not exited this long after SIGKILL hangs in a driver.
 #define REAP_MS 3000
 
-#define WORKER_FD 3
-
 struct worker_process {
     struct list link; // in runner_counters.processes, until it is killed
     const struct runner_options *options;
     const char *name;
     const struct worker_events *events;
     void *owner;
-    uv_process_t process;
+    struct child process;
+    pid_t pid; // also when it has ended
     uv_timer_t reap;
     struct channel channel;
     struct worker_log log;
@@ -107,7 +107,7 @@ static void end_process(struct worker_process *w)
     channel_close(&w->channel, on_channel_closed);
     if (w->exited)
         return;
-    uv_process_kill(&w->process, SIGKILL);
+    child_kill(&w->process);
     uv_timer_start(&w->reap, on_reap_late, REAP_MS, 0);
 }
 
@@ -122,8 +122,8 @@ static void report_dead(struct worker_process *w)
         struct error why = w->why;
         error_set(&w->why, why.code, "%s, in %s", why.text, crumb);
     }
-    log_warn("model %s: %s (pid %d)", w->name, w->why.text, w->process.pid);
-    trace_add(w->options->trace, TRACE_WORKER_DIED, 0, (uint64_t)w->process.pid, 0, w->name);
+    log_warn("model %s: %s (pid %d)", w->name, w->why.text, w->pid);
+    trace_add(w->options->trace, TRACE_WORKER_DIED, 0, (uint64_t)w->pid, 0, w->name);
     w->events->on_dead(w->owner, &w->why);
 }
 
@@ -136,10 +136,16 @@ static void on_reap_late(uv_timer_t *timer)
     report_dead(w);
 }
 
-// From libuv's SIGCHLD handling, on the loop. If it was killed by us, `why` has the reason already.
-static void on_process_exit(uv_process_t *process, int64_t status, int signal)
+static void on_child_closed(struct child *child)
 {
-    turns_mark(process->loop, "the end of a worker");
+    struct worker_process *w = container_of(child, struct worker_process, process);
+    w->n_handles--;
+    free_if_closed(w);
+}
+
+// If it was killed by us, `why` has the reason already.
+static void on_process_exit(struct child *process, int code, int signal)
+{
     struct worker_process *w = container_of(process, struct worker_process, process);
     w->exited = true;
     w->options->counters->workers--;
@@ -147,11 +153,10 @@ static void on_process_exit(uv_process_t *process, int64_t status, int signal)
         error_set(&w->why, STATUS_DEVICE_UNAVAILABLE, "its worker died by signal %d (%s)", signal,
                   strsignal(signal));
     else if (!w->why.text[0])
-        error_set(&w->why, STATUS_DEVICE_UNAVAILABLE, "its worker ended with exit code %d",
-                  (int)status);
+        error_set(&w->why, STATUS_DEVICE_UNAVAILABLE, "its worker ended with exit code %d", code);
     end_process(w);
     worker_log_close(&w->log, on_log_closed);
-    uv_close((uv_handle_t *)&w->process, on_handle_closed);
+    child_close(&w->process, on_child_closed);
     uv_close((uv_handle_t *)&w->reap, on_handle_closed);
     report_dead(w);
 }
@@ -261,7 +266,7 @@ static const struct channel_ops channel_ops = {
 
 pid_t worker_process_pid(const struct worker_process *w)
 {
-    return w->process.pid;
+    return w->pid;
 }
 
 void worker_process_send(struct worker_process *w, struct frame_out *f)
@@ -304,26 +309,15 @@ int worker_process_take_device(const rknnd_Device *m, struct npu_device_info *re
 static int worker_process_spawn(struct worker_process *w, int fd, int log_fd, struct error *e)
 {
     char *args[] = {"rknnd", "--worker", "3", "--module-dir", (char *)w->options->module_dir, NULL};
-    uv_stdio_container_t stdio[WORKER_FD + 1] = {
-        {.flags = UV_IGNORE},
-        {.flags = UV_INHERIT_FD, .data.fd = log_fd},
-        {.flags = UV_INHERIT_FD, .data.fd = log_fd},
-        {.flags = UV_INHERIT_FD, .data.fd = fd},
-    };
-    uv_process_options_t o = {
-        .exit_cb = on_process_exit,
-        .file = "/proc/self/exe",
-        .args = args,
-        .stdio_count = WORKER_FD + 1,
-        .stdio = stdio,
-    };
     turns_mark(w->options->loop, "starting a worker"); // waits until it has come to its exec()
-    int r = uv_spawn(w->options->loop, &w->process, &o);
+    int r = child_start(&w->process, w->options->loop, "/proc/self/exe", args, fd, log_fd,
+                        on_process_exit, e);
     turns_mark(w->options->loop, "what follows a worker's start");
     if (r < 0)
-        return error_set(e, STATUS_DEVICE_UNAVAILABLE, "cannot start a worker: %s", uv_strerror(r));
+        return error_prefix(e, "a worker");
+    w->pid = w->process.pid;
     w->options->counters->workers++;
-    worker_log_set_name(&w->log, "worker %d (%s)", w->process.pid, w->name);
+    worker_log_set_name(&w->log, "worker %d (%s)", w->pid, w->name);
     return 0;
 }
 
@@ -334,7 +328,7 @@ static int worker_process_drop(struct worker_process *w, int code)
     list_remove(&w->link);
     channel_close(&w->channel, on_channel_closed);
     worker_log_close(&w->log, on_log_closed);
-    uv_close((uv_handle_t *)&w->process, on_handle_closed);
+    child_close(&w->process, on_child_closed);
     uv_close((uv_handle_t *)&w->reap, on_handle_closed);
     return code;
 }
@@ -440,7 +434,7 @@ static int worker_process_start(struct worker_process *w, struct frame_out *firs
     }
     list_append(&w->options->counters->processes, &w->link);
     uv_timer_init(w->options->loop, &w->reap);
-    w->reap.data = w->process.data = w;
+    w->reap.data = w;
     w->n_handles += 2;
     r = worker_process_spawn(w, far_end, log_end, e);
     channel_send(&w->channel, first);

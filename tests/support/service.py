@@ -65,7 +65,8 @@ def listen_on_any_port():
 class Daemon:
     """One rknnd on a Unix socket in a folder of its own, or on a TCP port that nobody else has."""
 
-    def __init__(self, *options, transport="unix", stderr=None):
+    def __init__(self, *options, transport="unix", stderr=None, environment=()):
+        """`environment`: variables that the daemon alone has."""
         self.folder = tempfile.TemporaryDirectory(prefix="rknnd-test-")
         self.listener = listen_on_any_port() if transport == "tcp" else None
         if self.listener:
@@ -77,7 +78,8 @@ class Daemon:
             listen, pass_fds = self.uri, ()
         self.env = dict(os.environ, RKNND_SERVER=self.uri)
         self.process = subprocess.Popen([BUILD / "bin/rknnd", "--listen", listen, *options],
-                                        stdin=subprocess.DEVNULL, stderr=stderr, pass_fds=pass_fds)
+                                        stdin=subprocess.DEVNULL, stderr=stderr, pass_fds=pass_fds,
+                                        env=dict(os.environ, **dict(environment)))
         atexit.register(self.process.kill)  # also of a test that fails
         wait_for("the daemon to listen", self.listens)
         wait_for("its first worker, which it asks for the device, to end",

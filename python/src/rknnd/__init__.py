@@ -1,6 +1,22 @@
-"""Inference on Rockchip NPUs through rknnd, in plain NumPy style."""
+"""Inference on Rockchip NPUs through rknnd, in plain NumPy style.
+
+    import rknnd
+    with rknnd.Session("mobilenet.rknn", server="tcp:board:7788") as session:
+        probabilities, = session.run(picture)      # uint8 (1, 224, 224, 3) -> float32 (1, 1000)
+
+Failures raise subclasses of rknnd.Error, whose words say what to do.
+"""
 from ._errors import (ChipError, ClosedError, Error, InputError, LibraryError, ModelError, OutOfMemory, OutputError,
                       ParameterError, ServerError, TimeoutExpired, VersionError)
+from ._native import Context, TensorInfo
+from .custom import Attributes
+from .layers import Comparison, Distance, Golden, Layer, Profile, RunInfo, Tensor
+from .memory import Memory
+from .servers import Clock, Device, Server, Status, clocks, describe, devices, ping, server, status, use
+from .session import MemorySize, Model, Session
 
-__all__ = ["ChipError", "ClosedError", "Error", "InputError", "LibraryError", "ModelError", "OutOfMemory",
-           "OutputError", "ParameterError", "ServerError", "TimeoutExpired", "VersionError"]
+__all__ = ["Attributes", "ChipError", "Clock", "ClosedError", "Comparison", "Context", "Device", "Distance", "Error",
+           "Golden", "InputError", "Layer", "LibraryError", "Memory", "MemorySize", "Model", "ModelError", "OutOfMemory",
+           "OutputError", "ParameterError", "Profile", "RunInfo", "Server", "ServerError", "Session", "Status", "Tensor",
+           "TensorInfo", "TimeoutExpired", "VersionError", "clocks", "describe", "devices", "ping", "server", "status",
+           "use"]

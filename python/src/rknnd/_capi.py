@@ -20,9 +20,9 @@ from typing import Any, Iterator
 from ._errors import LibraryError
 
 if struct.calcsize("P") == 4 and os.uname().machine.startswith(("arm", "aarch64")):
-    from _rknnd_cffi_arm import ffi
+    from _rknnd_cffi_arm import ffi as ffi
 else:
-    from _rknnd_cffi import ffi
+    from _rknnd_cffi import ffi as ffi
 
 NAME = "librknnrt.so"
 _FOLDER = os.path.join("rknnd", "client", NAME)

@@ -7,25 +7,31 @@ call where the C library can be interrupted.
 """
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 import weakref
 from dataclasses import dataclass
-from typing import Any, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from . import _errors
 from ._capi import ffi, lib, text
 
-Array = npt.NDArray[Any]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    Array = npt.NDArray[Any]
+else:
+    Array = np.ndarray  # numpy.typing takes long to import
 
 # ---- failures and signals
 
 
 def check(result: int, advice: str = "") -> int:
     """Returns `result`, or raises what the library says; `advice` is what to do in Python, and goes behind it."""
+    if _raised:
+        _raise_from_callback()
     if result >= 0:
         return result
     raise failure(result, advice)
@@ -46,6 +52,41 @@ def must(pointer: Any) -> Any:
 def lib_code() -> int:
     """Code of a failure of which only words are known."""
     return int(lib.RKNN_ERR_FAIL)
+
+
+# What Python code that the library called has raised, with the thread: check() raises it there once the call is over.
+_raised: list[tuple[int, BaseException]] = []
+
+
+def keep_raised(_kind: Any, raised: BaseException, _traceback: Any) -> None:
+    """For `onerror` of callbacks: an exception cannot pass through the C library."""
+    _raised.append((threading.get_ident(), raised))
+
+
+def _raise_from_callback() -> None:
+    me = threading.get_ident()
+    mine = [item for item in _raised if item[0] == me]
+    for item in mine:
+        _raised.remove(item)
+    if mine:
+        raise mine[0][1]
+
+
+@ffi.callback("rknnd_interrupt", error=1, onerror=keep_raised)  # type: ignore
+def _run_signal_handlers(_user: Any) -> int:
+    """Python runs the handlers of signals between two bytecodes of the main thread: these."""
+    for _ in range(2):
+        pass
+    return 0
+
+
+def _before_exit() -> None:
+    lib.rknnd_set_interrupt(ffi.NULL, ffi.NULL)
+
+
+if threading.current_thread() is threading.main_thread():
+    lib.rknnd_set_interrupt(_run_signal_handlers, ffi.NULL)
+    atexit.register(_before_exit)
 
 
 # ---- tensors
@@ -122,10 +163,22 @@ class at_server:  # noqa: N801 (reads as a word: "with at_server(uri):")
 # ---- contexts
 
 
-def _destroy(handle: int, pid: int) -> None:
+def _destroy(handle: int, pid: int, _kept: list[Any]) -> None:
     """Of a forked child only its own contexts: the parent's are not there."""
     if os.getpid() == pid:
         lib.rknn_destroy(handle)
+
+
+_contexts: weakref.WeakSet[Context] = weakref.WeakSet()
+
+
+def _new_locks() -> None:
+    """In a forked child: threads that held them are not there."""
+    for context in _contexts:
+        context.lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_new_locks)
 
 
 class Context:
@@ -153,13 +206,14 @@ class Context:
         with at_server(server), _load_options(options), _progress(progress):
             result = lib.rknn_init(handle, ffi.cast("void *", kept), size, flags, ffi.NULL)
         check(result)
-        self._adopt(handle[0])
+        self._adopt(handle[0], flags)
 
-    def _adopt(self, handle: int) -> None:
-        self.handle = handle
+    def _adopt(self, handle: int, flags: int) -> None:
+        self.handle, self.flags = handle, flags
         self.lock = threading.RLock()
-        self._close = weakref.finalize(self, _destroy, handle, os.getpid())
-        self._close.atexit = True
+        self.kept: list[Any] = []  # what must live until the context has ended: callbacks
+        self._close = weakref.finalize(self, _destroy, handle, os.getpid(), self.kept)
+        _contexts.add(self)
         count = ffi.new("rknn_input_output_num *")
         self.query(lib.RKNN_QUERY_IN_OUT_NUM, count)
         self.n_inputs, self.n_outputs = int(count.n_input), int(count.n_output)
@@ -169,7 +223,7 @@ class Context:
         source, copy = ffi.new("rknn_context *", self.handle), ffi.new("rknn_context *")
         check(lib.rknn_dup_context(source, copy))
         other = Context.__new__(Context)
-        other._adopt(copy[0])
+        other._adopt(copy[0], self.flags)
         return other
 
     @property

@@ -127,6 +127,57 @@ static void timeout_and_again(void **state)
     rknn_destroy(c);
 }
 
+static int give_up(void *asked)
+{
+    ++*(int *)asked;
+    return 1;
+}
+
+// Asked after a while, without a signal, too: one could come just before the wait.
+static void interrupted_and_again(void **state)
+{
+    (void)state;
+    int asked = 0;
+    uint64_t frame;
+    rknn_context c = open_context(0);
+    rknn_run_extend run = {0};
+    set_mark(c, 1);
+    rknnd_set_interrupt(give_up, &asked);
+    assert_int_equal(rknn_run(c, &run), RKNN_ERR_FAIL);
+    assert_non_null(strstr(rknnd_last_error(), "interrupted"));
+    assert_int_equal(wait_run(c, run.frame_id, 0), RKNN_ERR_FAIL);
+    assert_int_equal(asked, 2);
+    rknnd_set_interrupt(NULL, NULL);
+    allow(1);
+    assert_int_equal(wait_run(c, run.frame_id, 0), RKNN_SUCC);
+    assert_int_equal(get_mark(c, &frame), 1);
+    assert_int_equal(frame, run.frame_id);
+    rknn_destroy(c);
+}
+
+static enum fake_answer never_open(struct fake_peer *p, const struct frame_header *h,
+                                   const union message_any *m)
+{
+    (void)p;
+    (void)m;
+    return h->type == MESSAGE_CONTEXT_OPEN ? FAKE_DONE : FAKE_DEFAULT;
+}
+
+static void interrupted_for_good(void **state)
+{
+    (void)state;
+    int asked = 0;
+    rknn_context c = 0;
+    server.hook = never_open;
+    rknnd_set_interrupt(give_up, &asked);
+    assert_int_equal(rknn_init(&c, model, sizeof model, 0, NULL), RKNN_ERR_DEVICE_UNAVAILABLE);
+    rknnd_set_interrupt(NULL, NULL);
+    assert_non_null(strstr(rknnd_last_error(), "interrupted"));
+    assert_true(asked > 0);
+    server.hook = wait_at_gate;
+    rknn_destroy(open_context(0));
+}
+
 static void outputs_wait(void **state)
 {
     (void)state;
@@ -257,9 +308,17 @@ static void destroy_in_flight(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(timeout_and_again),           TEST(outputs_wait), TEST(pipeline),
-        TEST(inputs_may_change_meanwhile), TEST(wrong_waits),  TEST(failed_run),
-        TEST(unwaited_failure_is_told),    TEST(async),        TEST(destroy_in_flight),
+        TEST(interrupted_and_again),
+        TEST(interrupted_for_good),
+        TEST(timeout_and_again),
+        TEST(outputs_wait),
+        TEST(pipeline),
+        TEST(inputs_may_change_meanwhile),
+        TEST(wrong_waits),
+        TEST(failed_run),
+        TEST(unwaited_failure_is_told),
+        TEST(async),
+        TEST(destroy_in_flight),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

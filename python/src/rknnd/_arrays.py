@@ -1,0 +1,106 @@
+"""What programs give as inputs, as arrays that the C library takes; what it does not take, in words."""
+from __future__ import annotations
+
+import warnings
+from typing import Any, Mapping, Sequence, Union
+
+import numpy as np
+
+from ._errors import InputError
+from ._native import FORMATS, NCHW, NHWC, TYPE_OF_DTYPE, Array, TensorInfo
+
+Inputs = Union[Any, Sequence[Any], Mapping[str, Any]]
+
+
+def arrange(infos: Sequence[TensorInfo], inputs: Inputs) -> list[Any]:
+    """One value for each input, in the model's order: from one array, a sequence in that order, or a mapping by name."""
+    if isinstance(inputs, Mapping):
+        names = [info.name for info in infos]
+        unknown = [str(name) for name in inputs if name not in names]
+        if unknown:
+            raise InputError(f"no input is called {', '.join(unknown)}: the model has {', '.join(names)}")
+        return [inputs.get(name) for name in names]
+    if isinstance(inputs, (list, tuple)):
+        values = list(inputs)
+    else:
+        values = [inputs]
+    if len(values) != len(infos):
+        raise InputError(f"{len(values)} inputs given, the model has {len(infos)} "
+                         f"({', '.join(describe(info) for info in infos)}): give a list with one array for each")
+    return values
+
+
+def describe(info: TensorInfo) -> str:
+    """A tensor in a few words."""
+    layout = f" {info.layout}" if info.layout != "undefined" else ""
+    return f"{info.name} {info.dtype} {'x'.join(map(str, info.shape))}{layout}"
+
+
+def each(value: Any, count: int, what: str) -> list[Any]:
+    """A setting for all inputs, or a list with one for each."""
+    if not isinstance(value, (list, tuple)):
+        return [value] * count
+    if len(value) != count:
+        raise InputError(f"{what} has {len(value)} elements, the model {count} inputs: give one for each, or one for all")
+    return list(value)
+
+
+def as_array(info: TensorInfo, value: Any) -> Array:
+    """An array of a dtype that the library knows, contiguous."""
+    if isinstance(value, np.ndarray):
+        array = value
+    elif hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
+        array = np.from_dlpack(value)
+    else:
+        array = np.asarray(value)
+    if array.dtype not in TYPE_OF_DTYPE:
+        better = "np.float32" if array.dtype.kind in "fc" else "np.int32" if array.dtype.kind in "iu" else "np.uint8"
+        raise InputError(f"input {info.index} ({info.name}): dtype {array.dtype} is not one that the NPU's library takes "
+                         f"({', '.join(d.name for d in TYPE_OF_DTYPE)}): use array.astype({better})")
+    return np.ascontiguousarray(array)
+
+
+def _permuted(shape: tuple[int, ...], layout: int, wanted: int) -> tuple[int, ...]:
+    n, a, b, c = shape
+    if layout == wanted:
+        return shape
+    return (n, c, a, b) if wanted == NCHW else (n, b, c, a)
+
+
+def layout_number(info: TensorInfo, layout: str | None) -> int:
+    """Layout of a 4-D input: as said, else the model's own, which is NHWC of pictures."""
+    if len(info.shape) != 4:
+        return info.layout_number
+    if layout is None:
+        return info.layout_number if info.layout_number in (NCHW, NHWC) else NHWC
+    if layout not in ("nhwc", "nchw"):
+        raise InputError(f'layout {layout!r}: say "nhwc" or "nchw"')
+    return FORMATS[layout]
+
+
+def prepare(info: TensorInfo, value: Any, layout: str | None) -> tuple[Array, int]:
+    """The array and its layout's number, checked against the input's shape. A picture without a batch dimension gets
+    one, with a warning."""
+    array, number = as_array(info, value), layout_number(info, layout)
+    expected = info.shape
+    if len(expected) == 4 and info.layout_number in (NCHW, NHWC):
+        expected = _permuted(expected, info.layout_number, number)
+    if array.shape == expected:
+        return array, number
+    if len(expected) == 4 and array.ndim == 3 and (1, *array.shape) == expected:
+        warnings.warn(f"input {info.index} ({info.name}) is 3-D: taken as {expected}; add the batch dimension with "
+                      "array[np.newaxis]", stacklevel=5)
+        return array[np.newaxis], number
+    raise InputError(_wrong_shape(info, array, number, expected))
+
+
+def _wrong_shape(info: TensorInfo, array: Array, number: int, expected: tuple[int, ...]) -> str:
+    words = f"input {info.index} ({info.name}): shape {array.shape}, the model takes {expected}"
+    if len(expected) == 4:
+        other = NCHW if number == NHWC else NHWC
+        words += f" ({'nhwc' if number == NHWC else 'nchw'})"
+        if array.shape == _permuted(expected, number, other):
+            return f"""{words}: say layout="{'nhwc' if other == NHWC else 'nchw'}" if that is what it is"""
+    if array.size == int(np.prod(expected)):
+        return f"{words}: use array.reshape({expected}) if the elements are in that order"
+    return f"{words}: resize or crop it first"

@@ -1,0 +1,72 @@
+"""Calls that fail when their turn comes, in processes that load tests/faults/failing_calls.c."""
+import mmap
+import os
+import pathlib
+import struct
+import subprocess
+
+from support.service import BUILD, SANITIZED
+
+ROLES = ("daemon", "worker", "client", "rknnctl")  # enum role
+CALLS = ("memory", "mmap", "memfd", "socketpair", "fork", "thread", "epoll", "accept", "send", "receive", "open",
+         "descriptor", "storage")  # enum call
+SLOT = 4096  # struct role_faults
+CALLS_AT, NTH, LAST, COUNT, FAILED, CLOCK, ERROR = range(0, 56, 8)
+WHERE = 64
+FOR_EVER = (1 << 64) - 1
+
+
+class Faults:
+    """The file by which they are told what is to fail."""
+
+    def __init__(self, folder):
+        self.path = pathlib.Path(folder) / "faults"
+        self.path.write_bytes(bytes(SLOT * len(ROLES)))
+        self.path.chmod(0o666)
+        with open(self.path, "r+b") as file:
+            self.map = mmap.mmap(file.fileno(), 0)
+        library, = (BUILD / "tests/faults").glob("libfailing_calls.so")
+        self.environment = {"FAULTS": str(self.path), "LD_PRELOAD": str(library)}
+        if SANITIZED:  # the sanitizer is there before anything of ours is called
+            self.environment["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + \
+                ":verify_asan_link_order=0:allocator_may_return_null=1"
+
+    def _put(self, role, at, value):
+        struct.pack_into("<Q", self.map, ROLES.index(role) * SLOT + at, value)
+
+    def _get(self, role, at):
+        return struct.unpack_from("<Q", self.map, ROLES.index(role) * SLOT + at)[0]
+
+    def arm(self, role, call, nth, last=0, error=0):
+        """From now on the nth call of this kind fails, up to the last one (0: the nth alone). nth 0: they are counted."""
+        self.disarm(role)
+        for at, value in ((COUNT, 0), (FAILED, 0), (NTH, nth), (LAST, last), (ERROR, error),
+                          (CALLS_AT, 1 << CALLS.index(call))):
+            self._put(role, at, value)
+
+    def disarm(self, role):
+        self._put(role, CALLS_AT, 0)
+
+    def count(self, role):
+        return self._get(role, COUNT)
+
+    def failed(self, role):
+        return self._get(role, FAILED)
+
+    def jump(self, role, seconds):
+        """Sets the real-time clock of the role's processes ahead, or back."""
+        struct.pack_into("<q", self.map, ROLES.index(role) * SLOT + CLOCK, seconds)
+
+    def where(self, role):
+        """Stack of the last one that failed: words for people."""
+        at = ROLES.index(role) * SLOT + WHERE
+        frames = bytes(self.map[at:at + SLOT - WHERE]).split(b"\0")[0].decode().split()
+        return " <- ".join(filter(None, map(self._name, frames[:9])))
+
+    @staticmethod
+    def _name(frame):
+        path, offset = frame.rsplit("+", 1)
+        done = subprocess.run(["addr2line", "-sfe", path, hex(int(offset, 16) - 1)], capture_output=True, text=True,
+                              check=False)
+        name, line = (done.stdout.split("\n") + ["", ""])[:2]
+        return f"{name}@{line}" if name not in ("", "??") else f"{os.path.basename(path)}+{offset}"
