@@ -18,8 +18,9 @@ from typing import Any, Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from .. import _errors, _native
+from .. import _errors, _native, layers, servers
 from .._capi import ffi, lib, text
+from .._records import new
 from . import _pictures, _servers
 from ._runtime import RKNNRuntime
 
@@ -37,9 +38,9 @@ class Column:
 
 @dataclass
 class Analysis:
-    """What was found. `layers`: tensor's name and operator, in order."""
+    """What was found. `tensors`: name and operator, in order."""
 
-    layers: list[tuple[str, str]] = field(default_factory=list)
+    tensors: list[tuple[str, str]] = field(default_factory=list)
     columns: dict[str, Column] = field(default_factory=dict)
 
 
@@ -86,15 +87,6 @@ def _batched(array: Array, info: _native.TensorInfo) -> Array:
 # ---- comparing
 
 
-class _Golden:
-    """All tensors of one run, to compare other runs with."""
-
-    def __init__(self, runtime: RKNNRuntime) -> None:
-        made = ffi.new("rknnd_golden **")
-        _native.check(lib.rknnd_golden_new(runtime.native.handle, made))
-        self.pointer = ffi.gc(made[0], lib.rknnd_golden_free)
-
-
 def _file_name(index: int, name: str) -> str:
     return f"{index:04}_{re.sub(r'[^A-Za-z0-9._-]', '_', name)[:100]}.npy"
 
@@ -125,25 +117,17 @@ def _values(pointer: Any, tensor: Any) -> Array:
     return np.frombuffer(ffi.buffer(pointer, tensor.n_elems * 4), np.float32).reshape(shape)
 
 
-def compare(runtime: RKNNRuntime, golden: _Golden, single: bool, seen: Callable[[Any], None]) -> None:
-    """Runs the model once and calls back with each rknnd_comparison. What `seen` raises, this raises."""
-    raised: list[BaseException] = []
-
+def compare(runtime: RKNNRuntime, golden: layers.Golden, single: bool, seen: Callable[[Any], None]) -> None:
+    """Runs the model once and calls back with each rknnd_comparison, of which only one is in memory. What `seen` raises,
+    this raises."""
     def called(_user: Any, comparison: Any) -> int:
-        try:
-            seen(comparison)
-        except BaseException as error:  # it cannot pass through the C library
-            raised.append(error)
-            return int(lib.RKNN_ERR_FAIL)
+        seen(comparison)
         return 0
 
-    options = ffi.new("rknnd_compare_options *")
-    options.struct_size, options.single = ffi.sizeof(options[0]), single
-    callback = ffi.callback("rknnd_comparison_callback", called)
-    result = lib.rknnd_compare_layers(runtime.native.handle, golden.pointer, options, callback, ffi.NULL)
-    if raised:
-        raise raised[0]
-    _native.check(result)
+    options = new("rknnd_compare_options")
+    options.single = single
+    callback = ffi.callback("rknnd_comparison_callback", called, error=lib.RKNN_ERR_FAIL, onerror=_native.keep_raised)
+    _native.check(lib.rknnd_compare_layers(runtime.native.handle, golden.pointer, options, callback, ffi.NULL))
 
 
 class _Bar:
@@ -176,10 +160,10 @@ class Analyzer:
         self.snapshots = _Snapshots(folder)
         self.bar = _Bar()
 
-    def column(self, name: str, runtime: RKNNRuntime, golden: _Golden, single: bool, kinds: tuple[str, ...] = ()) -> None:
+    def column(self, name: str, runtime: RKNNRuntime, golden: layers.Golden, single: bool, kinds: tuple[str, ...] = ()) -> None:
         """Fills a column of errors. `kinds`: folders for the run's own values and for the golden ones."""
         column = self.found.columns.setdefault(name, Column())
-        known = {layer for layer, _ in self.found.layers}
+        known = {layer for layer, _ in self.found.tensors}
         done = 0
 
         def seen(comparison: Any) -> None:
@@ -188,7 +172,7 @@ class Analyzer:
             label = text(tensor.name)
             if label not in known:
                 known.add(label)
-                self.found.layers.append((label, text(tensor.op)))
+                self.found.tensors.append((label, text(tensor.op)))
             if comparison.golden != ffi.NULL:
                 column.errors[label] = (comparison.distance.cosine, comparison.distance.euclidean)
             for kind, values in zip(kinds, (comparison.values, comparison.golden)):
@@ -240,7 +224,7 @@ def table(found: Analysis, golden: str) -> str:
               for title, columns in _GROUPS]
     groups = [group for group in groups if group[1]]
     columns = [column for _, listed in groups for _, column in listed]
-    labels = [f"[{op}] {name}" for name, op in found.layers]
+    labels = [f"[{op}] {name}" for name, op in found.tensors]
     width = max([len(label) for label in labels] + [len("layer_name")]) + 2
     rule = "-" * (width + _CELL * len(columns))
     lines = [_HEAD.rstrip("\n"), f"# golden: {golden}"]
@@ -249,7 +233,7 @@ def table(found: Analysis, golden: str) -> str:
     lines += ["", "layer_name".ljust(width) + "".join(title.center(_CELL * len(listed)) for title, listed in groups),
               " " * width + "".join(sub.center(_CELL) for _, listed in groups for sub, _ in listed),
               " " * width + "".join(f"{'cos':>10}   {'euc':<{_CELL - 13}}" for _ in columns), rule]
-    for (name, _), label in zip(found.layers, labels):
+    for (name, _), label in zip(found.tensors, labels):
         lines.append((label.ljust(width) + "".join(_cell(column.errors.get(name)) for column in columns)).rstrip())
     return "\n".join(line.rstrip() for line in [*lines, rule]) + "\n"
 
@@ -269,7 +253,7 @@ class Models:
 
 def _set_golden_inputs(golden: RKNNRuntime, model: RKNNRuntime, arrays: Sequence[Array], path: str) -> None:
     """By name, else by position, as converters rename inputs."""
-    description = _servers.describe(path, _servers.SIMULATOR)
+    description = servers.describe(path, _servers.SIMULATOR)
     infos, wanted = model.input_infos, golden.input_infos
     if len(infos) != len(wanted):
         raise _errors.ModelError(f"{path} has {len(infos)} inputs, and the float model has {len(wanted)}")
@@ -295,12 +279,12 @@ def analyze(models: Models, paths: object, folder: str, server: str | None, on_b
         simulator = start(models.model, _servers.SIMULATOR)
         arrays = read_inputs(paths, simulator.input_infos)
         simulator.set_inputs(arrays)
-        itself = _Golden(simulator)
+        itself = layers.Golden(simulator.native)
         golden, words = itself, f"{models.path} on the software NPU, as no float model is loaded"
         if models.golden is not None:
             reference = start(models.golden, _servers.SIMULATOR)
             _set_golden_inputs(reference, simulator, arrays, models.path)
-            golden, words = _Golden(reference), f"{models.golden_path} on the software NPU"
+            golden, words = layers.Golden(reference.native), f"{models.golden_path} on the software NPU"
             analyzer.column("simulator entire", simulator, golden, False, ("simulator", "golden"))
             analyzer.column("simulator single", simulator, golden, True)
         if on_board:

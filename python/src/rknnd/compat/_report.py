@@ -4,9 +4,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from .. import _errors
+from .. import _errors, servers
 from .._capi import ffi, lib, text
 from .._native import check
+from .._records import new
 from ._runtime import RKNNRuntime
 
 _WIDTH = 70
@@ -17,24 +18,11 @@ _TIMED_RUNS = 10
 # ---- clocks and times
 
 
-def _clocks(server: str | None) -> list[tuple[str, int]]:
-    """Domain and frequency in Hz of what the server's machine tells."""
-    found = ffi.new("rknnd_list **")
-    check(lib.rknnd_get_clocks(server.encode() if server else ffi.NULL, found))
-    try:
-        clocks = found[0]
-        base = ffi.cast("char *", clocks.items)
-        rows = [ffi.cast("rknnd_clock *", base + i * clocks.stride) for i in range(clocks.n)]
-        return [(text(row.domain), int(row.hz)) for row in rows]
-    finally:
-        lib.rknnd_free(found[0])
-
-
-def _frequency_lists(clocks: list[tuple[str, int]]) -> list[str]:
+def _frequency_lists(clocks: list[servers.Clock]) -> list[str]:
     """CPU frequencies in kHz, those of NPU and DDR in Hz, as the manuals have them."""
     lines = []
     for domain, unit in (("CPU", 1000), ("NPU", 1), ("DDR", 1)):
-        known = [hz for kind, hz in clocks if kind == domain]
+        known = [clock.hz for clock in clocks if clock.domain == domain]
         lines.append(f"{domain} Current Frequency List:")
         lines.extend(f"    - {hz // unit}" for hz in known)
         if not known:
@@ -43,8 +31,7 @@ def _frequency_lists(clocks: list[tuple[str, int]]) -> list[str]:
 
 
 def _run_info(runtime: RKNNRuntime) -> Any:
-    info = ffi.new("rknnd_run_info *")
-    info.struct_size = ffi.sizeof(info[0])
+    info = new("rknnd_run_info")
     check(lib.rknnd_get_run_info(runtime.native.handle, info))
     return info
 
@@ -76,7 +63,7 @@ def perf_text(runtime: RKNNRuntime, server: str | None, layers: bool) -> str:
         runtime.set_any_inputs()
         time_us, whose = _median_run(runtime)
         table = runtime.get_perf_detail() if layers else ""
-    lines = [*_frequency_lists(_clocks(server)), _RULE, "Performance".center(_WIDTH).rstrip(), _RULE]
+    lines = [*_frequency_lists(servers.clocks(server)), _RULE, "Performance".center(_WIDTH).rstrip(), _RULE]
     if table:
         lines.append(table.rstrip("\n"))
     lines.append(f"Total Time(us): {time_us:.0f}" + (f" ({whose})" if whose else ""))

@@ -1,13 +1,10 @@
 """Boards and chips: which server a `target` and `device_id` mean, what is connected, where a model runs."""
 from __future__ import annotations
 
-import json
 import re
-from typing import Any, Sequence
+from typing import Sequence
 
-from .. import _errors
-from .._capi import ffi, lib, text
-from .._native import check
+from .. import _errors, servers
 
 # Chips that run each other's models (SDK guide, 10.4: rknn.config()'s target_platform).
 _FAMILIES = (("rk3562",), ("rk3566", "rk3568"), ("rk3576",), ("rk3588", "rk3588s"), ("rv1103", "rv1106"),
@@ -35,26 +32,14 @@ def check_target(target: object) -> str:
 # ---- what is connected
 
 
-def _devices() -> list[Any]:
-    found = ffi.new("rknnd_list **")
-    check(lib.rknnd_list_devices(found))
-    try:
-        devices = found[0]
-        base = ffi.cast("char *", devices.items)
-        rows = [ffi.cast("rknnd_device *", base + i * devices.stride) for i in range(devices.n)]
-        return [(text(row.uri), text(row.serial), text(row.obstacle), text(row.advice)) for row in rows]
-    finally:
-        lib.rknnd_free(found[0])
-
-
 def list_boards() -> tuple[list[str], list[str]]:
     """Serial numbers of the boards behind adb, and of those at a USB cable (in the manuals: ntb)."""
     adb: list[str] = []
     usb: list[str] = []
-    for uri, serial, _, _ in _devices():
-        boards = adb if uri.startswith("adb:") else usb if uri.startswith("usb:") else None
+    for device in servers.devices():
+        boards = adb if device.uri.startswith("adb:") else usb if device.uri.startswith("usb:") else None
         if boards is not None:
-            boards.append(serial or uri[4:])
+            boards.append(device.serial or device.uri[4:])
     return adb, usb
 
 
@@ -72,15 +57,16 @@ def server_of(device_id: object) -> str | None:
                                      "usb:SERIAL, adb:SERIAL or tcp:HOST")
     if _SCHEME.match(device_id):
         return device_id
-    devices = _devices()
-    for uri, serial, obstacle, advice in devices:
-        if serial and _matches(device_id, serial):
-            if obstacle:
-                raise _errors.ServerError(f"board {device_id}: {obstacle}" + (f": {advice}" if advice else ""))
-            return str(uri)
+    devices = servers.devices()
+    for device in devices:
+        if device.serial and _matches(device_id, device.serial):
+            if device.obstacle:
+                advice = f": {device.advice}" if device.advice else ""
+                raise _errors.ServerError(f"board {device_id}: {device.obstacle}{advice}")
+            return device.uri
     if "." in device_id or ":" in device_id or device_id == "localhost":
         return f"tcp:{device_id}"
-    known = ", ".join(serial or uri for uri, serial, _, _ in devices) or "none"
+    known = ", ".join(device.serial or device.uri for device in devices) or "none"
     raise _errors.ServerError(f"no board {device_id} at a USB cable or behind adb (there are: {known}): connect it, or "
                               "give a URI such as tcp:HOST")
 
@@ -88,47 +74,25 @@ def server_of(device_id: object) -> str | None:
 # ---- servers and models
 
 
-def server_info(server: str | None) -> Any:
-    """rknnd_server_info of a server."""
-    info = ffi.new("rknnd_server_info *")
-    info.struct_size = ffi.sizeof(info[0])
-    check(lib.rknnd_get_server_info(server.encode() if server else ffi.NULL, info))
-    return info
-
-
 def check_chip(server: str | None, target: str) -> None:
     """Refuses a server whose chip does not run the models of the target."""
-    info = server_info(server)
-    chip = text(info.chip)
-    if chip not in family(target) and chip != "any":
-        raise _errors.ChipError(f"the board at {text(info.uri)} has {chip}, and the target is {target}: choose "
-                                f"target='{chip}', or another board with device_id")
+    board = servers.server(server)
+    if board.chip not in family(target) and board.chip != "any":
+        raise _errors.ChipError(f"the board at {board.uri} has {board.chip}, and the target is {target}: choose "
+                                f"target='{board.chip}', or another board with device_id")
 
 
-def describe(path: str, server: str | None) -> dict[str, Any]:
-    """What a server finds in a model file."""
-    made = ffi.new("char **")
-    check(lib.rknnd_describe_model(server.encode() if server else ffi.NULL, path.encode(), made))
-    try:
-        described = json.loads(text(made[0]))
-    finally:
-        lib.rknnd_free(made[0])
-    if not isinstance(described, dict):
-        raise _errors.ModelError(f"{path}: the server describes it in a way that is not known")
-    return described
-
-
-def platforms_of(path: str, servers: Sequence[str | None]) -> list[str]:
+def platforms_of(path: str, places: Sequence[str | None]) -> list[str]:
     """Chips that run a model, as the manuals write them; an ONNX file's are all. The first server that is there is
     asked."""
-    for server in servers[:-1]:
+    for place in places[:-1]:
         try:
-            chip = describe(path, server).get("chip")
+            chip = servers.describe(path, place).get("chip")
             break
         except _errors.ServerError:
             continue
     else:
-        chip = describe(path, servers[-1]).get("chip")
+        chip = servers.describe(path, places[-1]).get("chip")
     chips = family(chip) if isinstance(chip, str) and chip else CHIPS
     return [name.upper() for name in chips]
 

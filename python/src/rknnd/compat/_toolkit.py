@@ -6,7 +6,7 @@ from typing import Any, Mapping, Sequence
 
 import numpy as np
 
-from .. import _errors
+from .. import _errors, servers
 from .._capi import lib
 from . import _accuracy, _conversion, _report, _servers
 from ._base import Array, Base, answers
@@ -245,7 +245,7 @@ def _onnx_options(model: str, inputs: Sequence[str] | None, sizes: Sequence[Sequ
     """Load options, and the inputs that are constants."""
     if inputs is not None and sizes is None:
         raise _errors.ParameterError("input_size_list is missing: with inputs it must be given, too")
-    described = _servers.describe(os.fsdecode(model), _servers.SIMULATOR)
+    described = servers.describe(model, _servers.SIMULATOR)
     names = [one["name"] for one in described.get("inputs", [])]
     _check_ends("inputs", inputs, names)
     _check_ends("outputs", outputs, [one["name"] for one in described.get("outputs", [])])
