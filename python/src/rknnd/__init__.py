@@ -11,12 +11,13 @@ from ._errors import (ChipError, ClosedError, Error, InputError, LibraryError, M
 from ._native import Context, TensorInfo
 from .custom import Attributes
 from .layers import Comparison, Distance, Golden, Layer, Profile, RunInfo, Tensor
+from .matmul import MatMul, matmul
 from .memory import Memory
 from .servers import Clock, Device, Server, Status, clocks, describe, devices, ping, server, status, use
 from .session import MemorySize, Model, Session
 
 __all__ = ["Attributes", "ChipError", "Clock", "ClosedError", "Comparison", "Context", "Device", "Distance", "Error",
-           "Golden", "InputError", "Layer", "LibraryError", "Memory", "MemorySize", "Model", "ModelError", "OutOfMemory",
+           "Golden", "InputError", "Layer", "LibraryError", "MatMul", "Memory", "MemorySize", "Model", "ModelError", "OutOfMemory",
            "OutputError", "ParameterError", "Profile", "RunInfo", "Server", "ServerError", "Session", "Status", "Tensor",
-           "TensorInfo", "TimeoutExpired", "VersionError", "clocks", "describe", "devices", "ping", "server", "status",
+           "TensorInfo", "TimeoutExpired", "VersionError", "clocks", "describe", "devices", "matmul", "ping", "server", "status",
            "use"]

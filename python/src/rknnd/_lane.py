@@ -10,6 +10,7 @@ from ._capi import ffi, lib
 from ._native import FORMATS, TYPE_OF_DTYPE, Array, Context, TensorInfo, check
 
 _from_buffer = ffi.from_buffer
+_INPUT_INVALID = int(lib.RKNN_ERR_INPUT_INVALID)
 _INPUT_ADVICE = "Session.inputs says what the model takes, and array.astype(np.float32) is taken instead of other numbers"
 
 
@@ -66,7 +67,8 @@ class Lane:
             record.fmt = number
             count += 1
         if count:
-            check(lib.rknn_inputs_set(self.context.handle, count, self._inputs), _INPUT_ADVICE)
+            result = lib.rknn_inputs_set(self.context.handle, count, self._inputs)
+            check(result, _INPUT_ADVICE if result == _INPUT_INVALID else "")
 
     def _choose_shapes(self, values: list[Any], layout: Any) -> None:
         """Sets the shapes that the arrays have, if the model has such a set."""

@@ -44,14 +44,10 @@ def failure(code: int, advice: str = "") -> _errors.Error:
 
 def must(pointer: Any) -> Any:
     """Returns what a function that answers NULL on failure has answered."""
+    settle()
     if pointer == ffi.NULL:
-        raise failure(lib_code())
+        raise failure(lib.RKNN_ERR_FAIL)  # only the words are known
     return pointer
-
-
-def lib_code() -> int:
-    """Code of a failure of which only words are known."""
-    return int(lib.RKNN_ERR_FAIL)
 
 
 # What Python code that the library called has raised, with the thread: check() raises it there once the call is over.
@@ -61,6 +57,12 @@ _raised: list[tuple[int, BaseException]] = []
 def keep_raised(_kind: Any, raised: BaseException, _traceback: Any) -> None:
     """For `onerror` of callbacks: an exception cannot pass through the C library."""
     _raised.append((threading.get_ident(), raised))
+
+
+def settle() -> None:
+    """After a call that may wait and is not checked: what signals' handlers have raised meanwhile."""
+    if _raised:
+        _raise_from_callback()
 
 
 def _raise_from_callback() -> None:
@@ -167,6 +169,7 @@ def _destroy(handle: int, pid: int, _kept: list[Any]) -> None:
     """Of a forked child only its own contexts: the parent's are not there."""
     if os.getpid() == pid:
         lib.rknn_destroy(handle)
+        settle()
 
 
 _contexts: weakref.WeakSet[Context] = weakref.WeakSet()
@@ -213,6 +216,7 @@ class Context:
         self.lock = threading.RLock()
         self.kept: list[Any] = []  # what must live until the context has ended: callbacks
         self._close = weakref.finalize(self, _destroy, handle, os.getpid(), self.kept)
+        self._close.atexit = False  # threads may still run it; the connection's end is the context's, too
         _contexts.add(self)
         count = ffi.new("rknn_input_output_num *")
         self.query(lib.RKNN_QUERY_IN_OUT_NUM, count)

@@ -73,5 +73,3 @@ def register(context: Context, op_type: str, compute: Compute) -> None:
     operator.compute = callback
     check(lib.rknn_register_custom_ops(context.handle, operator, 1))
     context.kept += [callback, call]
-
-

@@ -10,7 +10,7 @@ import numpy as np
 
 from . import _errors
 from ._capi import ffi, lib
-from ._native import Array, Context, check, failure
+from ._native import Array, Context, check, must, settle
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -24,12 +24,13 @@ class _Block:
         address = int(ffi.cast("uintptr_t", pointer.virt_addr)) + pointer.offset
         self.__array_interface__ = {"version": 3, "typestr": "|u1", "shape": (int(pointer.size),),
                                     "data": (address, False)}
-        weakref.finalize(self, _free, pointer, os.getpid())
+        weakref.finalize(self, _free, pointer, os.getpid()).atexit = False  # goes with the process
 
 
 def _free(pointer: Any, pid: int) -> None:
     if os.getpid() == pid:
         lib.rknn_destroy_mem(0, pointer)
+        settle()
 
 
 class Memory:
@@ -43,10 +44,7 @@ class Memory:
     """
 
     def __init__(self, context: Context, size: int) -> None:
-        pointer = lib.rknn_create_mem(context.handle, size)
-        if pointer == ffi.NULL:
-            raise failure(lib.RKNN_ERR_FAIL)
-        self._take(context, pointer, None)
+        self._take(context, must(lib.rknn_create_mem(context.handle, size)), None)
 
     def _take(self, context: Context, pointer: Any, mapping: mmap.mmap | None) -> None:
         self._context, self._block = context, _Block(pointer, mapping)
@@ -61,9 +59,7 @@ class Memory:
             raise _errors.ParameterError(f"file descriptor {fd} cannot be mapped ({error}): it takes a dma-buf or memfd "
                                          f"of at least {offset + size} bytes, open for reading and writing") from None
         address = ffi.cast("void *", ffi.from_buffer(mapping))
-        pointer = lib.rknn_create_mem_from_fd(context.handle, fd, address, size, offset)
-        if pointer == ffi.NULL:
-            raise failure(lib.RKNN_ERR_PARAM_INVALID)
+        pointer = must(lib.rknn_create_mem_from_fd(context.handle, fd, address, size, offset))
         memory = cls.__new__(cls)
         memory._take(context, pointer, mapping)
         return memory

@@ -265,8 +265,9 @@ class Session:
     def bind(self, name: str, memory: Memory | None = None, *, dtype: npt.DTypeLike = None, layout: str | None = None,
              native: bool = False) -> Array:
         """Binds the input or output `name` to memory: runs read it there (give None for this input), and write it there.
-        Returns the memory as an array in the tensor's shape, which run() returns for a bound output, too; nothing is copied on the way. Rows may be padded to what the
-        NPU reads, so the array need not be contiguous: write to it with array[...] = picture.
+        Returns the memory as an array in the tensor's shape, which run() returns for a bound output, too; nothing is
+        copied on the way. Rows may be padded to what the NPU reads, so the array need not be contiguous: write to it
+        with array[...] = picture.
 
         `memory`  None: a new one
         `dtype`   of what is in the memory; None: the model's own

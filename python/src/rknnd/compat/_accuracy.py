@@ -301,4 +301,3 @@ def analyze(models: Models, paths: object, folder: str, server: str | None, on_b
     with open(os.path.join(folder, "error_analysis.txt"), "w", encoding="utf-8") as file:
         file.write(written)
     return written
-
