@@ -2,6 +2,9 @@
 """RKNNLite: every call's values, against the models' own references; what is wrong gets words, and raises nothing."""
 import os
 import pathlib
+import signal
+import subprocess
+import sys
 import tempfile
 import threading
 import unittest
@@ -316,6 +319,32 @@ class Many(Lite):
             once()
         wait_for("contexts to end", lambda: self.daemon.status()["contexts"] == 0)
         self.assertLessEqual(len(os.listdir("/proc/self/fd")), fds)
+
+    def test_the_end_of_the_program_with_everything_open(self):
+        program = ("import sys, threading\nfrom rknnlite.api import RKNNLite\nimport numpy as np\nopened = []\n"
+                   "def work(lite):\n    while True: lite.inference([np.zeros((1, 8, 8, 3), np.uint8)])\n"
+                   "for i in range(4):\n    opened.append(RKNNLite())\n"
+                   "    assert opened[-1].load_rknn(sys.argv[1]) == 0 and opened[-1].init_runtime() == 0\n"
+                   "    opened[-1].inference([np.zeros((1, 8, 8, 3), np.uint8)])\n"
+                   "    threading.Thread(target=work, args=(opened[-1],), daemon=True).start()\nsys.exit(5)")
+        for _ in range(5):
+            done = subprocess.run([sys.executable, "-m", "rknnd.compat", "-c", program, MODELS / "conv.rknn"], check=False,
+                                  capture_output=True, text=True, timeout=200)
+            self.assertEqual(done.returncode, 5, done.stderr[-1000:])
+        wait_for("contexts to end", lambda: self.daemon.status()["contexts"] == 0)
+
+    def test_an_interrupt_ends_a_call_that_waits(self):
+        daemon = Daemon("--backend", "null:192:512,delay_us=60000000", "--isolation", "thread")
+        self.addCleanup(daemon.process.kill)  # its job would last
+        program = ("import sys\nfrom rknnlite.api import RKNNLite\nimport numpy as np\nlite = RKNNLite()\n"
+                   "assert lite.load_rknn(sys.argv[1]) == 0 and lite.init_runtime() == 0\n"
+                   "shape = lite.rknn_runtime.input_infos[0].shape\n"
+                   "try:\n    lite.inference([np.zeros(shape, np.uint8)])\nexcept KeyboardInterrupt:\n    sys.exit(7)")
+        started = subprocess.Popen([sys.executable, "-m", "rknnd.compat", "--server", daemon.uri, "-c", program,
+                                    MODELS / "conv.rknn"])
+        wait_for("the run to begin", lambda: daemon.status()["jobs_running"] == 1)
+        started.send_signal(signal.SIGINT)
+        self.assertEqual(started.wait(100), 7)
 
     def test_a_second_thread_goes_on_while_one_waits(self):
         """The interpreter's lock is given up: as many runs wait at the server as there are threads."""

@@ -13,7 +13,7 @@ import numpy as np
 from support.compat import MODELS, PACKAGES, numbers, real, said, use_packages
 from support.fake_adb import Server, frame
 from support.paths import DIGITS, SHARED
-from support.service import Daemon
+from support.service import Daemon, vendor_backend
 
 use_packages()
 from rknn.api import RKNN  # noqa: E402
@@ -230,6 +230,22 @@ class Accuracy(Toolkit):
         self.assertIn("no float model", text)
         self.assertEqual(list(found.values()), [[(1.0, 0.0), (1.0, 0.0)]])
         self.assertTrue(snapshot(out / "runtime"))
+
+    def test_a_board_with_the_vendors_runtime(self):
+        """It shows layers by names of its own, and takes no inputs of layers: the file says so; the rest is there."""
+        dumps = self.folder / "dumps"
+        backend = vendor_backend(self.folder, "today", STANDIN_DUMPS=str(dumps))
+        self.addCleanup(lambda: [os.environ.pop(name) for name in ("STANDIN", "STANDIN_DUMPS")])
+        board = self.daemon("--backend", f"{backend},dumps={dumps}")
+        self.rknn.load_onnx(str(DIGITS_FLOAT))
+        self.rknn.load_rknn(str(DIGITS))
+        path = self.save("in.npy", np.zeros((1, 8, 8, 1), np.uint8))
+        text, found, out = self.analyze(path, target="rk3588", device_id=board.uri)
+        self.assertIn("runtime_error entire: not known: none of the", text)
+        self.assertIn("runtime_error single_sim: not known", text)
+        self.assertGreaterEqual(self.check_entire(found, out, "simulator", 0), 2)
+        self.assertEqual(self.rknn.init_runtime(target="rk3588", device_id=board.uri), 0)
+        self.assertRegex(self.rknn.eval_perf(is_print=False), r"Total Time\(us\): \d+\nFPS")  # the device's own
 
     def test_refusals(self):
         path = self.save("in.npy", np.zeros((1, 8, 8, 1), np.uint8))
