@@ -330,7 +330,7 @@ class Many(Lite):
         for _ in range(5):
             done = subprocess.run([sys.executable, "-m", "rknnd.compat", "-c", program, MODELS / "conv.rknn"], check=False,
                                   capture_output=True, text=True, timeout=200)
-            self.assertEqual(done.returncode, 5, done.stderr[-1000:])
+            self.assertEqual((done.returncode, done.stderr), (5, ""))
         wait_for("contexts to end", lambda: self.daemon.status()["contexts"] == 0)
 
     def test_an_interrupt_ends_a_call_that_waits(self):
