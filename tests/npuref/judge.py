@@ -10,24 +10,28 @@ from npuref import Unsupported, program
 from npuref.machine import Machine
 from support import rknn_reader
 
-INT8 = 3
+TYPES = {3: np.int8, 10: np.float16}
 PACKED_CHANNELS = 4  # at most that many, without lanes
 NO_DUMP = "its outputs are not in the dump"
 
 
-def plane(height, width):
-    """Atoms from a block of channels to the next one: whole fours, but for single pixels."""
-    return height * width if height * width == 1 else -(-height * width // 4) * 4
+MODEL_INPUT = 1
+
+
+def plane(tensor, height, width):
+    """Atoms from a block of channels to the next one: whole fours, but for single pixels and the model's inputs."""
+    return height * width if height * width == 1 or tensor.kind == MODEL_INPUT else -(-height * width // 4) * 4
 
 
 def cube(memory, tensor):
     """A view of a tensor's memory, [blocks, bytes of a plane], and the shape of what is in it."""
     shape = tensor.native
-    if len(shape) != 5 or tensor.type != INT8 or shape[0] != 1:
+    if len(shape) != 5 or tensor.type not in TYPES or shape[0] != 1:
         raise Unsupported(f"a tensor of shape {shape}, type {tensor.type}")
     blocks, height, width, lanes = shape[1:]
-    step, base = plane(height, width) * lanes, memory.bases[tensor.name]
-    view = memory.bytes[base : base + blocks * step].view(np.int8).reshape(blocks, step)
+    kind = np.dtype(TYPES[tensor.type])
+    step, base = plane(tensor, height, width) * lanes, memory.bases[tensor.name]
+    view = memory.bytes[base : base + blocks * step * kind.itemsize].view(kind).reshape(blocks, step)
     return view, (blocks, height, width, lanes)
 
 
@@ -35,7 +39,7 @@ def put_packed(memory, tensor, values, chip):
     """RK3588's packed pixels are stored as they are, others' plus 128; the lines of RK3566 and RK3568
     are padded."""
     pixels = values[0].transpose(1, 2, 0)
-    if chip != "rk3588":
+    if chip != "rk3588" and values.dtype == np.int8:
         pixels = pixels ^ np.int8(-128)
     if chip in ("rk3566", "rk3568"):
         more = -pixels.shape[1] % max(tensor.stride, 1)
@@ -44,7 +48,7 @@ def put_packed(memory, tensor, values, chip):
 
 
 def put(memory, tensor, values, chip):
-    """values: int8, NCHW."""
+    """values: NCHW."""
     shape = tensor.native
     if values.ndim != 4 or values.shape[0] != 1:
         raise Unsupported(f"values of shape {values.shape}")
@@ -52,7 +56,7 @@ def put(memory, tensor, values, chip):
         put_packed(memory, tensor, values, chip)
         return
     view, (blocks, height, width, lanes) = cube(memory, tensor)
-    padded = np.zeros((blocks * lanes, height, width), np.int8)
+    padded = np.zeros((blocks * lanes, height, width), view.dtype)
     padded[: values.shape[1]] = values[0]
     rows = padded.reshape(blocks, lanes, height, width).transpose(0, 2, 3, 1)
     view[:, : height * width * lanes] = rows.reshape(blocks, -1)
@@ -64,6 +68,16 @@ def get(memory, tensor, shape):
     view, (blocks, height, width, lanes) = cube(memory, tensor)
     data = view[:, : height * width * lanes].reshape(blocks, height, width, lanes)
     return data.transpose(0, 3, 1, 2).reshape(blocks * lanes, height, width)[None, : shape[1]]
+
+
+def steps_between(got, expected):
+    """Of the output's type; of fp16, at the size of the larger one."""
+    if expected.dtype == np.int8:
+        return np.abs(got.astype(int) - expected)
+    a, b = got.astype(np.float64), expected.astype(np.float64)
+    size = np.maximum(np.maximum(np.abs(a), np.abs(b)), 2.0**-14).astype(np.float16)
+    steps = np.abs(a - b) / np.spacing(size).astype(np.float64)
+    return np.where(a == b, 0, np.where(np.isfinite(steps), np.ceil(steps), 1 << 16)).astype(int)
 
 
 @dataclasses.dataclass
@@ -85,10 +99,13 @@ class Judge:
         self.tasks = collections.defaultdict(list)
         for t in program.tasks(self.file, self.memory):
             self.tasks[t.node].append(t)
-        self.machine = Machine(self.file.chip, self.memory)
+        self.machine = self.machine_for()
         self.known = {p.stem.split("_", 1)[1]: p for p in dump.glob("[0-9]*_*.npy")}
         for i, t in enumerate(self.file.inputs):
             self.known[self._plain(t.name)] = dump / f"in_{i}.npy"
+
+    def machine_for(self):
+        return Machine(self.file.chip, self.memory)
 
     @staticmethod
     def _plain(name):
@@ -118,13 +135,16 @@ class Judge:
             expected = self._values(tensor)
             if expected is None:
                 raise Unsupported(NO_DUMP)
-            difference = np.abs(get(self.memory, tensor, expected.shape).astype(int) - expected)
+            difference = steps_between(get(self.memory, tensor, expected.shape), expected)
             verdict.values += difference.size
             verdict.differing += int((difference > 0).sum())
             verdict.largest = max(verdict.largest, int(difference.max()))
 
     def node(self, node):
         verdict = Verdict(node)
+        if node.op == "InputOperator":
+            verdict.refused = "it works on the model's input where that is"
+            return verdict
         try:
             self._put_inputs(node)
         except Unsupported as e:

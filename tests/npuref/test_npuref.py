@@ -5,10 +5,8 @@ The reference is judged first, by cases of public board measurements (../shared/
 computes, and convolutions and sums must be the same: others are rounded once there, by the chip after each
 stage."""
 import json
-import os
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -17,14 +15,12 @@ import numpy as np
 
 from npuref import Unsupported, dpu, ppu, registers
 from npuref.dpu import Multiply, Plan, Side, Tables
+from npuref.files import FILES, MODELS, dump_of
 from npuref.judge import Judge
 from npuref.rk3562 import RK3562, RK3576
 from npuref.rk3588 import RK3568, RK3588
 
-SHARED = pathlib.Path(__file__).resolve().parents[3] / "shared"
-VECTORS = SHARED / "npu-vectors"
-RKNNCTL = pathlib.Path(os.environ.get("RKNND_BUILD", "build/release")) / "bin/rknnctl"
-SEED = 7
+VECTORS = MODELS.parent / "npu-vectors"
 # Two stages instead of one move at most that many values by a step.
 SHARE_DIFFERING = 0.005
 # Nodes whose stages the software NPU has as well, but for the shift of sums before the bias.
@@ -130,31 +126,11 @@ class Vectors(unittest.TestCase):
             np.testing.assert_array_equal(memory.written, expected, path.stem)
 
 
-def inputs_of(model, folder):
-    """Inputs like pictures: squares of one value each, and some noise. False: not what is judged here."""
-    said = subprocess.run([RKNNCTL, "info", model, "-s", "sim:", "--json"], capture_output=True, check=True)
-    rng, arguments = np.random.default_rng(SEED), []
-    for i, tensor in enumerate(json.loads(said.stdout)["model"]["inputs"]):
-        if tensor["type"] != "INT8" or len(tensor["shape"]) != 4:
-            return None
-        _, c, h, w = tensor["shape"]
-        squares = np.kron(rng.integers(-128, 128, (c, h // 4 + 1, w // 4 + 1)), np.ones((1, 4, 4)))
-        x = np.clip(squares[:, :h, :w] + rng.integers(-8, 9, (c, h, w)), -128, 127).astype(np.int8)
-        np.save(folder / f"in_{i}.npy", x[None])
-        np.save(folder / f"nhwc_{i}.npy", x.transpose(1, 2, 0)[None].copy())
-        arguments += ["-i", folder / f"nhwc_{i}.npy"]
-    return arguments
-
-
-@unittest.skipUnless((SHARED / "models").is_dir(), "skipped: ../shared/models is not here")
+@unittest.skipUnless(MODELS.is_dir(), "skipped: ../shared/models is not here")
 class Files(unittest.TestCase):
     def judge(self, path):
         with tempfile.TemporaryDirectory() as name:
-            folder = pathlib.Path(name)
-            arguments = inputs_of(path, folder)
-            subprocess.run([RKNNCTL, "dump", path, "-s", "sim:", *arguments, "-o", folder, "--raw",
-                            "--pass-through"], check=True, capture_output=True)
-            return Judge(path, folder).all()
+            return Judge(path, dump_of(path, pathlib.Path(name))).all()
 
     def check(self, path):
         verdicts = self.judge(path)
@@ -172,10 +148,9 @@ class Files(unittest.TestCase):
         self.assertLess(differing, max(SHARE_DIFFERING * values, 1))
 
     def test_each_node_is_within_a_step(self):
-        files = {p.stem: p for p in sorted((SHARED / "models").glob("*/*.rknn"))}
         for stem in JUDGED:
             with self.subTest(stem):
-                self.check(files[stem])
+                self.check(FILES[stem])
 
 
 class Refusals(unittest.TestCase):

@@ -1,0 +1,189 @@
+// The DPU: from the core's sums, or from a cube in memory, to a cube of int8.
+//
+//     v   = sat32((in + A + B * S) * C >> shift)       BS, which has A, B and C of each channel
+//     v   = sat32((v + add) * factor >> shift)         BN; or the factor for negative numbers alone
+//     v   = v op ((e + offset) * factor >> shift)      EW; or by its two tables
+//     out = sat8((v * scale >> shift) + zero)          output conversion
+//
+// Each >> rounds to the nearest, ties to even, and BS and BN shift negative numbers by a number of
+// their own; bit 30 of the last shift lets ties go away from zero. The zero point joins before that
+// shift, which matters for exact ties alone: so it was measured on RV1106, and is taken for the
+// others.
+#include <stdlib.h>
+
+#include "npu/emu/emu_unit.h"
+
+// v / 2^shift, ties to even.
+static int64_t round_even(int64_t v, uint32_t shift)
+{
+    if (!shift)
+        return v;
+    int64_t half = (int64_t)1 << (shift - 1), r = (v + half) >> shift;
+    return (v & (2 * half - 1)) == half ? r & ~(int64_t)1 : r;
+}
+
+static int64_t round_away(int64_t v, uint32_t shift)
+{
+    if (!shift)
+        return v;
+    int64_t half = (int64_t)1 << (shift - 1);
+    return v < 0 ? -((-v + half) >> shift) : (v + half) >> shift;
+}
+
+static int64_t within_bounds(int64_t v, int64_t low, int64_t high)
+{
+    return v < low ? low : v > high ? high : v;
+}
+
+static int64_t saturate32(int64_t v)
+{
+    return within_bounds(v, INT32_MIN, INT32_MAX);
+}
+
+static int64_t of_channel(const struct emu_operand *o, uint32_t c)
+{
+    return o->kind == EMU_EACH ? o->each[c] : o->all;
+}
+
+static int64_t multiply_stage(const struct emu_multiply *m, uint32_t c, int64_t v, int64_t window)
+{
+    if (m->add.kind)
+        v += of_channel(&m->add, c);
+    if (m->window.kind)
+        v += of_channel(&m->window, c) * window;
+    if (m->factor.kind) {
+        if (!m->prelu || v < 0)
+            v *= of_channel(&m->factor, c);
+        v = round_even(v, v >= 0 ? m->shift : m->negative_shift);
+    }
+    return within_bounds(saturate32(v), m->low, m->high);
+}
+
+// The table's entry at v, straight lines between entries, rounded down, and beyond the outer end.
+static int64_t side_at(const struct emu_lut_side *s, int64_t v, bool below)
+{
+    int64_t u = within_bounds(v - s->start, 0, (int64_t)(EMU_LUT_POINTS - 1) << s->bits);
+    int64_t i = within_bounds(u >> s->bits, 0, EMU_LUT_POINTS - 2);
+    int64_t step = s->entries[i + 1] - s->entries[i];
+    int64_t y = s->entries[i] + (step * (u - (i << s->bits)) >> s->bits);
+    int64_t beyond =
+        below ? within_bounds(v - s->start, INT64_MIN, 0) : within_bounds(v - s->end, 0, INT64_MAX);
+    return y + (beyond * s->slope >> s->slope_shift);
+}
+
+static int64_t second_operand(const struct emu_dpu *d, int64_t v, size_t at, uint32_t c)
+{
+    const struct emu_second *s = &d->ew;
+    if (s->op == EMU_EW_NONE)
+        return v;
+    if (s->op == EMU_EW_LUT)
+        return side_at(&d->lut[v >= 0], v, v < 0);
+    int64_t e = s->values[s->one_per_channel ? c : at];
+    e = round_even((e + s->offset) * s->factor, s->shift);
+    int64_t product;
+    switch (s->op) {
+    case EMU_EW_ADD:
+        return saturate32(v + e);
+    case EMU_EW_SUB:
+        return saturate32(v - e);
+    case EMU_EW_MUL:
+        return __builtin_mul_overflow(v, e, &product) ? (v < 0) != (e < 0) ? INT32_MIN : INT32_MAX
+                                                      : saturate32(product);
+    case EMU_EW_MAX:
+        return v > e ? v : e;
+    default:
+        return v < e ? v : e;
+    }
+}
+
+static int8_t convert_output(const struct emu_dpu *d, int64_t v)
+{
+    v = within_bounds(v, d->ew_low, d->ew_high) * d->scale;
+    int64_t zero = (int64_t)d->offset * ((int64_t)1 << d->shift);
+    v = d->away ? round_away(v + zero, d->shift) : round_even(v + zero, d->shift);
+    return (int8_t)within_bounds(v, INT8_MIN, INT8_MAX);
+}
+
+static size_t count_elements(const uint32_t shape[3])
+{
+    return (size_t)shape[0] * shape[1] * shape[2];
+}
+
+// One channel: in, and the window's sums, are its planes.
+static void run_channel(const struct emu_dpu *d, uint32_t c, const int32_t *in,
+                        const int32_t *window, int8_t *out)
+{
+    size_t plane = (size_t)d->shape[1] * d->shape[2];
+    for (size_t i = 0; i < plane; i++) {
+        int64_t v = multiply_stage(&d->bs, c, in ? in[i] : 0, window ? window[i] : 0);
+        v = multiply_stage(&d->bn, c, v, 0);
+        out[i] = convert_output(d, second_operand(d, v, c * plane + i, c));
+    }
+}
+
+static void run_core(const struct emu_dpu *d, const struct emu_sums *s, int8_t *out)
+{
+    size_t plane = (size_t)d->shape[1] * d->shape[2];
+    // The DPU works on whole groups of channels: behind the core's come zeros.
+    for (uint32_t c = 0; c < d->shape[0]; c++) {
+        const int32_t *in = c < s->shape[0] ? s->sums + c * plane : NULL;
+        const int32_t *window = c < s->window_channels ? s->window + c * plane : NULL;
+        if (in && s->window_channels == 1)
+            window = s->window;
+        run_channel(d, c, in, window, out + c * plane);
+    }
+}
+
+static int run_memory(const struct emu_dpu *d, const struct emu_memory *m, int8_t *out,
+                      struct error *e)
+{
+    size_t plane = (size_t)d->shape[1] * d->shape[2];
+    int32_t *wide = malloc(plane * sizeof *wide);
+    int r = wide ? emu_cube_read(m, &d->source, d->shape, out, e)
+                 : error_no_memory(e, "a plane", plane * sizeof *wide);
+    for (uint32_t c = 0; r == 0 && c < d->shape[0]; c++) {
+        for (size_t i = 0; i < plane; i++)
+            wide[i] = out[c * plane + i];
+        run_channel(d, c, wide, NULL, out + c * plane);
+    }
+    free(wide);
+    return r;
+}
+
+int emu_dpu_run(const struct emu_dpu *d, const struct emu_memory *m, const struct emu_sums *sums,
+                struct error *e)
+{
+    if (d->from_core && (sums->shape[1] != d->shape[1] || sums->shape[2] != d->shape[2]))
+        return error_set(e, STATUS_PARAM_INVALID, "a core of %u x %u for a DPU of %u x %u",
+                         sums->shape[1], sums->shape[2], d->shape[1], d->shape[2]);
+    int8_t *out = malloc(count_elements(d->shape));
+    if (!out)
+        return error_no_memory(e, "a cube", count_elements(d->shape));
+    int r = 0;
+    if (d->from_core)
+        run_core(d, sums, out);
+    else
+        r = run_memory(d, m, out, e);
+    uint32_t written[3] = {d->channels < d->shape[0] ? d->channels : d->shape[0], d->shape[1],
+                           d->shape[2]};
+    if (r == 0)
+        r = emu_cube_write(m, &d->target, written, out, e);
+    free(out);
+    return r;
+}
+
+static void multiply_done(struct emu_multiply *m)
+{
+    free(m->add.each);
+    free(m->window.each);
+    free(m->factor.each);
+}
+
+void emu_dpu_done(struct emu_dpu *d)
+{
+    multiply_done(&d->bs);
+    multiply_done(&d->bn);
+    free(d->ew.values);
+    free(d->ew.real);
+    *d = (struct emu_dpu){0};
+}

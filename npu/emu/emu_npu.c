@@ -1,0 +1,304 @@
+// The PC: fetches programs, writes registers, starts blocks.
+//
+// Each block has two groups of registers. A program writes the group that the block's pointer
+// selects; the pointer flips when the block has worked, unless its S_POINTER was cleared (0x30).
+// So a short program is a change to the one two before it. Registers keep their values between
+// tasks and runs, and all cores have registers and tables of their own.
+#include "npu/emu/emu_npu.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "npu/emu/emu_unit.h"
+
+// The bits of a task's enable word, and which block each starts.
+enum { CNA = 1 << 0, CMAC = 1 << 1, CORE = 1 << 2, DPU = 1 << 3, DPU_RDMA = 1 << 4 };
+enum { PPU = 1 << 5, PPU_RDMA = 1 << 6, ALL_BLOCKS = 0x7f };
+static const uint8_t enables[EMU_N_BLOCKS] = {0, CNA, CMAC, CORE, DPU, DPU_RDMA, PPU, PPU_RDMA, 0};
+static const uint16_t targets[EMU_N_BLOCKS] = {0x100,  0x200,  0x400,  0x800, 0x1000,
+                                               0x2000, 0x4000, 0x8000, 0x400};
+
+#define TARGET_BARRIER 0x41
+#define TARGET_ENABLE  0x81 // register 8 then holds the blocks to start
+#define S_POINTER      4
+#define POINTER_CLEAR  0x30
+#define MULTI_CORE     (1u << 24) // of an enable word: the task shares its work with other cores
+#define LUT_WRITE      (1u << 17) // of LUT_ACCESS_CFG
+
+// Interrupts of the two groups.
+enum { INTERRUPT_DPU = 8, INTERRUPT_PPU = 10 };
+
+struct block {
+    uint32_t group[2][EMU_BLOCK_REGS];
+    unsigned pointer;
+    bool flips;
+};
+
+struct core {
+    struct block block[EMU_N_BLOCKS];
+    int16_t lut[2][EMU_LUT_POINTS];
+    unsigned lut_table, lut_at;
+    uint32_t base, amount, enable, mask, raw, task_con, dma_base;
+    bool started, loaded_lut;
+};
+
+struct emu_npu {
+    const struct emu_chip *chip;
+    const struct emu_memory *memory;
+    struct core core[EMU_CORES];
+};
+
+int emu_npu_new(const char *chip, const struct emu_memory *memory, struct emu_npu **ret,
+                struct error *e)
+{
+    const struct emu_chip *known = emu_chip_find(chip);
+    if (!known)
+        return error_set(e, STATUS_PARAM_INVALID, "the emulator does not know the chip \"%s\"",
+                         chip);
+    struct emu_npu *npu = calloc(1, sizeof *npu);
+    if (!npu)
+        return error_no_memory(e, "an emulated NPU", sizeof *npu);
+    npu->chip = known;
+    npu->memory = memory;
+    for (int c = 0; c < EMU_CORES; c++)
+        for (int b = 0; b < EMU_N_BLOCKS; b++)
+            npu->core[c].block[b].flips = true;
+    *ret = npu;
+    return 0;
+}
+
+void emu_npu_free(struct emu_npu *npu)
+{
+    free(npu);
+}
+
+// Words that a program of `amount` has.
+static uint32_t words_of(const struct emu_npu *npu, uint32_t amount)
+{
+    return ((amount & 0xffff) + 1) * npu->chip->fetch_scale;
+}
+
+uint32_t emu_npu_amount(const struct emu_npu *npu, uint32_t n)
+{
+    uint32_t scale = npu->chip->fetch_scale;
+    return (n + EMU_TRAILER_WORDS + scale - 1) / scale - 1;
+}
+
+// ---- registers ----
+
+// The tables are loaded through a window: LUT_ACCESS_CFG says which table and from where.
+static void write_table(struct emu_npu *npu, struct core *core, uint32_t offset, uint32_t value)
+{
+    if (offset == emu_register_at(npu->chip->generation, EMU_LUT_ACCESS_CFG)) {
+        core->lut_table = value & LUT_WRITE ? emu_field(value, 16, 16) : 2;
+        core->lut_at = emu_field(value, 9, 0);
+    } else if (offset == emu_register_at(npu->chip->generation, EMU_LUT_ACCESS_DATA) &&
+               core->lut_table < 2 && core->lut_at < EMU_LUT_POINTS) {
+        core->lut[core->lut_table][core->lut_at++] = (int16_t)value;
+        core->loaded_lut = true;
+    }
+}
+
+static void write_block(struct emu_npu *npu, struct core *core, uint32_t offset, uint32_t value)
+{
+    struct block *b = &core->block[offset >> 12];
+    uint32_t at = offset & 0xfff;
+    if (at == S_POINTER && offset >> 12 != 8) {
+        b->flips = value != POINTER_CLEAR;
+        if (!b->flips)
+            b->pointer = 0;
+        return;
+    }
+    b->group[b->pointer][at / 4] = value;
+    write_table(npu, core, offset, value);
+}
+
+void emu_npu_write(struct emu_npu *npu, unsigned core, uint32_t offset, uint32_t value)
+{
+    struct core *c = &npu->core[core];
+    if (offset >> 12 && offset >> 12 < EMU_N_BLOCKS) {
+        write_block(npu, c, offset, value);
+        return;
+    }
+    switch (offset) {
+    case EMU_PC_OPERATION_ENABLE:
+        c->started = c->started || (value & 1);
+        break;
+    case EMU_PC_BASE_ADDRESS:
+        c->base = value & ~0xfu;
+        break;
+    case EMU_PC_REGISTER_AMOUNTS:
+        c->amount = value;
+        break;
+    case EMU_PC_INTERRUPT_MASK:
+        c->mask = value;
+        break;
+    case EMU_PC_INTERRUPT_CLEAR:
+        c->raw &= ~value;
+        break;
+    case EMU_PC_TASK_CON:
+        c->task_con = value;
+        break;
+    case EMU_PC_TASK_DMA_BASE_ADDR:
+        c->dma_base = value & ~0xfu;
+        break;
+    default:
+        break;
+    }
+}
+
+uint32_t emu_npu_read(const struct emu_npu *npu, unsigned core, uint32_t offset)
+{
+    const struct core *c = &npu->core[core];
+    if (offset >> 12 && offset >> 12 < EMU_N_BLOCKS) {
+        const struct block *b = &c->block[offset >> 12];
+        return (offset & 0xfff) == S_POINTER ? b->pointer
+                                             : b->group[b->pointer][(offset & 0xfff) / 4];
+    }
+    switch (offset) {
+    case EMU_PC_BASE_ADDRESS:
+        return c->base;
+    case EMU_PC_REGISTER_AMOUNTS:
+        return c->amount;
+    case EMU_PC_INTERRUPT_MASK:
+        return c->mask;
+    case EMU_PC_INTERRUPT_STATUS:
+        return c->raw & c->mask;
+    case EMU_PC_INTERRUPT_RAW_STATUS:
+        return c->raw;
+    case EMU_PC_TASK_CON:
+        return c->task_con;
+    case EMU_PC_TASK_DMA_BASE_ADDR:
+        return c->dma_base;
+    default:
+        return 0;
+    }
+}
+
+// ---- tasks ----
+
+static bool belongs_to(uint32_t offset, uint32_t target)
+{
+    uint32_t block = offset >> 12;
+    return block < EMU_N_BLOCKS && (target == targets[block] || target == targets[block] + 1u);
+}
+
+// One word; 1: it is the last of its program, and core->enable says what is to work.
+static int take_word(struct emu_npu *npu, struct core *core, uint64_t word, struct error *e)
+{
+    uint32_t target = (uint32_t)(word >> 48), value = (uint32_t)(word >> 16);
+    uint32_t offset = word & 0xffff;
+    if (!word || (target == TARGET_BARRIER && !value))
+        return 0;
+    if (target == TARGET_ENABLE && offset == EMU_PC_OPERATION_ENABLE) {
+        core->enable = value;
+        return 1;
+    }
+    if (offset % 4 || !belongs_to(offset, target) ||
+        (offset >> 12 == 0 && offset != EMU_PC_BASE_ADDRESS && offset != EMU_PC_REGISTER_AMOUNTS))
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "the command %#018" PRIx64 " is for no unit that is known", word);
+    emu_npu_write(npu, (unsigned)(core - npu->core), offset, value);
+    return 0;
+}
+
+// Reads the program that the PC stands at, and writes what it sets.
+static int fetch_program(struct emu_npu *npu, struct core *core, struct error *e)
+{
+    uint32_t n = words_of(npu, core->amount);
+    uint64_t at = (uint64_t)core->dma_base + core->base;
+    core->base = core->amount = 0;
+    core->loaded_lut = false;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint8_t *word = emu_memory_at(npu->memory, at + 8 * (uint64_t)i, 8, e);
+        int r = word ? take_word(npu, core, read_le64(word), e) : STATUS_DEVICE_UNAVAILABLE;
+        if (r < 0)
+            return error_prefix(e, "word %u of the program", i);
+        if (r > 0)
+            return 0;
+    }
+    return error_set(e, STATUS_TIMEOUT,
+                     "a program of %u words starts no block: the chip would wait for ever", n);
+}
+
+// The registers that the enabled blocks see; their pointers go on.
+static void select_groups(struct emu_npu *npu, struct core *core, struct emu_unit *u)
+{
+    *u = (struct emu_unit){.chip = npu->chip,
+                           .memory = npu->memory,
+                           .lut = (const int16_t(*)[EMU_LUT_POINTS])core->lut};
+    for (unsigned i = 1; i < EMU_N_BLOCKS; i++) {
+        struct block *b = &core->block[i];
+        if (!(enables[i] & core->enable))
+            continue;
+        u->block[i] = b->group[b->pointer];
+        core->raw |= enables[i] == DPU   ? 1u << (INTERRUPT_DPU + b->pointer)
+                     : enables[i] == PPU ? 1u << (INTERRUPT_PPU + b->pointer)
+                                         : 0;
+        b->pointer ^= b->flips;
+    }
+}
+
+static int refuse_mixed(const struct emu_conv *conv, struct error *e)
+{
+    return error_set(e, STATUS_PARAM_INVALID, "a core of %s before a DPU of %s",
+                     conv->real ? "fp16" : "int8", conv->real ? "int8" : "fp16");
+}
+
+static int run_dpu(const struct emu_unit *u, bool from_core, struct error *e)
+{
+    struct emu_conv conv;
+    struct emu_sums sums = {0};
+    struct emu_dpu dpu = {.from_core = from_core};
+    int r = from_core ? u->chip->conv(u, &conv, e) : 0;
+    if (r == 0 && from_core)
+        r = conv.real ? emu_conv_run_real(&conv, u->memory, &sums, e)
+                      : emu_conv_run(&conv, u->memory, &sums, e);
+    if (r == 0)
+        r = u->chip->dpu(u, from_core, &dpu, e);
+    if (r == 0)
+        r = from_core && conv.real != dpu.real ? refuse_mixed(&conv, e)
+            : dpu.real                         ? emu_dpu_run_real(&dpu, u->memory, &sums, e)
+                                               : emu_dpu_run(&dpu, u->memory, &sums, e);
+    emu_dpu_done(&dpu);
+    emu_sums_done(&sums);
+    return r;
+}
+
+static int run_task(struct emu_npu *npu, struct core *core, struct error *e)
+{
+    struct emu_unit u;
+    int r = fetch_program(npu, core, e);
+    if (r < 0)
+        return r;
+    core->enable &= ~MULTI_CORE;
+    if (core->enable & ~(uint32_t)ALL_BLOCKS)
+        return error_set(e, STATUS_PARAM_INVALID, "blocks %#x are not known", core->enable);
+    select_groups(npu, core, &u);
+    if (core->loaded_lut)
+        return 0; // such a task works on nothing
+    r = emu_refuse_unread(&u, e);
+    if (r < 0)
+        return r;
+    if (core->enable & CNA)
+        return run_dpu(&u, true, e);
+    if (core->enable & DPU)
+        return run_dpu(&u, false, e);
+    if (core->enable & PPU)
+        return emu_pool_run(&u, e);
+    return error_set(e, STATUS_PARAM_INVALID, "a task that enables %#x", core->enable);
+}
+
+int emu_npu_run(struct emu_npu *npu, unsigned core, struct error *e)
+{
+    struct core *c = &npu->core[core];
+    uint32_t n = c->started ? emu_field(c->task_con, npu->chip->task_bits - 1, 0) : 0;
+    c->started = false;
+    for (uint32_t i = 0; i < n; i++) {
+        int r = run_task(npu, c, e);
+        if (r < 0)
+            return error_prefix(e, "task %u of %u", i + 1, n);
+    }
+    return 0;
+}

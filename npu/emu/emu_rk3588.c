@@ -1,0 +1,486 @@
+// How RK3588's registers say a task, and those of RK3566 and RK3568, which differ in few.
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/bytes.h"
+
+#include "npu/emu/emu_unit.h"
+
+enum { BYPASS = 1 << 0, ALU_BYPASS = 1 << 1, MUL_BYPASS = 1 << 4, PRELU = 1 << 5 };
+enum { RELU_BYPASS = 1 << 6, RELUX = 1 << 7, FROM_MEMORY = 1 << 8 };
+enum { ALU_MAX = 0, ALU_MIN = 1, ALU_ADD = 2, ALU_SUB = 4 };
+
+static bool is_rk3568(const struct emu_unit *u)
+{
+    return u->chip->generation == EMU_RK3568;
+}
+
+// A stride in bytes, of whole atoms.
+static int64_t bytes_of(const struct emu_unit *u, enum emu_register reg)
+{
+    return emu_get(u, reg) / u->chip->atom * u->chip->atom;
+}
+
+static uint32_t size_of(enum emu_precision precision)
+{
+    return precision == EMU_INT8 ? 1 : precision == EMU_FP16 ? 2 : 4;
+}
+
+// ---- CNA and CORE ----
+
+// Both precisions of CONV_CON1 and the core's are of one kind; RK3568's fp16 is not known well
+// enough.
+static int decode_precision(const struct emu_unit *u, bool *ret_real, struct error *e)
+{
+    uint32_t misc = emu_get(u, EMU_CORE_MISC) & ~2u; // bit 1: depthwise
+    uint32_t precision = is_rk3568(u) ? emu_get_field(u, EMU_CONV_CON1, 10, 8)
+                                      : emu_get_field(u, EMU_CONV_CON1, 9, 4);
+    *ret_real = !is_rk3568(u) && precision == (EMU_FP16 << 3 | EMU_FP16);
+    if (precision && !*ret_real)
+        return emu_refuse(u, EMU_CONV_CON1, "neither int8 nor fp16", e);
+    if (misc != (is_rk3568(u) ? 0 : *ret_real ? 0x200 : 1))
+        return emu_refuse(u, EMU_CORE_MISC, "not the precision of CONV_CON1", e);
+    return 0;
+}
+
+static int check_conv(const struct emu_unit *u, struct error *e)
+{
+    if (emu_get(u, EMU_CLIP_TRUNCATE))
+        return emu_refuse(u, EMU_CLIP_TRUNCATE, "sums that lose bits", e);
+    uint32_t mode = emu_get_field(u, EMU_CONV_CON1, 3, 0);
+    if (emu_get_field(u, EMU_CONV_CON1, 16, 16) || (mode != 0 && mode != 3))
+        return emu_refuse(u, EMU_CONV_CON1, "a convolution of another kind", e);
+    if (emu_get_field(u, EMU_CONV_CON3, 31, 26) || emu_get_field(u, EMU_CONV_CON3, 15, 6))
+        return emu_refuse(u, EMU_CONV_CON3, "more than strides and dilations", e);
+    return 0;
+}
+
+static int decode_converter(const struct emu_unit *u, struct emu_conv *c, struct error *e)
+{
+    uint32_t cfg = emu_get(u, EMU_CVT_CON0);
+    if (!is_rk3568(u))
+        return cfg == 0xb ? 0 : emu_refuse(u, EMU_CVT_CON0, "inputs that are converted", e);
+    c->minus_128 = cfg != 0xa;
+    // (x - 128) * 0x4000 >> 14
+    if (c->minus_128 && (!(cfg & 1) || emu_get(u, EMU_CVT_CON1) != 0x4000ff80))
+        return emu_refuse(u, EMU_CVT_CON1, "inputs that are converted by more than 128", e);
+    return 0;
+}
+
+static struct emu_cube feature_of(const struct emu_unit *u, uint32_t packed, uint32_t width,
+                                  uint32_t bytes)
+{
+    uint32_t atom = u->chip->atom;
+    int64_t lines = emu_get_field(u, EMU_LINE_STRIDE, 27, 0);
+    struct emu_cube cube = {emu_get(u, EMU_FEATURE_ADDR), 0, 0, atom / bytes, atom, bytes};
+    if (packed) {
+        cube.lanes = packed;
+        cube.pixel = packed * bytes;
+        cube.line = lines * (is_rk3568(u) ? atom : cube.pixel);
+        return cube;
+    }
+    if (is_rk3568(u)) {
+        cube.line = lines * atom;
+        cube.surface = (int64_t)emu_get_field(u, EMU_SURFACE_STRIDE, 27, 0) * atom;
+        return cube;
+    }
+    // The step to the next surface counts from where the reader is: behind a line, or behind four.
+    bool by_line = emu_get_field(u, EMU_CONV_CON1, 29, 29);
+    int64_t step = emu_signed(emu_get_field(u, EMU_SURFACE_STRIDE, 27, 0), 28);
+    cube.surface = (step + (by_line ? (int64_t)width : lines)) * atom;
+    cube.line = (by_line ? lines : lines / 4) * atom;
+    return cube;
+}
+
+int emu_conv_rk3588(const struct emu_unit *u, struct emu_conv *ret, struct error *e)
+{
+    bool real;
+    int r = decode_precision(u, &real, e);
+    if (r == 0)
+        r = check_conv(u, e);
+    if (r < 0)
+        return r;
+    uint32_t half = real ? 2 : 1; // channels that the chip works on at once are half as many
+    uint32_t packed = emu_get_field(u, EMU_CONV_CON1, 15, 12), pad = emu_get(u, EMU_PAD_CON0);
+    packed = packed > 7 ? packed - 7 : 0;
+    uint32_t width = emu_get_field(u, EMU_DATA_SIZE0, 26, 16);
+    uint32_t channels = emu_get_field(u, EMU_DATA_SIZE1, 15, 0);
+    if (!channels)
+        return emu_refuse(u, EMU_DATA_SIZE1, "no channels", e);
+    *ret = (struct emu_conv){
+        .channels = channels,
+        .real = real,
+        .present = packed ? packed
+                          : (channels - 1) / (64 / half) * (64 / half) +
+                                emu_get_field(u, EMU_DATA_SIZE1, 29, 16) + 1,
+        .size = {emu_get_field(u, EMU_DATA_SIZE0, 10, 0), width},
+        .feature = feature_of(u, packed, width, half),
+        .depthwise = emu_get_field(u, EMU_CONV_CON1, 3, 0) == 3,
+        .kernel = {emu_get_field(u, EMU_WEIGHT_SIZE2, 20, 16),
+                   emu_get_field(u, EMU_WEIGHT_SIZE2, 28, 24)},
+        .stride = {emu_get_field(u, EMU_CONV_CON3, 5, 3), emu_get_field(u, EMU_CONV_CON3, 2, 0)},
+        .dilation = {emu_get_field(u, EMU_CONV_CON3, 25, 21) + 1,
+                     emu_get_field(u, EMU_CONV_CON3, 20, 16) + 1},
+        .pad_top = pad & 0xf,
+        .pad_left = pad >> 4 & 0xf,
+        .pad_value = (int8_t)(is_rk3568(u) ? pad >> 16 : emu_get(u, EMU_PAD_CON1)),
+        .out = {emu_get_field(u, EMU_CORE_SIZE1, 15, 0) + 1,
+                emu_get_field(u, EMU_CORE_SIZE0, 31, 16) + 1,
+                emu_get_field(u, EMU_CORE_SIZE0, 15, 0) + 1},
+        .kernels = emu_get_field(u, EMU_WEIGHT_SIZE2, 13, 0),
+        .weights = emu_get(u, EMU_WEIGHT_ADDR),
+        .weight_bytes = emu_get(u, EMU_WEIGHT_SIZE0),
+        .bytes_per_kernel = emu_get_field(u, EMU_WEIGHT_SIZE1, 18, 0),
+        .kernel_block = u->chip->kernel_block / half,
+        .channel_block = 32,
+        .depthwise_block = u->chip->depthwise_block / half,
+    };
+    r = emu_check_shape(u, ret->out, e);
+    return r < 0 ? r : decode_converter(u, ret, e);
+}
+
+// ---- DPU: BS and BN ----
+
+static int read_coefficients(const struct emu_unit *u, uint32_t channels, bool real,
+                             struct emu_operand abc[3], struct error *e)
+{
+    uint32_t use = emu_get_field(u, EMU_RDMA_BRDMA_CFG, 3, 1);
+    uint64_t base = emu_get(u, EMU_RDMA_BS_ADDR);
+    if (use == 7 && !real)
+        return emu_read_groups(u, base, channels, true, abc, e);
+    if (use == 1)
+        return emu_read_dense(u, base, channels, 4, real, &abc[0], e);
+    if (use == 4)
+        return emu_read_dense(u, base, channels, 2, real, &abc[2], e);
+    return use ? emu_refuse(u, EMU_RDMA_BRDMA_CFG, "another set of coefficients", e) : 0;
+}
+
+static int check_adds(const struct emu_unit *u, enum emu_register reg, struct error *e)
+{
+    uint32_t cfg = emu_get(u, reg);
+    uint32_t how = is_rk3568(u) ? emu_field(cfg, 3, 2) : emu_field(cfg, 19, 16);
+    return how == ALU_ADD ? 0 : emu_refuse(u, reg, "an operation that is not known", e);
+}
+
+// 0 has the same bits as a float. Bounds of real numbers are floats' bits, too; without any, they
+// are infinite.
+static void decode_bounds(uint32_t cfg, uint32_t highest, bool real, struct emu_multiply *m)
+{
+    if (real) {
+        m->low = (int32_t)float_bits(-INFINITY);
+        m->high = (int32_t)float_bits(INFINITY);
+    }
+    m->prelu = cfg & PRELU;
+    if (!(cfg & RELU_BYPASS))
+        m->low = 0;
+    if (cfg & RELUX)
+        m->high = (int32_t)highest;
+}
+
+// A factor: of 16 bits, a whole number or fp16.
+static int32_t factor_of(uint32_t mul, bool real)
+{
+    return real ? (int32_t)float_bits(emu_half_float((uint16_t)(mul >> 16)))
+                : emu_signed(mul >> 16, 16);
+}
+
+// Hands what was read over to the stage, or frees it.
+static struct emu_operand choose_operand(bool used, struct emu_operand *read, int32_t all,
+                                         bool each)
+{
+    struct emu_operand o = {EMU_NONE, 0, NULL};
+    if (used && each) {
+        o = *read;
+        read->each = NULL;
+    } else if (used) {
+        o = (struct emu_operand){EMU_ALL, all, NULL};
+    }
+    return o;
+}
+
+static int decode_bs(const struct emu_unit *u, uint32_t channels, struct emu_dpu *d,
+                     struct error *e)
+{
+    struct emu_multiply *m = &d->bs;
+    uint32_t cfg = emu_get(u, EMU_BS_CFG), mul = emu_get(u, EMU_BS_MUL_CFG);
+    *m = (struct emu_multiply){EMU_NO_BOUNDS};
+    decode_bounds(BYPASS | RELU_BYPASS, 0, d->real, m);
+    if (cfg & BYPASS)
+        return 0;
+    struct emu_operand abc[3] = {{EMU_NONE, 0, NULL}};
+    int r = read_coefficients(u, channels, d->real, abc, e);
+    if (r == 0 && !(cfg & ALU_BYPASS))
+        r = check_adds(u, EMU_BS_CFG, e);
+    bool adds = !(cfg & ALU_BYPASS), multiplies = !(cfg & MUL_BYPASS);
+    bool windows = d->from_core && !d->real && !emu_get_field(u, EMU_BS_OW_CFG, 1, 1);
+    if (r == 0 && ((multiplies && (mul & 1) && !abc[2].kind) ||
+                   (adds && (cfg & FROM_MEMORY) && !abc[0].kind)))
+        r = emu_refuse(u, EMU_BS_CFG, "coefficients that nothing fetches", e);
+    m->add = choose_operand(adds, &abc[0], (int32_t)emu_get(u, EMU_BS_ALU_CFG), cfg & FROM_MEMORY);
+    m->window = choose_operand(windows, &abc[1], emu_signed(emu_get(u, EMU_BS_OW_OP), 16),
+                               emu_get_field(u, EMU_BS_OW_CFG, 0, 0));
+    m->factor = choose_operand(multiplies, &abc[2], factor_of(mul, d->real), mul & 1);
+    if (multiplies) {
+        m->shift = emu_field(mul, 13, 8);
+        m->negative_shift = emu_get_field(u, EMU_DATA_FORMAT, 9, 4);
+    }
+    for (int i = 0; i < 3; i++)
+        free(abc[i].each);
+    decode_bounds(cfg, emu_get(u, EMU_BS_RELUX_CMP), d->real, m);
+    return r < 0 ? r : emu_check_shifts(u, m, e);
+}
+
+// What BN adds: a number, or one for each channel in memory.
+static int decode_bn_add(const struct emu_unit *u, uint32_t channels, struct emu_dpu *d,
+                         struct error *e)
+{
+    d->bn.add = (struct emu_operand){EMU_ALL, (int32_t)emu_get(u, EMU_BN_ALU_CFG), NULL};
+    int r = check_adds(u, EMU_BN_CFG, e);
+    if (r < 0 || !(emu_get(u, EMU_BN_CFG) & FROM_MEMORY))
+        return r;
+    if (emu_get_field(u, EMU_RDMA_NRDMA_CFG, 4, 1) != 1)
+        return emu_refuse(u, EMU_RDMA_NRDMA_CFG, "another set of coefficients", e);
+    return emu_read_dense(u, emu_get(u, EMU_RDMA_BN_ADDR), channels, 4, d->real, &d->bn.add, e);
+}
+
+static int decode_bn(const struct emu_unit *u, uint32_t channels, struct emu_dpu *d,
+                     struct error *e)
+{
+    struct emu_multiply *m = &d->bn;
+    uint32_t cfg = emu_get(u, EMU_BN_CFG), mul = emu_get(u, EMU_BN_MUL_CFG);
+    *m = (struct emu_multiply){EMU_NO_BOUNDS};
+    decode_bounds(BYPASS | RELU_BYPASS, 0, d->real, m);
+    if (cfg & BYPASS)
+        return 0;
+    int r = cfg & ALU_BYPASS ? 0 : decode_bn_add(u, channels, d, e);
+    if (r < 0)
+        return r;
+    if (!(cfg & MUL_BYPASS)) {
+        if (mul & 1)
+            return emu_refuse(u, EMU_BN_MUL_CFG, "factors of each channel", e);
+        m->factor = (struct emu_operand){EMU_ALL, factor_of(mul, d->real), NULL};
+        m->shift = emu_field(mul, 13, 8);
+        m->negative_shift = emu_get_field(u, EMU_DATA_FORMAT, 15, 10);
+    }
+    decode_bounds(cfg, emu_get(u, EMU_BN_RELUX_CMP), d->real, m);
+    return emu_check_shifts(u, m, e);
+}
+
+// ---- DPU: EW ----
+
+// Behind a core two readers share the operand's surfaces: one has the even, one the odd ones.
+static int read_shared(const struct emu_unit *u, const struct emu_dpu *d, struct emu_second *s,
+                       struct error *e)
+{
+    const uint32_t *shape = d->shape;
+    static const enum emu_register base[] = {EMU_RDMA_SRC_ADDR, EMU_RDMA_EW_ADDR};
+    static const enum emu_register notch[] = {EMU_RDMA_SURF_NOTCH, EMU_RDMA_EW_SURF_NOTCH};
+    uint32_t atom = u->chip->atom, bytes = d->real ? 2 : 1, lanes = atom / bytes;
+    size_t plane = (size_t)shape[1] * shape[2], n = shape[0] * plane;
+    s->values = d->real ? NULL : malloc(n);
+    s->real = d->real ? malloc(n * sizeof *s->real) : NULL;
+    if (!s->values && !s->real)
+        return error_no_memory(e, "an operand", n);
+    for (uint32_t c = 0; c < shape[0]; c += lanes) {
+        unsigned reader = c / lanes % 2;
+        int64_t step = (int64_t)plane * atom + (int32_t)emu_get(u, notch[reader]);
+        struct emu_cube cube = {emu_get(u, base[reader]) + (uint64_t)(c / lanes / 2 * step),
+                                0,
+                                (int64_t)shape[2] * atom,
+                                lanes,
+                                atom,
+                                bytes};
+        uint32_t part[3] = {shape[0] - c < lanes ? shape[0] - c : lanes, shape[1], shape[2]};
+        int r = d->real ? emu_cube_read_real(u->memory, &cube, part, s->real + c * plane, e)
+                        : emu_cube_read(u->memory, &cube, part, s->values + c * plane, e);
+        if (r < 0)
+            return error_prefix(e, "the second operand");
+    }
+    return 0;
+}
+
+static int read_operand(const struct emu_unit *u, const struct emu_dpu *d, struct emu_second *s,
+                        struct error *e)
+{
+    uint32_t mode = emu_get_field(u, EMU_EW_CFG, 29, 28), atom = u->chip->atom;
+    uint32_t bytes = d->real ? 2 : 1;
+    if (emu_get_field(u, EMU_RDMA_ERDMA_CFG, 0, 0))
+        return emu_refuse(u, EMU_RDMA_ERDMA_CFG, "no operand in memory", e);
+    if (!is_rk3568(u) && emu_get_field(u, EMU_RDMA_ERDMA_CFG, 3, 2) != bytes)
+        return emu_refuse(u, EMU_RDMA_ERDMA_CFG, "an operand of another precision", e);
+    struct emu_cube cube = {emu_get(u, EMU_RDMA_EW_ADDR),
+                            bytes_of(u, EMU_RDMA_EW_SURF_STRIDE),
+                            0,
+                            atom / bytes,
+                            atom,
+                            bytes};
+    if (mode == 0 && !d->from_core) {
+        s->one_per_channel = true;
+        return emu_read_second(u, &cube, (uint32_t[]){d->shape[0], 1, 1}, s, e);
+    }
+    if (mode != 1)
+        return emu_refuse(u, EMU_EW_CFG, "an operand of another kind", e);
+    if (d->from_core && !is_rk3568(u))
+        return read_shared(u, d, s, e);
+    cube.line = (int64_t)(d->shape[2] + emu_get_field(u, EMU_RDMA_HEIGHT, 28, 16)) * atom;
+    return emu_read_second(u, &cube, d->shape, s, e);
+}
+
+static int decode_ew(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
+{
+    enum { LUT_BYPASS = 1 << 7, CVT_BYPASS = 1 << 8, EW_RELU_BYPASS = 1 << 9, MULTIPLY = 1 << 2 };
+    uint32_t cfg = emu_get(u, EMU_EW_CFG), scale = emu_get(u, EMU_EW_CVT_SCALE);
+    d->ew = (struct emu_second){.op = EMU_EW_NONE, .factor = 1};
+    d->ew_low = d->real ? (int32_t)float_bits(-INFINITY) : INT32_MIN;
+    d->ew_high = d->real ? (int32_t)float_bits(INFINITY) : INT32_MAX;
+    if (cfg & BYPASS)
+        return 0;
+    if (!(cfg & EW_RELU_BYPASS))
+        d->ew_low = 0;
+    if (emu_field(cfg, 10, 10))
+        d->ew_high = (int32_t)emu_get(u, EMU_EW_RELUX_CMP);
+    if (!(cfg & LUT_BYPASS)) {
+        d->ew.op = EMU_EW_LUT;
+        return emu_decode_lut(u, 0x68, d->lut, e);
+    }
+    if (cfg & ALU_BYPASS)
+        return 0;
+    uint32_t how = is_rk3568(u) ? emu_field(cfg, 4, 3) : emu_field(cfg, 19, 16);
+    static const enum emu_ew ops[] = {[ALU_MAX] = EMU_EW_MAX,
+                                      [ALU_MIN] = EMU_EW_MIN,
+                                      [ALU_ADD] = EMU_EW_ADD,
+                                      [ALU_SUB] = EMU_EW_SUB};
+    d->ew.op = cfg & MULTIPLY ? EMU_EW_MUL : how <= ALU_SUB ? ops[how] : EMU_EW_NONE;
+    if (d->ew.op == EMU_EW_NONE)
+        return emu_refuse(u, EMU_EW_CFG, "an operation that is not known", e);
+    if (!(cfg & CVT_BYPASS)) {
+        d->ew.offset = (int32_t)emu_get(u, EMU_EW_CVT_OFFSET);
+        d->ew.factor = emu_signed(scale, 16);
+        d->ew.shift = emu_field(scale, 21, 16);
+    }
+    if (d->real && (d->ew.offset || d->ew.factor != 1 || d->ew.shift))
+        return emu_refuse(u, EMU_EW_CVT_SCALE, "a real operand that is converted", e);
+    return read_operand(u, d, &d->ew, e);
+}
+
+// ---- DPU: what it reads and writes ----
+
+static int decode_source(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
+{
+    uint32_t atom = u->chip->atom;
+    if (emu_get_field(u, EMU_RDMA_SRC_DMA_CFG, 13, 0))
+        return emu_refuse(u, EMU_RDMA_SRC_DMA_CFG, "pixels that are repeated", e);
+    int64_t line = (int64_t)d->shape[2] + emu_get_field(u, EMU_RDMA_SRC_DMA_CFG, 31, 19);
+    d->source = (struct emu_cube){
+        .base = emu_get(u, EMU_RDMA_SRC_ADDR),
+        .surface = ((d->shape[1] - 1) * line + d->shape[2]) * atom +
+                   (int32_t)emu_get(u, EMU_RDMA_SURF_NOTCH),
+        .line = line * atom,
+        .lanes = atom / size_of(d->in),
+        .pixel = atom,
+        .bytes = size_of(d->in),
+    };
+    return 0;
+}
+
+// Lines of atoms; or, where the writer is told of lines of one pixel, pixels with gaps between them
+// (what a transposed convolution by parts makes).
+static int decode_target(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
+{
+    bool old = is_rk3568(u);
+    uint32_t atom = u->chip->atom, notch = emu_get_field(u, EMU_CUBE_NOTCH, 12, 0);
+    uint32_t rows =
+        old ? emu_get_field(u, EMU_CUBE_HEIGHT, 12, 0) : emu_get_field(u, EMU_WDMA_SIZE_1, 28, 16);
+    uint32_t columns = emu_get_field(u, old ? EMU_CUBE_WIDTH : EMU_WDMA_SIZE_1, 12, 0);
+    d->channels = emu_get_field(u, old ? EMU_CUBE_CHANNEL : EMU_WDMA_SIZE_0, 12, 0) + 1;
+    d->target = (struct emu_cube){
+        .base = emu_get(u, EMU_DST_ADDR),
+        .surface = bytes_of(u, EMU_DST_SURF_STRIDE),
+        .line = (int64_t)(d->shape[2] + notch) * atom,
+        .lanes = atom / size_of(d->out),
+        .pixel = atom,
+        .bytes = size_of(d->out),
+    };
+    if (rows + 1 == d->shape[1] && columns + 1 == d->shape[2])
+        return 0;
+    if (rows + 1 != d->shape[1] || columns)
+        return emu_refuse(u, old ? EMU_CUBE_WIDTH : EMU_WDMA_SIZE_1, "not the size of the cube", e);
+    d->channels /= d->shape[2];
+    d->target.line = bytes_of(u, EMU_SURFACE_ADD);
+    d->target.pixel = (1 + notch) * atom;
+    return 0;
+}
+
+static void decode_size(const struct emu_unit *u, struct emu_dpu *d)
+{
+    static const enum emu_register core[] = {EMU_CUBE_CHANNEL, EMU_CUBE_HEIGHT, EMU_CUBE_WIDTH};
+    static const enum emu_register memory[] = {EMU_RDMA_CHANNEL, EMU_RDMA_HEIGHT, EMU_RDMA_WIDTH};
+    if (d->from_core && is_rk3568(u)) {
+        d->shape[0] = emu_get_field(u, EMU_CORE_SIZE1, 15, 0) + 1;
+        d->shape[1] = emu_get_field(u, EMU_CORE_SIZE0, 31, 16) + 1;
+        d->shape[2] = emu_get_field(u, EMU_CORE_SIZE0, 15, 0) + 1;
+        return;
+    }
+    for (int i = 0; i < 3; i++)
+        d->shape[i] = emu_get_field(u, d->from_core ? core[i] : memory[i], 12, 0) + 1;
+}
+
+static bool is_real(uint32_t precision)
+{
+    return precision == EMU_FP16 || precision == EMU_FP32;
+}
+
+// All of one kind: int8, or fp16 and fp32 in any combination.
+static int decode_format(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
+{
+    uint32_t in = emu_get_field(u, EMU_DATA_FORMAT, 28, 26);
+    uint32_t out = emu_get_field(u, EMU_DATA_FORMAT, 31, 29);
+    uint32_t work = emu_get_field(u, EMU_DATA_FORMAT, 2, 0);
+    d->in = (enum emu_precision)in;
+    d->out = (enum emu_precision)out;
+    d->real = is_real(in) && is_real(out) && is_real(work) && !is_rk3568(u);
+    if (!d->real && (in || out || work))
+        return emu_refuse(u, EMU_DATA_FORMAT, "neither int8 nor real numbers throughout", e);
+    if (d->real && emu_get_field(u, EMU_FEATURE_MODE, 31, 30))
+        return emu_refuse(u, EMU_FEATURE_MODE, "two sources that are combined", e);
+    if (emu_get_field(u, EMU_BS_OW_CFG, 27, 27))
+        return emu_refuse(u, EMU_BS_OW_CFG, "a transposed write", e);
+    return 0;
+}
+
+static int decode_output(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
+{
+    if (!d->real)
+        return emu_decode_conversion(u, d, e);
+    uint32_t shift = emu_get(u, EMU_OUT_CVT_SHIFT);
+    bool lut = d->ew.op == EMU_EW_LUT;
+    d->scale = emu_signed(emu_get(u, EMU_OUT_CVT_SCALE), 16);
+    d->offset = (int32_t)emu_get(u, EMU_OUT_CVT_OFFSET);
+    d->minus_exp = emu_field(shift, 19, 12);
+    if (emu_field(shift, 11, 0) || (!lut && emu_field(shift, 31, 30)))
+        return emu_refuse(u, EMU_OUT_CVT_SHIFT, "a shift of real numbers", e);
+    if (!lut && (d->scale != 1 || d->offset))
+        return emu_refuse(u, EMU_OUT_CVT_SCALE, "real numbers that are scaled", e);
+    return 0;
+}
+
+int emu_dpu_rk3588(const struct emu_unit *u, bool from_core, struct emu_dpu *ret, struct error *e)
+{
+    *ret = (struct emu_dpu){.from_core = from_core};
+    int r = decode_format(u, ret, e);
+    if (r < 0)
+        return r;
+    decode_size(u, ret);
+    r = emu_check_shape(u, ret->shape, e);
+    if (r == 0 && !from_core)
+        r = decode_source(u, ret, e);
+    if (r == 0)
+        r = decode_bs(u, ret->shape[0], ret, e);
+    if (r == 0)
+        r = decode_bn(u, ret->shape[0], ret, e);
+    if (r == 0)
+        r = decode_ew(u, ret, e);
+    if (r == 0)
+        r = decode_target(u, ret, e);
+    return r < 0 ? r : decode_output(u, ret, e);
+}

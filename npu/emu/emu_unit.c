@@ -1,0 +1,233 @@
+// What decoders of all chips share: registers by name, cubes in memory, coefficients.
+#include "npu/emu/emu_unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+
+#define MAX_SIZE     65536u
+#define MAX_ELEMENTS (1u << 28)
+#define MAX_SHIFT    46 // with it, sums of all stages fit 63 bits
+
+uint32_t emu_get(const struct emu_unit *u, enum emu_register reg)
+{
+    uint32_t at = emu_register_at(u->chip->generation, reg);
+    const uint32_t *block = u->block[at >> 12];
+    return at && block ? block[(at & 0xfff) / 4] : 0;
+}
+
+static int refuse_at(uint32_t at, const char *name, uint32_t value, const char *why,
+                     struct error *e)
+{
+    return error_set(e, STATUS_PARAM_INVALID, "register %s (%#06x) holds %#010x: %s", name, at,
+                     value, why);
+}
+
+int emu_refuse(const struct emu_unit *u, enum emu_register reg, const char *why, struct error *e)
+{
+    return refuse_at(emu_register_at(u->chip->generation, reg), emu_register_name(reg),
+                     emu_get(u, reg), why, e);
+}
+
+int emu_refuse_unread(const struct emu_unit *u, struct error *e)
+{
+    for (unsigned b = 0; b < EMU_N_BLOCKS; b++)
+        for (unsigned i = 2; u->block[b] && i < EMU_BLOCK_REGS; i++) {
+            uint32_t at = b << 12 | i * 4;
+            if (u->block[b][i] && !emu_register_is_known(u->chip->generation, at))
+                return refuse_at(at, "without a name", u->block[b][i], "nothing here reads it", e);
+        }
+    return 0;
+}
+
+int emu_check_shape(const struct emu_unit *u, const uint32_t shape[3], struct error *e)
+{
+    uint64_t n = 1;
+    for (int i = 0; i < 3; i++) {
+        if (!shape[i] || shape[i] > MAX_SIZE)
+            return error_set(e, STATUS_PARAM_INVALID, "%s: a cube of %u x %u x %u", u->chip->name,
+                             shape[0], shape[1], shape[2]);
+        n *= shape[i];
+    }
+    if (n > MAX_ELEMENTS)
+        return error_set(e, STATUS_PARAM_INVALID, "%s: a cube of %u x %u x %u", u->chip->name,
+                         shape[0], shape[1], shape[2]);
+    return 0;
+}
+
+// ---- cubes ----
+
+static size_t bytes_of(const struct emu_cube *cube)
+{
+    return cube->bytes ? cube->bytes : 1;
+}
+
+// One line of one block of lanes; NULL with words when it is not mapped.
+static uint8_t *line_at(const struct emu_memory *m, const struct emu_cube *cube, uint32_t block,
+                        uint32_t y, uint32_t width, uint32_t lanes, struct error *e)
+{
+    uint64_t at = cube->base + (uint64_t)(block * cube->surface + y * cube->line);
+    return emu_memory_at(m, at, (size_t)(width - 1) * cube->pixel + lanes * bytes_of(cube), e);
+}
+
+// Between a line of one block of lanes and the channels' planes, from element `at` on.
+static void copy_line(const struct emu_cube *cube, uint8_t *line, uint8_t *planes, size_t at,
+                      size_t plane, uint32_t width, uint32_t lanes, bool write)
+{
+    size_t n = bytes_of(cube);
+    for (uint32_t x = 0; x < width; x++, line += cube->pixel)
+        for (uint32_t i = 0; i < lanes; i++) {
+            uint8_t *element = planes + (at + i * plane + x) * n;
+            memcpy(write ? line + i * n : element, write ? element : line + i * n, n);
+        }
+}
+
+static int copy_cube(const struct emu_memory *m, const struct emu_cube *cube,
+                     const uint32_t shape[3], uint8_t *planes, bool write, struct error *e)
+{
+    size_t plane = (size_t)shape[1] * shape[2];
+    for (uint32_t c = 0; c < shape[0]; c += cube->lanes) {
+        uint32_t lanes = shape[0] - c < cube->lanes ? shape[0] - c : cube->lanes;
+        for (uint32_t y = 0; y < shape[1]; y++) {
+            uint8_t *line = line_at(m, cube, c / cube->lanes, y, shape[2], lanes, e);
+            if (!line)
+                return error_prefix(e, write ? "writing" : "reading");
+            copy_line(cube, line, planes, c * plane + (size_t)y * shape[2], plane, shape[2], lanes,
+                      write);
+        }
+    }
+    return 0;
+}
+
+int emu_cube_read(const struct emu_memory *m, const struct emu_cube *cube, const uint32_t shape[3],
+                  void *dst, struct error *e)
+{
+    return copy_cube(m, cube, shape, dst, false, e);
+}
+
+int emu_cube_write(const struct emu_memory *m, const struct emu_cube *cube, const uint32_t shape[3],
+                   const void *src, struct error *e)
+{
+    return copy_cube(m, cube, shape, (void *)src, true, e);
+}
+
+// ---- what the DPU is told ----
+
+int emu_decode_conversion(const struct emu_unit *u, struct emu_dpu *ret, struct error *e)
+{
+    ret->scale = emu_signed(emu_get(u, EMU_OUT_CVT_SCALE), 16);
+    ret->shift = emu_get_field(u, EMU_OUT_CVT_SHIFT, 5, 0);
+    ret->offset = (int32_t)emu_get(u, EMU_OUT_CVT_OFFSET);
+    ret->away = emu_get_field(u, EMU_OUT_CVT_SHIFT, 30, 30);
+    if (ret->shift > MAX_SHIFT)
+        return emu_refuse(u, EMU_OUT_CVT_SHIFT, "a shift that leaves nothing of the sums", e);
+    if (ret->offset < INT16_MIN || ret->offset > INT16_MAX)
+        return emu_refuse(u, EMU_OUT_CVT_OFFSET, "no zero point of 8 or 16 bits", e);
+    return 0;
+}
+
+int emu_check_shifts(const struct emu_unit *u, const struct emu_multiply *m, struct error *e)
+{
+    if (m->shift <= MAX_SHIFT && m->negative_shift <= MAX_SHIFT)
+        return 0;
+    return error_set(e, STATUS_PARAM_INVALID, "%s: shifts by %u and %u leave nothing of the sums",
+                     u->chip->name, m->shift, m->negative_shift);
+}
+
+int emu_read_second(const struct emu_unit *u, const struct emu_cube *cube, const uint32_t shape[3],
+                    struct emu_second *ret, struct error *e)
+{
+    size_t n = (size_t)shape[0] * shape[1] * shape[2];
+    if (cube->bytes > 1) {
+        ret->real = malloc(n * sizeof *ret->real);
+        int r = ret->real ? emu_cube_read_real(u->memory, cube, shape, ret->real, e)
+                          : error_no_memory(e, "an operand", n * sizeof *ret->real);
+        return r < 0 ? error_prefix(e, "the second operand") : 0;
+    }
+    ret->values = malloc(n);
+    int r = ret->values ? emu_cube_read(u->memory, cube, shape, ret->values, e)
+                        : error_no_memory(e, "an operand", n);
+    return r < 0 ? error_prefix(e, "the second operand") : 0;
+}
+
+// ---- coefficients ----
+
+static int new_each(struct emu_operand *o, uint32_t n, struct error *e)
+{
+    o->each = calloc(n, sizeof *o->each);
+    o->kind = EMU_EACH;
+    return o->each ? 0 : error_no_memory(e, "coefficients", n * sizeof *o->each);
+}
+
+static int32_t coefficient_at(const uint8_t *from, uint32_t bytes, bool real)
+{
+    if (bytes == 4)
+        return (int32_t)read_le32(from);
+    uint16_t value = read_le16(from);
+    return real ? (int32_t)float_bits(emu_half_float(value)) : (int16_t)value;
+}
+
+int emu_read_dense(const struct emu_unit *u, uint64_t address, uint32_t channels, uint32_t bytes,
+                   bool real, struct emu_operand *ret, struct error *e)
+{
+    const uint8_t *from = emu_memory_at(u->memory, address, (size_t)channels * bytes, e);
+    if (!from)
+        return error_prefix(e, "coefficients");
+    int r = new_each(ret, channels, e);
+    for (uint32_t c = 0; r == 0 && c < channels; c++)
+        ret->each[c] = coefficient_at(from + (size_t)bytes * c, bytes, real);
+    return r;
+}
+
+int emu_read_groups(const struct emu_unit *u, uint64_t address, uint32_t channels, bool with_b,
+                    struct emu_operand abc[3], struct error *e)
+{
+    uint32_t n = u->chip->group, bytes = n * (with_b ? 8 : 6);
+    size_t groups = (channels + n - 1) / n;
+    const uint8_t *from = emu_memory_at(u->memory, address, groups * bytes, e);
+    if (!from)
+        return error_prefix(e, "coefficients");
+    int r = new_each(&abc[0], channels, e);
+    if (r == 0 && with_b)
+        r = new_each(&abc[1], channels, e);
+    if (r == 0)
+        r = new_each(&abc[2], channels, e);
+    for (uint32_t c = 0; r == 0 && c < channels; c++) {
+        const uint8_t *group = from + (size_t)(c / n) * bytes;
+        uint32_t i = c % n;
+        abc[0].each[c] = (int32_t)read_le32(group + 4 * i);
+        if (with_b)
+            abc[1].each[c] = (int16_t)read_le16(group + 4 * n + 2 * i);
+        abc[2].each[c] = (int16_t)read_le16(group + (with_b ? 6 : 4) * n + 2 * i);
+    }
+    return r;
+}
+
+int emu_decode_lut(const struct emu_unit *u, uint32_t cfg, struct emu_lut_side ret[2],
+                   struct error *e)
+{
+    if (emu_get(u, EMU_LUT_CFG) != cfg)
+        return emu_refuse(u, EMU_LUT_CFG, "tables of another kind", e);
+    ret[0] = (struct emu_lut_side){
+        .entries = u->lut[0],
+        .start = (int32_t)emu_get(u, EMU_LUT_LE_START),
+        .end = (int32_t)emu_get(u, EMU_LUT_LE_END),
+        .bits = emu_get_field(u, EMU_LUT_INFO, 15, 8),
+        .slope = emu_signed(emu_get(u, EMU_LUT_LE_SLOPE_SCALE), 16),
+        .slope_shift = emu_get_field(u, EMU_LUT_LE_SLOPE_SHIFT, 4, 0),
+    };
+    ret[1] = (struct emu_lut_side){
+        .entries = u->lut[1],
+        .start = (int32_t)emu_get(u, EMU_LUT_LO_START),
+        .end = (int32_t)emu_get(u, EMU_LUT_LO_END),
+        .bits = emu_get_field(u, EMU_LUT_INFO, 23, 16),
+        .slope = emu_signed(emu_get_field(u, EMU_LUT_LO_SLOPE_SCALE, 31, 16), 16),
+        .slope_shift = emu_get_field(u, EMU_LUT_LO_SLOPE_SHIFT, 9, 5),
+    };
+    for (int i = 0; i < 2; i++)
+        if (ret[i].bits > 20 || (int64_t)ret[i].end - ret[i].start != (int64_t)(EMU_LUT_POINTS - 1)
+                                                                          << ret[i].bits)
+            return emu_refuse(u, EMU_LUT_INFO, "the table's steps do not fill its range", e);
+    return 0;
+}

@@ -1,0 +1,214 @@
+// What the blocks of one task see: their registers, memory, tables. And what their decoders make of
+// it, the same for all chips: a convolution (emu_conv), the DPU's stages (emu_dpu), a pool
+// (emu_pool).
+#pragma once
+
+#include "base/error.h"
+#include "npu/emu/emu_memory.h"
+#include "npu/emu/emu_registers.h"
+
+#define EMU_LUT_POINTS 513
+
+struct emu_unit {
+    const struct emu_chip *chip;
+    const struct emu_memory *memory;
+    const uint32_t *block[EMU_N_BLOCKS];  // the group that this task uses; NULL: not enabled
+    const int16_t (*lut)[EMU_LUT_POINTS]; // table LE, table LO
+};
+
+/// 0 where the block is not enabled.
+uint32_t emu_get(const struct emu_unit *u, enum emu_register reg);
+
+static inline uint32_t emu_get_field(const struct emu_unit *u, enum emu_register reg, unsigned high,
+                                     unsigned low)
+{
+    return emu_field(emu_get(u, reg), high, low);
+}
+
+/// STATUS_PARAM_INVALID: "NAME (0x4070) holds 0x00000007: WHY".
+int emu_refuse(const struct emu_unit *u, enum emu_register reg, const char *why, struct error *e);
+
+/// As emu_refuse() for the first register of the task that holds something and that nothing reads.
+int emu_refuse_unread(const struct emu_unit *u, struct error *e);
+
+// Where a tensor lies: lanes of channels in an atom, atoms in lines, lines in surfaces.
+//
+//     address(c, y, x) = base + c / lanes * surface + y * line + x * pixel + c % lanes * bytes
+struct emu_cube {
+    uint64_t base;
+    int64_t surface, line;
+    uint32_t lanes, pixel;
+    uint32_t bytes; // of an element: 1 (as 0), 2 or 4
+};
+
+/// Reads [channels][height][width] elements as they are into dst.
+int emu_cube_read(const struct emu_memory *m, const struct emu_cube *cube, const uint32_t shape[3],
+                  void *dst, struct error *e);
+int emu_cube_write(const struct emu_memory *m, const struct emu_cube *cube, const uint32_t shape[3],
+                   const void *src, struct error *e);
+
+// The precisions that are modelled, by their codes.
+enum emu_precision { EMU_INT8 = 0, EMU_FP16 = 2, EMU_FP32 = 5 };
+
+float emu_half_float(uint16_t half);
+
+/// As emu_cube_read(), of int8 or real numbers.
+int emu_cube_read_real(const struct emu_memory *m, const struct emu_cube *cube,
+                       const uint32_t shape[3], float *dst, struct error *e);
+
+// CNA and CORE.
+struct emu_conv {
+    bool real;         // fp16, else int8
+    uint32_t channels; // that are worked on
+    uint32_t present;  // that are in memory; the others are the pad value
+    uint32_t size[2];  // of the tile: height, width
+    struct emu_cube feature;
+    bool minus_128; // the converter subtracts 128 from bytes without sign
+    bool depthwise;
+    uint32_t kernel[2], stride[2], dilation[2]; // height, width
+    uint32_t pad_top, pad_left;
+    int8_t pad_value;
+    uint32_t out[3]; // channels, height, width
+    uint32_t kernels;
+    uint64_t weights;
+    uint32_t weight_bytes, bytes_per_kernel;
+    uint32_t kernel_block, channel_block, depthwise_block;
+    bool paired;        // depthwise weights: two of them, then what is added to each
+    int8_t weight_zero; // subtracted from each weight
+    uint32_t clip;      // bits that sums lose on their way to the DPU
+    bool rows_of_16;    // packed pixels: a kernel's row takes whole 16 bytes, four for each pixel
+};
+
+// What the CORE hands to the DPU.
+struct emu_sums {
+    uint32_t shape[3];        // channels, height, width
+    int32_t *sums;            // malloc'ed
+    float *real;              // instead, of fp16; malloc'ed
+    int32_t *window;          // sums of the inputs behind each; malloc'ed
+    uint32_t window_channels; // 1: all channels have the same
+};
+
+/// The same in fp16. ret is for emu_sums_done(), on failure too.
+int emu_conv_run_real(const struct emu_conv *c, const struct emu_memory *m, struct emu_sums *ret,
+                      struct error *e);
+int emu_conv_run(const struct emu_conv *c, const struct emu_memory *m, struct emu_sums *ret,
+                 struct error *e);
+void emu_sums_done(struct emu_sums *s);
+
+// A number for all channels, or one for each; or none. Real numbers are floats' bits.
+struct emu_operand {
+    enum { EMU_NONE, EMU_ALL, EMU_EACH } kind;
+    int32_t all;
+    int32_t *each; // malloc'ed
+};
+
+// add, then multiply, then a shift of its own for negative numbers, then bounds:
+//   v = (v + add + window * S) * factor >> shift        S: sum of the convolution's inputs
+struct emu_multiply {
+    struct emu_operand add, window, factor;
+    uint32_t shift, negative_shift;
+    bool prelu; // the factor is for negative numbers alone
+    int32_t low, high;
+};
+
+#define EMU_NO_BOUNDS .low = INT32_MIN, .high = INT32_MAX
+
+enum emu_ew { EMU_EW_NONE, EMU_EW_ADD, EMU_EW_SUB, EMU_EW_MUL, EMU_EW_MAX, EMU_EW_MIN, EMU_EW_LUT };
+
+// The second input of the EW unit: v op ((e + offset) * factor >> shift)
+struct emu_second {
+    enum emu_ew op;
+    int8_t *values;       // [channels][height][width]; malloc'ed
+    float *real;          // instead; malloc'ed
+    bool one_per_channel; // [channels]
+    int32_t offset, factor;
+    uint32_t shift;
+};
+
+// One of the two tables: entries every 2^bits from start on, and a straight line beyond the outer
+// end.
+struct emu_lut_side {
+    const int16_t *entries;
+    int32_t start, end, slope;
+    uint32_t bits, slope_shift;
+};
+
+struct emu_dpu {
+    uint32_t shape[3]; // channels, height, width
+    enum emu_precision in, out;
+    bool real; // computes in fp32, else in integers
+    bool from_core;
+    struct emu_cube source; // else
+    struct emu_multiply bs, bn;
+    struct emu_second ew;
+    struct emu_lut_side lut[2]; // of negative numbers, of the others
+    int32_t ew_low, ew_high;
+    int32_t scale, offset;
+    uint32_t shift;
+    bool away;          // ties go away from zero
+    uint32_t minus_exp; // of real numbers: the output is 2^-minus_exp of it
+    struct emu_cube target;
+    uint32_t channels; // that are written
+};
+
+/// `sums`: of the core, if the plan takes them.
+int emu_dpu_run(const struct emu_dpu *d, const struct emu_memory *m, const struct emu_sums *sums,
+                struct error *e);
+int emu_dpu_run_real(const struct emu_dpu *d, const struct emu_memory *m,
+                     const struct emu_sums *sums, struct error *e);
+void emu_dpu_done(struct emu_dpu *d);
+
+int emu_pool_run(const struct emu_unit *u, struct error *e);
+
+// What differs between generations.
+struct emu_chip {
+    const char *name;
+    enum emu_generation generation;
+    uint32_t atom; // its bytes
+    uint32_t kernel_block, depthwise_block;
+    uint32_t group;       // channels of a group of A, B and C
+    uint32_t pool_format; // that stands for int8
+    uint32_t fetch_scale; // words of a program for each of its amount
+    uint32_t task_bits;   // of TASK_CON that count tasks
+    uint32_t less_one;    // what sizes in the CNA's registers are short of
+    int (*conv)(const struct emu_unit *u, struct emu_conv *ret, struct error *e);
+    /// On failure, too, emu_dpu_done(ret).
+    int (*dpu)(const struct emu_unit *u, bool from_core, struct emu_dpu *ret, struct error *e);
+};
+
+/// NULL: the emulator does not know the chip ("rk3588", …).
+const struct emu_chip *emu_chip_find(const char *name);
+
+// ---- the decoders' own ----
+
+/// Ranges of a cube's three sizes are checked: each at most 65536, and at most 2^28 elements.
+int emu_check_shape(const struct emu_unit *u, const uint32_t shape[3], struct error *e);
+
+/// Fills scale, shift, offset and away; refuses what would not fit 64 bits on the way.
+int emu_decode_conversion(const struct emu_unit *u, struct emu_dpu *ret, struct error *e);
+
+/// The positive and the negative shift of a multiplication.
+int emu_check_shifts(const struct emu_unit *u, const struct emu_multiply *m, struct error *e);
+
+/// The operand of EW: a cube, or a value for each channel. values is for emu_dpu_done().
+int emu_read_second(const struct emu_unit *u, const struct emu_cube *cube, const uint32_t shape[3],
+                    struct emu_second *ret, struct error *e);
+
+/// Reads A, B and C of each channel, in groups of `group` channels: A int32, B int16 where
+/// `with_b`, C int16.
+int emu_read_groups(const struct emu_unit *u, uint64_t address, uint32_t channels, bool with_b,
+                    struct emu_operand abc[3], struct error *e);
+
+/// Coefficients of one kind, one after the other: int32 or fp32 of 4 bytes, int16 or fp16 of 2.
+int emu_read_dense(const struct emu_unit *u, uint64_t address, uint32_t channels, uint32_t bytes,
+                   bool real, struct emu_operand *ret, struct error *e);
+
+/// The two tables by the registers that RK3588, RK3568 and RK3562 have. `cfg`: the one LUT_CFG that
+/// is known.
+int emu_decode_lut(const struct emu_unit *u, uint32_t cfg, struct emu_lut_side ret[2],
+                   struct error *e);
+
+int emu_conv_rk3588(const struct emu_unit *u, struct emu_conv *ret, struct error *e);
+int emu_dpu_rk3588(const struct emu_unit *u, bool from_core, struct emu_dpu *ret, struct error *e);
+int emu_conv_rk3562(const struct emu_unit *u, struct emu_conv *ret, struct error *e);
+int emu_dpu_rk3562(const struct emu_unit *u, bool from_core, struct emu_dpu *ret, struct error *e);

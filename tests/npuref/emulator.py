@@ -1,0 +1,61 @@
+"""npu/emu, driven as a driver would: for judge.py in the place of its own machine."""
+import ctypes
+import os
+import pathlib
+
+import numpy as np
+
+from npuref import Unsupported, program
+
+WORDS = 8192
+BARRIER, ENABLE = 0x41 << 48, 0x81 << 48
+UNITS = {1: 0x201, 2: 0x401, 3: 0x801, 4: 0x1001, 5: 0x2001, 6: 0x4001, 7: 0x8001, 8: 0x401}
+BUILD = pathlib.Path(os.environ.get("RKNND_BUILD", "build/release"))
+
+
+def library():
+    emu = ctypes.CDLL(str(BUILD / "tests/npuref/libemulator.so"))
+    emu.emulator_new.argtypes, emu.emulator_new.restype = [ctypes.c_char_p], ctypes.c_void_p
+    emu.emulator_free.argtypes, emu.emulator_free.restype = [ctypes.c_void_p], None
+    emu.emulator_error.argtypes, emu.emulator_error.restype = [ctypes.c_void_p], ctypes.c_char_p
+    emu.emulator_map.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t]
+    emu.emulator_run.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint32]
+    return emu
+
+
+def command(register, value):
+    return UNITS[register >> 12] << 48 | (value & 0xFFFFFFFF) << 16 | register
+
+
+class Emulator:
+    """memory: a program.Memory, which the NPU sees from address 0 on. Programs come behind it, one at a time."""
+
+    def __init__(self, chip, memory):
+        self.emu, self.memory, self.words = library(), memory, np.zeros(WORDS, "<u8")
+        self.emulator = self.emu.emulator_new(chip.encode())
+        if not self.emulator:
+            raise Unsupported(f"chip {chip}")
+        self.commands = program.aligned(memory.bytes.size)
+        self._map(0, memory.bytes)
+        self._map(self.commands, self.words)
+
+    def close(self):
+        self.emu.emulator_free(self.emulator)
+        self.emulator = None
+
+    def _check(self, r):
+        if r < 0:
+            raise Unsupported(self.emu.emulator_error(self.emulator).decode())
+
+    def _map(self, address, array):
+        self._check(self.emu.emulator_map(self.emulator, address, array.ctypes.data, array.nbytes))
+
+    def run(self, task):
+        words = [command(register, value) for register, value in task.writes]
+        self.run_words([*words, 0, 0, BARRIER, ENABLE | task.enable << 16 | 8], len(words))
+
+    def run_words(self, words, count):
+        """A program of `count` words and its trailer."""
+        self.words[: len(words)] = words
+        self.words[len(words) :] = 0
+        self._check(self.emu.emulator_run(self.emulator, self.commands, 0, count))

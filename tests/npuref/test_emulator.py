@@ -1,0 +1,242 @@
+"""npu/emu: its rules for programs and faults, public board measurements (../shared/npu-vectors) through whole
+programs, and each 8-bit node of every shared file against the software NPU."""
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+from npuref import Unsupported, emulator, registers
+from npuref.files import FILES, MODELS, dump_of
+from npuref.judge import Judge
+from npuref.emulator import BARRIER, ENABLE, command
+from npuref.program import CNA, CORE, DPU, DPU_RDMA, PPU, PPU_RDMA, Task
+
+VECTORS = MODELS.parent / "npu-vectors"
+CONV, FROM_MEMORY, POOL = CNA | CORE | DPU | DPU_RDMA, DPU | DPU_RDMA, PPU | PPU_RDMA
+PING_PONG, CLEARED = 0xE, 0x30
+SOURCE, TARGET_AT, WEIGHTS, TABLE, CONFIG, SIZE = 0x1000, 0x8000, 0x10000, 0x18000, 0x20000, 0x40000
+ATOM = 16
+OFF = {"BS_CFG": 1, "BN_CFG": 1, "EW_CFG": 1}
+# File -> nodes that were judged when it was added, and values that the software NPU has a step elsewhere, at
+# most.
+JUDGED = {
+    "chain.rk3576": (4, 0), "conv2d.rk3576": (1, 0), "lpd_yolov8n.rk3562": (96, 9431), "lpd_yolov8n.rk3588": (96, 9431),
+    "lprnet.rk3568": (35, 0), "lprnet7_int8.rk3568": (46, 1), "lprnet_us.rk3562": (37, 0), "lprnet_us.rk3576": (25, 433),
+    "lprnet_us.rk3588": (38, 0), "mobilenetv2.rk3562": (53, 0), "multiple_input_demo.rk3562": (1, 0),
+    "multiple_input_demo.rk3566_rk3568": (2, 0), "multiple_input_demo.rk3588": (2, 0),
+    "multiple_input_demo.rv1126b": (1, 0), "pp_human_segv2_custom_argmax.rk3562": (98, 11534),
+    "pp_human_segv2_custom_argmax.rk3566_rk3568": (98, 11534),
+    "pp_human_segv2_custom_argmax.rk3576": (98, 11534), "pp_human_segv2_custom_argmax.rk3588": (98, 11534),
+    "ppocrv4_det_int8.rk3576": (86, 0), "ppocrv4_det_int8.rk3588": (158, 37043), "retinaface.rv1126b": (26, 7),
+    "retinaface320.rk3566": (64, 7), "retinaface320.rk3576": (26, 7), "yolov5n_silu.rk3588": (83, 14290),
+}
+
+
+class Memory:
+    def __init__(self):
+        self.bytes = np.zeros(SIZE, np.uint8)
+
+
+class Rig:
+    """A chip with some memory, and programs written by hand."""
+
+    def __init__(self, chip="rk3588", generation=registers.RK3588):
+        self.memory, self.generation = Memory(), generation
+        self.emulator = emulator.Emulator(chip, self.memory)
+
+    def put(self, at, values):
+        raw = np.ascontiguousarray(values).view(np.uint8).reshape(-1)
+        self.memory.bytes[at : at + raw.size] = raw
+
+    def get(self, at, count, kind=np.int8):
+        return self.memory.bytes[at : at + count * np.dtype(kind).itemsize].view(kind).copy()
+
+    def writes(self, named):
+        for name, value in named.items():
+            offset = name if isinstance(name, int) else registers.TABLE[name][self.generation]
+            for v in value if isinstance(value, list) else [value]:
+                yield offset, v
+
+    def run(self, enable, named):
+        self.emulator.run(Task(0, enable, list(self.writes(named))))
+
+
+def size(c, h, w):
+    """Registers of a DPU that works on this cube."""
+    return {"CUBE_CHANNEL": c - 1, "CUBE_HEIGHT": h - 1, "CUBE_WIDTH": w - 1, "WDMA_SIZE_0": c - 1,
+            "WDMA_SIZE_1": (h - 1) << 16 | (w - 1), "DST_SURF_STRIDE": h * w * ATOM, "DST_ADDR": TARGET_AT}
+
+
+def copy(c, h, w, **more):
+    """A memory program that changes nothing."""
+    return {**size(c, h, w), **OFF, "RDMA_CHANNEL": c - 1, "RDMA_HEIGHT": h - 1, "RDMA_WIDTH": w - 1,
+            "SRC_ADDR": SOURCE, "ERDMA_CFG": 1, "OUT_CVT_SCALE": 1, **more}
+
+
+def products(channels, **more):
+    """A convolution of one pixel with 1 x 1 kernels, whose sums the bias alone decides: weights are 0."""
+    return {**size(channels, 1, 1), **OFF, "CORE_MISC": 1, "CVT_CON0": 0xB, "CONV_CON3": 9,
+            "DATA_SIZE0": 1 << 16 | 1, "DATA_SIZE1": 15 << 16 | 32, "FEATURE_ADDR": SOURCE, "LINE_STRIDE": 4,
+            "WEIGHT_SIZE0": 32 * channels, "WEIGHT_SIZE1": 32, "WEIGHT_SIZE2": 1 << 24 | 1 << 16 | channels,
+            "WEIGHT_ADDR": WEIGHTS, "CORE_SIZE1": channels - 1, "BS_OW_CFG": 2, "BRDMA_CFG": 2,
+            "BS_ADDR": TABLE, "OUT_CVT_SCALE": 1, **more}
+
+
+def case(name):
+    return json.loads((VECTORS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def numbers(name, kind):
+    return np.fromfile(VECTORS / name, kind)
+
+
+class Programs(unittest.TestCase):
+    def setUp(self):
+        self.rig = Rig()
+        self.rig.put(SOURCE, np.arange(64, dtype=np.int8))
+
+    def test_memory_is_copied(self):
+        self.rig.run(FROM_MEMORY, copy(16, 2, 2))
+        np.testing.assert_array_equal(self.rig.get(TARGET_AT, 64), np.arange(64))
+
+    def test_a_short_program_changes_the_one_two_before(self):
+        start = {0x4004: PING_PONG, 0x5004: PING_PONG}
+        self.rig.run(FROM_MEMORY, {**start, **copy(16, 2, 2)})
+        self.rig.run(FROM_MEMORY, {**start, **copy(16, 1, 2)})
+        self.rig.put(TARGET_AT, np.zeros(64, np.int8))
+        self.rig.run(FROM_MEMORY, {"OUT_CVT_OFFSET": 1})
+        np.testing.assert_array_equal(self.rig.get(TARGET_AT, 64), np.arange(1, 65))
+        self.rig.run(FROM_MEMORY, {"OUT_CVT_OFFSET": 2})
+        np.testing.assert_array_equal(self.rig.get(TARGET_AT, 33), [*range(2, 34), 33])
+
+    def test_cleared_pointers_stay_at_one_group(self):
+        cleared = {0x4004: CLEARED, 0x5004: CLEARED}
+        self.rig.run(FROM_MEMORY, {**cleared, **copy(16, 2, 2)})
+        self.rig.run(FROM_MEMORY, {**cleared, "OUT_CVT_OFFSET": 1})
+        np.testing.assert_array_equal(self.rig.get(TARGET_AT, 64), np.arange(1, 65))
+
+    def refused(self, words, enable, named):
+        with self.assertRaisesRegex(Unsupported, words):
+            self.rig.run(enable, named)
+
+    def test_what_is_not_mapped_is_a_page_fault(self):
+        self.refused("writing: page fault: 32 bytes at 0xf0000000", FROM_MEMORY, copy(16, 2, 2, DST_ADDR=0xF0000000))
+        self.refused("reading: page fault", FROM_MEMORY, copy(16, 2, 2, SRC_ADDR=SIZE + 0x20000))
+
+    def test_registers_that_nothing_reads_are_named(self):
+        self.refused(r"\(0x4014\) holds 0x00000005: nothing here reads it", FROM_MEMORY, copy(16, 2, 2) | {0x4014: 5})
+
+    def test_values_that_are_not_modelled_are_named(self):
+        self.refused(r"DATA_FORMAT \(0x4010\) holds 0x00000002: neither int8 nor", FROM_MEMORY, copy(16, 2, 2, DATA_FORMAT=2))
+        self.refused("a task that enables 0x10", DPU_RDMA, copy(16, 2, 2))
+        self.refused("blocks 0x180 are not known", 0x180, copy(16, 2, 2))
+
+    def test_commands_of_no_unit_are_refused(self):
+        for bad in (0x1001 << 48 | 0x5018, 0x777 << 48 | 0x4010, 0x1001 << 48 | 0x4011, 0x101 << 48 | 0x30):
+            with self.assertRaisesRegex(Unsupported, "word 0 of the program: .* is for no unit"):
+                self.rig.emulator.run_words([bad, 0, 0, BARRIER, ENABLE | FROM_MEMORY << 16 | 8], 1)
+
+    def test_a_program_that_starts_nothing_ends(self):
+        with self.assertRaisesRegex(Unsupported, "starts no block"):
+            words = [command(*w) for w in self.rig.writes(copy(16, 2, 2))]
+            self.rig.emulator.run_words([*words, 0, 0, BARRIER, 0], len(words))
+
+    def test_a_program_outside_of_memory_is_a_page_fault(self):
+        with self.assertRaisesRegex(Unsupported, r"word 8192 of the program: page fault"):
+            self.rig.emulator.run_words([0] * 8000, 1 << 15)
+
+
+@unittest.skipUnless(VECTORS.is_dir(), "skipped: ../shared/npu-vectors is not here")
+class Vectors(unittest.TestCase):
+    def test_ties_of_the_output_conversion(self):
+        for shift in (1, 3):
+            for away in (0, 1):
+                name = f"rk3588_outcvt_tie_shift{shift}_round{away}"
+                sums, expected = numbers(name + ".acc.i32", "<i4"), numbers(name + ".out.i32", "<i4")
+                rig, n = Rig(), len(sums)
+                rig.put(TABLE, sums)
+                rig.run(CONV, products(n, BS_CFG=0x20150, OUT_CVT_SHIFT=away << 30 | shift))
+                np.testing.assert_array_equal(rig.get(TARGET_AT, n), np.clip(expected, -128, 127), name)
+
+    def test_shifts_of_their_own_for_negative_numbers(self):
+        for c in case("rk3576_bs_signsplit")["cases"]:
+            rig = Rig()
+            rig.put(TABLE, np.array([c["acc"]] * 8, "<i4"))
+            rig.put(TABLE + 48, np.array([c["C"]] * 8, "<i2"))
+            # Half of what comes out of BS at most fits a byte: the rest is looked at in parts.
+            for low in range(0, 18, 6):
+                rig.run(CONV, products(8, BS_CFG=0x20140, BRDMA_CFG=0xE, BS_MUL_CFG=c["s_pos"] << 8 | 1,
+                                       DATA_FORMAT=c["s_neg"] << 4, OUT_CVT_SHIFT=low))
+                expected = np.clip(round(c["v"] / (1 << low)), -128, 127)  # Python rounds ties to even, too
+                self.assertEqual(rig.get(TARGET_AT, 1)[0], expected, c)
+
+    def test_tables(self):
+        for path in sorted(VECTORS.glob("rv1103_lut_*.json")):
+            c = json.loads(path.read_text(encoding="utf-8"))
+            q, named, files = c["quant"], c["registers"], c["files"]
+            sums = numbers(files["accumulator_int32"], "<i4")
+            for name, tables in files["tables"].items():
+                rig, n = Rig(), len(sums)
+                rig.put(TABLE, sums)
+                for at, side in enumerate(("LE", "LO")):
+                    points = [int(v) & 0xFFFF for v in numbers(tables[side], "<i2")]
+                    rig.run(FROM_MEMORY, {0x4004: CLEARED, "LUT_ACCESS_CFG": 1 << 17 | at << 16, "LUT_ACCESS_DATA": points})
+                rig.run(CONV, products(
+                    n, BS_CFG=0x20150, BN_CFG=0x20040 | 2, BN_MUL_CFG=q["bn_mult"] << 16 | q["bn_shift_pos"] << 8,
+                    DATA_FORMAT=q["bn_shift_neg"] << 10, EW_CFG=0x302, LUT_CFG=0x68, LUT_INFO=0x50500,
+                    LUT_LE_START=-16384, LUT_LO_END=16384, OUT_CVT_OFFSET=-128,
+                    OUT_CVT_SCALE=int(named["0x4084"].split()[0], 16), OUT_CVT_SHIFT=int(named["0x4088"])))
+                expected = numbers(files["expected_int8"][name], np.int8)
+                np.testing.assert_array_equal(rig.get(TARGET_AT, n), expected, f"{path.stem} {name}")
+
+    def test_pools(self):
+        for path in sorted(VECTORS.glob("rk3588_pool_*.json")):
+            c = json.loads(path.read_text(encoding="utf-8"))
+            s, rig = c["shape"], Rig()
+            blocks = -(-s["C"] // ATOM)
+            x = numbers(c["files"]["input_int8"], np.int8).reshape(blocks, -1, s["IH"] * s["IW"])
+            rig.put(SOURCE, x.transpose(0, 2, 1))
+            rig.run(POOL, {
+                "POOL_IN_WIDTH": s["IW"] - 1, "POOL_IN_HEIGHT": s["IH"] - 1, "POOL_IN_CHANNEL": s["C"] - 1,
+                "POOL_OUT_WIDTH": s["OW"] - 1, "POOL_OUT_HEIGHT": s["OH"] - 1, "POOL_OUT_CHANNEL": s["C"] - 1,
+                "POOL_MODE": {"avg": 0, "max": 1, "min": 2}[s["method"]],
+                "POOL_KERNEL": (s["SY"] - 1) << 20 | (s["SX"] - 1) << 16 | (s["KH"] - 1) << 8 | s["KW"] - 1,
+                "POOL_RECIP_WIDTH": 0x10000 // s["KW"], "POOL_RECIP_HEIGHT": 0x10000 // s["KH"],
+                "POOL_PAD": s["PT"] << 4 | s["PL"], "POOL_SRC_FORMAT": 1, "POOL_SRC_ADDR": SOURCE,
+                "POOL_SRC_LINE_STRIDE": s["IW"] * ATOM, "POOL_SRC_SURF_STRIDE": s["IW"] * s["IH"] * ATOM,
+                "POOL_DST_ADDR": TARGET_AT, "POOL_DST_SURF_STRIDE": s["OW"] * s["OH"] * ATOM})
+            expected = numbers(c["files"]["expected_int8"], np.int8).reshape(blocks, ATOM, -1).transpose(0, 2, 1)
+            np.testing.assert_array_equal(rig.get(TARGET_AT, expected.size), expected.reshape(-1), path.stem)
+
+
+class EmulatorJudge(Judge):
+    def machine_for(self):
+        return emulator.Emulator(self.file.chip, self.memory)
+
+
+@unittest.skipUnless(MODELS.is_dir(), "skipped: ../shared/models is not here")
+class Files(unittest.TestCase):
+    def check(self, path):
+        nodes, off = JUDGED[path.stem]
+        with tempfile.TemporaryDirectory() as name:
+            verdicts = EmulatorJudge(path, dump_of(path, pathlib.Path(name))).all()
+        judged = [v for v in verdicts if not v.refused]
+        for v in judged:
+            self.assertLessEqual(v.largest, 1, f"{path.name}, node {v.node.name} ({v.node.op}): {v.differing} of "
+                                 f"{v.values} values differ")
+        self.assertGreaterEqual(len(judged), nodes, {v.refused for v in verdicts})
+        differing = sum(v.differing for v in judged)
+        print(f"{path.stem}: {len(judged)} of {len(verdicts)} nodes, {differing} values differ by one", flush=True)
+        self.assertLessEqual(differing, off, path.name)
+
+    def test_each_node_is_what_the_software_npu_computes(self):
+        for stem in JUDGED:
+            with self.subTest(stem):
+                self.check(FILES[stem])
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
