@@ -272,6 +272,38 @@ static void pass_through(void)
     free(zeros);
 }
 
+// The same pixels in rows that are padded to the pitch, and in contiguous ones.
+static void pass_rows_through(void)
+{
+    rknn_context c = conformance_open("conv.rknn", 0);
+    rknn_tensor_attr a = {0};
+    NEED_OK(rknn_query(c, RKNN_QUERY_NATIVE_INPUT_ATTR, &a, sizeof a));
+    NEED(a.n_dims == 4 && a.fmt == RKNN_TENSOR_NHWC && a.w_stride > a.dims[2]);
+    uint32_t row = a.dims[2] * a.dims[3];
+    uint8_t *rows = calloc(1, a.size), *padded = calloc(1, a.size_with_stride);
+    rknn_output of_rows = {0}, of_padded = {0};
+    NEED(rows && padded);
+    for (uint32_t i = 0; i < a.size; i++)
+        rows[i] = (uint8_t)(i * 37);
+    for (uint32_t y = 0; y < a.dims[1]; y++)
+        memcpy(padded + y * a.w_stride * a.dims[3], rows + y * row, row);
+    rknn_input in = {.buf = rows, .size = a.size, .pass_through = 1};
+    EXPECT_OK(rknn_inputs_set(c, 1, &in));
+    EXPECT_OK(rknn_run(c, NULL));
+    NEED_OK(rknn_outputs_get(c, 1, &of_rows, NULL));
+    in.buf = padded;
+    in.size = a.size_with_stride;
+    EXPECT_OK(rknn_inputs_set(c, 1, &in));
+    EXPECT_OK(rknn_run(c, NULL));
+    NEED_OK(rknn_outputs_get(c, 1, &of_padded, NULL));
+    EXPECT(memcmp(of_rows.buf, of_padded.buf, of_rows.size) == 0);
+    EXPECT_OK(rknn_outputs_release(c, 1, &of_rows));
+    EXPECT_OK(rknn_outputs_release(c, 1, &of_padded));
+    EXPECT_OK(rknn_destroy(c));
+    free(rows);
+    free(padded);
+}
+
 int main(int argc, char **argv)
 {
     conformance_start(argc, argv);
@@ -291,6 +323,7 @@ int main(int argc, char **argv)
     set_queried_size("conv");
     set_queried_size("float16");
     pass_through();
+    pass_rows_through();
     for (int i = 0; i < N; i++) {
         free(expected.stored[i]);
         free(expected.real[i]);

@@ -2,6 +2,7 @@
 """RKNNLite: every call's values, against the models' own references; what is wrong gets words, and raises nothing."""
 import os
 import pathlib
+import random
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import numpy as np
 
 from support.compat import MODELS, numbers, real, said, use_packages
 from support.paths import DIGITS
+from support.seed import seed
 from support.service import Daemon, wait_for
 
 use_packages()
@@ -219,6 +221,30 @@ class Wrong(Lite):
                 (("param input size",), [x[:, :4]], {"inputs_pass_through": [1]})):
             self.fails("E inference: ", *words, call=lambda i=inputs, o=options: lite.inference(i, **o))
         self.assertIsNotNone(lite.inference([x]))
+
+    def test_anything_at_all(self):
+        """Whatever a program gives is an answer or words, never an exception, and the object is good afterwards."""
+        lite = self.open("two_inputs.rknn")
+        rng = random.Random(seed())
+        shapes = [(1, 8, 8, 3), (1, 3, 8, 8), (1, 4, 4, 3), (8, 8, 3), (), (0,), (192,), (1, 8, 8, 3, 1), (2, 4, 4, 3)]
+        dtypes = ["uint8", "int8", "float16", "float32", "float64", "int64", "bool", "complex64", "S3", "O", ">i4", "M8[s]"]
+        others = [None, 1, "nhwc", "nchw", "x", [], [1], ["nhwc"], ["nchw", None], [0, 1], [1, 1], (0, 0), {}, b"1", [[]]]
+
+        def thing():
+            if rng.random() < 0.1:
+                return rng.choice(others)
+            array = np.zeros(rng.choice(shapes), rng.choice(dtypes))
+            return array[..., ::2] if array.ndim and rng.random() < 0.2 else array
+
+        with said() as (_, err):
+            for _ in range(400):
+                inputs = [thing() for _ in range(rng.choice((0, 1, 2, 2, 2, 2, 3)))]
+                options = {name: rng.choice(others) for name in ("data_format", "inputs_pass_through")
+                           if rng.random() < 0.3}
+                lite.inference(inputs if rng.random() < 0.95 else thing(), **options)
+        self.assertNotIn("Traceback", err.getvalue())
+        a, b = np.zeros((1, 8, 8, 3), np.uint8), np.zeros((1, 4, 4, 3), np.float32)
+        self.assertEqual(len(lite.inference([a, b])), 2)
 
     def test_order_of_calls(self):
         lite = RKNNLite()
