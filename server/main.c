@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/options/option_table.h"
+#include "base/sha256.h"
 #include "server/net/watch.h"
 #include "server/options.h"
 #include "server/server.h"
@@ -80,6 +82,15 @@ static void tell_starter(int fd, const struct error *failed)
         send(fd, failed->text, strlen(failed->text), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+// libcrypto and the C library's user database start when they are first needed, and cannot fail
+// then: so it is now, before clients have taken what there is.
+static int start_libraries(struct error *e)
+{
+    uint8_t hash[SHA256_SIZE];
+    getpwuid(geteuid());
+    return sha256("", 0, hash, e);
+}
+
 // With --adopt the socket is duplicated: the server closes its own copy before the starter is told.
 static int daemon_serve(const struct options *o)
 {
@@ -87,6 +98,8 @@ static int daemon_serve(const struct options *o)
     struct error e = {0};
     cleanup(fd_close_p) int starter =
         o->adopt_fd >= 0 ? fcntl((int)o->adopt_fd, F_DUPFD_CLOEXEC, 0) : -1;
+    if (start_libraries(&e) < 0)
+        return exit_code(&e);
     int r = uv_loop_init(&d.loop);
     if (r < 0) {
         log_error("no event loop: %s", uv_strerror(r));

@@ -19,6 +19,7 @@
 #include "base/net/uri.h"
 #include "server/clients/machine.h"
 #include "server/handle/dispatch.h"
+#include "server/handle/handle_memory.h"
 #include "server/listen/listen_schemes.h"
 #include "server/net/transport_socket.h"
 #include "server/net/watch.h"
@@ -208,6 +209,7 @@ static void server_set_limits(struct server *s)
         [ACCOUNT_REPLIES] = m.memory / 16,
         [ACCOUNT_DUMPS] = 32,
         [ACCOUNT_FOLLOWERS] = 256,
+        [ACCOUNT_IMPORTS] = IMPORTS_MAX,
         [ACCOUNT_DESCRIPTORS] = beside(m.descriptors, OWN_DESCRIPTORS),
         [ACCOUNT_THREADS] = beside(threads, OWN_THREADS),
     }};
@@ -484,6 +486,7 @@ static void init_parts(struct server *s, uv_loop_t *loop, const struct options *
     store_init(&s->store, options, &s->accounts, &s->runner_options, on_model_held);
     uploads_init(&s->uploads, loop, options, &s->store, &s->trace);
     memories_init(&s->memories);
+    imports_init(&s->imports);
 }
 
 // What can fail, in the order of dependence. Errors lead to server_stop(), which is asynchronous.

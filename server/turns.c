@@ -5,7 +5,9 @@
 //
 // It begins with the first mark. (libuv's own count of the time inside of poll forgets what came
 // before a signal.) A busy machine may keep the thread waiting for a CPU meanwhile: the kernel
-// knows how long, and that is subtracted. It is asked once in LOOK_NS only, at the beginning of a
+// knows how long, and that is subtracted. What is left is what the turn did and what it waited for,
+// a lock or a child that a busy machine lets wait; what it did alone is the thread's processor time
+// (longest_cpu_us). It is asked once in LOOK_NS only, at the beginning of a
 // turn, so that much too much may be subtracted, and never too little.
 #include "server/turns.h"
 
@@ -13,13 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/list.h"
 #include "base/log.h"
 
-#define LOOK_NS 10000000ull
+#define LOOK_NS (TURNS_LOOK_US * 1000ull)
 #define LOG_NS  1000000000ull // between two lines
 
 // Field 2 of schedstat (proc-schedstats in the kernel's documentation). 0: not known.
@@ -34,8 +37,16 @@ static uint64_t read_queued(const struct turns *t)
     return second ? strtoull(second, NULL, 10) : 0;
 }
 
+static uint64_t cpu_time_ns(void)
+{
+    struct timespec now = {0};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 static void turns_look(struct turns *t, uint64_t now_ns)
 {
+    t->cpu_ns = cpu_time_ns();
     t->queued_ns = read_queued(t);
     t->looked_ns = now_ns;
 }
@@ -76,6 +87,9 @@ static void turns_note(struct turns *t, uint64_t turn_ns, uint64_t now_ns)
 {
     uint64_t queued_ns = read_queued(t) - t->queued_ns;
     uint64_t own_ns = turn_ns > queued_ns ? turn_ns - queued_ns : 0;
+    uint64_t cpu_us = (cpu_time_ns() - t->cpu_ns) / 1000;
+    if (cpu_us > t->longest_cpu_us)
+        t->longest_cpu_us = cpu_us;
     turns_look(t, now_ns);
     if (own_ns / 1000 > t->longest_us)
         t->longest_us = own_ns / 1000;

@@ -8,13 +8,16 @@
 #include <uv.h>
 
 #define TURNS_SLOW_US 50000
+#define TURNS_LOOK_US 10000
 
 // Of one loop, whose `data` points here. Embedded by the server. Loop thread only.
 struct turns {
     uv_check_t check;
     uv_prepare_t prepare;
-    uint64_t n_slow;     // turns that took longer than TURNS_SLOW_US
-    uint64_t longest_us; // of all turns
+    uint64_t n_slow;         // turns that took longer than TURNS_SLOW_US
+    uint64_t longest_us;     // of all turns
+    uint64_t longest_cpu_us; // of the thread's processor time in a turn that was slow; at most
+                             // TURNS_LOOK_US too much
     // The turn so far:
     uint64_t began_ns; // uv_hrtime(); 0: nothing is done yet
     const char *part;  // what goes on; NULL: nothing that has a name
@@ -22,6 +25,7 @@ struct turns {
     const char *longest_part;
     uint64_t longest_part_ns; // how long that took
     // The thread's time in line for a CPU, which is not the loop's fault:
+    uint64_t cpu_ns;    // its processor time when it was looked at
     int schedstat;      // /proc/PID/task/TID/schedstat; -1: the kernel does not tell
     uint64_t queued_ns; // when it was looked at
     uint64_t looked_ns; // uv_hrtime() of that

@@ -80,7 +80,11 @@ static void take_status(const rknnd_ServerStatus *m, rknnd_server_status *ret)
                                  .jobs_done = m->jobs_done,
                                  .jobs_failed = m->jobs_failed,
                                  .jobs_retried = m->jobs_retried,
-                                 .worker_deaths = m->worker_deaths};
+                                 .worker_deaths = m->worker_deaths,
+                                 .slow_turns = m->slow_turns,
+                                 .longest_turn_us = m->longest_turn_us,
+                                 .longest_turn_cpu_us = m->longest_turn_cpu_us,
+                                 .lines_left_out = m->lines_left_out};
     message_set_text(ret->isolation, m->isolation);
 }
 

@@ -132,6 +132,10 @@ typedef struct rknnd_server_status {
     uint64_t upload_bytes, cached_bytes, model_bytes, buffer_bytes;
     uint64_t jobs_done, jobs_failed, jobs_retried, worker_deaths;
     char isolation[16]; // "process" or "thread"
+    // While a turn of its loop lasts it serves nobody: turns of more than 50 ms, the longest turn,
+    // and the most processor time that one of more than 50 ms took.
+    uint64_t slow_turns, longest_turn_us, longest_turn_cpu_us;
+    uint64_t lines_left_out; // of its log: nobody read its standard error
 } rknnd_server_status;
 
 /// What a server holds and has done. The asking connection counts itself.

@@ -28,6 +28,7 @@
     X(REPLIES,     "replies",     "bytes of unread answers", true,  0, 0, DEVICE_UNAVAILABLE)      \
     X(DUMPS,       "dumps",       "dumps",                   false, 0, 0, DEVICE_UNAVAILABLE)      \
     X(FOLLOWERS,   "followers",   "readers who wait for the log", false, 0, 0, DEVICE_UNAVAILABLE) \
+    X(IMPORTS,     "imports",     "descriptors being looked at", false, 0, 0, DEVICE_UNAVAILABLE) \
     X(DESCRIPTORS, "descriptors", "file descriptors",        false, 0, 0, MALLOC_FAIL)             \
     X(THREADS,     "threads",     "threads of workers",      false, 0, 0, MALLOC_FAIL)
 // clang-format on

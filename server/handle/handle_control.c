@@ -82,6 +82,7 @@ int handle_server_status(struct connection *c, const struct frame_header *h,
         .slow_turns = s->turns->n_slow,
         .longest_turn_us = s->turns->longest_us,
         .lines_left_out = log_n_left_out(),
+        .longest_turn_cpu_us = s->turns->longest_cpu_us,
     };
     message_set_text(m.isolation, s->options->threads ? "thread" : "process");
     connection_reply(c, h, rknnd_ServerStatus_fields, &m);

@@ -7,11 +7,16 @@
 
 struct threads;
 
-// Files of clients that are being mapped. Embedded by the server; all zero at first.
+#define IMPORTS_MAX 32 // of ACCOUNT_IMPORTS, in all; each has a thread
+
+// Files of clients that are being mapped. Embedded by the server.
 struct imports {
     struct threads *threads; // NULL: nobody has asked yet
-    unsigned n;              // under way, or hanging
+    struct list all;         // under way, or hanging
+    unsigned n;
 };
+
+void imports_init(struct imports *all);
 
 /// For shutdown.
 void imports_stop(struct imports *all);

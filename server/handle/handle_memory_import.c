@@ -4,25 +4,27 @@
 //
 // The file may be anything, and its owner may let us wait for ever: in fstat() if it is of a file
 // system of his (FUSE), in fcntl() while he writes to it. So it is looked at on threads, one for
-// each, so that those that hang hinder nobody; there are IMPORTS_MAX of them.
+// each, so that those that hang hinder nobody. Who lets them hang has his part of them in use
+// (ACCOUNT_IMPORTS), also when he has gone, and others have theirs.
 #include <stdlib.h>
 
 #include "base/cleanup.h"
 #include "server/clients/session.h"
+#include "server/clients/user.h"
 #include "server/handle/handle.h"
 #include "server/handle/handle_memory.h"
 #include "server/handle/services.h"
 #include "server/net/discard.h"
 #include "server/threads.h"
 
-#define IMPORTS_MAX 32
-
 CLEANUP_DEFINE(struct memory, memory_unref)
 
 struct import {
     struct request request;
     struct task task;
+    struct list link; // in imports.all
     struct imports *all;
+    struct user *user; // who is charged for it
     struct memories *memories;
     int fd;
     struct memory_file file;
@@ -49,12 +51,21 @@ static int import_answer(struct import *i, struct error *e)
     return r;
 }
 
+// It does not hang, or nobody counts it any more.
+static void import_refund(struct import *i)
+{
+    i->all->n--;
+    list_remove(&i->link);
+    account_refund(&i->user->account, ACCOUNT_IMPORTS, 1);
+    user_unref(i->user);
+}
+
 // On the loop. The client may have gone meanwhile.
 static void import_mapped(struct task *t)
 {
     struct import *i = container_of(t, struct import, task);
     bool wanted = i->request.connection != NULL;
-    i->all->n--;
+    import_refund(i);
     if (!wanted && i->error.code == 0)
         npu_buffer_done(&i->file.buffer);
     if (wanted && i->error.code == 0)
@@ -67,13 +78,20 @@ static void import_mapped(struct task *t)
 // A thread for each import under way.
 static int imports_grow(struct imports *all, uv_loop_t *loop, struct error *e)
 {
-    if (all->n >= IMPORTS_MAX)
-        return error_set(e, STATUS_DEVICE_UNAVAILABLE,
-                         "%u file descriptors that clients passed are being looked at, and do not "
-                         "answer; try again later",
-                         all->n);
     int r = all->threads ? 0 : threads_new(loop, &all->threads, e);
     return r < 0 ? r : threads_grow(all->threads, all->n + 1, e);
+}
+
+// With a thread for it.
+static int import_charge(const struct connection *c, struct error *e)
+{
+    int r = account_charge(&c->user->account, ACCOUNT_IMPORTS, 1, e);
+    if (r < 0)
+        return r;
+    r = imports_grow(c->services->imports, c->services->loop, e);
+    if (r < 0)
+        account_refund(&c->user->account, ACCOUNT_IMPORTS, 1);
+    return r;
 }
 
 // The descriptor came with the frame, which Unix sockets allow only.
@@ -86,29 +104,41 @@ int handle_memory_import(struct connection *c, const struct frame_header *h,
     if (fd < 0)
         return error_set(e, STATUS_PARAM_INVALID,
                          "no file descriptor came with MEMORY_IMPORT, or none was agreed on");
-    int r = imports_grow(all, c->services->loop, e);
+    int r = import_charge(c, e);
     struct import *i = r == 0 ? calloc(1, sizeof *i) : NULL;
-    if (r == 0 && !i)
+    if (r == 0 && !i) {
+        account_refund(&c->user->account, ACCOUNT_IMPORTS, 1);
         r = error_no_memory(e, "a memory", sizeof *i);
+    }
     if (r < 0) {
         discard_fd(fd);
         return r;
     }
     *i = (struct import){.all = all,
+                         .user = user_ref(c->user),
                          .memories = c->services->memories,
                          .fd = fd,
                          .task = {.work = import_map, .finish = import_mapped}};
     request_begin(&i->request, &c->requests, h, NULL);
     all->n++;
+    list_append(&all->all, &i->link);
     threads_do(all->threads, &i->task);
     return 0;
 }
 
-// What hangs is left alone, with what it uses.
+void imports_init(struct imports *all)
+{
+    list_init(&all->all);
+}
+
+// What hangs is left alone, with what it uses, and is nobody's any more.
 void imports_stop(struct imports *all)
 {
     struct threads *threads = steal_ptr(all->threads);
-    if (threads && all->n > 0)
+    bool hangs = all->n > 0;
+    while (!list_empty(&all->all))
+        import_refund(list_first(&all->all, struct import, link));
+    if (threads && hangs)
         threads_abandon(threads, NULL, NULL);
     else if (threads)
         threads_free(threads, NULL, NULL);

@@ -61,7 +61,7 @@ struct role_faults {
     _Atomic int64_t clock_s; // what the real-time clock is ahead
     _Atomic uint64_t error;  // errno; 0: the usual one
     uint64_t reserved;
-    char where[4032]; // stack of the last one that failed
+    char where[4032]; // stack of the first one that failed
 };
 
 enum role { ROLE_DAEMON, ROLE_WORKER, ROLE_CLIENT, ROLE_TOOL, N_ROLES };
@@ -134,10 +134,11 @@ static __attribute__((noinline)) bool call_fails(enum call c)
     uint64_t n = ++mine->count, nth = mine->nth, last = mine->last;
     if (nth == 0 || n < nth || n > (last ? last : nth))
         return false;
-    inside = true;
-    note_where();
-    inside = false;
-    mine->failed++;
+    if (mine->failed++ == 0) {
+        inside = true;
+        note_where();
+        inside = false;
+    }
     errno = mine->error ? (int)mine->error : usual_errno[c];
     return true;
 }

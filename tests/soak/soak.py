@@ -15,6 +15,7 @@ import time
 
 from support.seed import seed
 from support.service import BUILD, DIGITS, PATIENCE, SOURCE, Daemon, wait_for
+from support.wire import TURN_CPU
 
 MODELS = ("conv", "residual", "batch")
 ROUNDS = 400  # of one program, before it ends by itself
@@ -128,7 +129,9 @@ def main():
     print(f"{crowd.ended} programs ended well, {crowd.kills} were killed; {crowd.runs} runs, "
           f"{crowd.lost} calls lost to {crowd.worker_kills} killed workers")
     print(f"jobs: {status['jobs_done']} done, {status['jobs_retried']} repeated, "
-          f"{status['jobs_failed']} failed; the daemon's memory after each quarter, KB: {resident}")
+          f"{status['jobs_failed']} failed; longest turn {status['longest_turn_us']} us, "
+          f"{status['longest_turn_cpu_us']} us of the processor; the daemon's memory after each quarter, KB: {resident}")
+    assert status["longest_turn_cpu_us"] < TURN_CPU, f"a turn took {status['longest_turn_cpu_us']} us of the processor"
     assert max(resident[1:]) <= resident[0] * 1.1 + 1024, "the daemon's memory grows"
     assert shared_files() <= shm, "something is left in /dev/shm"
 

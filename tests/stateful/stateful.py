@@ -17,6 +17,7 @@ import time
 from conformance import models as conformance
 from support.seed import seed
 from support.service import BUILD, DIGITS, SANITIZED, Daemon, wait_for
+from support.wire import TURN_CPU
 
 MESSAGES = 20000 if SANITIZED else 50000  # of one client process
 NODE = 2 * 20 * 6 * 5 * 4  # bytes of the outputs of the custom operator
@@ -103,9 +104,10 @@ def play(isolation, seconds, files, rng):
     status = daemon.status()
     print(f"{isolation}: {crowd.messages} messages, {crowd.killed} clients and {crowd.worker_kills} workers killed; "
           f"good answers by type: {dict(sorted(crowd.answers.items()))}; KB after each part: {resident}; "
-          f"longest turn {status.get('longest_turn_us')} us", flush=True)
+          f"longest turn {status['longest_turn_us']} us, {status['longest_turn_cpu_us']} us of the processor", flush=True)
     daemon.stop()
     assert crowd.messages > 0
+    assert status["longest_turn_cpu_us"] < TURN_CPU
     if len(resident) > 1 and not SANITIZED:  # its quarantine grows
         assert resident[-1] <= resident[0] * 1.1 + 4096, "the daemon's memory grows"
     return crowd.messages

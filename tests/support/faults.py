@@ -58,7 +58,7 @@ class Faults:
         struct.pack_into("<q", self.map, ROLES.index(role) * SLOT + CLOCK, seconds)
 
     def where(self, role):
-        """Stack of the last one that failed: words for people."""
+        """Stack of the first one that failed: words for people."""
         at = ROLES.index(role) * SLOT + WHERE
         frames = bytes(self.map[at:at + SLOT - WHERE]).split(b"\0")[0].decode().split()
         return " <- ".join(filter(None, map(self._name, frames[:9])))
@@ -69,4 +69,5 @@ class Faults:
         done = subprocess.run(["addr2line", "-sfe", path, hex(int(offset, 16) - 1)], capture_output=True, text=True,
                               check=False)
         name, line = (done.stdout.split("\n") + ["", ""])[:2]
-        return f"{name}@{line}" if name not in ("", "??") else f"{os.path.basename(path)}+{offset}"
+        library = os.path.basename(path)
+        return f"{name}@{line}" if "?" not in line and line else f"{library}:{name if '?' not in name else offset}"

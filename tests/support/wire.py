@@ -3,7 +3,7 @@ import collections
 import socket
 import struct
 
-from support.service import PATIENCE
+from support.service import PATIENCE, SANITIZED
 
 HEAD = struct.Struct("<IHBBIIQ")
 MAGIC = 0x444e4b52
@@ -73,11 +73,14 @@ def one(fields, number, default=0):
 # Microseconds. What makes the server wait does so for ever; a crowded machine (a lock whose holder has no CPU, a
 # child that does not come to its exec()) for some tenths of a second, in which the turn is logged.
 TURN = 10_000_000
+# What a turn may take of the processor, however crowded it is: 50 ms, and 10 ms by which it is measured too long.
+TURN_CPU = 60_000 * (10 if SANITIZED else 1)
 
 
 def check_turns(status):
     """Nothing has kept the server's loop: `status` are the fields of a ServerStatus."""
     assert one(status, 22) < TURN, f"a turn of the loop took {one(status, 22)} us"
+    assert one(status, 24) < TURN_CPU, f"a turn of the loop took {one(status, 24)} us of the processor"
 
 
 class Client:

@@ -29,6 +29,12 @@ static void status_print_text(const rknnd_server_info *info, const rknnd_server_
     print_line("jobs", "%u waiting, %u running", s->jobs_waiting, s->jobs_running);
     print_line("", "%llu done, %llu failed, %llu run twice", (unsigned long long)s->jobs_done,
                (unsigned long long)s->jobs_failed, (unsigned long long)s->jobs_retried);
+    print_line("loop", "longest turn %.1f ms; %llu of more than 50 ms (processor: %.1f ms)",
+               (double)s->longest_turn_us / 1e3, (unsigned long long)s->slow_turns,
+               (double)s->longest_turn_cpu_us / 1e3);
+    if (s->lines_left_out)
+        print_line("log", "%llu lines left out, as nobody read standard error",
+                   (unsigned long long)s->lines_left_out);
 }
 
 // ---- who has how much

@@ -76,6 +76,10 @@ json_t *print_status_json(const rknnd_server_status *s)
         {"jobs_done", s->jobs_done},
         {"jobs_failed", s->jobs_failed},
         {"jobs_retried", s->jobs_retried},
+        {"slow_turns", s->slow_turns},
+        {"longest_turn_us", s->longest_turn_us},
+        {"longest_turn_cpu_us", s->longest_turn_cpu_us},
+        {"lines_left_out", s->lines_left_out},
     };
     json_t *o = json_pack("{s:s}", "isolation", s->isolation);
     for (size_t i = 0; o && i < sizeof numbers / sizeof *numbers; i++)

@@ -74,6 +74,10 @@ class Status:
     jobs_retried: int = 0
     worker_deaths: int = 0
     isolation: str = ""
+    slow_turns: int = 0
+    longest_turn_us: int = 0
+    longest_turn_cpu_us: int = 0
+    lines_left_out: int = 0
 
 
 def _uri(uri: str | None) -> Any:

@@ -191,7 +191,7 @@ class Strangers(unittest.TestCase):
             c = Client(self.daemon)
             failed, fields = c.call(IMPORT, fds=[files.file])
             self.assertTrue(failed)
-            self.assertIn(b"do not answer", fields[2][0])
+            self.assertIn(b"being looked at", fields[2][0])
             c.close()
         finally:
             files.end()
@@ -201,6 +201,36 @@ class Strangers(unittest.TestCase):
         wait_for("what hung to come back", lambda: not c.call(IMPORT, fds=[memory])[0])
         c.close()
         os.close(memory)
+
+    def client_of(self, user):
+        os.chmod(self.daemon.folder.name, 0o755)
+        os.chmod(self.daemon.uri[5:], 0o777)
+        os.seteuid(user)  # the server is told who connects
+        try:
+            return Client(self.daemon)
+        finally:
+            os.seteuid(0)
+
+    def test_silent_files_of_others(self):
+        """They leave room for other users' memories."""
+        if not os.path.exists("/dev/fuse") or os.getuid() != 0:
+            self.skipTest("needs root, and /dev/fuse")
+        files = SilentFiles()
+        memory = os.memfd_create("good", os.MFD_ALLOW_SEALING)
+        os.ftruncate(memory, 4096)
+        try:
+            for user in (1001, 1002):
+                c = self.client_of(user)
+                for _ in range(40):
+                    c.send(IMPORT, fds=[files.file])
+                c.close()
+            for c in (self.client_of(1003), Client(self.daemon)):
+                failed, fields = c.call(IMPORT, fds=[memory])
+                self.assertFalse(failed, fields)
+                c.close()
+        finally:
+            files.end()
+            os.close(memory)
 
     def test_server_ends_while_files_are_silent(self):
         if not os.path.exists("/dev/fuse") or os.getuid() != 0:
