@@ -177,6 +177,7 @@ struct graph_layer_norm {
     // pixel or as a whole, with a scale and a bias for each channel, which may be left out.
     enum { NORM_TAIL, NORM_PIXELS, NORM_IMAGES } image;
     bool rms; // without the mean
+    bool sum; // with rms: by the root of the sum of squares, epsilon at least (unit length)
 };
 
 // x * factor / 2^shift, to the nearest integer, ties to even.
@@ -322,7 +323,7 @@ struct graph_node {
             enum graph_ref_op op;
             const int64_t *ints; // what they mean is the operator's affair
             uint32_t n_ints;
-            float reals[4];
+            float reals[REF_MAX_REALS];
             bool dequantize; // quantized tensors are the real numbers that they stand for
         } ref;
         struct {

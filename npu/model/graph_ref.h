@@ -7,6 +7,7 @@
 
 #define REF_MAX_INPUTS  8
 #define REF_MAX_OUTPUTS 4
+#define REF_MAX_REALS   8
 #define REF_MAX_LABELS  16 // of Einsum
 
 // X(symbol, the executor's object)
@@ -25,7 +26,7 @@
     X(AVERAGE_POOL, ref_average_pool) X(RECURRENT, ref_recurrent)                     \
     X(ONE_HOT, ref_one_hot) X(EINSUM, ref_einsum) X(RANGE, ref_range) X(EYE, ref_eye) \
     X(MAT_MUL_INTEGER, ref_mat_mul_integer) X(DYNAMIC_QUANTIZE, ref_dynamic_quantize) \
-    X(SPACE, ref_space)
+    X(SPACE, ref_space) X(ATTENTION, ref_attention)
 // clang-format on
 
 enum graph_ref_op {
@@ -92,6 +93,21 @@ enum ref_unary_kind {
     REF_SHRINK, // alpha: lambda, beta: bias
     REF_RELU,
     REF_IDENTITY,
+};
+
+// reals of REF_OP_ATTENTION. All but the scale are for an NPU of integers, and 0 for real numbers:
+// steps, in which it holds queries, products and weights (8 bits with sign), what is added to
+// queries (in steps), the product that stands for 0, and the factors that lead from sums to
+// products and from real weights to stored ones.
+enum ref_attention_real {
+    REF_ATTENTION_SCALE,
+    REF_ATTENTION_QUERY,
+    REF_ATTENTION_QUERY_MORE,
+    REF_ATTENTION_TO_PRODUCT,
+    REF_ATTENTION_PRODUCT,
+    REF_ATTENTION_PRODUCT_ZERO,
+    REF_ATTENTION_TO_WEIGHT,
+    REF_ATTENTION_WEIGHT,
 };
 
 // ints[1] of REF_OP_SPACE.

@@ -223,10 +223,10 @@ class LiteFile(File):
         magic, zero, self.container, size = struct.unpack_from("<4sIQQ", data)
         assert (magic, zero, self.container) == (b"RKNN", 0, 0x1004)
         payload, self.tail = data[0x40 : 0x40 + size], data[0x48 + size :]
-        sizes = struct.unpack_from("<6I", payload)
-        ends = np.cumsum([64, sizes[1], sizes[3], sizes[5], sizes[0]])
+        sizes = struct.unpack_from("<7I", payload)
+        ends = np.cumsum([64, sizes[1], sizes[3], sizes[6], sizes[5], sizes[0]])
         assert ends[-1] == size
-        self.tasks, self.commands, weights, meta = (
+        self.tasks, self.commands, _, weights, meta = (
             payload[a:b] for a, b in zip(ends, ends[1:]))
         self.root = Table(meta, struct.unpack_from("<I", meta)[0])
         self.chip = self.root.text(6)

@@ -6,7 +6,7 @@
 // Version 1 has nothing reserved. The payload of versions 1, 2 and 6 is one flatbuffer. That of the
 // lite one (RV1103, RV1106) is
 //
-//      | 16 x u32 sizes | tasks | commands | weights | computed weights | flatbuffer |
+//      | 16 x u32 sizes | tasks | commands | constants of sub-tasks | weights | flatbuffer |
 //
 // Every size is untrusted: parts are taken with bytes_slice(), which refuses what reaches past the
 // end.
@@ -71,8 +71,8 @@ static int open_lite(struct rknn_container *c, struct bytes payload, struct erro
         const char *name;
     } sections[] = {{task_bytes, &c->tasks, "the tasks"},
                     {register_bytes, &c->registers, "the register commands"},
+                    {scratch_bytes, &c->scratch, "the constants of sub-tasks"},
                     {weight_bytes, &c->weights, "the weights"},
-                    {scratch_bytes, &c->scratch, "the weights that tasks compute"},
                     {meta_size, &c->meta, "the graph"}};
     for (size_t i = KNOWN_SECTIONS; i < N_SECTIONS; i++)
         if (read_le32(header.data + 4 * i))

@@ -21,7 +21,7 @@ struct rknn_container {
     struct bytes json; // not terminated; may be empty
     // RKNN_LITE only:
     struct bytes tasks, registers, weights;
-    struct bytes scratch; // where tasks put weights that they compute; mostly empty
+    struct bytes scratch; // constants and working memory of sub-tasks; mostly empty
     uint64_t internal_size;
 };
 

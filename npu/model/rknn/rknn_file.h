@@ -75,6 +75,7 @@ struct rknn_preprocess {
     float mean[4], std[4]; // of the first channels
     int32_t order[4];
     bool more; // other channels are changed as well
+    bool same; // all channels are changed alike, and keep their order
 };
 
 // A run of register commands: u64 each, 16 bits of register number first or, in blobs of
@@ -95,7 +96,7 @@ struct rknn_file {
     uint32_t compiler_version; // major*10000 + minor*100 + patch
     const char *attrs_text;    // a Python literal
     const char *input_json, *output_json, *custom_ops;
-    bool static_shape;
+    const char *shapes; // "static_shape", or nothing in old files; others are not understood
     uint32_t batch; // rknn_batch_size: how many times what the tensors say a run takes and gives
     uint64_t weight_size, internal_size; // as the file says them; 0: it does not
 

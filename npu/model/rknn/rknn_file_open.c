@@ -22,13 +22,27 @@ static int broken(struct rknn_file *f, struct error *e)
 // The slot numbers of each table, per kind of container. ABSENT: it has no such field.
 #define ABSENT 0xffff
 struct root_slots {
-    uint16_t platform, graphs, attrs, compiler, toolkit, chip, framework, inputs, outputs, fixed;
+    uint16_t platform, graphs, attrs, compiler, toolkit, chip, framework, inputs, outputs, shapes;
     uint16_t sizes, custom_ops, custom_string, batch;
+    uint16_t empty[3]; // in every file seen
 };
 static const struct root_slots root_slots[] = {
-    [RKNN_PLAIN] = {1, 2, 3, 6, 7, 8, 9, 12, 13, 16, 19, 21, 11, 14},
-    [RKNN_LITE] = {1, 2, 3, ABSENT, 5, 6, 7, ABSENT, ABSENT, ABSENT, ABSENT, ABSENT, ABSENT,
-                   ABSENT},
+    [RKNN_PLAIN] = {1, 2, 3, 6, 7, 8, 9, 12, 13, 16, 19, 21, 11, 14, {15, 17, 18}},
+    [RKNN_LITE] = {1,
+                   2,
+                   3,
+                   ABSENT,
+                   5,
+                   6,
+                   7,
+                   ABSENT,
+                   ABSENT,
+                   ABSENT,
+                   ABSENT,
+                   ABSENT,
+                   ABSENT,
+                   ABSENT,
+                   {ABSENT, ABSENT, ABSENT}},
 };
 
 // A string field as a terminated copy in the pool: "" when absent, NULL when out of memory.
@@ -54,11 +68,33 @@ static int read_batch(struct rknn_file *f, const struct fb_table *root, uint16_t
     return 0;
 }
 
-// Toolkits up to 1.3 write a remark where later ones have the build attributes.
-static bool is_remark(const char *attrs)
+// Toolkits up to 1.3 (containers 1 and 2) write a remark where later ones have the build
+// attributes.
+static bool is_remark(const struct rknn_file *f)
 {
     static const char start[] = "Generated from compiler version";
-    return strncmp(attrs, start, sizeof start - 1) == 0;
+    return (f->container.blobs && f->attrs_text[0] != '{') ||
+           strncmp(f->attrs_text, start, sizeof start - 1) == 0;
+}
+
+// The custom string. No file with one has been seen: slot 11 is as old as the query for it, and
+// what else a converter is told is elsewhere. Where that is empty, the one text in a slot that is
+// empty in all files is taken for it; several, or what is no text, would be something else.
+static int read_custom_string(struct rknn_file *f, const struct fb_table *root,
+                              const struct root_slots *s, struct error *e)
+{
+    f->custom_string = text(f, root, s->custom_string);
+    for (size_t i = 0; f->custom_string && i < sizeof s->empty / sizeof *s->empty; i++) {
+        struct bytes b = fb_vector(root, s->empty[i], 1);
+        if (!b.size)
+            continue;
+        if (f->custom_string[0] || memchr(b.data, 0, b.size))
+            return error_set(e, STATUS_MODEL_INVALID,
+                             "number %u of the root table has %zu bytes, which are not understood",
+                             s->empty[i], b.size);
+        f->custom_string = text(f, root, s->empty[i]);
+    }
+    return f->custom_string ? 0 : error_no_memory(e, "the model's tables", 0);
 }
 
 // The root table: strings, versions and sizes. All strings are copied first and checked for memory
@@ -69,7 +105,7 @@ static int read_root(struct rknn_file *f, const struct fb_table *root, struct er
     const struct root_slots *s = &root_slots[f->container.kind];
     f->platform = text(f, root, s->platform);
     f->attrs_text = text(f, root, s->attrs);
-    if (f->attrs_text && is_remark(f->attrs_text))
+    if (f->attrs_text && is_remark(f))
         f->attrs_text = "";
     f->toolkit = text(f, root, s->toolkit);
     f->chip = text(f, root, s->chip);
@@ -77,15 +113,16 @@ static int read_root(struct rknn_file *f, const struct fb_table *root, struct er
     f->input_json = text(f, root, s->inputs);
     f->output_json = text(f, root, s->outputs);
     f->custom_ops = text(f, root, s->custom_ops);
-    f->custom_string = text(f, root, s->custom_string);
+    f->shapes = text(f, root, s->shapes);
     if (!f->platform || !f->attrs_text || !f->toolkit || !f->chip || !f->framework ||
-        !f->input_json || !f->output_json || !f->custom_ops || !f->custom_string)
+        !f->input_json || !f->output_json || !f->custom_ops || !f->shapes)
         return error_no_memory(e, "the model's tables", 0);
     int r = read_batch(f, root, s->batch, e);
+    if (r == 0)
+        r = read_custom_string(f, root, s, e);
     if (r < 0)
         return r;
     f->compiler_version = fb_u32(root, s->compiler, 0);
-    f->static_shape = fb_u8(root, s->fixed, 1);
     f->internal_size = f->container.internal_size;
     f->weight_size = f->container.weights.size;
     if (s->sizes != ABSENT) {
@@ -154,6 +191,22 @@ static bool rest_is_plain(struct bytes mean, struct bytes std, struct bytes orde
     return plain;
 }
 
+// Whether all channels are treated alike. The file has four numbers at least: of inputs with fewer
+// channels, the others do not count.
+static bool treats_alike(const struct rknn_tensor *t, struct bytes mean, struct bytes std,
+                         struct bytes order)
+{
+    size_t channels = t->n_dims > 1 ? t->dims[1] : 1, n = channels < 4 ? channels : SIZE_MAX;
+    bool same = mean.size >= 4 && std.size >= 4;
+    for (size_t c = 1; c < n && c < mean.size / 4; c++)
+        same = same && float_at(mean, c) == float_at(mean, 0);
+    for (size_t c = 1; c < n && c < std.size / 4; c++)
+        same = same && float_at(std, c) == float_at(std, 0);
+    for (size_t c = 0; c < n && c < order.size / 4; c++)
+        same = same && read_le32(order.data + 4 * c) == c;
+    return same;
+}
+
 // Mean, deviation and channel order of each input (graph slot 4). Only the first four channels are
 // kept, as only images are preprocessed; `more` records that others would have been changed, for
 // rknn_graph.c to refuse. Vectors may be shorter than four.
@@ -173,6 +226,7 @@ static int read_preprocess(struct rknn_file *f, const struct fb_table *graph, st
         memcpy(p->std, std.data, std.size < sizeof p->std ? std.size : sizeof p->std);
         memcpy(p->order, order.data, order.size < sizeof p->order ? order.size : sizeof p->order);
         p->more = !rest_is_plain(mean, std, order);
+        p->same = treats_alike(&f->tensors[f->inputs[i]], mean, std, order);
     }
     return 0;
 }
@@ -203,7 +257,9 @@ static int read_graph(struct rknn_file *f, const struct fb_table *root, struct e
 {
     struct fb_list graphs = fb_tables(root, root_slots[f->container.kind].graphs);
     if (graphs.n != 1)
-        return error_set(e, STATUS_MODEL_INVALID, "the file has %u graphs, one is expected",
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "the file has %u graphs, one is expected: how files hold several "
+                         "shapes is not known",
                          graphs.n);
     struct fb_table graph = fb_list_get(&graphs, 0);
     struct fb_list buffers = fb_tables(root, f->container.blobs ? 4 : 20);

@@ -186,18 +186,22 @@ static bool is_plain(const struct rknn_preprocess *p)
     return plain;
 }
 
-// Preprocessing of an image of 1 to 4 channels; left out entirely where it changes nothing, as for
-// other tensors. Channel orders outside the image fall back to the identity.
+// Preprocessing of an image of 1 to 4 channels, or of all elements of another tensor alike; left
+// out entirely where it changes nothing. Channel orders outside the image fall back to the
+// identity.
 static int convert_preprocess(const struct rknn_preprocess *from, const struct graph_tensor *t,
                               struct tensor_preprocess *ret, struct error *e)
 {
     uint32_t channels = t->n_dims == 4 ? t->dims[1] : 0;
     if (is_plain(from))
         return 0;
+    if (t->n_dims != 4 && from->same)
+        channels = 1;
     if (channels < 1 || channels > 4)
         return error_set(e, STATUS_MODEL_INVALID,
                          "input %s: mean, standard deviation and order of channels are supported "
-                         "for images of at most 4 channels only",
+                         "for images of at most 4 channels only, or the same for all elements of "
+                         "what is no image",
                          t->name);
     for (uint32_t c = 0; c < channels; c++) {
         bool in_range = from->order[c] >= 0 && from->order[c] < (int32_t)channels;
@@ -399,6 +403,11 @@ static int measure_arena(struct graph *g, struct error *e)
 static int check_shapes(const struct rknn_file *f, struct error *e)
 {
     json_t *attrs;
+    if (f->shapes[0] && strcmp(f->shapes, "static_shape") != 0)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "the file says \"%.40s\" of its shapes, where \"static_shape\" is known: "
+                         "convert it with fixed shapes",
+                         f->shapes);
     if (!f->attrs_text[0])
         return 0;
     int r = pyliteral_parse(f->attrs_text, &attrs, e);

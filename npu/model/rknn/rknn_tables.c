@@ -68,8 +68,8 @@ static int read_plain_tensor(struct rknn_file *f, const struct fb_table *b, stru
     return 0;
 }
 
-// The lite container: constants are ranges of one weight section, except those that tasks compute
-// at run time, for which the file has a section of its own.
+// The lite container: constants are ranges of one weight section, except those of sub-tasks, which
+// have a section of their own in files that have any.
 static int read_lite_tensor(struct rknn_file *f, const struct fb_table *b, struct rknn_tensor *t,
                             struct error *e)
 {
@@ -78,8 +78,8 @@ static int read_lite_tensor(struct rknn_file *f, const struct fb_table *b, struc
     t->offset = fb_u32(b, 9, 0);
     if (t->kind == RKNN_KIND_REGISTERS || t->kind == RKNN_KIND_TASKS || !is_data(t))
         return 0;
-    bool computed = t->kind == RKNN_KIND_SUBTASK_CONSTANT && f->container.scratch.size > 0;
-    if (!bytes_slice(computed ? f->container.scratch : f->container.weights, t->offset, t->size,
+    bool sub_task = t->kind == RKNN_KIND_SUBTASK_CONSTANT && f->container.scratch.size > 0;
+    if (!bytes_slice(sub_task ? f->container.scratch : f->container.weights, t->offset, t->size,
                      &t->data))
         return error_set(e, STATUS_MODEL_INVALID, "its %u bytes at %u lie outside the weights",
                          t->size, t->offset);

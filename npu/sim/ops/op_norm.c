@@ -225,7 +225,8 @@ static void norm_normalize(const struct layer_norm *p, const struct graph_layer_
     double mean = sum / (double)p->n;
     for (size_t i = 0; i < p->n; i++)
         squares += (v[i] - mean) * (v[i] - mean);
-    double factor = 1 / sqrt(squares / (double)p->n + how->epsilon);
+    double factor = how->sum ? 1 / fmax(sqrt(squares), how->epsilon)
+                             : 1 / sqrt(squares / (double)p->n + how->epsilon);
     for (size_t i = 0, k = 0; i < p->n; i++, k = k + 1 < p->period ? k + 1 : 0)
         v[i] = (float)((v[i] - mean) * factor) * (p->scale ? p->scale[k] : 1) +
                (p->bias ? p->bias[k] : 0);

@@ -10,6 +10,8 @@ from support.paths import SHARED
 from support.rknnctl import on_terminal
 from support.service import BUILD, DIGITS, PATIENCE, Daemon
 
+from rknnwriter import examples
+
 RKNNCTL = BUILD / "bin/rknnctl"
 
 
@@ -54,6 +56,17 @@ class Info(unittest.TestCase):
         self.assertRegex(said["limit"], r"^(memory|computing) for \d+ % of that time; \d+ % of the multipliers")
         self.assertRegex(said["server"], r"runs it$")
         self.assertRegex(said["size"], r"^88\.1 kMAC a run; \d")
+
+    def test_custom_string(self):
+        """Where files hold it is not certain: the text is found in each of the places that are free for it."""
+        for slot in (11, 15, 17, 18):
+            model = examples.conv()
+            model.root_slots[slot] = "words of mine"
+            with self.subTest(slot), tempfile.NamedTemporaryFile(suffix=".rknn") as file:
+                model.save(file.name)
+                said = subprocess.run([RKNNCTL, "-s", self.uri, "info", "--json", file.name], check=True,
+                                      capture_output=True, timeout=PATIENCE).stdout
+                self.assertEqual(json.loads(said)["model"]["custom_string"], "words of mine")
 
     def test_all_has_the_rest(self):
         short, _ = screen(self.uri, "info", DIGITS)

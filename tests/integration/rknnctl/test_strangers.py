@@ -11,6 +11,7 @@ import numpy as np
 from support.paths import SHARED
 from support.service import BUILD
 
+from npuref.integers import rne
 from support import rknn_reader
 
 STRANGERS = SHARED / "models/strangers"
@@ -97,15 +98,64 @@ class Strangers(unittest.TestCase):
                         self.made(*shape), "-o", out, "--raw"], check=True, capture_output=True)
         return [np.load(next(out.glob(f"[0-9]*_{t}.npy"))) for t in tensors]
 
-    def test_images_doubled_by_transposed_convolutions(self):
-        """Depthwise ones of 4x4 weights, whose files say that each stands for a Resize to the nearest pixel."""
+    def test_images_doubled(self):
+        """By depthwise transposed convolutions of 4x4 weights, whose files say that each stands for a Resize to
+        the nearest pixel; by a Resize whose scales lie behind a seventh section."""
         for model, shape, before, after in (
                 ("deconv_depthwise.rk3566", (640, 640, 3), "_model.9_cv2_act_Mul_output_0", "_model.10_Resize_output_0"),
                 ("deconv_depthwise.rk3566", (640, 640, 3), "_model.12_cv2_act_Mul_output_0", "_model.13_Resize_output_0"),
-                ("ppocrv2_det.rk3566", (480, 640, 3), "tmp_0", "nearest_interp_v2_1.tmp_0")):
+                ("ppocrv2_det.rk3566", (480, 640, 3), "tmp_0", "nearest_interp_v2_1.tmp_0"),
+                ("yolo26n_seven_sections.rv1106", (640, 640, 3), "_model.10_cv2_act_Mul_output_0",
+                 "_model.11_Resize_output_0")):
             small, large = self.dump(model, shape, before, after)
             self.assertGreater(len(np.unique(small)), 20)
             np.testing.assert_array_equal(large, small.repeat(2, 2).repeat(2, 3))
+
+    def expect_attention(self, model, size, zero_points, queries, numbers):
+        """softmax(scale q k) v in integers, by the numbers that are written in the tasks. `queries`: how stored
+        ones come to the products. A step of a product is a tenth of a weight."""
+        names = ["_model.10_m_m.0_attn_" + t for t in
+                 ("Split_output_0", "Split_output_1", "Split_output_2_tp", "MatMul_1_output_0_mm")]
+        q, k, v, y = (t[:, :, 0].astype(int) for t in self.dump(model, (size, size, 3), *names))
+        to_product, zero, step, to_weight, to_output = numbers
+        sums = np.einsum("hdi,hdj->hij", np.clip(np.rint(queries(q)), -128, 127), k - zero_points[0])
+        products = np.clip(np.rint(np.rint(sums * 0x5A82 / 2**17) * to_product + zero), -128, 127)
+        p = np.exp((products - products.max(2, keepdims=True)) * step)
+        weights = np.clip(np.rint(p / p.sum(2, keepdims=True) * to_weight), -128, 127)
+        expected = np.einsum("hij,hxj->hxi", weights, v - zero_points[1]) * to_output + zero_points[2]
+        self.assertGreater(len(np.unique(y)), 30)
+        np.testing.assert_allclose(y, np.clip(np.rint(expected), -128, 127), atol=1)
+        self.assertLess((y != np.clip(np.rint(expected), -128, 127)).mean(), 0.02)
+
+    def test_attention(self):
+        half = lambda bits: float(np.uint16(bits).view(np.float16))
+        self.expect_attention("yolo26n_attention.rk3588", 416, (0, 3, 0), lambda q: (q + 3) * 0x7D0C / 2**15,
+                              (0x727E / 2**19, 0, half(0x2EF9), half(0x6066), 0x539A / 2**23))
+        self.expect_attention("yolo26n_seven_sections.rv1106", 640, (1, 4, 17), lambda q: q * 0x75D6 / 2**15 - 9,
+                              (0x4B17 / 2**20, -5, half(0x2EB2), half(0x58FF), 0x478F / 2**21))
+
+    def test_length_one(self):
+        """exNorm l2: as long as 1, and in the direction of what it is made of."""
+        x, y = self.dump("osnet_l2norm.rk3588", (256, 128, 3), "getitem_426_mm", "node_linalg_vector_norm_2lpnorm2")
+        x, y = (x.ravel() - 6) * 0.0748414, (y.ravel() - 7) * 0.0018384
+        self.assertAlmostEqual(np.linalg.norm(y), 1, delta=0.01)
+        self.assertGreater(x @ y / np.linalg.norm(x) / np.linalg.norm(y), 0.999)
+
+    def test_numbers_of_a_vector(self):
+        """Mean -128 and deviation 255 of a net that was trained in int8: what is given is what is stored.
+        The layers in integers, from the file's tables."""
+        file = rknn_reader.read((STRANGERS / "dense.rv1103.rknn").read_bytes())
+        for given in ((-7, 3), (65, 115), (-120, -92), (127, -128)):
+            np.save(self.folder / "in.npy", np.array([given], np.int8))
+            got, = self.run_model("dense.rv1103", self.folder / "in.npy", "--raw")
+            v = np.array(given)
+            for node in (n for n in file.nodes if n.is_conv):
+                bias, nz, _, scale, shift = file.conversion(node)
+                v = (file.weights(node)[0][:, :, 0, 0] + nz[:, None]) @ v + bias
+                v = np.maximum(v, 0) if node.op == "ConvRelu" else v
+                zp, = file.tensors[node.outputs[0]].zero_points
+                v = np.clip(rne(v * scale + (zp << shift), shift), -128, 127)
+            np.testing.assert_array_equal(got.ravel(), v)
 
     def run_twins(self, net, chips, shape):
         inputs = self.made(*shape)

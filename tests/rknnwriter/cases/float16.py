@@ -210,6 +210,7 @@ for _third, _shape in (("full", (2, 5, 1, 9)), ("row", (1, 1, 1, 9)), ("column",
 _two("matmul_times_row", lambda m, a, b: ops.matmul(m, a, b, scale=np.linspace(-1, 1, 9).reshape(
     1, 1, 1, 9)), (1, 12, 1, 5), (1, 12, 1, 9))
 _one("softmax_rows", ops.softmax, axis=3)
+_two("attention", ops.attention, (2, 8, 1, 5), (2, 8, 1, 9), (2, 12, 1, 9))
 _one("softmax_batch", ops.softmax, shape=(3, 10, 4, 5))
 _one("max_pool_ceil", ops.max_pool, 3, stride=2, ceil=True, shape=(2, 12, 8, 9))
 _one("average_ceil", ops.average_pool, 3, stride=2, pad=1, ceil=True, shape=(1, 12, 7, 9))

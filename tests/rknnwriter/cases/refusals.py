@@ -14,13 +14,15 @@ for _name, _words in (
         ("Frobnicate", 'operator "Frobnicate" is not known'),
         ("ReluFrobnicate", 'operator "ReluFrobnicate" is not known'),
         *((name, f'operator "{name}" is not known') for name in (
-            "GatherND", "exSDPAttention", "exSoftmaxMask", "exWindow", "exGRU", "exLSTM", "LSTM",
+            "GatherND", "exSoftmaxMask", "exWindow", "exGRU", "exLSTM", "LSTM",
             "exRMSNorm", "exProposal", "RoiAlign", "ScatterND", "Reorg", "LpNormalization")),
         ("ReshapeRelu", 'operator "ReshapeRelu" is not known'),
         ("AddFrobnicate", '"Frobnicate" in it is not'),
         ("AddReluReluReluReluRelu", "more than 4 operators are fused"),
         ("AddSigmoidAdd", '"Add" in it is not')):
     refuse(f"name_{_name}", _words, lambda: two(ops.add), op(_name))
+refuse("attention_of_integers", "in what steps its products and weights are held",
+       lambda: two(lambda m, a, b, **how: ops.attention(m, a, b, b, **how), shapes=((2, 8, 1, 5), (2, 8, 1, 9))), attr(scale=0.25))
 refuse("name_of_a_pool", '"Frobnicate" in it is not', lambda: one(ops.max_pool, 2),
        op("MaxPoolFrobnicate"))
 refuse("integers_fuse_nothing", '"Relu" is not fused into arithmetic of integers',
@@ -123,6 +125,12 @@ refuse("two_graphs", "the file has 2 graphs", unary(ops.relu),
        lambda m, node: m.root_slots.update({2: [Table({}), Table({})]}))
 refuse("build_attributes", "attributes", unary(ops.relu),
        lambda m, node: m.root_slots.update({3: "{'dynamic_shapes': [1, "}))
+refuse("shapes_of_another_kind", "of its shapes, where", unary(ops.relu),
+       lambda m, node: m.root_slots.update({16: "dynamic_shape"}))
+refuse("root_slot_of_no_text", "number 17 of the root table has 3 bytes", unary(ops.relu),
+       lambda m, node: m.root_slots.update({17: "a\0b"}))
+refuse("two_texts_in_the_root", "number 18 of the root table has 3 bytes", unary(ops.relu),
+       lambda m, node: m.root_slots.update({11: "one", 18: "two"}))
 refuse("exNorm_of_nothing", "it has 0 inputs, 1 are expected", lambda: half(ops.norm), inputs(0))
 for _name in ("Concat", "exSoftmax13", "Softmax", "Split", "TopK", "exGlu", "ArgMax", "Reshape",
               "Resize", "Relu", "MaxPool", "exNorm", "ReduceMean", "ReduceMax", "Cast", "Tile",

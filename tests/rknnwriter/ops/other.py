@@ -6,7 +6,7 @@ from .. import regs
 from ..model import Tensor
 from ..reference import reference
 
-__all__ = ["softmax", "softmax11", "log_softmax", "hardmax", "argmax", "argmin", "reduce", "reduce_mean", "layer_norm", "norm",
+__all__ = ["attention", "softmax", "softmax11", "log_softmax", "hardmax", "argmax", "argmin", "reduce", "reduce_mean", "layer_norm", "norm",
            "instance_norm", "glu", "matmul", "mat_mul", "convert", "cast", "custom"]
 
 
@@ -208,6 +208,20 @@ def _matmul(node, a, b, third=None):
     if third is None:
         return y
     return y * third if node.attrs.get("c_type") == "mul" else y + third
+
+
+def attention(m, q, k, v, *, scale=0.25, out=None, name=None):
+    """exSDPAttention: each head's values [h, e, 0, j], weighted by softmax over j of scale * q k."""
+    name = m.unique(name or "attention")
+    y = m.activation(name + "_out", (q.shape[0], v.shape[1], 1, q.shape[3]), out, q.dtype)
+    return _node(m, "exSDPAttention", [q, k, v], [y], name, {"scale": float(scale)})
+
+
+@reference("exSDPAttention")
+def _attention(node, q, k, v):
+    products = np.einsum("hdxi,hdxj->hij", q, k) * node.attrs["scale"]
+    p = np.exp(products - products.max(2, keepdims=True))
+    return np.einsum("hij,hexj->hexi", p / p.sum(2, keepdims=True), v)
 
 
 def mat_mul(m, a, b, *, out=None, name=None):

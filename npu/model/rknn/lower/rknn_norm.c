@@ -4,6 +4,7 @@
 #include "npu/model/rknn/lower/rknn_lower.h"
 
 #define FACTOR_ERROR 1e-3 // of a factor that registers hold in 15 bits
+#define LENGTH_LEAST 1e-6 // below it no length is: added to it or the least of it, all the same
 
 // Whether all elements of a 16- or 32-bit constant have this value.
 static bool all_are(const struct graph_tensor *t, int32_t value)
@@ -83,24 +84,36 @@ int lower_layer_norm(struct rknn_lowering *l, struct error *e)
     return r;
 }
 
+// Files call it by either name.
+static float ex_norm_epsilon(const struct rknn_node *n)
+{
+    return (float)rknn_attr_float(n, "eps", rknn_attr_float(n, "epsilon", 1e-5));
+}
+
 // The vendor's layer normalization: over the channels of each pixel (axes 1), or over the whole
-// image (axes 1 to 3).
+// image (axes 1 to 3). "l2" makes the length 1; how a larger epsilon enters there is not known.
 int lower_ex_norm(struct rknn_lowering *l, struct error *e)
 {
-    static const char *const modes[] = {"layer", "mean_var", "rms"};
+    enum { MODE_LAYER, MODE_MEAN_VAR, MODE_RMS, MODE_L2 };
+    static const char *const modes[] = {"layer", "mean_var", "rms", "l2"};
     int64_t axes[GRAPH_MAX_DIMS] = {1};
     uint32_t mode, n = rknn_attr_ints(l->node, "axes", axes, GRAPH_MAX_DIMS);
-    if (lower_pick(l, "mode", "layer", modes, 3, &mode, e) < 0)
+    float epsilon = ex_norm_epsilon(l->node);
+    if (lower_pick(l, "mode", "layer", modes, 4, &mode, e) < 0)
         return STATUS_MODEL_INVALID;
     bool pixel = n < 2 && axes[0] == 1;
     if (!pixel && !(n == 3 && axes[0] == 1 && axes[1] == 2 && axes[2] == 3))
         return lower_refuse(l, e, "its axes are neither 1 nor 1, 2, 3");
+    if (mode == MODE_L2 && (l->n_inputs > 1 || !(epsilon >= 0 && (double)epsilon <= LENGTH_LEAST)))
+        return lower_refuse(l, e, "mode \"l2\" with %u inputs and epsilon %g is not known",
+                            l->n_inputs, (double)epsilon);
     l->out->n_inputs = l->n_inputs < 3 ? l->n_inputs : 3;
     l->out->axis = 1;
     l->out->layer_norm = (struct graph_layer_norm){
-        .epsilon = (float)rknn_attr_float(l->node, "epsilon", 1e-5),
+        .epsilon = epsilon,
         .image = pixel ? NORM_PIXELS : NORM_IMAGES,
-        .rms = mode == 2,
+        .rms = mode == MODE_RMS || mode == MODE_L2,
+        .sum = mode == MODE_L2,
     };
     return 0;
 }

@@ -132,6 +132,7 @@ static const struct rknn_operator operators[] = {
     OPERATOR("exMatMul", ALONE, 2, GRAPH_EX_MAT_MUL, lower_ex_mat_mul, 0),
     ACTIVATION("exMish", POST_MISH, 0, 0, NULL, NULL),
     OPERATOR("exNorm", ALONE, 1, GRAPH_LAYER_NORM, lower_ex_norm, 0),
+    OPERATOR("exSDPAttention", ALONE, 3, GRAPH_REF, lower_attention, 0),
     OPERATOR("exSoftmax13", ALONE, 1, GRAPH_SOFTMAX, lower_along, -1),
     ACTIVATION("exSwish", POST_SWISH, 0, 0, NULL, NULL),
     ACTIVATION("exSwooshL", POST_SWOOSH, 4, 0.035f, NULL, NULL),

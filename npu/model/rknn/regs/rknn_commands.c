@@ -74,6 +74,22 @@ bool rknn_regs_get(const struct rknn_regs *regs, enum rknn_register reg, uint32_
     return i >= 0;
 }
 
+bool rknn_regs_of_task(const struct rknn_regs *regs, const struct rknn_file *f,
+                       const struct rknn_node *n, uint32_t k, enum rknn_register reg, uint32_t *ret)
+{
+    struct bytes b = f->tasks[n->first_task + k].commands;
+    uint32_t address = rknn_register_at(regs->chip, reg);
+    bool found = false;
+    for (size_t at = 0; address && at + 8 <= b.size; at += 8) {
+        struct command c = decode(f, b.data + at);
+        if (c.reg == address) {
+            *ret = c.value;
+            found = true;
+        }
+    }
+    return found;
+}
+
 int rknn_regs_need(const struct rknn_regs *regs, enum rknn_register reg, uint32_t *ret,
                    struct error *e)
 {

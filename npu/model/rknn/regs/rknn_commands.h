@@ -28,6 +28,11 @@ void rknn_regs_load(struct rknn_regs *regs, const struct rknn_file *f, const str
 /// False: the node's commands do not set it, or the chip does not have it.
 bool rknn_regs_get(const struct rknn_regs *regs, enum rknn_register reg, uint32_t *ret);
 
+/// The value that the k-th of the node's tasks writes to a register; false: it writes none.
+bool rknn_regs_of_task(const struct rknn_regs *regs, const struct rknn_file *f,
+                       const struct rknn_node *n, uint32_t k, enum rknn_register reg,
+                       uint32_t *ret);
+
 /// As rknn_regs_get(); STATUS_MODEL_INVALID when it is not set.
 int rknn_regs_need(const struct rknn_regs *regs, enum rknn_register reg, uint32_t *ret,
                    struct error *e);

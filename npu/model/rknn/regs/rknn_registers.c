@@ -11,6 +11,8 @@ static const struct {
     // clang-format off
     //                                                     RK3588  RK3576  RK3562  RV1106
     [CNA_CONV_CON3] = {"CNA_CONV_CON3",                   {0x1014,      0,      0, 0x1014}},
+    [CNA_CVT_CON1] = {"CNA_CVT_CON1",                     {0x1050,      0,      0, 0x1050}},
+    [CNA_CVT_OFFSET] = {"CNA_CVT_OFFSET0",                {     0,      0,      0, 0x101c}},
     [CNA_PAD_CON0] = {"CNA_PAD_CON0",                     {0x1068,      0,      0, 0x1068}},
     [CORE_CLIP_TRUNCATE] = {"CORE_CLIP_TRUNCATE",         {0x301c, 0x3024, 0x3024, 0x301c}},
     [DPU_DATA_FORMAT] = {"DPU_DATA_FORMAT",               {0x4010, 0x4010, 0x4010, 0x4010}},

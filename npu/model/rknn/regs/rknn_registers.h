@@ -13,6 +13,8 @@
 
 enum rknn_register {
     CNA_CONV_CON3,      // strides and dilations
+    CNA_CVT_CON1,       // what is added to inputs (RK3588), and what they are multiplied with
+    CNA_CVT_OFFSET,     // what is added to inputs (RV1106)
     CNA_PAD_CON0,       // padding at the top and at the left
     CORE_CLIP_TRUNCATE, // sums are shifted right, before the bias
     DPU_DATA_FORMAT,    // shifts of negative values
