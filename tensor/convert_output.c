@@ -134,7 +134,7 @@ int convert_output(const struct tensor_attr *attr, const uint32_t dims[4],
         r = convert_form_bytes(dims, from, &src_bytes, e);
     if (r == 0)
         r = convert_form_bytes(dims, to, &dst_bytes, e);
-    if (r < 0)
+    if (r != 0)
         return r;
     if (src_size < src_bytes || dst_size < dst_bytes)
         return error_set(e, STATUS_PARAM_INVALID,

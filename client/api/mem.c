@@ -239,7 +239,7 @@ static int make_copy(struct context *c, struct mem *m, struct mem_home **ret, st
     int s = mem_data(m, &data, e);
     if (s == 0)
         s = connection_call(c->connection, &r, &message, e);
-    return s < 0 ? s : add_home(c, m, info.memory, false, ret, e);
+    return s == 0 ? add_home(c, m, info.memory, false, ret, e) : s;
 }
 
 // A copy where no descriptor passes or the server refuses the file; other errors are reported.
@@ -378,7 +378,7 @@ static int from_fd(rknn_context context, int fd, void *virt_addr, uint32_t size,
         r = context_enter(context, &c, e);
     if (r == 0)
         r = mem_new(RKNN_TENSOR_MEMORY_FLAGS_FROM_FD, size, &m, e);
-    if (r < 0)
+    if (r != 0)
         return r;
     m->offset = (uint64_t)offset;
     m->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);

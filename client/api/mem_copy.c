@@ -37,7 +37,7 @@ static void copy_add(struct changes *c, const struct mem_home *h, uint64_t at, s
     rknnd_Infer *m = c->message;
     rknnd_InferWrite *last = m->writes_count ? &m->writes[m->writes_count - 1] : NULL;
     bool follows = last && last->input == c->input && last->offset + last->size == at;
-    if (follows || m->writes_count == c->limit) {
+    if (last && (follows || m->writes_count == c->limit)) {
         last->size = at + size - last->offset;
         c->segments[c->n - 1].iov_len = (size_t)last->size;
         return;

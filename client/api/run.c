@@ -308,7 +308,7 @@ static int run_run(struct context *c, rknn_run_extend *extend, struct error *e)
     int s = fence_wait(c, extend, run_deadline(extend ? extend->timeout_ms : 0), e);
     if (s == 0)
         s = run_start(c, &r, e);
-    if (s < 0)
+    if (s != 0)
         return s;
     if (extend)
         extend->frame_id = r->frame;

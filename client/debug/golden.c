@@ -135,14 +135,15 @@ static int on_golden_tensor(void *user, const rknnd_tensor *t)
 
 RKNN_EXPORT int rknnd_golden_new(rknn_context context, rknnd_golden **golden)
 {
-    struct keeping k = {.golden = golden ? calloc(1, sizeof *k.golden) : NULL};
-    int r = golden ? 0 : error_set(&k.error, STATUS_PARAM_INVALID, "golden is NULL");
-    if (r == 0 && !k.golden)
-        r = error_no_memory(&k.error, "a run's tensors", sizeof *k.golden);
-    if (k.golden)
-        k.golden->fd = -1;
-    if (r == 0)
-        r = open_file(&k.golden->fd, &k.error);
+    struct keeping k = {0};
+    if (!golden)
+        error_set(&k.error, STATUS_PARAM_INVALID, "golden is NULL");
+    else if (!(k.golden = calloc(1, sizeof *k.golden)))
+        error_no_memory(&k.error, "a run's tensors", sizeof *k.golden);
+    if (!golden || !k.golden)
+        return last_error_keep("rknnd_golden_new", k.error.code, &k.error);
+    k.golden->fd = -1;
+    int r = open_file(&k.golden->fd, &k.error);
     if (r == 0 && (r = rknnd_dump_layers(context, NULL, on_golden_tensor, &k)) < 0 && !k.error.code)
         error_set(&k.error, status_from_peer(r), "%s", rknnd_last_error());
     free(k.floats.values);

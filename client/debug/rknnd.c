@@ -54,7 +54,7 @@ RKNN_EXPORT int rknnd_get_server_info(const char *uri, rknnd_server_info *info)
     rknnd_server_info ours;
     int r =
         info ? one_shot_begin(uri, &c, &e) : error_set(&e, STATUS_PARAM_INVALID, "info is NULL");
-    if (r == 0) {
+    if (r == 0 && c) {
         describe_server(c, &ours);
         r = sized_give(info, &ours, sizeof ours, &e);
     }

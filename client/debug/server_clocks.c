@@ -43,7 +43,7 @@ RKNN_EXPORT int rknnd_get_clocks(const char *uri, rknnd_list **clocks)
 {
     struct error e;
     struct payload list = {.limit = LIMIT_LIST_BYTES};
-    rknnd_ClocksReply reply;
+    rknnd_ClocksReply reply = {0};
     struct request request = {
         .type = MESSAGE_CLOCKS, .reply = &reply, .payload = payload_take, .owner = &list};
     int r = clocks ? one_shot_call(uri, &request, &(rknnd_Empty){0}, &e)

@@ -59,7 +59,7 @@ static int layout_rearrange(const void *from, void *to, int k, int n, const rknn
         r = matmul_place(
             &(struct matmul_kind){.type = (uint32_t)info->type, .b_layout = MATMUL_NATIVE},
             &(struct matmul_shape){1, (uint32_t)k, (uint32_t)n}, chip, x, e);
-    if (r < 0)
+    if (r != 0)
         return r;
     const struct matmul_matrix *b = &x[MATMUL_B];
     if (b->type == TENSOR_INT4)

@@ -257,9 +257,13 @@ int record_model(struct record *r, const struct model *m, struct error *e)
         return 0;
     cleanup(free_p) uint8_t *buffer = malloc(PART_SIZE);
     struct recorded_model *known = malloc(sizeof *known);
-    int s = buffer && known ? 0 : error_no_memory(e, "a recording", PART_SIZE);
+    if (!buffer || !known) {
+        free(known);
+        return error_no_memory(e, "a recording", PART_SIZE);
+    }
+    int s = 0;
     pthread_mutex_lock(&recorder.lock);
-    if (s == 0 && !has_model(m)) {
+    if (!has_model(m)) {
         s = write_model(m, buffer, e);
         memcpy(known->sha256, m->sha256, sizeof known->sha256);
         known->next = recorder.models;

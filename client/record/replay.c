@@ -373,7 +373,7 @@ static int make_request(struct replay *p, const struct recorded *f, struct error
     }
     if (r == 0)
         r = get_connection(p, f->connection, &c, e);
-    if (r < 0)
+    if (r != 0)
         return r;
     if (f->header.type == MESSAGE_CUSTOM_DONE) {
         replay_tell(c, f, &m.CUSTOM_DONE_request);

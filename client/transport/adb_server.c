@@ -109,8 +109,8 @@ static int read_text(const struct adb *a, char *ret, size_t size)
     char *end;
     int r = adb_transfer(a, false, digits, 4);
     size_t length = r == 0 ? strtoul(digits, &end, 16) : 0;
-    if (r < 0 || end != digits + 4)
-        return r < 0 ? r : -EPROTO;
+    if (r != 0 || end != digits + 4)
+        return r != 0 ? r : -EPROTO;
     size_t kept = length < size ? length : size - 1;
     r = adb_transfer(a, false, ret, kept);
     ret[r == 0 ? kept : 0] = 0;

@@ -42,7 +42,7 @@ static int describe(rknn_context ctx)
         r = rknn_query(ctx, RKNN_QUERY_IN_OUT_NUM, &num, sizeof num);
     if (r == 0)
         r = rknn_query(ctx, RKNN_QUERY_MEM_SIZE, &mem, sizeof mem);
-    if (r < 0)
+    if (r != RKNN_SUCC)
         return r;
     printf("runtime %s, driver %s\n", version.api_version, version.drv_version);
     printf("weights %u bytes, internal %u bytes\n", mem.total_weight_size, mem.total_internal_size);
@@ -79,7 +79,7 @@ static int classify(rknn_context ctx, const char *path, uint8_t *pixels)
         r = rknn_run(ctx, NULL);
     if (r == 0)
         r = rknn_outputs_get(ctx, 1, &output, NULL);
-    if (r < 0)
+    if (r != RKNN_SUCC)
         return r;
     const float *probability = output.buf;
     uint32_t best = 0, count = output.size / (uint32_t)sizeof(float);

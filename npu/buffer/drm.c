@@ -90,7 +90,7 @@ static int allocate(const struct npu_buffers *b, uint64_t size, struct npu_buffe
     int fd = -1, r = npu_buffer_pages(size, &pages, e);
     if (r == 0)
         r = create(b->device, pages, &handle, &real, e);
-    if (r < 0)
+    if (r != 0)
         return r;
     if (drmPrimeHandleToFD(b->device, handle, DRM_CLOEXEC | DRM_RDWR, &fd) < 0)
         r = error_set_errno(e, STATUS_MALLOC_FAIL, errno, "a dumb buffer cannot be exported");

@@ -157,7 +157,7 @@ static int fill_model(struct npu_model *m, rknn_context c, struct error *e)
     int s = rows_query(r, c, info, e);
     if (s == 0)
         s = query_memory(r, c, &memory, e);
-    if (s < 0)
+    if (s != 0)
         return s;
     query_custom_string(r, c, &m->custom_string);
     info->weight_size = memory.total_weight_size;

@@ -32,7 +32,7 @@ int handle_dump(struct connection *c, const struct frame_header *h, const union 
     int r = dump_check(m, e);
     if (r == 0)
         r = infer_new(c, h, &m->run, dump_window(c->services->options), &j, e);
-    if (r < 0)
+    if (r != 0)
         return r;
     r = job_dump_new(&c->session->user->account, &j->run, &j->request, &j->hold, m,
                      dump_window(c->services->options), &j->dump, e);

@@ -294,7 +294,7 @@ int infer_new(struct connection *c, const struct frame_header *h, const rknnd_In
         r = read_cores(c->services, info, m, &cores, e);
     if (r == 0)
         r = new_job(c->services, x, m, output_room, &j, e);
-    if (r < 0)
+    if (r != 0)
         return r;
     j->cores = cores;
     j->run.shape_set = m->shape_set;

@@ -106,11 +106,11 @@ int handle_memory_import(struct connection *c, const struct frame_header *h,
                          "no file descriptor came with MEMORY_IMPORT, or none was agreed on");
     int r = import_charge(c, e);
     struct import *i = r == 0 ? calloc(1, sizeof *i) : NULL;
-    if (r == 0 && !i) {
-        account_refund(&c->user->account, ACCOUNT_IMPORTS, 1);
-        r = error_no_memory(e, "a memory", sizeof *i);
-    }
-    if (r < 0) {
+    if (!i) {
+        if (r == 0) {
+            account_refund(&c->user->account, ACCOUNT_IMPORTS, 1);
+            r = error_no_memory(e, "a memory", sizeof *i);
+        }
         discard_fd(fd);
         return r;
     }

@@ -118,9 +118,10 @@ int context_open(struct contexts *all, struct connection *c, const struct frame_
     if (r < 0)
         return r;
     struct context *x = calloc(1, sizeof *x);
-    r = x ? model_hold(m, c->session->user, e) : error_no_memory(e, "a context", sizeof *x);
-    if (r < 0) {
+    r = x ? model_hold(m, c->session->user, e) : 0;
+    if (!x || r < 0) {
         account_refund(&c->session->user->account, ACCOUNT_CONTEXTS, 1);
+        r = x ? r : error_no_memory(e, "a context", sizeof *x);
         free(x);
         return r;
     }

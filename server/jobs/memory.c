@@ -93,7 +93,7 @@ int memory_map(int fd, struct memory_file *ret, struct error *e)
         r = fd_check_stays(fd, e);
     if (r == 0)
         r = fd_size(fd, &size, e);
-    if (r < 0)
+    if (r != 0)
         return r;
     f.read_only = fd_is_read_only(fd); // its owner may have sealed it meanwhile
     f.buffer.map = fd_map(fd, size, e);

@@ -209,7 +209,7 @@ int bind_unix(const char *path, const char *group, bind_taker *take, void *owner
 // The address as it turned out, with the port that the system chose for 0.
 static void name_socket(int fd, char *name, size_t size)
 {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {0};
     socklen_t length = sizeof address;
     char host[64] = "?", port[8] = "?";
     if (getsockname(fd, (struct sockaddr *)&address, &length) == 0)
@@ -220,7 +220,7 @@ static void name_socket(int fd, char *name, size_t size)
 
 bool bind_is_public(int fd, char *uri, size_t size)
 {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {0};
     socklen_t length = sizeof address;
     if (getsockname(fd, (struct sockaddr *)&address, &length) < 0 ||
         (address.ss_family != AF_INET && address.ss_family != AF_INET6) ||

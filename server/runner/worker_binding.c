@@ -47,8 +47,9 @@ static void user_free(struct memory_user *u)
 // The old worker's mappings went with its process, so nothing is sent to it.
 void worker_memories_reset(struct worker_memories *w, struct worker_process *process)
 {
-    while (!list_empty(&w->users))
-        user_free(list_first(&w->users, struct memory_user, in_owner));
+    struct memory_user *u;
+    while ((u = list_first(&w->users, struct memory_user, in_owner)))
+        user_free(u);
     w->process = process;
 }
 

@@ -346,7 +346,7 @@ static int connect_to(struct worker_process *w, int *ret_far_end, int *ret_log, 
         w->n_handles++;
         r = transport_socket_new(w->options->loop, ends[0], &transport, e);
     }
-    if (r < 0) {
+    if (r != 0) {
         fd_close(ends[0]);
         fd_close(ends[1]);
         return r;

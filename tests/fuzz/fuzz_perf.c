@@ -17,6 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct error e = {0};
     int r = perf_parse((struct bytes){data, size}, &p, &e);
     check(r == 0 || (r == e.code && e.text[0] && !p.layers));
+    check(p.n == 0 || p.layers);
     for (size_t i = 0; i < p.n; i++) {
         const struct npu_layer *l = &p.layers[i];
         check(*l->name && *l->op && strlen(l->type) + strlen(l->target) <= size);

@@ -8,6 +8,7 @@
 // In a pipe (width 0) nothing is left out or cut. Widths count characters of UTF-8.
 #include "tools/format/table.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -59,6 +60,7 @@ void table_cell(struct table *t, const char *format, ...)
 
 static void measure_columns(const struct table *t, size_t *widths)
 {
+    assert(t->n_columns > 0);
     for (size_t c = 0; c < t->n_columns; c++)
         widths[c] = cut_width(t->columns[c].title);
     for (size_t i = 0; i < t->n_cells; i++) {
@@ -233,6 +235,7 @@ int table_print(const struct table *t, FILE *out, const char *indent, size_t wid
 int table_csv(const struct table *t, FILE *out)
 {
     size_t n = t->n_columns;
+    assert(n > 0);
     if (t->failed)
         return -1;
     for (size_t c = 0; c < n; c++)

@@ -246,11 +246,11 @@ int bench_run(const struct bench_plan *plan, const struct input_set *inputs,
                       .lock = PTHREAD_MUTEX_INITIALIZER,
                       .changed = PTHREAD_COND_INITIALIZER};
     int r = init_result(ret, (size_t)plan->clients * plan->loop, e);
-    cleanup(free_p) struct client *clients = calloc(plan->clients, sizeof *clients);
-    if (r == 0 && !clients)
-        r = error_no_memory(e, "a measurement", 0);
     if (r)
         return r;
+    cleanup(free_p) struct client *clients = calloc(plan->clients, sizeof *clients);
+    if (!clients)
+        return error_no_memory(e, "a measurement", 0);
     for (uint32_t i = 0; i < plan->clients; i++)
         init_client(&clients[i], &b, ret, i);
     progress_start_counting(&b.progress, "runs", (uint64_t)plan->clients * plan->loop);

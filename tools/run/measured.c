@@ -57,7 +57,7 @@ static int run_once(struct profile *p, const struct model *m, uint32_t loop, str
         r = rknnd_get_run_info(m->context, &info);
     if (r == RKNN_SUCC)
         r = rknnd_get_layers(m->context, &layers);
-    if (r < 0)
+    if (r != RKNN_SUCC)
         return rknn_error_model(e, r, m->path);
     r = keep_layers(p, layers, loop, e);
     if (r)

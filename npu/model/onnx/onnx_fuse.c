@@ -242,8 +242,10 @@ static bool is_for_channels(const struct graph_tensor *t, const struct graph_ten
 // is quantized while it runs has for a convolution.
 static int fuse_sums(struct fusing *f, struct graph_node *n, struct error *e)
 {
-    struct graph_tensor *t = f->g->tensors, *y = n->n_outputs ? &t[n->outputs[0]] : NULL;
     struct graph_node *conv = NULL;
+    if (!n->n_outputs)
+        return 0;
+    struct graph_tensor *t = f->g->tensors, *y = &t[n->outputs[0]];
     if (n->op == GRAPH_CONVERT && y->type == TENSOR_FLOAT32 && y->n_dims == 4) {
         conv = sums_before(f, n->inputs[0], false, e);
         if (conv)

@@ -237,12 +237,9 @@ static int check_node(const struct onnx_lowering *l, const struct onnx_operator 
                       struct error *e)
 {
     const struct onnx_node *n = l->node;
-    if (op && l->f->opset < OPSET_MIN && !is_as_ever(n->op))
+    if (l->f->opset < OPSET_MIN && !is_as_ever(n->op))
         return onnx_refuse(l, e, "its form of operator set %lld is not supported",
                            (long long)l->f->opset);
-    if (!op)
-        return onnx_refuse(l, e, "this operator%s%s is not supported",
-                           n->domain[0] ? " of domain " : "", n->domain);
     bool first = (l->n_out && l->out[0] >= 0) || !needs_first(op);
     if (l->n_in < op->min_inputs || l->n_in > op->max_inputs || !l->n_out || !first)
         return onnx_refuse(l, e, "%u inputs are not supported, or it has no output", l->n_in);
@@ -335,6 +332,9 @@ static int take_node(struct onnx_lowering *l, const struct onnx_node *n, struct 
     l->node = n;
     l->operator= op;
     int r = take_edges(l, e);
+    if (r == 0 && !op)
+        return onnx_refuse(l, e, "this operator%s%s is not supported",
+                           n->domain[0] ? " of domain " : "", n->domain);
     if (r == 0)
         r = check_node(l, op, e);
     if (r == 0)

@@ -56,7 +56,7 @@ struct fb_table fb_root(struct fb *fb, const char *identifier)
         fb->broken = "a flatbuffer cannot have 2 GB or more";
     else if (p && memcmp(p + 4, identifier, 4) != 0)
         fb->broken = "the flatbuffer's identifier is missing";
-    return fb->broken ? (struct fb_table){.fb = fb} : table_at(fb, read_le32(p));
+    return !p || fb->broken ? (struct fb_table){.fb = fb} : table_at(fb, read_le32(p));
 }
 
 // The n bytes of the field in a slot, and their offset in the buffer; NULL: absent (or broken).

@@ -241,9 +241,10 @@ int rknn_read_relocations(struct rknn_file *f, const struct fb_table *graph, str
         return 0;
     f->n_relocations = commands->data.size / 8;
     f->relocations = pool_alloc(&f->pool, f->n_relocations, sizeof *f->relocations);
-    int r =
-        f->relocations ? sort_names(f, &sorted, e) : error_no_memory(e, "the model's tables", 0);
-    if (r < 0)
+    if (!f->relocations)
+        return error_no_memory(e, "the model's tables", 0);
+    int r = sort_names(f, &sorted, e);
+    if (r != 0)
         return r;
     for (uint64_t i = 0; i < f->n_relocations; i++)
         f->relocations[i] = -1;

@@ -112,7 +112,9 @@ static int run_watched(struct dump *d, struct error *e)
 {
     pthread_t thread;
     d->ended = eventfd(0, EFD_CLOEXEC);
-    int failed = d->ended < 0 ? errno : pthread_create(&thread, NULL, run_lane, d);
+    if (d->ended < 0)
+        return error_set_errno(e, STATUS_FAIL, errno, "cannot start a dump");
+    int failed = pthread_create(&thread, NULL, run_lane, d);
     if (failed) {
         fd_close(d->ended);
         return error_set_errno(e, STATUS_FAIL, failed, "cannot start a dump");

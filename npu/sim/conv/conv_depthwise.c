@@ -26,6 +26,7 @@
 // ones as fill vectors (3 channels: 16 pixels), so that few channels lose no lanes.
 //
 // Tests: test_sim_conv (integers), test_sim_fp16, test_sim_cases_depthwise.
+#include <assert.h>
 #include <math.h>
 
 #include "npu/sim/conv/conv_depthwise.h"
@@ -96,6 +97,7 @@ static bool depthwise_find_min_taps(const struct step *s, const struct conv *c, 
                                     int32_t *tap_min)
 {
     size_t taps = (size_t)c->window.kernel[0] * c->window.kernel[1];
+    assert(c->oc > 0);
     for (size_t o = 0; o < c->oc; o++) {
         int32_t low = INT32_MAX, high = INT32_MIN;
         for (size_t tap = 0; tap < taps; tap++) {

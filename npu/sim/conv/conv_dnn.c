@@ -15,6 +15,7 @@
 //   last tile         last lines + padding below          its own primitive
 //
 // Tests: test_sim_conv_AVX2_VNNI (integers), test_sim_models (floats).
+#include <assert.h>
 #include <string.h>
 
 #include "npu/sim/conv/conv.h"
@@ -268,6 +269,7 @@ static int conv_dnn_add_tiles(struct step *s, struct conv *c, struct dnn_tiling 
 {
     uint32_t lines = conv_tile_lines(c), each = (c->oh + lines - 1) / lines;
     size_t line = (size_t)c->iw * c->ic * (c->integer ? 1 : sizeof(float));
+    assert(each > 0);
     c->n_tiles = c->n * each;
     c->tiles = step_alloc(s, c->n_tiles, sizeof *c->tiles);
     if (!c->tiles)

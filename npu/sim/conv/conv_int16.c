@@ -8,6 +8,8 @@
 // Tests: test_sim_conv_AVX2, test_sim_conv_AVX512_CORE.
 #include "npu/sim/conv/conv_int16.h"
 
+#include <assert.h>
+
 #define MAX_SUMS       4096 // sums of a chunk: they stay in the L1 cache
 #define MAX_LINE       4096 // elements of lines that are joined to one
 #define PIXEL_MULTIPLE 12   // pixels of a chunk: whole tiles of 6
@@ -28,6 +30,7 @@ static void int16_join_lines(struct conv *c)
     uint32_t lines = pixel && c->ih == c->oh && c->iw == c->ow && !w->pad[1] ? c->oh : 1;
     while (lines > 1 && (c->oh % lines || (uint64_t)lines * c->iw * c->ic > MAX_LINE))
         lines--;
+    assert(lines > 0);
     c->ih /= lines;
     c->oh /= lines;
     c->iw *= lines;

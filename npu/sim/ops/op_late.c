@@ -236,7 +236,7 @@ static int late_run(const struct step *s, struct run *r, struct error *e)
     pthread_mutex_unlock(&p->lock);
     if (status == STATUS_MODEL_INVALID) // the operands are to blame, which the run has brought
         return error_recode(e, STATUS_FAIL);
-    if (!m)
+    if (!l || !m)
         return status < 0 ? status : STATUS_MALLOC_FAIL;
     status = late_run_graph(s, r, l, &m->run, e);
     pthread_mutex_lock(&p->lock);

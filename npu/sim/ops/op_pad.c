@@ -81,7 +81,7 @@ static int64_t source_of(const struct graph_node *n, int64_t at, int64_t size)
 static void pad_repeat(const struct step *s, const float *from, float *to)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
-    int64_t strides[GRAPH_MAX_DIMS], step = 1;
+    int64_t strides[GRAPH_MAX_DIMS] = {0}, step = 1;
     for (uint32_t i = x->n_dims; i-- > 0; step *= x->dims[i])
         strides[i] = step;
     for (size_t k = 0; k < y->n_elems; k++) {

@@ -294,7 +294,7 @@ static const char *shared(void)
 static void *read_npy(const char *name, int i, const char *kind, size_t *ret_size)
 {
     char path[300];
-    uint8_t head[10];
+    uint8_t head[10] = {0};
     snprintf(path, sizeof path, "%s/models/golden/%s.%s%d.npy", shared(), name, kind, i);
     FILE *f = fopen(path, "r");
     if (!f || fread(head, 1, 10, f) != 10)

@@ -1,4 +1,5 @@
 // The scheduler: random workloads against the rules of scheduler.h, and measured shares.
+#include <assert.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -85,6 +86,7 @@ static void nobody_starves(void **state)
         struct sim *s = sim_new(3, (uint32_t)seed * 2654435761u);
         unsigned n_clients = 2 + sim_random_below(s, 5),
                  n_queues = n_clients + sim_random_below(s, 4);
+        assert(n_clients > 0);
         for (unsigned i = 0; i < n_clients; i++)
             sim_add_client(s, 1);
         for (unsigned i = 0; i < n_queues; i++) {

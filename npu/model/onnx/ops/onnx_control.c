@@ -336,7 +336,7 @@ int onnx_lower_loop(struct onnx_lowering *l, struct error *e)
         return onnx_refuse(l, e, "its graph has %u inputs", p.body->n_inputs);
     if (r == 0)
         r = repeated_init(l, &p, 1, e);
-    if (r < 0)
+    if (r != 0)
         return r;
     for (uint32_t i = 0; i < p.n_states; i++) {
         p.in[2 + i] = l->in[2 + i];

@@ -121,7 +121,7 @@ int onnx_lower_resize(struct onnx_lowering *l, struct error *e)
     int r = take_mode(l, &z, e);
     if (r == 0)
         r = take_dims(l, &z, dims, e);
-    if (r < 0)
+    if (r != 0)
         return r;
     if (x->n_dims != 4 || dims[0] != x->dims[0] || dims[1] != x->dims[1] || !x->n_elems ||
         !onnx_is_float(x->type))

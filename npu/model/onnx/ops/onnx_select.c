@@ -130,7 +130,7 @@ int onnx_lower_pad(struct onnx_lowering *l, struct error *e)
         r = onnx_shape(l, 0, type, n, dims, e);
     if (r == 0)
         r = pad_value(l, in, e);
-    if (r < 0)
+    if (r != 0)
         return r;
     l->n_in = 2;
     l->in[0] = in[0];

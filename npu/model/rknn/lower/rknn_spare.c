@@ -47,7 +47,9 @@ static int64_t part_size(struct rknn_lowering *l, uint32_t i, uint32_t axis)
 static int shape_part(struct rknn_lowering *l, uint32_t i, struct graph_tensor *t, struct error *e)
 {
     const struct graph_tensor *x = lower_input(l, 0);
-    int r = x ? lower_axis(l, 0, e) : lower_inputs(l, 1, e);
+    if (!x)
+        return lower_inputs(l, 1, e);
+    int r = lower_axis(l, 0, e);
     if (r < 0)
         return r;
     uint32_t axis = (uint32_t)l->out->axis;

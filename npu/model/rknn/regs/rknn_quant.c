@@ -38,7 +38,7 @@ static int read_table(const struct rknn_conv_sources *s, const struct rknn_stage
     record += st->mul_in_table ? 2 * group : 0;
     struct bytes b = s->bias ? s->bias->data : (struct bytes){0};
     bool needed = s->bias || st->nz_in_table || st->mul_in_table;
-    if (needed && b.size / record < (q->n + group - 1) / group)
+    if (needed && (!b.data || b.size / record < (q->n + group - 1) / group))
         return error_set(e, STATUS_MODEL_INVALID,
                          "its bias table has %zu bytes, %u channels need %zu", b.size, q->n,
                          (q->n + group - 1) / group * record);

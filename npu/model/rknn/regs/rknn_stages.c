@@ -112,7 +112,7 @@ static int bs_rk3576(const struct rknn_conv_sources *s, struct rknn_stages *st, 
     int r = need(s, DPU_BS_OW_CFG, &table, e);
     if (r == 0)
         r = need(s, DPU_BS_CFG, &unit, e);
-    if (r < 0)
+    if (r != 0)
         return r;
     if (unit != BS_MULTIPLY && unit != BS_DEPTHWISE)
         return rknn_regs_refuse(s->regs, DPU_BS_CFG, unit, what_scale, e);
@@ -163,7 +163,7 @@ static int bs_by_form(const struct rknn_conv_sources *s, struct rknn_stages *st,
     int r = table_form(s, st, e);
     if (r == 0)
         r = need(s, DPU_BS_CFG, &config, e);
-    if (r < 0)
+    if (r != 0)
         return r;
     uint32_t rest = config & ~(UINT32_C(0x1f) << shift);
     if (rest != BS_MULTIPLY && rest != BS_MULTIPLY_RV1106 && rest != BS_DEPTHWISE)
