@@ -198,13 +198,37 @@ def skip(why):
     sys.exit(77)
 
 
-def commit_before():
-    """That of the tree without its changes, or without its last commit."""
+def commits():
+    """The tree's commit ("": it has changes that are in none), and the one before; None: no history."""
     git = ["git", "-C", SOURCE]
     if subprocess.run([*git, "rev-parse", "-q", "--verify", "HEAD~1"], capture_output=True, check=False).returncode:
-        return None  # no history
-    changed = must([*git, "status", "--porcelain"]) != ""
-    return must([*git, "rev-parse", "HEAD" if changed else "HEAD~1"]).strip()
+        return "", None
+    now, before = must([*git, "rev-parse", "HEAD", "HEAD~1"]).split()
+    return ("", now) if must([*git, "status", "--porcelain"]) else (now, before)
+
+
+def commit_of(folder):
+    """Whose packages it has."""
+    mark = folder / "commit"
+    return mark.read_text() if mark.exists() else ""
+
+
+def build(folder, commit, *of):
+    """The packages of the tree, or `of` a commit."""
+    (folder / "commit").unlink(missing_ok=True)
+    subprocess.run([SOURCE / "tests/vm/packages.sh", folder, *of], check=True)
+    (folder / "commit").write_text(commit)
+
+
+def build_all():
+    now, before = commits()
+    if before and commit_of(BEFORE) != before:
+        if commit_of(PACKAGES) == before:  # of an earlier run, when it was new
+            shutil.rmtree(BEFORE, ignore_errors=True)
+            PACKAGES.rename(BEFORE)
+        else:
+            build(BEFORE, before, before)
+    build(PACKAGES, now)
 
 
 def prepare():
@@ -213,16 +237,10 @@ def prepare():
     os.geteuid() == 0 or skip("root is needed")
     if subprocess.run([*UNSHARE, "true"], capture_output=True, check=False).returncode:
         skip("no namespaces here")
-    build = SOURCE / "tests/vm/packages.sh"
-    subprocess.run([build, PACKAGES], check=True)
+    build_all()
     names = [must(["dpkg-deb", "-f", p, "Package"]).strip() for p in sorted(PACKAGES.glob("*.deb"))]
     (PACKAGES / "names").write_text("\n".join(names) + "\n")
     (PACKAGES / "Packages").write_text(must(["dpkg-scanpackages", "-m", "."], cwd=PACKAGES))
-    before = commit_before()
-    mark = BEFORE / "commit"
-    if before and not (mark.exists() and mark.read_text() == before):
-        subprocess.run([build, BEFORE, before], check=True)
-        mark.write_text(before)
     if subprocess.run([HERE / "root.sh", CACHE, *PACKAGES.glob("*.deb"), *BEFORE.glob("*.deb")], check=False).returncode:
         skip("packages of Debian could not be fetched")
 

@@ -51,21 +51,20 @@ def estimates_of(data):
     return {layer["name"]: layer["estimate_us"] for layer in data["profile"]["layers"] if layer["estimate_us"]}
 
 
-@unittest.skipUnless(BROWSER and DRIVER, "chromium or chromedriver is not installed")
+def setUpModule():  # pylint: disable=invalid-name
+    """One browser, daemon and set of pages for all: a browser takes seconds to start."""
+    if not (BROWSER and DRIVER):
+        raise unittest.SkipTest("chromium or chromedriver is not installed")
+    Page.folder = tempfile.TemporaryDirectory(prefix="rknnd-test-report-")
+    unittest.addModuleCleanup(Page.folder.cleanup)
+    Page.daemon = Daemon("--backend", "sim:rk3588")
+    unittest.addModuleCleanup(Page.daemon.stop)
+    Page.browser = Browser()
+    unittest.addModuleCleanup(Page.browser.stop)
+    Page.pages = {}
+
+
 class Page(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory(prefix="rknnd-test-report-")
-        cls.daemon = Daemon("--backend", "sim:rk3588")
-        cls.browser = Browser()
-        cls.pages = {}
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.browser.stop()
-        cls.daemon.stop()
-        cls.folder.cleanup()
-
     def setUp(self):
         self.browser.media("light")
         self.browser.size(1280, 900)

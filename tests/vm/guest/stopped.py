@@ -91,6 +91,8 @@ class Stopped(unittest.TestCase):
         silent = [c["silent_ms"] for c in self.told("stats")["clients"] if "stopping" in c["program"]]
         self.assertEqual(len(silent), len(clients))
         self.assertGreaterEqual(min(silent), 7000)
+        _, err = other.communicate(timeout=PATIENCE)
+        self.assertEqual(other.returncode, 0, err)
         for where in WHERE:
             if where not in STOP_MS:  # soon: nobody waits longer than 30 s for a dump's parts to be taken
                 clients[where].send_signal(signal.SIGCONT)
@@ -98,8 +100,6 @@ class Stopped(unittest.TestCase):
             with self.subTest(where=where):
                 self.pass_time(STOP_MS.get(where, OTHERS_MS) - OTHERS_MS)
                 self.goes_on(clients[where])
-        _, err = other.communicate(timeout=PATIENCE)
-        self.assertEqual(other.returncode, 0, err)
 
     def test_relays_too(self):
         """As in a container that is frozen."""
