@@ -52,7 +52,7 @@ uint64_t conv_lines_bytes_size(const struct conv *c)
     return conv_lines_size(c, 1, BEHIND);
 }
 
-void conv_lines_load_bytes(const struct conv_lines *l, const int8_t *x, void *line)
+static void conv_lines_load_bytes(const struct conv_lines *l, const int8_t *x, void *line)
 {
     uint8_t *to = line;
     const struct conv *c = l->c;

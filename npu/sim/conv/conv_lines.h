@@ -41,7 +41,6 @@ struct conv_lines conv_lines(const struct conv *c, size_t size, void *memory);
 /// size, and such lines, ready to be used, with `more` bytes behind each.
 uint64_t conv_lines_bytes_size(const struct conv *c);
 struct conv_lines conv_lines_of_bytes(const struct conv *c, size_t more, void *memory);
-void conv_lines_load_bytes(const struct conv_lines *l, const int8_t *x, void *line);
 
 /// How many segments a window has, and how many elements each of them.
 size_t conv_segments(const struct conv *c);
