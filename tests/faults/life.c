@@ -139,10 +139,12 @@ static int life_multiply(void)
     rknn_tensor_mem *memories[3] = {0};
     for (int i = 0; r == 0 && i < 3; i++) {
         memories[i] = rknn_create_mem(context, attrs[i]->size);
-        r = memories[i] ? 0 : failed("memory of a product", 0);
-        if (r == 0)
-            memset(memories[i]->virt_addr, i + 1, attrs[i]->size);
-        if (r == 0 && rknn_matmul_set_io_mem(context, memories[i], attrs[i]) < 0)
+        if (!memories[i]) {
+            r = failed("memory of a product", 0);
+            break;
+        }
+        memset(memories[i]->virt_addr, i + 1, attrs[i]->size);
+        if (rknn_matmul_set_io_mem(context, memories[i], attrs[i]) < 0)
             r = failed("rknn_matmul_set_io_mem", 0);
     }
     if (r == 0 && rknn_matmul_run(context) < 0)
