@@ -35,19 +35,23 @@ static uint32_t larger_of(uint32_t a, uint32_t b)
 
 // ---- features ----
 
+// Rows and columns of the tile with its pads, or what the windows reach.
+static void image_size(const struct emu_conv *c, uint32_t ret[2])
+{
+    uint32_t pads[2] = {c->pad_top, c->pad_left};
+    for (int i = 0; i < 2; i++)
+        ret[i] =
+            larger_of((c->kernel[i] - 1) * c->dilation[i] + (c->out[i + 1] - 1) * c->stride[i] + 1,
+                      pads[i] + c->size[i]);
+}
+
 static int image_new(const struct emu_conv *c, uint32_t channels, struct image *ret,
                      struct error *e)
 {
-    uint32_t need[2];
-    for (int i = 0; i < 2; i++)
-        need[i] = (c->kernel[i] - 1) * c->dilation[i] + (c->out[i + 1] - 1) * c->stride[i] + 1;
-    *ret = (struct image){.rows = larger_of(need[0], c->pad_top + c->size[0]),
-                          .columns = larger_of(need[1], c->pad_left + c->size[1]),
-                          .channels = channels};
+    uint32_t size[2];
+    image_size(c, size);
+    *ret = (struct image){.rows = size[0], .columns = size[1], .channels = channels};
     size_t n = (size_t)ret->rows * ret->columns * channels;
-    if (n > 1u << 30)
-        return error_set(e, STATUS_PARAM_INVALID, "features of %u x %u x %u", ret->rows,
-                         ret->columns, channels);
     ret->x = malloc(n * sizeof *ret->x);
     if (!ret->x)
         return error_no_memory(e, "features", n * sizeof *ret->x);
@@ -298,6 +302,18 @@ int emu_conv_run(const struct emu_conv *c, const struct emu_memory *m, struct em
     if (r < 0)
         emu_sums_done(ret);
     return r;
+}
+
+uint64_t emu_conv_work(const struct emu_conv *c)
+{
+    uint32_t size[2], channels = larger_of(c->channels, c->bytes_per_kernel);
+    image_size(c, size);
+    uint64_t taps = (uint64_t)c->kernel[0] * c->kernel[1], plane = (uint64_t)c->out[1] * c->out[2];
+    uint64_t products = plane * taps * (c->depthwise ? c->out[0] : c->bytes_per_kernel / 2);
+    uint64_t held = (uint64_t)size[0] * size[1] * channels;
+    if (!c->depthwise && __builtin_mul_overflow(products, c->kernels, &products))
+        return UINT64_MAX;
+    return products > held ? products : held;
 }
 
 void emu_sums_done(struct emu_sums *s)

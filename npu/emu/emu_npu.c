@@ -26,6 +26,8 @@ static const uint16_t targets[EMU_N_BLOCKS] = {0x100,  0x200,  0x400,  0x800, 0x
 #define MULTI_CORE     (1u << 24) // of an enable word: the task shares its work with other cores
 #define LUT_WRITE      (1u << 17) // of LUT_ACCESS_CFG
 
+#define DEFAULT_LIMIT ((uint64_t)1 << 40)
+
 // Interrupts of the two groups.
 enum { INTERRUPT_DPU = 8, INTERRUPT_PPU = 10 };
 
@@ -46,6 +48,7 @@ struct core {
 struct emu_npu {
     const struct emu_chip *chip;
     const struct emu_memory *memory;
+    uint64_t limit;
     struct core core[EMU_CORES];
 };
 
@@ -61,11 +64,17 @@ int emu_npu_new(const char *chip, const struct emu_memory *memory, struct emu_np
         return error_no_memory(e, "an emulated NPU", sizeof *npu);
     npu->chip = known;
     npu->memory = memory;
+    npu->limit = DEFAULT_LIMIT;
     for (int c = 0; c < EMU_CORES; c++)
         for (int b = 0; b < EMU_N_BLOCKS; b++)
             npu->core[c].block[b].flips = true;
     *ret = npu;
     return 0;
+}
+
+void emu_npu_limit(struct emu_npu *npu, uint64_t products)
+{
+    npu->limit = products;
 }
 
 void emu_npu_free(struct emu_npu *npu)
@@ -227,6 +236,7 @@ static void select_groups(struct emu_npu *npu, struct core *core, struct emu_uni
 {
     *u = (struct emu_unit){.chip = npu->chip,
                            .memory = npu->memory,
+                           .limit = npu->limit,
                            .lut = (const int16_t(*)[EMU_LUT_POINTS])core->lut};
     for (unsigned i = 1; i < EMU_N_BLOCKS; i++) {
         struct block *b = &core->block[i];
@@ -252,6 +262,9 @@ static int run_dpu(const struct emu_unit *u, bool from_core, struct error *e)
     struct emu_sums sums = {0};
     struct emu_dpu dpu = {.from_core = from_core};
     int r = from_core ? u->chip->conv(u, &conv, e) : 0;
+    if (r == 0 && from_core && emu_conv_work(&conv) > u->limit)
+        r = error_set(e, STATUS_TIMEOUT, "a convolution of more than %" PRIu64 " products",
+                      u->limit);
     if (r == 0 && from_core)
         r = conv.real ? emu_conv_run_real(&conv, u->memory, &sums, e)
                       : emu_conv_run(&conv, u->memory, &sums, e);

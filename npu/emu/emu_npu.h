@@ -44,6 +44,11 @@ int emu_npu_new(const char *chip, const struct emu_memory *memory, struct emu_np
                 struct error *e);
 void emu_npu_free(struct emu_npu *npu); // NULL is fine
 
+/// A task that takes more products than that, or whose tensors have more elements, fails with
+/// STATUS_TIMEOUT or STATUS_PARAM_INVALID. Unless it is said, 2^40, which is a minute or more of a
+/// chip's time.
+void emu_npu_limit(struct emu_npu *npu, uint64_t products);
+
 /// Registers as a driver sees them; those of blocks that are not the PC go to the group that the
 /// block's pointer selects. Offsets that no block has are ignored and read as 0.
 void emu_npu_write(struct emu_npu *npu, unsigned core, uint32_t offset, uint32_t value);

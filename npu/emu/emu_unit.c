@@ -6,9 +6,8 @@
 
 #include "base/bytes.h"
 
-#define MAX_SIZE     65536u
-#define MAX_ELEMENTS (1u << 28)
-#define MAX_SHIFT    46 // with it, sums of all stages fit 63 bits
+#define MAX_SIZE  65536u
+#define MAX_SHIFT 46 // with it, sums of all stages fit 63 bits
 
 uint32_t emu_get(const struct emu_unit *u, enum emu_register reg)
 {
@@ -50,7 +49,7 @@ int emu_check_shape(const struct emu_unit *u, const uint32_t shape[3], struct er
                              shape[0], shape[1], shape[2]);
         n *= shape[i];
     }
-    if (n > MAX_ELEMENTS)
+    if (n > u->limit)
         return error_set(e, STATUS_PARAM_INVALID, "%s: a cube of %u x %u x %u", u->chip->name,
                          shape[0], shape[1], shape[2]);
     return 0;

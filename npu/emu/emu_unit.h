@@ -12,6 +12,7 @@
 struct emu_unit {
     const struct emu_chip *chip;
     const struct emu_memory *memory;
+    uint64_t limit;                       // of products, or of elements, that a task may take
     const uint32_t *block[EMU_N_BLOCKS];  // the group that this task uses; NULL: not enabled
     const int16_t (*lut)[EMU_LUT_POINTS]; // table LE, table LO
 };
@@ -94,6 +95,9 @@ int emu_conv_run_real(const struct emu_conv *c, const struct emu_memory *m, stru
 int emu_conv_run(const struct emu_conv *c, const struct emu_memory *m, struct emu_sums *ret,
                  struct error *e);
 void emu_sums_done(struct emu_sums *s);
+
+/// Products that it takes, or elements that it holds, whichever is more.
+uint64_t emu_conv_work(const struct emu_conv *c);
 
 // A number for all channels, or one for each; or none. Real numbers are floats' bits.
 struct emu_operand {
@@ -181,7 +185,8 @@ const struct emu_chip *emu_chip_find(const char *name);
 
 // ---- the decoders' own ----
 
-/// Ranges of a cube's three sizes are checked: each at most 65536, and at most 2^28 elements.
+/// Ranges of a cube's three sizes are checked: each at most 65536, and the unit's limit of
+/// elements.
 int emu_check_shape(const struct emu_unit *u, const uint32_t shape[3], struct error *e);
 
 /// Fills scale, shift, offset and away; refuses what would not fit 64 bits on the way.

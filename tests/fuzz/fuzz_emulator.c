@@ -1,0 +1,82 @@
+// The emulator of the NPU: whatever programs say, they end, in words or in what they write to
+// memory that is mapped. Input: a byte for the chip, then {u16 register, u32 value}; register
+// 0xffff ends a program, and the value's low bits say which blocks it starts.
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "npu/emu/emu_npu.h"
+
+#define MEMORY  (1u << 18) // at address 0
+#define PROGRAM (1u << 20) // the address of what runs
+#define WORDS   2048
+#define PAIR    6
+#define LIMIT   (1u << 20) // products: a program should not take long here
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const char *const chips[] = {"rk3588", "rk3568", "rk3562", "rk3576"};
+static const uint16_t units[] = {0x101, 0x201, 0x401, 0x801, 0x1001, 0x2001, 0x4001, 0x8001, 0x401};
+
+struct rig {
+    struct emu_memory memory;
+    struct emu_npu *npu;
+    uint8_t bytes[MEMORY], words[WORDS * 8];
+    uint32_t n;
+};
+
+static void check(bool ok)
+{
+    if (!ok)
+        abort();
+}
+
+static void put(struct rig *rig, uint64_t unit, uint32_t offset, uint32_t value)
+{
+    write_le64(rig->words + (size_t)8 * rig->n++, unit << 48 | (uint64_t)value << 16 | offset);
+}
+
+static void run(struct rig *rig, uint32_t blocks)
+{
+    struct error e = {0};
+    uint32_t amount = emu_npu_amount(rig->npu, rig->n);
+    put(rig, 0x101, EMU_PC_BASE_ADDRESS, 0);
+    put(rig, 0x101, EMU_PC_REGISTER_AMOUNTS, 0);
+    put(rig, 0x41, 0, 0);
+    put(rig, 0x81, EMU_PC_OPERATION_ENABLE, blocks);
+    emu_npu_write(rig->npu, 0, EMU_PC_BASE_ADDRESS, PROGRAM);
+    emu_npu_write(rig->npu, 0, EMU_PC_REGISTER_AMOUNTS, amount);
+    emu_npu_write(rig->npu, 0, EMU_PC_TASK_CON, 1);
+    emu_npu_write(rig->npu, 0, EMU_PC_OPERATION_ENABLE, 1);
+    int r = emu_npu_run(rig->npu, 0, &e);
+    check(r == 0 || (r == e.code && e.text[0]));
+    rig->n = 0;
+}
+
+static void feed(struct rig *rig, const uint8_t *data, size_t size)
+{
+    for (; size >= PAIR; data += PAIR, size -= PAIR) {
+        uint32_t offset = read_le16(data), value = read_le32(data + 2);
+        if (offset == 0xffff || rig->n == WORDS - EMU_TRAILER_WORDS)
+            run(rig, value);
+        else
+            put(rig, units[offset >> 12 < 9 ? offset >> 12 : 0], offset, value);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct rig *rig = calloc(1, sizeof *rig);
+    if (size && rig) {
+        for (size_t i = 0; i < MEMORY; i++)
+            rig->bytes[i] = (uint8_t)(i * 37 + (i >> 8));
+        check(emu_memory_map(&rig->memory, 0, rig->bytes, MEMORY, NULL) == 0);
+        check(emu_memory_map(&rig->memory, PROGRAM, rig->words, sizeof rig->words, NULL) == 0);
+        check(emu_npu_new(chips[data[0] % 4], &rig->memory, &rig->npu, NULL) == 0);
+        emu_npu_limit(rig->npu, LIMIT);
+        feed(rig, data + 1, size - 1);
+        emu_npu_free(rig->npu);
+        emu_memory_done(&rig->memory);
+    }
+    free(rig);
+    return 0;
+}
