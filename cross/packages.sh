@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # usage: packages.sh ARCHITECTURE
-# Builds the Debian packages for another architecture (arm64) into build/packages-ARCHITECTURE. What it takes
+# Builds the Debian packages that depend on it for another architecture (arm64) into build/packages-ARCHITECTURE. What it takes
 # is installed in a layer over this machine's root, which is gone afterwards; what was installed is kept in
 # build/packages-ARCHITECTURE/layer, for as long as this machine's packages and debian/control stay as they are.
 # Root is needed. 77: Debian's packages are out of reach.
@@ -43,12 +43,12 @@ if [ ! -e "$kept" ]; then
         dpkg --add-architecture $architecture
         apt-get -qq -o APT::Update::Error-Mode=any update || exit 77
         dpkg --purge --force-depends libdnnl-dev # Debian has it for one architecture at a time
-        apt-get -y -qq --no-install-recommends build-dep -a$architecture -Pcross,nocheck ./
+        apt-get -y -qq --no-install-recommends build-dep --arch-only -a$architecture -Pcross,nocheck ./
         apt-get clean"
     rm -f "$out"/layer/*
     tar -C "$layer/upper" "${packed[@]}" --exclude=./build --exclude=./ccache -cf "$kept.new" .
     mv "$kept.new" "$kept"
 fi
-there "DEB_BUILD_OPTIONS=noautodbgsym dpkg-buildpackage -a$architecture -Pcross,nocheck -b -us -uc"
+there "DEB_BUILD_OPTIONS=noautodbgsym dpkg-buildpackage -a$architecture -Pcross,nocheck -B -us -uc"
 cp "$root"/build/*.deb "$out/"
 ls "$out"/*.deb

@@ -30,6 +30,7 @@ setup(
     version=re.search(r"^project\(rknnd VERSION ([0-9.]+)", (PROJECT / "CMakeLists.txt").read_text(), re.MULTILINE)[1],
     long_description=(PROJECT / "docs/python.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
-    package_dir={"": "src"}, packages=find_namespace_packages("src"),
+    package_dir={"": "src"},
+    packages=find_namespace_packages("src"),
     package_data={"rknnd": ["py.typed", "compat/packages/*.dist-info/*"]},
     cmdclass={"build_py": Build})

@@ -32,7 +32,7 @@ class Cross(unittest.TestCase):
         self.assertIn("librknnrt-rknnd", depends["rknnd-tools"])
         self.assertLessEqual({"rknnd", "libdnnl2"}, depends["rknnd-npu-sim"])
         self.assertNotIn("libdnnl2", depends["rknnd"])
-        for package in HERE.glob("*.deb"):
+        for package in (p for p in HERE.glob("*.deb") if field(p, "Architecture") != "all"):
             self.assertEqual(names(field(package, "Depends")), depends[field(package, "Package")], package.name)
 
     def test_programs(self):

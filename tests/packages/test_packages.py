@@ -20,6 +20,12 @@ DIGITS = "/srv/project/examples/digits"
 PICTURES = [f"{DIGITS}/pictures/{p.name}" for p in sorted((SOURCE / "examples/digits/pictures").glob("*.png"))]
 PATIENCE = 60  # seconds after which something that was to happen has not
 HERE = pathlib.Path(__file__).resolve().parent
+RUN_DIGITS = f"""
+import numpy, rknnd
+with rknnd.Session("{DIGITS}/digits.rknn") as session:
+    output, = session.run(numpy.arange(0, 256, 4, dtype=numpy.uint8).reshape(1, 8, 8, 1))
+print(rknnd.__file__, output.dtype, *output[0])
+"""
 UNSHARE = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
 
 
@@ -126,6 +132,28 @@ class Alone(unittest.TestCase):
             for picture in PICTURES:  # named after what it shows
                 digit = picture.rsplit("/", 1)[1][0]
                 self.assertRegex(said, rf"{picture}: +{digit}\b")
+
+    def test_python(self):
+        """The package for Python, and its wheel beside the C library alone, over TCP."""
+        server = self.install("rknnd-npu-sim")
+        python = self.install("python3-rknnd")
+        self.assertEqual(python.ours(), ["librknnrt-rknnd", "python3-rknnd"])
+        running = Server(server, "--backend", "sim:rk3588")
+        self.addCleanup(running.stop)
+        expected = python.must("python3", "-c", RUN_DIGITS, RKNND_SERVER=URI).split()
+        self.assertEqual(expected[0], "/usr/lib/python3/dist-packages/rknnd/__init__.py")
+        self.assertEqual(len(expected), 12)
+
+        library = Root()
+        library.apt("install", "librknnrt-rknnd", "python3-numpy", "python3-cffi-backend")
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(SOURCE, f"{folder}/rknnd", ignore=shutil.ignore_patterns("build", ".git", "tests"))
+            must(["/usr/bin/python3", "-m", "build", "--wheel", "--no-isolation", f"{folder}/rknnd/python"])
+            wheel, = pathlib.Path(folder, "rknnd/python/dist").glob("rknnd-*-py3-none-any.whl")
+            shutil.unpack_archive(wheel, library.path / "tmp/wheel", "zip")
+        said = library.must("python3", "-c", RUN_DIGITS, RKNND_SERVER=URI, PYTHONPATH="/tmp/wheel").split()
+        self.assertEqual(said[0], "/tmp/wheel/rknnd/__init__.py")
+        self.assertEqual(said[1:], expected[1:])
 
 
 class Together(unittest.TestCase):

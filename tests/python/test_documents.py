@@ -1,0 +1,65 @@
+"""What docs/python.md, the README and the example show is true."""
+import doctest
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+from support.paths import DIGITS, PICTURES, SOURCE
+
+EXAMPLES = SOURCE / "examples/digits"
+
+
+class Documents(unittest.TestCase):
+    def setUp(self):
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(EXAMPLES)
+
+    def test_python_md(self):
+        failed, tried = doctest.testfile(str(SOURCE / "docs/python.md"), module_relative=False,
+                                         optionflags=doctest.IGNORE_EXCEPTION_DETAIL)
+        self.assertGreater(tried, 20)
+        self.assertEqual(failed, 0)
+
+    def test_its_words_are_said(self):
+        """doctest does not look at them."""
+        import numpy as np
+        import rknnd
+        text = (SOURCE / "docs/python.md").read_text(encoding="utf-8")
+        calls = re.findall(r"^>>> (session\.run\(.*\))\nTraceback.*\nrknnd\.\w+: (.*)$", text, re.MULTILINE)
+        self.assertEqual(len(calls), 2)
+        with rknnd.Session(DIGITS, "sim:") as session:
+            for call, words in calls:
+                with self.assertRaises(rknnd.InputError) as caught:
+                    eval(call, {"np": np, "session": session})
+                self.assertEqual(str(caught.exception), words)
+
+    def test_readme(self):
+        text = (SOURCE / "README.md").read_text(encoding="utf-8")
+        code, = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+        self.assertLessEqual(code.count("\n"), 5)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=SOURCE,
+                              env={**os.environ, "RKNND_SERVER": "sim:"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout, "(1, 10)\n")
+
+
+class Digits(unittest.TestCase):
+    def test_example(self):
+        pictures = sorted(PICTURES.glob("*.png"))
+        done = subprocess.run([sys.executable, EXAMPLES / "digits.py", DIGITS, *pictures], capture_output=True, text=True,
+                              check=False, env={**os.environ, "RKNND_SERVER": "sim:"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        answers = dict(re.findall(r"^(\S+): +(\d) ", done.stdout, re.MULTILINE))
+        self.assertEqual(answers, {str(p): p.name[0] for p in pictures})
+
+    def test_wrong_file(self):
+        done = subprocess.run([sys.executable, EXAMPLES / "digits.py", "/no/model", *PICTURES.glob("7_0.png")], text=True,
+                              capture_output=True, check=False, env={**os.environ, "RKNND_SERVER": "sim:"})
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"digits.py: .*/no/model: No such file")
+
+
+if __name__ == "__main__":
+    unittest.main()
