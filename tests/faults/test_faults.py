@@ -239,6 +239,28 @@ def clock_jumps(bench):
         bench.faults.jump(role, 0)
 
 
+def machine_limits(bench, rng):
+    """The daemon may have little more memory, or hardly more descriptors, than it has when clients come."""
+    def size_of(pid):
+        with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+            return int(file.read().split()[0]) * resource.getpagesize()
+    pid = bench.daemon.process.pid
+    limits = [(resource.RLIMIT_NOFILE, "descriptors", len(os.listdir(f"/proc/{pid}/fd")) + n)
+              for n in (1, 3, rng.randrange(4, 16))]
+    if not SANITIZED:  # its shadow needs terabytes
+        limits += [(resource.RLIMIT_AS, "bytes of memory", size_of(pid) + n) for n in (0, 1 << 20, rng.randrange(1 << 24))]
+    for limit, words, n in limits:
+        before = resource.prlimit(pid, limit)
+        resource.prlimit(pid, limit, (n, before[1]))
+        code, _, err = bench.life()
+        if bench.daemon.process.poll() is None:
+            resource.prlimit(pid, limit, before)
+        if code not in GOOD or (code and not err.strip()):
+            bench.note(f"{n} {words}", f"exit code {code}, words {err!r}")
+        if not bench.survives(f"{n} {words}"):
+            return
+
+
 def cpu_seconds():
     return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
@@ -262,6 +284,7 @@ def main():
             rng = random.Random(seed())
             sample(bench, rng, roles)
             clock_jumps(bench)
+            machine_limits(bench, rng)
             for call in CALLS:
                 begin_and_end(bench, call, rng.randrange(1, 12), rng.random() < 0.5)
         for role in roles if o.sweep else ():
