@@ -278,6 +278,41 @@ class Sharing(unittest.TestCase):
         daemon.stop()
 
 
+class Shapes(unittest.TestCase):
+    """A model whose file leaves sizes open."""
+
+    @classmethod
+    def setUpClass(cls):
+        onnx, TensorProto = __import__("onnx"), __import__("onnx").TensorProto
+        shape = [1, 3, "height", "width"]
+        graph = onnx.helper.make_graph(
+            [onnx.helper.make_node("Abs", ["x"], ["y"])], "open",
+            [onnx.helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+            [onnx.helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)])
+        cls.model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)]).SerializeToString()
+
+    def test_one(self):
+        x = np.random.default_rng(1).normal(size=(1, 4, 6, 3)).astype(np.float32)
+        with rknnd.Session(self.model, "sim:", shapes={"x": (1, 3, 4, 6)}) as session:
+            self.assertEqual(session.shapes, [])
+            answer, = session.run(x, layout="nhwc")
+        np.testing.assert_allclose(answer, np.abs(x).transpose(0, 3, 1, 2), rtol=1e-3)
+
+    def test_arrays_choose_among_several(self):
+        with rknnd.Session(self.model, "sim:", shapes={"x": [(1, 3, 4, 6), (1, 3, 8, 2)]}) as session:
+            self.assertEqual(sorted(s[0] for s in session.shapes), [(1, 4, 6, 3), (1, 8, 2, 3)])
+            for height, width in (4, 6), (8, 2), (4, 6):
+                x = np.random.default_rng(2).normal(size=(1, 3, height, width)).astype(np.float32)
+                answer, = session.run(x, layout="nchw")
+                np.testing.assert_allclose(answer, np.abs(x), rtol=1e-3)
+            with self.assertRaisesRegex(rknnd.InputError, r"\(1, 3, 5, 5\)"):
+                session.run(np.zeros((1, 3, 5, 5), np.float32), layout="nchw")
+
+    def test_none(self):
+        with self.assertRaisesRegex(rknnd.ModelError, r"dimension 2 is not fixed.*in Python: Session\(…, shapes="):
+            rknnd.Session(self.model, "sim:")
+
+
 class MemoryTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

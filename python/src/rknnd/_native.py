@@ -37,8 +37,19 @@ def check(result: int, advice: str = "") -> int:
     raise failure(result, advice)
 
 
+# What words of the library name -> what it is in Python.
+_IN_PYTHON = {
+    "rknnd_set_load_options": 'in Python: Session(…, shapes={"NAME": (1, 3, 224, 224)})',
+    "rknn_register_custom_ops": "in Python: Session.register()",
+    "rknn_set_internal_mem": "in Python: leave the flag away",
+    "never opened, or destroyed already": "open another Session",
+}
+
+
 def failure(code: int, advice: str = "") -> _errors.Error:
+    """The exception for the library's last failure in this thread, with what to do in Python."""
     words = text(lib.rknnd_last_error())
+    advice = advice or next((python for said, python in _IN_PYTHON.items() if said in words), "")
     return _errors.of_code(code, f"{words}: {advice}" if advice else words)
 
 
