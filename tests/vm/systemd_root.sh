@@ -3,5 +3,5 @@
 # A small Debian with systemd, and what the packages in PACKAGES depend on, in FOLDER.
 set -euo pipefail
 depends=$(for package in "$1"/*.deb; do dpkg-deb -f "$package" Depends; done | tr ',' '\n' |
-    sed 's/[(|].*//; s/ //g; /^\(librknnrt-\)\?rknnd\(-npu-sim\)\?$/d')
+    sed 's/[(|:].*//; s/ //g; /^\(librknnrt-\)\?rknnd\(-npu-sim\)\?$/d')
 exec "$(dirname "$0")/../../cross/root.sh" amd64 minbase "$2" $depends systemd-sysv udev dbus kmod python3
