@@ -154,7 +154,7 @@ static void edit_constant(struct mutation *m)
     edit_number(m, m->file.tensors[below(m, m->file.n_tensors)].data);
 }
 
-// The value of one command, which lies two bytes behind its start, or four in container 2.
+// The value of one command, which lies two bytes behind its start, or four in blobs.
 static void edit_command(struct mutation *m)
 {
     if (!m->file.n_tasks)
@@ -163,7 +163,7 @@ static void edit_command(struct mutation *m)
     if (b.size < 8)
         return;
     uint8_t *p = writable(b.data) + 8 * (size_t)below(m, (uint32_t)(b.size / 8));
-    p += m->file.container.version == 2 ? 4 : 2;
+    p += m->file.container.blobs ? 4 : 2;
     write_le32(p, number(m, read_le32(p)));
 }
 

@@ -70,7 +70,7 @@ static void weigh(const struct ref_call *c, const struct sizes *s, const union r
 {
     const float *reals = c->node->ref.reals;
     double unit = (double)reals[REF_ATTENTION_QUERY] * (double)c->in[1].t->scale;
-    double top = -INFINITY, sum = 0;
+    double top = (double)-INFINITY, sum = 0;
     for (size_t j = 0; j < s->keys; j++)
         w[j].r = 0;
     for (size_t d = 0; d < s->depth; d++)
