@@ -32,11 +32,11 @@ JUDGED = {
     "lprnet.rk3568": 35, "lprnet7_int8.rk3568": 46, "lprnet_us.rk3562": 37, "lprnet_us.rk3576": 25,
     "lprnet_us.rk3588": 38, "mobilenetv2.rk3562": 53, "multiple_input_demo.rk3562": 1,
     "multiple_input_demo.rk3566_rk3568": 2, "multiple_input_demo.rk3588": 2,
-    "multiple_input_demo.rv1126b": 1, "osnet_container1.rk3588": 327, "ppocrv2_det.rk3566": 98, "pp_human_segv2_custom_argmax.rk3562": 98,
+    "multiple_input_demo.rv1126b": 1, "osnet_container1.rk3588": 327, "osnet_l2norm.rk3588": 230, "pp_human_segv2_custom_argmax.rk3562": 98,
     "pp_human_segv2_custom_argmax.rk3566_rk3568": 98, "pp_human_segv2_custom_argmax.rk3576": 98,
     "pp_human_segv2_custom_argmax.rk3588": 98, "ppocrv4_det_int8.rk3576": 86,
     "ppocrv4_det_int8.rk3588": 158, "retinaface.rv1126b": 26, "retinaface320.rk3566": 64,
-    "retinaface320.rk3576": 26, "yolov5n_silu.rk3588": 83,
+    "retinaface320.rk3576": 26, "yolo26n_attention.rk3588": 149, "yolov5n_silu.rk3588": 83,
 }
 
 
