@@ -139,8 +139,9 @@ static int run_memory(const struct emu_dpu *d, const struct emu_memory *m, int8_
 {
     size_t plane = (size_t)d->shape[1] * d->shape[2];
     int32_t *wide = malloc(plane * sizeof *wide);
-    int r = wide ? emu_cube_read(m, &d->source, d->shape, out, e)
-                 : error_no_memory(e, "a plane", plane * sizeof *wide);
+    if (!wide)
+        return error_no_memory(e, "a plane", plane * sizeof *wide);
+    int r = emu_cube_read(m, &d->source, d->shape, out, e);
     for (uint32_t c = 0; r == 0 && c < d->shape[0]; c++) {
         for (size_t i = 0; i < plane; i++)
             wide[i] = out[c * plane + i];

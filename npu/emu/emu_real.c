@@ -58,7 +58,9 @@ int emu_cube_read_real(const struct emu_memory *m, const struct emu_cube *cube,
 {
     size_t n = count_elements(shape), bytes = cube->bytes ? cube->bytes : 1;
     uint8_t *raw = malloc(n * bytes);
-    int r = raw ? emu_cube_read(m, cube, shape, raw, e) : error_no_memory(e, "a cube", n * bytes);
+    if (!raw)
+        return error_no_memory(e, "a cube", n * bytes);
+    int r = emu_cube_read(m, cube, shape, raw, e);
     for (size_t i = 0; r == 0 && i < n; i++)
         dst[i] = bytes == 1   ? (float)(int8_t)raw[i]
                  : bytes == 2 ? emu_half_float(read_le16(raw + 2 * i))

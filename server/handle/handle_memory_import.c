@@ -136,8 +136,9 @@ void imports_stop(struct imports *all)
 {
     struct threads *threads = steal_ptr(all->threads);
     bool hangs = all->n > 0;
-    while (!list_empty(&all->all))
-        import_refund(list_first(&all->all, struct import, link));
+    struct import *i;
+    while ((i = list_first(&all->all, struct import, link)))
+        import_refund(i);
     if (threads && hangs)
         threads_abandon(threads, NULL, NULL);
     else if (threads)

@@ -149,7 +149,7 @@ static int life_multiply(void)
     }
     if (r == 0 && rknn_matmul_run(context) < 0)
         r = failed("rknn_matmul_run", 0);
-    if (r == 0)
+    if (r == 0 && memories[2])
         printf("product: %08x\n", sum_of(memories[2]->virt_addr, io.C.size));
     for (int i = 0; i < 3; i++)
         if (memories[i])
