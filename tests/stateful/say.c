@@ -54,8 +54,8 @@ static void say(struct client *c, uint16_t type, const void *message, size_t siz
 // A byte of the message is another one: whatever that means, the connection may end for it.
 static void spoil(struct client *c, struct frame_out *f, uint16_t type)
 {
-    bool harmless =
-        type != MESSAGE_CONTEXT_BIND && type != MESSAGE_CONTEXT_INTERNAL && type != MESSAGE_HELLO;
+    bool harmless = type != MESSAGE_CONTEXT_BIND && type != MESSAGE_CONTEXT_INTERNAL &&
+                    type != MESSAGE_HELLO && type != MESSAGE_CLIENT_KILL; // not another's session
     if (!harmless || f->head_size <= FRAME_HEADER_SIZE || !chance(4))
         return;
     f->head[FRAME_HEADER_SIZE + below((uint32_t)(f->head_size - FRAME_HEADER_SIZE))] ^=
