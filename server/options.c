@@ -175,7 +175,15 @@ static void list_service(struct options *o, struct rows *r)
         {0, "buffers", OPTION_CALL, &o->buffers, "KIND",
          "memory of rknn_create_mem: auto, drm[:NODE], dma_heap[:NAME], udmabuf or memfd", 0, 0, set_buffers},
         {0, "insecure", OPTION_FLAG, &o->insecure, NULL,
-         "allow TCP from other machines, without protection", 0, 0, NULL},
+         "allow TCP without TLS from other machines", 0, 0, NULL},
+        {0, "tls-psk-file", OPTION_CALL, &o->tls_psk_file, "FILE",
+         "who may connect by TLS: a line IDENTITY:KEY each (rknnctl pair adds them)", 0, 0, set_text},
+        {0, "tls-cert", OPTION_CALL, &o->tls_cert, "FILE",
+         "certificate of this server, with its chain (PEM)", 0, 0, set_text},
+        {0, "tls-key", OPTION_CALL, &o->tls_key, "FILE",
+         "the certificate's key (PEM)", 0, 0, set_text},
+        {0, "tls-ca", OPTION_CALL, &o->tls_ca, "FILE",
+         "whose certificates of clients count (PEM)", 0, 0, set_text},
         {0, "announce", OPTION_FLAG, &o->announce, NULL,
          "tell the network where this server listens, through Avahi (rknnctl devices --network)", 0, 0, NULL},
         {0, "socket-group", OPTION_CALL, &o->socket_group, "GROUP",
@@ -307,6 +315,10 @@ static void forget_listen(struct options *o)
 void options_done(struct options *o)
 {
     forget_listen(o);
+    free(o->tls_psk_file);
+    free(o->tls_cert);
+    free(o->tls_key);
+    free(o->tls_ca);
     free(o->socket_group);
     free(o->backend);
     free(o->backend_options);
@@ -443,11 +455,11 @@ static int check_quotas(const struct options *o, struct error *e)
 {
     for (uint32_t i = 0; i < o->n_quotas; i++) {
         const char *user = o->quotas[i].user;
-        if (strcmp(user, "*") != 0 && strcmp(user, "tcp") != 0 && strcmp(user, "usb") != 0 &&
-            !is_number(user) && !getpwnam(user))
+        if (strcmp(user, "*") != 0 && !origin_is_kind(user) && !is_number(user) && !getpwnam(user))
             return error_set(e, STATUS_PARAM_INVALID,
-                             "quota: there is no user \"%s\" (a name or number of this system, tcp "
-                             "for the network, usb for the cable, * for everyone)",
+                             "quota: there is no user \"%s\" (a name or number of this system, "
+                             "tls/ and an identity, tls for all of these, tcp for the rest of the "
+                             "network, usb for the cable, * for everyone)",
                              user);
     }
     return 0;

@@ -22,6 +22,8 @@ struct options {
     char *relay;        // NULL: serve models
     bool insecure;      // TCP off the loopback interface
     bool announce;      // by mDNS
+    char *tls_psk_file; // keys of TLS; NULL, like the other three: none
+    char *tls_cert, *tls_key, *tls_ca;
     char *socket_group; // NULL: the process's own group
     int64_t adopt_fd;   // -1: none
     int64_t worker_fd;  // -1: this is the daemon

@@ -78,14 +78,16 @@ static void start_sweeping(struct server *s)
     uv_timer_start(&s->sweep, on_sweep, sweep_interval(s), sweep_interval(s));
 }
 
-// Makes room for a new connection: closes the user's oldest one that has not said HELLO in time,
-// or, for an operator, anybody's. False: there is none.
-static bool close_unused(struct server *s, const struct user *user)
+// Makes room for a new connection: closes the user's oldest one that has not said HELLO in time, or
+// not who it is, where that is to be said first; or, for an operator, anybody's. So who opens
+// connections without end has those of his own closed. False: there is none.
+static bool close_unused(struct server *s, const struct connection *for_whom)
 {
+    const struct user *user = for_whom->user;
     struct connection *c;
     list_for_each (c, &s->connections.all, link)
-        if ((c->user == user || user->account.tier == ACCOUNT_OPERATOR) &&
-            connection_is_unused(c, uv_now(s->loop))) {
+        if (c != for_whom && (c->user == user || user->account.tier == ACCOUNT_OPERATOR) &&
+            (connection_is_unused(c, uv_now(s->loop)) || connection_is_unknown(c))) {
             connection_close(c, "no HELLO, and others want its place");
             return true;
         }
@@ -96,7 +98,7 @@ static int server_admit(struct server *s, struct connection *c, struct error *e)
 {
     int r;
     while ((r = account_charge(&c->user->account, ACCOUNT_CONNECTIONS, 1, e)) < 0)
-        if (!close_unused(s, c->user))
+        if (!close_unused(s, c))
             return r;
     c->admitted = true;
     return 0;
@@ -129,16 +131,21 @@ static void take_transport(struct server *s, struct transport *transport,
 void server_take(struct server *s, int fd, const struct origin *origin)
 {
     struct error e;
-    struct transport *transport;
-    if (transport_socket_new(s->loop, fd, &transport, &e) == 0) {
-        if (origin->remote)
-            transport_socket_keep_asking(transport, s->options->heartbeat_ms,
-                                         s->options->peer_timeout_ms);
-        take_transport(s, transport, origin);
+    struct transport *transport, *socket;
+    if (transport_socket_new(s->loop, fd, &socket, &e) < 0) {
+        log_error("a connection was refused: %s", e.text);
+        fd_close(fd);
         return;
     }
-    log_error("a connection was refused: %s", e.text);
-    fd_close(fd);
+    transport = socket;
+    if (origin->remote)
+        transport_socket_keep_asking(socket, s->options->heartbeat_ms, s->options->peer_timeout_ms);
+    if (origin->tls && transport_secure_new(&s->tls, socket, origin->text, &transport, &e) < 0) {
+        log_error("a connection was refused: %s", e.text);
+        transport_close(socket);
+        return;
+    }
+    take_transport(s, transport, origin);
 }
 
 // ---- starting -----------------------------------------------------------------------------------
@@ -314,6 +321,19 @@ static int listen_by_default(struct server *s, struct error *e)
     return listen_at(&s->listeners, uri, e);
 }
 
+// Keys are read before anything listens, so that what is wrong with them is said at the start.
+static int open_tls(struct server *s, struct error *e)
+{
+    const struct options *o = s->options;
+    const struct tls_files files = {
+        .psk = o->tls_psk_file, .cert = o->tls_cert, .key = o->tls_key, .ca = o->tls_ca};
+    if (!files.psk && !files.cert && !files.key && !files.ca)
+        return 0;
+    int r = tls_server_context(&files, &s->tls.context, e);
+    s->listeners.tls = r == 0;
+    return r;
+}
+
 // Sockets come from the service manager, and from either --adopt or --listen. Accepting starts only
 // when the backend has answered.
 static int open_listeners(struct server *s, struct error *e)
@@ -323,7 +343,7 @@ static int open_listeners(struct server *s, struct error *e)
     for (int i = 0; i < passed; i++) {
         char name[48];
         snprintf(name, sizeof name, "socket %d of the service manager", i);
-        int r = listener_open_fd(&s->listeners, NOTIFY_FIRST_FD + i, name, e);
+        int r = listener_open_fd(&s->listeners, NOTIFY_FIRST_FD + i, false, name, e);
         if (r < 0)
             return r;
     }
@@ -505,6 +525,8 @@ int server_init(struct server *s, uv_loop_t *loop, const struct options *options
     if (r == 0)
         r = notify_init(&s->notify, loop, e);
     if (r == 0)
+        r = open_tls(s, e);
+    if (r == 0)
         r = open_listeners(s, e);
     if (r == 0 && options->announce)
         r = announce_check(&s->listeners, e);
@@ -605,5 +627,6 @@ void server_done(struct server *s)
     assert(s->state == SERVER_STOPPED && s->contexts.n == 0 && s->sessions.n == 0);
     assert(list_empty(&s->users.all));
     npu_buffers_close(&s->memories.buffers);
+    tls_context_free(s->tls.context);
     trace_done(&s->trace);
 }

@@ -25,6 +25,7 @@
 #include "server/models/store.h"
 #include "server/models/upload.h"
 #include "server/net/connection.h"
+#include "server/net/transport_secure.h"
 #include "server/notify.h"
 #include "server/observe/logbook.h"
 #include "server/observe/trace.h"
@@ -52,6 +53,7 @@ struct server {
     // Where clients arrive, and who they are.
     struct listeners listeners;
     struct announce announce;
+    struct tls_door tls;
     struct connections connections;
     struct sessions sessions;
     struct users users;

@@ -132,7 +132,7 @@ static int run_command(int argc, char **argv, struct error *e)
     struct settings settings = {.silences_library = !getenv("RKNN_LOG_LEVEL")};
     const struct option_row rows[] = {
         {'s', "server", OPTION_CALL, &settings, "URI",
-         "unix:PATH, tcp:HOST:PORT, usb:, adb: or sim:[CHIP]", 0, 0, set_server},
+         "unix:PATH, tcp:HOST:PORT, tls:, usb:, adb:, sim:[CHIP]", 0, 0, set_server},
         {'V', "version", OPTION_CALL, NULL, NULL, "print the version and end", 0, 0, print_version},
     };
     cmd_options_set_global(rows, sizeof rows / sizeof *rows);

@@ -28,6 +28,7 @@
 
 #include "base/bytes.h"
 #include "base/fd.h"
+#include "base/tls/stream_tls.h"
 
 #define PIPE_SIZE  (256u * 1024)   // bytes, a power of two; small enough for caches
 #define PIPE_CHUNK (32u * 1024)    // published at once, so that the reader can start on it
@@ -57,6 +58,28 @@ void stream_init(struct stream *s, int fd, bool may_share)
     *s = (struct stream){.fd = fd, .may_share = may_share};
 }
 
+void stream_secure(struct stream *s, struct stream_tls *tls)
+{
+    s->tls = tls;
+}
+
+void stream_finish(struct stream *s)
+{
+    if (s->tls && s->fd >= 0)
+        tls_finish(s->tls->tls);
+}
+
+bool stream_has_input(const struct stream *s)
+{
+    return s->tls && tls_has_input(s->tls->tls);
+}
+
+const char *stream_why(const struct stream *s)
+{
+    const char *why = s->tls ? tls_why(s->tls->tls) : "";
+    return *why ? why : NULL;
+}
+
 static void forget_area(struct stream_area *a)
 {
     if (a->bytes)
@@ -69,6 +92,8 @@ static void forget_area(struct stream_area *a)
 void stream_close(struct stream *s)
 {
     s->fd = fd_close(s->fd);
+    stream_tls_free(s->tls);
+    s->tls = NULL;
     s->posting = false;
     for (unsigned i = 0; i < STREAM_AREAS && !s->offered; i++)
         forget_area(&s->areas[i]);
@@ -365,6 +390,8 @@ static ssize_t send_one(struct stream *s, const struct iovec *what)
 ssize_t stream_receive(struct stream *s, void *buffer, size_t size, int *fds, int *n_fds,
                        int max_fds)
 {
+    if (s->tls)
+        return tls_receive(s->tls->tls, buffer, size);
     if (s->may_share) {
         ssize_t n = receive_first(s, buffer, size);
         if (n != -EAGAIN || !s->pipes)
@@ -378,6 +405,8 @@ ssize_t stream_receive(struct stream *s, void *buffer, size_t size, int *fds, in
 
 ssize_t stream_send(struct stream *s, const struct iovec *iov, int n_iov, const int *fds, int n_fds)
 {
+    if (s->tls)
+        return tls_send(s->tls->tls, iov, n_iov);
     if (!s->pipes)
         return fd_send(s->fd, iov, n_iov, fds, n_fds);
     if (s->ended)
@@ -417,9 +446,11 @@ static bool await_room(struct stream *s, bool wanted)
 }
 
 // A socket for wake-ups can always be written to, so POLLOUT makes poll() return at once if what is
-// waited for is there already.
+// waited for is there already. One of TLS can be written to when its end has sent all that it wants
+// to; when it cannot, the other end reads first, and reads on.
 short stream_events(struct stream *s, uint64_t need, bool room_wanted)
 {
+    room_wanted |= need > 0 && stream_has_input(s);
     if (!s->pipes)
         return (short)((need > 0 ? POLLIN : 0) | (room_wanted ? POLLOUT : 0));
     bool there = await_bytes(s, need);

@@ -1,7 +1,7 @@
-// A stream of bytes between two programs: a socket, or memory that both have mapped. The socket
-// then carries no bytes of the stream; it wakes who waits, and its end is the stream's. Large parts
-// need not even be copied into that memory: the end that offered it can also lend areas of its
-// own, which the other end then reads in place.
+// A stream of bytes between two programs: a socket, TLS over one, or memory that both have mapped.
+// The socket then carries no bytes of the stream; it wakes who waits, and its end is the stream's.
+// Large parts need not even be copied into that memory: the end that offered it can also lend areas
+// of its own, which the other end then reads in place.
 //
 // Nothing in the memory is trusted: whatever the other end does to it, it damages its own stream.
 #pragma once
@@ -16,6 +16,7 @@
 #define STREAM_AREA_MIN (64u * 1024) // bytes of what is worth more than a copy
 
 struct stream_pipe;
+struct stream_tls;
 
 struct stream_area {
     uint8_t *bytes; // NULL: none
@@ -25,6 +26,7 @@ struct stream_area {
 // Embedded by its owner; one thread at a time.
 struct stream {
     int fd;                    // -1: closed
+    struct stream_tls *tls;    // seals what goes over the socket; NULL: it goes as it is
     bool may_share;            // the peer's first byte may bring memory
     bool ended;                // the peer has gone; what it wrote before is still there
     struct stream_pipe *pipes; // the memory, one pipe each way; NULL: a socket alone
@@ -42,6 +44,19 @@ struct stream {
 
 /// Takes `fd`, which becomes non-blocking. `may_share`: the peer decides (the relay's end).
 void stream_init(struct stream *s, int fd, bool may_share);
+
+/// From here on the stream is that of a TLS session over the socket, which it takes; the handshake
+/// is done.
+void stream_secure(struct stream *s, struct stream_tls *tls);
+
+/// Nothing more is sent: where the stream can tell the other end so, it does. Never waits.
+void stream_finish(struct stream *s);
+
+/// Something has come that stream_receive() need not wait for.
+bool stream_has_input(const struct stream *s);
+
+/// Better words than those of the errno that stream_send() or stream_receive() gave; NULL: none.
+const char *stream_why(const struct stream *s);
 
 /// The fd, closed, is -1. Safe to repeat.
 void stream_close(struct stream *s);

@@ -117,12 +117,10 @@ static const char *split_host(const char *rest, const char **host, size_t *lengt
     return NULL;
 }
 
-// The port defaults to rknnd's own.
-const char *uri_parse_host(const char *rest, struct uri *ret)
+static const char *parse_host(const char *rest, long number, struct uri *ret)
 {
     const char *host, *port;
     size_t length;
-    long number = URI_DEFAULT_PORT;
     const char *why = split_host(rest, &host, &length, &port);
     if (why)
         return why;
@@ -133,6 +131,17 @@ const char *uri_parse_host(const char *rest, struct uri *ret)
     memcpy(ret->text, host, length);
     ret->port = (uint16_t)number;
     return NULL;
+}
+
+// The ports default to rknnd's own.
+const char *uri_parse_host(const char *rest, struct uri *ret)
+{
+    return parse_host(rest, URI_DEFAULT_PORT, ret);
+}
+
+const char *uri_parse_tls_host(const char *rest, struct uri *ret)
+{
+    return parse_host(rest, URI_TLS_PORT, ret);
 }
 
 void uri_format_host(const struct uri *u, char *ret, size_t size)

@@ -12,6 +12,8 @@
 #include "base/error.h"
 
 #define URI_DEFAULT_PORT  8910 // tcp:HOST
+#define URI_TLS_PORT      8911 // tls:HOST
+#define URI_PAIR_PORT     8912 // of rknnctl pair
 #define URI_SYSTEM_FOLDER "/run/rknnd"
 #define URI_SYSTEM_SOCKET URI_SYSTEM_FOLDER "/rknnd.sock" // of the daemon that root runs
 
@@ -56,8 +58,10 @@ void uri_forms(const struct uri_scheme *const *schemes, size_t n, char ret[stati
 /// A path of a Unix socket: 1 to 107 bytes, as sockaddr_un has room for.
 const char *uri_parse_path(const char *rest, struct uri *ret);
 
-/// HOST or HOST:PORT: a name, an IPv4 address or an IPv6 address in brackets; 1 to 65535.
+/// HOST or HOST:PORT: a name, an IPv4 address or an IPv6 address in brackets; 1 to 65535. Without a
+/// port it is that of tcp: or of tls:.
 const char *uri_parse_host(const char *rest, struct uri *ret);
+const char *uri_parse_tls_host(const char *rest, struct uri *ret);
 void uri_format_host(const struct uri *u, char *ret, size_t size);
 
 /// A name that may be missing: a serial number, a chip.
@@ -75,5 +79,10 @@ void uri_format_fd(const struct uri *u, char *ret, size_t size);
 #define URI_SCHEME_TCP                                                                             \
     {                                                                                              \
         .name = "tcp:", .syntax = "HOST:PORT", .parse = uri_parse_host, .format = uri_format_host  \
+    }
+#define URI_SCHEME_TLS                                                                             \
+    {                                                                                              \
+        .name = "tls:", .syntax = "HOST:PORT", .parse = uri_parse_tls_host,                        \
+        .format = uri_format_host                                                                  \
     }
 extern const struct uri_scheme uri_unix, uri_tcp;

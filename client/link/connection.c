@@ -71,6 +71,13 @@ void connection_lose(struct connection *c, const struct error *why)
     finish_all(c);
 }
 
+static int connection_broke(const struct connection *c, int why, struct error *e)
+{
+    const char *words = stream_why(&c->stream);
+    return words ? error_set(e, STATUS_DEVICE_UNAVAILABLE, "the connection broke: %s", words)
+                 : error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, why, "the connection broke");
+}
+
 // Reads into the frame reader once and takes apart what came. True if the read was full, so that
 // there may be more.
 static bool read_once(struct connection *c, struct error *e)
@@ -83,7 +90,7 @@ static bool read_once(struct connection *c, struct error *e)
         return false;
     int r = 0;
     if (n < 0)
-        r = error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, (int)-n, "the connection broke");
+        r = connection_broke(c, (int)-n, e);
     else if (n == 0)
         r = error_set(e, STATUS_DEVICE_UNAVAILABLE, "it closed the connection");
     if (n > 0) {
@@ -128,7 +135,7 @@ static void write_some(struct connection *c)
         if (n < 0) {
             struct error e;
             read_some(c); // its last words
-            error_set_errno(&e, STATUS_DEVICE_UNAVAILABLE, (int)-n, "the connection broke");
+            connection_broke(c, (int)-n, &e);
             connection_lose(c, &e);
             return;
         }
@@ -220,7 +227,7 @@ static bool connection_turn(struct connection *c, uint64_t until)
     due = interrupt_before(now, due < until ? due : until);
     if (poll(&p, 1, clock_poll_ms(now, due)) <= 0)
         return interrupt_asked();
-    if (stream_is_shared(&c->stream) || (p.revents & ~POLLOUT))
+    if (stream_is_shared(&c->stream) || stream_has_input(&c->stream) || (p.revents & ~POLLOUT))
         read_some(c);
     if (c->out.bytes)
         write_some(c);
@@ -395,9 +402,11 @@ void connection_attend(struct connection *c, struct pollfd *ret)
 static void say_goodbye(struct connection *c)
 {
     rknnd_Goodbye m = {.reason = "closed"};
-    if (!c->lost && !c->out.bytes && c->peer.version)
+    if (!c->lost && !c->out.bytes && c->peer.version) {
         connection_queue(c, message_frame(MESSAGE_GOODBYE, 0, c->next_id++, rknnd_Goodbye_fields,
                                           &m, NULL, 0, NULL, NULL));
+        stream_finish(&c->stream);
+    }
 }
 
 void connection_free(struct connection *c)

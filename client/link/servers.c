@@ -96,8 +96,11 @@ static int introduce_over(struct server *s, int fd, const struct transport_attem
         return fd;
     }
     int r = connection_new(fd, a->shares_memory, s->uri, &c, e);
-    if (r < 0)
+    if (r < 0) {
+        stream_tls_free(a->tls);
         return r;
+    }
+    stream_secure(&c->stream, a->tls);
     r = hello_exchange(c, session, a->hello_ms, e);
     if (r == 0) {
         *ret = c;

@@ -104,3 +104,43 @@ const char *connect_advice(int error)
         return "check address and port";
     }
 }
+
+// ---- telling a person ---------------------------------------------------------------------------
+
+static void append_word(char *text, size_t size, const char *word)
+{
+    size_t used = strlen(text);
+    snprintf(text + used, size - used, "%s%s", used ? ", " : "", word);
+}
+
+// Shows what the name resolves to: a wrong address in a hosts file is seen at once.
+static void tell_addresses(struct checks *c, const struct uri *uri, const struct addrinfo *list)
+{
+    char all[300] = "", one[NI_MAXHOST];
+    for (; list; list = list->ai_next)
+        if (getnameinfo(list->ai_addr, list->ai_addrlen, one, sizeof one, NULL, 0,
+                        NI_NUMERICHOST) == 0)
+            append_word(all, sizeof all, one);
+    checks_tell(c, RKNND_CHECK_GOOD, "host", "", "%s is %s", uri->text, all);
+}
+
+// The hops up to a connection.
+int connect_check(struct checks *c, const struct uri *uri)
+{
+    struct error e;
+    cleanup(freeaddrinfo_p) struct addrinfo *list = NULL;
+    if (connect_look_up(uri, &list, &e) < 0) {
+        checks_tell(c, RKNND_CHECK_BAD, "host",
+                    "correct the name, or give the address; `getent hosts NAME` asks the same",
+                    "%s", e.text);
+        return e.code;
+    }
+    tell_addresses(c, uri, list);
+    int fd = connect_addresses(list);
+    if (fd >= 0)
+        checks_tell(c, RKNND_CHECK_GOOD, "connection", "", "port %u is open", uri->port);
+    else
+        checks_tell(c, RKNND_CHECK_BAD, "connection", connect_advice(-fd), "port %u: %s", uri->port,
+                    strerror(-fd));
+    return fd;
+}

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/net/uri.h"
+#include "client/transport/checks.h"
 
 /// Addresses of a host; the caller's, freeaddrinfo_p().
 int connect_look_up(const struct uri *uri, struct addrinfo **ret, struct error *e);
@@ -23,3 +24,7 @@ int connect_file(const char *path);
 
 /// What a person can do about the errno of connect_addresses().
 const char *connect_advice(int error);
+
+/// Connects to HOST:PORT and tells each step of it as a check. Returns the fd, or a negative number
+/// that was told.
+int connect_check(struct checks *c, const struct uri *uri);

@@ -1,4 +1,4 @@
-// The ways to a server: what the client library knows of unix:, tcp:, usb:, adb: and sim:.
+// The ways to a server: what the client library knows of unix:, tcp:, tls:, usb:, adb: and sim:.
 //
 // To add one:
 //   1. client/transport/transport_NAME.c defines `const struct transport transport_NAME` with the
@@ -13,6 +13,7 @@
 
 #include "base/list.h"
 #include "base/net/uri.h"
+#include "base/tls/stream_tls.h"
 #include "client/transport/checks.h"
 #include "client/transport/device_list.h"
 #include "client/transport/spawn.h"
@@ -24,9 +25,10 @@ struct transport_attempt {
     struct spawn *daemon; // the private daemon that this process may have for the address
     uint64_t began_ms;    // clock_ms() at the first attempt
     // connect() may change these:
-    uint32_t hello_ms;  // within which HELLO has to be answered: LIMIT_HELLO_MS
-    bool shares_memory; // the other end takes shared memory (base/net/stream.h): false
-    bool spawned;       // the socket leads to *daemon: false
+    uint32_t hello_ms;      // within which HELLO has to be answered: LIMIT_HELLO_MS
+    bool shares_memory;     // the other end takes shared memory (base/net/stream.h): false
+    bool spawned;           // the socket leads to *daemon: false
+    struct stream_tls *tls; // what goes over the socket; the caller's then. NULL
     struct spawn_ticket ticket;
     // retry() may:
     uint32_t wait_ms; // before the next attempt: 0

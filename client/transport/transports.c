@@ -4,7 +4,7 @@
 // The order in which they are searched, listed and shown. A board that is both at a USB cable and
 // behind adb is used by USB.
 static const struct transport *const rows[] = {
-    &transport_unix, &transport_tcp, &transport_usb, &transport_adb, &transport_sim,
+    &transport_unix, &transport_tcp, &transport_tls, &transport_usb, &transport_adb, &transport_sim,
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 

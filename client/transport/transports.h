@@ -4,8 +4,8 @@
 #include "client/transport/transport.h"
 #include "rknnd.h"
 
-extern const struct transport transport_unix, transport_tcp, transport_usb, transport_adb,
-    transport_sim;
+extern const struct transport transport_unix, transport_tcp, transport_tls, transport_usb,
+    transport_adb, transport_sim;
 
 /// Row `i`; NULL behind the last.
 const struct transport *transports_row(unsigned i);

@@ -9,7 +9,8 @@
 
 #define QUOTA_MAX_SHARE 1000
 
-// USER: a name or number of the system, "tcp" (each address of the network), "usb", or "*"
+// USER: a name or number of the system, "tls/" and an identity, "tls" (each identity), "tcp" (each
+// address of the network), "usb", or "*"
 // (everyone who has no quota of their own). Each user that "tcp" or "*" stands for has all of it.
 struct quota {
     char user[32];

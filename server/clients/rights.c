@@ -55,13 +55,12 @@ static int find_who(const char *who, gid_t *ret_group, struct error *e)
         *ret_group = g ? g->gr_gid : (gid_t)strtoul(who + 1, NULL, 10);
         return 0;
     }
-    if (strcmp(who, "*") == 0 || strcmp(who, "tcp") == 0 || strcmp(who, "usb") == 0 ||
-        is_number(who) || getpwnam(who))
+    if (strcmp(who, "*") == 0 || origin_is_kind(who) || is_number(who) || getpwnam(who))
         return 0;
     return error_set(
         e, STATUS_PARAM_INVALID,
-        "there is no user \"%s\" (a name or number of this system, @ and a group, tcp, "
-        "usb, or * for everyone)",
+        "there is no user \"%s\" (a name or number of this system, @ and a group, tls/ and an "
+        "identity, tls, tcp, usb, or * for everyone)",
         who);
 }
 
@@ -121,6 +120,8 @@ unsigned rights_of(const struct rights *all, const struct origin *o, const char 
             rights |= all->rules[i].rights;
         }
     const struct rights_rule *rule = o->local ? NULL : find_rule(all, name);
+    if (!rule && *o->identity)
+        rule = find_rule(all, "tls");
     if (!rule)
         rule = find_rule(all, "*");
     if (found)

@@ -26,7 +26,8 @@ enum right {
         RIGHTS_ALL = 31,
 };
 
-// One --rights. WHO: a user's name or number, "@" and a group's, "tcp", "usb", or "*".
+// One --rights. WHO: a user's name or number, "@" and a group's, "tls/" and an identity, "tls",
+// "tcp", "usb", or "*".
 struct rights_rule {
     char who[34];
     unsigned rights;

@@ -1,5 +1,5 @@
 // Users, their quotas and accounts. What is charged counts for all of a user's programs together.
-// Who comes over the network has no other identity than the address he comes from.
+// Who comes over the network without TLS has no other identity than the address he comes from.
 #include "server/clients/user.h"
 
 #include <stdio.h>
@@ -13,9 +13,11 @@ static void set_names(struct user *u)
     bool usb = strcmp(u->source, ORIGIN_USB) == 0;
     if (u->local)
         who_user(u->uid, u->name);
+    else if (*u->identity)
+        snprintf(u->name, sizeof u->name, ORIGIN_TLS "%s", u->identity);
     else
         snprintf(u->name, sizeof u->name, usb ? "usb" : "tcp");
-    bool address = !u->local && !usb && u->source[0];
+    bool address = !u->local && !usb && !*u->identity && u->source[0];
     snprintf(u->title, sizeof u->title, "%s%s%s", u->name, address ? " " : "",
              address ? u->source : "");
 }
@@ -28,26 +30,39 @@ static bool is_meant(const struct quota *q, const struct user *u)
     return strcmp(q->user, u->name) == 0 || (u->local && strcmp(q->user, number) == 0);
 }
 
-// The user's own quota, else that of "*".
+// The user's own quota, else that of "tls" for whoever has an identity, else that of "*".
 static struct quota find_quota(const struct options *o, const struct user *u)
 {
     struct quota ret = {.share = 1};
+    bool kind = false;
     for (uint32_t i = 0; i < o->n_quotas; i++) {
         if (is_meant(&o->quotas[i], u))
             return o->quotas[i];
-        if (strcmp(o->quotas[i].user, "*") == 0)
+        if (strcmp(o->quotas[i].user, "*") == 0 && !kind)
             ret = o->quotas[i];
+        if (strcmp(o->quotas[i].user, "tls") == 0 && *u->identity) {
+            ret = o->quotas[i];
+            kind = true;
+        }
     }
     return ret;
 }
 
-// A local user is found by uid, another by the address.
+static bool is_same(const struct user *u, const struct origin *p)
+{
+    if (p->local || u->local)
+        return p->local && u->local && u->uid == p->uid;
+    if (*p->identity || *u->identity)
+        return strcmp(u->identity, p->identity) == 0;
+    return strcmp(u->source, p->source) == 0;
+}
+
+// A local user is found by uid, another by the identity or the address.
 static struct user *user_find(const struct users *all, const struct origin *p)
 {
     struct user *u;
     list_for_each (u, &all->all, link)
-        if (u->local == p->local &&
-            (p->local ? u->uid == p->uid : strcmp(u->source, p->source) == 0))
+        if (is_same(u, p))
             return u;
     return NULL;
 }
@@ -85,7 +100,8 @@ int user_get(struct users *all, const struct origin *p, struct user **ret, struc
     u->refs = 1;
     u->local = p->local;
     u->uid = p->uid;
-    snprintf(u->source, sizeof u->source, "%s", p->source);
+    snprintf(u->source, sizeof u->source, "%s", *p->identity ? "" : p->source);
+    memcpy(u->identity, p->identity, sizeof u->identity);
     set_names(u);
     u->quota = find_quota(all->options, u);
     open_account(all->accounts, u, tier_of(p));

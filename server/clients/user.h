@@ -23,9 +23,10 @@ struct user {
     struct list link;
     unsigned refs; // connections, sessions, models and uploads
     bool local;
-    uid_t uid;                          // of a local one
-    char source[ORIGIN_SOURCE_SIZE];    // of another: where it comes from
-    char name[WHO_SIZE];                // as quotas name it: "alice", "1000", "tcp", "usb"
+    uid_t uid;                        // of a local one
+    char source[ORIGIN_SOURCE_SIZE];  // of another: where it comes from
+    char identity[TLS_IDENTITY_SIZE]; // of one who proved it by TLS; "": none
+    char name[WHO_SIZE]; // as quotas name it: "alice", "1000", "tls/alice", "tcp", "usb"
     char title[ORIGIN_SOURCE_SIZE + 8]; // "alice", "tcp 10.0.0.7"
     struct quota quota;
     struct account account;

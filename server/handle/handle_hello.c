@@ -99,6 +99,8 @@ int handle_hello(struct connection *c, const struct frame_header *h, const union
     text_make_printable(m.software);
     text_make_printable(m.program);
     int r = hello_agree(&m, e);
+    if (r == 0)
+        r = connection_identify(c, c->services->users, e);
     if (r < 0)
         return r;
     r = hello_join(c, &m, e);

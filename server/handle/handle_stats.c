@@ -391,11 +391,12 @@ static struct session *stats_find_session(const struct sessions *all, uint64_t i
     return NULL;
 }
 
-// Those who have the right, and local users for programs of their own.
+// Those who have the right, and local users and identities for programs of their own.
 static bool may_kill(const struct connection *c, const struct session *session)
 {
     const struct user *victim = session->user;
-    return c->rights & RIGHT_KILL || (c->origin.local && victim == c->session->user);
+    bool known = c->origin.local || *c->origin.identity;
+    return c->rights & RIGHT_KILL || (known && victim == c->session->user);
 }
 
 // The reference keeps the session while its connections close one by one.

@@ -18,26 +18,32 @@
 #define MAX_TXT    5
 
 // TXT records: what a client may want to know before it connects (PROTOCOL.md, Discovery).
-static unsigned collect_txt(char (*ret)[128], const char *chip)
+static unsigned collect_txt(char (*ret)[128], const char *chip, bool tls)
 {
     unsigned n = 0;
     char serial[100];
     snprintf(ret[n++], sizeof *ret, "txtvers=1");
     snprintf(ret[n++], sizeof *ret, "chip=%s", chip);
     snprintf(ret[n++], sizeof *ret, "version=%s", RKNND_VERSION);
-    snprintf(ret[n++], sizeof *ret, "tls=no");
+    snprintf(ret[n++], sizeof *ret, "tls=%s", tls ? "1.3" : "no");
     if (board_serial(serial, sizeof serial))
         snprintf(ret[n++], sizeof *ret, "serial=%s", serial);
     return n;
 }
 
+// One announcement is for one kind of addresses: whoever takes none but TLS says so.
+static bool announces_tls(const struct listeners *l)
+{
+    return listeners_find_public(l, false, NULL, 0) == 0;
+}
+
 int announce_check(const struct listeners *l, struct error *e)
 {
-    unsigned n = listeners_find_public(l, NULL, 0);
+    unsigned n = listeners_find_public(l, announces_tls(l), NULL, 0);
     if (n == 0)
         return error_set(e, STATUS_PARAM_INVALID,
                          "--announce: other machines can reach none of this server's addresses; "
-                         "add --listen tcp:0.0.0.0:8910 (with --insecure), say");
+                         "add --listen tls:0.0.0.0:8911, say");
     if (n > MAX_PLACES)
         return error_set(e, STATUS_PARAM_INVALID, "--announce: more than %d TCP addresses",
                          MAX_PLACES);
@@ -112,8 +118,9 @@ int announce_start(struct announce *a, uv_loop_t *loop, const char *folder, cons
 {
     char program[4200], level[8], places[MAX_PLACES][LISTENER_URI_SIZE], txt[MAX_TXT][128];
     char *args[4 + 2 * MAX_TXT + MAX_PLACES];
-    unsigned n = 0, n_txt = collect_txt(txt, chip);
-    unsigned n_places = listeners_find_public(l, places, MAX_PLACES);
+    bool tls = announces_tls(l);
+    unsigned n = 0, n_txt = collect_txt(txt, chip, tls);
+    unsigned n_places = listeners_find_public(l, tls, places, MAX_PLACES);
     snprintf(program, sizeof program, "%s/rknnd-announce", folder);
     snprintf(level, sizeof level, "%d", (int)log_level_now());
     args[n++] = program;

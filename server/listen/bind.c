@@ -249,16 +249,22 @@ static int bind_address(const struct addrinfo *a, const char *what, bind_taker *
     return take(owner, steal_fd(&fd), name, NULL, e);
 }
 
+int bind_refuse_public(const char *what, struct error *e)
+{
+    return error_set(e, STATUS_PARAM_INVALID,
+                     "%s can be reached from other machines, where anybody could use this server "
+                     "and read along: listen on tls:ADDRESS:PORT instead (rknnd(8), TLS), use a "
+                     "loopback address, or allow it with --insecure",
+                     what);
+}
+
 // All addresses are checked before the first one is bound.
 static int bind_addresses(const struct addrinfo *all, const char *what, bool insecure,
                           bind_taker *take, void *owner, struct error *e)
 {
     for (const struct addrinfo *a = all; a; a = a->ai_next)
         if (!insecure && !tcp_is_loopback(a->ai_addr))
-            return error_set(e, STATUS_PARAM_INVALID,
-                             "%s can be reached from other machines, and connections are not "
-                             "protected in this version; use a loopback address, or --insecure",
-                             what);
+            return bind_refuse_public(what, e);
     for (const struct addrinfo *a = all; a; a = a->ai_next) {
         int r = bind_address(a, what, take, owner, e);
         if (r < 0)

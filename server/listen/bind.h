@@ -21,6 +21,9 @@ int bind_unix(const char *path, const char *group, bind_taker *take, void *owner
 /// Every address of the host. Unless `insecure`, all of them must be loopback addresses.
 int bind_tcp(const struct uri *uri, bool insecure, bind_taker *take, void *owner, struct error *e);
 
+/// STATUS_PARAM_INVALID, with words: `what` can be reached from other machines without TLS.
+int bind_refuse_public(const char *what, struct error *e);
+
 /// The TCP address that a socket listens on, as a URI. False: it has none, or only this machine can
 /// reach it.
 bool bind_is_public(int fd, char *uri, size_t size);

@@ -23,7 +23,32 @@ static int listen_tcp(struct listeners *l, const struct uri *uri, const char *te
 
 static int listen_fd(struct listeners *l, const struct uri *uri, const char *text, struct error *e)
 {
-    return listener_open_fd(l, uri->fd, text, e);
+    return listener_open_fd(l, uri->fd, false, text, e);
+}
+
+static int needs_keys(const struct listeners *l, const char *text, struct error *e)
+{
+    if (l->tls)
+        return 0;
+    if (!l->take_transport)
+        return error_set(e, STATUS_PARAM_INVALID, "a relay cannot listen on %s", text);
+    return error_set(e, STATUS_PARAM_INVALID,
+                     "%s needs keys: --tls-psk-file FILE (rknnctl pair makes one), or --tls-cert, "
+                     "--tls-key and --tls-ca",
+                     text);
+}
+
+static int listen_tls(struct listeners *l, const struct uri *uri, const char *text, struct error *e)
+{
+    int r = needs_keys(l, text, e);
+    return r < 0 ? r : bind_tcp(uri, true, listener_add_tls, l, e);
+}
+
+static int listen_tls_fd(struct listeners *l, const struct uri *uri, const char *text,
+                         struct error *e)
+{
+    int r = needs_keys(l, text, e);
+    return r < 0 ? r : listener_open_fd(l, uri->fd, true, text, e);
 }
 
 // ---- the USB function of this board -------------------------------------------------------------
@@ -95,6 +120,11 @@ static const struct listen_scheme rows[] = {
         .listen = listen_tcp,
     },
     {
+        .uri = URI_SCHEME_TLS,
+        .help = "the same with TLS, for other machines",
+        .listen = listen_tls,
+    },
+    {
         .uri =
             {.name = "usb:", .syntax = "[FOLDER]", .parse = uri_parse_name, .stands_alone = true},
         .help = "the USB function of this board, by FunctionFS",
@@ -104,6 +134,11 @@ static const struct listen_scheme rows[] = {
         .uri = {.name = "fd:", .syntax = "N", .parse = uri_parse_fd, .format = uri_format_fd},
         .help = "an inherited socket that listens",
         .listen = listen_fd,
+    },
+    {
+        .uri = {.name = "tls-fd:", .syntax = "N", .parse = uri_parse_fd, .format = uri_format_fd},
+        .help = "the same with TLS",
+        .listen = listen_tls_fd,
     },
 };
 #define N_ROWS (sizeof rows / sizeof *rows)

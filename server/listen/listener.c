@@ -30,6 +30,7 @@ struct listener {
     struct list link;
     struct listeners *all;
     int fd;
+    bool tls;
     char name[160];
     char *unlink_path; // a Unix socket that was made here
     void (*take)(struct listener *l);
@@ -85,7 +86,8 @@ static void find_origin(const struct listener *l, int fd, const struct sockaddr 
     ret->remote = !tcp_is_loopback(peer);
     origin_set_source(ret, peer);
     uv_ip_name(peer, host, sizeof host);
-    snprintf(ret->text, sizeof ret->text, "tcp, %s", host);
+    ret->tls = l->tls;
+    snprintf(ret->text, sizeof ret->text, "%s, %s", l->tls ? "tls" : "tcp", host);
 }
 
 // The peer's address decides about socket options as well as about the origin.
@@ -173,7 +175,7 @@ static void take_by_message(struct listener *l)
 
 // Takes over fd, also on failure. Does not accept yet: listeners_start() does.
 static int listener_add(struct listeners *all, int fd, const char *name, const char *unlink_path,
-                        void (*take)(struct listener *l), struct error *e)
+                        bool tls, void (*take)(struct listener *l), struct error *e)
 {
     cleanup(fd_close_p) int socket = fd;
     struct listener *l = calloc(1, sizeof *l);
@@ -182,7 +184,7 @@ static int listener_add(struct listeners *all, int fd, const char *name, const c
         free(l);
         return error_no_memory(e, "a listening socket", sizeof *l);
     }
-    *l = (struct listener){.all = all, .fd = socket, .unlink_path = path, .take = take};
+    *l = (struct listener){.all = all, .fd = socket, .unlink_path = path, .tls = tls, .take = take};
     snprintf(l->name, sizeof l->name, "%s", name);
     fd_unblock(socket);
     fcntl(socket, F_SETFD, FD_CLOEXEC);
@@ -200,15 +202,20 @@ static int listener_add(struct listeners *all, int fd, const char *name, const c
     return 0;
 }
 
-int listener_open_fd(struct listeners *all, int fd, const char *name, struct error *e)
+int listener_open_fd(struct listeners *all, int fd, bool tls, const char *name, struct error *e)
 {
+    char uri[LISTENER_URI_SIZE];
     int listening = 0;
     socklen_t length = sizeof listening;
     if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &length) < 0)
         return error_set_errno(e, STATUS_PARAM_INVALID, errno, "%s", name);
     if (!listening)
         return error_set(e, STATUS_PARAM_INVALID, "%s is not a socket that listens", name);
-    return listener_add(all, fd, name, NULL, take_by_accept, e);
+    if (!tls && !all->insecure && bind_is_public(fd, uri, sizeof uri))
+        return bind_refuse_public(name, e);
+    if (tls && fd_is_unix(fd))
+        return error_set(e, STATUS_PARAM_INVALID, "%s is a Unix socket, which needs no TLS", name);
+    return listener_add(all, fd, name, NULL, tls, take_by_accept, e);
 }
 
 // Only Unix sockets can carry descriptors.
@@ -220,25 +227,39 @@ int listener_adopt(struct listeners *all, int fd, struct error *e)
         return error_set_errno(e, STATUS_PARAM_INVALID, errno, "--adopt %d", fd);
     if (domain != AF_UNIX)
         return error_set(e, STATUS_PARAM_INVALID, "--adopt %d is not a Unix socket", fd);
-    return listener_add(all, fd, "adopted connections", NULL, take_by_message, e);
+    return listener_add(all, fd, "adopted connections", NULL, false, take_by_message, e);
 }
 
 int listener_add_bound(void *owner, int fd, const char *name, const char *unlink_path,
                        struct error *e)
 {
-    return listener_add(owner, fd, name, unlink_path, take_by_accept, e);
+    return listener_add(owner, fd, name, unlink_path, false, take_by_accept, e);
+}
+
+// Bound sockets are named tcp:….
+int listener_add_tls(void *owner, int fd, const char *name, const char *unlink_path,
+                     struct error *e)
+{
+    char tls[LISTENER_URI_SIZE];
+    snprintf(tls, sizeof tls, "tls%s", strchr(name, ':'));
+    return listener_add(owner, fd, tls, unlink_path, true, take_by_accept, e);
 }
 
 // Counts on when `ret` is full, so that the caller can tell.
-unsigned listeners_find_public(const struct listeners *all, char (*ret)[LISTENER_URI_SIZE],
-                               unsigned max)
+unsigned listeners_find_public(const struct listeners *all, bool tls,
+                               char (*ret)[LISTENER_URI_SIZE], unsigned max)
 {
     const struct listener *l;
     char uri[LISTENER_URI_SIZE];
     unsigned n = 0;
-    list_for_each (l, &all->all, link)
-        if (bind_is_public(l->fd, n < max ? ret[n] : uri, LISTENER_URI_SIZE))
-            n++;
+    list_for_each (l, &all->all, link) {
+        char *to = n < max ? ret[n] : uri;
+        if (l->tls != tls || !bind_is_public(l->fd, to, LISTENER_URI_SIZE))
+            continue;
+        if (tls)
+            memcpy(to, "tls", 3); // for tcp
+        n++;
+    }
     return n;
 }
 

@@ -16,6 +16,7 @@ struct listeners {
     const gid_t *groups;      // in which programs may be: origin.groups; stay
     unsigned n_groups;
     bool insecure; // TCP may be reached from other machines
+    bool tls;      // there are keys for TLS (connections are told by origin.tls)
     /// Serves a connected stream socket (taken over).
     void (*take)(struct listeners *l, int fd, const struct origin *origin);
     /// The same for what is not a socket. NULL: only sockets are served.
@@ -40,18 +41,23 @@ void listeners_init(struct listeners *all, uv_loop_t *loop);
 int listener_add_bound(void *owner, int fd, const char *name, const char *unlink_path,
                        struct error *e);
 
-/// Takes over a socket that listens already; `name` is for logs.
-int listener_open_fd(struct listeners *all, int fd, const char *name, struct error *e);
+/// The same, and clients have to speak TLS there.
+int listener_add_tls(void *owner, int fd, const char *name, const char *unlink_path,
+                     struct error *e);
+
+/// Takes over a socket that listens already; `name` is for logs. One that other machines can reach
+/// needs `tls`, or `insecure`.
+int listener_open_fd(struct listeners *all, int fd, bool tls, const char *name, struct error *e);
 
 /// Takes connections that arrive as file descriptors over the Unix socket `fd`.
 int listener_adopt(struct listeners *all, int fd, struct error *e);
 
 #define LISTENER_URI_SIZE 128
 
-/// The TCP addresses that other machines can reach, as URIs. Returns how many there are, also when
-/// that is more than `max`.
-unsigned listeners_find_public(const struct listeners *all, char (*ret)[LISTENER_URI_SIZE],
-                               unsigned max);
+/// The addresses that other machines can reach, by TLS or without, as URIs. Returns how many there
+/// are, also when that is more than `max`.
+unsigned listeners_find_public(const struct listeners *all, bool tls,
+                               char (*ret)[LISTENER_URI_SIZE], unsigned max);
 
 /// Those that have not begun yet.
 void listeners_start(struct listeners *all);

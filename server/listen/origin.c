@@ -52,6 +52,13 @@ void origin_set_source(struct origin *o, const struct sockaddr *peer)
     }
 }
 
+bool origin_is_kind(const char *who)
+{
+    size_t n = strlen(ORIGIN_TLS);
+    return strcmp(who, "tcp") == 0 || strcmp(who, "tls") == 0 || strcmp(who, ORIGIN_USB) == 0 ||
+           (strncmp(who, ORIGIN_TLS, n) == 0 && tls_identity_is_valid(who + n, strlen(who + n)));
+}
+
 // Of one with more supplementary groups than fit, only the first group is known.
 #define GROUPS_MAX 1024
 

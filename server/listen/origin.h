@@ -5,21 +5,30 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/tls/tls_keys.h"
+
 #define ORIGIN_SOURCE_SIZE  56
 #define ORIGIN_USB          "usb"
-#define ORIGIN_SOCKET_GROUP 63 // number of the sockets' group among origin.groups
+#define ORIGIN_TLS          "tls/" // before an identity: the user's name
+#define ORIGIN_SOCKET_GROUP 63     // number of the sockets' group among origin.groups
 
 // Who is at the other end of a connection, as the kernel says.
 struct origin {
     bool local;  // a Unix socket: descriptors can pass
+    bool tls;    // says who it is in a TLS handshake (transport_secure.h)
     bool remote; // another machine, by network: it may be gone without a word
     pid_t pid;   // of a local one, as uid
     uid_t uid;
-    bool member;                     // of a local one: in the group that the service runs as
-    uint64_t groups;                 // bit i: it is in groups[i] of origin_set_peer()
-    char source[ORIGIN_SOURCE_SIZE]; // of another: "10.0.0.7", "2001:db8:0:1::/64", ORIGIN_USB
-    char text[64];                   // for logs: "unix, pid 12, uid 1000"
+    bool member;                      // of a local one: in the group that the service runs as
+    uint64_t groups;                  // bit i: it is in groups[i] of origin_set_peer()
+    char source[ORIGIN_SOURCE_SIZE];  // of another: "10.0.0.7", "2001:db8:0:1::/64", ORIGIN_USB
+    char identity[TLS_IDENTITY_SIZE]; // that it proved by TLS, from HELLO on; "": none
+    char text[96];                    // for logs: "unix, pid 12, uid 1000"
 };
+
+/// Whether options name programs so that do not run on this machine: "tcp", "tls", "usb", or "tls/"
+/// and what can be an identity.
+bool origin_is_kind(const char *who);
 
 struct sockaddr;
 

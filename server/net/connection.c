@@ -20,6 +20,7 @@
 // unread answers than its limits allow. A client that keeps to what HELLO announced never notices.
 #include "server/net/connection.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/cleanup.h"
@@ -195,6 +196,31 @@ void connection_leave(struct connection *c, const char *reason)
         connection_close(c, "left");
 }
 
+int connection_identify(struct connection *c, struct users *users, struct error *e)
+{
+    struct origin origin = c->origin;
+    struct user *user;
+    const char *identity = transport_identity(c->channel.transport);
+    if (!*identity)
+        return 0;
+    snprintf(origin.identity, sizeof origin.identity, "%s", identity);
+    snprintf(origin.text, sizeof origin.text, "tls %s, %s", identity, c->origin.source);
+    int r = user_get(users, &origin, &user, e);
+    if (r < 0)
+        return r;
+    r = account_charge(&user->account, ACCOUNT_CONNECTIONS, 1, e);
+    if (r < 0) {
+        user_unref(user);
+        return r;
+    }
+    account_count(&c->user->account, ACCOUNT_REPLIES, &c->unread_bytes, 0);
+    account_refund(&c->user->account, ACCOUNT_CONNECTIONS, 1);
+    user_unref(c->user);
+    c->user = user;
+    c->origin = origin;
+    return 0;
+}
+
 void connection_reply(struct connection *c, const struct frame_header *h,
                       const pb_msgdesc_t *fields, const void *message)
 {
@@ -266,6 +292,12 @@ bool connection_is_unused(const struct connection *c, uint64_t now_ms)
     return c->state == CONNECTION_FRESH && now_ms - c->since_ms > c->all->options->peer_timeout_ms;
 }
 
+bool connection_is_unknown(const struct connection *c)
+{
+    return c->origin.tls && c->state == CONNECTION_FRESH &&
+           !*transport_identity(c->channel.transport);
+}
+
 // One that is paused is not listened to, and so not silent.
 uint64_t connection_silent_ms(const struct connection *c, uint64_t now_ms)
 {
@@ -315,7 +347,7 @@ static bool takes_too_long(const struct connection *c, uint64_t now_ms)
 
 // Nobody is closed for being silent or for not reading: the program may be stopped by a debugger.
 // Where the end of a link does not show by itself, the other machine has to answer; and from there
-// HELLO must come in time.
+// HELLO must come in time, as everywhere where TLS comes first.
 void connection_sweep(struct connection *c, uint64_t now_ms)
 {
     if (c->state == CONNECTION_LEAVING) {
@@ -326,7 +358,7 @@ void connection_sweep(struct connection *c, uint64_t now_ms)
                  c->program, c->origin.text, c->all->options->peer_timeout_ms);
         connection_close(c, "its machine does not answer");
     } else if (c->state == CONNECTION_FRESH) {
-        if (c->origin.remote && connection_is_unused(c, now_ms))
+        if ((c->origin.remote || c->origin.tls) && connection_is_unused(c, now_ms))
             connection_close(c, "no HELLO in time");
     } else {
         connection_update_flow(c); // what jobs held and gave back makes room, too

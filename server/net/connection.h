@@ -11,6 +11,7 @@ struct options;
 struct services;
 struct session;
 struct user;
+struct users;
 
 enum connection_state {
     CONNECTION_FRESH = 1,  // nothing but HELLO is understood
@@ -82,6 +83,10 @@ void connection_leave(struct connection *c, const char *reason);
 /// Tells the client that no new requests are wanted; open ones are still answered.
 void connection_say_goodbye(struct connection *c, const char *reason);
 
+/// If it came by TLS it is from now on the identity's, who has to have room for it. For HELLO,
+/// while it holds nothing else; not for one that was not admitted.
+int connection_identify(struct connection *c, struct users *users, struct error *e);
+
 /// Answers the request that is being dispatched.
 void connection_reply(struct connection *c, const struct frame_header *h,
                       const pb_msgdesc_t *fields, const void *message);
@@ -104,6 +109,9 @@ void connection_kill(struct connection *c, const char *reason);
 
 /// It has not said HELLO in time.
 bool connection_is_unused(const struct connection *c, uint64_t now_ms);
+
+/// Its TLS handshake is not through yet.
+bool connection_is_unknown(const struct connection *c);
 
 /// For how long its program has said nothing, although it was listened to.
 uint64_t connection_silent_ms(const struct connection *c, uint64_t now_ms);

@@ -1,5 +1,5 @@
-// What carries the bytes of a channel (channel.h), on the loop: a socket (transport_socket.h) or a
-// channel of a cable (transport_mux.h).
+// What carries the bytes of a channel (channel.h), on the loop: a socket (transport_socket.h), TLS
+// over one (transport_secure.h), or a channel of a cable (transport_mux.h).
 #pragma once
 
 #include <stdbool.h>
@@ -22,6 +22,10 @@ struct transport_ops {
     /// Whether the other end cannot be reached any more (now_ms: uv_now()). NULL: that shows by
     /// itself, as the end or an error.
     bool (*is_gone)(struct transport *w, uint64_t now_ms);
+    /// Who the other end has proved to be; "": nobody yet. NULL: this carrier cannot tell.
+    const char *(*identity)(struct transport *w);
+    /// Sends nothing more, as the other end sees. NULL: this carrier has no such thing.
+    void (*finish)(struct transport *w);
     /// Frees it, after closed() has come from the loop. Nothing else comes any more.
     void (*close)(struct transport *w);
 };
@@ -39,6 +43,11 @@ struct transport {
 static inline bool transport_is_gone(struct transport *w, uint64_t now_ms)
 {
     return w->ops->is_gone && w->ops->is_gone(w, now_ms);
+}
+
+static inline const char *transport_identity(struct transport *w)
+{
+    return w->ops->identity ? w->ops->identity(w) : "";
 }
 
 static inline void transport_close(struct transport *w)

@@ -3,6 +3,7 @@
 #include "server/net/transport_socket.h"
 
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #include "base/fd.h"
 #include "base/list.h"
@@ -126,6 +127,11 @@ void transport_socket_keep_asking(struct transport *w, uint32_t idle_ms, uint32_
     tcp_keep_asking(s->fd, idle_ms, timeout_ms);
 }
 
+static void finish_sending(struct transport *w)
+{
+    shutdown(socket_of(w)->fd, SHUT_WR);
+}
+
 // The socket is closed only when libuv no longer watches it, and without what lies unread in it.
 static void on_closed(uv_handle_t *handle)
 {
@@ -153,6 +159,7 @@ static const struct transport_ops ops = {
     .watch = transport_socket_watch,
     .wake = transport_socket_wake,
     .is_gone = is_gone,
+    .finish = finish_sending,
     .close = close_socket,
 };
 

@@ -30,7 +30,7 @@ def run_with_daemon(program, transport, backend, isolation):
 
 def main():
     p = argparse.ArgumentParser()
-    p.add_argument("--transport", choices=("unix", "tcp", "sim"), required=True)
+    p.add_argument("--transport", choices=("unix", "tcp", "tls", "sim"), required=True)
     p.add_argument("--isolation", choices=("process", "thread"), required=True)
     p.add_argument("--chip", default="rk3588")
     p.add_argument("--standin", help="by the vendor's backend, with this library of tests/standin")

@@ -3,6 +3,7 @@ import atexit
 import json
 import os
 import pathlib
+import secrets
 import socket
 import subprocess
 import tempfile
@@ -62,21 +63,33 @@ def listen_on_any_port():
     return listener
 
 
+def make_keys(path, **keys):
+    """A file of pre-shared keys: identities and keys in hexadecimal digits."""
+    path.touch(0o600)
+    path.write_text("".join(f"{identity}:{key}\n" for identity, key in keys.items()))
+    return path
+
+
 class Daemon:
     """One rknnd on a Unix socket in a folder of its own, or on a TCP port that nobody else has."""
 
     def __init__(self, *options, transport="unix", stderr=None, environment=()):
         """`environment`: variables that the daemon alone has."""
         self.folder = tempfile.TemporaryDirectory(prefix="rknnd-test-")
-        self.listener = listen_on_any_port() if transport == "tcp" else None
+        self.listener = listen_on_any_port() if transport in ("tcp", "tls") else None
+        env = dict(os.environ)
         if self.listener:
             fd = self.listener.fileno()
-            self.uri = "tcp:127.0.0.1:%u" % self.listener.getsockname()[1]
-            listen, pass_fds = f"fd:{fd}", (fd,)
+            self.uri = "%s:127.0.0.1:%u" % (transport, self.listener.getsockname()[1])
+            listen, pass_fds = {"tcp": "fd", "tls": "tls-fd"}[transport] + f":{fd}", (fd,)
         else:
             self.uri = f"unix:{self.folder.name}/socket"
             listen, pass_fds = self.uri, ()
-        self.env = dict(os.environ, RKNND_SERVER=self.uri)
+        if transport == "tls" and not any(str(o).startswith("--tls") for o in options):
+            keys = make_keys(pathlib.Path(self.folder.name) / "keys", alice=secrets.token_hex(32))
+            options += ("--tls-psk-file", keys)
+            env["RKNND_TLS_PSK_FILE"] = str(keys)
+        self.env = dict(env, RKNND_SERVER=self.uri)
         self.process = subprocess.Popen([BUILD / "bin/rknnd", "--listen", listen, *options],
                                         stdin=subprocess.DEVNULL, stderr=stderr, pass_fds=pass_fds,
                                         env=dict(os.environ, **dict(environment)))

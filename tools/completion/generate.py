@@ -138,7 +138,7 @@ def fish_option(condition, option):
     if option.argument in CHOICES:
         words.append(f"-x -a '{CHOICES[option.argument]}'")
     elif option.argument == "URI":
-        words.append("-x -a 'unix: tcp: usb: adb: sim:'")
+        words.append("-x -a 'unix: tcp: tls: usb: adb: sim:'")
     elif option.argument in ("FILE", "DIR", "MODEL"):
         words.append("-r -F")
     elif option.argument:

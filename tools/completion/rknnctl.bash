@@ -132,7 +132,7 @@ _rknnctl()
     _rknnctl_value "$before"
     case $value in
     FILE | MODEL | DIR) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
-    URI) mapfile -t COMPREPLY < <(compgen -W "unix: tcp: usb: adb: sim:" -- "$word"); return ;;
+    URI) mapfile -t COMPREPLY < <(compgen -W "unix: tcp: tls: usb: adb: sim:" -- "$word"); return ;;
     LAYOUT) mapfile -t COMPREPLY < <(compgen -W "nhwc nchw" -- "$word"); return ;;
     CORES) mapfile -t COMPREPLY < <(compgen -W "auto all 0 1 2 0_1 0_1_2" -- "$word"); return ;;
     ?*) return ;;

@@ -1,0 +1,33 @@
+// What the TLS sessions of a server, or of a client, have in common: keys, certificates, whom to
+// trust. TLS 1.3 alone, always with a Diffie-Hellman exchange; no early data, no tickets.
+#pragma once
+
+#include "base/tls/tls_keys.h"
+
+struct tls_context; // may be shared by threads once it is made
+
+// Texts are paths, NULL: none.
+struct tls_files {
+    const char *psk;  // pre-shared keys (tls_keys.h)
+    const char *cert; // our certificate and its chain (PEM)
+    const char *key;  // its key (PEM; tls_open_secret())
+    const char *ca;   // whose certificates of the others count (PEM)
+};
+
+/// For a server: pre-shared keys, or a certificate, its key and whom to trust, or both. Whoever
+/// has neither a key nor a certificate that counts does not get through. May block.
+int tls_server_context(const struct tls_files *files, struct tls_context **ret, struct error *e);
+
+/// For connections to a server ("HOST:PORT", as keys name it): a key of the file, or `ca`, or both.
+/// `identity`: of the key; NULL: of any. May block.
+int tls_client_context(const struct tls_files *files, const char *server, const char *identity,
+                       struct tls_context **ret, struct error *e);
+
+/// For two who know nothing of each other (pairing): a certificate made for this once, which nobody
+/// checks. What is said over it has to be confirmed in another way (tls_export()).
+int tls_stranger_context(bool server, struct tls_context **ret, struct error *e);
+
+/// Keys of a server from now on; takes them. Not while another thread uses the context.
+void tls_context_set_keys(struct tls_context *c, struct tls_keys *keys);
+
+void tls_context_free(struct tls_context *c);

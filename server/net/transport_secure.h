@@ -1,0 +1,19 @@
+// TLS over another transport: the client says who it is in the handshake, before its first frame.
+#pragma once
+
+#include "base/tls/tls_context.h"
+#include "server/net/transport.h"
+
+// What a server's TLS transports have in common. Embedded by the server. Loop thread only.
+struct tls_door {
+    struct tls_context *context; // NULL: there is no TLS
+    uint64_t turn;               // loop time of the handshakes below
+    unsigned n_in_turn;
+    uint64_t logged_ms; // when a failed handshake was last logged
+    unsigned n_unsaid;  // failed since then
+};
+
+/// Takes over `inner`, a socket; on failure it is not taken. `peer`: its address, for the log. The
+/// handshake has no time limit of its own: it is the owner's, as for a peer that says nothing.
+int transport_secure_new(struct tls_door *door, struct transport *inner, const char *peer,
+                         struct transport **ret, struct error *e);
