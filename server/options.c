@@ -177,7 +177,7 @@ static void list_service(struct options *o, struct rows *r)
         {0, "insecure", OPTION_FLAG, &o->insecure, NULL,
          "allow TCP without TLS from other machines", 0, 0, NULL},
         {0, "tls-psk-file", OPTION_CALL, &o->tls_psk_file, "FILE",
-         "who may connect by TLS: a line IDENTITY:KEY each (rknnctl pair adds them)", 0, 0, set_text},
+         "who may connect by TLS: a line IDENTITY:KEY each", 0, 0, set_text},
         {0, "tls-cert", OPTION_CALL, &o->tls_cert, "FILE",
          "certificate of this server, with its chain (PEM)", 0, 0, set_text},
         {0, "tls-key", OPTION_CALL, &o->tls_key, "FILE",

@@ -13,7 +13,6 @@
 
 #define URI_DEFAULT_PORT  8910 // tcp:HOST
 #define URI_TLS_PORT      8911 // tls:HOST
-#define URI_PAIR_PORT     8912 // of rknnctl pair
 #define URI_SYSTEM_FOLDER "/run/rknnd"
 #define URI_SYSTEM_SOCKET URI_SYSTEM_FOLDER "/rknnd.sock" // of the daemon that root runs
 

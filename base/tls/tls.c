@@ -160,7 +160,7 @@ static void explain_certificate(struct tls *t)
         say(t,
             "the server does not know our key, and shows a certificate that we have no reason "
             "to trust",
-            "`rknnctl pair HOST` gets a key, RKNND_TLS_CA names certificates to trust");
+            "is our key in its tls-psk-file? RKNND_TLS_CA names certificates to trust");
     else
         say(t, what, "RKNND_TLS_CA names the certificates to trust");
 }
@@ -171,15 +171,15 @@ static const struct {
     const char *what, *advice;
 } alerts[] = {
     {SSL_AD_HANDSHAKE_FAILURE, "the server takes neither our key nor our lack of one",
-     "it does not know the identity, or wants a certificate: `rknnctl pair HOST` gets a key"},
+     "it does not know the identity (put our key into its tls-psk-file), or wants a certificate"},
     {SSL_AD_UNKNOWN_PSK_IDENTITY, "the server does not know our key's identity",
-     "`rknnctl pair HOST` gets a key"},
+     "put our key into its tls-psk-file"},
     {SSL_AD_ILLEGAL_PARAMETER, "the server has another key for this identity",
-     "`rknnctl pair HOST` gets the right one"},
+     "compare ours with its tls-psk-file"},
     {SSL_AD_DECRYPT_ERROR, "the server has another key for this identity",
-     "`rknnctl pair HOST` gets the right one"},
+     "compare ours with its tls-psk-file"},
     {TLS13_AD_CERTIFICATE_REQUIRED, "the server wants a certificate or a key, and there is none",
-     "set RKNND_TLS_CERT and RKNND_TLS_KEY, or get a key with `rknnctl pair HOST`"},
+     "set RKNND_TLS_CERT and RKNND_TLS_KEY, or RKNND_TLS_PSK_FILE"},
     {SSL_AD_UNKNOWN_CA, "the server has no reason to trust our certificate",
      "its tls-ca has to name who signed it"},
     {SSL_AD_CERTIFICATE_EXPIRED, "the server says that our certificate has expired",
@@ -297,7 +297,7 @@ static bool name_of_certificate(struct tls *t, X509 *cert)
 static int identify(struct tls *t)
 {
     struct tls_context *c = SSL_CTX_get_app_data(SSL_get_SSL_CTX(t->ssl));
-    if (!c->server || c->stranger || SSL_session_reused(t->ssl))
+    if (!c->server || SSL_session_reused(t->ssl))
         return 0;
     *t->identity = 0;
     X509 *cert = SSL_get0_peer_certificate(t->ssl);
@@ -554,11 +554,4 @@ const char *tls_identity(const struct tls *t)
 const char *tls_cipher(const struct tls *t)
 {
     return SSL_get_cipher(t->ssl);
-}
-
-int tls_export(struct tls *t, const char *label, void *ret, size_t size, struct error *e)
-{
-    if (SSL_export_keying_material(t->ssl, ret, size, label, strlen(label), NULL, 0, 0) == 1)
-        return 0;
-    return tls_error(e, "nothing to export from TLS");
 }

@@ -63,7 +63,3 @@ const char *tls_why(const struct tls *t);
 
 /// "TLS_AES_128_GCM_SHA256", for people.
 const char *tls_cipher(const struct tls *t);
-
-/// Bytes that only the two ends of this session have, and that differ between any two sessions (RFC
-/// 8446, 7.5). After the handshake.
-int tls_export(struct tls *t, const char *label, void *ret, size_t size, struct error *e);

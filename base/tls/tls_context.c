@@ -21,7 +21,8 @@ static const unsigned char psk_suite[] = {0x13, 0x01}; // TLS_AES_128_GCM_SHA256
 
 // ---- words --------------------------------------------------------------------------------------
 
-const char *tls_last_reason(void)
+// What OpenSSL says last in this thread; forgets it.
+static const char *last_reason(void)
 {
     unsigned long code = ERR_peek_last_error();
     ERR_clear_error();
@@ -35,7 +36,7 @@ int tls_error(struct error *e, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    const char *why = tls_last_reason();
+    const char *why = last_reason();
     return error_set(e, STATUS_FAIL, "%s: %s", text, why ? why : "OpenSSL does not say why");
 }
 
@@ -80,23 +81,11 @@ static int use_session(SSL *ssl, const EVP_MD *hash, const unsigned char **ident
     return *ret ? 1 : 0;
 }
 
-void tls_context_set_keys(struct tls_context *c, struct tls_keys *keys)
-{
-    tls_keys_done(&c->keys);
-    c->keys = *keys;
-    *keys = (struct tls_keys){0};
-}
-
 // ---- certificates -------------------------------------------------------------------------------
 
 static void pkey_free_p(EVP_PKEY **key)
 {
     EVP_PKEY_free(*key);
-}
-
-static void x509_free_p(X509 **cert)
-{
-    X509_free(*cert);
 }
 
 // A key with a passphrase is refused: nobody is there to be asked.
@@ -212,9 +201,10 @@ static int choose_key(struct tls_context *c, const struct tls_files *f, const ch
     if (k)
         c->key = *k;
     else if (!f->ca)
-        r = error_set(e, STATUS_PARAM_INVALID,
-                      "%s has no key for this server%s%s: `rknnctl pair HOST` gets one", f->psk,
-                      identity ? " and identity " : "", identity ? identity : "");
+        r = error_set(
+            e, STATUS_PARAM_INVALID,
+            "%s has no key for this server%s%s: add a line IDENTITY:KEY (rknnd-client(7))", f->psk,
+            identity ? " and identity " : "", identity ? identity : "");
     tls_keys_done(&keys);
     return r;
 }
@@ -225,7 +215,7 @@ int tls_client_context(const struct tls_files *f, const char *server, const char
     cleanup(tls_context_free_p) struct tls_context *c = NULL;
     if (!f->psk && !f->ca)
         return error_set(e, STATUS_PARAM_INVALID,
-                         "there is no key: `rknnctl pair HOST` gets one, RKNND_TLS_PSK_FILE names "
+                         "there is no key: RKNND_TLS_PSK_FILE names "
                          "a file of keys, RKNND_TLS_CA certificates to trust");
     int r = context_new(false, &c, e);
     if (r == 0)
@@ -248,43 +238,4 @@ void tls_context_free(struct tls_context *c)
     tls_keys_done(&c->keys);
     OPENSSL_cleanse(&c->key, sizeof c->key);
     free(c);
-}
-
-// ---- strangers ----------------------------------------------------------------------------------
-
-static X509 *make_certificate(EVP_PKEY *key)
-{
-    X509 *cert = X509_new();
-    if (!cert)
-        return NULL;
-    X509_NAME *name = X509_get_subject_name(cert);
-    if (X509_set_version(cert, X509_VERSION_3) == 1 &&
-        ASN1_INTEGER_set(X509_get_serialNumber(cert), 1) == 1 &&
-        X509_gmtime_adj(X509_getm_notBefore(cert), 0) &&
-        X509_gmtime_adj(X509_getm_notAfter(cert), 3600) && X509_set_pubkey(cert, key) == 1 &&
-        X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char *)"pairing", -1,
-                                   -1, 0) == 1 &&
-        X509_set_issuer_name(cert, name) == 1 && X509_sign(cert, key, EVP_sha256()) > 0)
-        return cert;
-    X509_free(cert);
-    return NULL;
-}
-
-int tls_stranger_context(bool server, struct tls_context **ret, struct error *e)
-{
-    cleanup(tls_context_free_p) struct tls_context *c = NULL;
-    int r = context_new(server, &c, e);
-    if (r < 0)
-        return r;
-    c->stranger = true;
-    SSL_CTX_set_verify(c->ssl, SSL_VERIFY_NONE, NULL);
-    if (server) {
-        cleanup(pkey_free_p) EVP_PKEY *key = EVP_EC_gen("P-256");
-        cleanup(x509_free_p) X509 *cert = key ? make_certificate(key) : NULL;
-        if (!cert || SSL_CTX_use_certificate(c->ssl, cert) != 1 ||
-            SSL_CTX_use_PrivateKey(c->ssl, key) != 1)
-            return tls_error(e, "no certificate for this once");
-    }
-    *ret = steal_ptr(c);
-    return 0;
 }

@@ -23,11 +23,4 @@ int tls_server_context(const struct tls_files *files, struct tls_context **ret, 
 int tls_client_context(const struct tls_files *files, const char *server, const char *identity,
                        struct tls_context **ret, struct error *e);
 
-/// For two who know nothing of each other (pairing): a certificate made for this once, which nobody
-/// checks. What is said over it has to be confirmed in another way (tls_export()).
-int tls_stranger_context(bool server, struct tls_context **ret, struct error *e);
-
-/// Keys of a server from now on; takes them. Not while another thread uses the context.
-void tls_context_set_keys(struct tls_context *c, struct tls_keys *keys);
-
 void tls_context_free(struct tls_context *c);

@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define TLS_SERVER_KEYS "/etc/rknnd/tls.psk" // of a server that rknnctl pair makes keys for
-
 /// Of this process's user: $XDG_CONFIG_HOME/rknnd/tls.psk, or ~/.config/rknnd/tls.psk. False: he
 /// has no such folder, or its name does not fit.
 static inline bool tls_keys_path(char *ret, size_t size)

@@ -8,14 +8,10 @@
 struct tls_context {
     SSL_CTX *ssl;
     bool server;
-    bool stranger;
     struct tls_keys keys; // of a server
     struct tls_key key;   // of a client; size 0: none
     bool trusts;          // somebody's certificates
 };
-
-/// What OpenSSL says last in this thread, cut to its reason; forgets it. NULL: nothing.
-const char *tls_last_reason(void);
 
 /// STATUS_FAIL with what OpenSSL says last.
 int tls_error(struct error *e, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -23,7 +23,7 @@ static const char *setting(const char *name)
     return value && *value ? value : NULL;
 }
 
-// The environment says, else the user's own file of keys counts, where rknnctl pair puts them.
+// The environment says, else the user's own file of keys counts.
 static int make_context(const struct uri *address, struct tls_context **ret, struct error *e)
 {
     char server[TLS_SERVER_SIZE], path[512];

@@ -33,7 +33,7 @@ static int needs_keys(const struct listeners *l, const char *text, struct error 
     if (!l->take_transport)
         return error_set(e, STATUS_PARAM_INVALID, "a relay cannot listen on %s", text);
     return error_set(e, STATUS_PARAM_INVALID,
-                     "%s needs keys: --tls-psk-file FILE (rknnctl pair makes one), or --tls-cert, "
+                     "%s needs keys: --tls-psk-file FILE (rknnd(8), TLS), or --tls-cert, "
                      "--tls-key and --tls-ca",
                      text);
 }
