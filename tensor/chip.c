@@ -18,7 +18,7 @@
 #define RK356X                                                                                     \
     .target = "rk3566", .n_cores = 1, .buffer_banks = 8, .c2_int8 = 8, .c2_fp16 = 4,               \
     .bias_group = 4, .macs_int8 = 512, .macs_fp16 = 256, .depthwise_int8 = 32,                     \
-    .ddr_mb_per_s = 7459, .generation = CHIP_GEN_RK3588, .bn_relu_field = true,                    \
+    .ddr_mb_per_s = 7459, .generation = CHIP_GEN_RK3566, .bn_relu_field = true,                    \
     .matmul = {.types = MATMUL_FIRST,                                                              \
                .a_unit = 8,                                                                        \
                .int8_n = 16,                                                                       \

@@ -16,6 +16,7 @@ enum chip_generation {
     CHIP_GEN_RK3576,
     CHIP_GEN_RK3562,
     CHIP_GEN_RV1106,
+    CHIP_GEN_RK3566,
     CHIP_N_GENERATIONS,
 };
 

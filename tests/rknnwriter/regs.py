@@ -34,8 +34,12 @@ class Task:
         return [t << 48 | (v & 0xFFFFFFFF) << 16 | r for t, r, v in self.commands]
 
 
+def unit_of(register):
+    return {1: CNA, 3: CORE, 4: DPU, 5: RDMA, 6: PPU}[register >> 12]
+
+
 def _dpu(pairs):
-    return [(DPU, register, value) for register, value in pairs]
+    return [(unit_of(register), register, value) for register, value in pairs]
 
 
 @dataclass(frozen=True)
@@ -149,7 +153,7 @@ def _rk3562_conversion(p):
     config, form, nz = _RK3562_FORM[p.form]
     leaky = p.act == "leaky_relu"
     return _dpu([
-        (0x3024, 0x20),
+        (0x3024, 0),
         (0x4010, _bn_shifts(p)[1] + (14 if leaky else 0) << 10),
         (0x4038, config),
         (0x4050, form),
@@ -168,7 +172,7 @@ def _rk3576_conversion(p):
     leaky = p.act == "leaky_relu"
     unit = 0x20 if p.lut else 2 if p.gain else {"relu": 0x902, "leaky_relu": 0x402}.get(p.act, 0x903)
     return _dpu([
-        (0x3024, 0x20 | p.sum_shift),
+        (0x3024, p.sum_shift << 5 | p.sum_shift),
         (0x4010, 0),
         (0x4038, 0x100092 if p.form == "depthwise" else 0x120080),
         (0x4050, _RK3576_FORM[p.form]),
@@ -269,10 +273,15 @@ def float_conversion(chip, act, alpha=0.0):
                  *_float_activation(act, alpha), (0x4080, 0), (0x4084, 0x10001), (0x4088, 0)])
 
 
-def geometry(chip, stride, dilation, pads):
-    """Strides, dilations and pads of a convolution; (y, x) pairs, pads top, left."""
+def geometry(chip, stride, dilation, pads, zero_point=0):
+    """Strides, dilations and pads of a convolution; (y, x) pairs, pads top, left. zero_point: of its input."""
     walk = stride[1] | stride[0] << 3 | (dilation[1] - 1) << 16 | (dilation[0] - 1) << 21
-    return [(CNA, 0x1014, walk), (CNA, 0x1068, pads[1] << (8 if chip.lite else 4) | pads[0])]
+    if chip.new_registers:
+        padding = [(CNA, 0x1080, pads[1] << 8 | pads[0])]
+    else:
+        beside = (zero_point & 0xFFFF) << 16 if chip.name in ("rk3566", "rk3568") else 0
+        padding = [(CNA, 0x1068, beside | pads[1] << (8 if chip.lite else 4) | pads[0])]
+    return [(CNA, 0x1014, walk), *padding]
 
 
 def _addresses(chip, tensors):

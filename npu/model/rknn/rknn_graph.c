@@ -346,8 +346,9 @@ static int convert_node(struct rknn_lowering *l, const struct rknn_node *node, s
     out->n_inputs = l->n_inputs;
     out->outputs = l->outputs;
     out->n_outputs = node->n_outputs;
-    rknn_regs_load(l->regs, l->f, node);
-    r = lower_node(l, e);
+    r = rknn_regs_load(l->regs, l->f, node, e);
+    if (r == 0)
+        r = lower_node(l, e);
     if (r == 0 && (out->on_cpu || out->op == GRAPH_CUSTOM))
         r = rknn_attrs_all(node, &l->g->pool, &out->attributes, &out->n_attributes, e);
     if (r == 0)
@@ -368,8 +369,11 @@ static int convert_nodes(struct rknn_lowering *l, struct error *e)
         return error_no_memory(e, "the graph", 0);
     for (uint32_t i = 0; i < l->f->n_nodes; i++) {
         const struct rknn_node *n = &l->f->nodes[i];
-        if (strcmp(n->op, "InputOperator") == 0 || strcmp(n->op, "OutputOperator") == 0)
+        if (strcmp(n->op, "InputOperator") == 0 || strcmp(n->op, "OutputOperator") == 0) {
+            if (rknn_regs_load(l->regs, l->f, n, e) < 0)
+                return STATUS_MODEL_INVALID;
             continue;
+        }
         int r = convert_node(l, n, e);
         if (r < 0)
             return r;

@@ -5,7 +5,7 @@ python3 -m rknnwriter.cases OUT refusals writes OUT/refusals/NAME.rknn and OUT/r
 one line a case: NAME and words of the message.
 """
 
-from .. import Quant
+from .. import Quant, regs
 from .conv import single
 from .eltwise import one
 
@@ -85,7 +85,7 @@ def added(register, value):
     """One more in a node's first task."""
     def spoil(m, node):
         task = node.tasks[0]
-        task.commands = [(0x1001, register, value), *task.commands]
+        task.commands = [(regs.unit_of(register), register, value), *task.commands]
         task.relocations = [(t, k + 1) for t, k in task.relocations]
 
     return spoil

@@ -47,7 +47,8 @@ def conv(m, x, weight, bias=None, *, stride=1, pad=0, dilation=1, group=1, out=N
     spec = _Spec(m, name, x, y, weight, bias, depthwise, addend, add_last, act, alpha, packed_first)
     spec.leaky_shift, spec.lut_reach = leaky_shift, lut_reach
     spec.sum_shift, spec.gain = sum_shift, gain
-    spec.geometry = regs.geometry(m.chip, stride, dilation, pads)
+    spec.geometry = regs.geometry(m.chip, stride, dilation, pads,
+                                  x.quant.zero_point if x.quant else 0)
     build = _int8 if x.dtype == "int8" else _float16
     inputs, info, commands = build(spec, form, symmetric, params)
     if bare:

@@ -9,6 +9,7 @@
 // Images are NCHW by their logical shape. Index 0 of a window is height, index 1 width.
 #include "npu/model/rknn/lower/rknn_lower.h"
 #include "npu/model/rknn/lower/rknn_weights.h"
+#include "npu/model/rknn/regs/rknn_agree.h"
 #include "npu/model/rknn/regs/rknn_quant.h"
 
 #define MAX_WINDOW 4096      // of a kernel, stride, dilation or pad
@@ -292,6 +293,24 @@ static int check_groups(const struct rknn_lowering *l, bool depthwise, struct er
     return 0;
 }
 
+// Whether the registers say the same geometry.
+static int check_registers(const struct rknn_lowering *l, bool depthwise, int32_t addend,
+                           struct error *e)
+{
+    struct rknn_agree_conv c = {.window = &l->out->window,
+                                .x = lower_input(l, 0),
+                                .y = lower_output(l, 0),
+                                .depthwise = depthwise,
+                                .integer = lower_input(l, 0)->type == TENSOR_INT8,
+                                .addend = addend < 0 ? NULL : &l->g->tensors[addend],
+                                .relu_behind = strstr(l->suffix, "AddRelu") != NULL,
+                                .of_input = l->f->tensors[l->inputs[0]].kind == RKNN_KIND_INPUT,
+                                .transposed = l->out->op == GRAPH_CONV_TRANSPOSE};
+    if (l->out->on_cpu || rknn_agree_conv(l->regs, &c, e) == 0)
+        return 0;
+    return error_prefix(e, "node %s (%s)", l->node->name, l->node->op);
+}
+
 // The order matters: groups need the geometry, packing needs the groups, and quantization needs
 // packing and activations.
 int lower_conv(struct rknn_lowering *l, struct error *e)
@@ -333,6 +352,8 @@ int lower_conv(struct rknn_lowering *l, struct error *e)
         lower_half_posts(l);
     if (r == 0)
         r = lower_check_posts(l, e);
+    if (r == 0)
+        r = check_registers(l, depthwise, addend, e);
     if (r == 0 && trim_inputs(l, bias) < 0)
         r = error_no_memory(e, "a node", 0);
     return r;
@@ -356,6 +377,10 @@ int lower_pool(struct rknn_lowering *l, struct error *e)
     if (!w->kernel[0] || !w->kernel[1])
         return lower_refuse(l, e, "its kernel's size is not known");
     w->count_pad = rknn_attr_int(l->node, "count_include_pad", 0) != 0;
+    bool average = l->out->op == GRAPH_AVERAGE_POOL;
+    // The whole image may take several steps.
+    if (!l->out->on_cpu && !global && rknn_agree_pool(l->regs, w, average, y, e) < 0)
+        return error_prefix(e, "node %s (%s)", l->node->name, l->node->op);
     l->out->n_inputs = 1;
     return lower_posts(l, l->suffix, -1, e);
 }

@@ -11,7 +11,7 @@
 #define LUT_TABLE(value)  ((value) >> 16 & 1)
 
 struct command {
-    uint32_t reg, value;
+    uint32_t unit, reg, value;
 };
 
 // One 64-bit command; containers 1 and 2 have the fields in another order (rknn_commands.h).
@@ -19,43 +19,104 @@ static struct command decode(const struct rknn_file *f, const uint8_t *p)
 {
     uint64_t c = read_le64(p);
     if (f->container.blobs)
-        return (struct command){(uint32_t)(c >> 16) & 0xffff, (uint32_t)(c >> 32)};
-    return (struct command){(uint32_t)c & 0xffff, (uint32_t)(c >> 16)};
+        return (struct command){(uint32_t)c & 0xffff, (uint32_t)(c >> 16) & 0xffff,
+                                (uint32_t)(c >> 32)};
+    return (struct command){(uint32_t)(c >> 48), (uint32_t)c & 0xffff, (uint32_t)(c >> 16)};
+}
+
+// Which register is at which address of this chip.
+static void find_registers(struct rknn_regs *regs)
+{
+    for (uint32_t reg = 0; reg < RKNN_REGISTER_COUNT; reg++) {
+        uint32_t i = rknn_register_at(regs->chip, reg) / 4;
+        if (!i)
+            continue;
+        regs->reg[i] = (uint16_t)(reg + 1);
+        enum rknn_effect why;
+        regs->any[i] = rknn_register_read_bits(reg) | rknn_register_free_bits(reg, &why);
+    }
+}
+
+// Commands name the unit that a register is in, too, but for those of containers 1 and 2. Those
+// that fill up a task name none.
+static bool unit_is_right(const struct rknn_regs *regs, struct command c)
+{
+    static const uint16_t units[16] = {[1] = 0x200,  [2] = 0x400,  [3] = 0x800,  [4] = 0x1000,
+                                       [5] = 0x2000, [6] = 0x4000, [7] = 0x8000, [8] = 0x400};
+    return c.unit == (regs->names_units && c.reg ? units[c.reg >> 12] | 1u : 0);
+}
+
+// Refuses a command of which some bit is neither read nor known to change no value.
+static int check_command(const struct rknn_regs *regs, struct command c, struct error *e)
+{
+    uint32_t reg = regs->reg[c.reg / 4];
+    if (!unit_is_right(regs, c) || c.reg % 4)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "its register commands write 0x%08x to 0x%04x of unit 0x%04x, which is "
+                         "not known",
+                         c.value, c.reg, c.unit);
+    if (!c.value || (reg && rknn_register_value_known(reg - 1, c.value)))
+        return 0;
+    if (reg)
+        return rknn_regs_refuse(regs, reg - 1, c.value, "what that does is not known", e);
+    return error_set(e, STATUS_MODEL_INVALID,
+                     "register 0x%04x holds 0x%08x: what that does is not known", c.reg, c.value);
 }
 
 // Whether the task fills a lookup table. Such a task runs nothing else: its other registers mean
 // nothing.
-static bool fills_lut(const struct rknn_file *f, struct bytes commands, uint32_t access)
+static bool fills_lut(const struct rknn_regs *regs, const struct rknn_file *f,
+                      struct bytes commands)
 {
+    uint32_t access = rknn_register_at(regs->chip, DPU_LUT_ACCESS_CFG);
+    uint32_t data = rknn_register_at(regs->chip, DPU_LUT_ACCESS_DATA), n = 0;
+    bool writes = false;
     for (size_t at = 0; at + 8 <= commands.size; at += 8) {
         struct command c = decode(f, commands.data + at);
-        if (c.reg == access && LUT_WRITES(c.value))
+        writes = writes || (c.reg == access && LUT_WRITES(c.value));
+        n += writes && c.reg == data;
+        if (n == RKNN_LUT_POINTS)
             return true;
     }
     return false;
 }
 
-// `load` numbers the nodes: an entry is valid when its owner is the current load, so the three
-// arrays need no clearing between nodes.
-void rknn_regs_load(struct rknn_regs *regs, const struct rknn_file *f, const struct rknn_node *n)
+static int load_task(struct rknn_regs *regs, const struct rknn_file *f,
+                     const struct rknn_task *task, struct error *e)
 {
-    uint32_t lut_access = rknn_register_at(regs->chip, DPU_LUT_ACCESS_CFG);
-    regs->load++;
+    struct bytes b = task->commands;
+    for (size_t at = 0; at + 8 <= b.size; at += 8) {
+        struct command c = decode(f, b.data + at);
+        uint32_t i = c.reg / 4;
+        if ((c.value & ~regs->any[i] || !unit_is_right(regs, c) || c.reg % 4) &&
+            check_command(regs, c, e) < 0)
+            return STATUS_MODEL_INVALID;
+        if (regs->owner[i] == regs->load) {
+            regs->varies[i] |= regs->value[i] ^ c.value;
+            continue;
+        }
+        regs->varies[i] = 0;
+        regs->owner[i] = regs->load;
+        regs->value[i] = c.value;
+        regs->tensor[i] = rknn_file_relocation(f, task, at / 8, c.reg);
+    }
+    return 0;
+}
+
+// `load` numbers the nodes: an entry is valid when its owner is the current load, so the arrays
+// need no clearing between nodes.
+int rknn_regs_load(struct rknn_regs *regs, const struct rknn_file *f, const struct rknn_node *n,
+                   struct error *e)
+{
+    if (!regs->load++)
+        find_registers(regs);
+    regs->names_units = !f->container.blobs;
     for (uint32_t t = 0; t < n->n_tasks; t++) {
         const struct rknn_task *task = &f->tasks[n->first_task + t];
-        struct bytes b = task->commands;
-        if (fills_lut(f, b, lut_access))
-            continue;
-        for (size_t at = 0; at + 8 <= b.size; at += 8) {
-            struct command c = decode(f, b.data + at);
-            uint32_t i = c.reg / 4;
-            if (regs->owner[i] == regs->load)
-                continue;
-            regs->owner[i] = regs->load;
-            regs->value[i] = c.value;
-            regs->tensor[i] = rknn_file_relocation(f, task, at / 8, c.reg);
-        }
+        if (!fills_lut(regs, f, task->commands) && load_task(regs, f, task, e) < 0)
+            return error_prefix(e, "node %s (%s)", n->name, n->op);
     }
+    return 0;
 }
 
 // The index of a register that the node's commands set; -1: they do not, or the chip lacks it
@@ -64,6 +125,12 @@ static int32_t find_set(const struct rknn_regs *regs, enum rknn_register reg)
 {
     uint32_t i = rknn_register_at(regs->chip, reg) / 4;
     return i && regs->load && regs->owner[i] == regs->load ? (int32_t)i : -1;
+}
+
+uint32_t rknn_regs_varies(const struct rknn_regs *regs, enum rknn_register reg)
+{
+    int32_t i = find_set(regs, reg);
+    return i < 0 ? 0 : regs->varies[i];
 }
 
 bool rknn_regs_get(const struct rknn_regs *regs, enum rknn_register reg, uint32_t *ret)

@@ -16,14 +16,24 @@
 struct rknn_regs {
     const struct chip *chip;
     uint32_t value[RKNN_REGS];
-    uint32_t owner[RKNN_REGS]; // value is valid for the load of this number
-    int32_t tensor[RKNN_REGS]; // whose address the value is relative to; -1: it is no address
+    uint32_t owner[RKNN_REGS];  // value is valid for the load of this number
+    int32_t tensor[RKNN_REGS];  // whose address the value is relative to; -1: it is no address
+    uint32_t varies[RKNN_REGS]; // bits in which the tasks disagree
     uint32_t load;
+    bool names_units; // commands say which unit a register is in
+    // Which register is where on this chip, and which of its bits may hold anything.
+    uint16_t reg[RKNN_REGS]; // enum rknn_register + 1; 0: none that is known
+    uint32_t any[RKNN_REGS];
 };
 
 /// Takes the commands of the node's tasks. The first value written to a register stays: later tasks
-/// only work on other parts of the same tensors.
-void rknn_regs_load(struct rknn_regs *regs, const struct rknn_file *f, const struct rknn_node *n);
+/// only work on other parts of the same tensors. STATUS_MODEL_INVALID, with the node's name: a
+/// command that is neither read nor known to change no value (rknn_registers.h).
+int rknn_regs_load(struct rknn_regs *regs, const struct rknn_file *f, const struct rknn_node *n,
+                   struct error *e);
+
+/// The bits of a register in which the values differ that the node's tasks write.
+uint32_t rknn_regs_varies(const struct rknn_regs *regs, enum rknn_register reg);
 
 /// False: the node's commands do not set it, or the chip does not have it.
 bool rknn_regs_get(const struct rknn_regs *regs, enum rknn_register reg, uint32_t *ret);

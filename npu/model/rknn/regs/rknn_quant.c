@@ -12,6 +12,8 @@
 
 #include <math.h>
 
+#include "npu/model/rknn/regs/rknn_expected.h"
+
 // The chip shifts the sum before it adds the bias: (sum >> s) + bias. Here the shift is part of the
 // scale, so the bias is multiplied by 2^s instead, which differs by the shift's rounding alone.
 static int scale_bias(const struct rknn_stages *st, int32_t *bias, struct error *e)
@@ -158,6 +160,8 @@ int rknn_conv_quant(const struct rknn_conv_sources *s, struct pool *pool, struct
                       "what leads into its lookup table is bypassed, so its scale is not known");
     if (r == 0 && lut)
         r = lut_out(s, &st, lut, e);
+    if (r == 0)
+        r = rknn_expected(s, &st, lut, e);
     if (r < 0)
         return r;
     take_stages(&st, q->stages);

@@ -166,7 +166,8 @@ static int bs_by_form(const struct rknn_conv_sources *s, struct rknn_stages *st,
     if (r != 0)
         return r;
     uint32_t rest = config & ~(UINT32_C(0x1f) << shift);
-    if (rest != BS_MULTIPLY && rest != BS_MULTIPLY_RV1106 && rest != BS_DEPTHWISE)
+    uint32_t multiply = s->chip->generation == CHIP_GEN_RV1106 ? BS_MULTIPLY_RV1106 : BS_MULTIPLY;
+    if (rest != multiply && rest != BS_DEPTHWISE)
         return rknn_regs_refuse(s->regs, DPU_BS_CFG, config, what_scale, e);
     st->bs_shift = bits(config, shift + 4, shift);
     st->bs_shift_negative = bits(get(s, DPU_BS_OW_OP), shift_negative + 4, shift_negative);
@@ -266,15 +267,20 @@ static void bound_by_relu(const struct rknn_conv_sources *s, uint32_t config,
     bound(bounds, relu ? 0 : INT32_MIN, capped ? (int32_t)get(s, highest) : INT32_MAX);
 }
 
-// RK3576, RK3562: pairs of registers.
+// The other chips: pairs of registers.
+static void bound_by_pair(const struct rknn_conv_sources *s, enum rknn_register first,
+                          int32_t bounds[2])
+{
+    uint32_t low = 0, high = 0;
+    if (rknn_regs_get(s->regs, first, &low) && rknn_regs_get(s->regs, first + 1, &high))
+        bound(bounds, (int32_t)low, (int32_t)high);
+}
+
 static void bound_by_pairs(const struct rknn_conv_sources *s, enum rknn_register first,
                            int32_t bounds[2])
 {
-    for (unsigned i = 0; i < 4; i += 2) {
-        uint32_t low = 0, high = 0;
-        if (rknn_regs_get(s->regs, first + i, &low) && rknn_regs_get(s->regs, first + i + 1, &high))
-            bound(bounds, (int32_t)low, (int32_t)high);
-    }
+    bound_by_pair(s, first, bounds);
+    bound_by_pair(s, first + 2, bounds);
 }
 
 static void read_bounds(const struct rknn_conv_sources *s, struct rknn_stages *st)
@@ -288,6 +294,8 @@ static void read_bounds(const struct rknn_conv_sources *s, struct rknn_stages *s
         bound_by_pairs(s, DPU_BS_LOW_0, st->bounds);
         bound_by_pairs(s, DPU_BN_LOW_0, st->bounds);
         bound_by_pairs(s, DPU_EW_LOW_0, st->sum_bounds);
+    } else {
+        bound_by_pair(s, DPU_BOUND_8, st->bounds);
     }
 }
 
@@ -339,10 +347,8 @@ int rknn_stages_read(const struct rknn_conv_sources *s, struct rknn_stages *ret,
 {
     static int (*const bias_units[CHIP_N_GENERATIONS])(const struct rknn_conv_sources *,
                                                        struct rknn_stages *, struct error *) = {
-        [CHIP_GEN_RK3588] = bs_rk3588,
-        [CHIP_GEN_RK3576] = bs_rk3576,
-        [CHIP_GEN_RK3562] = bs_rk3562,
-        [CHIP_GEN_RV1106] = bs_rv1106,
+        [CHIP_GEN_RK3588] = bs_rk3588, [CHIP_GEN_RK3576] = bs_rk3576, [CHIP_GEN_RK3562] = bs_rk3562,
+        [CHIP_GEN_RV1106] = bs_rv1106, [CHIP_GEN_RK3566] = bs_rk3588,
     };
     uint32_t scale, shift, offset, truncate = get(s, CORE_CLIP_TRUNCATE);
     struct rknn_stages st = {.sum_shift = bits(truncate, 4, 0)};

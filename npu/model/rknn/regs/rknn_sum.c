@@ -9,7 +9,7 @@ struct form {
 
 static const struct form forms[] = {
     {CHIP_GEN_RK3588, 0x20040, 0x53, 0x904200c0},
-    {CHIP_GEN_RK3588, 0x48, 0x53, 0x900000d0}, // RK3566, RK3568
+    {CHIP_GEN_RK3566, 0x48, 0x53, 0x900000d0},
     {CHIP_GEN_RK3562, 0x100012, 0x13, 0x8002c0c0},
     {CHIP_GEN_RK3576, 0x100012, 0x903, 0x8002c0c0},
 };
@@ -31,7 +31,7 @@ static bool sum_form_is(const struct rknn_regs *regs, const struct form *f)
 {
     uint32_t bs = sum_get(regs, DPU_BS_CFG), ew = sum_get(regs, DPU_EW_CFG);
     bs &= f->generation == CHIP_GEN_RK3562 ? ~(uint32_t)SHIFT_FIELD : UINT32_MAX;
-    ew &= f->generation == CHIP_GEN_RK3588 ? ~(uint32_t)RELU_BYPASS : UINT32_MAX;
+    ew &= regs->chip->bn_relu_field ? ~(uint32_t)RELU_BYPASS : UINT32_MAX;
     return regs->chip->generation == f->generation && bs == f->bs && ew == f->ew &&
            sum_get(regs, DPU_BN_CFG) == f->bn;
 }
@@ -70,7 +70,7 @@ static bool sum_first(const struct rknn_regs *regs, const struct rknn_file *f, s
 static void sum_second(const struct rknn_regs *regs, struct graph_sum *to)
 {
     uint32_t scale = sum_get(regs, DPU_EW_CVT_SCALE), offset = sum_get(regs, DPU_EW_CVT_OFFSET);
-    bool wide = regs->chip->generation == CHIP_GEN_RK3588;
+    bool wide = regs->chip->bn_relu_field;
     to->offset[1] = wide ? (int32_t)offset : (int16_t)offset;
     to->operand[1] = (struct graph_scaling){(int16_t)scale, scale >> 16 & 0x3f};
 }

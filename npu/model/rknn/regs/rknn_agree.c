@@ -1,0 +1,291 @@
+// What registers and tables say both, held against each other. A node's first task begins at the
+// top left corner of its tensors, so that one is compared.
+#include "npu/model/rknn/regs/rknn_agree.h"
+
+#define DECONV_STEPS 0x3f00 // of CNA_CONV_CON3
+
+static uint32_t bits(uint32_t value, unsigned high, unsigned low)
+{
+    return value >> low & ((2u << (high - low)) - 1);
+}
+
+// Two numbers of a window: of height and of width.
+struct pair {
+    uint32_t y, x;
+};
+
+static int disagree(const struct rknn_regs *regs, enum rknn_register reg, uint32_t value,
+                    const char *what, struct pair said, struct pair known, struct error *e)
+{
+    return error_set(e, STATUS_MODEL_INVALID,
+                     "register %s (0x%04x) holds 0x%08x: %s %u, %u, but the node has %u, %u",
+                     rknn_register_name(reg), rknn_register_at(regs->chip, reg), value, what,
+                     said.y, said.x, known.y, known.x);
+}
+
+// Whether both say the same. What is more than a field can hold is not done in one step, so
+// nothing is said of it.
+static bool same(struct pair said, struct pair known, uint32_t highest)
+{
+    return known.y > highest || known.x > highest || (said.y == known.y && said.x == known.x);
+}
+
+static int agree_kernel(const struct rknn_regs *regs, const struct rknn_agree_conv *c,
+                        struct error *e)
+{
+    uint32_t value, less = regs->chip->generation == CHIP_GEN_RK3576 ? 1 : 0;
+    if (!rknn_regs_get(regs, CNA_WEIGHT_SIZE2, &value))
+        return 0;
+    struct pair said = {bits(value, 20, 16) + less, bits(value, 28, 24) + less};
+    struct pair known = {c->window->kernel[0], c->window->kernel[1]};
+    return same(said, known, 31)
+               ? 0
+               : disagree(regs, CNA_WEIGHT_SIZE2, value, "a kernel of", said, known, e);
+}
+
+// What stands for the step where the output is one line or column.
+static bool single(uint32_t stride)
+{
+    return stride == 1 || stride == 7;
+}
+
+// Where the output is one line or column there is no step. A transposed convolution has its own in
+// other fields.
+static int agree_steps(const struct rknn_regs *regs, const struct rknn_agree_conv *c,
+                       struct error *e)
+{
+    uint32_t value;
+    if (!rknn_regs_get(regs, CNA_CONV_CON3, &value))
+        return 0;
+    struct pair stride = {bits(value, 5, 3), bits(value, 2, 0)};
+    struct pair dilation = {bits(value, 25, 21) + 1, bits(value, 20, 16) + 1};
+    struct pair known = {c->window->stride[0], c->window->stride[1]};
+    struct pair apart = {c->window->dilation[0], c->window->dilation[1]};
+    if (c->transposed)
+        stride = (struct pair){bits(value, 13, 11) + 1, bits(value, 10, 8) + 1};
+    known.y = c->y->dims[2] == 1 && single(stride.y) ? stride.y : known.y;
+    known.x = c->y->dims[3] == 1 && single(stride.x) ? stride.x : known.x;
+    if (!c->transposed && value & DECONV_STEPS)
+        return rknn_regs_refuse(regs, CNA_CONV_CON3, value, "it is no transposed convolution", e);
+    apart.y = c->window->kernel[0] == 1 ? 1 : apart.y;
+    apart.x = c->window->kernel[1] == 1 ? 1 : apart.x;
+    if (!same(stride, known, 7))
+        return disagree(regs, CNA_CONV_CON3, value, "strides", stride, known, e);
+    return same(dilation, apart, 32)
+               ? 0
+               : disagree(regs, CNA_CONV_CON3, value, "dilations", dilation, apart, e);
+}
+
+// Bits that hold no padding: RK3566 and RK3568 have what is padded with there.
+static int agree_padding(const struct rknn_regs *regs, const struct rknn_agree_conv *c,
+                         struct error *e)
+{
+    static const struct {
+        enum rknn_register reg;
+        uint32_t side, others; // bits of one side, and of neither
+    } forms[CHIP_N_GENERATIONS] = {[CHIP_GEN_RK3588] = {CNA_PAD_CON0, 4, 0xffffff00},
+                                   [CHIP_GEN_RK3576] = {CNA_PADDING, 8, 0},
+                                   [CHIP_GEN_RK3562] = {CNA_PADDING, 8, 0},
+                                   [CHIP_GEN_RV1106] = {CNA_PAD_CON0, 8, 0xffff0000},
+                                   [CHIP_GEN_RK3566] = {CNA_PAD_CON0, 4, 0xff00}};
+    enum rknn_register reg = forms[regs->chip->generation].reg;
+    uint32_t value, side = forms[regs->chip->generation].side;
+    if (c->transposed || !rknn_regs_get(regs, reg, &value))
+        return 0;
+    struct pair said = {bits(value, side - 1, 0), bits(value, 2 * side - 1, side)};
+    struct pair known = {c->window->pad[0], c->window->pad[1]};
+    if (value & forms[regs->chip->generation].others && known.y <= 15 && known.x <= 15)
+        return rknn_regs_refuse(regs, reg, value, "what it pads is not known", e);
+    return same(said, known, 15) ? 0 : disagree(regs, reg, value, "padding of", said, known, e);
+}
+
+// What stands for the input's zero points at its borders: one byte, with its sign or repeated.
+// RK3566 and RK3568 have it beside the padding.
+static int agree_pad_value(const struct rknn_regs *regs, const struct rknn_agree_conv *c,
+                           struct error *e)
+{
+    bool beside = regs->chip->generation == CHIP_GEN_RK3566;
+    enum rknn_register reg = beside ? CNA_PAD_CON0 : CNA_PAD_CON1;
+    uint32_t value;
+    if (!c->integer || c->transposed || !rknn_regs_get(regs, reg, &value))
+        return 0;
+    uint32_t v = beside ? value >> 16 : value, known = (uint32_t)c->x->zp;
+    uint32_t byte = known & 0xff, width = beside ? 0xffff : 0xffffffff;
+    const uint32_t forms[] = {known & width, ((known << 8) | byte) & width, byte * 0x10101,
+                              known & 0xffff};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (v == forms[i])
+            return 0;
+    return error_set(e, STATUS_MODEL_INVALID,
+                     "register %s (0x%04x) holds 0x%08x: its input's zero point is %d",
+                     rknn_register_name(reg), rknn_register_at(regs->chip, reg), value, c->x->zp);
+}
+
+// Each channel by itself, or all of them together; of integers or of real numbers.
+static int agree_kind(const struct rknn_regs *regs, const struct rknn_agree_conv *c,
+                      struct error *e)
+{
+    enum { DEPTHWISE = 2 };
+    const uint32_t precisions = 0xfc000007;
+    uint32_t value;
+    if (rknn_regs_get(regs, CORE_MISC_CFG, &value) && !(value & DEPTHWISE) == c->depthwise)
+        return rknn_regs_refuse(regs, CORE_MISC_CFG, value,
+                                c->depthwise ? "a depthwise convolution is expected"
+                                             : "a depthwise convolution is not expected",
+                                e);
+    if (rknn_regs_get(regs, DPU_DATA_FORMAT, &value) && !(value & precisions) != c->integer)
+        return rknn_regs_refuse(regs, DPU_DATA_FORMAT, value, "precisions that its tensors lack",
+                                e);
+    bool spreads = regs->chip->bn_relu_field && rknn_regs_get(regs, CNA_CONV_CON1, &value) &&
+                   (value >> 16 & 1) != c->transposed;
+    if (spreads)
+        return rknn_regs_refuse(regs, CNA_CONV_CON1, value, "whether it is transposed", e);
+    return 0;
+}
+
+// Sums have a second shift, which is as large as the first one. RK3562, RV1103 and RV1106 have 1
+// there where pixels are packed, which only a model's input has.
+static int agree_packed(const struct rknn_regs *regs, const struct rknn_agree_conv *c,
+                        struct error *e)
+{
+    enum { PACKED = 0xf000, PACKED_KINDS = 6 };
+    enum chip_generation g = regs->chip->generation;
+    uint32_t kind = 0, value;
+    rknn_regs_get(regs, CNA_CONV_CON1, &kind);
+    bool packed = kind & PACKED, newer = !regs->chip->bn_relu_field;
+    bool said = newer && g != CHIP_GEN_RV1106 && !c->depthwise && kind & PACKED_KINDS;
+    if ((packed && !c->of_input) || (said && !packed))
+        return rknn_regs_refuse(regs, CNA_CONV_CON1, kind, "only inputs have packed pixels", e);
+    if (!rknn_regs_get(regs, CORE_CLIP_TRUNCATE, &value))
+        return 0;
+    bool one = packed && (g == CHIP_GEN_RK3562 || g == CHIP_GEN_RV1106);
+    return (one ? value == 0x20 : bits(value, 9, 5) == bits(value, 4, 0))
+               ? 0
+               : rknn_regs_refuse(regs, CORE_CLIP_TRUNCATE, value, "its second shift is not known",
+                                  e);
+}
+
+// One number for each channel, or an image.
+static int agree_addend(const struct rknn_regs *regs, const struct rknn_agree_conv *c,
+                        struct error *e)
+{
+    enum { IMAGE = 1 << 28, RELU_BYPASS = 1 << 9 };
+    uint32_t value;
+    if (!c->addend || !regs->chip->bn_relu_field || !rknn_regs_get(regs, DPU_EW_CFG, &value))
+        return 0;
+    bool each = c->addend->n_dims == 4 && c->addend->dims[2] == 1 && c->addend->dims[3] == 1;
+    if (!each && !(value & IMAGE))
+        return rknn_regs_refuse(regs, DPU_EW_CFG, value, "it adds an image", e);
+    if (!(value & RELU_BYPASS) && !c->relu_behind)
+        return rknn_regs_refuse(regs, DPU_EW_CFG, value, "it has no Relu behind its addition", e);
+    return 0;
+}
+
+// Only a model's inputs are converted on their way in.
+static int agree_converter(const struct rknn_regs *regs, const struct rknn_agree_conv *c,
+                           struct error *e)
+{
+    static const uint32_t off[CHIP_N_GENERATIONS] = {[CHIP_GEN_RK3588] = 0xb,
+                                                     [CHIP_GEN_RK3576] = 0xb,
+                                                     [CHIP_GEN_RK3562] = 0xb,
+                                                     [CHIP_GEN_RV1106] = 9,
+                                                     [CHIP_GEN_RK3566] = 0xa};
+    uint32_t value;
+    if (c->of_input || !rknn_regs_get(regs, CNA_CVT_CON0, &value) ||
+        value == off[regs->chip->generation])
+        return 0;
+    return rknn_regs_refuse(regs, CNA_CVT_CON0, value, "how it converts its input is not known", e);
+}
+
+// What is between sums and outputs is the same in all of the node's tasks.
+static int agree_tasks(const struct rknn_regs *regs, struct error *e)
+{
+    static const struct {
+        enum rknn_register reg;
+        uint32_t mask;
+    } stages[] = {
+        {CNA_CONV_CON1, 0x0fff0fff},     {CNA_PAD_CON1, 0xffffffff},
+        {CORE_MISC_CFG, 0xffffffff},     {DPU_FEATURE_MODE_CFG, 0x1f},
+        {RDMA_BS_CFG, 0xffffffff},       {RDMA_BN_CFG, 0xffffffff},
+        {DPU_BS_OW_CFG, 0x80f0003},      {CORE_CLIP_TRUNCATE, 0xffffffff},
+        {CNA_CONV_CON3, 0xffffffff},     {CNA_WEIGHT_SIZE2, 0x1f1f0000},
+        {DPU_DATA_FORMAT, 0xffffffff},   {DPU_BS_CFG, 0xffffffff},
+        {DPU_BS_ALU_CFG, 0xffffffff},    {DPU_BS_MUL_CFG, 0xffffffff},
+        {DPU_BS_OW_OP, 0xffffffff},      {DPU_BN_CFG, 0xffffffff},
+        {DPU_BN_MUL_CFG, 0xffffffff},    {DPU_BN_RELUX_CMP, 0xffffffff},
+        {DPU_EW_CFG, 0xffffffff},        {DPU_EW_CVT_OFFSET, 0xffffffff},
+        {DPU_EW_CVT_SCALE, 0xffffffff},  {DPU_OUT_CVT_OFFSET, 0xffffffff},
+        {DPU_OUT_CVT_SCALE, 0xffffffff}, {DPU_OUT_CVT_SHIFT, 0xffffffff},
+    };
+    for (size_t i = 0; i < sizeof stages / sizeof *stages; i++)
+        if (rknn_regs_varies(regs, stages[i].reg) & stages[i].mask)
+            return error_set(e, STATUS_MODEL_INVALID,
+                             "register %s (0x%04x) holds different values in its tasks: what that "
+                             "does is not known",
+                             rknn_register_name(stages[i].reg),
+                             rknn_register_at(regs->chip, stages[i].reg));
+    return 0;
+}
+
+int rknn_agree_conv(const struct rknn_regs *regs, const struct rknn_agree_conv *c, struct error *e)
+{
+    int r = agree_kernel(regs, c, e);
+    r = r < 0 ? r : agree_steps(regs, c, e);
+    r = r < 0 ? r : agree_padding(regs, c, e);
+    r = r < 0 ? r : agree_pad_value(regs, c, e);
+    r = r < 0 ? r : agree_kind(regs, c, e);
+    r = r < 0 ? r : agree_converter(regs, c, e);
+    if (r == 0 && c->integer)
+        r = agree_packed(regs, c, e);
+    if (r == 0 && c->integer)
+        r = agree_addend(regs, c, e);
+    return r < 0 || !c->integer ? r : agree_tasks(regs, e);
+}
+
+static int agree_pool_window(const struct rknn_regs *regs, const struct graph_window *w,
+                             const struct graph_tensor *y, uint32_t kernel, struct error *e)
+{
+    struct pair said = {bits(kernel, 11, 8) + 1, bits(kernel, 3, 0) + 1};
+    struct pair known = {w->kernel[0], w->kernel[1]};
+    if (!same(said, known, 16))
+        return disagree(regs, PPU_KERNEL_CFG, kernel, "a kernel of", said, known, e);
+    said = (struct pair){bits(kernel, 23, 20) + 1, bits(kernel, 19, 16) + 1};
+    known = (struct pair){w->stride[0], w->stride[1]};
+    known.y = y->dims[2] == 1 ? said.y : known.y;
+    known.x = y->dims[3] == 1 ? said.x : known.x;
+    return same(said, known, 16)
+               ? 0
+               : disagree(regs, PPU_KERNEL_CFG, kernel, "strides", said, known, e);
+}
+
+// An average multiplies with 2^16 over its window's sides; fp16 has numbers of its own.
+static int agree_reciprocals(const struct rknn_regs *regs, const struct graph_window *w,
+                             struct error *e)
+{
+    static const enum rknn_register at[2] = {PPU_RECIP_HEIGHT, PPU_RECIP_WIDTH};
+    uint32_t value;
+    for (int i = 0; i < 2; i++)
+        if (rknn_regs_get(regs, at[i], &value) && value != 0x10000 / w->kernel[i])
+            return rknn_regs_refuse(regs, at[i], value, "what it divides by is not known", e);
+    return 0;
+}
+
+int rknn_agree_pool(const struct rknn_regs *regs, const struct graph_window *w, bool average,
+                    const struct graph_tensor *y, struct error *e)
+{
+    uint32_t mode, kernel, padding;
+    if (!rknn_regs_get(regs, PPU_MODE_CFG, &mode) ||
+        !rknn_regs_get(regs, PPU_KERNEL_CFG, &kernel) ||
+        !rknn_regs_get(regs, PPU_PADDING_CFG, &padding))
+        return 0;
+    if (bits(mode, 1, 0) != (average ? 0 : 1))
+        return rknn_regs_refuse(regs, PPU_MODE_CFG, mode, "another pool than the node's", e);
+    int r = agree_pool_window(regs, w, y, kernel, e);
+    if (r == 0 && average && y->type == TENSOR_INT8)
+        r = agree_reciprocals(regs, w, e);
+    struct pair said = {bits(padding, 6, 4), bits(padding, 2, 0)};
+    struct pair known = {w->pad[0], w->pad[1]};
+    return r < 0 || same(said, known, 7)
+               ? r
+               : disagree(regs, PPU_PADDING_CFG, padding, "padding of", said, known, e);
+}
