@@ -20,6 +20,7 @@ struct rknn_regs {
     int32_t tensor[RKNN_REGS];  // whose address the value is relative to; -1: it is no address
     uint32_t varies[RKNN_REGS]; // bits in which the tasks disagree
     uint32_t load;
+    bool checks;      // whether what is not known is refused
     bool names_units; // commands say which unit a register is in
     // Which register is where on this chip, and which of its bits may hold anything.
     uint16_t reg[RKNN_REGS]; // enum rknn_register + 1; 0: none that is known

@@ -88,7 +88,9 @@ static const struct expected depthwise[] = {
 static const struct expected dense[] = {
     // clang-format off
     {CNA_CONV_CON1, OLD, 0x0ffe0fff, 1, {0}},
-    {CNA_CONV_CON1, NEWER, 0x0fff0fff, 5, {0, 2, 6, 0x4000002, 0x10002}}, // packed pixels
+    {CNA_CONV_CON1, CHIP_GEN_RV1106, 0x0fff0fff, 1, {0}},
+    {CNA_CONV_CON1, CHIP_GEN_RK3562, 0x0fff0fff, 5, {0, 2, 6, 0x4000002, 0x10002}}, // packed pixels
+    {CNA_CONV_CON1, CHIP_GEN_RK3576, 0x0fff0fff, 5, {0, 2, 6, 0x4000002, 0x10002}},
     {CORE_MISC_CFG, CHIP_GEN_RK3588, ALL_BITS, 1, {1}},
     {CORE_MISC_CFG, CHIP_GEN_RK3566, ALL_BITS, 1, {0}},
     {CORE_MISC_CFG, NEWER, 0xefffffff, 3, {1, 0x15, 0x81}},

@@ -45,6 +45,7 @@ enum rknn_register {
     CNA_PAD_CON0, // padding
     CNA_PADDING,  // … of RK3576, RK3562
     CNA_DMA_CON3,
+    CNA_CVT_OFFSET_3,
     CNA_FEATURE_BASE,
     CNA_PAD_RAW,
     CNA_FC_CON2,
