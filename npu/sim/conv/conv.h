@@ -118,14 +118,19 @@ struct conv {
     struct clamp_bounds bounds;
 
     bool transposed;
-    uint32_t stride[2]; // of the transposed one
-    uint32_t x_h, x_w;  // its image before
+    uint32_t stride[2];         // of the transposed one
+    uint32_t x_h, x_w;          // its image before
+    struct conv_phases *phases; // not NULL: these compute it (conv_phases.h)
 };
 
 static inline size_t conv_pixels(const struct conv *c)
 {
     return (size_t)c->n * c->oh * c->ow;
 }
+
+/// Prepares an integer convolution whose sizes are set: its kernel, weights ([oc][ic of a
+/// group][kh][kw]) and scratch memory.
+int conv_prepare_weights(struct step *s, struct conv *c, int8_t *weights, struct error *e);
 
 /// How many lines of the output a tile has at most; those of all images when one tile holds them.
 uint32_t conv_tile_lines(const struct conv *c);

@@ -2,11 +2,12 @@
 //
 // Choice: depthwise, VNNI, oneDNN, int16 and plain for integers, the first that fits; oneDNN for
 // floats, but depthwise where the image is not stored as floats. A transposed convolution is one
-// over an image with stride - 1 zeros between its pixels.
+// over an image with stride - 1 zeros between its pixels; of integers these zeros are left out
+// where possible (conv_phases.c).
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "npu/sim/conv/conv.h"
+#include "npu/sim/conv/conv_phases.h"
 #include "npu/sim/exec/ops.h"
 
 // ---- preparation ----
@@ -159,6 +160,15 @@ static int conv_take_scratch(struct step *s, struct conv *c, struct error *e)
     return c->nz ? conv_window_scratch(s, c, e) : 0;
 }
 
+int conv_prepare_weights(struct step *s, struct conv *c, int8_t *weights, struct error *e)
+{
+    conv_choose_kernel(s, c);
+    int r = conv_integer_prepare(s, c, weights, e);
+    if (r == 0)
+        r = conv_take_scratch(s, c, e);
+    return r == 0 && c->kernel == CONV_DNN ? conv_dnn_prepare(s, c, weights, e) : r;
+}
+
 static int conv_prepare_integer(struct step *s, struct conv *c, struct error *e)
 {
     const struct graph_tensor *w = step_input(s, 1);
@@ -167,13 +177,10 @@ static int conv_prepare_integer(struct step *s, struct conv *c, struct error *e)
         return error_no_memory(e, "a weight", w->size);
     graph_tensor_unpack(w, weights);
     int r = step_input(s, 5) ? step_floats(s, step_input(s, 5), &c->addend, e) : 0;
-    if (r == 0)
-        r = conv_integer_prepare(s, c, weights, e);
-    if (r == 0)
-        r = conv_take_scratch(s, c, e);
-    if (r == 0 && c->kernel == CONV_DNN)
-        r = conv_dnn_prepare(s, c, weights, e);
-    return r;
+    if (r < 0)
+        return r;
+    return conv_phases_fit(s, c) ? conv_phases_prepare(s, c, weights, e)
+                                 : conv_prepare_weights(s, c, weights, e);
 }
 
 static int conv_prepare_float(struct step *s, struct conv *c, struct error *e)
@@ -214,7 +221,6 @@ static int conv_prepare(struct step *s, struct error *e)
         r = conv_check_size(s, c, e);
     if (r < 0)
         return r;
-    conv_choose_kernel(s, c);
     return c->integer ? conv_prepare_integer(s, c, e) : conv_prepare_float(s, c, e);
 }
 
@@ -268,6 +274,8 @@ static int conv_run_dnn(const struct step *s, const struct conv *c, struct run *
 static int conv_run(const struct step *s, struct run *r, struct error *e)
 {
     const struct conv *c = s->state;
+    if (c->phases)
+        return conv_phases_run(s, c, r, e);
     if (c->own_image)
         conv_fill_image(s, c, r);
     const int8_t *image = c->own_image ? run_scratch(r, c->image_at) : run_input(s, r, 0);

@@ -257,23 +257,30 @@ static void convert_row(const struct copy *c, uint8_t *to, int64_t to_step, cons
     }
 }
 
-// Short rows that follow each other where they come from are converted many at a time.
-static bool rows_follow(const struct copy *c)
+// Short rows are gathered, converted many at a time, and scattered.
+static bool rows_are_short(const struct copy *c)
 {
     const struct nd *nd = &c->nd;
     return nd->n_dims == 2 && nd->dims[1] > 0 && nd_stride(nd, 0) == 1 && nd_stride(nd, 1) == 1 &&
-           nd->strides[1][0] == nd->dims[1] && nd->dims[1] <= ELEMENTS_CHUNK / 2;
+           nd->dims[1] <= ELEMENTS_CHUNK / 2;
 }
 
 static void convert_rows(const struct copy *c, uint8_t *to, const uint8_t *from)
 {
-    uint8_t stored[ELEMENTS_CHUNK * sizeof(int64_t)];
+    uint8_t read[ELEMENTS_CHUNK * sizeof(int64_t)], stored[ELEMENTS_CHUNK * sizeof(int64_t)];
     size_t rows = (size_t)c->nd.dims[0], row = nd_inner(&c->nd), together = ELEMENTS_CHUNK / row;
-    size_t size = row * c->to_size, step = (size_t)c->nd.strides[0][0] * c->to_size;
+    int64_t size = (int64_t)(row * c->to_size), step = c->nd.strides[0][0] * (int64_t)c->to_size;
+    int64_t from_size = (int64_t)(row * c->from_size),
+            from_step = c->nd.strides[1][0] * (int64_t)c->from_size;
     for (size_t done = 0; done < rows; done += together) {
         size_t n = rows - done < together ? rows - done : together;
-        convert_chunk(c, stored, from + done * row * c->from_size, n * row);
-        move_rows(to + done * step, (int64_t)step, stored, (int64_t)size, size, n);
+        const uint8_t *x = from + (int64_t)done * from_step;
+        uint8_t *y = to + (int64_t)done * step;
+        if (from_step != from_size)
+            move_rows(read, from_size, x, from_step, (size_t)from_size, n);
+        convert_chunk(c, step == size ? y : stored, from_step == from_size ? x : read, n * row);
+        if (step != size)
+            move_rows(y, step, stored, size, (size_t)size, n);
     }
 }
 
@@ -299,7 +306,7 @@ static void convert_all(const struct copy *c, uint8_t *to, const uint8_t *from)
     bool integers = (c->to.type == TENSOR_INT64 && c->from.type == TENSOR_INT32) ||
                     (c->to.type == TENSOR_INT32 && c->from.type == TENSOR_INT64);
     integers = integers && !c->to.quantized && !c->from.quantized;
-    if (!integers && rows_follow(c)) {
+    if (!integers && rows_are_short(c)) {
         convert_rows(c, to, from);
         return;
     }

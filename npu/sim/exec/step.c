@@ -72,7 +72,8 @@ const void *run_input(const struct step *s, const struct run *r, uint32_t i)
 
 void *run_output(const struct step *s, const struct run *r, uint32_t i)
 {
-    return run_tensor(r, (uint32_t)s->node->outputs[i]);
+    return s->output_is_scratch ? run_scratch(r, s->output_at)
+                                : run_tensor(r, (uint32_t)s->node->outputs[i]);
 }
 
 void *run_scratch(const struct run *r, uint64_t at)

@@ -31,7 +31,9 @@ struct step {
     const struct op *op;
     const struct graph_node *node;
     void *state;
-    uint64_t scratch; // bytes
+    uint64_t scratch;       // bytes
+    bool output_is_scratch; // of a part of a step: it is at output_at in scratch memory
+    uint64_t output_at;
 };
 
 struct plan {

@@ -10,7 +10,9 @@
 //     plane: [ row ][ row ] …     short rows are taken many at a time, long ones in parts
 //
 // Without floats in memory: fp16 and int8 operands with contiguous inner loops (fp16_binary.h,
-// int8_binary.h, with AVX512), and activations of int8, which are a table of 256 made once.
+// int8_binary.h, with AVX512; a short row that all rows share is repeated until it fills a chunk),
+// and what a single int8 becomes, by activations or with one number that is constant: a table of
+// 256 made once.
 // Tested by test_sim_cases_eltwise and _activations, test_sim_fp16, test_sim_int8, test_onnx_nodes.
 #include <math.h>
 
@@ -39,7 +41,8 @@ struct rows {
     const struct graph_sum *sum; // … int8_sum(): Add as the chip rounds it; NULL: not
     int8_t low;                  // of a Relu behind it
     struct clamp_bounds bounds;
-    bool mapped; // contiguous int8 on both sides: by the table
+    bool mapped;   // contiguous int8 on both sides: by the table
+    uint32_t only; // … the operand that is no constant
     int8_t table[256];
 };
 
@@ -231,12 +234,42 @@ static void elementwise_take_sum(const struct step *s, struct rows *p)
     p->low = (int8_t)(can && relu && n->sum->zp > -128 ? n->sum->zp : -128);
 }
 
+// All 256 results with a constant number.
+static void fill_binary_table(const struct step *s, struct rows *p)
+{
+    float values[2][256];
+    int8_t all[256];
+    for (int i = 0; i < 256; i++)
+        all[i] = (int8_t)i;
+    elements_load(&p->operands[p->only].form, all, 256, values[p->only]);
+    for (int i = 0; i < 256; i++)
+        values[!p->only][i] = *p->operands[!p->only].constant;
+    combine_slowly(s->node->op, values[0], values[1], 256);
+    for (uint32_t i = 0; i < s->node->n_post; i++)
+        elements_post(&s->node->post[i], values[0], 256);
+    elements_store(&p->to, p->table, 256, values[0]);
+}
+
+static void take_binary_table(const struct step *s, struct rows *p)
+{
+    p->only = p->operands[0].constant != NULL;
+    const struct operand *o = &p->operands[p->only], *other = &p->operands[!p->only];
+    p->mapped = p->to.type == TENSOR_INT8 && o->form.type == TENSOR_INT8 && !o->constant &&
+                other->constant && step_input(s, other->input)->n_elems == 1 &&
+                nd_stride(&p->nd, 0) == 1 && nd_stride(&p->nd, p->only + 1) == 1;
+    if (p->mapped)
+        fill_binary_table(s, p);
+}
+
 static int prepare_binary(struct step *s, struct error *e)
 {
     int r = elementwise_prepare(s, 2, e);
     struct rows *p = s->state;
     if (r < 0)
         return r;
+    take_binary_table(s, p);
+    if (p->mapped)
+        return 0;
     p->fp16 = elementwise_joins(s, p, TENSOR_FLOAT16);
     p->int8 = elementwise_joins(s, p, TENSOR_INT8);
     elementwise_take_sum(s, p);
@@ -291,24 +324,66 @@ static void run_plane(const struct step *s, const struct rows *p, const uint8_t 
         }
 }
 
+static void join_row(const struct step *s, const struct rows *p, const uint8_t *a, const uint8_t *b,
+                     size_t n, uint8_t *y)
+{
+    const struct element_form forms[3] = {p->operands[0].form, p->operands[1].form, p->to};
+    if (p->sum)
+        int8_sum(p->sum, p->low, a, b, n, y);
+    else if (p->int8)
+        int8_binary(s->node->op, forms, a, b, n, p->bounds, y);
+    else
+        fp16_binary(s->node->op, a, b, n, p->bounds, y);
+}
+
+// The operand whose row all rows of a plane share, while the others follow each other: 1 or 2; 0:
+// none, or the rows are long enough.
+static uint32_t shared_operand(const struct rows *p)
+{
+    uint32_t outer = p->nd.n_dims - 2, shared = 0;
+    int64_t n = (int64_t)nd_inner(&p->nd);
+    for (uint32_t k = 0; k < 3; k++) {
+        int64_t step = p->nd.strides[k][outer];
+        if (k && step == 0)
+            shared = k;
+        else if (step != n)
+            return 0;
+    }
+    return n && n <= ELEMENTS_CHUNK / 2 && p->nd.dims[outer] > 1 ? shared : 0;
+}
+
+// The shared row is repeated until it fills a chunk: then many rows are one.
+static void join_sharing_rows(const struct step *s, const struct rows *p, uint32_t shared,
+                              const uint8_t *const from[2], uint8_t *to)
+{
+    uint8_t repeated[ELEMENTS_CHUNK * sizeof(uint16_t)];
+    size_t n = nd_inner(&p->nd), size = n * p->to_size, together = ELEMENTS_CHUNK / n;
+    size_t rows = (size_t)p->nd.dims[p->nd.n_dims - 2];
+    for (size_t i = 0; i < together && i < rows; i++)
+        memcpy(repeated + i * size, from[shared - 1], size);
+    for (size_t i = 0; i < rows; i += together) {
+        size_t count = rows - i < together ? rows - i : together;
+        const uint8_t *other = from[2 - shared] + i * size;
+        join_row(s, p, shared == 1 ? repeated : other, shared == 1 ? other : repeated, count * n,
+                 to + i * size);
+    }
+}
+
 // As run_plane(), by the kernels that need no floats in memory.
 static void join_rows(const struct step *s, const struct rows *p, const uint8_t *const from[2],
                       uint8_t *to)
 {
-    const struct element_form forms[3] = {p->operands[0].form, p->operands[1].form, p->to};
-    enum graph_op op = s->node->op;
-    uint32_t outer = p->nd.n_dims - 2;
+    uint32_t outer = p->nd.n_dims - 2, shared = shared_operand(p);
     size_t n = nd_inner(&p->nd);
+    if (shared) {
+        join_sharing_rows(s, p, shared, from, to);
+        return;
+    }
     for (int64_t i = 0; i < p->nd.dims[outer]; i++) {
         const uint8_t *a = from[0] + i * p->nd.strides[1][outer] * (int64_t)p->to_size;
         const uint8_t *b = from[1] + i * p->nd.strides[2][outer] * (int64_t)p->to_size;
         uint8_t *y = to + i * p->nd.strides[0][outer] * (int64_t)p->to_size;
-        if (p->sum)
-            int8_sum(p->sum, p->low, a, b, n, y);
-        else if (p->int8)
-            int8_binary(op, forms, a, b, n, p->bounds, y);
-        else
-            fp16_binary(op, a, b, n, p->bounds, y);
+        join_row(s, p, a, b, n, y);
     }
 }
 
@@ -332,25 +407,24 @@ static int run_each(const struct step *s, struct run *r, struct error *e)
     return 0;
 }
 
-// Activations of int8 by table.
 static void map_rows(const struct rows *p, const uint8_t *from, uint8_t *to)
 {
     struct nd_position at;
     for (nd_start(&p->nd, &at); !at.end; nd_next(&p->nd, &at))
-        int8_map(p->table, (const int8_t *)from + at.offset[1], nd_inner(&p->nd),
+        int8_map(p->table, (const int8_t *)from + at.offset[p->only + 1], nd_inner(&p->nd),
                  (int8_t *)to + at.offset[0]);
 }
 
-static int run_unary(const struct step *s, struct run *r, struct error *e)
+static int elementwise_run(const struct step *s, struct run *r, struct error *e)
 {
     const struct rows *p = s->state;
     if (!p->mapped)
         return run_each(s, r, e);
-    map_rows(p, elementwise_base(s, r, &p->operands[0]), run_output(s, r, 0));
+    map_rows(p, elementwise_base(s, r, &p->operands[p->only]), run_output(s, r, 0));
     return 0;
 }
 
 const struct op op_binary = {
-    .prepare = prepare_binary, .run = run_each, .in_place = true, .on_constant = true};
+    .prepare = prepare_binary, .run = elementwise_run, .in_place = true, .on_constant = true};
 const struct op op_unary = {
-    .prepare = prepare_unary, .run = run_unary, .in_place = true, .on_constant = true};
+    .prepare = prepare_unary, .run = elementwise_run, .in_place = true, .on_constant = true};

@@ -297,15 +297,15 @@ static void lut_fit_placed(const int8_t *dense, struct lut_segments *next, uint3
 {
     for (uint32_t shift = 6; shift-- > 0 && *fewest > 0;) {
         next->shift = shift;
-        if (lut_fit_with(dense, *fewest, next)) {
+        if (lut_fit_with(dense, next->n < LUT_SEGMENTS ? 1 : *fewest, next)) {
             *ret = *next;
             *fewest = next->n_exceptions;
         }
     }
 }
 
-// 128 segments take fewer instructions than 256, but exceptions take more. The shortest segments
-// that cover the window are the likeliest to be lines.
+// 128 segments take fewer instructions than 256, but exceptions take more: 128 have none. The
+// shortest segments that cover the window are the likeliest to be lines.
 bool lut_fit_segments(const int8_t dense[LUT_N_DENSE], const int8_t ends[2],
                       struct lut_segments *ret)
 {
