@@ -22,11 +22,13 @@ bool conv_int16_fits(const struct conv *c)
 // ---- preparation ----
 
 // Where each pixel is a window of its own (1x1, no stride, no padding), lines of the image are
-// joined to longer ones: fewer calls, and chunks that are full.
+// joined to longer ones: fewer calls, and chunks that are full. Not those of a transposed
+// convolution's image, which is still to be made from lines.
 static void int16_join_lines(struct conv *c)
 {
     const struct graph_window *w = &c->window;
     bool pixel = w->kernel[0] * w->kernel[1] * w->stride[0] * w->stride[1] == 1;
+    pixel = pixel && !c->transposed;
     uint32_t lines = pixel && c->ih == c->oh && c->iw == c->ow && !w->pad[1] ? c->oh : 1;
     while (lines > 1 && (c->oh % lines || (uint64_t)lines * c->iw * c->ic > MAX_LINE))
         lines--;

@@ -330,12 +330,13 @@ static void spread(const struct step *s, const struct conv *c, const struct conv
                    const struct run *r)
 {
     size_t pixel = c->oc * tensor_type_size(step_output(s, 0)->type);
-    size_t line = c->ow * pixel, part_line = p->conv.ow * p->n * pixel;
+    size_t line = c->ow * pixel, part_line = part_size(c, 1) * p->n * pixel;
     const uint8_t *from = run_scratch(r, p->step.output_at);
     uint8_t *to = run_output(s, r, 0);
     uint32_t row = p->first / c->stride[1], rows = p->n > 1 ? c->stride[0] : 1;
+    uint32_t lines = part_size(c, 0); // kernels may have joined those of p->conv
     for (uint32_t n = 0; n < c->n; n++, to += c->oh * line)
-        for (uint32_t i = 0; i < p->conv.oh; i++, from += part_line)
+        for (uint32_t i = 0; i < lines; i++, from += part_line)
             for (uint32_t k = 0; k < rows; k++) {
                 size_t y = (size_t)i * c->stride[0] + row + k;
                 if (y < c->oh)

@@ -1,6 +1,7 @@
 // Operators along one axis: Softmax, ReduceMean, TopK, Gather, GatherElements. Tensors are seen as
 // [outer][size][inner] (nd_axis) and worked on as floats (plain.h); rounding is that of
-// elements_store(). Tested by test_sim_cases_reduce, _index and _edges, and by test_onnx_nodes.
+// elements_store(). Gather moves bytes where both sides have the same form. Tested by
+// test_sim_cases_reduce, _index and _edges, and by test_onnx_nodes.
 #include <math.h>
 
 #include "npu/sim/exec/ops.h"
@@ -11,6 +12,7 @@ struct plain_step {
     struct plain in[3], out[2];
     struct nd_axis axis;
     uint64_t extra; // scratch
+    size_t bytes;   // Gather: of an element, where bytes are moved as they are; else 0
 };
 
 // NULL: refused, and *e is set.
@@ -272,15 +274,36 @@ static int run_top_k(const struct step *s, struct run *r, struct error *e)
 // Gather:         y[o, k, i] = x[o, index[k], i]
 // GatherElements: y[o, k, i] = x[o, index[o, k, i], i]
 
+// Whether pieces of the tensor as it lies are pieces of the output as it will lie: then their bytes
+// are moved, instead of the whole tensor being converted.
+static bool gathers_bytes(const struct step *s)
+{
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    bool same = x->type == y->type && x->quantized == y->quantized &&
+                (!x->quantized || (x->scale == y->scale && x->zp == y->zp));
+    return same && !x->channels_last && !y->channels_last && !(x->constant && x->unpack);
+}
+
 static int prepare_gather(struct step *s, struct error *e)
 {
-    struct plain_step *p = plain_step_new(s, 2, 1, e);
+    const struct graph_tensor *x = step_input(s, 0), *indices = step_input(s, 1);
+    const struct graph_tensor *y = step_output(s, 0);
+    if (!x || !y || !element_type_known(x->type) || !element_type_known(y->type))
+        return step_refuse(s, e, "a tensor is missing or its type is not supported");
+    bool bytes = gathers_bytes(s);
+    struct plain_step *p = plain_step_new(s, 0, 0, e);
     if (!p)
         return STATUS_MODEL_INVALID;
-    int r = take_axis(s, p, e);
+    p->bytes = bytes ? tensor_type_size(x->type) : 0;
+    int r = plain_input(s, 1, &p->in[1], e);
+    if (r == 0 && !bytes)
+        r = plain_input(s, 0, &p->in[0], e);
+    if (r == 0 && !bytes)
+        r = plain_output(s, 0, &p->out[0], e);
+    if (r == 0)
+        r = take_axis(s, p, e);
     if (r < 0)
         return r;
-    const struct graph_tensor *indices = step_input(s, 1), *y = step_output(s, 0);
     if (y->n_elems != p->axis.outer * p->axis.inner * indices->n_elems)
         return step_refuse(s, e, "its output does not fit its input");
     return 0;
@@ -302,18 +325,21 @@ static int axis_resolve(const struct step *s, float index, size_t size, size_t *
 static int run_gather(const struct step *s, struct run *r, struct error *e)
 {
     const struct plain_step *p = s->state;
-    const float *x = plain_load(s, r, &p->in[0]), *indices = plain_load(s, r, &p->in[1]);
-    float *y = plain_values(r, &p->out[0]);
+    const float *indices = plain_load(s, r, &p->in[1]);
+    const uint8_t *x = p->bytes ? run_input(s, r, 0) : (const uint8_t *)plain_load(s, r, &p->in[0]);
+    uint8_t *y = p->bytes ? run_output(s, r, 0) : (uint8_t *)plain_values(r, &p->out[0]);
     struct nd_axis a = p->axis;
     size_t n = step_input(s, 1)->n_elems, at = 0;
+    size_t piece = a.inner * (p->bytes ? p->bytes : sizeof(float));
     for (size_t o = 0; o < a.outer; o++)
         for (size_t k = 0; k < n; k++) {
             int status = axis_resolve(s, indices[k], a.size, &at, e);
             if (status < 0)
                 return status;
-            memcpy(y + (o * n + k) * a.inner, x + (o * a.size + at) * a.inner, a.inner * sizeof *y);
+            memcpy(y + (o * n + k) * piece, x + (o * a.size + at) * piece, piece);
         }
-    plain_store(s, r, &p->out[0]);
+    if (!p->bytes)
+        plain_store(s, r, &p->out[0]);
     return 0;
 }
 

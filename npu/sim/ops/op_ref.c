@@ -15,6 +15,7 @@
 
 // Offsets in scratch memory, of 8 bytes per element.
 struct ref_step {
+    bool lines; // a Gather of stored lines: only its indices are worked on as numbers
     uint64_t in[REF_MAX_INPUTS], out[REF_MAX_OUTPUTS], extra; // scratch
 };
 
@@ -232,18 +233,35 @@ static int ref_take(struct step *s, const struct graph_tensor *t, struct ref_ten
     return step_scratch(s, t->n_elems * sizeof(union ref_value), at, e);
 }
 
+// Whether a Gather's output is made of lines of its input as they are stored: then a large table is
+// not converted for the few of its lines that are wanted.
+static bool gathers_lines(const struct step *s)
+{
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    return s->node->ref.op == REF_OP_GATHER && x && y && x->type == y->type &&
+           x->type != TENSOR_BOOL && ref_type_known(x->type) && !x->unpack && !y->unpack &&
+           !x->channels_last && !y->channels_last && !x->natural && !y->natural &&
+           !is_dequantized(s->node, x) && !is_dequantized(s->node, y);
+}
+
 static int ref_prepare_step(struct step *s, struct error *e)
 {
     struct ref_step *p = s->state = step_alloc(s, 1, sizeof *p);
     struct ref_call c = {.node = s->node};
     uint64_t extra = 0;
+    bool lines = gathers_lines(s);
     int r = p ? 0 : error_no_memory(e, "a step", sizeof *p);
     if (s->node->n_inputs > REF_MAX_INPUTS || s->node->n_outputs > REF_MAX_OUTPUTS)
         return step_refuse(s, e, "it has too many inputs or outputs");
-    for (uint32_t i = 0; i < REF_MAX_INPUTS && r == 0; i++)
+    for (uint32_t i = lines ? 1 : 0; i < REF_MAX_INPUTS && r == 0; i++)
         r = ref_take(s, step_input(s, i), &c.in[i], &p->in[i], e);
-    for (uint32_t i = 0; i < REF_MAX_OUTPUTS && r == 0; i++)
+    for (uint32_t i = lines ? 1 : 0; i < REF_MAX_OUTPUTS && r == 0; i++)
         r = ref_take(s, step_output(s, i), &c.out[i], &p->out[i], e);
+    if (r == 0 && lines) {
+        p->lines = true;
+        c.in[0] = (struct ref_tensor){.t = step_input(s, 0)};
+        c.out[0] = (struct ref_tensor){.t = step_output(s, 0)};
+    }
     const struct ref_operator *op = ref_operators[s->node->ref.op];
     if (r == 0 && op->check)
         r = op->check(&c, &extra, e);
@@ -270,11 +288,35 @@ static bool gives_nothing(const struct step *s)
     return n == 0;
 }
 
+static int ref_gather_lines(const struct step *s, struct run *r, struct error *e)
+{
+    const struct ref_step *p = s->state;
+    const struct graph_tensor *x = step_input(s, 0), *indices = step_input(s, 1);
+    struct ref_call c = {.node = s->node};
+    struct nd_axis a = nd_axis(x, (uint32_t)s->node->ref.ints[0]);
+    size_t line = a.inner * tensor_type_size(x->type);
+    const uint8_t *from = run_input(s, r, 0);
+    uint8_t *to = run_output(s, r, 0);
+    c.in[1] = (struct ref_tensor){indices, false, run_scratch(r, p->in[1])};
+    value_load_all(s->node, indices, run_input(s, r, 1), c.in[1].v);
+    int status = check_natural(&c, &c.in[1], e);
+    for (uint64_t o = 0; o < a.outer && status == 0; o++, from += a.size * line)
+        for (uint64_t k = 0; k < indices->n_elems && status == 0; k++, to += line) {
+            uint64_t at = 0;
+            status = ref_resolve(&c, c.in[1].v[k].i, a.size, &at, e);
+            if (status == 0)
+                memcpy(to, from + at * line, line);
+        }
+    return status;
+}
+
 static int ref_run_step(const struct step *s, struct run *r, struct error *e)
 {
     if (gives_nothing(s))
         return 0;
     const struct ref_step *p = s->state;
+    if (p->lines)
+        return ref_gather_lines(s, r, e);
     struct ref_call c = {.node = s->node, .extra = run_scratch(r, p->extra)};
     int status = 0;
     for (uint32_t i = 0; i < REF_MAX_INPUTS && status == 0; i++) {

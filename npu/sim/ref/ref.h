@@ -57,6 +57,10 @@ bool ref_walk_broadcast(struct ref_walk *w, const struct graph_tensor *t);
 
 void ref_walk_next(struct ref_walk *w);
 
+/// An index in [-size, size), negative ones counted from the end.
+int ref_resolve(const struct ref_call *c, int64_t index, uint64_t size, uint64_t *ret,
+                struct error *e);
+
 /// Truncates towards zero and saturates to 64 bits; NaN becomes 0.
 int64_t ref_to_integer(double v);
 

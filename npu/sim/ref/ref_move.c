@@ -10,9 +10,8 @@ static bool same_kind(const struct ref_call *c, uint32_t i)
     return c->in[i].t && c->in[i].t->type == c->out[0].t->type;
 }
 
-// An index in [-size, size), negative ones counted from the end.
-static int move_resolve(const struct ref_call *c, int64_t index, uint64_t size, uint64_t *ret,
-                        struct error *e)
+int ref_resolve(const struct ref_call *c, int64_t index, uint64_t size, uint64_t *ret,
+                struct error *e)
 {
     int64_t at = index < 0 ? index + (int64_t)size : index;
     if (at < 0 || at >= (int64_t)size)
@@ -50,7 +49,7 @@ static int run_gather(struct ref_call *c, struct error *e)
     uint64_t n = c->in[1].t->n_elems, at = 0;
     for (uint64_t o = 0; o < a.outer; o++)
         for (uint64_t k = 0; k < n; k++) {
-            int r = move_resolve(c, c->in[1].v[k].i, a.size, &at, e);
+            int r = ref_resolve(c, c->in[1].v[k].i, a.size, &at, e);
             if (r < 0)
                 return r;
             memcpy(c->out[0].v + (o * n + k) * a.inner, c->in[0].v + (o * a.size + at) * a.inner,
@@ -118,7 +117,7 @@ static int walk_elements(struct ref_call *c, bool scatter, struct error *e)
     w.n_operands = 1;
     for (uint64_t k = 0; k < c->in[1].t->n_elems; k++, ref_walk_next(&w)) {
         uint64_t index = 0;
-        int r = move_resolve(c, c->in[1].v[k].i, c->in[0].t->dims[axis], &index, e);
+        int r = ref_resolve(c, c->in[1].v[k].i, c->in[0].t->dims[axis], &index, e);
         if (r < 0)
             return r;
         int64_t at = w.at[0] + (int64_t)index * strides[axis];
@@ -177,7 +176,7 @@ static int find_block(const struct ref_call *c, const struct nd_indices *n, int6
     uint64_t at = 0;
     for (uint64_t d = 0; d < n->depth; d++) {
         uint64_t size = c->in[0].t->dims[(uint64_t)batch_dims + d], own = 0;
-        int r = move_resolve(c, index[d].i, size, &own, e);
+        int r = ref_resolve(c, index[d].i, size, &own, e);
         if (r < 0)
             return r;
         at = at * size + own;

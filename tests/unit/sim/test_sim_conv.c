@@ -1,6 +1,6 @@
-// Integer convolutions of random shapes, zero points and stages, against sums counted one by one
-// and stages computed in 64-bit integers. What the CPU computes them with is chosen by
-// DNNL_MAX_CPU_ISA (CMakeLists.txt).
+// Integer convolutions, transposed ones too, of random shapes, zero points and stages, against sums
+// counted one by one and stages computed in 64-bit integers. What the CPU computes them with is
+// chosen by DNNL_MAX_CPU_ISA (CMakeLists.txt).
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,6 +57,21 @@ static void choose_channels(struct graph_window *w, uint32_t *ic, uint32_t *oc)
         *ic *= 2;
         *oc += *oc % 2;
     }
+}
+
+// A dimension of the image of a transposed convolution, and what becomes of it.
+static void choose_transposed_size(struct graph_window *w, int i, uint32_t *in, uint32_t *out)
+{
+    w->kernel[i] = (uint32_t)between(1, 5);
+    w->stride[i] = (uint32_t)between(1, 4);
+    w->dilation[i] = (uint32_t)(one_in(6) ? 2 : 1);
+    uint32_t reach = w->dilation[i] * (w->kernel[i] - 1);
+    w->pad[i] = (uint32_t)(one_in(2) ? 0 : between(0, (int)reach));
+    *in = (uint32_t)between(1, one_in(4) ? 40 : 12);
+    uint32_t after = (uint32_t)between(0, (int)(reach + w->stride[i]) - 1);
+    uint32_t whole = (*in - 1) * w->stride[i] + 1 + after;
+    w->pad[i] = whole > w->pad[i] ? w->pad[i] : 0;
+    *out = whole - w->pad[i];
 }
 
 // A dimension of the image, and what becomes of it.
@@ -179,10 +194,14 @@ static void make_net(struct net *n)
     *n = (struct net){.node = {.op = GRAPH_CONV, .name = "n", .type = "Conv"}};
     struct graph_window *w = &n->node.window;
     uint64_t work;
+    if (one_in(6))
+        n->node.op = GRAPH_CONV_TRANSPOSE;
     do {
         choose_channels(w, &ic, &oc);
-        choose_size(w, 0, &x[2], &y[2]);
-        choose_size(w, 1, &x[3], &y[3]);
+        void (*choose)(struct graph_window * w, int i, uint32_t *in, uint32_t *out) =
+            n->node.op == GRAPH_CONV ? choose_size : choose_transposed_size;
+        choose(w, 0, &x[2], &y[2]);
+        choose(w, 1, &x[3], &y[3]);
         x[0] = y[0] = (uint32_t)(one_in(4) ? 2 : 1);
         x[1] = ic;
         y[1] = oc;
@@ -225,6 +244,22 @@ static size_t index_of(const struct graph_tensor *t, size_t b, size_t ch, size_t
     return ((b * t->dims[2] + y) * t->dims[3] + x) * t->dims[1] + ch;
 }
 
+// The line or column that is under tap k of the window of output `at`; -1: none is. A transposed
+// convolution's stride is between the pixels of the image.
+static int64_t under(const struct net *n, int dim, uint32_t at, uint32_t k)
+{
+    const struct graph_window *w = &n->node.window;
+    uint32_t size = n->tensors[X].dims[2 + dim];
+    int64_t tap = (int64_t)k * w->dilation[dim], pad = w->pad[dim], i;
+    if (n->node.op == GRAPH_CONV) {
+        i = (int64_t)at * w->stride[dim] + tap - pad;
+    } else {
+        i = at + tap - (w->dilation[dim] * (w->kernel[dim] - 1) - pad);
+        i = i % w->stride[dim] ? -1 : i / w->stride[dim];
+    }
+    return i < size ? i : -1;
+}
+
 static int64_t sum_of(const struct net *n, const uint32_t at[4])
 {
     const struct graph_window *w = &n->node.window;
@@ -234,9 +269,8 @@ static int64_t sum_of(const struct net *n, const uint32_t at[4])
     int64_t sum = n->bias[o];
     for (uint32_t ky = 0; ky < w->kernel[0]; ky++)
         for (uint32_t kx = 0; kx < w->kernel[1]; kx++) {
-            int64_t iy = (int64_t)at[2] * w->stride[0] + ky * w->dilation[0] - w->pad[0];
-            int64_t ix = (int64_t)at[3] * w->stride[1] + kx * w->dilation[1] - w->pad[1];
-            if (iy < 0 || iy >= x->dims[2] || ix < 0 || ix >= x->dims[3])
+            int64_t iy = under(n, 0, at[2], ky), ix = under(n, 1, at[3], kx);
+            if (iy < 0 || ix < 0)
                 continue;
             for (uint32_t i = 0; i < inputs; i++) {
                 size_t k = ((o * inputs + i) * w->kernel[0] + ky) * w->kernel[1] + kx;
