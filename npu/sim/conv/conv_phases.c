@@ -285,32 +285,41 @@ int conv_phases_prepare(struct step *s, struct conv *c, const int8_t *w, struct 
 
 // ---- running ----
 
-// n blocks of `size` bytes. Longer ones are moved in pieces, the last of which ends where the block
-// does.
-static void move_blocks(const uint8_t *from, size_t from_step, uint8_t *to, size_t to_step,
-                        size_t size, size_t n)
+// In pieces, the last of which ends where the block does.
+static void move_long_blocks(const uint8_t *from, size_t from_step, uint8_t *to, size_t to_step,
+                             size_t size, size_t n)
 {
-#define MOVE(bytes)                                                                                \
-    for (size_t i = 0; i < n; i++)                                                                 \
-        memcpy(to + i * to_step, from + i * from_step, bytes);                                     \
-    return
-    if (size == 1) {
-        MOVE(1);
-    } else if (size == 2) {
-        MOVE(2);
-    } else if (size == 4) {
-        MOVE(4);
-    } else if (size == 8) {
-        MOVE(8);
-    } else if (size < PIECE) {
-        MOVE(size);
-    }
     for (size_t i = 0; i < n; i++) {
         const uint8_t *x = from + i * from_step;
         uint8_t *y = to + i * to_step;
         for (size_t done = 0; done + PIECE < size; done += PIECE)
             memcpy(y + done, x + done, PIECE);
         memcpy(y + size - PIECE, x + size - PIECE, PIECE);
+    }
+}
+
+// n blocks of `size` bytes.
+static void move_blocks(const uint8_t *from, size_t from_step, uint8_t *to, size_t to_step,
+                        size_t size, size_t n)
+{
+#define MOVE(bytes)                                                                                \
+    for (size_t i = 0; i < n; i++)                                                                 \
+        memcpy(to + i * to_step, from + i * from_step, bytes);                                     \
+    break
+    switch (size < PIECE ? size : PIECE) {
+    case 1:
+        MOVE(1);
+    case 2:
+        MOVE(2);
+    case 4:
+        MOVE(4);
+    case 8:
+        MOVE(8);
+    case PIECE:
+        move_long_blocks(from, from_step, to, to_step, size, n);
+        break;
+    default:
+        MOVE(size);
     }
 }
 

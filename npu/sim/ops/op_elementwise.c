@@ -38,6 +38,7 @@ struct rows {
     struct operand operands[2];
     bool fp16,
         int8; // all inner loops are such and contiguous: fp16_binary(), int8_binary() do it all
+    bool int8_floats;            // … one operand is a constant: int8_with_floats(), with `only`
     const struct graph_sum *sum; // … int8_sum(): Add as the chip rounds it; NULL: not
     int8_t low;                  // of a Relu behind it
     struct clamp_bounds bounds;
@@ -208,15 +209,17 @@ static void combine_slowly(enum graph_op op, float *a, const float *b, size_t n)
     }
 }
 
-// Whether both operands and the output are of that type and contiguous, with an operator and
-// activations that the vector kernels know.
-static bool elementwise_joins(const struct step *s, struct rows *p, enum tensor_type type)
+// Whether both operands (but one that is constant: 2: none) and the output are of that type and
+// contiguous, with an operator and activations that the vector kernels know.
+static bool elementwise_joins(const struct step *s, struct rows *p, enum tensor_type type,
+                              uint32_t constant)
 {
     bool can = kernel_has_avx512() && fp16_binary_knows(s->node->op) &&
                clamp_bounds(s->node->post, s->node->n_post, &p->bounds) && p->to.type == type &&
                nd_stride(&p->nd, 0) == 1;
     for (uint32_t k = 0; k < 2; k++)
-        can = can && p->operands[k].form.type == type && nd_stride(&p->nd, k + 1) == 1;
+        can = can && p->operands[k].form.type == (k == constant ? TENSOR_FLOAT32 : type) &&
+              nd_stride(&p->nd, k + 1) == 1;
     return can;
 }
 
@@ -270,8 +273,10 @@ static int prepare_binary(struct step *s, struct error *e)
     take_binary_table(s, p);
     if (p->mapped)
         return 0;
-    p->fp16 = elementwise_joins(s, p, TENSOR_FLOAT16);
-    p->int8 = elementwise_joins(s, p, TENSOR_INT8);
+    p->fp16 = elementwise_joins(s, p, TENSOR_FLOAT16, 2);
+    p->int8 = elementwise_joins(s, p, TENSOR_INT8, 2);
+    p->int8_floats = p->operands[!p->only].constant && !p->operands[p->only].constant &&
+                     elementwise_joins(s, p, TENSOR_INT8, !p->only);
     elementwise_take_sum(s, p);
     return 0;
 }
@@ -327,9 +332,13 @@ static void run_plane(const struct step *s, const struct rows *p, const uint8_t 
 static void join_row(const struct step *s, const struct rows *p, const uint8_t *a, const uint8_t *b,
                      size_t n, uint8_t *y)
 {
+    const struct element_form with[2] = {p->operands[p->only].form, p->to};
     const struct element_form forms[3] = {p->operands[0].form, p->operands[1].form, p->to};
     if (p->sum)
         int8_sum(p->sum, p->low, a, b, n, y);
+    else if (p->int8_floats)
+        int8_with_floats(s->node->op, with, p->only ? b : a, (const float *)(p->only ? a : b),
+                         p->only, n, p->bounds, y);
     else if (p->int8)
         int8_binary(s->node->op, forms, a, b, n, p->bounds, y);
     else
@@ -356,16 +365,17 @@ static uint32_t shared_operand(const struct rows *p)
 static void join_sharing_rows(const struct step *s, const struct rows *p, uint32_t shared,
                               const uint8_t *const from[2], uint8_t *to)
 {
-    uint8_t repeated[ELEMENTS_CHUNK * sizeof(uint16_t)];
-    size_t n = nd_inner(&p->nd), size = n * p->to_size, together = ELEMENTS_CHUNK / n;
+    uint8_t repeated[ELEMENTS_CHUNK * sizeof(float)] __attribute__((aligned(64)));
+    size_t n = nd_inner(&p->nd), size = n * p->operands[shared - 1].size,
+           together = ELEMENTS_CHUNK / n;
     size_t rows = (size_t)p->nd.dims[p->nd.n_dims - 2];
     for (size_t i = 0; i < together && i < rows; i++)
         memcpy(repeated + i * size, from[shared - 1], size);
     for (size_t i = 0; i < rows; i += together) {
         size_t count = rows - i < together ? rows - i : together;
-        const uint8_t *other = from[2 - shared] + i * size;
+        const uint8_t *other = from[2 - shared] + i * n * p->operands[2 - shared].size;
         join_row(s, p, shared == 1 ? repeated : other, shared == 1 ? other : repeated, count * n,
-                 to + i * size);
+                 to + i * n * p->to_size);
     }
 }
 
@@ -380,8 +390,8 @@ static void join_rows(const struct step *s, const struct rows *p, const uint8_t 
         return;
     }
     for (int64_t i = 0; i < p->nd.dims[outer]; i++) {
-        const uint8_t *a = from[0] + i * p->nd.strides[1][outer] * (int64_t)p->to_size;
-        const uint8_t *b = from[1] + i * p->nd.strides[2][outer] * (int64_t)p->to_size;
+        const uint8_t *a = from[0] + i * p->nd.strides[1][outer] * (int64_t)p->operands[0].size;
+        const uint8_t *b = from[1] + i * p->nd.strides[2][outer] * (int64_t)p->operands[1].size;
         uint8_t *y = to + i * p->nd.strides[0][outer] * (int64_t)p->to_size;
         join_row(s, p, a, b, n, y);
     }
@@ -401,7 +411,7 @@ static int run_each(const struct step *s, struct run *r, struct error *e)
     for (nd_start(&outer, &at); !at.end; nd_next(&outer, &at)) {
         for (uint32_t k = 0; k + 1 < outer.n_operands; k++)
             planes[k] = from[k] + at.offset[k + 1] * (int64_t)p->operands[k].size;
-        (p->fp16 || p->int8 || p->sum ? join_rows : run_plane)(
+        (p->fp16 || p->int8 || p->int8_floats || p->sum ? join_rows : run_plane)(
             s, p, planes, to + at.offset[0] * (int64_t)p->to_size);
     }
     return 0;

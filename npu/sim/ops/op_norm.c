@@ -5,6 +5,7 @@
 #include "npu/sim/exec/ops.h"
 #include "npu/sim/simd/elements.h"
 #include "npu/sim/simd/fp16_binary.h"
+#include "npu/sim/simd/int8_binary.h"
 
 // ---- BatchNormalization ----
 
@@ -19,7 +20,7 @@
 struct batch_norm {
     float *factor, *term;
     size_t together; // channels last: pixels whose parameters these are
-    bool fp16;       // fp16_scale() does it all
+    bool fp16, int8; // fp16_scale() or int8_scale() does it all
     struct clamp_bounds bounds;
 };
 
@@ -101,6 +102,8 @@ static int prepare_batch_norm(struct step *s, struct error *e)
         return r;
     p->fp16 = kernel_has_avx512() && clamp_bounds(s->node->post, s->node->n_post, &p->bounds) &&
               x->channels_last && x->type == TENSOR_FLOAT16 && y->type == TENSOR_FLOAT16;
+    p->int8 = kernel_has_avx512() && clamp_bounds(s->node->post, s->node->n_post, &p->bounds) &&
+              x->channels_last && x->type == TENSOR_INT8 && y->type == TENSOR_INT8;
     p->together = x->channels_last && channels < ELEMENTS_CHUNK ? ELEMENTS_CHUNK / channels : 1;
     return p->together > 1 ? repeat_parameters(s, p, channels, e) : 0;
 }
@@ -124,6 +127,11 @@ static void norm_part(const struct step *s, size_t first, const uint8_t *src, si
     float v[ELEMENTS_CHUNK];
     if (p->fp16) {
         fp16_scale(src, factor, term, n, p->bounds, dst);
+        return;
+    }
+    if (p->int8) {
+        const struct element_form forms[2] = {from, to};
+        int8_scale(forms, src, factor, term, n, p->bounds, dst);
         return;
     }
     elements_load(&from, src, n, v);

@@ -146,7 +146,62 @@ KERNEL_AVX512 void int8_binary(enum graph_op op, const struct element_form forms
     else
         int8_binary_all(GRAPH_MUL, forms, a, b, n, bounds, y);
 }
+AVX512_INLINE void int8_with_floats_all(const enum graph_op op, const bool swapped,
+                                        const struct element_form *of, const int8_t *x,
+                                        const float *b, size_t n, struct clamp_bounds bounds,
+                                        int8_t *y)
+{
+    const struct element_form forms[] = {of[0], of[1]}; // a copy, which no store changes
+    for (size_t i = 0; i < n; i += AVX512_LANES) {
+        __mmask16 lanes = n - i < AVX512_LANES ? AVX512_TAIL(n) : AVX512_ALL;
+        __m512 v = int8_load_lanes(&forms[0], lanes, x + i),
+               w = _mm512_maskz_loadu_ps(lanes, b + i);
+        v = swapped ? avx512_binary(op, w, v) : avx512_binary(op, v, w);
+        int8_store_lanes(&forms[1], lanes, avx512_clamp(bounds, v), y + i);
+    }
+}
+
+KERNEL_AVX512 void int8_with_floats(enum graph_op op, const struct element_form forms[2],
+                                    const void *x, const float *b, bool swapped, size_t n,
+                                    struct clamp_bounds bounds, void *y)
+{
+    if (op == GRAPH_ADD)
+        int8_with_floats_all(GRAPH_ADD, false, forms, x, b, n, bounds, y);
+    else if (op == GRAPH_MUL)
+        int8_with_floats_all(GRAPH_MUL, false, forms, x, b, n, bounds, y);
+    else if (swapped)
+        int8_with_floats_all(GRAPH_SUB, true, forms, x, b, n, bounds, y);
+    else
+        int8_with_floats_all(GRAPH_SUB, false, forms, x, b, n, bounds, y);
+}
+
+KERNEL_AVX512 void int8_scale(const struct element_form of[2], const void *x, const float *factor,
+                              const float *term, size_t n, struct clamp_bounds bounds, void *y)
+{
+    const struct element_form forms[] = {of[0], of[1]};
+    for (size_t i = 0; i < n; i += AVX512_LANES) {
+        __mmask16 lanes = n - i < AVX512_LANES ? AVX512_TAIL(n) : AVX512_ALL;
+        __m512 v = int8_load_lanes(&forms[0], lanes, (const int8_t *)x + i);
+        v = _mm512_fmadd_ps(v, _mm512_maskz_loadu_ps(lanes, factor + i),
+                            _mm512_maskz_loadu_ps(lanes, term + i));
+        int8_store_lanes(&forms[1], lanes, avx512_clamp(bounds, v), (int8_t *)y + i);
+    }
+}
 #else
+void int8_with_floats(enum graph_op op, const struct element_form forms[2], const void *x,
+                      const float *b, bool swapped, size_t n, struct clamp_bounds bounds, void *y)
+{
+    (void)op, (void)forms, (void)x, (void)b, (void)swapped, (void)n, (void)bounds, (void)y;
+    abort(); // kernel_has_avx512() is never true
+}
+
+void int8_scale(const struct element_form forms[2], const void *x, const float *factor,
+                const float *term, size_t n, struct clamp_bounds bounds, void *y)
+{
+    (void)forms, (void)x, (void)factor, (void)term, (void)n, (void)bounds, (void)y;
+    abort(); // kernel_has_avx512() is never true
+}
+
 void int8_binary(enum graph_op op, const struct element_form forms[3], const void *a, const void *b,
                  size_t n, struct clamp_bounds bounds, void *y)
 {

@@ -14,6 +14,15 @@ bool int8_sum_fits(const struct graph_sum *sum);
 void int8_sum(const struct graph_sum *sum, int8_t low, const void *a, const void *b, size_t n,
               void *y);
 
+/// y[i] = x[i] op b[i], or b[i] op x[i] with `swapped`: int8 and floats, where kernel_has_avx512()
+/// and fp16_binary_knows(op). `forms`: of x and y.
+void int8_with_floats(enum graph_op op, const struct element_form forms[2], const void *x,
+                      const float *b, bool swapped, size_t n, struct clamp_bounds bounds, void *y);
+
+/// y[i] = x[i] * factor[i] + term[i], rounded once, where kernel_has_avx512().
+void int8_scale(const struct element_form forms[2], const void *x, const float *factor,
+                const float *term, size_t n, struct clamp_bounds bounds, void *y);
+
 /// y[i] = a[i] op b[i], where kernel_has_avx512() and fp16_binary_knows(op).
 void int8_binary(enum graph_op op, const struct element_form forms[3], const void *a, const void *b,
                  size_t n, struct clamp_bounds bounds, void *y);

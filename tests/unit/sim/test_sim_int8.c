@@ -1,4 +1,5 @@
 // Arithmetic on rows of 8-bit numbers at once, against what rows of real numbers give.
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -74,6 +75,46 @@ static void against_rows(void **state)
     }
 }
 
+// With constants, which are floats: op b, b op, and * factor + term, rounded once.
+static void with_floats_against_rows(void **state)
+{
+    static const enum graph_op ops[] = {GRAPH_ADD, GRAPH_SUB, GRAPH_MUL};
+    (void)state;
+    if (!kernel_has_avx512())
+        skip();
+    for (int i = 0; i < CASES; i++) {
+        struct element_form forms[] = {any_form(), any_form()};
+        int8_t x[MOST], got[MOST + 1], want[MOST];
+        float v[MOST], b[MOST], term[MOST];
+        struct graph_post post;
+        struct clamp_bounds bounds;
+        size_t n = (size_t)between(1, MOST), n_posts = any_posts(&post);
+        enum graph_op op = ops[between(0, 2)];
+        bool scale = between(0, 1), swapped = between(0, 1);
+        for (size_t k = 0; k < n; k++) {
+            x[k] = (int8_t)between(-128, 127);
+            b[k] = (float)between(-1000, 1000) / 128;
+            term[k] = (float)between(-1000, 1000) / 61;
+        }
+        elements_load(&forms[0], x, n, v);
+        for (size_t k = 0; k < n; k++)
+            v[k] = scale     ? fmaf(v[k], b[k], term[k])
+                   : swapped ? count(op, b[k], v[k])
+                             : count(op, v[k], b[k]);
+        if (n_posts)
+            elements_post(&post, v, n);
+        elements_store(&forms[1], want, n, v);
+        assert_true(clamp_bounds(&post, (uint32_t)n_posts, &bounds));
+        got[n] = 77;
+        if (scale)
+            int8_scale(forms, x, b, term, n, bounds, got);
+        else
+            int8_with_floats(op, forms, x, b, swapped, n, bounds, got);
+        assert_memory_equal(got, want, n);
+        assert_int_equal(got[n], 77);
+    }
+}
+
 // ---- sums as the chips round them ----
 
 // x * factor / 2^shift to the nearest integer, ties to even.
@@ -122,6 +163,7 @@ static void sums_of_all_pairs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(against_rows),
+                                       cmocka_unit_test(with_floats_against_rows),
                                        cmocka_unit_test(sums_of_all_pairs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
