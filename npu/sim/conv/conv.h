@@ -120,7 +120,7 @@ struct conv {
     bool transposed;
     uint32_t stride[2];         // of the transposed one
     uint32_t x_h, x_w;          // its image before
-    struct conv_phases *phases; // not NULL: these compute it (conv_phases.h)
+    struct conv_phases *phases; // not NULL: these compute it (transposed/conv_phases.h)
 };
 
 static inline size_t conv_pixels(const struct conv *c)

@@ -3,11 +3,11 @@
 // Choice: depthwise, VNNI, oneDNN, int16 and plain for integers, the first that fits; oneDNN for
 // floats, but depthwise where the image is not stored as floats. A transposed convolution is one
 // over an image with stride - 1 zeros between its pixels; of integers these zeros are left out
-// where possible (conv_phases.c).
+// where possible (transposed/conv_phases.h).
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "npu/sim/conv/conv_phases.h"
+#include "npu/sim/conv/transposed/conv_phases.h"
 #include "npu/sim/exec/ops.h"
 
 // ---- preparation ----

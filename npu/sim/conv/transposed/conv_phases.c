@@ -17,7 +17,7 @@
 // zeros, of which there are s² - 1 in s² otherwise, and full vectors where channels are few.
 //
 // Tests: test_sim_conv, test_sim_cases.
-#include "npu/sim/conv/conv_phases.h"
+#include "npu/sim/conv/transposed/conv_phases.h"
 
 #include <stdlib.h>
 
