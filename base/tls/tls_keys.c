@@ -62,7 +62,7 @@ static int parse_key(const char *line, size_t n, struct tls_key *k, struct error
     const char *colon = memchr(line, ':', n);
     size_t identity = colon ? (size_t)(colon - line) : 0;
     *k = (struct tls_key){0};
-    if (!tls_identity_is_valid(line, identity))
+    if (!colon || !tls_identity_is_valid(line, identity))
         return error_set(e, STATUS_PARAM_INVALID,
                          "this is not IDENTITY:KEY, where an identity is 1 to %d letters, digits "
                          "and . _ @ -",

@@ -185,7 +185,9 @@ RKNN_EXPORT int rknn_set_weight_mem(rknn_context ctx, rknn_tensor_mem *mem)
     struct error e;
     cleanup(mem_put_p) struct mem *m = mem_take(mem, &e);
     cleanup(context_leave_p) struct context *c = NULL;
-    int r = m ? context_enter_model(ctx, &c, &e) : e.code;
+    if (!m)
+        return last_error_keep("rknn_set_weight_mem", e.code, &e);
+    int r = context_enter_model(ctx, &c, &e);
     if (r == 0 && m->program.size < c->info.weight_size)
         r = error_set(
             &e, STATUS_PARAM_INVALID,

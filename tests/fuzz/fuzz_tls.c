@@ -101,7 +101,7 @@ static void receive_some(struct end *e, size_t n)
         must(bytes[i] == (uint8_t)(e->next_got + i));
     if (r > 0)
         e->next_got = (uint8_t)(e->next_got + r);
-    else if (r == 0 || r != -EAGAIN)
+    else if (r != -EAGAIN)
         e->dead = true;
 }
 

@@ -13,7 +13,7 @@
 
 #define AVX512_INLINE  KERNEL_AVX512 static inline __attribute__((always_inline))
 #define AVX512_LANES   16
-#define AVX512_ALL     UINT16_MAX
+#define AVX512_ALL     ((__mmask16)UINT16_MAX)
 #define AVX512_TAIL(n) ((__mmask16)((1u << (n) % AVX512_LANES) - 1)) // the last lanes of n
 
 // v op w, for the operators of fp16_binary_knows().

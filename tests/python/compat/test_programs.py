@@ -11,7 +11,7 @@ import numpy as np
 
 from support.compat import MODELS, Ways, numbers, real, run
 from support.paths import DIGITS, PICTURES, SOURCE
-from support.service import BUILD
+from support.service import BUILD, Daemon
 
 
 class Programs(Ways):
@@ -47,7 +47,9 @@ class Programs(Ways):
         self.assertEqual(said["custom"], "")
 
     def test_video_pool_shares_weights(self):
-        said = run("frames_pool.py", MODELS / "conv.rknn", 9, 60, BUILD / "bin/rknnctl", server=self.unix.uri)
+        daemon = Daemon()  # that has had no other models
+        self.addCleanup(daemon.stop)
+        said = run("frames_pool.py", MODELS / "conv.rknn", 9, 60, BUILD / "bin/rknnctl", server=daemon.uri)
         found = json.loads(said.stdout)
         self.assertEqual((found["models"], found["contexts"]), (1, 9))
         self.assertEqual(len(found["sums"]), 60)
