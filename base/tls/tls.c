@@ -25,7 +25,7 @@
 #define SEAL      (RECORD + 256u + 5u) // what becomes of them at most (5.2)
 #define IN_SIZE   (8 * SEAL)
 #define OUT_SIZE  (8 * SEAL)
-#define FILLS     4u // reads of the stream in one call that receives
+#define FILLS     4u     // reads of the stream in one call that receives
 #define OUT_OTHER 16384u // of a handshake and alerts, at most
 #define GATHERED  4096u  // smaller pieces than this are put into one record
 
@@ -440,8 +440,8 @@ ssize_t tls_send(struct tls *t, const struct iovec *iov, int n_iov)
     return (ssize_t)sent;
 }
 
-// A few reads of the stream, so that a call's work is bounded; what is left of the stream brings its
-// own event.
+// A few reads of the stream, so that a call's work is bounded; what is left of the stream brings
+// its own event.
 ssize_t tls_receive(struct tls *t, void *buffer, size_t size)
 {
     size_t have = 0;

@@ -13,8 +13,14 @@
 
 #define AVX512_INLINE  KERNEL_AVX512 static inline __attribute__((always_inline))
 #define AVX512_LANES   16
-#define AVX512_ALL     ((__mmask16)UINT16_MAX)
+#define AVX512_ALL     UINT16_MAX
 #define AVX512_TAIL(n) ((__mmask16)((1u << (n) % AVX512_LANES) - 1)) // the last lanes of n
+
+// Those of the next vector, where `left` > 0 values are left.
+AVX512_INLINE __mmask16 avx512_lanes(size_t left)
+{
+    return (__mmask16)(left < AVX512_LANES ? AVX512_TAIL(left) : AVX512_ALL);
+}
 
 // v op w, for the operators of fp16_binary_knows().
 AVX512_INLINE __m512 avx512_binary(const enum graph_op op, __m512 v, __m512 w)

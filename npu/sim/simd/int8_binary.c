@@ -153,7 +153,7 @@ AVX512_INLINE void int8_with_floats_all(const enum graph_op op, const bool swapp
 {
     const struct element_form forms[] = {of[0], of[1]}; // a copy, which no store changes
     for (size_t i = 0; i < n; i += AVX512_LANES) {
-        __mmask16 lanes = n - i < AVX512_LANES ? AVX512_TAIL(n) : AVX512_ALL;
+        __mmask16 lanes = avx512_lanes(n - i);
         __m512 v = int8_load_lanes(&forms[0], lanes, x + i),
                w = _mm512_maskz_loadu_ps(lanes, b + i);
         v = swapped ? avx512_binary(op, w, v) : avx512_binary(op, v, w);
@@ -180,7 +180,7 @@ KERNEL_AVX512 void int8_scale(const struct element_form of[2], const void *x, co
 {
     const struct element_form forms[] = {of[0], of[1]};
     for (size_t i = 0; i < n; i += AVX512_LANES) {
-        __mmask16 lanes = n - i < AVX512_LANES ? AVX512_TAIL(n) : AVX512_ALL;
+        __mmask16 lanes = avx512_lanes(n - i);
         __m512 v = int8_load_lanes(&forms[0], lanes, (const int8_t *)x + i);
         v = _mm512_fmadd_ps(v, _mm512_maskz_loadu_ps(lanes, factor + i),
                             _mm512_maskz_loadu_ps(lanes, term + i));
