@@ -21,6 +21,7 @@ struct threads {
     pthread_cond_t work;
     // Under the lock:
     struct list todo, done; // tasks
+    struct list late;       // that ended after nobody wanted them any more
     bool stopping, abandoned;
     unsigned n_running;
     // The loop's:
@@ -154,6 +155,7 @@ int threads_new(uv_loop_t *loop, struct threads **ret, struct error *e)
     pthread_cond_init(&s->work, NULL);
     list_init(&s->todo);
     list_init(&s->done);
+    list_init(&s->late);
     r = threads_grow(s, 1, e);
     if (r < 0) {
         uv_close((uv_handle_t *)&s->async, on_closed);
@@ -187,15 +189,15 @@ bool threads_take_back(struct threads *s, struct task *t)
     return waiting;
 }
 
-// After threads_abandon() nobody wants the task, and the async handle may be closed.
+// After threads_abandon() nobody wants the task, and the async handle may be closed. It is kept
+// where it can be found: else it would look like a leak.
 void threads_post(struct threads *s, struct task *t)
 {
     pthread_mutex_lock(&s->lock);
-    if (!s->abandoned) {
-        t->threads = s;
-        list_append(&s->done, &t->link);
+    t->threads = s;
+    list_append(s->abandoned ? &s->late : &s->done, &t->link);
+    if (!s->abandoned)
         uv_async_send(&s->async);
-    }
     pthread_mutex_unlock(&s->lock);
 }
 
