@@ -22,6 +22,9 @@ struct threads {
     // Under the lock:
     struct list todo, done; // tasks
     struct list late;       // that ended after nobody wanted them any more
+    // One for each thread at work: what a thread that hangs works on is found here by whoever looks
+    // for leaks.
+    struct task *running[THREADS_MAX];
     bool stopping, abandoned;
     unsigned n_running;
     // The loop's:
@@ -44,6 +47,14 @@ static struct task *next_task(struct threads *s)
     return t;
 }
 
+static struct task **free_place(struct threads *s)
+{
+    unsigned i = 0;
+    while (s->running[i])
+        i++;
+    return &s->running[i];
+}
+
 // The body of a thread. The last one to end wakes the loop, which then joins all.
 static void *thread_main(void *arg)
 {
@@ -51,9 +62,12 @@ static void *thread_main(void *arg)
     struct task *t;
     pthread_mutex_lock(&s->lock);
     while ((t = next_task(s))) {
+        struct task **place = free_place(s);
+        *place = t;
         pthread_mutex_unlock(&s->lock);
         t->work(t);
         pthread_mutex_lock(&s->lock);
+        *place = NULL;
     }
     if (--s->n_running == 0 && !s->abandoned)
         uv_async_send(&s->async);
