@@ -11,6 +11,7 @@
 #include <assert.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "server/turns.h"
@@ -32,7 +33,11 @@ struct threads {
     pthread_t threads[THREADS_MAX];
     void (*closed)(void *owner);
     void *owner;
+    struct threads *given_up_before; // in given_up
 };
+
+// Those that were abandoned. They are never freed, and whoever looks for leaks finds them here.
+static _Atomic(struct threads *) given_up;
 
 // Under the lock; waits for a task. NULL: the threads are to end.
 static struct task *next_task(struct threads *s)
@@ -234,6 +239,7 @@ void threads_abandon(struct threads *s, void (*closed)(void *owner), void *owner
     s->owner = owner;
     pthread_mutex_lock(&s->lock);
     s->stopping = s->abandoned = true;
+    s->given_up_before = atomic_exchange(&given_up, s);
     list_init(&s->todo);
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
