@@ -39,12 +39,12 @@ struct threads {
 // Those that were abandoned. They are never freed, and whoever looks for leaks finds them here.
 static _Atomic(struct threads *) given_up;
 
-// Under the lock; waits for a task. NULL: the threads are to end.
+// Under the lock; waits for a task. NULL: the threads are to end, or were given up.
 static struct task *next_task(struct threads *s)
 {
     while (list_empty(&s->todo) && !s->stopping)
         pthread_cond_wait(&s->work, &s->lock);
-    struct task *t = list_first(&s->todo, struct task, link);
+    struct task *t = s->abandoned ? NULL : list_first(&s->todo, struct task, link);
     if (t) {
         list_remove(&t->link);
         t->waiting = false;
@@ -240,7 +240,6 @@ void threads_abandon(struct threads *s, void (*closed)(void *owner), void *owner
     pthread_mutex_lock(&s->lock);
     s->stopping = s->abandoned = true;
     s->given_up_before = atomic_exchange(&given_up, s);
-    list_init(&s->todo);
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
     for (unsigned i = 0; i < s->n_threads; i++)
