@@ -1,15 +1,18 @@
 #include <string.h>
 #include <strings.h>
 
+#include "npu/emu/emu_npu.h"
 #include "npu/emu/emu_unit.h"
 
 #define LIKE_RK3568                                                                                \
     .generation = EMU_RK3568, .atom = 8, .kernel_block = 16, .depthwise_block = 32, .group = 4,    \
-    .fetch_scale = 1, .task_bits = 12, .conv = emu_conv_rk3588, .dpu = emu_dpu_rk3588
+    .fetch_scale = 1, .task_bits = 12, .task_status = EMU_PC_TASK_STATUS, .conv = emu_conv_rk3588, \
+    .dpu = emu_dpu_rk3588
 #define LIKE_RK3576                                                                                \
     .generation = EMU_RK3576, .atom = 16, .kernel_block = 32, .depthwise_block = 64, .group = 8,   \
-    .pool_format = 0x40, .fetch_scale = 2, .task_bits = 16, .less_one = 1,                         \
-    .conv = emu_conv_rk3562, .dpu = emu_dpu_rk3562
+    .pool_format = 0x40, .fetch_scale = 2, .task_bits = 16,                                        \
+    .task_status = EMU_PC_TASK_STATUS_LATER, .less_one = 1, .conv = emu_conv_rk3562,               \
+    .dpu = emu_dpu_rk3562
 
 static const struct emu_chip chips[] = {
     {.name = "rk3588",
@@ -21,6 +24,7 @@ static const struct emu_chip chips[] = {
      .pool_format = 1,
      .fetch_scale = 2,
      .task_bits = 12,
+     .task_status = EMU_PC_TASK_STATUS,
      .conv = emu_conv_rk3588,
      .dpu = emu_dpu_rk3588},
     {.name = "rk3566", LIKE_RK3568},
@@ -34,6 +38,7 @@ static const struct emu_chip chips[] = {
      .pool_format = 0x40,
      .fetch_scale = 2,
      .task_bits = 16,
+     .task_status = EMU_PC_TASK_STATUS_LATER,
      .conv = emu_conv_rk3562,
      .dpu = emu_dpu_rk3562},
     {.name = "rk3576", LIKE_RK3576},

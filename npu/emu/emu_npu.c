@@ -1,9 +1,10 @@
 // The PC: fetches programs, writes registers, starts blocks.
 //
 // Each block has two groups of registers. A program writes the group that the block's pointer
-// selects; the pointer flips when the block has worked, unless its S_POINTER was cleared (0x30).
-// So a short program is a change to the one two before it. Registers keep their values between
-// tasks and runs, and all cores have registers and tables of their own.
+// selects, and the block works with the one that its executer selects; both flip when the block has
+// worked, if S_POINTER says so (0xe; 0x30 clears them and says that they stay). So a short program
+// is a change to the one two before it. Registers keep their values between tasks and runs, and all
+// cores have registers and tables of their own.
 #include "npu/emu/emu_npu.h"
 
 #include <inttypes.h>
@@ -22,19 +23,20 @@ static const uint16_t targets[EMU_N_BLOCKS] = {0x100,  0x200,  0x400,  0x800, 0x
 #define TARGET_BARRIER 0x41
 #define TARGET_ENABLE  0x81 // register 8 then holds the blocks to start
 #define S_POINTER      4
-#define POINTER_CLEAR  0x30
 #define MULTI_CORE     (1u << 24) // of an enable word: the task shares its work with other cores
 #define LUT_WRITE      (1u << 17) // of LUT_ACCESS_CFG
 
 #define DEFAULT_LIMIT ((uint64_t)1 << 40)
 
-// Interrupts of the two groups.
-enum { INTERRUPT_DPU = 8, INTERRUPT_PPU = 10 };
+// Bits of S_POINTER. The mode and the core that it is for change nothing here.
+enum { POINTER = 1 << 0, POINTER_FLIPS = 1 << 1, EXECUTER_FLIPS = 1 << 2, POINTER_MODE = 1 << 3 };
+enum { POINTER_CLEAR = 1 << 4, EXECUTER_CLEAR = 1 << 5, POINTER_BITS = 0x3f };
+#define POINTER_CORE 0xf0000000u
 
 struct block {
     uint32_t group[2][EMU_BLOCK_REGS];
-    unsigned pointer;
-    bool flips;
+    unsigned pointer, executer;
+    bool pointer_flips, executer_flips;
 };
 
 struct core {
@@ -42,6 +44,8 @@ struct core {
     int16_t lut[2][EMU_LUT_POINTS];
     unsigned lut_table, lut_at;
     uint32_t base, amount, enable, mask, raw, task_con, dma_base;
+    uint32_t tasks_started, tasks_done;
+    uint32_t raises; // interrupts of the task that works
     bool started, loaded_lut;
 };
 
@@ -65,9 +69,6 @@ int emu_npu_new(const char *chip, const struct emu_memory *memory, struct emu_np
     npu->chip = known;
     npu->memory = memory;
     npu->limit = DEFAULT_LIMIT;
-    for (int c = 0; c < EMU_CORES; c++)
-        for (int b = 0; b < EMU_N_BLOCKS; b++)
-            npu->core[c].block[b].flips = true;
     *ret = npu;
     return 0;
 }
@@ -80,6 +81,21 @@ void emu_npu_limit(struct emu_npu *npu, uint64_t products)
 void emu_npu_free(struct emu_npu *npu)
 {
     free(npu);
+}
+
+void emu_npu_reset(struct emu_npu *npu, unsigned core)
+{
+    npu->core[core] = (struct core){0};
+}
+
+uint32_t emu_npu_task_bits(const struct emu_npu *npu)
+{
+    return npu->chip->task_bits;
+}
+
+uint32_t emu_npu_tasks_done(const struct emu_npu *npu, unsigned core)
+{
+    return npu->core[core].tasks_done;
 }
 
 // Words that a program of `amount` has.
@@ -109,14 +125,25 @@ static void write_table(struct emu_npu *npu, struct core *core, uint32_t offset,
     }
 }
 
+// Whoever writes POINTER without letting it flip chooses the group.
+static void write_pointer(struct block *b, uint32_t value)
+{
+    b->pointer_flips = value & POINTER_FLIPS;
+    b->executer_flips = value & EXECUTER_FLIPS;
+    if (value & POINTER_CLEAR)
+        b->pointer = 0;
+    else if (!b->pointer_flips)
+        b->pointer = value & POINTER;
+    if (value & EXECUTER_CLEAR)
+        b->executer = 0;
+}
+
 static void write_block(struct emu_npu *npu, struct core *core, uint32_t offset, uint32_t value)
 {
     struct block *b = &core->block[offset >> 12];
     uint32_t at = offset & 0xfff;
     if (at == S_POINTER && offset >> 12 != 8) {
-        b->flips = value != POINTER_CLEAR;
-        if (!b->flips)
-            b->pointer = 0;
+        write_pointer(b, value);
         return;
     }
     b->group[b->pointer][at / 4] = value;
@@ -157,14 +184,23 @@ void emu_npu_write(struct emu_npu *npu, unsigned core, uint32_t offset, uint32_t
     }
 }
 
+// Both counts are modulo the number of tasks that TASK_CON says.
+static uint32_t read_task_status(const struct emu_npu *npu, const struct core *core)
+{
+    uint32_t bits = npu->chip->task_bits, n = emu_field(core->task_con, bits - 1, 0);
+    return n ? core->tasks_done % n << bits | core->tasks_started % n : 0;
+}
+
 uint32_t emu_npu_read(const struct emu_npu *npu, unsigned core, uint32_t offset)
 {
     const struct core *c = &npu->core[core];
     if (offset >> 12 && offset >> 12 < EMU_N_BLOCKS) {
         const struct block *b = &c->block[offset >> 12];
-        return (offset & 0xfff) == S_POINTER ? b->pointer
+        return (offset & 0xfff) == S_POINTER ? b->pointer | b->executer << 16
                                              : b->group[b->pointer][(offset & 0xfff) / 4];
     }
+    if (offset == npu->chip->task_status)
+        return read_task_status(npu, c);
     switch (offset) {
     case EMU_PC_BASE_ADDRESS:
         return c->base;
@@ -204,6 +240,11 @@ static int take_word(struct emu_npu *npu, struct core *core, uint64_t word, stru
         core->enable = value;
         return 1;
     }
+    if ((offset & 0xfff) == S_POINTER && offset >> 12 != 8 &&
+        value & ~((uint32_t)POINTER_BITS | POINTER_CORE))
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "the command %#018" PRIx64 " sets bits of S_POINTER that are not known",
+                         word);
     if (offset % 4 || !belongs_to(offset, target) ||
         (offset >> 12 == 0 && offset != EMU_PC_BASE_ADDRESS && offset != EMU_PC_REGISTER_AMOUNTS))
         return error_set(e, STATUS_PARAM_INVALID,
@@ -232,7 +273,8 @@ static int fetch_program(struct emu_npu *npu, struct core *core, struct error *e
 }
 
 // The registers that the enabled blocks see; their pointers go on.
-static void select_groups(struct emu_npu *npu, struct core *core, struct emu_unit *u)
+static int select_groups(struct emu_npu *npu, struct core *core, struct emu_unit *u,
+                         struct error *e)
 {
     *u = (struct emu_unit){.chip = npu->chip,
                            .memory = npu->memory,
@@ -242,12 +284,19 @@ static void select_groups(struct emu_npu *npu, struct core *core, struct emu_uni
         struct block *b = &core->block[i];
         if (!(enables[i] & core->enable))
             continue;
-        u->block[i] = b->group[b->pointer];
-        core->raw |= enables[i] == DPU   ? 1u << (INTERRUPT_DPU + b->pointer)
-                     : enables[i] == PPU ? 1u << (INTERRUPT_PPU + b->pointer)
-                                         : 0;
-        b->pointer ^= b->flips;
+        if (b->pointer != b->executer)
+            return error_set(e, STATUS_PARAM_INVALID,
+                             "registers at %#x: group %u was written, and group %u would work",
+                             i << 12, b->pointer, b->executer);
+        u->block[i] = b->group[b->executer];
+        uint32_t pair = enables[i] == DPU   ? EMU_INTERRUPT_DPU
+                        : enables[i] == PPU ? EMU_INTERRUPT_PPU
+                                            : 0;
+        core->raises |= b->executer ? pair & pair << 1 : pair & pair >> 1;
+        b->pointer ^= b->pointer_flips;
+        b->executer ^= b->executer_flips;
     }
+    return 0;
 }
 
 static int refuse_mixed(const struct emu_conv *conv, struct error *e)
@@ -279,16 +328,16 @@ static int run_dpu(const struct emu_unit *u, bool from_core, struct error *e)
     return r;
 }
 
-static int run_task(struct emu_npu *npu, struct core *core, struct error *e)
+static int run_blocks(struct emu_npu *npu, struct core *core, struct error *e)
 {
     struct emu_unit u;
-    int r = fetch_program(npu, core, e);
-    if (r < 0)
-        return r;
+    core->raises = 0;
     core->enable &= ~MULTI_CORE;
     if (core->enable & ~(uint32_t)ALL_BLOCKS)
         return error_set(e, STATUS_PARAM_INVALID, "blocks %#x are not known", core->enable);
-    select_groups(npu, core, &u);
+    int r = select_groups(npu, core, &u, e);
+    if (r < 0)
+        return r;
     if (core->loaded_lut)
         return 0; // such a task works on nothing
     r = emu_refuse_unread(&u, e);
@@ -303,11 +352,25 @@ static int run_task(struct emu_npu *npu, struct core *core, struct error *e)
     return error_set(e, STATUS_PARAM_INVALID, "a task that enables %#x", core->enable);
 }
 
+static int run_task(struct emu_npu *npu, struct core *core, struct error *e)
+{
+    core->tasks_started++;
+    int r = fetch_program(npu, core, e);
+    if (r == 0)
+        r = run_blocks(npu, core, e);
+    if (r < 0)
+        return r;
+    core->raw |= core->raises;
+    core->tasks_done++;
+    return 0;
+}
+
 int emu_npu_run(struct emu_npu *npu, unsigned core, struct error *e)
 {
     struct core *c = &npu->core[core];
     uint32_t n = c->started ? emu_field(c->task_con, npu->chip->task_bits - 1, 0) : 0;
     c->started = false;
+    c->tasks_started = c->tasks_done = 0;
     for (uint32_t i = 0; i < n; i++) {
         int r = run_task(npu, c, e);
         if (r < 0)

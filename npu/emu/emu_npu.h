@@ -10,6 +10,8 @@
 //     r = emu_npu_run(npu, 0, &e);                                works off all tasks
 //     status = emu_npu_read(npu, 0, EMU_PC_INTERRUPT_RAW_STATUS);
 //
+// emu_job.h does so for tasks of a file.
+//
 // Whatever a task uses that is not modelled ends the run, named. So does what a real chip answers
 // with a page fault or a hang. Facts: docs/rknn-format.md.
 //
@@ -31,7 +33,13 @@ enum {
     EMU_PC_INTERRUPT_RAW_STATUS = 0x2c,
     EMU_PC_TASK_CON = 0x30,           // the low 12 bits (16 on later chips): how many tasks
     EMU_PC_TASK_DMA_BASE_ADDR = 0x34, // what programs' addresses are relative to
+    EMU_PC_TASK_STATUS = 0x3c,        // tasks that were started, and above them, that were done
+    EMU_PC_TASK_STATUS_LATER = 0x48,  // there on RK3562, RK3576 and RV1126B
 };
+
+// What a block raises when it has worked, in two bits: one for each group of registers.
+#define EMU_INTERRUPT_DPU 0x300u
+#define EMU_INTERRUPT_PPU 0xc00u
 
 // Words behind those that set registers.
 #define EMU_TRAILER_WORDS 4
@@ -54,9 +62,18 @@ void emu_npu_limit(struct emu_npu *npu, uint64_t products);
 void emu_npu_write(struct emu_npu *npu, unsigned core, uint32_t offset, uint32_t value);
 uint32_t emu_npu_read(const struct emu_npu *npu, unsigned core, uint32_t offset);
 
+/// How many bits of TASK_CON count tasks: 12 or 16.
+uint32_t emu_npu_task_bits(const struct emu_npu *npu);
+
 /// The amount of a program of n words before its trailer.
 uint32_t emu_npu_amount(const struct emu_npu *npu, uint32_t n);
 
 /// Works off the tasks that a core was started for; nothing when it was not. On failure the core
 /// stands at the task that failed, and *e says which and why.
 int emu_npu_run(struct emu_npu *npu, unsigned core, struct error *e);
+
+/// Tasks that were worked off since the core was started last.
+uint32_t emu_npu_tasks_done(const struct emu_npu *npu, unsigned core);
+
+/// All registers and tables of a core as after power-on: zero.
+void emu_npu_reset(struct emu_npu *npu, unsigned core);

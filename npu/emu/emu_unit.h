@@ -174,6 +174,7 @@ struct emu_chip {
     uint32_t pool_format; // that stands for int8
     uint32_t fetch_scale; // words of a program for each of its amount
     uint32_t task_bits;   // of TASK_CON that count tasks
+    uint32_t task_status; // where TASK_STATUS is
     uint32_t less_one;    // what sizes in the CNA's registers are short of
     int (*conv)(const struct emu_unit *u, struct emu_conv *ret, struct error *e);
     /// On failure, too, emu_dpu_done(ret).

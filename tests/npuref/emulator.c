@@ -1,13 +1,15 @@
-// npu/emu for Python (emulator.py): one core, programs started one by one as a driver would.
+// npu/emu for Python (emulator.py): tasks run as a driver would.
 #include <stdlib.h>
 
-#include "npu/emu/emu_npu.h"
+#include "npu/emu/emu_job.h"
 
-#define PUBLIC __attribute__((visibility("default")))
+#define MAX_TASKS 16
+#define PUBLIC    __attribute__((visibility("default")))
 
 struct emulator {
     struct emu_memory memory;
     struct emu_npu *npu;
+    struct emu_result result;
     struct error error;
 };
 
@@ -15,8 +17,12 @@ PUBLIC struct emulator *emulator_new(const char *chip);
 PUBLIC void emulator_free(struct emulator *emulator);
 PUBLIC const char *emulator_error(const struct emulator *emulator);
 PUBLIC int emulator_map(struct emulator *emulator, uint64_t address, void *host, size_t size);
-PUBLIC int emulator_run(struct emulator *emulator, uint32_t commands, uint32_t program,
-                        uint32_t words);
+PUBLIC int emulator_run(struct emulator *emulator, uint32_t core, uint64_t base,
+                        const uint64_t (*tasks)[3], uint32_t n);
+PUBLIC uint32_t emulator_end(const struct emulator *emulator);
+PUBLIC uint32_t emulator_tasks(const struct emulator *emulator);
+PUBLIC uint32_t emulator_interrupt(const struct emulator *emulator);
+PUBLIC uint32_t emulator_read(const struct emulator *emulator, uint32_t core, uint32_t offset);
 
 struct emulator *emulator_new(const char *chip)
 {
@@ -46,13 +52,34 @@ int emulator_map(struct emulator *em, uint64_t address, void *host, size_t size)
     return emu_memory_map(&em->memory, address, host, size, &em->error);
 }
 
-// Runs the program of n words before its trailer, at this offset behind `commands`.
-int emulator_run(struct emulator *em, uint32_t commands, uint32_t program, uint32_t n)
+// Runs n tasks on a core, each {address, words, interrupt}.
+int emulator_run(struct emulator *em, uint32_t core, uint64_t base, const uint64_t (*tasks)[3],
+                 uint32_t n)
 {
-    emu_npu_write(em->npu, 0, EMU_PC_TASK_DMA_BASE_ADDR, commands);
-    emu_npu_write(em->npu, 0, EMU_PC_BASE_ADDRESS, program);
-    emu_npu_write(em->npu, 0, EMU_PC_REGISTER_AMOUNTS, emu_npu_amount(em->npu, n));
-    emu_npu_write(em->npu, 0, EMU_PC_TASK_CON, 1);
-    emu_npu_write(em->npu, 0, EMU_PC_OPERATION_ENABLE, 1);
-    return emu_npu_run(em->npu, 0, &em->error);
+    struct emu_task known[MAX_TASKS] = {{0}};
+    for (uint32_t i = 0; i < n && i < MAX_TASKS; i++)
+        known[i] = (struct emu_task){tasks[i][0], (uint32_t)tasks[i][1], (uint32_t)tasks[i][2]};
+    struct emu_job job = {
+        .core = core, .tasks = known, .n = n < MAX_TASKS ? n : MAX_TASKS, .base = base};
+    return emu_job_run(em->npu, &job, &em->result, &em->error);
+}
+
+uint32_t emulator_end(const struct emulator *em)
+{
+    return em->result.end;
+}
+
+uint32_t emulator_tasks(const struct emulator *em)
+{
+    return em->result.tasks;
+}
+
+uint32_t emulator_interrupt(const struct emulator *em)
+{
+    return em->result.interrupt;
+}
+
+uint32_t emulator_read(const struct emulator *em, uint32_t core, uint32_t offset)
+{
+    return emu_npu_read(em->npu, core, offset);
 }

@@ -8,7 +8,9 @@ import numpy as np
 from npuref import Unsupported, program
 
 WORDS = 8192
-BARRIER, ENABLE = 0x41 << 48, 0x81 << 48
+LINK, AMOUNT, BARRIER, ENABLE = 0x101 << 48 | 0x10, 0x101 << 48 | 0x14, 0x41 << 48, 0x81 << 48
+DONE, PAGE_FAULT, TIMEOUT, WRONG_INTERRUPT, NOT_MODELLED = range(5)  # how a job ends
+DPU_INTERRUPT, PPU_INTERRUPT = 0x300, 0xC00
 UNITS = {1: 0x201, 2: 0x401, 3: 0x801, 4: 0x1001, 5: 0x2001, 6: 0x4001, 7: 0x8001, 8: 0x401}
 BUILD = pathlib.Path(os.environ.get("RKNND_BUILD", "build/release"))
 
@@ -19,7 +21,10 @@ def library():
     emu.emulator_free.argtypes, emu.emulator_free.restype = [ctypes.c_void_p], None
     emu.emulator_error.argtypes, emu.emulator_error.restype = [ctypes.c_void_p], ctypes.c_char_p
     emu.emulator_map.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t]
-    emu.emulator_run.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint32]
+    emu.emulator_run.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint32]
+    for name in ("end", "tasks", "interrupt"):
+        getattr(emu, f"emulator_{name}").argtypes = [ctypes.c_void_p]
+    emu.emulator_read.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32]
     return emu
 
 
@@ -58,4 +63,16 @@ class Emulator:
         """A program of `count` words and its trailer."""
         self.words[: len(words)] = words
         self.words[len(words) :] = 0
-        self._check(self.emu.emulator_run(self.emulator, self.commands, 0, count))
+        self.run_job([(0, count, DPU_INTERRUPT | PPU_INTERRUPT)])
+
+    def run_job(self, tasks, core=0):
+        """tasks: (offset of the program in self.words, words before its trailer, interrupt)."""
+        records = np.array([(self.commands + at * 8, count, interrupt) for at, count, interrupt in tasks], "<u8")
+        self._check(self.emu.emulator_run(self.emulator, core, self.commands, records.ctypes.data, len(records)))
+
+    def result(self):
+        """How the job ended, tasks that were done, interrupts."""
+        return tuple(getattr(self.emu, f"emulator_{name}")(self.emulator) for name in ("end", "tasks", "interrupt"))
+
+    def read(self, register, core=0):
+        return self.emu.emulator_read(self.emulator, core, register)

@@ -11,7 +11,7 @@ import numpy as np
 from npuref import Unsupported, emulator, registers
 from npuref.files import FILES, MODELS, dump_of
 from npuref.judge import Judge
-from npuref.emulator import BARRIER, ENABLE, command
+from npuref.emulator import AMOUNT, BARRIER, DPU_INTERRUPT, ENABLE, LINK, PPU_INTERRUPT, command
 from npuref.program import CNA, CORE, DPU, DPU_RDMA, PPU, PPU_RDMA, Task
 
 VECTORS = MODELS.parent / "npu-vectors"
@@ -152,6 +152,77 @@ class Programs(unittest.TestCase):
     def test_a_program_outside_of_memory_is_a_page_fault(self):
         with self.assertRaisesRegex(Unsupported, r"word 8192 of the program: page fault"):
             self.rig.emulator.run_words([0] * 8000, 1 << 15)
+
+
+class Jobs(unittest.TestCase):
+    """Three programs that copy, each with another offset, chained by their trailers as in files."""
+
+    START = {0x4004: PING_PONG, 0x5004: PING_PONG}
+    STEP = 256  # words
+
+    def setUp(self):
+        self.rig = Rig()
+        self.rig.put(SOURCE, np.arange(64, dtype=np.int8))
+        self.counts = []
+        self.chain(*(copy(16, 2, 2, DST_ADDR=TARGET_AT + 64 * i, OUT_CVT_OFFSET=i + 1) for i in range(3)))
+
+    def chain(self, *programs):
+        emu = self.rig.emulator
+        words = [[command(*w) for w in self.rig.writes({**self.START, **p})] for p in programs]
+        self.counts = [len(w) for w in words]
+        for i, w in enumerate(words):
+            link = [LINK | (i + 1) * self.STEP * 8 << 16, AMOUNT | ((len(words[i + 1]) + 4 + 1) // 2 - 1) << 16] \
+                if i + 1 < len(words) else [0, 0]
+            w += [*link, BARRIER, ENABLE | FROM_MEMORY << 16 | 8]
+            emu.words[i * self.STEP : i * self.STEP + len(w)] = w
+
+    def run_tasks(self, n, first=0, interrupt=DPU_INTERRUPT, core=0):
+        self.rig.emulator.run_job([(i * self.STEP, self.counts[i], interrupt) for i in range(first, first + n)], core)
+
+    def written(self):
+        return [self.rig.get(TARGET_AT + 64 * i, 1)[0] for i in range(3)]
+
+    def test_the_chain_goes_by_the_links_as_far_as_the_count(self):
+        self.run_tasks(2)
+        self.assertEqual(self.written(), [1, 2, 0])
+        self.run_tasks(1, first=2)
+        self.assertEqual(self.written(), [1, 2, 3])
+
+    def test_each_group_has_an_interrupt_of_its_own(self):
+        self.run_tasks(1)
+        self.assertEqual(self.rig.emulator.result(), (emulator.DONE, 1, 0x100))
+        self.run_tasks(1)
+        self.assertEqual(self.rig.emulator.result(), (emulator.DONE, 1, 0x200))
+        self.run_tasks(2)
+        self.assertEqual(self.rig.emulator.result(), (emulator.DONE, 2, 0x300))
+
+    def test_the_status_counts_tasks_modulo_their_number(self):
+        self.run_tasks(3)
+        self.assertEqual(self.rig.emulator.read(0x3C), 0)
+        self.chain(copy(16, 2, 2), copy(16, 2, 2, DST_ADDR=0xF0000000), copy(16, 2, 2))
+        with self.assertRaisesRegex(Unsupported, "task 2 of 3: writing: page fault"):
+            self.run_tasks(3)
+        self.assertEqual(self.rig.emulator.result()[:2], (emulator.PAGE_FAULT, 1))
+        self.assertEqual(self.rig.emulator.read(0x3C), 1 << 12 | 2)
+
+    def test_a_driver_that_waits_for_another_block_waits_for_ever(self):
+        with self.assertRaisesRegex(Unsupported, "raised interrupts 0x100, and 0xc00 is waited for"):
+            self.run_tasks(1, interrupt=PPU_INTERRUPT)
+        self.assertEqual(self.rig.emulator.result()[0], emulator.WRONG_INTERRUPT)
+
+    def test_a_chain_that_ends_too_early_is_a_timeout(self):
+        self.rig.emulator.words[self.counts[0] : self.counts[0] + 2] = 0
+        with self.assertRaisesRegex(Unsupported, "task 2 of 3: .*starts no block"):
+            self.run_tasks(3)
+        self.assertEqual(self.rig.emulator.result()[0], emulator.TIMEOUT)
+
+    def test_cores_have_registers_of_their_own(self):
+        self.run_tasks(2)
+        self.chain({"OUT_CVT_OFFSET": 7})
+        with self.assertRaisesRegex(Unsupported, r"BS_CFG \(0x4040\) holds 0000000000"):
+            self.run_tasks(1, core=1)  # which has no registers yet to change
+        self.run_tasks(1)
+        self.assertEqual(self.written(), [7, 2, 0])
 
 
 @unittest.skipUnless(VECTORS.is_dir(), "skipped: ../shared/npu-vectors is not here")
