@@ -73,7 +73,8 @@ static void conv_correct_bias(const struct step *s, struct conv *c, const int8_t
 
 // ---- lookup tables ----
 
-// Where more follows, outputs are made from real numbers (conv_epilogue.c).
+// Where more follows, outputs are made from real numbers (conv_epilogue.c). What leads into a table
+// is in c->scale.
 static bool conv_ends_in_lut(const struct step *s)
 {
     const struct graph_node *n = s->node;
@@ -110,6 +111,7 @@ static int conv_lut_prepare(struct step *s, struct conv *c, struct error *e)
     c->lut = step_alloc(s, 1, sizeof *c->lut);
     if (!c->lut)
         return error_no_memory(e, "a lookup table", sizeof *c->lut);
+    const struct graph_stages *t = s->node->quant->stages;
     c->lut->lut = s->node->post[0].lut;
     if (!lut_find_bounds(c->lut->lut, LUT_MAX_V, c->lut->bounds))
         return step_refuse(s, e,
@@ -117,16 +119,17 @@ static int conv_lut_prepare(struct step *s, struct conv *c, struct error *e)
                            "2^%u and %d / 2^%u)",
                            c->lut->lut->slope[0], c->lut->lut->slope_shift[0],
                            c->lut->lut->slope[1], c->lut->lut->slope_shift[1]);
+    for (uint32_t o = 0; o < c->oc + CONV_MORE; o++)
+        c->scale[o] = (float)ldexp(t->mul[o % c->oc], -(int)t->mul_shift[0]);
+    lut_set_inputs(c->lut, ldexp(t->bn[0].factor, -(int)t->bn[0].shift), c->scale, c->oc,
+                   (double)c->max_sum);
     return conv_lut_choose_kernel(s, c->lut, e);
 }
 
 // Kernels whose sums have their bias leave zeros there.
 static bool conv_lut_is_complete(const struct conv *c)
 {
-    float most = 0;
-    for (uint32_t o = 0; o < c->oc; o++)
-        most = fmaxf(most, fabsf(c->scale[o]));
-    return c->kernel == CONV_VNNI && (double)c->max_sum * (double)most < 0x1p30;
+    return c->kernel == CONV_VNNI && lut_is_narrow(c->lut, c->scale, c->oc, (double)c->max_sum);
 }
 
 int conv_integer_prepare(struct step *s, struct conv *c, int8_t *w, struct error *e)

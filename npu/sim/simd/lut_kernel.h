@@ -1,7 +1,13 @@
 // Sums of an integer convolution to int8 by the chip's lookup table.
 //
-//   v      = round(factor[c] * (sum + bias[c]))      a float product, to nearest, ties to even
-//   stored = lut_stored(v)                           integers
+//   v      = round(factor[c] * (sum + bias[c]))      each to nearest, ties to even
+//   w      = round(bn * v)
+//   stored = lut_stored(w)                           integers
+//
+// Floats do that exactly: a fused multiply-add rounds once, and a float near LUT_ROUNDER has units
+// of 1. The second one takes LUT_ROUNDER off what the first one leaves: v + LUT_ROUNDER, times bn,
+// and LUT_ROUNDER * (1 - bn) more is bn * v + LUT_ROUNDER. Where a float would not hold what must be
+// exact, and it matters, doubles are taken.
 #pragma once
 
 #include "npu/sim/simd/lut.h"
@@ -16,7 +22,9 @@
 // A table, prepared.
 struct lut_kernel {
     const struct graph_lut *lut;
-    int32_t bounds[2];                   // that v is clamped to
+    int32_t bounds[2];                   // that w is clamped to
+    float bn, to_table;                  // LUT_ROUNDER * (1 - bn)
+    bool in_doubles;                     // floats would not be exact
     const int8_t *dense;                 // NULL: there are segments
     const struct lut_segments *segments; // NULL: there is no AVX512-VBMI, or they do not serve
 };
@@ -28,12 +36,20 @@ struct lut_job {
     const float *factor; // likewise
     size_t channels, n;  // n: sums
     int8_t *dst;
-    bool complete; // all biases are 0, and no product is beyond 2^31
+    bool complete; // all biases are 0, and lut_is_narrow()
 };
 
-/// Computes a job with the best kernel, or on any CPU with the dense table.
+/// Sets what leads into the table, whose bounds are known. `most`: no sum with its bias is larger.
+void lut_set_inputs(struct lut_kernel *k, double bn, const float *factor, size_t channels,
+                    double most);
+
+/// Whether no w is beyond 2^23, for the same sums.
+bool lut_is_narrow(const struct lut_kernel *k, const float *factor, size_t channels, double most);
+
+/// Computes a job with the best kernel; on any CPU with the dense table; in doubles.
 void lut_sums(const struct lut_job *job);
 void lut_sums_any(const struct lut_job *job);
+void lut_sums_exact(const struct lut_job *job);
 
 /// Whether lut_sums_vbmi() gives the right values, where there is AVX512-VBMI.
 bool lut_fits_vbmi(const struct graph_lut *lut, const int32_t bounds[2]);

@@ -74,6 +74,7 @@ struct vbmi_job {
     struct vbmi_beyond beyond;
     __m512i low, high; // numbers are clamped to these
     __m512i start;     // number of the first position
+    __m512 bn, to_table;
 };
 
 VBMI_INLINE struct vbmi_bytes vbmi_load_bytes(const uint8_t *bytes)
@@ -130,11 +131,12 @@ VBMI_INLINE __m128i vbmi_beyond(const struct vbmi_beyond *b, __m512i v)
     return _mm512_cvtepi32_epi8(_mm512_castps_si512(y));
 }
 
-// The numbers that 64 sums become. Those out of int32 become its lowest, so what is too large is
-// clamped.
+// The numbers w that 64 sums become. What is not narrow is bounded below, where bits of floats would
+// wrap; above they do not.
 VBMI_INLINE void vbmi_inputs(const struct vbmi_job *t, const int32_t *sums, size_t channel,
-                             const bool complete, __m512i v[4])
+                             const bool complete, __m512i w[4])
 {
+    const __m512 rounder = _mm512_set1_ps(LUT_ROUNDER);
     const int32_t *bias = t->job.bias + channel;
     const float *factor = t->job.factor + channel;
 #pragma GCC unroll 4
@@ -142,10 +144,12 @@ VBMI_INLINE void vbmi_inputs(const struct vbmi_job *t, const int32_t *sums, size
         __m512i sum = _mm512_loadu_si512(sums + i * LUT_LANES);
         if (!complete)
             sum = _mm512_add_epi32(sum, _mm512_loadu_si512(bias + i * LUT_LANES));
-        __m512 x = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_loadu_ps(factor + i * LUT_LANES));
+        __m512 x = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), _mm512_loadu_ps(factor + i * LUT_LANES),
+                                   rounder);
+        x = _mm512_fmadd_ps(x, t->bn, t->to_table);
         if (!complete)
-            x = _mm512_min_ps(x, _mm512_set1_ps(1 << 30));
-        v[i] = _mm512_cvtps_epi32(x);
+            x = _mm512_max_ps(x, _mm512_set1_ps(LUT_ROUNDER - LUT_MAX_V));
+        w[i] = _mm512_sub_epi32(_mm512_castps_si512(x), _mm512_castps_si512(rounder));
     }
 }
 
@@ -269,7 +273,9 @@ VBMI_INLINE struct vbmi_job vbmi_begin(const struct lut_job *job)
         .beyond = vbmi_load_beyond(k),
         .low = _mm512_set1_epi16((int16_t)low),
         .high = _mm512_set1_epi16((int16_t)last),
-        .start = _mm512_set1_epi16((int16_t)start)};
+        .start = _mm512_set1_epi16((int16_t)start),
+        .bn = _mm512_set1_ps(k->bn),
+        .to_table = _mm512_set1_ps(k->to_table)};
 }
 
 VBMI_INLINE void vbmi_all(const struct lut_job *job, const struct vbmi_kind kind)
