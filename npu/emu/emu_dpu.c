@@ -1,7 +1,7 @@
 // The DPU: from the core's sums, or from a cube in memory, to a cube of int8.
 //
 //     v   = sat32((in + A + B * S) * C >> shift)       BS, which has A, B and C of each channel
-//     v   = sat32((v + add) * factor >> shift)         BN; or the factor for negative numbers alone
+//     v   = sat32(v * factor + add >> shift)           BN; or the factor for negative numbers alone
 //     v   = v op ((e + offset) * factor >> shift)      EW; or by its two tables
 //     out = sat8((v * scale >> shift) + zero)          output conversion
 //
@@ -47,15 +47,16 @@ static int64_t of_channel(const struct emu_operand *o, uint32_t c)
 
 static int64_t multiply_stage(const struct emu_multiply *m, uint32_t c, int64_t v, int64_t window)
 {
-    if (m->add.kind)
+    if (m->add.kind && !m->adds_last)
         v += of_channel(&m->add, c);
     if (m->window.kind)
         v += of_channel(&m->window, c) * window;
-    if (m->factor.kind) {
-        if (!m->prelu || v < 0)
-            v *= of_channel(&m->factor, c);
+    if (m->factor.kind && (!m->prelu || v < 0))
+        v *= of_channel(&m->factor, c);
+    if (m->add.kind && m->adds_last)
+        v += of_channel(&m->add, c);
+    if (m->factor.kind)
         v = round_even(v, v >= 0 ? m->shift : m->negative_shift);
-    }
     return within_bounds(saturate32(v), m->low, m->high);
 }
 

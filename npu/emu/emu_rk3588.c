@@ -230,7 +230,8 @@ static int decode_bs(const struct emu_unit *u, uint32_t channels, struct emu_dpu
     return r < 0 ? r : emu_check_shifts(u, m, e);
 }
 
-// What BN adds: a number, or one for each channel in memory.
+// What BN adds: a number, or one for each channel in memory. It comes behind the factor: tables of files
+// whose inputs have a zero point are led to by x * factor - zero point * factor.
 static int decode_bn_add(const struct emu_unit *u, uint32_t channels, struct emu_dpu *d,
                          struct error *e)
 {
@@ -248,7 +249,7 @@ static int decode_bn(const struct emu_unit *u, uint32_t channels, struct emu_dpu
 {
     struct emu_multiply *m = &d->bn;
     uint32_t cfg = emu_get(u, EMU_BN_CFG), mul = emu_get(u, EMU_BN_MUL_CFG);
-    *m = (struct emu_multiply){EMU_NO_BOUNDS};
+    *m = (struct emu_multiply){.adds_last = true, EMU_NO_BOUNDS};
     decode_bounds(BYPASS | RELU_BYPASS, 0, d->real, m);
     if (cfg & BYPASS)
         return 0;

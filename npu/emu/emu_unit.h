@@ -111,7 +111,8 @@ struct emu_operand {
 struct emu_multiply {
     struct emu_operand add, window, factor;
     uint32_t shift, negative_shift;
-    bool prelu; // the factor is for negative numbers alone
+    bool prelu;     // the factor is for negative numbers alone
+    bool adds_last; // add comes behind the factor
     int32_t low, high;
 };
 
