@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/options/option_table.h"
 #include "base/sha256.h"
+#include "server/config_check.h"
 #include "server/net/watch.h"
 #include "server/options.h"
 #include "server/server.h"
@@ -47,6 +48,11 @@ static void on_end(void *owner)
         server_stop(s);
     else
         server_drain(s);
+}
+
+static void on_hangup(void *owner)
+{
+    server_reload(owner);
 }
 
 // Runs until the server has stopped and every handle is closed. The signal handles do not keep the
@@ -92,7 +98,7 @@ static int start_libraries(struct error *e)
 }
 
 // With --adopt the socket is duplicated: the server closes its own copy before the starter is told.
-static int daemon_serve(const struct options *o)
+static int daemon_serve(struct options *o)
 {
     struct daemon d = {0};
     struct error e = {0};
@@ -105,7 +111,7 @@ static int daemon_serve(const struct options *o)
         log_error("no event loop: %s", uv_strerror(r));
         return EXIT_FAILED;
     }
-    signals_init(&d.signals, &d.loop, on_end, &d.server);
+    signals_init(&d.signals, &d.loop, on_end, on_hangup, &d.server);
     if (server_init(&d.server, &d.loop, o, &e) < 0)
         d.server.failed = e;
     daemon_run(&d);
@@ -115,6 +121,18 @@ static int daemon_serve(const struct options *o)
     tell_starter(starter, &d.server.failed);
     int code = exit_code(&d.server.failed);
     return r < 0 ? EXIT_FAILED : code;
+}
+
+// Words on standard output are for people and scripts that ask; the exit code says the same.
+static int daemon_check(const struct options *o)
+{
+    struct error e;
+    if (config_check(o, &e) < 0) {
+        fprintf(stderr, "rknnd: %s\n", e.text);
+        return EXIT_USAGE;
+    }
+    printf("rknnd: these options are good\n");
+    return EXIT_GOOD;
 }
 
 // Each connection, memory and model needs a descriptor. The hard limit is the administrator's.
@@ -163,6 +181,8 @@ static int daemon_start(struct options *o, int argc, char **argv)
         return usb_guard_run((int)o->guard_fd);
     if (o->worker_fd >= 0)
         return worker_main((int)o->worker_fd, o->module_dir);
+    if (o->check_config)
+        return daemon_check(o);
     log_never_wait();
     signal(SIGABRT, on_abort);
     set_fd_limit();

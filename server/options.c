@@ -422,7 +422,10 @@ static int options_walk(struct options *o, struct options *from_files, int argc,
     list_options(o, &rows);
     ADD_ROWS(&rows,
              {0, "config", OPTION_CALL, from_files, "FILE",
-              "lines `name = value` with the names above", 0, 0, read_config},
+              "lines `name = value` with the names above (rknnd.conf(5)); SIGHUP reads it again", 0,
+              0, read_config},
+             {0, "check-config", OPTION_FLAG, &o->check_config, NULL,
+              "say whether all of this is good, and end", 0, 0, NULL},
              {0, "version", OPTION_CALL, NULL, NULL, "print the version", 0, 0, print_version},
              {0, "help", OPTION_CALL, &table, NULL, "print this", 0, 0, print_help});
     table.n_rows = rows.n;
@@ -490,6 +493,8 @@ static int check_group(const struct options *o, struct error *e)
 int options_parse(struct options *o, int argc, char **argv, struct error *e)
 {
     int r = options_read(o, argc, argv, e);
+    o->argc = argc;
+    o->argv = argv;
     if (r == 0 && !o->backend)
         r = set_backend(o, "sim", e);
     if (r == 0 && o->relay && o->announce)
@@ -503,4 +508,10 @@ int options_parse(struct options *o, int argc, char **argv, struct error *e)
                       "peer-timeout-ms (%u) must be at least twice heartbeat-ms (%u)",
                       o->peer_timeout_ms, o->heartbeat_ms);
     return r;
+}
+
+int options_parse_again(const struct options *o, struct options *ret, struct error *e)
+{
+    options_init(ret);
+    return options_parse(ret, o->argc, o->argv, e);
 }

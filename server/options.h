@@ -17,6 +17,9 @@
 // Names, defaults and ranges: the table in options.c, which is also what --help prints. Texts are
 // owned by the struct.
 struct options {
+    int argc; // the command line; stays
+    char **argv;
+    bool check_config;                // say whether these options are good, and end
     char *listen[OPTIONS_MAX_LISTEN]; // URIs; none: the default socket
     uint32_t n_listen;
     char *relay;        // NULL: serve models
@@ -70,6 +73,20 @@ void options_done(struct options *o);
 /// Reads the command line and the file that --config names; the command line wins. Returns 0,
 /// OPTION_TABLE_END (base/options/option_table.h), or STATUS_PARAM_INVALID with a text.
 int options_parse(struct options *o, int argc, char **argv, struct error *e);
+
+/// Reads the same command line, and the files that it names as they are now, into `ret`
+/// (options_done() whatever happens). May block; on one thread at a time.
+int options_parse_again(const struct options *o, struct options *ret, struct error *e);
+
+/// Names of options, as a list for people.
+struct options_names {
+    char text[512]; // "quota, max-models-size"; "": none
+};
+
+/// Takes over from `fresh` what can change while the daemon runs; `fresh` gets the old texts.
+/// Names what was changed, and what differs but counts from the next start only.
+void options_update(struct options *o, struct options *fresh, struct options_names *ret_changed,
+                    struct options_names *ret_kept);
 
 /// Sets one option by its long name.
 int options_set(struct options *o, const char *name, const char *value, struct error *e);

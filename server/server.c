@@ -21,14 +21,12 @@
 #include "server/handle/dispatch.h"
 #include "server/handle/handle_memory.h"
 #include "server/listen/listen_schemes.h"
+#include "server/modules.h"
+#include "server/net/tls_files.h"
 #include "server/net/transport_socket.h"
 #include "server/net/watch.h"
 #include "server/runner/runner_query.h"
 #include "server/runner/worker_sandbox.h"
-
-#ifndef RKNND_INSTALL_MODULE_DIR
-#error "RKNND_INSTALL_MODULE_DIR says where the backends are installed"
-#endif
 
 #define OWN_DESCRIPTORS 64   // beside what clients hold
 #define OWN_THREADS     48   // the loop, libuv's, those that hash, those that look at files
@@ -121,6 +119,8 @@ static void take_transport(struct server *s, struct transport *transport,
     }
     struct connection *c = connection_new(&s->connections, transport, origin, user);
     user_unref(user);
+    if (c && origin->local) // its groups are numbered by the rules as they are now
+        c->rights = rights_of(&s->options->rights, origin, c->user->name);
     if (c && server_admit(s, c, &e) < 0)
         connection_leave(c, e.text);
     start_sweeping(s);
@@ -268,69 +268,15 @@ static void on_probed(void *owner, const struct error *e, const struct npu_devic
     listeners_start(&s->listeners);
     server_announce(s);
     notify_send(&s->notify, "READY=1\nSTATUS=Serving %s (%s)", info->chip, info->backend);
-}
-
-// Where the backends are: --module-dir, or the install folder relative to this program, so that a
-// tree that was moved works, or the build tree's folder.
-static int find_modules(struct server *s, struct error *e)
-{
-    const struct options *o = s->options;
-    const char *const places[] = {"/../" RKNND_INSTALL_MODULE_DIR, "/../lib/rknnd"};
-    char program[2048], path[4200];
-    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (n < 0)
-        return error_set_errno(e, STATUS_FAIL, errno, "/proc/self/exe");
-    program[n] = 0;
-    *strrchr(program, '/') = 0;
-    if (o->module_dir && strlen(o->module_dir) >= sizeof s->module_dir)
-        return error_set(e, STATUS_PARAM_INVALID, "module-dir is too long");
-    if (o->module_dir) {
-        strcpy(s->module_dir, o->module_dir);
-        return 0;
-    }
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        snprintf(s->module_dir, sizeof s->module_dir, "%s%s", program, places[i]);
-        snprintf(path, sizeof path, "%s/npu-%.64s.so", s->module_dir, o->backend);
-        if (access(path, F_OK) == 0)
-            return 0;
-    }
-    return error_set(e, STATUS_DEVICE_UNAVAILABLE,
-                     "there is no backend \"%.64s\" (npu-%.64s.so) in %s%s or in %s%s", o->backend,
-                     o->backend, program, places[0], s->module_dir,
-                     strcmp(o->backend, "sim") == 0
-                         ? "; install the software NPU (package rknnd-npu-sim), or use the board's "
-                           "NPU: --backend vendor, in /etc/rknnd.conf: backend = vendor"
-                         : "");
-}
-
-// Without --listen: the system's socket for root, else the user's.
-static int listen_by_default(struct server *s, struct error *e)
-{
-    const char *folder = getenv("XDG_RUNTIME_DIR");
-    char uri[4096];
-    if (geteuid() == 0) {
-        snprintf(uri, sizeof uri, "unix:" URI_SYSTEM_SOCKET);
-        if (mkdir(URI_SYSTEM_FOLDER, 0755) < 0 && errno != EEXIST)
-            return error_set_errno(e, STATUS_FAIL, errno, URI_SYSTEM_FOLDER);
-    } else if (folder && *folder) {
-        snprintf(uri, sizeof uri, "unix:%s/rknnd.sock", folder);
-    } else {
-        return error_set(e, STATUS_PARAM_INVALID,
-                         "no address to listen on: give --listen, or set XDG_RUNTIME_DIR");
-    }
-    return listen_at(&s->listeners, uri, e);
+    if (s->reload.again)
+        server_reload(s);
 }
 
 // Keys are read before anything listens, so that what is wrong with them is said at the start.
 static int open_tls(struct server *s, struct error *e)
 {
-    const struct options *o = s->options;
-    const struct tls_files files = {
-        .psk = o->tls_psk_file, .cert = o->tls_cert, .key = o->tls_key, .ca = o->tls_ca};
-    if (!files.psk && !files.cert && !files.key && !files.ca)
-        return 0;
-    int r = tls_server_context(&files, &s->tls.context, e);
-    s->listeners.tls = r == 0;
+    int r = tls_files_open(s->options, &s->tls.context, e);
+    s->listeners.tls = s->tls.context;
     return r;
 }
 
@@ -352,14 +298,11 @@ static int open_listeners(struct server *s, struct error *e)
                          "socket-group %s: the Unix sockets are the service manager's, which gives "
                          "them their group (SocketGroup= of rknnd.socket)",
                          o->socket_group);
+    s->reload.others = passed > 0 || o->adopt_fd >= 0;
     if (o->adopt_fd >= 0)
         return listener_adopt(&s->listeners, (int)o->adopt_fd, e);
-    for (uint32_t i = 0; i < o->n_listen; i++) {
-        int r = listen_at(&s->listeners, o->listen[i], e);
-        if (r < 0)
-            return r;
-    }
-    return passed == 0 && o->n_listen == 0 ? listen_by_default(s, e) : 0;
+    int r = addresses_find(o, s->reload.others, &s->addresses, e);
+    return r < 0 ? r : addresses_open(&s->addresses, NULL, &s->listeners, listen_at, e);
 }
 
 static void on_connected(struct listeners *l, int fd, const struct origin *origin)
@@ -383,6 +326,7 @@ static void on_orphaned(struct listeners *l)
 // ---- what connects the parts --------------------------------------------------------------------
 
 static void server_check_drained(struct server *s);
+static void on_reloaded(struct reload *r);
 
 static void on_less_to_answer(struct connections *all)
 {
@@ -399,6 +343,16 @@ static void on_model_held(struct model_keeper *k, const struct model *m, bool he
     contexts_hold(&container_of(k, struct server, store.keeper)->contexts, m, held);
 }
 
+// What parts keep of the options that can change.
+static void copy_options(struct server *s)
+{
+    const struct options *o = s->options;
+    s->runner_options.plugin_dir = o->plugin_dir ? o->plugin_dir : PLUGIN_DIR;
+    s->runner_options.load_timeout_ms = o->load_timeout_ms;
+    s->runner_options.job_timeout_ms = o->job_timeout_ms;
+    s->jobs.hold_limit_ms = o->hold_timeout_ms;
+}
+
 // All pointers are into the server, which outlives every runner.
 static void init_runner_options(struct server *s)
 {
@@ -409,13 +363,11 @@ static void init_runner_options(struct server *s)
         .backend = o->backend,
         .backend_options = o->backend_options,
         .module_dir = s->module_dir,
-        .plugin_dir = o->plugin_dir ? o->plugin_dir : PLUGIN_DIR,
         .sandbox = o->sandbox,
-        .load_timeout_ms = o->load_timeout_ms,
-        .job_timeout_ms = o->job_timeout_ms,
         .counters = &s->counters,
         .trace = &s->trace,
     };
+    copy_options(s);
     list_init(&s->counters.queries);
     list_init(&s->counters.processes);
 }
@@ -477,40 +429,48 @@ static void init_clients(struct server *s)
     list_init(&s->contexts.all);
 }
 
+// Of the rules of rights.
+static void copy_groups(struct server *s)
+{
+    const struct rights *rights = &s->options->rights;
+    memcpy(s->groups, rights->groups, sizeof rights->groups);
+    for (uint32_t i = rights->n; i < ORIGIN_SOCKET_GROUP; i++)
+        s->groups[i] = (gid_t)-1;
+}
+
 // Those that matter: of the rules of rights, and of the sockets.
 static void find_groups(struct server *s)
 {
     const struct options *o = s->options;
     const struct group *group = o->socket_group ? getgrnam(o->socket_group) : NULL;
-    memcpy(s->groups, o->rights.groups, sizeof o->rights.groups);
-    for (uint32_t i = o->rights.n; i < ORIGIN_SOCKET_GROUP; i++)
-        s->groups[i] = (gid_t)-1;
+    copy_groups(s);
     s->groups[ORIGIN_SOCKET_GROUP] = group ? group->gr_gid : (gid_t)-1;
 }
 
 // Cannot fail: after this, server_stop() can close everything, however far the start gets.
-static void init_parts(struct server *s, uv_loop_t *loop, const struct options *options)
+static void init_parts(struct server *s, uv_loop_t *loop, struct options *options)
 {
     *s = (struct server){.loop = loop, .options = options};
     accounts_init(&s->accounts);
     find_groups(s);
-    init_runner_options(s);
     init_services(s);
     init_clients(s);
     turns_init(&s->turns, loop);
     uv_timer_init(loop, &s->sweep);
     uv_timer_init(loop, &s->drain);
     jobs_init(&s->jobs, loop, &s->trace, options->hold_timeout_ms, on_job_ended);
+    init_runner_options(s);
     describes_init(&s->describes, &s->runner_options);
     stats_init(&s->stats, &s->services);
     store_init(&s->store, options, &s->accounts, &s->runner_options, on_model_held);
     uploads_init(&s->uploads, loop, options, &s->store, &s->trace);
     memories_init(&s->memories);
     imports_init(&s->imports);
+    s->reload = (struct reload){.now = options, .here = &s->addresses, .done = on_reloaded};
 }
 
 // What can fail, in the order of dependence. Errors lead to server_stop(), which is asynchronous.
-int server_init(struct server *s, uv_loop_t *loop, const struct options *options, struct error *e)
+int server_init(struct server *s, uv_loop_t *loop, struct options *options, struct error *e)
 {
     init_parts(s, loop, options);
     int r = logbook_init(&s->logbook, loop, e);
@@ -519,7 +479,7 @@ int server_init(struct server *s, uv_loop_t *loop, const struct options *options
     if (r == 0)
         r = watch_prepare(loop, e);
     if (r == 0)
-        r = find_modules(s, e);
+        r = modules_find(options, s->module_dir, e);
     if (r == 0)
         r = worker_sandbox_prepare(&s->runner_options, options->worker_user, e);
     if (r == 0)
@@ -535,6 +495,92 @@ int server_init(struct server *s, uv_loop_t *loop, const struct options *options
     if (r < 0)
         server_stop(s);
     return r;
+}
+
+// ---- another configuration ----------------------------------------------------------------------
+
+static void tell_manager(struct server *s)
+{
+    notify_send(&s->notify, "READY=1\nSTATUS=Serving %s (%s)", s->device.chip, s->device.backend);
+}
+
+static void close_gone(struct server *s, const struct addresses *now)
+{
+    for (unsigned i = 0; i < s->addresses.n; i++) {
+        const char *uri = s->addresses.uri[i];
+        if (!addresses_have(now, uri) && !listeners_close_address(&s->listeners, uri))
+            log_warn("%s is listened on until the next start", uri);
+    }
+}
+
+static void take_listeners(struct server *s, struct reload *r)
+{
+    struct tls_context *old = s->tls.context;
+    close_gone(s, &r->addresses);
+    s->listeners.insecure = r->options.insecure;
+    s->listeners.tls = r->tls;
+    s->tls.context = r->tls;
+    r->tls = old;
+    listeners_join(&s->listeners, &r->listeners);
+}
+
+// What is held already stays, also where it is more than is allowed now.
+static void take_options(struct server *s)
+{
+    copy_options(s);
+    copy_groups(s);
+    server_set_limits(s);
+    users_update(&s->users);
+    store_trim(&s->store);
+    if (uv_is_active((uv_handle_t *)&s->sweep)) {
+        uv_timer_stop(&s->sweep);
+        start_sweeping(s);
+    }
+}
+
+static void log_update(const struct options_names *changed, const struct options_names *kept)
+{
+    log_info("the configuration was read again: %s%s", *changed->text ? "changed: " : "no change",
+             changed->text);
+    if (*kept->text)
+        log_warn("counts from the next start only: %s", kept->text);
+}
+
+static void on_reloaded(struct reload *r)
+{
+    struct server *s = container_of(r, struct server, reload);
+    struct options_names changed, kept;
+    if (s->state != SERVER_SERVING)
+        return;
+    if (r->failed.code < 0) {
+        log_error("the configuration stays as it was: %s", r->failed.text);
+        tell_manager(s);
+        return;
+    }
+    take_listeners(s, r);
+    options_update(s->options, &r->options, &changed, &kept);
+    addresses_find(s->options, s->reload.others, &s->addresses, NULL);
+    take_options(s);
+    log_update(&changed, &kept);
+    listeners_start(&s->listeners);
+    tell_manager(s);
+}
+
+void server_reload(struct server *s)
+{
+    struct reload *r = &s->reload;
+    if (s->state != SERVER_SERVING) {
+        r->again = s->state == SERVER_STARTING;
+        return;
+    }
+    notify_send(&s->notify, "RELOADING=1\nMONOTONIC_USEC=%llu",
+                (unsigned long long)(uv_hrtime() / 1000));
+    if (!r->busy) {
+        listeners_init(&r->listeners, NULL);
+        r->listeners.take_transport = on_transport;
+        r->listeners.socket_group = s->options->socket_group;
+    }
+    reload_begin(r, s->loop);
 }
 
 // ---- ending -------------------------------------------------------------------------------------
@@ -601,6 +647,7 @@ void server_stop(struct server *s)
         return;
     s->state = SERVER_STOPPED;
     announce_close(&s->announce);
+    reload_close(&s->reload);
     listeners_close(&s->listeners);
     while ((c = list_first(&s->connections.all, struct connection, link)))
         connection_close(c, "the server stops");

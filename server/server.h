@@ -20,16 +20,19 @@
 #include "server/jobs/job.h"
 #include "server/jobs/memory.h"
 #include "server/jobs/sram_use.h"
+#include "server/listen/addresses.h"
 #include "server/listen/announce.h"
 #include "server/listen/listener.h"
 #include "server/models/store.h"
 #include "server/models/upload.h"
+#include "server/modules.h"
 #include "server/net/connection.h"
 #include "server/net/transport_secure.h"
 #include "server/notify.h"
 #include "server/observe/logbook.h"
 #include "server/observe/trace.h"
 #include "server/options.h"
+#include "server/reload.h"
 #include "server/turns.h"
 
 enum server_state {
@@ -42,16 +45,18 @@ enum server_state {
 // Owns the parts, and connects those that must not know each other. Loop thread only.
 struct server {
     uv_loop_t *loop;
-    const struct options *options;
+    struct options *options; // changed by server_reload()
     enum server_state state;
     struct error failed; // why it stopped by itself; code 0: it did not
-    char module_dir[4096];
+    char module_dir[MODULES_DIR_SIZE];
     struct npu_device_info device;
     struct runner_options runner_options;
     struct runner_counters counters;
 
     // Where clients arrive, and who they are.
     struct listeners listeners;
+    struct addresses addresses; // where they listen
+    struct reload reload;
     struct announce announce;
     struct tls_door tls;
     struct connections connections;
@@ -87,7 +92,11 @@ struct server {
 /// Opens the sockets that the options name, or those that systemd passed, and asks the backend what
 /// it is; from then on everything happens on the loop. `options` must stay. On failure nothing is
 /// left but handles that the loop still has to close.
-int server_init(struct server *s, uv_loop_t *loop, const struct options *options, struct error *e);
+int server_init(struct server *s, uv_loop_t *loop, struct options *options, struct error *e);
+
+/// Reads the configuration again, on a thread; what can change while the server runs does then.
+/// Sessions and what they hold stay. Not while it starts or ends.
+void server_reload(struct server *s);
 
 /// Takes no new work, says goodbye, finishes what runs (at most drain_timeout_ms) and stops.
 void server_drain(struct server *s);

@@ -1,23 +1,22 @@
-// SIGTERM and SIGINT, delivered on the loop by libuv.
+// SIGTERM, SIGINT and SIGHUP, delivered on the loop by libuv.
 #include "server/signals.h"
 
 #include <signal.h>
 
-static const int numbers[] = {SIGTERM, SIGINT};
+static const int numbers[SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
 
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct signals *s = handle->data;
-    (void)number;
-    s->ended(s->owner);
+    (number == SIGHUP ? s->hung_up : s->ended)(s->owner);
 }
 
 // The handles do not keep the loop alive: the daemon ends when its work does.
-void signals_init(struct signals *s, uv_loop_t *loop, void (*ended)(void *owner), void *owner)
+void signals_init(struct signals *s, uv_loop_t *loop, void (*ended)(void *owner),
+                  void (*hung_up)(void *owner), void *owner)
 {
-    s->ended = ended;
-    s->owner = owner;
-    for (size_t i = 0; i < 2; i++) {
+    *s = (struct signals){.ended = ended, .hung_up = hung_up, .owner = owner};
+    for (size_t i = 0; i < SIGNALS; i++) {
         uv_signal_init(loop, &s->handles[i]);
         s->handles[i].data = s;
         uv_signal_start(&s->handles[i], on_signal, numbers[i]);
@@ -26,17 +25,17 @@ void signals_init(struct signals *s, uv_loop_t *loop, void (*ended)(void *owner)
 }
 
 // Once its handle is closed, libuv restores a signal's default action, which would end the process
-// with a signal instead of its exit code. So both are blocked first here, and then ignored, which
+// with a signal instead of its exit code. So they are blocked first here, and then ignored, which
 // holds for other threads too.
 void signals_close(struct signals *s)
 {
     sigset_t late;
     sigemptyset(&late);
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < SIGNALS; i++)
         sigaddset(&late, numbers[i]);
     pthread_sigmask(SIG_BLOCK, &late, NULL);
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < SIGNALS; i++)
         uv_close((uv_handle_t *)&s->handles[i], NULL);
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < SIGNALS; i++)
         signal(numbers[i], SIG_IGN);
 }

@@ -1,16 +1,20 @@
-// The signals that end a daemon.
+// The signals that end a daemon, and the one that makes it read its configuration again.
 #pragma once
 
 #include <uv.h>
 
+#define SIGNALS 3
+
 struct signals {
-    uv_signal_t handles[2];
-    void (*ended)(void *owner); // each time one comes
+    uv_signal_t handles[SIGNALS];
+    void (*ended)(void *owner);   // each time SIGTERM or SIGINT comes
+    void (*hung_up)(void *owner); // each time SIGHUP comes
     void *owner;
 };
 
-/// Watches SIGTERM and SIGINT, without keeping the loop alive.
-void signals_init(struct signals *s, uv_loop_t *loop, void (*ended)(void *owner), void *owner);
+/// Watches them, without keeping the loop alive.
+void signals_init(struct signals *s, uv_loop_t *loop, void (*ended)(void *owner),
+                  void (*hung_up)(void *owner), void *owner);
 
 /// Stops watching. Signals that come from now on, while the process ends, do nothing.
 void signals_close(struct signals *s);

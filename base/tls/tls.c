@@ -12,6 +12,7 @@
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,7 @@
 #define GATHERED  4096u  // smaller pieces than this are put into one record
 
 struct tls {
+    struct tls_context *context;
     SSL *ssl;
     struct tls_io io;
     bool established, ended, failed;
@@ -521,6 +523,8 @@ int tls_new(struct tls_context *c, const struct tls_io *io, const char *host, st
         return error_no_memory(e, "a TLS session", sizeof *t);
     memset(t, 0, offsetof(struct tls, in));
     t->io = *io;
+    t->context = c;
+    atomic_fetch_add(&c->refs, 1);
     t->ssl = SSL_new(c->ssl);
     if (!t->ssl || !bio_method || !attach(t) || (host && !expect_host(t->ssl, host)))
         return tls_error(e, "no TLS session");
@@ -539,6 +543,7 @@ void tls_free(struct tls *t)
     if (!t)
         return;
     SSL_free(t->ssl);
+    tls_context_free(t->context);
     free(t);
 }
 

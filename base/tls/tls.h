@@ -23,7 +23,7 @@ struct tls_io {
 };
 
 /// Of a client `host` is what the server's certificate has to be for; NULL: nothing. The context
-/// has to stay.
+/// stays until the session is freed.
 int tls_new(struct tls_context *c, const struct tls_io *io, const char *host, struct tls **ret,
             struct error *e);
 

@@ -4,6 +4,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,6 +155,7 @@ static int context_new(bool server, struct tls_context **ret, struct error *e)
     cleanup(tls_context_free_p) struct tls_context *c = calloc(1, sizeof *c);
     if (!c)
         return error_no_memory(e, "TLS", sizeof *c);
+    c->refs = 1;
     c->server = server;
     c->ssl = SSL_CTX_new(server ? TLS_server_method() : TLS_client_method());
     if (!c->ssl || !set_up(c->ssl))
@@ -232,7 +234,7 @@ int tls_client_context(const struct tls_files *f, const char *server, const char
 
 void tls_context_free(struct tls_context *c)
 {
-    if (!c)
+    if (!c || atomic_fetch_sub(&c->refs, 1) > 1)
         return;
     SSL_CTX_free(c->ssl);
     tls_keys_done(&c->keys);

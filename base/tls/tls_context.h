@@ -23,4 +23,5 @@ int tls_server_context(const struct tls_files *files, struct tls_context **ret, 
 int tls_client_context(const struct tls_files *files, const char *server, const char *identity,
                        struct tls_context **ret, struct error *e);
 
+/// Sessions that were made of it go on.
 void tls_context_free(struct tls_context *c);

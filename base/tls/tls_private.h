@@ -6,6 +6,7 @@
 #include "base/tls/tls_keys.h"
 
 struct tls_context {
+    _Atomic unsigned refs; // its owner's, and its sessions'
     SSL_CTX *ssl;
     bool server;
     struct tls_keys keys; // of a server

@@ -83,8 +83,8 @@ static void open_account(struct accounts *all, struct user *u, enum account_tier
     u->account.tier = tier;
 }
 
-// The quota is looked up once, when the user comes. Of his programs, some may be in more groups
-// than others.
+// The quota is looked up when the user comes, and when quotas change. Of his programs, some may be
+// in more groups than others.
 int user_get(struct users *all, const struct origin *p, struct user **ret, struct error *e)
 {
     struct user *u = user_find(all, p);
@@ -109,6 +109,15 @@ int user_get(struct users *all, const struct origin *p, struct user **ret, struc
     list_append(&all->all, &u->link);
     *ret = u;
     return 0;
+}
+
+void users_update(struct users *all)
+{
+    struct user *u;
+    list_for_each (u, &all->all, link) {
+        u->quota = find_quota(all->options, u);
+        u->scheduling.weight = u->quota.share;
+    }
 }
 
 struct user *user_ref(struct user *u)

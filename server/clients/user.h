@@ -35,5 +35,9 @@ struct user {
 
 /// The user at the other end, with one reference.
 int user_get(struct users *all, const struct origin *p, struct user **ret, struct error *e);
+
+/// The options have other quotas: they are those of everyone from now on.
+void users_update(struct users *all);
+
 struct user *user_ref(struct user *u);
 void user_unref(struct user *u);

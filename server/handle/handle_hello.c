@@ -110,7 +110,8 @@ int handle_hello(struct connection *c, const struct frame_header *h, const union
     c->features = m.features & PROTOCOL_FEATURES &
                   (c->channel.takes_fds ? ~UINT64_C(0) : ~PROTOCOL_FEATURE_FDS);
     c->state = CONNECTION_READY;
-    c->rights = rights_of(&c->services->options->rights, &c->origin, c->user->name);
+    if (!c->origin.local)
+        c->rights = rights_of(&c->services->options->rights, &c->origin, c->user->name);
     c->since_ms = uv_now(c->services->loop);
     log_debug("c%u is %s (%s, %s), session %llu", c->number, c->program, m.software, c->origin.text,
               (unsigned long long)c->session->id);

@@ -122,22 +122,27 @@ static const struct listen_scheme rows[] = {
     {
         .uri = URI_SCHEME_TLS,
         .help = "the same with TLS, for other machines",
+        .keys = true,
         .listen = listen_tls,
     },
     {
         .uri =
             {.name = "usb:", .syntax = "[FOLDER]", .parse = uri_parse_name, .stands_alone = true},
+        .at_start = true,
         .help = "the USB function of this board, by FunctionFS",
         .listen = listen_usb,
     },
     {
         .uri = {.name = "fd:", .syntax = "N", .parse = uri_parse_fd, .format = uri_format_fd},
+        .at_start = true,
         .help = "an inherited socket that listens",
         .listen = listen_fd,
     },
     {
         .uri = {.name = "tls-fd:", .syntax = "N", .parse = uri_parse_fd, .format = uri_format_fd},
+        .at_start = true,
         .help = "the same with TLS",
+        .keys = true,
         .listen = listen_tls_fd,
     },
 };
@@ -162,13 +167,50 @@ void listen_forms(char ret[static URI_FORMS_SIZE])
 }
 
 // The row is found through its uri_scheme, which is embedded in it.
-int listen_at(struct listeners *l, const char *text, struct error *e)
+static int find_scheme(const char *text, struct uri *uri, const struct listen_scheme **ret,
+                       struct error *e)
 {
     const struct uri_scheme *schemes[N_ROWS];
-    struct uri uri;
     list_schemes(schemes);
-    int r = uri_parse(text, schemes, N_ROWS, &uri, e);
+    int r = uri_parse(text, schemes, N_ROWS, uri, e);
     if (r < 0)
         return error_prefix(e, "cannot listen");
-    return container_of(uri.scheme, struct listen_scheme, uri)->listen(l, &uri, text, e);
+    *ret = container_of(uri->scheme, struct listen_scheme, uri);
+    return 0;
+}
+
+static int listen_by(const struct listen_scheme *scheme, struct listeners *l, const struct uri *uri,
+                     const char *text, struct error *e)
+{
+    l->address = text;
+    int r = scheme->listen(l, uri, text, e);
+    l->address = NULL;
+    return r;
+}
+
+int listen_at(struct listeners *l, const char *text, struct error *e)
+{
+    const struct listen_scheme *scheme;
+    struct uri uri;
+    int r = find_scheme(text, &uri, &scheme, e);
+    return r < 0 ? r : listen_by(scheme, l, &uri, text, e);
+}
+
+int listen_later(struct listeners *l, const char *text, struct error *e)
+{
+    const struct listen_scheme *scheme;
+    struct uri uri;
+    int r = find_scheme(text, &uri, &scheme, e);
+    if (r == 0 && scheme->at_start)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "%s can be listened on from the start only: restart", text);
+    return r < 0 ? r : listen_by(scheme, l, &uri, text, e);
+}
+
+int listen_check(const struct listeners *l, const char *text, struct error *e)
+{
+    const struct listen_scheme *scheme;
+    struct uri uri;
+    int r = find_scheme(text, &uri, &scheme, e);
+    return r == 0 && scheme->keys ? needs_keys(l, text, e) : r;
 }

@@ -16,6 +16,8 @@
 struct listen_scheme {
     struct uri_scheme uri;
     const char *help; // one line: what listens there
+    bool keys;        // clients have to speak TLS there
+    bool at_start;    // only then: not by a change of the configuration
     /// Listens at a parsed address; `text` is how it was written. Accepting begins with
     /// listeners_start(). May block: names are looked up.
     int (*listen)(struct listeners *l, const struct uri *uri, const char *text, struct error *e);
@@ -24,6 +26,13 @@ struct listen_scheme {
 /// Listens at an address. A Unix socket that nobody serves any more is replaced; of a TCP host,
 /// every address is used.
 int listen_at(struct listeners *l, const char *text, struct error *e);
+
+/// The same while the server runs: into listeners that have no loop. Refuses what can be listened
+/// on from the start only.
+int listen_later(struct listeners *l, const char *text, struct error *e);
+
+/// Whether it is an address to listen on at all, without doing so.
+int listen_check(const struct listeners *l, const char *text, struct error *e);
 
 /// The forms of addresses, for the help text.
 void listen_forms(char ret[static URI_FORMS_SIZE]);

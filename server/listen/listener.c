@@ -33,7 +33,10 @@ struct listener {
     bool tls;
     char name[160];
     char *unlink_path; // a Unix socket that was made here
+    char *address;     // listeners.address when it was made; NULL: none
     void (*take)(struct listener *l);
+    // Only of one that has started: so others can be made on any thread.
+    bool started, polled;
     uv_poll_t poll;
     uv_timer_t retry;
     unsigned n_open; // handles
@@ -54,14 +57,32 @@ static void on_retry(uv_timer_t *timer);
 static void pause_accepting(struct listener *l, const char *why)
 {
     log_warn("%s: no connections are accepted for a moment: %s", l->name, why);
-    uv_poll_stop(&l->poll);
+    if (l->polled)
+        uv_poll_stop(&l->poll);
     uv_timer_start(&l->retry, on_retry, RETRY_MS, 0);
+}
+
+// Fails when the kernel has no room for one more in an epoll set.
+static int listener_poll(struct listener *l, struct error *e)
+{
+    if (l->polled)
+        return 0;
+    int r = uv_poll_init(l->all->loop, &l->poll, l->fd);
+    if (r < 0)
+        return error_set(e, STATUS_FAIL, "%s", uv_strerror(r));
+    l->poll.data = l;
+    l->polled = true;
+    l->n_open++;
+    return 0;
 }
 
 static void listener_start(struct listener *l)
 {
     struct error e;
-    if (watch_start(&l->poll, UV_READABLE, on_readable, &e) < 0)
+    int r = listener_poll(l, &e);
+    if (r == 0)
+        r = watch_start(&l->poll, UV_READABLE, on_readable, &e);
+    if (r < 0)
         pause_accepting(l, e.text);
 }
 
@@ -132,14 +153,19 @@ static void take_by_accept(struct listener *l)
 
 // ---- the end ------------------------------------------------------------------------------------
 
+static void free_listener(struct listener *l)
+{
+    fd_close(l->fd);
+    free(l->unlink_path);
+    free(l->address);
+    free(l);
+}
+
 static void on_handle_closed(uv_handle_t *handle)
 {
     struct listener *l = handle->data;
-    if (--l->n_open > 0)
-        return;
-    fd_close(l->fd);
-    free(l->unlink_path);
-    free(l);
+    if (--l->n_open == 0)
+        free_listener(l);
 }
 
 // The file goes first, so that no client finds a socket that nobody serves.
@@ -148,7 +174,12 @@ static void close_listener(struct listener *l)
     list_remove(&l->link);
     if (l->unlink_path)
         unlink(l->unlink_path);
-    uv_close((uv_handle_t *)&l->poll, on_handle_closed);
+    if (!l->started) {
+        free_listener(l);
+        return;
+    }
+    if (l->polled)
+        uv_close((uv_handle_t *)&l->poll, on_handle_closed);
     uv_close((uv_handle_t *)&l->retry, on_handle_closed);
 }
 
@@ -180,23 +211,22 @@ static int listener_add(struct listeners *all, int fd, const char *name, const c
     cleanup(fd_close_p) int socket = fd;
     struct listener *l = calloc(1, sizeof *l);
     char *path = unlink_path ? strdup(unlink_path) : NULL;
-    if (!l || (unlink_path && !path)) {
+    char *address = all->address ? strdup(all->address) : NULL;
+    if (!l || (unlink_path && !path) || (all->address && !address)) {
         free(l);
+        free(path);
+        free(address);
         return error_no_memory(e, "a listening socket", sizeof *l);
     }
-    *l = (struct listener){.all = all, .fd = socket, .unlink_path = path, .tls = tls, .take = take};
+    *l = (struct listener){.all = all,
+                           .fd = socket,
+                           .unlink_path = path,
+                           .address = address,
+                           .tls = tls,
+                           .take = take};
     snprintf(l->name, sizeof l->name, "%s", name);
     fd_unblock(socket);
     fcntl(socket, F_SETFD, FD_CLOEXEC);
-    int r = uv_poll_init(all->loop, &l->poll, socket);
-    if (r < 0) {
-        free(path);
-        free(l);
-        return error_set(e, STATUS_FAIL, "%s: %s", name, uv_strerror(r));
-    }
-    uv_timer_init(all->loop, &l->retry);
-    l->poll.data = l->retry.data = l;
-    l->n_open = 2;
     steal_fd(&socket);
     list_append(&all->all, &l->link);
     return 0;
@@ -269,11 +299,38 @@ void listeners_start(struct listeners *all)
 {
     struct listener *l;
     list_for_each (l, &all->all, link) {
-        if (uv_is_active((uv_handle_t *)&l->poll))
+        if (l->started)
             continue;
         log_info("listening on %s", l->name);
+        uv_timer_init(all->loop, &l->retry);
+        l->retry.data = l;
+        l->n_open = 1;
+        l->started = true;
         listener_start(l);
     }
+}
+
+void listeners_join(struct listeners *all, struct listeners *more)
+{
+    struct listener *l;
+    while ((l = list_first(&more->all, struct listener, link))) {
+        list_remove(&l->link);
+        l->all = all;
+        list_append(&all->all, &l->link);
+    }
+}
+
+bool listeners_close_address(struct listeners *all, const char *address)
+{
+    struct listener *l, *after;
+    bool found = false;
+    list_for_each_safe (l, after, &all->all, link)
+        if (l->address && strcmp(l->address, address) == 0) {
+            log_info("no longer listening on %s", l->name);
+            close_listener(l);
+            found = true;
+        }
+    return found;
 }
 
 void listeners_init(struct listeners *all, uv_loop_t *loop)

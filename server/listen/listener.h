@@ -15,8 +15,9 @@ struct listeners {
     const char *socket_group; // who else may use Unix sockets; NULL: nobody
     const gid_t *groups;      // in which programs may be: origin.groups; stay
     unsigned n_groups;
-    bool insecure; // TCP may be reached from other machines
-    bool tls;      // there are keys for TLS (connections are told by origin.tls)
+    bool insecure;       // TCP may be reached from other machines
+    bool tls;            // there are keys for TLS (connections are told by origin.tls)
+    const char *address; // what sockets that are added now are known by (listeners_close_address)
     /// Serves a connected stream socket (taken over).
     void (*take)(struct listeners *l, int fd, const struct origin *origin);
     /// The same for what is not a socket. NULL: only sockets are served.
@@ -61,6 +62,14 @@ unsigned listeners_find_public(const struct listeners *all, bool tls,
 
 /// Those that have not begun yet.
 void listeners_start(struct listeners *all);
+
+/// Those of `more`, which have not begun, become part of `all`, and begin with the next
+/// listeners_start(). A struct of which listeners_start() is not called belongs to no loop: it may
+/// be filled, and closed, on any thread.
+void listeners_join(struct listeners *all, struct listeners *more);
+
+/// Closes those that were added under this address. False: there is none.
+bool listeners_close_address(struct listeners *all, const char *address);
 
 /// Closes all sockets; Unix sockets that were made here are removed.
 void listeners_close(struct listeners *all);

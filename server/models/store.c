@@ -182,6 +182,11 @@ static void store_on_unused(struct model *m)
     list_append(&s->models, &m->link);
     s->cached_bytes += m->file.size;
     s->n_cached++;
+    store_trim(s);
+}
+
+void store_trim(struct store *s)
+{
     while (s->cached_bytes > s->options->model_cache || s->n_cached > STORE_MAX_CACHED)
         store_evict(s);
 }

@@ -43,6 +43,9 @@ int store_get(struct store *s, const uint8_t sha256[MODEL_SHA256_SIZE], const ch
 /// Frees the model that has been unused for longest. False: all are in use.
 bool store_evict(struct store *s);
 
+/// Frees models that nobody uses until what is kept fits the options' model-cache.
+void store_trim(struct store *s);
+
 /// Unloads the model that has been without uses for longest. False: there is none. Not from a
 /// callback of its runner.
 bool store_unload_idle(struct store *s);

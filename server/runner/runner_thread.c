@@ -28,6 +28,7 @@ struct thread_runner {
     struct runner base;
     struct loaded_backend loaded;
     struct plugins plugins;
+    char plugin_dir[4096]; // when it was made: the option may change
     struct threads *threads;
     struct task task; // loads; at the end closes
     int status;       // of loading
@@ -222,7 +223,8 @@ int runner_thread_new(const struct runner_options *options, const struct model_f
         threads_free(threads, NULL, NULL);
         return r;
     }
-    plugins_init(&runner->plugins, options->plugin_dir, options->module_dir, NULL);
+    snprintf(runner->plugin_dir, sizeof runner->plugin_dir, "%s", options->plugin_dir);
+    plugins_init(&runner->plugins, runner->plugin_dir, options->module_dir, NULL);
     runner->threads = threads;
     runner->loading = true;
     runner->task.work = work_load;

@@ -259,6 +259,12 @@ static void on_end(void *owner)
     relay_stop(owner);
 }
 
+static void on_hangup(void *owner)
+{
+    (void)owner;
+    log_info("a relay has no configuration that it could read again; it goes on");
+}
+
 // The program that started the relay is gone. Other programs may still use the board, so the relay
 // stays until they are gone, too.
 static void on_orphaned(struct listeners *l)
@@ -302,7 +308,7 @@ static void relay_init(struct relay *r, const struct options *o)
     r->listeners.insecure = o->insecure;
     list_init(&r->guests);
     uv_timer_init(&r->loop, &r->timer);
-    signals_init(&r->signals, &r->loop, on_end, r);
+    signals_init(&r->signals, &r->loop, on_end, on_hangup, r);
 }
 
 int relay_run(const struct options *o, struct error *e)

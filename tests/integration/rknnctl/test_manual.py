@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""rknnd(8) and rknnd --help name the same options."""
+"""rknnd(8), rknnd.conf(5) and rknnd --help name the same options."""
 import re
 import shutil
 import subprocess
@@ -8,6 +8,8 @@ import unittest
 from support.service import BUILD, SOURCE
 
 MANUAL = SOURCE / "docs/rknnd.8"
+FILE_MANUAL = SOURCE / "docs/rknnd.conf.5"
+COMMAND_LINE_ONLY = {"config", "check-config", "version", "help"}
 
 
 def option_lines():
@@ -36,11 +38,16 @@ class Manual(unittest.TestCase):
         done = subprocess.run([BUILD / "bin/rknnd", *words, "--help"], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_of_each_it_is_said_when_a_change_counts(self):
+        lists = FILE_MANUAL.read_text().replace("\\-", "-").partition(".SS Count at once")[2].partition(".SH")[0]
+        told = re.findall(r"^\.BR? ([a-z-]+)", lists, re.M)
+        self.assertEqual(sorted(told), sorted(set(helped()) - COMMAND_LINE_ONLY))
+
     @unittest.skipUnless(shutil.which("groff"), "no groff")
     def test_it_is_well_formed(self):
-        done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", MANUAL], capture_output=True, text=True,
-                              check=False)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for manual in (MANUAL, FILE_MANUAL):
+            done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", manual], capture_output=True, text=True, check=False)
+            self.assertEqual((manual, done.returncode, done.stderr), (manual, 0, ""))
 
 
 if __name__ == "__main__":

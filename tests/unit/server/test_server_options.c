@@ -10,8 +10,10 @@
 
 #include <cmocka.h>
 
+#include "base/cleanup.h"
 #include "base/log.h"
 #include "server/options.h"
+#include "tests/support/manual.h"
 
 static void takes_good_values(void **state)
 {
@@ -219,6 +221,121 @@ static void a_relay_is_not_announced(void **state)
     options_done(&o);
 }
 
+// ---- changes while the daemon runs --------------------------------------------------------------
+
+static void set_all(struct options *o, const char *const (*values)[2])
+{
+    options_init(o);
+    for (; (*values)[0]; values++)
+        assert_int_equal(options_set(o, (*values)[0], (*values)[1], NULL), 0);
+}
+
+static void takes_what_can_change(void **state)
+{
+    static const char *const before[][2] = {{"listen", "unix:/a"},      {"backend", "sim"},
+                                            {"quota", "*:contexts=1"},  {"limit", "uploads=3"},
+                                            {"plugin-dir", "/plugins"}, {NULL, NULL}};
+    static const char *const after[][2] = {
+        {"listen", "unix:/a"}, {"listen", "unix:/b"},     {"backend", "sim:rk3588"},
+        {"sandbox", "off"},    {"quota", "*:contexts=2"}, {"limit", "uploads=3"},
+        {"max-contexts", "3"}, {"rights", "*:run"},       {NULL, NULL}};
+    struct options o, fresh;
+    struct options_names changed, kept;
+    (void)state;
+    set_all(&o, before);
+    set_all(&fresh, after);
+    options_update(&o, &fresh, &changed, &kept);
+    assert_string_equal(changed.text, "listen, max-contexts, quota, rights, plugin-dir");
+    assert_string_equal(kept.text, "options of the backend, sandbox");
+    assert_int_equal(o.n_listen, 2);
+    assert_string_equal(o.listen[1], "unix:/b");
+    assert_string_equal(o.backend_options, "");
+    assert_int_equal(o.sandbox, SANDBOX_ON);
+    assert_int_equal(o.quotas[0].limits.of[ACCOUNT_CONTEXTS], 2);
+    assert_int_equal(o.max_contexts, 3);
+    assert_int_equal(o.rights.n, 1);
+    assert_null(o.plugin_dir);
+    options_done(&fresh);
+    options_done(&o);
+}
+
+static void says_nothing_of_the_same(void **state)
+{
+    static const char *const values[][2] = {{"listen", "unix:/a"},  {"quota", "*:contexts=1"},
+                                            {"rights", "*:run"},    {"tls-ca", "/ca"},
+                                            {"limit", "uploads=3"}, {NULL, NULL}};
+    struct options o, fresh;
+    struct options_names changed, kept;
+    (void)state;
+    set_all(&o, values);
+    set_all(&fresh, values);
+    options_update(&o, &fresh, &changed, &kept);
+    assert_string_equal(changed.text, "");
+    assert_string_equal(kept.text, "");
+    options_done(&fresh);
+    options_done(&o);
+}
+
+// Of every option a value that is not its default, as rknnd.conf(5) lists them.
+static const char *const at_once[][2] = {
+    {"listen", "unix:/a"},    {"insecure", "yes"},        {"tls-psk-file", "/a"},
+    {"tls-cert", "/a"},       {"tls-key", "/a"},          {"tls-ca", "/a"},
+    {"quota", "*:share=2"},   {"limit", "uploads=2"},     {"rights", "*:run"},
+    {"max-connections", "7"}, {"max-contexts", "7"},      {"max-memories", "7"},
+    {"max-memory", "7"},      {"max-inflight", "7"},      {"max-inflight-bytes", "7"},
+    {"max-payload", "2M"},    {"max-model-size", "7"},    {"max-models-size", "7"},
+    {"model-cache", "7"},     {"upload-ttl", "7"},        {"worker-idle", "7"},
+    {"heartbeat-ms", "77"},   {"peer-timeout-ms", "777"}, {"job-timeout-ms", "7"},
+    {"hold-timeout-ms", "7"}, {"load-timeout-ms", "7"},   {"drain-timeout-ms", "7"},
+    {"plugin-dir", "/a"},
+};
+static const char *const at_next_start[][2] = {
+    {"isolation", "thread"}, {"sandbox", "off"},    {"worker-user", "a"},  {"buffers", "memfd"},
+    {"announce", "yes"},     {"socket-group", "a"}, {"trace-events", "7"}, {"module-dir", "/a"},
+    {"sysfs", "/a"},         {"relay", "usb:"},     {"backend", "null"},
+};
+
+// The line is the option's alone, but for what a sentence puts behind it.
+static void is_listed(const char *section, const char *end, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = section; (at = strstr(at, name)) && at < end; at++)
+        if (at[-1] == '\n' && strchr(",.;\n", at[length]))
+            return;
+    fail_msg("rknnd.conf(5) does not list %s where it should", name);
+}
+
+static void changes_as_the_manual_says(const char *const (*values)[2], size_t n, bool changes,
+                                       const char *section, const char *end)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct options o, fresh;
+        struct options_names changed, kept;
+        options_init(&o);
+        options_init(&fresh);
+        assert_int_equal(options_set(&fresh, values[i][0], values[i][1], NULL), 0);
+        options_update(&o, &fresh, &changed, &kept);
+        is_listed(section, end, values[i][0]);
+        assert_ptr_equal(strstr(changes ? changed.text : kept.text, values[i][0]),
+                         changes ? changed.text : kept.text);
+        assert_string_equal(changes ? kept.text : changed.text, "");
+        options_done(&fresh);
+        options_done(&o);
+    }
+}
+
+static void manual_says_what_changes(void **state)
+{
+    cleanup(free_p) char *manual = manual_read("docs/rknnd.conf.5");
+    const char *first = strstr(manual, "Countatonce"), *end = strstr(manual, "\nEXAMPLE");
+    const char *second = strstr(manual, "Countfromthenextstart");
+    (void)state;
+    assert_true(first && second && end);
+    changes_as_the_manual_says(at_once, sizeof at_once / sizeof *at_once, true, first, second);
+    changes_as_the_manual_says(at_next_start, sizeof at_next_start / sizeof *at_next_start, false,
+                               second, end);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -229,6 +346,9 @@ int main(void)
         cmocka_unit_test(the_command_line_wins_over_the_file),
         cmocka_unit_test(users_and_groups_exist),
         cmocka_unit_test(a_relay_is_not_announced),
+        cmocka_unit_test(takes_what_can_change),
+        cmocka_unit_test(says_nothing_of_the_same),
+        cmocka_unit_test(manual_says_what_changes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

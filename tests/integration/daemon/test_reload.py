@@ -1,0 +1,262 @@
+#!/usr/bin/python3
+"""SIGHUP and --check-config: what changes while programs are connected, what stays, what is refused."""
+import json
+import os
+import pathlib
+import secrets
+import signal
+import socket
+import subprocess
+import tempfile
+import unittest
+
+from support.service import BUILD, DIGITS, PATIENCE, Daemon, finish_client, listen_on_any_port, make_keys, wait_for
+
+RKNND = BUILD / "bin/rknnd"
+
+
+def rknnctl(uri, *words, **env):
+    return subprocess.run([BUILD / "bin/rknnctl", *words], env=dict(os.environ, RKNND_SERVER=uri, **env),
+                          capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+
+def free_port():
+    """Nobody else gets it soon: the kernel goes round."""
+    with listen_on_any_port() as listener:
+        return listener.getsockname()[1]
+
+
+class Configured:
+    """A daemon that has its options from a file."""
+
+    def __init__(self, lines, environment=()):
+        self.folder = tempfile.TemporaryDirectory(prefix="rknnd-test-")
+        self.path = pathlib.Path(self.folder.name)
+        self.config = self.path / "rknnd.conf"
+        self.log = self.path / "log"
+        self.write(lines)
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen([RKNND, "--config", self.config], stdin=subprocess.DEVNULL, stderr=log,
+                                            env=dict(os.environ, **dict(environment)))
+        wait_for("the daemon to listen", lambda: "listening on" in self.said())
+
+    def write(self, lines):
+        self.config.write_text("\n".join(lines).replace("HERE", str(self.path)) + "\n")
+
+    def said(self):
+        assert self.process.poll() is None, f"rknnd ended with {self.process.returncode}: {self.log.read_text()}"
+        return self.log.read_text()
+
+    def reload(self, lines):
+        """The log's words about it."""
+        self.write(lines)
+        before = len(self.said())
+        self.process.send_signal(signal.SIGHUP)
+        wait_for("the daemon to say what became of SIGHUP", lambda: "the configuration " in self.said()[before:] and
+                 self.said().endswith("\n"))
+        return self.said()[before:]
+
+    def uri(self, name="a"):
+        return f"unix:{self.path}/{name}"
+
+    def stop(self):
+        self.process.terminate()
+        code = self.process.wait(PATIENCE)
+        words = self.log.read_text()
+        self.folder.cleanup()
+        assert code == 0, f"rknnd ended with {code}: {words}"
+
+
+class Reload(unittest.TestCase):
+    def start(self, *lines, **environment):
+        daemon = Configured(lines, environment)
+        self.addCleanup(daemon.stop)
+        return daemon
+
+    def program(self, uri, **env):
+        """A program that runs a model all the time; finish_client() fails if anything went wrong for it."""
+        client = subprocess.Popen([BUILD / "tests/integration/loop_client", DIGITS, "1"], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  env=dict(os.environ, RKNND_SERVER=uri, **env))
+        wait_for("a program to run", lambda: self.status(uri, **env)["jobs_done"] > 0 or client.poll() is not None)
+        return client
+
+    def connection(self, uri, **env):
+        """A program that has one connection and runs on it all the time."""
+        client = subprocess.Popen([BUILD / "bin/rknnctl", "bench", "-n", "1000000", DIGITS], stderr=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, text=True, env=dict(os.environ, RKNND_SERVER=uri, **env))
+        self.addCleanup(client.communicate)
+        self.addCleanup(client.kill)
+        wait_for("a program to run", lambda: self.status(uri, **env)["jobs_done"] > 0 or client.poll() is not None)
+        return client
+
+    def goes_on(self, client, uri):
+        """The connection is there, and runs."""
+        done = self.status(uri)["jobs_done"]
+        wait_for("it to run on", lambda: client.poll() is not None or self.status(uri)["jobs_done"] > done)
+        self.assertIsNone(client.poll())
+
+    def status(self, uri, **env):
+        answer = rknnctl(uri, "status", "--json", **env)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        return json.loads(answer.stdout)
+
+    def limit(self, uri, resource):
+        """How much of it there is in all."""
+        answer = rknnctl(uri, "status", "--limits")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        return next(line.split()[-1] for line in answer.stdout.splitlines() if line.split()[:2] == ["all", resource])
+
+    def test_programs_stay(self):
+        base = ["backend = null:784:40", "listen = unix:HERE/a"]
+        d = self.start(*base)
+        client = self.program(d.uri())
+        for i in range(20):
+            words = d.reload([*base, f"model-cache = {i + 1}M", f"quota = *:contexts={i + 5}", f"limit = uploads={i + 9}",
+                              f"heartbeat-ms = {1000 - i}"])
+            self.assertIn("model-cache, heartbeat-ms, quota, limit" if i else "model-cache, quota, limit", words)
+        finish_client(client)
+        self.assertEqual(self.limit(d.uri(), "uploads"), "28")
+
+    def test_quotas_count_at_once(self):
+        base = ["backend = null:784:40", "listen = unix:HERE/a"]
+        d = self.start(*base)
+        held = self.program(d.uri())
+        self.assertIn("changed: quota", d.reload([*base, "quota = *:bytes=1"]))
+        refused = rknnctl(d.uri(), "bench", "-n", "1", DIGITS)
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn("bytes", refused.stderr)
+        self.assertIn("changed: quota", d.reload(base))
+        self.assertEqual(rknnctl(d.uri(), "bench", "-n", "1", DIGITS).returncode, 0)
+        held.communicate()
+
+    def test_addresses(self):
+        tcp = f"tcp:127.0.0.1:{free_port()}"
+        d = self.start("backend = null:64:64", "listen = unix:HERE/a")
+        client = self.connection(d.uri())
+        self.assertIn("changed: listen", d.reload(["backend = null:64:64", "listen = unix:HERE/b", f"listen = {tcp}"]))
+        wait_for("the new address", lambda: rknnctl(tcp, "ping", "-n", "1").returncode == 0)
+        self.assertEqual(rknnctl(d.uri("b"), "ping", "-n", "1").returncode, 0)
+        self.assertNotEqual(rknnctl(d.uri("a"), "ping", "-n", "1").returncode, 0)
+        self.assertFalse((d.path / "a").exists())
+        self.goes_on(client, tcp)  # though the address that it came by is gone
+        d.reload(["backend = null:64:64", "listen = unix:HERE/b"])
+        self.assertNotEqual(rknnctl(tcp, "ping", "-n", "1").returncode, 0)
+
+    def test_all_or_nothing(self):
+        good = ["backend = null:64:64", "listen = unix:HERE/a"]
+        d = self.start(*good)
+        taken = listen_on_any_port()
+        self.addCleanup(taken.close)
+        wrong = {
+            "nonsense = 3": "nonsense",
+            "max-contexts = none": "max-contexts",
+            "listen = tcp:0.0.0.0:8911": "can be reached from other machines",
+            "listen = tcp:127.0.0.1:%u" % taken.getsockname()[1]: "in use",
+            "listen = fd:0": "from the start only",
+            "listen = tls:127.0.0.1:8911": "needs keys",
+            "tls-psk-file = HERE/none": "none",
+            "log-level = loud": "loud",
+        }
+        for line, words in wrong.items():
+            with self.subTest(line):
+                said = d.reload([*good, "listen = unix:HERE/b", "log-level = debug", "max-contexts = 7", line])
+                self.assertIn("stays as it was", said)
+                self.assertIn(words, said)
+                self.assertFalse((d.path / "b").exists())
+                self.assertEqual(rknnctl(d.uri(), "ping", "-n", "1").returncode, 0)
+        d.config.unlink()
+        os.kill(d.process.pid, signal.SIGHUP)
+        wait_for("words about the missing file", lambda: "No such file" in d.said())
+        self.assertNotIn(" D ", d.said())
+
+    def test_from_the_next_start(self):
+        d = self.start("backend = null:64:64", "listen = unix:HERE/a")
+        said = d.reload(["backend = sim", "listen = unix:HERE/a", "trace-events = 9", "isolation = thread"])
+        self.assertIn("counts from the next start only: backend, options of the backend, isolation, trace-events", said)
+        self.assertIn("no change", said)
+
+    def test_keys(self):
+        key, other = secrets.token_hex(32), secrets.token_hex(32)
+        tls = f"tls:127.0.0.1:{free_port()}"
+        d = self.start("backend = null:64:64", "listen = unix:HERE/a")
+        server = make_keys(d.path / "server", alice=key)
+        old, new = make_keys(d.path / "old", alice=key), make_keys(d.path / "new", bob=other)
+        lines = ["backend = null:64:64", "listen = unix:HERE/a", f"listen = {tls}", "tls-psk-file = HERE/server"]
+        d.reload(lines)
+        client = self.connection(tls, RKNND_TLS_PSK_FILE=str(old))
+        make_keys(server, bob=other)
+        for _ in range(5):
+            d.reload(lines)
+        self.assertEqual(rknnctl(tls, "ping", "-n", "1", RKNND_TLS_PSK_FILE=str(new)).returncode, 0)
+        self.assertNotEqual(rknnctl(tls, "ping", "-n", "1", RKNND_TLS_PSK_FILE=str(old)).returncode, 0)
+        self.goes_on(client, d.uri())
+
+    def test_many(self):
+        lines = ["backend = null:64:64", "listen = unix:HERE/a"]
+        d = self.start(*lines)
+        fds = len(os.listdir(f"/proc/{d.process.pid}/fd"))
+        for i in range(300):
+            d.write([*lines, f"listen = unix:HERE/{i % 7}"])
+            os.kill(d.process.pid, signal.SIGHUP)
+        d.reload(lines)
+        wait_for("the last of them", lambda: sorted(p.name for p in d.path.iterdir() if p.is_socket()) == ["a"])
+        self.assertEqual(rknnctl(d.uri(), "ping", "-n", "1").returncode, 0)
+        wait_for("descriptors to be as before", lambda: len(os.listdir(f"/proc/{d.process.pid}/fd")) == fds)
+
+    def test_tells_the_service_manager(self):
+        with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            manager.settimeout(PATIENCE)
+            manager.bind(f"{folder}/notify")
+            lines = ["backend = null:64:64", "listen = unix:HERE/a"]
+            d = self.start(*lines, NOTIFY_SOCKET=f"{folder}/notify")
+            self.assertTrue(manager.recv(999).startswith(b"READY=1"))
+            for more in ([], ["nonsense = 1"]):
+                d.reload([*lines, *more])
+                first = manager.recv(999).split(b"\n")
+                self.assertEqual(first[0], b"RELOADING=1")
+                self.assertRegex(first[1], rb"^MONOTONIC_USEC=\d+$")
+                self.assertTrue(manager.recv(999).startswith(b"READY=1"))
+
+
+class Check(unittest.TestCase):
+    def check(self, *words):
+        return subprocess.run([RKNND, "--check-config", *words], capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+    def test_good(self):
+        with tempfile.TemporaryDirectory() as folder:
+            keys = make_keys(pathlib.Path(folder) / "keys", alice=secrets.token_hex(32))
+            done = self.check("--backend", "null:1:1", "--listen", f"unix:{folder}/a", "--listen", "tls:0.0.0.0:8911",
+                              "--tls-psk-file", keys)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertFalse(os.path.exists(f"{folder}/a"))
+
+    def test_bad(self):
+        for words, said in ((["--backend", "nothing"], 'no backend "nothing"'),
+                            (["--listen", "bogus:1"], "bogus:1"),
+                            (["--listen", "tls:0.0.0.0:8911"], "needs keys"),
+                            (["--tls-cert", "/nowhere"], "tls-ca"),
+                            (["--config", "/nowhere"], "/nowhere"),
+                            (["--quota", "nobody-of-this-name:contexts=1"], "no user")):
+            with self.subTest(words):
+                done = self.check(*words)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn(said, done.stderr)
+
+
+class Relay(unittest.TestCase):
+    def test_goes_on(self):
+        with tempfile.TemporaryDirectory() as folder:
+            log = pathlib.Path(folder, "log")
+            with log.open("w") as out:
+                relay = subprocess.Popen([RKNND, "--relay", "usb:", "--listen", f"unix:{folder}/a"], stderr=out,
+                                         stdin=subprocess.DEVNULL)
+            wait_for("the relay to listen", lambda: os.path.exists(f"{folder}/a") and "listening" in log.read_text())
+            relay.send_signal(signal.SIGHUP)
+            wait_for("its words", lambda: "it goes on" in log.read_text())
+            relay.terminate()
+            self.assertEqual(relay.wait(PATIENCE), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
