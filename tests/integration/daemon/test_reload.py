@@ -39,6 +39,8 @@ class Configured:
             self.process = subprocess.Popen([RKNND, "--config", self.config], stdin=subprocess.DEVNULL, stderr=log,
                                             env=dict(os.environ, **dict(environment)))
         wait_for("the daemon to listen", lambda: "listening on" in self.said())
+        wait_for("its first worker, which it asks for the device, to end",
+                 lambda: json.loads(rknnctl(self.uri(), "status", "--json").stdout)["workers"] == 0)
 
     def write(self, lines):
         self.config.write_text("\n".join(lines).replace("HERE", str(self.path)) + "\n")
@@ -233,9 +235,9 @@ class Check(unittest.TestCase):
 
     def test_bad(self):
         for words, said in ((["--backend", "nothing"], 'no backend "nothing"'),
-                            (["--listen", "bogus:1"], "bogus:1"),
-                            (["--listen", "tls:0.0.0.0:8911"], "needs keys"),
-                            (["--tls-cert", "/nowhere"], "tls-ca"),
+                            (["--backend", "null", "--listen", "bogus:1"], "bogus:1"),
+                            (["--backend", "null", "--listen", "tls:0.0.0.0:8911"], "needs keys"),
+                            (["--backend", "null", "--tls-cert", "/nowhere"], "tls-ca"),
                             (["--config", "/nowhere"], "/nowhere"),
                             (["--quota", "nobody-of-this-name:contexts=1"], "no user")):
             with self.subTest(words):
