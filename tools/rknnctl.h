@@ -30,6 +30,7 @@ struct command {
     X(run,      "run a model on inputs from files, write its outputs") \
     X(info,     "describe the server, and a model")                    \
     X(devices,  "list the servers that can be reached")                \
+    X(pair,     "give this machine and a board a key for TLS")         \
     X(ping,     "measure round trips to the server")                   \
     X(status,   "show what the server holds and has done")             \
     X(top,      "watch who uses the device")                           \

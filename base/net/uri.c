@@ -11,6 +11,7 @@
 
 const struct uri_scheme uri_unix = URI_SCHEME_UNIX;
 const struct uri_scheme uri_tcp = URI_SCHEME_TCP;
+const struct uri_scheme uri_tls = URI_SCHEME_TLS;
 
 // ---- tables of schemes --------------------------------------------------------------------------
 
@@ -142,6 +143,11 @@ const char *uri_parse_host(const char *rest, struct uri *ret)
 const char *uri_parse_tls_host(const char *rest, struct uri *ret)
 {
     return parse_host(rest, URI_TLS_PORT, ret);
+}
+
+const char *uri_parse_pair_host(const char *rest, struct uri *ret)
+{
+    return parse_host(rest, URI_PAIR_PORT, ret);
 }
 
 void uri_format_host(const struct uri *u, char *ret, size_t size)

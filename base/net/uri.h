@@ -13,6 +13,7 @@
 
 #define URI_DEFAULT_PORT  8910 // tcp:HOST
 #define URI_TLS_PORT      8911 // tls:HOST
+#define URI_PAIR_PORT     8912 // rknnctl pair HOST
 #define URI_SYSTEM_FOLDER "/run/rknnd"
 #define URI_SYSTEM_SOCKET URI_SYSTEM_FOLDER "/rknnd.sock" // of the daemon that root runs
 
@@ -58,9 +59,10 @@ void uri_forms(const struct uri_scheme *const *schemes, size_t n, char ret[stati
 const char *uri_parse_path(const char *rest, struct uri *ret);
 
 /// HOST or HOST:PORT: a name, an IPv4 address or an IPv6 address in brackets; 1 to 65535. Without a
-/// port it is that of tcp: or of tls:.
+/// port it is that of tcp:, of tls: or of pairing.
 const char *uri_parse_host(const char *rest, struct uri *ret);
 const char *uri_parse_tls_host(const char *rest, struct uri *ret);
+const char *uri_parse_pair_host(const char *rest, struct uri *ret);
 void uri_format_host(const struct uri *u, char *ret, size_t size);
 
 /// A name that may be missing: a serial number, a chip.
@@ -84,4 +86,4 @@ void uri_format_fd(const struct uri *u, char *ret, size_t size);
         .name = "tls:", .syntax = "HOST:PORT", .parse = uri_parse_tls_host,                        \
         .format = uri_format_host                                                                  \
     }
-extern const struct uri_scheme uri_unix, uri_tcp;
+extern const struct uri_scheme uri_unix, uri_tcp, uri_tls;

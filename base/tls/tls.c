@@ -300,7 +300,7 @@ static bool name_of_certificate(struct tls *t, X509 *cert)
 static int identify(struct tls *t)
 {
     struct tls_context *c = SSL_CTX_get_app_data(SSL_get_SSL_CTX(t->ssl));
-    if (!c->server || SSL_session_reused(t->ssl))
+    if (!c->server || c->anonymous || SSL_session_reused(t->ssl))
         return 0;
     *t->identity = 0;
     X509 *cert = SSL_get0_peer_certificate(t->ssl);
@@ -481,6 +481,15 @@ void tls_finish(struct tls *t)
     SSL_shutdown(t->ssl);
     ERR_clear_error();
     tls_flush(t);
+}
+
+int tls_export(struct tls *t, const char *label, uint8_t *ret, size_t size)
+{
+    ERR_clear_error();
+    int r = t->established
+                ? SSL_export_keying_material(t->ssl, ret, size, label, strlen(label), NULL, 0, 0)
+                : 0;
+    return r == 1 ? 0 : -EPROTO;
 }
 
 // ---- life ---------------------------------------------------------------------------------------

@@ -54,6 +54,10 @@ bool tls_has_input(const struct tls *t);
 /// Whether what came first, after a handshake that failed, begins with these bytes.
 bool tls_began_with(const struct tls *t, const void *bytes, size_t size);
 
+/// `size` bytes that both ends of this session, and nobody else, get for a label (RFC 8446, 7.5).
+/// 0, or a negative errno: there has been no handshake.
+int tls_export(struct tls *t, const char *label, uint8_t *ret, size_t size);
+
 /// Who the other end is: of a server's session the identity of the client's key, or the name of its
 /// certificate (common name, else the first DNS name). "": nobody has said.
 const char *tls_identity(const struct tls *t);

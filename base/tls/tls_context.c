@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -42,6 +43,48 @@ int tls_error(struct error *e, const char *format, ...)
 }
 
 // ---- pre-shared keys ----------------------------------------------------------------------------
+
+static void look_at(const char *path, struct tls_file_stamp *ret)
+{
+    struct stat st;
+    *ret = (struct tls_file_stamp){0};
+    if (stat(path, &st) == 0)
+        *ret = (struct tls_file_stamp){(uint64_t)st.st_dev, (uint64_t)st.st_ino,
+                                       (uint64_t)st.st_size, st.st_mtim, st.st_ctim};
+}
+
+// It is looked at before it is read: a change in between is then seen the next time.
+static int use_keys(struct tls_context *c, const char *path, struct error *e)
+{
+    look_at(path, &c->keys_stamp);
+    c->keys_path = strdup(path);
+    return c->keys_path ? tls_keys_read(path, &c->keys, e) : error_no_memory(e, "a path", 0);
+}
+
+static bool is_same_file(const struct tls_file_stamp *a, const struct tls_file_stamp *b)
+{
+    return a->device == b->device && a->inode == b->inode && a->size == b->size &&
+           a->modified.tv_sec == b->modified.tv_sec && a->modified.tv_nsec == b->modified.tv_nsec &&
+           a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
+}
+
+int tls_context_refresh(struct tls_context *c, struct error *e)
+{
+    struct tls_file_stamp now;
+    struct tls_keys keys;
+    if (!c->keys_path)
+        return 0;
+    look_at(c->keys_path, &now);
+    if (is_same_file(&now, &c->keys_stamp))
+        return 0;
+    c->keys_stamp = now;
+    int r = tls_keys_read(c->keys_path, &keys, e);
+    if (r < 0)
+        return r;
+    tls_keys_done(&c->keys);
+    c->keys = keys;
+    return 1;
+}
 
 // RFC 8446 calls these external keys; OpenSSL takes them as sessions of a suite.
 static SSL_SESSION *make_session(SSL *ssl, const struct tls_key *k)
@@ -150,7 +193,7 @@ static bool set_up(SSL_CTX *ssl)
            SSL_CTX_set_ciphersuites(ssl, SUITES) == 1 && SSL_CTX_set1_groups_list(ssl, GROUPS) == 1;
 }
 
-static int context_new(bool server, struct tls_context **ret, struct error *e)
+int tls_context_new(bool server, struct tls_context **ret, struct error *e)
 {
     cleanup(tls_context_free_p) struct tls_context *c = calloc(1, sizeof *c);
     if (!c)
@@ -177,11 +220,11 @@ int tls_server_context(const struct tls_files *f, struct tls_context **ret, stru
     if (f->cert && !f->ca)
         return error_set(e, STATUS_PARAM_INVALID,
                          "tls-cert without tls-ca: nobody could tell who the clients are");
-    int r = context_new(true, &c, e);
+    int r = tls_context_new(true, &c, e);
     if (r == 0)
         r = use_certificates(c, f, e);
     if (r == 0 && f->psk)
-        r = tls_keys_read(f->psk, &c->keys, e);
+        r = use_keys(c, f->psk, e);
     if (r < 0)
         return r;
     if (f->psk)
@@ -205,8 +248,9 @@ static int choose_key(struct tls_context *c, const struct tls_files *f, const ch
     else if (!f->ca)
         r = error_set(
             e, STATUS_PARAM_INVALID,
-            "%s has no key for this server%s%s: add a line IDENTITY:KEY (rknnd-client(7))", f->psk,
-            identity ? " and identity " : "", identity ? identity : "");
+            "%s has no key for this server%s%s: rknnctl pair HOST makes one, or add a line "
+            "IDENTITY:KEY (rknnd-client(7))",
+            f->psk, identity ? " and identity " : "", identity ? identity : "");
     tls_keys_done(&keys);
     return r;
 }
@@ -217,9 +261,9 @@ int tls_client_context(const struct tls_files *f, const char *server, const char
     cleanup(tls_context_free_p) struct tls_context *c = NULL;
     if (!f->psk && !f->ca)
         return error_set(e, STATUS_PARAM_INVALID,
-                         "there is no key: RKNND_TLS_PSK_FILE names "
-                         "a file of keys, RKNND_TLS_CA certificates to trust");
-    int r = context_new(false, &c, e);
+                         "there is no key for TLS: rknnctl pair HOST makes one; RKNND_TLS_PSK_FILE "
+                         "names another file of keys, RKNND_TLS_CA certificates to trust");
+    int r = tls_context_new(false, &c, e);
     if (r == 0)
         r = use_certificates(c, f, e);
     if (r == 0 && f->psk)
@@ -238,6 +282,7 @@ void tls_context_free(struct tls_context *c)
         return;
     SSL_CTX_free(c->ssl);
     tls_keys_done(&c->keys);
+    free(c->keys_path);
     OPENSSL_cleanse(&c->key, sizeof c->key);
     free(c);
 }

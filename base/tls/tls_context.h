@@ -23,5 +23,10 @@ int tls_server_context(const struct tls_files *files, struct tls_context **ret, 
 int tls_client_context(const struct tls_files *files, const char *server, const char *identity,
                        struct tls_context **ret, struct error *e);
 
+/// Reads a server's pre-shared keys again if their file is not what it was: for handshakes from now
+/// on, sessions stay. 1: read; 0: nothing has changed. Failure, which is told once for each change,
+/// leaves the old ones. Blocks as local files do.
+int tls_context_refresh(struct tls_context *c, struct error *e);
+
 /// Sessions that were made of it go on.
 void tls_context_free(struct tls_context *c);

@@ -98,9 +98,16 @@ static int keys_add(struct tls_keys *all, const struct tls_key *k, struct error 
     if (is_there(all, k))
         return error_set(e, STATUS_PARAM_INVALID, "identity %s is there a second time",
                          k->identity);
-    struct tls_key *more = calloc(all->n + 1, sizeof *more);
+    if (all->n == TLS_KEYS_MAX)
+        return error_set(e, STATUS_PARAM_INVALID, "there are more than %d keys", TLS_KEYS_MAX);
+    if (all->n & (all->n - 1)) { // there is room up to the next power of two
+        all->all[all->n++] = *k;
+        return 0;
+    }
+    size_t room = all->n > 0 ? 2 * all->n : 1;
+    struct tls_key *more = calloc(room, sizeof *more);
     if (!more)
-        return error_no_memory(e, "keys", (all->n + 1) * sizeof *more);
+        return error_no_memory(e, "keys", room * sizeof *more);
     struct tls_keys old = *all;
     if (old.n > 0)
         memcpy(more, old.all, old.n * sizeof *more);
@@ -169,7 +176,7 @@ int tls_open_secret(const char *path, struct error *e)
     return steal_fd(&fd);
 }
 
-static int read_all(int fd, char *text, size_t *size, const char *path, struct error *e)
+int tls_keys_load(int fd, char *text, size_t *size, const char *path, struct error *e)
 {
     size_t n = 0;
     while (n <= TLS_KEYS_FILE_MAX) {
@@ -197,7 +204,7 @@ int tls_keys_read(const char *path, struct tls_keys *ret, struct error *e)
     char *text = malloc(TLS_KEYS_FILE_MAX + 1);
     if (!text)
         return error_no_memory(e, "keys", TLS_KEYS_FILE_MAX + 1);
-    int r = read_all(fd, text, &n, path, e);
+    int r = tls_keys_load(fd, text, &n, path, e);
     if (r == 0) {
         r = tls_keys_parse(text, n, ret, e);
         OPENSSL_cleanse(text, n);

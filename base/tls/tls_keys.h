@@ -16,6 +16,7 @@
 #define TLS_KEY_MIN       16 // bytes
 #define TLS_KEY_MAX       64
 #define TLS_KEYS_FILE_MAX (1u << 20)
+#define TLS_KEYS_MAX      1024 // of a file: a server reads it between other things
 #define TLS_SERVER_SIZE   264
 
 struct tls_key {
@@ -54,3 +55,7 @@ const struct tls_key *tls_keys_for(const struct tls_keys *k, const char *server,
 /// Opens a file with a secret: a regular one, of root or of this process's user, that others than
 /// its owner cannot write to, and others than its owner and its group cannot read. Returns the fd.
 int tls_open_secret(const char *path, struct error *e);
+
+/// Reads all of such a file, of at most TLS_KEYS_FILE_MAX bytes, into a text that has room for one
+/// more. `path` is for words.
+int tls_keys_load(int fd, char *text, size_t *size, const char *path, struct error *e);

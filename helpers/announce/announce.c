@@ -255,7 +255,7 @@ static int add_place(struct announcer *a, const char *text, struct error *e)
 {
     struct uri uri;
     struct in6_addr address;
-    int r = uri_parse(text, (const struct uri_scheme *const[]){&uri_tcp}, 1, &uri, e);
+    int r = uri_parse(text, (const struct uri_scheme *const[]){&uri_tcp, &uri_tls}, 2, &uri, e);
     if (r < 0)
         return r;
     int family = strchr(uri.text, ':') ? AF_INET6 : AF_INET;

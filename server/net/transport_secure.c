@@ -126,6 +126,17 @@ static void tell_plain_client(struct transport_tls *w)
     frame_queue_done(&q);
 }
 
+// Keys that rknnctl pair has just made are for who connects now.
+static void refresh_keys(struct tls_door *d)
+{
+    struct error e;
+    int r = d->context ? tls_context_refresh(d->context, &e) : 0;
+    if (r < 0)
+        log_error("the keys of TLS stay as they were: %s", e.text);
+    else if (r > 0)
+        log_info("the keys of TLS have been read again");
+}
+
 static void transport_tls_shake(struct transport_tls *w)
 {
     turns_mark(w->transport.loop, "TLS handshakes");
@@ -133,6 +144,7 @@ static void transport_tls_shake(struct transport_tls *w)
         w->inner->ops->wake(w->inner);
         return;
     }
+    refresh_keys(w->door);
     int r = tls_handshake(w->tls);
     if (r == 0)
         w->state = TLS_OPEN;

@@ -71,6 +71,8 @@ static void add_network(struct device_list *l, const struct network *network)
         if (!*found[i].tls || strcmp(found[i].tls, "no") == 0)
             continue;
         snprintf(d->device.state, sizeof d->device.state, "tls");
+        if (strcmp(found[i].tls, "1.3") == 0)
+            continue;
         snprintf(d->device.obstacle, sizeof d->device.obstacle,
                  "it wants connections to be protected (tls=%s)", found[i].tls);
         snprintf(d->device.advice, sizeof d->device.advice, "use a newer rknnctl");

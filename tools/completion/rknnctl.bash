@@ -5,6 +5,7 @@ _rknnctl_commands=(
     run
     info
     devices
+    pair
     ping
     status
     top
@@ -46,6 +47,7 @@ _rknnctl_options()
     run) options="--input --layout --fit --pad --type --pass-through --shape --shape-set --core-mask --output --raw --loop --top --perf --json --server --version --help" ;;
     info) options="--all --shape --json --dot --server --version --help" ;;
     devices) options="--json --csv --watch --network --server --version --help" ;;
+    pair) options="--listen --identity --file --daemon-port --wait --server --version --help" ;;
     ping) options="--loop --json --server --version --help" ;;
     status) options="--limits --json --server --version --help" ;;
     top) options="--interval --batch --loop --json --server --version --help" ;;
@@ -73,13 +75,16 @@ _rknnctl_value()
     case $1 in
     --clients) value=N ;;
     --core-mask | -c) value=CORES ;;
+    --daemon-port) value=N ;;
     --dump) value=DIR ;;
     --fail-above) value=PERCENT ;;
     --fail-below) value=FPS ;;
     --fail-p99-above) value=MS ;;
+    --file) value=FILE ;;
     --fit) value=FIT ;;
     --golden | -g) value=MODEL ;;
     --golden-server) value=URI ;;
+    --identity) value=NAME ;;
     --input | -i) value=FILE ;;
     --interval) value=MS ;;
     --layout | -l) value=LAYOUT ;;
@@ -100,6 +105,7 @@ _rknnctl_value()
     --sort) value=BY ;;
     --top | -t) value=N ;;
     --type) value=TYPE ;;
+    --wait) value=N ;;
     --warmup | -w) value=N ;;
     --with) value=URI ;;
     esac

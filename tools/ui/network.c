@@ -80,14 +80,16 @@ static void take_address(struct entry *e, const AvahiAddress *a, uint16_t port)
     char address[AVAHI_ADDRESS_STR_MAX], interface[IF_NAMESIZE] = "";
     char *uri = e->server.uri;
     size_t size = sizeof e->server.uri;
+    const char *scheme = strcmp(e->server.tls, "1.3") == 0 ? "tls" : "tcp";
     avahi_address_snprint(address, sizeof address, a);
     e->rank = rank_address(a);
     if (e->rank == 2)
         if_indextoname((unsigned)e->interface, interface);
     if (a->proto == AVAHI_PROTO_INET)
-        snprintf(uri, size, "tcp:%s:%u", address, port);
+        snprintf(uri, size, "%s:%s:%u", scheme, address, port);
     else
-        snprintf(uri, size, "tcp:[%s%s%s]:%u", address, *interface ? "%" : "", interface, port);
+        snprintf(uri, size, "%s:[%s%s%s]:%u", scheme, address, *interface ? "%" : "", interface,
+                 port);
 }
 
 // Avahi calls again when a record changes: the entry is then updated.
@@ -103,9 +105,9 @@ static void on_resolved(AvahiServiceResolver *r, AvahiIfIndex interface, AvahiPr
     e->state = event == AVAHI_RESOLVER_FOUND ? ENTRY_KNOWN : ENTRY_FAILED;
     if (e->state == ENTRY_FAILED)
         return;
-    take_address(e, address, port);
     take_text(e->server.chip, sizeof e->server.chip, txt, "chip");
     take_text(e->server.tls, sizeof e->server.tls, txt, "tls");
+    take_address(e, address, port); // its scheme depends on tls
 }
 
 // ---- entries -----------------------------------------------------------------------------------

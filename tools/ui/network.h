@@ -11,7 +11,7 @@ struct network_server {
     char uri[160];
     char name[64]; // its host's, mostly
     char chip[32]; // "": it does not say
-    char tls[16];  // "no" or "": it takes connections without protection
+    char tls[16];  // "no" or "": it takes connections without protection; "1.3": those of tls:
 };
 
 struct network;

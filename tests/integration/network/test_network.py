@@ -157,6 +157,20 @@ class Network(unittest.TestCase):
         wait_for("it to be gone", lambda: not self.pc.found())
         self.assertEqual(helpers(), [])
 
+    def test_with_tls(self):
+        keys = self.board.folder / "keys"
+        keys.touch(0o600)
+        keys.write_text("alice:" + "0f" * 16 + "\n")
+        self.announce("--listen", f"tls:0.0.0.0:{PORT + 1}", "--tls-psk-file", keys)
+        wait_for("the board", lambda: "board" in self.pc.found())
+        device = self.pc.found()["board"]
+        self.assertEqual((device["uri"], device["state"]), (f"tls:10.1.2.3:{PORT + 1}", "tls"))
+        self.assertIn("rknnctl pair HOST makes one", device["reason"])
+        self.assertIn("rknnctl pair HOST", self.pc.devices().stderr)
+        self.pc.env["RKNND_TLS_PSK_FILE"] = str(keys)
+        self.addCleanup(self.pc.env.pop, "RKNND_TLS_PSK_FILE")
+        self.assertEqual(self.pc.found()["board"]["state"], "up")
+
     def test_what_is_said_before(self):
         self.announce("--listen", f"tcp:0.0.0.0:{PORT}", "--insecure", "--backend", "sim:rk3566")
         wait_for("the board", lambda: "board" in self.pc.found())

@@ -127,7 +127,7 @@ class Keys(Base):
         self.refused(daemon, "does not know the identity", RKNND_TLS_PSK_FILE=unknown)
         self.refused(daemon, "chmod 600", RKNND_TLS_PSK_FILE=readable)
         self.refused(daemon, "no key for this server and identity dave", RKNND_TLS_PSK_IDENTITY="dave")
-        self.refused(daemon, "there is no key", **nothing)
+        self.refused(daemon, "there is no key for TLS: rknnctl pair HOST makes one", **nothing)
         self.refused(daemon, "this port speaks TLS", RKNND_SERVER="tcp" + daemon.uri[3:])
         for name in ("wrong", "unknown"):
             code, said = self.ask(daemon, "doctor", RKNND_TLS_PSK_FILE=self.folder / name)

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "base/tls/tls_keys.h"
+#include "base/tls/tls_keys_store.h"
 
 #define KEY_A "000102030405060708090a0b0c0d0e0f"
 #define KEY_B "F0F1F2F3F4F5F6F7F8F9FAFBFCFDFEFF00112233445566778899aabbccddeeff"
@@ -139,6 +139,80 @@ static void what_is_no_file_is_refused(void **state)
     assert_non_null(strstr(e.text, "/nowhere/keys"));
 }
 
+// The key of the same identity and server gives way, wherever it is; all else stays.
+static void a_key_is_put_into_a_text(void **state)
+{
+    (void)state;
+    static const char text[] = "# mine\nalice:" KEY_B " board:8911\n\n alice:" KEY_A "\nbob:" KEY_B;
+    static const char with[] = "alice:" KEY_A "\n# mine\nalice:" KEY_B " board:8911\n\nbob:" KEY_B;
+    struct tls_key k = {.identity = "alice", .size = 16};
+    char *ret;
+    size_t size;
+    struct error e;
+    for (uint8_t i = 0; i < 16; i++)
+        k.bytes[i] = i;
+    assert_int_equal(tls_keys_insert(text, sizeof text - 1, &k, &ret, &size, &e), 0);
+    assert_int_equal(size, sizeof with - 1);
+    assert_memory_equal(ret, with, size);
+    free(ret);
+    assert_int_equal(tls_keys_insert("nonsense", 8, &k, &ret, &size, &e), STATUS_PARAM_INVALID);
+}
+
+static void a_key_is_put_into_a_file(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/rknnd-test-keys-XXXXXX", path[80], link[80], below[80];
+    struct tls_key k = {.identity = "alice", .size = 16};
+    struct tls_keys all;
+    struct error e;
+    struct stat st;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/a/b/keys", folder);
+    snprintf(link, sizeof link, "%s/link", folder);
+    assert_int_equal(tls_keys_store(path, NULL, &k, &e), 0);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    assert_int_equal(symlink(path, link), 0);
+    assert_int_equal(chmod(path, 0640), 0);
+    snprintf(k.identity, sizeof k.identity, "bob");
+    assert_int_equal(tls_keys_store(link, NULL, &k, &e), 0);
+    assert_int_equal(lstat(link, &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0640);
+    assert_int_equal(tls_keys_read(path, &all, &e), 0);
+    assert_int_equal(all.n, 2);
+    tls_keys_done(&all);
+    snprintf(below, sizeof below, "%s/keys", path);
+    assert_int_equal(tls_keys_store(below, NULL, &k, &e), STATUS_FAIL);
+    assert_int_equal(chmod(path, 0644), 0);
+    assert_int_equal(tls_keys_store(path, NULL, &k, &e), STATUS_PARAM_INVALID);
+    assert_int_equal(unlink(path) | unlink(link), 0);
+    for (int i = 0; i < 2; i++) { // nothing else was left there
+        *strrchr(path, '/') = 0;
+        assert_int_equal(rmdir(path), 0);
+    }
+    assert_int_equal(rmdir(folder), 0);
+}
+
+static void there_are_only_so_many_keys(void **state)
+{
+    (void)state;
+    static char text[(TLS_KEYS_MAX + 1) * 48];
+    struct tls_keys k;
+    struct error e;
+    size_t n = 0;
+    for (int i = 0; i < TLS_KEYS_MAX; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "u%d:" KEY_A "\n", i);
+    assert_int_equal(tls_keys_parse(text, n, &k, &e), 0);
+    assert_int_equal(k.n, TLS_KEYS_MAX);
+    assert_string_equal(tls_keys_find(&k, "u1000", 5)->identity, "u1000");
+    tls_keys_done(&k);
+    n += (size_t)snprintf(text + n, sizeof text - n, "more:" KEY_A "\n");
+    assert_int_equal(tls_keys_parse(text, n, &k, &e), STATUS_PARAM_INVALID);
+    assert_non_null(strstr(e.text, "more than"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -148,6 +222,9 @@ int main(void)
         cmocka_unit_test(text_with_zeros_is_refused),
         cmocka_unit_test(files_that_others_can_read_are_refused),
         cmocka_unit_test(what_is_no_file_is_refused),
+        cmocka_unit_test(a_key_is_put_into_a_text),
+        cmocka_unit_test(a_key_is_put_into_a_file),
+        cmocka_unit_test(there_are_only_so_many_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,20 @@
+// Pairing (base/tls/pairing.h) as the two ends go through it, each with a person in front of it.
+#pragma once
+
+#include "tools/pair/pair_link.h"
+
+// What both need to know.
+struct pair {
+    const char *host;       // PC: of the board; board: where to listen, "": everywhere
+    uint16_t port;          // of pairing
+    const char *identity;   // PC: whom the key is for
+    const char *file;       // where the key goes to
+    uint16_t daemon_port;   // board
+    uint64_t wait_ms;       // for the other end, and for people
+    char server[300];       // PC: "HOST:PORT" of the daemon, once it is known
+    char from[64];          // board: where the PC is
+    char paired[PAIR_TEXT]; // the other end's name, once it is known
+};
+
+int pair_with_board(struct pair *p, struct error *e);
+int pair_with_client(struct pair *p, struct error *e);
