@@ -6,23 +6,13 @@
 #include <string.h>
 
 #include "rknnd.h"
+#include "tests/bench/calls.h"
 #include "tests/bench/daemon.h"
 #include "tests/bench/load.h"
 #include "tests/bench/plain.h"
 #include "tests/bench/samples.h"
 
 #define MAX_ROUNDS 25
-
-static const struct size_case {
-    const char *name;
-    unsigned request, reply; // bytes
-} cases[] = {
-    {"echo", 64, 64},
-    {"image", 150528, 4000},
-    {"frame", 1228800, 8568000},
-};
-
-#define N_CASES (sizeof cases / sizeof *cases)
 
 static const struct isolation {
     const char *name;
@@ -42,56 +32,7 @@ struct bench {
     char plain_path[80];
 };
 
-// ---- clients of rknnd ---------------------------------------------------------------------------
-
-struct service {
-    const char *model;
-    const struct size_case *size;
-};
-
-struct client {
-    rknn_context context;
-    rknn_input input;
-    rknn_output output;
-};
-
-static void *client_open(const void *argument)
-{
-    const struct service *s = argument;
-    struct client *c = calloc(1, sizeof *c);
-    void *request = calloc(1, s->size->request), *reply = malloc(s->size->reply);
-    if (!c || !request || !reply)
-        load_fail("out of memory");
-    bench_check(rknn_init(&c->context, (void *)(uintptr_t)s->model, 0, 0, NULL));
-    c->input = (rknn_input){.buf = request,
-                            .size = s->size->request,
-                            .type = RKNN_TENSOR_UINT8,
-                            .fmt = RKNN_TENSOR_UNDEFINED};
-    c->output = (rknn_output){.is_prealloc = 1, .buf = reply, .size = s->size->reply};
-    return c;
-}
-
-static void client_call(void *argument)
-{
-    struct client *c = argument;
-    bench_check(rknn_inputs_set(c->context, 1, &c->input));
-    bench_check(rknn_run(c->context, NULL));
-    bench_check(rknn_outputs_get(c->context, 1, &c->output, NULL));
-}
-
-static void client_close(void *argument)
-{
-    struct client *c = argument;
-    bench_check(rknn_destroy(c->context));
-    free(c->input.buf);
-    free(c->output.buf);
-    free(c);
-}
-
-static const struct load_type rknnd_load = {client_open, client_call, client_close};
-
-// ---- rounds and the table
-// --------------------------------------------------------------------------
+// ---- rounds and the table -----------------------------------------------------------------------
 
 struct rounds {
     double plain_us[MAX_ROUNDS], rknnd_us[MAX_ROUNDS], us_ratio[MAX_ROUNDS];
@@ -99,17 +40,17 @@ struct rounds {
 };
 
 // Plain and rknnd by turns, so that what else the machine does meets both.
-static void measure(const struct bench *b, const struct size_case *size, bool tcp,
+static void measure(const struct bench *b, const struct calls_size *size, bool tcp,
                     unsigned n_clients, struct rounds *r)
 {
-    const struct service service = {b->daemon.model, size};
+    const struct calls_service service = {b->daemon.model, size};
     struct plain plain = {
         .unix_path = tcp ? NULL : b->plain_path, .request = size->request, .reply = size->reply};
     bench_check(rknnd_set_server(tcp ? b->daemon.tcp_uri : b->daemon.unix_uri));
     plain_start(&plain);
     for (unsigned i = 0; i < b->rounds; i++) {
         struct load_result p = load_measure(&plain_load_type, &plain, n_clients, b->seconds);
-        struct load_result d = load_measure(&rknnd_load, &service, n_clients, b->seconds);
+        struct load_result d = load_measure(&calls_load, &service, n_clients, b->seconds);
         r->plain_us[i] = p.median_us;
         r->rknnd_us[i] = d.median_us;
         r->us_ratio[i] = d.median_us / p.median_us;
@@ -120,12 +61,12 @@ static void measure(const struct bench *b, const struct size_case *size, bool tc
     plain_stop(&plain);
 }
 
-static void print_row(const struct bench *b, const struct size_case *size, const char *transport,
+static void print_row(const struct bench *b, const struct calls_size *size, const char *transport,
                       unsigned n_clients, const struct isolation *isolation, struct rounds *r)
 {
     double trip = samples_median(r->us_ratio, b->rounds),
            rate = samples_median(r->rate_ratio, b->rounds);
-    bool large = size == &cases[N_CASES - 1];
+    bool large = size == &calls_sizes[CALLS_SIZES - 1];
     printf("%-7s  %-5s  %-4s  %7u  %9.1f  %9.1f  %5.2f %s  %9.0f  %9.0f  %5.2f %s\n",
            isolation->name, size->name, transport, n_clients,
            samples_median(r->plain_us, b->rounds), samples_median(r->rknnd_us, b->rounds), trip,
@@ -134,7 +75,7 @@ static void print_row(const struct bench *b, const struct size_case *size, const
     fflush(stdout);
 }
 
-static void bench_case(struct bench *b, const struct size_case *size,
+static void bench_case(struct bench *b, const struct calls_size *size,
                        const struct isolation *isolation)
 {
     struct rounds rounds;
@@ -174,9 +115,9 @@ int main(int argc, char **argv)
     snprintf(b.plain_path, sizeof b.plain_path, "%.60s/plain", b.daemon.folder);
     print_head(&b);
     for (size_t i = 0; i < sizeof isolations / sizeof *isolations; i++)
-        for (size_t j = 0; j < N_CASES; j++)
-            if (!b.only || strcmp(b.only, cases[j].name) == 0)
-                bench_case(&b, &cases[j], &isolations[i]);
+        for (size_t j = 0; j < CALLS_SIZES; j++)
+            if (!b.only || strcmp(b.only, calls_sizes[j].name) == 0)
+                bench_case(&b, &calls_sizes[j], &isolations[i]);
     bench_daemon_done(&b.daemon);
     return 0;
 }
