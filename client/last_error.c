@@ -16,7 +16,8 @@
 
 static _Thread_local char words[sizeof((struct error *)0)->text + 64];
 
-static bool says_all; // RKNN_LOG_LEVEL is set
+static bool says_all;         // RKNN_LOG_LEVEL is set
+static atomic_bool is_silent; // the program says by itself what has failed
 
 static void read_log_level(void)
 {
@@ -79,7 +80,7 @@ static bool is_power_of_ten(uint32_t n)
 
 static void log_words(enum log_level level, int status)
 {
-    if (log_level_now() < level)
+    if (log_level_now() < level || (is_silent && !says_all))
         return;
     uint32_t n = says_all ? 1 : last_error_count(words);
     if (n == 1)
@@ -107,6 +108,11 @@ int last_error_keep(const char *function, int status, const struct error *e)
 int last_error_keep_expected(const char *function, int status, const struct error *e)
 {
     return last_error_keep_words(function, status, e, LOG_INFO);
+}
+
+RKNN_EXPORT void rknnd_print_failures(int wanted)
+{
+    is_silent = !wanted;
 }
 
 RKNN_EXPORT const char *rknnd_last_error(void)

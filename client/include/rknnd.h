@@ -51,6 +51,11 @@ const char *rknnd_version(void);
 /// Never NULL; "" when nothing has failed yet. Valid until the thread's next failing call.
 const char *rknnd_last_error(void);
 
+/// Whether failing calls also print their words ("E RKNN: ..."), as they do unless this is called
+/// with 0: for programs that show rknnd_last_error() themselves. For the whole process, also what
+/// its other parts call. RKNN_LOG_LEVEL in the environment has its way over this.
+void rknnd_print_failures(int wanted);
+
 /// Asked whether the call that waits is to end: 0: no.
 typedef int rknnd_interrupt(void *user);
 

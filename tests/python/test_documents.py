@@ -7,6 +7,7 @@ import sys
 import unittest
 
 from support.paths import DIGITS, PICTURES, SOURCE
+from support.service import BUILD
 
 EXAMPLES = SOURCE / "examples/digits"
 
@@ -37,10 +38,14 @@ class Documents(unittest.TestCase):
 
     def test_readme(self):
         text = (SOURCE / "README.md").read_text(encoding="utf-8")
-        code, = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+        before, code = re.search(r"^```\n([^`]*)```\n```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL).groups()
         self.assertLessEqual(code.count("\n"), 5)
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=SOURCE,
-                              env={**os.environ, "RKNND_SERVER": "sim:"})
+        install, export, start = before.splitlines()
+        self.assertEqual((install, start), ("sudo apt install python3-numpy", "/usr/bin/python3"))
+        # As the tour before has left the shell, but for its folder; in this build tree, with this interpreter.
+        export = export.replace("build/release/", f"{BUILD.relative_to(SOURCE)}/")
+        done = subprocess.run(["bash", "-c", f'{export}\nexec "$0" -c "$1"', sys.executable, code], capture_output=True, text=True,
+                              check=False, cwd=SOURCE, env={**os.environ, "RKNND_SERVER": "tcp:127.0.0.1:1"})
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout, "(1, 10)\n")
 

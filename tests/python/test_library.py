@@ -7,7 +7,8 @@ import sys
 import tempfile
 import unittest
 
-from support.paths import SOURCE
+from support.compat import PACKAGES
+from support.paths import DIGITS, SOURCE
 from support.service import BUILD
 
 
@@ -40,6 +41,66 @@ class Search(unittest.TestCase):
             subprocess.run(["cc", "-shared", "-fPIC", "-o", other, source], check=True)
             answer = load(RKNND_LIBRARY=str(other))
         self.assertRegex(answer.stderr, r"LibraryError: .*librknnrt.so is not rknnd's library but probably the vendor's")
+
+    def test_an_older_library_of_ours(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source, other = pathlib.Path(folder, "v.c"), pathlib.Path(folder, "librknnrt.so")
+            source.write_text('const char *rknnd_version(void) { return "0.1.9"; }\n', encoding="ascii")
+            subprocess.run(["cc", "-shared", "-fPIC", "-o", other, source], check=True)
+            answer = load(RKNND_LIBRARY=str(other))
+        self.assertRegex(answer.stderr, r"LibraryError: .*librknnrt.so is of rknnd 0.1.9, which is older than this package")
+
+
+class Words(unittest.TestCase):
+    """What fails is said once: by the exception, or by the compatible object's log."""
+
+    @staticmethod
+    def said(program, **environment):
+        environment = {**{k: v for k, v in os.environ.items() if k != "RKNN_LOG_LEVEL"}, **environment,
+                       "RKNND_SERVER": "unix:/nonexistent/socket"}
+        done = subprocess.run([sys.executable, "-c", program, DIGITS], text=True, capture_output=True, check=False,
+                              env={**environment, "PYTHONPATH": os.pathsep.join((PACKAGES, environment["PYTHONPATH"]))})
+        return done.stderr
+
+    def test_exception(self):
+        program = "import rknnd, sys; rknnd.Session(sys.argv[1])"
+        self.assertEqual(self.said(program).count("/nonexistent/socket"), 1)
+        self.assertEqual(self.said(program, RKNN_LOG_LEVEL="1").count("/nonexistent/socket"), 2)
+
+    def test_log(self):
+        program = "from rknnlite.api import RKNNLite; import sys; x = RKNNLite(); x.load_rknn(sys.argv[1]); x.init_runtime()"
+        said = self.said(program)
+        self.assertRegex(said, "^E init_runtime: ")
+        self.assertEqual(said.count("/nonexistent/socket"), 1)
+
+    def test_calls_through_ctypes(self):
+        program = """if True:
+            import ctypes, sys
+            from rknnd._capi import ffi
+            from rknnlite.api import RKNNLite
+            lite = RKNNLite()
+            assert lite.load_rknn(sys.argv[1]) == 0 and lite.init_runtime(device_id="sim:") == 0
+            library, context = lite.rknn_runtime.lib, lite.rknn_runtime.context
+            assert library.rknn_query(context, 2, None, 0) < 0                                       # is wrong
+            size = ffi.sizeof("rknn_input_range")
+            assert library.rknn_query(context, 13, ctypes.create_string_buffer(size), size) == -1    # is tried
+            """
+        said = self.said(program)
+        self.assertEqual(len(re.findall("^E RKNN: rknn_query: ", said, re.MULTILINE)), 1, said)
+
+
+
+class Needs(unittest.TestCase):
+    def test_missing_packages(self):
+        """An interpreter without them, as of a virtual environment: -S leaves site-packages away."""
+        for there, missing, install in ("", "numpy", "python3-numpy"), ("numpy", "cffi", "python3-cffi-backend"):
+            with self.subTest(missing), tempfile.TemporaryDirectory() as folder:
+                if there:
+                    pathlib.Path(folder, "numpy.py").touch()
+                path = os.pathsep.join((folder, str(BUILD / "lib/python")))
+                done = subprocess.run([sys.executable, "-S", "-c", "import rknnd"], env={**os.environ, "PYTHONPATH": path},
+                                      capture_output=True, text=True, check=False)
+                self.assertRegex(done.stderr, f"ModuleNotFoundError: rknnd needs {missing}, which .* install {install} ")
 
 
 class Declarations(unittest.TestCase):

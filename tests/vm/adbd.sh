@@ -4,5 +4,6 @@
 set -euo pipefail
 folder=$(realpath -m "$1")
 [ ! -e "$folder/done" ] || exit 0
-"$(dirname "$0")/backports.sh" "$folder" "$2" adbd android-libbase android-libcutils android-liblog android-libboringssl
+"$(dirname "$0")/../packages/debian.sh" bookworm-backports "$folder" "$2" \
+    adbd android-libbase android-libcutils android-liblog android-libboringssl
 touch "$folder/done"

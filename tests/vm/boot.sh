@@ -18,9 +18,8 @@ exec 9>"$cache/lock"
 flock 9 # guests may start at the same time
 
 fetch_kernel() {
-    "$here/backports.sh" "$cache/kernel" amd64 'linux-image-6\.[0-9]+\.[0-9]+\+deb[0-9]+-amd64' >&2 ||
+    "$here/../packages/debian.sh" bookworm-backports "$cache/kernel" amd64 'linux-image-6\.[0-9]+\.[0-9]+\+deb[0-9]+-amd64' >&2 ||
         { echo "skipped: no kernel could be fetched from Debian's backports"; exit 77; }
-    rm -rf "$cache/kernel/apt"
 }
 
 # share NAME FOLDER [OPTION]: a folder of this machine, for the guest to mount by its name.

@@ -6,6 +6,7 @@
 
 Failures raise subclasses of rknnd.Error, whose words say what to do.
 """
+from . import _needs  # noqa: F401 (first of all: says what is missing)
 from ._errors import (ChipError, ClosedError, Error, InputError, LibraryError, ModelError, OutOfMemory, OutputError,
                       ParameterError, ServerError, TimeoutExpired, VersionError)
 from ._native import Context, TensorInfo

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Mapping, Sequence, Union
+from typing import Any, Union
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -50,7 +51,7 @@ def as_array(info: TensorInfo, value: Any) -> Array:
     if isinstance(value, np.ndarray):
         array = value
     elif hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
-        array = np.from_dlpack(value)
+        array = _from_dlpack(info, value)
     else:
         array = np.asarray(value)
     if array.dtype not in TYPE_OF_DTYPE:
@@ -58,6 +59,13 @@ def as_array(info: TensorInfo, value: Any) -> Array:
         raise InputError(f"input {info.index} ({info.name}): dtype {array.dtype} is not one that the NPU's library takes "
                          f"({', '.join(d.name for d in TYPE_OF_DTYPE)}): use array.astype({better})")
     return np.ascontiguousarray(array)
+
+
+def _from_dlpack(info: TensorInfo, value: Any) -> Array:
+    if not hasattr(np, "from_dlpack"):
+        raise InputError(f"input {info.index} ({info.name}): NumPy {np.__version__} does not read DLPack: install NumPy 1.23 or "
+                         "later, or give an array")
+    return np.from_dlpack(value)
 
 
 def _permuted(shape: tuple[int, ...], layout: int, wanted: int) -> tuple[int, ...]:

@@ -15,7 +15,8 @@ from __future__ import annotations
 import os
 import struct
 import sys
-from typing import Any, Iterator
+from typing import Any
+from collections.abc import Iterator
 
 from ._errors import LibraryError
 
@@ -25,6 +26,7 @@ else:
     from _rknnd_cffi import ffi as ffi
 
 NAME = "librknnrt.so"
+_NEWEST = "rknnd_print_failures"  # of the functions that this package needs
 _FOLDER = os.path.join("rknnd", "client", NAME)
 
 
@@ -57,21 +59,31 @@ def _open() -> tuple[Any, str]:
         raise LibraryError(
             f"the C library of rknnd cannot be loaded ({error}): install the package librknnrt-rknnd, or say in "
             f"RKNND_LIBRARY where {NAME} lies (looked for at {', '.join(_places())})") from None
-    try:
-        opened.rknnd_set_thread_server  # noqa: B018 (the lookup is the test)
-    except (AttributeError, ffi.error):
+    if not _has(opened, "rknnd_version"):
         raise LibraryError(
             f"{found} is not rknnd's library but probably the vendor's, which this package cannot use: install "
-            "librknnrt-rknnd, or say in RKNND_LIBRARY where rknnd's lies") from None
+            "librknnrt-rknnd, or say in RKNND_LIBRARY where rknnd's lies")
+    if not _has(opened, _NEWEST):
+        raise LibraryError(f"{found} is of rknnd {text(opened.rknnd_version())}, which is older than this package: install "
+                           "a librknnrt-rknnd of its version")
     return opened, found
 
 
-lib, path = _open()
+def _has(opened: Any, function: str) -> bool:
+    try:
+        getattr(opened, function)
+    except (AttributeError, ffi.error):
+        return False
+    return True
 
 
 def text(pointer: Any) -> str:
     """A C string (char * or char[]) of the library's as str."""
     return bytes(ffi.string(pointer)).decode("utf-8", "replace")
+
+
+lib, path = _open()
+lib.rknnd_print_failures(0)  # what fails is raised, with the same words
 
 
 def version() -> str:

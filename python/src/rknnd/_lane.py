@@ -1,7 +1,8 @@
 """What one run after another in a context needs, made once: a run costs little more than its C calls."""
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 

@@ -12,7 +12,8 @@ import os
 import threading
 import weakref
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Callable
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -157,7 +158,7 @@ def tensor_info(attr: Any) -> TensorInfo:
 
 # ---- servers
 
-class at_server:  # noqa: N801 (reads as a word: "with at_server(uri):")
+class at_server:
     """Within it this thread's contexts and questions go to `uri`; None leaves what is set."""
 
     def __init__(self, uri: str | None) -> None:
@@ -312,7 +313,7 @@ class Context:
         return int(extend.frame_id)
 
 
-class _load_options:  # noqa: N801
+class _load_options:
     """The options of models that this thread loads, within it."""
 
     def __init__(self, options: str | None) -> None:
@@ -327,7 +328,7 @@ class _load_options:  # noqa: N801
             lib.rknnd_set_load_options(ffi.NULL)
 
 
-class _progress:  # noqa: N801
+class _progress:
     """Who is told of this thread's uploads, within it."""
 
     def __init__(self, report: Callable[[int, int], None] | None) -> None:

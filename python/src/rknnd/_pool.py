@@ -38,7 +38,7 @@ class Pool:
             result, error = None, None
             try:
                 result = call()
-            except BaseException as raised:  # noqa: B902 (whatever it is, it belongs to who awaits)
+            except BaseException as raised:  # whatever it is, it belongs to who awaits
                 error = raised
             with self._lock:
                 self._under_way -= 1

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Iterator, TypeVar
+from typing import Any, TypeVar
+from collections.abc import Iterator
 
 from ._capi import ffi, lib, text
 

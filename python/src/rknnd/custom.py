@@ -1,7 +1,8 @@
 """Operators of a model that the program computes, in Python."""
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from typing import Any, Callable
+from collections.abc import Sequence
 
 import numpy as np
 

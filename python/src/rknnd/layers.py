@@ -4,7 +4,8 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from typing import Any, Iterator, Mapping
+from typing import Any
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -67,7 +68,7 @@ def tensors(context: Context, only: str | None) -> Iterator[Tensor]:
         try:
             check(lib.rknnd_dump_layers(context.handle, ffi.NULL if only is None else only.encode(), callback, ffi.NULL))
             found.put(None)
-        except BaseException as error:  # noqa: B902 (it belongs to who iterates)
+        except BaseException as error:  # it belongs to who iterates
             found.put(error)
 
     thread = threading.Thread(target=dump, name="rknnd-dump", daemon=True)

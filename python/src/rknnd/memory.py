@@ -105,7 +105,10 @@ class Memory:
         return array if dtype is None else array.astype(dtype)
 
     def __dlpack__(self, **options: Any) -> Any:
-        return self.array().__dlpack__(**options)
+        array = self.array()
+        if not hasattr(array, "__dlpack__"):
+            raise _errors.Error(f"NumPy {np.__version__} does not do DLPack: install NumPy 1.22 or later, or use array()")
+        return array.__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)  # the CPU's

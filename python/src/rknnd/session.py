@@ -5,7 +5,8 @@ import os
 from dataclasses import dataclass
 from queue import SimpleQueue
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Union
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 

@@ -106,6 +106,16 @@ for i in range(3):
         lines = said(program, environment("3", RKNND_SERVER=uri))
         self.assertEqual(len([line for line in lines if " rknn_wait: " in line]), 3, lines)
 
+    def test_who_says_it_himself(self):
+        program = f"""
+rknn.rknnd_print_failures(0)
+assert init(b'{DIGITS}')[0] == -3 and b"/nonexistent/socket" in rknn.rknnd_last_error()
+rknn.rknnd_print_failures(1)
+assert init(b'{DIGITS}')[0] == -3
+"""
+        self.assertEqual(len(said(program, environment(**self.nobody))), 1)
+        self.assertEqual(len(said(program, environment("1", **self.nobody))), 2)
+
     def test_rknnctl_says_it_once(self):
         env = environment(**self.nobody)
         done = run(BUILD / "bin/rknnctl", "info", DIGITS, env=env)

@@ -13,18 +13,18 @@ import os
 import re
 import sys
 from dataclasses import dataclass, field
-from typing import Any, Callable, Sequence
+from typing import Any, Callable
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from .. import _errors, _native, layers, servers
 from .._capi import ffi, lib, text
+from .._native import Array
 from .._records import new
 from . import _pictures, _servers
 from ._runtime import RKNNRuntime
 
-Array = npt.NDArray[Any]
 Distance = tuple[float, float]  # cosine, euclidean
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 import functools
 import os
 import traceback
-from typing import Any, Callable, Mapping, TypeVar, cast
+from typing import Any, Callable, TypeVar, cast
+from collections.abc import Mapping
 
-import numpy.typing as npt
 
 from .. import _errors
 from .._capi import lib
+from .._native import Array
 from . import _report, _servers
 from ._log import RKNNLog
 from ._runtime import RKNNRuntime
 
-Array = npt.NDArray[Any]
 _Call = TypeVar("_Call", bound=Callable[..., Any])
 
 
@@ -29,7 +29,7 @@ def answers(failure: object) -> Callable[[_Call], _Call]:
                 self.rknn_log.e(f"{call.__name__}: {error}{_advice(error)}")
             except (OSError, MemoryError) as error:
                 self.rknn_log.e(f"{call.__name__}: {error}")
-            except Exception:  # noqa: BLE001 (a mistake of ours, or of what the program gave)
+            except Exception:  # a mistake of ours, or of what the program gave
                 self.rknn_log.e(f"{call.__name__}: {traceback.format_exc()}")
             return failure
         return cast(_Call, guarded)

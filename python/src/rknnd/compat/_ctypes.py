@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+import sys
 import threading
+from typing import Any
 
 from .. import _capi
 
@@ -103,6 +105,17 @@ _PROTOTYPES = {
     "rknn_mem_sync": [Context, _POINTER, ctypes.c_int],
 }
 
+# What programs merely try: whether the model has something, whether a run has ended.
+_TRIED = {("rknn_query", -1), ("rknn_wait", -2)}
+
+
+def _say(result: int, function: Any, _arguments: object) -> int:
+    """Programs that call the library themselves see what has failed as C programs do."""
+    if result < 0 and (function.__name__, result) not in _TRIED and sys.stderr is not None:
+        print(f"E RKNN: {_capi.text(_capi.lib.rknnd_last_error())} ({result})", file=sys.stderr)
+    return result
+
+
 _lock = threading.Lock()
 _library: ctypes.CDLL | None = None
 
@@ -115,7 +128,7 @@ def library() -> ctypes.CDLL:
             opened = ctypes.CDLL(_capi.path)
             for name, types in _PROTOTYPES.items():
                 function = getattr(opened, name)
-                function.argtypes, function.restype = types, ctypes.c_int
+                function.argtypes, function.restype, function.errcheck = types, ctypes.c_int, _say
             _library = opened
         return _library
 

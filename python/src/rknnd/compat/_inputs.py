@@ -6,15 +6,14 @@ batch, a vector without its row) hold the same elements in the same order, so th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Sequence
+from typing import Callable
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from .. import _errors
-from .._native import NCHW, NHWC, TYPE_OF_DTYPE, UNDEFINED, TensorInfo
+from .._native import NCHW, NHWC, TYPE_OF_DTYPE, UNDEFINED, Array, TensorInfo
 
-Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
 Warn = Callable[[str], None]
 

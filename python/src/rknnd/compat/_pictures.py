@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import Any, Sequence
+from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from .. import _errors
+from .._native import Array
 
-Array = npt.NDArray[Any]
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp")
 _FORMATS = ("JPEG", "PNG", "BMP")
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}

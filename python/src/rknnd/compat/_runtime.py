@@ -3,16 +3,16 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-from typing import Any, Callable, Mapping, Sequence
+from typing import Callable
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from .. import _capi, _errors, _native
 from .._capi import ffi, lib
+from .._native import Array
 from . import _ctypes, _inputs
 
-Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
 Warn = Callable[[str], None]
 
@@ -123,8 +123,8 @@ class RKNNRuntime:
             return bytes(ffi.buffer(detail.perf_data, detail.data_len)).rstrip(b"\0").decode("utf-8", "replace")
 
     def _query(self, command: int, info: ctypes.Structure) -> None:
-        result = self.lib.rknn_query(self._context.handle, command, ctypes.byref(info), ctypes.sizeof(info))
-        _native.check(result)
+        address = ffi.cast("void *", ctypes.addressof(info))
+        _native.check(lib.rknn_query(self._context.handle, command, address, ctypes.sizeof(info)))
 
     def _get_rknn_api_lib_path(self) -> str:
         """Where the C library lies. Programs that replace this method, to have another one, are not followed: only

@@ -2,14 +2,16 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Mapping, Sequence
+from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from .. import _errors, servers
 from .._capi import lib
 from . import _accuracy, _conversion, _report, _servers
-from ._base import Array, Base, answers
+from .._native import Array
+from ._base import Base, answers
 from ._runtime import RKNNRuntime
 
 _PROGRESS = ("I accuracy_analysis: the analysis is in {0}/error_analysis.txt, the tensors of all layers beside it")
