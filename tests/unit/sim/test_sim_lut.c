@@ -161,9 +161,10 @@ static void check_sums(struct table *t)
     int smallest = between(15, 25); // 24: floats end there
     for (size_t i = 0; i < channels + LUT_MORE; i++) {
         bias[i] = without_bias ? 0 : i < channels ? between(-1000, 1000) : bias[i - channels];
-        factor[i] = i < channels
-                        ? (float)random_factor(reach / exp2(between(120, 10 * smallest) / 10.0) / bn)
-                        : factor[i - channels];
+        factor[i] =
+            i < channels
+                ? (float)random_factor(reach / exp2(between(120, 10 * smallest) / 10.0) / bn)
+                : factor[i - channels];
     }
     for (size_t i = 0; i < n; i++) {
         double sum = random_number(t) / bn / (double)factor[i % channels];
