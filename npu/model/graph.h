@@ -214,6 +214,21 @@ struct graph_sum {
     int32_t zp;
 };
 
+// What the chips make of the bytes of one tensor in memory: integers of 32 bits that saturate, rounded
+// by each scaling. [0] is for numbers that are not negative, [1] for negative ones.
+//   v      = (x + bs_add) scaled by `bs`                  within bounds[0]
+//   w      = (v * factor + bn_add) / 2^shift, by `bn`     within bounds[1]
+//   w      = the table's, at w
+//   stored = w scaled by `out`, + zp before it is rounded, saturated
+struct graph_chain {
+    int32_t bs_add, bn_add;
+    struct graph_scaling bs[2], bn[2];
+    int32_t bounds[2][2]; // lowest and highest
+    const struct graph_lut *lut; // has `out`, too; NULL: none
+    struct graph_scaling out;
+    int32_t zp;
+};
+
 // An integer convolution: real = scale[o] * (Σ (x - zp_x) * (w + nz[o]) + bias[o]).
 struct graph_conv_quant {
     uint32_t n;    // output channels
@@ -281,6 +296,9 @@ struct graph_node {
     uint32_t custom; // its number, from 1, among those nodes; 0: only the executor computes it
     uint32_t n_post;
     struct graph_post post[GRAPH_MAX_POST];
+    // How the chip makes bytes of bytes, activations included: of each input of Concat, each output of
+    // Split, else one. Any of them, and all, may be NULL: through real numbers.
+    const struct graph_chain *const *chains;
     union {
         struct {
             struct graph_window window;     // convolutions and pools
@@ -309,6 +327,8 @@ struct graph_node {
             // BatchNormalization of integers: scale and bias are of quantized units, the bias holds
             // what the input's zero point takes: (stored * scale + bias) steps of both scales.
             bool integer;
+            // … which the chip scales by this, zp added before it is rounded; factor 0: not said.
+            struct graph_scaling out;
         } norm;
         struct {
             bool align_corners, nearest;

@@ -349,6 +349,8 @@ static int convert_node(struct rknn_lowering *l, const struct rknn_node *node, s
     r = rknn_regs_load(l->regs, l->f, node, e);
     if (r == 0)
         r = lower_node(l, e);
+    if (r == 0)
+        r = lower_chains(l, e);
     if (r == 0 && (out->on_cpu || out->op == GRAPH_CUSTOM))
         r = rknn_attrs_all(node, &l->g->pool, &out->attributes, &out->n_attributes, e);
     if (r == 0)

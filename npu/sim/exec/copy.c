@@ -36,6 +36,15 @@ void copy_init(struct copy *c, const struct graph_tensor *to, const struct graph
         elements_table(&c->from, NULL, 0, &c->to, c->table);
 }
 
+void copy_set_table(struct copy *c, const int8_t table[256])
+{
+    c->same = true;
+    for (int i = 0; i < 256; i++)
+        c->same = c->same && table[i] == (int8_t)i;
+    c->mapped = !c->same;
+    memcpy(c->table, table, sizeof c->table);
+}
+
 void copy_init_whole(struct copy *c, const struct graph_tensor *to, const struct graph_tensor *from)
 {
     copy_init(c, to, from);
@@ -250,6 +259,11 @@ static void convert_row(const struct copy *c, uint8_t *to, int64_t to_step, cons
         const uint8_t *b = from + (int64_t)done * from_step * (int64_t)c->from_size;
         if (to_step == 1 && from_step == 1) {
             convert_chunk(c, a, b, part);
+            continue;
+        }
+        if (c->mapped) {
+            for (size_t i = 0; i < part; i++)
+                a[(int64_t)i * to_step] = (uint8_t)c->table[b[(int64_t)i * from_step]];
             continue;
         }
         elements_load_strided(&c->from, b, from_step, part, values);

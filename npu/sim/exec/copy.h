@@ -26,4 +26,7 @@ void copy_init(struct copy *c, const struct graph_tensor *to, const struct graph
 void copy_init_whole(struct copy *c, const struct graph_tensor *to,
                      const struct graph_tensor *from);
 
+/// Between int8 as the table says, for a copy whose forms are set.
+void copy_set_table(struct copy *c, const int8_t table[256]);
+
 void copy_run(const struct copy *c, void *to, const void *from);

@@ -4,6 +4,7 @@
 // and rounded as elements_store() does. Tested by test_sim_cases_moves and test_onnx_nodes.
 #include "npu/sim/exec/copy.h"
 #include "npu/sim/exec/ops.h"
+#include "npu/sim/simd/chain.h"
 
 // State of a step: Concat and Split have one copy per part.
 struct copies {
@@ -90,6 +91,23 @@ static int prepare_part(struct step *s, struct copy *c, const struct graph_tenso
     return 0;
 }
 
+// As the chip does it, where that is known: its numbers are rounded by its own factors, so some are a
+// step off what the scales give. More would be another way than the one that was understood.
+static int take_chain(struct step *s, struct copy *c, const struct graph_chain *chain,
+                      struct error *e)
+{
+    int8_t table[256], by_scales[256];
+    if (!chain)
+        return 0;
+    chain_table(chain, table);
+    elements_table(&c->from, NULL, 0, &c->to, by_scales);
+    if (chain_differs(table, by_scales) > 1)
+        return step_refuse(s, e, "its registers scale by up to %d steps more than its tensors say",
+                           chain_differs(table, by_scales));
+    copy_set_table(c, table);
+    return 0;
+}
+
 static int prepare_parts(struct step *s, bool concat, struct error *e)
 {
     uint32_t n = concat ? s->node->n_inputs : s->node->n_outputs;
@@ -105,6 +123,8 @@ static int prepare_parts(struct step *s, bool concat, struct error *e)
         if (part->constant && part->unpack)
             return step_refuse(s, e, "part %u is a packed constant", i);
         int r = prepare_part(s, &c->copies[i], whole, part, concat, &at, e);
+        if (r == 0 && s->node->chains)
+            r = take_chain(s, &c->copies[i], s->node->chains[i], e);
         if (r < 0)
             return r;
         c->n++;

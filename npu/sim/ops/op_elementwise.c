@@ -18,6 +18,7 @@
 
 #include "npu/sim/exec/nd.h"
 #include "npu/sim/exec/ops.h"
+#include "npu/sim/simd/chain.h"
 #include "npu/sim/simd/elements.h"
 #include "npu/sim/simd/fp16_binary.h"
 #include "npu/sim/simd/int8.h"
@@ -281,7 +282,25 @@ static int prepare_binary(struct step *s, struct error *e)
     return 0;
 }
 
-// int8 to int8: all 256 results are computed here.
+#define MOST_STEPS 8 // that a table of the chip is off the real numbers, at most
+
+// int8 to int8: all 256 results are computed here, as the chip does it, where that is known. If that is
+// something else than the activation, it was not understood.
+static int fill_unary_table(struct step *s, struct rows *p, struct error *e)
+{
+    const struct graph_chain *chain = s->node->chains ? s->node->chains[0] : NULL;
+    int8_t real[256];
+    elements_table(&p->operands[0].form, s->node->post, s->node->n_post, &p->to, p->table);
+    if (!chain)
+        return 0;
+    memcpy(real, p->table, sizeof real);
+    chain_table(chain, p->table);
+    if (chain_differs(real, p->table) <= MOST_STEPS)
+        return 0;
+    return step_refuse(s, e, "its registers make values of it that are up to %d steps off",
+                       chain_differs(real, p->table));
+}
+
 static int prepare_unary(struct step *s, struct error *e)
 {
     int r = elementwise_prepare(s, 1, e);
@@ -290,9 +309,7 @@ static int prepare_unary(struct step *s, struct error *e)
         return r;
     p->mapped = p->to.type == TENSOR_INT8 && p->operands[0].form.type == TENSOR_INT8 &&
                 nd_stride(&p->nd, 0) == 1 && nd_stride(&p->nd, 1) == 1;
-    if (p->mapped)
-        elements_table(&p->operands[0].form, s->node->post, s->node->n_post, &p->to, p->table);
-    return 0;
+    return p->mapped ? fill_unary_table(s, p, e) : 0;
 }
 
 // Load, combine, activations, store, all on floats that stay in the L1 cache.

@@ -10,6 +10,7 @@
 #include "npu/model/rknn/lower/rknn_lower.h"
 #include "npu/model/rknn/lower/rknn_weights.h"
 #include "npu/model/rknn/regs/rknn_agree.h"
+#include "npu/model/rknn/regs/rknn_lut.h"
 #include "npu/model/rknn/regs/rknn_quant.h"
 
 #define MAX_WINDOW 4096      // of a kernel, stride, dilation or pad
@@ -177,7 +178,6 @@ static bool needs_lut(enum graph_post_kind kind)
 // first activation by that table, to get the chip's values. *ret: the table; NULL: none is needed.
 static int take_lut(struct rknn_lowering *l, struct graph_lut **ret, struct error *e)
 {
-    int16_t points[2][RKNN_LUT_POINTS];
     struct graph_post *first = &l->out->post[0];
     *ret = NULL;
     for (uint32_t i = 1; i < l->out->n_post; i++)
@@ -187,15 +187,10 @@ static int take_lut(struct rknn_lowering *l, struct graph_lut **ret, struct erro
                                 "known");
     if (!l->out->n_post || !needs_lut(first->kind))
         return 0;
-    if (!rknn_regs_lut(l->regs, l->f, l->node, points))
-        return lower_refuse(l, e, "its tasks do not load the lookup table of its activation");
-    if (!rknn_regs_lut_range(l->regs))
-        return lower_refuse(l, e, "its lookup table covers a range that is not known");
-    struct graph_lut *lut = pool_alloc(&l->g->pool, 1, sizeof *lut);
-    if (!lut)
-        return error_no_memory(e, "a lookup table", sizeof *lut);
-    memcpy(lut->below, points[0], sizeof lut->below);
-    memcpy(lut->above, points[1], sizeof lut->above);
+    struct graph_lut *lut;
+    int r = rknn_lut_new(l->regs, l->f, l->node, &l->g->pool, &lut, e);
+    if (r < 0)
+        return error_prefix(e, "node %s (%s)", l->node->name, l->node->op);
     *first = (struct graph_post){.kind = POST_LUT, .lut = lut};
     *ret = lut;
     return 0;

@@ -143,6 +143,62 @@ bool rknn_regs_get(const struct rknn_regs *regs, enum rknn_register reg, uint32_
     return i >= 0;
 }
 
+// ---- task by task ----
+
+void rknn_walk_begin(struct rknn_walk *w, const struct rknn_regs *regs, const struct rknn_file *f,
+                     const struct rknn_node *n)
+{
+    *w = (struct rknn_walk){.regs = regs, .f = f, .n = n};
+    memset(w->groups[0].tensor, 0xff, sizeof w->groups[0].tensor);
+    memset(w->groups[1].tensor, 0xff, sizeof w->groups[1].tensor);
+}
+
+// Whether the task's pointers are cleared: it works on the first group, and so does the next one.
+static bool clears_pointers(const struct rknn_walk *w, struct bytes commands)
+{
+    enum { CLEAR_BOTH = 0x30 };
+    for (size_t at = 0; at + 8 <= commands.size; at += 8) {
+        struct command c = decode(w->f, commands.data + at);
+        if (c.reg == rknn_register_at(w->regs->chip, DPU_S_POINTER))
+            return c.value == CLEAR_BOTH;
+    }
+    return false;
+}
+
+// Takes a task's commands. False: it does nothing with the DPU.
+static bool walk_take(struct rknn_walk *w, const struct rknn_task *task)
+{
+    enum { DPU_BLOCK = 4 }; // the highest four bits of its registers
+    struct rknn_state *to = &w->groups[w->group];
+    struct bytes b = task->commands;
+    bool dpu = false;
+    for (size_t at = 0; at + 8 <= b.size; at += 8) {
+        struct command c = decode(w->f, b.data + at);
+        uint32_t reg = w->regs->reg[c.reg / 4];
+        dpu = dpu || c.reg >> 12 == DPU_BLOCK;
+        if (!reg)
+            continue;
+        to->value[reg - 1] = c.value;
+        to->tensor[reg - 1] = rknn_file_relocation(w->f, task, at / 8, c.reg);
+    }
+    return dpu;
+}
+
+const struct rknn_state *rknn_walk_next(struct rknn_walk *w)
+{
+    while (w->next < w->n->n_tasks) {
+        const struct rknn_task *task = &w->f->tasks[w->n->first_task + w->next++];
+        bool cleared = clears_pointers(w, task->commands);
+        w->group = cleared ? 0 : w->group;
+        const struct rknn_state *taken = &w->groups[w->group];
+        bool dpu = walk_take(w, task), table = fills_lut(w->regs, w->f, task->commands);
+        w->group = dpu && !cleared ? !w->group : w->group;
+        if (dpu && !table)
+            return taken;
+    }
+    return NULL;
+}
+
 bool rknn_regs_of_task(const struct rknn_regs *regs, const struct rknn_file *f,
                        const struct rknn_node *n, uint32_t k, enum rknn_register reg, uint32_t *ret)
 {

@@ -52,6 +52,29 @@ int rknn_regs_need(const struct rknn_regs *regs, enum rknn_register reg, uint32_
 int rknn_regs_refuse(const struct rknn_regs *regs, enum rknn_register reg, uint32_t value,
                      const char *what, struct error *e);
 
+// The registers as they are when a task runs: those that were never set hold 0. And the tensors whose
+// addresses they take, -1: none.
+struct rknn_state {
+    uint32_t value[RKNN_REGISTER_COUNT];
+    int32_t tensor[RKNN_REGISTER_COUNT];
+};
+
+// The way through a node's tasks. Blocks have two groups of registers that take turns, so a task
+// changes those of the task two before it, unless its pointers are cleared.
+struct rknn_walk {
+    const struct rknn_regs *regs;
+    const struct rknn_file *f;
+    const struct rknn_node *n;
+    uint32_t next, group;
+    struct rknn_state groups[2];
+};
+
+void rknn_walk_begin(struct rknn_walk *w, const struct rknn_regs *regs, const struct rknn_file *f,
+                     const struct rknn_node *n);
+
+/// The next task that works on tensors, by the DPU; valid until the next call. NULL: there is none.
+const struct rknn_state *rknn_walk_next(struct rknn_walk *w);
+
 /// The tensor that an address register points into; -1: it is not set, or the file does not say.
 int32_t rknn_regs_tensor(const struct rknn_regs *regs, enum rknn_register reg);
 

@@ -366,3 +366,8 @@ int rknn_expected(const struct rknn_conv_sources *s, const struct rknn_stages *s
         r = check_addend_offset(s, st, e);
     return r < 0 ? r : check_bounds(s, st, e);
 }
+
+int rknn_expected_table(const struct rknn_regs *regs, struct error *e)
+{
+    return check(regs, with_table, N_OF(with_table), e);
+}

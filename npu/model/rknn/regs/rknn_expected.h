@@ -9,3 +9,6 @@
 /// holds something else.
 int rknn_expected(const struct rknn_conv_sources *s, const struct rknn_stages *st,
                   const struct graph_lut *lut, struct error *e);
+
+/// What the registers of a lookup table must hold, of work in memory, too.
+int rknn_expected_table(const struct rknn_regs *regs, struct error *e);

@@ -7,12 +7,13 @@
 //
 // with s_y the output's scale, which leads to real numbers. Where a lookup table follows, `out` is
 // 1 here and scale[o] leads to the table's input. The chip rounds between stages; these factors do
-// not, which can move a result by one unit.
+// not, which can move a result by one unit: so the stages are kept as they are, too (graph_stages).
 #include "npu/model/rknn/regs/rknn_quant.h"
 
 #include <math.h>
 
 #include "npu/model/rknn/regs/rknn_expected.h"
+#include "npu/model/rknn/regs/rknn_lut.h"
 
 // The chip shifts the sum before it adds the bias: (sum >> s) + bias. Here the shift is part of the
 // scale, so the bias is multiplied by 2^s instead, which differs by the shift's rounding alone.
@@ -77,24 +78,14 @@ static float leaky_alpha(const struct rknn_stages *st)
     return ldexpf(st->bn_factor, positive - negative);
 }
 
-// The way out of the lookup table, and the slopes that continue it beyond its ends.
+// The way out of the lookup table.
 static int lut_out(const struct rknn_conv_sources *s, const struct rknn_stages *st,
                    struct graph_lut *lut, struct error *e)
 {
-    uint32_t offset, below_scale = 0, below_shift = 0, above_scale = 0, above_shift = 0;
+    uint32_t offset;
     int r = rknn_regs_need(s->regs, DPU_OUT_CVT_OFFSET, &offset, e);
     if (r < 0)
         return r;
-    rknn_regs_get(s->regs, DPU_LUT_LE_SLOPE_SCALE, &below_scale);
-    rknn_regs_get(s->regs, DPU_LUT_LE_SLOPE_SHIFT, &below_shift);
-    rknn_regs_get(s->regs, DPU_LUT_LO_SLOPE_SCALE, &above_scale);
-    rknn_regs_get(s->regs, DPU_LUT_LO_SLOPE_SHIFT, &above_shift);
-    // RK3576 and RV1126B have both halves of each register alike.
-    above_shift >>= s->chip->generation == CHIP_GEN_RK3576 ? 0 : 5;
-    lut->slope[0] = (int16_t)below_scale;
-    lut->slope_shift[0] = below_shift & 0x1f;
-    lut->slope[1] = (int16_t)(above_scale >> 16);
-    lut->slope_shift[1] = above_shift & 0x1f;
     lut->out_factor = (int32_t)st->out_scale;
     lut->out_shift = st->out_shift;
     lut->out_offset = (int32_t)offset;
@@ -144,6 +135,11 @@ static struct graph_conv_quant *quant_new(struct pool *pool, const struct rknn_p
     return q->scale && q->bias && q->nz && stages->mul ? q : NULL;
 }
 
+static bool is_bounded(const int32_t bounds[2])
+{
+    return bounds[0] > INT32_MIN || bounds[1] < INT32_MAX;
+}
+
 // The table's input is only known if the BN unit multiplies on the way to it.
 int rknn_conv_quant(const struct rknn_conv_sources *s, struct pool *pool, struct graph_lut *lut,
                     float *alpha, struct graph_conv_quant **ret, struct error *e)
@@ -160,6 +156,9 @@ int rknn_conv_quant(const struct rknn_conv_sources *s, struct pool *pool, struct
                       "what leads into its lookup table is bypassed, so its scale is not known");
     if (r == 0 && lut)
         r = lut_out(s, &st, lut, e);
+    if (r == 0 && lut && (is_bounded(st.bounds) || rknn_lut_is_cut(lut, st.sum_bounds)))
+        r = error_set(e, STATUS_MODEL_INVALID,
+                      "bounds in front of its lookup table, or behind it, are not known");
     if (r == 0)
         r = rknn_expected(s, &st, lut, e);
     if (r < 0)
