@@ -205,9 +205,10 @@ struct graph_stages {
     int32_t zp;
 };
 
-// An addition of two int8 as the chips do it, in the same way:
+// An addition or a product of two int8 as the chips do it, in the same way:
 //   stored = ((a + offset[0]) scaled + (b + offset[1]) scaled) scaled by `out`, + zp, saturated
 struct graph_sum {
+    bool product; // of both, instead of their sum
     int32_t offset[2];
     struct graph_scaling operand[2]; // of each input
     struct graph_scaling out;
@@ -335,7 +336,7 @@ struct graph_node {
             enum { GRID_ZEROS, GRID_BORDER, GRID_REFLECTION } outside;
         } grid;
         struct graph_late late;
-        const struct graph_sum *sum; // Add of int8; NULL: of real numbers
+        const struct graph_sum *sum; // Add, Mul of int8; NULL: of real numbers
         const int8_t *map;           // Map: what becomes of each of 256 stored bytes
         bool multiply; // exMatMul: the product is multiplied by input 2, else that is added
         uint32_t axes; // ReduceMean: a bit for each dimension

@@ -40,7 +40,7 @@ struct rows {
     bool fp16,
         int8; // all inner loops are such and contiguous: fp16_binary(), int8_binary() do it all
     bool int8_floats;            // … one operand is a constant: int8_with_floats(), with `only`
-    const struct graph_sum *sum; // … int8_sum(): Add as the chip rounds it; NULL: not
+    const struct graph_sum *sum; // … int8_sum(): as the chip rounds it; NULL: not
     int8_t low;                  // of a Relu behind it
     struct clamp_bounds bounds;
     bool mapped;   // contiguous int8 on both sides: by the table
@@ -224,12 +224,13 @@ static bool elementwise_joins(const struct step *s, struct rows *p, enum tensor_
     return can;
 }
 
-// An Add of the chip's: with one Relu at most behind it, where rows are contiguous.
+// An Add or a Mul of the chip's: with one Relu at most behind it, where rows are contiguous.
 static void elementwise_take_sum(const struct step *s, struct rows *p)
 {
     const struct graph_node *n = s->node;
     bool relu = n->n_post == 1 && n->post[0].kind == POST_RELU;
-    bool can = n->op == GRAPH_ADD && n->sum && (relu || !n->n_post) && int8_sum_fits(n->sum);
+    bool binary = n->op == GRAPH_ADD || n->op == GRAPH_MUL;
+    bool can = binary && n->sum && (relu || !n->n_post) && int8_sum_fits(n->sum);
     for (uint32_t k = 0; k < 3; k++) {
         enum tensor_type type = k ? p->operands[k - 1].form.type : p->to.type;
         can = can && type == TENSOR_INT8 && nd_stride(&p->nd, k) == 1;

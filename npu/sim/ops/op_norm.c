@@ -21,6 +21,9 @@ struct batch_norm {
     float *factor, *term;
     size_t together; // channels last: pixels whose parameters these are
     bool fp16, int8; // fp16_scale() or int8_scale() does it all
+    bool exact;      // int8_scale_exact(), with integers as parameters
+    struct graph_scaling out;
+    int32_t low; // stored, of a Relu
     struct clamp_bounds bounds;
 };
 
@@ -83,6 +86,27 @@ static int take_integers(struct step *s, struct batch_norm *p, uint32_t channels
     return 0;
 }
 
+// The chip's integers, where floats hold them all; and a Relu at most behind them.
+static void take_exact(const struct step *s, struct batch_norm *p, uint32_t channels)
+{
+    const struct graph_node *n = s->node;
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    const uint8_t *scale = step_input(s, 1)->data.data, *bias = step_input(s, 2)->data.data;
+    bool relu = n->n_post == 1 && n->post[0].kind == POST_RELU;
+    p->exact = n->norm.integer && n->norm.out.factor && (relu || !n->n_post) && x->channels_last &&
+               y->type == TENSOR_INT8;
+    for (uint32_t c = 0; c < channels && p->exact; c++) {
+        int64_t factor = (int16_t)read_le16(scale + 2 * c), term = (int32_t)read_le32(bias + 4 * c);
+        p->exact = int8_scale_exact_fits(factor, term, n->norm.out);
+    }
+    for (uint32_t c = 0; c < channels && p->exact; c++) {
+        p->factor[c] = (int16_t)read_le16(scale + 2 * c);
+        p->term[c] = (float)(int32_t)read_le32(bias + 4 * c);
+    }
+    p->out = n->norm.out;
+    p->low = relu && y->zp > -128 ? y->zp : -128;
+}
+
 static int prepare_batch_norm(struct step *s, struct error *e)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
@@ -100,6 +124,8 @@ static int prepare_batch_norm(struct step *s, struct error *e)
         s->node->norm.integer ? take_integers(s, p, channels, e) : take_reals(s, p, channels, e);
     if (r < 0)
         return r;
+    if (s->node->norm.integer)
+        take_exact(s, p, channels);
     p->fp16 = kernel_has_avx512() && clamp_bounds(s->node->post, s->node->n_post, &p->bounds) &&
               x->channels_last && x->type == TENSOR_FLOAT16 && y->type == TENSOR_FLOAT16;
     p->int8 = kernel_has_avx512() && clamp_bounds(s->node->post, s->node->n_post, &p->bounds) &&
@@ -127,6 +153,10 @@ static void norm_part(const struct step *s, size_t first, const uint8_t *src, si
     float v[ELEMENTS_CHUNK];
     if (p->fp16) {
         fp16_scale(src, factor, term, n, p->bounds, dst);
+        return;
+    }
+    if (p->exact) {
+        int8_scale_exact(src, factor, term, n, p->out, p->low, y->zp, dst);
         return;
     }
     if (p->int8) {

@@ -33,12 +33,15 @@ static double int8_factor(struct graph_scaling s)
 bool int8_sum_fits(const struct graph_sum *sum)
 {
     bool fits = fabs(int8_factor(sum->out)) * 4 * MAX_HELD < INT32_MAX;
+    double product = 1;
     for (int i = 0; i < 2; i++) {
         double reach = fmax(fabs(sum->offset[i] - 128.0), fabs(sum->offset[i] + 127.0));
         double held = sum->operand[i].shift ? MAX_HELD : 2 * MAX_HELD; // not rounded
-        fits = fits && reach * fabs(int8_factor(sum->operand[i])) < held;
+        reach *= fabs(int8_factor(sum->operand[i]));
+        fits = fits && reach < held;
+        product *= reach + 1;
     }
-    return fits;
+    return fits && (!sum->product || product < 4 * MAX_HELD);
 }
 
 static inline float int8_scaled(int32_t x, float factor, float integer)
@@ -55,10 +58,11 @@ static inline int32_t int8_rounded(float v)
     return both.bits;
 }
 
-// Sums of what both operands scaled to are below 2^24, so exact. Large results stay in order as
+// Sums, or products, of what both operands scaled to are below 2^24, so exact. Large results stay in order as
 // floats' bits do, so they saturate.
-KERNEL static void int8_sum_all(const struct graph_sum *sum, int8_t low, const int8_t *restrict a,
-                                const int8_t *restrict b, size_t n, int8_t *restrict y)
+static inline __attribute__((always_inline)) void
+int8_sum_each(const struct graph_sum *sum, const bool product, int8_t low, const int8_t *restrict a,
+              const int8_t *restrict b, size_t n, int8_t *restrict y)
 {
     float first = (float)int8_factor(sum->operand[0]), second = (float)int8_factor(sum->operand[1]);
     float out = (float)int8_factor(sum->out), to = INTEGER + (float)sum->zp;
@@ -66,12 +70,21 @@ KERNEL static void int8_sum_all(const struct graph_sum *sum, int8_t low, const i
     int32_t more[2] = {sum->offset[0], sum->offset[1]};
     int32_t min = int8_rounded(INTEGER + (float)low), max = int8_rounded(INTEGER + 127);
     for (size_t i = 0; i < n; i++) {
-        float v =
-            int8_scaled(a[i] + more[0], first, one) + int8_scaled(b[i] + more[1], second, two);
-        int32_t stored = int8_rounded(fmaf(v, out, to));
+        float v = int8_scaled(a[i] + more[0], first, one),
+              w = int8_scaled(b[i] + more[1], second, two);
+        int32_t stored = int8_rounded(fmaf(product ? v * w : v + w, out, to));
         stored = stored > min ? stored : min;
         y[i] = (int8_t)(stored < max ? stored : max);
     }
+}
+
+KERNEL static void int8_sum_all(const struct graph_sum *sum, int8_t low, const int8_t *restrict a,
+                                const int8_t *restrict b, size_t n, int8_t *restrict y)
+{
+    if (sum->product)
+        int8_sum_each(sum, true, low, a, b, n, y);
+    else
+        int8_sum_each(sum, false, low, a, b, n, y);
 }
 
 #define SUM_CHUNK 4096 // y may be an operand
@@ -83,6 +96,37 @@ void int8_sum(const struct graph_sum *sum, int8_t low, const void *a, const void
     for (size_t i = 0; i < n; i += SUM_CHUNK) {
         size_t count = n - i < SUM_CHUNK ? n - i : SUM_CHUNK;
         int8_sum_all(sum, low, (const int8_t *)a + i, (const int8_t *)b + i, count, part);
+        memcpy((int8_t *)y + i, part, count);
+    }
+}
+
+bool int8_scale_exact_fits(int64_t factor, int64_t term, struct graph_scaling out)
+{
+    int64_t reach = 128 * (factor < 0 ? -factor : factor) + (term < 0 ? -term : term);
+    return reach < 4 * MAX_HELD && fabs(int8_factor(out)) * 4 * MAX_HELD < INT32_MAX;
+}
+
+KERNEL static void int8_scale_all(const int8_t *restrict x, const float *restrict factor,
+                                  const float *restrict term, size_t n, float out, int32_t min,
+                                  float to, int8_t *restrict y)
+{
+    int32_t max = int8_rounded(INTEGER + 127);
+    for (size_t i = 0; i < n; i++) {
+        int32_t stored = int8_rounded(fmaf(fmaf(x[i], factor[i], term[i]), out, to));
+        stored = stored > min ? stored : min;
+        y[i] = (int8_t)(stored < max ? stored : max);
+    }
+}
+
+void int8_scale_exact(const void *x, const float *factor, const float *term, size_t n,
+                      struct graph_scaling out, int32_t low, int32_t zp, void *y)
+{
+    int8_t part[SUM_CHUNK];
+    for (size_t i = 0; i < n; i += SUM_CHUNK) {
+        size_t count = n - i < SUM_CHUNK ? n - i : SUM_CHUNK;
+        int8_scale_all((const int8_t *)x + i, factor + i, term + i, count,
+                       (float)int8_factor(out), int8_rounded(INTEGER + (float)low),
+                       INTEGER + (float)zp, part);
         memcpy((int8_t *)y + i, part, count);
     }
 }

@@ -128,7 +128,8 @@ static int64_t scaled(int64_t x, struct graph_scaling s)
 static int8_t expected_sum(const struct graph_sum *sum, int8_t low, int8_t a, int8_t b)
 {
     int64_t v = scaled(a + sum->offset[0], sum->operand[0]);
-    v += scaled(b + sum->offset[1], sum->operand[1]);
+    int64_t w = scaled(b + sum->offset[1], sum->operand[1]);
+    v = sum->product ? v * w : v + w;
     v = scaled(v * sum->out.factor + sum->zp * (INT64_C(1) << sum->out.shift),
                (struct graph_scaling){1, sum->out.shift});
     return (int8_t)(v < low ? low : v > 127 ? 127 : v);
@@ -139,10 +140,13 @@ static void sums_of_all_pairs(void **state)
 {
     (void)state;
     static const struct graph_sum sums[] = {
-        {{128, 17}, {{16384, 0}, {17176, 1}}, {31695, 29}, -72},
-        {{0, 0}, {{16384, 0}, {16384, 0}}, {16384, 29}, 1},
-        {{-5, 90}, {{17581, 1}, {32110, 0}}, {20000, 28}, 127},
-        {{3, -3}, {{1, 1}, {1, 1}}, {1, 1}, -1},
+        {false, {128, 17}, {{16384, 0}, {17176, 1}}, {31695, 29}, -72},
+        {false, {0, 0}, {{16384, 0}, {16384, 0}}, {16384, 29}, 1},
+        {false, {-5, 90}, {{17581, 1}, {32110, 0}}, {20000, 28}, 127},
+        {false, {3, -3}, {{1, 1}, {1, 1}}, {1, 1}, -1},
+        {true, {128, 128}, {{1, 0}, {1, 0}}, {16631, 22}, -128},
+        {true, {5, -3}, {{1, 0}, {1, 0}}, {1, 3}, 7},
+        {true, {-90, 1}, {{1, 0}, {3, 1}}, {31999, 20}, -1},
     };
     for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
         int8_t low = i % 2 ? (int8_t)sums[i].zp : -128;
@@ -160,10 +164,39 @@ static void sums_of_all_pairs(void **state)
     }
 }
 
+// Each byte by factors and terms of channels, some of which make ties.
+static void scaled_bytes(void **state)
+{
+    (void)state;
+    static const struct graph_scaling outs[] = {{1, 1}, {23319, 27}, {18192, 26}, {3, 2}};
+    static const int32_t factors[] = {1, -1, 3, 32767, -32768, 17}, zps[] = {-128, 0, 1, 127};
+    for (size_t i = 0; i < sizeof outs / sizeof *outs; i++)
+        for (size_t k = 0; k < sizeof factors / sizeof *factors; k++) {
+            int32_t zp = zps[i], term = (int32_t)(k * 123457) - 300001, low = k % 2 ? zp : -128;
+            float factor[256], terms[256];
+            int8_t x[256], y[256];
+            for (int b = 0; b < 256; b++) {
+                x[b] = (int8_t)b;
+                factor[b] = (float)factors[k];
+                terms[b] = (float)term;
+            }
+            assert_true(int8_scale_exact_fits(factors[k], term, outs[i]));
+            int8_scale_exact(x, factor, terms, 256, outs[i], low, zp, y);
+            for (int b = 0; b < 256; b++) {
+                int64_t v = ((int64_t)x[b] * factors[k] + term) * outs[i].factor;
+                v = scaled(v + zp * (INT64_C(1) << outs[i].shift),
+                           (struct graph_scaling){1, outs[i].shift});
+                assert_int_equal(y[b], v < low ? low : v > 127 ? 127 : v);
+            }
+        }
+    assert_false(int8_scale_exact_fits(32767, 1 << 24, outs[0]));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(against_rows),
                                        cmocka_unit_test(with_floats_against_rows),
-                                       cmocka_unit_test(sums_of_all_pairs)};
+                                       cmocka_unit_test(sums_of_all_pairs),
+                                       cmocka_unit_test(scaled_bytes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

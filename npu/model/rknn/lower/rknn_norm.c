@@ -37,6 +37,29 @@ static int check_norm_factor(const struct rknn_lowering *l, struct error *e)
     return 0;
 }
 
+// Where nothing but scale, bias and a Relu is between input and output, the factor is exact.
+static void take_norm_factor(struct rknn_lowering *l)
+{
+    enum { EACH = 1, RELU_BYPASS = 0x40 };
+    static const struct {
+        enum chip_generation generation;
+        uint32_t bs, bn;
+    } forms[] = {{CHIP_GEN_RK3588, 0x42, 0x20110}, {CHIP_GEN_RK3566, 0x42, 0x118}};
+    uint32_t bs = 0, mul = 0, bn = 0, scale = 0, shift = 0, offset = 0, format = 0;
+    rknn_regs_get(l->regs, DPU_BS_CFG, &bs);
+    rknn_regs_get(l->regs, DPU_BS_MUL_CFG, &mul);
+    rknn_regs_get(l->regs, DPU_BN_CFG, &bn);
+    rknn_regs_get(l->regs, DPU_DATA_FORMAT, &format);
+    rknn_regs_get(l->regs, DPU_OUT_CVT_SCALE, &scale);
+    rknn_regs_get(l->regs, DPU_OUT_CVT_SHIFT, &shift);
+    rknn_regs_get(l->regs, DPU_OUT_CVT_OFFSET, &offset);
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (l->chip->generation == forms[i].generation && bs == forms[i].bs && mul == EACH &&
+            (bn & ~(uint32_t)RELU_BYPASS) == forms[i].bn && format == 0 && shift >> 6 == 0 &&
+            (int32_t)offset == lower_output(l, 0)->zp)
+            l->out->norm.out = (struct graph_scaling){(int32_t)(scale & 0x7fff), shift};
+}
+
 // Scale int16 with a scale of its own, bias int32 without, and neither mean nor variance left.
 static int check_integer_norm(struct rknn_lowering *l, struct error *e)
 {
@@ -48,6 +71,7 @@ static int check_integer_norm(struct rknn_lowering *l, struct error *e)
     if (!known || !all_are(lower_input(l, 3), 0) || !all_are(lower_input(l, 4), 1))
         return lower_refuse(l, e, "in what units its integers are is not known");
     l->out->norm.integer = true;
+    take_norm_factor(l);
     return check_norm_factor(l, e);
 }
 

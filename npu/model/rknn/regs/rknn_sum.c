@@ -1,17 +1,22 @@
-// Registers of additions in memory, as the files of each chip have them: anything else is none.
+// Registers of additions and products in memory, as the files of each chip have them: anything else is none.
 #include "npu/model/rknn/regs/rknn_sum.h"
 
-// What the units say, shifts and the Relu behind the addition left out.
+// What the units say, shifts and the Relu behind the operation left out.
 struct form {
     enum chip_generation generation;
     uint32_t bs, bn, ew;
+    bool product;
 };
 
 static const struct form forms[] = {
-    {CHIP_GEN_RK3588, 0x20040, 0x53, 0x904200c0},
-    {CHIP_GEN_RK3566, 0x48, 0x53, 0x900000d0},
-    {CHIP_GEN_RK3562, 0x100012, 0x13, 0x8002c0c0},
-    {CHIP_GEN_RK3576, 0x100012, 0x903, 0x8002c0c0},
+    {CHIP_GEN_RK3588, 0x20040, 0x53, 0x904200c0, false},
+    {CHIP_GEN_RK3566, 0x48, 0x53, 0x900000d0, false},
+    {CHIP_GEN_RK3562, 0x100012, 0x13, 0x8002c0c0, false},
+    {CHIP_GEN_RK3576, 0x100012, 0x903, 0x8002c0c0, false},
+    {CHIP_GEN_RK3588, 0x20050, 0x53, 0x904000c4, true},
+    {CHIP_GEN_RK3588, 0x20050, 0x53, 0x804000c4, true}, // by one number for each channel
+    {CHIP_GEN_RK3566, 0x58, 0x53, 0x900000c4, true},
+    {CHIP_GEN_RK3566, 0x58, 0x53, 0x800000c4, true},
 };
 
 enum {
@@ -64,6 +69,8 @@ static bool sum_first(const struct rknn_regs *regs, const struct rknn_file *f, s
     }
     to->offset[0] = (int32_t)sum_get(regs, DPU_BS_ALU_CFG);
     to->operand[0] = (struct graph_scaling){(int16_t)(factor >> 16), shift};
+    if (to->product)
+        to->operand[0] = (struct graph_scaling){1, 0}; // nothing else multiplies it
     return shift == negative && (factor & 3) == 0;
 }
 
@@ -98,7 +105,10 @@ bool rknn_sum_read(const struct rknn_regs *regs, const struct rknn_file *f, cons
     const struct form *form = forms, *end = forms + sizeof forms / sizeof *forms;
     while (known && form < end && !sum_form_is(regs, form))
         form++;
-    if (!known || form == end || !sum_first(regs, f, &s) || !sum_out(regs, &s))
+    if (!known || form == end)
+        return false;
+    s.product = form->product;
+    if (!sum_first(regs, f, &s) || !sum_out(regs, &s))
         return false;
     sum_second(regs, &s);
     *ret = s;

@@ -1,4 +1,4 @@
-// How an Add of two int8 is done by the DPU on its own, without a convolution:
+// How an Add or a Mul of two int8 is done by the DPU on its own, without a convolution:
 //
 //     first operand ---> BS: + constant, * constant, shift ---> EW ---> OUT_CVT
 //     second operand --> + constant, * constant, shift ---------^
@@ -8,6 +8,6 @@
 #include "npu/model/rknn/regs/rknn_commands.h"
 
 /// `inputs`: the node's two tensors, whose order *ret has. False: its registers are none that are
-/// known to add, and *ret is as it was.
+/// known to add or multiply, and *ret is as it was.
 bool rknn_sum_read(const struct rknn_regs *regs, const struct rknn_file *f, const int32_t inputs[2],
                    struct graph_sum *ret);
