@@ -215,8 +215,8 @@ struct graph_sum {
     int32_t zp;
 };
 
-// What the chips make of the bytes of one tensor in memory: integers of 32 bits that saturate, rounded
-// by each scaling. [0] is for numbers that are not negative, [1] for negative ones.
+// What the chips make of the bytes of one tensor in memory: integers of 32 bits that saturate,
+// rounded by each scaling. [0] is for numbers that are not negative, [1] for negative ones.
 //   v      = (x + bs_add) scaled by `bs`                  within bounds[0]
 //   w      = (v * factor + bn_add) / 2^shift, by `bn`     within bounds[1]
 //   w      = the table's, at w
@@ -224,7 +224,7 @@ struct graph_sum {
 struct graph_chain {
     int32_t bs_add, bn_add;
     struct graph_scaling bs[2], bn[2];
-    int32_t bounds[2][2]; // lowest and highest
+    int32_t bounds[2][2];        // lowest and highest
     const struct graph_lut *lut; // has `out`, too; NULL: none
     struct graph_scaling out;
     int32_t zp;
@@ -297,8 +297,8 @@ struct graph_node {
     uint32_t custom; // its number, from 1, among those nodes; 0: only the executor computes it
     uint32_t n_post;
     struct graph_post post[GRAPH_MAX_POST];
-    // How the chip makes bytes of bytes, activations included: of each input of Concat, each output of
-    // Split, else one. Any of them, and all, may be NULL: through real numbers.
+    // How the chip makes bytes of bytes, activations included: of each input of Concat, each output
+    // of Split, else one. Any of them, and all, may be NULL: through real numbers.
     const struct graph_chain *const *chains;
     union {
         struct {

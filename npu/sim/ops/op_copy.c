@@ -91,8 +91,8 @@ static int prepare_part(struct step *s, struct copy *c, const struct graph_tenso
     return 0;
 }
 
-// As the chip does it, where that is known: its numbers are rounded by its own factors, so some are a
-// step off what the scales give. More would be another way than the one that was understood.
+// As the chip does it, where that is known: its numbers are rounded by its own factors, so some are
+// a step off what the scales give. More would be another way than the one that was understood.
 static int take_chain(struct step *s, struct copy *c, const struct graph_chain *chain,
                       struct error *e)
 {

@@ -285,8 +285,8 @@ static int prepare_binary(struct step *s, struct error *e)
 
 #define MOST_STEPS 8 // that a table of the chip is off the real numbers, at most
 
-// int8 to int8: all 256 results are computed here, as the chip does it, where that is known. If that is
-// something else than the activation, it was not understood.
+// int8 to int8: all 256 results are computed here, as the chip does it, where that is known. If
+// that is something else than the activation, it was not understood.
 static int fill_unary_table(struct step *s, struct rows *p, struct error *e)
 {
     const struct graph_chain *chain = s->node->chains ? s->node->chains[0] : NULL;

@@ -1,4 +1,5 @@
-// Chains in integers, byte by byte. Tests: test_npuref and test_emulator, against files' own programs.
+// Chains in integers, byte by byte. Tests: test_npuref and test_emulator, against files' own
+// programs.
 #include "npu/sim/simd/chain.h"
 
 #include <stdlib.h>

@@ -58,8 +58,8 @@ static inline int32_t int8_rounded(float v)
     return both.bits;
 }
 
-// Sums, or products, of what both operands scaled to are below 2^24, so exact. Large results stay in order as
-// floats' bits do, so they saturate.
+// Sums, or products, of what both operands scaled to are below 2^24, so exact. Large results stay
+// in order as floats' bits do, so they saturate.
 static inline __attribute__((always_inline)) void
 int8_sum_each(const struct graph_sum *sum, const bool product, int8_t low, const int8_t *restrict a,
               const int8_t *restrict b, size_t n, int8_t *restrict y)
@@ -124,9 +124,8 @@ void int8_scale_exact(const void *x, const float *factor, const float *term, siz
     int8_t part[SUM_CHUNK];
     for (size_t i = 0; i < n; i += SUM_CHUNK) {
         size_t count = n - i < SUM_CHUNK ? n - i : SUM_CHUNK;
-        int8_scale_all((const int8_t *)x + i, factor + i, term + i, count,
-                       (float)int8_factor(out), int8_rounded(INTEGER + (float)low),
-                       INTEGER + (float)zp, part);
+        int8_scale_all((const int8_t *)x + i, factor + i, term + i, count, (float)int8_factor(out),
+                       int8_rounded(INTEGER + (float)low), INTEGER + (float)zp, part);
         memcpy((int8_t *)y + i, part, count);
     }
 }

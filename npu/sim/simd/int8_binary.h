@@ -23,8 +23,8 @@ void int8_with_floats(enum graph_op op, const struct element_form forms[2], cons
 void int8_scale(const struct element_form forms[2], const void *x, const float *factor,
                 const float *term, size_t n, struct clamp_bounds bounds, void *y);
 
-/// y[i] = x[i] * factor[i] + term[i] scaled by `out`, + zp, and `low` at least, as the chip rounds it:
-/// once. Factors and terms are integers; whether floats hold what they make of bytes.
+/// y[i] = x[i] * factor[i] + term[i] scaled by `out`, + zp, and `low` at least, as the chip rounds
+/// it: once. Factors and terms are integers; whether floats hold what they make of bytes.
 bool int8_scale_exact_fits(int64_t factor, int64_t term, struct graph_scaling out);
 void int8_scale_exact(const void *x, const float *factor, const float *term, size_t n,
                       struct graph_scaling out, int32_t low, int32_t zp, void *y);

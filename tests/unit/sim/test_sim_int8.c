@@ -194,9 +194,8 @@ static void scaled_bytes(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(against_rows),
-                                       cmocka_unit_test(with_floats_against_rows),
-                                       cmocka_unit_test(sums_of_all_pairs),
-                                       cmocka_unit_test(scaled_bytes)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(against_rows), cmocka_unit_test(with_floats_against_rows),
+        cmocka_unit_test(sums_of_all_pairs), cmocka_unit_test(scaled_bytes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

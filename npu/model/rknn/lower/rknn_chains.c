@@ -1,5 +1,5 @@
-// Nodes that make bytes of bytes one by one: how the chip does that, from their registers. Of RV1103 and
-// RV1106 no file has shown that yet.
+// Nodes that make bytes of bytes one by one: how the chip does that, from their registers. Of
+// RV1103 and RV1106 no file has shown that yet.
 #include "npu/model/rknn/lower/rknn_lower.h"
 #include "npu/model/rknn/regs/rknn_chain.h"
 
@@ -32,8 +32,8 @@ static int take_chain(struct rknn_lowering *l, uint32_t x, uint32_t y,
     if (!is_bytes(lower_input(l, x)) || !is_bytes(lower_output(l, y)) ||
         (!said && l->out->op != GRAPH_UNARY))
         return 0;
-    int r = rknn_chain(l->regs, l->f, l->node, said ? l->inputs[x] : -1,
-                       said ? l->outputs[y] : -1, l->g, ret, e);
+    int r = rknn_chain(l->regs, l->f, l->node, said ? l->inputs[x] : -1, said ? l->outputs[y] : -1,
+                       l->g, ret, e);
     return r < 0 ? error_prefix(e, "node %s (%s)", l->node->name, l->node->op) : 0;
 }
 

@@ -12,9 +12,9 @@ static bool is_stored_number(const struct graph_tensor *t)
 static int take_sum(struct rknn_lowering *l, struct error *e)
 {
     struct graph_sum found, *sum;
-    if ((l->out->op != GRAPH_ADD && l->out->op != GRAPH_MUL) || !is_stored_number(lower_input(l, 0)) ||
-        !is_stored_number(lower_input(l, 1)) || !is_stored_number(lower_output(l, 0)) ||
-        !rknn_sum_read(l->regs, l->f, l->inputs, &found))
+    if ((l->out->op != GRAPH_ADD && l->out->op != GRAPH_MUL) ||
+        !is_stored_number(lower_input(l, 0)) || !is_stored_number(lower_input(l, 1)) ||
+        !is_stored_number(lower_output(l, 0)) || !rknn_sum_read(l->regs, l->f, l->inputs, &found))
         return 0;
     if (found.product != (l->out->op == GRAPH_MUL))
         return lower_refuse(l, e, "its registers %s", found.product ? "multiply" : "add");

@@ -1,5 +1,5 @@
-// Registers of work in memory, task by task. What no analysed file has is refused with the register's
-// name, as for convolutions (rknn_stages.c).
+// Registers of work in memory, task by task. What no analysed file has is refused with the
+// register's name, as for convolutions (rknn_stages.c).
 #include "npu/model/rknn/regs/rknn_chain.h"
 
 #include "npu/model/rknn/regs/rknn_expected.h"
@@ -152,8 +152,8 @@ static int newer_to_table_registers(const struct source *s, struct graph_chain *
     return 0;
 }
 
-// RK3576's and RV1126B's are in memory: what is added at bytes 0 and 16, the factor and the shifts at 32
-// and 48.
+// RK3576's and RV1126B's are in memory: what is added at bytes 0 and 16, the factor and the shifts
+// at 32 and 48.
 static int newer_to_table_memory(const struct source *s, struct graph_chain *c, struct error *e)
 {
     enum { READ_BOTH = 0x1a, AGAIN_AT = 16, FACTOR_AT = 32, SHIFTS_AT = 48, LEAST = 50 };
@@ -205,13 +205,13 @@ static int read_newer(const struct source *s, struct graph_chain *c, struct erro
 
 // ---- all chips ----
 
-// EW: off, or by the table. Behind it the newer chips have bounds, which are one with those before it
-// where there is no table.
+// EW: off, or by the table. Behind it the newer chips have bounds, which are one with those before
+// it where there is no table.
 static int read_table(const struct source *s, const struct rknn_node *n, struct graph *g,
                       struct graph_chain *c, struct error *e)
 {
-    static const uint32_t off[] = {0x383, 0x10041c1}, on[2][3] = {{0x302, 0x300, 0x400302},
-                                                                  {0x1004140, 0x1004140, 0x1004140}};
+    static const uint32_t off[] = {0x383, 0x10041c1},
+                          on[2][3] = {{0x302, 0x300, 0x400302}, {0x1004140, 0x1004140, 0x1004140}};
     bool newer = !s->regs->chip->bn_relu_field;
     uint32_t ew = get(s, DPU_EW_CFG);
     int32_t bounds[2] = {INT32_MIN, INT32_MAX};
@@ -276,11 +276,12 @@ static bool is_between(const struct rknn_state *s, int32_t from, int32_t to)
 static bool alike(const struct rknn_state *a, const struct rknn_state *b)
 {
     static const enum rknn_register read[] = {
-        DPU_BS_CFG, DPU_BS_ALU_CFG, DPU_BS_MUL_CFG, DPU_BS_RELUX_CMP, DPU_BS_OW_OP, RDMA_BS_CFG,
-        DPU_BN_CFG, DPU_BN_ALU_CFG, DPU_BN_MUL_CFG, DPU_BN_RELUX_CMP, DPU_DATA_FORMAT, DPU_EW_CFG,
-        DPU_BS_LOW_0, DPU_BS_HIGH_0, DPU_BS_LOW_1, DPU_BS_HIGH_1, DPU_BN_LOW_0, DPU_BN_HIGH_0,
-        DPU_BN_LOW_1, DPU_BN_HIGH_1, DPU_EW_LOW_0, DPU_EW_HIGH_0, DPU_EW_LOW_1, DPU_EW_HIGH_1,
-        DPU_OUT_CVT_SCALE, DPU_OUT_CVT_SHIFT, DPU_OUT_CVT_OFFSET};
+        DPU_BS_CFG,        DPU_BS_ALU_CFG,    DPU_BS_MUL_CFG, DPU_BS_RELUX_CMP, DPU_BS_OW_OP,
+        RDMA_BS_CFG,       DPU_BN_CFG,        DPU_BN_ALU_CFG, DPU_BN_MUL_CFG,   DPU_BN_RELUX_CMP,
+        DPU_DATA_FORMAT,   DPU_EW_CFG,        DPU_BS_LOW_0,   DPU_BS_HIGH_0,    DPU_BS_LOW_1,
+        DPU_BS_HIGH_1,     DPU_BN_LOW_0,      DPU_BN_HIGH_0,  DPU_BN_LOW_1,     DPU_BN_HIGH_1,
+        DPU_EW_LOW_0,      DPU_EW_HIGH_0,     DPU_EW_LOW_1,   DPU_EW_HIGH_1,    DPU_OUT_CVT_SCALE,
+        DPU_OUT_CVT_SHIFT, DPU_OUT_CVT_OFFSET};
     for (size_t i = 0; i < sizeof read / sizeof *read; i++)
         if (a->value[read[i]] != b->value[read[i]])
             return false;
@@ -301,8 +302,9 @@ int rknn_chain(const struct rknn_regs *regs, const struct rknn_file *f, const st
         if (!is_between(next, from, to))
             continue;
         if (found && !alike(&first, next))
-            return error_set(e, STATUS_MODEL_INVALID,
-                             "its tasks do different things to the same tensor, which is not known");
+            return error_set(
+                e, STATUS_MODEL_INVALID,
+                "its tasks do different things to the same tensor, which is not known");
         first = *next;
         found = true;
     }

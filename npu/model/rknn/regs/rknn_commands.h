@@ -52,8 +52,8 @@ int rknn_regs_need(const struct rknn_regs *regs, enum rknn_register reg, uint32_
 int rknn_regs_refuse(const struct rknn_regs *regs, enum rknn_register reg, uint32_t value,
                      const char *what, struct error *e);
 
-// The registers as they are when a task runs: those that were never set hold 0. And the tensors whose
-// addresses they take, -1: none.
+// The registers as they are when a task runs: those that were never set hold 0. And the tensors
+// whose addresses they take, -1: none.
 struct rknn_state {
     uint32_t value[RKNN_REGISTER_COUNT];
     int32_t tensor[RKNN_REGISTER_COUNT];

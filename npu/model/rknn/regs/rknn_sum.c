@@ -1,4 +1,5 @@
-// Registers of additions and products in memory, as the files of each chip have them: anything else is none.
+// Registers of additions and products in memory, as the files of each chip have them: anything else
+// is none.
 #include "npu/model/rknn/regs/rknn_sum.h"
 
 // What the units say, shifts and the Relu behind the operation left out.
