@@ -114,7 +114,7 @@ def _old_conversion(chip, p):
          slope if p.act == "leaky_relu" else 0x53),
         (0x4064, 0),
         (0x4068, _activation(p)),
-        (0x4070, _old_addition(chip, p) if p.addend else 0x383),
+        (0x4070, _old_addition(chip, p) if p.addend else 0x302 if p.lut else 0x383),
         (0x4074, p.addend.offset if p.addend else 0),
         (0x4078, p.addend.shift << 16 | p.addend.scale if p.addend else 1),
         (0x4080, p.out_offset),
@@ -140,7 +140,7 @@ _RK3562_FORM = {"full": (0x120E80, 1, 0x800E0000), "depthwise": (0x100E92, 0x125
 
 def _output(p, shift=0):
     return [
-        (0x407C, 0x8002C0C0 if p.addend else 0x010041C1),
+        (0x407C, 0x8002C0C0 if p.addend else 0x01004140 if p.lut else 0x010041C1),
         (0x4080, p.addend.offset & 0xFFFF if p.addend else 0),
         (0x4084, p.addend.shift << 16 | p.addend.scale if p.addend else 1),
         (0x40AC, p.out_offset),
@@ -221,7 +221,7 @@ def _lite_conversion(p):
         (0x4060, multiplies),
         (0x4064, 0),
         (0x4068, _activation(p, rest)),
-        (0x4070, 0x8002C0C0 if p.addend else 0x010041C1),
+        (0x4070, 0x8002C0C0 if p.addend else 0x01004140 if p.lut else 0x010041C1),
         (0x4074, p.addend.offset if p.addend else 0),
         (0x4078, p.addend.shift << 16 | p.addend.scale if p.addend else 1),
         (0x4080, p.out_offset),

@@ -190,10 +190,10 @@ refuse("deconv_groups", "how the weights of 4 groups are packed is not known",
        lambda: transposed("rk3588", 20, 12), attr(group=4))
 refuse("deconv_turned", "does not fit 20 -> 20 channels in 1 groups",
        lambda: transposed("rk3588", 20, 20), _weight(shape=(1, 20, 4, 4)))
-refuse("lut_range_rk3562", "what that does is not known",
+refuse("lut_range_rk3562", "its lookup table covers a range that is not known",
        conv("rk3562", act="sigmoid", out=Quant.of_range(0, 1)), added(0x410C, 0x60600))
 for _register, _value in ((0x410C, 0x60600), (0x4110, 0xFFFF8000), (0x411C, 0x8000)):
-    refuse(f"lut_range_{_register:x}", "what that does is not known",
+    refuse(f"lut_range_{_register:x}", "its lookup table covers a range that is not known",
            conv(act="sigmoid", out=Quant.of_range(0, 1)), added(_register, _value))
 
 # ---- what the registers say of scales that is not known ----------------------------------------

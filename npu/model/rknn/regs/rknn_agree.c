@@ -143,6 +143,29 @@ static int agree_kind(const struct rknn_regs *regs, const struct rknn_agree_conv
     return 0;
 }
 
+// Half precision, and the kind of convolution that says it once more. Newer chips have more kinds
+// for packed pixels.
+static int agree_half(const struct rknn_regs *regs, const struct rknn_agree_conv *c,
+                      struct error *e)
+{
+    enum { HALF = 2, OLD_DEPTHWISE = 3, PACKED = 2, ALSO_PACKED = 6 };
+    enum { DEPTHWISE = 1, WITH_ZEROS = 5 };
+    uint32_t value, of_input, processing, kind;
+    if (!rknn_regs_get(regs, CNA_CONV_CON1, &value))
+        return 0;
+    of_input = bits(value, 6, 4);
+    processing = regs->chip->generation == CHIP_GEN_RK3566 ? bits(value, 10, 8) : bits(value, 9, 7);
+    kind = bits(value, 3, 0);
+    bool old = kind == (c->depthwise ? OLD_DEPTHWISE : 0);
+    bool newer = c->depthwise ? kind == DEPTHWISE || kind == WITH_ZEROS
+                              : kind == 0 || kind == PACKED || kind == ALSO_PACKED;
+    bool known = regs->chip->bn_relu_field ? old : newer;
+    return known && of_input == HALF && processing == HALF
+               ? 0
+               : rknn_regs_refuse(regs, CNA_CONV_CON1, value, "it convolves real numbers otherwise",
+                                  e);
+}
+
 // Sums have a second shift, which is as large as the first one. RK3562, RV1103 and RV1106 have 1
 // there where pixels are packed, which only a model's input has.
 static int agree_packed(const struct rknn_regs *regs, const struct rknn_agree_conv *c,
@@ -185,14 +208,10 @@ static int agree_addend(const struct rknn_regs *regs, const struct rknn_agree_co
 static int agree_converter(const struct rknn_regs *regs, const struct rknn_agree_conv *c,
                            struct error *e)
 {
-    static const uint32_t off[CHIP_N_GENERATIONS] = {[CHIP_GEN_RK3588] = 0xb,
-                                                     [CHIP_GEN_RK3576] = 0xb,
-                                                     [CHIP_GEN_RK3562] = 0xb,
-                                                     [CHIP_GEN_RV1106] = 9,
-                                                     [CHIP_GEN_RK3566] = 0xa};
+    enum { BYPASS = 1 }; // but on RK3566 and RK3568, where the bit says that it converts
     uint32_t value;
     if (c->of_input || !rknn_regs_get(regs, CNA_CVT_CON0, &value) ||
-        value == off[regs->chip->generation])
+        (value & BYPASS) == (regs->chip->generation != CHIP_GEN_RK3566))
         return 0;
     return rknn_regs_refuse(regs, CNA_CVT_CON0, value, "how it converts its input is not known", e);
 }
@@ -235,8 +254,8 @@ int rknn_agree_conv(const struct rknn_regs *regs, const struct rknn_agree_conv *
     r = r < 0 ? r : agree_pad_value(regs, c, e);
     r = r < 0 ? r : agree_kind(regs, c, e);
     r = r < 0 ? r : agree_converter(regs, c, e);
-    if (r == 0 && c->integer)
-        r = agree_packed(regs, c, e);
+    if (r == 0)
+        r = c->integer ? agree_packed(regs, c, e) : agree_half(regs, c, e);
     if (r == 0 && c->integer)
         r = agree_addend(regs, c, e);
     return r < 0 || !c->integer ? r : agree_tasks(regs, e);
@@ -256,6 +275,13 @@ static int agree_pool_window(const struct rknn_regs *regs, const struct graph_wi
     return same(said, known, 16)
                ? 0
                : disagree(regs, PPU_KERNEL_CFG, kernel, "strides", said, known, e);
+}
+
+// The largest of a large window may be found in several steps, which come to the same.
+static bool in_steps(const struct graph_window *w, uint32_t kernel)
+{
+    uint32_t y = bits(kernel, 11, 8) + 1, x = bits(kernel, 3, 0) + 1;
+    return y <= w->kernel[0] && x <= w->kernel[1] && (y < w->kernel[0] || x < w->kernel[1]);
 }
 
 // An average multiplies with 2^16 over its window's sides; fp16 has numbers of its own.
@@ -280,6 +306,11 @@ int rknn_agree_pool(const struct rknn_regs *regs, const struct graph_window *w, 
         return 0;
     if (bits(mode, 1, 0) != (average ? 0 : 1))
         return rknn_regs_refuse(regs, PPU_MODE_CFG, mode, "another pool than the node's", e);
+    // RK3576 and RV1126B: an average of what is not padding.
+    if (bits(mode, 3, 3) && (!average || w->count_pad))
+        return rknn_regs_refuse(regs, PPU_MODE_CFG, mode, "whether padding counts", e);
+    if (!average && in_steps(w, kernel))
+        return 0;
     int r = agree_pool_window(regs, w, y, kernel, e);
     if (r == 0 && average && y->type == TENSOR_INT8)
         r = agree_reciprocals(regs, w, e);

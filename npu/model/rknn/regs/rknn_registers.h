@@ -231,9 +231,5 @@ const char *rknn_register_name(enum rknn_register reg);
 /// The bits that are read, or held to what the file's tables say of a node.
 uint32_t rknn_register_read_bits(enum rknn_register reg);
 
-/// The bits that may hold anything, and why. What the other bits may hold is for
-/// rknn_register_value_known().
+/// The bits that may hold anything, and why. All others must be 0: no field is known to be there.
 uint32_t rknn_register_free_bits(enum rknn_register reg, enum rknn_effect *why);
-
-/// Whether the other bits of `value` hold 0, or something that is known.
-bool rknn_register_value_known(enum rknn_register reg, uint32_t value);

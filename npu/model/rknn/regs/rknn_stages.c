@@ -18,12 +18,18 @@
 #define UNIT_RELUX       (1u << 7) // the Relu has an upper bound
 #define UNIT_ALU_MEMORY  (1u << 8) // what is added comes from memory
 
+// … of DPU_BS_OW_CFG on RK3588, RK3566, RK3568 …
+#define OW_IN_TABLE (1u << 0)
+#define OW_BYPASS   (1u << 1) // the inputs' sums are not used
+
 // … and of their multipliers.
 #define MUL_IN_TABLE   (1u << 0)
 #define SHIFT_IN_TABLE (1u << 1)
 
 // All that files of chips but RK3588, RK3566 and RK3568 say to the BS unit, shifts left out.
 enum { BS_MULTIPLY = 0x120080, BS_MULTIPLY_RV1106 = 0x120180, BS_DEPTHWISE = 0x100092 };
+
+#define ALGORITHM_ADD 2u // of a unit's ALU
 
 static const char what_table[] = "what its bias table holds is not known";
 static const char what_scale[] = "how it scales its sums is not known";
@@ -59,6 +65,27 @@ static bool in_taps(const struct rknn_conv_sources *s)
     return s->packing->kind == PACKED_TAP_PAIRS || s->packing->kind == PACKED_TAP_SINGLE;
 }
 
+// Fields of a unit's configuration that do not fit together, on RK3588, RK3566, RK3568: a highest
+// value without a Relu, a slope without a multiplier.
+static bool is_contradiction(uint32_t config)
+{
+    return (config & UNIT_RELUX && config & UNIT_RELU_BYPASS) ||
+           (config & UNIT_MUL_PRELU && config & UNIT_MUL_BYPASS);
+}
+
+// Depthwise weights have no sum of inputs that a zero point is multiplied with: it is subtracted
+// from each of them before, on chips that have a register for it.
+static bool zero_of_weights(const struct rknn_conv_sources *s, int16_t *nz, struct error *e)
+{
+    uint32_t value = 0;
+    rknn_regs_get(s->regs, CNA_WEIGHT_ZERO, &value);
+    *nz = (int16_t) - (int8_t)value;
+    if (value == (value & 0xff) * 0x101u)
+        return true;
+    rknn_regs_refuse(s->regs, CNA_WEIGHT_ZERO, value, what_table, e);
+    return false;
+}
+
 // ---- the bias unit -----------------------------------------------------------------------------
 
 // RK3588, RK3566, RK3568: bias from memory, multiplier from memory or register, or bypassed. With
@@ -71,13 +98,14 @@ static int bs_rk3588(const struct rknn_conv_sources *s, struct rknn_stages *st, 
         need(s, DPU_BS_OW_CFG, &table, e) < 0 || need(s, DPU_BS_OW_OP, &nz, e) < 0)
         return STATUS_MODEL_INVALID;
     bool multiplies = !(config & UNIT_MUL_BYPASS);
-    if (config & (UNIT_BYPASS | UNIT_ALU_BYPASS | UNIT_MUL_PRELU) || !(config & UNIT_ALU_MEMORY))
+    if (config & (UNIT_BYPASS | UNIT_ALU_BYPASS | UNIT_MUL_PRELU) || !(config & UNIT_ALU_MEMORY) ||
+        is_contradiction(config))
         return rknn_regs_refuse(s->regs, DPU_BS_CFG, config, what_scale, e);
     if (multiplies && (multiplier & SHIFT_IN_TABLE))
         return rknn_regs_refuse(s->regs, DPU_BS_MUL_CFG, multiplier, what_scale, e);
-    st->nz_in_table = table & 1;
-    st->nz = (int16_t)nz;
-    if (!multiplies && st->nz_in_table)
+    st->nz_in_table = table & OW_IN_TABLE;
+    st->nz = table & OW_BYPASS ? 0 : (int16_t)nz;
+    if (st->nz_in_table && (!multiplies || table & OW_BYPASS))
         return rknn_regs_refuse(s->regs, DPU_BS_OW_CFG, table, what_table, e);
     st->mul_in_table = multiplies && (multiplier & MUL_IN_TABLE);
     st->mul = multiplies ? (int16_t)(multiplier >> 16) : 1;
@@ -126,6 +154,8 @@ static int bs_rk3576(const struct rknn_conv_sources *s, struct rknn_stages *st, 
     st->mul_in_table = form == 1;
     st->nz_in_table = form == 1 && !in_taps(s);
     st->nz = form == 1 || in_taps(s) ? 0 : (int16_t)read_le16(config);
+    if (form == 2 && s->packing->depthwise && !in_taps(s) && !zero_of_weights(s, &st->nz, e))
+        return STATUS_MODEL_INVALID;
     st->mul = 1;
     st->bs_shift = shifts[0];
     st->bs_shift_negative = shifts[1];
@@ -142,15 +172,18 @@ static int table_form(const struct rknn_conv_sources *s, struct rknn_stages *st,
     if (need(s, DPU_BS_OW_CFG, &table, e) < 0 || need(s, DPU_BS_OW_OP, &nz, e) < 0)
         return STATUS_MODEL_INVALID;
     uint32_t form = bits(table, 1, 0);
-    bool adds_nz = nz >> 31;
+    bool adds_nz = nz >> 31, subtracts = s->packing->depthwise && !in_taps(s) && !adds_nz;
+    subtracts = subtracts && rknn_register_at(s->chip, CNA_WEIGHT_ZERO);
     if (form != TABLE_FULL && form != TABLE_BIAS)
         return rknn_regs_refuse(s->regs, DPU_BS_OW_CFG, table, what_table, e);
-    if (adds_nz == in_taps(s) || (!adds_nz && form == TABLE_BIAS))
+    if (!subtracts && (adds_nz == in_taps(s) || (!adds_nz && form == TABLE_BIAS)))
         return rknn_regs_refuse(s->regs, DPU_BS_OW_OP, nz, what_table, e);
     st->nz_in_table = form == TABLE_FULL && adds_nz;
     st->mul_in_table = form == TABLE_FULL;
     st->nz = form == TABLE_BIAS ? (int16_t)nz : 0;
     st->mul = 1;
+    if (subtracts && !zero_of_weights(s, &st->nz, e))
+        return STATUS_MODEL_INVALID;
     return 0;
 }
 
@@ -186,6 +219,23 @@ static int bs_rv1106(const struct rknn_conv_sources *s, struct rknn_stages *st, 
 
 // ---- the unit behind it ------------------------------------------------------------------------
 
+// What the BN unit's configuration may say. What adds only ever adds 0, so it must add.
+static int check_bn_fields(const struct rknn_conv_sources *s, uint32_t config, struct error *e)
+{
+    bool old = s->chip->bn_relu_field, early = s->chip->generation == CHIP_GEN_RK3566;
+    const uint32_t off = UNIT_BYPASS | UNIT_ALU_BYPASS | UNIT_MUL_BYPASS;
+    uint32_t add = early ? ALGORITHM_ADD << 2 : ALGORITHM_ADD << 16;
+    uint32_t algorithm = config & UNIT_ALU_BYPASS ? 0 : add;
+    uint32_t fields = UNIT_ALU_BYPASS | UNIT_MUL_BYPASS | UNIT_MUL_PRELU;
+    fields |= old ? UNIT_RELU_BYPASS | UNIT_RELUX : 0;
+    uint32_t nothing = off | (old ? UNIT_RELU_BYPASS : 0);
+    bool known = config == nothing;
+    if (!(config & UNIT_BYPASS))
+        known = (config & ~fields) == algorithm && !is_contradiction(config) &&
+                (!old || (config | UNIT_BYPASS) != nothing);
+    return known ? 0 : rknn_regs_refuse(s->regs, DPU_BN_CFG, config, what_scale, e);
+}
+
 // The BN unit, where registers set it up. A LeakyRelu multiplies negative values alone, the scale
 // into a lookup table multiplies all; a Relu needs no factor. In most other nodes the unit is
 // bypassed. A Relu that the operator's name does not contain would be lost, so it is refused.
@@ -195,8 +245,8 @@ static int bn_registers(const struct rknn_conv_sources *s, struct rknn_stages *s
     if (!rknn_regs_get(s->regs, DPU_BN_CFG, &config))
         config = UNIT_BYPASS;
     bool on = !(config & UNIT_BYPASS), multiplies = on && !(config & UNIT_MUL_BYPASS);
-    if (on && !(config & UNIT_ALU_BYPASS) && ((config & UNIT_ALU_MEMORY) || get(s, DPU_BN_ALU_CFG)))
-        return rknn_regs_refuse(s->regs, DPU_BN_CFG, config, what_scale, e);
+    if (check_bn_fields(s, config, e) < 0)
+        return STATUS_MODEL_INVALID;
     bool relu = on && s->chip->bn_relu_field && !(config & UNIT_RELU_BYPASS) && !has(s, "Relu");
     if (relu && !has(s, "Clip"))
         return rknn_regs_refuse(s->regs, DPU_BN_CFG, config, what_scale, e);
@@ -283,20 +333,27 @@ static void bound_by_pairs(const struct rknn_conv_sources *s, enum rknn_register
     bound_by_pair(s, first + 2, bounds);
 }
 
-static void read_bounds(const struct rknn_conv_sources *s, struct rknn_stages *st)
+// Bounds of BS count as those behind BN, which must do nothing then.
+static int read_bounds(const struct rknn_conv_sources *s, struct rknn_stages *st, struct error *e)
 {
     const int32_t any[2] = {INT32_MIN, INT32_MAX};
-    memcpy(st->bounds, any, sizeof any);
+    int32_t bs[2] = {any[0], any[1]}, bn[2] = {any[0], any[1]};
     memcpy(st->sum_bounds, any, sizeof any);
     if (s->chip->bn_relu_field) {
-        bound_by_relu(s, get(s, DPU_BN_CFG), DPU_BN_RELUX_CMP, st->bounds);
+        bound_by_relu(s, get(s, DPU_BS_CFG), DPU_BS_RELUX_CMP, bs);
+        bound_by_relu(s, get(s, DPU_BN_CFG), DPU_BN_RELUX_CMP, bn);
     } else if (rknn_register_at(s->chip, DPU_BN_LOW_0)) {
-        bound_by_pairs(s, DPU_BS_LOW_0, st->bounds);
-        bound_by_pairs(s, DPU_BN_LOW_0, st->bounds);
+        bound_by_pairs(s, DPU_BS_LOW_0, bs);
+        bound_by_pairs(s, DPU_BN_LOW_0, bn);
         bound_by_pairs(s, DPU_EW_LOW_0, st->sum_bounds);
     } else {
-        bound_by_pair(s, DPU_BOUND_8, st->bounds);
+        bound_by_pair(s, DPU_BOUND_8, bn);
     }
+    bool bs_bounds = memcmp(bs, any, sizeof any) != 0;
+    if (bs_bounds && (st->bn != BN_OFF || memcmp(bn, any, sizeof any) != 0))
+        return rknn_regs_refuse(s->regs, DPU_BS_CFG, get(s, DPU_BS_CFG), what_scale, e);
+    memcpy(st->bounds, bs_bounds ? bs : bn, sizeof any);
+    return 0;
 }
 
 // EW as an addition of another tensor, after that was brought to the sums' units. These are all the
@@ -309,6 +366,7 @@ static int read_addend(const struct rknn_conv_sources *s, struct rknn_stages *st
         0x904200c0, // RK3588
         0x804200c0, // … of one number for each channel
         0x900000d0, // RK3566, RK3568
+        0x800000d0, // … of one number for each channel
         0x8002c0c0, // the others
     };
     uint32_t config, scale, offset;
@@ -363,7 +421,8 @@ int rknn_stages_read(const struct rknn_conv_sources *s, struct rknn_stages *ret,
     if (r < 0 || need(s, DPU_OUT_CVT_SCALE, &scale, e) < 0 ||
         need(s, DPU_OUT_CVT_SHIFT, &shift, e) < 0 || need(s, DPU_OUT_CVT_OFFSET, &offset, e) < 0)
         return STATUS_MODEL_INVALID;
-    read_bounds(s, &st);
+    if (read_bounds(s, &st, e) < 0)
+        return STATUS_MODEL_INVALID;
     if (has(s, "Add") && read_addend(s, &st, e) < 0)
         return STATUS_MODEL_INVALID;
     // A negative scale, a shift of more bits, and the other rule for ties, are in no file.
