@@ -262,13 +262,27 @@ def _float_activation(act, alpha):
     return [(0x4060, 0x12 if act == "relu" else 0x53)]
 
 
+def _new_float_activation(chip, act, alpha):
+    """The same of newer chips, which have the top of a Clip among the bounds behind the unit."""
+    old = chip.family == "rk3562"
+    bounds = [(0x406C, 0), (0x4070, int(np.float32(6).view(np.uint32)))]
+    bounds += [(at + 8, value) for at, value in bounds]
+    if act == "clip":
+        return [(0x4060, 0x12 if old else 0x902), *bounds]
+    if old and act == "leaky_relu":
+        return [(0x4060, 0x22), _float_activation(act, alpha)[1]]
+    if old and act in HALF_BY_TABLE:
+        return [(0x4060, 0x20000), *_float_activation(act, alpha)[1:]]
+    if act in ("leaky_relu", *HALF_BY_TABLE):
+        raise ValueError(f"the tensor in which {chip.name} has the numbers of a {act} is not written")
+    relu, off = (0x12, 0x13) if old else (0x902, 0x903)
+    return [(0x4060, relu if act == "relu" else off)]
+
+
 def float_conversion(chip, act, alpha=0.0):
     """… of a float16 one: everything bypassed but the activation."""
     if chip.new_registers:
-        if act in ("leaky_relu", "clip", *HALF_BY_TABLE):
-            raise ValueError(f"how {chip.name} says the numbers of a {act} is not known")
-        return _dpu([(0x4060, 0x902 if act == "relu" else 0x903), (0x40AC, 0), (0x40B0, 1),
-                     (0x40B4, 0)])
+        return _dpu([*_new_float_activation(chip, act, alpha), (0x40AC, 0), (0x40B0, 1), (0x40B4, 0)])
     return _dpu([(0x4040, chip.bias_register | 0x10), (0x4048, 0), (0x4050, 0x126), (0x4054, 0),
                  *_float_activation(act, alpha), (0x4080, 0), (0x4084, 0x10001), (0x4088, 0)])
 

@@ -149,6 +149,13 @@ double rknn_attr_float(const struct rknn_node *n, const char *name, double absen
                                           : (double)bson_iter_as_int64(&value);
 }
 
+bool rknn_attr_has(const struct rknn_node *n, const char *name)
+{
+    bson_t b;
+    bson_iter_t value;
+    return find_value(n, name, &b, &value);
+}
+
 // snprintf() with a precision copies at most the text's bytes, which are not terminated in the
 // file, and truncates to `size`.
 void rknn_attr_text(const struct rknn_node *n, const char *name, const char *absent, char *ret,

@@ -10,6 +10,9 @@ uint32_t rknn_attr_ints(const struct rknn_node *n, const char *name, int64_t *va
 int64_t rknn_attr_int(const struct rknn_node *n, const char *name, int64_t absent);
 double rknn_attr_float(const struct rknn_node *n, const char *name, double absent);
 
+/// Whether the file says anything of the attribute in BSON.
+bool rknn_attr_has(const struct rknn_node *n, const char *name);
+
 /// Writes a terminated text of at most size-1 bytes; `absent` when there is none that fits.
 void rknn_attr_text(const struct rknn_node *n, const char *name, const char *absent, char *ret,
                     size_t size);

@@ -64,4 +64,4 @@ def write_group(out, group):
     (folder / "cases.txt").write_text("".join(lines))
 
 
-from . import conv, deployed, edges, eltwise, float16, index, moves, nets  # noqa: E402,F401
+from . import conv, cpu, deployed, edges, eltwise, float16, index, moves, nets  # noqa: E402,F401

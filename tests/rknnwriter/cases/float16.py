@@ -126,8 +126,8 @@ for _chip in CHIPS:
             _add(f"{_chip}_{_act}", chip=_chip, i=20, o=24, pad=1, act=_act)
         case("float16_fused", f"{_chip}_depthwise_{_act}", HALF)(
             lambda chip=_chip, act=_act: _conv(chip, 20, 20, group=20, pad=1, act=act))
-    _numbers = () if CHIPS[_chip].new_registers else (
-        "leaky_relu", "clip", "hard_sigmoid", "hard_sigmoid_5")
+    _numbers = ("leaky_relu", "clip", "hard_sigmoid", "hard_sigmoid_5")
+    _numbers = ("clip",) if CHIPS[_chip].family == "rk3576" else _numbers
     for _act in ("elu", "swoosh_r", *_numbers):
         _add(f"{_chip}_{_act}", chip=_chip, i=20, o=24, pad=1, act=_act)
         case("float16_fused", f"{_chip}_deconv_{_act}", HALF)(lambda chip=_chip, act=_act: one(

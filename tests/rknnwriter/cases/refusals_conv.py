@@ -5,7 +5,7 @@ import numpy as np
 from .. import Model, Quant, ops
 from ..ops.activation import SUFFIXES
 from .conv import IN, single, transposed
-from .eltwise import A
+from .eltwise import A, two
 from .float16 import _conv as half_conv
 from .refusals import again
 from .spoil import added, attr, command, conv, inputs, op, refuse, shape, spoilt, unary
@@ -59,6 +59,13 @@ for _chip in ("rk3588", "rk3576"):
            lambda chip=_chip: half_conv(chip, 20, 12), op("ConvHardSigmoid"))
     refuse(f"half_clip_{_chip}", "does not say the bounds of its Clip",
            lambda chip=_chip: half_conv(chip, 20, 12), op("ConvClip"))
+# Slopes as integers have them, and bounds that are no floats.
+refuse("half_leaky_integer_rk3562", "does not say the slope of its LeakyRelu",
+       lambda: half_conv("rk3562", 20, 12, act="leaky_relu", alpha=0.1), added(0x4068, 0x06660000))
+for _chip, _top in (("rk3562", 6 << 14), ("rk3576", 0x4600), ("rv1126b", 0x7FFFFFFF), ("rk3576", 0xC0C00000)):
+    refuse(f"half_clip_{_chip}_{_top:x}", "does not say the bounds of its Clip",
+           lambda chip=_chip: half_conv(chip, 20, 12, act="clip"), added(0x4078, _top))
+refuse("max_of_three", "it has 3 operands, two are known", lambda: two(ops.maximum), lambda m, node: node.inputs.append(node.inputs[0]))
 for _name, _act, _register, _value in (
         ("leaky_bypassed", "leaky_relu", 0x4060, 0x63), ("leaky_plain", "leaky_relu", 0x4060, 0x42),
         ("leaky_unset", "leaky_relu", 0x4068, None), ("leaky_nan", "leaky_relu", 0x4068, 0x7E000000),

@@ -26,8 +26,27 @@ static int take_sum(struct rknn_lowering *l, struct error *e)
     return 0;
 }
 
+// Whether input i is there for the operator: inputs that nothing fills are the chip's own memory.
+static bool is_filled(const struct rknn_lowering *l, uint32_t i)
+{
+    const struct graph_tensor *t = lower_input(l, i);
+    if (!t || t->constant)
+        return t && t->data.size;
+    for (uint32_t k = 0; k < l->g->n_inputs; k++)
+        if (l->g->inputs[k] == (uint32_t)l->inputs[i])
+            return true;
+    for (uint32_t k = 0; k < l->g->n_nodes; k++)
+        for (uint32_t o = 0; o < l->g->nodes[k].n_outputs; o++)
+            if (l->g->nodes[k].outputs[o] == l->inputs[i])
+                return true;
+    return false;
+}
+
 int lower_arithmetic(struct rknn_lowering *l, struct error *e)
 {
+    for (uint32_t i = 2; i < l->n_inputs; i++)
+        if (is_filled(l, i))
+            return lower_refuse(l, e, "it has %u operands, two are known", l->n_inputs);
     int64_t kind = l->row->kind;
     if (kind == REF_MOD && rknn_attr_int(l->node, "fmod", 0))
         kind = REF_FMOD;
@@ -89,7 +108,23 @@ int lower_ref_binary(struct rknn_lowering *l, struct error *e)
     return lower_emit_ref(l, REF_OP_BINARY, 2, &l->row->kind, 1, e);
 }
 
+// Some have numbers, with ONNX's names and defaults.
 int lower_ref_unary(struct rknn_lowering *l, struct error *e)
 {
-    return lower_emit_ref(l, REF_OP_UNARY, 1, &l->row->kind, 1, e);
+    static const struct {
+        int64_t kind;
+        const char *names[2];
+        double absent[2];
+    } numbers[] = {
+        {REF_CELU, {"alpha"}, {1}},
+        {REF_SELU, {"alpha", "gamma"}, {1.67326319217681884765625, 1.05070102214813232421875}},
+        {REF_SHRINK, {"lambd", "bias"}, {0.5, 0}},
+        {REF_THRESHOLDED_RELU, {"alpha"}, {1}},
+    };
+    int r = lower_emit_ref(l, REF_OP_UNARY, 1, &l->row->kind, 1, e);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        for (size_t k = 0; numbers[i].kind == l->row->kind && k < 2 && numbers[i].names[k]; k++)
+            l->out->ref.reals[k] =
+                (float)rknn_attr_float(l->node, numbers[i].names[k], numbers[i].absent[k]);
+    return r;
 }

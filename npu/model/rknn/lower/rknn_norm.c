@@ -142,6 +142,19 @@ int lower_ex_norm(struct rknn_lowering *l, struct error *e)
     return 0;
 }
 
+int lower_lrn(struct rknn_lowering *l, struct error *e)
+{
+    enum { MAX_SIZE = 65535 };
+    int64_t size = rknn_attr_int(l->node, "size", 0);
+    if (size < 1 || size > MAX_SIZE)
+        return lower_refuse(l, e, "size %lld is out of range", (long long)size);
+    int r = lower_emit_ref(l, REF_OP_LRN, 1, &size, 1, e);
+    l->out->ref.reals[0] = (float)rknn_attr_float(l->node, "alpha", 1e-4);
+    l->out->ref.reals[1] = (float)rknn_attr_float(l->node, "beta", 0.75);
+    l->out->ref.reals[2] = (float)rknn_attr_float(l->node, "bias", 1);
+    return r;
+}
+
 int lower_instance_norm(struct rknn_lowering *l, struct error *e)
 {
     int r = lower_emit_ref(l, REF_OP_INSTANCE_NORM, 3, NULL, 0, e);

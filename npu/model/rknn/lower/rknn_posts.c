@@ -110,49 +110,78 @@ int lower_posts(struct rknn_lowering *l, const char *suffix, int32_t addend, str
 
 // ---- what a convolution's register commands say ----
 
-// Whether DPU_BN_CFG has `value` in the bits of `mask`. False as well on chips whose fields are not
-// known, which have no DPU_BN_RELUX_CMP in the table of registers.
+// Whether DPU_BN_CFG has `value` in the bits of `mask`.
 static bool config_is(const struct rknn_lowering *l, uint32_t mask, uint32_t value)
 {
     uint32_t config;
-    return rknn_register_at(l->chip, DPU_BN_RELUX_CMP) &&
-           rknn_regs_get(l->regs, DPU_BN_CFG, &config) && (config & mask) == value;
+    return rknn_regs_get(l->regs, DPU_BN_CFG, &config) && (config & mask) == value;
 }
 
-// LeakyRelu in fp16: BN multiplies negative values by an fp16 number in DPU_BN_MUL_CFG.
+// The BN unit's factor in fp16, of negative values or of all. RK3576 and RV1126B have it in the
+// tensor that RDMA_BN_BASE points to, behind 32 bytes of addends where a lookup table follows (as
+// integers have it: rknn_stages.c).
+static bool half_factor(const struct rknn_lowering *l, bool negatives, float *ret)
+{
+    enum { MEMORY_LEAKY = 0x402, MEMORY_TABLE = 0x20, ADDEND_BYTES = 32 };
+    const uint32_t fields = BN_BYPASS | BN_MUL_BYPASS | BN_MUL_PRELU;
+    uint32_t operand;
+    if (!l->chip->bn_in_memory) {
+        if (!config_is(l, fields, negatives ? BN_MUL_PRELU : 0) ||
+            !rknn_regs_get(l->regs, DPU_BN_MUL_CFG, &operand))
+            return false;
+        *ret = convert_fp16_to_float(BN_FACTOR(operand));
+        return isfinite(*ret);
+    }
+    int32_t index = rknn_regs_tensor(l->regs, RDMA_BN_BASE);
+    struct bytes b = index < 0 ? (struct bytes){0} : l->f->tensors[index].data;
+    size_t at = negatives ? 0 : ADDEND_BYTES;
+    if (!config_is(l, UINT32_MAX, negatives ? MEMORY_LEAKY : MEMORY_TABLE) || b.size < at + 2)
+        return false;
+    *ret = convert_fp16_to_float(read_le16(b.data + at));
+    return isfinite(*ret);
+}
+
+// LeakyRelu in fp16. Of the newer chips no such file was seen: a slope as integers have it, in
+// units of 2^-14, would be a half below the least that is taken.
 static bool half_slope(const struct rknn_lowering *l, struct graph_post *post)
 {
-    uint32_t operand;
-    if (!config_is(l, BN_BYPASS | BN_MUL_BYPASS | BN_MUL_PRELU, BN_MUL_PRELU) ||
-        !rknn_regs_get(l->regs, DPU_BN_MUL_CFG, &operand))
+    const float least = 0.009f, most = 1;
+    if (!half_factor(l, true, &post->alpha))
         return false;
-    post->alpha = convert_fp16_to_float(BN_FACTOR(operand));
-    return isfinite(post->alpha);
+    return l->chip->bn_relu_field || (post->alpha >= least && post->alpha <= most);
 }
 
-// Clip in fp16 from 0: BN's Relu with an upper bound, a float in DPU_BN_RELUX_CMP.
+// Clip in fp16 from 0: BN's Relu with an upper bound, a float in DPU_BN_RELUX_CMP. On newer chips
+// one of BN's bounds, of which no such file was seen: what could be no float is not taken.
 static bool half_top(const struct rknn_lowering *l, struct graph_post *post)
 {
-    uint32_t bits;
-    if (!config_is(l, BN_BYPASS | BN_RELU_BYPASS | BN_RELUX, BN_RELUX) ||
-        !rknn_regs_get(l->regs, DPU_BN_RELUX_CMP, &bits))
+    const float least = 1.0f / 64, most = 65504;
+    uint32_t bits, low;
+    if (l->chip->bn_relu_field) {
+        if (!config_is(l, BN_BYPASS | BN_RELU_BYPASS | BN_RELUX, BN_RELUX) ||
+            !rknn_regs_get(l->regs, DPU_BN_RELUX_CMP, &bits))
+            return false;
+    } else if (!config_is(l, BN_BYPASS, 0) || !rknn_regs_get(l->regs, DPU_BN_LOW_1, &low) || low ||
+               !rknn_regs_get(l->regs, DPU_BN_HIGH_1, &bits)) {
         return false;
+    }
     post->alpha = 0;
     post->beta = bits_float(bits);
-    return isfinite(post->beta) && post->beta > 0;
+    if (l->chip->bn_relu_field)
+        return isfinite(post->beta) && post->beta > 0;
+    return post->beta >= least && post->beta <= most;
 }
 
 // A HardSigmoid is in the node's lookup table: 1/2 at its beginning, 1 at its end, and the slope in
-// between. DPU_BN_MUL_CFG has the factor that leads into it, in fp16. The slope is read from the
+// between. The BN unit has the factor that leads into it, in fp16. The slope is read from the
 // last point below 7/8, far from the rounding of the first points and from the saturated end. A
 // table of another form is not taken.
 static bool hard_sigmoid(const struct rknn_lowering *l, struct graph_post *post)
 {
     enum { LAST = RKNN_LUT_POINTS - 1, STEP = 32 };
     int16_t points[2][RKNN_LUT_POINTS];
-    uint32_t operand;
-    if (!config_is(l, BN_BYPASS | BN_MUL_BYPASS | BN_MUL_PRELU, 0) ||
-        !rknn_regs_get(l->regs, DPU_BN_MUL_CFG, &operand) || !rknn_regs_lut_range(l->regs) ||
+    float gain;
+    if (!half_factor(l, false, &gain) || !rknn_regs_lut_range(l->regs) ||
         !rknn_regs_lut(l->regs, l->f, l->node, points))
         return false;
     const int16_t *above = points[1];
@@ -161,7 +190,6 @@ static bool hard_sigmoid(const struct rknn_lowering *l, struct graph_post *post)
         i--;
     if (one < MIN_TOP || above[LAST - 1] != one || abs(2 * half - one) > 2 || i == 0)
         return false;
-    float gain = convert_fp16_to_float(BN_FACTOR(operand));
     post->alpha = (float)(above[i] - half) / (float)(i * STEP) * gain / (float)one;
     post->beta = 0.5f;
     return isfinite(post->alpha) && post->alpha > 0;
