@@ -32,7 +32,7 @@ int lower_recurrent(struct rknn_lowering *l, struct error *e)
         [REF_GRU] = {REF_GATE_SIGMOID, REF_GATE_TANH}};
     static const char *const directions[] = {"forward", "reverse", "bidirectional"};
     int64_t kind = l->row->kind, ints[5 + 2 * 3] = {kind};
-    uint32_t direction;
+    uint32_t direction = 0;
     int r = check(l, e);
     if (r == 0)
         r = lower_pick(l, "direction", "forward", directions, 3, &direction, e);
