@@ -164,6 +164,8 @@ static void list_service(struct options *o, struct rows *r)
          "where clients connect; may be repeated", 0, 0, add_listen},
         {0, "relay", OPTION_CALL, &o->relay, "usb:[SERIAL]",
          "on a PC: let programs use the board at the USB cable, instead of serving models", 0, 0, set_text},
+        {0, "http", OPTION_CALL, &o->http, "URI",
+         "serve /metrics (Prometheus), /healthz and /readyz at unix:PATH or tcp:HOST:PORT", 0, 0, set_text},
         {0, "backend", OPTION_CALL, o, "NAME[:OPTIONS]",
          "what runs models (default: sim)", 0, 0, set_backend},
         {0, "isolation", OPTION_CALL, &o->threads, "process|thread",
@@ -328,6 +330,7 @@ void options_done(struct options *o)
     free(o->worker_user);
     free(o->sysfs);
     free(o->relay);
+    free(o->http);
     *o = (struct options){.adopt_fd = -1, .worker_fd = -1, .guard_fd = -1};
 }
 
@@ -499,6 +502,8 @@ int options_parse(struct options *o, int argc, char **argv, struct error *e)
         r = set_backend(o, "sim", e);
     if (r == 0 && o->relay && o->announce)
         r = error_set(e, STATUS_PARAM_INVALID, "a relay is for this machine: it has no --announce");
+    if (r == 0 && o->relay && o->http)
+        r = error_set(e, STATUS_PARAM_INVALID, "a relay runs nothing: it has no --http");
     if (r == 0)
         r = check_quotas(o, e);
     if (r == 0)

@@ -23,6 +23,7 @@ struct options {
     char *listen[OPTIONS_MAX_LISTEN]; // URIs; none: the default socket
     uint32_t n_listen;
     char *relay;        // NULL: serve models
+    char *http;         // URI; NULL: no HTTP
     bool insecure;      // TCP off the loopback interface
     bool announce;      // by mDNS
     char *tls_psk_file; // keys of TLS; NULL, like the other three: none

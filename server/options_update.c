@@ -26,6 +26,7 @@ static const struct field fields[] = {
     FIELD("listen", LISTEN, true, listen),
     FIELD(NULL, PLAIN, true, n_listen),
     FIELD("relay", TEXT, false, relay),
+    FIELD("http", TEXT, false, http),
     FIELD("backend", TEXT, false, backend),
     FIELD("options of the backend", TEXT, false, backend_options),
     FIELD("isolation", PLAIN, false, threads),

@@ -393,6 +393,7 @@ static void init_services(struct server *s)
         .imports = &s->imports,
         .describes = &s->describes,
         .stats = &s->stats,
+        .metrics = &s->metrics,
         .logbook = &s->logbook,
         .trace = &s->trace,
         .turns = &s->turns,
@@ -414,15 +415,19 @@ static void init_clients(struct server *s)
     s->listeners.groups = s->groups;
     s->listeners.n_groups = ORIGIN_SOCKET_GROUP + 1;
     s->listeners.insecure = s->options->insecure;
-    s->connections = (struct connections){
-        .loop = s->loop, .options = s->options, .services = &s->services, .ops = &connection_ops};
+    s->connections = (struct connections){.loop = s->loop,
+                                          .options = s->options,
+                                          .services = &s->services,
+                                          .ops = &connection_ops,
+                                          .metrics = &s->metrics};
     s->sessions = (struct sessions){.scheduler = &s->jobs.scheduler, .memories = &s->memories};
     s->users = (struct users){
         .options = s->options, .scheduler = &s->jobs.scheduler, .accounts = &s->accounts};
     s->contexts = (struct contexts){.options = s->options,
                                     .scheduler = &s->jobs.scheduler,
                                     .timer = &s->jobs.timer,
-                                    .sram = &s->sram};
+                                    .sram = &s->sram,
+                                    .metrics = &s->metrics};
     list_init(&s->connections.all);
     list_init(&s->sessions.all);
     list_init(&s->users.all);
@@ -456,14 +461,16 @@ static void init_parts(struct server *s, uv_loop_t *loop, struct options *option
     init_services(s);
     init_clients(s);
     turns_init(&s->turns, loop);
+    http_init(&s->http, loop, &s->services);
     uv_timer_init(loop, &s->sweep);
     uv_timer_init(loop, &s->drain);
     jobs_init(&s->jobs, loop, &s->trace, options->hold_timeout_ms, on_job_ended);
+    s->jobs.metrics = &s->metrics;
     init_runner_options(s);
     describes_init(&s->describes, &s->runner_options);
     stats_init(&s->stats, &s->services);
     store_init(&s->store, options, &s->accounts, &s->runner_options, on_model_held);
-    uploads_init(&s->uploads, loop, options, &s->store, &s->trace);
+    uploads_init(&s->uploads, loop, options, &s->store, &s->trace, &s->metrics);
     memories_init(&s->memories);
     imports_init(&s->imports);
     s->reload = (struct reload){.now = options, .here = &s->addresses, .done = on_reloaded};
@@ -488,6 +495,10 @@ int server_init(struct server *s, uv_loop_t *loop, struct options *options, stru
         r = open_tls(s, e);
     if (r == 0)
         r = open_listeners(s, e);
+    if (r == 0 && options->http)
+        r = http_listen(&s->http, options->http, options->socket_group, options->insecure, e);
+    if (r == 0)
+        r = http_start(&s->http, s->module_dir, e);
     if (r == 0 && options->announce)
         r = announce_check(&s->listeners, e);
     if (r == 0)
@@ -656,6 +667,7 @@ void server_stop(struct server *s)
     runner_cancel_all(&s->runner_options);
     describes_stop(&s->describes);
     imports_stop(&s->imports);
+    http_close(&s->http);
     logbook_close(&s->logbook);
     uploads_close(&s->uploads);
     store_close(&s->store);
@@ -676,4 +688,5 @@ void server_done(struct server *s)
     npu_buffers_close(&s->memories.buffers);
     tls_context_free(s->tls.context);
     trace_done(&s->trace);
+    metrics_done(&s->metrics);
 }

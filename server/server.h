@@ -23,6 +23,8 @@
 #include "server/listen/addresses.h"
 #include "server/listen/announce.h"
 #include "server/listen/listener.h"
+#include "server/metrics/http_process.h"
+#include "server/metrics/metrics.h"
 #include "server/models/store.h"
 #include "server/models/upload.h"
 #include "server/modules.h"
@@ -79,6 +81,8 @@ struct server {
     // What others see of it.
     struct turns turns;
     struct stats stats;
+    struct metrics metrics;
+    struct http http;
     struct logbook logbook;
     struct trace trace;
     struct notify notify;

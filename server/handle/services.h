@@ -29,6 +29,7 @@ struct services {
     struct imports *imports;
     struct describes *describes;
     struct stats *stats;
+    struct metrics *metrics;
     struct logbook *logbook;
     struct trace *trace;
     struct turns *turns;

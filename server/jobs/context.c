@@ -19,6 +19,7 @@
 #include "server/clients/user.h"
 #include "server/jobs/job_timer.h"
 #include "server/jobs/sram_use.h"
+#include "server/metrics/metrics.h"
 #include "server/models/model_users.h"
 #include "server/net/connection.h"
 #include "server/options.h"
@@ -131,6 +132,8 @@ int context_open(struct contexts *all, struct connection *c, const struct frame_
     x->model = m;
     x->flags = flags;
     scheduler_queue_init(&x->queue, &x->session->scheduling, (uint8_t)(flags & PRIORITY_MASK));
+    x->series = metrics_find(all->metrics, m->file.name, m->sha256, c->session->user->name,
+                             flags & PRIORITY_MASK);
     list_init(&x->jobs);
     list_init(&x->profiles);
     list_append(&c->contexts, &x->link);

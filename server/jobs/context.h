@@ -20,6 +20,7 @@ struct contexts {
     struct scheduler *scheduler;
     struct job_timer *timer;
     struct sram *sram; // that models use
+    struct metrics *metrics;
 };
 
 // What is under way in a context: a job, or a request for layer times. Embedded by it.
@@ -42,10 +43,11 @@ struct context {
     uint64_t handle; // 0: not open yet
     uint32_t flags;  // RKNN_FLAG_*
     struct scheduler_queue queue;
-    uint64_t sram;           // bytes of it that are the context's
-    struct binding *binding; // NULL: nothing is bound
-    struct list jobs;        // context_work: all of them
-    struct list profiles;    // context_work: layer times that are asked for
+    struct metrics_series *series; // where its runs count; NULL: nowhere
+    uint64_t sram;                 // bytes of it that are the context's
+    struct binding *binding;       // NULL: nothing is bound
+    struct list jobs;              // context_work: all of them
+    struct list profiles;          // context_work: layer times that are asked for
     struct {
         uint64_t job, started_us;
         uint32_t cores;

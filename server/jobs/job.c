@@ -36,6 +36,7 @@
 #include "server/clients/user.h"
 #include "server/jobs/job_custom.h"
 #include "server/jobs/job_dump.h"
+#include "server/metrics/metrics.h"
 #include "server/net/connection.h"
 #include "server/observe/trace.h"
 
@@ -53,6 +54,14 @@ static void job_uncharge(struct job *j)
     if (j->charged)
         j->charged->held_bytes -= j->held_bytes + j->back_bytes;
     j->charged = NULL;
+}
+
+// Once: what becomes of it.
+static void job_count(struct job *j, enum metrics_outcome outcome)
+{
+    if (j->series)
+        j->series->outcomes[outcome]++;
+    j->series = NULL;
 }
 
 // From here on the context may close and be freed without the job.
@@ -105,6 +114,7 @@ int job_new(struct jobs *all, struct context *x, unsigned n_inputs, uint64_t inp
     j->run.binding = binding_ref(x->binding);
     j->output_size = output_size;
     j->n_inputs = n_inputs;
+    j->series = x->series;
     list_init(&j->request.link);
     list_init(&j->scheduling.link);
     list_init(&j->deadline.link);
@@ -127,6 +137,8 @@ no_buffer:
 static void job_free(struct job *j)
 {
     job_trace(j, TRACE_GONE, now_us(), 0, 0);
+    if (j->state != JOB_RECEIVING)
+        job_count(j, METRICS_STOPPED);
     job_uncharge(j);
     list_remove(&j->work.link);
     list_remove(&j->deadline.link);
@@ -149,7 +161,9 @@ void job_drop(struct job *j)
 // For request_answer(): the reply, whose payload is the job's buffer, has been sent.
 static void job_release(void *owner)
 {
-    job_free(owner);
+    struct job *j = owner;
+    metrics_observe(&j->all->metrics->transfer[METRICS_OUT], now_us() - j->since_us);
+    job_free(j);
 }
 
 // ---- ends ---------------------------------------------------------------------------------------
@@ -159,6 +173,7 @@ static void job_fail(struct job *j, const struct error *e)
 {
     j->all->n_failed++;
     j->session->jobs_failed++;
+    job_count(j, METRICS_FAILED);
     request_fail(&j->request, e);
     job_free(j);
 }
@@ -168,6 +183,8 @@ static void job_count_done(struct job *j)
     j->all->n_done++;
     j->session->jobs_done++;
     j->state = JOB_DONE;
+    j->since_us = now_us();
+    job_count(j, METRICS_DONE);
 }
 
 // Whether a bound output is to be sent as well (Infer.outputs_back).
@@ -264,6 +281,15 @@ static void job_leave_scheduler(struct job *j)
     job_hold_reset(&j->hold);
 }
 
+static void job_observe(const struct job *j)
+{
+    struct metrics_series *series = j->context->series;
+    if (!series)
+        return;
+    metrics_observe(&series->queue, j->queued_us);
+    metrics_observe(&series->run, j->run.run_us);
+}
+
 // From the runner, exactly once for each submitted job. The next job is started before this one is
 // answered, because a core is idle meanwhile. x->n_running keeps the context until the end of the
 // function.
@@ -275,6 +301,7 @@ static void on_done(struct runner_job *run, const struct error *e)
     uint64_t started_us = j->scheduling.started_us;
     job_leave_scheduler(j);
     j->session->queue_us += j->queued_us;
+    job_observe(j);
     x->model->n_jobs++;
     x->model->run_us += j->run.run_us;
     job_trace(j, TRACE_ENDED, now_us(), j->run.run_us, j->run.core_mask);
@@ -337,6 +364,7 @@ static void job_expire(struct job_deadline *d)
         request_fail(&j->request, &e);
         j->all->n_failed++;
         j->session->jobs_failed++;
+        job_count(j, METRICS_FAILED);
         job_stop(j);
     }
 }
@@ -436,6 +464,7 @@ void job_charge(struct job *j, struct connection *c, const struct frame_header *
     j->charged = c;
     j->back_bytes = back_size(j);
     c->held_bytes += j->held_bytes + j->back_bytes;
+    j->since_us = now_us();
     request_begin(&j->request, &c->requests, h, on_abandoned);
     job_trace(j, TRACE_INPUTS, now_us(), h->payload_size, 0);
 }
@@ -457,6 +486,7 @@ void job_start(struct job *j)
         return;
     }
     j->state = JOB_WAITING;
+    metrics_observe(&j->all->metrics->transfer[METRICS_IN], now_us() - j->since_us);
     if (j->limit_ms)
         job_timer_set(&j->all->timer, &j->deadline, j->limit_ms);
     scheduler_add(&j->all->scheduler, &j->scheduling, queue_of(j), j->cores, now_us());

@@ -17,9 +17,10 @@ struct trace;
 struct jobs {
     struct scheduler scheduler;
     struct job_timer timer;
-    struct job_timer holds; // of jobs that wait for their clients
-    unsigned n_suspended;   // that have no cores meanwhile
-    uint32_t hold_limit_ms; // after which that is so
+    struct job_timer holds;  // of jobs that wait for their clients
+    unsigned n_suspended;    // that have no cores meanwhile
+    uint32_t hold_limit_ms;  // after which that is so
+    struct metrics *metrics; // times of transfers
     struct trace *trace;
     uint64_t last_number, n_done, n_failed;
     bool scheduling; // inside of jobs_schedule()
@@ -51,10 +52,12 @@ struct job {
     struct runner_job run;
     struct scheduler_cores cores;
     struct job_hold hold;
-    uint64_t queued_us;   // that it has waited for cores
-    uint64_t output_size; // bytes
-    uint64_t held_bytes;  // counted in `charged` until freed, with the user until the job is
-    uint64_t back_bytes;  // of bound outputs that go back; counted in `charged`, too
+    uint64_t queued_us;            // that it has waited for cores
+    uint64_t since_us;             // when its inputs, or its outputs, began to move
+    struct metrics_series *series; // NULL: there is none, or it is counted already
+    uint64_t output_size;          // bytes
+    uint64_t held_bytes; // counted in `charged` until freed, with the user until the job is
+    uint64_t back_bytes; // of bound outputs that go back; counted in `charged`, too
     struct connection *charged;
     struct session *session; // one reference
     unsigned n_inputs;

@@ -33,6 +33,7 @@
 #include "base/text/text.h"
 #include "server/clients/session.h"
 #include "server/clients/user.h"
+#include "server/metrics/metrics.h"
 #include "server/models/model_users.h"
 #include "server/models/store.h"
 #include "server/net/connection.h"
@@ -48,9 +49,10 @@ struct upload_request {
 };
 
 void uploads_init(struct uploads *u, uv_loop_t *loop, const struct options *options,
-                  struct store *store, struct trace *trace)
+                  struct store *store, struct trace *trace, struct metrics *metrics)
 {
-    *u = (struct uploads){.loop = loop, .options = options, .store = store, .trace = trace};
+    *u = (struct uploads){
+        .loop = loop, .options = options, .store = store, .trace = trace, .metrics = metrics};
     hashers_init(&u->hashers, loop);
     list_init(&u->all);
 }
@@ -382,6 +384,8 @@ static void answer_last(struct upload *u, struct model *m)
         fail_request(u->last, &e);
         return;
     }
+    u->uploads->metrics->uploads++;
+    u->uploads->metrics->upload_bytes += u->size;
     request_answer(&u->last->request, rknnd_ModelChunkReply_fields, &reply, NULL, 0, NULL, NULL);
     free_request(u->last);
 }

@@ -8,6 +8,7 @@ struct connection;
 struct model;
 struct options;
 struct store;
+struct metrics;
 struct trace;
 struct user;
 
@@ -21,6 +22,7 @@ struct uploads {
     const struct options *options;
     struct store *store; // where complete files go
     struct trace *trace;
+    struct metrics *metrics;
     struct list all;
     uint64_t bytes;       // of all files, when complete
     uint64_t taken_bytes; // that have come of them
@@ -51,7 +53,7 @@ struct upload {
 };
 
 void uploads_init(struct uploads *u, uv_loop_t *loop, const struct options *options,
-                  struct store *store, struct trace *trace);
+                  struct store *store, struct trace *trace, struct metrics *metrics);
 
 /// Drops everything; what is being hashed frees itself on the loop. After the connections.
 void uploads_close(struct uploads *all);

@@ -26,6 +26,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "server/clients/user.h"
+#include "server/metrics/metrics.h"
 #include "server/options.h"
 
 // Queued answers that are not outputs of jobs; past that the client is not heard, and no large
@@ -72,9 +73,15 @@ static void connection_requests_changed(struct requests *requests)
     c->all->ops->on_less(c->all);
 }
 
+static void connection_request_failed(struct requests *requests, int code)
+{
+    metrics_count_error(requests->connection->all->metrics, code);
+}
+
 static const struct requests_ops requests_ops = {
     .has_room = connection_has_room,
     .changed = connection_requests_changed,
+    .failed = connection_request_failed,
 };
 
 // The handler names the payload's destination or refuses; a payload without one is read and
@@ -234,6 +241,7 @@ void connection_reply_error(struct connection *c, const struct frame_header *h,
 {
     log_debug("c%u %s refused: %s", c->number,
               message_row(h->type) ? message_row(h->type)->name : "unknown message", e->text);
+    metrics_count_error(c->all->metrics, e->code);
     channel_send(&c->channel, message_error_frame(h->type, h->id, e));
     connection_update_flow(c);
 }

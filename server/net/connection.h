@@ -63,6 +63,7 @@ struct connections {
     const struct options *options;   // limits and timeouts
     const struct services *services; // for each of them
     const struct connection_ops *ops;
+    struct metrics *metrics; // answers that are errors
     struct list all;
     unsigned n;
     uint32_t last_number;

@@ -175,6 +175,8 @@ void request_answer_part(struct request *r, const pb_msgdesc_t *fields, const vo
 void request_fail(struct request *r, const struct error *e)
 {
     struct requests *all = request_detach(r);
-    if (all)
-        request_send(all, message_error_frame(r->type, r->id, e));
+    if (!all)
+        return;
+    all->ops->failed(all, e->code);
+    request_send(all, message_error_frame(r->type, r->id, e));
 }

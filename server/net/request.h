@@ -12,6 +12,8 @@ struct requests_ops {
     bool (*has_room)(const struct requests *all);
     /// A request has begun, or an answer is queued. May not free requests.
     void (*changed)(struct requests *all);
+    /// The answer of one is an error.
+    void (*failed)(struct requests *all, int code);
 };
 
 // The unanswered requests of one connection. Embedded in it.

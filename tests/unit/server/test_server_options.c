@@ -292,7 +292,7 @@ static const char *const at_once[][2] = {
 static const char *const at_next_start[][2] = {
     {"isolation", "thread"}, {"sandbox", "off"},    {"worker-user", "a"},  {"buffers", "memfd"},
     {"announce", "yes"},     {"socket-group", "a"}, {"trace-events", "7"}, {"module-dir", "/a"},
-    {"sysfs", "/a"},         {"relay", "usb:"},     {"backend", "null"},
+    {"http", "unix:/a"},     {"sysfs", "/a"},       {"relay", "usb:"},     {"backend", "null"},
 };
 
 // The line is the option's alone, but for what a sentence puts behind it.

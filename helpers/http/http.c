@@ -1,0 +1,238 @@
+// rknnd-http: HTTP for whoever watches a daemon (rknnd --http), which starts this and says what is
+// to be known. One thread: a question to the daemon is short, and connections are few.
+//
+//     GET /metrics, /healthz, /readyz ──► rknnd-http ──(fd 3: struct http_ask)──► rknnd
+//
+// It ends with the daemon, whose end of fd 3 closes then.
+#include <errno.h>
+#include <microhttpd.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/net/http_ask.h"
+
+#define DAEMON_FD        3
+#define CONNECTIONS      256
+#define CONNECTION_BYTES 16384
+#define PATIENCE_S       5
+#define DAEMON_MS        2000 // after which the daemon is not alive
+#define CONTENT_TYPE     "text/plain; version=0.0.4; charset=utf-8"
+
+struct http {
+    uint32_t number; // of the last question
+    struct MHD_Daemon *daemons[HTTP_MAX_SOCKETS];
+    unsigned n_daemons;
+};
+
+// ---- asking the daemon --------------------------------------------------------------------------
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+// The daemon's end has closed: nobody is left to serve.
+static _Noreturn void daemon_gone(void)
+{
+    log_debug("the daemon has ended");
+    exit(EXIT_SUCCESS);
+}
+
+// One answer, if it comes by then. *ret_fd: -1 where it brings none.
+static bool receive_answer(struct http_answer *ret, int *ret_fd, uint64_t until_ms)
+{
+    uint64_t now = now_ms();
+    struct pollfd p = {.fd = DAEMON_FD, .events = POLLIN};
+    int n_fds = 0;
+    if (now >= until_ms || poll(&p, 1, (int)(until_ms - now)) <= 0)
+        return false;
+    ssize_t n = fd_receive(DAEMON_FD, ret, sizeof *ret, ret_fd, &n_fds, 1);
+    if (n == 0 || (n < 0 && n != -EINTR && n != -EAGAIN))
+        daemon_gone();
+    if (n_fds == 0)
+        *ret_fd = -1;
+    return n == sizeof *ret;
+}
+
+// False: the daemon does not answer.
+static bool ask_daemon(struct http *h, enum http_ask_what what, struct http_answer *ret,
+                       int *ret_fd)
+{
+    const struct http_ask question = {.number = ++h->number, .what = what};
+    uint64_t until_ms = now_ms() + DAEMON_MS;
+    if (send(DAEMON_FD, &question, sizeof question, MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof question)
+        return false;
+    while (receive_answer(ret, ret_fd, until_ms)) {
+        if (ret->number == h->number)
+            return true;
+        if (*ret_fd >= 0)
+            close(*ret_fd);
+    }
+    return false;
+}
+
+// ---- answering ----------------------------------------------------------------------------------
+
+static enum MHD_Result http_answer(struct MHD_Connection *c, unsigned code, const char *type,
+                                   struct MHD_Response *r)
+{
+    if (!r)
+        return MHD_NO;
+    MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    MHD_add_response_header(r, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    if (code == MHD_HTTP_METHOD_NOT_ALLOWED)
+        MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+    enum MHD_Result queued = MHD_queue_response(c, code, r);
+    MHD_destroy_response(r);
+    return queued;
+}
+
+static enum MHD_Result http_say(struct MHD_Connection *c, unsigned code, const char *words)
+{
+    return http_answer(
+        c, code, "text/plain; charset=utf-8",
+        MHD_create_response_from_buffer(strlen(words), (void *)words, MHD_RESPMEM_PERSISTENT));
+}
+
+static enum MHD_Result say_silent(struct MHD_Connection *c)
+{
+    return http_say(c, MHD_HTTP_SERVICE_UNAVAILABLE, "the service does not answer\n");
+}
+
+// The library closes the descriptor with its response.
+static enum MHD_Result get_metrics(struct http *h, struct MHD_Connection *c)
+{
+    struct http_answer a;
+    int fd;
+    if (!ask_daemon(h, HTTP_ASK_METRICS, &a, &fd))
+        return say_silent(c);
+    if (!a.yes || fd < 0)
+        return http_say(c, MHD_HTTP_SERVICE_UNAVAILABLE, "the service lacks memory for this\n");
+    struct MHD_Response *r = MHD_create_response_from_fd64(a.size, fd);
+    if (!r)
+        close(fd);
+    return http_answer(c, MHD_HTTP_OK, CONTENT_TYPE, r);
+}
+
+static enum MHD_Result get_healthz(struct http *h, struct MHD_Connection *c)
+{
+    struct http_answer a;
+    int fd;
+    return ask_daemon(h, HTTP_ASK_READY, &a, &fd) ? http_say(c, MHD_HTTP_OK, "alive\n")
+                                                  : say_silent(c);
+}
+
+static enum MHD_Result get_readyz(struct http *h, struct MHD_Connection *c)
+{
+    struct http_answer a;
+    int fd;
+    if (!ask_daemon(h, HTTP_ASK_READY, &a, &fd))
+        return say_silent(c);
+    return a.yes ? http_say(c, MHD_HTTP_OK, "ready\n")
+                 : http_say(c, MHD_HTTP_SERVICE_UNAVAILABLE, "starts, or ends: takes no work\n");
+}
+
+static const struct {
+    const char *path;
+    enum MHD_Result (*get)(struct http *h, struct MHD_Connection *c);
+} pages[] = {{"/metrics", get_metrics}, {"/healthz", get_healthz}, {"/readyz", get_readyz}};
+
+// First when the headers are there, then for each part of a body, which is not wanted, then to
+// answer.
+static enum MHD_Result on_request(void *owner, struct MHD_Connection *c, const char *url,
+                                  const char *method, const char *version, const char *body,
+                                  size_t *body_size, void **state)
+{
+    static char begun;
+    (void)version, (void)body;
+    if (!*state || *body_size > 0) {
+        *state = &begun;
+        *body_size = 0;
+        return MHD_YES;
+    }
+    if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
+        return http_say(c, MHD_HTTP_METHOD_NOT_ALLOWED, "GET or HEAD, nothing else\n");
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++)
+        if (strcmp(url, pages[i].path) == 0)
+            return pages[i].get(owner, c);
+    return http_say(c, MHD_HTTP_NOT_FOUND, "there are /metrics, /healthz and /readyz\n");
+}
+
+// ---- life ---------------------------------------------------------------------------------------
+
+// One server for each socket that came with the daemon's first byte.
+static bool http_begin(struct http *h)
+{
+    int fds[HTTP_MAX_SOCKETS], n_fds = 0;
+    char byte;
+    if (fd_receive(DAEMON_FD, &byte, 1, fds, &n_fds, HTTP_MAX_SOCKETS) != 1 || n_fds == 0)
+        return false;
+    for (int i = 0; i < n_fds; i++) {
+        struct MHD_Daemon *d = MHD_start_daemon(
+            MHD_USE_EPOLL, 0, NULL, NULL, on_request, h, MHD_OPTION_LISTEN_SOCKET, fds[i],
+            MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
+            (unsigned)PATIENCE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
+            MHD_OPTION_END);
+        if (!d)
+            return false;
+        h->daemons[h->n_daemons++] = d;
+    }
+    return true;
+}
+
+// How long to wait for something to happen, at most: -1 without end.
+static int http_patience(const struct http *h)
+{
+    unsigned long long shortest = 0;
+    bool any = false;
+    for (unsigned i = 0; i < h->n_daemons; i++) {
+        unsigned long long wait_ms;
+        if (MHD_get_timeout(h->daemons[i], &wait_ms) != MHD_YES)
+            continue;
+        shortest = any && shortest < wait_ms ? shortest : wait_ms;
+        any = true;
+    }
+    return any ? (int)(shortest < 60000 ? shortest : 60000) : -1;
+}
+
+static void http_serve(struct http *h)
+{
+    struct pollfd p[HTTP_MAX_SOCKETS + 1] = {{.fd = DAEMON_FD}}; // its end is what counts
+    for (unsigned i = 0; i < h->n_daemons; i++)
+        p[i + 1] = (struct pollfd){
+            .fd = MHD_get_daemon_info(h->daemons[i], MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd,
+            .events = POLLIN};
+    for (;;) {
+        poll(p, h->n_daemons + 1, http_patience(h));
+        if (p[0].revents)
+            daemon_gone();
+        for (unsigned i = 0; i < h->n_daemons; i++)
+            MHD_run(h->daemons[i]);
+    }
+}
+
+int main(void)
+{
+    static struct http h;
+    log_set_level(LOG_INFO);
+    log_mark_levels();
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGINT, SIG_IGN); // the daemon's business
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (!http_begin(&h)) {
+        log_error("rknnd-http is started by rknnd --http, and cannot start: %s", strerror(errno));
+        return EXIT_FAILURE;
+    }
+    http_serve(&h);
+}

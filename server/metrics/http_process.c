@@ -1,0 +1,243 @@
+#include "server/metrics/http_process.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/net/uri.h"
+#include "server/handle/services.h"
+#include "server/listen/bind.h"
+#include "server/metrics/metrics_text.h"
+#include "server/net/watch.h"
+#include "server/turns.h"
+
+#define PROGRAM  "rknnd-http"
+#define AGAIN_MS 1000 // from its end to its next start
+
+// ---- answers ------------------------------------------------------------------------------------
+
+// The text in a memfd: however long it is, the answer fits the socket's buffer.
+static int make_text(const struct http *h, struct http_answer *ret)
+{
+    char *text = NULL;
+    void *map;
+    struct error e;
+    if (metrics_text(h->services, &text, &ret->size, &e) < 0) {
+        log_warn("no metrics: %s", e.text);
+        return -1;
+    }
+    int fd = fd_memory_sealed("metrics", ret->size, 0, &map, &e);
+    if (fd >= 0) {
+        memcpy(map, text, ret->size);
+        munmap(map, ret->size);
+    } else {
+        log_warn("no metrics: %s", e.text);
+    }
+    free(text);
+    return fd;
+}
+
+// What does not fit is not waited for: the process has one question under way at most.
+static void answer_question(const struct http *h, const struct http_ask *question)
+{
+    struct http_answer a = {.number = question->number, .yes = h->services->serving};
+    const struct iovec iov = {&a, sizeof a};
+    cleanup(fd_close_p) int text = -1;
+    turns_mark(h->loop, "metrics");
+    if (question->what == HTTP_ASK_METRICS) {
+        text = make_text(h, &a);
+        a.yes = text >= 0;
+    }
+    fd_send(h->fd, &iov, 1, &text, text >= 0);
+}
+
+static void on_question(uv_poll_t *poll, int status, int events)
+{
+    struct http *h = container_of(poll, struct http, poll);
+    struct http_ask question;
+    (void)status, (void)events;
+    ssize_t n = recv(h->fd, &question, sizeof question, MSG_DONTWAIT);
+    if (n == sizeof question)
+        answer_question(h, &question);
+    else if (n >= 0 || errno != EAGAIN)
+        uv_poll_stop(poll); // it ends
+}
+
+// ---- the process --------------------------------------------------------------------------------
+
+static void on_again(uv_timer_t *timer);
+
+static void on_part_closed(struct http *h)
+{
+    if (--h->n_open > 0)
+        return;
+    h->fd = fd_close(h->fd);
+    if (!h->ending)
+        uv_timer_start(&h->again, on_again, AGAIN_MS, 0);
+}
+
+static void on_poll_closed(uv_handle_t *handle)
+{
+    on_part_closed(container_of((uv_poll_t *)handle, struct http, poll));
+}
+
+static void on_log_closed(struct worker_log *l)
+{
+    on_part_closed(container_of(l, struct http, log));
+}
+
+static void on_child_closed(struct child *c)
+{
+    on_part_closed(container_of(c, struct http, child));
+}
+
+// The process has ended, or never began.
+static void close_parts(struct http *h)
+{
+    if (h->watched)
+        uv_close((uv_handle_t *)&h->poll, on_poll_closed);
+    h->watched = false;
+    worker_log_close(&h->log, on_log_closed);
+    child_close(&h->child, on_child_closed);
+}
+
+static void on_exited(struct child *c, int code, int number)
+{
+    struct http *h = container_of(c, struct http, child);
+    if (!h->ending)
+        log_warn(PROGRAM " ended (exit code %d, signal %d); another one starts", code, number);
+    close_parts(h);
+}
+
+static int pass_sockets(const struct http *h, struct error *e)
+{
+    const struct iovec iov = {(char[]){0}, 1};
+    int fds[HTTP_MAX_SOCKETS];
+    for (unsigned i = 0; i < h->n_sockets; i++)
+        fds[i] = h->sockets[i].fd;
+    ssize_t n = fd_send(h->fd, &iov, 1, fds, (int)h->n_sockets);
+    return n == 1 ? 0 : error_set_errno(e, STATUS_FAIL, (int)-n, PROGRAM);
+}
+
+static int watch_process(struct http *h, struct error *e)
+{
+    int r = uv_poll_init(h->loop, &h->poll, h->fd);
+    if (r < 0)
+        return error_set(e, STATUS_FAIL, PROGRAM ": %s", uv_strerror(r));
+    h->watched = true;
+    h->n_open++;
+    return watch_start(&h->poll, UV_READABLE, on_question, e);
+}
+
+static int start_child(struct http *h, int theirs, int log, struct error *e)
+{
+    char program[4200];
+    snprintf(program, sizeof program, "%s/" PROGRAM, h->folder);
+    int r = child_start(&h->child, h->loop, program, (char *[]){(char *)PROGRAM, NULL}, theirs, log,
+                        on_exited, e);
+    return r < 0 ? error_prefix(e, "%s", program) : 0;
+}
+
+// When a part fails those that there are close, and it is tried again.
+static int start_process(struct http *h, struct error *e)
+{
+    int ends[2], log;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+        return error_set_errno(e, STATUS_FAIL, errno, PROGRAM);
+    cleanup(fd_close_p) int ours = ends[0], theirs = ends[1];
+    int r = worker_log_init(&h->log, h->loop, &log, e);
+    if (r < 0)
+        return r;
+    worker_log_set_name(&h->log, "HTTP");
+    h->fd = steal_fd(&ours);
+    h->n_open = 2;
+    r = start_child(h, theirs, log, e);
+    fd_close(log);
+    if (r == 0)
+        r = watch_process(h, e);
+    if (r == 0)
+        r = pass_sockets(h, e);
+    if (r == 0)
+        return 0;
+    child_kill(&h->child);
+    close_parts(h);
+    return r;
+}
+
+static void on_again(uv_timer_t *timer)
+{
+    struct http *h = container_of(timer, struct http, again);
+    struct error e;
+    if (start_process(h, &e) == 0)
+        return;
+    log_warn("no HTTP: %s", e.text);
+    if (h->n_open == 0)
+        uv_timer_start(&h->again, on_again, AGAIN_MS, 0);
+}
+
+// ---- life ---------------------------------------------------------------------------------------
+
+void http_init(struct http *h, uv_loop_t *loop, const struct services *services)
+{
+    *h = (struct http){.loop = loop, .services = services, .fd = -1};
+    uv_timer_init(loop, &h->again);
+}
+
+// A bind_taker.
+static int take_socket(void *owner, int socket, const char *name, const char *unlink_path,
+                       struct error *e)
+{
+    struct http *h = owner;
+    cleanup(fd_close_p) int fd = socket;
+    char *path = unlink_path ? strdup(unlink_path) : NULL;
+    if (unlink_path && !path)
+        return error_no_memory(e, "HTTP", strlen(unlink_path));
+    if (h->n_sockets == HTTP_MAX_SOCKETS) {
+        free(path);
+        return error_set(e, STATUS_PARAM_INVALID, "more than %d addresses", HTTP_MAX_SOCKETS);
+    }
+    h->sockets[h->n_sockets++] = (struct http_socket){.fd = steal_fd(&fd), .unlink_path = path};
+    log_info("HTTP on %s: /metrics, /healthz, /readyz", name);
+    return 0;
+}
+
+int http_listen(struct http *h, const char *text, const char *socket_group, bool insecure,
+                struct error *e)
+{
+    const struct uri_scheme *const schemes[] = {&uri_unix, &uri_tcp};
+    struct uri uri;
+    int r = uri_parse(text, schemes, 2, &uri, e);
+    if (r == 0 && uri.scheme == &uri_unix)
+        r = bind_unix(uri.text, socket_group, take_socket, h, e);
+    else if (r == 0)
+        r = bind_tcp(&uri, insecure, take_socket, h, e);
+    return r < 0 ? error_prefix(e, "http") : 0;
+}
+
+int http_start(struct http *h, const char *folder, struct error *e)
+{
+    h->folder = folder;
+    return h->n_sockets > 0 ? start_process(h, e) : 0;
+}
+
+void http_close(struct http *h)
+{
+    if (h->ending)
+        return;
+    h->ending = true;
+    for (unsigned i = 0; i < h->n_sockets; i++) {
+        if (h->sockets[i].unlink_path)
+            unlink(h->sockets[i].unlink_path);
+        free(h->sockets[i].unlink_path);
+        fd_close(h->sockets[i].fd);
+    }
+    child_kill(&h->child); // its end closes the rest
+    uv_close((uv_handle_t *)&h->again, NULL);
+}

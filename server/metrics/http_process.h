@@ -1,0 +1,48 @@
+// HTTP for whoever watches the service: GET /metrics (Prometheus), /healthz (it answers), /readyz
+// (it takes work). A process of its own speaks it (helpers/http), so that what peers send is not
+// read here; it asks by a socket pair. If it ends, another one goes on with the same sockets.
+#pragma once
+
+#include <stdbool.h>
+#include <uv.h>
+
+#include "base/error.h"
+#include "base/net/http_ask.h"
+#include "server/runner/child.h"
+#include "server/runner/worker_log.h"
+
+struct services;
+
+struct http_socket {
+    int fd;
+    char *unlink_path; // NULL: not a Unix socket
+};
+
+// Embedded by the server. Loop thread only.
+struct http {
+    uv_loop_t *loop;
+    const struct services *services;
+    const char *folder; // of the program
+    struct http_socket sockets[HTTP_MAX_SOCKETS];
+    unsigned n_sockets;
+    struct child child;
+    struct worker_log log;
+    int fd; // our end; -1: there is no process
+    uv_poll_t poll;
+    uv_timer_t again;
+    unsigned n_open; // of child, log and poll
+    bool watched, ending;
+};
+
+void http_init(struct http *h, uv_loop_t *loop, const struct services *services);
+
+/// Listens at unix:PATH, or tcp:HOST:PORT on the loopback interface, unless `insecure`: who reads
+/// this learns of users and models. May block: names are looked up.
+int http_listen(struct http *h, const char *uri, const char *socket_group, bool insecure,
+                struct error *e);
+
+/// Serves, with the program in `folder`, which stays. Without addresses nothing happens.
+int http_start(struct http *h, const char *folder, struct error *e);
+
+/// Safe to repeat, and when nothing was started.
+void http_close(struct http *h);

@@ -1,0 +1,89 @@
+#include "server/metrics/metrics.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char other[] = "other";
+
+static struct metrics_series *series_find(const struct metrics *m,
+                                          const struct metrics_series *like)
+{
+    for (unsigned i = 0; i < m->n_series; i++) {
+        struct metrics_series *s = m->series[i];
+        if (s->priority == like->priority && strcmp(s->sha256, like->sha256) == 0 &&
+            strcmp(s->user, like->user) == 0 && strcmp(s->model, like->model) == 0)
+            return s;
+    }
+    return NULL;
+}
+
+static unsigned count_of(const struct metrics *m, const char *user)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < m->n_series; i++)
+        n += strcmp(m->series[i]->user, user) == 0;
+    return n;
+}
+
+// Nobody's models take the place of everyone else's.
+static bool has_room(const struct metrics *m, const char *user)
+{
+    return m->n_series < METRICS_MAX_SERIES && count_of(m, user) < METRICS_MAX_SERIES / 4;
+}
+
+// Of a user who has a series there is room for his "other" one, too.
+static struct metrics_series *series_add(struct metrics *m, const struct metrics_series *like)
+{
+    struct metrics_series *s = malloc(sizeof *s);
+    if (s) {
+        *s = *like;
+        m->series[m->n_series++] = s;
+    }
+    return s;
+}
+
+struct metrics_series *metrics_find(struct metrics *m, const char *model, const uint8_t *sha256,
+                                    const char *user, uint32_t priority)
+{
+    struct metrics_series like = {.priority = priority};
+    snprintf(like.model, sizeof like.model, "%s", model);
+    snprintf(like.user, sizeof like.user, "%s", user);
+    for (size_t i = 0; i < sizeof like.sha256 / 2; i++)
+        snprintf(like.sha256 + 2 * i, 3, "%02x", sha256[i]);
+    struct metrics_series *s = series_find(m, &like);
+    if (s || has_room(m, user))
+        return s ? s : series_add(m, &like);
+    bool known = count_of(m, user) > 0;
+    like = (struct metrics_series){.priority = METRICS_ANY_PRIORITY};
+    memcpy(like.model, other, sizeof other);
+    snprintf(like.user, sizeof like.user, "%s", known ? user : other);
+    s = series_find(m, &like);
+    return s ? s : series_add(m, &like);
+}
+
+void metrics_observe(struct metrics_histogram *h, uint64_t us)
+{
+#define BOUND(us) us,
+    static const uint64_t bounds[] = {METRICS_BUCKETS(BOUND)};
+#undef BOUND
+    unsigned i = 0;
+    while (i < METRICS_N_BUCKETS && us > bounds[i])
+        i++;
+    if (i < METRICS_N_BUCKETS)
+        h->in[i]++;
+    h->n++;
+    h->sum_us += us;
+}
+
+void metrics_count_error(struct metrics *m, int code)
+{
+    if (code < 0 && code > -METRICS_CODES)
+        m->errors[-code]++;
+}
+
+void metrics_done(struct metrics *m)
+{
+    while (m->n_series > 0)
+        free(m->series[--m->n_series]);
+}

@@ -1,0 +1,72 @@
+// What the service has done since it started, in numbers that outlive programs. Loop thread only.
+//
+// Inferences are counted by model, user and priority: a series of these, once begun, stays, so that
+// a counter never goes back. There is room for so many, a quarter of them for one user; what comes
+// later counts together, as model "other" of the user, or of the user "other". No label holds a
+// process, a client or an address.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/who.h"
+
+#define METRICS_MAX_SERIES   512
+#define METRICS_MODEL_SIZE   64
+#define METRICS_ANY_PRIORITY UINT32_MAX
+#define METRICS_CODES        16 // -code of base/status.h
+
+// Upper bounds of buckets, in microseconds.
+// clang-format off
+#define METRICS_BUCKETS(X)                                                                       \
+    X(100) X(250) X(500) X(1000) X(2500) X(5000) X(10000) X(25000) X(50000) X(100000) X(250000)  \
+    X(500000) X(1000000) X(2500000) X(5000000) X(10000000)
+// clang-format on
+#define METRICS_ONE(us) +1
+enum { METRICS_N_BUCKETS = 0 METRICS_BUCKETS(METRICS_ONE) };
+#undef METRICS_ONE
+
+struct metrics_histogram {
+    uint64_t in[METRICS_N_BUCKETS]; // not those of the buckets below
+    uint64_t n, sum_us;
+};
+
+enum metrics_outcome {
+    METRICS_DONE,
+    METRICS_FAILED,
+    METRICS_STOPPED, // nobody waited for the answer any more
+    METRICS_OUTCOMES,
+};
+
+struct metrics_series {
+    char model[METRICS_MODEL_SIZE]; // the file's name
+    char sha256[13];                // its first digits
+    char user[WHO_SIZE];
+    uint32_t priority; // 0: high … 2: low; or METRICS_ANY_PRIORITY
+    uint64_t outcomes[METRICS_OUTCOMES];
+    struct metrics_histogram queue; // waiting for cores
+    struct metrics_histogram run;   // on the device
+};
+
+enum metrics_direction { METRICS_IN, METRICS_OUT, METRICS_DIRECTIONS };
+
+// Embedded by the server.
+struct metrics {
+    struct metrics_series *series[2 * METRICS_MAX_SERIES + 1]; // the second half: "other"
+    unsigned n_series;
+    uint64_t errors[METRICS_CODES];                        // answers, by code
+    struct metrics_histogram transfer[METRICS_DIRECTIONS]; // inputs and outputs of a run
+    uint64_t uploads, upload_bytes;
+};
+
+/// The series of what this user runs with this model (`sha256`: its digest); it stays. NULL: there
+/// is no memory for it.
+struct metrics_series *metrics_find(struct metrics *m, const char *model, const uint8_t *sha256,
+                                    const char *user, uint32_t priority);
+
+void metrics_observe(struct metrics_histogram *h, uint64_t us);
+
+/// An answer that is an error.
+void metrics_count_error(struct metrics *m, int code);
+
+void metrics_done(struct metrics *m);

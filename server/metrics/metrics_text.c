@@ -1,0 +1,235 @@
+// Names and units follow Prometheus's guidelines: base units, _total for counters, one HELP and
+// TYPE before the lines of each.
+#include "server/metrics/metrics_text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "npu/npu.h"
+#include "server/clients/session.h"
+#include "server/handle/services.h"
+#include "server/jobs/context.h"
+#include "server/jobs/job.h"
+#include "server/jobs/memory.h"
+#include "server/jobs/sram_use.h"
+#include "server/metrics/metrics.h"
+#include "server/models/store.h"
+#include "server/models/upload.h"
+#include "server/net/connection.h"
+#include "server/options.h"
+#include "server/runner/runner_options.h"
+#include "server/turns.h"
+
+// ---- lines --------------------------------------------------------------------------------------
+
+static void put_head(FILE *out, const char *name, const char *type, const char *help)
+{
+    fprintf(out, "# HELP rknnd_%s %s\n# TYPE rknnd_%s %s\n", name, help, name, type);
+}
+
+static void put_gauge(FILE *out, const char *name, const char *help, uint64_t value)
+{
+    put_head(out, name, "gauge", help);
+    fprintf(out, "rknnd_%s %" PRIu64 "\n", name, value);
+}
+
+static void put_counter(FILE *out, const char *name, const char *help, uint64_t value)
+{
+    put_head(out, name, "counter", help);
+    fprintf(out, "rknnd_%s %" PRIu64 "\n", name, value);
+}
+
+// Names are printable already; these have a meaning in a label.
+static void put_label(FILE *out, const char *name, const char *value)
+{
+    fprintf(out, "%s=\"", name);
+    for (; *value; value++) {
+        if (*value == '"' || *value == '\\')
+            fputc('\\', out);
+        fputc(*value, out);
+    }
+    fputc('"', out);
+}
+
+static void put_seconds(FILE *out, uint64_t us)
+{
+    fprintf(out, "%" PRIu64 ".%06" PRIu64 "\n", us / 1000000, us % 1000000);
+}
+
+static const char *const priorities[] = {"high", "medium", "low"};
+
+static void put_series(FILE *out, const struct metrics_series *s)
+{
+    put_label(out, "model", s->model);
+    fputc(',', out);
+    put_label(out, "sha256", s->sha256);
+    fputc(',', out);
+    put_label(out, "user", s->user);
+    fputc(',', out);
+    put_label(out, "priority", s->priority < 3 ? priorities[s->priority] : "other");
+}
+
+// ---- histograms ---------------------------------------------------------------------------------
+
+// What stands between the braces of each of its lines.
+struct labels {
+    const struct metrics_series *series; // or
+    const char *direction;
+};
+
+static void put_labels(FILE *out, const struct labels *l)
+{
+    if (l->series)
+        put_series(out, l->series);
+    else
+        put_label(out, "direction", l->direction);
+}
+
+static void put_histogram(FILE *out, const char *name, const struct labels *l,
+                          const struct metrics_histogram *h)
+{
+#define BOUND(us) us,
+    static const uint64_t bounds[] = {METRICS_BUCKETS(BOUND)};
+#undef BOUND
+    uint64_t n = 0;
+    for (unsigned i = 0; i <= METRICS_N_BUCKETS; i++) {
+        fprintf(out, "rknnd_%s_bucket{", name);
+        put_labels(out, l);
+        n = i < METRICS_N_BUCKETS ? n + h->in[i] : h->n;
+        if (i < METRICS_N_BUCKETS)
+            fprintf(out, ",le=\"%g\"} %" PRIu64 "\n", (double)bounds[i] / 1e6, n);
+        else
+            fprintf(out, ",le=\"+Inf\"} %" PRIu64 "\n", n);
+    }
+    fprintf(out, "rknnd_%s_sum{", name);
+    put_labels(out, l);
+    fprintf(out, "} ");
+    put_seconds(out, h->sum_us);
+    fprintf(out, "rknnd_%s_count{", name);
+    put_labels(out, l);
+    fprintf(out, "} %" PRIu64 "\n", h->n);
+}
+
+// ---- what is counted ----------------------------------------------------------------------------
+
+static void put_inferences(FILE *out, const struct metrics *m)
+{
+    static const char *const outcomes[METRICS_OUTCOMES] = {
+        [METRICS_DONE] = "done", [METRICS_FAILED] = "failed", [METRICS_STOPPED] = "stopped"};
+    put_head(out, "inferences_total", "counter", "Runs of models that have ended.");
+    for (unsigned i = 0; i < m->n_series; i++) {
+        for (unsigned k = 0; k < METRICS_OUTCOMES; k++) {
+            fprintf(out, "rknnd_inferences_total{");
+            put_series(out, m->series[i]);
+            fprintf(out, ",outcome=\"%s\"} %" PRIu64 "\n", outcomes[k], m->series[i]->outcomes[k]);
+        }
+    }
+    put_head(out, "inference_queue_seconds", "histogram", "How long runs waited for cores.");
+    for (unsigned i = 0; i < m->n_series; i++)
+        put_histogram(out, "inference_queue_seconds", &(struct labels){.series = m->series[i]},
+                      &m->series[i]->queue);
+    put_head(out, "inference_run_seconds", "histogram", "How long runs took on the device.");
+    for (unsigned i = 0; i < m->n_series; i++)
+        put_histogram(out, "inference_run_seconds", &(struct labels){.series = m->series[i]},
+                      &m->series[i]->run);
+}
+
+static void put_transfers(FILE *out, const struct metrics *m)
+{
+    static const char *const directions[METRICS_DIRECTIONS] = {
+        [METRICS_IN] = "in", [METRICS_OUT] = "out"};
+    put_head(out, "inference_transfer_seconds", "histogram",
+             "How long inputs took from a run's request on, and outputs until they were sent.");
+    for (unsigned i = 0; i < METRICS_DIRECTIONS; i++)
+        put_histogram(out, "inference_transfer_seconds",
+                      &(struct labels){.direction = directions[i]}, &m->transfer[i]);
+}
+
+static void put_errors(FILE *out, const struct metrics *m)
+{
+#define X(code, name, text) [-(code)] = #name,
+    static const char *const names[METRICS_CODES] = {STATUS_LIST(X)};
+#undef X
+    put_head(out, "errors_total", "counter", "Requests that were answered with an error.");
+    for (unsigned i = 1; i < METRICS_CODES; i++)
+        if (names[i])
+            fprintf(out, "rknnd_errors_total{code=\"%s\"} %" PRIu64 "\n", names[i], m->errors[i]);
+}
+
+static void put_device(FILE *out, const struct services *s)
+{
+    const struct scheduler *scheduler = &s->jobs->scheduler;
+    put_head(out, "build_info", "gauge", "What runs; always 1.");
+    fprintf(out, "rknnd_build_info{version=\"" RKNND_VERSION "\",");
+    put_label(out, "chip", s->device->chip);
+    fputc(',', out);
+    put_label(out, "backend", s->device->backend);
+    fprintf(out, "} 1\n");
+    put_gauge(out, "cores", "Cores of the device.", scheduler->n_cores);
+    put_head(out, "core_busy_seconds_total", "counter", "How long a core was given to runs.");
+    for (uint32_t i = 0; i < scheduler->n_cores; i++) {
+        fprintf(out, "rknnd_core_busy_seconds_total{core=\"%u\"} ", i);
+        put_seconds(out, scheduler->core_us[i]);
+    }
+    put_gauge(out, "sram_free_bytes", "SRAM of the device that nobody has.",
+              s->sram->total - s->sram->used);
+}
+
+static void put_now(FILE *out, const struct services *s)
+{
+    const struct scheduler *scheduler = &s->jobs->scheduler;
+    put_gauge(out, "connections", "Connections of programs.", s->connections->n);
+    put_gauge(out, "sessions", "Programs that are connected.", s->sessions->n);
+    put_gauge(out, "contexts", "Contexts that programs have open.", s->contexts->n);
+    put_gauge(out, "models_loaded", "Models that are loaded.", s->store->keeper.n_loaded);
+    put_gauge(out, "workers", "Worker processes.", s->runner_options->counters->workers);
+    put_gauge(out, "inferences_waiting", "Runs that wait for cores.",
+              scheduler->n_waiting + scheduler->n_suspended);
+    put_gauge(out, "inferences_running", "Runs that the device has.", scheduler->n_running);
+    put_gauge(out, "uploads", "Models that are being sent.", s->uploads->n_uploads);
+    put_gauge(out, "model_bytes", "Files of models in use.",
+              s->store->bytes - s->store->cached_bytes);
+    put_gauge(out, "cached_model_bytes", "Files of models that nobody uses.",
+              s->store->cached_bytes);
+    put_gauge(out, "buffer_bytes", "Memory for inputs and outputs.",
+              s->runner_options->counters->buffer_bytes);
+    put_gauge(out, "shared_memory_bytes", "Memory that programs share with the device.",
+              s->memories->bytes);
+}
+
+static void put_totals(FILE *out, const struct services *s)
+{
+    const struct runner_counters *counters = s->runner_options->counters;
+    put_counter(out, "uptime_seconds_total", "Since the service started.",
+                (uv_now(s->loop) - s->started_ms) / 1000);
+    put_counter(out, "uploads_total", "Models that came whole.", s->metrics->uploads);
+    put_counter(out, "upload_bytes_total", "Bytes of them.", s->metrics->upload_bytes);
+    put_counter(out, "worker_deaths_total", "Workers that ended by themselves.",
+                counters->worker_deaths);
+    put_counter(out, "inferences_retried_total", "Runs that were repeated, as their worker died.",
+                counters->jobs_retried);
+    put_counter(out, "slow_turns_total", "Turns of the service's loop over 50 ms.",
+                s->turns->n_slow);
+    put_counter(out, "log_lines_dropped_total", "Lines of the log that nobody read in time.",
+                log_n_left_out());
+}
+
+int metrics_text(const struct services *s, char **ret, size_t *ret_size, struct error *e)
+{
+    FILE *out = open_memstream(ret, ret_size);
+    if (!out)
+        return error_no_memory(e, "metrics", 0);
+    put_device(out, s);
+    put_now(out, s);
+    put_totals(out, s);
+    put_inferences(out, s->metrics);
+    put_transfers(out, s->metrics);
+    put_errors(out, s->metrics);
+    if (fclose(out) == 0)
+        return 0;
+    free(*ret);
+    return error_no_memory(e, "metrics", *ret_size);
+}

@@ -1,0 +1,289 @@
+#!/usr/bin/python3
+"""/metrics, /healthz and /readyz: what Prometheus reads of it, what outlives programs, and peers that mean harm."""
+import http.client
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import unittest
+
+from support.service import BUILD, DIGITS, PATIENCE, Daemon, listen_on_any_port, wait_for
+
+LINE = re.compile(r'^([a-z_:][a-z0-9_:]*)(?:\{((?:[a-z0-9_]+="(?:[^"\\]|\\.)*",?)*)\})? (\S+)$')
+LABEL = re.compile(r'([a-z0-9_]+)="((?:[^"\\]|\\.)*)"')
+
+
+def read(text):
+    """By the format's description: {(name, labels): value}; fails where the text is not of it."""
+    values, types = {}, {}
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            assert line.split()[2] not in types, f"told twice: {line}"
+        elif line.startswith("# TYPE "):
+            types[line.split()[2]] = line.split()[3]
+        else:
+            match = LINE.match(line)
+            assert match, f"not of the format: {line}"
+            name, labels, value = match.groups()
+            base = re.sub("_(bucket|sum|count)$", "", name)
+            kind = types.get(name) or types.get(base)
+            assert kind, f"no TYPE: {line}"
+            assert (kind == "counter") == name.endswith("_total"), line
+            key = (name, tuple(LABEL.findall(labels or "")))
+            assert key not in values, f"twice: {line}"
+            values[key] = float(value)
+    return values
+
+
+def check_histograms(values):
+    buckets = {}
+    for (name, labels), value in values.items():
+        if name.endswith("_bucket"):
+            *rest, (le, bound) = labels
+            assert le == "le"
+            buckets.setdefault((name[:-7], tuple(rest)), []).append((float(bound), value))
+    assert buckets
+    for (name, labels), counts in buckets.items():
+        assert counts == sorted(counts), (name, labels)
+        assert [n for _, n in counts] == sorted(n for _, n in counts), (name, labels)
+        assert counts[-1] == (float("inf"), values[name + "_count", labels]), (name, labels)
+
+
+def total(values, name, **labels):
+    return sum(value for (n, its), value in values.items() if n == name and labels.items() <= dict(its).items())
+
+
+class Service(Daemon):
+    def __init__(self, *options):
+        with listen_on_any_port() as listener:
+            self.port = listener.getsockname()[1]
+        super().__init__("--http", f"tcp:127.0.0.1:{self.port}", *options)
+
+    def get(self, path, method="GET"):
+        """Status, headers, text."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        connection.request(method, path)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, dict(answer.getheaders()), text
+
+    def metrics(self):
+        status, headers, text = self.get("/metrics")
+        assert (status, headers["Content-Type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
+        return read(text)
+
+    def bench(self, n, *more):
+        done = self.rknnctl("bench", "-n", str(n), *more, DIGITS)
+        assert done.returncode == 0, done.stderr
+
+    def helper(self):
+        return next((pid for pid in self.children()
+                     if b"rknnd-http" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()), None)
+
+
+class Case(unittest.TestCase):
+    def start(self, *options):
+        service = Service("--backend", "null:784:40", *options)
+        self.addCleanup(service.stop)
+        return service
+
+
+class Metrics(Case):
+    def test_they_outlive_programs(self):
+        service = self.start("--worker-idle", "0", "--model-cache", "0")
+        for _ in range(2):
+            service.bench(20)
+        wait_for("the model to be gone", lambda: service.status()["model_bytes"] == 0)
+        values = service.metrics()
+        check_histograms(values)
+        # bench warms up with runs of its own, as many each time
+        done = total(values, "rknnd_inferences_total", model="digits.rknn", outcome="done")
+        self.assertGreaterEqual(done, 40)
+        self.assertEqual(done, service.status()["jobs_done"])
+        self.assertEqual(total(values, "rknnd_inference_run_seconds_count"), done)
+        self.assertEqual(total(values, "rknnd_inference_queue_seconds_count"), done)
+        self.assertEqual(total(values, "rknnd_inference_transfer_seconds_count", direction="in"), done)
+        self.assertEqual(total(values, "rknnd_uploads_total"), 2)
+        self.assertEqual(total(values, "rknnd_upload_bytes_total"), 2 * os.path.getsize(DIGITS))
+        self.assertEqual(total(values, "rknnd_contexts"), 0)
+
+    def test_programs_leave_no_lines(self):
+        service = self.start()
+        service.bench(1)
+        before = service.metrics().keys()
+        for _ in range(10):
+            service.bench(1)
+        self.assertEqual(service.metrics().keys(), before)
+        names = {name for _, labels in before for name, _ in labels}
+        self.assertEqual(names, {"backend", "chip", "code", "core", "direction", "le", "model", "outcome", "priority",
+                                 "sha256", "user", "version"})
+
+    def test_errors_and_deaths(self):
+        service = self.start()
+        with tempfile.NamedTemporaryFile(suffix=".rknn") as bad:
+            bad.write(b"no model at all")
+            bad.flush()
+            service.rknnctl("bench", "-n", "1", bad.name)
+        client = service.client(DIGITS, 1)
+        wait_for("a run", lambda: total(service.metrics(), "rknnd_inferences_total", outcome="done") > 0)
+        worker = next(pid for pid in service.children() if pid != service.helper())
+        os.kill(worker, signal.SIGKILL)
+        wait_for("its death to be counted", lambda: total(service.metrics(), "rknnd_worker_deaths_total") == 1)
+        client.communicate()
+
+    def test_strange_names(self):
+        service = self.start()
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ('say "x".rknn', "back\\slash.rknn", "a,b={}.rknn", "new\nline.rknn", "x" * 200 + ".rknn"):
+                shutil.copyfile(DIGITS, pathlib.Path(folder, name))
+                with open(pathlib.Path(folder, name), "ab") as model:
+                    model.write(name.encode())
+                service.rknnctl("bench", "-n", "1", pathlib.Path(folder, name))
+        models = {dict(labels)["model"] for (name, labels) in service.metrics() if name == "rknnd_inferences_total"}
+        self.assertIn('say \\"x\\".rknn', models)
+        self.assertIn("back\\\\slash.rknn", models)
+        self.assertEqual(len(models), 5)
+
+    def test_one_user_does_not_take_all_places(self):
+        service = self.start("--model-cache", "0", "--worker-idle", "0", "--isolation", "thread")
+        with tempfile.TemporaryDirectory() as folder:
+            model = pathlib.Path(folder, "m.rknn")
+            for i in range(132):
+                model.write_bytes(pathlib.Path(DIGITS).read_bytes() + b"%d" % i)
+                done = service.rknnctl("bench", "-n", "1", model)
+                self.assertEqual(done.returncode, 0, done.stderr)
+        values = service.metrics()
+        models = [labels for (name, labels) in values if name == "rknnd_inferences_total"]
+        self.assertEqual(len(models), (128 + 1) * 3)
+        self.assertGreaterEqual(total(values, "rknnd_inferences_total", model="other", outcome="done"), 4)
+
+    def test_prometheus_has_no_complaint(self):
+        promtool = find_promtool()
+        if not promtool:
+            self.skipTest("no promtool: neither installed nor to be had from apt")
+        service = self.start()
+        service.bench(3)
+        _, _, text = service.get("/metrics")
+        done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+
+def find_promtool():
+    """Prometheus's package starts a server, so it is not installed: its file is fetched once."""
+    here = BUILD.parent / "promtool"
+    if shutil.which("promtool") or (here / "usr/bin/promtool").exists():
+        return shutil.which("promtool") or here / "usr/bin/promtool"
+    with tempfile.TemporaryDirectory() as folder:
+        # the working folder is the one that apt writes to
+        got = subprocess.run(["apt-get", "download", "-qq", "prometheus"], cwd=folder, capture_output=True, check=False)
+        files = list(pathlib.Path(folder).glob("prometheus_*.deb"))
+        if got.returncode != 0 or not files:
+            return None
+        subprocess.run(["dpkg", "-x", files[0], here], check=True)
+    return here / "usr/bin/promtool"
+
+
+class Health(Case):
+    def test_pages(self):
+        service = self.start()
+        self.assertEqual(service.get("/healthz")[::2], (200, "alive\n"))
+        self.assertEqual(service.get("/readyz")[::2], (200, "ready\n"))
+        self.assertEqual(service.get("/")[0], 404)
+        status, headers, _ = service.get("/metrics", "POST")
+        self.assertEqual((status, headers["Allow"]), (405, "GET, HEAD"))
+        status, headers, text = service.get("/metrics", "HEAD")
+        self.assertEqual((status, text), (200, ""))
+        self.assertGreater(int(headers["Content-Length"]), 1000)
+
+    def test_a_stopped_service_is_not_alive(self):
+        service = self.start()
+        os.kill(service.process.pid, signal.SIGSTOP)
+        try:
+            self.assertEqual(service.get("/healthz")[0], 503)
+            self.assertEqual(service.get("/metrics")[0], 503)
+        finally:
+            os.kill(service.process.pid, signal.SIGCONT)
+        wait_for("it to answer", lambda: service.get("/healthz")[0] == 200)
+        self.assertEqual(service.get("/metrics")[0], 200)  # not the answer to an older question
+        self.assertTrue(service.metrics())
+
+    def test_it_is_not_ready_at_the_end(self):
+        service = Service("--backend", "null:784:40,delay_us=3000000")
+        client = service.client(DIGITS, 1)
+        wait_for("a run", lambda: service.status()["jobs_running"] > 0)
+        service.process.terminate()
+        wait_for("it to be no longer ready", lambda: service.get("/readyz")[0] == 503)
+        self.assertEqual(service.get("/healthz")[0], 200)
+        client.kill()
+        client.communicate()
+        service.stop()
+
+    def test_its_process_is_replaced(self):
+        service = self.start()
+        service.bench(5)
+        before = total(service.metrics(), "rknnd_inferences_total")
+        old = service.helper()
+        os.kill(old, signal.SIGKILL)
+        wait_for("another one", lambda: service.helper() not in (None, old))
+        self.assertEqual(total(service.metrics(), "rknnd_inferences_total"), before)
+
+    def test_unix_socket(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/http"
+            daemon = Daemon("--backend", "null:1:1", "--http", f"unix:{path}")
+            self.assertEqual(os.stat(path).st_mode & 0o777, 0o660)
+            with socket.socket(socket.AF_UNIX) as peer:
+                peer.connect(path)
+                peer.sendall(b"GET /readyz HTTP/1.0\r\n\r\n")
+                self.assertTrue(peer.makefile("rb").read().endswith(b"ready\n"))
+            daemon.stop()
+            self.assertFalse(os.path.exists(path))
+
+    def test_refused(self):
+        for uri, words in (("tcp:0.0.0.0:9610", "other machines"), ("usb:", "usb:"), ("tcp:127.0.0.1:0", "port")):
+            with self.subTest(uri), tempfile.TemporaryDirectory() as folder:
+                done = subprocess.run([BUILD / "bin/rknnd", "--backend", "null:1:1", "--listen", f"unix:{folder}/a",
+                                       "--http", uri], capture_output=True, text=True, timeout=PATIENCE, check=False)
+                self.assertEqual(done.returncode, 2)
+                self.assertIn(words, done.stderr)
+
+
+class Hostile(Case):
+    BAD = (b"\0" * 5000, b"GET\r\n\r\n", b"GET /metrics HTTP/9.9\r\n\r\n", b"GET /" + b"a" * 100000 + b" HTTP/1.1\r\n\r\n",
+           b"GET /metrics HTTP/1.1\r\n" + b"X: y\r\n" * 20000, b"POST /metrics HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n",
+           b"POST /metrics HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\nfffffffff\r\n",
+           b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n" * 500)
+
+    def test_bad_requests(self):
+        service = self.start()
+        helper = service.helper()
+        for bad in self.BAD:
+            with self.subTest(bad[:30]), socket.create_connection(("127.0.0.1", service.port), PATIENCE) as peer:
+                try:
+                    peer.sendall(bad)
+                    peer.shutdown(socket.SHUT_WR)
+                    while peer.recv(65536):
+                        pass
+                except OSError:  # it has closed
+                    pass
+            self.assertEqual(service.get("/healthz")[0], 200)
+        self.assertEqual(service.helper(), helper)
+
+    def test_silent_peers_do_not_keep_others_out(self):
+        service = self.start()
+        peers = [socket.create_connection(("127.0.0.1", service.port), PATIENCE) for _ in range(100)]
+        for peer in peers:
+            peer.sendall(b"GET /met")
+        self.assertEqual(service.get("/healthz")[0], 200)
+        self.assertEqual(service.rknnctl("ping", "-n", "1").returncode, 0)
+        for peer in peers:
+            peer.close()
+
+
+if __name__ == "__main__":
+    unittest.main()
