@@ -60,16 +60,10 @@ static int64_t multiply_stage(const struct emu_multiply *m, uint32_t c, int64_t 
     return within_bounds(saturate32(v), m->low, m->high);
 }
 
-// The table's entry at v, straight lines between entries, rounded down, and beyond the outer end.
-static int64_t side_at(const struct emu_lut_side *s, int64_t v, bool below)
+// The table's value at v.
+static int64_t look_up(const struct emu_dpu *d, int64_t v)
 {
-    int64_t u = within_bounds(v - s->start, 0, (int64_t)(EMU_LUT_POINTS - 1) << s->bits);
-    int64_t i = within_bounds(u >> s->bits, 0, EMU_LUT_POINTS - 2);
-    int64_t step = s->entries[i + 1] - s->entries[i];
-    int64_t y = s->entries[i] + (step * (u - (i << s->bits)) >> s->bits);
-    int64_t beyond =
-        below ? within_bounds(v - s->start, INT64_MIN, 0) : within_bounds(v - s->end, 0, INT64_MAX);
-    return y + (beyond * s->slope >> s->slope_shift);
+    return emu_lut_at(&d->lut[v >= 0], v, v < 0);
 }
 
 static int64_t second_operand(const struct emu_dpu *d, int64_t v, size_t at, uint32_t c)
@@ -78,7 +72,7 @@ static int64_t second_operand(const struct emu_dpu *d, int64_t v, size_t at, uin
     if (s->op == EMU_EW_NONE)
         return v;
     if (s->op == EMU_EW_LUT)
-        return side_at(&d->lut[v >= 0], v, v < 0);
+        return look_up(d, v);
     int64_t e = s->values[s->one_per_channel ? c : at];
     e = round_even((e + s->offset) * s->factor, s->shift);
     int64_t product;

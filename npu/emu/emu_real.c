@@ -252,16 +252,8 @@ static float multiply_real(const struct emu_multiply *m, uint32_t c, float v, bo
 static float look_up(const struct emu_dpu *d, float v)
 {
     const struct emu_lut_side *s = &d->lut[!signbit(v)];
-    int64_t last = (int64_t)(EMU_LUT_POINTS - 1) << s->bits;
     float bounded = v < -2e9F ? -2e9F : v > 2e9F ? 2e9F : v;
-    int64_t at = (int64_t)bounded, u = at - s->start;
-    u = u < 0 ? 0 : u > last ? last : u;
-    int64_t i = u >> s->bits < EMU_LUT_POINTS - 2 ? u >> s->bits : EMU_LUT_POINTS - 2;
-    int64_t step = s->entries[i + 1] - s->entries[i];
-    int64_t y = s->entries[i] + (step * (u - (i << s->bits)) >> s->bits);
-    int64_t beyond =
-        signbit(v) ? (at < s->start ? at - s->start : 0) : (at > s->end ? at - s->end : 0);
-    y += beyond * s->slope >> s->slope_shift;
+    int64_t y = emu_lut_at(s, (int64_t)bounded, signbit(v));
     return ldexpf((float)(y + d->offset), -(int)d->minus_exp) * (float)d->scale;
 }
 

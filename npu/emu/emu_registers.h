@@ -98,6 +98,23 @@ enum emu_generation {
     X(LUT_LE_SLOPE_SHIFT, 0x4124, 0x4124, 0x4124, 0) \
     X(LUT_LO_SLOPE_SCALE, 0x4128, 0x4128, 0x4128, 0) \
     X(LUT_LO_SLOPE_SHIFT, 0x412c, 0x412c, 0x412c, 0) \
+    X(LUT_START_1,       0,      0,      0,      0x4114) \
+    X(LUT_START_2,       0,      0,      0,      0x4118) \
+    X(LUT_START_3,       0,      0,      0,      0x411c) \
+    X(LUT_END,           0,      0,      0,      0x4140) \
+    X(LUT_END_1,         0,      0,      0,      0x4144) \
+    X(LUT_END_2,         0,      0,      0,      0x4148) \
+    X(LUT_END_3,         0,      0,      0,      0x414c) \
+    X(LUT_BELOW_SLOPE,   0,      0,      0,      0x4150) \
+    X(LUT_BELOW_SLOPE_1, 0,      0,      0,      0x4154) \
+    X(LUT_BELOW_SHIFT,   0,      0,      0,      0x4160) \
+    X(LUT_ABOVE_SLOPE,   0,      0,      0,      0x4170) \
+    X(LUT_ABOVE_SLOPE_1, 0,      0,      0,      0x4174) \
+    X(LUT_ABOVE_SHIFT,   0,      0,      0,      0x4184) \
+    X(LUT_BELOW_VALUE_0, 0,      0,      0,      0x4188) \
+    X(LUT_BELOW_VALUE_1, 0,      0,      0,      0x418c) \
+    X(LUT_ABOVE_VALUE_0, 0,      0,      0,      0x4190) \
+    X(LUT_ABOVE_VALUE_1, 0,      0,      0,      0x4194) \
     /* DPU_RDMA: what the DPU reads from memory */ \
     X(RDMA_WIDTH,        0x500c, 0x500c, 0x500c, 0x500c) \
     X(RDMA_HEIGHT,       0x5010, 0x5010, 0x5010, 0x5010) \
@@ -106,8 +123,9 @@ enum emu_generation {
     X(RDMA_BRDMA_CFG,    0x501c, 0x501c, 0x501c, 0x501c) \
     X(RDMA_BS_ADDR,      0x5020, 0x5020, 0x5020, 0x5020) \
     X(RDMA_BS_CONFIG_ADDR, 0,    0,      0,      0x5024) \
-    X(RDMA_NRDMA_CFG,    0x5028, 0,      0,      0) \
-    X(RDMA_BN_ADDR,      0x502c, 0,      0,      0) \
+    X(RDMA_NRDMA_CFG,    0x5028, 0,      0,      0x5028) \
+    X(RDMA_BN_ADDR,      0x502c, 0,      0,      0x502c) \
+    X(RDMA_BN_CONFIG_ADDR, 0,    0,      0,      0x5030) \
     X(RDMA_ERDMA_CFG,    0x5034, 0x5034, 0x5034, 0x5034) \
     X(RDMA_EW_ADDR,      0x5038, 0x5038, 0x5038, 0x5038) \
     X(RDMA_EW_SURF_STRIDE, 0x5040, 0x5040, 0x5040, 0x5040) \

@@ -141,18 +141,14 @@ int emu_conv_rk3588(const struct emu_unit *u, struct emu_conv *ret, struct error
 
 // ---- DPU: BS and BN ----
 
+// Of BRDMA_CFG: A, B and C of each channel.
 static int read_coefficients(const struct emu_unit *u, uint32_t channels, bool real,
                              struct emu_operand abc[3], struct error *e)
 {
     uint32_t use = emu_get_field(u, EMU_RDMA_BRDMA_CFG, 3, 1);
-    uint64_t base = emu_get(u, EMU_RDMA_BS_ADDR);
-    if (use == 7 && !real)
-        return emu_read_groups(u, base, channels, true, abc, e);
-    if (use == 1)
-        return emu_read_dense(u, base, channels, 4, real, &abc[0], e);
-    if (use == 4)
-        return emu_read_dense(u, base, channels, 2, real, &abc[2], e);
-    return use ? emu_refuse(u, EMU_RDMA_BRDMA_CFG, "another set of coefficients", e) : 0;
+    if (use != 0 && use != 1 && use != 4 && (use != 7 || real))
+        return emu_refuse(u, EMU_RDMA_BRDMA_CFG, "another set of coefficients", e);
+    return use ? emu_read_table(u, emu_get(u, EMU_RDMA_BS_ADDR), channels, use, real, abc, e) : 0;
 }
 
 static int check_adds(const struct emu_unit *u, enum emu_register reg, struct error *e)
@@ -241,7 +237,11 @@ static int decode_bn_add(const struct emu_unit *u, uint32_t channels, struct emu
         return r;
     if (emu_get_field(u, EMU_RDMA_NRDMA_CFG, 4, 1) != 1)
         return emu_refuse(u, EMU_RDMA_NRDMA_CFG, "another set of coefficients", e);
-    return emu_read_dense(u, emu_get(u, EMU_RDMA_BN_ADDR), channels, 4, d->real, &d->bn.add, e);
+    struct emu_operand abc[3];
+    r = emu_read_table(u, emu_get(u, EMU_RDMA_BN_ADDR), channels, 1, d->real, abc, e);
+    if (r == 0)
+        d->bn.add = abc[0];
+    return r;
 }
 
 static int decode_bn(const struct emu_unit *u, uint32_t channels, struct emu_dpu *d,

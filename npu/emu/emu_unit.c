@@ -167,40 +167,33 @@ static int32_t coefficient_at(const uint8_t *from, uint32_t bytes, bool real)
     return real ? (int32_t)float_bits(emu_half_float(value)) : (int16_t)value;
 }
 
-int emu_read_dense(const struct emu_unit *u, uint64_t address, uint32_t channels, uint32_t bytes,
-                   bool real, struct emu_operand *ret, struct error *e)
+int emu_read_table(const struct emu_unit *u, uint64_t address, uint32_t channels, unsigned which,
+                   bool real, struct emu_operand abc[3], struct error *e)
 {
-    const uint8_t *from = emu_memory_at(u->memory, address, (size_t)channels * bytes, e);
+    static const uint32_t bytes[] = {4, 2, 2};
+    uint32_t n = u->chip->group, size = 0, last = (channels - 1) % n + 1, begin[3], end = 0;
+    for (int i = 0; i < 3; i++)
+        if (which >> i & 1) {
+            begin[i] = size;
+            end = size + last * bytes[i];
+            size += n * bytes[i];
+        }
+    const uint8_t *from =
+        emu_memory_at(u->memory, address, (size_t)((channels - 1) / n) * size + end, e);
     if (!from)
         return error_prefix(e, "coefficients");
-    int r = new_each(ret, channels, e);
-    for (uint32_t c = 0; r == 0 && c < channels; c++)
-        ret->each[c] = coefficient_at(from + (size_t)bytes * c, bytes, real);
-    return r;
-}
-
-int emu_read_groups(const struct emu_unit *u, uint64_t address, uint32_t channels, bool with_b,
-                    struct emu_operand abc[3], struct error *e)
-{
-    uint32_t n = u->chip->group, bytes = n * (with_b ? 8 : 6);
-    size_t groups = (channels + n - 1) / n;
-    const uint8_t *from = emu_memory_at(u->memory, address, groups * bytes, e);
-    if (!from)
-        return error_prefix(e, "coefficients");
-    int r = new_each(&abc[0], channels, e);
-    if (r == 0 && with_b)
-        r = new_each(&abc[1], channels, e);
-    if (r == 0)
-        r = new_each(&abc[2], channels, e);
-    for (uint32_t c = 0; r == 0 && c < channels; c++) {
-        const uint8_t *group = from + (size_t)(c / n) * bytes;
-        uint32_t i = c % n;
-        abc[0].each[c] = (int32_t)read_le32(group + 4 * i);
-        if (with_b)
-            abc[1].each[c] = (int16_t)read_le16(group + 4 * n + 2 * i);
-        abc[2].each[c] = (int16_t)read_le16(group + (with_b ? 6 : 4) * n + 2 * i);
+    for (int i = 0; i < 3; i++) {
+        if (!(which >> i & 1))
+            continue;
+        int r = new_each(&abc[i], channels, e);
+        if (r < 0)
+            return r;
+        for (uint32_t c = 0; c < channels; c++)
+            abc[i].each[c] = coefficient_at(from + (size_t)(c / n) * size + begin[i] +
+                                                (size_t)(c % n) * bytes[i],
+                                            bytes[i], real);
     }
-    return r;
+    return 0;
 }
 
 int emu_decode_lut(const struct emu_unit *u, uint32_t cfg, struct emu_lut_side ret[2],
@@ -212,6 +205,7 @@ int emu_decode_lut(const struct emu_unit *u, uint32_t cfg, struct emu_lut_side r
         .entries = u->lut[0],
         .start = (int32_t)emu_get(u, EMU_LUT_LE_START),
         .end = (int32_t)emu_get(u, EMU_LUT_LE_END),
+        .outer = u->lut[0][0],
         .bits = emu_get_field(u, EMU_LUT_INFO, 15, 8),
         .slope = emu_signed(emu_get(u, EMU_LUT_LE_SLOPE_SCALE), 16),
         .slope_shift = emu_get_field(u, EMU_LUT_LE_SLOPE_SHIFT, 4, 0),
@@ -220,13 +214,30 @@ int emu_decode_lut(const struct emu_unit *u, uint32_t cfg, struct emu_lut_side r
         .entries = u->lut[1],
         .start = (int32_t)emu_get(u, EMU_LUT_LO_START),
         .end = (int32_t)emu_get(u, EMU_LUT_LO_END),
+        .outer = u->lut[1][EMU_LUT_POINTS - 1],
         .bits = emu_get_field(u, EMU_LUT_INFO, 23, 16),
         .slope = emu_signed(emu_get_field(u, EMU_LUT_LO_SLOPE_SCALE, 31, 16), 16),
         .slope_shift = emu_get_field(u, EMU_LUT_LO_SLOPE_SHIFT, 9, 5),
     };
+    return emu_check_lut(u, ret, e);
+}
+
+int emu_check_lut(const struct emu_unit *u, const struct emu_lut_side ret[2], struct error *e)
+{
     for (int i = 0; i < 2; i++)
         if (ret[i].bits > 20 || (int64_t)ret[i].end - ret[i].start != (int64_t)(EMU_LUT_POINTS - 1)
                                                                           << ret[i].bits)
             return emu_refuse(u, EMU_LUT_INFO, "the table's steps do not fill its range", e);
     return 0;
+}
+
+int64_t emu_lut_at(const struct emu_lut_side *s, int64_t v, bool below)
+{
+    if (below ? v < s->start : v >= s->end)
+        return s->outer + ((v - (below ? s->start : s->end)) * s->slope >> s->slope_shift);
+    int64_t last = (int64_t)(EMU_LUT_POINTS - 1) << s->bits, u = v - s->start;
+    u = u < 0 ? 0 : u > last ? last : u;
+    int64_t i = u >> s->bits < EMU_LUT_POINTS - 2 ? u >> s->bits : EMU_LUT_POINTS - 2;
+    int64_t step = s->entries[i + 1] - s->entries[i];
+    return s->entries[i] + (step * (u - (i << s->bits)) >> s->bits);
 }

@@ -130,13 +130,17 @@ struct emu_second {
     uint32_t shift;
 };
 
-// One of the two tables: entries every 2^bits from start on, and a straight line beyond the outer
-// end.
+// One of the two tables: entries every 2^bits from start on, and beyond the outer end a straight
+// line from `outer` on.
 struct emu_lut_side {
     const int16_t *entries;
-    int32_t start, end, slope;
+    int32_t start, end, outer, slope;
     uint32_t bits, slope_shift;
 };
+
+/// The value at v, straight lines between entries, rounded down. `below`: of the table for negative
+/// numbers, whose outer end is its start.
+int64_t emu_lut_at(const struct emu_lut_side *s, int64_t v, bool below);
 
 struct emu_dpu {
     uint32_t shape[3]; // channels, height, width
@@ -201,19 +205,18 @@ int emu_check_shifts(const struct emu_unit *u, const struct emu_multiply *m, str
 int emu_read_second(const struct emu_unit *u, const struct emu_cube *cube, const uint32_t shape[3],
                     struct emu_second *ret, struct error *e);
 
-/// Reads A, B and C of each channel, in groups of `group` channels: A int32, B int16 where
-/// `with_b`, C int16.
-int emu_read_groups(const struct emu_unit *u, uint64_t address, uint32_t channels, bool with_b,
-                    struct emu_operand abc[3], struct error *e);
-
-/// Coefficients of one kind, one after the other: int32 or fp32 of 4 bytes, int16 or fp16 of 2.
-int emu_read_dense(const struct emu_unit *u, uint64_t address, uint32_t channels, uint32_t bytes,
-                   bool real, struct emu_operand *ret, struct error *e);
+/// Reads those of A, B and C that `which` has bits for (1, 2, 4), of each channel: in groups, of
+/// each group A's (int32, or fp32), then B's, then C's (int16, or fp16).
+int emu_read_table(const struct emu_unit *u, uint64_t address, uint32_t channels, unsigned which,
+                   bool real, struct emu_operand abc[3], struct error *e);
 
 /// The two tables by the registers that RK3588, RK3568 and RK3562 have. `cfg`: the one LUT_CFG that
 /// is known.
 int emu_decode_lut(const struct emu_unit *u, uint32_t cfg, struct emu_lut_side ret[2],
                    struct error *e);
+
+/// STATUS_PARAM_INVALID where steps do not fill the ranges.
+int emu_check_lut(const struct emu_unit *u, const struct emu_lut_side ret[2], struct error *e);
 
 int emu_conv_rk3588(const struct emu_unit *u, struct emu_conv *ret, struct error *e);
 int emu_dpu_rk3588(const struct emu_unit *u, bool from_core, struct emu_dpu *ret, struct error *e);

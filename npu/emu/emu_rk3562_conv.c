@@ -1,0 +1,109 @@
+// How RK3562's registers say a convolution, and those of RK3576 and RV1126B, which hold most sizes
+// less one.
+#include "npu/emu/emu_unit.h"
+
+#define LANES 16
+
+static bool is_rk3576(const struct emu_unit *u)
+{
+    return u->chip->generation == EMU_RK3576;
+}
+
+static int check_conv(const struct emu_unit *u, struct error *e)
+{
+    uint32_t mode = emu_get_field(u, EMU_CONV_CON1, 3, 0);
+    if (emu_get_field(u, EMU_CONV_CON1, is_rk3576(u) ? 11 : 9, 4))
+        return emu_refuse(u, EMU_CONV_CON1, "not int8", e);
+    if (is_rk3576(u) ? mode > 2 && mode != 6 : mode > 2 && mode != 5)
+        return emu_refuse(u, EMU_CONV_CON1, "a convolution of another kind", e);
+    if (emu_get_field(u, EMU_CONV_CON3, 27, 6))
+        return emu_refuse(u, EMU_CONV_CON3, "more than strides", e);
+    return 0;
+}
+
+static int decode_converter(const struct emu_unit *u, struct emu_conv *c, struct error *e)
+{
+    if (emu_get(u, EMU_CVT_CON0) == 0xb)
+        return 0;
+    // (x - 128) * 0x4000 >> 14
+    if (emu_get(u, EMU_CVT_CON1) != 0x40004000 || emu_get(u, EMU_CVT_OFFSET) != 0xffffff80)
+        return emu_refuse(u, EMU_CVT_CON1, "inputs that are converted by more than 128", e);
+    c->minus_128 = true;
+    return 0;
+}
+
+static void decode_kernels(const struct emu_unit *u, struct emu_conv *c)
+{
+    uint32_t size = emu_get(u, EMU_WEIGHT_SIZE2);
+    if (is_rk3576(u)) {
+        c->kernels = emu_field(size, 15, 0) + 1;
+        c->kernel[0] = emu_field(size, 23, 16) + 1;
+        c->kernel[1] = emu_field(size, 31, 24) + 1;
+    } else {
+        c->kernels = emu_field(size, 13, 0);
+        c->kernel[0] = emu_field(size, 20, 16);
+        c->kernel[1] = emu_field(size, 28, 24);
+    }
+    c->weights = emu_get(u, EMU_WEIGHT_ADDR);
+    c->weight_bytes = emu_get(u, EMU_WEIGHT_SIZE0);
+    c->bytes_per_kernel = emu_get_field(u, EMU_WEIGHT_SIZE1, 15, 0);
+    c->paired = c->depthwise && c->weight_bytes == 2 * c->bytes_per_kernel;
+    c->weight_zero = (int8_t)emu_get(u, EMU_WEIGHT_ZERO);
+    c->kernel_block = u->chip->kernel_block;
+    c->channel_block = 32;
+    c->depthwise_block = u->chip->depthwise_block;
+}
+
+static void decode_feature(const struct emu_unit *u, uint32_t packed, struct emu_conv *c)
+{
+    uint32_t less = u->chip->less_one;
+    uint64_t base = emu_get(u, EMU_FEATURE_ADDR);
+    c->size[1] = emu_get_field(u, EMU_DATA_SIZE0, 31, 16) + less;
+    c->size[0] = emu_get_field(u, EMU_DATA_SIZE0, 15, 0) + less;
+    if (packed) {
+        c->channels = 4;
+        c->present = packed;
+        int64_t line = is_rk3576(u) ? (int64_t)emu_get(u, EMU_LINE_STRIDE) * LANES
+                                    : (int64_t)c->size[1] * packed;
+        c->feature = (struct emu_cube){base, 0, line, packed, packed, 1};
+        c->rows_of_16 = emu_get_field(u, EMU_CONV_CON1, 3, 0) == 6;
+        return;
+    }
+    c->channels = emu_get_field(u, EMU_DATA_SIZE1, 13, 0) + less;
+    c->present = emu_get(u, EMU_DATA_CHANNEL_REAL) + less;
+    int64_t line =
+        emu_get(u, EMU_LINE_STRIDE) / (emu_get_field(u, EMU_CONV_CON1, 29, 29) ? 1 : 4) * LANES;
+    // Rows of the task before may still be in the chip: the tile begins that many lines earlier.
+    int64_t kept = (int64_t)c->size[0] - (emu_get_field(u, EMU_DMA_SIZE, 15, 0) + less);
+    c->feature = (struct emu_cube){base - (uint64_t)(kept * line),
+                                   (int64_t)emu_get(u, EMU_SURFACE_STRIDE) * LANES,
+                                   line,
+                                   LANES,
+                                   LANES,
+                                   1};
+}
+
+int emu_conv_rk3562(const struct emu_unit *u, struct emu_conv *ret, struct error *e)
+{
+    int r = check_conv(u, e);
+    if (r < 0)
+        return r;
+    uint32_t mode = emu_get_field(u, EMU_CONV_CON1, 3, 0), pads = emu_get(u, EMU_PAD_CON0);
+    uint32_t packed = emu_get_field(u, EMU_CONV_CON1, 15, 12);
+    *ret = (struct emu_conv){
+        .depthwise = mode == 1 || (mode == 5 && !is_rk3576(u)), // 5: weights in pairs
+        .stride = {emu_get_field(u, EMU_CONV_CON3, 5, 3), emu_get_field(u, EMU_CONV_CON3, 2, 0)},
+        .dilation = {1, 1},
+        .pad_top = pads & 0xff,
+        .pad_left = pads >> 8 & 0xff,
+        .pad_value = (int8_t)emu_get(u, EMU_PAD_CON1),
+        .out = {emu_get_field(u, EMU_CORE_SIZE1, 15, 0) + 1,
+                emu_get_field(u, EMU_CORE_SIZE0, 31, 16) + 1,
+                emu_get_field(u, EMU_CORE_SIZE0, 15, 0) + 1},
+        .clip = emu_get_field(u, EMU_CLIP_TRUNCATE, 4, 0),
+    };
+    decode_kernels(u, ret);
+    decode_feature(u, packed > 7 ? packed - 7 : 0, ret);
+    r = emu_check_shape(u, ret->out, e);
+    return r < 0 ? r : decode_converter(u, ret, e);
+}

@@ -1,0 +1,380 @@
+// How RK3562's registers say what the DPU does, and those of RK3576 and RV1126B, which keep shifts
+// and single operands in memory (configuration tensors).
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "npu/emu/emu_unit.h"
+
+#define LANES 16
+
+static bool is_rk3576(const struct emu_unit *u)
+{
+    return u->chip->generation == EMU_RK3576;
+}
+
+static void decode_bounds(const struct emu_unit *u, enum emu_register low_0,
+                          enum emu_register high_0, enum emu_register low_1,
+                          enum emu_register high_1, int32_t ret[2])
+{
+    int32_t low[2] = {(int32_t)emu_get(u, low_0), (int32_t)emu_get(u, low_1)};
+    int32_t high[2] = {(int32_t)emu_get(u, high_0), (int32_t)emu_get(u, high_1)};
+    ret[0] = low[0] > low[1] ? low[0] : low[1];
+    ret[1] = high[0] < high[1] ? high[0] : high[1];
+}
+
+// ---- operands of BS and BN ----
+
+// What a stage reads: bits of BRDMA_CFG and NRDMA_CFG. On RK3576 single operands lie in a
+// configuration tensor, those that there are one after the other.
+enum { ONE_A = 1 << 1, ONE_B = 1 << 2, ONE_C = 1 << 3, SHIFTS = 1 << 4 };
+enum { EACH_SHIFT = 8, EACH = 7 << EACH_SHIFT };
+enum { A_BYTES = 32, ITEM_BYTES = 16 };
+
+struct operands {
+    struct emu_operand abc[3];
+    uint32_t shift, negative_shift;
+};
+
+static const uint8_t *next_item(const struct emu_unit *u, uint64_t *at, uint32_t bytes,
+                                struct error *e)
+{
+    const uint8_t *item = emu_memory_at(u->memory, *at, bytes, e);
+    *at += bytes;
+    return item;
+}
+
+static struct emu_operand one_operand(int32_t value)
+{
+    return (struct emu_operand){EMU_ALL, value, NULL};
+}
+
+static int read_configuration(const struct emu_unit *u, uint32_t use, uint64_t at, bool real,
+                              struct operands *o, struct error *e)
+{
+    const uint8_t *item = NULL;
+    int r = 0;
+    if (use & ONE_A && (item = next_item(u, &at, A_BYTES, e)))
+        o->abc[0] = one_operand((int32_t)read_le32(item));
+    for (int i = 1; i < 3; i++)
+        if (use & (ONE_A << i) && (item = next_item(u, &at, ITEM_BYTES, e)))
+            o->abc[i] = one_operand(real ? (int32_t)float_bits(emu_half_float(read_le16(item)))
+                                         : (int16_t)read_le16(item));
+    if (use & SHIFTS && (item = next_item(u, &at, ITEM_BYTES, e))) {
+        o->shift = item[0] & 0x3f;
+        o->negative_shift = item[1] & 0x3f;
+    }
+    if (use & (ONE_A | ONE_B | ONE_C | SHIFTS) && !item)
+        r = error_prefix(e, "a configuration tensor");
+    return r;
+}
+
+static int read_operands(const struct emu_unit *u, enum emu_register use_reg, uint64_t config,
+                         uint64_t table, uint32_t channels, bool real, struct operands *o,
+                         struct error *e)
+{
+    uint32_t use = emu_get(u, use_reg);
+    if (use & ~(uint32_t)(ONE_A | ONE_B | ONE_C | SHIFTS | EACH) ||
+        (use >> EACH_SHIFT & use >> 1 & 7))
+        return emu_refuse(u, use_reg, "another set of operands", e);
+    int r = read_configuration(u, use, config, real, o, e);
+    if (r == 0 && use & EACH)
+        r = emu_read_table(u, table, channels, use >> EACH_SHIFT & 7, real, o->abc, e);
+    return r;
+}
+
+static void operands_done(struct operands *o)
+{
+    for (int i = 0; i < 3; i++)
+        free(o->abc[i].each);
+}
+
+// Hands an operand over.
+static struct emu_operand take_operand(struct emu_operand *o)
+{
+    struct emu_operand taken = *o;
+    *o = (struct emu_operand){EMU_NONE, 0, NULL};
+    return taken;
+}
+
+// ---- BS ----
+
+static int is_one_of(uint32_t value, const uint32_t *known, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (known[i] == value)
+            return 1;
+    return 0;
+}
+
+#define IS_ONE_OF(value, ...)                                                                      \
+    is_one_of(value, (const uint32_t[]){__VA_ARGS__},                                              \
+              sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
+
+static int bs_operands_rk3576(const struct emu_unit *u, uint32_t channels, bool real,
+                              struct operands *o, struct error *e)
+{
+    return read_operands(u, EMU_RDMA_BRDMA_CFG, emu_get(u, EMU_RDMA_BS_CONFIG_ADDR),
+                         emu_get(u, EMU_RDMA_BS_ADDR), channels, real, o, e);
+}
+
+// RK3562 has single operands and shifts in registers.
+static int bs_operands_rk3562(const struct emu_unit *u, uint32_t channels, bool real,
+                              struct operands *o, struct error *e)
+{
+    uint32_t use = emu_get(u, EMU_RDMA_BRDMA_CFG), ow = emu_get(u, EMU_BS_OW_CFG);
+    uint32_t factor = emu_get_field(u, EMU_BS_MUL_CFG, 31, 16);
+    if (!IS_ONE_OF(use, 0, 1, 2, 0xa, 0xe))
+        return emu_refuse(u, EMU_RDMA_BRDMA_CFG, "another set of operands", e);
+    int r = use >> 1 ? emu_read_table(u, emu_get(u, EMU_RDMA_BS_ADDR), channels, use >> 1, real,
+                                      o->abc, e)
+                     : 0;
+    if (!(use & 2))
+        o->abc[0] = one_operand((int32_t)emu_get(u, EMU_BS_ALU_CFG));
+    if (!(use & 8) && factor)
+        o->abc[2] = one_operand(real ? (int32_t)float_bits(emu_half_float((uint16_t)factor))
+                                     : emu_signed(factor, 16));
+    if (!(use & 4) && !(ow & 1))
+        o->abc[1] = one_operand(emu_signed(emu_get(u, EMU_BS_OW_OP), 16));
+    o->shift = emu_get_field(u, EMU_BS_CFG, 12, 8);
+    o->negative_shift = emu_get_field(u, EMU_BS_OW_OP, 21, 16);
+    return r;
+}
+
+// What else BS_CFG says stands in what is read, too.
+static int check_bs(const struct emu_unit *u, struct error *e)
+{
+    uint32_t cfg = emu_get(u, EMU_BS_CFG) & ~(is_rk3576(u) ? 0 : 0x1f00u);
+    if (!IS_ONE_OF(cfg, 0x120080, 0x120090, 0x100092, 0x100090, 0x100012, 0x20040, 0x52))
+        return emu_refuse(u, EMU_BS_CFG, "a combination that is not known", e);
+    return 0;
+}
+
+static int decode_bs(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
+{
+    struct operands o = {0};
+    int32_t bounds[2];
+    decode_bounds(u, EMU_BS_LOW_0, EMU_BS_HIGH_0, EMU_BS_LOW_1, EMU_BS_HIGH_1, bounds);
+    d->bs = (struct emu_multiply){.low = bounds[0], .high = bounds[1]};
+    if (emu_get(u, EMU_BS_CFG) & 1)
+        return 0;
+    int r = check_bs(u, e);
+    if (r == 0)
+        r = (is_rk3576(u) ? bs_operands_rk3576 : bs_operands_rk3562)(u, d->shape[0], d->real, &o,
+                                                                     e);
+    d->bs.add = take_operand(&o.abc[0]);
+    d->bs.factor = take_operand(&o.abc[2]);
+    if (d->from_core)
+        d->bs.window = take_operand(&o.abc[1]);
+    d->bs.shift = o.shift;
+    d->bs.negative_shift = o.negative_shift;
+    operands_done(&o);
+    return r < 0 ? r : emu_check_shifts(u, &d->bs, e);
+}
+
+// ---- BN ----
+
+static int decode_bn_rk3576(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
+{
+    enum { PRELU = 1 << 10 };
+    struct emu_multiply *m = &d->bn;
+    struct operands o = {0};
+    uint32_t cfg = emu_get(u, EMU_BN_CFG);
+    if (!IS_ONE_OF(cfg, 0x2, 0x20, 0x402, 0x920, 0x924))
+        return emu_refuse(u, EMU_BN_CFG, "a combination that is not known", e);
+    int r = read_operands(u, EMU_RDMA_NRDMA_CFG, emu_get(u, EMU_RDMA_BN_CONFIG_ADDR),
+                          emu_get(u, EMU_RDMA_BN_ADDR), d->shape[0], d->real, &o, e);
+    if (r == 0 && o.abc[1].kind)
+        r = emu_refuse(u, EMU_RDMA_NRDMA_CFG, "another set of operands", e);
+    m->add = take_operand(&o.abc[0]);
+    m->factor = take_operand(&o.abc[2]);
+    m->prelu = cfg & PRELU;
+    m->shift = o.shift;
+    m->negative_shift = o.negative_shift;
+    operands_done(&o);
+    return r;
+}
+
+static int decode_bn_rk3562(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
+{
+    uint32_t cfg = emu_get(u, EMU_BN_CFG), mul = emu_get(u, EMU_BN_MUL_CFG);
+    if (!IS_ONE_OF(cfg, 0x2, 0x20000))
+        return emu_refuse(u, EMU_BN_CFG, "a combination that is not known", e);
+    if (mul & 1)
+        return emu_refuse(u, EMU_BN_MUL_CFG, "factors of each channel", e);
+    if (cfg == 0x20000)
+        d->bn.add = one_operand((int32_t)emu_get(u, EMU_BN_ALU_CFG));
+    d->bn.factor = one_operand(d->real ? (int32_t)float_bits(emu_half_float((uint16_t)(mul >> 16)))
+                                       : emu_signed(mul >> 16, 16));
+    d->bn.shift = emu_field(mul, 13, 8);
+    d->bn.negative_shift = emu_get_field(u, EMU_DATA_FORMAT, 15, 10);
+    return 0;
+}
+
+static int decode_bn(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
+{
+    uint32_t cfg = emu_get(u, EMU_BN_CFG);
+    int32_t bounds[2];
+    decode_bounds(u, EMU_BN_LOW_0, EMU_BN_HIGH_0, EMU_BN_LOW_1, EMU_BN_HIGH_1, bounds);
+    d->bn = (struct emu_multiply){.low = bounds[0], .high = bounds[1]};
+    if (IS_ONE_OF(cfg, 0x903, 0x902, 0x13, 0x12))
+        return 0;
+    int r = (is_rk3576(u) ? decode_bn_rk3576 : decode_bn_rk3562)(u, d, e);
+    return r < 0 ? r : emu_check_shifts(u, &d->bn, e);
+}
+
+// ---- EW ----
+
+// Each number stands there four times, and must be the same.
+static int check_copies(const struct emu_unit *u, const enum emu_register *reg, size_t n,
+                        uint32_t value, struct error *e)
+{
+    for (size_t i = 0; i < n; i++)
+        if (emu_get(u, reg[i]) != value)
+            return emu_refuse(u, reg[i], "not as the registers beside it", e);
+    return 0;
+}
+
+static int decode_lut_rk3576(const struct emu_unit *u, struct emu_lut_side ret[2], struct error *e)
+{
+    static const enum emu_register starts[] = {EMU_LUT_START_1, EMU_LUT_START_2, EMU_LUT_START_3};
+    static const enum emu_register ends[] = {EMU_LUT_END_1, EMU_LUT_END_2, EMU_LUT_END_3};
+    int32_t start = (int32_t)emu_get(u, EMU_LUT_LE_START), end = (int32_t)emu_get(u, EMU_LUT_END);
+    uint32_t below = emu_get_field(u, EMU_LUT_BELOW_VALUE_1, 15, 0);
+    uint32_t above = emu_get_field(u, EMU_LUT_ABOVE_VALUE_1, 15, 0);
+    uint32_t below_slope = emu_get_field(u, EMU_LUT_BELOW_SLOPE, 15, 0);
+    uint32_t above_slope = emu_get_field(u, EMU_LUT_ABOVE_SLOPE, 15, 0);
+    uint32_t below_shift = emu_get_field(u, EMU_LUT_BELOW_SHIFT, 4, 0);
+    uint32_t above_shift = emu_get_field(u, EMU_LUT_ABOVE_SHIFT, 4, 0);
+    if (emu_get(u, EMU_LUT_CFG) != 0x02000006)
+        return emu_refuse(u, EMU_LUT_CFG, "tables of another kind", e);
+    const struct {
+        enum emu_register reg;
+        uint32_t value;
+    } copies[] = {{EMU_LUT_BELOW_VALUE_0, below << 16},
+                  {EMU_LUT_BELOW_VALUE_1, below << 16 | below},
+                  {EMU_LUT_ABOVE_VALUE_0, above << 16},
+                  {EMU_LUT_ABOVE_VALUE_1, above << 16 | above},
+                  {EMU_LUT_BELOW_SLOPE, below_slope << 16 | below_slope},
+                  {EMU_LUT_BELOW_SLOPE_1, below_slope << 16 | below_slope},
+                  {EMU_LUT_ABOVE_SLOPE, above_slope << 16 | above_slope},
+                  {EMU_LUT_ABOVE_SLOPE_1, above_slope << 16 | above_slope},
+                  {EMU_LUT_BELOW_SHIFT, below_shift * 0x01010101},
+                  {EMU_LUT_ABOVE_SHIFT, above_shift * 0x01010101}};
+    int r = check_copies(u, starts, 3, (uint32_t)start, e);
+    if (r == 0)
+        r = check_copies(u, ends, 3, (uint32_t)end, e);
+    for (size_t i = 0; r == 0 && i < sizeof copies / sizeof *copies; i++)
+        r = check_copies(u, &copies[i].reg, 1, copies[i].value, e);
+    if (r < 0)
+        return r;
+    ret[0] = (struct emu_lut_side){u->lut[0],
+                                   start,
+                                   0,
+                                   emu_signed(below, 16),
+                                   emu_signed(below_slope, 16),
+                                   emu_get_field(u, EMU_LUT_INFO, 15, 8),
+                                   below_shift};
+    ret[1] = (struct emu_lut_side){u->lut[1],
+                                   0,
+                                   end,
+                                   emu_signed(above, 16),
+                                   emu_signed(above_slope, 16),
+                                   emu_get_field(u, EMU_LUT_INFO, 23, 16),
+                                   above_shift};
+    return emu_check_lut(u, ret, e);
+}
+
+static int decode_ew(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
+{
+    static const struct {
+        uint32_t cfg;
+        enum emu_ew op;
+    } known[] = {{0x010041c1, EMU_EW_NONE}, {0x01004140, EMU_EW_LUT}, {0x8002c0c0, EMU_EW_ADD},
+                 {0x8000c0c4, EMU_EW_MUL},  {0x810f4094, EMU_EW_MUL}, {0x81004094, EMU_EW_MUL},
+                 {0x8000c0c0, EMU_EW_MAX}};
+    uint32_t cfg = emu_get(u, EMU_EW_CFG), scale = emu_get(u, EMU_EW_CVT_SCALE);
+    int32_t bounds[2];
+    decode_bounds(u, EMU_EW_LOW_0, EMU_EW_HIGH_0, EMU_EW_LOW_1, EMU_EW_HIGH_1, bounds);
+    d->ew_low = bounds[0];
+    d->ew_high = bounds[1];
+    size_t i = 0;
+    while (i < sizeof known / sizeof *known && known[i].cfg != cfg)
+        i++;
+    if (i == sizeof known / sizeof *known)
+        return emu_refuse(u, EMU_EW_CFG, "an operation that is not known", e);
+    d->ew.op = known[i].op;
+    if (d->ew.op == EMU_EW_NONE)
+        return 0;
+    if (d->ew.op == EMU_EW_LUT)
+        return is_rk3576(u) ? decode_lut_rk3576(u, d->lut, e) : emu_decode_lut(u, 0x160, d->lut, e);
+    d->ew.offset = emu_signed(emu_get(u, EMU_EW_CVT_OFFSET), 16);
+    d->ew.factor = emu_signed(scale, 16);
+    d->ew.shift = emu_field(scale, 21, 16);
+    struct emu_cube cube = {emu_get(u, EMU_RDMA_EW_ADDR),
+                            (int64_t)emu_get(u, EMU_RDMA_EW_SURF_STRIDE) * LANES,
+                            (int64_t)d->shape[2] * LANES,
+                            LANES,
+                            LANES,
+                            1};
+    return emu_read_second(u, &cube, d->shape, &d->ew, e);
+}
+
+// ---- what it reads and writes ----
+
+static void decode_source(const struct emu_unit *u, struct emu_dpu *d)
+{
+    int64_t line = (int64_t)d->shape[2] + emu_get(u, EMU_RDMA_SRC_LINE_NOTCH);
+    int64_t surface =
+        (d->shape[1] - 1) * line + d->shape[2] + emu_signed(emu_get(u, EMU_RDMA_SURF_NOTCH), 28);
+    d->source = (struct emu_cube){
+        emu_get(u, EMU_RDMA_SRC_ADDR), surface * LANES, line * LANES, LANES, LANES, 1};
+}
+
+// Lines of atoms; or lines of pixels with gaps between them.
+static int decode_target(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
+{
+    uint32_t notch = emu_get_field(u, EMU_CUBE_NOTCH, 12, 0), add = emu_get(u, EMU_SURFACE_ADD);
+    uint32_t rows = emu_get_field(u, EMU_WDMA_SIZE_1, 28, 16) + 1;
+    uint32_t columns = emu_get_field(u, EMU_WDMA_SIZE_1, 12, 0) + 1;
+    int64_t line = (int64_t)d->shape[2] + notch;
+    d->channels = emu_get_field(u, EMU_WDMA_SIZE_0, 31, 16) + 1;
+    d->target = (struct emu_cube){emu_get(u, EMU_DST_ADDR),
+                                  (int64_t)emu_get(u, EMU_DST_SURF_STRIDE) * LANES,
+                                  line * LANES,
+                                  LANES,
+                                  LANES,
+                                  1};
+    if (rows == d->shape[1] && columns == d->shape[2])
+        return 0;
+    if (rows != d->shape[1] || columns != 1)
+        return emu_refuse(u, EMU_WDMA_SIZE_1, "not the size of the cube", e);
+    line = is_rk3576(u) ? (int64_t)(d->shape[2] - 1) * (1 + notch) + 1 + add : (int64_t)add;
+    d->channels /= d->shape[2];
+    d->target.line = line * LANES;
+    d->target.pixel = (1 + notch) * LANES;
+    return 0;
+}
+
+int emu_dpu_rk3562(const struct emu_unit *u, bool from_core, struct emu_dpu *ret, struct error *e)
+{
+    static const enum emu_register core[] = {EMU_CUBE_CHANNEL, EMU_CUBE_HEIGHT, EMU_CUBE_WIDTH};
+    static const enum emu_register memory[] = {EMU_RDMA_CHANNEL, EMU_RDMA_HEIGHT, EMU_RDMA_WIDTH};
+    *ret = (struct emu_dpu){.from_core = from_core};
+    if (emu_get_field(u, EMU_DATA_FORMAT, 31, 26) || emu_get_field(u, EMU_DATA_FORMAT, 2, 0))
+        return emu_refuse(u, EMU_DATA_FORMAT, "not int8", e);
+    for (int i = 0; i < 3; i++)
+        ret->shape[i] = emu_get_field(u, from_core ? core[i] : memory[i], 12, 0) + 1;
+    int r = emu_check_shape(u, ret->shape, e);
+    if (r == 0)
+        r = decode_bs(u, ret, e);
+    if (r == 0)
+        r = decode_bn(u, ret, e);
+    if (r == 0)
+        r = decode_ew(u, ret, e);
+    if (r < 0)
+        return r;
+    if (!from_core)
+        decode_source(u, ret);
+    r = decode_target(u, ret, e);
+    return r < 0 ? r : emu_decode_conversion(u, ret, e);
+}
