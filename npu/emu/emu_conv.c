@@ -60,6 +60,15 @@ static int image_new(const struct emu_conv *c, uint32_t channels, struct image *
     return 0;
 }
 
+static int16_t convert(const struct emu_conv *c, uint32_t channel, int8_t x)
+{
+    const struct emu_lane *lane = &c->lanes[channel % EMU_LANES];
+    if (!c->converts)
+        return x;
+    int64_t y = emu_round_even((int64_t)(uint8_t)x * lane->factor, lane->shift) + lane->offset;
+    return (int16_t)(y < INT8_MIN ? INT8_MIN : y > INT8_MAX ? INT8_MAX : y);
+}
+
 static int read_features(const struct emu_conv *c, const struct emu_memory *m, struct image *image,
                          struct error *e)
 {
@@ -74,8 +83,7 @@ static int read_features(const struct emu_conv *c, const struct emu_memory *m, s
             size_t at = (size_t)(y + c->pad_top) * image->columns + c->pad_left;
             const int8_t *from = known + k * plane + (size_t)y * shape[2];
             for (uint32_t x = 0; x < shape[2]; x++)
-                image->x[(at + x) * image->channels + k] =
-                    c->minus_128 ? (int16_t)((uint8_t)from[x] - 128) : from[x];
+                image->x[(at + x) * image->channels + k] = convert(c, k, from[x]);
         }
     free(known);
     return r < 0 ? error_prefix(e, "features") : 0;
@@ -164,12 +172,7 @@ static int32_t dot_product(const int16_t *restrict a, const int16_t *restrict b,
 // The bits that CLIP_TRUNCATE takes away; to the nearest, ties to even (how is not known).
 static int32_t clip_sum(int32_t sum, uint32_t bits)
 {
-    if (!bits)
-        return sum;
-    int64_t half = (int64_t)1 << (bits - 1), r = ((int64_t)sum + half) >> bits;
-    if ((sum & (2 * half - 1)) == half)
-        r &= ~(int64_t)1;
-    return (int32_t)r;
+    return (int32_t)emu_round_even(sum, bits);
 }
 
 static int32_t one_sum(const struct emu_conv *c, const struct image *image, const int16_t *w,

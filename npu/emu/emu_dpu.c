@@ -1,26 +1,21 @@
-// The DPU: from the core's sums, or from a cube in memory, to a cube of int8.
+// The DPU: from the core's sums, or from a cube in memory, to a cube of whole numbers of 8, 16 or
+// 32 bits (n).
 //
 //     v   = sat32((in + A + B * S) * C >> shift)       BS, which has A, B and C of each channel
-//     v   = sat32(v * factor + add >> shift)           BN; or the factor for negative numbers alone
+//     v   = sat32((v + add) * factor >> shift)         BN; of RK3588 and RK3568 (v * factor + add);
+//                                                      or the factor for negative numbers alone
 //     v   = v op ((e + offset) * factor >> shift)      EW; or by its two tables
-//     out = sat8((v * scale >> shift) + zero)          output conversion
+//     out = satn((v * scale >> shift) + zero)          output conversion
 //
 // Each >> rounds to the nearest, ties to even, and BS and BN shift negative numbers by a number of
 // their own; bit 30 of the last shift lets ties go away from zero. The zero point joins before that
 // shift, which matters for exact ties alone: so it was measured on RV1106, and is taken for the
 // others.
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/bytes.h"
 #include "npu/emu/emu_unit.h"
-
-// v / 2^shift, ties to even.
-static int64_t round_even(int64_t v, uint32_t shift)
-{
-    if (!shift)
-        return v;
-    int64_t half = (int64_t)1 << (shift - 1), r = (v + half) >> shift;
-    return (v & (2 * half - 1)) == half ? r & ~(int64_t)1 : r;
-}
 
 static int64_t round_away(int64_t v, uint32_t shift)
 {
@@ -47,16 +42,17 @@ static int64_t of_channel(const struct emu_operand *o, uint32_t c)
 
 static int64_t multiply_stage(const struct emu_multiply *m, uint32_t c, int64_t v, int64_t window)
 {
-    if (m->add.kind && !m->adds_last)
+    if (m->add.kind && !m->multiply_first)
         v += of_channel(&m->add, c);
     if (m->window.kind)
         v += of_channel(&m->window, c) * window;
-    if (m->factor.kind && (!m->prelu || v < 0))
-        v *= of_channel(&m->factor, c);
-    if (m->add.kind && m->adds_last)
-        v += of_channel(&m->add, c);
-    if (m->factor.kind)
-        v = round_even(v, v >= 0 ? m->shift : m->negative_shift);
+    if (m->factor.kind) {
+        if (!m->prelu || v < 0)
+            v *= of_channel(&m->factor, c);
+        if (m->add.kind && m->multiply_first)
+            v += of_channel(&m->add, c);
+        v = emu_round_even(v, v >= 0 ? m->shift : m->negative_shift);
+    }
     return within_bounds(saturate32(v), m->low, m->high);
 }
 
@@ -74,7 +70,7 @@ static int64_t second_operand(const struct emu_dpu *d, int64_t v, size_t at, uin
     if (s->op == EMU_EW_LUT)
         return look_up(d, v);
     int64_t e = s->values[s->one_per_channel ? c : at];
-    e = round_even((e + s->offset) * s->factor, s->shift);
+    e = emu_round_even((e + s->offset) * s->factor, s->shift);
     int64_t product;
     switch (s->op) {
     case EMU_EW_ADD:
@@ -91,12 +87,13 @@ static int64_t second_operand(const struct emu_dpu *d, int64_t v, size_t at, uin
     }
 }
 
-static int8_t convert_output(const struct emu_dpu *d, int64_t v)
+static int32_t convert_output(const struct emu_dpu *d, int64_t v)
 {
+    int64_t highest = ((int64_t)1 << (8 * emu_precision_bytes(d->out) - 1)) - 1;
     v = within_bounds(v, d->ew_low, d->ew_high) * d->scale;
     int64_t zero = (int64_t)d->offset * ((int64_t)1 << d->shift);
-    v = d->away ? round_away(v + zero, d->shift) : round_even(v + zero, d->shift);
-    return (int8_t)within_bounds(v, INT8_MIN, INT8_MAX);
+    v = d->away ? round_away(v + zero, d->shift) : emu_round_even(v + zero, d->shift);
+    return (int32_t)within_bounds(v, -highest - 1, highest);
 }
 
 static size_t count_elements(const uint32_t shape[3])
@@ -104,45 +101,47 @@ static size_t count_elements(const uint32_t shape[3])
     return (size_t)shape[0] * shape[1] * shape[2];
 }
 
-// One channel: in, and the window's sums, are its planes.
-static void run_channel(const struct emu_dpu *d, uint32_t c, const int32_t *in,
-                        const int32_t *window, int8_t *out)
+// One channel: v is its plane, in and out; window: of its inputs' sums, or NULL.
+static void run_channel(const struct emu_dpu *d, uint32_t c, const int32_t *window, int32_t *v)
 {
     size_t plane = (size_t)d->shape[1] * d->shape[2];
     for (size_t i = 0; i < plane; i++) {
-        int64_t v = multiply_stage(&d->bs, c, in ? in[i] : 0, window ? window[i] : 0);
-        v = multiply_stage(&d->bn, c, v, 0);
-        out[i] = convert_output(d, second_operand(d, v, c * plane + i, c));
+        int64_t x = multiply_stage(&d->bs, c, v[i], window ? window[i] : 0);
+        x = multiply_stage(&d->bn, c, x, 0);
+        v[i] = convert_output(d, second_operand(d, x, c * plane + i, c));
     }
 }
 
-static void run_core(const struct emu_dpu *d, const struct emu_sums *s, int8_t *out)
+static void run_channels(const struct emu_dpu *d, const struct emu_sums *s, int32_t *v)
 {
     size_t plane = (size_t)d->shape[1] * d->shape[2];
-    // The DPU works on whole groups of channels: behind the core's come zeros.
     for (uint32_t c = 0; c < d->shape[0]; c++) {
-        const int32_t *in = c < s->shape[0] ? s->sums + c * plane : NULL;
-        const int32_t *window = c < s->window_channels ? s->window + c * plane : NULL;
-        if (in && s->window_channels == 1)
-            window = s->window;
-        run_channel(d, c, in, window, out + c * plane);
+        const int32_t *window = NULL;
+        if (d->from_core && c < s->shape[0])
+            window = s->window_channels == 1 ? s->window : s->window + c * plane;
+        run_channel(d, c, window, v + c * plane);
     }
 }
 
-static int run_memory(const struct emu_dpu *d, const struct emu_memory *m, int8_t *out,
-                      struct error *e)
+static int write_integers(const struct emu_dpu *d, const struct emu_memory *m, const int32_t *v,
+                          struct error *e)
 {
-    size_t plane = (size_t)d->shape[1] * d->shape[2];
-    int32_t *wide = malloc(plane * sizeof *wide);
-    if (!wide)
-        return error_no_memory(e, "a plane", plane * sizeof *wide);
-    int r = emu_cube_read(m, &d->source, d->shape, out, e);
-    for (uint32_t c = 0; r == 0 && c < d->shape[0]; c++) {
-        for (size_t i = 0; i < plane; i++)
-            wide[i] = out[c * plane + i];
-        run_channel(d, c, wide, NULL, out + c * plane);
-    }
-    free(wide);
+    uint32_t bytes = emu_precision_bytes(d->out);
+    uint32_t written[3] = {d->channels < d->shape[0] ? d->channels : d->shape[0], d->shape[1],
+                           d->shape[2]};
+    size_t n = count_elements(written);
+    uint8_t *raw = malloc(n * bytes);
+    if (!raw)
+        return error_no_memory(e, "a cube", n * bytes);
+    for (size_t i = 0; i < n; i++)
+        if (bytes == 1)
+            raw[i] = (uint8_t)v[i];
+        else if (bytes == 2)
+            write_le16(raw + 2 * i, (uint16_t)v[i]);
+        else
+            write_le32(raw + 4 * i, (uint32_t)v[i]);
+    int r = emu_write(m, &d->target, written, raw, e);
+    free(raw);
     return r;
 }
 
@@ -152,19 +151,22 @@ int emu_dpu_run(const struct emu_dpu *d, const struct emu_memory *m, const struc
     if (d->from_core && (sums->shape[1] != d->shape[1] || sums->shape[2] != d->shape[2]))
         return error_set(e, STATUS_PARAM_INVALID, "a core of %u x %u for a DPU of %u x %u",
                          sums->shape[1], sums->shape[2], d->shape[1], d->shape[2]);
-    int8_t *out = malloc(count_elements(d->shape));
-    if (!out)
-        return error_no_memory(e, "a cube", count_elements(d->shape));
+    // The DPU works on whole groups of channels: behind the core's come zeros.
+    size_t n = count_elements(d->shape);
+    int32_t *v = calloc(n, sizeof *v);
+    if (!v)
+        return error_no_memory(e, "a cube", n * sizeof *v);
+    size_t known = d->from_core ? count_elements(sums->shape) : 0;
     int r = 0;
     if (d->from_core)
-        run_core(d, sums, out);
+        memcpy(v, sums->sums, (known < n ? known : n) * sizeof *v);
     else
-        r = run_memory(d, m, out, e);
-    uint32_t written[3] = {d->channels < d->shape[0] ? d->channels : d->shape[0], d->shape[1],
-                           d->shape[2]};
-    if (r == 0)
-        r = emu_cube_write(m, &d->target, written, out, e);
-    free(out);
+        r = emu_cube_read_integers(m, &d->source, d->shape, v, e);
+    if (r == 0) {
+        run_channels(d, sums, v);
+        r = write_integers(d, m, v, e);
+    }
+    free(v);
     return r;
 }
 

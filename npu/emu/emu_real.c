@@ -69,9 +69,10 @@ int emu_cube_read_real(const struct emu_memory *m, const struct emu_cube *cube,
     return r;
 }
 
-static int write_real(const struct emu_memory *m, const struct emu_cube *cube,
+static int write_real(const struct emu_memory *m, const struct emu_target *target,
                       const uint32_t shape[3], const float *src, struct error *e)
 {
+    const struct emu_cube *cube = &target->cube;
     size_t n = count_elements(shape);
     uint8_t *raw = malloc(n * cube->bytes);
     if (!raw)
@@ -81,7 +82,7 @@ static int write_real(const struct emu_memory *m, const struct emu_cube *cube,
             write_le16(raw + 2 * i, float_half(src[i]));
         else
             write_le32(raw + 4 * i, float_bits(src[i]));
-    int r = emu_cube_write(m, cube, shape, raw, e);
+    int r = emu_write(m, target, shape, raw, e);
     free(raw);
     return r;
 }
@@ -237,15 +238,14 @@ static float within_floats(float v, int32_t low, int32_t high)
     return v < least_value ? least_value : v > most_value ? most_value : v;
 }
 
-// BS adds and then multiplies. BN does so, too; but on its way to a table it multiplies first.
-static float multiply_real(const struct emu_multiply *m, uint32_t c, float v, bool multiply_first)
+static float multiply_real(const struct emu_multiply *m, uint32_t c, float v)
 {
-    if (m->factor.kind && multiply_first)
-        v *= of_channel(&m->factor, c);
-    if (m->add.kind)
+    if (m->add.kind && !m->multiply_first)
         v += of_channel(&m->add, c);
-    if (m->factor.kind && !multiply_first && (!m->prelu || v < 0))
+    if (m->factor.kind && (!m->prelu || v < 0))
         v *= of_channel(&m->factor, c);
+    if (m->add.kind && m->multiply_first)
+        v += of_channel(&m->add, c);
     return within_floats(v, m->low, m->high);
 }
 
@@ -279,10 +279,9 @@ static float second_real(const struct emu_dpu *d, float v, size_t at, uint32_t c
 
 static float convert_real(const struct emu_dpu *d, uint32_t c, float v, size_t at)
 {
-    bool lut = d->ew.op == EMU_EW_LUT;
-    v = multiply_real(&d->bs, c, v, false);
-    v = multiply_real(&d->bn, c, v, lut);
-    if (lut)
+    v = multiply_real(&d->bs, c, v);
+    v = multiply_real(&d->bn, c, v);
+    if (d->ew.op == EMU_EW_LUT)
         return look_up(d, v);
     v = within_floats(second_real(d, v, at, c), d->ew_low, d->ew_high);
     return d->minus_exp ? ldexpf(v, -(int)d->minus_exp) : v;

@@ -33,7 +33,13 @@ enum emu_generation {
     X(WEIGHT_ZERO,       0,      0,      0x1074, 0x1074) \
     X(CVT_CON0,          0x104c, 0x104c, 0x1048, 0x1048) \
     X(CVT_CON1,          0x1050, 0x1050, 0x104c, 0x104c) \
+    X(CVT_CON2,          0x1054, 0x1054, 0x1050, 0x1050) \
+    X(CVT_CON3,          0x1058, 0x1058, 0,      0) \
+    X(CVT_CON4,          0x105c, 0x105c, 0,      0) \
     X(CVT_OFFSET,        0,      0,      0x1054, 0x1054) \
+    X(CVT_OFFSET_1,      0,      0,      0x1058, 0x1058) \
+    X(CVT_OFFSET_2,      0,      0,      0x105c, 0x105c) \
+    X(CVT_OFFSET_3,      0,      0,      0x1060, 0x1060) \
     X(PAD_CON0,          0x1068, 0x1068, 0x1080, 0x1080) \
     X(PAD_CON1,          0x1184, 0,      0x1084, 0x1084) \
     X(FEATURE_ADDR,      0x1070, 0x1070, 0x1088, 0x1088) \
@@ -86,6 +92,7 @@ enum emu_generation {
     X(OUT_CVT_SCALE,     0x4084, 0x4084, 0x40b0, 0x40b0) \
     X(OUT_CVT_SHIFT,     0x4088, 0x4088, 0x40b4, 0x40b4) \
     X(SURFACE_ADD,       0x40c0, 0x40c0, 0x40b8, 0x40b8) \
+    X(STREAM_PIECE,      0,      0,      0x40cc, 0x40cc) \
     X(LUT_ACCESS_CFG,    0x4100, 0x4100, 0x4100, 0x4100) \
     X(LUT_ACCESS_DATA,   0x4104, 0x4104, 0x4104, 0x4104) \
     X(LUT_CFG,           0x4108, 0x4108, 0x4108, 0x4108) \

@@ -16,19 +16,32 @@ static int check_conv(const struct emu_unit *u, struct error *e)
         return emu_refuse(u, EMU_CONV_CON1, "not int8", e);
     if (is_rk3576(u) ? mode > 2 && mode != 6 : mode > 2 && mode != 5)
         return emu_refuse(u, EMU_CONV_CON1, "a convolution of another kind", e);
+    if (emu_get_field(u, EMU_CONV_CON1, 16, 16))
+        return emu_refuse(u, EMU_CONV_CON1, "a convolution of another kind", e);
     if (emu_get_field(u, EMU_CONV_CON3, 27, 6))
         return emu_refuse(u, EMU_CONV_CON3, "more than strides", e);
     return 0;
 }
 
-static int decode_converter(const struct emu_unit *u, struct emu_conv *c, struct error *e)
+static int decode_converter(const struct emu_unit *u, struct emu_conv *c, bool packed,
+                            struct error *e)
 {
-    if (emu_get(u, EMU_CVT_CON0) == 0xb)
+    static const enum emu_register offsets[] = {EMU_CVT_OFFSET, EMU_CVT_OFFSET_1, EMU_CVT_OFFSET_2,
+                                                EMU_CVT_OFFSET_3};
+    uint32_t cfg = emu_get(u, EMU_CVT_CON0);
+    if (cfg == 0xb)
         return 0;
-    // (x - 128) * 0x4000 >> 14
-    if (emu_get(u, EMU_CVT_CON1) != 0x40004000 || emu_get(u, EMU_CVT_OFFSET) != 0xffffff80)
-        return emu_refuse(u, EMU_CVT_CON1, "inputs that are converted by more than 128", e);
-    c->minus_128 = true;
+    if (!packed || emu_field(cfg, 3, 0))
+        return emu_refuse(u, EMU_CVT_CON0, "inputs that are converted in another way", e);
+    emu_decode_lane_shifts(u, c);
+    for (int i = 0; i < EMU_LANES; i++) {
+        enum emu_register factors = i < 2 ? EMU_CVT_CON1 : EMU_CVT_CON2;
+        c->lanes[i].factor = (int32_t)(emu_get(u, factors) >> i % 2 * 16 & 0xffff);
+        c->lanes[i].offset = (int32_t)emu_get(u, offsets[i]);
+        if (c->lanes[i].offset < INT16_MIN || c->lanes[i].offset > INT16_MAX)
+            return emu_refuse(u, offsets[i], "an offset that leaves nothing of the input", e);
+    }
+    c->converts = true;
     return 0;
 }
 
@@ -96,7 +109,6 @@ int emu_conv_rk3562(const struct emu_unit *u, struct emu_conv *ret, struct error
         .dilation = {1, 1},
         .pad_top = pads & 0xff,
         .pad_left = pads >> 8 & 0xff,
-        .pad_value = (int8_t)emu_get(u, EMU_PAD_CON1),
         .out = {emu_get_field(u, EMU_CORE_SIZE1, 15, 0) + 1,
                 emu_get_field(u, EMU_CORE_SIZE0, 31, 16) + 1,
                 emu_get_field(u, EMU_CORE_SIZE0, 15, 0) + 1},
@@ -105,5 +117,7 @@ int emu_conv_rk3562(const struct emu_unit *u, struct emu_conv *ret, struct error
     decode_kernels(u, ret);
     decode_feature(u, packed > 7 ? packed - 7 : 0, ret);
     r = emu_check_shape(u, ret->out, e);
-    return r < 0 ? r : decode_converter(u, ret, e);
+    if (r == 0)
+        r = emu_decode_pad(u, EMU_PAD_CON1, &ret->pad_value, e);
+    return r < 0 ? r : decode_converter(u, ret, packed, e);
 }

@@ -284,6 +284,24 @@ static int decode_lut_rk3576(const struct emu_unit *u, struct emu_lut_side ret[2
     return emu_check_lut(u, ret, e);
 }
 
+// The second operand: a cube, or a value for each channel.
+static int read_operand(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
+{
+    uint32_t cfg = emu_get(u, EMU_RDMA_ERDMA_CFG);
+    struct emu_cube cube = {emu_get(u, EMU_RDMA_EW_ADDR),
+                            (int64_t)emu_get(u, EMU_RDMA_EW_SURF_STRIDE) * LANES,
+                            (int64_t)d->shape[2] * LANES,
+                            LANES,
+                            LANES,
+                            1};
+    if (cfg & 1 || emu_field(cfg, 3, 2) != 1 || emu_field(cfg, 31, 30) > 1)
+        return emu_refuse(u, EMU_RDMA_ERDMA_CFG, "another operand than int8", e);
+    d->ew.one_per_channel = !emu_field(cfg, 31, 30);
+    if (d->ew.one_per_channel)
+        return emu_read_second(u, &cube, (uint32_t[]){d->shape[0], 1, 1}, d->real, &d->ew, e);
+    return emu_read_second(u, &cube, d->shape, d->real, &d->ew, e);
+}
+
 static int decode_ew(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
 {
     static const struct {
@@ -310,49 +328,130 @@ static int decode_ew(const struct emu_unit *u, struct emu_dpu *d, struct error *
     d->ew.offset = emu_signed(emu_get(u, EMU_EW_CVT_OFFSET), 16);
     d->ew.factor = emu_signed(scale, 16);
     d->ew.shift = emu_field(scale, 21, 16);
-    struct emu_cube cube = {emu_get(u, EMU_RDMA_EW_ADDR),
-                            (int64_t)emu_get(u, EMU_RDMA_EW_SURF_STRIDE) * LANES,
-                            (int64_t)d->shape[2] * LANES,
-                            LANES,
-                            LANES,
-                            1};
-    return emu_read_second(u, &cube, d->shape, &d->ew, e);
+    return read_operand(u, d, e);
 }
 
 // ---- what it reads and writes ----
 
 static void decode_source(const struct emu_unit *u, struct emu_dpu *d)
 {
+    uint32_t bytes = emu_precision_bytes(d->in);
     int64_t line = (int64_t)d->shape[2] + emu_get(u, EMU_RDMA_SRC_LINE_NOTCH);
     int64_t surface =
         (d->shape[1] - 1) * line + d->shape[2] + emu_signed(emu_get(u, EMU_RDMA_SURF_NOTCH), 28);
     d->source = (struct emu_cube){
-        emu_get(u, EMU_RDMA_SRC_ADDR), surface * LANES, line * LANES, LANES, LANES, 1};
+        emu_get(u, EMU_RDMA_SRC_ADDR), surface * LANES, line * LANES, LANES / bytes, LANES, bytes};
+}
+
+// RK3562 transposes bytes of elements of 32 bits: lines are the second eight of a surface's bytes,
+// and SURFACE_ADD is the step to the next pixels; or moves whole atoms.
+static int decode_transposed_rk3562(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
+{
+    uint32_t rows = emu_get_field(u, EMU_WDMA_SIZE_1, 28, 16) + 1;
+    uint32_t columns = emu_get_field(u, EMU_WDMA_SIZE_1, 12, 0) + 1;
+    int64_t line = (int64_t)(columns + emu_get_field(u, EMU_CUBE_NOTCH, 12, 0)) * LANES;
+    uint32_t how = emu_get(u, EMU_BS_OW_CFG);
+    bool moved = how == 0x3007fe;
+    d->target = (struct emu_target){
+        .kind = moved ? EMU_MOVED : EMU_TRANSPOSED,
+        .cube = {.base = emu_get(u, EMU_DST_ADDR), .bytes = 4},
+        .unit = 1,
+        .rows = 8,
+        .row = (int64_t)emu_get(u, EMU_DST_SURF_STRIDE) * LANES,
+        .blocks = 2,
+        .block = line,
+        .columns = 1,
+        .line = moved ? line : (int64_t)(int32_t)emu_get(u, EMU_SURFACE_ADD) * LANES,
+    };
+    d->channels = d->shape[0];
+    if (how != 0x2007fe && !moved)
+        return emu_refuse(u, EMU_BS_OW_CFG, "a write of 32 bits of another kind", e);
+    if (moved ? columns != d->shape[1] : columns != 1 || rows != 2 || d->shape[0] > 4)
+        return emu_refuse(u, EMU_WDMA_SIZE_1, "a transposed write of another size", e);
+    return 0;
+}
+
+// RK3576: surfaces are one channel's.
+static void decode_transposed_rk3576(const struct emu_unit *u, struct emu_dpu *d)
+{
+    uint32_t columns = emu_get_field(u, EMU_WDMA_SIZE_1, 12, 0) + 1;
+    d->channels = d->shape[0];
+    d->target = (struct emu_target){
+        .kind = EMU_TRANSPOSED,
+        .cube = {.base = emu_get(u, EMU_DST_ADDR), .bytes = emu_precision_bytes(d->out)},
+        .unit = emu_precision_bytes(d->out),
+        .rows = UINT32_MAX,
+        .row = (int64_t)emu_get(u, EMU_DST_SURF_STRIDE) * LANES,
+        .blocks = 1,
+        .columns = columns,
+        .line = (int64_t)(columns + emu_get_field(u, EMU_CUBE_NOTCH, 12, 0)) * LANES,
+    };
 }
 
 // Lines of atoms; or lines of pixels with gaps between them.
-static int decode_target(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
+static int decode_cube(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
 {
     uint32_t notch = emu_get_field(u, EMU_CUBE_NOTCH, 12, 0), add = emu_get(u, EMU_SURFACE_ADD);
     uint32_t rows = emu_get_field(u, EMU_WDMA_SIZE_1, 28, 16) + 1;
     uint32_t columns = emu_get_field(u, EMU_WDMA_SIZE_1, 12, 0) + 1;
+    uint32_t bytes = emu_precision_bytes(d->out);
     int64_t line = (int64_t)d->shape[2] + notch;
     d->channels = emu_get_field(u, EMU_WDMA_SIZE_0, 31, 16) + 1;
-    d->target = (struct emu_cube){emu_get(u, EMU_DST_ADDR),
-                                  (int64_t)emu_get(u, EMU_DST_SURF_STRIDE) * LANES,
-                                  line * LANES,
-                                  LANES,
-                                  LANES,
-                                  1};
+    d->target.cube = (struct emu_cube){emu_get(u, EMU_DST_ADDR),
+                                       (int64_t)emu_get(u, EMU_DST_SURF_STRIDE) * LANES,
+                                       line * LANES,
+                                       LANES / bytes,
+                                       LANES,
+                                       bytes};
     if (rows == d->shape[1] && columns == d->shape[2])
         return 0;
     if (rows != d->shape[1] || columns != 1)
         return emu_refuse(u, EMU_WDMA_SIZE_1, "not the size of the cube", e);
     line = is_rk3576(u) ? (int64_t)(d->shape[2] - 1) * (1 + notch) + 1 + add : (int64_t)add;
     d->channels /= d->shape[2];
-    d->target.line = line * LANES;
-    d->target.pixel = (1 + notch) * LANES;
+    d->target.cube.line = line * LANES;
+    d->target.cube.pixel = (1 + notch) * LANES;
     return 0;
+}
+
+static int decode_target(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
+{
+    bool stream = emu_get_field(u, EMU_FEATURE_MODE, 25, 25);
+    if (stream) {
+        d->target = (struct emu_target){
+            .kind = EMU_STREAM,
+            .cube = {.base = emu_get(u, EMU_DST_ADDR), .bytes = emu_precision_bytes(d->out)},
+            .tail = emu_get_field(u, EMU_FEATURE_MODE, 29, 26),
+            .piece = emu_get(u, EMU_STREAM_PIECE)};
+        d->channels = d->shape[0];
+        if (d->target.piece == LANES)
+            d->target.piece = 0;
+        if (d->target.piece && d->target.tail)
+            return emu_refuse(u, EMU_STREAM_PIECE, "pieces of atoms that are cut", e);
+        return 0;
+    }
+    if (!is_rk3576(u) && d->out == EMU_INT32)
+        return decode_transposed_rk3562(u, d, e);
+    if (is_rk3576(u) && (emu_get(u, EMU_BS_OW_CFG) == 0x22ffff))
+        decode_transposed_rk3576(u, d);
+    else
+        return decode_cube(u, d, e);
+    return 0;
+}
+
+// Whole numbers alone: RK3562 says 32 bits of what is moved alone, and reads so, too.
+static int decode_format(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
+{
+    uint32_t format = emu_get(u, EMU_DATA_FORMAT) & ~0xfff0u;
+    switch (format) {
+    case 0:
+        return 0;
+    case 0x80000004:
+        d->in = d->out = EMU_INT32;
+        return is_rk3576(u) ? emu_refuse(u, EMU_DATA_FORMAT, "not int8", e) : 0;
+    default:
+        return emu_refuse(u, EMU_DATA_FORMAT, "not int8", e);
+    }
 }
 
 int emu_dpu_rk3562(const struct emu_unit *u, bool from_core, struct emu_dpu *ret, struct error *e)
@@ -360,11 +459,12 @@ int emu_dpu_rk3562(const struct emu_unit *u, bool from_core, struct emu_dpu *ret
     static const enum emu_register core[] = {EMU_CUBE_CHANNEL, EMU_CUBE_HEIGHT, EMU_CUBE_WIDTH};
     static const enum emu_register memory[] = {EMU_RDMA_CHANNEL, EMU_RDMA_HEIGHT, EMU_RDMA_WIDTH};
     *ret = (struct emu_dpu){.from_core = from_core};
-    if (emu_get_field(u, EMU_DATA_FORMAT, 31, 26) || emu_get_field(u, EMU_DATA_FORMAT, 2, 0))
-        return emu_refuse(u, EMU_DATA_FORMAT, "not int8", e);
+    int r = decode_format(u, ret, e);
+    if (r < 0)
+        return r;
     for (int i = 0; i < 3; i++)
         ret->shape[i] = emu_get_field(u, from_core ? core[i] : memory[i], 12, 0) + 1;
-    int r = emu_check_shape(u, ret->shape, e);
+    r = emu_check_shape(u, ret->shape, e);
     if (r == 0)
         r = decode_bs(u, ret, e);
     if (r == 0)

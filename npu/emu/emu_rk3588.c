@@ -7,6 +7,8 @@
 #include "npu/emu/emu_unit.h"
 
 enum { BYPASS = 1 << 0, ALU_BYPASS = 1 << 1, MUL_BYPASS = 1 << 4, PRELU = 1 << 5 };
+#define ATOM 16 // of all chips but RK3566 and RK3568
+
 enum { RELU_BYPASS = 1 << 6, RELUX = 1 << 7, FROM_MEMORY = 1 << 8 };
 enum { ALU_MAX = 0, ALU_MIN = 1, ALU_ADD = 2, ALU_SUB = 4 };
 
@@ -19,11 +21,6 @@ static bool is_rk3568(const struct emu_unit *u)
 static int64_t bytes_of(const struct emu_unit *u, enum emu_register reg)
 {
     return emu_get(u, reg) / u->chip->atom * u->chip->atom;
-}
-
-static uint32_t size_of(enum emu_precision precision)
-{
-    return precision == EMU_INT8 ? 1 : precision == EMU_FP16 ? 2 : 4;
 }
 
 // ---- CNA and CORE ----
@@ -55,15 +52,23 @@ static int check_conv(const struct emu_unit *u, struct error *e)
     return 0;
 }
 
-static int decode_converter(const struct emu_unit *u, struct emu_conv *c, struct error *e)
+// CVT_CON0 of a converter that works ends in 1 on RK3568; on RK3588 none is known.
+static int decode_converter(const struct emu_unit *u, struct emu_conv *c, bool packed,
+                            struct error *e)
 {
+    static const enum emu_register lanes[] = {EMU_CVT_CON1, EMU_CVT_CON2, EMU_CVT_CON3,
+                                              EMU_CVT_CON4};
     uint32_t cfg = emu_get(u, EMU_CVT_CON0);
-    if (!is_rk3568(u))
-        return cfg == 0xb ? 0 : emu_refuse(u, EMU_CVT_CON0, "inputs that are converted", e);
-    c->minus_128 = cfg != 0xa;
-    // (x - 128) * 0x4000 >> 14
-    if (c->minus_128 && (!(cfg & 1) || emu_get(u, EMU_CVT_CON1) != 0x4000ff80))
-        return emu_refuse(u, EMU_CVT_CON1, "inputs that are converted by more than 128", e);
+    if (cfg == (is_rk3568(u) ? 0xa : 0xb))
+        return 0;
+    if (!is_rk3568(u) || !packed || emu_field(cfg, 3, 0) != 1)
+        return emu_refuse(u, EMU_CVT_CON0, "inputs that are converted in another way", e);
+    emu_decode_lane_shifts(u, c);
+    for (int i = 0; i < EMU_LANES; i++) {
+        c->lanes[i].factor = (int32_t)emu_get_field(u, lanes[i], 31, 16);
+        c->lanes[i].offset = emu_signed(emu_get(u, lanes[i]), 16);
+    }
+    c->converts = true;
     return 0;
 }
 
@@ -123,7 +128,7 @@ int emu_conv_rk3588(const struct emu_unit *u, struct emu_conv *ret, struct error
                      emu_get_field(u, EMU_CONV_CON3, 20, 16) + 1},
         .pad_top = pad & 0xf,
         .pad_left = pad >> 4 & 0xf,
-        .pad_value = (int8_t)(is_rk3568(u) ? pad >> 16 : emu_get(u, EMU_PAD_CON1)),
+        .pad_value = (int8_t)(pad >> 16),
         .out = {emu_get_field(u, EMU_CORE_SIZE1, 15, 0) + 1,
                 emu_get_field(u, EMU_CORE_SIZE0, 31, 16) + 1,
                 emu_get_field(u, EMU_CORE_SIZE0, 15, 0) + 1},
@@ -136,7 +141,9 @@ int emu_conv_rk3588(const struct emu_unit *u, struct emu_conv *ret, struct error
         .depthwise_block = u->chip->depthwise_block / half,
     };
     r = emu_check_shape(u, ret->out, e);
-    return r < 0 ? r : decode_converter(u, ret, e);
+    if (r == 0 && !is_rk3568(u))
+        r = emu_decode_pad(u, EMU_PAD_CON1, &ret->pad_value, e);
+    return r < 0 ? r : decode_converter(u, ret, packed, e);
 }
 
 // ---- DPU: BS and BN ----
@@ -260,6 +267,7 @@ static int decode_bn(const struct emu_unit *u, uint32_t channels, struct emu_dpu
         if (mul & 1)
             return emu_refuse(u, EMU_BN_MUL_CFG, "factors of each channel", e);
         m->factor = (struct emu_operand){EMU_ALL, factor_of(mul, d->real), NULL};
+        m->multiply_first = true;
         m->shift = emu_field(mul, 13, 8);
         m->negative_shift = emu_get_field(u, EMU_DATA_FORMAT, 15, 10);
     }
@@ -278,7 +286,7 @@ static int read_shared(const struct emu_unit *u, const struct emu_dpu *d, struct
     static const enum emu_register notch[] = {EMU_RDMA_SURF_NOTCH, EMU_RDMA_EW_SURF_NOTCH};
     uint32_t atom = u->chip->atom, bytes = d->real ? 2 : 1, lanes = atom / bytes;
     size_t plane = (size_t)shape[1] * shape[2], n = shape[0] * plane;
-    s->values = d->real ? NULL : malloc(n);
+    s->values = d->real ? NULL : malloc(n * sizeof *s->values);
     s->real = d->real ? malloc(n * sizeof *s->real) : NULL;
     if (!s->values && !s->real)
         return error_no_memory(e, "an operand", n);
@@ -293,7 +301,7 @@ static int read_shared(const struct emu_unit *u, const struct emu_dpu *d, struct
                                 bytes};
         uint32_t part[3] = {shape[0] - c < lanes ? shape[0] - c : lanes, shape[1], shape[2]};
         int r = d->real ? emu_cube_read_real(u->memory, &cube, part, s->real + c * plane, e)
-                        : emu_cube_read(u->memory, &cube, part, s->values + c * plane, e);
+                        : emu_cube_read_integers(u->memory, &cube, part, s->values + c * plane, e);
         if (r < 0)
             return error_prefix(e, "the second operand");
     }
@@ -317,14 +325,14 @@ static int read_operand(const struct emu_unit *u, const struct emu_dpu *d, struc
                             bytes};
     if (mode == 0 && !d->from_core) {
         s->one_per_channel = true;
-        return emu_read_second(u, &cube, (uint32_t[]){d->shape[0], 1, 1}, s, e);
+        return emu_read_second(u, &cube, (uint32_t[]){d->shape[0], 1, 1}, d->real, s, e);
     }
     if (mode != 1)
         return emu_refuse(u, EMU_EW_CFG, "an operand of another kind", e);
     if (d->from_core && !is_rk3568(u))
         return read_shared(u, d, s, e);
     cube.line = (int64_t)(d->shape[2] + emu_get_field(u, EMU_RDMA_HEIGHT, 28, 16)) * atom;
-    return emu_read_second(u, &cube, d->shape, s, e);
+    return emu_read_second(u, &cube, d->shape, d->real, s, e);
 }
 
 static int decode_ew(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
@@ -377,10 +385,61 @@ static int decode_source(const struct emu_unit *u, struct emu_dpu *d, struct err
         .surface = ((d->shape[1] - 1) * line + d->shape[2]) * atom +
                    (int32_t)emu_get(u, EMU_RDMA_SURF_NOTCH),
         .line = line * atom,
-        .lanes = atom / size_of(d->in),
+        .lanes = atom / emu_precision_bytes(d->in),
         .pixel = atom,
-        .bytes = size_of(d->in),
+        .bytes = emu_precision_bytes(d->in),
     };
+    return 0;
+}
+
+// Transposed: surfaces are one channel's, SURFACE_ADD is the step to the next eight. Where elements
+// of 16 bits are taken apart into bytes, the two eights of a surface are a line apart, and
+// SURFACE_ADD is the step to what comes next, be it surfaces or pixels.
+static int decode_transposed(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
+{
+    uint32_t rows = emu_get_field(u, EMU_WDMA_SIZE_1, 28, 16) + 1;
+    uint32_t columns = emu_get_field(u, EMU_WDMA_SIZE_1, 12, 0) + 1;
+    int64_t line = (int64_t)(columns + emu_get_field(u, EMU_CUBE_NOTCH, 12, 0)) * ATOM;
+    int64_t add = bytes_of(u, EMU_SURFACE_ADD);
+    bool words = emu_get_field(u, EMU_WDMA_SIZE_0, 27, 27);
+    uint32_t per = words ? ATOM / 2 : ATOM;
+    uint32_t surfaces = (d->shape[0] + 7) / 8;
+    uint32_t groups = (uint32_t)(((uint64_t)d->shape[1] * d->shape[2] + per - 1) / per);
+    struct emu_target *t = &d->target;
+    *t = (struct emu_target){.kind = EMU_TRANSPOSED,
+                             .cube = {.base = emu_get(u, EMU_DST_ADDR), .bytes = 2},
+                             .unit = words ? 2 : 1,
+                             .rows = 8,
+                             .row = bytes_of(u, EMU_DST_SURF_STRIDE),
+                             .blocks = words ? 1 : 2,
+                             .block = line,
+                             .outer = add,
+                             .line = line,
+                             .columns = columns};
+    d->channels = d->shape[0];
+    if (words && (uint64_t)rows * columns == groups)
+        return 0;
+    t->columns = 1;
+    t->line = add;
+    if (words ? rows * columns == 1 : columns == 1 && rows == 2 && (surfaces == 1 || groups == 1)) {
+        t->outer = words ? add * groups : add;
+        return 0;
+    }
+    return emu_refuse(u, EMU_WDMA_SIZE_1, "a transposed write of another size", e);
+}
+
+// Atoms stay whole: pixels of a line become surfaces, lines columns, surfaces lines.
+static int decode_moved(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
+{
+    uint32_t columns = emu_get_field(u, EMU_WDMA_SIZE_1, 12, 0) + 1;
+    uint32_t notch = emu_get_field(u, EMU_CUBE_NOTCH, 12, 0);
+    d->target = (struct emu_target){.kind = EMU_MOVED,
+                                    .cube = {.base = emu_get(u, EMU_DST_ADDR), .bytes = 2},
+                                    .row = bytes_of(u, EMU_DST_SURF_STRIDE),
+                                    .line = (int64_t)(columns + notch) * ATOM};
+    d->channels = d->shape[0];
+    if (columns != d->shape[1])
+        return emu_refuse(u, EMU_WDMA_SIZE_1, "a transposed write of another size", e);
     return 0;
 }
 
@@ -389,26 +448,34 @@ static int decode_source(const struct emu_unit *u, struct emu_dpu *d, struct err
 static int decode_target(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
 {
     bool old = is_rk3568(u);
+    bool transposed = emu_get_field(u, EMU_BS_OW_CFG, 27, 27);
+    bool moved = emu_get_field(u, EMU_FEATURE_MODE, 30, 30);
+    if (transposed || moved) {
+        if (old || d->out != EMU_INT16 || (transposed && moved))
+            return emu_refuse(u, moved ? EMU_FEATURE_MODE : EMU_BS_OW_CFG,
+                              "a transposed write of another precision", e);
+        return transposed ? decode_transposed(u, d, e) : decode_moved(u, d, e);
+    }
     uint32_t atom = u->chip->atom, notch = emu_get_field(u, EMU_CUBE_NOTCH, 12, 0);
     uint32_t rows =
         old ? emu_get_field(u, EMU_CUBE_HEIGHT, 12, 0) : emu_get_field(u, EMU_WDMA_SIZE_1, 28, 16);
     uint32_t columns = emu_get_field(u, old ? EMU_CUBE_WIDTH : EMU_WDMA_SIZE_1, 12, 0);
     d->channels = emu_get_field(u, old ? EMU_CUBE_CHANNEL : EMU_WDMA_SIZE_0, 12, 0) + 1;
-    d->target = (struct emu_cube){
+    d->target.cube = (struct emu_cube){
         .base = emu_get(u, EMU_DST_ADDR),
         .surface = bytes_of(u, EMU_DST_SURF_STRIDE),
         .line = (int64_t)(d->shape[2] + notch) * atom,
-        .lanes = atom / size_of(d->out),
+        .lanes = atom / emu_precision_bytes(d->out),
         .pixel = atom,
-        .bytes = size_of(d->out),
+        .bytes = emu_precision_bytes(d->out),
     };
     if (rows + 1 == d->shape[1] && columns + 1 == d->shape[2])
         return 0;
     if (rows + 1 != d->shape[1] || columns)
         return emu_refuse(u, old ? EMU_CUBE_WIDTH : EMU_WDMA_SIZE_1, "not the size of the cube", e);
     d->channels /= d->shape[2];
-    d->target.line = bytes_of(u, EMU_SURFACE_ADD);
-    d->target.pixel = (1 + notch) * atom;
+    d->target.cube.line = bytes_of(u, EMU_SURFACE_ADD);
+    d->target.cube.pixel = (1 + notch) * atom;
     return 0;
 }
 
@@ -431,7 +498,12 @@ static bool is_real(uint32_t precision)
     return precision == EMU_FP16 || precision == EMU_FP32;
 }
 
-// All of one kind: int8, or fp16 and fp32 in any combination.
+static bool is_integer(uint32_t precision)
+{
+    return precision == EMU_INT8 || precision == EMU_INT16 || precision == EMU_INT32;
+}
+
+// All of one kind: whole numbers, or fp16 and fp32 in any combination.
 static int decode_format(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
 {
     uint32_t in = emu_get_field(u, EMU_DATA_FORMAT, 28, 26);
@@ -440,12 +512,10 @@ static int decode_format(const struct emu_unit *u, struct emu_dpu *d, struct err
     d->in = (enum emu_precision)in;
     d->out = (enum emu_precision)out;
     d->real = is_real(in) && is_real(out) && is_real(work) && !is_rk3568(u);
-    if (!d->real && (in || out || work))
-        return emu_refuse(u, EMU_DATA_FORMAT, "neither int8 nor real numbers throughout", e);
-    if (d->real && emu_get_field(u, EMU_FEATURE_MODE, 31, 30))
+    if (!d->real && !(is_integer(in) && is_integer(out) && in == work))
+        return emu_refuse(u, EMU_DATA_FORMAT, "a combination of precisions that is not known", e);
+    if (emu_get_field(u, EMU_FEATURE_MODE, 31, 31))
         return emu_refuse(u, EMU_FEATURE_MODE, "two sources that are combined", e);
-    if (emu_get_field(u, EMU_BS_OW_CFG, 27, 27))
-        return emu_refuse(u, EMU_BS_OW_CFG, "a transposed write", e);
     return 0;
 }
 

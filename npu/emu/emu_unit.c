@@ -55,7 +55,40 @@ int emu_check_shape(const struct emu_unit *u, const uint32_t shape[3], struct er
     return 0;
 }
 
+int64_t emu_round_even(int64_t v, uint32_t shift)
+{
+    if (!shift)
+        return v;
+    int64_t half = (int64_t)1 << (shift - 1), r = (v + half) >> shift;
+    return (v & (2 * half - 1)) == half ? r & ~(int64_t)1 : r;
+}
+
+// ---- what the CNA is told ----
+
+int emu_decode_pad(const struct emu_unit *u, enum emu_register reg, int8_t *ret, struct error *e)
+{
+    uint32_t value = emu_get(u, reg), low = value & 0xff, copied = low * 0x10101;
+    *ret = (int8_t)value;
+    uint32_t twice = low | low << 8, extended = (uint32_t)emu_signed(twice, 16);
+    if (value == low || value == (uint32_t)*ret || value == (uint32_t)(uint16_t)*ret ||
+        value == twice || value == extended || value == copied || value == (copied | low << 24))
+        return 0;
+    return emu_refuse(u, reg, "not the same in all channels", e);
+}
+
+void emu_decode_lane_shifts(const struct emu_unit *u, struct emu_conv *c)
+{
+    uint32_t shifts = emu_get(u, EMU_CVT_CON0) >> 4;
+    for (int i = 0; i < EMU_LANES; i++)
+        c->lanes[i].shift = shifts >> 6 * i & 0x3f;
+}
+
 // ---- cubes ----
+
+uint32_t emu_precision_bytes(enum emu_precision precision)
+{
+    return precision == EMU_INT8 ? 1 : precision == EMU_INT16 || precision == EMU_FP16 ? 2 : 4;
+}
 
 static size_t bytes_of(const struct emu_cube *cube)
 {
@@ -111,6 +144,22 @@ int emu_cube_write(const struct emu_memory *m, const struct emu_cube *cube, cons
     return copy_cube(m, cube, shape, (void *)src, true, e);
 }
 
+int emu_cube_read_integers(const struct emu_memory *m, const struct emu_cube *cube,
+                           const uint32_t shape[3], int32_t *dst, struct error *e)
+{
+    size_t n = (size_t)shape[0] * shape[1] * shape[2], bytes = bytes_of(cube);
+    uint8_t *raw = malloc(n * bytes);
+    if (!raw)
+        return error_no_memory(e, "a cube", n * bytes);
+    int r = emu_cube_read(m, cube, shape, raw, e);
+    for (size_t i = 0; r == 0 && i < n; i++)
+        dst[i] = bytes == 1   ? (int8_t)raw[i]
+                 : bytes == 2 ? (int16_t)read_le16(raw + 2 * i)
+                              : (int32_t)read_le32(raw + 4 * i);
+    free(raw);
+    return r;
+}
+
 // ---- what the DPU is told ----
 
 int emu_decode_conversion(const struct emu_unit *u, struct emu_dpu *ret, struct error *e)
@@ -135,18 +184,18 @@ int emu_check_shifts(const struct emu_unit *u, const struct emu_multiply *m, str
 }
 
 int emu_read_second(const struct emu_unit *u, const struct emu_cube *cube, const uint32_t shape[3],
-                    struct emu_second *ret, struct error *e)
+                    bool real, struct emu_second *ret, struct error *e)
 {
     size_t n = (size_t)shape[0] * shape[1] * shape[2];
-    if (cube->bytes > 1) {
+    if (real) {
         ret->real = malloc(n * sizeof *ret->real);
         int r = ret->real ? emu_cube_read_real(u->memory, cube, shape, ret->real, e)
                           : error_no_memory(e, "an operand", n * sizeof *ret->real);
         return r < 0 ? error_prefix(e, "the second operand") : 0;
     }
-    ret->values = malloc(n);
-    int r = ret->values ? emu_cube_read(u->memory, cube, shape, ret->values, e)
-                        : error_no_memory(e, "an operand", n);
+    ret->values = malloc(n * sizeof *ret->values);
+    int r = ret->values ? emu_cube_read_integers(u->memory, cube, shape, ret->values, e)
+                        : error_no_memory(e, "an operand", n * sizeof *ret->values);
     return r < 0 ? error_prefix(e, "the second operand") : 0;
 }
 

@@ -32,6 +32,9 @@ int emu_refuse(const struct emu_unit *u, enum emu_register reg, const char *why,
 /// As emu_refuse() for the first register of the task that holds something and that nothing reads.
 int emu_refuse_unread(const struct emu_unit *u, struct error *e);
 
+/// v / 2^shift to the nearest, ties to even.
+int64_t emu_round_even(int64_t v, uint32_t shift);
+
 // Where a tensor lies: lanes of channels in an atom, atoms in lines, lines in surfaces.
 //
 //     address(c, y, x) = base + c / lanes * surface + y * line + x * pixel + c % lanes * bytes
@@ -49,13 +52,28 @@ int emu_cube_write(const struct emu_memory *m, const struct emu_cube *cube, cons
                    const void *src, struct error *e);
 
 // The precisions that are modelled, by their codes.
-enum emu_precision { EMU_INT8 = 0, EMU_FP16 = 2, EMU_FP32 = 5 };
+enum emu_precision { EMU_INT8 = 0, EMU_INT16 = 1, EMU_FP16 = 2, EMU_INT32 = 4, EMU_FP32 = 5 };
+
+/// Bytes of an element.
+uint32_t emu_precision_bytes(enum emu_precision precision);
 
 float emu_half_float(uint16_t half);
+
+/// As emu_cube_read(), of whole numbers.
+int emu_cube_read_integers(const struct emu_memory *m, const struct emu_cube *cube,
+                           const uint32_t shape[3], int32_t *dst, struct error *e);
 
 /// As emu_cube_read(), of int8 or real numbers.
 int emu_cube_read_real(const struct emu_memory *m, const struct emu_cube *cube,
                        const uint32_t shape[3], float *dst, struct error *e);
+
+// How the input's converter changes a channel: rne(x * factor / 2^shift) + offset
+struct emu_lane {
+    int32_t factor, offset;
+    uint32_t shift;
+};
+
+#define EMU_LANES 4
 
 // CNA and CORE.
 struct emu_conv {
@@ -64,7 +82,8 @@ struct emu_conv {
     uint32_t present;  // that are in memory; the others are the pad value
     uint32_t size[2];  // of the tile: height, width
     struct emu_cube feature;
-    bool minus_128; // the converter subtracts 128 from bytes without sign
+    bool converts; // bytes without sign, by a lane each: those of a pixel
+    struct emu_lane lanes[EMU_LANES];
     bool depthwise;
     uint32_t kernel[2], stride[2], dilation[2]; // height, width
     uint32_t pad_top, pad_left;
@@ -111,8 +130,8 @@ struct emu_operand {
 struct emu_multiply {
     struct emu_operand add, window, factor;
     uint32_t shift, negative_shift;
-    bool prelu;     // the factor is for negative numbers alone
-    bool adds_last; // add comes behind the factor
+    bool prelu;          // the factor is for negative numbers alone
+    bool multiply_first; // v * factor + add >> shift
     int32_t low, high;
 };
 
@@ -123,7 +142,7 @@ enum emu_ew { EMU_EW_NONE, EMU_EW_ADD, EMU_EW_SUB, EMU_EW_MUL, EMU_EW_MAX, EMU_E
 // The second input of the EW unit: v op ((e + offset) * factor >> shift)
 struct emu_second {
     enum emu_ew op;
-    int8_t *values;       // [channels][height][width]; malloc'ed
+    int32_t *values;      // [channels][height][width]; malloc'ed
     float *real;          // instead; malloc'ed
     bool one_per_channel; // [channels]
     int32_t offset, factor;
@@ -142,6 +161,21 @@ struct emu_lut_side {
 /// numbers, whose outer end is its start.
 int64_t emu_lut_at(const struct emu_lut_side *s, int64_t v, bool below);
 
+// Where outputs go (emu_writer.c). Strides in bytes; a row is what one channel, or one pixel that
+// is moved, begins at.
+struct emu_target {
+    enum { EMU_CUBE, EMU_TRANSPOSED, EMU_MOVED, EMU_STREAM } kind;
+    struct emu_cube cube; // of the other kinds: base and bytes
+    int64_t row, line;
+    uint32_t rows, blocks, columns, unit; // transposed
+    int64_t block, outer;
+    uint32_t tail;  // stream: bytes of a surface's last atom, 0 for all
+    uint32_t piece; // stream: bytes behind which a new atom begins, 0 for none
+};
+
+int emu_write(const struct emu_memory *m, const struct emu_target *t, const uint32_t shape[3],
+              const void *src, struct error *e);
+
 struct emu_dpu {
     uint32_t shape[3]; // channels, height, width
     enum emu_precision in, out;
@@ -156,7 +190,7 @@ struct emu_dpu {
     uint32_t shift;
     bool away;          // ties go away from zero
     uint32_t minus_exp; // of real numbers: the output is 2^-minus_exp of it
-    struct emu_cube target;
+    struct emu_target target;
     uint32_t channels; // that are written
 };
 
@@ -203,12 +237,18 @@ int emu_check_shifts(const struct emu_unit *u, const struct emu_multiply *m, str
 
 /// The operand of EW: a cube, or a value for each channel. values is for emu_dpu_done().
 int emu_read_second(const struct emu_unit *u, const struct emu_cube *cube, const uint32_t shape[3],
-                    struct emu_second *ret, struct error *e);
+                    bool real, struct emu_second *ret, struct error *e);
 
 /// Reads those of A, B and C that `which` has bits for (1, 2, 4), of each channel: in groups, of
 /// each group A's (int32, or fp32), then B's, then C's (int16, or fp16).
 int emu_read_table(const struct emu_unit *u, uint64_t address, uint32_t channels, unsigned which,
                    bool real, struct emu_operand abc[3], struct error *e);
+
+/// The value of pads: of all channels alike, in a register that may hold it in each of its bytes.
+int emu_decode_pad(const struct emu_unit *u, enum emu_register reg, int8_t *ret, struct error *e);
+
+/// Fills in shifts of the converter's lanes, of CVT_CON0.
+void emu_decode_lane_shifts(const struct emu_unit *u, struct emu_conv *c);
 
 /// The two tables by the registers that RK3588, RK3568 and RK3562 have. `cfg`: the one LUT_CFG that
 /// is known.

@@ -6,6 +6,9 @@ import subprocess
 
 import numpy as np
 
+from npuref.pixels import convert, converters
+from support import rknn_reader
+
 MODELS = pathlib.Path(__file__).resolve().parents[3] / "shared/models"
 FILES = {p.stem: p for p in sorted(MODELS.glob("*/*.rknn"))}
 RKNNCTL = pathlib.Path(os.environ.get("RKNND_BUILD", "build/release")) / "bin/rknnctl"
@@ -15,13 +18,17 @@ SEED = 7
 def inputs_of(model, folder):
     """Inputs like pictures: squares of one value each, and some noise. None: not what is judged here."""
     said = subprocess.run([RKNNCTL, "info", model, "-s", "sim:", "--json"], capture_output=True, check=True)
-    rng, arguments = np.random.default_rng(SEED), []
+    rng, arguments, lanes = np.random.default_rng(SEED), [], converters(rknn_reader.read(model.read_bytes()))
     for i, tensor in enumerate(json.loads(said.stdout)["model"]["inputs"]):
         if tensor["type"] not in ("INT8", "FP16") or len(tensor["shape"]) != 4:
             return None
         _, c, h, w = tensor["shape"]
         squares = np.kron(rng.integers(-128, 128, (c, h // 4 + 1, w // 4 + 1)), np.ones((1, 4, 4)))
         x = np.clip(squares[:, :h, :w] + rng.integers(-8, 9, (c, h, w)), -128, 127)
+        if tensor["name"] in lanes:
+            pixels_of = (x + 128).astype(np.uint8)
+            np.save(folder / f"pixels_{i}.npy", pixels_of[None])
+            x = convert(pixels_of, lanes[tensor["name"]])
         x = x.astype(np.int8) if tensor["type"] == "INT8" else (x / 64).astype(np.float16)
         np.save(folder / f"in_{i}.npy", x[None])
         np.save(folder / f"native_{i}.npy", native(x, tensor["native_shape"]))

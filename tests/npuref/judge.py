@@ -11,6 +11,7 @@ from npuref.machine import Machine
 from support import rknn_reader
 
 TYPES = {3: np.int8, 10: np.float16}
+PADDED_LINES = ("rk3566", "rk3568", "rk3576", "rv1126b")
 PACKED_CHANNELS = 4  # at most that many, without lanes
 NO_DUMP = "its outputs are not in the dump"
 
@@ -36,12 +37,12 @@ def cube(memory, tensor):
 
 
 def put_packed(memory, tensor, values, chip):
-    """RK3588's packed pixels are stored as they are, others' plus 128; the lines of RK3566 and RK3568
-    are padded."""
+    """RK3588's packed pixels are stored as they are, others' plus 128, or (uint8) as the chip's converter
+    takes them; the lines of RK3566, RK3568, RK3576 and RV1126B are padded."""
     pixels = values[0].transpose(1, 2, 0)
     if chip != "rk3588" and values.dtype == np.int8:
         pixels = pixels ^ np.int8(-128)
-    if chip in ("rk3566", "rk3568"):
+    if chip in PADDED_LINES:
         more = -pixels.shape[1] % max(tensor.stride, 1)
         pixels = np.pad(pixels, ((0, 0), (0, more), (0, 0)))
     memory.write(memory.bases[tensor.name], pixels)
@@ -102,7 +103,8 @@ class Judge:
         self.machine = self.machine_for()
         self.known = {p.stem.split("_", 1)[1]: p for p in dump.glob("[0-9]*_*.npy")}
         for i, t in enumerate(self.file.inputs):
-            self.known[self._plain(t.name)] = dump / f"in_{i}.npy"
+            pixels = dump / f"pixels_{i}.npy"
+            self.known[self._plain(t.name)] = pixels if pixels.exists() else dump / f"in_{i}.npy"
 
     def machine_for(self):
         return Machine(self.file.chip, self.memory)
