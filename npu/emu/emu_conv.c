@@ -35,6 +35,11 @@ static uint32_t larger_of(uint32_t a, uint32_t b)
 
 // ---- features ----
 
+static uint32_t spread_of(const struct emu_conv *c, int i)
+{
+    return c->spread[i] ? c->spread[i] : 1;
+}
+
 // Rows and columns of the tile with its pads, or what the windows reach.
 static void image_size(const struct emu_conv *c, uint32_t ret[2])
 {
@@ -42,7 +47,7 @@ static void image_size(const struct emu_conv *c, uint32_t ret[2])
     for (int i = 0; i < 2; i++)
         ret[i] =
             larger_of((c->kernel[i] - 1) * c->dilation[i] + (c->out[i + 1] - 1) * c->stride[i] + 1,
-                      pads[i] + c->size[i]);
+                      pads[i] + (c->size[i] - 1) * spread_of(c, i) + 1);
 }
 
 static int image_new(const struct emu_conv *c, uint32_t channels, struct image *ret,
@@ -80,10 +85,10 @@ static int read_features(const struct emu_conv *c, const struct emu_memory *m, s
     int r = emu_cube_read(m, &c->feature, shape, known, e);
     for (uint32_t k = 0; r == 0 && k < smaller_of(shape[0], image->channels); k++)
         for (uint32_t y = 0; y < shape[1]; y++) {
-            size_t at = (size_t)(y + c->pad_top) * image->columns + c->pad_left;
+            size_t at = (size_t)(y * spread_of(c, 0) + c->pad_top) * image->columns + c->pad_left;
             const int8_t *from = known + k * plane + (size_t)y * shape[2];
             for (uint32_t x = 0; x < shape[2]; x++)
-                image->x[(at + x) * image->channels + k] = convert(c, k, from[x]);
+                image->x[(at + x * spread_of(c, 1)) * image->channels + k] = convert(c, k, from[x]);
         }
     free(known);
     return r < 0 ? error_prefix(e, "features") : 0;

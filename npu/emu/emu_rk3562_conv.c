@@ -18,7 +18,7 @@ static int check_conv(const struct emu_unit *u, struct error *e)
         return emu_refuse(u, EMU_CONV_CON1, "a convolution of another kind", e);
     if (emu_get_field(u, EMU_CONV_CON1, 16, 16))
         return emu_refuse(u, EMU_CONV_CON1, "a convolution of another kind", e);
-    if (emu_get_field(u, EMU_CONV_CON3, 27, 6))
+    if (emu_get_field(u, EMU_CONV_CON3, 27, 14) || emu_get_field(u, EMU_CONV_CON3, 7, 6))
         return emu_refuse(u, EMU_CONV_CON3, "more than strides", e);
     return 0;
 }
@@ -106,6 +106,8 @@ int emu_conv_rk3562(const struct emu_unit *u, struct emu_conv *ret, struct error
     *ret = (struct emu_conv){
         .depthwise = mode == 1 || (mode == 5 && !is_rk3576(u)), // 5: weights in pairs
         .stride = {emu_get_field(u, EMU_CONV_CON3, 5, 3), emu_get_field(u, EMU_CONV_CON3, 2, 0)},
+        .spread = {emu_get_field(u, EMU_CONV_CON3, 13, 11) + 1,
+                   emu_get_field(u, EMU_CONV_CON3, 10, 8) + 1},
         .dilation = {1, 1},
         .pad_top = pads & 0xff,
         .pad_left = pads >> 8 & 0xff,

@@ -333,14 +333,20 @@ static int decode_ew(const struct emu_unit *u, struct emu_dpu *d, struct error *
 
 // ---- what it reads and writes ----
 
-static void decode_source(const struct emu_unit *u, struct emu_dpu *d)
+static int decode_source(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
 {
+    if (emu_get(u, EMU_RDMA_SRC_DMA_CFG)) {
+        int r = emu_decode_repeat(u, d, e);
+        if (r < 0)
+            return r;
+    }
     uint32_t bytes = emu_precision_bytes(d->in);
     int64_t line = (int64_t)d->shape[2] + emu_get(u, EMU_RDMA_SRC_LINE_NOTCH);
     int64_t surface =
         (d->shape[1] - 1) * line + d->shape[2] + emu_signed(emu_get(u, EMU_RDMA_SURF_NOTCH), 28);
     d->source = (struct emu_cube){
         emu_get(u, EMU_RDMA_SRC_ADDR), surface * LANES, line * LANES, LANES / bytes, LANES, bytes};
+    return 0;
 }
 
 // RK3562 transposes bytes of elements of 32 bits: lines are the second eight of a surface's bytes,
@@ -395,7 +401,8 @@ static int decode_cube(const struct emu_unit *u, struct emu_dpu *d, struct error
     uint32_t rows = emu_get_field(u, EMU_WDMA_SIZE_1, 28, 16) + 1;
     uint32_t columns = emu_get_field(u, EMU_WDMA_SIZE_1, 12, 0) + 1;
     uint32_t bytes = emu_precision_bytes(d->out);
-    int64_t line = (int64_t)d->shape[2] + notch;
+    uint32_t width = d->shape[2] * (d->target.repeat[1] ? d->target.repeat[1] : 1);
+    int64_t line = (int64_t)width + notch;
     d->channels = emu_get_field(u, EMU_WDMA_SIZE_0, 31, 16) + 1;
     d->target.cube = (struct emu_cube){emu_get(u, EMU_DST_ADDR),
                                        (int64_t)emu_get(u, EMU_DST_SURF_STRIDE) * LANES,
@@ -403,9 +410,9 @@ static int decode_cube(const struct emu_unit *u, struct emu_dpu *d, struct error
                                        LANES / bytes,
                                        LANES,
                                        bytes};
-    if (rows == d->shape[1] && columns == d->shape[2])
+    if (rows == d->shape[1] && columns == width)
         return 0;
-    if (rows != d->shape[1] || columns != 1)
+    if (rows != d->shape[1] || columns != 1 || width != d->shape[2])
         return emu_refuse(u, EMU_WDMA_SIZE_1, "not the size of the cube", e);
     line = is_rk3576(u) ? (int64_t)(d->shape[2] - 1) * (1 + notch) + 1 + add : (int64_t)add;
     d->channels /= d->shape[2];
@@ -465,16 +472,15 @@ int emu_dpu_rk3562(const struct emu_unit *u, bool from_core, struct emu_dpu *ret
     for (int i = 0; i < 3; i++)
         ret->shape[i] = emu_get_field(u, from_core ? core[i] : memory[i], 12, 0) + 1;
     r = emu_check_shape(u, ret->shape, e);
+    if (r == 0 && !from_core)
+        r = decode_source(u, ret, e);
     if (r == 0)
         r = decode_bs(u, ret, e);
     if (r == 0)
         r = decode_bn(u, ret, e);
     if (r == 0)
         r = decode_ew(u, ret, e);
-    if (r < 0)
-        return r;
-    if (!from_core)
-        decode_source(u, ret);
-    r = decode_target(u, ret, e);
+    if (r == 0)
+        r = decode_target(u, ret, e);
     return r < 0 ? r : emu_decode_conversion(u, ret, e);
 }

@@ -45,9 +45,12 @@ static int check_conv(const struct emu_unit *u, struct error *e)
     if (emu_get(u, EMU_CLIP_TRUNCATE))
         return emu_refuse(u, EMU_CLIP_TRUNCATE, "sums that lose bits", e);
     uint32_t mode = emu_get_field(u, EMU_CONV_CON1, 3, 0);
-    if (emu_get_field(u, EMU_CONV_CON1, 16, 16) || (mode != 0 && mode != 3))
+    bool transposed = emu_get_field(u, EMU_CONV_CON1, 16, 16);
+    if (mode != 0 && mode != 3)
         return emu_refuse(u, EMU_CONV_CON1, "a convolution of another kind", e);
-    if (emu_get_field(u, EMU_CONV_CON3, 31, 26) || emu_get_field(u, EMU_CONV_CON3, 15, 6))
+    if (emu_get_field(u, EMU_CONV_CON3, 31, 26) || emu_get_field(u, EMU_CONV_CON3, 15, 14) ||
+        emu_get_field(u, EMU_CONV_CON3, 7, 6) ||
+        (!transposed && emu_get_field(u, EMU_CONV_CON3, 13, 8)))
         return emu_refuse(u, EMU_CONV_CON3, "more than strides and dilations", e);
     return 0;
 }
@@ -126,6 +129,8 @@ int emu_conv_rk3588(const struct emu_unit *u, struct emu_conv *ret, struct error
         .stride = {emu_get_field(u, EMU_CONV_CON3, 5, 3), emu_get_field(u, EMU_CONV_CON3, 2, 0)},
         .dilation = {emu_get_field(u, EMU_CONV_CON3, 25, 21) + 1,
                      emu_get_field(u, EMU_CONV_CON3, 20, 16) + 1},
+        .spread = {emu_get_field(u, EMU_CONV_CON3, 13, 11) + 1,
+                   emu_get_field(u, EMU_CONV_CON3, 10, 8) + 1},
         .pad_top = pad & 0xf,
         .pad_left = pad >> 4 & 0xf,
         .pad_value = (int8_t)(pad >> 16),
@@ -377,8 +382,11 @@ static int decode_ew(const struct emu_unit *u, struct emu_dpu *d, struct error *
 static int decode_source(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
 {
     uint32_t atom = u->chip->atom;
-    if (emu_get_field(u, EMU_RDMA_SRC_DMA_CFG, 13, 0))
-        return emu_refuse(u, EMU_RDMA_SRC_DMA_CFG, "pixels that are repeated", e);
+    if (emu_get_field(u, EMU_RDMA_SRC_DMA_CFG, 13, 0)) {
+        int r = emu_decode_repeat(u, d, e);
+        if (r < 0)
+            return r;
+    }
     int64_t line = (int64_t)d->shape[2] + emu_get_field(u, EMU_RDMA_SRC_DMA_CFG, 31, 19);
     d->source = (struct emu_cube){
         .base = emu_get(u, EMU_RDMA_SRC_ADDR),
@@ -460,18 +468,19 @@ static int decode_target(const struct emu_unit *u, struct emu_dpu *d, struct err
     uint32_t rows =
         old ? emu_get_field(u, EMU_CUBE_HEIGHT, 12, 0) : emu_get_field(u, EMU_WDMA_SIZE_1, 28, 16);
     uint32_t columns = emu_get_field(u, old ? EMU_CUBE_WIDTH : EMU_WDMA_SIZE_1, 12, 0);
+    uint32_t repeat = d->target.repeat[1] ? d->target.repeat[1] : 1;
     d->channels = emu_get_field(u, old ? EMU_CUBE_CHANNEL : EMU_WDMA_SIZE_0, 12, 0) + 1;
     d->target.cube = (struct emu_cube){
         .base = emu_get(u, EMU_DST_ADDR),
         .surface = bytes_of(u, EMU_DST_SURF_STRIDE),
-        .line = (int64_t)(d->shape[2] + notch) * atom,
+        .line = (int64_t)(d->shape[2] * repeat + notch) * atom,
         .lanes = atom / emu_precision_bytes(d->out),
         .pixel = atom,
         .bytes = emu_precision_bytes(d->out),
     };
-    if (rows + 1 == d->shape[1] && columns + 1 == d->shape[2])
+    if (rows + 1 == d->shape[1] && columns + 1 == d->shape[2] * repeat)
         return 0;
-    if (rows + 1 != d->shape[1] || columns)
+    if (rows + 1 != d->shape[1] || columns || repeat > 1)
         return emu_refuse(u, old ? EMU_CUBE_WIDTH : EMU_WDMA_SIZE_1, "not the size of the cube", e);
     d->channels /= d->shape[2];
     d->target.cube.line = bytes_of(u, EMU_SURFACE_ADD);
@@ -512,7 +521,8 @@ static int decode_format(const struct emu_unit *u, struct emu_dpu *d, struct err
     d->in = (enum emu_precision)in;
     d->out = (enum emu_precision)out;
     d->real = is_real(in) && is_real(out) && is_real(work) && !is_rk3568(u);
-    if (!d->real && !(is_integer(in) && is_integer(out) && in == work))
+    bool repeated = emu_get_field(u, EMU_RDMA_SRC_DMA_CFG, 12, 12);
+    if (!d->real && !(is_integer(in) && is_integer(out) && (in == work || repeated)))
         return emu_refuse(u, EMU_DATA_FORMAT, "a combination of precisions that is not known", e);
     if (emu_get_field(u, EMU_FEATURE_MODE, 31, 31))
         return emu_refuse(u, EMU_FEATURE_MODE, "two sources that are combined", e);

@@ -175,6 +175,25 @@ int emu_decode_conversion(const struct emu_unit *u, struct emu_dpu *ret, struct 
     return 0;
 }
 
+int emu_decode_repeat(const struct emu_unit *u, struct emu_dpu *ret, struct error *e)
+{
+    uint32_t high = emu_get_field(u, EMU_RDMA_SRC_DMA_CFG, 5, 3) + 1;
+    uint32_t wide = emu_get_field(u, EMU_RDMA_SRC_DMA_CFG, 2, 0) + 1;
+    uint32_t bytes = emu_precision_bytes(ret->out);
+    if (emu_get_field(u, EMU_RDMA_SRC_DMA_CFG, 13, 0) !=
+        (1u << 12 | (high - 1) << 9 | (wide - 1) << 6 | (high - 1) << 3 | (wide - 1)))
+        return emu_refuse(u, EMU_RDMA_SRC_DMA_CFG, "pixels that are repeated in another way", e);
+    uint32_t in =
+        emu_precision_bytes((enum emu_precision)emu_get_field(u, EMU_RDMA_FEATURE_MODE, 17, 15));
+    if (ret->shape[0] * in != u->chip->atom)
+        return emu_refuse(u, EMU_RDMA_CHANNEL, "more than one surface that is repeated", e);
+    ret->shape[0] = u->chip->atom / bytes;
+    ret->in = ret->out;
+    ret->target.repeat[0] = high;
+    ret->target.repeat[1] = wide;
+    return 0;
+}
+
 int emu_check_shifts(const struct emu_unit *u, const struct emu_multiply *m, struct error *e)
 {
     if (m->shift <= MAX_SHIFT && m->negative_shift <= MAX_SHIFT)

@@ -86,6 +86,7 @@ struct emu_conv {
     struct emu_lane lanes[EMU_LANES];
     bool depthwise;
     uint32_t kernel[2], stride[2], dilation[2]; // height, width
+    uint32_t spread[2]; // transposed: pixels lie so far apart, with pads between; 0 is 1
     uint32_t pad_top, pad_left;
     int8_t pad_value;
     uint32_t out[3]; // channels, height, width
@@ -169,6 +170,8 @@ struct emu_target {
     int64_t row, line;
     uint32_t rows, blocks, columns, unit; // transposed
     int64_t block, outer;
+    uint32_t
+        repeat[2];  // a cube of one surface: lines so often, a surface apart, and pixels; 0 is 1
     uint32_t tail;  // stream: bytes of a surface's last atom, 0 for all
     uint32_t piece; // stream: bytes behind which a new atom begins, 0 for none
 };
@@ -231,6 +234,10 @@ int emu_check_shape(const struct emu_unit *u, const uint32_t shape[3], struct er
 
 /// Fills scale, shift, offset and away; refuses what would not fit 64 bits on the way.
 int emu_decode_conversion(const struct emu_unit *u, struct emu_dpu *ret, struct error *e);
+
+/// Upsampling by RDMA_SRC_DMA_CFG: pixels are repeated, one surface of atoms as they are. Sets the
+/// source's precision to the target's, and how often.
+int emu_decode_repeat(const struct emu_unit *u, struct emu_dpu *ret, struct error *e);
 
 /// The positive and the negative shift of a multiplication.
 int emu_check_shifts(const struct emu_unit *u, const struct emu_multiply *m, struct error *e);

@@ -109,12 +109,29 @@ static int write_atoms(const struct emu_memory *m, const struct emu_target *t,
     return r;
 }
 
+// Each line and each pixel as often as it is to be repeated.
+static int write_cube(const struct emu_memory *m, const struct emu_target *t,
+                      const uint32_t shape[3], const void *src, struct error *e)
+{
+    if (!t->repeat[0])
+        return emu_cube_write(m, &t->cube, shape, src, e);
+    int r = 0;
+    for (uint32_t i = 0; r == 0 && i < t->repeat[0] * t->repeat[1]; i++) {
+        struct emu_cube cube = t->cube;
+        cube.base += (uint64_t)(i / t->repeat[1] * t->cube.surface) +
+                     (uint64_t)(i % t->repeat[1]) * t->cube.pixel;
+        cube.pixel *= t->repeat[1];
+        r = emu_cube_write(m, &cube, shape, src, e);
+    }
+    return r;
+}
+
 int emu_write(const struct emu_memory *m, const struct emu_target *t, const uint32_t shape[3],
               const void *src, struct error *e)
 {
     switch (t->kind) {
     case EMU_CUBE:
-        return emu_cube_write(m, &t->cube, shape, src, e);
+        return write_cube(m, t, shape, src, e);
     case EMU_TRANSPOSED:
         return write_transposed(m, t, shape, src, e);
     default:
