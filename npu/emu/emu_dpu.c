@@ -42,17 +42,16 @@ static int64_t of_channel(const struct emu_operand *o, uint32_t c)
 
 static int64_t multiply_stage(const struct emu_multiply *m, uint32_t c, int64_t v, int64_t window)
 {
-    if (m->add.kind && !m->multiply_first)
+    if (m->add.kind && !m->adds_last)
         v += of_channel(&m->add, c);
     if (m->window.kind)
         v += of_channel(&m->window, c) * window;
-    if (m->factor.kind) {
-        if (!m->prelu || v < 0)
-            v *= of_channel(&m->factor, c);
-        if (m->add.kind && m->multiply_first)
-            v += of_channel(&m->add, c);
+    if (m->factor.kind && (!m->prelu || v < 0))
+        v *= of_channel(&m->factor, c);
+    if (m->add.kind && m->adds_last)
+        v += of_channel(&m->add, c);
+    if (m->factor.kind)
         v = emu_round_even(v, v >= 0 ? m->shift : m->negative_shift);
-    }
     return within_bounds(saturate32(v), m->low, m->high);
 }
 
@@ -89,7 +88,8 @@ static int64_t second_operand(const struct emu_dpu *d, int64_t v, size_t at, uin
 
 static int32_t convert_output(const struct emu_dpu *d, int64_t v)
 {
-    int64_t highest = ((int64_t)1 << (8 * emu_precision_bytes(d->out) - 1)) - 1;
+    bool small = d->out == EMU_INT8 || d->out == EMU_INT16;
+    int64_t highest = small ? ((int64_t)1 << (8 * emu_precision_bytes(d->out) - 1)) - 1 : INT32_MAX;
     v = within_bounds(v, d->ew_low, d->ew_high) * d->scale;
     int64_t zero = (int64_t)d->offset * ((int64_t)1 << d->shift);
     v = d->away ? round_away(v + zero, d->shift) : emu_round_even(v + zero, d->shift);
@@ -134,7 +134,11 @@ static int write_integers(const struct emu_dpu *d, const struct emu_memory *m, c
     if (!raw)
         return error_no_memory(e, "a cube", n * bytes);
     for (size_t i = 0; i < n; i++)
-        if (bytes == 1)
+        if (d->out == EMU_FP16)
+            write_le16(raw + 2 * i, emu_float_half((float)v[i]));
+        else if (d->out == EMU_FP32)
+            write_le32(raw + 4 * i, float_bits((float)v[i]));
+        else if (bytes == 1)
             raw[i] = (uint8_t)v[i];
         else if (bytes == 2)
             write_le16(raw + 2 * i, (uint16_t)v[i]);
@@ -181,6 +185,7 @@ void emu_dpu_done(struct emu_dpu *d)
 {
     multiply_done(&d->bs);
     multiply_done(&d->bn);
+    free(d->main);
     free(d->ew.values);
     free(d->ew.real);
     *d = (struct emu_dpu){0};

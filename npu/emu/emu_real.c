@@ -27,8 +27,7 @@ float emu_half_float(uint16_t half)
     return half & 0x8000 ? -value : value;
 }
 
-// To the nearest, ties to even; what is too large becomes infinite.
-static uint16_t float_half(float value)
+uint16_t emu_float_half(float value)
 {
     uint16_t sign = signbit(value) ? 0x8000 : 0;
     float size = fabsf(value);
@@ -46,6 +45,13 @@ static uint16_t float_half(float value)
     uint32_t n = (uint32_t)steps;
     // A carry out of the mantissa goes into the exponent, which is what it should do.
     return sign | (uint16_t)(step == -24 ? n : n + (uint32_t)(step + 24) * 0x400);
+}
+
+// To the nearest whole number of 8 bits, ties to even.
+static int8_t float_byte(float value)
+{
+    float rounded = rintf(value);
+    return (int8_t)(!(rounded > -128) ? -128 : rounded < 127 ? rounded : 127);
 }
 
 static size_t count_elements(const uint32_t shape[3])
@@ -78,8 +84,10 @@ static int write_real(const struct emu_memory *m, const struct emu_target *targe
     if (!raw)
         return error_no_memory(e, "a cube", n * cube->bytes);
     for (size_t i = 0; i < n; i++)
-        if (cube->bytes == 2)
-            write_le16(raw + 2 * i, float_half(src[i]));
+        if (cube->bytes == 1)
+            raw[i] = (uint8_t)float_byte(src[i]);
+        else if (cube->bytes == 2)
+            write_le16(raw + 2 * i, emu_float_half(src[i]));
         else
             write_le32(raw + 4 * i, float_bits(src[i]));
     int r = emu_write(m, target, shape, raw, e);
@@ -240,11 +248,11 @@ static float within_floats(float v, int32_t low, int32_t high)
 
 static float multiply_real(const struct emu_multiply *m, uint32_t c, float v)
 {
-    if (m->add.kind && !m->multiply_first)
+    if (m->add.kind && !m->adds_last)
         v += of_channel(&m->add, c);
     if (m->factor.kind && (!m->prelu || v < 0))
         v *= of_channel(&m->factor, c);
-    if (m->add.kind && m->multiply_first)
+    if (m->add.kind && m->adds_last)
         v += of_channel(&m->add, c);
     return within_floats(v, m->low, m->high);
 }
@@ -298,7 +306,9 @@ int emu_dpu_run_real(const struct emu_dpu *d, const struct emu_memory *m,
     float *v = calloc(count_elements(d->shape), sizeof *v);
     if (!v)
         return error_no_memory(e, "a cube", count_elements(d->shape) * sizeof *v);
-    int r = d->from_core ? 0 : emu_cube_read_real(m, &d->source, d->shape, v, e);
+    int r = d->from_core || d->main ? 0 : emu_cube_read_real(m, &d->source, d->shape, v, e);
+    for (size_t i = 0; d->main && i < count_elements(d->shape); i++)
+        v[i] = d->main[i];
     for (size_t i = 0; d->from_core && i < plane * smaller_of(d->shape[0], sums->shape[0]); i++)
         v[i] = sums->real[i];
     for (size_t i = 0; i < count_elements(d->shape); i++)

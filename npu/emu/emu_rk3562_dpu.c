@@ -201,6 +201,7 @@ static int decode_bn_rk3562(const struct emu_unit *u, struct emu_dpu *d, struct 
         return emu_refuse(u, EMU_BN_CFG, "a combination that is not known", e);
     if (mul & 1)
         return emu_refuse(u, EMU_BN_MUL_CFG, "factors of each channel", e);
+    d->bn.adds_last = true;
     if (cfg == 0x20000)
         d->bn.add = one_operand((int32_t)emu_get(u, EMU_BN_ALU_CFG));
     d->bn.factor = one_operand(d->real ? (int32_t)float_bits(emu_half_float((uint16_t)(mul >> 16)))

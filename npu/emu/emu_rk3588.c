@@ -25,17 +25,17 @@ static int64_t bytes_of(const struct emu_unit *u, enum emu_register reg)
 
 // ---- CNA and CORE ----
 
-// Both precisions of CONV_CON1 and the core's are of one kind; RK3568's fp16 is not known well
-// enough.
+// Both precisions of CONV_CON1 and the core's are of one kind.
 static int decode_precision(const struct emu_unit *u, bool *ret_real, struct error *e)
 {
     uint32_t misc = emu_get(u, EMU_CORE_MISC) & ~2u; // bit 1: depthwise
-    uint32_t precision = is_rk3568(u) ? emu_get_field(u, EMU_CONV_CON1, 10, 8)
-                                      : emu_get_field(u, EMU_CONV_CON1, 9, 4);
-    *ret_real = !is_rk3568(u) && precision == (EMU_FP16 << 3 | EMU_FP16);
-    if (precision && !*ret_real)
+    uint32_t in = emu_get_field(u, EMU_CONV_CON1, 6, 4);
+    uint32_t work = is_rk3568(u) ? emu_get_field(u, EMU_CONV_CON1, 10, 8)
+                                 : emu_get_field(u, EMU_CONV_CON1, 9, 7);
+    *ret_real = in == EMU_FP16;
+    if (in != work || (in != EMU_INT8 && in != EMU_FP16))
         return emu_refuse(u, EMU_CONV_CON1, "neither int8 nor fp16", e);
-    if (misc != (is_rk3568(u) ? 0 : *ret_real ? 0x200 : 1))
+    if (misc != (is_rk3568(u) ? (*ret_real ? 0x2000u : 0) : *ret_real ? 0x200u : 1))
         return emu_refuse(u, EMU_CORE_MISC, "not the precision of CONV_CON1", e);
     return 0;
 }
@@ -238,8 +238,8 @@ static int decode_bs(const struct emu_unit *u, uint32_t channels, struct emu_dpu
     return r < 0 ? r : emu_check_shifts(u, m, e);
 }
 
-// What BN adds: a number, or one for each channel in memory. It comes behind the factor: tables of files
-// whose inputs have a zero point are led to by x * factor - zero point * factor.
+// What BN adds: a number, or one for each channel in memory. It comes behind the factor: tables of
+// files whose inputs have a zero point are led to by x * factor - zero point * factor.
 static int decode_bn_add(const struct emu_unit *u, uint32_t channels, struct emu_dpu *d,
                          struct error *e)
 {
@@ -272,7 +272,6 @@ static int decode_bn(const struct emu_unit *u, uint32_t channels, struct emu_dpu
         if (mul & 1)
             return emu_refuse(u, EMU_BN_MUL_CFG, "factors of each channel", e);
         m->factor = (struct emu_operand){EMU_ALL, factor_of(mul, d->real), NULL};
-        m->multiply_first = true;
         m->shift = emu_field(mul, 13, 8);
         m->negative_shift = emu_get_field(u, EMU_DATA_FORMAT, 15, 10);
     }
@@ -282,18 +281,17 @@ static int decode_bn(const struct emu_unit *u, uint32_t channels, struct emu_dpu
 
 // ---- DPU: EW ----
 
-// Behind a core two readers share the operand's surfaces: one has the even, one the odd ones.
-static int read_shared(const struct emu_unit *u, const struct emu_dpu *d, struct emu_second *s,
-                       struct error *e)
+// Two readers share a cube's surfaces: one has the even, one the odd ones. ret is for free().
+static int read_shared(const struct emu_unit *u, const uint32_t shape[3], uint32_t bytes, bool real,
+                       struct emu_second *ret, struct error *e)
 {
-    const uint32_t *shape = d->shape;
     static const enum emu_register base[] = {EMU_RDMA_SRC_ADDR, EMU_RDMA_EW_ADDR};
     static const enum emu_register notch[] = {EMU_RDMA_SURF_NOTCH, EMU_RDMA_EW_SURF_NOTCH};
-    uint32_t atom = u->chip->atom, bytes = d->real ? 2 : 1, lanes = atom / bytes;
-    size_t plane = (size_t)shape[1] * shape[2], n = shape[0] * plane;
-    s->values = d->real ? NULL : malloc(n * sizeof *s->values);
-    s->real = d->real ? malloc(n * sizeof *s->real) : NULL;
-    if (!s->values && !s->real)
+    uint32_t atom = u->chip->atom, lanes = atom / bytes;
+    size_t plane = (size_t)shape[1] * shape[2], n = shape[0] * plane * sizeof(float);
+    ret->values = real ? NULL : malloc(n);
+    ret->real = real ? malloc(n) : NULL;
+    if (!ret->values && !ret->real)
         return error_no_memory(e, "an operand", n);
     for (uint32_t c = 0; c < shape[0]; c += lanes) {
         unsigned reader = c / lanes % 2;
@@ -305,10 +303,10 @@ static int read_shared(const struct emu_unit *u, const struct emu_dpu *d, struct
                                 atom,
                                 bytes};
         uint32_t part[3] = {shape[0] - c < lanes ? shape[0] - c : lanes, shape[1], shape[2]};
-        int r = d->real ? emu_cube_read_real(u->memory, &cube, part, s->real + c * plane, e)
-                        : emu_cube_read_integers(u->memory, &cube, part, s->values + c * plane, e);
+        int r = real ? emu_cube_read_real(u->memory, &cube, part, ret->real + c * plane, e)
+                     : emu_cube_read_integers(u->memory, &cube, part, ret->values + c * plane, e);
         if (r < 0)
-            return error_prefix(e, "the second operand");
+            return error_prefix(e, "what two readers share");
     }
     return 0;
 }
@@ -328,14 +326,14 @@ static int read_operand(const struct emu_unit *u, const struct emu_dpu *d, struc
                             atom / bytes,
                             atom,
                             bytes};
-    if (mode == 0 && !d->from_core) {
+    if (mode == 0) {
         s->one_per_channel = true;
         return emu_read_second(u, &cube, (uint32_t[]){d->shape[0], 1, 1}, d->real, s, e);
     }
     if (mode != 1)
         return emu_refuse(u, EMU_EW_CFG, "an operand of another kind", e);
     if (d->from_core && !is_rk3568(u))
-        return read_shared(u, d, s, e);
+        return read_shared(u, d->shape, bytes, d->real, s, e);
     cube.line = (int64_t)(d->shape[2] + emu_get_field(u, EMU_RDMA_HEIGHT, 28, 16)) * atom;
     return emu_read_second(u, &cube, d->shape, d->real, s, e);
 }
@@ -379,6 +377,21 @@ static int decode_ew(const struct emu_unit *u, struct emu_dpu *d, struct error *
 
 // ---- DPU: what it reads and writes ----
 
+// fp32 has twice as many surfaces as fp16: the second reader takes the odd ones, and there is no
+// second operand.
+static int decode_combined(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
+{
+    if (d->in != EMU_FP32 || !(emu_get(u, EMU_EW_CFG) & BYPASS))
+        return emu_refuse(u, EMU_FEATURE_MODE, "two sources that are combined", e);
+    if (emu_get_field(u, EMU_RDMA_ERDMA_CFG, 3, 2) != 3 ||
+        emu_get_field(u, EMU_RDMA_SRC_DMA_CFG, 31, 19))
+        return emu_refuse(u, EMU_RDMA_ERDMA_CFG, "two sources of another kind", e);
+    struct emu_second both = {.op = EMU_EW_NONE};
+    int r = read_shared(u, d->shape, emu_precision_bytes(d->in), true, &both, e);
+    d->main = both.real;
+    return r;
+}
+
 static int decode_source(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
 {
     uint32_t atom = u->chip->atom;
@@ -387,6 +400,8 @@ static int decode_source(const struct emu_unit *u, struct emu_dpu *d, struct err
         if (r < 0)
             return r;
     }
+    if (emu_get_field(u, EMU_FEATURE_MODE, 31, 31))
+        return decode_combined(u, d, e);
     int64_t line = (int64_t)d->shape[2] + emu_get_field(u, EMU_RDMA_SRC_DMA_CFG, 31, 19);
     d->source = (struct emu_cube){
         .base = emu_get(u, EMU_RDMA_SRC_ADDR),
@@ -520,12 +535,11 @@ static int decode_format(const struct emu_unit *u, struct emu_dpu *d, struct err
     uint32_t work = emu_get_field(u, EMU_DATA_FORMAT, 2, 0);
     d->in = (enum emu_precision)in;
     d->out = (enum emu_precision)out;
-    d->real = is_real(in) && is_real(out) && is_real(work) && !is_rk3568(u);
+    d->real = is_real(in) && is_real(work) && (is_real(out) || out == EMU_INT8);
     bool repeated = emu_get_field(u, EMU_RDMA_SRC_DMA_CFG, 12, 12);
-    if (!d->real && !(is_integer(in) && is_integer(out) && (in == work || repeated)))
+    if (!d->real &&
+        !(is_integer(in) && (is_integer(out) || is_real(out)) && (in == work || repeated)))
         return emu_refuse(u, EMU_DATA_FORMAT, "a combination of precisions that is not known", e);
-    if (emu_get_field(u, EMU_FEATURE_MODE, 31, 31))
-        return emu_refuse(u, EMU_FEATURE_MODE, "two sources that are combined", e);
     return 0;
 }
 

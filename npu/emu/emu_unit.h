@@ -59,6 +59,9 @@ uint32_t emu_precision_bytes(enum emu_precision precision);
 
 float emu_half_float(uint16_t half);
 
+/// To the nearest, ties to even; what is too large becomes infinite.
+uint16_t emu_float_half(float value);
+
 /// As emu_cube_read(), of whole numbers.
 int emu_cube_read_integers(const struct emu_memory *m, const struct emu_cube *cube,
                            const uint32_t shape[3], int32_t *dst, struct error *e);
@@ -131,8 +134,8 @@ struct emu_operand {
 struct emu_multiply {
     struct emu_operand add, window, factor;
     uint32_t shift, negative_shift;
-    bool prelu;          // the factor is for negative numbers alone
-    bool multiply_first; // v * factor + add >> shift
+    bool prelu;     // the factor is for negative numbers alone
+    bool adds_last; // v * factor + add >> shift
     int32_t low, high;
 };
 
@@ -185,6 +188,7 @@ struct emu_dpu {
     bool real; // computes in fp32, else in integers
     bool from_core;
     struct emu_cube source; // else
+    float *main;            // instead, real numbers that two readers have fetched; malloc'ed
     struct emu_multiply bs, bn;
     struct emu_second ew;
     struct emu_lut_side lut[2]; // of negative numbers, of the others
