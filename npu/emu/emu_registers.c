@@ -40,11 +40,126 @@ static const struct {
     {0x5030, 0x5030, 1u << EMU_RK3568, "channels once more"},
     {0x503c, 0x503c, 1u << EMU_RK3568, "gaps of the operand, as EW_SURF_STRIDE says"},
     {0x5068, 0x5068, EVERY, "shares of the memory's bandwidth"},
+    {0x506c, 0x506c, NEW, "gaps of the operand, as EW_SURF_STRIDE says"},
     {0x6048, 0x6050, EVERY, "pads of maxima, which never win; averages with pads are refused"},
     {0x60dc, 0x60dc, EVERY, "lengths of bursts"},
     {0x700c, 0x7014, EVERY, "the size that the pool's own registers say"},
     {0x7018, 0x7018, 1u << EMU_RK3568, "lengths of bursts"},
     {0x8000, 0x803c, EVERY, "priorities of the memory's users"},
+};
+
+#define RK3588 (1u << EMU_RK3588)
+#define RK3568 (1u << EMU_RK3568)
+#define RK3562 (1u << EMU_RK3562)
+#define RK3576 (1u << EMU_RK3576)
+
+// Of registers that are not read, or not refused, as a whole: bits that are read (why: NULL), and
+// bits that change no result.
+static const struct {
+    enum emu_register reg;
+    uint32_t generations, bits;
+    const char *why;
+} fields[] = {
+    {EMU_CONV_CON1, RK3588, 0x2001f3ff, NULL},
+    {EMU_CONV_CON1, RK3588, 0x40000000, "packed pixels: how they are fetched"},
+    {EMU_CONV_CON1, RK3568, 0x0001f77f, NULL},
+    {EMU_CONV_CON1, NEW, 0x2001ffff, NULL},
+    {EMU_CONV_CON1, RK3562, 0x14000000, "which tasks share the chip's buffer"},
+    {EMU_CONV_CON3, NEW, 0x0fffffff, NULL},
+    {EMU_CONV_CON3, NEW, 0xf0000000, "how many cores share the work"},
+    {EMU_DATA_SIZE0, OLD, 0x07ff07ff, NULL},
+    {EMU_DATA_SIZE1, OLD, 0x3fffffff, NULL},
+    {EMU_DATA_SIZE1, NEW, 0x00003fff, NULL},
+    {EMU_DATA_SIZE1, NEW, 0xffff0000, "how the chip's buffer is divided"},
+    {EMU_DMA_SIZE, NEW, 0x0000ffff, NULL},
+    {EMU_DMA_SIZE, NEW, 0xffff0000, "the width once more"},
+    {EMU_WEIGHT_SIZE1, OLD, 0x0007ffff, NULL},
+    {EMU_WEIGHT_SIZE1, NEW, 0x0000ffff, NULL},
+    {EMU_WEIGHT_SIZE1, RK3562, 0x20000000, "how the chip's buffer is divided"},
+    {EMU_WEIGHT_SIZE2, OLD | RK3562, 0x1f1f3fff, NULL},
+    {EMU_WEIGHT_ZERO, NEW, 0x0000ffff, NULL},
+    {EMU_CVT_CON0, EVERY, 0x0fffffff, NULL},
+    {EMU_PAD_CON0, RK3588, 0x000000ff, NULL},
+    {EMU_PAD_CON0, RK3568, 0xffff00ff, NULL},
+    {EMU_PAD_CON0, NEW, 0x0000ffff, NULL},
+    {EMU_PAD_CON0, NEW, 0xffff0000, "right and bottom, which follow from the sizes"},
+    {EMU_LINE_STRIDE, OLD, 0x0fffffff, NULL},
+    {EMU_SURFACE_STRIDE, OLD, 0x0fffffff, NULL},
+    {EMU_CORE_SIZE1, EVERY, 0x0000ffff, NULL},
+    {EMU_CLIP_TRUNCATE, NEW, 0x0000001f, NULL},
+    {EMU_CLIP_TRUNCATE, NEW, 0x00000060, "how ties are rounded, by at most the last bit of a sum"},
+    {EMU_FEATURE_MODE, EVERY, 0xfe00001f, NULL},
+    {EMU_FEATURE_MODE, EVERY, 0x01fffe00, "elements of a transposed write, as other sizes say"},
+    {EMU_FEATURE_MODE, EVERY, 0x000001e0, "lengths of bursts"},
+    {EMU_DATA_FORMAT, OLD, 0xfc00fff7, NULL},
+    {EMU_CUBE_WIDTH, EVERY, 0x00001fff, NULL},
+    {EMU_CUBE_HEIGHT, EVERY, 0x00001fff, NULL},
+    {EMU_CUBE_NOTCH, EVERY, 0x00001fff, NULL},
+    {EMU_CUBE_NOTCH, EVERY, 0x1fff0000, "the same for the second of two lines at once"},
+    {EMU_CUBE_CHANNEL, EVERY, 0x00001fff, NULL},
+    {EMU_CUBE_CHANNEL, OLD, 0x1fff0000, "channels that are written, as WDMA_SIZE_0 says"},
+    {EMU_BS_CFG, RK3588, 0x000f01f3, NULL},
+    {EMU_BS_CFG, RK3568, 0x000001ff, NULL},
+    {EMU_BS_MUL_CFG, OLD, 0xffff3f01, NULL},
+    {EMU_BS_MUL_CFG, RK3562, 0xffff0000, NULL},
+    {EMU_BS_MUL_CFG, NEW, 0x00000003, "where operands come from, as BRDMA_CFG says"},
+    {EMU_BS_OW_CFG, OLD, 0x08000003, NULL},
+    {EMU_BS_OW_CFG, OLD | RK3562, 0x000007fc, "how much is written at once"},
+    {EMU_BS_OW_CFG, RK3562, 0x00300003, NULL},
+    {EMU_BS_OW_CFG, RK3576, 0x003f0000, NULL},
+    {EMU_BS_OW_CFG, RK3576, 0x8000ffff, "how much is written at once"},
+    {EMU_BS_OW_OP, RK3588, 0x0000ffff, NULL},
+    {EMU_BS_OW_OP, RK3562, 0x003fffff, NULL},
+    {EMU_BS_OW_OP, RK3562, 0x80000000, "that there is a shift of its own for negative numbers"},
+    {EMU_WDMA_SIZE_0, RK3588, 0x08001fff, NULL},
+    {EMU_WDMA_SIZE_0, RK3588, 0x07ff0000, "pieces of a transposed write, as other sizes say"},
+    {EMU_WDMA_SIZE_0, NEW, 0xffff0000, NULL},
+    {EMU_WDMA_SIZE_0, NEW, 0x00000fff, "how much is written at once"},
+    {EMU_WDMA_SIZE_1, EVERY, 0x1fff1fff, NULL},
+    {EMU_BN_CFG, RK3588, 0x000f01f3, NULL},
+    {EMU_BN_CFG, RK3568, 0x000001ff, NULL},
+    {EMU_BN_MUL_CFG, EVERY, 0xffff3f01, NULL},
+    {EMU_EW_CFG, RK3588, 0x300f07c7, NULL},
+    {EMU_EW_CFG, RK3588, 0x80c00000, "the operand's precision, as ERDMA_CFG says"},
+    {EMU_EW_CFG, RK3568, 0x300007df, NULL},
+    {EMU_EW_CFG, RK3568, 0x80000000, "the operand's precision, as ERDMA_CFG says"},
+    {EMU_EW_CVT_OFFSET, NEW, 0x0000ffff, NULL},
+    {EMU_EW_CVT_OFFSET, NEW, 0xffff0000,
+     "how many pieces a stream has, which follows from its sizes"},
+    {EMU_EW_CVT_SCALE, EVERY, 0x003fffff, NULL},
+    {EMU_OUT_CVT_SCALE, EVERY, 0x0000ffff, NULL},
+    {EMU_OUT_CVT_SCALE, EVERY, 0x00010000, "fp32 becomes fp16, as DATA_FORMAT says"},
+    {EMU_OUT_CVT_SHIFT, EVERY, 0xc00fffff, NULL},
+    {EMU_LUT_INFO, EVERY, 0x00ffff00, NULL},
+    {EMU_LUT_LE_SLOPE_SCALE, EVERY, 0x0000ffff, NULL},
+    {EMU_LUT_LE_SLOPE_SHIFT, EVERY, 0x0000001f, NULL},
+    {EMU_LUT_LO_SLOPE_SCALE, EVERY, 0xffff0000, NULL},
+    {EMU_LUT_LO_SLOPE_SHIFT, EVERY, 0x000003e0, NULL},
+    {EMU_RDMA_WIDTH, EVERY, 0x00001fff, NULL},
+    {EMU_RDMA_HEIGHT, OLD, 0x1fff1fff, NULL},
+    {EMU_RDMA_HEIGHT, NEW, 0x00001fff, NULL},
+    {EMU_RDMA_CHANNEL, EVERY, 0x00001fff, NULL},
+    {EMU_RDMA_BRDMA_CFG, OLD, 0x0000000e, NULL},
+    {EMU_RDMA_BRDMA_CFG, OLD, 0x00000001, "that nothing is read"},
+    {EMU_RDMA_NRDMA_CFG, OLD, 0x0000001e, NULL},
+    {EMU_RDMA_NRDMA_CFG, OLD, 0x00000001, "that nothing is read"},
+    {EMU_RDMA_ERDMA_CFG, EVERY, 0xc000000d, NULL},
+    {EMU_RDMA_ERDMA_CFG, NEW, 0x10000040, "how two readers share an operand"},
+    {EMU_RDMA_SRC_DMA_CFG, OLD, 0xfff83fff, NULL},
+    {EMU_RDMA_FEATURE_MODE, EVERY, 0x00038711, NULL},
+    {EMU_RDMA_FEATURE_MODE, EVERY, 0x00007800, "lengths of bursts"},
+    {EMU_RDMA_FEATURE_MODE, EVERY, 0x000000ee, "what DATA_FORMAT and CONV_CON1 say"},
+    {EMU_RDMA_FEATURE_MODE, RK3568, 0x00040000, "what DATA_FORMAT and CONV_CON1 say"},
+    {EMU_RDMA_FEATURE_MODE, RK3576, 0x40000000, "how two readers share an operand"},
+    {EMU_POOL_MODE, EVERY, 0x1fff0003, NULL},
+    {EMU_POOL_MODE, EVERY, 0x00000010, "that the pool reads memory, as what is enabled says"},
+    {EMU_POOL_KERNEL, EVERY, 0x00ff0f0f, NULL},
+    {EMU_POOL_RECIP_WIDTH, EVERY, 0x0001ffff, NULL},
+    {EMU_POOL_RECIP_HEIGHT, EVERY, 0x0001ffff, NULL},
+    {EMU_POOL_PAD, EVERY, 0x00000077, NULL},
+    {EMU_POOL_PAD, EVERY, 0x00007700, "right and bottom, which follow from the sizes"},
+    {EMU_POOL_FORMAT, EVERY, 0x00000007, NULL},
+    {EMU_POOL_FORMAT, EVERY, 0xfffffff0, "surfaces of indices, which are not written"},
 };
 
 uint16_t emu_register_at(enum emu_generation generation, enum emu_register reg)
@@ -67,10 +182,30 @@ static const char *why_without_effect(enum emu_generation generation, uint32_t o
     return NULL;
 }
 
-bool emu_register_is_known(enum emu_generation generation, uint32_t offset)
+static uint32_t known_of(enum emu_generation generation, enum emu_register reg)
+{
+    uint32_t bits = 0;
+    bool listed = false;
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (fields[i].reg == reg && fields[i].generations >> generation & 1) {
+            bits |= fields[i].bits;
+            listed = true;
+        }
+    return listed ? bits : ~0u;
+}
+
+uint32_t emu_register_known_bits(enum emu_generation generation, uint32_t offset)
 {
     for (unsigned i = 0; i < EMU_N_REGISTERS; i++)
         if (registers[i].at[generation] == offset)
-            return true;
-    return why_without_effect(generation, offset);
+            return known_of(generation, (enum emu_register)i);
+    return why_without_effect(generation, offset) ? ~0u : 0;
+}
+
+const char *emu_register_name_at(enum emu_generation generation, uint32_t offset)
+{
+    for (unsigned i = 0; i < EMU_N_REGISTERS; i++)
+        if (registers[i].at[generation] == offset)
+            return registers[i].name;
+    return "without a name";
 }

@@ -139,7 +139,7 @@ enum emu_generation {
     X(RDMA_FEATURE_MODE, 0x5044, 0x5044, 0x5044, 0x5044) \
     X(RDMA_SRC_DMA_CFG,  0x5048, 0x5048, 0x5048, 0x5048) \
     X(RDMA_SURF_NOTCH,   0x504c, 0x504c, 0x504c, 0x504c) \
-    X(RDMA_EW_SURF_NOTCH, 0x506c, 0x506c, 0x506c, 0x506c) \
+    X(RDMA_EW_SURF_NOTCH, 0x506c, 0x506c, 0,     0) \
     X(RDMA_SRC_LINE_NOTCH, 0,    0,      0x5078, 0x5078) \
     /* PPU and PPU_RDMA: pools */ \
     X(POOL_IN_WIDTH,     0x600c, 0x600c, 0x600c, 0x600c) \
@@ -175,8 +175,11 @@ enum emu_register { EMU_REGISTERS(X) EMU_N_REGISTERS };
 uint16_t emu_register_at(enum emu_generation generation, enum emu_register reg);
 const char *emu_register_name(enum emu_register reg);
 
-/// Whether the emulator reads it, or knows it to be without effect.
-bool emu_register_is_known(enum emu_generation generation, uint32_t offset);
+/// The bits of the register at `offset` that the emulator reads, or knows to be without effect.
+uint32_t emu_register_known_bits(enum emu_generation generation, uint32_t offset);
+
+/// "without a name" where it has none.
+const char *emu_register_name_at(enum emu_generation generation, uint32_t offset);
 
 static inline uint32_t emu_field(uint32_t value, unsigned high, unsigned low)
 {

@@ -16,6 +16,14 @@ static int check_conv(const struct emu_unit *u, struct error *e)
         return emu_refuse(u, EMU_CONV_CON1, "not int8", e);
     if (is_rk3576(u) ? mode > 2 && mode != 6 : mode > 2 && mode != 5)
         return emu_refuse(u, EMU_CONV_CON1, "a convolution of another kind", e);
+    bool packed = emu_get_field(u, EMU_CONV_CON1, 15, 12), depthwise = mode == 1 || mode == 5;
+    uint32_t misc = depthwise ? 0xa : packed && is_rk3576(u) ? 0x81 : 1;
+    // Bit 28, where RK3576 has it, is known to change nothing.
+    if ((emu_get(u, EMU_CORE_MISC) & ~(is_rk3576(u) ? 0x10000000u : 0)) != misc)
+        return emu_refuse(u, EMU_CORE_MISC, "not the kind of convolution of CONV_CON1", e);
+    uint32_t zero = emu_get(u, EMU_WEIGHT_ZERO);
+    if (emu_field(zero, 15, 8) != emu_field(zero, 7, 0))
+        return emu_refuse(u, EMU_WEIGHT_ZERO, "not the same twice", e);
     if (emu_get_field(u, EMU_CONV_CON1, 16, 16))
         return emu_refuse(u, EMU_CONV_CON1, "a convolution of another kind", e);
     if (emu_get_field(u, EMU_CONV_CON3, 27, 14) || emu_get_field(u, EMU_CONV_CON3, 7, 6))

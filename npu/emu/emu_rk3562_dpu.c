@@ -404,6 +404,8 @@ static int decode_cube(const struct emu_unit *u, struct emu_dpu *d, struct error
     uint32_t bytes = emu_precision_bytes(d->out);
     uint32_t width = d->shape[2] * (d->target.repeat[1] ? d->target.repeat[1] : 1);
     int64_t line = (int64_t)width + notch;
+    if (emu_get_field(u, EMU_BS_OW_CFG, 21, 20))
+        return emu_refuse(u, EMU_BS_OW_CFG, "a transposed write of another kind", e);
     d->channels = emu_get_field(u, EMU_WDMA_SIZE_0, 31, 16) + 1;
     d->target.cube = (struct emu_cube){emu_get(u, EMU_DST_ADDR),
                                        (int64_t)emu_get(u, EMU_DST_SURF_STRIDE) * LANES,
@@ -425,6 +427,10 @@ static int decode_cube(const struct emu_unit *u, struct emu_dpu *d, struct error
 static int decode_target(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
 {
     bool stream = emu_get_field(u, EMU_FEATURE_MODE, 25, 25);
+    uint32_t core = is_rk3576(u) && d->from_core;
+    if (emu_get_field(u, EMU_FEATURE_MODE, 31, 30) != core ||
+        (!stream && emu_get_field(u, EMU_FEATURE_MODE, 29, 26)))
+        return emu_refuse(u, EMU_FEATURE_MODE, "a write of another kind", e);
     if (stream) {
         d->target = (struct emu_target){
             .kind = EMU_STREAM,
@@ -467,7 +473,9 @@ int emu_dpu_rk3562(const struct emu_unit *u, bool from_core, struct emu_dpu *ret
     static const enum emu_register core[] = {EMU_CUBE_CHANNEL, EMU_CUBE_HEIGHT, EMU_CUBE_WIDTH};
     static const enum emu_register memory[] = {EMU_RDMA_CHANNEL, EMU_RDMA_HEIGHT, EMU_RDMA_WIDTH};
     *ret = (struct emu_dpu){.from_core = from_core};
-    int r = decode_format(u, ret, e);
+    int r = emu_check_modes(u, from_core, 0x04, 0x0c, 0x05, e);
+    if (r == 0)
+        r = decode_format(u, ret, e);
     if (r < 0)
         return r;
     for (int i = 0; i < 3; i++)

@@ -316,8 +316,10 @@ static int read_operand(const struct emu_unit *u, const struct emu_dpu *d, struc
 {
     uint32_t mode = emu_get_field(u, EMU_EW_CFG, 29, 28), atom = u->chip->atom;
     uint32_t bytes = d->real ? 2 : 1;
-    if (emu_get_field(u, EMU_RDMA_ERDMA_CFG, 0, 0))
+    if (emu_get_field(u, EMU_RDMA_ERDMA_CFG, 0, 0) || !emu_get_field(u, EMU_EW_CFG, 6, 6))
         return emu_refuse(u, EMU_RDMA_ERDMA_CFG, "no operand in memory", e);
+    if (emu_get_field(u, EMU_RDMA_ERDMA_CFG, 31, 30) != mode)
+        return emu_refuse(u, EMU_RDMA_ERDMA_CFG, "not the kind of operand of EW_CFG", e);
     if (!is_rk3568(u) && emu_get_field(u, EMU_RDMA_ERDMA_CFG, 3, 2) != bytes)
         return emu_refuse(u, EMU_RDMA_ERDMA_CFG, "an operand of another precision", e);
     struct emu_cube cube = {emu_get(u, EMU_RDMA_EW_ADDR),
@@ -466,6 +468,15 @@ static int decode_moved(const struct emu_unit *u, struct emu_dpu *d, struct erro
     return 0;
 }
 
+// A stream of whole atoms that is no other than a cube without gaps.
+static bool is_dense(const struct emu_unit *u, const struct emu_dpu *d)
+{
+    uint32_t plane = d->shape[1] * d->shape[2] * u->chip->atom;
+    return !emu_get_field(u, EMU_FEATURE_MODE, 29, 26) && !emu_get(u, EMU_CUBE_NOTCH) &&
+           (bytes_of(u, EMU_DST_SURF_STRIDE) == plane ||
+            d->shape[0] * emu_precision_bytes(d->out) <= u->chip->atom);
+}
+
 // Lines of atoms; or, where the writer is told of lines of one pixel, pixels with gaps between them
 // (what a transposed convolution by parts makes).
 static int decode_target(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
@@ -473,6 +484,8 @@ static int decode_target(const struct emu_unit *u, struct emu_dpu *d, struct err
     bool old = is_rk3568(u);
     bool transposed = emu_get_field(u, EMU_BS_OW_CFG, 27, 27);
     bool moved = emu_get_field(u, EMU_FEATURE_MODE, 30, 30);
+    if (emu_get_field(u, EMU_FEATURE_MODE, 29, 25) && !is_dense(u, d))
+        return emu_refuse(u, EMU_FEATURE_MODE, "a stream of atoms", e);
     if (transposed || moved) {
         if (old || d->out != EMU_INT16 || (transposed && moved))
             return emu_refuse(u, moved ? EMU_FEATURE_MODE : EMU_BS_OW_CFG,
@@ -562,7 +575,10 @@ static int decode_output(const struct emu_unit *u, struct emu_dpu *d, struct err
 int emu_dpu_rk3588(const struct emu_unit *u, bool from_core, struct emu_dpu *ret, struct error *e)
 {
     *ret = (struct emu_dpu){.from_core = from_core};
-    int r = decode_format(u, ret, e);
+    int r = is_rk3568(u) ? emu_check_modes(u, from_core, 0x08, 0x18, 0x09, e)
+                         : emu_check_modes(u, from_core, 0x04, 0x1c, 0x05, e);
+    if (r == 0)
+        r = decode_format(u, ret, e);
     if (r < 0)
         return r;
     decode_size(u, ret);

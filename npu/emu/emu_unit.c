@@ -33,9 +33,16 @@ int emu_refuse_unread(const struct emu_unit *u, struct error *e)
 {
     for (unsigned b = 0; b < EMU_N_BLOCKS; b++)
         for (unsigned i = 2; u->block[b] && i < EMU_BLOCK_REGS; i++) {
-            uint32_t at = b << 12 | i * 4;
-            if (u->block[b][i] && !emu_register_is_known(u->chip->generation, at))
-                return refuse_at(at, "without a name", u->block[b][i], "nothing here reads it", e);
+            uint32_t at = b << 12 | i * 4, value = u->block[b][i];
+            uint32_t known = value ? emu_register_known_bits(u->chip->generation, at) : 0;
+            const char *name = emu_register_name_at(u->chip->generation, at);
+            if (value && !known)
+                return refuse_at(at, name, value, "nothing here reads it", e);
+            if (value & ~known)
+                return error_set(e, STATUS_PARAM_INVALID,
+                                 "register %s (%#06x) holds %#010x: nothing here reads its bits "
+                                 "%#010x",
+                                 name, at, value, value & ~known);
         }
     return 0;
 }
@@ -172,6 +179,29 @@ int emu_decode_conversion(const struct emu_unit *u, struct emu_dpu *ret, struct 
         return emu_refuse(u, EMU_OUT_CVT_SHIFT, "a shift that leaves nothing of the sums", e);
     if (ret->offset < INT16_MIN || ret->offset > INT16_MAX)
         return emu_refuse(u, EMU_OUT_CVT_OFFSET, "no zero point of 8 or 16 bits", e);
+    return 0;
+}
+
+// Bits of RDMA_FEATURE_MODE.
+enum { FLYING = 1 << 0, MRDMA_DISABLE = 1 << 4 };
+
+int emu_check_modes(const struct emu_unit *u, bool from_core, uint32_t conv, uint32_t depthwise,
+                    uint32_t memory, struct error *e)
+{
+    uint32_t mode = emu_get_field(u, EMU_FEATURE_MODE, 4, 0);
+    uint32_t rdma = emu_get(u, EMU_RDMA_FEATURE_MODE);
+    if (from_core ? mode != conv && mode != depthwise : mode != memory)
+        return emu_refuse(u, EMU_FEATURE_MODE, "not a mode for the blocks that are enabled", e);
+    if (u->block[5] && !(rdma & FLYING) != from_core)
+        return emu_refuse(u, EMU_RDMA_FEATURE_MODE, "not a mode for the blocks that are enabled",
+                          e);
+    // Seen on RK3588: the job hangs, unless the main reader fetches half of the second operand.
+    if (u->block[5] && u->chip->generation == EMU_RK3588 && from_core && !(rdma & MRDMA_DISABLE) &&
+        !emu_field(rdma, 10, 8))
+        return error_set(e, STATUS_TIMEOUT,
+                         "register RDMA_FEATURE_MODE (0x5044) holds %#010x: the main reader waits "
+                         "for what comes from the core",
+                         rdma);
     return 0;
 }
 

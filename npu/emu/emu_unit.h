@@ -239,6 +239,12 @@ int emu_check_shape(const struct emu_unit *u, const uint32_t shape[3], struct er
 /// Fills scale, shift, offset and away; refuses what would not fit 64 bits on the way.
 int emu_decode_conversion(const struct emu_unit *u, struct emu_dpu *ret, struct error *e);
 
+/// FEATURE_MODE must say what is enabled: `conv`, `depthwise` or, where the DPU reads memory,
+/// `memory` in its bits 4 to 0 and, of RK3576, 30. And the RDMA must not wait for what it has to
+/// fetch itself.
+int emu_check_modes(const struct emu_unit *u, bool from_core, uint32_t conv, uint32_t depthwise,
+                    uint32_t memory, struct error *e);
+
 /// Upsampling by RDMA_SRC_DMA_CFG: pixels are repeated, one surface of atoms as they are. Sets the
 /// source's precision to the target's, and how often.
 int emu_decode_repeat(const struct emu_unit *u, struct emu_dpu *ret, struct error *e);
