@@ -19,25 +19,27 @@ CONV, FROM_MEMORY, POOL = CNA | CORE | DPU | DPU_RDMA, DPU | DPU_RDMA, PPU | PPU
 PING_PONG, CLEARED = 0xE, 0x30
 SOURCE, TARGET_AT, WEIGHTS, TABLE, CONFIG, SIZE = 0x1000, 0x8000, 0x10000, 0x18000, 0x20000, 0x40000
 ATOM = 16
+# Modes of the DPU and its reader: FEATURE_MODE, RDMA_FEATURE_MODE.
+READS_CORE, READS_MEMORY = {0x400C: 4, 0x5044: 0x10}, {0x400C: 5, 0x5044: 1}
 OFF = {"BS_CFG": 1, "BN_CFG": 1, "EW_CFG": 1}
 # File -> nodes that were judged when it was added, and values that the software NPU has a step elsewhere, at
 # most.
 JUDGED = {
     "a_relu.rk3576": (1, 0), "bias_k3.rk3576": (1, 0), "chain.rk3576": (4, 0), "conv2d.rk3576": (1, 0),
-    "deconv_depthwise.rk3566": (98, 5), "densenet_ctc.rk3588": (126, 221), "dw.rk3576": (1, 0),
-    "dwbig_112.rk3576": (1, 0), "lpd_yolov8n.rk3562": (98, 885), "lpd_yolov8n.rk3588": (98, 885),
-    "lprnet.rk3568": (50, 966), "lprnet7_int8.rk3568": (46, 1), "lprnet_us.rk3562": (46, 0),
+    "deconv_depthwise.rk3566": (98, 0), "densenet_ctc.rk3588": (126, 0), "dw.rk3576": (1, 0),
+    "dwbig_112.rk3576": (1, 0), "lpd_yolov8n.rk3562": (98, 0), "lpd_yolov8n.rk3588": (98, 0),
+    "lprnet.rk3568": (50, 966), "lprnet7_int8.rk3568": (46, 0), "lprnet_us.rk3562": (46, 0),
     "lprnet_us.rk3576": (46, 433), "lprnet_us.rk3588": (39, 0), "mobilenetv2.rk3562": (54, 0),
     "multiple_input_demo.rk3562": (2, 0), "multiple_input_demo.rk3566_rk3568": (2, 0),
     "multiple_input_demo.rk3576": (2, 0), "multiple_input_demo.rk3588": (2, 0), "multiple_input_demo.rv1126b": (2, 0),
-    "multiple_input_demo_container2.rk3562": (1, 0), "osnet_l2norm.rk3588": (239, 1),
+    "multiple_input_demo_container2.rk3562": (1, 0), "osnet_l2norm.rk3588": (239, 0),
     "pp_human_segv2_custom_argmax.rk3562": (98, 11534), "pp_human_segv2_custom_argmax.rk3566_rk3568": (98, 11534),
     "pp_human_segv2_custom_argmax.rk3576": (98, 11534), "pp_human_segv2_custom_argmax.rk3588": (98, 11534),
-    "ppocrv2_det.rk3566": (101, 307204), "ppocrv4_det_int8.rk3576": (168, 1), "ppocrv4_det_int8.rk3588": (168, 2),
-    "pq_oc.rk3576": (1, 0), "retinaface.rv1126b": (70, 7), "retinaface320.rk3566": (68, 2887),
-    "retinaface320.rk3576": (70, 7), "test_bcblock.rk3588": (6, 1), "test_conv_c1.rk3588": (1, 0),
-    "test_conv_c16.rk3588": (1, 23), "test_stack_2.rk3588": (14, 1), "yolo26n_attention.rk3588": (151, 1753),
-    "yolov5n_silu.rk3588": (85, 734),
+    "ppocrv2_det.rk3566": (101, 0), "ppocrv4_det_int8.rk3576": (168, 1), "ppocrv4_det_int8.rk3588": (168, 0),
+    "pq_oc.rk3576": (1, 0), "retinaface.rv1126b": (70, 0), "retinaface320.rk3566": (68, 2880),
+    "retinaface320.rk3576": (70, 0), "test_bcblock.rk3588": (6, 1), "test_conv_c1.rk3588": (1, 0),
+    "test_conv_c16.rk3588": (1, 23), "test_stack_2.rk3588": (14, 1), "yolo26n_attention.rk3588": (151, 0),
+    "yolov5n_silu.rk3588": (85, 0),
 }
 
 
@@ -78,13 +80,13 @@ def size(c, h, w):
 
 def copy(c, h, w, **more):
     """A memory program that changes nothing."""
-    return {**size(c, h, w), **OFF, "RDMA_CHANNEL": c - 1, "RDMA_HEIGHT": h - 1, "RDMA_WIDTH": w - 1,
+    return {**size(c, h, w), **OFF, **READS_MEMORY, "RDMA_CHANNEL": c - 1, "RDMA_HEIGHT": h - 1, "RDMA_WIDTH": w - 1,
             "SRC_ADDR": SOURCE, "ERDMA_CFG": 1, "OUT_CVT_SCALE": 1, **more}
 
 
 def products(channels, **more):
     """A convolution of one pixel with 1 x 1 kernels, whose sums the bias alone decides: weights are 0."""
-    return {**size(channels, 1, 1), **OFF, "CORE_MISC": 1, "CVT_CON0": 0xB, "CONV_CON3": 9,
+    return {**size(channels, 1, 1), **OFF, **READS_CORE, "CORE_MISC": 1, "CVT_CON0": 0xB, "CONV_CON3": 9,
             "DATA_SIZE0": 1 << 16 | 1, "DATA_SIZE1": 15 << 16 | 32, "FEATURE_ADDR": SOURCE, "LINE_STRIDE": 4,
             "WEIGHT_SIZE0": 32 * channels, "WEIGHT_SIZE1": 32, "WEIGHT_SIZE2": 1 << 24 | 1 << 16 | channels,
             "WEIGHT_ADDR": WEIGHTS, "CORE_SIZE1": channels - 1, "BS_OW_CFG": 2, "BRDMA_CFG": 2,
@@ -139,6 +141,18 @@ class Programs(unittest.TestCase):
         self.refused(rX, FROM_MEMORY, copy(16, 2, 2, DATA_FORMAT=2))
         self.refused("a task that enables 0x10", DPU_RDMA, copy(16, 2, 2))
         self.refused("blocks 0x180 are not known", 0x180, copy(16, 2, 2))
+
+    def test_bits_that_nothing_reads_are_named(self):
+        self.refused(r"EW_CFG \(0x4070\) holds 0x00200001: nothing here reads its bits 0x00200000", FROM_MEMORY,
+                     copy(16, 2, 2, EW_CFG=0x200001))
+        self.refused(r"BS_CFG \(0x4040\) holds 0x00400001: nothing here reads its bits 0x00400000", FROM_MEMORY,
+                     copy(16, 2, 2, BS_CFG=0x400001))
+
+    def test_modes_fit_the_blocks(self):
+        self.refused(r"FEATURE_MODE \(0x400c\) holds 0x00000004: not a mode", FROM_MEMORY, copy(16, 2, 2) | {0x400C: 4})
+        self.refused(r"RDMA_FEATURE_MODE \(0x5044\) holds 0000000000: the main reader waits", CONV,
+                     products(16, BS_CFG=0x20150) | {0x5044: 0})
+        self.assertEqual(self.rig.emulator.result()[0], emulator.TIMEOUT)
 
     def test_commands_of_no_unit_are_refused(self):
         for bad in (0x1001 << 48 | 0x5018, 0x777 << 48 | 0x4010, 0x1001 << 48 | 0x4011, 0x101 << 48 | 0x30):
@@ -220,7 +234,7 @@ class Jobs(unittest.TestCase):
     def test_cores_have_registers_of_their_own(self):
         self.run_tasks(2)
         self.chain({"OUT_CVT_OFFSET": 7})
-        with self.assertRaisesRegex(Unsupported, r"BS_CFG \(0x4040\) holds 0000000000"):
+        with self.assertRaisesRegex(Unsupported, r"\(0x400c\) holds 0000000000: not a mode"):
             self.run_tasks(1, core=1)  # which has no registers yet to change
         self.run_tasks(1)
         self.assertEqual(self.written(), [7, 2, 0])
