@@ -113,6 +113,47 @@ class Products(unittest.TestCase):
         self.assertEqual(halves.dtype, np.float32)
         np.testing.assert_array_equal(halves, exact)
 
+    def test_every_type(self):
+        """Small integers, so that every type holds what is exact; of both kinds of chips."""
+        low = {"int4": (-8, 8), "int8": (-9, 10), "float16": (-9, 10)}
+        for chip, first, second, third in (("rk3588", "float16", "float16", "float16"), ("rk3588", "int8", "int8", "int8"),
+                                           ("rk3588", "int4", "int4", "int16"), ("rk3576", "float16", "int4", "float32"),
+                                           ("rk3576", "float16", "int4", "float16"), ("rk3576", "int8", "int4", "int32"),
+                                           ("rk3576", "float16", "int8", "float32")):
+            with self.subTest(first + second + third):
+                a, b = (self.rng.integers(*low[kind], shape).astype("int8" if kind == "int4" else kind)
+                        for kind, shape in ((first, (3, 64)), (second, (64, 64))))
+                if third == "int8":
+                    a, b = a // 8, b // 8
+                with rknnd.MatMul(3, 64, 64, (first, second, third), f"sim:{chip}") as product:
+                    product.set_b(b)
+                    c = product(a)
+                exact = a.astype(np.float64) @ b.astype(np.float64)
+                self.assertEqual(c.dtype, np.dtype(third))
+                np.testing.assert_array_equal(c, exact)
+
+    def test_layouts(self):
+        a, b = self.rng.integers(-9, 10, (64, 64)).astype(np.int8), self.rng.integers(-9, 10, (64, 96)).astype(np.int8)
+        exact = a.astype(np.int32) @ b.astype(np.int32)
+        kinds = ("int8", "int8", "int32")
+        with rknnd.MatMul(64, 64, 96, kinds, "sim:rk3588", b_layout="transposed") as product:
+            self.assertEqual(product.shapes, {"A": (64, 64), "B": (96, 64), "C": (64, 96)})
+            product.set_b(b.T)
+            np.testing.assert_array_equal(product(a), exact)
+        with rknnd.MatMul(64, 64, 96, kinds, "sim:rk3588", b_layout="native", ac_layout="native") as product:
+            product.set_b(product.native_b(b))
+            shapes = product.shapes                      # A: (k/16, m, 16), C: (n/4, m, 4): columns in groups
+            c = product(a.reshape(64, -1, shapes["A"][2]).transpose(1, 0, 2))
+        np.testing.assert_array_equal(c.transpose(1, 0, 2).reshape(64, 96), exact)
+
+    def test_scales_of_groups(self):
+        a, b = self.rng.integers(-9, 10, (4, 128)).astype(np.float16), self.rng.integers(-8, 8, (128, 64)).astype(np.int8)
+        scale = 2.0 ** self.rng.integers(-3, 3, (64, 4)).astype(np.float32)
+        with rknnd.MatMul(4, 128, 64, ("float16", "int4", "float32"), "sim:rk3576", scales="group", group_size=32) as product:
+            product.set_scale("B", scale)
+            product.set_b(b)
+            np.testing.assert_allclose(product(a), a.astype(np.float64) @ (b * np.repeat(scale.T, 32, 0)), rtol=1e-3, atol=1e-2)
+
     def test_b_stays(self):
         b = self.rng.integers(-9, 10, (64, 32)).astype(np.float16)
         with rknnd.MatMul(4, 64, 32, server="sim:rk3588") as product:
@@ -125,6 +166,13 @@ class Products(unittest.TestCase):
 
     def test_words(self):
         a = np.zeros((4, 64), np.float16)
+        with self.assertRaisesRegex(rknnd.ParameterError, "scales is 'row': one of layer, "):
+            rknnd.MatMul(4, 64, 32, server="sim:rk3588", scales="row")
+        with rknnd.MatMul(4, 64, 64, ("int4", "int4", "int16"), "sim:rk3588") as product:
+            with self.assertRaisesRegex(rknnd.InputError, r"int4, and has values from 0 to 9: use np.clip\(array, -8, 7\)"):
+                product(np.array([[9] + [0] * 63] * 4, np.int8))
+        with self.assertRaisesRegex(rknnd.ParameterError, "type 12 .of no chip. is none of rk3576's"):
+            rknnd.MatMul(4, 64, 64, ("float16", "int4", "bfloat16"), "sim:rk3576")
         with self.assertRaisesRegex(rknnd.InputError, r"\(4, 64\) and \(4, 64\): it takes \(m, k\) and \(k, n\)"):
             rknnd.matmul(a, a, server="sim:rk3588")
         with self.assertRaisesRegex(rknnd.ParameterError, "float32.*is not offered: float16 x float16"):
@@ -132,6 +180,8 @@ class Products(unittest.TestCase):
         with rknnd.MatMul(4, 64, 32, server="sim:rk3588") as product:
             with self.assertRaisesRegex(rknnd.InputError, r"A is int8, it takes float16: use array.astype\(np.float16\)"):
                 product(a.astype(np.int8))
+            with self.assertRaisesRegex(rknnd.ParameterError, 'b_layout="native"'):
+                product.native_b(a)
             with self.assertRaisesRegex(rknnd.InputError, r"B is \(4, 64\), it takes \(64, 32\)"):
                 product.set_b(a)
 

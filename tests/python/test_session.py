@@ -1,7 +1,10 @@
 """Session: what goes in and comes out, and what is said when it does not fit; over sim:, a Unix socket and TCP."""
 import asyncio
+import copy
+import io
 import mmap
 import os
+import pickle
 import struct
 import threading
 import unittest
@@ -311,6 +314,56 @@ class Shapes(unittest.TestCase):
     def test_none(self):
         with self.assertRaisesRegex(rknnd.ModelError, r"dimension 2 is not fixed.*in Python: Session\(…, shapes="):
             rknnd.Session(self.model, "sim:")
+
+
+class Strangers(unittest.TestCase):
+    """What somebody tries who has not read the manual: each is answered with what to give instead."""
+
+    def test_words(self):
+        session = rknnd.Session(DIGITS, "sim:")
+        self.addCleanup(session.close)
+        closed = rknnd.Session(DIGITS, "sim:")
+        closed.close()
+        for words, call in (
+                ("is not an array of numbers: NumPy makes <U3 of str", lambda: session.run("abc")),
+                ("an array of float32 .* has 256 bytes, and the model's own form, to pass through, 64 of int8",
+                 lambda: session.run(COLUMN.astype(np.float32), pass_through=True)),
+                (r"timeout is 0: a number of seconds above 0", lambda: session.run(COLUMN, timeout=0)),
+                (r"timeout is '1': a number of seconds", lambda: session.run(COLUMN, timeout="1")),
+                (r"timeout is nan: a number of seconds", lambda: session.run(COLUMN, timeout=float("nan"))),
+                (r"out is an array: give a list .* out=\[array\]", lambda: session.run(COLUMN, out=np.empty((1, 10), np.float32))),
+                ("core_mask is '0': a number with bit i", lambda: rknnd.Session(DIGITS, "sim:", core_mask="0")),
+                ("the server is 7: give a URI", lambda: rknnd.Session(DIGITS, 7)),
+                ("the model is of type NoneType: give a path", lambda: rknnd.Session(None, "sim:")),
+                (r"of type BytesIO: .* the file's bytes \(file.read\(\)\)", lambda: rknnd.Session(io.BytesIO(b"x"), "sim:")),
+                ("1.5 contexts: a number", lambda: rknnd.Session(DIGITS, "sim:", contexts=1.5)),
+                ("a memory of -1 bytes: 1 to 4294967295", lambda: session.create_memory(-1)),
+                ("a memory of 1.5 bytes", lambda: session.create_memory(1.5)),
+                ("session of the memory has been closed", lambda: closed.create_memory(4)),
+                ("compute is None: give a function", lambda: session.register("op", None))):
+            with self.subTest(words), self.assertRaisesRegex(rknnd.Error, words):
+                call()
+        session.run(COLUMN, timeout=float("inf"))
+        session.run(COLUMN, timeout=1e12)
+
+    def test_copies(self):
+        with rknnd.Session(DIGITS, "sim:") as session, rknnd.Model(DIGITS, "sim:") as model:
+            for held in session, model, session.create_memory(4):
+                with self.subTest(held), self.assertRaisesRegex(TypeError, "cannot be copied, or sent .*: open another one there"):
+                    pickle.dumps(held)
+                self.assertRaises(TypeError, copy.deepcopy, held)
+            info = session.inputs[0]
+            self.assertEqual(pickle.loads(pickle.dumps(info)), info)
+            with self.assertRaises(rknnd.InputError) as caught:
+                session.run(np.zeros(3, np.uint8))
+        again = pickle.loads(pickle.dumps(caught.exception))  # as out of a pool of processes
+        self.assertEqual((type(again), again.code, str(again)), (rknnd.InputError, -8, str(caught.exception)))
+
+    def test_shown(self):
+        with rknnd.Session(DIGITS, "sim:") as session, rknnd.Model(DIGITS, "sim:") as model:
+            ends = "image int8 1x8x8x1 nhwc -> probability int8 1x10"
+            self.assertEqual((repr(session), repr(model)), (f"<rknnd.Session: {ends}>", f"<rknnd.Model: {ends}>"))
+        self.assertEqual((repr(session), repr(model)), ("<rknnd.Session: closed>", "<rknnd.Model: closed>"))
 
 
 class MemoryTest(unittest.TestCase):

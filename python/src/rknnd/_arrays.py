@@ -55,7 +55,10 @@ def as_array(info: TensorInfo, value: Any) -> Array:
     else:
         array = np.asarray(value)
     if array.dtype not in TYPE_OF_DTYPE:
-        better = "np.float32" if array.dtype.kind in "fc" else "np.int32" if array.dtype.kind in "iu" else "np.uint8"
+        if array.dtype.kind not in "fciub":
+            raise InputError(f"input {info.index} ({info.name}) is not an array of numbers: NumPy makes {array.dtype} of "
+                             f"{type(value).__name__}")
+        better = "np.int32" if array.dtype.kind in "iu" else "np.float32"
         raise InputError(f"input {info.index} ({info.name}): dtype {array.dtype} is not one that the NPU's library takes "
                          f"({', '.join(d.name for d in TYPE_OF_DTYPE)}): use array.astype({better})")
     return np.ascontiguousarray(array)

@@ -8,7 +8,7 @@ import numpy as np
 
 from . import _arrays, _errors
 from ._capi import ffi, lib
-from ._native import FORMATS, TYPE_OF_DTYPE, Array, Context, TensorInfo, check
+from ._native import FORMATS, TYPE_OF_DTYPE, Array, Context, TensorInfo, check, check_native_size, milliseconds
 
 _from_buffer = ffi.from_buffer
 _INPUT_INVALID = int(lib.RKNN_ERR_INPUT_INVALID)
@@ -36,8 +36,8 @@ class Lane:
     def run(self, inputs: Any, layout: Any, pass_through: Any, raw: bool, out: Sequence[Array] | None,
             timeout: float | None) -> list[Array]:
         """See Session.run()."""
+        self._extend.timeout_ms = 0 if timeout is None else milliseconds(timeout, "timeout")
         self.set_inputs(inputs, layout, pass_through)
-        self._extend.timeout_ms = 0 if timeout is None else max(1, int(timeout * 1000))
         check(lib.rknn_run(self.context.handle, self._extend))
         return self._get_outputs(raw, out)
 
@@ -58,6 +58,7 @@ class Lane:
                 continue
             if passed:
                 array, number = np.ascontiguousarray(value), info.layout_number
+                check_native_size(self.context, info, array)
             else:
                 array, number = _arrays.prepare(info, value, order)
             record, data = self._inputs[count], _from_buffer(array)
@@ -96,6 +97,8 @@ class Lane:
             arrays = [self.bound[info.index] if info.index in self.bound else
                       np.empty(info.shape, _raw_dtype(info) if raw else np.float32) for info in self.output_infos]
         else:
+            if isinstance(out, np.ndarray):
+                raise _errors.OutputError("out is an array: give a list with one for each output, out=[array]")
             arrays = list(out)
             self._check_out(arrays, raw)
         count, kept = 0, []

@@ -12,7 +12,7 @@ import os
 import threading
 import weakref
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, NoReturn, Callable
 from collections.abc import Sequence
 
 import numpy as np
@@ -156,6 +156,33 @@ def tensor_info(attr: Any) -> TensorInfo:
         height_stride=attr.h_stride, type_number=attr.type, layout_number=attr.fmt)
 
 
+def check_native_size(context: Context, info: TensorInfo, array: Array) -> None:
+    """Refuses to pass an array through that has more bytes than the input's own form: the library would take the first
+    ones, of whatever dtype. Fewer it refuses itself."""
+    attr = context.attr(lib.RKNN_QUERY_CURRENT_NATIVE_INPUT_ATTR, info.index)
+    if array.nbytes > attr.size and array.nbytes != attr.size_with_stride:
+        raise _errors.InputError(f"input {info.index} ({info.name}): an array of {array.dtype} {array.shape} has {array.nbytes} "
+                                 f"bytes, and the model's own form, to pass through, {attr.size} of "
+                                 f"{TYPE_NAMES.get(attr.type, attr.type)}")
+
+
+def milliseconds(seconds: float | None, what: str) -> int:
+    """A limit for the C library; None: 0."""
+    if seconds is None:
+        return 0
+    if not isinstance(seconds, (int, float)) or not seconds > 0:
+        raise _errors.ParameterError(f"{what} is {seconds!r}: a number of seconds above 0, or None for no limit")
+    return max(1, int(min(seconds * 1000, (1 << 31) - 1)))
+
+
+class NotCopied:
+    """Of what a server holds for this process."""
+
+    def __reduce__(self) -> NoReturn:
+        kind = type(self).__name__
+        raise TypeError(f"a {kind} cannot be copied, or sent to another process (pickled): open another one there")
+
+
 # ---- servers
 
 class at_server:
@@ -166,6 +193,8 @@ class at_server:
 
     def __enter__(self) -> None:
         if self.uri is not None:
+            if not isinstance(self.uri, str):
+                raise _errors.ParameterError(f"the server is {self.uri!r}: give a URI such as \"tcp:HOST\", or None")
             self.before = text(lib.rknnd_get_thread_server())
             check(lib.rknnd_set_thread_server(self.uri.encode()))
 
@@ -196,7 +225,7 @@ def _new_locks() -> None:
 os.register_at_fork(after_in_child=_new_locks)
 
 
-class Context:
+class Context(NotCopied):
     """One rknn_context.
 
     `model`    path of a model file, or its bytes
@@ -214,7 +243,11 @@ class Context:
             data, size = os.fsencode(model), 0
             kept = ffi.new("char[]", data)
         else:
-            kept = ffi.from_buffer(model)
+            try:
+                kept = ffi.from_buffer(model)
+            except TypeError:
+                raise _errors.ParameterError(f"the model is of type {type(model).__name__}: give a path, or the file's bytes "
+                                             "(file.read())") from None
             size = len(kept)
             if size == 0:
                 raise _errors.ModelError("a model of 0 bytes: give a path, or the file's bytes")

@@ -57,6 +57,9 @@ def register(context: Context, op_type: str, compute: Compute) -> None:
     """Computes the context's nodes of type `op_type` with `compute`, in whatever thread runs the model. Before the first
     run. What `compute` raises comes out of the run."""
 
+    if not callable(compute):
+        raise _errors.ParameterError(f"compute is {compute!r}: give a function, see rknnd.custom.Compute")
+
     def call(op_context: Any, inputs: Any, n_inputs: int, outputs: Any, n_outputs: int) -> int:
         sources = [_view(inputs[i]) for i in range(n_inputs)]
         for source in sources:

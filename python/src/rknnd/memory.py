@@ -10,7 +10,7 @@ import numpy as np
 
 from . import _errors
 from ._capi import ffi, lib
-from ._native import Array, Context, check, must, settle
+from ._native import Array, Context, NotCopied, check, must, settle
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -33,7 +33,14 @@ def _free(pointer: Any, pid: int) -> None:
         settle()
 
 
-class Memory:
+def _check(context: Context, size: int) -> None:
+    if context.closed:
+        raise _errors.ClosedError("the session of the memory has been closed: open another one")
+    if not hasattr(size, "__index__") or not 1 <= size < 1 << 32:
+        raise _errors.ParameterError(f"a memory of {size!r} bytes: 1 to {(1 << 32) - 1}")
+
+
+class Memory(NotCopied):
     """`size` bytes that the program and the server's device both have, where the way to the server allows it (a Unix
     socket, `sim:`); elsewhere a run copies what has changed.
 
@@ -44,6 +51,7 @@ class Memory:
     """
 
     def __init__(self, context: Context, size: int) -> None:
+        _check(context, size)
         self._take(context, must(lib.rknn_create_mem(context.handle, size)), None)
 
     def _take(self, context: Context, pointer: Any, mapping: mmap.mmap | None) -> None:
@@ -53,6 +61,7 @@ class Memory:
     def from_fd(cls, context: Context, fd: int, size: int, offset: int = 0) -> Memory:
         """Memory of somebody else's (a camera, a decoder): its dma-buf or memfd. The data are `size` bytes from `offset`
         on. `fd` stays the program's, and may be closed afterwards."""
+        _check(context, size)
         try:
             mapping = mmap.mmap(fd, offset + size)
         except (OSError, ValueError) as error:

@@ -13,7 +13,8 @@ import numpy as np
 from . import _arrays, _errors, custom, layers
 from ._capi import ffi, lib, text
 from ._lane import Lane
-from ._native import FORMATS, TYPE_OF_DTYPE, Array, Context, TensorInfo, check, tensor_info
+from ._native import (FORMATS, TYPE_OF_DTYPE, Array, Context, NotCopied, TensorInfo, check, milliseconds,
+                      tensor_info)
 from .memory import Memory
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def load_options(shapes: Shapes | None) -> str | None:
     return "\n".join(lines)
 
 
-class Model:
+class Model(NotCopied):
     """A model that a server has loaded. Sessions of it share its weights.
 
     `source`    path of a `.rknn` or ONNX file, or its bytes
@@ -73,6 +74,9 @@ class Model:
     def outputs(self) -> list[TensorInfo]:
         """The outputs, in order."""
         return [self._context.output_info(i) for i in range(self._context.n_outputs)]
+
+    def __repr__(self) -> str:
+        return f"<rknnd.Model: {'closed' if self._context.closed else _ends(self)}>"
 
     @property
     def memory_size(self) -> MemorySize:
@@ -105,6 +109,11 @@ class Model:
         self.close()
 
 
+def _ends(model: Model | Session) -> str:
+    inputs, outputs = ([_arrays.describe(info) for info in infos] for infos in (model.inputs, model.outputs))
+    return f"{', '.join(inputs)} -> {', '.join(outputs)}"
+
+
 def memory_size(context: Context) -> MemorySize:
     size = context.query(lib.RKNN_QUERY_MEM_SIZE, ffi.new("rknn_mem_size *"))
     return MemorySize(size.total_weight_size, size.total_internal_size, size.total_dma_allocated_size,
@@ -123,7 +132,7 @@ def shape_sets(context: Context) -> list[list[tuple[int, ...]]]:
     return [list(shapes) for shapes in zip(*ranges)] if ranges and len(ranges[0]) > 1 else []
 
 
-class Session:
+class Session(NotCopied):
     """Runs a model.
 
     `model`      a Model, or what makes one: a path, or the file's bytes
@@ -146,8 +155,10 @@ class Session:
                  shapes: Shapes | None = None, progress: Callable[[int, int], None] | None = None) -> None:
         if priority not in PRIORITIES:
             raise _errors.ParameterError(f"priority {priority!r}: one of {', '.join(PRIORITIES)}")
-        if contexts < 1:
-            raise _errors.ParameterError(f"{contexts} contexts: at least 1")
+        if not isinstance(contexts, int) or contexts < 1:
+            raise _errors.ParameterError(f"{contexts!r} contexts: a number, at least 1")
+        if core_mask is not None and not hasattr(core_mask, "__index__"):
+            raise _errors.ParameterError(f"core_mask is {core_mask!r}: a number with bit i for core i, or None")
         flags |= PRIORITIES[priority] | (int(lib.RKNN_FLAG_COLLECT_PERF_MASK) if profile else 0)
         self._pool: Any = None
         self._closed = False
@@ -170,6 +181,9 @@ class Session:
         return [Context(model, server, flags, options, progress) for _ in range(count)]
 
     # ---- what it is
+
+    def __repr__(self) -> str:
+        return f"<rknnd.Session: {'closed' if self._closed else _ends(self)}>"
 
     @property
     def inputs(self) -> list[TensorInfo]:
@@ -250,8 +264,9 @@ class Session:
     def limit_runs(self, seconds: float) -> None:
         """Runs that take longer than this, counted from when their inputs have reached the server, are stopped and raise
         TimeoutExpired; 0: never."""
+        limit = milliseconds(seconds, "seconds") if seconds else 0
         for context in self._contexts:
-            check(lib.rknnd_set_run_limit(context.handle, int(seconds * 1000)))
+            check(lib.rknnd_set_run_limit(context.handle, limit))
 
     # ---- memory
 

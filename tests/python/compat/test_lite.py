@@ -218,7 +218,8 @@ class Wrong(Lite):
                 (("data_format has 2",), [x], {"data_format": ["nhwc", "nhwc"]}),
                 (("inputs_pass_through",), [x], {"inputs_pass_through": [2]}),
                 (("inputs_pass_through",), [x], {"inputs_pass_through": [0, 0]}),
-                (("param input size",), [x[:, :4]], {"inputs_pass_through": [1]})):
+                (("param input size",), [x[:, :4]], {"inputs_pass_through": [1]}),
+                (("float32", "768 bytes", "192 of int8"), [x.astype(np.float32)], {"inputs_pass_through": [1]})):
             self.fails("E inference: ", *words, call=lambda i=inputs, o=options: lite.inference(i, **o))
         self.assertIsNotNone(lite.inference([x]))
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from .. import _errors
 from .._capi import lib
-from .._native import Array
+from .._native import Array, NotCopied
 from . import _report, _servers
 from ._log import RKNNLog
 from ._runtime import RKNNRuntime
@@ -29,7 +29,9 @@ def answers(failure: object) -> Callable[[_Call], _Call]:
                 self.rknn_log.e(f"{call.__name__}: {error}{_advice(error)}")
             except (OSError, MemoryError) as error:
                 self.rknn_log.e(f"{call.__name__}: {error}")
-            except Exception:  # a mistake of ours, or of what the program gave
+            except Exception as error:  # a mistake of ours, or of what the program gave
+                if isinstance(error, TypeError) and error.__traceback__ and not error.__traceback__.tb_next:
+                    raise  # the call itself has no such argument
                 self.rknn_log.e(f"{call.__name__}: {traceback.format_exc()}")
             return failure
         return cast(_Call, guarded)
@@ -44,7 +46,7 @@ def _advice(error: _errors.Error) -> str:
     return ""
 
 
-class Base:
+class Base(NotCopied):
     """An object for one model."""
 
     NPU_CORE_AUTO = 0

@@ -184,6 +184,9 @@ class RKNNRuntime:
             if self._shape_sets and not any(flags):
                 self._choose_shapes(arrays, formats)
             given = _inputs.prepare(arrays, self._infos, formats, flags, self._warn)
+            for info, one in zip(self._infos, given):
+                if one.pass_through:
+                    _native.check_native_size(self._context, info, one.array)
             self._context.set_inputs([(i, one.array, one.layout, one.pass_through) for i, one in enumerate(given)])
 
     def run(self) -> int:
