@@ -22,13 +22,16 @@
 #include "base/text/text.h"
 #include "base/tls/tls_private.h"
 
-#define RECORD    16384u               // plain bytes at most (RFC 8446, 5.1)
-#define SEAL      (RECORD + 256u + 5u) // what becomes of them at most (5.2)
-#define IN_SIZE   (8 * SEAL)
-#define OUT_SIZE  (8 * SEAL)
-#define FILLS     4u     // reads of the stream in one call that receives
-#define OUT_OTHER 16384u // of a handshake and alerts, at most
-#define GATHERED  4096u  // smaller pieces than this are put into one record
+#define RECORD     16384u               // plain bytes at most (RFC 8446, 5.1)
+#define SEAL       (RECORD + 256u + 5u) // what becomes of them at most (5.2)
+#define IN_SIZE    (8 * SEAL)
+#define OUT_SIZE   (8 * SEAL)
+#define FILLS      4u     // reads of the stream in one call that receives
+#define OUT_OTHER  16384u // of a handshake and alerts, at most
+#define GATHERED   4096u  // smaller pieces than this are put into one record
+#define RECORDS    256    // that are opened in one call: small ones cost as much as large ones
+#define CHANGES    16u    // of keys, and other messages of TLS, that a session may bring at first
+#define CHANGE_PER (1u << 20) // and one more for so many plain bytes
 
 struct tls {
     struct tls_context *context;
@@ -39,6 +42,8 @@ struct tls {
     bool has_first;
     int io_error;         // errno of the stream, when it broke
     unsigned fills;       // reads of the stream that are left in this call
+    uint64_t n_changes;   // messages of TLS's own since the handshake
+    uint64_t n_received;  // plain bytes
     size_t sealed;        // plain bytes whose records are in `out`, or have gone, unreported
     size_t in_at, in_end; // in `in`
     size_t out_at, out_end;
@@ -70,10 +75,19 @@ static void tls_fill(struct tls *t)
         t->io_error = (int)-n;
 }
 
+// A change of keys costs its sender 27 bytes, and the reader a hundred times what they would
+// otherwise. Nobody changes keys more often than every few gigabytes.
+static bool changes_too_much(const struct tls *t)
+{
+    return t->n_changes > CHANGES + t->n_received / CHANGE_PER;
+}
+
 static int bio_read(BIO *b, char *to, int size)
 {
     struct tls *t = BIO_get_data(b);
     BIO_clear_retry_flags(b);
+    if (changes_too_much(t))
+        return -1;
     if (t->in_at == t->in_end)
         tls_fill(t);
     size_t n = size_min(t->in_end - t->in_at, (size_t)size);
@@ -244,6 +258,10 @@ static int tls_fail(struct tls *t, int why)
     if (t->io_error) {
         say(t, strerror(t->io_error), "");
         return -t->io_error;
+    }
+    if (changes_too_much(t)) {
+        say(t, "the other end changes its keys without end", "");
+        return -EPROTO;
     }
     if (t->ended && t->in_at == t->in_end &&
         (!code || ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING)) {
@@ -450,12 +468,13 @@ ssize_t tls_receive(struct tls *t, void *buffer, size_t size)
     t->fills = FILLS;
     if (!t->established)
         return -EPIPE;
-    while (have < size && !t->failed) {
+    for (int i = 0; have < size && !t->failed && (i < RECORDS || have == 0); i++) {
         size_t n = 0;
         ERR_clear_error();
         int r = SSL_read_ex(t->ssl, (uint8_t *)buffer + have, size - have, &n);
         if (r == 1) {
             have += n;
+            t->n_received += n;
             continue;
         }
         r = tls_result(t, r);
@@ -505,6 +524,14 @@ static bool expect_host(SSL *ssl, const char *host)
     return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1;
 }
 
+static void on_message(int written, int version, int type, const void *data, size_t size, SSL *ssl,
+                       void *owner)
+{
+    struct tls *t = owner;
+    (void)version, (void)data, (void)size, (void)ssl;
+    t->n_changes += t->established && !written && type == SSL3_RT_HANDSHAKE;
+}
+
 static bool attach(struct tls *t)
 {
     BIO *b = BIO_new(bio_method);
@@ -514,6 +541,8 @@ static bool attach(struct tls *t)
     BIO_set_init(b, 1);
     SSL_set_bio(t->ssl, b, b);
     SSL_set_app_data(t->ssl, t->identity);
+    SSL_set_msg_callback(t->ssl, on_message);
+    SSL_set_msg_callback_arg(t->ssl, t);
     return true;
 }
 

@@ -107,6 +107,33 @@ class Keys(Base):
         self.assertRegex(daemon.rknnctl("status", "--limits").stdout, r"tls/bob +connections +1")
         peer.close()
 
+    def test_changes_of_keys_without_end_are_refused(self):
+        """A change costs its sender next to nothing. A few are everybody's right."""
+        daemon = self.start()
+        client = subprocess.Popen(["openssl", "s_client", "-connect", f"127.0.0.1:{port_of(daemon)}", "-tls1_3",
+                                   "-psk_identity", "bob", "-psk", OTHER], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT)
+        self.addCleanup(client.communicate)
+        self.addCleanup(client.kill)
+        said = b""
+        os.set_blocking(client.stdout.fileno(), False)
+        done = 0
+
+        def changed():
+            nonlocal said
+            said += client.stdout.read() or b""
+            return said.count(b"KEYUPDATE") > done or client.poll() is not None
+        while client.poll() is None and done < 100:
+            try:
+                client.stdin.write(b"K\n")
+                client.stdin.flush()
+            except BrokenPipeError:
+                break
+            wait_for(f"change {done} in {said}", changed)
+            done += 1
+        self.assertIn(done, range(16, 40), said)
+        self.assertEqual(daemon.rknnctl("ping", "-n", "1").returncode, 0)
+
     def test_no_tickets_and_no_early_data(self):
         daemon = self.start()
         done = run("openssl", "s_client", "-connect", f"127.0.0.1:{port_of(daemon)}", "-tls1_3", "-psk_identity", "bob",
