@@ -17,13 +17,17 @@
 #include "base/log.h"
 
 #define DISCARD_THREADS 16
-#define DISCARD_MANY    256 // waiting: by then the threads do not only work, they hang
+#define DISCARD_MANY    256  // waiting: by then the threads do not only work, they hang
+#define DISCARD_MOST    1024 // by then whoever passes more has to go
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t some = PTHREAD_COND_INITIALIZER;
 // Under the lock:
-static int *fds;
-static unsigned n_fds, n_room, n_threads, n_idle;
+static struct discarded {
+    int fd;
+    bool unread; // a socket with more of them
+} * waiting;
+static unsigned n_waiting, n_room, n_threads, n_idle;
 
 // Sockets are not to wait for their last bytes. Even this call may wait: somebody else may have the
 // socket's lock.
@@ -33,18 +37,35 @@ static void close_at_last(int fd)
     fd_close(fd);
 }
 
+// Nothing more comes after shutdown(), and what is there is at most a receive buffer.
+static void close_socket(int socket)
+{
+    char bytes[16384]; // nobody reads them
+    int passed[FD_MAX_IN_MESSAGE], n = 0;
+    while (fd_receive(socket, bytes, sizeof bytes, passed, &n, FD_MAX_IN_MESSAGE) > 0)
+        while (n > 0)
+            close_at_last(passed[--n]);
+    fd_close(socket);
+}
+
+static void call_another(void);
+
 static void *discard_main(void *unused)
 {
     (void)unused;
     pthread_mutex_lock(&lock);
     for (;;) {
         n_idle++;
-        while (n_fds == 0)
+        while (n_waiting == 0)
             pthread_cond_wait(&some, &lock);
         n_idle--;
-        int fd = fds[--n_fds];
+        struct discarded d = waiting[--n_waiting];
+        call_another(); // this one may hang
         pthread_mutex_unlock(&lock);
-        close_at_last(fd);
+        if (d.unread)
+            close_socket(d.fd);
+        else
+            close_at_last(d.fd);
         pthread_mutex_lock(&lock);
     }
     return NULL;
@@ -64,33 +85,56 @@ static bool start_thread(void)
     return r == 0;
 }
 
-// Without memory for it a descriptor stays open: better than a loop that may stand still.
-void discard_fd(int fd)
+// Under the lock: what waits has a thread that is awake. That one calls the next.
+static void call_another(void)
 {
-    bool hang = false;
-    if (fd < 0)
+    if (n_waiting == 0)
         return;
-    pthread_mutex_lock(&lock);
-    if (array_reserve(fds, n_room, n_fds + 1, "descriptors", NULL) == 0)
-        fds[n_fds++] = fd;
-    if (n_idle < n_fds && n_threads < DISCARD_THREADS && start_thread())
+    if (n_idle > 0)
+        pthread_cond_signal(&some);
+    else if (n_threads < DISCARD_THREADS && start_thread())
         n_threads++;
-    hang = n_fds == DISCARD_MANY && n_threads == DISCARD_THREADS;
-    pthread_cond_signal(&some);
-    pthread_mutex_unlock(&lock);
-    if (hang)
-        log_warn("%d descriptors that clients passed are still open: close() hangs in %d threads",
-                 DISCARD_MANY, DISCARD_THREADS);
 }
 
-// Nothing more comes after shutdown(), and what is there is at most a receive buffer.
-void discard_unread(int socket)
+// False: more wait than there should ever be.
+static bool discard_some(const int *fds, int n, bool unread)
 {
-    char bytes[16384]; // nobody reads them
-    int passed[FD_MAX_IN_MESSAGE], n = 0;
+    bool hang = false, full = false;
+    pthread_mutex_lock(&lock);
+    unsigned before = n_waiting;
+    // Without memory for them they stay open: better than a loop that may stand still.
+    if (array_reserve(waiting, n_room, n_waiting + (unsigned)n, "descriptors", NULL) == 0)
+        for (int i = 0; i < n; i++)
+            waiting[n_waiting++] = (struct discarded){fds[i], unread};
+    call_another();
+    full = n_waiting >= DISCARD_MOST;
+    hang = before < DISCARD_MANY && n_waiting >= DISCARD_MANY && n_threads == DISCARD_THREADS;
+    pthread_mutex_unlock(&lock);
+    if (hang)
+        log_warn("%u descriptors that clients passed are still open: close() hangs in %d threads",
+                 n_waiting, DISCARD_THREADS);
+    return !full;
+}
+
+void discard_fd(int fd)
+{
+    if (fd >= 0)
+        discard_some(&fd, 1, false);
+}
+
+bool discard_fds(const int *fds, int n)
+{
+    return n == 0 || discard_some(fds, n, false);
+}
+
+// Mostly there is nothing in it, and then nothing to wait for. The thread is for the rest.
+void discard_socket(int socket)
+{
+    char byte;
     fd_unblock(socket);
     shutdown(socket, SHUT_RD);
-    while (fd_receive(socket, bytes, sizeof bytes, passed, &n, FD_MAX_IN_MESSAGE) > 0)
-        while (n > 0)
-            discard_fd(passed[--n]);
+    if (recv(socket, &byte, 1, MSG_PEEK) > 0)
+        discard_some(&socket, 1, true);
+    else
+        fd_close(socket);
 }

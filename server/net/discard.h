@@ -3,10 +3,15 @@
 // on threads, of which some may hang.
 #pragma once
 
-/// Takes over a descriptor that came from another process, and closes it some time. Never waits;
+#include <stdbool.h>
+
+/// Takes over descriptors that came from another process, and closes them some time. Never waits;
 /// from any thread.
 void discard_fd(int fd);
 
-/// Takes out and discards the descriptors that still lie unread in a Unix socket, which is of no
-/// further use. After that close(socket) does not wait, as the socket's end would end them as well.
-void discard_unread(int socket);
+/// The same for several. False: so many wait that whoever passes more should be sent away.
+bool discard_fds(const int *fds, int n);
+
+/// Closes a Unix socket that nobody else has. Descriptors that lie unread in it, hundreds for each
+/// byte if their sender likes, are taken out and closed as the others are.
+void discard_socket(int socket);

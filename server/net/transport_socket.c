@@ -2,6 +2,7 @@
 // the rest.
 #include "server/net/transport_socket.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -92,12 +93,10 @@ static ssize_t receive_some(struct transport *w, void *buffer, size_t size, int 
     int passed[FD_MAX_IN_MESSAGE], n_passed = 0;
     ssize_t n =
         fd_receive(s->fd, buffer, size, passed, &n_passed, s->takes_fds ? FD_MAX_IN_MESSAGE : 0);
-    for (int i = 0; i < n_passed; i++)
-        if (*n_fds < max_fds)
-            fds[(*n_fds)++] = passed[i];
-        else
-            discard_fd(passed[i]);
-    return n;
+    int kept = 0;
+    while (kept < n_passed && *n_fds < max_fds)
+        fds[(*n_fds)++] = passed[kept++];
+    return discard_fds(passed + kept, n_passed - kept) ? n : -EMFILE;
 }
 
 static void transport_socket_watch(struct transport *w, int events)
@@ -139,8 +138,9 @@ static void on_closed(uv_handle_t *handle)
     if (--s->n_open > 0)
         return;
     if (s->takes_fds)
-        discard_unread(s->fd);
-    fd_close(s->fd);
+        discard_socket(s->fd);
+    else
+        fd_close(s->fd);
     if (s->transport.closed)
         s->transport.closed(&s->transport);
     free(s);

@@ -16,7 +16,7 @@ import threading
 import unittest
 
 from support.service import Daemon, wait_for
-from support.wire import Client, IMPORT, PING, check_turns, message, one
+from support.wire import Client, IMPORT, PING, check_turns, message, one, check_turns
 
 FOREVER = 3600  # seconds, of a test that takes none of them
 libc = ctypes.CDLL(None, use_errno=True)
@@ -174,6 +174,24 @@ class Strangers(unittest.TestCase):
                  lambda: self.daemon.held()["fds"] < before)
         for s in kept:
             s.close()
+
+    def test_hundreds_with_every_byte(self):
+        """What lies in a socket when its connection ends is nothing that the others have to wait for."""
+        before = self.daemon.held()["fds"]
+        with open("/dev/null", "rb") as null, contextlib.ExitStack() as sockets:
+            os.kill(self.daemon.process.pid, signal.SIGSTOP)
+            for _ in range(4):
+                s = sockets.enter_context(socket.socket(socket.AF_UNIX))
+                s.connect(self.daemon.uri[5:])
+                s.setblocking(False)
+                with contextlib.suppress(OSError):  # until it is full, or nobody but root might have more on the way
+                    while True:
+                        socket.send_fds(s, [b"no magic" * 4], [null.fileno()] * 250)
+            os.kill(self.daemon.process.pid, signal.SIGCONT)
+            check_turns(Client(self.daemon).status())
+        wait_for(lambda: f"{self.daemon.held()['fds']} descriptors to be {before}",
+                 lambda: self.daemon.held()["fds"] <= before)
+        check_turns(Client(self.daemon).status())
 
     def test_file_system_that_is_silent(self):
         if not os.path.exists("/dev/fuse") or os.getuid() != 0:
