@@ -114,7 +114,7 @@ static void lend(const struct rig *r, uint8_t number, uint8_t how)
 
 static void step(struct rig *r, const uint8_t *s)
 {
-    size_t n = (size_t)s[1] << 8 | s[2], at = n;
+    size_t n = (size_t)s[1] << 8 | s[2], at;
     switch (s[0] & 7) {
     case 0: // one byte of a pipe's counters, of either
         at = (s[1] & 1) * (r->size / 2) + s[2] + (s[1] >> 1 & 1) * (HEAD - 256);
