@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """/metrics, /healthz and /readyz: what Prometheus reads of it, what outlives programs, and peers that mean harm."""
 import http.client
+import json
 import os
 import pathlib
 import re
@@ -11,8 +12,9 @@ import subprocess
 import tempfile
 import unittest
 
-from support.service import BUILD, DIGITS, PATIENCE, Daemon, listen_on_any_port, wait_for
+from support.service import BUILD, DIGITS, PATIENCE, SOURCE, Daemon, listen_on_any_port, wait_for
 
+OPS = SOURCE / "docs/ops"
 LINE = re.compile(r'^([a-z_:][a-z0-9_:]*)(?:\{((?:[a-z0-9_]+="(?:[^"\\]|\\.)*",?)*)\})? (\S+)$')
 LABEL = re.compile(r'([a-z0-9_]+)="((?:[^"\\]|\\.)*)"')
 
@@ -186,6 +188,29 @@ def find_promtool():
             return None
         subprocess.run(["dpkg", "-x", files[0], here], check=True)
     return here / "usr/bin/promtool"
+
+
+class Documents(Case):
+    """docs/ops: rules and dashboard ask for what there is."""
+    def test_names(self):
+        there = {name for name, _ in self.start().metrics()} | {
+            f"rknnd_inference_{what}_seconds_{part}" for what in ("queue", "run") for part in ("bucket", "sum", "count")}
+        there.add("rknnd_inferences_total")
+        for name in ("alerts.yml", "grafana.json", "README.md"):
+            asked = set(re.findall(r"\brknnd_[a-z_]+", (OPS / name).read_text()))
+            self.assertEqual((name, asked - there), (name, set()))
+            self.assertTrue(asked)
+
+    def test_they_are_well_formed(self):
+        dashboard = json.loads((OPS / "grafana.json").read_text())
+        numbers = [panel["id"] for panel in dashboard["panels"]]
+        self.assertEqual(len(numbers), len(set(numbers)))
+        promtool = find_promtool()
+        if not promtool:
+            self.skipTest("no promtool: neither installed nor to be had from apt")
+        for words in (["rules", "alerts.yml"], ["config", "prometheus.yml"]):
+            done = subprocess.run([promtool, "check", *words], cwd=OPS, capture_output=True, text=True, check=False)
+            self.assertEqual((words, done.returncode, done.stderr), (words, 0, ""), done.stdout)
 
 
 class Health(Case):
