@@ -35,6 +35,7 @@
     X(10,  TRACE,             Trace,          TraceReply,      false, true)  \
     X(11,  CLOCKS,            Empty,          ClocksReply,     false, true)  \
     X(12,  LIMITS,            Empty,          LimitsReply,     false, true)  \
+    X(13,  METRICS,           Empty,          Empty,           false, true)  \
     X(16,  MODEL_OFFER,       ModelOffer,     ModelOfferReply, false, false) \
     X(17,  MODEL_CHUNK,       ModelChunk,     ModelChunkReply, true,  false) \
     X(18,  MODEL_DESCRIBE,    ModelDescribe,  Empty,           false, true)  \

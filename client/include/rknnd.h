@@ -160,6 +160,10 @@ RKNND_LIST_OF(rknnd_clock)
 /// its software NPU stands for. *clocks, of rknnd_clock: rknnd_free() it.
 int rknnd_get_clocks(const char *uri, rknnd_list **clocks);
 
+/// What a server has done since it began, in Prometheus's text format, version 0.0.4; for who may
+/// see everything there. *text ends with 0: rknnd_free() it.
+int rknnd_get_metrics(const char *uri, char **text);
+
 /// How much of something a user of the server has, or all together have.
 typedef struct rknnd_limit {
     uint32_t struct_size;

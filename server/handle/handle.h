@@ -27,6 +27,7 @@ typedef int handle_function(struct connection *c, const struct frame_header *h,
     X(TRACE,            trace,            READY, SEE_OWN, true,  false, MUCH) \
     X(CLOCKS,           clocks,           READY, SEE_OWN, true,  false, MORE) \
     X(LIMITS,           limits,           READY, SEE_OWN, true,  false, MUCH) \
+    X(METRICS,          metrics,          READY, SEE_ALL, true,  false, MUCH) \
     X(MODEL_OFFER,      model_offer,      READY, RUN,     true,  true,  MORE) \
     X(MODEL_CHUNK,      model_chunk,      READY, RUN,     true,  true,  LITTLE) \
     X(MODEL_DESCRIBE,   model_describe,   READY, RUN,     true,  true,  MUCH) \

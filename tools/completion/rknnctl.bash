@@ -28,6 +28,7 @@ _rknnctl_commands=(
 _rknnctl_with_files=(
     run
     info
+    stats
     record
     replay
     doctor
@@ -51,7 +52,7 @@ _rknnctl_options()
     ping) options="--loop --json --server --version --help" ;;
     status) options="--limits --json --server --version --help" ;;
     top) options="--interval --batch --loop --json --server --version --help" ;;
-    stats) options="--json --prometheus --server --version --help" ;;
+    stats) options="--json --prometheus --output --server --version --help" ;;
     kill) options="--server --version --help" ;;
     log) options="--lines --follow --level --json --server --version --help" ;;
     trace) options="--output --seconds --server --version --help" ;;

@@ -88,8 +88,10 @@ complete -c rknnctl -n '__fish_seen_subcommand_from top' -s j -l json -d 'print 
 complete -c rknnctl -n '__fish_seen_subcommand_from top' -s s -l server -x -a 'unix: tcp: tls: usb: adb: sim:' -d 'unix:PATH, tcp:HOST:PORT, tls:, usb:, adb:, sim:[CHIP]'
 complete -c rknnctl -n '__fish_seen_subcommand_from top' -s V -l version -d 'print the version and end'
 complete -c rknnctl -n '__fish_seen_subcommand_from top' -s h -l help -d 'print this and end'
+complete -c rknnctl -n '__fish_seen_subcommand_from stats' -F
 complete -c rknnctl -n '__fish_seen_subcommand_from stats' -s j -l json -d 'print JSON'
-complete -c rknnctl -n '__fish_seen_subcommand_from stats' -l prometheus -d 'print Prometheus\'s text format'
+complete -c rknnctl -n '__fish_seen_subcommand_from stats' -l prometheus -d 'totals in Prometheus\'s text format'
+complete -c rknnctl -n '__fish_seen_subcommand_from stats' -s o -l output -r -F -d 'write that into FILE, whole or not at all'
 complete -c rknnctl -n '__fish_seen_subcommand_from stats' -s s -l server -x -a 'unix: tcp: tls: usb: adb: sim:' -d 'unix:PATH, tcp:HOST:PORT, tls:, usb:, adb:, sim:[CHIP]'
 complete -c rknnctl -n '__fish_seen_subcommand_from stats' -s V -l version -d 'print the version and end'
 complete -c rknnctl -n '__fish_seen_subcommand_from stats' -s h -l help -d 'print this and end'

@@ -13,6 +13,3 @@ int usage_print(const rknnd_stats *before, const rknnd_stats *now, FILE *out, si
 
 /// Everything. NULL: out of memory.
 json_t *usage_json(const rknnd_stats *s);
-
-/// Everything in Prometheus's text format, version 0.0.4.
-void usage_prometheus(const rknnd_stats *s, FILE *out);

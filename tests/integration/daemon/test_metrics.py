@@ -59,10 +59,14 @@ def total(values, name, **labels):
     return sum(value for (n, its), value in values.items() if n == name and labels.items() <= dict(its).items())
 
 
+def free_port():
+    with listen_on_any_port() as listener:
+        return listener.getsockname()[1]
+
+
 class Service(Daemon):
     def __init__(self, *options):
-        with listen_on_any_port() as listener:
-            self.port = listener.getsockname()[1]
+        self.port = free_port()
         super().__init__("--http", f"tcp:127.0.0.1:{self.port}", *options)
 
     def get(self, path, method="GET"):
@@ -163,6 +167,28 @@ class Metrics(Case):
         models = [labels for (name, labels) in values if name == "rknnd_inferences_total"]
         self.assertEqual(len(models), (128 + 1) * 3)
         self.assertGreaterEqual(total(values, "rknnd_inferences_total", model="other", outcome="done"), 4)
+
+    def test_rknnctl_tells_the_same(self):
+        service = self.start()
+        service.bench(3)
+        done = service.rknnctl("stats", "--prometheus")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        told, served = read(done.stdout), service.metrics()
+        self.assertEqual(told.keys(), served.keys())
+        self.assertEqual(total(told, "rknnd_inferences_total"), total(served, "rknnd_inferences_total"))
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "rknnd.prom")
+            done = service.rknnctl("stats", "--prometheus", "-o", path)
+            self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+            self.assertEqual(read(path.read_text()).keys(), served.keys())
+            self.assertEqual(os.listdir(folder), ["rknnd.prom"])
+
+    def test_only_who_may_see_everything(self):
+        service = self.start("--rights", "tcp:run,see-own", "--listen", f"tcp:127.0.0.1:{(port := free_port())}")
+        done = subprocess.run([BUILD / "bin/rknnctl", "-s", f"tcp:127.0.0.1:{port}", "stats", "--prometheus"],
+                              capture_output=True, text=True, timeout=PATIENCE, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("see-all", done.stderr)
 
     def test_prometheus_has_no_complaint(self):
         promtool = find_promtool()

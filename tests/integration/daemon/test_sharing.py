@@ -72,26 +72,6 @@ class Sharing(unittest.TestCase):
         self.assertIn(model["worker_pid"], self.daemon.children())
         self.assertGreaterEqual(model["jobs"], sum(c["jobs_done"] for c in before["clients"]) + 40)
 
-    def test_prometheus_text_is_well_formed(self):
-        text = self.daemon.rknnctl("stats", "--prometheus").stdout
-        self.assertTrue(text.endswith("\n"))
-        label = r'[a-z]+="(?:[^"\\\n]|\\["\\n])*"'
-        sample = re.compile(rf"([a-z_]+)(?:\{{{label}(?:,{label})*\}})? [0-9]+(?:\.[0-9]+)?")
-        family, seen = None, set()
-        for line in text.splitlines():
-            if line.startswith("# HELP "):
-                family = line.split()[2]
-                self.assertNotIn(family, seen, "a family is in one piece")
-                seen.add(family)
-            elif line.startswith("# TYPE "):
-                self.assertEqual(line.split()[2], family)
-                self.assertIn(line.split()[3], ("counter", "gauge"))
-            else:
-                match = sample.fullmatch(line)
-                self.assertTrue(match, line)
-                self.assertEqual(match[1], family)
-        self.assertIn("rknnd_client_jobs_total", seen)
-
     def test_top_in_a_pipe(self):
         done = self.daemon.rknnctl("top", "--interval", "100", "-n", "2")
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -172,6 +172,7 @@ TYPES = [
     (10, "TRACE", "Trace", "TraceReply", False, True, 0),
     (11, "CLOCKS", "Empty", "ClocksReply", False, True, 0),
     (12, "LIMITS", "Empty", "LimitsReply", False, True, 0),
+    (13, "METRICS", "Empty", "Empty", False, True, 0),
     (16, "MODEL_OFFER", "ModelOffer", "ModelOfferReply", False, False, 0),
     (17, "MODEL_CHUNK", "ModelChunk", "ModelChunkReply", True, False, 0),
     (18, "MODEL_DESCRIBE", "ModelDescribe", "Empty", False, True, 0),
