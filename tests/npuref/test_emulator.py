@@ -138,7 +138,7 @@ class Programs(unittest.TestCase):
         self.refused(r"\(0x4014\) holds 0x00000005: nothing here reads it", FROM_MEMORY, copy(16, 2, 2) | {0x4014: 5})
 
     def test_values_that_are_not_modelled_are_named(self):
-        self.refused(rX, FROM_MEMORY, copy(16, 2, 2, DATA_FORMAT=2))
+        self.refused(r"DATA_FORMAT \(0x4010\) holds 0x00000002: a combination of precisions", FROM_MEMORY, copy(16, 2, 2, DATA_FORMAT=2))
         self.refused("a task that enables 0x10", DPU_RDMA, copy(16, 2, 2))
         self.refused("blocks 0x180 are not known", 0x180, copy(16, 2, 2))
 
