@@ -11,8 +11,13 @@
 #define LIKE_RK3576                                                                                \
     .generation = EMU_RK3576, .atom = 16, .kernel_block = 32, .depthwise_block = 64, .group = 8,   \
     .pool_format = 0x40, .fetch_scale = 2, .task_bits = 16,                                        \
-    .task_status = EMU_PC_TASK_STATUS_LATER, .less_one = 1, .conv = emu_conv_rk3562,               \
-    .dpu = emu_dpu_rk3562
+    .task_status = EMU_PC_TASK_STATUS_LATER, .less_one = 1, .stride_unit = 16,                     \
+    .conv = emu_conv_rk3562, .dpu = emu_dpu_rk3562
+
+#define LIKE_RV1106                                                                                \
+    .generation = EMU_RV1106, .atom = 16, .kernel_block = 16, .depthwise_block = 32, .group = 4,   \
+    .pool_format = 0x40, .fetch_scale = 2, .task_bits = 16, .task_status = EMU_PC_TASK_STATUS,     \
+    .stride_unit = 1, .conv = emu_conv_rv1106, .dpu = emu_dpu_rk3562
 
 static const struct emu_chip chips[] = {
     {.name = "rk3588",
@@ -39,8 +44,11 @@ static const struct emu_chip chips[] = {
      .fetch_scale = 2,
      .task_bits = 16,
      .task_status = EMU_PC_TASK_STATUS_LATER,
+     .stride_unit = 16,
      .conv = emu_conv_rk3562,
      .dpu = emu_dpu_rk3562},
+    {.name = "rv1103", LIKE_RV1106},
+    {.name = "rv1106", LIKE_RV1106},
     {.name = "rk3576", LIKE_RK3576},
     {.name = "rv1126b", LIKE_RK3576},
 };

@@ -70,7 +70,9 @@ static int16_t convert(const struct emu_conv *c, uint32_t channel, int8_t x)
     const struct emu_lane *lane = &c->lanes[channel % EMU_LANES];
     if (!c->converts)
         return x;
-    int64_t y = emu_round_even((int64_t)(uint8_t)x * lane->factor, lane->shift) + lane->offset;
+    int64_t y = (int64_t)(uint8_t)x * lane->factor;
+    y = lane->offset_first ? emu_round_even(y + lane->offset, lane->shift)
+                           : emu_round_even(y, lane->shift) + lane->offset;
     return (int16_t)(y < INT8_MIN ? INT8_MIN : y > INT8_MAX ? INT8_MAX : y);
 }
 
@@ -155,8 +157,9 @@ static int read_depthwise(const struct emu_conv *c, const struct emu_memory *m, 
         for (uint32_t t = 0; t < taps; t++)
             for (uint32_t i = 0; i < n; i++) {
                 const int8_t *tap = from + (size_t)t * n * each;
-                int value = tap[c->paired ? i / 2 * 4 + i % 2 : i] - c->weight_zero;
-                int added = c->paired ? tap[i / 2 * 4 + i % 2 + 2] : 0;
+                uint32_t pair = c->alternating ? 2 * i : i / 2 * 4 + i % 2;
+                int value = tap[c->paired ? pair : i] - c->weight_zero;
+                int added = c->paired ? tap[pair + (c->alternating ? 1 : 2)] : 0;
                 w[(size_t)t * channels + k + i] = (int16_t)(value + (added == -128 ? 128 : added));
             }
         at += (uint64_t)n * taps * each;

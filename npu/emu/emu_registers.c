@@ -1,15 +1,21 @@
 #include "npu/emu/emu_registers.h"
 
-#define X(name, rk3588, rk3568, rk3562, rk3576) {#name, {rk3588, rk3568, rk3562, rk3576}},
+#define X(name, rk3588, rk3568, rk3562, rk3576, rv1106)                                            \
+    {#name, {rk3588, rk3568, rk3562, rk3576, rv1106}},
 static const struct {
     const char *name;
     uint16_t at[EMU_N_GENERATIONS];
 } registers[EMU_N_REGISTERS] = {EMU_REGISTERS(X)};
 #undef X
 
-#define EVERY (1u << EMU_RK3588 | 1u << EMU_RK3568 | 1u << EMU_RK3562 | 1u << EMU_RK3576)
-#define OLD   (1u << EMU_RK3588 | 1u << EMU_RK3568)
-#define NEW   (1u << EMU_RK3562 | 1u << EMU_RK3576)
+#define RK3588 (1u << EMU_RK3588)
+#define RK3568 (1u << EMU_RK3568)
+#define RK3562 (1u << EMU_RK3562)
+#define RK3576 (1u << EMU_RK3576)
+#define RV1106 (1u << EMU_RV1106)
+#define EVERY  ((1u << EMU_N_GENERATIONS) - 1)
+#define OLD    (RK3588 | RK3568)
+#define NEW    (RK3562 | RK3576)
 
 // Registers that programs set and that change no result.
 static const struct {
@@ -18,40 +24,41 @@ static const struct {
     const char *why;
 } without_effect[] = {
     {0x1010, 0x1010, EVERY, "rows that are fetched ahead"},
-    {0x1018, 0x1018, 1u << EMU_RK3568, "lengths of bursts"},
+    {0x1018, 0x1018, RK3568, "lengths of bursts"},
     {0x1018, 0x1018, NEW, "how the chip's buffer is divided"},
-    {0x1028, 0x1028, OLD, "the output's width, as CORE_SIZE0 says"},
-    {0x102c, 0x102c, OLD, "the output's pixels, as CORE_SIZE0 says"},
+    {0x1028, 0x1028, OLD | RV1106, "the output's width, as CORE_SIZE0 says"},
+    {0x102c, 0x102c, OLD | RV1106, "the output's pixels, as CORE_SIZE0 says"},
     {0x1030, 0x1030, NEW, "the output's width, as CORE_SIZE0 says"},
     {0x1034, 0x1034, NEW, "the output's pixels, as CORE_SIZE0 says"},
     {0x1038, 0x103c, NEW, "how the chip's buffer is divided"},
     {0x1040, 0x1044, EVERY, "how the chip's buffer is divided"},
+    {0x103c, 0x103c, RV1106, "how the chip's buffer is divided"},
+    {0x1048, 0x1048, RV1106, "how the chip's buffer is divided"},
+    {0x106c, 0x106c, RV1106, "PAD_CON1 before the converter"},
+    {0x108c, 0x108c, RV1106, "which bytes of an atom are read"},
+    {0x1188, 0x1188, RV1106, "weights of a part of a kernel"},
+    {0x118c, 0x118c, RV1106, "the width once more"},
     {0x106c, 0x106c, NEW, "lengths of bursts"},
     {0x1070, 0x1070, NEW, "PAD_CON1 before the converter"},
-    {0x1078, 0x1078, OLD, "lengths of bursts"},
-    {0x1084, 0x1088, OLD, "the window of the DMA, inside which DATA_SIZE0 reads"},
+    {0x1078, 0x1078, OLD | RV1106, "lengths of bursts"},
+    {0x1084, 0x1088, OLD | RV1106, "the window of the DMA, inside which DATA_SIZE0 reads"},
     {0x108c, 0x108c, NEW, "lengths of bursts"},
     {0x1098, 0x1098, NEW, "rows that are read"},
-    {0x1180, 0x1180, 1u << EMU_RK3588, "the converter's channels, while it is bypassed"},
+    {0x1180, 0x1180, RK3588, "the converter's channels, while it is bypassed"},
     {0x118c, 0x118c, NEW, "the width once more"},
-    {0x200c, 0x200c, 1u << EMU_RK3568, "as CONV_CON1"},
+    {0x200c, 0x200c, RK3568, "as CONV_CON1"},
     {0x40c0, 0x40d0, NEW, "which bytes of an atom are written"},
-    {0x5024, 0x5024, 1u << EMU_RK3568, "channels once more"},
-    {0x5030, 0x5030, 1u << EMU_RK3568, "channels once more"},
-    {0x503c, 0x503c, 1u << EMU_RK3568, "gaps of the operand, as EW_SURF_STRIDE says"},
+    {0x5024, 0x5024, RK3568, "channels once more"},
+    {0x5030, 0x5030, RK3568, "channels once more"},
+    {0x503c, 0x503c, RK3568, "gaps of the operand, as EW_SURF_STRIDE says"},
     {0x5068, 0x5068, EVERY, "shares of the memory's bandwidth"},
-    {0x506c, 0x506c, NEW, "gaps of the operand, as EW_SURF_STRIDE says"},
+    {0x506c, 0x506c, NEW | RV1106, "gaps of the operand, as EW_SURF_STRIDE says"},
     {0x6048, 0x6050, EVERY, "pads of maxima, which never win; averages with pads are refused"},
     {0x60dc, 0x60dc, EVERY, "lengths of bursts"},
     {0x700c, 0x7014, EVERY, "the size that the pool's own registers say"},
-    {0x7018, 0x7018, 1u << EMU_RK3568, "lengths of bursts"},
+    {0x7018, 0x7018, RK3568, "lengths of bursts"},
     {0x8000, 0x803c, EVERY, "priorities of the memory's users"},
 };
-
-#define RK3588 (1u << EMU_RK3588)
-#define RK3568 (1u << EMU_RK3568)
-#define RK3562 (1u << EMU_RK3562)
-#define RK3576 (1u << EMU_RK3576)
 
 // Of registers that are not read, or not refused, as a whole: bits that are read (why: NULL), and
 // bits that change no result.
@@ -151,6 +158,31 @@ static const struct {
     {EMU_RDMA_FEATURE_MODE, EVERY, 0x000000ee, "what DATA_FORMAT and CONV_CON1 say"},
     {EMU_RDMA_FEATURE_MODE, RK3568, 0x00040000, "what DATA_FORMAT and CONV_CON1 say"},
     {EMU_RDMA_FEATURE_MODE, RK3576, 0x40000000, "how two readers share an operand"},
+    {EMU_CONV_CON1, RV1106, 0x2001f3ff, NULL},
+    {EMU_DATA_SIZE0, RV1106, 0x07ff07ff, NULL},
+    {EMU_DATA_SIZE1, RV1106, 0x3fffffff, NULL},
+    {EMU_WEIGHT_SIZE1, RV1106, 0x0007ffff, NULL},
+    {EMU_WEIGHT_SIZE2, RV1106, 0x1f1f3fff, NULL},
+    {EMU_CVT_CON0, RV1106, 0x10000000, "of a converter that works"},
+    {EMU_PAD_CON0, RV1106, 0x0000ffff, NULL},
+    {EMU_PAD_CON1, RV1106, 0x0000ffff, NULL},
+    {EMU_CLIP_TRUNCATE, RV1106, 0x0000001f, NULL},
+    {EMU_CLIP_TRUNCATE, RV1106, 0x00000060,
+     "how ties are rounded, by at most the last bit of a sum"},
+    {EMU_CUBE_CHANNEL, RV1106, 0x1fff1fff, NULL},
+    {EMU_CUBE_WIDTH, RV1106, 0x00100000, NULL},
+    {EMU_BS_MUL_CFG, RV1106, 0xffff0000, NULL},
+    {EMU_BS_MUL_CFG, RV1106, 0x00000003, "where operands come from, as BRDMA_CFG says"},
+    {EMU_BS_OW_CFG, RV1106, 0x0830000f, NULL},
+    {EMU_BS_OW_CFG, RV1106, 0xf00007f0, "how much is written at once"},
+    {EMU_BS_OW_OP, RV1106, 0x1f00ffff, NULL},
+    {EMU_BS_OW_OP, RV1106, 0x80000000, "that there is a shift of its own for negative numbers"},
+    {EMU_WDMA_SIZE_0, RV1106, 0x1fff0fff, "surfaces, and how much is written at once"},
+    {EMU_RDMA_HEIGHT, RV1106, 0x00001fff, NULL},
+    {EMU_RDMA_SRC_DMA_CFG, RV1106, 0xfff83fff, NULL},
+    {EMU_RDMA_ERDMA_CFG, RV1106, 0x10000040, "how two readers share an operand"},
+    {EMU_RDMA_FEATURE_MODE, RV1106, 0x00900000, "what DATA_FORMAT and CONV_CON1 say"},
+    {EMU_EW_CVT_OFFSET, RV1106, 0x0000ffff, NULL},
     {EMU_POOL_MODE, EVERY, 0x1fff0003, NULL},
     {EMU_POOL_MODE, EVERY, 0x00000010, "that the pool reads memory, as what is enabled says"},
     {EMU_POOL_KERNEL, EVERY, 0x00ff0f0f, NULL},

@@ -12,6 +12,16 @@ static bool is_rk3576(const struct emu_unit *u)
     return u->chip->generation == EMU_RK3576;
 }
 
+static bool is_rv1106(const struct emu_unit *u)
+{
+    return u->chip->generation == EMU_RV1106;
+}
+
+static int64_t stride_of(const struct emu_unit *u, enum emu_register reg)
+{
+    return (int64_t)emu_get(u, reg) * u->chip->stride_unit;
+}
+
 static void decode_bounds(const struct emu_unit *u, enum emu_register low_0,
                           enum emu_register high_0, enum emu_register low_1,
                           enum emu_register high_1, int32_t ret[2])
@@ -135,15 +145,20 @@ static int bs_operands_rk3562(const struct emu_unit *u, uint32_t channels, bool 
                                      : emu_signed(factor, 16));
     if (!(use & 4) && !(ow & 1))
         o->abc[1] = one_operand(emu_signed(emu_get(u, EMU_BS_OW_OP), 16));
-    o->shift = emu_get_field(u, EMU_BS_CFG, 12, 8);
-    o->negative_shift = emu_get_field(u, EMU_BS_OW_OP, 21, 16);
+    o->shift =
+        is_rv1106(u) ? emu_get_field(u, EMU_BS_CFG, 13, 9) : emu_get_field(u, EMU_BS_CFG, 12, 8);
+    o->negative_shift = is_rv1106(u) ? emu_get_field(u, EMU_BS_OW_OP, 28, 24)
+                                     : emu_get_field(u, EMU_BS_OW_OP, 21, 16);
     return r;
 }
 
 // What else BS_CFG says stands in what is read, too.
 static int check_bs(const struct emu_unit *u, struct error *e)
 {
-    uint32_t cfg = emu_get(u, EMU_BS_CFG) & ~(is_rk3576(u) ? 0 : 0x1f00u);
+    uint32_t shift = is_rk3576(u) ? 0 : is_rv1106(u) ? 0x3e00 : 0x1f00;
+    uint32_t cfg = emu_get(u, EMU_BS_CFG) & ~shift;
+    if (is_rv1106(u) && cfg == 0x120180)
+        return 0;
     if (!IS_ONE_OF(cfg, 0x120080, 0x120090, 0x100092, 0x100090, 0x100012, 0x20040, 0x52))
         return emu_refuse(u, EMU_BS_CFG, "a combination that is not known", e);
     return 0;
@@ -197,7 +212,7 @@ static int decode_bn_rk3576(const struct emu_unit *u, struct emu_dpu *d, struct 
 static int decode_bn_rk3562(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
 {
     uint32_t cfg = emu_get(u, EMU_BN_CFG), mul = emu_get(u, EMU_BN_MUL_CFG);
-    if (!IS_ONE_OF(cfg, 0x2, 0x20000))
+    if (!IS_ONE_OF(cfg, 0x2, 0x20000, 0x22))
         return emu_refuse(u, EMU_BN_CFG, "a combination that is not known", e);
     if (mul & 1)
         return emu_refuse(u, EMU_BN_MUL_CFG, "factors of each channel", e);
@@ -206,6 +221,7 @@ static int decode_bn_rk3562(const struct emu_unit *u, struct emu_dpu *d, struct 
         d->bn.add = one_operand((int32_t)emu_get(u, EMU_BN_ALU_CFG));
     d->bn.factor = one_operand(d->real ? (int32_t)float_bits(emu_half_float((uint16_t)(mul >> 16)))
                                        : emu_signed(mul >> 16, 16));
+    d->bn.prelu = cfg == 0x22;
     d->bn.shift = emu_field(mul, 13, 8);
     d->bn.negative_shift = emu_get_field(u, EMU_DATA_FORMAT, 15, 10);
     return 0;
@@ -290,7 +306,7 @@ static int read_operand(const struct emu_unit *u, struct emu_dpu *d, struct erro
 {
     uint32_t cfg = emu_get(u, EMU_RDMA_ERDMA_CFG);
     struct emu_cube cube = {emu_get(u, EMU_RDMA_EW_ADDR),
-                            (int64_t)emu_get(u, EMU_RDMA_EW_SURF_STRIDE) * LANES,
+                            stride_of(u, EMU_RDMA_EW_SURF_STRIDE),
                             (int64_t)d->shape[2] * LANES,
                             LANES,
                             LANES,
@@ -325,7 +341,8 @@ static int decode_ew(const struct emu_unit *u, struct emu_dpu *d, struct error *
     if (d->ew.op == EMU_EW_NONE)
         return 0;
     if (d->ew.op == EMU_EW_LUT)
-        return is_rk3576(u) ? decode_lut_rk3576(u, d->lut, e) : emu_decode_lut(u, 0x160, d->lut, e);
+        return is_rk3576(u) ? decode_lut_rk3576(u, d->lut, e)
+                            : emu_decode_lut(u, is_rv1106(u) ? 0x68 : 0x160, d->lut, e);
     d->ew.offset = emu_signed(emu_get(u, EMU_EW_CVT_OFFSET), 16);
     d->ew.factor = emu_signed(scale, 16);
     d->ew.shift = emu_field(scale, 21, 16);
@@ -336,17 +353,20 @@ static int decode_ew(const struct emu_unit *u, struct emu_dpu *d, struct error *
 
 static int decode_source(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
 {
-    if (emu_get(u, EMU_RDMA_SRC_DMA_CFG)) {
+    if (emu_get_field(u, EMU_RDMA_SRC_DMA_CFG, 13, 0)) {
         int r = emu_decode_repeat(u, d, e);
         if (r < 0)
             return r;
     }
     uint32_t bytes = emu_precision_bytes(d->in);
-    int64_t line = (int64_t)d->shape[2] + emu_get(u, EMU_RDMA_SRC_LINE_NOTCH);
-    int64_t surface =
-        (d->shape[1] - 1) * line + d->shape[2] + emu_signed(emu_get(u, EMU_RDMA_SURF_NOTCH), 28);
+    bool old = is_rv1106(u);
+    int64_t line = (int64_t)d->shape[2] + (old ? emu_get_field(u, EMU_RDMA_SRC_DMA_CFG, 31, 19)
+                                               : emu_get(u, EMU_RDMA_SRC_LINE_NOTCH));
+    int64_t notch = old ? (int32_t)emu_get(u, EMU_RDMA_SURF_NOTCH)
+                        : (int64_t)emu_signed(emu_get(u, EMU_RDMA_SURF_NOTCH), 28) * LANES;
+    int64_t surface = ((d->shape[1] - 1) * line + d->shape[2]) * LANES + notch;
     d->source = (struct emu_cube){
-        emu_get(u, EMU_RDMA_SRC_ADDR), surface * LANES, line * LANES, LANES / bytes, LANES, bytes};
+        emu_get(u, EMU_RDMA_SRC_ADDR), surface, line * LANES, LANES / bytes, LANES, bytes};
     return 0;
 }
 
@@ -359,16 +379,20 @@ static int decode_transposed_rk3562(const struct emu_unit *u, struct emu_dpu *d,
     int64_t line = (int64_t)(columns + emu_get_field(u, EMU_CUBE_NOTCH, 12, 0)) * LANES;
     uint32_t how = emu_get(u, EMU_BS_OW_CFG);
     bool moved = how == 0x3007fe;
+    if (is_rv1106(u) && how == 0x80007fe) {
+        moved = emu_get_field(u, EMU_CUBE_WIDTH, 20, 20);
+        how = 0x2007fe;
+    }
     d->target = (struct emu_target){
         .kind = moved ? EMU_MOVED : EMU_TRANSPOSED,
         .cube = {.base = emu_get(u, EMU_DST_ADDR), .bytes = 4},
         .unit = 1,
         .rows = 8,
-        .row = (int64_t)emu_get(u, EMU_DST_SURF_STRIDE) * LANES,
+        .row = stride_of(u, EMU_DST_SURF_STRIDE),
         .blocks = 2,
         .block = line,
         .columns = 1,
-        .line = moved ? line : (int64_t)(int32_t)emu_get(u, EMU_SURFACE_ADD) * LANES,
+        .line = moved ? line : (int64_t)(int32_t)emu_get(u, EMU_SURFACE_ADD) * u->chip->stride_unit,
     };
     d->channels = d->shape[0];
     if (how != 0x2007fe && !moved)
@@ -388,7 +412,7 @@ static void decode_transposed_rk3576(const struct emu_unit *u, struct emu_dpu *d
         .cube = {.base = emu_get(u, EMU_DST_ADDR), .bytes = emu_precision_bytes(d->out)},
         .unit = emu_precision_bytes(d->out),
         .rows = UINT32_MAX,
-        .row = (int64_t)emu_get(u, EMU_DST_SURF_STRIDE) * LANES,
+        .row = stride_of(u, EMU_DST_SURF_STRIDE),
         .blocks = 1,
         .columns = columns,
         .line = (int64_t)(columns + emu_get_field(u, EMU_CUBE_NOTCH, 12, 0)) * LANES,
@@ -406,9 +430,10 @@ static int decode_cube(const struct emu_unit *u, struct emu_dpu *d, struct error
     int64_t line = (int64_t)width + notch;
     if (emu_get_field(u, EMU_BS_OW_CFG, 21, 20))
         return emu_refuse(u, EMU_BS_OW_CFG, "a transposed write of another kind", e);
-    d->channels = emu_get_field(u, EMU_WDMA_SIZE_0, 31, 16) + 1;
+    d->channels = is_rv1106(u) ? emu_get_field(u, EMU_CUBE_CHANNEL, 28, 16) + 1
+                               : emu_get_field(u, EMU_WDMA_SIZE_0, 31, 16) + 1;
     d->target.cube = (struct emu_cube){emu_get(u, EMU_DST_ADDR),
-                                       (int64_t)emu_get(u, EMU_DST_SURF_STRIDE) * LANES,
+                                       stride_of(u, EMU_DST_SURF_STRIDE),
                                        line * LANES,
                                        LANES / bytes,
                                        LANES,
@@ -418,8 +443,9 @@ static int decode_cube(const struct emu_unit *u, struct emu_dpu *d, struct error
     if (rows != d->shape[1] || columns != 1 || width != d->shape[2])
         return emu_refuse(u, EMU_WDMA_SIZE_1, "not the size of the cube", e);
     line = is_rk3576(u) ? (int64_t)(d->shape[2] - 1) * (1 + notch) + 1 + add : (int64_t)add;
-    d->channels /= d->shape[2];
-    d->target.cube.line = line * LANES;
+    if (!is_rv1106(u))
+        d->channels /= d->shape[2];
+    d->target.cube.line = line * u->chip->stride_unit;
     d->target.cube.pixel = (1 + notch) * LANES;
     return 0;
 }
@@ -444,6 +470,8 @@ static int decode_target(const struct emu_unit *u, struct emu_dpu *d, struct err
             return emu_refuse(u, EMU_STREAM_PIECE, "pieces of atoms that are cut", e);
         return 0;
     }
+    if (is_rv1106(u) && emu_get_field(u, EMU_CUBE_WIDTH, 20, 20) && d->out != EMU_INT32)
+        return emu_refuse(u, EMU_CUBE_WIDTH, "a transposed write of another precision", e);
     if (!is_rk3576(u) && d->out == EMU_INT32)
         return decode_transposed_rk3562(u, d, e);
     if (is_rk3576(u) && (emu_get(u, EMU_BS_OW_CFG) == 0x22ffff))
@@ -456,7 +484,8 @@ static int decode_target(const struct emu_unit *u, struct emu_dpu *d, struct err
 // Whole numbers alone: RK3562 says 32 bits of what is moved alone, and reads so, too.
 static int decode_format(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
 {
-    uint32_t format = emu_get(u, EMU_DATA_FORMAT) & ~0xfff0u;
+    // Bits 23 and 24, which RV1106 sets, are known to change nothing.
+    uint32_t format = emu_get(u, EMU_DATA_FORMAT) & ~(is_rv1106(u) ? 0x0180fff0u : 0xfff0u);
     switch (format) {
     case 0:
         return 0;
@@ -473,7 +502,7 @@ int emu_dpu_rk3562(const struct emu_unit *u, bool from_core, struct emu_dpu *ret
     static const enum emu_register core[] = {EMU_CUBE_CHANNEL, EMU_CUBE_HEIGHT, EMU_CUBE_WIDTH};
     static const enum emu_register memory[] = {EMU_RDMA_CHANNEL, EMU_RDMA_HEIGHT, EMU_RDMA_WIDTH};
     *ret = (struct emu_dpu){.from_core = from_core};
-    int r = emu_check_modes(u, from_core, 0x04, 0x0c, 0x05, e);
+    int r = emu_check_modes(u, from_core, 0x04, is_rv1106(u) ? 0x1c : 0x0c, 0x05, e);
     if (r == 0)
         r = decode_format(u, ret, e);
     if (r < 0)

@@ -70,10 +70,12 @@ int emu_cube_read_integers(const struct emu_memory *m, const struct emu_cube *cu
 int emu_cube_read_real(const struct emu_memory *m, const struct emu_cube *cube,
                        const uint32_t shape[3], float *dst, struct error *e);
 
-// How the input's converter changes a channel: rne(x * factor / 2^shift) + offset
+// How the input's converter changes a channel: rne(x * factor / 2^shift) + offset, or
+// rne((x * factor + offset) / 2^shift).
 struct emu_lane {
     int32_t factor, offset;
     uint32_t shift;
+    bool offset_first;
 };
 
 #define EMU_LANES 4
@@ -97,6 +99,7 @@ struct emu_conv {
     uint64_t weights;
     uint32_t weight_bytes, bytes_per_kernel;
     uint32_t kernel_block, channel_block, depthwise_block;
+    bool alternating;   // of paired weights: one of them, then what is added to it
     bool paired;        // depthwise weights: two of them, then what is added to each
     int8_t weight_zero; // subtracted from each weight
     uint32_t clip;      // bits that sums lose on their way to the DPU
@@ -175,7 +178,7 @@ struct emu_target {
     int64_t block, outer;
     uint32_t
         repeat[2];  // a cube of one surface: lines so often, a surface apart, and pixels; 0 is 1
-    uint32_t tail;  // stream: bytes of a surface's last atom, 0 for all
+    uint32_t tail;  // stream: bytes of a line's last atom, 0 for all
     uint32_t piece; // stream: bytes behind which a new atom begins, 0 for none
 };
 
@@ -221,6 +224,7 @@ struct emu_chip {
     uint32_t fetch_scale; // words of a program for each of its amount
     uint32_t task_bits;   // of TASK_CON that count tasks
     uint32_t task_status; // where TASK_STATUS is
+    uint32_t stride_unit; // bytes that strides in the DPU's registers count, of emu_dpu_rk3562()
     uint32_t less_one;    // what sizes in the CNA's registers are short of
     int (*conv)(const struct emu_unit *u, struct emu_conv *ret, struct error *e);
     /// On failure, too, emu_dpu_done(ret).
@@ -279,3 +283,4 @@ int emu_conv_rk3588(const struct emu_unit *u, struct emu_conv *ret, struct error
 int emu_dpu_rk3588(const struct emu_unit *u, bool from_core, struct emu_dpu *ret, struct error *e);
 int emu_conv_rk3562(const struct emu_unit *u, struct emu_conv *ret, struct error *e);
 int emu_dpu_rk3562(const struct emu_unit *u, bool from_core, struct emu_dpu *ret, struct error *e);
+int emu_conv_rv1106(const struct emu_unit *u, struct emu_conv *ret, struct error *e);

@@ -100,7 +100,8 @@ static int write_atoms(const struct emu_memory *m, const struct emu_target *t,
         for (size_t p = 0; r == 0 && p < pixels; p++) {
             uint8_t atom[ATOM];
             gather_atom(t, shape, src, s, p, atom);
-            size_t n = t->kind == EMU_STREAM && p == pixels - 1 && t->tail ? t->tail : ATOM;
+            bool last = p % shape[2] == shape[2] - 1;
+            size_t n = t->kind == EMU_STREAM && last && t->tail ? t->tail : ATOM;
             int64_t moved =
                 (int64_t)(p % shape[2]) * t->row + (int64_t)(p / shape[2]) * ATOM + s * t->line;
             r = t->kind == EMU_STREAM ? put_stream(m, t, &stream, atom, n, e)

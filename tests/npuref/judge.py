@@ -24,16 +24,26 @@ def plane(tensor, height, width):
     return height * width if height * width == 1 or tensor.kind == MODEL_INPUT else -(-height * width // 4) * 4
 
 
+def is_plain(tensor):
+    """Stored as the shape says, without blocks of channels."""
+    return list(tensor.native) == list(tensor.shape)
+
+
+def plain(memory, tensor):
+    kind, base = np.dtype(TYPES[tensor.type]), memory.bases[tensor.name]
+    return memory.bytes[base : base + int(np.prod(tensor.native)) * kind.itemsize].view(kind)
+
+
 def cube(memory, tensor):
-    """A view of a tensor's memory, [blocks, bytes of a plane], and the shape of what is in it."""
+    """A view of a tensor's memory, [batches * blocks, bytes of a plane], and the shape of what is in it."""
     shape = tensor.native
-    if len(shape) != 5 or tensor.type not in TYPES or shape[0] != 1:
+    if len(shape) != 5 or tensor.type not in TYPES:
         raise Unsupported(f"a tensor of shape {shape}, type {tensor.type}")
-    blocks, height, width, lanes = shape[1:]
+    batches, blocks, height, width, lanes = shape
     kind = np.dtype(TYPES[tensor.type])
     step, base = plane(tensor, height, width) * lanes, memory.bases[tensor.name]
-    view = memory.bytes[base : base + blocks * step * kind.itemsize].view(kind).reshape(blocks, step)
-    return view, (blocks, height, width, lanes)
+    view = memory.bytes[base : base + batches * blocks * step * kind.itemsize].view(kind).reshape(batches * blocks, step)
+    return view, (batches, blocks, height, width, lanes)
 
 
 def put_packed(memory, tensor, values, chip):
@@ -48,27 +58,37 @@ def put_packed(memory, tensor, values, chip):
     memory.write(memory.bases[tensor.name], pixels)
 
 
+def four(values):
+    """NCHW, whatever has fewer dimensions."""
+    return values.reshape(values.shape + (1,) * (4 - values.ndim))
+
+
 def put(memory, tensor, values, chip):
     """values: NCHW."""
     shape = tensor.native
-    if values.ndim != 4 or values.shape[0] != 1:
+    if tensor.type in TYPES and is_plain(tensor):
+        plain(memory, tensor)[:] = values.reshape(-1)
+        return
+    if values.ndim > 4:
         raise Unsupported(f"values of shape {values.shape}")
+    values = four(values)
     if shape[0] == shape[1] == 1 and shape[-1] == values.shape[1] <= PACKED_CHANNELS:
         put_packed(memory, tensor, values, chip)
         return
-    view, (blocks, height, width, lanes) = cube(memory, tensor)
-    padded = np.zeros((blocks * lanes, height, width), view.dtype)
-    padded[: values.shape[1]] = values[0]
-    rows = padded.reshape(blocks, lanes, height, width).transpose(0, 2, 3, 1)
-    view[:, : height * width * lanes] = rows.reshape(blocks, -1)
+    view, (batches, blocks, height, width, lanes) = cube(memory, tensor)
+    padded = np.zeros((batches, blocks * lanes, height, width), view.dtype)
+    padded[:, : values.shape[1]] = values
+    rows = padded.reshape(batches * blocks, lanes, height, width).transpose(0, 2, 3, 1)
+    view[:, : height * width * lanes] = rows.reshape(batches * blocks, -1)
 
 
 def get(memory, tensor, shape):
-    if len(shape) != 4:
-        raise Unsupported(f"an output of shape {shape}")
-    view, (blocks, height, width, lanes) = cube(memory, tensor)
-    data = view[:, : height * width * lanes].reshape(blocks, height, width, lanes)
-    return data.transpose(0, 3, 1, 2).reshape(blocks * lanes, height, width)[None, : shape[1]]
+    if tensor.type in TYPES and is_plain(tensor):
+        return plain(memory, tensor).reshape(shape)
+    view, (batches, blocks, height, width, lanes) = cube(memory, tensor)
+    data = view[:, : height * width * lanes].reshape(batches, blocks, height, width, lanes)
+    channels = data.transpose(0, 1, 4, 2, 3).reshape(batches, blocks * lanes, height, width)
+    return channels[:, : shape[1]].reshape(shape)
 
 
 def steps_between(got, expected):
@@ -141,6 +161,8 @@ class Judge:
             verdict.values += difference.size
             verdict.differing += int((difference > 0).sum())
             verdict.largest = max(verdict.largest, int(difference.max()))
+        if not verdict.values:
+            raise Unsupported("a node without outputs")
 
     def node(self, node):
         verdict = Verdict(node)

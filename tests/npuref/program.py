@@ -8,6 +8,7 @@ from npuref import Unsupported
 COMMANDS, TASKS = 9, 10  # kinds of tensors
 ON_CHIP = {1, 2, 3, 8}  # kinds of tensors that lie in the arena
 ALIGNMENT = 4096
+LITE = 0x1004
 SPARE = 1 << 16  # some programs write behind the last tensor
 
 # What a task's enable word starts.
@@ -26,6 +27,9 @@ class Memory:
         # without such channels' sums in both: in the older files they do not count, whoever saw to it.
         self.counts_padding = file.container != 1
         self.bases = {}
+        if file.container == LITE:
+            self._lite(file)
+            return
         size = ALIGNMENT  # address 0 is nobody's
         for t in file.tensors:
             if len(t.data) and t.kind not in (COMMANDS, TASKS):
@@ -38,6 +42,15 @@ class Memory:
         for t in file.tensors:
             if len(t.data) and t.name in self.bases:
                 self.write(self.bases[t.name], np.frombuffer(t.data, np.uint8))
+
+    def _lite(self, file):
+        """Container 0x1004 is one block: commands, constants, the arena; addresses in commands are inside it."""
+        constants = len(file.commands)
+        arena = constants + len(file.constants)
+        self.bytes = np.zeros(aligned(arena + file.arena + SPARE), np.uint8)
+        self.write(constants, np.frombuffer(file.constants, np.uint8))
+        for t in file.tensors:
+            self.bases[t.name] = (constants if t.kind in (4, 5, 8) else arena) + t.offset
 
     def write(self, address, values):
         raw = np.ascontiguousarray(values).view(np.uint8).reshape(-1)
@@ -108,6 +121,10 @@ def tasks(file, memory):
     if file.container in (1, 2):
         tables = [(n, t) for n in file.nodes for t in n.table.tables(6) if t.number(8) < 2]
         return [task for n, t in tables for task in blob_tasks(file, memory, n, t)]
+    if file.container == LITE:
+        words = np.frombuffer(file.commands, "<u8")
+        records = [struct.unpack_from("<8IQ", file.tasks, 40 * i) for i in range(len(file.tasks) // 40)]
+        return [Task(r[1], r[2], decoded(words[r[8] // 8 : r[8] // 8 + r[6]])) for r in records]
     if file.container != 6:
         raise Unsupported(f"container {file.container}: its addresses are not in this table")
     words = relocated(file, memory)

@@ -228,6 +228,8 @@ class LiteFile(File):
         assert ends[-1] == size
         self.tasks, self.commands, _, weights, meta = (
             payload[a:b] for a, b in zip(ends, ends[1:]))
+        self.constants, self.arena = payload[ends[2] : ends[4]], sizes[4]
+        self.blobs = False
         self.root = Table(meta, struct.unpack_from("<I", meta)[0])
         self.chip = self.root.text(6)
         self.graph = self.root.tables(2)[0]

@@ -1,0 +1,88 @@
+// How the registers of RV1106 and RV1103 say a convolution; their DPU is told as RK3562's
+// (emu_rk3562_dpu.c).
+#include "npu/emu/emu_unit.h"
+
+#define LANES 16
+
+static int check_conv(const struct emu_unit *u, struct error *e)
+{
+    uint32_t mode = emu_get_field(u, EMU_CONV_CON1, 11, 0);
+    if ((mode != 0 && mode != 7) || emu_get_field(u, EMU_CONV_CON1, 16, 16))
+        return emu_refuse(u, EMU_CONV_CON1, "a convolution of another kind", e);
+    if (emu_get(u, EMU_CORE_MISC) != (mode ? 0xau : 1u))
+        return emu_refuse(u, EMU_CORE_MISC, "not the kind of convolution of CONV_CON1", e);
+    if (emu_get(u, EMU_CONV_CON3) & ~0x3fu)
+        return emu_refuse(u, EMU_CONV_CON3, "more than strides", e);
+    return 0;
+}
+
+// Offsets join before the shift.
+static int decode_converter(const struct emu_unit *u, struct emu_conv *c, bool packed,
+                            struct error *e)
+{
+    static const enum emu_register offsets[] = {EMU_CVT_OFFSET, EMU_CVT_OFFSET_1, EMU_CVT_OFFSET_2,
+                                                EMU_CVT_OFFSET_3};
+    uint32_t cfg = emu_get(u, EMU_CVT_CON0);
+    if (cfg == 9)
+        return 0;
+    if (!packed || emu_field(cfg, 3, 0))
+        return emu_refuse(u, EMU_CVT_CON0, "inputs that are converted in another way", e);
+    emu_decode_lane_shifts(u, c);
+    for (int i = 0; i < EMU_LANES; i++) {
+        enum emu_register factors = i < 2 ? EMU_CVT_CON1 : EMU_CVT_CON2;
+        c->lanes[i].factor = (int32_t)(emu_get(u, factors) >> i % 2 * 16 & 0xffff);
+        c->lanes[i].offset = (int32_t)emu_get(u, offsets[i]);
+        c->lanes[i].offset_first = true;
+    }
+    c->converts = true;
+    return 0;
+}
+
+static struct emu_cube feature_of(const struct emu_unit *u, uint32_t packed, uint32_t width)
+{
+    uint64_t base = emu_get(u, EMU_FEATURE_ADDR);
+    if (packed)
+        return (struct emu_cube){base, 0, (int64_t)width * packed, packed, packed, 1};
+    int64_t line = emu_get(u, EMU_LINE_STRIDE) / 4 * LANES;
+    return (struct emu_cube){
+        base, (int64_t)emu_get(u, EMU_SURFACE_STRIDE) * LANES, line, LANES, LANES, 1};
+}
+
+int emu_conv_rv1106(const struct emu_unit *u, struct emu_conv *ret, struct error *e)
+{
+    int r = check_conv(u, e);
+    if (r < 0)
+        return r;
+    uint32_t packed = emu_get_field(u, EMU_CONV_CON1, 15, 12), pads = emu_get(u, EMU_PAD_CON0);
+    uint32_t width = emu_get_field(u, EMU_DATA_SIZE0, 26, 16);
+    packed = packed > 7 ? packed - 7 : 0;
+    *ret = (struct emu_conv){
+        .channels = packed ? EMU_LANES : emu_get_field(u, EMU_DATA_SIZE1, 15, 0),
+        .present = packed ? packed : emu_get_field(u, EMU_DATA_SIZE1, 29, 16) + 1,
+        .size = {emu_get_field(u, EMU_DATA_SIZE0, 10, 0), width},
+        .feature = feature_of(u, packed, width),
+        .depthwise = emu_get_field(u, EMU_CONV_CON1, 3, 0) == 7,
+        .kernel = {emu_get_field(u, EMU_WEIGHT_SIZE2, 20, 16),
+                   emu_get_field(u, EMU_WEIGHT_SIZE2, 28, 24)},
+        .stride = {emu_get_field(u, EMU_CONV_CON3, 5, 3), emu_get_field(u, EMU_CONV_CON3, 2, 0)},
+        .dilation = {1, 1},
+        .pad_top = pads & 0xff,
+        .pad_left = pads >> 8 & 0xff,
+        .out = {emu_get_field(u, EMU_CORE_SIZE1, 15, 0) + 1,
+                emu_get_field(u, EMU_CORE_SIZE0, 31, 16) + 1,
+                emu_get_field(u, EMU_CORE_SIZE0, 15, 0) + 1},
+        .kernels = emu_get_field(u, EMU_WEIGHT_SIZE2, 13, 0),
+        .weights = emu_get(u, EMU_WEIGHT_ADDR),
+        .weight_bytes = emu_get(u, EMU_WEIGHT_SIZE0),
+        .bytes_per_kernel = emu_get_field(u, EMU_WEIGHT_SIZE1, 18, 0),
+        .kernel_block = u->chip->kernel_block,
+        .channel_block = 32,
+        .depthwise_block = u->chip->depthwise_block,
+        .clip = emu_get_field(u, EMU_CLIP_TRUNCATE, 4, 0),
+    };
+    ret->paired = ret->alternating = ret->depthwise;
+    r = emu_check_shape(u, ret->out, e);
+    if (r == 0)
+        r = emu_decode_pad(u, EMU_PAD_CON1, &ret->pad_value, e);
+    return r < 0 ? r : decode_converter(u, ret, packed, e);
+}
