@@ -146,6 +146,5 @@ def full_sums(s, memory):
     flat = seen.reshape(-1, s.out_height * s.out_width)
     total = w.reshape(w.shape[0], -1).astype(np.float64) @ flat  # exact: far below 2^53
     total = total.astype(np.int64).reshape(-1, s.out_height, s.out_width)[: s.out_channels]
-    counted = flat if memory.counts_padding else seen[: s.real].reshape(-1, flat.shape[1])
-    window_sums = counted.sum(0).astype(np.int64).reshape(s.out_height, s.out_width)
+    window_sums = flat.sum(0).astype(np.int64).reshape(s.out_height, s.out_width)
     return total, np.broadcast_to(window_sums, total.shape)

@@ -23,9 +23,6 @@ class Memory:
     """One flat memory: the file's constants, then the arena."""
 
     def __init__(self, file):
-        # Toolkits up to 1.2 have 0 for weights of channels that are not there, later ones -nz. Biases are
-        # without such channels' sums in both: in the older files they do not count, whoever saw to it.
-        self.counts_padding = file.container != 1
         self.bases = {}
         if file.container == LITE:
             self._lite(file)
@@ -102,6 +99,26 @@ def relocated(file, memory):
     return words
 
 
+def fill_padding(memory, r):
+    """Toolkits up to 1.2 have 0 for weights of channels that are not there, and count the padding of such channels in no
+    bias: so whoever ran their programs must have had -nz there, as later toolkits write it. r: registers of a task."""
+    taps, kernels = (r.get(0x1038, 0) >> 16 & 31) * (r.get(0x1038, 0) >> 24 & 31), r.get(0x1038, 0) & 0x3FFF
+    if not taps or r.get(0x100C, 0) & 0xFFF or r.get(0x4050, 0) & 2:
+        return
+    each = r[0x4050] & 1  # -zero point of each kernel in the table, else one in OW_OP
+    channels, packed = r[0x1034] // taps, r.get(0x100C, 0) >> 12 & 0xF
+    real = packed - 7 if packed else (channels - 1) // 64 * 64 + (r[0x1024] >> 16) + 1
+    for k in range(kernels):
+        first, block = k // 32 * 32, min(32, kernels - k // 32 * 32)
+        nz = memory.read(r[0x5020] + k // 8 * 64 + 32 + k % 8 * 2, 1, "<i2")[0] if each else r.get(0x4054, 0)
+        at = r[0x1110] + first * channels * taps
+        for c in range(0, channels, 32):
+            n = min(32, channels - c)
+            weights = memory.bytes[at : at + block * n * taps].view(np.int8).reshape(taps, block, n)
+            weights[:, k - first, max(real - c, 0) :] = np.int64(-nz).astype(np.int8)
+            at += block * n * taps
+
+
 def blob_tasks(file, memory, node, table):
     """Containers 1 and 2: a blob of commands for each task, and which register takes whose address; before
     it, where it has one, the program that loads its lookup tables."""
@@ -113,7 +130,10 @@ def blob_tasks(file, memory, node, table):
     for i in range(table._unpack("I", at - 4)):
         register, tensor, offset, _, _ = struct.unpack_from("<IiQII", table.data, at + 24 * i)
         addresses[register] = memory.bases[file.tensors[tensor].name] + offset
-    yield Task(node.index, table.number(3), [(r, addresses.get(r, v)) for r, v in blob_writes(words)])
+    writes = [(r, addresses.get(r, v)) for r, v in blob_writes(words)]
+    if file.container == 1 and table.number(3) & CNA:
+        fill_padding(memory, dict(writes))
+    yield Task(node.index, table.number(3), writes)
 
 
 def tasks(file, memory):
