@@ -46,6 +46,32 @@ bool conformance_check(bool good, const char *file, int line, const char *format
     return false;
 }
 
+bool conformance_compare_values(struct scalar got, const char *op, struct scalar expected,
+                                const char *expression, const char *file, int line)
+{
+    return conformance_check(scalar_holds(got, op, expected), file, line, "%s: got %s, %s",
+                             expression, scalar_text(got).text, scalar_expected(op, expected).text);
+}
+
+bool conformance_compare_strings(const char *got, const char *expected, const char *expression,
+                                 const char *file, int line)
+{
+    return conformance_check(strcmp(got, expected) == 0, file, line,
+                             "%s: got \"%s\", expected \"%s\"", expression, got, expected);
+}
+
+bool conformance_compare_memory(const void *got, const void *expected, size_t size,
+                                const char *expression, const char *file, int line)
+{
+    const uint8_t *a = got, *b = expected;
+    size_t at = 0;
+    while (at < size && a[at] == b[at])
+        at++;
+    return conformance_check(at == size, file, line,
+                             "%s: got 0x%02x, expected 0x%02x, in byte %zu of %zu", expression,
+                             at < size ? a[at] : 0, at < size ? b[at] : 0, at, size);
+}
+
 void conformance_expect_words(const char *file, int line, const char *word)
 {
     const char *words = conformance_words();
@@ -88,10 +114,13 @@ void *conformance_file(size_t *ret_size, const char *name, ...)
     FILE *f = fopen(path, "rb");
     if (!f)
         fprintf(stderr, "%s is missing\n", path);
-    NEED(f && fseek(f, 0, SEEK_END) == 0);
+    NEED(f);
+    NEED_CMP(fseek(f, 0, SEEK_END), ==, 0);
     long size = ftell(f);
     char *data = malloc((size_t)size + 1);
-    NEED(data && fseek(f, 0, SEEK_SET) == 0 && fread(data, 1, (size_t)size, f) == (size_t)size);
+    NEED(data);
+    NEED_CMP(fseek(f, 0, SEEK_SET), ==, 0);
+    NEED_CMP(fread(data, 1, (size_t)size, f), ==, (size_t)size);
     fclose(f);
     *ret_size = (size_t)size;
     return data;
@@ -179,7 +208,8 @@ double *conformance_numbers(rknn_tensor_type type, const void *values, size_t si
                                                    : 1;
     size_t n = size / element;
     double *numbers = malloc((n + 1) * sizeof *numbers);
-    NEED(numbers && (element > 1 || type == RKNN_TENSOR_INT8 || type == RKNN_TENSOR_UINT8));
+    NEED(numbers);
+    NEED(element > 1 || type == RKNN_TENSOR_INT8 || type == RKNN_TENSOR_UINT8);
     for (size_t i = 0; i < n; i++) {
         const uint8_t *at = (const uint8_t *)values + i * element;
         float f;
@@ -211,7 +241,7 @@ void conformance_compare(const rknn_tensor_attr *a, const char *name, uint32_t i
 {
     size_t expected_size, n, n_expected, wrong = 0;
     void *file = conformance_file(&expected_size, "%s.out%u.bin", name, index);
-    if (EXPECT(size == expected_size)) {
+    if (EXPECT_CMP(size, ==, expected_size)) {
         double *got = conformance_numbers(a->type, values, size, &n);
         double *expected = conformance_numbers(a->type, file, expected_size, &n_expected);
         bool real = a->type == RKNN_TENSOR_FLOAT16 || a->type == RKNN_TENSOR_FLOAT32;

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../support/scalar.h"
+
 #include "rknn_api.h"
 
 /// Takes the folder of models from the command line; ends the program if there is none.
@@ -28,15 +30,32 @@ _Noreturn void conformance_skip(const char *why);
 bool conformance_check(bool good, const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/// Checks, and goes on.
+/// Checks what has no values to be shown, and goes on.
 #define EXPECT(condition) conformance_check((condition), __FILE__, __LINE__, "%s", #condition)
+
+/// Compares numbers or pointers of any types, by one of C's six operators: EXPECT_CMP(n, <, 3).
+#define EXPECT_CMP(got, op, expected)                                                              \
+    conformance_compare_values(SCALAR(got), #op, SCALAR(expected), #got " " #op " " #expected,     \
+                               __FILE__, __LINE__)
+bool conformance_compare_values(struct scalar got, const char *op, struct scalar expected,
+                                const char *expression, const char *file, int line);
+
+/// Compares texts, and bytes.
+#define EXPECT_STRING(got, expected)                                                               \
+    conformance_compare_strings(got, expected, #got, __FILE__, __LINE__)
+#define EXPECT_MEMORY(got, expected, size)                                                         \
+    conformance_compare_memory(got, expected, size, #got, __FILE__, __LINE__)
+bool conformance_compare_strings(const char *got, const char *expected, const char *expression,
+                                 const char *file, int line);
+bool conformance_compare_memory(const void *got, const void *expected, size_t size,
+                                const char *expression, const char *file, int line);
 
 /// Checks what an API function returns.
 #define EXPECT_CODE(code, call)                                                                    \
     ({                                                                                             \
         int got_ = (call), wanted_ = (code);                                                       \
-        conformance_check(got_ == wanted_, __FILE__, __LINE__, "%s: %d, not %d", #call, got_,      \
-                          wanted_);                                                                \
+        conformance_check(got_ == wanted_, __FILE__, __LINE__, "%s: got %d, expected %d", #call,   \
+                          got_, wanted_);                                                          \
     })
 
 #define EXPECT_OK(call) EXPECT_CODE(RKNN_SUCC, call)
@@ -56,6 +75,11 @@ void conformance_expect_words(const char *file, int line, const char *word);
 #define NEED(condition)                                                                            \
     do {                                                                                           \
         if (!EXPECT(condition))                                                                    \
+            exit(conformance_finish());                                                            \
+    } while (0)
+#define NEED_CMP(got, op, expected)                                                                \
+    do {                                                                                           \
+        if (!EXPECT_CMP(got, op, expected))                                                        \
             exit(conformance_finish());                                                            \
     } while (0)
 #define NEED_OK(call)                                                                              \

@@ -54,7 +54,7 @@ void rig_init(struct rig *r, bool threads, const char *options)
     list_init(&r->counters.processes);
     assert_int_equal(uv_loop_init(&r->loop), 0);
     r->model.fd = fd_memory("test-model", r->model.size, &e);
-    assert_true(r->model.fd >= 0);
+    assert_cmp(r->model.fd, >=, 0);
     snprintf(r->backend_options, sizeof r->backend_options, "%s", options);
     r->options = (struct runner_options){.loop = &r->loop,
                                          .threads = threads,

@@ -33,7 +33,7 @@ static pid_t start_echo(int *ret_fd)
     int ends[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
     pid_t pid = fork();
-    assert_true(pid >= 0);
+    assert_cmp(pid, >=, 0);
     if (pid == 0) {
         char bytes[64];
         ssize_t n;

@@ -20,12 +20,12 @@ static void run_model(const char *name, rknn_custom_op op, int n_nodes)
         conformance_expect_outputs(c, name);
     }
     struct calls now = custom_ops_calls();
-    EXPECT(now.init == before.init + n_nodes);
-    EXPECT(now.prepare == before.prepare + N_LOOPS * n_nodes);
-    EXPECT(now.compute == before.compute + N_LOOPS * n_nodes);
-    EXPECT(now.destroy == before.destroy);
+    EXPECT_CMP(now.init, ==, before.init + n_nodes);
+    EXPECT_CMP(now.prepare, ==, before.prepare + N_LOOPS * n_nodes);
+    EXPECT_CMP(now.compute, ==, before.compute + N_LOOPS * n_nodes);
+    EXPECT_CMP(now.destroy, ==, before.destroy);
     EXPECT_OK(rknn_destroy(c));
-    EXPECT(custom_ops_calls().destroy == before.destroy + n_nodes);
+    EXPECT_CMP(custom_ops_calls().destroy, ==, before.destroy + n_nodes);
 }
 
 // ---- operators that the runtime knows ----------------------------------------------------------
@@ -50,8 +50,8 @@ static void run_known(bool back)
     EXPECT_OK(rknn_run(c, NULL));
     conformance_expect_outputs(c, "custom_int64");
     EXPECT_OK(rknn_destroy(c));
-    EXPECT(custom_ops_calls().compute == before.compute + (back ? 2 : 3));
-    EXPECT(custom_ops_calls().destroy == before.destroy + (back ? 2 : 3));
+    EXPECT_CMP(custom_ops_calls().compute, ==, before.compute + (back ? 2 : 3));
+    EXPECT_CMP(custom_ops_calls().destroy, ==, before.destroy + (back ? 2 : 3));
 }
 
 // ---- duplicates --------------------------------------------------------------------------------
@@ -70,8 +70,8 @@ static void run_duplicate(void)
         conformance_expect_outputs(both[i], "custom");
         EXPECT_OK(rknn_destroy(both[i]));
     }
-    EXPECT(custom_ops_calls().init == before.init + 2);
-    EXPECT(custom_ops_calls().destroy == before.destroy + 2);
+    EXPECT_CMP(custom_ops_calls().init, ==, before.init + 2);
+    EXPECT_CMP(custom_ops_calls().destroy, ==, before.destroy + 2);
 }
 
 // ---- without blocking --------------------------------------------------------------------------
@@ -105,9 +105,9 @@ static int compute_nested(rknn_custom_op_context *c, rknn_custom_op_tensor *inpu
     rknn_output output = {.want_float = 1};
     EXPECT_OK(rknn_query(own, RKNN_QUERY_SDK_VERSION, &version, sizeof version));
     conformance_set_inputs(own, "custom");
-    EXPECT(rknn_run(own, NULL) < 0); // it would wait for itself
-    EXPECT(rknn_wait(own, NULL) < 0);
-    EXPECT(rknn_outputs_get(own, 1, &output, NULL) < 0);
+    EXPECT_CMP(rknn_run(own, NULL), <, 0); // it would wait for itself
+    EXPECT_CMP(rknn_wait(own, NULL), <, 0);
+    EXPECT_CMP(rknn_outputs_get(own, 1, &output, NULL), <, 0);
     conformance_set_inputs(other, "conv");
     EXPECT_OK(rknn_run(other, NULL));
     conformance_expect_outputs(other, "conv");
@@ -154,7 +154,7 @@ static void destroy_inside(bool block)
         while (custom_ops_calls().destroy == before.destroy)
             continue;
     EXPECT_CODE(RKNN_ERR_CTX_INVALID, rknn_run(own, NULL));
-    EXPECT(custom_ops_calls().destroy == before.destroy + 1);
+    EXPECT_CMP(custom_ops_calls().destroy, ==, before.destroy + 1);
 }
 
 // ---- failures ----------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ static void run_failing(void)
     answers[0] = RKNN_ERR_MALLOC_FAIL;
     EXPECT_CODE(RKNN_ERR_MALLOC_FAIL, rknn_register_custom_ops(c, &other_op, 1));
     answers[0] = RKNN_WARNING_SKIP_CUSTOM_OP_COMPUTE; // nobody else knows it
-    EXPECT(rknn_register_custom_ops(c, &other_op, 1) < 0);
+    EXPECT_CMP(rknn_register_custom_ops(c, &other_op, 1), <, 0);
     answers[0] = 0;
     other_op.init = op.init;
     EXPECT_OK(rknn_register_custom_ops(c, &other_op, 1));
@@ -203,7 +203,7 @@ static void run_failing(void)
     answers[2] = RKNN_ERR_INPUT_INVALID;
     EXPECT_CODE(RKNN_ERR_INPUT_INVALID, rknn_run(c, NULL));
     answers[2] = -1000;
-    EXPECT(rknn_run(c, NULL) < 0);
+    EXPECT_CMP(rknn_run(c, NULL), <, 0);
     EXPECT_OK(rknn_destroy(c));
 }
 

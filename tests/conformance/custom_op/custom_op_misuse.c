@@ -110,13 +110,13 @@ static int compute_asking(rknn_custom_op_context *c, rknn_custom_op_tensor *inpu
     rknn_custom_op_attr a = {.n_elems = 7};
     rknn_custom_op_get_op_attr(c, "alpha", NULL);
     rknn_custom_op_get_op_attr(c, NULL, &a);
-    EXPECT(a.n_elems == 0);
+    EXPECT_CMP(a.n_elems, ==, 0);
     a.n_elems = 7;
     rknn_custom_op_get_op_attr(c, "", &a);
-    EXPECT(a.n_elems == 0);
+    EXPECT_CMP(a.n_elems, ==, 0);
     a.n_elems = 7;
     rknn_custom_op_get_op_attr(NULL, "alpha", &a);
-    EXPECT(a.n_elems == 0);
+    EXPECT_CMP(a.n_elems, ==, 0);
     return original(c, inputs, n_inputs, outputs, n_outputs);
 }
 

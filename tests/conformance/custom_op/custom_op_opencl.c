@@ -27,7 +27,8 @@ static cl_mem buffer(rknn_custom_op_context *c, const rknn_custom_op_tensor *t)
 {
     cl_int r;
     cl_context context = (cl_context)c->gpu_ctx.cl_context;
-    EXPECT(t->mem.offset == 0 && t->attr.n_dims == 4); // some programs count on it
+    EXPECT_CMP(t->mem.offset, ==, 0);
+    EXPECT_CMP(t->attr.n_dims, ==, 4); // some programs count on it
     return clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, t->attr.size,
                           t->mem.virt_addr, &r);
 }
@@ -35,12 +36,16 @@ static cl_mem buffer(rknn_custom_op_context *c, const rknn_custom_op_tensor *t)
 static int init(rknn_custom_op_context *c, rknn_custom_op_tensor *inputs, uint32_t n_inputs,
                 rknn_custom_op_tensor *outputs, uint32_t n_outputs)
 {
-    EXPECT(n_inputs == 2 && n_outputs == 2 && c->target == RKNN_TARGET_TYPE_GPU);
-    EXPECT(c->gpu_ctx.cl_context && c->gpu_ctx.cl_command_queue && c->gpu_ctx.cl_kernel);
+    EXPECT_CMP(n_inputs, ==, 2);
+    EXPECT_CMP(n_outputs, ==, 2);
+    EXPECT_CMP(c->target, ==, RKNN_TARGET_TYPE_GPU);
+    EXPECT(c->gpu_ctx.cl_context);
+    EXPECT(c->gpu_ctx.cl_command_queue);
+    EXPECT(c->gpu_ctx.cl_kernel);
     cl_mem *memory = c->priv_data = malloc(4 * sizeof *memory);
     NEED(memory);
     for (int i = 0; i < 4; i++)
-        NEED((memory[i] = buffer(c, i < 2 ? &inputs[i] : &outputs[i - 2])));
+        NEED(memory[i] = buffer(c, i < 2 ? &inputs[i] : &outputs[i - 2]));
     n_init++;
     return 0;
 }
@@ -62,11 +67,12 @@ static int compute(rknn_custom_op_context *c, rknn_custom_op_tensor *inputs, uin
     for (cl_uint i = 0; i < 2; i++) // the host wrote to its memory
         clEnqueueWriteBuffer(queue, memory[i], CL_TRUE, 0, inputs[i].attr.size,
                              inputs[i].mem.virt_addr, 0, NULL, NULL);
-    EXPECT(clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &n, NULL, 0, NULL, NULL) == CL_SUCCESS);
+    EXPECT_CMP(clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &n, NULL, 0, NULL, NULL), ==,
+               CL_SUCCESS);
     for (cl_uint i = 0; i < 2; i++)
         clEnqueueReadBuffer(queue, memory[2 + i], CL_TRUE, 0, outputs[i].attr.size,
                             outputs[i].mem.virt_addr, 0, NULL, NULL);
-    EXPECT(clFinish(queue) == CL_SUCCESS);
+    EXPECT_CMP(clFinish(queue), ==, CL_SUCCESS);
     n_compute++;
     return 0;
 }
@@ -74,22 +80,24 @@ static int compute(rknn_custom_op_context *c, rknn_custom_op_tensor *inputs, uin
 static void expect_floats(const rknn_custom_op_tensor *tensors, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        EXPECT(tensors[i].attr.type == RKNN_TENSOR_FLOAT32);
-        EXPECT(tensors[i].attr.size == tensors[i].attr.n_elems * sizeof(float));
-        EXPECT(tensors[i].mem.size >= tensors[i].attr.size && tensors[i].mem.fd >= 0);
+        EXPECT_CMP(tensors[i].attr.type, ==, RKNN_TENSOR_FLOAT32);
+        EXPECT_CMP(tensors[i].attr.size, ==, tensors[i].attr.n_elems * sizeof(float));
+        EXPECT_CMP(tensors[i].mem.size, >=, tensors[i].attr.size);
+        EXPECT_CMP(tensors[i].mem.fd, >=, 0);
     }
 }
 
 static int init_shift(rknn_custom_op_context *c, rknn_custom_op_tensor *inputs, uint32_t n_inputs,
                       rknn_custom_op_tensor *outputs, uint32_t n_outputs)
 {
-    EXPECT(n_inputs == 2 && n_outputs == 1);
+    EXPECT_CMP(n_inputs, ==, 2);
+    EXPECT_CMP(n_outputs, ==, 1);
     expect_floats(inputs, n_inputs);
     expect_floats(outputs, n_outputs);
     cl_mem *memory = c->priv_data = calloc(4, sizeof *memory);
     NEED(memory);
     for (int i = 0; i < 3; i++)
-        NEED((memory[i] = buffer(c, i < 2 ? &inputs[i] : &outputs[0])));
+        NEED(memory[i] = buffer(c, i < 2 ? &inputs[i] : &outputs[0]));
     return 0;
 }
 
@@ -107,10 +115,11 @@ static int compute_shift(rknn_custom_op_context *c, rknn_custom_op_tensor *input
     for (cl_uint i = 0; i < 2; i++)
         clEnqueueWriteBuffer(queue, memory[i], CL_TRUE, 0, inputs[i].attr.size,
                              inputs[i].mem.virt_addr, 0, NULL, NULL);
-    EXPECT(clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &n, NULL, 0, NULL, NULL) == CL_SUCCESS);
+    EXPECT_CMP(clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &n, NULL, 0, NULL, NULL), ==,
+               CL_SUCCESS);
     clEnqueueReadBuffer(queue, memory[2], CL_TRUE, 0, outputs[0].attr.size,
                         outputs[0].mem.virt_addr, 0, NULL, NULL);
-    EXPECT(clFinish(queue) == CL_SUCCESS);
+    EXPECT_CMP(clFinish(queue), ==, CL_SUCCESS);
     return 0;
 }
 
@@ -174,7 +183,9 @@ static void run_from_file(rknn_custom_op op)
     char path[] = "/tmp/custom_op_XXXXXX";
     int fd = mkstemp(path);
     FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
-    NEED(f && fputs(source, f) >= 0 && fclose(f) == 0);
+    NEED(f);
+    NEED_CMP(fputs(source, f), >=, 0);
+    NEED_CMP(fclose(f), ==, 0);
     op.cl_kernel_source = path;
     op.cl_source_size = 0;
     run_model("custom", &op);
@@ -189,9 +200,9 @@ static void register_wrong(void)
     broken.cl_build_options[0] = 0; // leaves ALPHA_SIGN undefined
     gone.cl_kernel_source = (char *)"/nonexistent/residual.cl";
     gone.cl_source_size = 0;
-    EXPECT(rknn_register_custom_ops(c, &none, 1) < 0);
-    EXPECT(rknn_register_custom_ops(c, &broken, 1) < 0);
-    EXPECT(rknn_register_custom_ops(c, &gone, 1) < 0);
+    EXPECT_CMP(rknn_register_custom_ops(c, &none, 1), <, 0);
+    EXPECT_CMP(rknn_register_custom_ops(c, &broken, 1), <, 0);
+    EXPECT_CMP(rknn_register_custom_ops(c, &gone, 1), <, 0);
     EXPECT_OK(rknn_destroy(c));
 }
 
@@ -206,7 +217,9 @@ int main(int argc, char **argv)
     run_model("custom", &op);
     run_model("custom_int8", &op);
     run_from_file(op);
-    EXPECT(n_init == 3 && n_compute == 9 && n_destroy == 3);
+    EXPECT_CMP(n_init, ==, 3);
+    EXPECT_CMP(n_compute, ==, 9);
+    EXPECT_CMP(n_destroy, ==, 3);
     register_wrong();
     op = shift();
     run_model("custom_int64_small", &op);

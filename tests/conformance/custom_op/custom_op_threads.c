@@ -51,12 +51,14 @@ int main(int argc, char **argv)
     EXPECT_OK(rknn_register_custom_ops(shared, ops, 2));
     conformance_set_inputs(shared, "custom_int64");
     for (int i = 0; i < N_THREADS; i++)
-        NEED(pthread_create(&threads[i], NULL, i % 2 ? run_shared : run_alone,
-                            i & 2 ? &threads[i] : NULL) == 0);
+        NEED_CMP(pthread_create(&threads[i], NULL, i % 2 ? run_shared : run_alone,
+                                i & 2 ? &threads[i] : NULL),
+                 ==, 0);
     for (int i = 0; i < N_THREADS; i++)
         pthread_join(threads[i], NULL);
     EXPECT_OK(rknn_destroy(shared));
     struct calls calls = custom_ops_calls();
-    EXPECT(calls.init == calls.destroy && calls.prepare == calls.compute);
+    EXPECT_CMP(calls.init, ==, calls.destroy);
+    EXPECT_CMP(calls.prepare, ==, calls.compute);
     return conformance_finish();
 }

@@ -21,8 +21,8 @@ static void expect_mapped(const rknn_custom_op_tensor *t)
     size_t size = offset + t->attr.size;
     uint8_t *memory =
         mmap(NULL, size, PROT_READ, MAP_SHARED, t->mem.fd, (off_t)((size_t)t->mem.offset - offset));
-    if (EXPECT(memory != MAP_FAILED)) {
-        EXPECT(memcmp(memory + offset, custom_ops_data(t), t->attr.size) == 0);
+    if (EXPECT_CMP(memory, !=, MAP_FAILED)) {
+        EXPECT_MEMORY(memory + offset, custom_ops_data(t), t->attr.size);
         munmap(memory, size);
     }
 }
@@ -34,11 +34,15 @@ static void expect_tensors(const rknn_custom_op_tensor *tensors, uint32_t n, rkn
         uint32_t n_elems = 1;
         for (uint32_t d = 0; d < a->n_dims; d++)
             n_elems *= a->dims[d];
-        EXPECT(a->name[0] && a->index == i && a->n_elems == n_elems);
-        EXPECT(a->type == type);
-        EXPECT(a->size == n_elems * (type == RKNN_TENSOR_INT64 ? 8 : 4));
-        EXPECT(a->n_dims == 4 && a->fmt == RKNN_TENSOR_NCHW);
-        EXPECT(tensors[i].mem.virt_addr && tensors[i].mem.size >= a->size);
+        EXPECT(a->name[0]);
+        EXPECT_CMP(a->index, ==, i);
+        EXPECT_CMP(a->n_elems, ==, n_elems);
+        EXPECT_CMP(a->type, ==, type);
+        EXPECT_CMP(a->size, ==, n_elems * (type == RKNN_TENSOR_INT64 ? 8 : 4));
+        EXPECT_CMP(a->n_dims, ==, 4);
+        EXPECT_CMP(a->fmt, ==, RKNN_TENSOR_NCHW);
+        EXPECT(tensors[i].mem.virt_addr);
+        EXPECT_CMP(tensors[i].mem.size, >=, a->size);
         expect_mapped(&tensors[i]);
     }
 }
@@ -54,16 +58,20 @@ static void expect_ints(rknn_custom_op_context *c, const char *name, uint32_t n,
 {
     rknn_custom_op_attr a;
     rknn_custom_op_get_op_attr(c, name, &a);
-    EXPECT(strcmp(a.name, name) == 0 && a.dtype == RKNN_TENSOR_INT64 && a.n_elems == n);
-    EXPECT(a.n_elems == n && memcmp(a.data, v, n * sizeof *v) == 0);
+    EXPECT_STRING(a.name, name);
+    EXPECT_CMP(a.dtype, ==, RKNN_TENSOR_INT64);
+    if (EXPECT_CMP(a.n_elems, ==, n))
+        EXPECT_MEMORY(a.data, v, n * sizeof *v);
 }
 
 static void expect_floats(rknn_custom_op_context *c, const char *name, uint32_t n, const float *v)
 {
     rknn_custom_op_attr a;
     rknn_custom_op_get_op_attr(c, name, &a);
-    EXPECT(strcmp(a.name, name) == 0 && a.dtype == RKNN_TENSOR_FLOAT32 && a.n_elems == n);
-    EXPECT(a.n_elems == n && memcmp(a.data, v, n * sizeof *v) == 0);
+    EXPECT_STRING(a.name, name);
+    EXPECT_CMP(a.dtype, ==, RKNN_TENSOR_FLOAT32);
+    if (EXPECT_CMP(a.n_elems, ==, n))
+        EXPECT_MEMORY(a.data, v, n * sizeof *v);
 }
 
 static void expect_bytes(rknn_custom_op_context *c, const char *name, rknn_tensor_type type,
@@ -71,8 +79,9 @@ static void expect_bytes(rknn_custom_op_context *c, const char *name, rknn_tenso
 {
     rknn_custom_op_attr a;
     rknn_custom_op_get_op_attr(c, name, &a);
-    EXPECT(a.dtype == type && a.n_elems == n);
-    EXPECT(a.n_elems == n && memcmp(a.data, v, n) == 0);
+    EXPECT_CMP(a.dtype, ==, type);
+    if (EXPECT_CMP(a.n_elems, ==, n))
+        EXPECT_MEMORY(a.data, v, n);
 }
 
 static void expect_attributes(rknn_custom_op_context *c)
@@ -88,7 +97,7 @@ static void expect_attributes(rknn_custom_op_context *c)
     expect_bytes(c, "truth", RKNN_TENSOR_BOOL, 1, "\1");
     expect_bytes(c, "truths", RKNN_TENSOR_BOOL, 3, "\0\1\1");
     rknn_custom_op_get_op_attr(c, "no such attribute", &none);
-    EXPECT(none.n_elems == 0);
+    EXPECT_CMP(none.n_elems, ==, 0);
     EXPECT(is_named(c, "residual"));
 }
 
@@ -98,7 +107,9 @@ static int init(rknn_custom_op_context *c, rknn_custom_op_tensor *inputs, uint32
                 rknn_custom_op_tensor *outputs, uint32_t n_outputs)
 {
     (void)inputs, (void)outputs;
-    EXPECT(n_inputs > 0 && n_outputs > 0 && !c->priv_data);
+    EXPECT_CMP(n_inputs, >, 0);
+    EXPECT_CMP(n_outputs, >, 0);
+    EXPECT(!c->priv_data);
     n_init++;
     c->priv_data = calloc(1, sizeof(int)); // counts the runs that were prepared
     return c->priv_data ? 0 : RKNN_ERR_MALLOC_FAIL;
@@ -124,10 +135,11 @@ static int compute_residual(rknn_custom_op_context *c, rknn_custom_op_tensor *in
                             uint32_t n_inputs, rknn_custom_op_tensor *outputs, uint32_t n_outputs)
 {
     rknn_custom_op_attr alpha;
-    if (!EXPECT(n_inputs == 2 && n_outputs == 2 && c->target == RKNN_TARGET_TYPE_CPU))
+    if (!(EXPECT_CMP(n_inputs, ==, 2) && EXPECT_CMP(n_outputs, ==, 2) &&
+          EXPECT_CMP(c->target, ==, RKNN_TARGET_TYPE_CPU)))
         return RKNN_ERR_PARAM_INVALID;
     n_compute++;
-    EXPECT(*(int *)c->priv_data > 0);
+    EXPECT_CMP(*(int *)c->priv_data, >, 0);
     expect_tensors(inputs, 2, RKNN_TENSOR_FLOAT32);
     expect_tensors(outputs, 2, RKNN_TENSOR_FLOAT32);
     expect_attributes(c);
@@ -165,7 +177,7 @@ rknn_custom_op custom_op_residual(void)
 static int compute_shift(rknn_custom_op_context *c, rknn_custom_op_tensor *inputs,
                          uint32_t n_inputs, rknn_custom_op_tensor *outputs, uint32_t n_outputs)
 {
-    if (!EXPECT(n_inputs == 2 && n_outputs == 1))
+    if (!(EXPECT_CMP(n_inputs, ==, 2) && EXPECT_CMP(n_outputs, ==, 1)))
         return RKNN_ERR_PARAM_INVALID;
     n_compute++;
     expect_tensors(inputs, 2, RKNN_TENSOR_INT64);
@@ -190,7 +202,7 @@ static int compute_argmax(rknn_custom_op_context *c, rknn_custom_op_tensor *inpu
                           uint32_t n_inputs, rknn_custom_op_tensor *outputs, uint32_t n_outputs)
 {
     (void)c;
-    if (!EXPECT(n_inputs == 1 && n_outputs == 1))
+    if (!(EXPECT_CMP(n_inputs, ==, 1) && EXPECT_CMP(n_outputs, ==, 1)))
         return RKNN_ERR_PARAM_INVALID;
     n_compute++;
     expect_tensors(inputs, 1, RKNN_TENSOR_FLOAT32);

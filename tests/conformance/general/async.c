@@ -31,8 +31,8 @@ static void expect_frame(rknn_context c, unsigned frame, uint64_t id)
     uint8_t bytes[OUT_SIZE];
     uint64_t got = 0;
     get(c, bytes, &got);
-    EXPECT(got == id);
-    EXPECT(memcmp(bytes, expected[frame], OUT_SIZE) == 0);
+    EXPECT_CMP(got, ==, id);
+    EXPECT_MEMORY(bytes, expected[frame], OUT_SIZE);
 }
 
 static uint64_t start(rknn_context c, unsigned frame)
@@ -52,7 +52,8 @@ static void learn(void)
         set_frame(c, i);
         NEED_OK(rknn_run(c, &run));
         get(c, expected[i], &id);
-        EXPECT(id == run.frame_id && id > before);
+        EXPECT_CMP(id, ==, run.frame_id);
+        EXPECT_CMP(id, >, before);
         EXPECT(i == 0 || memcmp(expected[i], expected[i - 1], OUT_SIZE) != 0);
         before = id;
     }
@@ -86,7 +87,7 @@ static void get_waits(void)
     expect_frame(c, 2, id);
     set_frame(c, 3);
     EXPECT_OK(rknn_run(c, &run));
-    EXPECT(run.frame_id == id + 1);
+    EXPECT_CMP(run.frame_id, ==, id + 1);
     expect_frame(c, 3, run.frame_id);
     EXPECT_OK(rknn_destroy(c));
 }

@@ -36,8 +36,8 @@ static void expect_layers(const char *table)
     NEED(titles);
     for (const char *line = titles; line; line = strchr(line, '\n'), line = line ? line + 1 : NULL)
         if (sscanf(line, "%u ", &id) == 1)
-            EXPECT(id == ++n);
-    EXPECT(n >= 3);
+            EXPECT_CMP(id, ==, ++n);
+    EXPECT_CMP(n, >=, 3);
 }
 
 static void expect_detail(rknn_context c, bool layers)
@@ -45,9 +45,10 @@ static void expect_detail(rknn_context c, bool layers)
     rknn_perf_detail detail = {0};
     rknn_perf_run run = {0};
     NEED_OK(rknn_query(c, RKNN_QUERY_PERF_DETAIL, &detail, sizeof detail));
-    EXPECT(detail.data_len > 0 && detail.data_len <= strlen(detail.perf_data) + 1);
+    EXPECT_CMP(detail.data_len, >, 0);
+    EXPECT_CMP(detail.data_len, <=, strlen(detail.perf_data) + 1);
     EXPECT_OK(rknn_query(c, RKNN_QUERY_PERF_RUN, &run, sizeof run)); // the text is still there
-    EXPECT(run.run_duration >= 0);
+    EXPECT_CMP(run.run_duration, >=, 0);
     const char *rest = detail.perf_data;
     if (layers)
         rest = FIND(rest, columns);

@@ -13,11 +13,13 @@ static void expect_attrs(const rknn_tensor_attr *attrs, uint32_t n, rknn_tensor_
         uint32_t n_elems = 1;
         for (uint32_t d = 0; d < a->n_dims; d++)
             n_elems *= a->dims[d];
-        EXPECT(a->index == i && a->name[0]);
-        EXPECT(a->n_elems == n_elems && a->size >= a->n_elems);
-        EXPECT(a->size_with_stride >= a->size);
-        EXPECT(a->fmt == (a->n_dims == 4 ? four : RKNN_TENSOR_UNDEFINED));
-        EXPECT(a->qnt_type == RKNN_TENSOR_QNT_AFFINE_ASYMMETRIC);
+        EXPECT_CMP(a->index, ==, i);
+        EXPECT(a->name[0]);
+        EXPECT_CMP(a->n_elems, ==, n_elems);
+        EXPECT_CMP(a->size, >=, a->n_elems);
+        EXPECT_CMP(a->size_with_stride, >=, a->size);
+        EXPECT_CMP(a->fmt, ==, (a->n_dims == 4 ? four : RKNN_TENSOR_UNDEFINED));
+        EXPECT_CMP(a->qnt_type, ==, RKNN_TENSOR_QNT_AFFINE_ASYMMETRIC);
         EXPECT(a->type != RKNN_TENSOR_FLOAT16 || (a->zp == 0 && a->scale == 1));
     }
 }
@@ -31,14 +33,15 @@ static void expect_floats(rknn_context c, const rknn_tensor_attr *attrs, uint32_
         size_t count, wrong = 0;
         NEED_OK(rknn_outputs_get(c, 1, &stored, NULL));
         NEED_OK(rknn_outputs_get(c, 1, &real, NULL));
-        EXPECT(stored.size == a->size && real.size == a->n_elems * sizeof(float));
+        EXPECT_CMP(stored.size, ==, a->size);
+        EXPECT_CMP(real.size, ==, a->n_elems * sizeof(float));
         double *numbers = conformance_numbers(a->type, stored.buf, stored.size, &count);
         for (size_t k = 0; k < count; k++) {
             double expected = (numbers[k] - a->zp) * (double)a->scale;
             double got = (double)((const float *)real.buf)[k];
             wrong += !(fabs(got - expected) <= 1e-6 * fabs(expected));
         }
-        EXPECT(wrong == 0);
+        EXPECT_CMP(wrong, ==, 0);
         free(numbers);
         EXPECT_OK(rknn_outputs_release(c, 1, &stored));
         EXPECT_OK(rknn_outputs_release(c, 1, &real));
@@ -70,7 +73,8 @@ static void run_model(const char *name)
     rknn_context c = conformance_open(path, 0);
     rknn_sdk_version version;
     EXPECT_OK(rknn_query(c, RKNN_QUERY_SDK_VERSION, &version, sizeof version));
-    EXPECT(version.api_version[0] && version.drv_version[0]);
+    EXPECT(version.api_version[0]);
+    EXPECT(version.drv_version[0]);
     rknn_input_output_num n = conformance_count(c);
     rknn_tensor_attr *inputs = conformance_attrs(c, RKNN_QUERY_INPUT_ATTR);
     rknn_tensor_attr *outputs = conformance_attrs(c, RKNN_QUERY_OUTPUT_ATTR);

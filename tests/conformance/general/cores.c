@@ -38,7 +38,8 @@ static void use_batch(void)
 {
     rknn_context c = conformance_open("batch.rknn", 0);
     rknn_tensor_attr *a = conformance_attrs(c, RKNN_QUERY_INPUT_ATTR);
-    EXPECT(a[0].dims[0] == 3 && a[0].n_elems == 3 * 8 * 8 * 3);
+    EXPECT_CMP(a[0].dims[0], ==, 3);
+    EXPECT_CMP(a[0].n_elems, ==, 3 * 8 * 8 * 3);
     free(a);
     conformance_set_inputs(c, "batch");
     run(c, "batch");

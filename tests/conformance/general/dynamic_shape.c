@@ -13,8 +13,10 @@ static rknn_input_range *ranges(rknn_context c, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         r[i].index = i;
         NEED_OK(rknn_query(c, RKNN_QUERY_INPUT_DYNAMIC_RANGE, &r[i], sizeof r[i]));
-        EXPECT(r[i].index == i && r[i].shape_number == N_ROWS && r[i].name[0]);
-        EXPECT(r[i].fmt == (r[i].n_dims == 4 ? RKNN_TENSOR_NHWC : RKNN_TENSOR_UNDEFINED));
+        EXPECT_CMP(r[i].index, ==, i);
+        EXPECT_CMP(r[i].shape_number, ==, N_ROWS);
+        EXPECT(r[i].name[0]);
+        EXPECT_CMP(r[i].fmt, ==, (r[i].n_dims == 4 ? RKNN_TENSOR_NHWC : RKNN_TENSOR_UNDEFINED));
     }
     return r;
 }
@@ -33,11 +35,11 @@ static void expect_current(rknn_context c, const rknn_input_range *r, uint32_t n
     rknn_tensor_attr *native = conformance_attrs(c, RKNN_QUERY_CURRENT_NATIVE_INPUT_ATTR);
     rknn_tensor_attr *native_out = conformance_attrs(c, RKNN_QUERY_CURRENT_NATIVE_OUTPUT_ATTR);
     for (uint32_t i = 0; i < n; i++) {
-        EXPECT(inputs[i].n_dims == r[i].n_dims);
-        EXPECT(memcmp(inputs[i].dims, r[i].dyn_range[shape_set], sizeof inputs[i].dims) == 0);
-        EXPECT(native[i].size_with_stride >= inputs[i].n_elems);
+        EXPECT_CMP(inputs[i].n_dims, ==, r[i].n_dims);
+        EXPECT_MEMORY(inputs[i].dims, r[i].dyn_range[shape_set], sizeof inputs[i].dims);
+        EXPECT_CMP(native[i].size_with_stride, >=, inputs[i].n_elems);
     }
-    EXPECT(native_out[0].n_dims > 0);
+    EXPECT_CMP(native_out[0].n_dims, >, 0);
     free(inputs);
     free(native);
     free(native_out);
@@ -64,7 +66,7 @@ static void run_shape_set(rknn_context c, const char *name, const rknn_input_ran
 static void expect_largest(rknn_context c, const rknn_input_range *r)
 {
     rknn_tensor_attr *a = conformance_attrs(c, RKNN_QUERY_INPUT_ATTR);
-    EXPECT(memcmp(a[0].dims, r[0].dyn_range[LARGEST], sizeof a[0].dims) == 0);
+    EXPECT_MEMORY(a[0].dims, r[0].dyn_range[LARGEST], sizeof a[0].dims);
     free(a);
 }
 
@@ -111,11 +113,11 @@ static void misuse(void)
     fill(&a[1], &r[1], 1);
     EXPECT_OK(rknn_set_input_shapes(c, 2, a));
     EXPECT_CODE(RKNN_ERR_INPUT_INVALID, rknn_run(c, NULL)); // its inputs were of other shapes
-    EXPECT(rknn_dup_context(&c, &copy) < 0);
+    EXPECT_CMP(rknn_dup_context(&c, &copy), <, 0);
     EXPECT_OK(rknn_destroy(c));
 
     rknn_context fixed = conformance_open("conv.rknn", 0);
-    EXPECT(rknn_query(fixed, RKNN_QUERY_INPUT_DYNAMIC_RANGE, &r[0], sizeof r[0]) < 0);
+    EXPECT_CMP(rknn_query(fixed, RKNN_QUERY_INPUT_DYNAMIC_RANGE, &r[0], sizeof r[0]), <, 0);
     EXPECT_OK(rknn_destroy(fixed));
     free(r);
 }

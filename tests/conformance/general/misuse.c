@@ -59,7 +59,7 @@ static void wrong_init(void)
 // A function that answers NULL, with words.
 #define NONE(word, call)                                                                           \
     do {                                                                                           \
-        EXPECT((call) == NULL);                                                                    \
+        EXPECT_CMP((call), ==, NULL);                                                              \
         conformance_expect_words(__FILE__, __LINE__, word);                                        \
     } while (0)
 
@@ -105,7 +105,8 @@ static void wrong_context(rknn_context c)
     BAD(INVALID_CTX, "rknn_outputs_release: ", rknn_outputs_release(c, 1, &out));
     BAD(INVALID_CTX, "rknn_set_input_shape: ", rknn_set_input_shape(c, &attr));
     BAD(INVALID_CTX, "rknn_set_input_shapes: ", rknn_set_input_shapes(c, 1, &attr));
-    EXPECT(copy == 5 && !out.buf);
+    EXPECT_CMP(copy, ==, 5);
+    EXPECT(!out.buf);
     wrong_context_memory(c, &attr);
 }
 
@@ -316,7 +317,8 @@ static void wrong_memory(rknn_context c)
 {
     rknn_tensor_attr nameless = {.n_dims = 4};
     rknn_tensor_mem *mem = rknn_create_mem(c, 4096), *small = rknn_create_mem(c, 100);
-    NEED(mem && small);
+    NEED(mem);
+    NEED(small);
     NONE("0 bytes", rknn_create_mem(c, 0));
     NONE("0 bytes", rknn_create_mem2(c, 0, RKNN_FLAG_MEMORY_FLAGS_DEFAULT));
     NONE("flags", rknn_create_mem2(c, 64, 1u << 20));

@@ -31,7 +31,7 @@ static void shared_weights(void)
     EXPECT_REFUSED(RKNN_ERR_CTX_INVALID, "extend", init(&c, model, model_size, flag, NULL));
     EXPECT_REFUSED(RKNN_ERR_CTX_INVALID, "extend", init(&c, model, model_size, flag, &of_nobody));
     EXPECT_REFUSED(RKNN_ERR_CTX_INVALID, "extend", init(&c, model, model_size, flag, &of_closed));
-    EXPECT(c == 0);
+    EXPECT_CMP(c, ==, 0);
 }
 
 static void model_in_memory(void)
@@ -43,7 +43,7 @@ static void model_in_memory(void)
     EXPECT_REFUSED(RKNN_ERR_PARAM_INVALID, "extend", init(&c, model, model_size, flag, NULL));
     EXPECT_REFUSED(RKNN_ERR_MODEL_INVALID, "", init(&c, NULL, 0, flag, &no_file));
     EXPECT_REFUSED(RKNN_ERR_PARAM_INVALID, "", init(&c, model, model_size, flag, &beyond));
-    EXPECT(c == 0);
+    EXPECT_CMP(c, ==, 0);
 }
 
 static void information_only(void)
@@ -62,10 +62,11 @@ static void memory_from_outside(uint32_t flag)
     rknn_mem_size size;
     rknn_context c = conformance_open("residual.rknn", flag);
     EXPECT_OK(rknn_query(c, RKNN_QUERY_MEM_SIZE, &size, sizeof size));
-    NEED(size.total_internal_size > 1);
+    NEED_CMP(size.total_internal_size, >, 1);
     rknn_tensor_mem *small = rknn_create_mem(c, size.total_internal_size - 1);
     rknn_tensor_mem *mem = rknn_create_mem(c, size.total_internal_size);
-    NEED(small && mem);
+    NEED(small);
+    NEED(mem);
     conformance_set_inputs(c, "residual");
     EXPECT_REFUSED(RKNN_ERR_FAIL, "rknn_set_internal_mem", rknn_run(c, NULL));
     EXPECT_REFUSED(RKNN_ERR_PARAM_INVALID, "bytes", rknn_set_internal_mem(c, small));
@@ -115,13 +116,13 @@ static void product(void)
     EXPECT_REFUSED(RKNN_ERR_CTX_INVALID, "matmul", rknn_set_internal_mem(c, mem));
     EXPECT_REFUSED(RKNN_ERR_CTX_INVALID, "matmul", rknn_set_weight_mem(c, mem));
     EXPECT_REFUSED(RKNN_ERR_CTX_INVALID, "matmul", rknn_dup_context(&c, &copy));
-    EXPECT(copy == 5);
+    EXPECT_CMP(copy, ==, 5);
     EXPECT_REFUSED(RKNN_ERR_CTX_INVALID, "matmul", rknn_register_custom_ops(c, &op, 1));
     rknn_sdk_version version;
     EXPECT_OK(rknn_query(c, RKNN_QUERY_SDK_VERSION, &version, sizeof version));
     EXPECT_OK(rknn_destroy_mem(c, mem));
     EXPECT_OK(rknn_destroy(c)); // is rknn_matmul_destroy()
-    EXPECT(rknn_matmul_destroy(c) < 0);
+    EXPECT_CMP(rknn_matmul_destroy(c), <, 0);
 }
 
 int main(int argc, char **argv)

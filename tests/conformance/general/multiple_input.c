@@ -74,10 +74,12 @@ static void get_in_every_way(rknn_context c)
         conformance_compare(&a[index], NAME, index, made.buf, made.size);
         EXPECT_OK(rknn_outputs_get(c, 1, &given, NULL));
         conformance_compare(&a[index], NAME, index, room, a[index].size);
-        EXPECT(given.buf == room && room[a[index].size] == 77);
+        EXPECT_CMP(given.buf, ==, room);
+        EXPECT_CMP(room[a[index].size], ==, 77);
         EXPECT_OK(rknn_outputs_release(c, 1, &given));
         EXPECT_OK(rknn_outputs_release(c, 1, &made));
-        EXPECT(given.buf == room && !made.buf);
+        EXPECT_CMP(given.buf, ==, room);
+        EXPECT(!made.buf);
         free(room);
     }
     free(a);

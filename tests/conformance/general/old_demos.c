@@ -26,7 +26,7 @@ static void *copy(const void *data, size_t size)
 static void get_expected(rknn_context c)
 {
     expected.attrs = conformance_attrs(c, RKNN_QUERY_OUTPUT_ATTR);
-    NEED(conformance_count(c).n_output == N);
+    NEED_CMP(conformance_count(c).n_output, ==, N);
     for (uint32_t i = 0; i < N; i++) {
         rknn_output stored = {.index = i}, real = {.index = i, .want_float = 1};
         NEED_OK(rknn_outputs_get(c, 1, &stored, NULL));
@@ -47,9 +47,9 @@ static uint32_t size_of(uint32_t i, bool real)
 static void expect_output(const rknn_output *o, uint32_t i)
 {
     const void *wanted = o->want_float ? (void *)expected.real[i] : (void *)expected.stored[i];
-    EXPECT(o->index == i);
-    if (EXPECT(o->buf) && EXPECT(o->size >= size_of(i, o->want_float)))
-        EXPECT(memcmp(o->buf, wanted, size_of(i, o->want_float)) == 0);
+    EXPECT_CMP(o->index, ==, i);
+    if (EXPECT(o->buf) && EXPECT_CMP(o->size, >=, size_of(i, o->want_float)))
+        EXPECT_MEMORY(o->buf, wanted, size_of(i, o->want_float));
 }
 
 // ---- outputs -----------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ static void get_into_own_memory(rknn_context c, unsigned floats, uint32_t n)
     EXPECT_OK(rknn_outputs_get(c, n, outputs, NULL));
     for (uint32_t i = 0; i < n; i++) {
         expect_output(&outputs[i], i);
-        EXPECT(((uint8_t *)outputs[i].buf)[size_of(i, outputs[i].want_float)] == 77);
+        EXPECT_CMP(((uint8_t *)outputs[i].buf)[size_of(i, outputs[i].want_float)], ==, 77);
     }
     EXPECT_OK(rknn_outputs_release(c, n, outputs));
     for (uint32_t i = 0; i < n; i++)
@@ -157,11 +157,15 @@ static void get_wrong(rknn_context c)
     outputs[1] = (rknn_output){.is_prealloc = 1, .buf = small, .size = sizeof small};
     start(c);
     EXPECT_REFUSED(RKNN_ERR_OUTPUT_INVALID, "output 1", rknn_outputs_get(c, N, outputs, NULL));
-    EXPECT(!outputs[0].buf && outputs[1].buf == small && !outputs[2].buf);
+    EXPECT(!outputs[0].buf);
+    EXPECT_CMP(outputs[1].buf, ==, small);
+    EXPECT(!outputs[2].buf);
     outputs[1].buf = NULL;
     EXPECT_REFUSED(RKNN_ERR_OUTPUT_INVALID, "output 1", rknn_outputs_get(c, N, outputs, NULL));
-    for (int i = 0; i < N; i++)
-        EXPECT(outputs[i].index == 0 && !outputs[i].buf);
+    for (int i = 0; i < N; i++) {
+        EXPECT_CMP(outputs[i].index, ==, 0);
+        EXPECT(!outputs[i].buf);
+    }
     outputs[1] = (rknn_output){.index = 0};
     outputs[2].index = N;
     EXPECT_REFUSED(RKNN_ERR_OUTPUT_INVALID, "output 3", rknn_outputs_get(c, N, outputs, NULL));
@@ -198,7 +202,8 @@ static void *at_the_end(const void *data, size_t size)
     size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = (size + page - 1) / page * page;
     uint8_t *memory =
         mmap(NULL, whole + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    NEED(memory != MAP_FAILED && mprotect(memory + whole, page, PROT_NONE) == 0);
+    NEED_CMP(memory, !=, MAP_FAILED);
+    NEED_CMP(mprotect(memory + whole, page, PROT_NONE), ==, 0);
     return memcpy(memory + whole - size, data, size);
 }
 
@@ -221,7 +226,8 @@ static void set_queried_size(const char *name)
     uint32_t n = a->n_elems;
     uint8_t *bytes = malloc(n);
     float *floats = malloc(n * sizeof *floats);
-    NEED(bytes && floats);
+    NEED(bytes);
+    NEED(floats);
     for (uint32_t i = 0; i < n; i++)
         floats[i] = bytes[i] = (uint8_t)(i * 37);
     void *bytes_alone = at_the_end(bytes, n),
@@ -231,7 +237,8 @@ static void set_queried_size(const char *name)
     for (uint32_t more = 0; more <= 1000; more += 500) {
         set_and_run(c, RKNN_TENSOR_UINT8, bytes_alone, a->size + more);
         NEED_OK(rknn_outputs_get(c, 1, &byte, NULL));
-        EXPECT(byte.size == real.size && memcmp(byte.buf, real.buf, real.size) == 0);
+        if (EXPECT_CMP(byte.size, ==, real.size))
+            EXPECT_MEMORY(byte.buf, real.buf, real.size);
         EXPECT_OK(rknn_outputs_release(c, 1, &byte));
     }
     rknn_input small = {
@@ -265,7 +272,7 @@ static void pass_through(void)
     EXPECT_OK(rknn_run(c, NULL));
     NEED_OK(rknn_outputs_get(c, N, larger, NULL));
     for (uint32_t i = 0; i < N; i++)
-        EXPECT(memcmp(exact[i].buf, larger[i].buf, exact[i].size) == 0);
+        EXPECT_MEMORY(exact[i].buf, larger[i].buf, exact[i].size);
     EXPECT_OK(rknn_outputs_release(c, N, exact));
     EXPECT_OK(rknn_outputs_release(c, N, larger));
     EXPECT_OK(rknn_destroy(c));
@@ -278,11 +285,14 @@ static void pass_rows_through(void)
     rknn_context c = conformance_open("conv.rknn", 0);
     rknn_tensor_attr a = {0};
     NEED_OK(rknn_query(c, RKNN_QUERY_NATIVE_INPUT_ATTR, &a, sizeof a));
-    NEED(a.n_dims == 4 && a.fmt == RKNN_TENSOR_NHWC && a.w_stride > a.dims[2]);
+    NEED_CMP(a.n_dims, ==, 4);
+    NEED_CMP(a.fmt, ==, RKNN_TENSOR_NHWC);
+    NEED_CMP(a.w_stride, >, a.dims[2]);
     uint32_t row = a.dims[2] * a.dims[3];
     uint8_t *rows = calloc(1, a.size), *padded = calloc(1, a.size_with_stride);
     rknn_output of_rows = {0}, of_padded = {0};
-    NEED(rows && padded);
+    NEED(rows);
+    NEED(padded);
     for (uint32_t i = 0; i < a.size; i++)
         rows[i] = (uint8_t)(i * 37);
     for (uint32_t y = 0; y < a.dims[1]; y++)
@@ -296,7 +306,7 @@ static void pass_rows_through(void)
     EXPECT_OK(rknn_inputs_set(c, 1, &in));
     EXPECT_OK(rknn_run(c, NULL));
     NEED_OK(rknn_outputs_get(c, 1, &of_padded, NULL));
-    EXPECT(memcmp(of_rows.buf, of_padded.buf, of_rows.size) == 0);
+    EXPECT_MEMORY(of_rows.buf, of_padded.buf, of_rows.size);
     EXPECT_OK(rknn_outputs_release(c, 1, &of_rows));
     EXPECT_OK(rknn_outputs_release(c, 1, &of_padded));
     EXPECT_OK(rknn_destroy(c));

@@ -26,9 +26,9 @@ static void old_attr(rknn_context c, rknn_query_cmd cmd)
     memset(old, 0, sizeof now.index);
     EXPECT_OK(rknn_query(c, cmd, &now, sizeof now));
     EXPECT_OK(rknn_query(c, cmd, old, OLD_ATTR));
-    EXPECT(memcmp(old, &now, OLD_ATTR) == 0);
+    EXPECT_MEMORY(old, &now, OLD_ATTR);
     for (size_t i = OLD_ATTR; i < sizeof old; i++)
-        EXPECT(old[i] == 0x55);
+        EXPECT_CMP(old[i], ==, 0x55);
 }
 
 static void old_mem_size(rknn_context c)
@@ -38,8 +38,10 @@ static void old_mem_size(rknn_context c)
     memset(old, 0x55, sizeof old);
     EXPECT_OK(rknn_query(c, RKNN_QUERY_MEM_SIZE, &now, sizeof now));
     EXPECT_OK(rknn_query(c, RKNN_QUERY_MEM_SIZE, old, OLD_MEM_SIZE));
-    EXPECT(memcmp(old, &now, OLD_MEM_SIZE) == 0 && old[OLD_MEM_SIZE] == 0x55);
-    EXPECT(now.total_weight_size > 0 && now.total_internal_size > 0);
+    EXPECT_MEMORY(old, &now, OLD_MEM_SIZE);
+    EXPECT_CMP(old[OLD_MEM_SIZE], ==, 0x55);
+    EXPECT_CMP(now.total_weight_size, >, 0);
+    EXPECT_CMP(now.total_internal_size, >, 0);
 }
 
 static size_t element(rknn_tensor_type t)
@@ -50,8 +52,9 @@ static size_t element(rknn_tensor_type t)
 // NC1HWC2: C1 blocks of C2 channels hold all of the channels, with less than a block to spare.
 static void expect_blocks(const rknn_tensor_attr *a, uint32_t channels)
 {
-    EXPECT(a->n_dims == 5 && a->dims[1] * a->dims[4] >= channels);
-    EXPECT(a->dims[1] * a->dims[4] < channels + a->dims[4]);
+    EXPECT_CMP(a->n_dims, ==, 5);
+    EXPECT_CMP(a->dims[1] * a->dims[4], >=, channels);
+    EXPECT_CMP(a->dims[1] * a->dims[4], <, channels + a->dims[4]);
 }
 
 static void expect_native(rknn_context c, bool outputs)
@@ -64,13 +67,18 @@ static void expect_native(rknn_context c, bool outputs)
     rknn_tensor_attr *n = conformance_attrs(c, rows);
     uint32_t count = outputs ? conformance_count(c).n_output : conformance_count(c).n_input;
     for (uint32_t i = 0; i < count; i++) {
-        EXPECT(strcmp(a[i].name, b[i].name) == 0 && strcmp(a[i].name, n[i].name) == 0);
-        EXPECT(a[i].size == a[i].n_elems * element(a[i].type));
-        EXPECT(b[i].size == b[i].n_elems * element(b[i].type));
-        EXPECT(b[i].scale == a[i].scale && b[i].zp == a[i].zp);
-        EXPECT(b[i].size_with_stride >= b[i].size && n[i].size_with_stride >= n[i].size);
-        if (a[i].n_dims == 4)
-            EXPECT(n[i].fmt == RKNN_TENSOR_NHWC && n[i].n_elems == a[i].n_elems);
+        EXPECT_STRING(a[i].name, b[i].name);
+        EXPECT_STRING(a[i].name, n[i].name);
+        EXPECT_CMP(a[i].size, ==, a[i].n_elems * element(a[i].type));
+        EXPECT_CMP(b[i].size, ==, b[i].n_elems * element(b[i].type));
+        EXPECT_CMP(b[i].scale, ==, a[i].scale);
+        EXPECT_CMP(b[i].zp, ==, a[i].zp);
+        EXPECT_CMP(b[i].size_with_stride, >=, b[i].size);
+        EXPECT_CMP(n[i].size_with_stride, >=, n[i].size);
+        if (a[i].n_dims == 4) {
+            EXPECT_CMP(n[i].fmt, ==, RKNN_TENSOR_NHWC);
+            EXPECT_CMP(n[i].n_elems, ==, a[i].n_elems);
+        }
         if (b[i].fmt == RKNN_TENSOR_NC1HWC2)
             expect_blocks(&b[i], a[i].fmt == RKNN_TENSOR_NHWC ? a[i].dims[3] : a[i].dims[1]);
     }
@@ -85,7 +93,7 @@ static void expect_current(rknn_context c)
     rknn_tensor_attr a = {0}, b = {0};
     EXPECT_OK(rknn_query(c, RKNN_QUERY_OUTPUT_ATTR, &a, sizeof a));
     EXPECT_OK(rknn_query(c, RKNN_QUERY_CURRENT_OUTPUT_ATTR, &b, sizeof b));
-    EXPECT(memcmp(&a, &b, sizeof a) == 0);
+    EXPECT_MEMORY(&a, &b, sizeof a);
 }
 
 static void query_model(const char *name)
@@ -95,11 +103,15 @@ static void query_model(const char *name)
     rknn_custom_string custom;
     EXPECT_OK(rknn_query(c, RKNN_QUERY_SDK_VERSION, &version, sizeof version));
     int major = 0, minor = 0, patch = -1, n = 0;
-    EXPECT(sscanf(version.api_version, "%d.%d.%d (%n", &major, &minor, &patch, &n) == 3 && n > 0);
-    EXPECT(major > 0 && minor >= 0 && patch >= 0 && version.drv_version[0] >= ' ');
+    EXPECT_CMP(sscanf(version.api_version, "%d.%d.%d (%n", &major, &minor, &patch, &n), ==, 3);
+    EXPECT_CMP(n, >, 0);
+    EXPECT_CMP(major, >, 0);
+    EXPECT_CMP(minor, >=, 0);
+    EXPECT_CMP(patch, >=, 0);
+    EXPECT_CMP(version.drv_version[0], >=, ' ');
     memset(&custom, 0x55, sizeof custom);
     EXPECT_OK(rknn_query(c, RKNN_QUERY_CUSTOM_STRING, &custom, sizeof custom));
-    EXPECT(memchr(custom.string, 0, sizeof custom.string) != NULL);
+    EXPECT_CMP(memchr(custom.string, 0, sizeof custom.string), !=, NULL);
     for (size_t i = 0; i < sizeof attr_queries / sizeof *attr_queries; i++)
         old_attr(c, attr_queries[i]);
     old_mem_size(c);
@@ -115,8 +127,8 @@ static void info_only(void)
     rknn_context c = conformance_open("conv.rknn", RKNN_FLAG_COLLECT_MODEL_INFO_ONLY);
     rknn_mem_size size = {0};
     EXPECT_OK(rknn_query(c, RKNN_QUERY_MEM_SIZE, &size, sizeof size));
-    EXPECT(size.total_weight_size > 0);
-    EXPECT(rknn_run(c, NULL) < 0);
+    EXPECT_CMP(size.total_weight_size, >, 0);
+    EXPECT_CMP(rknn_run(c, NULL), <, 0);
     EXPECT_OK(rknn_destroy(c));
 }
 

@@ -21,7 +21,7 @@ static void init_badly(void)
 {
     rknn_context c;
     EXPECT_CODE(RKNN_ERR_MODEL_INVALID, rknn_init(&c, (char *)"/nowhere/a.rknn", 0, 0, NULL));
-    EXPECT(rknn_init(&c, model, (uint32_t)model_size / 2, 0, NULL) < 0);
+    EXPECT_CMP(rknn_init(&c, model, (uint32_t)model_size / 2, 0, NULL), <, 0);
 }
 
 static void query(void)
@@ -39,7 +39,7 @@ static void query(void)
     EXPECT_OK(rknn_query(context, RKNN_QUERY_CUSTOM_STRING, &text, sizeof text));
     EXPECT_OK(rknn_query(context, RKNN_QUERY_PERF_RUN, &run, sizeof run));
     EXPECT_OK(rknn_query(context, RKNN_QUERY_PERF_DETAIL, &detail, sizeof detail));
-    EXPECT(rknn_query(context, RKNN_QUERY_INPUT_DYNAMIC_RANGE, &range, sizeof range) < 0);
+    EXPECT_CMP(rknn_query(context, RKNN_QUERY_INPUT_DYNAMIC_RANGE, &range, sizeof range), <, 0);
 }
 
 static void set_inputs(void)
@@ -88,7 +88,9 @@ static void multiply(void)
     rknn_tensor_mem *a = rknn_create_mem(product, io.A.size);
     rknn_tensor_mem *b = rknn_create_mem(product, io.B.size);
     rknn_tensor_mem *c = rknn_create_mem(product, io.C.size);
-    NEED(a && b && c);
+    NEED(a);
+    NEED(b);
+    NEED(c);
     EXPECT_OK(rknn_matmul_set_io_mem(product, a, &io.A));
     EXPECT_OK(rknn_matmul_set_io_mem(product, b, &io.B));
     EXPECT_OK(rknn_matmul_set_io_mem(product, c, &io.C));
@@ -118,10 +120,11 @@ int main(int argc, char **argv)
     pthread_attr_t small;
     conformance_start(argc, argv);
     model = conformance_file(&model_size, NAME ".rknn");
-    NEED(pthread_attr_init(&small) == 0 && pthread_attr_setstacksize(&small, STACK_BYTES) == 0);
+    NEED_CMP(pthread_attr_init(&small), ==, 0);
+    NEED_CMP(pthread_attr_setstacksize(&small, STACK_BYTES), ==, 0);
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         pthread_t thread;
-        NEED(pthread_create(&thread, &small, begin, (void *)&steps[i]) == 0);
+        NEED_CMP(pthread_create(&thread, &small, begin, (void *)&steps[i]), ==, 0);
         pthread_join(thread, NULL);
     }
     free(model);

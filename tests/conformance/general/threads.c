@@ -59,7 +59,7 @@ static void in_threads(void *(*work)(void *))
     pthread_t threads[N_THREADS];
     pthread_barrier_init(&start, NULL, N_THREADS);
     for (uintptr_t i = 0; i < N_THREADS; i++)
-        NEED(pthread_create(&threads[i], NULL, work, (void *)i) == 0);
+        NEED_CMP(pthread_create(&threads[i], NULL, work, (void *)i), ==, 0);
     for (int i = 0; i < N_THREADS; i++)
         pthread_join(threads[i], NULL);
     pthread_barrier_destroy(&start);

@@ -44,7 +44,7 @@ static void test_kinds(void)
 {
     unsigned count = 0;
     plain_for_each(try_case, &count);
-    EXPECT(count > 0);
+    EXPECT_CMP(count, >, 0);
 }
 
 // The library's B is the one that the SDK guide's formulas give.
@@ -59,13 +59,14 @@ static void try_rearranging(int type, uint32_t k, uint32_t n)
     plain_problem_make(&x, &normal, false);
     uint8_t *expected = calloc(1, plain_bytes(&native, 'B'));
     uint8_t *got = calloc(1, plain_bytes(&native, 'B'));
-    NEED(expected && got);
+    NEED(expected);
+    NEED(got);
     for (uint32_t r = 0; r < k; r++)
         for (uint32_t i = 0; i < n; i++)
             plain_set(number, expected, plain_at(&native, 'B', r, i),
                       plain_get(number, x.b, plain_at(&normal, 'B', r, i)));
     EXPECT_OK(rknn_B_normal_layout_to_native_layout(x.b, got, (int)k, (int)n, &info));
-    EXPECT(memcmp(got, expected, plain_bytes(&native, 'B')) == 0);
+    EXPECT_MEMORY(got, expected, plain_bytes(&native, 'B'));
     free(expected);
     free(got);
     plain_problem_done(&x);
@@ -104,7 +105,7 @@ static void test_one_context_for_long(void)
     run_and_check(c, &x[1], result);
     rknn_perf_run perf = {0};
     EXPECT_OK(rknn_query(c, RKNN_QUERY_PERF_RUN, &perf, sizeof perf));
-    EXPECT(perf.run_duration > 0);
+    EXPECT_CMP(perf.run_duration, >, 0);
     plain_problem_done(&x[0]);
     plain_problem_done(&x[1]);
     matmul_destroy_mems(c, a, b, result);
@@ -129,7 +130,7 @@ static void test_scale_of_channels(void)
     rknn_quant_params params = {.name = "B", .scale = scales, .scale_len = 32};
     EXPECT_OK(rknn_matmul_set_quant_params(c, &params));
     EXPECT_OK(rknn_matmul_get_quant_params(c, &params, &scale));
-    EXPECT(scale == 1.25f);
+    EXPECT_CMP(scale, ==, 1.25f);
     EXPECT_OK(rknn_matmul_destroy(c));
 }
 

@@ -47,10 +47,11 @@ static void expect_attr(const struct plain_case *p, const char *name,
         [PLAIN_I16] = RKNN_TENSOR_INT16,   [PLAIN_I32] = RKNN_TENSOR_INT32,
     };
     uint32_t dims[4], n = plain_dims(p, name[0], dims);
-    EXPECT(strcmp(a->name, name) == 0);
-    EXPECT(a->type == types[plain_number(p->type, name[0])]);
-    EXPECT(a->n_dims == n && memcmp(a->dims, dims, n * sizeof *dims) == 0);
-    EXPECT(a->size == plain_bytes(p, name[0]));
+    EXPECT_STRING(a->name, name);
+    EXPECT_CMP(a->type, ==, types[plain_number(p->type, name[0])]);
+    if (EXPECT_CMP(a->n_dims, ==, n))
+        EXPECT_MEMORY(a->dims, dims, n * sizeof *dims);
+    EXPECT_CMP(a->size, ==, plain_bytes(p, name[0]));
 }
 
 void matmul_expect_attrs(const struct plain_case *p, const rknn_matmul_io_attr *io)
@@ -82,7 +83,8 @@ rknn_tensor_mem *matmul_set_mem(rknn_matmul_ctx c, rknn_matmul_tensor_attr *attr
                                 size_t size)
 {
     rknn_tensor_mem *mem = rknn_create_mem(c, (uint32_t)size);
-    NEED(mem && mem->size >= attr->size);
+    NEED(mem);
+    NEED_CMP(mem->size, >=, attr->size);
     if (data)
         memcpy(mem->virt_addr, data, attr->size);
     EXPECT_OK(rknn_matmul_set_io_mem(c, mem, attr));

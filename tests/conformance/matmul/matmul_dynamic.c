@@ -19,7 +19,8 @@ static void try_dynamic(struct plain_case p)
     rknn_tensor_mem *b = matmul_set_mem(c, &io[0].B, x.b, io[0].B.size);
     rknn_tensor_mem *a = rknn_create_mem(c, io[3].A.size),
                     *result = rknn_create_mem(c, io[3].C.size);
-    NEED(a && result);
+    NEED(a);
+    NEED(result);
     for (int i = 0; i < 3 * N_SHAPES; i++) {
         int s = (i * 3 + 1) % N_SHAPES;
         x.which.m = (uint32_t)shapes[s].M;

@@ -28,9 +28,10 @@ static struct place place_in_file(rknn_matmul_ctx c, enum kind kind, uint32_t si
 {
     struct place p = {.size = OFFSET + size};
     int fd = open_file(kind);
-    NEED(fd >= 0 && ftruncate(fd, (off_t)p.size) == 0);
+    NEED_CMP(fd, >=, 0);
+    NEED_CMP(ftruncate(fd, (off_t)p.size), ==, 0);
     p.map = mmap(NULL, p.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    NEED(p.map != MAP_FAILED);
+    NEED_CMP(p.map, !=, MAP_FAILED);
     p.data = p.map + OFFSET;
     p.mem = rknn_create_mem_from_fd(c, fd, p.map, size, OFFSET);
     NEED(p.mem);

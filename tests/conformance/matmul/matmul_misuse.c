@@ -91,10 +91,10 @@ static void test_calls(const char *chip)
     NEED_OK(rknn_matmul_create(&c, &info, &io));
     plain_problem_make(&x, &p, false);
     test_params(c);
-    EXPECT(rknn_matmul_run(c) != RKNN_SUCC);
+    EXPECT_CMP(rknn_matmul_run(c), !=, RKNN_SUCC);
     rknn_tensor_mem *a = matmul_set_mem(c, &io.A, x.a, io.A.size);
     rknn_tensor_mem *b = matmul_set_mem(c, &io.B, x.b, io.B.size);
-    EXPECT(rknn_matmul_run(c) != RKNN_SUCC);
+    EXPECT_CMP(rknn_matmul_run(c), !=, RKNN_SUCC);
     EXPECT_CODE(RKNN_ERR_PARAM_INVALID, rknn_matmul_set_io_mem(c, a, &io.B)); // too small
     EXPECT_CODE(RKNN_ERR_PARAM_INVALID, rknn_matmul_set_io_mem(c, NULL, &io.A));
     EXPECT_CODE(RKNN_ERR_PARAM_INVALID, rknn_matmul_set_io_mem(c, a, NULL));
@@ -103,8 +103,8 @@ static void test_calls(const char *chip)
     EXPECT_CODE(RKNN_ERR_PARAM_INVALID, rknn_matmul_set_io_mem(c, a, &odd));
     EXPECT_CODE(RKNN_ERR_PARAM_INVALID, rknn_matmul_set_dynamic_shape(c, &other));
     EXPECT_CODE(RKNN_ERR_PARAM_INVALID, rknn_matmul_set_dynamic_shape(c, NULL));
-    EXPECT(rknn_matmul_set_core_mask(c, (rknn_core_mask)5) != RKNN_SUCC);
-    EXPECT(rknn_run(c, NULL) != RKNN_SUCC);
+    EXPECT_CMP(rknn_matmul_set_core_mask(c, (rknn_core_mask)5), !=, RKNN_SUCC);
+    EXPECT_CMP(rknn_run(c, NULL), !=, RKNN_SUCC);
     EXPECT_CODE(RKNN_ERR_PARAM_INVALID,
                 rknn_B_normal_layout_to_native_layout(NULL, x.b, 64, 64, &info));
     EXPECT_CODE(RKNN_ERR_PARAM_INVALID,

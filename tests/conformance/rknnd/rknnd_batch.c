@@ -7,12 +7,12 @@ static void expect_parts(rknn_context c, const uint64_t parts[3])
 {
     rknnd_list *layers;
     NEED_OK(rknnd_get_layers(c, &layers));
-    EXPECT(layers->n > 0);
+    EXPECT_CMP(layers->n, >, 0);
     for (uint32_t i = 0; i < layers->n; i++) {
         const rknnd_layer *l = rknnd_layer_at(layers, i);
-        EXPECT(l->n_core_work == 3);
+        EXPECT_CMP(l->n_core_work, ==, 3);
         for (uint32_t core = 0; core < l->n_core_work; core++)
-            EXPECT(l->core_work[core] == parts[core]);
+            EXPECT_CMP(l->core_work[core], ==, parts[core]);
     }
     rknnd_free(layers);
 }

@@ -13,7 +13,7 @@ static int run(int fence, int timeout_ms, bool non_block)
     rknn_run_extend extend = {
         .fence_fd = fence, .timeout_ms = timeout_ms, .non_block = non_block, .frame_id = 77};
     int r = rknn_run(c, &extend);
-    EXPECT((extend.frame_id == 77) == (r != RKNN_SUCC));
+    EXPECT_CMP((extend.frame_id == 77), ==, (r != RKNN_SUCC));
     return r;
 }
 
@@ -24,7 +24,7 @@ static void *work(void *arg)
     rknn_input_output_num n;
     EXPECT_OK(rknn_query(c, query, &n, sizeof n)); // the context is free meanwhile
     conformance_set_inputs(c, "conv");
-    EXPECT(eventfd_write(*(int *)arg, 1) == 0);
+    EXPECT_CMP(eventfd_write(*(int *)arg, 1), ==, 0);
     return NULL;
 }
 
@@ -32,7 +32,7 @@ static void wait_for_another(bool non_block)
 {
     pthread_t worker;
     int fence = eventfd(0, 0);
-    NEED(pthread_create(&worker, NULL, work, &fence) == 0);
+    NEED_CMP(pthread_create(&worker, NULL, work, &fence), ==, 0);
     EXPECT_OK(run(fence, 0, non_block));
     conformance_expect_outputs(c, "conv");
     pthread_join(worker, NULL);

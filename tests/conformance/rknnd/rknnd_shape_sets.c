@@ -10,7 +10,7 @@ int main(int argc, char **argv)
     size_t size;
     void *model = conformance_file(&size, "dynamic_rknn.rknn");
     EXPECT_CODE(RKNN_ERR_MODEL_INVALID, rknn_init(&c, model, (uint32_t)size, 0, NULL));
-    EXPECT(strstr(rknnd_last_error(), "dynamic shapes") != NULL);
+    EXPECT_CMP(strstr(rknnd_last_error(), "dynamic shapes"), !=, NULL);
     free(model);
     return conformance_finish();
 }

@@ -32,9 +32,9 @@ static void ask(get *ask_for, uint8_t place[2048], uint32_t struct_size)
     EXPECT_OK(ask_for(place));
     uint32_t after;
     memcpy(&after, place, sizeof after);
-    EXPECT(after == struct_size);
+    EXPECT_CMP(after, ==, struct_size);
     for (size_t i = struct_size; i < 2048; i++)
-        if (!EXPECT(place[i] == UNTOUCHED))
+        if (!EXPECT_CMP(place[i], ==, UNTOUCHED))
             return;
 }
 
@@ -44,11 +44,11 @@ static void expect_growth(get *ask_for, uint32_t size, size_t n)
     uint8_t exact[2048], older[2048], newer[2048];
     ask(ask_for, exact, size);
     ask(ask_for, older, (uint32_t)(sizeof(uint32_t) + n));
-    EXPECT(memcmp(exact + sizeof size, older + sizeof size, n) == 0);
+    EXPECT_MEMORY(exact + sizeof size, older + sizeof size, n);
     ask(ask_for, newer, size + 24);
-    EXPECT(memcmp(exact + sizeof size, newer + sizeof size, n) == 0);
+    EXPECT_MEMORY(exact + sizeof size, newer + sizeof size, n);
     for (uint32_t i = size; i < size + 24; i++)
-        EXPECT(newer[i] == 0);
+        EXPECT_CMP(newer[i], ==, 0);
     uint32_t none = 0;
     memcpy(exact, &none, sizeof none);
     EXPECT_REFUSED(RKNN_ERR_PARAM_INVALID, "struct_size", ask_for(exact));
@@ -71,20 +71,22 @@ static void expect_stride(void)
     } items[3] = {{{.busy_us = 1}, {77, 77, 77}}, {{.busy_us = 2}, {0}}, {{.busy_us = 3}, {0}}};
     const rknnd_list list = {sizeof list, 3, sizeof *items, 0, items};
     for (uint32_t i = 0; i < 3; i++)
-        EXPECT(rknnd_core_stats_at(&list, i)->busy_us == i + 1);
-    EXPECT(rknnd_core_stats_at(&list, 3) == NULL);
+        EXPECT_CMP(rknnd_core_stats_at(&list, i)->busy_us, ==, i + 1);
+    EXPECT_CMP(rknnd_core_stats_at(&list, 3), ==, NULL);
 }
 
 static void expect_layers(void)
 {
     rknnd_list *layers;
     NEED_OK(rknnd_get_layers(context, &layers));
-    EXPECT(layers->n > 2 && layers->stride >= sizeof(rknnd_layer));
+    EXPECT_CMP(layers->n, >, 2);
+    EXPECT_CMP(layers->stride, >=, sizeof(rknnd_layer));
     for (uint32_t i = 0; i < layers->n; i++) {
         const struct older_layer *older =
             (const void *)((const char *)layers->items + (size_t)i * layers->stride);
         const rknnd_layer *l = rknnd_layer_at(layers, i);
-        EXPECT(strcmp(l->name, older->name) == 0 && *l->name);
+        EXPECT_STRING(l->name, older->name);
+        EXPECT(*l->name);
         EXPECT(RKNND_HAS(l, core_work));
     }
     rknnd_free(layers);
@@ -93,7 +95,9 @@ static void expect_layers(void)
 static void expect_has(void)
 {
     rknnd_clock older = {.struct_size = offsetof(rknnd_clock, max_hz)};
-    EXPECT(RKNND_HAS(&older, hz) && RKNND_HAS(&older, governor) && !RKNND_HAS(&older, max_hz));
+    EXPECT(RKNND_HAS(&older, hz));
+    EXPECT(RKNND_HAS(&older, governor));
+    EXPECT(!RKNND_HAS(&older, max_hz));
 }
 
 // ---- options -----------------------------------------------------------------------------------
@@ -118,7 +122,8 @@ static int on_comparison(void *user, const rknnd_comparison *c)
     struct found *f = user;
     f->n++;
     f->n_compared += c->golden != NULL;
-    EXPECT(!c->golden == !c->distance && !c->golden == !c->stored);
+    EXPECT_CMP(!c->golden, ==, !c->distance);
+    EXPECT_CMP(!c->golden, ==, !c->stored);
     EXPECT(!c->distance || (RKNND_HAS(c->distance, largest) && c->distance->largest == 0));
     snprintf(f->name, sizeof f->name, "%s", c->tensor->name);
     snprintf(f->golden_name, sizeof f->golden_name, "%s", c->golden ? c->golden_name : "");
@@ -129,7 +134,9 @@ static void expect_compared(const rknnd_golden *golden, const void *options, con
 {
     struct found f = {.n = 0};
     EXPECT_OK(rknnd_compare_layers(context, golden, options, on_comparison, &f));
-    EXPECT(f.n > 2 && f.n_compared + !*last == f.n && strcmp(f.golden_name, last) == 0);
+    EXPECT_CMP(f.n, >, 2);
+    EXPECT_CMP(f.n_compared + !*last, ==, f.n);
+    EXPECT_STRING(f.golden_name, last);
 }
 
 static void expect_options(const rknnd_golden *golden)

@@ -15,7 +15,7 @@ static void run(rknn_context c)
 static void set_inputs(rknn_context c)
 {
     rknn_tensor_attr *a = conformance_attrs(c, RKNN_QUERY_CURRENT_INPUT_ATTR);
-    EXPECT(a[0].fmt == RKNN_TENSOR_NHWC);
+    EXPECT_CMP(a[0].fmt, ==, RKNN_TENSOR_NHWC);
     free(a);
     conformance_set_inputs(c, NAME);
 }
@@ -26,7 +26,8 @@ static void measure(rknn_context c)
     rknn_perf_detail detail = {0};
     EXPECT_OK(rknn_query(c, RKNN_QUERY_PERF_RUN, &run, sizeof run));
     EXPECT_OK(rknn_query(c, RKNN_QUERY_PERF_DETAIL, &detail, sizeof detail));
-    EXPECT(run.run_duration >= 0 && detail.data_len > 0);
+    EXPECT_CMP(run.run_duration, >=, 0);
+    EXPECT_CMP(detail.data_len, >, 0);
 }
 
 static void refuse(rknn_context c)

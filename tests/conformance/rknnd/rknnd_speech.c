@@ -31,7 +31,8 @@ static void expect_outputs(rknn_context c)
         outputs[i].want_float = 1;
     NEED_OK(rknn_outputs_get(c, OUTPUTS, outputs, NULL));
     for (uint32_t i = 0; i < OUTPUTS; i++) {
-        EXPECT(attrs[i].type == RKNN_TENSOR_FLOAT32 && outputs[i].index == i);
+        EXPECT_CMP(attrs[i].type, ==, RKNN_TENSOR_FLOAT32);
+        EXPECT_CMP(outputs[i].index, ==, i);
         conformance_compare(&attrs[i], NAME, i, outputs[i].buf, outputs[i].size);
     }
     EXPECT_OK(rknn_outputs_release(c, OUTPUTS, outputs));
@@ -43,8 +44,10 @@ int main(int argc, char **argv)
     conformance_start(argc, argv);
     rknn_context c = conformance_open(NAME ".onnx", 0);
     rknn_tensor_attr *attrs = conformance_attrs(c, RKNN_QUERY_INPUT_ATTR);
-    for (uint32_t i = 0; i < INPUTS; i++)
-        EXPECT(attrs[i].type == RKNN_TENSOR_INT64 && attrs[i].fmt == RKNN_TENSOR_UNDEFINED);
+    for (uint32_t i = 0; i < INPUTS; i++) {
+        EXPECT_CMP(attrs[i].type, ==, RKNN_TENSOR_INT64);
+        EXPECT_CMP(attrs[i].fmt, ==, RKNN_TENSOR_UNDEFINED);
+    }
     free(attrs);
     for (int text = 0; text < 3; text++) {
         set_inputs(c);

@@ -58,7 +58,7 @@ static void write_picture(const struct state *s, uint32_t shape_set, const rknn_
 {
     size_t size, columns = a->dims[2], pitch = a->w_stride ? a->w_stride : columns;
     float *data = conformance_file(&size, NAME ".set%u.in0.bin", shape_set);
-    NEED(size == a->n_elems * sizeof *data);
+    NEED_CMP(size, ==, a->n_elems * sizeof *data);
     uint8_t *to = s->in->virt_addr;
     for (size_t y = 0; y < a->dims[1]; y++)
         for (size_t x = 0; x < columns * 3; x++)
@@ -70,7 +70,7 @@ static void bind_input(const struct state *s, uint32_t shape_set, enum variant v
 {
     rknn_tensor_attr *a = conformance_attrs(s->c, v == NATIVE ? RKNN_QUERY_CURRENT_NATIVE_INPUT_ATTR
                                                               : RKNN_QUERY_CURRENT_INPUT_ATTR);
-    NEED(a[0].fmt == RKNN_TENSOR_NHWC);
+    NEED_CMP(a[0].fmt, ==, RKNN_TENSOR_NHWC);
     a[0].type = RKNN_TENSOR_UINT8;
     write_picture(s, shape_set, &a[0]);
     NEED_OK(rknn_set_io_mem(s->c, s->in, &a[0]));
@@ -97,7 +97,9 @@ static void compare(const struct state *s, uint32_t shape_set, uint32_t i,
     size_t channels = a.dims[1], height = a.dims[2], width = a.dims[3];
     const float *from = s->out[i]->virt_addr;
     float *plain = malloc(a.n_elems * sizeof *plain);
-    NEED(plain && a.fmt == RKNN_TENSOR_NCHW && a.n_elems == channels * height * width);
+    NEED(plain);
+    NEED_CMP(a.fmt, ==, RKNN_TENSOR_NCHW);
+    NEED_CMP(a.n_elems, ==, channels * height * width);
     for (size_t k = 0; k < a.n_elems; k++) {
         size_t at[3] = {k / width / height, k / width % height, k % width};
         plain[k] = from[place(form, height, width, channels, at)];
@@ -132,7 +134,7 @@ static void run_variant(enum variant v)
 {
     static const uint32_t order[] = {2, 0, 1, 1, 2};
     struct state s = open_state();
-    EXPECT(s.range.shape_number == N_ROWS);
+    EXPECT_CMP(s.range.shape_number, ==, N_ROWS);
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
         run_shape_set(&s, order[i], v);
     close_state(&s);

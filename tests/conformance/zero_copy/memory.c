@@ -61,7 +61,8 @@ static void run_with(const struct model *m, rknn_tensor_mem *in, void *input, rk
     size_t size;
     rknn_tensor_attr a = input_attr(m);
     uint8_t *data = conformance_file(&size, "%s.in0.bin", m->name);
-    NEED(in && out);
+    NEED(in);
+    NEED(out);
     EXPECT_OK(rknn_set_io_mem(m->c, in, &a));
     EXPECT_OK(rknn_set_io_mem(m->c, out, &m->outputs[0]));
     memcpy(input, data, size);
@@ -76,14 +77,16 @@ static void by_descriptor(const struct model *m)
     rknn_tensor_mem *all = rknn_create_mem(m->c, in_size + gap + out_size);
     NEED(all);
     uint8_t *mine = mmap(NULL, all->size, PROT_READ | PROT_WRITE, MAP_SHARED, all->fd, 0);
-    NEED(mine != MAP_FAILED);
+    NEED_CMP(mine, !=, MAP_FAILED);
     rknn_tensor_mem *in = rknn_create_mem_from_fd(m->c, all->fd, mine, in_size, 0);
     rknn_tensor_mem *out =
         rknn_create_mem_from_fd(m->c, all->fd, mine, out_size, (int32_t)(in_size + gap));
-    NEED(in && out);
-    EXPECT(in->virt_addr == mine && in->flags == RKNN_TENSOR_MEMORY_FLAGS_FROM_FD);
+    NEED(in);
+    NEED(out);
+    EXPECT_CMP(in->virt_addr, ==, mine);
+    EXPECT_CMP(in->flags, ==, RKNN_TENSOR_MEMORY_FLAGS_FROM_FD);
     run_with(m, in, mine, out, mine + in_size + gap);
-    EXPECT(memcmp(all->virt_addr, mine, all->size) == 0);
+    EXPECT_MEMORY(all->virt_addr, mine, all->size);
     munmap(mine, all->size);
     EXPECT_OK(rknn_destroy_mem(m->c, all)); // before those that use it
     EXPECT_OK(rknn_run(m->c, NULL));
@@ -95,7 +98,8 @@ static void by_descriptor(const struct model *m)
 static void memory_of_others(const struct model *m, int fd)
 {
     uint32_t in_size = m->in_size, size = in_size + m->outputs[0].size;
-    NEED(fd >= 0 && ftruncate(fd, size) == 0);
+    NEED_CMP(fd, >=, 0);
+    NEED_CMP(ftruncate(fd, size), ==, 0);
     uint8_t *mine = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     rknn_tensor_mem *in = rknn_create_mem_from_fd(m->c, fd, mine, in_size, 0);
     rknn_tensor_mem *out =
@@ -114,13 +118,15 @@ static void sealed_picture(const struct model *m)
     rknn_tensor_attr a = input_attr(m);
     uint8_t *data = conformance_file(&size, "%s.in0.bin", m->name);
     int fd = memfd_create("picture", MFD_ALLOW_SEALING);
-    NEED(fd >= 0 && write(fd, data, size) == (ssize_t)size);
-    NEED(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) == 0);
+    NEED_CMP(fd, >=, 0);
+    NEED_CMP(write(fd, data, size), ==, (ssize_t)size);
+    NEED_CMP(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE), ==, 0);
     uint8_t *mine = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
-    NEED(mine != MAP_FAILED);
+    NEED_CMP(mine, !=, MAP_FAILED);
     rknn_tensor_mem *in = rknn_create_mem_from_fd(m->c, fd, mine, (uint32_t)size, 0);
     rknn_tensor_mem *out = rknn_create_mem(m->c, m->outputs[0].size);
-    NEED(in && out);
+    NEED(in);
+    NEED(out);
     EXPECT_OK(rknn_set_io_mem(m->c, in, &a));
     EXPECT_OK(rknn_set_io_mem(m->c, out, &m->outputs[0]));
     EXPECT_OK(rknn_run(m->c, NULL));
@@ -148,7 +154,8 @@ static void without_context(const struct model *m)
     rknn_tensor_mem *in = rknn_create_mem2(0, m->in_size, RKNN_MEM_FLAG_ALLOC_NO_CONTEXT);
     for (size_t i = 0; i < 3; i++) {
         rknn_tensor_mem *out = rknn_create_mem2(m->c, m->outputs[0].size, kinds[i]);
-        NEED(in && out);
+        NEED(in);
+        NEED(out);
         run_with(m, in, in->virt_addr, out, out->virt_addr);
         EXPECT_OK(rknn_destroy_mem(m->c, out));
     }
@@ -162,7 +169,9 @@ static void one_input_for_two(const struct model *m)
     rknn_tensor_mem *in = rknn_create_mem(m->c, m->in_size);
     rknn_tensor_mem *a = rknn_create_mem(m->c, m->outputs[0].size);
     rknn_tensor_mem *b = rknn_create_mem(other.c, m->outputs[0].size);
-    NEED(in && a && b);
+    NEED(in);
+    NEED(a);
+    NEED(b);
     for (int i = 0; i < 3; i++) {
         run_with(m, in, in->virt_addr, a, a->virt_addr);
         memset(in->virt_addr, i, in->size);
@@ -170,7 +179,7 @@ static void one_input_for_two(const struct model *m)
         run_with(&other, in, in->virt_addr, b, b->virt_addr);
         memset(in->virt_addr, i, in->size);
         EXPECT_OK(rknn_run(other.c, NULL));
-        EXPECT(memcmp(a->virt_addr, b->virt_addr, a->size) == 0);
+        EXPECT_MEMORY(a->virt_addr, b->virt_addr, a->size);
     }
     EXPECT_OK(rknn_destroy_mem(m->c, b));
     close_model(&other);
@@ -202,11 +211,12 @@ static void shared_internal_memory(void)
     rknn_tensor_mem *all = rknn_create_mem(m[0].c, size + (1u << 20));
     rknn_tensor_mem *weights = rknn_create_mem(m[0].c, a.total_weight_size);
     pthread_t threads[2];
-    NEED(all && weights);
+    NEED(all);
+    NEED(weights);
     EXPECT_OK(rknn_set_weight_mem(m[0].c, weights));
     for (int i = 0; i < 2; i++) {
         conformance_set_inputs(m[i].c, m[i].name);
-        EXPECT(rknn_run(m[i].c, NULL) < 0); // there is none yet
+        EXPECT_CMP(rknn_run(m[i].c, NULL), <, 0); // there is none yet
         m[i].internal = rknn_create_mem_from_fd(m[i].c, all->fd, all->virt_addr, all->size, 0);
         NEED(m[i].internal);
         EXPECT_OK(rknn_set_internal_mem(m[i].c, m[i].internal));
@@ -235,11 +245,11 @@ static void sram_is_counted(void)
     if (before.total_sram_size > 0) {
         struct model other = open_model("residual", RKNN_FLAG_ENABLE_SRAM);
         now = sizes_of(m.c);
-        EXPECT(now.total_sram_size == before.total_sram_size);
-        EXPECT(now.free_sram_size < before.free_sram_size);
+        EXPECT_CMP(now.total_sram_size, ==, before.total_sram_size);
+        EXPECT_CMP(now.free_sram_size, <, before.free_sram_size);
         close_model(&other);
         now = sizes_of(m.c);
-        EXPECT(now.free_sram_size == before.free_sram_size);
+        EXPECT_CMP(now.free_sram_size, ==, before.free_sram_size);
     }
     close_model(&m);
 }
@@ -309,12 +319,13 @@ static void misuse(const struct model *m)
     rknn_tensor_mem *mem = rknn_create_mem(m->c, 4 * m->inputs[0].n_elems);
     rknn_tensor_mem *small = rknn_create_mem(m->c, 16);
     rknn_tensor_attr a = input_attr(m);
-    NEED(mem && small);
+    NEED(mem);
+    NEED(small);
     wrong_forms(m, mem);
     expect_refused(m, small, a, RKNN_ERR_INPUT_INVALID);
     expect_refused(m, small, m->outputs[0], RKNN_ERR_OUTPUT_INVALID);
     a.w_stride = a.dims[2] - 1;
-    EXPECT(rknn_set_io_mem(m->c, mem, &a) < 0);
+    EXPECT_CMP(rknn_set_io_mem(m->c, mem, &a), <, 0);
     a = input_attr(m);
     a.index = 1;
     expect_refused(m, mem, a, RKNN_ERR_PARAM_INVALID);
@@ -328,8 +339,10 @@ static void misuse(const struct model *m)
     EXPECT_CODE(RKNN_ERR_PARAM_INVALID, rknn_set_weight_mem(m->c, small));
     EXPECT_CODE(RKNN_ERR_PARAM_INVALID, rknn_mem_sync(m->c, mem, (rknn_mem_sync_mode)4));
     EXPECT_CODE(RKNN_ERR_PARAM_INVALID, rknn_mem_sync(m->c, NULL, RKNN_MEMORY_SYNC_TO_DEVICE));
-    EXPECT(!rknn_create_mem(m->c, 0) && !rknn_create_mem(~m->c, 64));
-    EXPECT(!rknn_create_mem2(m->c, 64, 1u << 20) && !rknn_create_mem2(m->c, UINT64_MAX, 0));
+    EXPECT(!rknn_create_mem(m->c, 0));
+    EXPECT(!rknn_create_mem(~m->c, 64));
+    EXPECT(!rknn_create_mem2(m->c, 64, 1u << 20));
+    EXPECT(!rknn_create_mem2(m->c, UINT64_MAX, 0));
     EXPECT(!rknn_create_mem_from_phys(m->c, 4096, mem->virt_addr, 64));
     EXPECT(!rknn_create_mem_from_mb_blk(m->c, mem, 0));
     EXPECT(!rknn_create_mem_from_fd(m->c, -1, mem->virt_addr, 64, 0));

@@ -30,7 +30,7 @@ static void query(rknn_context c, rknn_query_cmd cmd, struct attrs *a)
         NEED_OK(rknn_query(c, cmd, at(a, i), OLD_ATTR));
     }
     for (size_t i = 0; i < sizeof a->behind; i++)
-        EXPECT(a->behind[i] == 0xee);
+        EXPECT_CMP(a->behind[i], ==, 0xee);
 }
 
 static rknn_tensor_mem *bind_input(rknn_context c, struct attrs *a, uint32_t i)

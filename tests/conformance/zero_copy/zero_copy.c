@@ -69,7 +69,7 @@ static void fill_input(const struct model *m, uint32_t i, const rknn_tensor_attr
     uint8_t *data = conformance_file(&size, "%s.in%u.bin", m->name, i);
     size_t rows = a->n_dims == 4 ? (size_t)a->dims[0] * a->dims[1] : 1, pitch = size / rows;
     size_t to = a->n_dims == 4 && a->w_stride ? pitch / a->dims[2] * a->w_stride : pitch;
-    NEED(m->in[i]->size >= rows * to);
+    NEED_CMP(m->in[i]->size, >=, rows * to);
     copy_rows(m->in[i]->virt_addr, to, data, pitch, rows);
     free(data);
 }
@@ -90,8 +90,10 @@ static void bind_inputs(struct model *m, uint32_t stride)
             a.w_stride = a.dims[2] + stride;
         if (!m->in[i])
             m->in[i] = rknn_create_mem(m->c, 4 * a.size_with_stride + 4 * a.size * stride);
-        NEED(m->in[i] && m->in[i]->virt_addr && m->in[i]->fd >= 0);
-        EXPECT(m->in[i]->flags == RKNN_TENSOR_MEMORY_FLAGS_ALLOC_INSIDE);
+        NEED(m->in[i]);
+        NEED(m->in[i]->virt_addr);
+        NEED_CMP(m->in[i]->fd, >=, 0);
+        EXPECT_CMP(m->in[i]->flags, ==, RKNN_TENSOR_MEMORY_FLAGS_ALLOC_INSIDE);
         EXPECT_OK(rknn_set_io_mem(m->c, m->in[i], &a));
         memset(m->in[i]->virt_addr, 0x5a, m->in[i]->size);
         fill_input(m, i, &a);
@@ -138,7 +140,7 @@ static void expect_output(const struct model *m, uint32_t i, rknn_tensor_format 
         size_t at = a->n_dims == 4 ? place(a, f, c2, k) : k;
         wrong += memcmp(got + at * element, all + k * element, element) != 0;
     }
-    EXPECT(wrong == 0);
+    EXPECT_CMP(wrong, ==, 0);
 }
 
 static void expect_outputs(const struct model *m, rknn_query_cmd query, bool real,
@@ -187,7 +189,7 @@ static void what_is_written_is_seen(struct model *m)
     for (uint32_t i = 0; i < m->n.n_input; i++)
         memset(m->in[i]->virt_addr, 0, m->in[i]->size);
     EXPECT_OK(rknn_run(m->c, NULL));
-    EXPECT(memcmp(m->out[0]->virt_addr, m->stored[0].buf, m->stored[0].size) != 0);
+    EXPECT_CMP(memcmp(m->out[0]->virt_addr, m->stored[0].buf, m->stored[0].size), !=, 0);
     for (uint32_t i = 0; i < m->n.n_input; i++)
         fill_input(m, i, &m->inputs[i]);
     EXPECT_OK(rknn_mem_sync(m->c, m->in[0], RKNN_MEMORY_SYNC_TO_DEVICE));

@@ -75,7 +75,7 @@ static void start_daemon(const char *backend, const char *isolation)
               "--isolation", isolation, "--worker-idle", "0", (char *)NULL);
         _exit(127);
     }
-    assert_true(daemon_pid > 0);
+    assert_cmp(daemon_pid, >, 0);
 }
 
 static void stop_daemon(int number)
@@ -83,8 +83,10 @@ static void stop_daemon(int number)
     int status;
     kill(daemon_pid, number);
     assert_int_equal(waitpid(daemon_pid, &status, 0), daemon_pid);
-    if (number == SIGTERM)
-        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    if (number == SIGTERM) {
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 0);
+    }
 }
 
 static void check(int r, const char *call)

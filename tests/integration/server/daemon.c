@@ -79,7 +79,7 @@ void daemon_start(struct daemon_child *d, const char *const *arguments, int fd, 
     int pipe_fds[2];
     assert_int_equal(pipe2(pipe_fds, O_CLOEXEC), 0);
     d->pid = fork();
-    assert_true(d->pid >= 0);
+    assert_cmp(d->pid, >=, 0);
     if (d->pid == 0)
         become(d, arguments, fd, activate, pipe_fds[1]);
     close(pipe_fds[1]);
@@ -95,7 +95,7 @@ void daemon_wait_for(struct daemon_child *d, const char *word)
         if (poll(&p, 1, PEER_PATIENCE_MS) != 1)
             fail_msg("rknnd has not said %s", word);
         ssize_t n = recv(d->notify, text, sizeof text - 1, 0);
-        assert_true(n >= 0);
+        assert_cmp(n, >=, 0);
         text[n] = 0;
         if (strstr(text, word))
             return;

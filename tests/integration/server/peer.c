@@ -38,7 +38,7 @@ void peer_init(struct peer *p, int fd)
 static void connect_to(struct peer *p, int family, const void *address, socklen_t size)
 {
     int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(fd >= 0);
+    assert_cmp(fd, >=, 0);
     assert_int_equal(connect(fd, address, size), 0);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int)); // TCP only
     peer_init(p, fd);
@@ -47,7 +47,7 @@ static void connect_to(struct peer *p, int family, const void *address, socklen_
 void peer_connect_unix(struct peer *p, const char *path)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
-    assert_true(strlen(path) < sizeof a.sun_path);
+    assert_cmp(strlen(path), <, sizeof a.sun_path);
     strcpy(a.sun_path, path);
     connect_to(p, AF_UNIX, &a, sizeof a);
 }

@@ -114,7 +114,7 @@ static void leave_nothing_behind(void **state)
         in_process_wait_same(&watcher, &before);
         n += STEP;
     }
-    assert_true(n > sizeof model);
+    assert_cmp(n, >, sizeof model);
     in_process_wait_same(&watcher, &before);
     peer_close(&watcher);
 }
@@ -132,7 +132,7 @@ static void leave_nothing_behind_in_a_reply(void **state)
         for (int i = 0; i < 3; i++)
             peer_send_infer(&p, x, input, sizeof input);
         for (unsigned i = 0; i < reads; i++)
-            assert_true(recv(p.fd, part, sizeof part, 0) > 0);
+            assert_cmp(recv(p.fd, part, sizeof part, 0), >, 0);
         peer_close(&p);
         in_process_wait_same(&watcher, &before);
     }

@@ -114,7 +114,7 @@ static size_t readable(const struct peer *p)
 static void wait_readable(const struct peer *p)
 {
     for (int i = 0; readable(p) == 0; i++) {
-        assert_true(i < TURNS_MAX);
+        assert_cmp(i, <, TURNS_MAX);
         turn();
     }
 }
@@ -157,7 +157,7 @@ static unsigned take_answers(struct peer *p)
         } else if (event == FRAME_MESSAGE && p->reader.header.payload_size > 0) {
             frame_reader_payload_skip(&p->reader);
         } else {
-            assert_true(event >= 0);
+            assert_cmp(event, >=, 0);
             assert_int_equal(p->reader.header.flags, FRAME_REPLY);
             n++;
         }
@@ -173,7 +173,7 @@ static void send_many(struct peer *p, uint16_t type, const void *message, unsign
     for (unsigned i = 0; i < n; i++) {
         struct frame_out *f =
             message_frame(type, 0, FIRST_ID + i, fields, message, NULL, 0, NULL, NULL);
-        assert_true(f->head_size <= 256);
+        assert_cmp(f->head_size, <=, 256);
         memcpy(all + size, f->head, f->head_size);
         size += f->head_size;
         frame_out_free(f);
@@ -185,9 +185,9 @@ static void send_many(struct peer *p, uint16_t type, const void *message, unsign
 static void take_all(struct peer *p, unsigned n)
 {
     for (int i = 0; n > 0; i++) {
-        assert_true(i < TURNS_MAX);
+        assert_cmp(i, <, TURNS_MAX);
         unsigned more = take_answers(p);
-        assert_true(more <= n);
+        assert_cmp(more, <=, n);
         n -= more;
         turn();
     }
@@ -218,7 +218,7 @@ static void expect_turns(uint16_t type, const void *message, unsigned n)
     send_many(&busy, type, message, n);
     send_many(&other, MESSAGE_PING, &(rknnd_Ping){.token = 1}, 1);
     for (int i = 0; readable(&other) == 0; i++) {
-        assert_true(i < TURNS_MAX);
+        assert_cmp(i, <, TURNS_MAX);
         turn();
         first += take_answers(&busy);
     }
@@ -299,11 +299,11 @@ static void expect_bound(uint16_t type, const void *message, unsigned n, size_t 
 {
     struct peer p;
     struct connection *c = join(&p);
-    assert_true(size * n > 2 * BOUND + (1u << 19)); // more than the socket takes besides
+    assert_cmp(size * n, >, 2 * BOUND + (1u << 19)); // more than the socket takes besides
     send_many(&p, type, message, n);
     turn();
     for (int i = 0; !is_still(c); i++) {
-        assert_true(i < TURNS_MAX);
+        assert_cmp(i, <, TURNS_MAX);
         turn();
     }
     for (int i = 0; i < 1000; i++)

@@ -29,7 +29,7 @@ static void says_who_it_is(void **state)
     assert_int_equal(m.limits.payload_size, 1 << 20);
     assert_int_equal(m.limits.peer_timeout_ms, 1500);
     assert_int_equal(m.session_secret.size, HELLO_SECRET_SIZE);
-    assert_true(m.session != 0);
+    assert_int_not_equal(m.session, 0);
     peer_close(&p);
 }
 

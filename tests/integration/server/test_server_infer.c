@@ -133,7 +133,7 @@ static void expect_refused(struct peer *p, const rknnd_Infer *m, size_t payload_
     struct peer_frame f;
     struct error e;
     assert_int_equal(peer_call(p, MESSAGE_INFER, m, zeros, payload_size, &f, &e), code);
-    assert_true(strlen(e.text) > 10);
+    assert_cmp(strlen(e.text), >, 10);
     peer_frame_done(&f);
 }
 
@@ -249,7 +249,7 @@ static void keeps_handles_within_the_session(void **state)
     assert_int_equal(close_context(&stranger, x), STATUS_CTX_INVALID);
     assert_int_equal(close_context(&friend, x), 0);
     assert_int_equal(close_context(&owner, x), STATUS_CTX_INVALID);
-    assert_true(peer_open(&owner, hash, 0).context != x);
+    assert_int_not_equal(peer_open(&owner, hash, 0).context, x);
     peer_close(&owner);
     peer_close(&friend);
     peer_close(&stranger);
@@ -266,7 +266,7 @@ static void duplicates_contexts(void **state)
         peer_call(&p, MESSAGE_CONTEXT_DUP, &(rknnd_ContextDup){.context = x}, NULL, 0, &f, &e), 0);
     uint64_t y = f.m.CONTEXT_DUP_reply.context;
     peer_frame_done(&f);
-    assert_true(y != x);
+    assert_int_not_equal(y, x);
     assert_int_equal(close_context(&p, x), 0);
     expect_output(&p, send_infer(&p, y, 4), 4, OUT);
     peer_close(&p);

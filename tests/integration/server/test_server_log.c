@@ -103,16 +103,17 @@ static void who_is_slow_sees_what_he_missed(void **state)
     for (int i = 0; i < 20000; i++)
         log_info("one of very many lines, number %d", i);
     rknnd_LogReply m = ask((rknnd_Log){.from = end, .wait = true}, &f);
-    assert_true(m.first > end);
+    assert_cmp(m.first, >, end);
     assert_int_equal(m.end, end + 20000);
     for (uint64_t next = m.first; next < m.end; next += m.n_lines) {
         peer_frame_done(&f);
         m = ask((rknnd_Log){.from = next}, &f);
         assert_int_equal(m.first, next);
-        assert_true(m.n_lines > 0);
+        assert_cmp(m.n_lines, >, 0);
         read += m.n_lines;
     }
-    assert_true(read > 1000 && read < 20000);
+    assert_cmp(read, >, 1000);
+    assert_cmp(read, <, 20000);
     peer_frame_done(&f);
 }
 

@@ -409,7 +409,7 @@ static void keeps_few_broken_uploads_and_not_for_long(void **state)
         offer(&p, &m);
         send_up_to(&p, &m, 0, CHUNK);
         peer_close(&p);
-        assert_true(peer_status(&watcher).uploads <= UPLOAD_MAX_ORPHANS + 1);
+        assert_cmp(peer_status(&watcher).uploads, <=, UPLOAD_MAX_ORPHANS + 1);
     }
     in_process_wait_status(&watcher, no_uploads, NULL);
     peer_close(&watcher);

@@ -17,12 +17,12 @@ static void items_stay_while_it_grows(void **state)
     while (n < 1000) {
         uint32_t before = room;
         assert_int_equal(array_reserve(items, room, n + 1, "numbers", NULL), 0);
-        assert_true(room > n);
+        assert_cmp(room, >, n);
         moves += room != before;
         items[n] = n * UINT64_C(3);
         n++;
     }
-    assert_true(moves < 10);
+    assert_cmp(moves, <, 10);
     for (uint32_t i = 0; i < n; i++)
         assert_int_equal(items[i], i * 3);
     free(items);
@@ -34,7 +34,7 @@ static void many_are_reserved_at_once(void **state)
     char *items = NULL;
     size_t room = 0;
     assert_int_equal(array_reserve(items, room, 12345, "bytes", NULL), 0);
-    assert_true(room >= 12345);
+    assert_cmp(room, >=, 12345);
     const char *before = items;
     assert_int_equal(array_reserve(items, room, room, "bytes", NULL), 0);
     assert_ptr_equal(items, before);

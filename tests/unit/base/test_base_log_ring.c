@@ -63,7 +63,7 @@ static void the_newest_lines_are_there_whole(void **state)
             expected++;
         }
         assert_int_equal(expected, number + 1);
-        assert_true(bytes <= SIZE);
+        assert_cmp(bytes, <=, SIZE);
         assert_true(number < 20 || bytes > SIZE / 2);
     }
 }
@@ -78,7 +78,8 @@ static void seeking_finds_what_is_there(void **state)
     assert_true(log_ring_read(r, &c, &line));
     assert_int_equal(line.time_us, 198000);
     c = log_ring_seek(r, 1);
-    assert_true(c.number > 1 && c.number == r->first);
+    assert_cmp(c.number, >, 1);
+    assert_int_equal(c.number, r->first);
     c = log_ring_seek(r, 5000);
     assert_int_equal(c.number, 201);
     assert_false(log_ring_read(r, &c, &line));

@@ -80,7 +80,7 @@ static void every_kind_is_taken(void **state)
     assert_string_equal(v.text, "x");
     assert_int_equal(v.count, 7);
     assert_int_equal(v.bytes, 3072);
-    assert_true(v.real == 1.5);
+    assert_cmp(v.real, ==, 1.5);
     assert_int_equal(v.called, 3);
 }
 
@@ -167,7 +167,7 @@ static void numbers_are_whole(void **state)
         assert_int_equal(number_parse(bad[i], 0, UINT32_MAX, &n, NULL), STATUS_PARAM_INVALID);
     assert_int_equal(n, 77);
     assert_int_equal(number_parse("4294967295", 0, UINT32_MAX, &n, NULL), 0);
-    assert_true(n == UINT32_MAX);
+    assert_int_equal(n, UINT32_MAX);
     assert_int_equal(number_parse("007", 0, 9, &n, NULL), 0);
     assert_int_equal(n, 7);
 }
@@ -203,10 +203,11 @@ static void numbers_with_fractions(void **state)
     double n = 77;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(number_parse_real(bad[i], 0, 100, &n, NULL), STATUS_PARAM_INVALID);
-    assert_true(n == 77);
+    assert_cmp(n, ==, 77);
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         assert_int_equal(number_parse_real(good[i].text, 0, 100, &n, NULL), 0);
-        assert_true(n > good[i].value - 1e-12 && n < good[i].value + 1e-12);
+        assert_cmp(n, >, good[i].value - 1e-12);
+        assert_cmp(n, <, good[i].value + 1e-12);
     }
 }
 
@@ -250,7 +251,7 @@ static void long_names_fit(void **state)
     nearest_init(&near, long_name);
     nearest_add(&near, other);
     assert_int_equal(near.n, 1);
-    assert_true(strlen(nearest_question(&near, "--", text)) < NEAREST_TEXT);
+    assert_cmp(strlen(nearest_question(&near, "--", text)), <, NEAREST_TEXT);
 }
 
 int main(void)

@@ -118,7 +118,8 @@ static void exchange_all(bool share, size_t need)
     assert_int_equal(pthread_create(&thread, NULL, exchange, &a), 0);
     exchange(&b);
     pthread_join(thread, NULL);
-    assert_true(a.right && b.right);
+    assert_true(a.right);
+    assert_true(b.right);
     assert_int_equal(stream_is_shared(&b.stream), share);
     stream_close(&a.stream);
     stream_close(&b.stream);
@@ -153,7 +154,8 @@ static void share(void)
     stream_init(&relay, pair[1], true);
     stream_share(&asker);
     assert_int_equal(receive(&relay, first, sizeof first), -EAGAIN);
-    assert_true(stream_is_shared(&asker) && stream_is_shared(&relay));
+    assert_true(stream_is_shared(&asker));
+    assert_true(stream_is_shared(&relay));
 }
 
 static void close_both(void)
@@ -321,7 +323,8 @@ static void what_is_lent_has_gone_when_it_is_read(void **state)
     assert_int_equal(stream_posted(&asker), 0);
     assert_int_equal(send_bytes(&asker, area, sizeof data), -EAGAIN);
     assert_int_equal(stream_posted(&asker), sizeof data);
-    assert_true(stream_is_posted(&asker, 3) && !stream_is_posted(&asker, 2));
+    assert_true(stream_is_posted(&asker, 3));
+    assert_false(stream_is_posted(&asker, 2));
     assert_false(wakes(&asker, 0, true));
     assert_true(wakes(&relay, sizeof data, false));
     assert_int_equal(receive(&relay, data, 1000), 1000);

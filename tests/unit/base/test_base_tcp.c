@@ -73,7 +73,8 @@ static void only_the_loopback_interface_goes_without_pacing(void **state)
     struct choice near = prepared("127.0.0.1"), far = prepared("192.0.2.1");
     assert_string_equal(near.control, "reno");
     assert_string_equal(far.control, prepared(NULL).control);
-    assert_true(near.no_delay && far.no_delay);
+    assert_true(near.no_delay);
+    assert_true(far.no_delay);
 }
 
 int main(void)

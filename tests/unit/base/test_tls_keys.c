@@ -110,7 +110,7 @@ static void files_that_others_can_read_are_refused(void **state)
                  {0644, false}, {0660, false}, {0604, false}, {0620, false}};
     char path[] = "/tmp/rknnd-test-keys-XXXXXX";
     int fd = mkstemp(path);
-    assert_true(fd >= 0);
+    assert_cmp(fd, >=, 0);
     assert_int_equal(dprintf(fd, "alice:%s\n", KEY_A), 6 + 32 + 1);
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         struct tls_keys k;

@@ -90,7 +90,10 @@ static void run_as_the_guide_shows_it(void **state)
     rknn_output again = {
         .index = 0, .want_float = 1, .is_prealloc = 1, .buf = real, .size = sizeof real};
     assert_int_equal(rknn_outputs_get(c, 1, &again, NULL), RKNN_SUCC);
-    assert_true(real[0] == 0 && real[1] == 0.5f && real[6] == 58.5f && real[7] == -69);
+    assert_cmp(real[0], ==, 0);
+    assert_cmp(real[1], ==, 0.5f);
+    assert_cmp(real[6], ==, 58.5f);
+    assert_cmp(real[7], ==, -69);
     assert_ptr_equal(again.buf, real);
     assert_int_equal(rknn_destroy(c), RKNN_SUCC);
     assert_int_equal(server.n_contexts, 0);
@@ -112,8 +115,11 @@ static void fewer_bytes_travel(void **state)
     rknn_run(c, NULL); // refused by the fake server, which wants 8 bytes for the vector
     assert_int_equal(server.last_infer.inputs_count, 2);
     const rknnd_InferInput *i = server.last_infer.inputs;
-    assert_true(i[0].converted && i[0].size == 12);
-    assert_true(!i[1].converted && i[1].size == 4 && i[1].type == RKNN_TENSOR_UINT8);
+    assert_true(i[0].converted);
+    assert_int_equal(i[0].size, 12);
+    assert_false(i[1].converted);
+    assert_int_equal(i[1].size, 4);
+    assert_int_equal(i[1].type, RKNN_TENSOR_UINT8);
     rknn_destroy(c);
 }
 
@@ -128,7 +134,8 @@ static void pass_through_inputs_and_outputs(void **state)
     rknn_output out = {.index = 0};
     assert_int_equal(rknn_inputs_set(c, 2, in), RKNN_SUCC);
     assert_int_equal(rknn_run(c, NULL), RKNN_SUCC);
-    assert_true(server.last_infer.inputs[0].pass_through && !server.last_infer.inputs[0].converted);
+    assert_true(server.last_infer.inputs[0].pass_through);
+    assert_false(server.last_infer.inputs[0].converted);
     assert_int_equal(rknn_outputs_get(c, 1, &out, NULL), RKNN_SUCC);
     assert_memory_equal(out.buf, strided, 12);
     rknn_outputs_release(c, 1, &out);
@@ -165,10 +172,14 @@ static void query_attributes(void **state)
     rknn_input_output_num n;
     rknn_tensor_attr a = {.index = 1}, current = {.index = 1};
     assert_int_equal(rknn_query(c, RKNN_QUERY_IN_OUT_NUM, &n, sizeof n), RKNN_SUCC);
-    assert_true(n.n_input == 2 && n.n_output == 2);
+    assert_int_equal(n.n_input, 2);
+    assert_int_equal(n.n_output, 2);
     assert_int_equal(rknn_query(c, RKNN_QUERY_INPUT_ATTR, &a, sizeof a), RKNN_SUCC);
     assert_string_equal(a.name, "vector");
-    assert_true(a.n_dims == 1 && a.dims[0] == 4 && a.n_elems == 4 && a.size == 8);
+    assert_int_equal(a.n_dims, 1);
+    assert_int_equal(a.dims[0], 4);
+    assert_int_equal(a.n_elems, 4);
+    assert_int_equal(a.size, 8);
     assert_int_equal(a.fmt, RKNN_TENSOR_UNDEFINED);
     assert_int_equal(a.type, RKNN_TENSOR_FLOAT16);
     assert_int_equal(rknn_query(c, RKNN_QUERY_CURRENT_INPUT_ATTR, &current, sizeof current), 0);
@@ -176,9 +187,13 @@ static void query_attributes(void **state)
 
     rknn_tensor_attr native = {.index = 0}, out = {.index = 0};
     assert_int_equal(rknn_query(c, RKNN_QUERY_NATIVE_INPUT_ATTR, &native, sizeof native), 0);
-    assert_true(native.w_stride == 8 && native.size == 12 && native.size_with_stride == 48);
+    assert_int_equal(native.w_stride, 8);
+    assert_int_equal(native.size, 12);
+    assert_int_equal(native.size_with_stride, 48);
     assert_int_equal(rknn_query(c, RKNN_QUERY_OUTPUT_ATTR, &out, sizeof out), RKNN_SUCC);
-    assert_true(out.fmt == RKNN_TENSOR_NCHW && out.zp == 10 && out.scale == 0.5f);
+    assert_int_equal(out.fmt, RKNN_TENSOR_NCHW);
+    assert_int_equal(out.zp, 10);
+    assert_cmp(out.scale, ==, 0.5f);
     assert_int_equal(out.qnt_type, RKNN_TENSOR_QNT_AFFINE_ASYMMETRIC);
     rknn_destroy(c);
 }
@@ -200,11 +215,14 @@ static void query_older_structs(void **state)
 
     uint32_t sizes[4] = {0, 0, 7, 7};
     assert_int_equal(rknn_query(c, RKNN_QUERY_MEM_SIZE, sizes, 8), RKNN_SUCC);
-    assert_true(sizes[0] == 1111 && sizes[1] == 2222 && sizes[2] == 7);
+    assert_int_equal(sizes[0], 1111);
+    assert_int_equal(sizes[1], 2222);
+    assert_int_equal(sizes[2], 7);
     rknn_mem_size whole;
     assert_int_equal(rknn_query(c, RKNN_QUERY_MEM_SIZE, &whole, sizeof whole), RKNN_SUCC);
-    assert_true(whole.total_dma_allocated_size == 3333 && whole.total_sram_size == 4444 &&
-                whole.free_sram_size == 555);
+    assert_int_equal(whole.total_dma_allocated_size, 3333);
+    assert_int_equal(whole.total_sram_size, 4444);
+    assert_int_equal(whole.free_sram_size, 555);
 
     assert_int_equal(rknn_query(c, RKNN_QUERY_INPUT_ATTR, &old.attr, 371), RKNN_ERR_PARAM_INVALID);
     assert_non_null(strstr(rknnd_last_error(), "371"));
@@ -355,7 +373,9 @@ static void rknnd_questions(void **state)
     assert_int_equal(rknnd_get_server_status(server.uri, &status), RKNN_SUCC);
     assert_string_equal(status.isolation, "process");
     assert_int_equal(rknnd_ping(NULL, 3, ns), RKNN_SUCC);
-    assert_true(ns[0] > 0 && ns[1] > 0 && ns[2] > 0);
+    assert_cmp(ns[0], >, 0);
+    assert_cmp(ns[1], >, 0);
+    assert_cmp(ns[2], >, 0);
     assert_int_equal(rknnd_describe_model(NULL, "/proc/self/cmdline", &json),
                      RKNN_ERR_MODEL_INVALID); // has no size
     assert_int_equal(rknnd_describe_model(NULL, "/etc/passwd", &json), RKNN_SUCC);
@@ -373,7 +393,9 @@ static void run_info(void **state)
     set_inputs(c);
     assert_int_equal(rknn_run(c, NULL), RKNN_SUCC);
     assert_int_equal(rknnd_get_run_info(c, &info), RKNN_SUCC);
-    assert_true(info.attempts == 1 && info.run_us == 123 && info.queue_us == 45);
+    assert_int_equal(info.attempts, 1);
+    assert_int_equal(info.run_us, 123);
+    assert_int_equal(info.queue_us, 45);
     rknn_destroy(c);
 }
 
@@ -573,9 +595,9 @@ static void not_yet(void **state)
     rknn_matmul_ctx m;
     rknn_matmul_info info = {0};
     rknn_matmul_io_attr io;
-    assert_true(rknn_matmul_create(&m, &info, &io) < 0);
-    assert_true(rknn_register_custom_ops(c, NULL, 0) < 0);
-    assert_true(rknn_set_input_shapes(c, 0, NULL) < 0);
+    assert_cmp(rknn_matmul_create(&m, &info, &io), <, 0);
+    assert_cmp(rknn_register_custom_ops(c, NULL, 0), <, 0);
+    assert_cmp(rknn_set_input_shapes(c, 0, NULL), <, 0);
     rknn_destroy(c);
 }
 

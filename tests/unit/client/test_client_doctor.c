@@ -49,7 +49,7 @@ static void add(const char *device, const char *name, const char *value)
     snprintf(at, sizeof at, "%s/bus/usb/devices/%s/%s", sysfs, device, name);
     cleanup(fclose_p) FILE *file = fopen(at, "we");
     assert_non_null(file);
-    assert_true(fprintf(file, "%s\n", value) > 0);
+    assert_cmp(fprintf(file, "%s\n", value), >, 0);
 }
 
 static void no_usb_is_no_board(void **state)

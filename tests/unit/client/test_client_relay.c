@@ -98,7 +98,7 @@ static void *run_relay(void *unused)
     while (lives && !relay.ends) {
         short events = stream_events(&program, relay.allowed > relay.passed, false);
         struct pollfd p[] = {{program.fd, events, 0}, {up, POLLIN, 0}, {relay.changed, POLLIN, 0}};
-        assert_true(poll(p, 3, PATIENCE * 1000) > 0);
+        assert_cmp(poll(p, 3, PATIENCE * 1000), >, 0);
         if (p[2].revents)
             eventfd_read(relay.changed, &count);
         stream_wake(&program);

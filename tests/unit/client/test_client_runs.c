@@ -173,7 +173,7 @@ static void interrupted_for_good(void **state)
     assert_int_equal(rknn_init(&c, model, sizeof model, 0, NULL), RKNN_ERR_DEVICE_UNAVAILABLE);
     rknnd_set_interrupt(NULL, NULL);
     assert_non_null(strstr(rknnd_last_error(), "interrupted"));
-    assert_true(asked > 0);
+    assert_cmp(asked, >, 0);
     server.hook = wait_at_gate;
     rknn_destroy(open_context(0));
 }
@@ -199,7 +199,7 @@ static void pipeline(void **state)
     allow(1000);
     for (uint8_t i = 1; i < 50; i++) {
         uint64_t next = start_run(c, i);
-        assert_true(next > now);
+        assert_cmp(next, >, now);
         assert_int_equal(wait_run(c, now, 0), RKNN_SUCC);
         assert_int_equal(get_mark(c, &frame), i - 1);
         assert_int_equal(frame, now);

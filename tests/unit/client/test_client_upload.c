@@ -141,7 +141,10 @@ static void progress_is_told(void **state)
     memset(&seen, 0, sizeof seen);
     rknnd_set_progress(note_progress, &seen);
     open_and_close(path, 0, NULL);
-    assert_true(seen.n >= 26 && seen.last == SIZE && seen.total == SIZE && !seen.backwards);
+    assert_cmp(seen.n, >=, 26);
+    assert_int_equal(seen.last, SIZE);
+    assert_int_equal(seen.total, SIZE);
+    assert_false(seen.backwards);
     seen.n = 0;
     open_and_close(path, 0, NULL);
     assert_int_equal(seen.n, 0); // the server holds it
@@ -174,7 +177,7 @@ static void broken_links(void **state)
     open_and_close(path, 0, NULL);
     assert_memory_equal(server.model, model, SIZE);
     assert_int_equal(server.n_chunk_bytes, SIZE); // nothing went twice
-    assert_true(server.n_connections > 4);
+    assert_cmp(server.n_connections, >, 4);
 }
 
 // Cuts the link in the middle of the upload, when the program has just chosen another server.

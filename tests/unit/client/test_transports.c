@@ -18,7 +18,7 @@ static void rows_are_complete(void **state)
     (void)state;
     const struct transport *t;
     for (unsigned i = 0; (t = transports_row(i)); i++) {
-        assert_true(strlen(t->uri.name) > 1);
+        assert_cmp(strlen(t->uri.name), >, 1);
         assert_int_equal(t->uri.name[strlen(t->uri.name) - 1], ':');
         assert_non_null(t->uri.syntax);
         assert_non_null(t->uri.parse);

@@ -14,7 +14,7 @@ static int parse(struct load_options *o, struct pool *pool, const char *text)
     struct error e;
     int r = load_options_parse(o, pool, text, &e);
     if (r < 0)
-        assert_true(strlen(e.text) > 10);
+        assert_cmp(strlen(e.text), >, 10);
     return r;
 }
 

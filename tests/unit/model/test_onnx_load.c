@@ -50,7 +50,9 @@ static void attributes_are_those_of_the_rknn_api(void **state)
         assert_string_equal(in->name, "x");
         assert_int_equal(tensor_attr_check(in, "x", &e), 0);
         assert_int_equal(tensor_attr_check(out, "y", &e), 0);
-        assert_true(info->weight_size > 0 && info->internal_size > 0 && info->memory_size > 0);
+        assert_cmp(info->weight_size, >, 0);
+        assert_cmp(info->internal_size, >, 0);
+        assert_cmp(info->memory_size, >, 0);
         assert_string_equal(info->custom_string, "");
         unload(device, m);
     }
@@ -88,7 +90,7 @@ static void what_follows_a_convolution_is_one_layer_with_it(void **state)
     assert_int_equal(n, 1);
     assert_string_equal(layers[0].op, "Conv");
     for (size_t i = 0; i < 75; i++)
-        assert_true(y[i] >= 0);
+        assert_cmp(y[i], >=, 0);
     npu_backend.context_free(c);
     unload(device, m);
 }
@@ -100,7 +102,7 @@ static void damaged_files_are_refused(void **state)
         struct npu_device *device;
         struct npu_model *m = NULL;
         struct error e = {0};
-        assert_true(load("", "conv", cut, &device, &m, &e) < 0);
+        assert_cmp(load("", "conv", cut, &device, &m, &e), <, 0);
         assert_true(e.text[0]);
         unload(device, NULL);
     }

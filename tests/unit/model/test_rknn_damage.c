@@ -28,7 +28,7 @@ static int try_to_load(const uint8_t *data, size_t size)
     struct npu_model_source source = {.file = {copy, size}, .name = "damaged"};
     int r = npu_backend.model_load(device, &source, &m, &e);
     if (r < 0) {
-        assert_true(e.text[0] != 0);
+        assert_int_not_equal(e.text[0], 0);
         assert_int_equal(e.code, r);
     }
     npu_backend.model_free(m);
@@ -44,8 +44,8 @@ static void cut_off_anywhere(void **state)
         assert_true(sim_file_read(&f, CORPUS "%s", models[i]));
         assert_int_equal(try_to_load(f.data, f.size), 0);
         for (size_t size = 0; size < f.size; size += 1 + size / 64)
-            assert_true(try_to_load(f.data, size) < 0);
-        assert_true(try_to_load(f.data, f.size - 1) < 0);
+            assert_cmp(try_to_load(f.data, size), <, 0);
+        assert_cmp(try_to_load(f.data, f.size - 1), <, 0);
         sim_file_free(&f);
     }
 }

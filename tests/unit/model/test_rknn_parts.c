@@ -56,7 +56,7 @@ static void every_byte_of_a_table_is_checked(void **state)
             struct fb fb = {.all = {copy, sizeof small}};
             struct fb_table t = fb_root(&fb, "RKNN");
             struct bytes b = fb_vector(&t, 1, 4);
-            assert_true(b.size <= sizeof small);
+            assert_cmp(b.size, <=, sizeof small);
             struct fb_list l = fb_tables(&t, 1);
             for (uint32_t i = 0; i < l.n; i++) {
                 struct fb_table inner = fb_list_get(&l, i);
@@ -109,7 +109,7 @@ static void what_is_no_literal_is_refused(void **state)
         json_t *v = NULL;
         assert_int_equal(pyliteral_parse(bad[i], &v, &e), STATUS_MODEL_INVALID);
         assert_null(v);
-        assert_true(e.text[0] != 0);
+        assert_int_not_equal(e.text[0], 0);
     }
 }
 

@@ -38,12 +38,13 @@ static void memory_is_zeroed_and_keeps_its_size(void **state)
     assert_int_equal(npu_buffers_open(&from, "memfd", true, NULL), 0);
     assert_string_equal(from.name, "memfd");
     assert_int_equal(npu_buffer_new(&from, 70000, &b, NULL), 0);
-    assert_true(b.size >= 70000);
+    assert_cmp(b.size, >=, 70000);
     for (size_t i = 0; i < b.size; i++)
         assert_int_equal(b.map[i], 0);
     assert_int_equal(ftruncate(b.fd, 100), -1);
     npu_buffer_done(&b);
-    assert_true(b.fd == -1 && !b.map);
+    assert_int_equal(b.fd, -1);
+    assert_false(b.map);
     npu_buffer_done(&b);
     npu_buffers_close(&from);
     npu_buffers_close(&from);
@@ -87,7 +88,7 @@ static void a_kind_that_is_named_has_to_work(void **state)
     struct error e;
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        assert_true(npu_buffers_open(&b, cases[i].wanted, true, &e) < 0);
+        assert_cmp(npu_buffers_open(&b, cases[i].wanted, true, &e), <, 0);
         assert_non_null(strstr(e.text, cases[i].word));
         assert_null(b.kind);
     }
@@ -99,8 +100,8 @@ static void impossible_sizes_are_errors(void **state)
     struct npu_buffer b = {.fd = -7};
     (void)state;
     assert_int_equal(npu_buffers_open(&from, "auto", true, NULL), 0);
-    assert_true(npu_buffer_new(&from, UINT64_MAX, &b, NULL) < 0);
-    assert_true(npu_buffer_new(&from, UINT64_MAX / 4, &b, NULL) < 0);
+    assert_cmp(npu_buffer_new(&from, UINT64_MAX, &b, NULL), <, 0);
+    assert_cmp(npu_buffer_new(&from, UINT64_MAX / 4, &b, NULL), <, 0);
     assert_int_equal(b.fd, -7);
     npu_buffers_close(&from);
 }

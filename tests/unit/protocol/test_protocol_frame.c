@@ -166,14 +166,14 @@ static void receive(struct receiver *v, const uint8_t *bytes, size_t size)
     void *space;
     size_t n, room;
     for (size_t at = 0; at < size; at += n) {
-        assert_true((room = frame_reader_space(&v->reader, &space)) > 0);
+        assert_cmp((room = frame_reader_space(&v->reader, &space)), >, 0);
         n = 1 + random_size((uint32_t)(size - at) - 1);
         n = n < room ? n : room;
         memcpy(space, bytes + at, n);
         frame_reader_fill(&v->reader, n);
         int event;
         while ((event = frame_reader_next(&v->reader, &e)) != FRAME_NEED_MORE) {
-            assert_true(event > 0);
+            assert_cmp(event, >, 0);
             if (event == FRAME_MESSAGE)
                 take_message(v);
             else
@@ -208,7 +208,7 @@ static void payload_is_read_in_place(void **state)
     struct frame_header h = {.type = 7, .payload_size = sizeof target};
     void *space;
     frame_reader_init(&r, sizeof target);
-    assert_true(frame_reader_space(&r, &space) >= FRAME_HEADER_SIZE);
+    assert_cmp(frame_reader_space(&r, &space), >=, FRAME_HEADER_SIZE);
     frame_header_write(space, &h);
     frame_reader_fill(&r, FRAME_HEADER_SIZE);
     assert_int_equal(frame_reader_next(&r, NULL), FRAME_MESSAGE);
@@ -281,7 +281,7 @@ static bool is_open(int fd)
 static int new_fd(void)
 {
     int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    assert_true(fd >= 0);
+    assert_cmp(fd, >=, 0);
     return fd;
 }
 
@@ -304,9 +304,12 @@ static void fds_belong_to_the_frame_that_names_them(void **state)
     assert_int_equal(frame_reader_next(&r, NULL), FRAME_MESSAGE);
     assert_int_equal(frame_reader_take_fd(&r), first);
     assert_int_equal(frame_reader_next(&r, NULL), FRAME_NEED_MORE);
-    assert_true(is_open(first) && !is_open(second) && is_open(of_later_frame));
+    assert_true(is_open(first));
+    assert_false(is_open(second));
+    assert_true(is_open(of_later_frame));
     frame_reader_done(&r);
-    assert_true(is_open(first) && !is_open(of_later_frame));
+    assert_true(is_open(first));
+    assert_false(is_open(of_later_frame));
     close(first);
 }
 
@@ -363,7 +366,7 @@ static void drain_some(struct frame_queue *q, struct sink *k)
     const int *fds;
     int n_fds, n = frame_queue_peek(q, iov, 1 + (int)random_below(16), &fds, &n_fds);
     size_t all = 0;
-    assert_true(n > 0);
+    assert_cmp(n, >, 0);
     for (int i = 0; i < n; i++)
         all += iov[i].iov_len;
     size_t take = 1 + random_size((uint32_t)all - 1), left = take;
@@ -374,7 +377,7 @@ static void drain_some(struct frame_queue *q, struct sink *k)
     }
     for (int i = 0; left > 0; i++) {
         size_t part = left < iov[i].iov_len ? left : iov[i].iov_len;
-        assert_true(part > 0);
+        assert_cmp(part, >, 0);
         memcpy(k->bytes + k->size, iov[i].iov_base, part);
         k->size += part;
         left -= part;
@@ -429,7 +432,8 @@ static void dropped_frames_are_released_and_their_fds_closed(void **state)
     frame_queue_done(&q);
     assert_int_equal(released, 3);
     assert_int_equal(q.bytes, 0);
-    assert_true(!is_open(fds[1]) && !is_open(fds[2]));
+    assert_false(is_open(fds[1]));
+    assert_false(is_open(fds[2]));
 }
 
 int main(void)

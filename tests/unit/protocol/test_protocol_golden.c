@@ -58,7 +58,7 @@ static void expect_sent(struct frame_out *frame, struct golden g)
     frame_queue_push(&q, frame);
     int n = frame_queue_peek(&q, iov, 4, &fds, &n_fds);
     for (int i = 0; i < n; i++) {
-        assert_true(at + iov[i].iov_len <= g.size);
+        assert_cmp(at + iov[i].iov_len, <=, g.size);
         assert_memory_equal(g.data + at, iov[i].iov_base, iov[i].iov_len);
         at += iov[i].iov_len;
     }
@@ -73,7 +73,7 @@ static void check_decoding(struct golden g, bool payload, struct frame_header *h
     struct frame_reader r;
     uint8_t text[8], *space;
     frame_reader_init(&r, payload ? 8 : 0);
-    assert_true(frame_reader_space(&r, (void **)&space) >= g.size);
+    assert_cmp(frame_reader_space(&r, (void **)&space), >=, g.size);
     memcpy(space, g.data, g.size);
     for (; r.n_fds < g.data[AT_N_FDS]; r.n_fds++)
         r.fds[r.n_fds] = dup(STDERR_FILENO);

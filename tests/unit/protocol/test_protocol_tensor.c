@@ -64,7 +64,7 @@ static void assert_attr_equal(const struct tensor_attr *a, const struct tensor_a
     assert_int_equal(a->w_stride, b->w_stride);
     assert_int_equal(a->h_stride, b->h_stride);
     assert_int_equal(a->zp, b->zp);
-    assert_true(a->scale == b->scale);
+    assert_cmp(a->scale, ==, b->scale);
     assert_int_equal(a->type, b->type);
     assert_int_equal(a->layout, b->layout);
     assert_int_equal(a->qnt, b->qnt);
@@ -120,7 +120,7 @@ static void refuse(const rknnd_TensorIo *m, const char *word)
 {
     struct tensor_io io = {.logical.n_elems = 77};
     struct error e = {0};
-    assert_true(tensor_io_from_message(m, &io, &e) < 0);
+    assert_cmp(tensor_io_from_message(m, &io, &e), <, 0);
     if (!strstr(e.text, word))
         fail_msg("\"%s\" is not in \"%s\"", word, e.text);
     assert_int_equal(io.logical.n_elems, 77);

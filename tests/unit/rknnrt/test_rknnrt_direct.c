@@ -99,10 +99,12 @@ static void outputs(void **state)
     rows.w_stride = 6;
     assert_false(output(rows, 72, &a));
     assert_true(output((struct convert_form){.type = TENSOR_INT8, .layout = TENSOR_NCHW}, 72, &a));
-    assert_true(a.type == TENSOR_INT8 && a.layout == TENSOR_NCHW);
+    assert_int_equal(a.type, TENSOR_INT8);
+    assert_int_equal(a.layout, TENSOR_NCHW);
     assert_true(
         output((struct convert_form){.type = TENSOR_FLOAT32, .layout = TENSOR_NCHW}, 288, &a));
-    assert_true(a.type == TENSOR_FLOAT32 && a.size == 72);
+    assert_int_equal(a.type, TENSOR_FLOAT32);
+    assert_int_equal(a.size, 72);
     assert_false(
         output((struct convert_form){.type = TENSOR_FLOAT32, .layout = TENSOR_NHWC}, 288, &a));
     assert_false(

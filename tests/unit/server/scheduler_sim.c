@@ -138,8 +138,9 @@ static void check_no_idle_core(struct sim *s)
     struct scheduler_job *r = s->scheduler.reserving;
     if (r) {
         struct sim_job *j = container_of(r, struct sim_job, job);
-        assert_true(j->waiting && (j->wanted.mask || (j->wanted.any > 1 && !j->wanted.or_fewer)));
-        assert_true(s->now_us - j->added_us >= s->scheduler.patience_us);
+        assert_true(j->waiting);
+        assert_true(j->wanted.mask || (j->wanted.any > 1 && !j->wanted.or_fewer));
+        assert_cmp(s->now_us - j->added_us, >=, s->scheduler.patience_us);
         assert_true(kept & s->busy);
     }
     for (unsigned i = 0; i < s->n_queues; i++) {

@@ -82,7 +82,7 @@ static void part_is_kept(void **state)
                      STATUS_DEVICE_UNAVAILABLE);
     assert_in_range(take_all(&member, ACCOUNT_CONNECTIONS), 1, 62);
     uint64_t left = 1000 - all.all.used.of[ACCOUNT_CONNECTIONS];
-    assert_true(left >= 62);
+    assert_cmp(left, >=, 62);
     assert_int_equal(take_all(&root, ACCOUNT_CONNECTIONS), left);
 }
 
@@ -120,9 +120,9 @@ static void what_goes_along(void **state)
 static void huge_amounts(void **state)
 {
     (void)state;
-    assert_true(account_charge(&users[0], ACCOUNT_BYTES, UINT64_MAX, NULL) < 0);
+    assert_cmp(account_charge(&users[0], ACCOUNT_BYTES, UINT64_MAX, NULL), <, 0);
     assert_int_equal(account_charge(&users[0], ACCOUNT_BYTES, 1, NULL), 0);
-    assert_true(account_charge(&users[0], ACCOUNT_BYTES, UINT64_MAX, NULL) < 0);
+    assert_cmp(account_charge(&users[0], ACCOUNT_BYTES, UINT64_MAX, NULL), <, 0);
     assert_int_equal(all.all.used.of[ACCOUNT_BYTES], 1);
 }
 

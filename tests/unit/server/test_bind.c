@@ -77,7 +77,7 @@ static void start_rivals(const struct place *p, const int begin[2], const int re
 {
     for (int i = 0; i < RIVALS; i++) {
         pid_t pid = fork();
-        assert_true(pid >= 0);
+        assert_cmp(pid, >=, 0);
         if (pid > 0)
             continue;
         close(begin[1]);
@@ -125,7 +125,7 @@ static void a_file_that_is_no_socket_stays(void **state)
     struct error e;
     struct stat st;
     int fd = creat(p->path, 0600), unused;
-    assert_true(fd >= 0);
+    assert_cmp(fd, >=, 0);
     close(fd);
     assert_int_equal(bind_unix(p->path, NULL, keep, &unused, &e), STATUS_PARAM_INVALID);
     assert_int_equal(stat(p->path, &st), 0);

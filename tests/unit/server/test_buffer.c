@@ -20,7 +20,8 @@ static struct buffer *get(struct buffer_pool *p, uint64_t in, uint64_t out)
     struct buffer *b = NULL;
     if (buffer_get(p, in, out, &b, &e) < 0)
         fail_msg("%s", e.text);
-    assert_true(b->input_size >= in && b->output_size >= out);
+    assert_cmp(b->input_size, >=, in);
+    assert_cmp(b->output_size, >=, out);
     return b;
 }
 
@@ -52,7 +53,7 @@ static void wastes_at_most_a_fifth_of_large_ones(void **state)
     struct buffer_pool *p = buffer_pool_new(false, &bytes);
     for (uint64_t size = 32768; size < 200000000; size += size / 7 + 13) {
         struct buffer *b = get(p, size, 1);
-        assert_true(b->input_size - size <= b->input_size / 5 + 4096);
+        assert_cmp(b->input_size - size, <=, b->input_size / 5 + 4096);
         assert_int_equal(b->input_fd, -1);
         b->input[size - 1] = b->input[0] = 1;
         buffer_unref(b);

@@ -57,7 +57,8 @@ static void got_drained(struct channel *c)
 static void got_lost(struct channel *c, const struct error *why)
 {
     struct side *s = container_of(c, struct side, channel);
-    assert_true(why->code < 0 && why->text[0]);
+    assert_cmp(why->code, <, 0);
+    assert_true(why->text[0]);
     s->lost++;
 }
 
@@ -144,7 +145,7 @@ static void large_payload_arrives_in_place(void **state)
     for (size_t i = 0; i < size; i++)
         data[i] = (uint8_t)(i * 31 + (i >> 13));
     channel_send(&f->a.channel, ping(7, &(struct iovec){data, size}, count, &released));
-    assert_true(channel_backlog(&f->a.channel) > 0);
+    assert_cmp(channel_backlog(&f->a.channel), >, 0);
     assert_int_equal(released, 0);
     channel_send(&f->a.channel, ping(8, NULL, NULL, NULL));
     run_until(f, &f->b.messages, 2);
@@ -181,7 +182,7 @@ static void a_turn_ends(void **state)
         channel_send(&f->a.channel, ping(i, NULL, NULL, NULL));
     for (unsigned done = 0; done < n; done = f->b.messages) {
         run_until(f, &f->b.turns, f->b.turns + 1);
-        assert_true(f->b.messages - done <= CHANNEL_TURN);
+        assert_cmp(f->b.messages - done, <=, CHANNEL_TURN);
     }
     assert_int_equal(f->b.messages, n);
     f->b.work = CHANNEL_TURN / 2;
@@ -189,7 +190,7 @@ static void a_turn_ends(void **state)
         channel_send(&f->a.channel, ping(i, NULL, NULL, NULL));
     for (unsigned done = n; done < n + 5; done = f->b.messages) {
         run_until(f, &f->b.turns, f->b.turns + 1);
-        assert_true(f->b.messages - done <= 2);
+        assert_cmp(f->b.messages - done, <=, 2);
     }
     unsigned turns = f->b.turns;
     channel_wake(&f->b.channel);
@@ -208,7 +209,7 @@ static void fds_come_with_their_message(void **state)
     assert_int_equal(pwrite(memory, "hello", 5, 0), 5);
     run_until(f, &f->b.messages, 2);
     char text[6] = "";
-    assert_true(f->b.fd_seen >= 0);
+    assert_cmp(f->b.fd_seen, >=, 0);
     assert_int_equal(f->b.fd_token, 1);
     assert_int_equal(pread(f->b.fd_seen, text, 5, 0), 5);
     assert_string_equal(text, "hello");

@@ -52,7 +52,8 @@ static struct memory *make(uint64_t size)
 static int make_file(unsigned flags, off_t size, int seals)
 {
     int fd = memfd_create("client", MFD_CLOEXEC | flags);
-    assert_true(fd >= 0 && ftruncate(fd, size) == 0);
+    assert_cmp(fd, >=, 0);
+    assert_int_equal(ftruncate(fd, size), 0);
     assert_true(!seals || fcntl(fd, F_ADD_SEALS, seals) == 0);
     return fd;
 }
@@ -91,7 +92,9 @@ static void files_that_cannot_shrink(void **state)
     expect_refused(make_file(MFD_ALLOW_SEALING, 4096, F_SEAL_GROW | F_SEAL_SEAL), "can shrink");
     expect_refused(make_file(MFD_ALLOW_SEALING, 0, 0), "empty");
     int fd = mkstemp(path);
-    assert_true(fd >= 0 && unlink(path) == 0 && ftruncate(fd, 4096) == 0);
+    assert_cmp(fd, >=, 0);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(ftruncate(fd, 4096), 0);
     expect_refused(fd, "neither a dma-buf nor a memfd");
     assert_int_equal(pipe(pipes), 0);
     expect_refused(pipes[0], "neither a dma-buf nor a memfd");
@@ -106,7 +109,7 @@ static int open_again(int fd, int flags)
     char path[32];
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     int again = open(path, flags);
-    assert_true(again >= 0);
+    assert_cmp(again, >=, 0);
     close(fd);
     return again;
 }
@@ -117,7 +120,8 @@ static void expect_taken_for_reading(int fd)
     struct error e;
     int client = dup(fd);
     assert_int_equal(import_fd(fd, &m, NULL), 0);
-    assert_true(m->read_only && !m->dmabuf);
+    assert_true(m->read_only);
+    assert_false(m->dmabuf);
     assert_int_equal(fd_check_writable(m->buffer.fd, STATUS_OUTPUT_INVALID, &e),
                      STATUS_OUTPUT_INVALID);
     assert_int_equal(m->buffer.map[4095], 0);
@@ -152,7 +156,9 @@ static void one_file_is_one_memory(void **state)
     assert_int_equal(memory_table_add(&table, again, &b, NULL), 0);
     memory_unref(m);
     memory_unref(again);
-    assert_true(a != b && table.n_memories == 2 && table.bytes == 200);
+    assert_int_not_equal(a, b);
+    assert_int_equal(table.n_memories, 2);
+    assert_int_equal(table.bytes, 200);
     assert_int_equal(all.bytes, 100);
     assert_int_equal(memory_table_free(&table, a, NULL), 0);
     assert_int_equal(memory_table_free(&table, a, NULL), STATUS_PARAM_INVALID);
@@ -181,7 +187,7 @@ static void rights_are_the_importers(void **state)
     memory_unref(again);
     memory_unref(owner);
     assert_int_equal(import_fd(fd, &owner, NULL), 0);
-    assert_true(!owner->read_only);
+    assert_false(owner->read_only);
     owner->buffer.map[9] = 78;
     memory_unref(owner);
     memory_unref(reader);

@@ -94,7 +94,7 @@ static void push(struct mux_channel *ch, struct bytes data)
         assert_int_equal(data.data[i], byte_at(s->peer_key, s->received + i));
     s->received += data.size;
     s->unconsumed += data.size;
-    assert_true(s->unconsumed <= MUX_WINDOW);
+    assert_cmp(s->unconsumed, <=, MUX_WINDOW);
 }
 
 static void free_stream(struct stream *s)
@@ -193,8 +193,9 @@ static bool fill(struct end *end)
     end->sizes[at] += lent.size;
     if (end->sizes[at] == 0)
         return false;
-    assert_true(end->sizes[at] < MUX_BLOCK);
-    assert_true(end->sizes[at] > 64 && end->sizes[at] % 64 != 0);
+    assert_cmp(end->sizes[at], <, MUX_BLOCK);
+    assert_cmp(end->sizes[at], >, 64);
+    assert_int_not_equal(end->sizes[at] % 64, 0);
     end->n++;
     return true;
 }
@@ -486,7 +487,7 @@ static void one_after_the_other(void **state)
             n_begun += streams[i]->sent > 0;
             n_done += streams[i]->sent == MUX_TURN;
         }
-        assert_true(n_begun <= n_done + 1);
+        assert_cmp(n_begun, <=, n_done + 1);
     }
     rig_free(r);
 }

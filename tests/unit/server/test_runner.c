@@ -57,7 +57,7 @@ static void many_jobs_at_once_keep_their_order(void **state)
             rig_check(&r, &jobs[i][k], (uint8_t)(10 * i + k));
             assert_int_equal(jobs[i][k].job.attempts, 1);
             assert_true(k == 0 || jobs[i][k].order > jobs[i][k - 1].order);
-            assert_true(jobs[i][k].job.run_us >= 200);
+            assert_cmp(jobs[i][k].job.run_us, >=, 200);
         }
         runner_context_free(c[i]);
     }
@@ -396,7 +396,7 @@ static void on_described(void *owner, const struct error *e, struct bytes json)
         a->error = *e;
         return;
     }
-    assert_true(json.size < sizeof a->json);
+    assert_cmp(json.size, <, sizeof a->json);
     memcpy(a->json, json.data, json.size);
 }
 

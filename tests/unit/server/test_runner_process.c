@@ -22,7 +22,7 @@
 static int find_worker(void)
 {
     int pid = rig_child(0);
-    assert_true(pid > 0);
+    assert_cmp(pid, >, 0);
     return pid;
 }
 
@@ -120,7 +120,7 @@ static void crash_loop_ends(void **state)
         rig_wait(&r, &j);
         assert_int_equal(j.error.code, STATUS_DEVICE_UNAVAILABLE);
         rig_drop(&j);
-        assert_true(r.counters.worker_deaths < 100);
+        assert_cmp(r.counters.worker_deaths, <, 100);
     } while (!strstr(j.error.text, "none is started any more"));
     assert_non_null(strstr(j.error.text, "signal 6"));
     uint64_t deaths = r.counters.worker_deaths;
@@ -282,7 +282,7 @@ static void killed_at_any_moment(void **state)
     assert_int_equal(fds_count(), fds);
     print_message("%d deaths, %d jobs run again\n", (int)r.counters.worker_deaths,
                   (int)r.counters.jobs_retried);
-    assert_true(r.counters.worker_deaths >= 100);
+    assert_cmp(r.counters.worker_deaths, >=, 100);
     rig_done(&r);
 }
 
@@ -325,7 +325,7 @@ static void out_of_descriptors(void **state)
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
         if (code < 0) {
             failures++;
-            assert_true(strlen(e.text) > 10);
+            assert_cmp(strlen(e.text), >, 10);
             r.runner = NULL;
         } else {
             rig_free(&r);

@@ -16,7 +16,7 @@ static void in_a_process(void (*body)(void))
 {
     int status;
     pid_t pid = fork();
-    assert_true(pid >= 0);
+    assert_cmp(pid, >=, 0);
     if (pid == 0) {
         body();
         _exit(0);

@@ -99,8 +99,8 @@ static void nobody_starves(void **state)
         uint64_t turn_us = 2ull * s->scheduler.aging_us + s->scheduler.patience_us + 3 * 10000;
         sim_run_until(s, 60000000);
         for (unsigned i = 0; i < n_queues; i++) {
-            assert_true(s->queues[i].n_started > 0);
-            assert_true(s->queues[i].longest_wait_us <= 6 * n_queues * turn_us);
+            assert_cmp(s->queues[i].n_started, >, 0);
+            assert_cmp(s->queues[i].longest_wait_us, <=, 6 * n_queues * turn_us);
         }
         sim_drain(s);
     }
@@ -128,7 +128,7 @@ static void equal_clients_get_equal_time(void **state)
                 least = us < least ? us : least;
                 most = us > most ? us : most;
             }
-            assert_true(most - least <= (s->n_cores + 1) * s->max_length_us);
+            assert_cmp(most - least, <=, (s->n_cores + 1) * s->max_length_us);
         }
         sim_drain(s);
     }
@@ -152,8 +152,8 @@ static void random_weights_are_kept(void **state)
             for (unsigned k = 0; k < i; k++) {
                 double a = (double)s->clients[i].core_us / weights[i];
                 double b = (double)s->clients[k].core_us / weights[k];
-                assert_true(a - b <= slack / weights[i] + slack / weights[k]);
-                assert_true(b - a <= slack / weights[i] + slack / weights[k]);
+                assert_cmp(a - b, <=, slack / weights[i] + slack / weights[k]);
+                assert_cmp(b - a, <=, slack / weights[i] + slack / weights[k]);
             }
         sim_drain(s);
     }
@@ -204,7 +204,7 @@ static void any_cores_get_their_turn(void **state)
     pair->wanted = (struct scheduler_cores){.any = 2};
     pair->length_us = 3000;
     sim_run_until(s, 30000000);
-    assert_true(sim_share(s, 4) > 0.15);
+    assert_cmp(sim_share(s, 4), >, 0.15);
     sim_drain(s);
 }
 
@@ -239,7 +239,7 @@ static void high_priority_waits_for_one_job_at_most(void **state)
         sim_run_until(s, s->now_us + 20000 + 5000 + sim_random_below(s, 30000));
     }
     assert_int_equal(high->n_done, 500);
-    assert_true(high->longest_wait_us <= 20000);
+    assert_cmp(high->longest_wait_us, <=, 20000);
     sim_drain(s);
 }
 
@@ -280,7 +280,7 @@ static void gangs_get_their_turn(void **state)
         used += s->clients[i].core_us;
     print_message("gang: share %.3f of 0.25, device in use %.3f\n", sim_share(s, client),
                   (double)used / (double)(s->now_us * 3));
-    assert_true(sim_share(s, client) > 0.15);
+    assert_cmp(sim_share(s, client), >, 0.15);
     sim_drain(s);
 }
 

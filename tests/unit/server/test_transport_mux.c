@@ -79,7 +79,8 @@ static void got_drained(struct channel *c)
 
 static void got_lost(struct channel *c, const struct error *why)
 {
-    assert_true(why->code < 0 && why->text[0]);
+    assert_cmp(why->code, <, 0);
+    assert_true(why->text[0]);
     container_of(c, struct side, channel)->lost++;
 }
 
@@ -117,7 +118,7 @@ static int pull(struct mux_channel *ch, uint8_t *into, size_t size)
 static void push(struct mux_channel *ch, struct bytes data)
 {
     struct stream *s = container_of(ch, struct stream, channel);
-    assert_true(data.size <= ROOM - s->n_in);
+    assert_cmp(data.size, <=, ROOM - s->n_in);
     memcpy(s->in + s->n_in, data.data, data.size);
     s->n_in += data.size;
     mux_consumed(ch, data.size);
@@ -209,7 +210,8 @@ static struct stream *open_stream(struct rig *r)
     struct error e;
     s->out = malloc(ROOM);
     s->in = malloc(ROOM);
-    assert_true(s->out && s->in);
+    assert_true(s->out);
+    assert_true(s->in);
     assert_int_equal(mux_open(&r->pc, &s->channel, &e), 0);
     settle(r);
     return s;
@@ -231,7 +233,8 @@ static struct frame_out *ping(uint64_t token, struct iovec payload)
 static void say(struct stream *s, uint64_t token, struct iovec payload)
 {
     struct frame_out *f = ping(token, payload);
-    assert_true(f && f->total <= ROOM - s->n_out);
+    assert_true(f);
+    assert_cmp(f->total, <=, ROOM - s->n_out);
     memcpy(s->out + s->n_out, f->head, f->head_size);
     memcpy(s->out + s->n_out + f->head_size, payload.iov_base, payload.iov_len);
     s->n_out += f->total;
@@ -336,7 +339,7 @@ static void paused_side_gets_a_window(void **state)
     settle(r);
     assert_int_equal(r->sides[0].messages, 3);
     assert_int_equal(r->sides[1].messages, 10);
-    assert_true(slow->sent < slow->n_out);
+    assert_cmp(slow->sent, <, slow->n_out);
     assert_in_range(slow->sent, MUX_WINDOW / 2, MUX_WINDOW + MUX_BLOCK);
     channel_resume(&r->sides[0].channel);
     assert_int_equal(r->sides[0].messages, 3); // from the loop, not from inside
@@ -417,7 +420,7 @@ static void unplugged(void **state)
     settle(r);
     channel_send(&r->sides[1].channel, ping(1, data));
     assert_true(carry(&r->board, &r->pc));
-    assert_true(busy->n_in > 0);
+    assert_cmp(busy->n_in, >, 0);
     mux_stop(&r->board);
     settle(r);
     for (unsigned i = 0; i < 2; i++)

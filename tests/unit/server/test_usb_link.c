@@ -90,7 +90,8 @@ static bool submit(struct usb_link *c, struct usb_link_transfer *t, size_t size)
 {
     struct end *end = end_of(c);
     bool receives = t >= end->receiving && t < end->receiving + USB_LINK_TRANSFERS;
-    assert_true(t->busy && t->block);
+    assert_true(t->busy);
+    assert_true(t->block);
     if (end->refuses && end == board)
         mux_refuse(&c->mux); // as usb_board.c does
     if (end->refuses)
@@ -192,7 +193,7 @@ static void run_until(uv_loop_t *loop, uint32_t received, size_t burst)
 {
     struct error e;
     for (unsigned idle = 0; pc->received < received; idle++) {
-        assert_true(idle < 10);
+        assert_cmp(idle, <, 10);
         if (pc->link.mux.state == MUX_UP && !pc->channel.mux) {
             assert_int_equal(mux_open(&pc->link.mux, &pc->channel, &e), 0);
             mux_ready(&pc->channel);
@@ -297,7 +298,8 @@ static int tear_down(void **state)
     usb_link_close(&pc->link);
     usb_link_close(&board->link);
     uv_run(loop, UV_RUN_DEFAULT);
-    assert_true(pc->closed && board->closed);
+    assert_true(pc->closed);
+    assert_true(board->closed);
     free(pc);
     free(board);
     return uv_loop_close(loop);

@@ -34,7 +34,7 @@ struct rig {
 static void take(struct log_watcher *w, enum log_level level, const char *text)
 {
     struct seen *s = container_of(w, struct seen, watcher);
-    assert_true(s->n < 1000);
+    assert_cmp(s->n, <, 1000);
     s->level[s->n] = level;
     snprintf(s->text[s->n++], LOG_RING_TEXT, "%s", text);
 }
@@ -87,7 +87,7 @@ static void say(struct rig *r, const char *text)
 
 static void expect(const struct rig *r, unsigned i, enum log_level level, const char *text)
 {
-    assert_true(i < r->seen.n);
+    assert_cmp(i, <, r->seen.n);
     assert_int_equal(r->seen.level[i], level);
     assert_string_equal(r->seen.text[i], text);
 }
@@ -127,7 +127,7 @@ static void long_lines_are_cut(void **state)
     say(r, "next\n");
     close_log(r);
     assert_int_equal(r->seen.n, 2);
-    assert_true(strlen(r->seen.text[0]) > 900);
+    assert_cmp(strlen(r->seen.text[0]), >, 900);
     expect(r, 1, LOG_WARN, "worker 42 (a.rknn): next");
 }
 
@@ -161,7 +161,8 @@ static void a_chatty_worker_is_held(void **state)
     close_log(r);
     for (; i < r->seen.n; i++)
         n_held += is_held(r, i, &left_out, &logged);
-    assert_true(logged >= 2ul * WORKER_LOG_LINES && logged <= (n_held + 1) * WORKER_LOG_LINES);
+    assert_cmp(logged, >=, 2ul * WORKER_LOG_LINES);
+    assert_cmp(logged, <=, (n_held + 1) * WORKER_LOG_LINES);
     assert_int_equal(logged + left_out, written);
 }
 

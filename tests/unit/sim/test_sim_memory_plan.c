@@ -133,7 +133,7 @@ static void sharing_changes_no_number(void **state)
             apart += net.tensors[t].size;
         plan_done(&p);
     }
-    assert_true(shared < apart);
+    assert_cmp(shared, <, apart);
 }
 
 static void a_place_of_the_file_is_kept_unless_it_is_taken(void **state)

@@ -97,9 +97,9 @@ static void compare(const char *name, uint32_t i, const struct tensor_attr *attr
     double n = attr->n_elems, cosine = sim_cosine(values, expected, attr->n_elems);
     print_message("%s out%u: worst %.4g steps, equal %.4f %%, cosine %.7f\n", name, i, worst,
                   100 * (double)n_equal / n, cosine);
-    assert_true(worst <= bound->steps + 1e-3);
-    assert_true((double)n_near >= bound->share * n);
-    assert_true(cosine >= bound->cosine);
+    assert_cmp(worst, <=, bound->steps + 1e-3);
+    assert_cmp((double)n_near, >=, bound->share * n);
+    assert_cmp(cosine, >=, bound->cosine);
     free(values);
     sim_array_free(&golden);
 }
@@ -113,7 +113,8 @@ static void run_model(const char *name, const struct bound *bound)
     struct npu_input inputs[4];
     void *outputs[4];
     struct error e = {0};
-    assert_true(info->n_inputs <= 4 && info->n_outputs <= 4);
+    assert_cmp(info->n_inputs, <=, 4);
+    assert_cmp(info->n_outputs, <=, 4);
     for (uint32_t i = 0; i < info->n_inputs; i++) {
         assert_true(sim_array_read(&arrays[i], "%s/models/golden/%s.in%u.npy", shared, name, i));
         inputs[i] = (struct npu_input){.data = arrays[i].data,

@@ -28,13 +28,15 @@ static void reads_options(void **state)
         sim_options_parse("RK3576,speed=2.5,crash@3,hang%0.5:noisy*,slow@1:a b", &o, &e), 0);
     assert_string_equal(o.chip->name, "rk3576");
     assert_true(o.paced);
-    assert_true(o.speed > 2.4999 && o.speed < 2.5001);
+    assert_cmp(o.speed, >, 2.4999);
+    assert_cmp(o.speed, <, 2.5001);
     assert_int_equal(o.n_faults, 3);
     assert_int_equal(o.faults[0].kind, FAULT_CRASH);
     assert_int_equal(o.faults[0].at_job, 3);
     assert_string_equal(o.faults[0].models, "*");
     assert_int_equal(o.faults[1].kind, FAULT_HANG);
-    assert_true(o.faults[1].chance > 0.00499 && o.faults[1].chance < 0.00501);
+    assert_cmp(o.faults[1].chance, >, 0.00499);
+    assert_cmp(o.faults[1].chance, <, 0.00501);
     assert_string_equal(o.faults[1].models, "noisy*");
     assert_string_equal(o.faults[2].models, "a b");
 }
@@ -67,8 +69,8 @@ static void open_digits(struct digits *d, const char *options)
     struct error e;
     if (sim_run_init_with(&d->run, options, DIGITS_FILE, &e) < 0)
         fail_msg("%s", e.text);
-    assert_true(d->run.info->inputs[0].logical.size <= IMAGE_SIZE);
-    assert_true(d->run.info->outputs[0].logical.size <= OUTPUT_SIZE);
+    assert_cmp(d->run.info->inputs[0].logical.size, <=, IMAGE_SIZE);
+    assert_cmp(d->run.info->outputs[0].logical.size, <=, OUTPUT_SIZE);
     memset(d->image, 0, sizeof d->image);
 }
 
@@ -109,7 +111,7 @@ static void paced_jobs_take_their_time(void **state)
     open_digits(&d, "rk3588,speed=0.001");
     for (int i = 0; i < 3; i++) {
         assert_int_equal(run_digits(&d), 0);
-        assert_true(d.run.run_us >= 1000);
+        assert_cmp(d.run.run_us, >=, 1000);
     }
     sim_run_done(&d.run);
 }
@@ -119,13 +121,13 @@ static uint64_t sum_of_layers(const struct digits *d, uint64_t *ret_estimate_ns)
     size_t n;
     uint64_t us = 0;
     const struct npu_layer *layers = npu_backend.context_layers(d->run.context, &n);
-    assert_true(n > 3);
+    assert_cmp(n, >, 3);
     *ret_estimate_ns = 0;
     for (size_t i = 0; i < n; i++) {
         us += layers[i].time_us;
         *ret_estimate_ns += layers[i].estimate_ns;
-        assert_true(layers[i].estimate_ns >= layers[i].total_cycles); // at 1000 MHz
-        assert_true(layers[i].estimate_ns <= layers[i].total_cycles + 1);
+        assert_cmp(layers[i].estimate_ns, >=, layers[i].total_cycles); // at 1000 MHz
+        assert_cmp(layers[i].estimate_ns, <=, layers[i].total_cycles + 1);
     }
     return us;
 }
@@ -144,8 +146,9 @@ static void paced_layers_add_up_to_the_run(void **state)
         assert_int_equal(sum_of_layers(&d, &estimate_ns), d.run.run_us);
         first_ns = i ? first_ns : d.run.estimate_ns;
         assert_int_equal(d.run.estimate_ns, first_ns);
-        assert_true(estimate_ns + 10 > first_ns && estimate_ns < first_ns + 10);
-        assert_true(d.run.run_us + 1 >= first_ns); // a thousand times as long
+        assert_cmp(estimate_ns + 10, >, first_ns);
+        assert_cmp(estimate_ns, <, first_ns + 10);
+        assert_cmp(d.run.run_us + 1, >=, first_ns); // a thousand times as long
     }
     sim_run_done(&d.run);
 }
@@ -197,7 +200,7 @@ static void crash_ends_the_process(void **state)
     int status;
     (void)state;
     pid_t child = fork();
-    assert_true(child >= 0);
+    assert_cmp(child, >=, 0);
     if (child == 0) {
         struct digits d;
         open_digits(&d, "any,crash@1");

@@ -31,7 +31,7 @@ static bool wants(struct npu_tap *tap, const char *name)
 static int see(struct npu_tap *tap, const struct npu_tensor *t, struct error *e)
 {
     struct watcher *w = container_of(tap, struct watcher, tap);
-    assert_true(w->n_seen < MAX_SEEN);
+    assert_cmp(w->n_seen, <, MAX_SEEN);
     assert_int_equal(tensor_attr_check(t->attr, t->attr->name, e), 0);
     snprintf(w->names[w->n_seen++], sizeof *w->names, "%s", t->attr->name);
     w->last = realloc(w->last, t->attr->size);
@@ -64,7 +64,7 @@ static struct outcome run(struct sim_run *s, struct watcher *w, uint8_t *output)
     struct npu_output out = {.data = output, .size = s->info->outputs[0].logical.size};
     struct npu_job job = {
         .inputs = &in, .outputs = &out, .core_mask = 1, .tap = &w->tap, .done = done, .owner = &o};
-    assert_true(in.size <= sizeof image);
+    assert_cmp(in.size, <=, sizeof image);
     w->tap = (struct npu_tap){wants, see};
     assert_int_equal(npu_backend.context_submit(s->context, &job, &e), 0);
     assert_int_equal(o.calls, 1);

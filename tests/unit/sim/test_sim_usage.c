@@ -82,7 +82,7 @@ static void compare_node(struct model *m, const struct npu_layer *l, uint32_t no
 static void compare(struct model *m, uint32_t n_cores, size_t first, const char *strange)
 {
     struct npu_layer layers[256] = {0};
-    assert_true(m->graph.n_nodes <= 256);
+    assert_cmp(m->graph.n_nodes, <=, 256);
     estimate_shares(&m->graph, m->chip, (1u << n_cores) - 1, layers);
     for (uint32_t i = 0; i < m->graph.n_nodes; i++)
         if (!m->graph.nodes[i].on_cpu && strcmp(m->graph.nodes[i].name, strange) != 0)
@@ -123,7 +123,7 @@ static void memory_sizes(void **state)
         assert_int_equal(estimate_memory(&m.graph, m.chip, &memory, NULL), 0);
         assert_int_equal(memory.use.internal_size, m.file.internal_size);
         assert_int_equal(memory.weight_size + 2 * 1024, m.file.weight_size);
-        assert_true(memory.use.sram_bytes < memory.use.internal_bytes); // not inputs and outputs
+        assert_cmp(memory.use.sram_bytes, <, memory.use.internal_bytes); // not inputs and outputs
         close_model(&m);
     }
 }

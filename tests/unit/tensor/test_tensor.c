@@ -56,10 +56,10 @@ static void bytes_do_not_overflow(void **state)
     assert_true(tensor_bytes(TENSOR_INT4, 5, &n));
     assert_int_equal(n, 3);
     assert_true(tensor_bytes(TENSOR_INT64, 1ULL << 60, &n));
-    assert_true(n == (size_t)1 << 63);
+    assert_int_equal(n, (size_t)1 << 63);
     assert_false(tensor_bytes(TENSOR_INT64, 1ULL << 61, &n));
     assert_false(tensor_bytes(TENSOR_TYPE_COUNT, 1, &n));
-    assert_true(n == (size_t)1 << 63);
+    assert_int_equal(n, (size_t)1 << 63);
 }
 
 static void unknown_numbers_have_a_name(void **state)

@@ -34,19 +34,31 @@ static void test_rows_are_whole(void **state)
     (void)state;
     char names[CHIP_NAMES_MAX], *rest = NULL;
     unsigned n = 0;
-    assert_true(strlen(chip_names(names)) < CHIP_NAMES_MAX - 1);
+    assert_cmp(strlen(chip_names(names)), <, CHIP_NAMES_MAX - 1);
     for (char *name = strtok_r(names, ", ", &rest); name; name = strtok_r(NULL, ", ", &rest), n++) {
         const struct chip *c = chip_find(name);
         assert_non_null(c);
         assert_non_null(chip_find(c->target));
-        assert_true(c->n_cores && c->mhz && c->buffer_banks && c->ddr_mb_per_s && c->bias_group);
-        assert_true(c->c2_int8 && c->c2_fp16 && c->macs_int8 && c->macs_fp16 && c->depthwise_int8);
-        assert_true(c->generation < CHIP_N_GENERATIONS);
-        if (c->matmul.types)
-            assert_true(c->matmul.a_unit && c->matmul.int8_n && c->matmul.fp16_n &&
-                        c->matmul.fp16_k && c->matmul.n_unit);
+        assert_true(c->n_cores);
+        assert_true(c->mhz);
+        assert_true(c->buffer_banks);
+        assert_true(c->ddr_mb_per_s);
+        assert_true(c->bias_group);
+        assert_true(c->c2_int8);
+        assert_true(c->c2_fp16);
+        assert_true(c->macs_int8);
+        assert_true(c->macs_fp16);
+        assert_true(c->depthwise_int8);
+        assert_cmp(c->generation, <, CHIP_N_GENERATIONS);
+        if (c->matmul.types) {
+            assert_true(c->matmul.a_unit);
+            assert_true(c->matmul.int8_n);
+            assert_true(c->matmul.fp16_n);
+            assert_true(c->matmul.fp16_k);
+            assert_true(c->matmul.n_unit);
+        }
     }
-    assert_true(n > 1);
+    assert_cmp(n, >, 1);
     assert_string_equal(chip_default()->name, "rk3588");
 }
 

@@ -33,7 +33,8 @@ static void every_half_survives(void **state)
             assert_true(isnan(f));
             assert_true(isnan(half_value(convert_float_to_fp16(f))));
         } else {
-            assert_true((double)f == value && !signbit(f) == !signbit(value));
+            assert_cmp((double)f, ==, value);
+            assert_int_equal(!signbit(f), !signbit(value));
             assert_int_equal(convert_float_to_fp16(f), h);
         }
     }
@@ -311,7 +312,7 @@ static void pictures_become_halves(void **state)
                                    sizeof dst, NULL),
                      0);
     for (size_t i = 0; i < sizeof src; i++)
-        assert_true(half_value(dst[i]) == src[i]);
+        assert_cmp(half_value(dst[i]), ==, src[i]);
 }
 
 static void integers_only_move(void **state)
@@ -376,7 +377,7 @@ static void stored_values_become_real(void **state)
         stored[i] = (int8_t)(i - 128);
     assert_int_equal(convert_to_float(&a, stored, 256, real, 256, NULL), 0);
     for (int i = 0; i < 256; i++)
-        assert_true(real[i] == (float)((double)i * (double)0.1f));
+        assert_cmp(real[i], ==, (float)((double)i * (double)0.1f));
     assert_int_equal(convert_to_float(&a, stored, 255, real, 256, NULL), STATUS_OUTPUT_INVALID);
     a.qnt = TENSOR_QNT_DFP;
     assert_int_equal(convert_to_float(&a, stored, 256, real, 256, NULL), STATUS_OUTPUT_INVALID);
@@ -390,7 +391,8 @@ static void large_integers_are_rounded_once(void **state)
     int64_t stored[2] = {(1LL << 54) + (1LL << 30) + 1, -3};
     float real[2];
     assert_int_equal(convert_to_float(&a, stored, 16, real, 2, NULL), 0);
-    assert_true(real[0] == 0x1p54f + 0x1p31f && real[1] == -3);
+    assert_cmp(real[0], ==, 0x1p54f + 0x1p31f);
+    assert_cmp(real[1], ==, -3);
 }
 
 static void unsigned_numbers_become_real(void **state)
@@ -401,10 +403,12 @@ static void unsigned_numbers_become_real(void **state)
     const uint16_t halves[2] = {UINT16_MAX, 7};
     float real[2];
     assert_int_equal(convert_to_float(&a, words, sizeof words, real, 2, NULL), 0);
-    assert_true(real[0] == 0x1p32f && real[1] == 7);
+    assert_cmp(real[0], ==, 0x1p32f);
+    assert_cmp(real[1], ==, 7);
     a.type = TENSOR_UINT16;
     assert_int_equal(convert_to_float(&a, halves, sizeof halves, real, 2, NULL), 0);
-    assert_true(real[0] == 65535 && real[1] == 7);
+    assert_cmp(real[0], ==, 65535);
+    assert_cmp(real[1], ==, 7);
 }
 
 // ---- layouts

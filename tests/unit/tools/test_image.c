@@ -110,7 +110,8 @@ static void write_png(const struct kind *k)
     FILE *file = fopen(path, "wb");
     png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
     png_infop info = png_create_info_struct(png);
-    assert_true(file && info);
+    assert_true(file);
+    assert_true(info);
     memset(pixels, 0, sizeof pixels);
     for (unsigned y = 0; y < HEIGHT; y++) {
         rows[y] = pixels[y];
@@ -160,7 +161,7 @@ static void check_png(const struct kind *k, uint32_t channels)
             wanted_pixel(k, x, y, want);
             double luma = 0.299 * want[0] + 0.587 * want[1] + 0.114 * want[2];
             if (channels == 1)
-                assert_true(fabs(got[0] - luma) < 1.01); // libpng cuts, it does not round
+                assert_cmp(fabs(got[0] - luma), <, 1.01); // libpng cuts, it does not round
             else
                 for (unsigned c = 0; c < channels; c++)
                     assert_int_equal(got[c], want[c]);
@@ -227,7 +228,10 @@ static void check_jpeg(bool gray, uint32_t channels)
     struct image image;
     struct error e = {0};
     assert_int_equal(read_picture(channels, &image, &e), 0);
-    assert_true(image.width == 32 && image.height == 32 && !image.turned && !image.lost_alpha);
+    assert_int_equal(image.width, 32);
+    assert_int_equal(image.height, 32);
+    assert_false(image.turned);
+    assert_false(image.lost_alpha);
     for (unsigned i = 0; i < 32 * 32; i++) {
         double want[4] = {0, 0, 0, 255};
         for (int c = 0; c < 3; c++)
@@ -235,7 +239,7 @@ static void check_jpeg(bool gray, uint32_t channels)
         if (channels == 1)
             want[0] = 0.299 * want[0] + 0.587 * want[1] + 0.114 * want[2];
         for (uint32_t c = 0; c < channels; c++)
-            assert_true(fabs(image.pixels[i * channels + c] - want[c]) <= 3);
+            assert_cmp(fabs(image.pixels[i * channels + c] - want[c]), <=, 3);
     }
     image_done(&image);
 }
@@ -268,7 +272,7 @@ static void cmyk_becomes_rgb(void **state)
             if (channels == 1)
                 want[0] = 0.299 * want[0] + 0.587 * want[1] + 0.114 * want[2];
             for (uint32_t c = 0; c < channels; c++)
-                assert_true(fabs(image.pixels[i * channels + c] - want[c]) <= 3);
+                assert_cmp(fabs(image.pixels[i * channels + c] - want[c]), <=, 3);
         }
         image_done(&image);
     }
@@ -384,7 +388,8 @@ static void pictures_are_turned_upright(void **state)
         }
         assert_int_equal(image_turn(&image, orientation, &e), 0);
         assert_int_equal(image.turned, orientation != 1);
-        assert_true(image.width == 3 && image.height == 2);
+        assert_int_equal(image.width, 3);
+        assert_int_equal(image.height, 2);
         assert_memory_equal(image.pixels, upright, sizeof upright);
         image_done(&image);
     }
@@ -428,7 +433,8 @@ static void jpeg_is_turned_as_its_exif_says(void **state)
     add_exif();
     assert_int_equal(read_picture(1, &image, &e), 0);
     assert_true(image.turned);
-    assert_true(abs(image.pixels[0] - 30) <= 3 && abs(image.pixels[31] - 200) <= 3);
+    assert_cmp(abs(image.pixels[0] - 30), <=, 3);
+    assert_cmp(abs(image.pixels[31] - 200), <=, 3);
     image_done(&image);
 }
 
@@ -524,7 +530,8 @@ static void check_bmp(const struct bmp_kind *k, uint32_t channels)
     struct error e = {0};
     if (read_picture(channels, &image, &e))
         fail_msg("%u bits, header %u: %s", k->depth, k->header, e.text);
-    assert_true(image.width == WIDTH && image.height == HEIGHT);
+    assert_int_equal(image.width, WIDTH);
+    assert_int_equal(image.height, HEIGHT);
     assert_int_equal(image.lost_alpha, k->masks[3] && channels != 4);
     for (unsigned i = 0; i < WIDTH * HEIGHT; i++) {
         unsigned want[4];
@@ -532,7 +539,7 @@ static void check_bmp(const struct bmp_kind *k, uint32_t channels)
         bmp_pixel(k, i % WIDTH, i / WIDTH, want);
         double luma = 0.299 * want[0] + 0.587 * want[1] + 0.114 * want[2];
         if (channels == 1)
-            assert_true(fabs(got[0] - luma) < 0.51);
+            assert_cmp(fabs(got[0] - luma), <, 0.51);
         for (uint32_t c = 0; c < channels && channels > 1; c++)
             assert_int_equal(got[c], want[c]);
     }

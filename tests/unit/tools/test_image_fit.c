@@ -169,7 +169,8 @@ static void crop_takes_the_middle(void **state)
                             (size_t)8 * 3);
     place(&high, IMAGE_CROP, 6, 7, &p);
     assert_memory_equal(p.pixels, high.pixels + (size_t)3 * 6, (size_t)7 * 6);
-    assert_true(p.fitted.window.y == 3 && p.fitted.window.height == 7);
+    assert_cmp(p.fitted.window.y, ==, 3);
+    assert_cmp(p.fitted.window.height, ==, 7);
     image_done(&wide);
     image_done(&high);
 }

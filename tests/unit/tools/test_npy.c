@@ -92,7 +92,9 @@ static void every_truncation_is_refused(void **state)
     }
     assert_int_equal(npy_parse((struct bytes){file, size}, &a, &e), 0);
     assert_int_equal(a.data.size, 12);
-    assert_true(a.n_dims == 2 && a.shape[0] == 3 && a.shape[1] == 2);
+    assert_int_equal(a.n_dims, 2);
+    assert_int_equal(a.shape[0], 3);
+    assert_int_equal(a.shape[1], 2);
     file[6] = 4;
     assert_int_equal(npy_parse((struct bytes){file, size}, &a, &e), STATUS_FAIL);
     assert_non_null(strstr(e.text, "version 4"));
@@ -133,16 +135,17 @@ static void wide_numbers_are_narrowed_or_refused(void **state)
     int64_t i = 0;
     size_t size;
     assert_int_equal(narrow_double(0.1, &f, &e), 0);
-    assert_true(f == 0.1f);
+    assert_cmp(f, ==, 0.1f);
     assert_int_equal(narrow_double(-0x1p60, &f, &e), 0);
-    assert_true(f == -0x1p60f);
+    assert_cmp(f, ==, -0x1p60f);
     assert_int_equal(narrow_double((double)INFINITY, &f, &e), 0);
     assert_true(isinf(f));
     assert_int_equal(narrow_double(16777217, &f, &e), STATUS_FAIL);
     assert_non_null(strstr(e.text, "16777217"));
     assert_int_equal(narrow_double(1e300, &f, &e), STATUS_FAIL);
     assert_int_equal(narrow("<u8", INT64_MAX, &i, &size, &e), 0);
-    assert_true(i == INT64_MAX && size == sizeof i);
+    assert_int_equal(i, INT64_MAX);
+    assert_int_equal(size, sizeof i);
     assert_int_equal(narrow("<u8", (uint64_t)1 << 63, &i, &size, &e), STATUS_FAIL);
     assert_non_null(strstr(e.text, "9223372036854775808"));
 }

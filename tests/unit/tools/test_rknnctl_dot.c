@@ -36,7 +36,8 @@ static const char *take(struct parser *p)
         p->at++;
     if (*p->at == '"') {
         for (p->at++; *p->at != '"'; p->token[n++] = *p->at++) {
-            assert_true(*p->at && n + 2 < MAX_TEXT);
+            assert_true(*p->at);
+            assert_cmp(n + 2, <, MAX_TEXT);
             if (*p->at == '\\')
                 p->token[n++] = *p->at++;
         }
@@ -49,7 +50,7 @@ static const char *take(struct parser *p)
     } else {
         while (isalnum((unsigned char)*p->at) || *p->at == '_')
             p->token[n++] = *p->at++;
-        assert_true(n > 0);
+        assert_cmp(n, >, 0);
     }
     p->token[n] = 0;
     return p->token;
@@ -92,7 +93,7 @@ static void take_statement(struct parser *p)
     take_attributes(p, t.label);
     if (strcmp(t.from, "node") == 0 || strcmp(t.from, "edge") == 0)
         return;
-    assert_true(p->n < MAX_THINGS);
+    assert_cmp(p->n, <, MAX_THINGS);
     p->things[p->n++] = t;
 }
 

@@ -121,9 +121,13 @@ static void pictures_are_for_inputs_of_pictures(void **state)
     rknn_tensor_attr batch = {.n_dims = 4, .dims = {2, 20, 30, 3}, .fmt = RKNN_TENSOR_NHWC};
     rknn_tensor_attr deep = {.n_dims = 4, .dims = {1, 20, 30, 16}, .fmt = RKNN_TENSOR_NHWC};
     assert_int_equal(inputs_picture_size(&three[0], &w, &h, &c, &e), 0);
-    assert_true(w == 5 && h == 4 && c == 3);
+    assert_int_equal(w, 5);
+    assert_int_equal(h, 4);
+    assert_int_equal(c, 3);
     assert_int_equal(inputs_picture_size(&nchw, &w, &h, &c, &e), 0);
-    assert_true(w == 30 && h == 20 && c == 4);
+    assert_int_equal(w, 30);
+    assert_int_equal(h, 20);
+    assert_int_equal(c, 4);
     assert_int_equal(inputs_picture_size(&three[2], &w, &h, &c, &e), STATUS_INPUT_INVALID);
     assert_int_equal(inputs_picture_size(&batch, &w, &h, &c, &e), STATUS_INPUT_INVALID);
     assert_int_equal(inputs_picture_size(&deep, &w, &h, &c, &e), STATUS_INPUT_INVALID);
@@ -148,12 +152,17 @@ static void what_is_said_of_one_input_counts_more(void **state)
                                     .pads = TEXTS("7", "left=1,2,3")};
     assert_int_equal(input_forms_make(&o, three, 3, forms, &e), 0);
     assert_int_equal(forms[0].layout, RKNN_TENSOR_NCHW);
-    assert_true(forms[1].native && !forms[0].native && !forms[2].native);
+    assert_true(forms[1].native);
+    assert_false(forms[0].native);
+    assert_false(forms[2].native);
     assert_int_equal(forms[2].layout, RKNN_TENSOR_NHWC);
-    assert_true(!forms[0].raw && forms[2].raw); // "0" is the name of the last one
+    assert_false(forms[0].raw);
+    assert_true(forms[2].raw); // "0" is the name of the last one
     assert_int_equal(forms[2].type, RKNN_TENSOR_FLOAT16);
-    assert_true(forms[0].fit == IMAGE_LETTERBOX && forms[0].fit_named);
-    assert_true(forms[1].fit == IMAGE_CROP && !forms[1].fit_named);
+    assert_int_equal(forms[0].fit, IMAGE_LETTERBOX);
+    assert_true(forms[0].fit_named);
+    assert_int_equal(forms[1].fit, IMAGE_CROP);
+    assert_false(forms[1].fit_named);
     assert_memory_equal(forms[0].colour, "\1\2\3", 3);
     assert_memory_equal(forms[1].colour, "\7\7\7", 3);
 }
@@ -165,13 +174,17 @@ static void without_options_nothing_is_changed(void **state)
     struct input_form forms[3];
     assert_int_equal(input_forms_make(&(struct input_options){0}, three, 3, forms, &e), 0);
     for (size_t i = 0; i < 3; i++) {
-        assert_true(forms[i].layout == RKNN_TENSOR_NHWC && forms[i].fit == IMAGE_FIT_EXACT);
-        assert_true(!forms[i].native && !forms[i].raw);
+        assert_int_equal(forms[i].layout, RKNN_TENSOR_NHWC);
+        assert_int_equal(forms[i].fit, IMAGE_FIT_EXACT);
+        assert_false(forms[i].native);
+        assert_false(forms[i].raw);
         assert_memory_equal(forms[i].colour, "rrr", 3); // 114
     }
     assert_int_equal(
         input_forms_make(&(struct input_options){.pass_through = true}, three, 3, forms, &e), 0);
-    assert_true(forms[0].native && forms[1].native && forms[2].native);
+    assert_true(forms[0].native);
+    assert_true(forms[1].native);
+    assert_true(forms[2].native);
 }
 
 static void wrong_forms_are_refused(void **state)

@@ -67,13 +67,13 @@ static void percentiles_are_nearest_rank(void **state)
     for (uint64_t i = 0; i < 100; i++)
         v[(i * 37) % 100] = i + 1;
     stats_sort(v, 100);
-    assert_true(stats_percentile(v, 100, 0) == 1);
-    assert_true(stats_percentile(v, 100, 50) == 50);
-    assert_true(stats_percentile(v, 100, 99) == 99);
-    assert_true(stats_percentile(v, 100, 100) == 100);
-    assert_true(stats_percentile(v, 1, 99) == 1);
-    assert_true(stats_percentile(v, 3, 50) == 2);
-    assert_true(stats_percentile(v, 2, 50) == 1);
+    assert_int_equal(stats_percentile(v, 100, 0), 1);
+    assert_int_equal(stats_percentile(v, 100, 50), 50);
+    assert_int_equal(stats_percentile(v, 100, 99), 99);
+    assert_int_equal(stats_percentile(v, 100, 100), 100);
+    assert_int_equal(stats_percentile(v, 1, 99), 1);
+    assert_int_equal(stats_percentile(v, 3, 50), 2);
+    assert_int_equal(stats_percentile(v, 2, 50), 1);
 }
 
 static void the_largest_come_first_and_nan_not_at_all(void **state)
@@ -82,9 +82,12 @@ static void the_largest_come_first_and_nan_not_at_all(void **state)
     const float v[] = {1, NAN, 5, -INFINITY, 5, 3, INFINITY, -2};
     struct value top[8];
     assert_int_equal(values_top(v, 8, top, 4), 4);
-    assert_true(top[0].index == 6 && top[1].index == 2 && top[2].index == 4 && top[3].index == 5);
+    assert_int_equal(top[0].index, 6);
+    assert_int_equal(top[1].index, 2);
+    assert_int_equal(top[2].index, 4);
+    assert_int_equal(top[3].index, 5);
     assert_int_equal(values_top(v, 8, top, 8), 7);
-    assert_true(top[6].index == 3);
+    assert_int_equal(top[6].index, 3);
     assert_int_equal(values_top(v, 8, top, 0), 0);
     assert_int_equal(values_top(v + 1, 1, top, 3), 0);
 }
@@ -94,9 +97,15 @@ static void ranges_leave_nan_out(void **state)
     (void)state;
     const float v[] = {2, NAN, -4, 8};
     struct value_range r = values_range(v, 4);
-    assert_true(r.min == -4 && r.max == 8 && r.mean == 2 && r.n_nan == 1);
+    assert_cmp(r.min, ==, -4);
+    assert_cmp(r.max, ==, 8);
+    assert_cmp(r.mean, ==, 2);
+    assert_int_equal(r.n_nan, 1);
     r = values_range(v + 1, 1);
-    assert_true(r.min == 0 && r.max == 0 && r.mean == 0 && r.n_nan == 1);
+    assert_cmp(r.min, ==, 0);
+    assert_cmp(r.max, ==, 0);
+    assert_cmp(r.mean, ==, 0);
+    assert_int_equal(r.n_nan, 1);
 }
 
 struct text {

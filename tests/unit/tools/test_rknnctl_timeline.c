@@ -112,7 +112,7 @@ static void check_nesting(json_t *all)
         else if (*ph == 'e')
             assert_int_equal(json_object_del(open, key), 0);
         else if (*ph == 'X')
-            assert_true(number(event, "dur") >= 0);
+            assert_cmp(number(event, "dur"), >=, 0);
     }
     json_decref(open);
 }
