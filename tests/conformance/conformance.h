@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../support/scalar.h"
+#include "../support/checks/scalar.h"
 
 #include "rknn_api.h"
 

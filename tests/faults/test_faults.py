@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 
+from support.checks.expect import EXPECT
 from support.faults import CALLS, FOR_EVER, Faults
 from support.seed import seed
 from support.service import BUILD, DIGITS, SANITIZED, Daemon, wait_for
@@ -64,7 +65,7 @@ class Bench:
         self.daemon = Daemon("--log-level", "1", *FRESH, *self.options, stderr=self.log,
                              environment=self.faults.environment)
         self.expected = self.life()
-        assert self.expected[0] == 0, self.expected
+        EXPECT.assertEqual(self.expected[0], 0, self.expected)
         self.life()
         self.before = self.held_at_rest()
 
@@ -151,7 +152,7 @@ class Bench:
 
     def stop(self):
         code = self.daemon.process.poll()
-        assert code is None, code
+        EXPECT.assertIsNone(code)
         self.daemon.stop()
 
 

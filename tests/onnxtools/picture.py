@@ -41,7 +41,7 @@ def read_png(path):
         parts[kind] = data
         pixels += data if kind == b"IDAT" else b""
     width, height, depth, color, _, _, interlaced = struct.unpack(">IIBBBBB", parts[b"IHDR"])
-    assert depth == 8 and not interlaced
+    assert depth == 8 and not interlaced, f"{depth} bits a pixel, interlaced: {interlaced}"
     channels = {0: 1, 2: 3, 4: 2, 6: 4}[color]
     lines = np.frombuffer(zlib.decompress(pixels), np.uint8).reshape(height, 1 + width * channels)
     image, above = [], np.zeros(width * channels, np.uint8)

@@ -15,6 +15,7 @@ import tempfile
 import time
 
 from conformance import models as conformance
+from support.checks.expect import EXPECT
 from support.seed import seed
 from support.service import BUILD, DIGITS, SANITIZED, Daemon, wait_for
 from support.wire import TURN_CPU
@@ -49,7 +50,7 @@ class Crowd:
         assert self.daemon.process.poll() is None, f"rknnd ended with {self.daemon.process.returncode}"
         if "another seed" in err:
             return
-        assert client.returncode == 0, err or client.returncode
+        EXPECT.assertEqual(client.returncode, 0, err or client.returncode)
         said, answers = out.split(" messages;")
         self.messages += int(said)
         for word in answers.split():
@@ -106,10 +107,10 @@ def play(isolation, seconds, files, rng):
           f"good answers by type: {dict(sorted(crowd.answers.items()))}; KB after each part: {resident}; "
           f"longest turn {status['longest_turn_us']} us, {status['longest_turn_cpu_us']} us of the processor", flush=True)
     daemon.stop()
-    assert crowd.messages > 0
-    assert status["longest_turn_cpu_us"] < TURN_CPU
+    EXPECT.assertGreater(crowd.messages, 0)
+    EXPECT.assertLess(status["longest_turn_cpu_us"], TURN_CPU)
     if len(resident) > 1 and not SANITIZED:  # its quarantine grows
-        assert resident[-1] <= resident[0] * 1.1 + 4096, "the daemon's memory grows"
+        EXPECT.assertLessEqual(resident[-1], resident[0] * 1.1 + 4096, "the daemon's memory grows")
     return crowd.messages
 
 

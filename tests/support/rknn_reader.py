@@ -7,6 +7,8 @@ import struct
 
 import numpy as np
 
+from support.checks.expect import EXPECT
+
 TYPES = {1: "<f4", 2: "u1", 3: "i1", 5: "<i2", 6: "<i4", 7: "<i8", 9: "?", 10: "<f2", 13: "<u8"}
 OLD_CHIPS = ("rk3588", "rk3566", "rk3568")
 
@@ -97,14 +99,15 @@ class File:
     def __init__(self, data):
         self.data = data
         magic, zero, self.container, size = struct.unpack_from("<4sIQQ", data)
-        assert magic == b"RKNN" and zero == 0
+        EXPECT.assertEqual(magic, b"RKNN")
+        EXPECT.assertEqual(zero, 0)
         start = 0x18 if self.container == 1 else 0x40
         self.blobs = self.container in (1, 2)  # of commands, one for each task
         self.payload = data[start : start + size]
-        assert self.payload[4:8] == b"RKNN"
+        EXPECT.assertEqual(self.payload[4:8], b"RKNN")
         tail_size = struct.unpack_from("<Q", data, start + size)[0]
         self.tail = data[start + 8 + size :]
-        assert len(self.tail) == tail_size
+        EXPECT.assertEqual(len(self.tail), tail_size)
         self.root = Table(self.payload, struct.unpack_from("<I", self.payload)[0])
         self.buffers = self.root.tables(4 if self.blobs else 20)
         self.chip = self.root.text(8)
@@ -146,7 +149,7 @@ class File:
     def weights(self, node):
         """Logical weights, and nz where the buffer has it beside them (else None)."""
         t = self.tensors[node.inputs[1]]
-        assert t.layout == 65
+        EXPECT.assertEqual(t.layout, 65)
         data = t.array()
         if len(data) == native_size(t):
             return _plain(t, data), None
@@ -164,7 +167,9 @@ class File:
             if r[0x4040] & 0x10:
                 bias = np.frombuffer(data, "<i4")[:n]
                 return bias, np.full(n, _signed(r[0x4054])), np.ones(n), scale, shift
-            assert r[0x4048] & 1 and r[0x4048] >> 8 & 0x3F == 14 and r[0x4050] & 1
+            EXPECT.assertTrue(r[0x4048] & 1)
+            EXPECT.assertEqual(r[0x4048] >> 8 & 0x3F, 14)
+            EXPECT.assertTrue(r[0x4050] & 1)
         else:
             scale, shift = r[0x40B0] & 0xFFFF, r[0x40B4] & 0x3F
             special = self._special_table(node, data, r, n)
@@ -177,7 +182,7 @@ class File:
         if self.chip == "rk3562" and r[0x4050] & 3 == 2:
             nz = r[0x4054] & 0xFFFF
             nz -= (nz & 0x8000) << 1
-            assert r[0x4038] >> 8 & 0x1F == 0
+            EXPECT.assertEqual(r[0x4038] >> 8 & 0x1F, 0)
             return np.frombuffer(data, "<i4")[:n], np.full(n, nz), np.ones(n)
         if r[0x4050] >> 16 & 0xF == 2:
             name = self.tensors[node.outputs[0]].name + "_BScfgTensor"
@@ -221,11 +226,11 @@ class LiteFile(File):
 
     def __init__(self, data):
         magic, zero, self.container, size = struct.unpack_from("<4sIQQ", data)
-        assert (magic, zero, self.container) == (b"RKNN", 0, 0x1004)
+        EXPECT.assertEqual((magic, zero, self.container), (b"RKNN", 0, 0x1004))
         payload, self.tail = data[0x40 : 0x40 + size], data[0x48 + size :]
         sizes = struct.unpack_from("<7I", payload)
         ends = np.cumsum([64, sizes[1], sizes[3], sizes[6], sizes[5], sizes[0]])
-        assert ends[-1] == size
+        EXPECT.assertEqual(ends[-1], size)
         self.tasks, self.commands, _, weights, meta = (
             payload[a:b] for a, b in zip(ends, ends[1:]))
         self.constants, self.arena = payload[ends[2] : ends[4]], sizes[4]
@@ -258,7 +263,7 @@ class LiteFile(File):
         if r[0x4050] & 3 == 2:
             nz = r[0x4054] & 0xFFFF
             nz -= (nz & 0x8000) << 1
-            assert r[0x4040] >> 9 & 0x1F == 0
+            EXPECT.assertEqual(r[0x4040] >> 9 & 0x1F, 0)
             bias = np.frombuffer(data, "<i4")[:n]
             return bias, np.full(n, nz), np.ones(n), r[0x4084] & 0xFFFF, r[0x4088] & 0x3F
         bias, nz, mul = _records(data, 4, n, inside is None)
@@ -304,7 +309,7 @@ def _axis(count, parts):
     """channel -> (part, block in the part, place in the block)."""
     where = [(k, b, j) for k, (blocks, size) in enumerate(parts)
              for b in range(blocks) for j in range(size)]
-    assert len(where) >= count
+    EXPECT.assertGreaterEqual(len(where), count)
     return where
 
 

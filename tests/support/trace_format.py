@@ -1,5 +1,6 @@
 """Checks a timeline against the Trace Event Format, as far as Perfetto needs it: what each kind of event has, that
 slices of a track lie inside of each other, and that what begins ends in its order. Shares nothing with rknnctl."""
+from support.checks.expect import EXPECT
 
 NAMES = {"process_name", "thread_name", "process_sort_index", "thread_sort_index"}
 FIELDS = {"b": {"cat", "id", "ts", "tid"}, "e": {"cat", "id", "ts", "tid"}, "X": {"ts", "dur", "tid"},
@@ -11,13 +12,14 @@ def is_count(value, bits):
 
 
 def check_fields(e):
-    assert e["ph"] in FIELDS, e
+    EXPECT.assertIn(e["ph"], FIELDS, e)
     assert isinstance(e["name"], str) and (e["name"] or e["ph"] in "bei"), e
-    assert FIELDS[e["ph"]] <= set(e), e
+    EXPECT.assertLessEqual(FIELDS[e["ph"]], set(e), e)
     for key, bits in (("pid", 31), ("tid", 31), ("ts", 53), ("dur", 53)):  # numbers of JavaScript
         assert is_count(e.get(key, 0), bits), e
-    assert "pid" in e and e.get("dur", 1) > 0, e  # a slice without length does not end, for some viewers
-    assert e.get("s", "t") in ("g", "p", "t"), e
+    EXPECT.assertIn("pid", e)
+    EXPECT.assertGreater(e.get("dur", 1), 0, e)  # a slice without length does not end, for some viewers
+    EXPECT.assertIn(e.get("s", "t"), ("g", "p", "t"), e)
     if e["ph"] == "M":
         assert e["name"] in NAMES and isinstance(*e["args"].values(), (str, int)), e
     if e["ph"] == "C":
@@ -42,7 +44,7 @@ def check_pairs(events):
         key = e["pid"], e.get("cat"), e.get("id")
         if e["ph"] not in "be":
             continue
-        assert e["ts"] >= last.get(key, 0), e
+        EXPECT.assertGreaterEqual(e["ts"], last.get(key, 0), e)
         last[key] = e["ts"]
         stack = open_ones.setdefault(key, [])
         if e["ph"] == "b":
@@ -54,12 +56,13 @@ def check_pairs(events):
 
 def check(trace):
     """Of the whole file's object; returns what has not ended."""
-    assert isinstance(trace["traceEvents"], list) and trace.get("displayTimeUnit", "ms") in ("ms", "ns")
+    EXPECT.assertIsInstance(trace["traceEvents"], list)
+    EXPECT.assertIn(trace.get("displayTimeUnit", "ms"), ("ms", "ns"))
     events = trace["traceEvents"]
     for e in events:
         check_fields(e)
     check_slices(events)
     named = {(e["pid"], e.get("tid")) for e in events if e["name"] == "thread_name"}
-    assert {(e["pid"], e["tid"]) for e in events if e["ph"] in "beXi"} <= named
-    assert {e["pid"] for e in events} <= {e["pid"] for e in events if e["name"] == "process_name"}
+    EXPECT.assertLessEqual({(e["pid"], e["tid"]) for e in events if e["ph"] in "beXi"}, named)
+    EXPECT.assertLessEqual({e["pid"] for e in events}, {e["pid"] for e in events if e["name"] == "process_name"})
     return check_pairs(events)

@@ -24,6 +24,8 @@ def init(model, size=0):
     return rknn.rknn_init(byref(context), model, c_uint32(size), c_uint32(0), None), context
 def query(context, command, size):
     return rknn.rknn_query(context, command, create_string_buffer(size), c_uint32(size))
+def expect(got, expected):
+    assert got == expected, f"got {got}, expected {expected}"
 class Extend(ctypes.Structure):
     _fields_ = [("frame_id", c_uint64), ("non_block", ctypes.c_int32), ("timeout_ms", ctypes.c_int32),
                 ("fence_fd", ctypes.c_int32)]
@@ -84,22 +86,23 @@ class Said(unittest.TestCase):
         """Queries of what a model does not have, and waits that end before the run, are no errors."""
         program = f"""
 r, context = init(b'{DIGITS}')
-assert r == 0
-assert query(context, 4, 8) == -1 and query(context, 13, 33040) == -1 and query(context, 12, 64) == -1
+expect(r, 0)
+for kind, size in ((4, 8), (13, 33040), (12, 64)):
+    expect(query(context, kind, size), -1)
 """
         self.assertEqual(said(program, environment(RKNND_SERVER=self.daemon())), [])
         program = """
 r, context = init(b'any', 3)
-assert r == 0
+expect(r, 0)
 class Input(ctypes.Structure):
     _fields_ = [("index", c_uint32), ("buf", c_void_p), ("size", c_uint32), ("pass_through", ctypes.c_uint8),
                 ("type", c_uint32), ("fmt", c_uint32)]
 room = create_string_buffer(64)
 given = Input(0, ctypes.addressof(room), 64, 1, 0, 0)
-assert rknn.rknn_inputs_set(context, 1, byref(given)) == 0
-assert rknn.rknn_run(context, byref(Extend(0, 1, 0, -1))) == 0
+expect(rknn.rknn_inputs_set(context, 1, byref(given)), 0)
+expect(rknn.rknn_run(context, byref(Extend(0, 1, 0, -1))), 0)
 for i in range(3):
-    assert rknn.rknn_wait(context, byref(Extend(0, 0, 1, -1))) == -2
+    expect(rknn.rknn_wait(context, byref(Extend(0, 0, 1, -1))), -2)
 """
         uri = self.daemon("--backend", "null:64:64,delay_us=60000000")
         self.assertEqual(said(program, environment(RKNND_SERVER=uri)), [])
@@ -145,7 +148,7 @@ for free in range(12):
         assert r == 0 or r != -6 and "Too many open files" in words, (free, r, words)
         failed += r != 0
         if r == 0:
-            assert rknn.rknn_destroy(context) == 0
+            expect(rknn.rknn_destroy(context), 0)
     os.close(kept.pop())
 assert 2 <= failed < 24, failed
 """

@@ -18,6 +18,7 @@ import tempfile
 import time
 import unittest
 
+from support.checks.expect import EXPECT
 from support.seed import seed
 from support.service import DIGITS, PATIENCE, Daemon, wait_for
 from support.wire import (BIND, CANCEL, CHUNK, CLOCKS, CLOSE, CREATE, CUSTOM_DONE, CUSTOM_LIST, DESCRIBE, DUMP, DUMP_NEXT,
@@ -123,7 +124,7 @@ class Client:
             self.into += data
         while len(self.into) >= HEAD.size:
             magic, kind, flags, _, number, size, payload = HEAD.unpack_from(self.into)
-            assert magic == MAGIC, "the server sends nonsense"
+            EXPECT.assertEqual(magic, MAGIC, "the server sends nonsense")
             end = HEAD.size + size + payload
             if len(self.into) < end:
                 return
@@ -147,7 +148,7 @@ class Client:
 
     def take(self, kind, flags, number, body, payload):
         if not flags & REPLY:
-            assert kind in (PING, GOODBYE), kind
+            EXPECT.assertIn(kind, (PING, GOODBYE))
             assert kind == PING or self.may_end, f"sent away: {fields_of(body)[1]}"
             if kind == PING:
                 self.held_back = 0
@@ -157,7 +158,7 @@ class Client:
             return  # to an id that was used twice
         assert number in self.requests, f"an answer to nothing: type {kind}, id {number}"
         request = self.requests[number]
-        assert request.kind == kind
+        EXPECT.assertEqual(request.kind, kind)
         if flags & MORE:
             self.take_part(request, fields_of(body))
             return
@@ -190,7 +191,7 @@ class Client:
             file = request.context.file
             if file.expected is None:
                 file.expected = payload
-            assert payload == file.expected, "a run with a wrong result"
+            EXPECT.assertEqual(payload, file.expected, "a run with a wrong result")
 
     # ---- what to say ----
 

@@ -13,6 +13,7 @@ import tempfile
 import unittest
 
 from support import wire
+from support.checks.expect import EXPECT
 from support.service import BUILD, PATIENCE, Daemon, make_keys, wait_for
 
 KEY = secrets.token_hex(32)
@@ -29,7 +30,7 @@ def run(*words, env=None, **options):
 
 def openssl(*words):
     done = run("openssl", *words)
-    assert done.returncode == 0, done.stderr
+    EXPECT.assertEqual(done.returncode, 0, done.stderr)
 
 
 class Peer:
@@ -48,7 +49,7 @@ class Peer:
         head = self.process.stdout.read(wire.HEAD.size)
         assert len(head) == wire.HEAD.size, self.process.stderr.read()
         _, kind, flags, _, number, size, _ = wire.HEAD.unpack(head)
-        assert (kind, flags, number) == (wire.HELLO, wire.REPLY, 1)
+        EXPECT.assertEqual((kind, flags, number), (wire.HELLO, wire.REPLY, 1))
         return wire.fields_of(self.process.stdout.read(size))
 
     def close(self):

@@ -254,11 +254,11 @@ class Completion(unittest.TestCase):
             answer = complete("rknnctl", command, "--")
             for option in COMMANDS[command][1]:
                 self.assertTrue(found(f"--{option.name}", answer), f"{command} --{option.name}: {answer}")
-        self.assertTrue(found("nhwc", complete("rknnctl", "run", "--layout", "n")))
-        self.assertTrue(found("net.onnx", complete("rknnctl", "run", "ne")))
-        self.assertTrue(found("net.onnx", complete("rknnctl", "accuracy", "-g", "n")))
-        self.assertTrue(found("accuracy", complete("rknnctl", "help", "accu")))
-        self.assertFalse(found("net.onnx", complete("rknnctl", "ping", "ne")))
+        self.assertTrue(found("nhwc", answer := complete("rknnctl", "run", "--layout", "n")), answer)
+        self.assertTrue(found("net.onnx", answer := complete("rknnctl", "run", "ne")), answer)
+        self.assertTrue(found("net.onnx", answer := complete("rknnctl", "accuracy", "-g", "n")), answer)
+        self.assertTrue(found("accuracy", answer := complete("rknnctl", "help", "accu")), answer)
+        self.assertFalse(found("net.onnx", answer := complete("rknnctl", "ping", "ne")), answer)
 
     def test_bash(self):
         self.check(self.bash)

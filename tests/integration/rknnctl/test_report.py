@@ -229,7 +229,7 @@ class Content(Page):
             self.open(self.digits(), view)
             self.wait("document.querySelectorAll(a[0] + ' .tick.x').length > 1", chart)
             self.assertTrue(self.texts(f"{chart} .axis-title"))
-            self.assertTrue(all(self.texts(f"{chart} .legend li")))
+            self.assertNotIn("", self.texts(f"{chart} .legend li"))
         self.assertGreater(len(self.texts("#curve .tick.y")), 2)
 
     def test_what_is_missing_is_said(self):
@@ -468,14 +468,17 @@ class Graph(Page):
             points = points_of(path)
             (x1, y1), (x2, y2) = points[0], points[-1]
             left, _, right, bottom = places[a]
-            self.assertTrue(left <= x1 <= right and abs(y1 - bottom) < 1, "it does not begin below its box")
+            self.assertTrue(left <= x1 <= right and abs(y1 - bottom) < 1,
+                            f"begins at {(x1, y1)}, not below its box {places[a]}")
             left, top, right, _ = places[b]
-            self.assertTrue(left <= x2 <= right and abs(y2 - top) < 1, "it does not end above its box")
+            self.assertTrue(left <= x2 <= right and abs(y2 - top) < 1,
+                            f"ends at {(x2, y2)}, not above its box {places[b]}")
             for item, (left, top, right, bottom) in places.items():
                 inside = (points > [left, top + .5]) & (points < [right, bottom - .5])
                 self.assertFalse(inside.all(1).any(), f"edge {a} to {b} behind box {item}")
         for (i, r), (k, s) in itertools.combinations(places.items(), 2):
-            self.assertFalse(r[0] < s[2] and s[0] < r[2] and r[1] < s[3] and s[1] < r[3], f"boxes {i} and {k} overlap")
+            self.assertFalse(r[0] < s[2] and s[0] < r[2] and r[1] < s[3] and s[1] < r[3],
+                             f"boxes {i} {r} and {k} {s} overlap")
 
     def test_edges_of_a_small_model(self):
         self.check(self.page(DIGITS))
@@ -573,7 +576,7 @@ class Large(Page):
         self.browser.press("End")
         index, top, bottom = self.browser.run("(e => [Number(e.getAttribute('aria-rowindex')), e.getBoundingClientRect().top, e.getBoundingClientRect().bottom])(document.activeElement)")
         self.assertEqual(index, self.N + 1)
-        self.assertTrue(0 < top < bottom <= 900)
+        self.assertTrue(0 < top < bottom <= 900, (top, bottom))
 
     def test_a_search_goes_there(self):
         self.open(self.big(), "graph")
@@ -581,7 +584,7 @@ class Large(Page):
         self.browser.press("/", *"layer4321", "Enter")
         self.wait("!!document.querySelector('#graph g.node.chosen')")
         top = self.browser.run("document.querySelector('#graph g.node.chosen').getBoundingClientRect().top")
-        self.assertTrue(0 < top < 900)
+        self.assertTrue(0 < top < 900, top)
 
     def test_from_afar(self):
         self.open(self.big(), "graph")
@@ -617,10 +620,10 @@ class Hostile(Page):
             self.assertIn("rknnctl report", self.browser.run("document.title"))
         self.open(page, "layers")
         names = self.texts("#layers tbody .name")
-        self.assertTrue(any("</script><img" in n for n in names))
-        self.assertTrue(any(re.search("a\ufffdb.c\ufffdd", n) for n in names), "characters that are not seen")
+        self.assertTrue(any("</script><img" in n for n in names), names)
+        self.assertTrue(any(re.search("a\ufffdb.c\ufffdd", n) for n in names), f"characters that are not seen: {names}")
         self.assertEqual(len(names), len(self.NAMES), "layers and nodes have not found each other")
-        self.assertTrue(any("@DATA@@NONCE@" in n for n in names))
+        self.assertTrue(any("@DATA@@NONCE@" in n for n in names), names)
 
     def input(self):
         file = pathlib.Path(self.folder.name) / "input.npy"

@@ -16,6 +16,7 @@ import zlib
 
 import numpy as np
 
+from support.checks.expect import EXPECT
 from support.paths import DIGITS, PICTURES, SHARED, SOURCE
 from support.rknnctl import RKNNCTL, Case, OnDaemon, on_terminal, rknnctl
 from support.service import PATIENCE, Daemon, wait_for
@@ -134,7 +135,7 @@ class Null(OnDaemon):
         said = json.loads(self.ok("ping", "-n", 25, "--json", uri=self.uri))
         self.assertEqual(said["count"], 25)
         times = said["round_trip_us"]
-        self.assertTrue(0 < times["min"] <= times["median"] <= times["p99"] <= times["max"])
+        self.assertTrue(0 < times["min"] <= times["median"] <= times["p99"] <= times["max"], times)
         self.assertIn("25 round trips", self.ok("ping", "-n", 25, uri=self.uri))
 
     def test_ping_ends_with_ctrl_c_and_what_it_has(self):
@@ -185,7 +186,7 @@ class Null(OnDaemon):
         bench.send_signal(signal.SIGINT)
         said = json.loads(bench.communicate(timeout=PATIENCE)[0])
         self.assertEqual(bench.returncode, 0)
-        self.assertTrue(0 < said["runs"] < 10000000)
+        self.assertTrue(0 < said["runs"] < 10000000, said)
 
     def test_a_server_that_dies_in_a_bench_is_3(self):
         daemon = Daemon("--backend", "null:64:64", "--isolation", "thread")
@@ -354,7 +355,7 @@ def read_gray_png(path):
         elif kind == b"IDAT":
             packed += body
         at += length + 12
-    assert (bits, colour) == (8, 0)
+    EXPECT.assertEqual((bits, colour), (8, 0))
     rows, above = [], np.zeros(width, int)
     raw = zlib.decompress(packed)
     for y in range(height):

@@ -67,7 +67,7 @@ class Values(Lite):
                                 ([wide[:, :, ::2]], {}), ([x.transpose(0, 3, 1, 2)], {"data_format": "nchw"}),
                                 ([np.asfortranarray(x)], {})):
             outputs = lite.inference(inputs, **options)
-            self.assertTrue(np.array_equal(outputs[0], expected), (inputs[0].dtype, inputs[0].shape, options))
+            np.testing.assert_array_equal(outputs[0], expected, f"{inputs[0].dtype} {inputs[0].shape} {options}")
 
     def test_a_picture_without_its_batch_is_warned_of_once(self):
         lite = self.open()
@@ -75,7 +75,7 @@ class Values(Lite):
         with said() as (_, err):
             outputs = [lite.inference([x])[0] for _ in range(3)]
         self.assertEqual(err.getvalue().count("(1, 8, 8, 3)"), 1, err.getvalue())
-        self.assertTrue(np.array_equal(outputs[2], lite.inference([x[None]])[0]))
+        np.testing.assert_array_equal(outputs[2], lite.inference([x[None]])[0])
 
     def test_several_inputs_and_outputs_in_the_models_order(self):
         lite = self.open("two_inputs.rknn")
@@ -103,7 +103,7 @@ class Values(Lite):
         expected, = lite.inference([x])
         native = (x.astype(np.int16) - 128).astype(np.int8)  # Quant.of_range(0, 255)
         outputs = lite.inference([native], inputs_pass_through=[1])
-        self.assertTrue(np.array_equal(outputs[0], expected))
+        np.testing.assert_array_equal(outputs[0], expected)
 
     def test_frame_numbers_and_late_results(self):
         lite = self.open(async_mode=True)
@@ -113,7 +113,7 @@ class Values(Lite):
         now = [lite.inference([frame], get_frame_id=True) for frame in frames]
         self.assertEqual([len(outputs) for outputs in late + now], [2] * 8)
         for i in range(1, 4):
-            self.assertTrue(np.array_equal(late[i][0], now[i - 1][0]), i)
+            np.testing.assert_array_equal(late[i][0], now[i - 1][0], str(i))
             self.assertEqual(now[i][1], now[i - 1][1] + 1)
         self.assertFalse(np.array_equal(now[0][0], now[1][0]))
         self.assertEqual([outputs[1] for outputs in late[1:]], [late[0][1] + i for i in range(3)])

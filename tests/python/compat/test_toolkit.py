@@ -182,7 +182,7 @@ class Accuracy(Toolkit):
         picture = np.random.default_rng(1).integers(0, 256, (1, 8, 8, 1), np.uint8)
         text, found, out = self.analyze(self.save("in.npy", picture))
         self.assertGreaterEqual(self.check_entire(found, out, "simulator", 0), 2)
-        self.assertTrue(all(len(cells) == 2 for cells in found.values()))
+        self.assertEqual({len(cells) for cells in found.values()}, {2})
         self.assertNotIn("single_sim  ", text.split("layer_name")[1])
         cosines = [cells[1][0] for cells in found.values() if cells[1]]
         self.assertGreater(min(cosines), 0.99)
@@ -195,7 +195,7 @@ class Accuracy(Toolkit):
         self.assertEqual(self.rknn.load_rknn(str(models / "rknn/lprnet.rk3568.rknn")), 0)
         board = self.daemon("--backend", "sim:rk3568")
         _, found, out = self.analyze(str(models / "golden/lprnet.rk3568.in0.npy"), target="rk3566", device_id=board.uri)
-        self.assertTrue(all(len(cells) == 4 for cells in found.values()))
+        self.assertEqual({len(cells) for cells in found.values()}, {4})
         self.assertGreaterEqual(self.check_entire(found, out, "simulator", 0), 34)
         self.check_entire(found, out, "runtime", 2)
         for name, (entire, single, runtime, single_sim) in found.items():

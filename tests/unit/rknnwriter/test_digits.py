@@ -12,6 +12,7 @@ import onnx
 from onnx import numpy_helper
 
 from support import rknn_reader, rknn_rebuild
+from support.checks.expect import EXPECT
 
 DIGITS = pathlib.Path(__file__).resolve().parents[3] / "examples/digits"
 sys.path.insert(0, str(DIGITS))
@@ -28,9 +29,9 @@ def gray_png(path):
         if kind == b"IDAT":
             body += data[at + 8 : at + 8 + size]
         at += size + 12
-    assert (depth, color) == (8, 0)
+    EXPECT.assertEqual((depth, color), (8, 0))
     rows = np.frombuffer(zlib.decompress(body), np.uint8).reshape(height, width + 1)
-    assert not rows[:, 0].any()
+    EXPECT.assertFalse(rows[:, 0].any(), "filtered rows")
     return rows[:, 1:]
 
 
@@ -60,11 +61,12 @@ class Onnx:
         return e / e.sum(axis, keepdims=True)
 
     def MaxPool(self, x, kernel_shape, strides):
-        assert kernel_shape == strides == [2, 2]
+        EXPECT.assertEqual(kernel_shape, strides)
+        EXPECT.assertEqual(strides, [2, 2])
         return np.maximum.reduce([x[..., i::2, j::2] for i in (0, 1) for j in (0, 1)])
 
     def Conv(self, x, w, b, kernel_shape, pads, strides):
-        assert strides == [1, 1]
+        EXPECT.assertEqual(strides, [1, 1])
         x = np.pad(x[0], ((0, 0), (pads[0], pads[2]), (pads[1], pads[3])))
         oh, ow = (x.shape[a + 1] - kernel_shape[a] + 1 for a in (0, 1))
         y = sum(np.einsum("chw,oc->ohw", x[:, i : i + oh, j : j + ow], w[:, :, i, j])

@@ -5,6 +5,8 @@ import subprocess
 import sys
 import tempfile
 
+from support.checks.expect import EXPECT
+
 try:
     import numpy as np
 except ImportError:
@@ -33,8 +35,9 @@ def check_kept(folder, array, version):
     code, words = copy(source, target)
     assert code == 0, f"{array.dtype} {array.shape} version {version}: {words}"
     back = np.load(target, allow_pickle=False)
-    assert back.dtype == array.dtype and back.shape == array.shape, (back.dtype, back.shape, array.dtype, array.shape)
-    assert back.tobytes() == array.tobytes()
+    EXPECT.assertEqual(back.dtype, array.dtype)
+    EXPECT.assertEqual(back.shape, array.shape)
+    EXPECT.assertEqual(back.tobytes(), array.tobytes())
     header = target.read_bytes().index(b"\n") + 1
     assert header % 64 == 0, f"data begin at {header}"
 
@@ -43,7 +46,8 @@ def check_refused(folder, array, words):
     source = folder / "in.npy"
     np.save(source, array)
     code, said = copy(source, folder / "never.npy")
-    assert code == EXIT_INPUT and words in said, (code, said, words)
+    EXPECT.assertEqual(code, EXIT_INPUT, said)
+    EXPECT.assertIn(words, said)
     assert not (folder / "never.npy").exists()
 
 
@@ -64,7 +68,7 @@ def main():
         check_refused(folder, np.asfortranarray(square), "column-major")
         check_refused(folder, np.array(["text"]), "<U4")
         check_refused(folder, np.zeros(2, dtype=[("a", "<f4")]), "header")
-        assert sorted(p.name for p in folder.iterdir()) == ["in.npy", "out.npy"], "a temporary file stayed"
+        EXPECT.assertEqual(sorted(p.name for p in folder.iterdir()), ["in.npy", "out.npy"], "a temporary file stayed")
     print(f"{len(TYPES) * len(SHAPES) * 3} arrays kept")
     return 0
 

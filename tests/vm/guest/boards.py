@@ -14,6 +14,7 @@ import time
 import unittest
 
 from board import GADGETS, find_node, kernel_complaints, load_modules, run
+from support.checks.expect import EXPECT
 from support.seed import seed
 from support.service import BUILD, PATIENCE, SOURCE, wait_for
 from windows import Device
@@ -63,7 +64,7 @@ class Board:
 
     def stop(self):
         self.process.terminate()
-        assert self.process.wait(PATIENCE) == 0
+        EXPECT.assertEqual(self.process.wait(PATIENCE), 0)
 
 
 def start_adb(folder):

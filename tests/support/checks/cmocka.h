@@ -9,7 +9,7 @@
 
 #include_next <cmocka.h>
 
-#include "tests/support/scalar.h"
+#include "tests/support/checks/scalar.h"
 
 static inline void check_compare(struct scalar got, const char *op, struct scalar expected,
                                  const char *expression, const char *file, int line)
