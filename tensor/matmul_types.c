@@ -117,11 +117,11 @@ static int matmul_check_n(const struct matmul_kind *m, uint32_t n, const struct 
                           struct error *e)
 {
     bool int4 = types[m->type].a == TENSOR_INT4;
-    uint32_t unit = int4 ? 64 : r->m.n_unit, most = int4 ? 8192 : 4096;
-    if (n == 0 || n % unit || n > most)
+    uint32_t unit = int4 ? 64 : r->m.n_unit, max = int4 ? 8192 : 4096;
+    if (n == 0 || n % unit || n > max)
         return error_set(e, STATUS_PARAM_INVALID,
                          "N is %u; on %s with %s it is a multiple of %u and at most %u", n, r->chip,
-                         types[m->type].name, unit, most);
+                         types[m->type].name, unit, max);
     return 0;
 }
 

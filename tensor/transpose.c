@@ -221,9 +221,9 @@ static void transpose_squares(const struct matrix *m, size_t n, transpose_square
                  column + n > m->columns ? m->columns - n : column, n);
 }
 
-// A matrix narrower than a square: vectors are read beyond the end of its rows, as long as that is
-// still inside the matrix.
-static void transpose_narrow(const struct matrix *m, size_t n, size_t element)
+// A matrix with rows shorter than a square: vectors are read beyond the end of its rows, as long as
+// that is still inside the matrix.
+static void transpose_short_rows(const struct matrix *m, size_t n, size_t element)
 {
     size_t row = 0, width = m->columns * element, pitch = (size_t)m->src_pitch;
     for (; row + n <= m->rows && (m->rows - row - n) * pitch + width >= VECTOR_BYTES; row += n)
@@ -243,7 +243,7 @@ void transpose_matrix(const void *src, ptrdiff_t src_pitch, void *dst, ptrdiff_t
     else if (element <= 4 && rows > n / 2 && columns >= n)
         transpose_squares(&m, n, transpose_square_of[element]);
     else if (element <= 4 && rows >= n && src_pitch > 0)
-        transpose_narrow(&m, n, element);
+        transpose_short_rows(&m, n, element);
     else
         transpose_rest(&m, 0, element);
 }

@@ -327,8 +327,8 @@ static ssize_t write_pipe(struct stream *s, const uint8_t *data, size_t size)
             return -EPROTO;
         if (space == 0)
             break;
-        size_t most = size_min(size_min(size - done, space), PIPE_CHUNK);
-        uint32_t part = stream_together(s->n_out, most);
+        size_t max = size_min(size_min(size - done, space), PIPE_CHUNK);
+        uint32_t part = stream_together(s->n_out, max);
         memcpy(s->out->bytes + s->n_out % PIPE_SIZE, data + done, part);
         s->n_out += part;
         done += part;

@@ -55,13 +55,13 @@ void tcp_keep_asking(int socket, uint32_t idle_ms, uint32_t timeout_ms)
     int idle = whole_seconds(idle_ms), all = whole_seconds(timeout_ms);
     int interval = all / (MAX_PROBES / 2) > idle ? all / (MAX_PROBES / 2) : idle;
     int n = all / interval + 3;
-    uint32_t most = timeout_ms / 4 > RTO_MAX_MIN ? timeout_ms / 4 : RTO_MAX_MIN;
+    uint32_t max = timeout_ms / 4 > RTO_MAX_MIN ? timeout_ms / 4 : RTO_MAX_MIN;
     setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
     setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
     setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &n, sizeof n);
     setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &(int){1}, sizeof(int));
     // Older kernels do not know it: see tcp_is_gone().
-    setsockopt(socket, IPPROTO_TCP, TCP_RTO_MAX_MS, &most, sizeof most);
+    setsockopt(socket, IPPROTO_TCP, TCP_RTO_MAX_MS, &max, sizeof max);
 }
 
 // Whether the peer has been silent too long, by counting segments (TCP_INFO). Called regularly; `a`

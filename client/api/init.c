@@ -59,7 +59,7 @@ static int model_from_fd(struct model *m, const rknn_init_extend *extend, uint64
 }
 
 // The arguments of rknn_init() have several meanings: size 0 makes `model` a path; with the
-// zero-copy flag extend has address, size or descriptor; extend may narrow all of them to a part.
+// zero-copy flag extend has address, size or descriptor; extend may cut all of them down to a part.
 static int find_model(struct model *m, const void *model, uint32_t size, uint32_t flags,
                       const rknn_init_extend *extend, struct error *e)
 {

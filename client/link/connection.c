@@ -174,8 +174,8 @@ static uint64_t heartbeat_due(const struct connection *c)
 // was stopped (SIGSTOP, a debugger, a suspended machine), the time says nothing about the server.
 static void count_silence(struct connection *c, uint64_t now)
 {
-    uint64_t since = now - c->looked_ms, most = c->peer.limits.heartbeat_ms;
-    c->silence_ms += since < most ? since : most;
+    uint64_t since = now - c->looked_ms, max = c->peer.limits.heartbeat_ms;
+    c->silence_ms += since < max ? since : max;
     c->looked_ms = now;
 }
 

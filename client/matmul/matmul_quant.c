@@ -20,8 +20,8 @@ static bool is_integer(enum tensor_type type)
 // Whether a zero point is a value of the type.
 static bool quant_fits(enum tensor_type type, int32_t zp)
 {
-    int32_t most = type == TENSOR_INT4 ? 7 : type == TENSOR_INT8 ? 127 : INT32_MAX;
-    return zp >= -most - 1 && zp <= most;
+    int32_t max = type == TENSOR_INT4 ? 7 : type == TENSOR_INT8 ? 127 : INT32_MAX;
+    return zp >= -max - 1 && zp <= max;
 }
 
 // Scales are finite and positive: NaN, infinity and 0 would make every result meaningless.

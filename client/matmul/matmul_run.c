@@ -41,11 +41,11 @@ static int check_memory(const struct matmul *m, struct error *e)
 
 static int check_payload(const struct context *c, uint64_t total, struct error *e)
 {
-    uint64_t most = c->connection->peer.limits.payload_size;
-    return total <= most ? 0
-                         : error_set(e, STATUS_INPUT_INVALID,
-                                     "matrices of %llu bytes, the server takes %llu at once",
-                                     (unsigned long long)total, (unsigned long long)most);
+    uint64_t max = c->connection->peer.limits.payload_size;
+    return total <= max ? 0
+                        : error_set(e, STATUS_INPUT_INVALID,
+                                    "matrices of %llu bytes, the server takes %llu at once",
+                                    (unsigned long long)total, (unsigned long long)max);
 }
 
 // request.payload: C goes straight into the program's memory, if it is not there already.

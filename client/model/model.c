@@ -136,7 +136,7 @@ static int model_hash(struct model *m, struct error *e)
     return r;
 }
 
-// Narrows `m`, which is `all` bytes, to a part.
+// Cuts `m`, which is `all` bytes, down to a part.
 static int choose_part(struct model *m, uint64_t all, uint64_t offset, uint64_t size,
                        struct error *e)
 {

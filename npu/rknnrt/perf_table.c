@@ -239,15 +239,15 @@ static bool read_cycles(const char *cell, struct npu_layer *l)
 // which the largest counts. Stored as cycles: total * share.
 static bool read_usage(const char *cell, struct npu_layer *l)
 {
-    uint64_t share, most = 0;
+    uint64_t share, max = 0;
     if (is_empty(cell))
         return true;
     do {
         if (!take_share(&cell, &share))
             return false;
-        most = share > most ? share : most;
+        max = share > max ? share : max;
     } while (*cell++ == '/');
-    l->mac_cycles = (uint64_t)((double)l->total_cycles * (double)most / 100000);
+    l->mac_cycles = (uint64_t)((double)l->total_cycles * (double)max / 100000);
     return !cell[-1];
 }
 

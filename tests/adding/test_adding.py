@@ -22,7 +22,7 @@ os.environ["RKNND_BUILD"] = str(COPY_BUILD)
 from adding import pages  # pylint: disable=wrong-import-position
 from support.service import PATIENCE, Daemon, wait_for  # pylint: disable=wrong-import-position
 
-TARGETS = ("rknnd", "rknnctl", "npu_null_module", "npu_sim_module", "npu_blink_module", "test_protocol_golden")
+TARGETS = ("rknnd", "rknnctl", "npu_null_module", "npu_sim_module", "npu_blink_module", "test_protocol_bytes")
 
 
 # Run in the copy, whose writer of .rknn files knows the operator.
@@ -73,7 +73,7 @@ def setUpModule():  # pylint: disable=invalid-name
     for page in sorted(PAGES.glob("*.md")):
         pages.apply(page, tree)
     write_tree(tree)
-    run(sys.executable, TREE / "tests/unit/protocol/golden/make.py")
+    run(sys.executable, TREE / "tests/unit/protocol/bytes/make.py")
     env = dict(os.environ, CCACHE_BASEDIR=str(TREE), CCACHE_NOHASHDIR="1")
     run(TREE / "tests/configure.sh", "release", "release", env=env)
     run("cmake", "--build", COPY_BUILD, "--target", *TARGETS, env=env)
@@ -139,12 +139,12 @@ class Added(unittest.TestCase):
             y = np.load(pathlib.Path(folder, "out0.npy"))
         self.assertEqual(y.flatten().tolist(), x.flatten()[::-1].tolist())
 
-    def test_message_has_golden_bytes(self):
-        changed = (TREE / "tests/unit/protocol/golden/frames.txt").read_text().splitlines()
-        for line in (SOURCE / "tests/unit/protocol/golden/frames.txt").read_text().splitlines():
+    def test_message_has_recorded_bytes(self):
+        changed = (TREE / "tests/unit/protocol/bytes/frames.txt").read_text().splitlines()
+        for line in (SOURCE / "tests/unit/protocol/bytes/frames.txt").read_text().splitlines():
             self.assertIn(line, changed)
         self.assertTrue([line for line in changed if line.startswith("GREET request ")])
-        run(COPY_BUILD / "tests/unit/test_protocol_golden")
+        run(COPY_BUILD / "tests/unit/test_protocol_bytes")
 
 
 if __name__ == "__main__":

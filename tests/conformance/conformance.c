@@ -191,7 +191,7 @@ void conformance_set_inputs(rknn_context c, const char *name)
     free(attrs);
 }
 
-static double half(uint16_t h)
+static double fp16_number(uint16_t h)
 {
     int exponent = h >> 10 & 31, fraction = h & 1023;
     double v = exponent == 0    ? ldexp(fraction, -24)
@@ -219,7 +219,7 @@ double *conformance_numbers(rknn_tensor_type type, const void *values, size_t si
         memcpy(&h, at, element == 2 ? 2 : 0);
         memcpy(&l, at, element == 8 ? 8 : 0);
         numbers[i] = element == 4               ? (double)f
-                     : element == 2             ? half(h)
+                     : element == 2             ? fp16_number(h)
                      : element == 8             ? (double)l
                      : type == RKNN_TENSOR_INT8 ? (double)*(const int8_t *)at
                                                 : (double)*at;

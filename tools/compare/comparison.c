@@ -99,15 +99,15 @@ static double noise_floor(const rknnd_tensor *t)
     return FLOOR_SHARE * range_of(t->op);
 }
 
-// |g| is taken to be `least` at least: relative = |x - g| / |g|, gain - 1 = (x - g)*g / |g|^2.
-static rknnd_distance above_floor(const rknnd_distance *distance, double least)
+// |g| is taken to be `floor_size` at least: relative = |x - g| / |g|, gain - 1 = (x - g)*g / |g|^2.
+static rknnd_distance above_floor(const rknnd_distance *distance, double floor_size)
 {
     rknnd_distance d = *distance;
-    double size = isinf(d.relative) ? 0 : d.relative > 0 ? d.euclidean / d.relative : least;
-    if (!(size < least)) // NaN stays
+    double size = isinf(d.relative) ? 0 : d.relative > 0 ? d.euclidean / d.relative : floor_size;
+    if (!(size < floor_size)) // NaN stays
         return d;
-    double share = size / least;
-    d.relative = d.euclidean / least;
+    double share = size / floor_size;
+    d.relative = d.euclidean / floor_size;
     d.gain = size > 0 ? 1 + (d.gain - 1) * share * share : 1;
     return d;
 }
@@ -118,8 +118,9 @@ static void note_tensor(struct comparison_row *row, const rknnd_comparison *c, b
     struct comparison_distance *d = single ? &row->single : &row->entire;
     if (!c->golden)
         return;
-    double least = noise_floor(c->tensor) * sqrt(c->tensor->n_elems);
-    rknnd_distance real = above_floor(c->distance, least), stored = above_floor(c->stored, least);
+    double floor_size = noise_floor(c->tensor) * sqrt(c->tensor->n_elems);
+    rknnd_distance real = above_floor(c->distance, floor_size),
+                   stored = above_floor(c->stored, floor_size);
     if (d->there) {
         keep_worst(&d->real, &real);
         keep_worst(&d->stored, &stored);

@@ -72,12 +72,12 @@ static double row_badness(const struct comparison *c, const struct comparison_ro
 static const struct comparison_row *comparison_worst(const struct comparison *c)
 {
     const struct comparison_row *worst = NULL;
-    double most = 0;
-    for (size_t i = 0; i < c->n && !isnan(most); i++) {
+    double max = 0;
+    for (size_t i = 0; i < c->n && !isnan(max); i++) {
         double bad = row_badness(c, &c->rows[i]);
-        if (is_over(bad, most)) {
+        if (is_over(bad, max)) {
             worst = &c->rows[i];
-            most = bad;
+            max = bad;
         }
     }
     return worst;

@@ -41,12 +41,12 @@ static double format_mhz(uint64_t hz)
 // "594 of 1000 MHz (clk_npu, rknpu_ondemand)"; the maximum only where it differs.
 static void print_one(const char *title, const rknnd_clock *c)
 {
-    char most[40] = "", governor[64] = "";
+    char max[40] = "", governor[64] = "";
     if (c->max_hz && c->max_hz != c->hz)
-        snprintf(most, sizeof most, " of %.0f", format_mhz(c->max_hz));
+        snprintf(max, sizeof max, " of %.0f", format_mhz(c->max_hz));
     if (*c->governor)
         snprintf(governor, sizeof governor, ", %s", c->governor);
-    print_line(title, "%.0f%s MHz (%s%s)", format_mhz(c->hz), most, c->name, governor);
+    print_line(title, "%.0f%s MHz (%s%s)", format_mhz(c->hz), max, c->name, governor);
 }
 
 // A line for each clock, or, of a domain with many (CPU cores), one line with their range.
@@ -54,18 +54,18 @@ static void print_domain(const struct frequencies *q, uint32_t first)
 {
     const char *domain = rknnd_clock_at(q->list, first)->domain,
                *title = *domain ? domain : "other";
-    uint64_t least = UINT64_MAX, most = 0;
+    uint64_t min = UINT64_MAX, max = 0;
     uint32_t n = 0;
     for (uint32_t i = first; i < q->list->n; i++) {
         const rknnd_clock *c = rknnd_clock_at(q->list, i);
         if (strcmp(c->domain, domain) != 0)
             continue;
-        least = c->hz < least ? c->hz : least;
-        most = c->hz > most ? c->hz : most;
+        min = c->hz < min ? c->hz : min;
+        max = c->hz > max ? c->hz : max;
         n++;
     }
     if (n > MAX_SHOWN)
-        print_line(title, "%.0f to %.0f MHz, %u clocks", format_mhz(least), format_mhz(most), n);
+        print_line(title, "%.0f to %.0f MHz, %u clocks", format_mhz(min), format_mhz(max), n);
     for (uint32_t i = first; i < q->list->n && n <= MAX_SHOWN; i++)
         if (strcmp(rknnd_clock_at(q->list, i)->domain, domain) == 0)
             print_one(i == first ? title : "", rknnd_clock_at(q->list, i));

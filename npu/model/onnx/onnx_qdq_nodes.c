@@ -77,9 +77,9 @@ static void fill_table(const struct qdq *q, struct qdq_form from, const struct c
     for (uint32_t k = c->n; k-- > 0;)
         q->l->executor->apply(&c->posts[k], v, 256);
     for (int i = 0; i < 256; i++) {
-        float steps = rintf(v[i] / to.scale) + (float)to.zp;
-        steps = isnan(steps) ? (float)to.zp : steps;
-        table[i] = (int8_t)fminf(fmaxf(steps, -128), 127);
+        float stored = rintf(v[i] / to.scale) + (float)to.zp;
+        stored = isnan(stored) ? (float)to.zp : stored;
+        table[i] = (int8_t)fminf(fmaxf(stored, -128), 127);
     }
 }
 
@@ -103,7 +103,7 @@ static int emit_table(struct qdq *q, const struct chain *c, int32_t like, struct
 
 // A constant that the file has as 8-bit numbers, as an int8 tensor. -1: it is not one (or memory
 // is short: the float node then stays).
-static int32_t narrow_constant(struct qdq *q, int32_t tensor, struct error *e)
+static int32_t find_int8_constant(struct qdq *q, int32_t tensor, struct error *e)
 {
     const struct onnx_origin *o = qdq_origin(q, tensor);
     const struct graph_tensor *t = o ? &q->g->tensors[o->q] : NULL;
@@ -154,7 +154,7 @@ static int binary(struct qdq *q, const struct graph_node *n, int32_t like, struc
     int32_t x[2];
     for (uint32_t k = 0; k < 2; k++) {
         x[k] = q->source[n->inputs[k]];
-        x[k] = x[k] < 0 ? narrow_constant(q, n->inputs[k], e) : x[k];
+        x[k] = x[k] < 0 ? find_int8_constant(q, n->inputs[k], e) : x[k];
         if (x[k] < 0)
             return 0;
     }
@@ -170,7 +170,7 @@ static int binary(struct qdq *q, const struct graph_node *n, int32_t like, struc
 // ---- averages, Softmax ----
 
 // Whether the int8 kernels can do this node.
-static bool takes_narrow(const struct qdq *q, const struct graph_node *n)
+static bool takes_int8(const struct qdq *q, const struct graph_node *n)
 {
     const struct graph_tensor *x = &q->g->tensors[n->inputs[0]];
     if (n->op == GRAPH_AVERAGE_POOL)
@@ -198,7 +198,7 @@ static int single(struct qdq *q, const struct graph_node *n, int32_t like, struc
                   int32_t *ret, struct error *e)
 {
     int32_t x = q->source[n->inputs[0]];
-    if (x < 0 || !takes_narrow(q, n) || q->g->tensors[x].counts_from_0 != form.counts_from_0)
+    if (x < 0 || !takes_int8(q, n) || q->g->tensors[x].counts_from_0 != form.counts_from_0)
         return 0;
     int r = result(q, like, form, ret, e);
     return r < 0 ? r : emit_alike(q, n, &x, ret, e);

@@ -60,13 +60,13 @@ static void conv_correct_bias(const struct step *s, struct conv *c, const int8_t
     const struct graph_conv_quant *q = s->node->quant;
     size_t taps = (size_t)c->window.kernel[0] * c->window.kernel[1];
     size_t inputs = c->ic / c->window.groups;
-    int64_t most = c->x_zp < 0 ? 127 - c->x_zp : c->x_zp + 128, reach;
+    int64_t max_x = c->x_zp < 0 ? 127 - c->x_zp : c->x_zp + 128, reach;
     for (uint32_t o = 0; o < c->oc; o++) {
         int64_t sum = weights_sum(q, w + o * inputs * taps, inputs, taps, o, &reach);
         c->bias[o] = (int32_t)(q->bias[o] + (q->bias_holds_zp ? c->x_zp * sum : 0));
         if (c->weight_sums)
             c->weight_sums[o] = (int32_t)sum;
-        uint64_t max_sum = (uint64_t)(reach * most + llabs(c->bias[o]));
+        uint64_t max_sum = (uint64_t)(reach * max_x + llabs(c->bias[o]));
         c->max_sum = max_sum > c->max_sum ? max_sum : c->max_sum;
     }
 }
@@ -129,7 +129,7 @@ static int conv_lut_prepare(struct step *s, struct conv *c, struct error *e)
 // Kernels whose sums have their bias leave zeros there.
 static bool conv_lut_is_complete(const struct conv *c)
 {
-    return c->kernel == CONV_VNNI && lut_is_narrow(c->lut, c->scale, c->oc, (double)c->max_sum);
+    return c->kernel == CONV_VNNI && lut_fits_int32(c->lut, c->scale, c->oc, (double)c->max_sum);
 }
 
 int conv_integer_prepare(struct step *s, struct conv *c, int8_t *w, struct error *e)

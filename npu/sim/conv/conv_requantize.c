@@ -184,8 +184,9 @@ static bool requant_fits_floats(const struct conv *c)
     // Bounds in front of an addition are not those behind it.
     bool bounded = t->bounds[0] > INT32_MIN || t->bounds[1] < INT32_MAX;
     double reach = requant_addend_reach(f);
-    double least = fmin(fmin(fabs(requant_factor(t->bn[0])), fabs(requant_factor(t->bn[1]))), 1);
-    bool saturates = INT32_MAX * least * fabs(requant_factor(t->out)) < requant_reach(f);
+    double min_factor =
+        fmin(fmin(fabs(requant_factor(t->bn[0])), fabs(requant_factor(t->bn[1]))), 1);
+    bool saturates = INT32_MAX * min_factor * fabs(requant_factor(t->out)) < requant_reach(f);
     if (!sides || saturates || (f->addend >= 0 && bounded) || reach >= MAX_ROUNDED)
         return false;
     for (size_t o = 0; o < c->oc; o++)

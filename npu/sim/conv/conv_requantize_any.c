@@ -143,7 +143,7 @@ static inline void requant_widen(const int8_t *restrict x, size_t n, int32_t *re
         dst[i] = x[i];
 }
 
-static inline void requant_narrow(const int32_t *restrict x, size_t n, int8_t *restrict dst)
+static inline void requant_int8(const int32_t *restrict x, size_t n, int8_t *restrict dst)
 {
     for (size_t i = 0; i < n; i++)
         dst[i] = (int8_t)x[i];
@@ -172,7 +172,7 @@ requant_any_part(const struct requant_job *t, size_t first, size_t n, size_t fro
                                   .n = n};
         done[i / CONV_LANES] = !t->in_doubles && requant_any_lanes(t, &l, stored + k, nz, kind);
     }
-    requant_narrow(stored, n * count, t->dst + at);
+    requant_int8(stored, n * count, t->dst + at);
     for (size_t i = 0; i < count; i += CONV_LANES) {
         struct requant_part part = {.sums = t->sums + at + i,
                                     .pitch = t->channels,

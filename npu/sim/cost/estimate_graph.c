@@ -189,12 +189,12 @@ void estimate_shares(const struct graph *g, const struct chip *chip, uint32_t co
 // The busiest core's part of the work, 0 to 1: the layer ends when that core does.
 static double largest_part(const uint64_t shares[ESTIMATE_MAX_CORES])
 {
-    uint64_t sum = 0, most = 0;
+    uint64_t sum = 0, max = 0;
     for (uint32_t i = 0; i < ESTIMATE_MAX_CORES; i++) {
         sum += shares[i];
-        most = shares[i] > most ? shares[i] : most;
+        max = shares[i] > max ? shares[i] : max;
     }
-    return sum ? (double)most / (double)sum : 1;
+    return sum ? (double)max / (double)sum : 1;
 }
 
 uint64_t estimate_layer_ns(const struct chip *chip, const struct npu_layer *layer)

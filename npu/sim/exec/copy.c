@@ -183,10 +183,10 @@ static void find_plane(struct nd *nd)
             nd_swap(nd, i, last - 1);
 }
 
-// Three dimensions that are one piece of `to`, whose innermost one is narrow, and in the opposite
+// Three dimensions that are one piece of `to`, whose innermost one is short, and in the opposite
 // order in `from`: the innermost one of that is the outermost one here.
 struct block {
-    struct line outer, middle, narrow;
+    struct line outer, middle, inner;
 };
 
 static bool is_block(const struct nd *nd, size_t element, struct block *b)
@@ -195,24 +195,25 @@ static bool is_block(const struct nd *nd, size_t element, struct block *b)
         return false;
     *b = (struct block){line_of(nd, nd->n_dims - 3), line_of(nd, nd->n_dims - 2),
                         line_of(nd, nd->n_dims - 1)};
-    size_t column = b->middle.n * b->narrow.n;
-    return interleave_fits(b->narrow.n) && b->narrow.to == 1 &&
-           b->middle.to == (int64_t)b->narrow.n && b->outer.to == (int64_t)column &&
-           b->outer.from == 1 && b->outer.n >= BLOCK_COLUMNS && column * BLOCK_COLUMNS <= BLOCK;
+    size_t column = b->middle.n * b->inner.n;
+    return interleave_fits(b->inner.n) && b->inner.to == 1 && b->middle.to == (int64_t)b->inner.n &&
+           b->outer.to == (int64_t)column && b->outer.from == 1 && b->outer.n >= BLOCK_COLUMNS &&
+           column * BLOCK_COLUMNS <= BLOCK;
 }
 
 // Planes are transposed, and then interleaved.
 static void transpose_block(uint16_t *to, const uint16_t *from, const struct block *b)
 {
     uint16_t planes[BLOCK];
-    size_t column = b->middle.n * b->narrow.n, most = BLOCK / column;
-    most -= most % BLOCK_COLUMNS;
-    for (size_t first = 0; first < b->outer.n; first += most) {
-        size_t n = b->outer.n - first < most ? b->outer.n - first : most, plane = n * b->middle.n;
-        for (size_t i = 0; i < b->narrow.n; i++)
-            transpose_matrix(from + first + (int64_t)i * b->narrow.from, 2 * b->middle.from,
+    size_t column = b->middle.n * b->inner.n, max_columns = BLOCK / column;
+    max_columns -= max_columns % BLOCK_COLUMNS;
+    for (size_t first = 0; first < b->outer.n; first += max_columns) {
+        size_t n = b->outer.n - first < max_columns ? b->outer.n - first : max_columns,
+               plane = n * b->middle.n;
+        for (size_t i = 0; i < b->inner.n; i++)
+            transpose_matrix(from + first + (int64_t)i * b->inner.from, 2 * b->middle.from,
                              planes + i * plane, 2 * (ptrdiff_t)b->middle.n, b->middle.n, n, 2);
-        interleave_rows(planes, (ptrdiff_t)plane, b->narrow.n, plane, to + first * column);
+        interleave_rows(planes, (ptrdiff_t)plane, b->inner.n, plane, to + first * column);
     }
 }
 

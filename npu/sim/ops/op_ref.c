@@ -174,8 +174,8 @@ static union ref_value value_quantize(const struct graph_tensor *t, union ref_va
     double high = t->type == TENSOR_UINT8  ? UINT8_MAX
                   : t->type == TENSOR_INT8 ? INT8_MAX
                                            : INT16_MAX;
-    double steps = rint(v.r / (double)t->scale + t->zp);
-    return (union ref_value){.i = (int64_t)fmin(fmax(steps, low), high)};
+    double stored = rint(v.r / (double)t->scale + t->zp);
+    return (union ref_value){.i = (int64_t)fmin(fmax(stored, low), high)};
 }
 
 // From the stored order to that of the dimensions.

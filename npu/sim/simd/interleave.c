@@ -1,4 +1,5 @@
-// Narrow matrices of 16-bit elements transposed, with AVX512's permutations of two vectors.
+// Matrices of 16-bit elements that have a short side, transposed with AVX512's permutations of two
+// vectors.
 //
 //   n rows of 32 elements (n vectors)              one row of 32 * n (n vectors)
 //     a0 a1 a2 … a31                               a0 b0 c0 a1 b1 c1 a2 …
@@ -20,18 +21,18 @@
 
 #include "npu/sim/simd/avx512.h"
 
-#define MAX_NARROW 8  // vectors in registers, of the matrix's short side
-#define LANES      32 // of a vector
+#define MAX_SIDE 8  // vectors in registers, of the matrix's short side
+#define LANES    32 // of a vector
 
-bool interleave_fits(size_t narrow)
+bool interleave_fits(size_t side)
 {
-    return kernel_has_avx512() && narrow > 1 && narrow <= MAX_NARROW;
+    return kernel_has_avx512() && side > 1 && side <= MAX_SIDE;
 }
 
 #ifdef KERNEL_AVX512
 // The matrix: n rows of `length` elements, `pitch` elements apart, on one side (src when
 // interleaving); on the other one row of all of them.
-struct narrow {
+struct strip {
     const uint16_t *src;
     uint16_t *dst;
     ptrdiff_t pitch;
@@ -40,8 +41,8 @@ struct narrow {
 
 // How one vector out is made of the n vectors in.
 struct pick {
-    __m512i lanes;                   // an index into both vectors of a pair, 0 to 63
-    __mmask32 pairs[MAX_NARROW / 2]; // the lanes that come from each pair
+    __m512i lanes;                 // an index into both vectors of a pair, 0 to 63
+    __mmask32 pairs[MAX_SIDE / 2]; // the lanes that come from each pair
 };
 
 AVX512_INLINE struct pick interleave_pick(__m512i vector, __m512i element)
@@ -49,7 +50,7 @@ AVX512_INLINE struct pick interleave_pick(__m512i vector, __m512i element)
     struct pick p;
     __m512i second = _mm512_and_si512(vector, _mm512_set1_epi16(1));
     p.lanes = _mm512_add_epi16(element, _mm512_mullo_epi16(second, _mm512_set1_epi16(LANES)));
-    for (int i = 0; i < MAX_NARROW / 2; i++)
+    for (int i = 0; i < MAX_SIDE / 2; i++)
         p.pairs[i] =
             _mm512_cmpeq_epi16_mask(_mm512_srli_epi16(vector, 1), _mm512_set1_epi16((short)i));
     return p;
@@ -90,10 +91,10 @@ AVX512_INLINE __mmask32 interleave_lanes_in(const bool one_row, size_t i, size_t
     return interleave_lanes_of(!one_row ? left : left * n > before ? left * n - before : 0);
 }
 
-AVX512_INLINE void interleave_vectors(const struct pick *picks, const struct narrow *m, size_t at,
+AVX512_INLINE void interleave_vectors(const struct pick *picks, const struct strip *m, size_t at,
                                       const size_t n, const bool interleaves, const bool whole)
 {
-    __m512i in[MAX_NARROW];
+    __m512i in[MAX_SIDE];
     size_t left = m->length - at;
     const uint16_t *src = m->src + (interleaves ? at : at * n);
     uint16_t *dst = m->dst + (interleaves ? at * n : at);
@@ -113,9 +114,9 @@ AVX512_INLINE void interleave_vectors(const struct pick *picks, const struct nar
                                      interleave_gather(&picks[i], in, n));
 }
 
-AVX512_INLINE void interleave_all(const struct narrow *m, const size_t n, const bool interleaves)
+AVX512_INLINE void interleave_all(const struct strip *m, const size_t n, const bool interleaves)
 {
-    struct pick picks[MAX_NARROW];
+    struct pick picks[MAX_SIDE];
     size_t at = 0;
     for (size_t i = 0; i < n; i++)
         picks[i] = interleave_find_pick(interleaves, i, n);
@@ -138,14 +139,14 @@ AVX512_INLINE void interleave_all(const struct narrow *m, const size_t n, const 
 KERNEL_AVX512 void interleave_rows(const void *src, ptrdiff_t src_pitch, size_t n, size_t columns,
                                    void *dst)
 {
-    const struct narrow m = {src, dst, src_pitch, columns};
+    const struct strip m = {src, dst, src_pitch, columns};
     EACH(true);
 }
 
 KERNEL_AVX512 void deinterleave_rows(const void *src, size_t rows, size_t n, void *dst,
                                      ptrdiff_t dst_pitch)
 {
-    const struct narrow m = {src, dst, dst_pitch, rows};
+    const struct strip m = {src, dst, dst_pitch, rows};
     EACH(false);
 }
 #else

@@ -1,12 +1,12 @@
-// Narrow matrices of 16-bit elements transposed: n rows to one and back. Nothing needs to be
-// aligned.
+// Matrices of 16-bit elements that have a short side, transposed: n rows to one and back. Nothing
+// needs to be aligned.
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/// Whether the functions below may be called for matrices whose short side is `narrow`.
-bool interleave_fits(size_t narrow);
+/// Whether the functions below may be called for matrices whose short side is `side`.
+bool interleave_fits(size_t side);
 
 /// Few rows become one: dst[c * rows + r] = src[r][c]. The pitch is elements from row to row.
 void interleave_rows(const void *src, ptrdiff_t src_pitch, size_t rows, size_t columns, void *dst);

@@ -80,13 +80,13 @@ KERNEL static void lut_fill_step(const struct graph_lut *call, const int16_t *po
 
 void lut_fill_dense(const struct graph_lut *lut, int8_t dense[LUT_N_DENSE])
 {
-    bool narrow = lut->out_shift >= 1 && lut->out_shift <= 29 && lut->out_factor < 1 << 15 &&
-                  lut->out_factor > -(1 << 15) && lut->out_offset < 1 << 16 &&
-                  lut->out_offset > -(1 << 16);
+    bool fits_int32 = lut->out_shift >= 1 && lut->out_shift <= 29 && lut->out_factor < 1 << 15 &&
+                      lut->out_factor > -(1 << 15) && lut->out_offset < 1 << 16 &&
+                      lut->out_offset > -(1 << 16);
     for (int32_t i = 0; i < LUT_N_DENSE / STEP; i++) {
         int8_t *to = dense + i * STEP;
         int32_t side = LUT_POINTS - 1;
-        if (narrow)
+        if (fits_int32)
             lut_fill_step(lut, i < side ? lut->below + i : lut->above + (i - side), to);
         else
             for (int32_t k = 0; k < STEP; k++)

@@ -37,7 +37,7 @@ void lut_set_inputs(struct lut_kernel *k, double bn, const float *factor, size_t
         k->in_doubles = !lut_channel_fits(beyond, fabs(bn), fabs((double)factor[i]), most);
 }
 
-bool lut_is_narrow(const struct lut_kernel *k, const float *factor, size_t channels, double most)
+bool lut_fits_int32(const struct lut_kernel *k, const float *factor, size_t channels, double most)
 {
     double largest = 0;
     for (size_t i = 0; i < channels; i++)

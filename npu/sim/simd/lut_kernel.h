@@ -6,8 +6,8 @@
 //
 // Floats do that exactly: a fused multiply-add rounds once, and a float near LUT_ROUNDER has units
 // of 1. The second one takes LUT_ROUNDER off what the first one leaves: v + LUT_ROUNDER, times bn,
-// and LUT_ROUNDER * (1 - bn) more is bn * v + LUT_ROUNDER. Where a float would not hold what must be
-// exact, and it matters, doubles are taken.
+// and LUT_ROUNDER * (1 - bn) more is bn * v + LUT_ROUNDER. Where a float would not hold what must
+// be exact, and it matters, doubles are taken.
 #pragma once
 
 #include "npu/sim/simd/lut.h"
@@ -36,7 +36,7 @@ struct lut_job {
     const float *factor; // likewise
     size_t channels, n;  // n: sums
     int8_t *dst;
-    bool complete; // all biases are 0, and lut_is_narrow()
+    bool complete; // all biases are 0, and lut_fits_int32()
 };
 
 /// Sets what leads into the table, whose bounds are known. `most`: no sum with its bias is larger.
@@ -44,7 +44,7 @@ void lut_set_inputs(struct lut_kernel *k, double bn, const float *factor, size_t
                     double most);
 
 /// Whether no w is beyond 2^23, for the same sums.
-bool lut_is_narrow(const struct lut_kernel *k, const float *factor, size_t channels, double most);
+bool lut_fits_int32(const struct lut_kernel *k, const float *factor, size_t channels, double most);
 
 /// Computes a job with the best kernel; on any CPU with the dense table; in doubles.
 void lut_sums(const struct lut_job *job);

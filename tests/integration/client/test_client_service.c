@@ -311,7 +311,7 @@ static void *read_npy(const char *name, int i, const char *kind, size_t *ret_siz
     return data;
 }
 
-static void set_golden_inputs(rknn_context c, const char *name, uint32_t n)
+static void set_stored_inputs(rknn_context c, const char *name, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         rknn_tensor_attr a = {.index = i};
@@ -327,7 +327,7 @@ static void set_golden_inputs(rknn_context c, const char *name, uint32_t n)
     }
 }
 
-static void expect_golden_outputs(rknn_context c, const char *name, uint32_t n)
+static void expect_reference_outputs(rknn_context c, const char *name, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         rknn_tensor_attr a = {.index = i};
@@ -359,9 +359,9 @@ static void run_demos(const char *uri)
         snprintf(path, sizeof path, "%s/models/rknn/%s.rknn", shared(), demos[i]);
         CHECK(rknn_init(&c, path, 0, 0, NULL));
         CHECK(rknn_query(c, RKNN_QUERY_IN_OUT_NUM, &n, sizeof n));
-        set_golden_inputs(c, demos[i], n.n_input);
+        set_stored_inputs(c, demos[i], n.n_input);
         CHECK(rknn_run(c, NULL));
-        expect_golden_outputs(c, demos[i], n.n_output);
+        expect_reference_outputs(c, demos[i], n.n_output);
         CHECK(rknn_destroy(c));
     }
 }

@@ -63,13 +63,13 @@ class Strangers(unittest.TestCase):
     def test_number_plates_on_three_chips(self):
         """Shifted sums on RK3576, a factor behind the bias on RK3562, weights of double size on both."""
         inputs = STRANGERS / "lprnet_us.in0.npy"
-        golden = np.load(STRANGERS / "lprnet_us.rk3588.out0.npy")
-        rk3588, rk3576, rk3562 = (self.run_model(f"lprnet_us.{chip}", inputs)[0].reshape(golden.shape)
+        reference = np.load(STRANGERS / "lprnet_us.rk3588.out0.npy")
+        rk3588, rk3576, rk3562 = (self.run_model(f"lprnet_us.{chip}", inputs)[0].reshape(reference.shape)
                                   for chip in ("rk3588", "rk3576", "rk3562"))
         step = 0.64353  # of the outputs
-        # The golden file rounds once where the chip has two stages; the chips divide scales between their
+        # The reference rounds once where the chip has two stages; the chips divide scales between their
         # stages in their own ways. Each layer adds at most a step.
-        self.expect_near(rk3588, golden, 0.9998, 7 * step)
+        self.expect_near(rk3588, reference, 0.9998, 7 * step)
         self.expect_near(rk3562, rk3588, 0.9999, 3 * step)
         self.expect_near(rk3576, rk3588, 0.9999, 4 * step)
 

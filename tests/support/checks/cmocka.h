@@ -11,14 +11,19 @@
 
 #include "tests/support/checks/scalar.h"
 
-static inline void check_compare(struct scalar got, const char *op, struct scalar expected,
-                                 const char *expression, const char *file, int line)
+static inline void check_say(struct scalar got, const char *op, struct scalar expected,
+                             const char *expression, const char *file, int line)
 {
-    if (scalar_holds(got, op, expected))
-        return;
     print_error("%s: got %s, %s\n", expression, scalar_text(got).text,
                 scalar_expected(op, expected).text);
     _fail(file, line);
+}
+
+SCALAR_FAST void check_compare(struct scalar got, const char *op, struct scalar expected,
+                               const char *expression, const char *file, int line)
+{
+    if (!scalar_holds(got, op, expected))
+        check_say(got, op, expected, expression, file, line);
 }
 
 static inline void check_string(const char *got, const char *expected, const char *expression,
@@ -45,8 +50,8 @@ static inline void check_memory(const void *got, const void *expected, size_t si
     _fail(file, line);
 }
 
-static inline void check_condition(bool good, const char *expression, const char *expected,
-                                   const char *file, int line)
+SCALAR_FAST void check_condition(bool good, const char *expression, const char *expected,
+                                 const char *file, int line)
 {
     if (good)
         return;

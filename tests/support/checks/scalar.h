@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
+// Checks stand in loops, also of unoptimized builds: what is not told needs few instructions.
+#define SCALAR_FAST static inline __attribute__((always_inline))
+
 struct scalar {
     enum scalar_kind {
         SCALAR_SIGNED, // below 0
@@ -22,23 +25,23 @@ struct scalar {
     };
 };
 
-static inline struct scalar scalar_signed(intmax_t v)
+SCALAR_FAST struct scalar scalar_signed(intmax_t v)
 {
     return v < 0 ? (struct scalar){SCALAR_SIGNED, .i = v}
                  : (struct scalar){SCALAR_UNSIGNED, .u = (uintmax_t)v};
 }
 
-static inline struct scalar scalar_unsigned(uintmax_t v)
+SCALAR_FAST struct scalar scalar_unsigned(uintmax_t v)
 {
     return (struct scalar){SCALAR_UNSIGNED, .u = v};
 }
 
-static inline struct scalar scalar_real(double v)
+SCALAR_FAST struct scalar scalar_real(double v)
 {
     return (struct scalar){SCALAR_REAL, .real = v};
 }
 
-static inline struct scalar scalar_pointer(const void *v)
+SCALAR_FAST struct scalar scalar_pointer(const void *v)
 {
     return (struct scalar){SCALAR_POINTER, .u = (uintptr_t)v};
 }
@@ -59,13 +62,13 @@ static inline struct scalar scalar_pointer(const void *v)
         __VA_ARGS__ default: scalar_pointer)(x)
 // clang-format on
 
-static inline double scalar_number(struct scalar v)
+SCALAR_FAST double scalar_number(struct scalar v)
 {
     return v.kind == SCALAR_REAL ? v.real : v.kind == SCALAR_SIGNED ? (double)v.i : (double)v.u;
 }
 
 /// -1, 0 or 1 for a below, equal to or above b; 2: one of them is NaN. Whole numbers are exact.
-static inline int scalar_order(struct scalar a, struct scalar b)
+SCALAR_FAST int scalar_order(struct scalar a, struct scalar b)
 {
     if (a.kind == SCALAR_REAL || b.kind == SCALAR_REAL) {
         double x = scalar_number(a), y = scalar_number(b);
@@ -79,7 +82,7 @@ static inline int scalar_order(struct scalar a, struct scalar b)
 }
 
 /// Whether `a op b` holds in mathematics: -1 is less than 1u. `op` is one of C's six.
-static inline bool scalar_holds(struct scalar a, const char *op, struct scalar b)
+SCALAR_FAST bool scalar_holds(struct scalar a, const char *op, struct scalar b)
 {
     int order = scalar_order(a, b);
     bool or_equal = op[1] == '=' && order == 0;

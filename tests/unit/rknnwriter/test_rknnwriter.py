@@ -367,7 +367,7 @@ class Vendor(unittest.TestCase):
         error = np.abs(real - weight) / step[:, None, None, None]
         self.assertLess(error.max(), 1.01)
 
-    def test_the_reference_agrees_with_the_golden_outputs(self):
+    def test_the_reference_agrees_with_the_stored_outputs(self):
         golden = SHARED / "models" / "golden"
         for name, f in self.files():
             if not name.startswith("multiple_input_demo.") and name != "bias_k3.rk3576.rknn":

@@ -20,7 +20,7 @@ struct bound {
 static const struct bound single = {1, 0.5, 0.99, 0.9999};
 static const struct bound exact_steps = {1, 1, 1, 0.9999};
 static const struct bound deep = {1e9, 2, 0.99, 0.9995};
-// The golden ones round once where the chips do twice: test_npuref says that each node is right. A
+// The references round once where the chips do twice: test_npuref says that each node is right. A
 // class is another one only where two are equally likely.
 static const struct bound classes = {1, 0, 0.999, 0.99};
 // A step in its first layer becomes fourteen in the second one: its calibration clips.
@@ -75,16 +75,16 @@ static struct npu_model *load(const char *name, struct sim_file *file)
     return m;
 }
 
-// How far an output is from the golden one.
+// How far an output is from its reference.
 static void compare(const char *name, uint32_t i, const struct tensor_attr *attr, const void *raw,
                     const struct bound *bound)
 {
-    struct sim_array golden;
+    struct sim_array reference;
     struct error e = {0};
-    assert_true(sim_array_read(&golden, "%s/models/golden/%s.out%u.npy", shared, name, i));
-    assert_int_equal(golden.bytes, attr->n_elems * sizeof(float));
-    const float *expected = golden.data;
-    float *values = malloc(golden.bytes);
+    assert_true(sim_array_read(&reference, "%s/models/golden/%s.out%u.npy", shared, name, i));
+    assert_int_equal(reference.bytes, attr->n_elems * sizeof(float));
+    const float *expected = reference.data;
+    float *values = malloc(reference.bytes);
     assert_int_equal(convert_to_float(attr, raw, attr->size, values, attr->n_elems, &e), 0);
     double worst = 0, step = attr->qnt == TENSOR_QNT_AFFINE ? (double)attr->scale : 1;
     size_t n_near = 0, n_equal = 0;
@@ -101,7 +101,7 @@ static void compare(const char *name, uint32_t i, const struct tensor_attr *attr
     assert_cmp((double)n_near, >=, bound->share * n);
     assert_cmp(cosine, >=, bound->cosine);
     free(values);
-    sim_array_free(&golden);
+    sim_array_free(&reference);
 }
 
 static void run_model(const char *name, const struct bound *bound)

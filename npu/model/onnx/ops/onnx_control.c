@@ -272,7 +272,8 @@ static int stack(struct onnx_lowering *l, uint32_t i, int32_t *parts, uint32_t n
 // ---- Loop ----
 
 // How often at most, and whether at all; as good as for ever, and yes, where these are left out.
-static int take_bounds(const struct onnx_lowering *l, int64_t *most, bool *go_on, struct error *e)
+static int take_bounds(const struct onnx_lowering *l, int64_t *max_runs, bool *go_on,
+                       struct error *e)
 {
     int64_t v[ONNX_MAX_SHAPE];
     uint32_t n;
@@ -283,7 +284,7 @@ static int take_bounds(const struct onnx_lowering *l, int64_t *most, bool *go_on
     if ((onnx_in(l, 0) && n != 1) ||
         (condition && (condition->type != TENSOR_BOOL || condition->n_elems != 1)))
         return onnx_refuse(l, e, "its number or its condition is no single one");
-    *most = n ? v[0] : INT64_MAX;
+    *max_runs = n ? v[0] : INT64_MAX;
     *go_on = !condition || condition->data.data[0];
     return 0;
 }
@@ -298,11 +299,11 @@ static int32_t constant_number(struct onnx_lowering *l, enum tensor_type type, i
     return onnx_constant(l, type, 0, (const uint32_t[1]){0}, data, e);
 }
 
-static int loop(struct onnx_lowering *l, struct repeated *p, int64_t most, bool go_on,
+static int loop(struct onnx_lowering *l, struct repeated *p, int64_t max_runs, bool go_on,
                 struct error *e)
 {
     int r = 0;
-    for (int64_t i = 0; i < most && go_on && r == 0; i++) {
+    for (int64_t i = 0; i < max_runs && go_on && r == 0; i++) {
         p->in[0] = constant_number(l, TENSOR_INT64, i, e);
         p->in[1] = constant_number(l, TENSOR_BOOL, 1, e);
         if (p->in[0] < 0 || p->in[1] < 0)
@@ -327,9 +328,9 @@ int onnx_lower_loop(struct onnx_lowering *l, struct error *e)
         int r = capture_all(l, l->node, 0, &captured, e);
         return r < 0 ? r : onnx_lower_late(l, open, captured.items, captured.n, e);
     }
-    int64_t most;
+    int64_t max_runs;
     bool go_on;
-    int r = take_bounds(l, &most, &go_on, e);
+    int r = take_bounds(l, &max_runs, &go_on, e);
     if (r == 0)
         r = read_body(l, "body", &p.body, e);
     if (r == 0 && p.body->n_inputs != 2 + p.n_states)
@@ -343,7 +344,7 @@ int onnx_lower_loop(struct onnx_lowering *l, struct error *e)
         if (p.in[2 + i] < 0)
             return onnx_refuse(l, e, "its input %u is missing", 2 + i);
     }
-    r = loop(l, &p, most, go_on, e);
+    r = loop(l, &p, max_runs, go_on, e);
     for (uint32_t i = 0; i < l->n_out && r == 0; i++) {
         if (l->out[i] >= 0)
             r = i < p.n_states ? onnx_same_as(l, i, p.in[2 + i], e)

@@ -14,7 +14,7 @@ struct window {
 
 // n numbers of an attribute, `otherwise` for each if there is none; from `least` to 65535.
 static int take_each(const struct onnx_lowering *l, const char *name, uint32_t n, int64_t otherwise,
-                     int64_t least, int64_t *dst, struct error *e)
+                     int64_t min, int64_t *dst, struct error *e)
 {
     uint32_t found;
     int r = onnx_ints(l, name, dst, &found, e);
@@ -23,7 +23,7 @@ static int take_each(const struct onnx_lowering *l, const char *name, uint32_t n
     if (r == 0 && found && found != n)
         return onnx_refuse(l, e, "attribute %s has %u numbers", name, found);
     for (uint32_t i = 0; i < n && r == 0; i++)
-        if (dst[i] < least || dst[i] > 65535)
+        if (dst[i] < min || dst[i] > 65535)
             return onnx_refuse(l, e, "attribute %s holds %lld", name, (long long)dst[i]);
     return r;
 }

@@ -1,14 +1,14 @@
-// exSDPAttention: softmax(scale * qᵀ k) v for each head (REF_OP_ATTENTION). Of halves it is just
-// that. Of int8, RK3588 and RV1106 compute products in integers and the softmax in halves, and go
+// exSDPAttention: softmax(scale * qᵀ k) v for each head (REF_OP_ATTENTION). Of factors it is just
+// that. Of int8, RK3588 and RV1106 compute products in integers and the softmax in factors, and go
 // to and fro by factors that are in the registers of its tasks:
 //
 //     queries     (q + offset) * factor / 2^15 (RK3588), (q * factor + offset) / 2^15 (RV1106), as
 //     int8:
 //                 CNA_CVT_CON; bypassed without zero point
 //     sums        int8 * int8, times scale: DPU_BN_MUL_CFG
-//     products    as a convolution's outputs; then times a half: DPU_BS_MUL_CFG, the first one
-//     weights     times a half, int8: DPU_BS_MUL_CFG, the second one
-//     outputs     int8 * int8, as a convolution's
+//     products    as a convolution's outputs; then times an fp16 factor: DPU_BS_MUL_CFG, the first
+//     one weights     times an fp16 factor, int8: DPU_BS_MUL_CFG, the second one outputs     int8 *
+//     int8, as a convolution's
 //
 // Every factor follows from the others and the tensors' scales but for three: if they do not fit
 // together, the node was not understood.
@@ -18,7 +18,7 @@
 #include "tensor/convert.h"
 
 #define FACTORS      4
-#define FACTOR_ERROR 2e-3   // of what is held in halves
+#define FACTOR_ERROR 2e-3   // of what is held in factors
 #define FACTOR_LEAST 0x4000 // of what registers hold with a shift; less than twice as much
 #define QUERY_SHIFT  15
 
@@ -37,7 +37,7 @@ static void add_once(struct found *f, uint32_t value)
         f->values[f->n++] = value;
 }
 
-static double half_of(uint32_t value)
+static double fp16_of(uint32_t value)
 {
     return (double)convert_fp16_to_float((uint16_t)(value >> 16));
 }
@@ -48,17 +48,17 @@ static bool of_task(const struct rknn_lowering *l, uint32_t task, enum rknn_regi
     return rknn_regs_of_task(l->regs, l->f, l->node, task, reg, ret);
 }
 
-// What the tasks multiply with: halves, and numbers with a shift, of what comes from products.
+// What the tasks multiply with: factors, and numbers with a shift, of what comes from products.
 struct factors {
-    struct found halves, scales, shifts, offsets, sums;
+    struct found factors, scales, shifts, offsets, sums;
 };
 
 static void find_factors(const struct rknn_lowering *l, struct factors *ret)
 {
     for (uint32_t t = 0; t < l->node->n_tasks; t++) {
-        uint32_t half, scale, shift, offset = 0, sum;
-        if (of_task(l, t, DPU_BS_MUL_CFG, &half) && half >> 16)
-            add_once(&ret->halves, half);
+        uint32_t factor, scale, shift, offset = 0, sum;
+        if (of_task(l, t, DPU_BS_MUL_CFG, &factor) && factor >> 16)
+            add_once(&ret->factors, factor);
         if (!of_task(l, t, DPU_OUT_CVT_SCALE, &scale) ||
             !of_task(l, t, DPU_OUT_CVT_SHIFT, &shift) || scale <= FACTOR_LEAST ||
             scale >= 2 * FACTOR_LEAST)
@@ -107,11 +107,11 @@ static bool find_steps(const struct rknn_lowering *l, float *reals)
     struct factors f = {0};
     double factor, more, said = (double)reals[REF_ATTENTION_SCALE];
     find_factors(l, &f);
-    if (f.halves.n != 2 || f.scales.n != 2 || f.shifts.n != 2 || f.sums.n != 1 ||
+    if (f.factors.n != 2 || f.scales.n != 2 || f.shifts.n != 2 || f.sums.n != 1 ||
         f.offsets.n != 1 || !query_factor(l, &factor, &more))
         return false;
-    double query = (double)q->scale / factor, step = half_of(f.halves.values[0]);
-    double to_weight = half_of(f.halves.values[1]), out = (double)lower_output(l, 0)->scale;
+    double query = (double)q->scale / factor, step = fp16_of(f.factors.values[0]);
+    double to_weight = fp16_of(f.factors.values[1]), out = (double)lower_output(l, 0)->scale;
     double to_product = ldexp(f.scales.values[0], -(int)f.shifts.values[0]);
     double weight = ldexp(f.scales.values[1], -(int)f.shifts.values[1]) * out / (double)v->scale;
     double scale = ldexp(f.sums.values[0] >> 16, -(int)(f.sums.values[0] >> 8 & 0x3f));
@@ -131,17 +131,17 @@ int lower_attention(struct rknn_lowering *l, struct error *e)
 {
     double scale = rknn_attr_float(l->node, "scale", 0);
     float reals[REF_MAX_REALS] = {[REF_ATTENTION_SCALE] = (float)scale};
-    bool integer = true, half = true;
+    bool integer = true, fp16 = true;
     for (uint32_t i = 0; i < 4; i++) {
         enum tensor_type type = (i < 3 ? lower_input(l, i) : lower_output(l, 0))->type;
-        half = half && type == TENSOR_FLOAT16;
+        fp16 = fp16 && type == TENSOR_FLOAT16;
         integer = integer && type == TENSOR_INT8;
     }
     if (l->n_inputs != 3)
         return lower_refuse(l, e, "it has %u inputs, three are known", l->n_inputs);
-    if (half && !(scale > 0))
+    if (fp16 && !(scale > 0))
         return lower_refuse(l, e, "the file does not say its scale");
-    if (!half && (!integer || !find_steps(l, reals)))
+    if (!fp16 && (!integer || !find_steps(l, reals)))
         return lower_refuse(l, e, "in what steps its products and weights are held is not known");
     int r = lower_emit_ref(l, REF_OP_ATTENTION, 3, NULL, 0, e);
     memcpy(l->out->ref.reals, reals, sizeof reals);

@@ -20,7 +20,7 @@
 
 // An attribute of exactly n (at most 4) numbers between `least` and MAX_WINDOW; *ret stays as it is
 // when the file has none.
-static int take_numbers(const struct rknn_lowering *l, const char *name, uint32_t n, uint32_t least,
+static int take_numbers(const struct rknn_lowering *l, const char *name, uint32_t n, uint32_t min,
                         uint32_t *ret, struct error *e)
 {
     int64_t values[4];
@@ -30,7 +30,7 @@ static int take_numbers(const struct rknn_lowering *l, const char *name, uint32_
     if (count != n)
         return lower_refuse(l, e, "%s has %u numbers, %u are expected", name, count, n);
     for (uint32_t i = 0; i < n; i++) {
-        if (values[i] < least || values[i] > MAX_WINDOW)
+        if (values[i] < min || values[i] > MAX_WINDOW)
             return lower_refuse(l, e, "%s %lld is out of range", name, (long long)values[i]);
         ret[i] = (uint32_t)values[i];
     }
@@ -344,7 +344,7 @@ int lower_conv(struct rknn_lowering *l, struct error *e)
     if (r == 0 && x->type == TENSOR_INT8)
         r = take_quantization(l, p, bias, e);
     else if (r == 0)
-        lower_half_posts(l);
+        lower_fp16_posts(l);
     if (r == 0)
         r = lower_check_posts(l, e);
     if (r == 0)

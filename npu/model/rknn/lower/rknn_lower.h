@@ -102,7 +102,7 @@ const struct rknn_operator *rknn_activation(const char *text);
 int lower_posts(struct rknn_lowering *l, const char *suffix, int32_t addend, struct error *e);
 
 /// Fills what a convolution in fp16 lacks; refuses what lacks numbers still.
-void lower_half_posts(struct rknn_lowering *l);
+void lower_fp16_posts(struct rknn_lowering *l);
 int lower_check_posts(struct rknn_lowering *l, struct error *e);
 
 /// Sets l->out->chains of what has been lowered.

@@ -143,7 +143,7 @@ static bool half_factor(const struct rknn_lowering *l, bool negatives, float *re
 
 // LeakyRelu in fp16. Of the newer chips no such file was seen: a slope as integers have it, in
 // units of 2^-14, would be a half below the least that is taken.
-static bool half_slope(const struct rknn_lowering *l, struct graph_post *post)
+static bool fp16_slope(const struct rknn_lowering *l, struct graph_post *post)
 {
     const float least = 0.009f, most = 1;
     if (!half_factor(l, true, &post->alpha))
@@ -153,7 +153,7 @@ static bool half_slope(const struct rknn_lowering *l, struct graph_post *post)
 
 // Clip in fp16 from 0: BN's Relu with an upper bound, a float in DPU_BN_RELUX_CMP. On newer chips
 // one of BN's bounds, of which no such file was seen: what could be no float is not taken.
-static bool half_top(const struct rknn_lowering *l, struct graph_post *post)
+static bool fp16_top(const struct rknn_lowering *l, struct graph_post *post)
 {
     const float least = 1.0f / 64, most = 65504;
     uint32_t bits, low;
@@ -196,13 +196,13 @@ static bool hard_sigmoid(const struct rknn_lowering *l, struct graph_post *post)
 }
 
 // Fills parameters that are still NaN from registers; each finder leaves `found` unused on failure.
-void lower_half_posts(struct rknn_lowering *l)
+void lower_fp16_posts(struct rknn_lowering *l)
 {
     for (uint32_t i = 0; i < l->out->n_post; i++) {
         struct graph_post *post = &l->out->post[i], found = *post;
         bool ok =
-            lacks_numbers(post) && ((post->kind == POST_LEAKY_RELU && half_slope(l, &found)) ||
-                                    (post->kind == POST_CLIP && half_top(l, &found)) ||
+            lacks_numbers(post) && ((post->kind == POST_LEAKY_RELU && fp16_slope(l, &found)) ||
+                                    (post->kind == POST_CLIP && fp16_top(l, &found)) ||
                                     (post->kind == POST_HARD_SIGMOID && hard_sigmoid(l, &found)));
         if (ok)
             *post = found;

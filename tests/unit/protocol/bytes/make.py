@@ -2,7 +2,7 @@
 """Writes frames.txt: every message of the protocol as a whole frame, by Google's protobuf.
 
 Independent of our code: the messages are encoded by python3-protobuf from rknnd.proto, header, type
-numbers and payloads are written here; test_protocol_golden.c decodes and encodes them. To be run by
+numbers and payloads are written here; test_protocol_bytes.c decodes and encodes them. To be run by
 hand, with protoc and python3-protobuf, when a message is added; lines that are there never change.
 """
 import pathlib
@@ -235,7 +235,7 @@ def main():
     p = load_messages()
     s = samples(p)
     payload = b"payload!"
-    lines = ["# NAME KIND FRAME. Written by make.py; read by test_protocol_golden.c.",
+    lines = ["# NAME KIND FRAME. Written by make.py; read by test_protocol_bytes.c.",
              f"ERROR error {frame(48, REPLY | ERROR, 0, s['Error'], b'').hex()}"]
     for number, name, request, reply, payload_up, payload_down, fds in TYPES:
         data = frame(number, 0, fds, s[request], payload if payload_up else b"")

@@ -1,5 +1,5 @@
 // Every message, decoded and encoded again, against bytes that Google's protobuf wrote
-// (golden/make.py).
+// (bytes/make.py).
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,16 +16,16 @@ static const struct error error = {-6, "node “conv1”: no weights"}; // as ma
 
 #define AT_N_FDS 7 // in a frame
 
-struct golden {
+struct recorded {
     uint8_t data[4096];
     size_t size;
 };
 
 // The line of frames.txt that starts with these two words; false if there is none.
-static bool find_golden(const char *name, const char *kind, struct golden *ret)
+static bool find_recorded(const char *name, const char *kind, struct recorded *ret)
 {
     char line_name[64], line_kind[16], hex[2 * sizeof ret->data + 1];
-    cleanup(fclose_p) FILE *f = fopen(GOLDEN_FRAMES, "r");
+    cleanup(fclose_p) FILE *f = fopen(RECORDED_FRAMES, "r");
     assert_non_null(f);
     assert_int_equal(fscanf(f, "#%*[^\n]"), 0);
     while (fscanf(f, "%63s %15s %8192s", line_name, line_kind, hex) == 3) {
@@ -38,16 +38,16 @@ static bool find_golden(const char *name, const char *kind, struct golden *ret)
     return false;
 }
 
-static struct golden golden(const char *name, const char *kind)
+static struct recorded recorded_of(const char *name, const char *kind)
 {
-    struct golden g;
-    if (!find_golden(name, kind, &g))
-        fail_msg("no golden bytes for %s %s: add it to golden/make.py", name, kind);
+    struct recorded g;
+    if (!find_recorded(name, kind, &g))
+        fail_msg("no recorded bytes for %s %s: add it to bytes/make.py", name, kind);
     return g;
 }
 
 // Sends a frame into memory and compares.
-static void expect_sent(struct frame_out *frame, struct golden g)
+static void expect_sent(struct frame_out *frame, struct recorded g)
 {
     struct frame_queue q;
     struct iovec iov[4];
@@ -66,8 +66,8 @@ static void expect_sent(struct frame_out *frame, struct golden g)
     frame_queue_done(&q);
 }
 
-// Reads a golden frame; *h and *m are what it says.
-static void check_decoding(struct golden g, bool payload, struct frame_header *h,
+// Reads a recorded frame; *h and *m are what it says.
+static void check_decoding(struct recorded g, bool payload, struct frame_header *h,
                            union message_any *m)
 {
     struct frame_reader r;
@@ -93,7 +93,7 @@ static void check_decoding(struct golden g, bool payload, struct frame_header *h
 
 // Every field of every sample is set, so one that our struct does not have, has with another number
 // or encodes in another way makes other bytes.
-static void check_encoding(struct golden g, bool payload, const struct frame_header *h,
+static void check_encoding(struct recorded g, bool payload, const struct frame_header *h,
                            const union message_any *m)
 {
     struct iovec segments[2] = {{"pay", 3}, {"load!", 5}};
@@ -107,7 +107,7 @@ static void check_encoding(struct golden g, bool payload, const struct frame_hea
 
 static void check(uint16_t type, const char *name, uint8_t flags, bool payload)
 {
-    struct golden g = golden(name, flags ? "reply" : "request");
+    struct recorded g = recorded_of(name, flags ? "reply" : "request");
     struct frame_header h;
     union message_any m;
     check_decoding(g, payload, &h, &m);
@@ -132,7 +132,7 @@ static void every_message(void **state)
 static void error_frame(void **state)
 {
     (void)state;
-    struct golden g = golden("ERROR", "error");
+    struct recorded g = recorded_of("ERROR", "error");
     struct frame_header h;
     union message_any m;
     expect_sent(message_error_frame(MESSAGE_INFER, 0x01020330, &error), g);
@@ -143,7 +143,7 @@ static void error_frame(void **state)
 // The message twice, as a list has it.
 static void check_sequence(const char *name, const pb_msgdesc_t *fields, void *room)
 {
-    struct golden g = golden(name, "sequence");
+    struct recorded g = recorded_of(name, "sequence");
     struct bytes rest = {g.data, g.size};
     uint8_t encoded[sizeof g.data], *at = encoded, *end = encoded + sizeof encoded;
     for (int i = 2; i > 0; i--) {
