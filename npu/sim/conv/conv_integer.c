@@ -129,7 +129,7 @@ static int conv_lut_prepare(struct step *s, struct conv *c, struct error *e)
 // Kernels whose sums have their bias leave zeros there.
 static bool conv_lut_is_complete(const struct conv *c)
 {
-    return c->kernel == CONV_VNNI && lut_fits_int32(c->lut, c->scale, c->oc, (double)c->max_sum);
+    return c->kernel == CONV_VNNI && lut_fits_float(c->lut, c->scale, c->oc, (double)c->max_sum);
 }
 
 int conv_integer_prepare(struct step *s, struct conv *c, int8_t *w, struct error *e)

@@ -17,15 +17,15 @@
 // ---- preparation ----
 
 // Whether floats hold all numbers of a channel that do not lie beyond the table's bounds anyway.
-static bool lut_channel_fits(double beyond, double bn, double factor, double most)
+static bool lut_channel_fits(double beyond, double bn, double factor, double max_sum)
 {
-    bool sums = most < MAX_EXACT || (MAX_EXACT * factor - 1) * bn > beyond;
-    bool first = most * factor < MAX_ROUNDED || (MAX_ROUNDED - 1) * bn > beyond;
+    bool sums = max_sum < MAX_EXACT || (MAX_EXACT * factor - 1) * bn > beyond;
+    bool first = max_sum * factor < MAX_ROUNDED || (MAX_ROUNDED - 1) * bn > beyond;
     return sums && first;
 }
 
 void lut_set_inputs(struct lut_kernel *k, double bn, const float *factor, size_t channels,
-                    double most)
+                    double max_sum)
 {
     double beyond = fmax(fabs((double)k->bounds[0]), fabs((double)k->bounds[1])) + 2;
     double to_table = (double)LUT_ROUNDER * (1 - bn);
@@ -34,15 +34,16 @@ void lut_set_inputs(struct lut_kernel *k, double bn, const float *factor, size_t
     k->in_doubles = (double)k->bn < bn || (double)k->bn > bn || (double)k->to_table < to_table ||
                     (double)k->to_table > to_table;
     for (size_t i = 0; i < channels && !k->in_doubles; i++)
-        k->in_doubles = !lut_channel_fits(beyond, fabs(bn), fabs((double)factor[i]), most);
+        k->in_doubles = !lut_channel_fits(beyond, fabs(bn), fabs((double)factor[i]), max_sum);
 }
 
-bool lut_fits_int32(const struct lut_kernel *k, const float *factor, size_t channels, double most)
+bool lut_fits_float(const struct lut_kernel *k, const float *factor, size_t channels,
+                    double max_sum)
 {
     double largest = 0;
     for (size_t i = 0; i < channels; i++)
         largest = fmax(largest, fabs((double)factor[i] * (double)k->bn));
-    return most * largest + fabs((double)k->bn) < 1 << 23;
+    return max_sum * largest + fabs((double)k->bn) < 1 << 23;
 }
 
 // ---- running ----

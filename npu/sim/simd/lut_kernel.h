@@ -36,15 +36,17 @@ struct lut_job {
     const float *factor; // likewise
     size_t channels, n;  // n: sums
     int8_t *dst;
-    bool complete; // all biases are 0, and lut_fits_int32()
+    bool complete; // all biases are 0, and lut_fits_float()
 };
 
-/// Sets what leads into the table, whose bounds are known. `most`: no sum with its bias is larger.
+/// Sets what leads into the table, whose bounds are known. `max_sum`: no sum with its bias is
+/// larger.
 void lut_set_inputs(struct lut_kernel *k, double bn, const float *factor, size_t channels,
-                    double most);
+                    double max_sum);
 
 /// Whether no w is beyond 2^23, for the same sums.
-bool lut_fits_int32(const struct lut_kernel *k, const float *factor, size_t channels, double most);
+bool lut_fits_float(const struct lut_kernel *k, const float *factor, size_t channels,
+                    double max_sum);
 
 /// Computes a job with the best kernel; on any CPU with the dense table; in doubles.
 void lut_sums(const struct lut_job *job);

@@ -131,8 +131,8 @@ VBMI_INLINE __m128i vbmi_beyond(const struct vbmi_beyond *b, __m512i v)
     return _mm512_cvtepi32_epi8(_mm512_castps_si512(y));
 }
 
-// The numbers w that 64 sums become. What is not narrow is bounded below, where bits of floats would
-// wrap; above they do not.
+// The numbers w that 64 sums become. What may be too large is bounded below, where bits of floats
+// would wrap; above they do not.
 VBMI_INLINE void vbmi_inputs(const struct vbmi_job *t, const int32_t *sums, size_t channel,
                              const bool complete, __m512i w[4])
 {

@@ -173,7 +173,7 @@ static void check_sums(struct table *t)
         most = fmax(most, fabs(sum));
     }
     lut_set_inputs(&t->kernel, bn, factor, channels, most);
-    bool fits = lut_fits_int32(&t->kernel, factor, channels, most);
+    bool fits = lut_fits_float(&t->kernel, factor, channels, most);
     struct lut_job job = {&t->kernel, sums, bias, factor, channels, n, got, without_bias && fits};
     check_outputs(&job, "exact", lut_sums_exact);
     if (!t->kernel.in_doubles)
