@@ -96,7 +96,7 @@ struct conv {
     int32_t *weight_sums; // Σ (w + nz) of each output, where sums are the output; else NULL
     float *addend;        // to these, of each output; NULL: none
     float *scale;         // with a lookup table: of the first stage
-    uint64_t max_sum; // no sum with its bias is larger
+    uint64_t max_sum;     // no sum with its bias is larger
     struct conv_requant requant;
     struct lut_kernel *lut; // of outputs by a lookup table; NULL: there is none
     bool lut_complete;      // as lut_job.complete

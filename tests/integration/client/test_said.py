@@ -25,7 +25,7 @@ def init(model, size=0):
 def query(context, command, size):
     return rknn.rknn_query(context, command, create_string_buffer(size), c_uint32(size))
 def expect(got, expected):
-    assert got == expected, f"got {got}, expected {expected}"
+    assert got == expected, "got %s, expected %s" % (got, expected)
 class Extend(ctypes.Structure):
     _fields_ = [("frame_id", c_uint64), ("non_block", ctypes.c_int32), ("timeout_ms", ctypes.c_int32),
                 ("fence_fd", ctypes.c_int32)]
