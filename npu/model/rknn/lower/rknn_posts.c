@@ -120,7 +120,7 @@ static bool config_is(const struct rknn_lowering *l, uint32_t mask, uint32_t val
 // The BN unit's factor in fp16, of negative values or of all. RK3576 and RV1126B have it in the
 // tensor that RDMA_BN_BASE points to, behind 32 bytes of addends where a lookup table follows (as
 // integers have it: rknn_stages.c).
-static bool half_factor(const struct rknn_lowering *l, bool negatives, float *ret)
+static bool fp16_factor(const struct rknn_lowering *l, bool negatives, float *ret)
 {
     enum { MEMORY_LEAKY = 0x402, MEMORY_TABLE = 0x20, ADDEND_BYTES = 32 };
     const uint32_t fields = BN_BYPASS | BN_MUL_BYPASS | BN_MUL_PRELU;
@@ -146,7 +146,7 @@ static bool half_factor(const struct rknn_lowering *l, bool negatives, float *re
 static bool fp16_slope(const struct rknn_lowering *l, struct graph_post *post)
 {
     const float least = 0.009f, most = 1;
-    if (!half_factor(l, true, &post->alpha))
+    if (!fp16_factor(l, true, &post->alpha))
         return false;
     return l->chip->bn_relu_field || (post->alpha >= least && post->alpha <= most);
 }
@@ -181,7 +181,7 @@ static bool hard_sigmoid(const struct rknn_lowering *l, struct graph_post *post)
     enum { LAST = RKNN_LUT_POINTS - 1, STEP = 32 };
     int16_t points[2][RKNN_LUT_POINTS];
     float gain;
-    if (!half_factor(l, false, &gain) || !rknn_regs_lut_range(l->regs) ||
+    if (!fp16_factor(l, false, &gain) || !rknn_regs_lut_range(l->regs) ||
         !rknn_regs_lut(l->regs, l->f, l->node, points))
         return false;
     const int16_t *above = points[1];
