@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "npu/batch.h"
 #include "npu/model/onnx/onnx_graph.h"
+#include "npu/model/rknn/rknn_chip.h"
 #include "npu/model/rknn/rknn_graph.h"
 #include "npu/pace.h"
 #include "npu/sim/describe/describe.h"
@@ -120,25 +121,6 @@ static void model_free(struct npu_model *m)
 
 CLEANUP_DEFINE(struct npu_model, model_free)
 
-// The chip that a .rknn file runs as. Files name a compiler target that several chips share (rk3566
-// and rk3568), so targets are compared, and a device of a fixed chip keeps its own.
-int sim_find_chip(const struct chip *wanted, const struct rknn_file *f, const struct chip **ret,
-                  struct error *e)
-{
-    const struct chip *chip = chip_find(f->chip);
-    char names[CHIP_NAMES_MAX];
-    if (!chip)
-        return error_set(e, STATUS_TARGET_PLATFORM_UNMATCH,
-                         "the model is for \"%s\"; known chips are %s", f->chip, chip_names(names));
-    if (wanted && strcmp(wanted->target, chip->target) != 0)
-        return error_set(e, STATUS_TARGET_PLATFORM_UNMATCH,
-                         "the model is for %s, this device is %s: convert it for %s, or use a "
-                         "device of the model's chip",
-                         chip->name, wanted->name, wanted->name);
-    *ret = wanted ? wanted : chip;
-    return 0;
-}
-
 // ONNX files and matrix products are compiled for no chip: they run on every device, and without a
 // chip the estimates assume the default one and say so.
 static void take_any_chip(struct npu_model *m)
@@ -164,7 +146,7 @@ static int load_rknn(struct npu_model *m, struct bytes file, struct graph *ret, 
                          "models only: a .rknn file has those that it was converted with");
     int r = rknn_file_open(&m->file, file, e);
     if (r == 0)
-        r = sim_find_chip(m->device->options.chip, &m->file, &m->chip, e);
+        r = rknn_find_chip(m->device->options.chip, &m->file, &m->chip, e);
     if (r == 0)
         r = rknn_graph(ret, &m->file, m->chip, e);
     return r;

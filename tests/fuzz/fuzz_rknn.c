@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "npu/model/rknn/pyliteral.h"
+#include "npu/model/rknn/rknn_chip.h"
 #include "npu/model/rknn/rknn_graph.h"
 #include "npu/sim/describe/describe.h"
 #include "npu/sim/exec/plan.h"
@@ -80,7 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (pyliteral_parse(f.attrs_text, &attrs, &e) == 0)
         json_decref(attrs);
-    if (sim_find_chip(NULL, &f, &chip, &e) == 0) {
+    if (rknn_find_chip(NULL, &f, &chip, &e) == 0) {
         if (rknn_graph(&g, &f, chip, &e) == 0) {
             compile(&g, chip);
             graph_done(&g);

@@ -361,6 +361,15 @@ static int convert_node(struct rknn_lowering *l, const struct rknn_node *node, s
     return r;
 }
 
+// A node that is not wanted: what it computes may be looked at all the same.
+static int check_outputs(struct rknn_lowering *l, const struct rknn_node *n, struct error *e)
+{
+    for (uint32_t i = 0; i < n->n_outputs; i++)
+        if (n->outputs[i] >= 0 && check_tensor(l, n->outputs[i], e) < 0)
+            return error_prefix(e, "node %s (%s)", n->name, n->op);
+    return 0;
+}
+
 // Nodes are in the order of execution already. InputOperator and OutputOperator mark the ends of
 // the graph and compute nothing.
 static int convert_nodes(struct rknn_lowering *l, struct error *e)
@@ -371,6 +380,11 @@ static int convert_nodes(struct rknn_lowering *l, struct error *e)
         return error_no_memory(e, "the graph", 0);
     for (uint32_t i = 0; i < l->f->n_nodes; i++) {
         const struct rknn_node *n = &l->f->nodes[i];
+        if (l->wanted && !l->wanted[i]) {
+            if (check_outputs(l, n, e) < 0)
+                return STATUS_MODEL_INVALID;
+            continue;
+        }
         if (strcmp(n->op, "InputOperator") == 0 || strcmp(n->op, "OutputOperator") == 0) {
             if (rknn_regs_load(l->regs, l->f, n, e) < 0)
                 return STATUS_MODEL_INVALID;
@@ -428,15 +442,21 @@ static int check_shapes(const struct rknn_file *f, struct error *e)
                               "its ONNX model with a list of shapes");
 }
 
-// The register state is large (192 KB), so it is on the heap, and shared by all nodes.
 int rknn_graph(struct graph *g, const struct rknn_file *f, const struct chip *chip, struct error *e)
+{
+    return rknn_graph_of(g, f, chip, NULL, e);
+}
+
+// The register state is large (192 KB), so it is on the heap, and shared by all nodes.
+int rknn_graph_of(struct graph *g, const struct rknn_file *f, const struct chip *chip,
+                  const bool *wanted, struct error *e)
 {
     *g = (struct graph){0};
     cleanup(free_p) struct rknn_regs *regs = calloc(1, sizeof *regs);
     if (!regs)
         return error_no_memory(e, "the graph", 0);
     regs->chip = chip;
-    struct rknn_lowering l = {.f = f, .chip = chip, .g = g, .regs = regs};
+    struct rknn_lowering l = {.f = f, .chip = chip, .wanted = wanted, .g = g, .regs = regs};
     int r = check_shapes(f, e);
     if (r == 0)
         r = convert_tensors(&l, e);

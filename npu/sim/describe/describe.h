@@ -14,9 +14,5 @@ int describe_rknn(const struct chip *wanted, struct bytes file, char **ret, stru
 /// The same of an ONNX file, loaded with these options.
 int describe_onnx(struct bytes file, const char *options, char **ret, struct error *e);
 
-/// The chip a file is for; STATUS_TARGET_PLATFORM_UNMATCH when it is unknown or not `wanted`'s.
-int sim_find_chip(const struct chip *wanted, const struct rknn_file *f, const struct chip **ret,
-                  struct error *e);
-
 /// Sets "macs" and "parameters".
 void describe_count(json_t *root, const struct graph *g);

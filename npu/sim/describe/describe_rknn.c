@@ -14,6 +14,7 @@
 #include "npu/model/graph_count.h"
 #include "npu/model/rknn/pyliteral.h"
 #include "npu/model/rknn/rknn_attrs.h"
+#include "npu/model/rknn/rknn_chip.h"
 #include "npu/model/rknn/rknn_graph.h"
 #include "npu/sim/cost/estimate_graph.h"
 #include "npu/sim/describe/describe_json.h"
@@ -315,7 +316,7 @@ static int try_to_load(const struct chip *wanted, const struct rknn_file *f, jso
     const struct chip *chip;
     struct graph g;
     struct plan p;
-    int r = sim_find_chip(wanted, f, &chip, e);
+    int r = rknn_find_chip(wanted, f, &chip, e);
     if (r < 0 || (r = rknn_graph(&g, f, chip, e)) < 0)
         return r;
     json_object_set_new(root, "arena_size", json_integer((json_int_t)g.arena_size));

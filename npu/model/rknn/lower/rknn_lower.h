@@ -32,6 +32,7 @@ struct rknn_operator {
 struct rknn_lowering {
     const struct rknn_file *f;
     const struct chip *chip;
+    const bool *wanted; // nodes; NULL: all
     struct graph *g;
     struct rknn_regs *regs;
 

@@ -1,0 +1,55 @@
+// A .rknn file, loaded for an NPU: programs, constants in the NPU's memory (shared by all
+// contexts), and the nodes that a CPU computes.
+#pragma once
+
+#include "npu/model/graph.h"
+#include "npu/model/rknn/program/rknn_program.h"
+#include "npu/npu.h"
+#include "npu/open/open_layout.h"
+#include "npu/open/provider/provider.h"
+#include "npu/sim/sim_nodes.h"
+
+// What is done for a node.
+enum open_step {
+    OPEN_NOTHING, // an end of the graph, or another view of the same memory
+    OPEN_NPU,
+    OPEN_CPU,
+};
+
+// A tensor that this process reads or writes.
+struct open_port {
+    uint32_t tensor;
+    struct open_layout layout;
+    size_t dense; // bytes of one input of a batch, packed
+};
+
+struct npu_model {
+    struct provider *provider;
+    const struct chip *chip;
+    struct pool pool; // of what follows
+    struct rknn_file file;
+    struct rknn_file single; // the same without rknn_batch_size: what `graph` is made of
+    struct rknn_program program;
+    enum open_step *steps;   // of each node
+    struct sim_node **nodes; // of each node that a CPU computes; else NULL
+    struct graph graph;      // whose only nodes are those
+    uint32_t *graph_nodes;   // of each file node that a CPU computes: its number in the graph
+    struct open_port *inputs, *outputs;
+    struct provider_memory *constants;
+    struct npu_model_info info;
+};
+
+/// `wanted` is the device's chip. Free with open_model_free(), which takes half a model, too.
+int open_model_new(struct provider *provider, const struct chip *wanted,
+                   const struct npu_model_source *source, struct npu_model **ret, struct error *e);
+void open_model_free(struct npu_model *m);
+
+/// Where a tensor that NPU or CPU computes lies in the arena, and how. STATUS_MODEL_INVALID when
+/// it is not there or its layout is not known.
+int open_model_port(const struct npu_model *m, uint32_t tensor, struct open_port *ret,
+                    struct error *e);
+
+static inline uint64_t open_port_offset(const struct npu_model *m, const struct open_port *port)
+{
+    return m->program.places[port->tensor].offset;
+}

@@ -1,0 +1,207 @@
+// A segment is a row of nodes that the NPU computes without anybody looking: it ends at a node that
+// a CPU computes, where other cores are to work, and behind each node when it is measured or shown.
+#include "npu/open/open_run.h"
+
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "npu/open/open_io.h"
+#include "npu/open/open_layers.h"
+#include "npu/stop.h"
+
+#define TIMEOUT_MS 60000u
+
+struct open_run {
+    struct npu_context *c;
+    struct npu_job *job;
+    const struct rknn_schedule *schedule;
+    unsigned first_core;
+    struct provider_range segment[PROVIDER_MAX_CORES]; // of each core of the schedule
+    bool filled;
+};
+
+// ---- who works ----
+
+// Cores 0 to n - 1 share the layers if the file has programs for so many; else the first does it.
+static void choose_schedule(struct open_run *r, uint32_t core_mask)
+{
+    const struct rknn_program *p = &r->c->model->program;
+    unsigned n = (unsigned)__builtin_popcount(core_mask);
+    bool row = core_mask == (1u << n) - 1;
+    r->first_core = (unsigned)__builtin_ctz(core_mask);
+    if (n > 1 && n <= RKNN_MAX_CORES && row && p->several[n - 2].n_cores)
+        r->schedule = &p->several[n - 2];
+    else if (r->first_core < RKNN_MAX_CORES && p->one[r->first_core].n_cores)
+        r->schedule = &p->one[r->first_core];
+    else
+        r->schedule = &p->one[0];
+}
+
+// A batch that is divided: one core after another takes an input.
+static void choose_core(struct open_run *r, uint32_t item)
+{
+    uint32_t mask = r->job->core_mask, n = (uint32_t)__builtin_popcount(mask);
+    for (uint32_t skip = item % n; skip; skip--)
+        mask &= mask - 1;
+    choose_schedule(r, mask & -mask);
+}
+
+// ---- segments ----
+
+// Records are those of all schedules, so that the one that failed says of which node it is.
+static int explain(const struct open_run *r, const struct provider_job *job, struct error *e)
+{
+    const struct npu_model *m = r->c->model;
+    if (job->failed >= m->program.n_tasks)
+        return e ? e->code : STATUS_FAIL;
+    const struct rknn_node *n = &m->file.nodes[m->program.tasks[job->failed].node];
+    return error_prefix(e, "node %s (%s)", n->name, n->op);
+}
+
+static int submit(struct open_run *r, struct error *e)
+{
+    const struct npu_model *m = r->c->model;
+    struct provider_job job = {
+        .tasks = r->c->tasks, .timeout_ms = TIMEOUT_MS, .stop = r->job->stop, .failed = UINT32_MAX};
+    unsigned n = 0;
+    if (!r->filled)
+        return 0;
+    for (unsigned i = 0; i < r->schedule->n_cores; i++)
+        if (r->segment[i].n) {
+            job.core_mask |= 1u << (r->first_core + i);
+            job.ranges[n++] = r->segment[i];
+        }
+    memset(r->segment, 0, sizeof r->segment);
+    r->filled = false;
+    int s = m->provider->ops->submit(m->provider, &job, e);
+    return s < 0 ? explain(r, &job, e) : 0;
+}
+
+// Whether the node's tasks follow those of the segment, on the same cores.
+static bool follows(const struct open_run *r, const struct rknn_range *tasks)
+{
+    bool same = true;
+    for (unsigned i = 0; i < r->schedule->n_cores; i++) {
+        const struct provider_range *s = &r->segment[i];
+        same = same && (s->n != 0) == (tasks[i].n != 0) &&
+               (!s->n || s->first + s->n == tasks[i].first);
+    }
+    return same;
+}
+
+static int add_node(struct open_run *r, uint32_t node, struct error *e)
+{
+    const struct rknn_range *tasks = &r->schedule->tasks[(size_t)node * r->schedule->n_cores];
+    int s = r->filled && !follows(r, tasks) ? submit(r, e) : 0;
+    for (unsigned i = 0; i < r->schedule->n_cores && s == 0; i++) {
+        if (!r->segment[i].n)
+            r->segment[i].first = tasks[i].first;
+        r->segment[i].n += tasks[i].n;
+        r->filled = r->filled || tasks[i].n;
+    }
+    return s;
+}
+
+// ---- what a CPU computes ----
+
+static int run_on_cpu(struct open_run *r, uint32_t node, struct error *e)
+{
+    const struct npu_model *m = r->c->model;
+    const struct graph_node *n = &m->graph.nodes[m->graph_nodes[node]];
+    struct sim_node_run *run = r->c->runs[node];
+    int s = 0;
+    for (uint32_t i = 0; i < n->n_inputs && s == 0; i++) {
+        const struct graph_tensor *t = n->inputs[i] < 0 ? NULL : &m->graph.tensors[n->inputs[i]];
+        if (t && !t->constant)
+            s = open_read_tensor(r->c, (uint32_t)n->inputs[i], t->channels_last,
+                                 sim_node_tensor(run, (uint32_t)n->inputs[i]), e);
+    }
+    if (s == 0)
+        s = sim_node_compute(run, r->job->custom, e);
+    for (uint32_t i = 0; i < n->n_outputs && s == 0; i++)
+        if (n->outputs[i] >= 0 && (uint32_t)n->outputs[i] < m->file.n_tensors)
+            s = open_write_tensor(r->c, (uint32_t)n->outputs[i],
+                                  m->graph.tensors[n->outputs[i]].channels_last,
+                                  sim_node_tensor(run, (uint32_t)n->outputs[i]), e);
+    return s < 0 ? error_prefix(e, "node %s (%s)", n->name, n->type) : 0;
+}
+
+// ---- a run ----
+
+static int run_node(struct open_run *r, uint32_t node, struct error *e)
+{
+    const struct npu_model *m = r->c->model;
+    bool looked_at = r->job->collect_perf || r->job->tap;
+    uint64_t start = clock_us();
+    int s = 0;
+    if (m->steps[node] == OPEN_NOTHING)
+        return 0;
+    if (m->steps[node] == OPEN_NPU) {
+        s = add_node(r, node, e);
+        if (s < 0 || !looked_at)
+            return s;
+    }
+    s = submit(r, e);
+    if (s == 0)
+        s = npu_stop_check(r->job->stop, e);
+    if (s == 0 && m->steps[node] == OPEN_CPU)
+        s = run_on_cpu(r, node, e);
+    if (s == 0 && r->job->collect_perf)
+        s = open_layers_note(r->c, node, r->schedule, clock_us() - start, e);
+    if (s == 0 && r->job->tap)
+        s = open_layers_show(r->c, node, r->job->tap, e);
+    return s;
+}
+
+static int run_item(struct open_run *r, uint32_t item, uint8_t **outputs, struct error *e)
+{
+    const struct npu_model *m = r->c->model;
+    int s = 0;
+    if (r->job->divide_batch)
+        choose_core(r, item);
+    for (uint32_t i = 0; i < m->info.n_inputs && s == 0; i++)
+        s = open_put_input(r->c, i, item, &r->job->inputs[i], e);
+    uint64_t start = clock_us();
+    for (uint32_t i = 0; i < m->file.n_nodes && s == 0; i++)
+        s = run_node(r, i, e);
+    if (s == 0)
+        s = submit(r, e);
+    r->job->run_us += clock_us() - start;
+    for (uint32_t i = 0; i < m->info.n_outputs && s == 0; i++)
+        if (outputs[i])
+            s = open_take_output(r->c, i, item, outputs[i], e);
+    return s;
+}
+
+static int make_outputs(const struct npu_model *m, const struct npu_job *job, uint8_t **outputs,
+                        struct error *e)
+{
+    for (uint32_t i = 0; i < m->info.n_outputs; i++) {
+        if (!job->outputs[i].data)
+            continue;
+        outputs[i] = malloc(m->info.outputs[i].logical.size + 1);
+        if (!outputs[i])
+            return error_no_memory(e, "an output", m->info.outputs[i].logical.size);
+    }
+    return 0;
+}
+
+int open_run(struct npu_context *c, struct npu_job *job, struct error *e)
+{
+    const struct npu_model *m = c->model;
+    struct open_run r = {.c = c, .job = job};
+    cleanup(free_p) uint8_t **outputs = calloc((size_t)m->info.n_outputs + 1, sizeof *outputs);
+    int s = outputs ? make_outputs(m, job, outputs, e) : error_no_memory(e, "outputs", 0);
+    job->run_us = 0;
+    choose_schedule(&r, job->core_mask);
+    open_layers_begin(c);
+    for (uint32_t item = 0; item < m->file.batch && s == 0; item++)
+        s = run_item(&r, item, outputs, e);
+    for (uint32_t i = 0; i < m->info.n_outputs && s == 0; i++)
+        if (outputs[i])
+            s = open_give_output(m, i, outputs[i], &job->outputs[i], e);
+    for (uint32_t i = 0; outputs && i < m->info.n_outputs; i++)
+        free(outputs[i]);
+    return s;
+}

@@ -1,0 +1,312 @@
+// The emulator in this process (npu/emu), driven as a kernel driver drives the chip.
+//
+// Memory is there twice, for this process and for the NPU, and only a sync copies: what a runtime
+// forgets to sync is seen as it would be on a board whose caches the NPU does not see. Between
+// memories are pages that are nobody's: an address that is wrong is a page fault.
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "npu/emu/emu_npu.h"
+#include "npu/open/provider/provider.h"
+#include "npu/stop.h"
+#include "tensor/chip.h"
+
+#define PAGE          4096u
+#define FIRST_ADDRESS 0x10000u
+#define POINTERS      0xeu // S_POINTER: both groups in turn
+#define CNA_POINTER   0x1004u
+#define CORE_POINTER  0x3004u
+
+struct emu_provider {
+    struct provider head;
+    struct provider_info info;
+    pthread_mutex_t lock; // of what follows: one job after another
+    struct emu_memory memory;
+    struct emu_npu *npu;
+};
+
+struct emu_provider_memory {
+    struct provider_memory head;
+    uint8_t *device;
+};
+
+static struct emu_provider *emu_of(struct provider *p)
+{
+    return (struct emu_provider *)p;
+}
+
+// ---- opening ----
+
+static void emu_close(struct provider *p)
+{
+    struct emu_provider *emu = emu_of(p);
+    if (!p)
+        return;
+    emu_npu_free(emu->npu);
+    emu_memory_done(&emu->memory);
+    pthread_mutex_destroy(&emu->lock);
+    free(emu);
+}
+
+static int emu_open(const char *options, struct provider **ret, struct error *e)
+{
+    const struct chip *chip = chip_find(options);
+    char names[CHIP_NAMES_MAX];
+    if (!chip)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "the emulator is of one chip: emu:CHIP, where \"%s\" is none of %s",
+                         options, chip_names(names));
+    struct emu_provider *emu = calloc(1, sizeof *emu);
+    if (!emu)
+        return error_no_memory(e, "the emulator", sizeof *emu);
+    emu->head.ops = &provider_emu;
+    emu->info = (struct provider_info){.driver = "none (register-level emulator)",
+                                       .n_cores = chip->n_cores,
+                                       .timing = NPU_TIMING_MACHINE};
+    snprintf(emu->info.chip, sizeof emu->info.chip, "%s", chip->name);
+    pthread_mutex_init(&emu->lock, NULL);
+    int s = emu_npu_new(chip->name, &emu->memory, &emu->npu, e);
+    if (s < 0) {
+        emu_close(&emu->head);
+        return s;
+    }
+    *ret = &emu->head;
+    return 0;
+}
+
+static const struct provider_info *emu_info(const struct provider *p)
+{
+    return &((const struct emu_provider *)p)->info;
+}
+
+// ---- memory ----
+
+// The lowest place with a free page behind it.
+static uint64_t find_place(const struct emu_memory *m, uint64_t size)
+{
+    uint64_t at = FIRST_ADDRESS;
+    for (size_t i = 0; i < m->n && m->regions[i].address < at + size + PAGE; i++)
+        at = align_up(m->regions[i].address + m->regions[i].size, PAGE) + PAGE;
+    return at;
+}
+
+static void emu_memory_free(struct provider *p, struct provider_memory *memory)
+{
+    struct emu_provider_memory *m = (struct emu_provider_memory *)memory;
+    if (!m)
+        return;
+    pthread_mutex_lock(&emu_of(p)->lock);
+    if (m->head.address)
+        emu_memory_unmap(&emu_of(p)->memory, m->head.address);
+    pthread_mutex_unlock(&emu_of(p)->lock);
+    free(m->head.map);
+    free(m->device);
+    free(m);
+}
+
+static int emu_place(struct emu_provider *emu, struct emu_provider_memory *m, struct error *e)
+{
+    pthread_mutex_lock(&emu->lock);
+    uint64_t at = find_place(&emu->memory, m->head.size);
+    int s = at + m->head.size > UINT32_MAX
+                ? error_no_memory(e, "the emulator's 4 GB", (size_t)m->head.size)
+                : emu_memory_map(&emu->memory, at, m->device, (size_t)m->head.size, e);
+    pthread_mutex_unlock(&emu->lock);
+    if (s == 0)
+        m->head.address = at;
+    return s;
+}
+
+static int emu_memory_alloc(struct provider *p, uint64_t size, enum provider_use use,
+                            struct provider_memory **ret, struct error *e)
+{
+    struct emu_provider_memory *m = calloc(1, sizeof *m);
+    (void)use;
+    if (!m)
+        return error_no_memory(e, "memory of the NPU", sizeof *m);
+    m->head.size = align_up(size ? size : 1, PAGE);
+    m->head.map = calloc(1, (size_t)m->head.size);
+    m->device = calloc(1, (size_t)m->head.size);
+    int s = m->head.map && m->device
+                ? emu_place(emu_of(p), m, e)
+                : error_no_memory(e, "memory of the NPU", (size_t)m->head.size);
+    if (s < 0) {
+        emu_memory_free(p, &m->head);
+        return s;
+    }
+    *ret = &m->head;
+    return 0;
+}
+
+static int emu_sync(struct provider *p, struct provider_memory *memory, uint64_t offset,
+                    uint64_t size, enum provider_way way, struct error *e)
+{
+    struct emu_provider_memory *m = (struct emu_provider_memory *)memory;
+    if (offset > m->head.size || size > m->head.size - offset)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "a sync of %" PRIu64 " bytes at %" PRIu64 " of a memory of %" PRIu64, size,
+                         offset, m->head.size);
+    pthread_mutex_lock(&emu_of(p)->lock);
+    if (way & PROVIDER_TO_DEVICE)
+        memcpy(m->device + offset, m->head.map + offset, (size_t)size);
+    if (way & PROVIDER_FROM_DEVICE)
+        memcpy(m->head.map + offset, m->device + offset, (size_t)size);
+    pthread_mutex_unlock(&emu_of(p)->lock);
+    return 0;
+}
+
+// ---- jobs ----
+
+// One core of a job: where it stands in its tasks.
+struct emu_core {
+    unsigned core;
+    const uint8_t *records;
+    uint32_t next, n;
+};
+
+static const uint8_t *record_at(const struct emu_core *c, uint32_t i)
+{
+    return c->records + (size_t)i * TASK_BYTES;
+}
+
+// What a driver writes before it starts the PC.
+static void start_core(struct emu_npu *npu, const struct emu_core *c)
+{
+    const uint8_t *first = record_at(c, 0);
+    emu_npu_write(npu, c->core, CNA_POINTER, POINTERS);
+    emu_npu_write(npu, c->core, CORE_POINTER, POINTERS);
+    emu_npu_write(npu, c->core, EMU_PC_TASK_DMA_BASE_ADDR, 0);
+    emu_npu_write(npu, c->core, EMU_PC_BASE_ADDRESS, (uint32_t)read_le64(first + TASK_ADDRESS));
+    emu_npu_write(npu, c->core, EMU_PC_REGISTER_AMOUNTS,
+                  emu_npu_amount(npu, read_le32(first + TASK_AMOUNT)));
+    emu_npu_write(npu, c->core, EMU_PC_TASK_CON, 1);
+}
+
+// The PC stands at the task's program, where the trailer of the one before led it.
+static int check_link(struct emu_npu *npu, const struct emu_core *c, struct error *e)
+{
+    const uint8_t *record = record_at(c, c->next);
+    uint32_t stands = emu_npu_read(npu, c->core, EMU_PC_BASE_ADDRESS);
+    if (stands == read_le64(record + TASK_ADDRESS))
+        return 0;
+    return error_set(e, STATUS_MODEL_INVALID,
+                     "the program before leads to %#x, the task's own begins at %#" PRIx64, stands,
+                     read_le64(record + TASK_ADDRESS));
+}
+
+// One task. The emulator counts tasks as the chip does; they are started one by one, so that a job
+// can be stopped between two.
+static int run_task(struct emu_npu *npu, struct emu_core *c, struct error *e)
+{
+    const uint8_t *record = record_at(c, c->next);
+    uint32_t wanted = read_le32(record + TASK_INTERRUPTS);
+    int s = check_link(npu, c, e);
+    if (s < 0)
+        return s;
+    emu_npu_write(npu, c->core, EMU_PC_INTERRUPT_MASK, wanted);
+    emu_npu_write(npu, c->core, EMU_PC_INTERRUPT_CLEAR, read_le32(record + TASK_CLEAR));
+    emu_npu_write(npu, c->core, EMU_PC_OPERATION_ENABLE, 1);
+    s = emu_npu_run(npu, c->core, e);
+    if (s < 0)
+        return s;
+    if (!emu_npu_read(npu, c->core, EMU_PC_INTERRUPT_STATUS))
+        return error_set(e, STATUS_TIMEOUT, "it ends without the interrupt %#x", wanted);
+    c->next++;
+    return 0;
+}
+
+// The core whose next task is of the earliest node. NULL: all is done.
+static struct emu_core *next_core(struct emu_core *cores, unsigned n)
+{
+    struct emu_core *found = NULL;
+    for (unsigned i = 0; i < n; i++) {
+        struct emu_core *c = &cores[i];
+        if (c->next < c->n && (!found || read_le32(record_at(c, c->next) + TASK_NODE) <
+                                             read_le32(record_at(found, found->next) + TASK_NODE)))
+            found = c;
+    }
+    return found;
+}
+
+static int run_cores(struct emu_provider *emu, struct provider_job *job, struct emu_core *cores,
+                     unsigned n, struct error *e)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (cores[i].n)
+            start_core(emu->npu, &cores[i]);
+    for (struct emu_core *c; (c = next_core(cores, n));) {
+        int s = npu_stop_check(job->stop, e);
+        if (s == 0)
+            s = run_task(emu->npu, c, e);
+        if (s < 0) {
+            job->failed = (uint32_t)((record_at(c, c->next) - cores[0].records) / TASK_BYTES) +
+                          job->ranges[0].first;
+            return s;
+        }
+    }
+    return 0;
+}
+
+// A chip that hangs is reset: registers, tables and pointers are as new.
+static void emu_reset(struct emu_provider *emu)
+{
+    struct emu_npu *npu;
+    if (emu_npu_new(emu->info.chip, &emu->memory, &npu, NULL) < 0)
+        return;
+    emu_npu_free(emu->npu);
+    emu->npu = npu;
+}
+
+static int check_job(const struct emu_provider *emu, const struct provider_job *job,
+                     struct error *e)
+{
+    uint64_t room = job->tasks->size / TASK_BYTES;
+    unsigned n = (unsigned)__builtin_popcount(job->core_mask);
+    if (!job->core_mask || job->core_mask >> emu->info.n_cores)
+        return error_set(e, STATUS_PARAM_INVALID, "cores %#x of %u", job->core_mask,
+                         emu->info.n_cores);
+    for (unsigned i = 0; i < n; i++)
+        if (job->ranges[i].first > room || job->ranges[i].n > room - job->ranges[i].first)
+            return error_set(e, STATUS_PARAM_INVALID, "tasks %u to %u of %" PRIu64,
+                             job->ranges[i].first, job->ranges[i].first + job->ranges[i].n, room);
+    return 0;
+}
+
+static int emu_submit(struct provider *p, struct provider_job *job, struct error *e)
+{
+    struct emu_provider *emu = emu_of(p);
+    const uint8_t *records = ((const struct emu_provider_memory *)job->tasks)->device;
+    struct emu_core cores[PROVIDER_MAX_CORES] = {0};
+    unsigned n = 0;
+    int s = check_job(emu, job, e);
+    if (s < 0)
+        return s;
+    for (unsigned core = 0; core < emu->info.n_cores; core++)
+        if (job->core_mask >> core & 1) {
+            const struct provider_range *range = &job->ranges[n];
+            cores[n++] = (struct emu_core){.core = core,
+                                           .records = records + (size_t)range->first * TASK_BYTES,
+                                           .n = range->n};
+        }
+    pthread_mutex_lock(&emu->lock);
+    s = run_cores(emu, job, cores, n, e);
+    if (s < 0)
+        emu_reset(emu);
+    pthread_mutex_unlock(&emu->lock);
+    return s;
+}
+
+const struct provider_ops provider_emu = {
+    .name = "emu",
+    .open = emu_open,
+    .free = emu_close,
+    .info = emu_info,
+    .memory_new = emu_memory_alloc,
+    .memory_free = emu_memory_free,
+    .memory_sync = emu_sync,
+    .submit = emu_submit,
+};
