@@ -80,12 +80,12 @@ static const struct npu_device_info *device_info(const struct npu_device *d)
 static int model_load(struct npu_device *d, const struct npu_model_source *source,
                       struct npu_model **ret, struct error *e)
 {
-    return open_model_new(d->provider, d->chip, source, ret, e);
+    return open_load_new(d->provider, d->chip, source, ret, e);
 }
 
 static void model_free(struct npu_model *m)
 {
-    open_model_free(m);
+    open_load_free(m);
 }
 
 static const struct npu_model_info *model_info(const struct npu_model *m)

@@ -2,7 +2,7 @@
 // CPU computes.
 #pragma once
 
-#include "npu/open/open_model.h"
+#include "npu/open/open_load.h"
 
 struct npu_context {
     const struct npu_model *model;

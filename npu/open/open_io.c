@@ -38,7 +38,7 @@ int open_read_tensor(struct npu_context *c, uint32_t tensor, bool nhwc, void *de
                      struct error *e)
 {
     struct open_port port;
-    int s = open_model_port(c->model, tensor, &port, e);
+    int s = open_load_port(c->model, tensor, &port, e);
     return s < 0 ? s : take(c, &port, nhwc, dense, e);
 }
 
@@ -46,7 +46,7 @@ int open_write_tensor(struct npu_context *c, uint32_t tensor, bool nhwc, const v
                       struct error *e)
 {
     struct open_port port;
-    int s = open_model_port(c->model, tensor, &port, e);
+    int s = open_load_port(c->model, tensor, &port, e);
     return s < 0 ? s : put(c, &port, nhwc, dense, e);
 }
 

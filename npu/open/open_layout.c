@@ -51,7 +51,6 @@ static void set_pixels(struct open_layout *l, const struct rknn_tensor *t, const
     l->column = l->c;
     l->row = (padded ? align_up(l->w, t->stride_align) : l->w) * l->column;
     l->plane = l->image = l->row * l->h;
-    l->flipped = t->type == RKNN_I8 && chip->generation != CHIP_GEN_RK3588;
 }
 
 static void set_blocks(struct open_layout *l, const struct rknn_tensor *t)
@@ -96,10 +95,6 @@ int open_layout_of(struct open_layout *l, const struct rknn_tensor *t, const str
     if (!made.element || !made.n || !made.c || !made.h || !made.w)
         return error_set(e, STATUS_MODEL_INVALID, "tensor %s: type %u of %u dimensions in memory",
                          t->name, t->type, t->n_dims);
-    if (packed && chip->generation == CHIP_GEN_RV1106)
-        return error_set(e, STATUS_MODEL_INVALID,
-                         "tensor %s: how %s takes pixels is not known well enough", t->name,
-                         chip->name);
     if (t->layout == RKNN_NC1HWC2 && !is_blocks(&made, t))
         return error_set(e, STATUS_MODEL_INVALID,
                          "tensor %s: its blocks of channels do not fit its shape", t->name);

@@ -3,7 +3,7 @@
 // The chip that a .rknn file runs as. Files name a compiler target that several chips share (rk3566
 // and rk3568), so targets are compared, and a device of a fixed chip keeps its own.
 int rknn_find_chip(const struct chip *wanted, const struct rknn_file *f, const struct chip **ret,
-                  struct error *e)
+                   struct error *e)
 {
     const struct chip *chip = chip_find(f->chip);
     char names[CHIP_NAMES_MAX];

@@ -18,6 +18,7 @@
 #define PAGE          4096u
 #define FIRST_ADDRESS 0x10000u
 #define POINTERS      0xeu // S_POINTER: both groups in turn
+#define POINTER_CORE  28   // whose
 #define CNA_POINTER   0x1004u
 #define CORE_POINTER  0x3004u
 
@@ -177,8 +178,8 @@ static const uint8_t *record_at(const struct emu_core *c, uint32_t i)
 static void start_core(struct emu_npu *npu, const struct emu_core *c)
 {
     const uint8_t *first = record_at(c, 0);
-    emu_npu_write(npu, c->core, CNA_POINTER, POINTERS);
-    emu_npu_write(npu, c->core, CORE_POINTER, POINTERS);
+    emu_npu_write(npu, c->core, CNA_POINTER, POINTERS | c->core << POINTER_CORE);
+    emu_npu_write(npu, c->core, CORE_POINTER, POINTERS | c->core << POINTER_CORE);
     emu_npu_write(npu, c->core, EMU_PC_TASK_DMA_BASE_ADDR, 0);
     emu_npu_write(npu, c->core, EMU_PC_BASE_ADDRESS, (uint32_t)read_le64(first + TASK_ADDRESS));
     emu_npu_write(npu, c->core, EMU_PC_REGISTER_AMOUNTS,
@@ -251,16 +252,6 @@ static int run_cores(struct emu_provider *emu, struct provider_job *job, struct 
     return 0;
 }
 
-// A chip that hangs is reset: registers, tables and pointers are as new.
-static void emu_reset(struct emu_provider *emu)
-{
-    struct emu_npu *npu;
-    if (emu_npu_new(emu->info.chip, &emu->memory, &npu, NULL) < 0)
-        return;
-    emu_npu_free(emu->npu);
-    emu->npu = npu;
-}
-
 static int check_job(const struct emu_provider *emu, const struct provider_job *job,
                      struct error *e)
 {
@@ -294,8 +285,8 @@ static int emu_submit(struct provider *p, struct provider_job *job, struct error
         }
     pthread_mutex_lock(&emu->lock);
     s = run_cores(emu, job, cores, n, e);
-    if (s < 0)
-        emu_reset(emu);
+    for (unsigned i = 0; i < n && s < 0; i++) // as a driver does behind a hang
+        emu_npu_reset(emu->npu, cores[i].core);
     pthread_mutex_unlock(&emu->lock);
     return s;
 }

@@ -1,6 +1,6 @@
 // Loading: file -> programs -> steps -> what a CPU computes -> inputs and outputs -> constants into
 // the NPU's memory.
-#include "npu/open/open_model.h"
+#include "npu/open/open_load.h"
 
 #include <stdlib.h>
 
@@ -9,12 +9,13 @@
 #include "npu/model/onnx/onnx_graph.h"
 #include "npu/model/rknn/rknn_chip.h"
 #include "npu/model/rknn/rknn_graph.h"
+#include "npu/open/open_pixels.h"
 #include "npu/sim/sim_custom.h"
 #include "npu/sim/sim_io.h"
 
 #define CNA_BLOCK 1 // registers from 0x1000 on: what reads the inputs of convolutions
 
-void open_model_free(struct npu_model *m)
+void open_load_free(struct npu_model *m)
 {
     if (!m)
         return;
@@ -29,7 +30,7 @@ void open_model_free(struct npu_model *m)
     free(m);
 }
 
-CLEANUP_DEFINE(struct npu_model, open_model_free)
+CLEANUP_DEFINE(struct npu_model, open_load_free)
 
 // ---- steps ----
 
@@ -111,12 +112,17 @@ static int load_nodes(struct npu_model *m, struct error *e)
 
 // ---- inputs and outputs ----
 
-int open_model_port(const struct npu_model *m, uint32_t tensor, struct open_port *ret,
-                    struct error *e)
+int open_load_port(const struct npu_model *m, uint32_t tensor, struct open_port *ret,
+                   struct error *e)
 {
     const struct rknn_place *place = &m->program.places[tensor];
     struct open_port port = {.tensor = tensor, .dense = m->graph.tensors[tensor].size};
     const struct rknn_tensor *t = &m->file.tensors[tensor];
+    for (uint32_t i = 0; m->inputs && i < m->info.n_inputs; i++)
+        if (m->inputs[i].tensor == tensor && m->inputs[i].dense) {
+            *ret = m->inputs[i];
+            return 0;
+        }
     if (place->part != RKNN_PART_ARENA)
         return error_set(e, STATUS_MODEL_INVALID, "tensor %s is not in the NPU's memory", t->name);
     int s = open_layout_of(&port.layout, t, m->chip, e);
@@ -192,14 +198,17 @@ static int load_ports(struct npu_model *m, struct error *e)
     for (uint32_t i = 0; i < info->n_inputs && s == 0; i++) {
         s = describe(m, i, true, e);
         if (s == 0)
-            s = open_model_port(m, m->graph.inputs[i], &m->inputs[i], e);
+            s = open_load_port(m, m->graph.inputs[i], &m->inputs[i], e);
+        if (s == 0)
+            s = open_pixels_read(&m->program, m->chip, m->inputs[i].tensor, &m->inputs[i].layout,
+                                 e);
         if (s == 0)
             s = move_lines(m, &m->inputs[i], e);
     }
     for (uint32_t i = 0; i < info->n_outputs && s == 0; i++) {
         s = describe(m, i, false, e);
         if (s == 0)
-            s = open_model_port(m, m->graph.outputs[i], &m->outputs[i], e);
+            s = open_load_port(m, m->graph.outputs[i], &m->outputs[i], e);
     }
     return s;
 }
@@ -271,10 +280,10 @@ static int load_file(struct npu_model *m, const struct chip *wanted, struct byte
     return s;
 }
 
-int open_model_new(struct provider *provider, const struct chip *wanted,
-                   const struct npu_model_source *source, struct npu_model **ret, struct error *e)
+int open_load_new(struct provider *provider, const struct chip *wanted,
+                  const struct npu_model_source *source, struct npu_model **ret, struct error *e)
 {
-    cleanup(open_model_free_p) struct npu_model *m = calloc(1, sizeof *m);
+    cleanup(open_load_free_p) struct npu_model *m = calloc(1, sizeof *m);
     if (!m)
         return error_no_memory(e, "a model", sizeof *m);
     m->provider = provider;

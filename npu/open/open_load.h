@@ -39,15 +39,15 @@ struct npu_model {
     struct npu_model_info info;
 };
 
-/// `wanted` is the device's chip. Free with open_model_free(), which takes half a model, too.
-int open_model_new(struct provider *provider, const struct chip *wanted,
-                   const struct npu_model_source *source, struct npu_model **ret, struct error *e);
-void open_model_free(struct npu_model *m);
+/// `wanted` is the device's chip. Free with open_load_free(), which takes half a model, too.
+int open_load_new(struct provider *provider, const struct chip *wanted,
+                  const struct npu_model_source *source, struct npu_model **ret, struct error *e);
+void open_load_free(struct npu_model *m);
 
 /// Where a tensor that NPU or CPU computes lies in the arena, and how. STATUS_MODEL_INVALID when
 /// it is not there or its layout is not known.
-int open_model_port(const struct npu_model *m, uint32_t tensor, struct open_port *ret,
-                    struct error *e);
+int open_load_port(const struct npu_model *m, uint32_t tensor, struct open_port *ret,
+                   struct error *e);
 
 static inline uint64_t open_port_offset(const struct npu_model *m, const struct open_port *port)
 {

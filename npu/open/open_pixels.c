@@ -1,0 +1,120 @@
+// Facts: docs/rknn-format.md. Bypassed, the converter lets values through as they are. Else it
+// makes (x + offset) * scale / 2^truncate of each channel's bytes: with -128, and a scale that is
+// 2^truncate, int8 of bytes from 0 on.
+#include "npu/open/open_pixels.h"
+
+#define CNA_BLOCK    1
+#define MAX_CHANNELS 4
+#define MINUS_128    (-128)
+
+// Registers of a generation: which bits of CVT_CON0 mean bypass, and where the rest is.
+struct converter_form {
+    uint16_t con0, first; // first: of four registers, or of two and four
+    uint8_t bypass;       // the low four bits
+    bool apart;           // scales and offsets have registers of their own
+};
+
+struct converter {
+    uint32_t con0, words[6];
+    bool read;
+};
+
+static const struct converter_form *form_of(const struct chip *chip)
+{
+    static const struct converter_form forms[CHIP_N_GENERATIONS] = {
+        [CHIP_GEN_RK3588] = {0x104c, 0x1050, 0xb, false},
+        [CHIP_GEN_RK3566] = {0x104c, 0x1050, 0xa, false},
+        [CHIP_GEN_RK3562] = {0x1048, 0x104c, 0xb, true},
+        [CHIP_GEN_RK3576] = {0x1048, 0x104c, 0xb, true},
+    };
+    const struct converter_form *form = &forms[chip->generation];
+    return form->con0 ? form : NULL;
+}
+
+static uint32_t truncate_of(const struct converter *c, uint32_t channel)
+{
+    return c->con0 >> (4 + 6 * channel) & 0x3f;
+}
+
+static uint32_t scale_of(const struct converter_form *form, const struct converter *c,
+                         uint32_t channel)
+{
+    return form->apart ? c->words[channel / 2] >> (16 * (channel % 2)) & 0xffff
+                       : c->words[channel] >> 16;
+}
+
+static int32_t offset_of(const struct converter_form *form, const struct converter *c,
+                         uint32_t channel)
+{
+    return form->apart ? (int32_t)c->words[2 + channel] : (int16_t)c->words[channel];
+}
+
+// Takes what a program sets.
+static void read_task(const struct rknn_program *p, const struct rknn_program_task *t,
+                      const struct converter_form *form, struct converter *c)
+{
+    for (uint64_t i = t->first; i < t->first + t->n_commands; i++) {
+        uint32_t reg = p->commands[i] & 0xffff, value = rknn_command_value(p->commands[i]);
+        if (reg == form->con0) {
+            c->con0 = value;
+            c->read = true;
+        } else if (reg >= form->first && reg < form->first + 4u * 6) {
+            c->words[(reg - form->first) / 4] = value;
+        }
+    }
+}
+
+static int judge(const struct converter_form *form, const struct converter *c, const char *name,
+                 struct open_layout *layout, struct error *e)
+{
+    bool bypassed = (c->con0 & 0xf) == form->bypass, same = layout->element == 1;
+    for (uint32_t i = 0; i < layout->c && i < MAX_CHANNELS; i++)
+        same = same && offset_of(form, c, i) == MINUS_128 &&
+               scale_of(form, c, i) == 1u << truncate_of(c, i);
+    if (!c->read || (!bypassed && !same))
+        return error_set(
+            e, STATUS_MODEL_INVALID,
+            "input %s: the chip converts its pixels (register %#x is %#x, %#x is %#x), "
+            "and only values as the model stores them can be given to it",
+            name, form->con0, c->con0, form->first, c->words[0]);
+    layout->flipped = !bypassed;
+    return 0;
+}
+
+// Whether the command is one by which a convolution reads the tensor.
+static bool reads(const struct rknn_program *p, const struct rknn_patch *patch, uint32_t tensor)
+{
+    return patch->tensor == tensor && (p->commands[patch->command] & 0xffff) >> 12 == CNA_BLOCK;
+}
+
+static const struct rknn_program_task *task_of(const struct rknn_program *p, uint64_t command)
+{
+    for (uint32_t i = 0; i < p->n_tasks; i++)
+        if (command >= p->tasks[i].first && command < p->tasks[i].first + p->tasks[i].n_commands)
+            return &p->tasks[i];
+    return NULL;
+}
+
+int open_pixels_read(const struct rknn_program *p, const struct chip *chip, uint32_t tensor,
+                     struct open_layout *layout, struct error *e)
+{
+    const struct converter_form *form = form_of(chip);
+    const char *name = p->file->tensors[tensor].name;
+    int s = 0;
+    if (layout->block != layout->c || layout->c > MAX_CHANNELS)
+        return 0;
+    if (!form)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "input %s: how %s takes pixels is not known well enough", name,
+                         chip->name);
+    for (uint64_t i = 0; i < p->n_patches && s == 0; i++) {
+        struct converter c = {0};
+        const struct rknn_program_task *t =
+            reads(p, &p->patches[i], tensor) ? task_of(p, p->patches[i].command) : NULL;
+        if (!t)
+            continue;
+        read_task(p, t, form, &c);
+        s = judge(form, &c, name, layout, e);
+    }
+    return s;
+}

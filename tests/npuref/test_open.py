@@ -1,0 +1,212 @@
+#!/usr/bin/python3
+"""npu/open on the emulator: whole nets against the software NPU, which shares no arithmetic with it."""
+import collections
+import concurrent.futures
+import json
+import os
+import pathlib
+import signal
+import tempfile
+import unittest
+
+import numpy as np
+
+from npuref.files import FILES, inputs_of
+from support import rknn_reader
+from support.service import Daemon, wait_for
+
+# Values of each output that may differ, and by how much: integers in steps, real numbers of the largest.
+EXACT = collections.namedtuple("Exact", "share distance", defaults=(0, 0))()
+HALF = EXACT._replace(share=1e-3, distance=2e-3)
+# Every net that both run must be equal; these are, at least. Where the emulator refuses a register, it says which.
+RUN = {
+    "a_relu.rk3576": EXACT, "chain.rk3576": EXACT, "conv2d.rk3576": EXACT, "dw.rk3576": EXACT,
+    "dwbig_112.rk3576": EXACT, "lprnet7_int8.rk3568": EXACT, "multiple_input_demo.rk3566_rk3568": EXACT,
+    "multiple_input_demo.rk3588": EXACT, "pp_human_segv2_custom_argmax.rk3562": EXACT,
+    "pp_human_segv2_custom_argmax.rk3566_rk3568": EXACT, "pp_human_segv2_custom_argmax.rk3576": EXACT,
+    "pp_human_segv2_custom_argmax.rk3588": EXACT, "test_bcblock.rk3588": HALF, "test_conv_c1.rk3588": HALF,
+    "test_conv_c16.rk3588": HALF, "test_stack_2.rk3588": HALF,
+}
+REFUSES = r"register \w+ \(0x[0-9a-f]+\) holds|not known|is not modelled"
+SLOW = {n for n in FILES if FILES[n].stat().st_size > 3_000_000} | {"mobilenetv2_batch8.rk3588"}  # batch: below
+SEGMENTS, STACK = "pp_human_segv2_custom_argmax.rk3588", "test_stack_2.rk3588"
+
+
+class Daemons:
+    """One daemon for each backend, as they are asked for."""
+
+    def __init__(self):
+        self.running = {}
+
+    def __getitem__(self, words):
+        if words not in self.running:
+            self.running[words] = Daemon("--backend", *words.split())
+        return self.running[words]
+
+    def stop(self):
+        for daemon in self.running.values():
+            daemon.stop()
+
+
+def chip_of(name):
+    return rknn_reader.read(FILES[name].read_bytes()).chip
+
+
+class Nets(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.daemons, cls.folder = Daemons(), tempfile.TemporaryDirectory(prefix="rknnd-open-")
+        cls.inputs = {}
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.daemons.stop()
+        cls.folder.cleanup()
+
+    def arguments(self, name):
+        if name not in FILES:
+            self.skipTest("no shared models")
+        if name not in self.inputs:
+            folder = pathlib.Path(self.folder.name) / name
+            folder.mkdir()
+            self.inputs[name] = inputs_of(FILES[name], folder)
+        return self.inputs[name]
+
+    def command(self, backend, command, name, *words):
+        """What rknnctl says and writes."""
+        with tempfile.TemporaryDirectory(dir=self.folder.name) as out:
+            ran = self.daemons[backend].rknnctl(command, FILES[name], *self.arguments(name), "--pass-through", "--raw",
+                                                "-o", out, *words)
+            return ran, {p.name.partition("_")[2] or p.name: np.load(p) for p in pathlib.Path(out).glob("*.npy")}
+
+    def outputs(self, backend, name, *words):
+        ran, found = self.command(backend, "run", name, *words)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertTrue(found)
+        return found
+
+    def check_equal(self, found, expected, allowed=EXACT):
+        self.assertEqual(found.keys(), expected.keys())
+        for name, values in expected.items():
+            self.assertEqual((found[name].shape, found[name].dtype), (values.shape, values.dtype))
+            far = np.abs(found[name].astype(float) - values.astype(float))
+            largest = 1 if values.dtype.kind == "i" else np.abs(values.astype(float)).max()
+            self.assertLessEqual((far > 0).mean(), allowed.share, name)
+            self.assertLessEqual(far.max(), allowed.distance * largest, name)
+
+    def test_whole_nets(self):
+        for name, allowed in RUN.items():
+            with self.subTest(name):
+                chip = self.arguments(name) and chip_of(name)
+                self.check_equal(self.outputs(f"emu:{chip}", name), self.outputs(f"sim:{chip}", name), allowed)
+
+    def test_other_nets_are_refused_by_name(self):
+        """Or run: then they are equal as far as single nodes are (test_emulator has their bounds)."""
+        for name in sorted(set(FILES) - set(RUN) - SLOW):
+            with self.subTest(name):
+                try:
+                    file = rknn_reader.read(FILES[name].read_bytes())
+                except AssertionError:
+                    continue  # of other hardware
+                if file.container == 0x1004 or self.known(name) is None:
+                    continue
+                ran, _ = self.command(f"emu:{file.chip}", "run", name)
+                if ran.returncode:
+                    self.assertRegex(ran.stderr, REFUSES + "|nobody computes|a toolkit up to 1.2|the chip converts its pixels")
+
+    def known(self, name):
+        try:
+            return self.arguments(name)
+        except Exception:  # pylint: disable=broad-except
+            return None  # the software NPU refuses it, too
+
+    def test_layers_one_by_one(self):
+        """Dumps end a segment behind each node; what comes out is the same, and equal to the software NPU's."""
+        for name, last in ((SEGMENTS, "argmax_0.tmp_0.npy"), (STACK, "logits.npy")):
+            self.arguments(name)
+            ran, layers = self.command("emu:rk3588", "dump", name)
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            self.check_equal({"out0.npy": layers[last]}, self.outputs("emu:rk3588", name))
+            _, expected = self.command("sim:rk3588", "dump", name)
+            self.assertLessEqual(set(expected), set(layers))
+            for layer, values in expected.items() if name == STACK else ():
+                self.check_equal({layer: layers[layer]}, {layer: values}, HALF)
+
+    def test_layer_times(self):
+        self.arguments(SEGMENTS)
+        ran, _ = self.command("emu:rk3588", "run", SEGMENTS, "--perf", "--json")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        layers = json.loads(ran.stdout)["layers"]
+        nodes = [n for n in rknn_reader.read(FILES[SEGMENTS].read_bytes()).nodes
+                 if n.op not in ("InputOperator", "OutputOperator")]
+        self.assertEqual([layer["op"] for layer in layers], [n.op for n in nodes])
+        self.assertEqual([layer["target"] for layer in layers], ["NPU" if n.columns[0] else "CPU" for n in nodes])
+
+    def test_several_cores(self):
+        for name, cores in ((SEGMENTS, ("1", "0,1", "0,1,2")), (STACK, ("2", "0,1", "0,1,2")),
+                            ("test_conv_c1.rk3588", ("0,1", "0,1,2")), ("multiple_input_demo.rk3588", ("0,1,2",)),
+                            ("pp_human_segv2_custom_argmax.rk3576", ("1", "0,1")), ("chain.rk3576", ("1", "0,1"))):
+            backend = f"emu:{self.arguments(name) and chip_of(name)}"
+            one = self.outputs(backend, name, "--core-mask", "0")
+            for mask in cores:
+                with self.subTest(f"{name} on {mask}"):
+                    self.check_equal(self.outputs(backend, name, "--core-mask", mask), one)
+
+    def test_in_threads(self):
+        for name in (SEGMENTS, STACK):
+            self.arguments(name)
+            self.check_equal(self.outputs("open:emu:rk3588 --isolation thread", name), self.outputs("emu:rk3588", name))
+
+    def test_inputs_in_other_forms(self):
+        """Pixels as a program has them, quantized here, are what the software NPU makes of them."""
+        for name in (SEGMENTS, "pp_human_segv2_custom_argmax.rk3576", "pp_human_segv2_custom_argmax.rk3566_rk3568"):
+            self.arguments(name)
+            picture = pathlib.Path(self.folder.name) / "picture.npy"
+            np.save(picture, np.random.default_rng(3).integers(0, 256, (1, 192, 192, 3), np.uint8))
+            results = []
+            for backend in ("emu", "sim"):
+                with tempfile.TemporaryDirectory(dir=self.folder.name) as out:
+                    ran = self.daemons[f"{backend}:{chip_of(name)}"].rknnctl("run", FILES[name], "-i", picture,
+                                                                            "-o", out)
+                    self.assertEqual(ran.returncode, 0, ran.stderr)
+                    results.append({p.name: np.load(p) for p in pathlib.Path(out).glob("*.npy")})
+            self.check_equal(*results)
+
+    def test_many_at_once(self):
+        """Contexts of one model share its constants and have arenas of their own."""
+        alone = self.arguments(SEGMENTS) and self.outputs("emu:rk3588", SEGMENTS)
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            for found in pool.map(lambda _: self.outputs("emu:rk3588", SEGMENTS), range(8)):
+                self.check_equal(found, alone)
+
+    def test_killed_while_jobs_run(self):
+        """Workers that are killed are replaced, and who was using them has its results."""
+        alone = self.arguments(SEGMENTS) and self.outputs("emu:rk3588", SEGMENTS)
+        daemon = self.daemons["emu:rk3588"]
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            for _ in range(2):
+                runs = [pool.submit(self.command, "emu:rk3588", "run", SEGMENTS, "--loop", "2") for _ in range(3)]
+                wait_for("a job to run", lambda: daemon.status()["jobs_running"])
+                for worker in daemon.children():
+                    os.kill(worker, signal.SIGKILL)
+                for run in runs:
+                    ran, found = run.result()
+                    self.assertEqual(ran.returncode, 0, ran.stderr)
+                    self.check_equal(found, alone)
+
+    def test_wrong_words(self):
+        for words, why in (("emu:rk9999", "none of rk"), ("emu:", "none of rk"), ("open:there", "names no way"),
+                           ("open:emu:x", "none of rk")):
+            with self.subTest(words), self.assertRaises(AssertionError):
+                Daemon("--backend", words).stop()
+                self.fail(why)
+
+    def test_a_model_of_another_chip(self):
+        self.arguments(SEGMENTS)
+        ran, _ = self.command("emu:rk3576", "run", SEGMENTS)
+        self.assertNotEqual(ran.returncode, 0)
+        self.assertIn("the model is for rk3588, this device is rk3576", ran.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
