@@ -16,16 +16,16 @@ static int check_size(const char *what, size_t size, size_t expected, int code, 
 
 // ---- the NPU's memory ----
 
-static int put(struct npu_context *c, const struct open_port *port, bool nhwc, const void *dense,
-               struct error *e)
+static int put_port(struct npu_context *c, const struct open_port *port, bool nhwc,
+                    const void *dense, struct error *e)
 {
     uint64_t at = open_port_offset(c->model, port);
     open_layout_put(&port->layout, nhwc, dense, c->arena->map + at);
     return open_context_sync(c, at, port->layout.size, PROVIDER_TO_DEVICE, e);
 }
 
-static int take(struct npu_context *c, const struct open_port *port, bool nhwc, void *dense,
-                struct error *e)
+static int take_port(struct npu_context *c, const struct open_port *port, bool nhwc, void *dense,
+                     struct error *e)
 {
     uint64_t at = open_port_offset(c->model, port);
     int s = open_context_sync(c, at, port->layout.size, PROVIDER_FROM_DEVICE, e);
@@ -39,7 +39,7 @@ int open_read_tensor(struct npu_context *c, uint32_t tensor, bool nhwc, void *de
 {
     struct open_port port;
     int s = open_load_port(c->model, tensor, &port, e);
-    return s < 0 ? s : take(c, &port, nhwc, dense, e);
+    return s < 0 ? s : take_port(c, &port, nhwc, dense, e);
 }
 
 int open_write_tensor(struct npu_context *c, uint32_t tensor, bool nhwc, const void *dense,
@@ -47,7 +47,7 @@ int open_write_tensor(struct npu_context *c, uint32_t tensor, bool nhwc, const v
 {
     struct open_port port;
     int s = open_load_port(c->model, tensor, &port, e);
-    return s < 0 ? s : put(c, &port, nhwc, dense, e);
+    return s < 0 ? s : put_port(c, &port, nhwc, dense, e);
 }
 
 // ---- inputs ----
@@ -143,7 +143,7 @@ int open_put_input(struct npu_context *c, uint32_t i, uint32_t item, const struc
         s = input->stored ? from_stored(io, input, whole, e) : from_real(io, input, whole, e);
     }
     if (s == 0)
-        s = put(c, port, io->logical.layout == TENSOR_NHWC, whole + item * port->dense, e);
+        s = put_port(c, port, io->logical.layout == TENSOR_NHWC, whole + item * port->dense, e);
     return s < 0 ? error_prefix(e, "input %u", i) : 0;
 }
 
@@ -154,7 +154,7 @@ int open_take_output(struct npu_context *c, uint32_t i, uint32_t item, uint8_t *
                      struct error *e)
 {
     const struct open_port *port = &c->model->outputs[i];
-    int s = take(c, port, false, whole + item * port->dense, e);
+    int s = take_port(c, port, false, whole + item * port->dense, e);
     return s < 0 ? error_prefix(e, "output %u", i) : 0;
 }
 

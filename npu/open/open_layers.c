@@ -48,8 +48,9 @@ static uint32_t core_mask_of(const struct rknn_schedule *schedule, uint32_t node
     return mask;
 }
 
-static int describe(struct npu_context *c, uint32_t node, const struct rknn_schedule *schedule,
-                    struct npu_layer *l, struct error *e)
+static int describe_layer(struct npu_context *c, uint32_t node,
+                          const struct rknn_schedule *schedule, struct npu_layer *l,
+                          struct error *e)
 {
     const struct npu_model *m = c->model;
     const struct rknn_node *n = &m->file.nodes[node];
@@ -78,7 +79,7 @@ int open_layers_note(struct npu_context *c, uint32_t node, const struct rknn_sch
             l = &c->layers[i];
     if (!l) {
         l = &c->layers[c->n_layers];
-        int s = describe(c, node, schedule, l, e);
+        int s = describe_layer(c, node, schedule, l, e);
         if (s < 0)
             return s;
         c->n_layers++;
@@ -89,8 +90,8 @@ int open_layers_note(struct npu_context *c, uint32_t node, const struct rknn_sch
 
 // ---- tensors ----
 
-static int show(struct npu_context *c, const struct rknn_node *n, uint32_t tensor,
-                struct npu_tap *tap, struct error *e)
+static int show_tensor(struct npu_context *c, const struct rknn_node *n, uint32_t tensor,
+                       struct npu_tap *tap, struct error *e)
 {
     const struct graph_tensor *t = &c->model->graph.tensors[tensor];
     struct tensor_attr attr;
@@ -111,6 +112,6 @@ int open_layers_show(struct npu_context *c, uint32_t node, struct npu_tap *tap, 
     int s = 0;
     for (uint32_t i = 0; i < n->n_outputs && s == 0; i++)
         if (n->outputs[i] >= 0)
-            s = show(c, n, (uint32_t)n->outputs[i], tap, e);
+            s = show_tensor(c, n, (uint32_t)n->outputs[i], tap, e);
     return s < 0 ? error_prefix(e, "node %s (%s)", n->name, n->op) : 0;
 }

@@ -72,7 +72,7 @@ static bool is_blocks(const struct open_layout *l, const struct rknn_tensor *t)
 }
 
 // Bytes up to the last element; 0: too many.
-static uint64_t measure(const struct open_layout *l)
+static uint64_t measure_layout(const struct open_layout *l)
 {
     unsigned __int128 elements = (unsigned __int128)l->image * (l->n - 1) +
                                  (unsigned __int128)((l->c - 1) / l->block) * l->plane +
@@ -107,7 +107,7 @@ int open_layout_of(struct open_layout *l, const struct rknn_tensor *t, const str
     else
         return error_set(e, STATUS_MODEL_INVALID, "tensor %s: layout %u is not known", t->name,
                          t->layout);
-    made.size = made.w ? measure(&made) : 0;
+    made.size = made.w ? measure_layout(&made) : 0;
     if (!made.size)
         return error_set(e, STATUS_MODEL_INVALID, "tensor %s has more than 4 GB", t->name);
     *l = made;
@@ -163,7 +163,7 @@ static void copy_all(const struct open_layout *l, bool nhwc, uint8_t *memory, ui
             }
 }
 
-static void flip(const struct open_layout *l, uint8_t *bytes, uint64_t n)
+static void flip_bytes(const struct open_layout *l, uint8_t *bytes, uint64_t n)
 {
     for (uint64_t i = 0; i < n && l->flipped; i++)
         bytes[i] ^= 0x80;
@@ -184,13 +184,13 @@ void open_layout_put(const struct open_layout *l, bool nhwc, const void *dense, 
 {
     clear_rest(l, memory);
     copy_all(l, nhwc, memory, (uint8_t *)dense, true);
-    flip(l, memory, l->size);
+    flip_bytes(l, memory, l->size);
 }
 
 void open_layout_get(const struct open_layout *l, bool nhwc, const void *memory, void *dense)
 {
     copy_all(l, nhwc, (uint8_t *)memory, dense, false);
-    flip(l, dense, (uint64_t)l->n * l->c * l->h * l->w);
+    flip_bytes(l, dense, (uint64_t)l->n * l->c * l->h * l->w);
 }
 
 bool open_layout_is_native(const struct open_layout *l)

@@ -137,7 +137,7 @@ int open_load_port(const struct npu_model *m, uint32_t tensor, struct open_port 
 }
 
 // Descriptions are of the whole batch.
-static int describe(struct npu_model *m, uint32_t i, bool input, struct error *e)
+static int describe_port(struct npu_model *m, uint32_t i, bool input, struct error *e)
 {
     struct graph g = m->graph;
     uint32_t index = input ? g.inputs[i] : g.outputs[i];
@@ -196,7 +196,7 @@ static int load_ports(struct npu_model *m, struct error *e)
         return error_no_memory(e, "a model", 0);
     int s = 0;
     for (uint32_t i = 0; i < info->n_inputs && s == 0; i++) {
-        s = describe(m, i, true, e);
+        s = describe_port(m, i, true, e);
         if (s == 0)
             s = open_load_port(m, m->graph.inputs[i], &m->inputs[i], e);
         if (s == 0)
@@ -206,7 +206,7 @@ static int load_ports(struct npu_model *m, struct error *e)
             s = move_lines(m, &m->inputs[i], e);
     }
     for (uint32_t i = 0; i < info->n_outputs && s == 0; i++) {
-        s = describe(m, i, false, e);
+        s = describe_port(m, i, false, e);
         if (s == 0)
             s = open_load_port(m, m->graph.outputs[i], &m->outputs[i], e);
     }

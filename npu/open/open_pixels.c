@@ -64,8 +64,8 @@ static void read_task(const struct rknn_program *p, const struct rknn_program_ta
     }
 }
 
-static int judge(const struct converter_form *form, const struct converter *c, const char *name,
-                 struct open_layout *layout, struct error *e)
+static int judge_converter(const struct converter_form *form, const struct converter *c,
+                           const char *name, struct open_layout *layout, struct error *e)
 {
     bool bypassed = (c->con0 & 0xf) == form->bypass, same = layout->element == 1;
     for (uint32_t i = 0; i < layout->c && i < MAX_CHANNELS; i++)
@@ -82,7 +82,8 @@ static int judge(const struct converter_form *form, const struct converter *c, c
 }
 
 // Whether the command is one by which a convolution reads the tensor.
-static bool reads(const struct rknn_program *p, const struct rknn_patch *patch, uint32_t tensor)
+static bool reads_pixels(const struct rknn_program *p, const struct rknn_patch *patch,
+                         uint32_t tensor)
 {
     return patch->tensor == tensor && (p->commands[patch->command] & 0xffff) >> 12 == CNA_BLOCK;
 }
@@ -110,11 +111,11 @@ int open_pixels_read(const struct rknn_program *p, const struct chip *chip, uint
     for (uint64_t i = 0; i < p->n_patches && s == 0; i++) {
         struct converter c = {0};
         const struct rknn_program_task *t =
-            reads(p, &p->patches[i], tensor) ? task_of(p, p->patches[i].command) : NULL;
+            reads_pixels(p, &p->patches[i], tensor) ? task_of(p, p->patches[i].command) : NULL;
         if (!t)
             continue;
         read_task(p, t, form, &c);
-        s = judge(form, &c, name, layout, e);
+        s = judge_converter(form, &c, name, layout, e);
     }
     return s;
 }

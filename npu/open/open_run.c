@@ -50,7 +50,8 @@ static void choose_core(struct open_run *r, uint32_t item)
 // ---- segments ----
 
 // Records are those of all schedules, so that the one that failed says of which node it is.
-static int explain(const struct open_run *r, const struct provider_job *job, struct error *e)
+static int explain_failure(const struct open_run *r, const struct provider_job *job,
+                           struct error *e)
 {
     const struct npu_model *m = r->c->model;
     if (job->failed >= m->program.n_tasks)
@@ -59,7 +60,7 @@ static int explain(const struct open_run *r, const struct provider_job *job, str
     return error_prefix(e, "node %s (%s)", n->name, n->op);
 }
 
-static int submit(struct open_run *r, struct error *e)
+static int submit_segment(struct open_run *r, struct error *e)
 {
     const struct npu_model *m = r->c->model;
     struct provider_job job = {
@@ -75,11 +76,11 @@ static int submit(struct open_run *r, struct error *e)
     memset(r->segment, 0, sizeof r->segment);
     r->filled = false;
     int s = m->provider->ops->submit(m->provider, &job, e);
-    return s < 0 ? explain(r, &job, e) : 0;
+    return s < 0 ? explain_failure(r, &job, e) : 0;
 }
 
 // Whether the node's tasks follow those of the segment, on the same cores.
-static bool follows(const struct open_run *r, const struct rknn_range *tasks)
+static bool follows_segment(const struct open_run *r, const struct rknn_range *tasks)
 {
     bool same = true;
     for (unsigned i = 0; i < r->schedule->n_cores; i++) {
@@ -93,7 +94,7 @@ static bool follows(const struct open_run *r, const struct rknn_range *tasks)
 static int add_node(struct open_run *r, uint32_t node, struct error *e)
 {
     const struct rknn_range *tasks = &r->schedule->tasks[(size_t)node * r->schedule->n_cores];
-    int s = r->filled && !follows(r, tasks) ? submit(r, e) : 0;
+    int s = r->filled && !follows_segment(r, tasks) ? submit_segment(r, e) : 0;
     for (unsigned i = 0; i < r->schedule->n_cores && s == 0; i++) {
         if (!r->segment[i].n)
             r->segment[i].first = tasks[i].first;
@@ -142,7 +143,7 @@ static int run_node(struct open_run *r, uint32_t node, struct error *e)
         if (s < 0 || !looked_at)
             return s;
     }
-    s = submit(r, e);
+    s = submit_segment(r, e);
     if (s == 0)
         s = npu_stop_check(r->job->stop, e);
     if (s == 0 && m->steps[node] == OPEN_CPU)
@@ -166,7 +167,7 @@ static int run_item(struct open_run *r, uint32_t item, uint8_t **outputs, struct
     for (uint32_t i = 0; i < m->file.n_nodes && s == 0; i++)
         s = run_node(r, i, e);
     if (s == 0)
-        s = submit(r, e);
+        s = submit_segment(r, e);
     r->job->run_us += clock_us() - start;
     for (uint32_t i = 0; i < m->info.n_outputs && s == 0; i++)
         if (outputs[i])

@@ -138,7 +138,7 @@ static int check_patched(struct program_reader *r, struct error *e)
 // ---- places ----
 
 // Adds a tensor to the end of a part.
-static int append(uint64_t *size, uint64_t bytes, uint64_t *ret, struct error *e)
+static int append_bytes(uint64_t *size, uint64_t bytes, uint64_t *ret, struct error *e)
 {
     *ret = align_up(*size, RKNN_PART_ALIGN);
     if (__builtin_add_overflow(*ret, bytes, size) || *size > UINT32_MAX)
@@ -184,8 +184,8 @@ static int place_constants(struct program_reader *r, const uint8_t *taken, struc
                              "again without weight compression",
                              t->name);
         place->part = taken[i] > 1 ? RKNN_PART_ARENA : RKNN_PART_CONSTANTS;
-        int s = append(place->part == RKNN_PART_ARENA ? &p->arena_size : &p->constants_size,
-                       t->data.size, &place->offset, e);
+        int s = append_bytes(place->part == RKNN_PART_ARENA ? &p->arena_size : &p->constants_size,
+                             t->data.size, &place->offset, e);
         if (s < 0)
             return s;
     }

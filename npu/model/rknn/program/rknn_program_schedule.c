@@ -71,8 +71,8 @@ static int take_tasks(struct program_reader *r, uint32_t node, uint32_t n, uint3
 
 // The tasks of all nodes for n cores, which are in `n` columns from `column` on: first all of core
 // 0, then those of the next.
-static int fill(struct program_reader *r, const struct columns *columns, uint32_t first,
-                uint32_t column, uint32_t n, struct rknn_schedule *ret, struct error *e)
+static int fill_schedule(struct program_reader *r, const struct columns *columns, uint32_t first,
+                         uint32_t column, uint32_t n, struct rknn_schedule *ret, struct error *e)
 {
     struct rknn_range *tasks = pool_alloc(&r->p->pool, (uint64_t)r->f->n_nodes * n, sizeof *tasks);
     uint32_t at = first;
@@ -96,16 +96,16 @@ static int fill_all(struct program_reader *r, const struct columns *columns, str
     uint32_t cores = r->chip->n_cores;
     struct rknn_program *p = r->p;
     if (r->f->container.kind == RKNN_LITE || !firsts.size)
-        return fill(r, columns, 0, 0, 1, &p->one[0], e);
+        return fill_schedule(r, columns, 0, 0, 1, &p->one[0], e);
     if (cores > RKNN_MAX_CORES || firsts.size / 4 != 2 * cores - 1)
         return error_set(e, STATUS_MODEL_INVALID, "%zu programs for a chip of %u cores",
                          firsts.size / 4, cores);
     int s = 0;
     for (uint32_t i = 0; i < cores && s == 0; i++)
-        s = fill(r, columns, number_at(firsts, i), 0, 1, &p->one[i], e);
+        s = fill_schedule(r, columns, number_at(firsts, i), 0, 1, &p->one[i], e);
     for (uint32_t n = 2; n <= cores && s == 0; n++)
-        s = fill(r, columns, number_at(firsts, cores + n - 2), n == 2 ? 1 : 3, n,
-                 &p->several[n - 2], e);
+        s = fill_schedule(r, columns, number_at(firsts, cores + n - 2), n == 2 ? 1 : 3, n,
+                          &p->several[n - 2], e);
     return s;
 }
 
