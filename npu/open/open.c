@@ -36,7 +36,7 @@ static int list_paths(const char *options, npu_add_path *add, void *owner, struc
     return ops->list_paths(rest, add, owner, e);
 }
 
-static int fill_info(struct npu_device *d, struct error *e)
+static int describe_device(struct npu_device *d, struct error *e)
 {
     const struct provider_info *info = d->provider->ops->info(d->provider);
     d->chip = chip_find_variant(info->chip);
@@ -65,7 +65,7 @@ static int device_open(const char *options, struct npu_device **ret, struct erro
     if (s == 0)
         s = ops->open(rest, &d->provider, e);
     if (s == 0)
-        s = fill_info(d, e);
+        s = describe_device(d, e);
     if (s < 0)
         return s;
     *ret = steal_ptr(d);

@@ -24,7 +24,7 @@ void open_context_free(struct npu_context *c)
 
 CLEANUP_DEFINE(struct npu_context, open_context_free)
 
-static int make_memory(struct npu_context *c, struct error *e)
+static int make_npu_memory(struct npu_context *c, struct error *e)
 {
     const struct rknn_program *p = &c->model->program;
     struct provider *provider = c->model->provider;
@@ -101,7 +101,7 @@ int open_context_new(const struct npu_model *m, struct npu_context **ret, struct
     if (!c)
         return error_no_memory(e, "a context", sizeof *c);
     c->model = m;
-    int s = make_memory(c, e);
+    int s = make_npu_memory(c, e);
     if (s == 0)
         s = write_commands(c, e);
     if (s == 0)

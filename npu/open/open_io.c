@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "tensor/convert.h"
 
-static int check_size(const char *what, size_t size, size_t expected, int code, struct error *e)
+static int expect_size(const char *what, size_t size, size_t expected, int code, struct error *e)
 {
     return size == expected
                ? 0
@@ -64,8 +64,8 @@ static int from_native(const struct tensor_io *io, const struct npu_input *input
                                 .w_stride = padded ? a->w_stride : 0,
                                 .c2 = a->layout == TENSOR_NC1HWC2 ? a->dims[4] : 0};
     struct convert_form to = {.type = a->type, .layout = TENSOR_NHWC};
-    int s = check_size(a->name, input->size, padded ? a->size_with_stride : a->size,
-                       STATUS_INPUT_INVALID, e);
+    int s = expect_size(a->name, input->size, padded ? a->size_with_stride : a->size,
+                        STATUS_INPUT_INVALID, e);
     if (s < 0)
         return s;
     if (io->logical.n_dims != 4) {
@@ -91,7 +91,7 @@ static int from_stored(const struct tensor_io *io, const struct npu_input *input
     convert_dims(&io->logical, dims);
     int s = convert_form_bytes(dims, &from, &expected, e);
     if (s == 0)
-        s = check_size(io->logical.name, input->size, expected, STATUS_INPUT_INVALID, e);
+        s = expect_size(io->logical.name, input->size, expected, STATUS_INPUT_INVALID, e);
     return s < 0 ? s
                  : convert_layout(dims, &from, input->data, input->size, &to, whole,
                                   io->logical.size, 0, e);
@@ -134,7 +134,7 @@ int open_put_input(struct npu_context *c, uint32_t i, uint32_t item, const struc
         return error_no_memory(e, "an input", io->logical.size);
     int s = 0;
     if (input->converted) {
-        s = check_size(io->logical.name, input->size, io->logical.size, STATUS_INPUT_INVALID, e);
+        s = expect_size(io->logical.name, input->size, io->logical.size, STATUS_INPUT_INVALID, e);
         if (s == 0)
             memcpy(whole, input->data, input->size);
     } else if (input->pass_through) {
@@ -167,7 +167,7 @@ static int give_form(const struct tensor_io *io, const uint8_t *whole,
     convert_dims(&io->logical, dims);
     int s = convert_form_bytes(dims, output->form, &expected, e);
     if (s == 0)
-        s = check_size(io->logical.name, output->size, expected, STATUS_OUTPUT_INVALID, e);
+        s = expect_size(io->logical.name, output->size, expected, STATUS_OUTPUT_INVALID, e);
     return s < 0 ? s
                  : convert_output(&io->logical, dims, &from, whole, io->logical.size, output->form,
                                   output->data, output->size, e);
@@ -181,7 +181,7 @@ int open_give_output(const struct npu_model *m, uint32_t i, const uint8_t *whole
     if (output->form) {
         s = give_form(io, whole, output, e);
     } else {
-        s = check_size(io->logical.name, output->size, io->logical.size, STATUS_OUTPUT_INVALID, e);
+        s = expect_size(io->logical.name, output->size, io->logical.size, STATUS_OUTPUT_INVALID, e);
         if (s == 0)
             memcpy(output->data, whole, output->size);
     }

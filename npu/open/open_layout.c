@@ -5,7 +5,7 @@
 #define PIXEL_CHANNELS 4
 #define PLANE_ATOMS    4
 
-static uint32_t element_size(uint8_t type)
+static uint32_t bytes_of_type(uint8_t type)
 {
     switch (type) {
     case RKNN_U8:
@@ -84,7 +84,7 @@ static uint64_t measure_layout(const struct open_layout *l)
 int open_layout_of(struct open_layout *l, const struct rknn_tensor *t, const struct chip *chip,
                    struct error *e)
 {
-    struct open_layout made = {.element = element_size(t->type)};
+    struct open_layout made = {.element = bytes_of_type(t->type)};
     bool four = t->n_dims == 4;
     made.n = four ? t->dims[0] : 1;
     made.c = four ? t->dims[1] : 1;
@@ -116,8 +116,8 @@ int open_layout_of(struct open_layout *l, const struct rknn_tensor *t, const str
 
 // ---- copies ----
 
-static uint64_t place_of(const struct open_layout *l, uint32_t n, uint32_t c, uint32_t h,
-                         uint32_t w)
+static uint64_t element_place(const struct open_layout *l, uint32_t n, uint32_t c, uint32_t h,
+                              uint32_t w)
 {
     return n * l->image + c / l->block * l->plane + c % l->block + h * l->row + w * l->column;
 }
@@ -130,7 +130,7 @@ static uint64_t dense_of(const struct open_layout *l, bool nhwc, uint32_t n, uin
     return at * (nhwc ? l->c : l->w) + (nhwc ? c : w);
 }
 
-static void copy_element(uint32_t size, void *to, const void *from)
+static void move_element(uint32_t size, void *to, const void *from)
 {
     switch (size) {
     case 1:
@@ -157,8 +157,8 @@ static void copy_all(const struct open_layout *l, bool nhwc, uint8_t *memory, ui
             for (uint32_t w = 0; w < l->w; w++) {
                 uint8_t *d = dense + dense_of(l, nhwc, n, 0, h, w) * l->element;
                 for (uint32_t c = 0; c < l->c; c++, d += step) {
-                    uint8_t *m = memory + place_of(l, n, c, h, w) * l->element;
-                    copy_element(l->element, in ? m : d, in ? d : m);
+                    uint8_t *m = memory + element_place(l, n, c, h, w) * l->element;
+                    move_element(l->element, in ? m : d, in ? d : m);
                 }
             }
 }
@@ -176,7 +176,7 @@ static void clear_rest(const struct open_layout *l, uint8_t *memory)
     for (uint32_t n = 0; n < l->n && rest; n++)
         for (uint32_t h = 0; h < l->h; h++)
             for (uint32_t w = 0; w < l->w; w++)
-                memset(memory + (place_of(l, n, l->c - 1, h, w) + 1) * l->element, 0,
+                memset(memory + (element_place(l, n, l->c - 1, h, w) + 1) * l->element, 0,
                        (size_t)rest * l->element);
 }
 

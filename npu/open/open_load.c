@@ -50,7 +50,7 @@ static bool is_view(const struct npu_model *m, const struct rknn_node *n)
     return in->part == RKNN_PART_ARENA && out->part == RKNN_PART_ARENA && in->offset == out->offset;
 }
 
-static int find_steps(struct npu_model *m, struct error *e)
+static int choose_steps(struct npu_model *m, struct error *e)
 {
     const struct rknn_file *f = &m->file;
     m->steps = pool_alloc(&m->pool, f->n_nodes, sizeof *m->steps);
@@ -81,7 +81,7 @@ static void leave_out_ends(struct npu_model *m)
 // ---- what a CPU computes ----
 
 // A batch is run input by input: nodes see one, as in the file's tensors.
-static int load_graph(struct npu_model *m, struct error *e)
+static int load_cpu_graph(struct npu_model *m, struct error *e)
 {
     cleanup(free_p) bool *wanted = calloc(m->file.n_nodes + 1, sizeof *wanted);
     if (!wanted)
@@ -160,7 +160,7 @@ static int describe_port(struct npu_model *m, uint32_t i, bool input, struct err
 // Programs that begin at a later line of an input of pixels have its address for lines that are
 // padded to the file's stride, although what they read has none (the vendor's runtime changes both
 // to the stride that a program chooses; graph slot 8). So such addresses are moved.
-static int move_lines(struct npu_model *m, const struct open_port *port, struct error *e)
+static int shift_lines(struct npu_model *m, const struct open_port *port, struct error *e)
 {
     const struct open_layout *l = &port->layout;
     const struct rknn_tensor *t = &m->file.tensors[port->tensor];
@@ -203,7 +203,7 @@ static int load_ports(struct npu_model *m, struct error *e)
             s = open_pixels_read(&m->program, m->chip, m->inputs[i].tensor, &m->inputs[i].layout,
                                  e);
         if (s == 0)
-            s = move_lines(m, &m->inputs[i], e);
+            s = shift_lines(m, &m->inputs[i], e);
     }
     for (uint32_t i = 0; i < info->n_outputs && s == 0; i++) {
         s = describe_port(m, i, false, e);
@@ -226,7 +226,7 @@ static int load_constants(struct npu_model *m, struct error *e)
     return ops->memory_sync(m->provider, m->constants, 0, size, PROVIDER_TO_DEVICE, e);
 }
 
-static void fill_info(struct npu_model *m)
+static void fill_model_info(struct npu_model *m)
 {
     struct npu_model_info *info = &m->info;
     info->n_shape_sets = 1;
@@ -251,8 +251,8 @@ static int check_container(const struct npu_model *m, struct error *e)
                            "not run: convert the model with a newer one");
 }
 
-static int load_file(struct npu_model *m, const struct chip *wanted, struct bytes file,
-                     struct error *e)
+static int load_model_file(struct npu_model *m, const struct chip *wanted, struct bytes file,
+                           struct error *e)
 {
     if (onnx_is_model(file))
         return error_set(e, STATUS_MODEL_INVALID,
@@ -266,9 +266,9 @@ static int load_file(struct npu_model *m, const struct chip *wanted, struct byte
     if (s == 0)
         s = rknn_program_open(&m->program, &m->file, m->chip, e);
     if (s == 0)
-        s = find_steps(m, e);
+        s = choose_steps(m, e);
     if (s == 0)
-        s = load_graph(m, e);
+        s = load_cpu_graph(m, e);
     if (s < 0)
         return s;
     leave_out_ends(m);
@@ -291,10 +291,10 @@ int open_load_new(struct provider *provider, const struct chip *wanted,
         return error_set(e, STATUS_PARAM_INVALID,
                          "load options are for ONNX models: a .rknn file has the shapes that it "
                          "was converted with");
-    int s = load_file(m, wanted, source->file, e);
+    int s = load_model_file(m, wanted, source->file, e);
     if (s < 0)
         return s;
-    fill_info(m);
+    fill_model_info(m);
     *ret = steal_ptr(m);
     return 0;
 }

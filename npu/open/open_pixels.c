@@ -19,7 +19,7 @@ struct converter {
     bool read;
 };
 
-static const struct converter_form *form_of(const struct chip *chip)
+static const struct converter_form *converter_form_of(const struct chip *chip)
 {
     static const struct converter_form forms[CHIP_N_GENERATIONS] = {
         [CHIP_GEN_RK3588] = {0x104c, 0x1050, 0xb, false},
@@ -31,20 +31,20 @@ static const struct converter_form *form_of(const struct chip *chip)
     return form->con0 ? form : NULL;
 }
 
-static uint32_t truncate_of(const struct converter *c, uint32_t channel)
+static uint32_t converter_truncate(const struct converter *c, uint32_t channel)
 {
     return c->con0 >> (4 + 6 * channel) & 0x3f;
 }
 
-static uint32_t scale_of(const struct converter_form *form, const struct converter *c,
-                         uint32_t channel)
+static uint32_t converter_scale(const struct converter_form *form, const struct converter *c,
+                                uint32_t channel)
 {
     return form->apart ? c->words[channel / 2] >> (16 * (channel % 2)) & 0xffff
                        : c->words[channel] >> 16;
 }
 
-static int32_t offset_of(const struct converter_form *form, const struct converter *c,
-                         uint32_t channel)
+static int32_t converter_offset(const struct converter_form *form, const struct converter *c,
+                                uint32_t channel)
 {
     return form->apart ? (int32_t)c->words[2 + channel] : (int16_t)c->words[channel];
 }
@@ -69,8 +69,8 @@ static int judge_converter(const struct converter_form *form, const struct conve
 {
     bool bypassed = (c->con0 & 0xf) == form->bypass, same = layout->element == 1;
     for (uint32_t i = 0; i < layout->c && i < MAX_CHANNELS; i++)
-        same = same && offset_of(form, c, i) == MINUS_128 &&
-               scale_of(form, c, i) == 1u << truncate_of(c, i);
+        same = same && converter_offset(form, c, i) == MINUS_128 &&
+               converter_scale(form, c, i) == 1u << converter_truncate(c, i);
     if (!c->read || (!bypassed && !same))
         return error_set(
             e, STATUS_MODEL_INVALID,
@@ -99,7 +99,7 @@ static const struct rknn_program_task *task_of(const struct rknn_program *p, uin
 int open_pixels_read(const struct rknn_program *p, const struct chip *chip, uint32_t tensor,
                      struct open_layout *layout, struct error *e)
 {
-    const struct converter_form *form = form_of(chip);
+    const struct converter_form *form = converter_form_of(chip);
     const char *name = p->file->tensors[tensor].name;
     int s = 0;
     if (layout->block != layout->c || layout->c > MAX_CHANNELS)

@@ -113,10 +113,10 @@ static int run_on_cpu(struct open_run *r, uint32_t node, struct error *e)
     struct sim_node_run *run = r->c->runs[node];
     int s = 0;
     for (uint32_t i = 0; i < n->n_inputs && s == 0; i++) {
-        const struct graph_tensor *t = n->inputs[i] < 0 ? NULL : &m->graph.tensors[n->inputs[i]];
-        if (t && !t->constant)
-            s = open_read_tensor(r->c, (uint32_t)n->inputs[i], t->channels_last,
-                                 sim_node_tensor(run, (uint32_t)n->inputs[i]), e);
+        uint32_t tensor = (uint32_t)n->inputs[i];
+        if (n->inputs[i] >= 0 && !m->graph.tensors[tensor].constant)
+            s = open_read_tensor(r->c, tensor, m->graph.tensors[tensor].channels_last,
+                                 sim_node_tensor(run, tensor), e);
     }
     if (s == 0)
         s = sim_node_compute(run, r->job->custom, e);
@@ -193,7 +193,9 @@ int open_run(struct npu_context *c, struct npu_job *job, struct error *e)
     const struct npu_model *m = c->model;
     struct open_run r = {.c = c, .job = job};
     cleanup(free_p) uint8_t **outputs = calloc((size_t)m->info.n_outputs + 1, sizeof *outputs);
-    int s = outputs ? make_outputs(m, job, outputs, e) : error_no_memory(e, "outputs", 0);
+    if (!outputs)
+        return error_no_memory(e, "outputs", m->info.n_outputs * sizeof *outputs);
+    int s = make_outputs(m, job, outputs, e);
     job->run_us = 0;
     choose_schedule(&r, job->core_mask);
     open_layers_begin(c);
@@ -202,7 +204,7 @@ int open_run(struct npu_context *c, struct npu_job *job, struct error *e)
     for (uint32_t i = 0; i < m->info.n_outputs && s == 0; i++)
         if (outputs[i])
             s = open_give_output(m, i, outputs[i], &job->outputs[i], e);
-    for (uint32_t i = 0; outputs && i < m->info.n_outputs; i++)
+    for (uint32_t i = 0; i < m->info.n_outputs; i++)
         free(outputs[i]);
     return s;
 }

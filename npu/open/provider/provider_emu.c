@@ -87,7 +87,7 @@ static const struct provider_info *emu_info(const struct provider *p)
 // ---- memory ----
 
 // The lowest place with a free page behind it.
-static uint64_t find_place(const struct emu_memory *m, uint64_t size)
+static uint64_t find_gap(const struct emu_memory *m, uint64_t size)
 {
     uint64_t at = FIRST_ADDRESS;
     for (size_t i = 0; i < m->n && m->regions[i].address < at + size + PAGE; i++)
@@ -112,7 +112,7 @@ static void emu_memory_free(struct provider *p, struct provider_memory *memory)
 static int emu_place(struct emu_provider *emu, struct emu_provider_memory *m, struct error *e)
 {
     pthread_mutex_lock(&emu->lock);
-    uint64_t at = find_place(&emu->memory, m->head.size);
+    uint64_t at = find_gap(&emu->memory, m->head.size);
     int s = at + m->head.size > UINT32_MAX
                 ? error_no_memory(e, "the emulator's 4 GB", (size_t)m->head.size)
                 : emu_memory_map(&emu->memory, at, m->device, (size_t)m->head.size, e);
@@ -252,8 +252,8 @@ static int run_cores(struct emu_provider *emu, struct provider_job *job, struct 
     return 0;
 }
 
-static int check_job(const struct emu_provider *emu, const struct provider_job *job,
-                     struct error *e)
+static int check_submission(const struct emu_provider *emu, const struct provider_job *job,
+                            struct error *e)
 {
     uint64_t room = job->tasks->size / TASK_BYTES;
     unsigned n = (unsigned)__builtin_popcount(job->core_mask);
@@ -273,7 +273,7 @@ static int emu_submit(struct provider *p, struct provider_job *job, struct error
     const uint8_t *records = ((const struct emu_provider_memory *)job->tasks)->device;
     struct emu_core cores[PROVIDER_MAX_CORES] = {0};
     unsigned n = 0;
-    int s = check_job(emu, job, e);
+    int s = check_submission(emu, job, e);
     if (s < 0)
         return s;
     for (unsigned core = 0; core < emu->info.n_cores; core++)

@@ -125,8 +125,8 @@ static void link_to(struct program_reader *r, uint64_t trailer, const struct rkn
     r->p->commands[trailer + 1] = WORD_AMOUNT | amount << 16;
 }
 
-static int add_task(struct program_reader *r, struct stream *s, uint32_t node, uint32_t blob,
-                    uint32_t enable, struct error *e)
+static int add_program(struct program_reader *r, struct stream *s, uint32_t node, uint32_t blob,
+                       uint32_t enable, struct error *e)
 {
     struct rknn_program *p = r->p;
     struct bytes words = r->f->tensors[blob].data;
@@ -159,8 +159,8 @@ static int add_blob(struct program_reader *r, const struct blob *b, void *user, 
 {
     struct stream *s = user;
     const uint32_t loads = ENABLE_DPU | ENABLE_DPU << 1; // as container 6 has it: DPU and its RDMA
-    int status = b->tables ? add_task(r, s, b->node, b->tables, loads, e) : 0;
-    return status == 0 ? add_task(r, s, b->node, b->commands, b->enable, e) : status;
+    int status = b->tables ? add_program(r, s, b->node, b->tables, loads, e) : 0;
+    return status == 0 ? add_program(r, s, b->node, b->commands, b->enable, e) : status;
 }
 
 // A node without tasks for several cores is done by the first of them alone.

@@ -153,7 +153,7 @@ static bool in_arena(const struct rknn_tensor *t)
 }
 
 // The arena as the file plans it: its own size, and no tensor behind its end.
-static void measure_arena(struct program_reader *r)
+static void plan_arena(struct program_reader *r)
 {
     struct rknn_program *p = r->p;
     p->arena_size = r->f->internal_size;
@@ -202,7 +202,7 @@ static int place_tensors(struct program_reader *r, struct error *e)
     if (r->f->container.kind == RKNN_LITE)
         return program_place_lite(r, e);
     mark_taken(r, taken);
-    measure_arena(r);
+    plan_arena(r);
     return place_constants(r, taken, e);
 }
 

@@ -8,7 +8,7 @@
 #define TASK_BYTES 40
 #define MAX_TASKS  (1u << 20)
 
-static struct bytes kind_of(const struct rknn_file *f, enum rknn_tensor_kind kind)
+static struct bytes data_of_kind(const struct rknn_file *f, enum rknn_tensor_kind kind)
 {
     for (uint32_t i = 0; i < f->n_tensors; i++)
         if (f->tensors[i].kind == kind)
@@ -73,8 +73,8 @@ int program_read_records(struct program_reader *r, struct error *e)
 {
     const struct rknn_container *c = &r->f->container;
     bool lite = c->kind == RKNN_LITE;
-    struct bytes records = lite ? c->tasks : kind_of(r->f, RKNN_KIND_TASKS);
-    struct bytes commands = lite ? c->registers : kind_of(r->f, RKNN_KIND_REGISTERS);
+    struct bytes records = lite ? c->tasks : data_of_kind(r->f, RKNN_KIND_TASKS);
+    struct bytes commands = lite ? c->registers : data_of_kind(r->f, RKNN_KIND_REGISTERS);
     struct rknn_program *p = r->p;
     size_t n = records.size / TASK_BYTES;
     if (n > MAX_TASKS)
@@ -98,7 +98,7 @@ int program_read_records(struct program_reader *r, struct error *e)
 
 // ---- whose addresses: container 6 ----
 
-static int compare_names(const void *a, const void *b)
+static int compare_tensor_names(const void *a, const void *b)
 {
     const struct rknn_tensor *const *x = a, *const *y = b;
     return strcmp((*x)->name, (*y)->name);
@@ -111,7 +111,7 @@ static const struct rknn_tensor **sorted_names(struct program_reader *r)
     for (uint32_t i = 0; sorted && i < f->n_tensors; i++)
         sorted[i] = &f->tensors[i];
     if (sorted && f->n_tensors)
-        qsort(sorted, f->n_tensors, sizeof *sorted, compare_names);
+        qsort(sorted, f->n_tensors, sizeof *sorted, compare_tensor_names);
     return sorted;
 }
 
@@ -145,7 +145,7 @@ int program_patch_named(struct program_reader *r, struct error *e)
         if (!key.name)
             return error_no_memory(e, "the model's programs", 0);
         if (r->f->n_tensors)
-            found = bsearch(&wanted, sorted, r->f->n_tensors, sizeof *sorted, compare_names);
+            found = bsearch(&wanted, sorted, r->f->n_tensors, sizeof *sorted, compare_tensor_names);
         if (!found)
             return error_set(e, STATUS_MODEL_INVALID,
                              "addresses of tensor \"%s\", which does not exist", key.name);
