@@ -260,6 +260,9 @@ enum graph_coordinates {
 
 enum graph_interpolation { INTERPOLATE_NEAREST, INTERPOLATE_LINEAR, INTERPOLATE_CUBIC };
 
+// Away from the zero point, towards it, or to the even stored value.
+enum graph_halves { HALVES_AWAY, HALVES_TOWARDS, HALVES_EVEN };
+
 struct graph_resize {
     enum graph_interpolation mode;
     enum graph_coordinates coordinates;
@@ -267,6 +270,10 @@ struct graph_resize {
     float cubic_a;
     float scale[2];       // of height and width; 0: as the sizes say
     bool exclude_outside; // cubic: only pixels of the image count
+    // How the chip rounds halves of bytes where an image becomes a whole number of times larger: of
+    // each of these lines and columns, which repeat. NULL: to the even stored value.
+    uint32_t phases[2];
+    const enum graph_halves *halves; // [phases[0]][phases[1]]
 };
 
 struct graph;

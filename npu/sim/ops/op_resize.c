@@ -10,8 +10,9 @@
 //
 // Nearest of one form copies pixels. Linear int8 whose weights are sixteenths (images made 2, 4 or
 // 8 times larger) stays in 16-bit integers: sums of stored elements times 256, rounded to nearest
-// even by a shift; the same result as in floats. All else in floats, rounded as elements_store()
-// does. Tested by test_sim_cases_moves, _float16 and _edges, and by test_onnx_nodes.
+// by a shift, halves to even or as the node says; the same result as in floats. All else in floats,
+// rounded as elements_store() does. Tested by test_sim_cases_moves, _float16 and _edges, and by
+// test_onnx_nodes.
 #include <math.h>
 
 #include "npu/sim/exec/ops.h"
@@ -34,6 +35,7 @@ struct resize {
     struct tap *taps[2]; // of lines, of columns
     bool raw;            // nearest without conversion
     bool stored;         // of bytes by sixteenths: real numbers would give the same
+    int16_t *halves; // enum graph_halves of the elements of a line, of each phase; NULL: to even
     uint64_t scratch;
 };
 
@@ -158,6 +160,23 @@ static bool adds_stored(const struct graph_tensor *x, const struct graph_tensor 
            weigh_sixteenths(p->taps[1], y->dims[3]);
 }
 
+// How halves are rounded, for each element of the lines of each phase.
+static int take_halves(struct step *s, struct resize *p, struct error *e)
+{
+    const struct graph_resize *r = &s->node->resize;
+    const struct graph_tensor *y = step_output(s, 0);
+    if (!p->stored || !r->halves)
+        return 0;
+    p->halves = step_alloc(s, r->phases[0] * p->line, sizeof *p->halves);
+    if (!p->halves)
+        return error_no_memory(e, "a step", r->phases[0] * p->line * sizeof *p->halves);
+    for (size_t i = 0; i < r->phases[0] * p->line; i++) {
+        size_t line = i / p->line, column = i % p->line / y->dims[1] % r->phases[1];
+        p->halves[i] = (int16_t)r->halves[line * r->phases[1] + column];
+    }
+    return 0;
+}
+
 static int resize_prepare(struct step *s, struct error *e)
 {
     static const uint32_t counts[] = {1, 2, 4};
@@ -183,6 +202,9 @@ static int resize_prepare(struct step *s, struct error *e)
     // Input lines at the output's width, then an input line, in floats or in 16 bits.
     p->line = (size_t)y->dims[3] * y->dims[1];
     p->element = tensor_type_size(y->type);
+    int r = take_halves(s, p, e);
+    if (r < 0)
+        return r;
     uint64_t values =
         LINES * (uint64_t)(p->line + LANES) + (uint64_t)x->dims[3] * x->dims[1] + LANES;
     return step_scratch(s, values * sizeof(float), &p->scratch, e);
@@ -256,6 +278,19 @@ KERNEL static void widen_stored(const struct resize *p, const int16_t *line, siz
     }
 }
 
+// Two lines of sixteenths to bytes, halves as told; `zero`: the zero point as such a sum.
+KERNEL static void weigh_towards(const int16_t *first, const int16_t *second, const struct tap *t,
+                                 const int16_t *halves, int16_t zero, size_t n, int8_t *restrict to)
+{
+    int16_t w = t->sixteenths[0], v = t->sixteenths[1];
+    for (size_t i = 0; i < n; i++) {
+        int16_t sum = (int16_t)(first[i] * w + second[i] * v);
+        int16_t odd = (sum >> 8) & 1, up = (int16_t)((sum > zero) ^ halves[i]);
+        int16_t more = halves[i] == HALVES_EVEN ? odd : up;
+        to[i] = (int8_t)((int16_t)(sum + 127 + more) >> 8);
+    }
+}
+
 // Two lines of sixteenths to bytes, ties to even.
 KERNEL static void weigh_stored(const int16_t *first, const int16_t *second, const struct tap *t,
                                 size_t n, int8_t *restrict to)
@@ -319,7 +354,14 @@ static void resize_stored(const struct step *s, const struct resize *p, struct l
     const struct tap *t = &p->taps[0][oy];
     const int16_t *first = find_line(s, p, l, image, t->at[0]);
     const int16_t *second = find_line(s, p, l, image, t->at[1]);
-    weigh_stored(first, second, t, p->line, (int8_t *)dst);
+    const struct graph_tensor *y = step_output(s, 0);
+    if (!p->halves) {
+        weigh_stored(first, second, t, p->line, (int8_t *)dst);
+        return;
+    }
+    int16_t zero = (int16_t)((y->quantized ? y->zp : 0) * 256);
+    const int16_t *halves = p->halves + oy % s->node->resize.phases[0] * p->line;
+    weigh_towards(first, second, t, halves, zero, p->line, (int8_t *)dst);
 }
 
 // One output line in floats. Taps of weight 0 are left out, and their lines not made.
