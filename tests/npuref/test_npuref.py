@@ -1,12 +1,9 @@
 """The software NPU against a second reading: files' own register programs, in plain integers.
 
 The reference is judged first, by cases of public board measurements (../shared/npu-vectors). Then every
-8-bit node that it understands of shared files must be within one step of what the software NPU
-computes, and convolutions and sums must be the same: others are rounded once there, by the chip after each
-stage."""
+8-bit node that it understands of shared files must be what the software NPU computes, each value."""
 import json
 import pathlib
-import re
 import sys
 import tempfile
 import unittest
@@ -21,11 +18,8 @@ from npuref.rk3562 import RK3562, RK3576
 from npuref.rk3588 import RK3568, RK3588
 
 VECTORS = MODELS.parent / "npu-vectors"
-# Two stages instead of one move at most that many values by a step.
-SHARE_DIFFERING = 0.005
-# Nodes whose stages the software NPU has as well, but for the shift of sums before the bias.
-EXACT = re.compile(r"(Conv|ConvTranspose|Add)(Clip|Relu|LeakyRelu|Add)*$")
-SHIFTS_SUMS = {"lprnet_us.rk3576"}
+# Values that differ, at most, where the chip's number is not known (docs/board-testing.md).
+OPEN = {"lprnet_us.rk3576": 433}  # sums that lose bits in front of the bias
 # File -> nodes that were judged when it was added; fewer would mean that the reference lost something. Some of each
 # generation, and what the emulator (test_emulator.py, which is faster and has them all) does not know.
 JUDGED = {
@@ -133,18 +127,15 @@ class Files(unittest.TestCase):
         verdicts = self.judge(path)
         judged = [v for v in verdicts if not v.refused]
         for v in judged:
-            words = (f"{path.name}, node {v.node.name} ({v.node.op}): {v.differing} of {v.values} values "
-                     f"differ by {v.largest} at most")
-            self.assertLessEqual(v.largest, 1, words)
-            if EXACT.match(v.node.op) and path.stem not in SHIFTS_SUMS:
-                self.assertEqual(v.differing, 0, words)
+            self.assertLessEqual(v.largest, 1, f"{path.name}, node {v.node.name} ({v.node.op}): {v.differing} of "
+                                 f"{v.values} values differ")
         self.assertGreaterEqual(len(judged), JUDGED[path.stem], {v.refused for v in verdicts})
         values, differing = (sum(getattr(v, k) for v in judged) for k in ("values", "differing"))
         print(f"{path.stem}: {len(judged)} of {len(verdicts)} nodes, {differing} of {values} values "
               f"differ by one", flush=True)
-        self.assertLess(differing, max(SHARE_DIFFERING * values, 1))
+        self.assertLessEqual(differing, OPEN.get(path.stem, 0), [(v.node.name, v.differing) for v in judged])
 
-    def test_each_node_is_within_a_step(self):
+    def test_each_node_is_what_the_software_npu_computes(self):
         for stem in JUDGED:
             with self.subTest(stem):
                 self.check(FILES[stem])
