@@ -16,6 +16,7 @@
 #include "npu/model/rknn/lower/rknn_lower.h"
 #include "npu/model/rknn/lower/rknn_weights.h"
 #include "npu/model/rknn/pyliteral.h"
+#include "npu/model/rknn/regs/rknn_memory.h"
 
 #define ARENA_MAX UINT32_MAX
 #define SCALE_MIN 1e-30f
@@ -319,6 +320,14 @@ static int check_packed(const struct rknn_lowering *l, struct error *e)
     return 0;
 }
 
+// Attention is a net of its own: its reader takes what it needs of each task.
+static int check_memory(const struct rknn_lowering *l, struct error *e)
+{
+    if (l->out->on_cpu || !l->regs->checks || rknn_memory_known(l->regs, l->f, l->node, e) == 0)
+        return 0;
+    return error_prefix(e, "node %s (%s)", l->node->name, l->node->op);
+}
+
 // Fills the graph's next node. The order matters: spare outputs need the checked inputs, lowering
 // needs the outputs and the registers, and the batch check needs the node's final operands. The
 // node counts only on success.
@@ -351,6 +360,8 @@ static int convert_node(struct rknn_lowering *l, const struct rknn_node *node, s
         r = lower_node(l, e);
     if (r == 0)
         r = lower_chains(l, e);
+    if (r == 0)
+        r = check_memory(l, e);
     if (r == 0 && (out->on_cpu || out->op == GRAPH_CUSTOM))
         r = rknn_attrs_all(node, &l->g->pool, &out->attributes, &out->n_attributes, e);
     if (r == 0)
