@@ -6,7 +6,7 @@
 #define PING_PONG    0xe // both groups of registers by turns
 #define CORE_SHIFT   28  // of the pointers: which core's they are
 // Of TASK_CON, above the count: counts are cleared, ping-pong.
-#define TASK_CONTROL 7
+#define TASK_CONTROL 7u
 
 static int check_job(const struct emu_npu *npu, const struct emu_job *job, struct error *e)
 {

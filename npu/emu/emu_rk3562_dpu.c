@@ -66,7 +66,7 @@ static int read_configuration(const struct emu_unit *u, uint32_t use, uint64_t a
     if (use & ONE_A && (item = next_item(u, &at, A_BYTES, e)))
         o->abc[0] = one_operand((int32_t)read_le32(item));
     for (int i = 1; i < 3; i++)
-        if (use & (ONE_A << i) && (item = next_item(u, &at, ITEM_BYTES, e)))
+        if (use & ((uint32_t)ONE_A << i) && (item = next_item(u, &at, ITEM_BYTES, e)))
             o->abc[i] = one_operand(real ? (int32_t)float_bits(emu_half_float(read_le16(item)))
                                          : (int16_t)read_le16(item));
     if (use & SHIFTS && (item = next_item(u, &at, ITEM_BYTES, e))) {
