@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import unittest
 
-from support.service import BUILD, DIGITS, PATIENCE, SOURCE, Daemon, listen_on_any_port, wait_for
+from support.service import BUILD, DIGITS, PATIENCE, SANITIZED, SOURCE, Daemon, listen_on_any_port, wait_for
 
 OPS = SOURCE / "docs/ops"
 LINE = re.compile(r'^([a-z_:][a-z0-9_:]*)(?:\{((?:[a-z0-9_]+="(?:[^"\\]|\\.)*",?)*)\})? (\S+)$')
@@ -155,6 +155,7 @@ class Metrics(Case):
         self.assertIn("back\\\\slash.rknn", models)
         self.assertEqual(len(models), 5)
 
+    @unittest.skipIf(SANITIZED, "many programs, one after the other")
     def test_one_user_does_not_take_all_places(self):
         service = self.start("--model-cache", "0", "--worker-idle", "0", "--isolation", "thread")
         with tempfile.TemporaryDirectory() as folder:
