@@ -11,6 +11,7 @@
 #include "npu/sim/simd/lut.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "npu/sim/simd/kernel.h"
 
@@ -131,17 +132,38 @@ struct lut_ends {
     int32_t at[MAX_ENDS], line[MAX_ENDS];
 };
 
+// The next place whose neighbour on the right differs, or the last one. Most neighbours are alike.
+static int32_t lut_next_change(const int8_t *stored, int32_t i, int32_t n)
+{
+    uint64_t here, next;
+    for (; i + (int32_t)sizeof here < n; i += (int32_t)sizeof here) {
+        memcpy(&here, stored + i, sizeof here);
+        memcpy(&next, stored + i + 1, sizeof next);
+        if (here != next)
+            break;
+    }
+    while (i < n - 1 && stored[i] == stored[i + 1])
+        i++;
+    return i;
+}
+
+static void lut_add_end(const int8_t *stored, int32_t i, struct lut_ends *e)
+{
+    if (e->n && e->at[e->n - 1] == i)
+        return;
+    e->at[e->n] = i;
+    e->line[e->n++] = stored[i] * LUT_UNIT + LUT_FALL * i;
+}
+
 static void lut_find_ends(const int8_t *stored, int32_t n, struct lut_ends *e)
 {
     e->n = 0;
-    for (int32_t i = 0; i < n; i++) {
-        bool first = i == 0 || stored[i] != stored[i - 1];
-        bool last = i == n - 1 || stored[i] != stored[i + 1];
-        if (!first && !last)
-            continue;
-        e->at[e->n] = i;
-        e->line[e->n++] = stored[i] * LUT_UNIT + LUT_FALL * i;
+    lut_add_end(stored, 0, e);
+    for (int32_t i = 0; (i = lut_next_change(stored, i, n)) < n - 1; i++) {
+        lut_add_end(stored, i, e);
+        lut_add_end(stored, i + 1, e);
     }
+    lut_add_end(stored, n - 1, e);
 }
 
 static bool lut_changes_after(const struct lut_ends *e, int i)
@@ -166,16 +188,19 @@ static int32_t lut_guess_slope(const struct lut_ends *e, uint32_t shift)
     return slope < 0 ? 0 : slope > UINT8_MAX ? UINT8_MAX : slope;
 }
 
-// The offset with which a line of this slope has all values. False: there is none.
+// The offset with which a line of this slope has all values. False: there is none. A slope that is
+// far off misses the last end where it has the first one, so that comes next: most slopes that are
+// tried end there.
 static bool lut_find_offset(const struct lut_ends *e, int32_t slope, uint32_t shift, int32_t *ret)
 {
     int32_t low = INT32_MIN, high = INT32_MAX;
-    for (int i = 0; i < e->n; i++) {
-        int32_t from = e->line[i] - (slope * e->at[i] >> shift), to = from + LUT_UNIT - 1;
+    for (int i = 0; i < e->n && low <= high; i++) {
+        int k = i == 0 ? 0 : i == 1 ? e->n - 1 : i - 1;
+        int32_t from = e->line[k] - (slope * e->at[k] >> shift), to = from + LUT_UNIT - 1;
         low = from > low ? from : low;
         high = to < high ? to : high;
     }
-    *ret = low + (high - low) / 2;
+    *ret = low <= high ? low + (high - low) / 2 : 0;
     return low <= high;
 }
 
@@ -248,6 +273,8 @@ static bool lut_fit_with(const int8_t *dense, uint32_t fewer, struct lut_segment
         int32_t slope = 0, offset = 0;
         lut_find_ends(stored, n, &ends);
         if (!lut_find_line(&ends, ret->shift, &slope, &offset)) {
+            if (ret->n_exceptions + 1 >= fewer)
+                return false;
             lut_find_nearest_line(stored, n, &ends, ret->shift, &slope, &offset);
             if (!lut_add_exceptions(stored, i, slope, offset, ret) || ret->n_exceptions >= fewer)
                 return false;
