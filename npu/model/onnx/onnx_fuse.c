@@ -1,6 +1,7 @@
 // Joins nodes where one can do the work of several, and drops those that nothing needs:
 //
 //      x, Sigmoid(x) -> Mul             UNARY with POST_SWISH
+//      Pad -> Conv                      Conv with more padding
 //      Conv -> BatchNormalization       Conv with scaled weights and another bias
 //      Conv, MatMul, Add ... -> Relu    the node with the activation as its post
 //      ConvInteger -> Cast -> Mul -> Add  the convolution with a scale and an addend
@@ -197,6 +198,45 @@ static int fuse_norm(struct fusing *f, struct graph_node *n, struct error *e)
     return fold_norm(f, conv, n, e);
 }
 
+// ---- zeros in front of a convolution ----
+
+// Whether a Pad puts zeros around images, and nothing else.
+static bool pads_images(const struct graph *g, const struct graph_node *pad)
+{
+    const struct graph_tensor *x = &g->tensors[pad->inputs[0]], *y = &g->tensors[pad->outputs[0]];
+    return pad->pad.mode == PAD_CONSTANT && pad->pad.value == 0 && x->n_dims == 4 &&
+           x->type == TENSOR_FLOAT32 && x->dims[0] == y->dims[0] && x->dims[1] == y->dims[1];
+}
+
+// Pad -> Conv: the convolution pads.
+static int fuse_pad(struct fusing *f, struct graph_node *n, struct error *e)
+{
+    const uint32_t most = 1 << 15;
+    struct graph_node *pad = n->op == GRAPH_CONV ? sole_source(f, n->inputs[0]) : NULL;
+    if (!pad || pad->op != GRAPH_PAD || n->quant || !pads_images(f->g, pad))
+        return 0;
+    const struct graph_tensor *x = &f->g->tensors[pad->inputs[0]],
+                              *y = &f->g->tensors[pad->outputs[0]];
+    uint32_t pads[4];
+    for (int i = 0; i < 2; i++) {
+        pads[i] = pad->pad.begin[2 + i];
+        pads[2 + i] = y->dims[2 + i] - x->dims[2 + i] - pads[i];
+    }
+    for (int i = 0; i < 4; i++)
+        if (pads[i] > most || n->window.pad[i] > most)
+            return 0;
+    int32_t *inputs = pool_alloc(&f->g->pool, n->n_inputs, sizeof *inputs);
+    if (!inputs)
+        return error_no_memory(e, "the graph", 0);
+    memcpy(inputs, n->inputs, n->n_inputs * sizeof *inputs);
+    inputs[0] = pad->inputs[0];
+    n->inputs = inputs;
+    for (int i = 0; i < 4; i++)
+        n->window.pad[i] += pads[i];
+    drop(pad);
+    return 0;
+}
+
 // ---- behind sums of integers ----
 
 // A convolution whose output are sums that nobody else reads, with its six inputs.
@@ -353,6 +393,8 @@ int onnx_fuse(struct graph *g, struct error *e)
     for (uint32_t i = 0; i < g->n_nodes && r == 0; i++) {
         fuse_swish(&f, &g->nodes[i]);
         r = fuse_sums(&f, &g->nodes[i], e);
+        if (r == 0)
+            r = fuse_pad(&f, &g->nodes[i], e);
         if (r == 0)
             r = fuse_norm(&f, &g->nodes[i], e);
         if (r == 0)

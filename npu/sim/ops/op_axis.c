@@ -128,19 +128,39 @@ static int run_softmax(const struct step *s, struct run *r, struct error *e)
 // y = Σ x / n, added in float in the order in which the input is stored: a stride of 0 for the
 // reduced dimensions makes one loop do every choice of axes.
 
-// The input is read in its stored order; the sums are in the order of their dimensions.
+// The input is read in its stored order, in which the sums are, too: so rows are added to rows.
 struct mean {
-    struct nd nd; // operand 0: the input, operand 1: the sums
+    struct nd nd;    // operand 0: the input, operand 1: the sums
+    struct nd order; // operand 0: the sums, operand 1: the output, in the order of its dimensions
     struct element_form from;
     size_t size; // bytes of an element
-    struct plain sums;
+    uint64_t sums_at;
+    struct plain out;
 };
+
+// The strides of what is left of x, in the order in which x is stored; 0: reduced.
+static void strides_of_sums(const struct graph_tensor *x, uint32_t axes, int64_t *ret)
+{
+    int64_t own[GRAPH_MAX_DIMS], step = 1;
+    bool done[GRAPH_MAX_DIMS] = {false};
+    graph_tensor_strides(x, own);
+    for (uint32_t k = 0; k < x->n_dims; k++) {
+        uint32_t next = x->n_dims;
+        for (uint32_t i = 0; i < x->n_dims; i++)
+            if (!done[i] && (next == x->n_dims || own[i] < own[next]))
+                next = i;
+        bool reduced = axes >> next & 1;
+        done[next] = true;
+        ret[next] = reduced ? 0 : step;
+        step *= reduced ? 1 : x->dims[next];
+    }
+}
 
 static int prepare_reduce_mean(struct step *s, struct error *e)
 {
     struct mean *p = s->state = step_alloc(s, 1, sizeof *p);
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
-    int64_t steps[GRAPH_MAX_DIMS], step = 1;
+    int64_t steps[GRAPH_MAX_DIMS], stored[GRAPH_MAX_DIMS], step = 1;
     if (!p)
         return error_no_memory(e, "a step", sizeof *p);
     if (!element_type_known(x->type))
@@ -154,10 +174,18 @@ static int prepare_reduce_mean(struct step *s, struct error *e)
         return step_refuse(s, e, "its output has not the size of its reduced input");
     p->from = element_form(x);
     p->size = tensor_type_size(x->type);
+    strides_of_sums(x, s->node->axes, stored);
     nd_init(&p->nd, x);
-    nd_add(&p->nd, steps);
+    nd_add(&p->nd, stored);
     nd_simplify(&p->nd);
-    return plain_output(s, 0, &p->sums, e);
+    nd_init(&p->order, x);
+    memcpy(p->order.strides[0], stored, sizeof stored);
+    nd_add(&p->order, steps);
+    for (uint32_t i = 0; i < x->n_dims; i++)
+        p->order.dims[i] = s->node->axes >> i & 1 ? 1 : p->order.dims[i];
+    nd_simplify(&p->order);
+    int r = step_scratch(s, y->n_elems * sizeof(float), &p->sums_at, e);
+    return r < 0 ? r : plain_output(s, 0, &p->out, e);
 }
 
 // Adds a row to the sums: element by element (1), strided, or all into one (0).
@@ -195,14 +223,18 @@ static int run_reduce_mean(const struct step *s, struct run *r, struct error *e)
     const struct mean *p = s->state;
     size_t n_from = step_input(s, 0)->n_elems, n = step_output(s, 0)->n_elems;
     const uint8_t *from = run_input(s, r, 0);
-    float *sums = plain_values(r, &p->sums);
+    float *sums = run_scratch(r, p->sums_at), *to = plain_values(r, &p->out);
     struct nd_position at;
     memset(sums, 0, n * sizeof *sums);
     for (nd_start(&p->nd, &at); !at.end; nd_next(&p->nd, &at))
         add_row(p, from + at.offset[0] * (int64_t)p->size, sums + at.offset[1]);
     for (size_t k = 0; k < n; k++)
         sums[k] *= (float)n / (float)n_from;
-    plain_store(s, r, &p->sums);
+    for (nd_start(&p->order, &at); !at.end; nd_next(&p->order, &at))
+        for (size_t k = 0; k < nd_inner(&p->order); k++)
+            to[at.offset[1] + (int64_t)k * nd_stride(&p->order, 1)] =
+                sums[at.offset[0] + (int64_t)k * nd_stride(&p->order, 0)];
+    plain_store(s, r, &p->out);
     return 0;
 }
 

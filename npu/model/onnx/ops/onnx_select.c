@@ -106,6 +106,25 @@ static int take_pads(const struct onnx_lowering *l, int64_t *begin, int64_t *end
     return 0;
 }
 
+// What most Pads do: a number that the file has, around real numbers. False: it is another one.
+static bool pad_plainly(struct onnx_lowering *l, const int64_t *begin, const int64_t *end,
+                        int32_t value, float *ret)
+{
+    const struct graph_tensor *x = onnx_in(l, 0);
+    const struct graph_tensor *v = value < 0 ? NULL : &l->g->tensors[value];
+    *ret = 0;
+    for (uint32_t i = 0; i < x->n_dims; i++)
+        if (begin[i] < 0 || end[i] < 0)
+            return false;
+    if (x->type != TENSOR_FLOAT32 || !x->n_elems || x->quantized)
+        return false;
+    if (v && (!v->constant || v->unpack || v->n_elems != 1 || v->type != TENSOR_FLOAT32))
+        return false;
+    if (v)
+        graph_tensor_floats(v, ret);
+    return true;
+}
+
 // Negative pads cut off. Pads behind follow from the output's shape.
 int onnx_lower_pad(struct onnx_lowering *l, struct error *e)
 {
@@ -135,7 +154,17 @@ int onnx_lower_pad(struct onnx_lowering *l, struct error *e)
     l->n_in = 2;
     l->in[0] = in[0];
     l->in[1] = in[1];
-    return onnx_emit_ref(l, REF_OP_PAD, 2, ints, n + 1, e);
+    float value;
+    if (ints[0] != PAD_CONSTANT || !pad_plainly(l, ints + 1, end, in[1], &value))
+        return onnx_emit_ref(l, REF_OP_PAD, 2, ints, n + 1, e);
+    struct graph_node *node = onnx_emit_own(l, GRAPH_PAD, 1, e);
+    if (!node)
+        return STATUS_MALLOC_FAIL;
+    for (uint32_t i = 0; i < n; i++)
+        node->pad.begin[i] = (uint32_t)ints[1 + i];
+    node->pad.value = value;
+    node->pad.mode = PAD_CONSTANT;
+    return 0;
 }
 
 // ---- Gather and Scatter ----
