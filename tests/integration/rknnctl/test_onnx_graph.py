@@ -64,6 +64,42 @@ class Graph(OnDaemon):
         self.assertEqual(len(written - read), 2, "outputs that no layer reads: those of the model")
         self.assertEqual({t["name"] for t in model["layers"][-1]["outputs"]}, {"y", "z"})
 
+    def computed(self, nodes, constants, shapes):
+        """What the software NPU makes of x and some nodes, with the layers, and x."""
+        x = np.random.default_rng(3).normal(size=shapes[0]).astype(np.float32)
+        values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in zip("xy", shapes)]
+        graph = helper.make_graph(nodes, "graph", values[:1], values[1:],
+                                  [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()])
+        file = self.folder / "small.onnx"
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), file)
+        np.save(self.folder / "x.npy", x.transpose(0, 2, 3, 1))
+        self.ok("run", file, "-i", self.folder / "x.npy", "-o", self.folder, uri=self.uri)
+        return np.load(self.folder / "out0.npy"), self.description(file)["steps"], x
+
+    def test_padding_in_front_of_a_convolution(self):
+        pads = [0, 0, 2, 1, 0, 0, 0, 3]
+        weight = np.random.default_rng(4).normal(size=(4, 3, 3, 2)).astype(np.float32)
+        for value, joined in ((0, True), (1.5, False)):
+            nodes = [helper.make_node("Pad", ["x", "pads", "value"], ["p"]),
+                     helper.make_node("Conv", ["p", "w"], ["y"], pads=[1, 0, 1, 0])]
+            y, layers, x = self.computed(nodes, {"pads": np.array(pads), "value": np.float32(value), "w": weight},
+                                         ((1, 3, 7, 6), (1, 4, 9, 9)))
+            padded = np.pad(x[0], ((0, 0), (2, 0), (1, 3)), constant_values=value)
+            padded = np.pad(padded, ((0, 0), (1, 1), (0, 0)))
+            windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 2), (1, 2))
+            np.testing.assert_allclose(y[0], np.einsum("cyxij,ocij->oyx", windows, weight), rtol=1e-4, atol=1e-5)
+            self.assertEqual(len(layers) == 1, joined, layers)
+
+    def test_means_over_each_choice_of_axes(self):
+        shape = (1, 5, 6, 7)
+        for axes in ([2], [3], [1], [1, 3], [2, 3], [1, 2]):
+            left = [1 if i in axes else n for i, n in enumerate(shape)]
+            # Behind a convolution, whose output lies as images do.
+            nodes = [helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("ReduceMean", ["c"], ["y"], axes=axes)]
+            weight = np.eye(5, dtype=np.float32).reshape(5, 5, 1, 1)
+            y, _, x = self.computed(nodes, {"w": weight}, (shape, left))
+            np.testing.assert_allclose(y, x.mean(tuple(axes), keepdims=True), rtol=1e-5, atol=1e-6)
+
     def test_of_a_file_that_is_refused(self):
         model = self.description(self.model(helper.make_node("NoSuchThing", ["y"], ["n"], "unknown")), 4)
         self.assertIn("NoSuchThing", model["refused"])
