@@ -33,7 +33,7 @@ fi
 
 # Whether this machine's package of the name is newer.
 is_older() {
-    dpkg --compare-versions "$(dpkg-deb -f "$2" Version)" lt "$(dpkg-query -W -f '${Version}' "$1:$architecture")"
+    dpkg --compare-versions "$(dpkg-deb -f "$2" Version)" lt "$(dpkg-query -W -f '${Version}' "$1:$architecture" 2>/dev/null)"
 }
 
 for package in "$folder"/apt/archives/*.deb; do

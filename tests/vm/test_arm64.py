@@ -3,6 +3,7 @@
 It runs in a network namespace of its own, so that nobody's adb server or port is touched. Programs of
 this machine come from RKNND_BUILD, those of the board from build/arm64."""
 import csv
+import json
 import os
 import pathlib
 import subprocess
@@ -12,6 +13,8 @@ import unittest
 
 import numpy as np
 
+from packages.unpacked import unpack, with_libraries
+from support import compat
 from support.paths import SHARED
 from support.service import BUILD, PATIENCE, SOURCE, wait_for
 
@@ -26,11 +29,20 @@ BY_UNIX = "common zero_copy memory threads matmul_memory".split()
 # In QEMU without a kernel of its own these meet differences of the emulation.
 UNIT_TESTS = "test_base_fd test_client_calls test_client_spawn test_runner".split()
 HALF_STEP = 2 ** -10
+PYTHON = SOURCE / "build/vm-arm64/python"  # the board's
+# Of tests/python/compat/programs: with models of 8 bits, which give the same numbers everywhere.
+PROGRAMS = (("detector.py", MODELS / "three_outputs.rknn", "[1,64,64,3]", 3), ("frames_pool.py", MODELS / "conv.rknn", 3, 12),
+            ("processes.py", "spawn", MODELS / "conv.rknn", 2, 4))
 
 
 def build():
     targets = {f"tests/unit/{name}" for name in UNIT_TESTS} | {f"tests/conformance/{name}" for name in BY_UNIX}
-    return subprocess.run([HERE / "arm64_build.sh", "rknnd", "npu_sim_module", *sorted(targets)], check=False).returncode
+    code = subprocess.run([HERE / "arm64_build.sh", "rknnd", "npu_sim_module", "rknnd_python", *sorted(targets)],
+                          check=False).returncode
+    if code == 0 and not unpack("bookworm", PYTHON, "arm64", ("python3", "python3-numpy", "python3-cffi-backend")):
+        print("skipped: Python of arm64 could not be fetched")
+        return 77
+    return code
 
 
 def run(*words, uri=None):
@@ -104,6 +116,41 @@ class Board(unittest.TestCase):
             with self.subTest(name):
                 self.check(name, self.shell(f"{ARM64}/tests/conformance/{name} {MODELS}"))
 
+    def said_here(self, program, *words, **where):
+        """What a program in Python prints, run on this machine."""
+        done = compat.run(program, *words, **where)
+        return json.loads(done.stdout)
+
+    def test_python_against_the_board(self):
+        for program in PROGRAMS:
+            expected = self.said_here(*program, server="sim:")
+            for uri in TCP, f"adb:{BOARD}":
+                with self.subTest(program[0] + uri):
+                    self.assertEqual(self.said_here(*program, server=uri), expected)
+
+    def test_python_of_the_toolkit(self):
+        """By device_id, as RKNN-Toolkit2's programs name a board: run, time, memory, errors of each layer."""
+        with tempfile.TemporaryDirectory() as folder:
+            np.save(f"{folder}/in.npy", compat.numbers("conv.in0.bin", np.float32, 1, 8, 8, 3))
+            expected, step = compat.real(compat.numbers("conv.out0.bin", np.int8, 1, 8, 8, 8), -1500, 1500)
+            for board in BOARD, TCP:
+                out = f"{folder}/{board}"
+                compat.run("connected.py", "--model", MODELS / "conv.rknn", "--target", "rk3588", "--input", f"{folder}/in.npy",
+                           "--out", out, "--device-id", board)
+                self.assertLessEqual(np.abs(np.load(out + ".npz")["arr_0"] - expected).max(), step * 1.01)
+                self.assertIn("runtime_error", pathlib.Path(out + ".snapshot/error_analysis.txt").read_text())
+
+    def test_python_on_the_board(self):
+        python = with_libraries(PYTHON / "root", "python3.11", "arm64")
+        environment = f"PYTHONPATH={ARM64}/lib/python PYTHONDONTWRITEBYTECODE=1 HOME=/tmp"
+        for program, *words in PROGRAMS[:2]:
+            with self.subTest(program):
+                expected = self.said_here(program, *words, server="sim:")
+                command = " ".join(map(str, (compat.PROGRAMS / program, *(f"'{word}'" for word in words))))
+                done = self.shell(f"cd /tmp && {environment} {python} -m rknnd.compat {command}")
+                self.check(program, done)
+                self.assertEqual(json.loads(done.stdout.strip().splitlines()[-1]), expected)
+
     def test_unit_tests(self):
         for name in UNIT_TESTS:
             with self.subTest(name):
@@ -125,6 +172,7 @@ class Board(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    os.environ["PYTHONPATH"] = os.pathsep.join((str(BUILD / "lib/python"), os.environ["PYTHONPATH"]))  # of programs in Python
     if sys.argv[1:] == ["inside"]:
         unittest.main(argv=sys.argv[:1], verbosity=2)
     code = build()

@@ -7,8 +7,10 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 import numpy as np
+import rknnd
 
 from support.compat import MODELS, PACKAGES, numbers, real, said, use_packages
 from support.fake_adb import Server, frame
@@ -99,11 +101,34 @@ class Running(Toolkit):
             with said():
                 self.assertIsNone(self.rknn.inference([*given, a]))
 
+    def test_part_of_a_model(self):
+        """As programs cut postprocessing off: what comes out is what that layer of the whole model computes."""
+        picture = np.random.default_rng(7).random((1, 1, 8, 8), np.float32)
+        with rknnd.Session(DIGITS_FLOAT, "sim:") as whole:
+            layers = {tensor.name: tensor.values for tensor in whole.tensors(picture, layout="nchw")}
+            probability, = whole.run(picture, layout="nchw")
+        self.assertEqual(self.rknn.load_onnx(str(DIGITS_FLOAT), outputs=["flat", "relu2"]), 0)
+        self.assertEqual(self.rknn.init_runtime(), 0)
+        flat, relu2 = self.rknn.inference([picture], data_format="nchw")
+        np.testing.assert_allclose(relu2, layers["relu2"].reshape(relu2.shape), rtol=1e-5)
+        odds = np.exp(flat - flat.max())
+        np.testing.assert_allclose(odds / odds.sum(), probability, rtol=1e-5)
+        self.assertEqual(self.rknn.load_onnx(str(DIGITS_FLOAT), inputs=["relu2"], input_size_list=[[1, 32, 4, 4]]), 0)
+        self.assertEqual(self.rknn.init_runtime(), 0)
+        again, = self.rknn.inference([relu2], data_format="nchw")
+        np.testing.assert_allclose(again, probability, rtol=1e-5)
+
+    def test_part_of_a_model_without_onnx(self):
+        with unittest.mock.patch.dict(sys.modules, {"onnx": None}):
+            self.fails("E load_onnx: ", "needs the package onnx", "install python3-onnx",
+                       call=lambda: self.rknn.load_onnx(str(DIGITS_FLOAT), outputs=["flat"]))
+
     def test_onnx_options_that_cannot_be(self):
         model = str(MODELS / "dynamic_vectors.onnx")
         for words, options in ((("input_size_list",), {"inputs": ["a", "b"]}),
-                               (("['b']", "extract_model"), {"inputs": ["b"], "input_size_list": [[1, 2]]}),
-                               (("['c']", "doubled"), {"outputs": ["c"]}),
+                               (("cannot be cut between b and doubled: ", "'a'", "an input that is missing goes into inputs"),
+                                {"inputs": ["b"], "input_size_list": [[1, 2]]}),
+                               (("no tensor c: its last ones are", "doubled"), {"outputs": ["c"]}),
                                (("1 elements", "2 inputs"), {"input_size_list": [[1, 2]]})):
             self.fails("E load_onnx: ", *words, call=lambda o=options: self.rknn.load_onnx(model, **o))
         self.fails("E load_onnx: ", call=lambda: self.rknn.load_onnx("/nowhere.onnx", outputs=["a"]))

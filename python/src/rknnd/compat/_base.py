@@ -75,12 +75,7 @@ class Base(NotCopied):
         return 0
 
     def _take_model(self, path: object, options: str | None = None, constants: Mapping[int, Array] | None = None) -> None:
-        if not isinstance(path, (str, os.PathLike)):
-            raise _errors.ParameterError(f"the model is {path!r}: give the path of a file")
-        name = os.fsdecode(path)
-        if not os.path.isfile(name):
-            raise _errors.ModelError(f"the model {name} does not exist, or is no file")
-        self._path, self._options, self._constants = name, options, constants or {}
+        self._path, self._options, self._constants = file_of(path), options, constants or {}
 
     def _open(self, server: str | None, flags: int, core_mask: object) -> None:
         """Opens the model that was loaded, in place of one that was open."""
@@ -172,6 +167,16 @@ class Base(NotCopied):
         """Ends everything that the object holds. More than once is fine; init_runtime() opens the model again."""
         self._close()
         self.rknn_log.close()
+
+
+def file_of(path: object) -> str:
+    """The path of a model that is there."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise _errors.ParameterError(f"the model is {path!r}: give the path of a file")
+    name = os.fsdecode(path)
+    if not os.path.isfile(name):
+        raise _errors.ModelError(f"the model {name} does not exist, or is no file")
+    return name
 
 
 def _native_failure(code: int) -> _errors.Error:

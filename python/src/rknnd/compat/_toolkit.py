@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from typing import Any
 from collections.abc import Mapping, Sequence
 
@@ -9,9 +10,9 @@ import numpy as np
 
 from .. import _errors, servers
 from .._capi import lib
-from . import _accuracy, _conversion, _report, _servers
+from . import _accuracy, _conversion, _parts, _report, _servers
 from .._native import Array
-from ._base import Base, answers
+from ._base import Base, answers, file_of
 from ._runtime import RKNNRuntime
 
 _PROGRESS = ("I accuracy_analysis: the analysis is in {0}/error_analysis.txt, the tensors of all layers beside it")
@@ -52,17 +53,31 @@ class RKNN(Base):
                   outputs: Sequence[str] | None = None) -> int:
         """Takes an ONNX model for init_runtime(), which runs it as it is.
 
-        `inputs`, `outputs`    names of the model's own; other tensors cannot be made its ends
+        `inputs`, `outputs`    names of tensors: the part of the model between these runs (takes the package onnx)
         `input_size_list`      shapes of the inputs, where the file leaves them open
         `input_initial_val`    arrays for inputs that are constants from now on, None for the others
         """
         options: str | None = None
         constants: dict[int, Array] = {}
         if not (inputs is None and input_size_list is None and input_initial_val is None and outputs is None):
-            options, constants = _onnx_options(model, inputs, input_size_list, input_initial_val, outputs)
+            model = self._part_of(file_of(model), inputs, outputs, input_size_list)
+            options, constants = _onnx_options(model, input_size_list, input_initial_val)
         self._take_model(model, options, constants)
         self._onnx = (str(self._path), options, constants)
         return 0
+
+    def _part_of(self, model: str, inputs: Sequence[str] | None, outputs: Sequence[str] | None,
+                 sizes: Sequence[Sequence[int]] | None) -> str:
+        """Path of the model, or of a file with its part between these tensors, which lives as long as this object."""
+        if inputs is not None and sizes is None:
+            raise _errors.ParameterError("input_size_list is missing: with inputs it must be given, too")
+        described = servers.describe(model, _servers.SIMULATOR)
+        own_inputs, own_outputs = ([one["name"] for one in described.get(kind, [])] for kind in ("inputs", "outputs"))
+        wanted = list(inputs or own_inputs), list(outputs or own_outputs)
+        if wanted == (own_inputs, own_outputs):
+            return model
+        self._part = tempfile.TemporaryDirectory(prefix="rknnd-part-")
+        return _parts.cut(model, *wanted, self._part.name)
 
     # ---- running
 
@@ -235,22 +250,10 @@ def _flags(perf_debug: object, async_mode: object, fallback_prior_device: object
 # ---- options of load_onnx()
 
 
-def _check_ends(kind: str, given: Sequence[str] | None, own: list[str]) -> None:
-    if given is not None and list(given) != own:
-        raise _errors.ParameterError(f"{kind} is {list(given)}, and the model's are {own}: a part of a model cannot be "
-                                     "run; cut it with onnx.utils.extract_model()")
-
-
-def _onnx_options(model: str, inputs: Sequence[str] | None, sizes: Sequence[Sequence[int]] | None,
-                  initial: Sequence[Array | None] | None,
-                  outputs: Sequence[str] | None) -> tuple[str | None, dict[int, Array]]:
+def _onnx_options(model: str, sizes: Sequence[Sequence[int]] | None,
+                  initial: Sequence[Array | None] | None) -> tuple[str | None, dict[int, Array]]:
     """Load options, and the inputs that are constants."""
-    if inputs is not None and sizes is None:
-        raise _errors.ParameterError("input_size_list is missing: with inputs it must be given, too")
-    described = servers.describe(model, _servers.SIMULATOR)
-    names = [one["name"] for one in described.get("inputs", [])]
-    _check_ends("inputs", inputs, names)
-    _check_ends("outputs", outputs, [one["name"] for one in described.get("outputs", [])])
+    names = [one["name"] for one in servers.describe(model, _servers.SIMULATOR).get("inputs", [])]
     for kind, listed in (("input_size_list", sizes), ("input_initial_val", initial)):
         if listed is not None and len(listed) != len(names):
             raise _errors.ParameterError(f"{kind} has {len(listed)} elements, and the model has {len(names)} inputs: "
