@@ -4,12 +4,17 @@ import json
 import os
 import pathlib
 import secrets
+import signal
 import socket
 import subprocess
 import tempfile
 import time
 
 from support.paths import DIGITS, SOURCE  # noqa: F401 (DIGITS: for those who import this)
+
+# A shell that starts something behind "&" lets it ignore Ctrl-C, and what is started by that would, too.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 BUILD = pathlib.Path(os.environ["RKNND_BUILD"])
 SANITIZED = bool(os.environ.get("RKNND_SANITIZE"))

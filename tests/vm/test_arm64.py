@@ -74,7 +74,7 @@ class Board(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory()
         os.environ.update(HOME=cls.folder.name, ANDROID_ADB_SERVER_PORT="15037", ADB_LOCAL_TRANSPORT_MAX_PORT="5553")
         net = "user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:8910-:8910,hostfwd=tcp:127.0.0.1:5555-:5555"
-        cls.guest = subprocess.Popen([HERE / "boot.sh", "arm64", SOURCE / "build/vm-arm64", HERE / "guest/arm64.sh", "280",
+        cls.guest = subprocess.Popen([HERE / "boot.sh", "arm64", SOURCE / "build/vm-arm64", HERE / "guest/arm64.sh", "800",
                                       "-netdev", net, "-device", "virtio-net-pci,netdev=net"])
         wait_for("the board's rknnd", lambda: cls.is_there() and run(BUILD / "bin/rknnctl", "ping", uri=TCP).returncode == 0)
         run("adb", "start-server")
