@@ -23,6 +23,15 @@ class Documents(unittest.TestCase):
         self.assertGreater(tried, 20)
         self.assertEqual(failed, 0)
 
+    def test_docstrings(self):
+        import rknnd
+        tried = []
+        for module in (rknnd, *(sys.modules[f"rknnd.{name}"] for name in ("matmul", "memory", "session"))):
+            result = doctest.testmod(module)
+            self.assertEqual(result.failed, 0, module.__name__)
+            tried.append(result.attempted)
+        self.assertNotIn(0, tried)
+
     def test_its_words_are_said(self):
         """doctest does not look at them."""
         import numpy as np

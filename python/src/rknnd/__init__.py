@@ -1,8 +1,11 @@
 """Inference on Rockchip NPUs through rknnd, in plain NumPy style.
 
-    import rknnd
-    with rknnd.Session("mobilenet.rknn", server="tcp:board:7788") as session:
-        probabilities, = session.run(picture)      # uint8 (1, 224, 224, 3) -> float32 (1, 1000)
+>>> import numpy as np, rknnd
+>>> picture = np.zeros((1, 8, 8, 1), np.uint8)                          # NHWC
+>>> with rknnd.Session("digits.rknn", server="sim:") as session:        # or tcp:HOST:PORT, unix:PATH, usb:, adb:
+...     probabilities, = session.run(picture)
+>>> probabilities.shape, probabilities.dtype
+((1, 10), dtype('float32'))
 
 Failures raise subclasses of rknnd.Error, whose words say what to do.
 """

@@ -85,6 +85,11 @@ class MatMul(NotCopied):
     `ac_layout`  of A and C: "normal", or "native": blocks; `shapes` says which
     `server`  as in Session
 
+    >>> with MatMul(2, 64, 64, ("int8", "int4", "int32"), "sim:rk3576") as product:
+    ...     product.set_b(np.full((64, 64), -3, np.int8))
+    ...     product(np.ones((2, 64), np.int8))[0, :2]
+    array([-192, -192], dtype=int32)
+
     The chip says which types, k and n it takes (multiples of 32 mostly); what it does not take raises ParameterError.
     """
 
@@ -195,7 +200,11 @@ def _chosen(what: str, known: dict[str, int], given: str) -> int:
 
 
 def matmul(a: Array, b: Array, dtype: npt.DTypeLike = None, server: str | None = None) -> Array:
-    """a @ b once: float16 or int8 (m, k) by (k, n). `dtype` of the result; None: float32, or int32 for int8."""
+    """a @ b once: float16 or int8 (m, k) by (k, n). `dtype` of the result; None: float32, or int32 for int8.
+
+    >>> matmul(np.ones((4, 64), np.float16), np.ones((64, 32), np.float16), server="sim:rk3588").shape
+    (4, 32)
+    """
     left, right = np.asarray(a), np.asarray(b)
     if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[0]:
         raise _errors.InputError(f"shapes {left.shape} and {right.shape}: it takes (m, k) and (k, n)")

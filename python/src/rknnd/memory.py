@@ -48,6 +48,15 @@ class Memory(NotCopied):
     keep the memory alive, also after close().
 
     `context`  the context at whose server it is made, or that it is brought to
+
+    >>> import numpy as np, rknnd
+    >>> with rknnd.Session("digits.rknn", "sim:") as session:
+    ...     memory = session.create_memory(4096)
+    ...     memory.array((8, 8), np.float32)[...] = 1       # the memory itself
+    ...     memory.size, int(memory.array()[3])             # bytes
+    (4096, 63)
+
+    ParameterError: a size that there is not, a descriptor that cannot be mapped. OutOfMemory, or Error: the server has no more.
     """
 
     def __init__(self, context: Context, size: int) -> None:

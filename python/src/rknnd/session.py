@@ -146,8 +146,14 @@ class Session(NotCopied):
 
     Any thread may use a session. Waiting does not hold the interpreter's lock.
 
-        with rknnd.Session("mobilenet.rknn") as session:
-            probabilities, = session.run(picture)       # uint8 (1, 224, 224, 3) -> float32 (1, 1000)
+    >>> import numpy as np
+    >>> with Session("digits.rknn", "sim:") as session:
+    ...     session.inputs[0].shape, session.inputs[0].layout, session.outputs[0].shape
+    ...     probabilities, = session.run(np.zeros((1, 8, 8, 1), np.uint8))
+    ((1, 8, 8, 1), 'nhwc', (1, 10))
+
+    Opening raises ModelError (no such file, or one that would not run correctly), ChipError (made for another chip), ServerError
+    (no server, or it is gone) or ParameterError.
     """
 
     def __init__(self, model: Model | Source, server: str | None = None, *, core_mask: int | None = None,
@@ -230,6 +236,15 @@ class Session(NotCopied):
         `timeout`       in seconds; TimeoutExpired after that
 
         Outputs are new arrays in the model's own shapes (see `outputs`).
+
+        Raises InputError (number, shape, dtype or layout that the model does not take), OutputError (`out` does not fit),
+        TimeoutExpired, ClosedError, or ServerError, after which the session has to be opened again.
+
+        >>> import numpy as np
+        >>> with Session("digits.rknn", "sim:") as session:
+        ...     planes = np.zeros((1, 1, 8, 8), np.float32)
+        ...     [(o.shape, str(o.dtype)) for o in session.run({"image": planes}, layout="nchw", raw=True)]
+        [((1, 10), 'int8')]
         """
         lane = self._take()
         try:
