@@ -57,13 +57,13 @@ class Emulator:
 
     def run(self, task):
         words = [command(register, value) for register, value in task.writes]
-        self.run_words([*words, 0, 0, BARRIER, ENABLE | task.enable << 16 | 8], len(words))
+        self.run_words([*words, 0, 0, BARRIER, ENABLE | task.enable << 16 | 8], len(words), task.core)
 
-    def run_words(self, words, count):
+    def run_words(self, words, count, core=0):
         """A program of `count` words and its trailer."""
         self.words[: len(words)] = words
         self.words[len(words) :] = 0
-        self.run_job([(0, count, DPU_INTERRUPT | PPU_INTERRUPT)])
+        self.run_job([(0, count, DPU_INTERRUPT | PPU_INTERRUPT)], core)
 
     def run_job(self, tasks, core=0):
         """tasks: (offset of the program in self.words, words before its trailer, interrupt)."""

@@ -114,11 +114,12 @@ class Judge:
     """path: a .rknn file; dump: a folder of `rknnctl dump --raw`, with the model's inputs as in_N.npy (int8,
     NCHW)."""
 
-    def __init__(self, path, dump):
+    def __init__(self, path, dump, cores=1):
         self.file = rknn_reader.read(path.read_bytes())
         self.memory = program.Memory(self.file)
         self.tasks = collections.defaultdict(list)
-        for t in program.tasks(self.file, self.memory):
+        one = cores == 1
+        for t in program.tasks(self.file, self.memory) if one else program.core_tasks(self.file, self.memory, cores):
             self.tasks[t.node].append(t)
         self.machine = self.machine_for()
         self.known = {p.stem.split("_", 1)[1]: p for p in dump.glob("[0-9]*_*.npy")}

@@ -72,8 +72,8 @@ class Memory:
 
 
 class Task:
-    def __init__(self, node, enable, writes):
-        self.node, self.enable, self.writes = node, enable, writes
+    def __init__(self, node, enable, writes, core=0):
+        self.node, self.enable, self.writes, self.core = node, enable, writes, core
 
 
 def blob_writes(words):
@@ -153,6 +153,22 @@ def tasks(file, memory):
     first = (file.graph.vector(10) or [0])[0]
     count = sum(n.columns[0] + (n.luts[0] if n.luts else 0) for n in file.nodes if n.columns)
     return [Task(r[1], r[2], decoded(words[r[8] // 8 : r[8] // 8 + r[6]])) for r in records[first : first + count]]
+
+
+def core_tasks(file, memory, cores):
+    """The tasks of the program for so many cores: all of core 0's, then core 1's. Columns of a node's counts are one
+    core, two cores, on RK3588 three; the graph says where each program begins, one core's once for each core."""
+    words = relocated(file, memory)
+    data = next(t.data for t in file.tensors if t.kind == TASKS)
+    starts = file.graph.vector(10)
+    at, column, found = starts[{"rk3588": cores + 1, "rk3576": 2}[file.chip]], {2: 1, 3: 3}[cores], []
+    for core in range(cores):
+        for n in file.nodes:
+            for _ in range(n.columns[column + core] if n.columns else 0):
+                r = struct.unpack_from("<8IQ", data, 40 * at)
+                found.append(Task(r[1], r[2], decoded(words[r[8] // 8 : r[8] // 8 + r[6]]), core))
+                at += 1
+    return found
 
 
 BLOCKS = {0x1000: CNA, 0x2000: CNA, 0x3000: CORE, 0x4000: DPU, 0x5000: DPU_RDMA, 0x6000: PPU, 0x7000: PPU_RDMA,

@@ -31,6 +31,8 @@ EXPLAINED = {
     "ConvExSwish": "tables give whole numbers, of which the software NPU keeps fractions",
 }
 FP16 = 10
+# Files whose programs for several cores are run as well, the cores one after the other in each node.
+SEVERAL_CORES = {"pp_human_segv2_custom_argmax.rk3588": (2, 3), "pp_human_segv2_custom_argmax.rk3576": (2,)}
 # File -> nodes that are judged, values of these that differ by a step or one rounding, and explained nodes. What is not
 # judged has its reason in docs/testing.md.
 JUDGED = {
@@ -331,8 +333,13 @@ class Files(unittest.TestCase):
     def check(self, path):
         nodes, off, explained = JUDGED[path.stem]
         with tempfile.TemporaryDirectory() as name:
-            judge = EmulatorJudge(path, dump_of(path, pathlib.Path(name)))
+            dump = dump_of(path, pathlib.Path(name))
+            judge = EmulatorJudge(path, dump)
             verdicts = judge.all()
+            for cores in SEVERAL_CORES.get(path.stem, ()):
+                shared = EmulatorJudge(path, dump, cores).all()
+                self.assertEqual([(v.refused, v.differing) for v in shared], [(v.refused, v.differing) for v in verdicts],
+                                 f"{path.name} on {cores} cores")
         judged = [v for v in verdicts if not v.refused]
         large = [v for v in judged if v.largest > 1]
         for v in large:
