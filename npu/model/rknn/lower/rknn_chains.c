@@ -1,5 +1,4 @@
-// Nodes that make bytes of bytes one by one: how the chip does that, from their registers. Of
-// RV1103 and RV1106 no file has shown that yet.
+// Nodes that make bytes of bytes one by one: how the chip does that, from their registers.
 #include "npu/model/rknn/lower/rknn_lower.h"
 #include "npu/model/rknn/regs/rknn_chain.h"
 
@@ -23,24 +22,18 @@ static uint32_t count_parts(const struct rknn_lowering *l)
     }
 }
 
-// Container 0x1004 does not say which tensors tasks work on: those of a node with one of each are
-// known.
 static int take_chain(struct rknn_lowering *l, uint32_t x, uint32_t y,
                       const struct graph_chain **ret, struct error *e)
 {
-    bool said = rknn_regs_tensor(l->regs, DPU_DST_BASE) >= 0;
-    if (!is_bytes(lower_input(l, x)) || !is_bytes(lower_output(l, y)) ||
-        (!said && l->out->op != GRAPH_UNARY))
+    if (!is_bytes(lower_input(l, x)) || !is_bytes(lower_output(l, y)))
         return 0;
-    int r = rknn_chain(l->regs, l->f, l->node, said ? l->inputs[x] : -1, said ? l->outputs[y] : -1,
-                       l->g, ret, e);
+    int r = rknn_chain(l->regs, l->f, l->node, l->inputs[x], l->outputs[y], l->g, ret, e);
     return r < 0 ? error_prefix(e, "node %s (%s)", l->node->name, l->node->op) : 0;
 }
 
 int lower_chains(struct rknn_lowering *l, struct error *e)
 {
-    bool known = !l->out->on_cpu && l->chip->generation != CHIP_GEN_RV1106;
-    uint32_t n = known ? count_parts(l) : 0;
+    uint32_t n = l->out->on_cpu ? 0 : count_parts(l);
     if (!n)
         return 0;
     const struct graph_chain **chains = pool_alloc(&l->g->pool, n, sizeof *chains);

@@ -2,6 +2,8 @@
 // register's name, as for convolutions (rknn_stages.c).
 #include "npu/model/rknn/regs/rknn_chain.h"
 
+#include <math.h>
+
 #include "npu/model/rknn/regs/rknn_expected.h"
 #include "npu/model/rknn/regs/rknn_lut.h"
 
@@ -95,21 +97,24 @@ static int read_older(const struct source *s, struct graph_chain *c, struct erro
     return r < 0 ? r : read_unit(s, &bn, &c->bn_add, c->bn, c->bounds[1], e);
 }
 
-// ---- RK3562, RK3576, RV1126B ----
+// ---- RK3562, RK3576, RV1126B, RV1103, RV1106 ----
 
-enum { NEWER_BS_OFF = 0x53, NEWER_BS_ON = 0x100012, RK3562_SHIFT = 0x1f00 };
+enum { NEWER_BS_OFF = 0x53, NEWER_BS_ON = 0x100012, SHIFTS = 0x3f00 };
 
 // Without a factor nothing is multiplied, nor shifted.
 static int newer_from_registers(const struct source *s, struct graph_chain *c, struct error *e)
 {
-    uint32_t factor = get(s, DPU_BS_MUL_CFG), shift = bits(get(s, DPU_BS_CFG), 12, 8);
-    c->bs_add = (int32_t)get(s, DPU_BS_ALU_CFG);
+    bool rv1106 = s->regs->chip->generation == CHIP_GEN_RV1106;
+    uint32_t factor = get(s, DPU_BS_MUL_CFG), bs = get(s, DPU_BS_CFG);
+    uint32_t shift = rv1106 ? bits(bs, 13, 9) : bits(bs, 12, 8), more = get(s, DPU_BS_OW_OP);
+    c->bs_add = (int32_t)get(s, rv1106 ? DPU_SOURCE_OFFSET : DPU_BS_ALU_CFG);
     if (factor & 0xffff)
         return refuse(s, DPU_BS_MUL_CFG, e);
     if (!factor)
         return shift ? refuse(s, DPU_BS_CFG, e) : 0;
     c->bs[0] = (struct graph_scaling){(int16_t)(factor >> 16), shift};
-    c->bs[1] = (struct graph_scaling){c->bs[0].factor, bits(get(s, DPU_BS_OW_OP), 21, 16)};
+    shift = rv1106 ? bits(more, 28, 24) : bits(more, 21, 16);
+    c->bs[1] = (struct graph_scaling){c->bs[0].factor, shift};
     return 0;
 }
 
@@ -175,7 +180,7 @@ static int read_newer_bn(const struct source *s, struct graph_chain *c, struct e
     enum { RK3562_OFF = 0x13, RK3562_RELU = 0x12, RK3562_TABLE = 0x20000 };
     enum { RK3576_OFF = 0x903, RK3576_RELU = 0x902, RK3576_TABLE = 0x20 };
     uint32_t cfg = get(s, DPU_BN_CFG);
-    bool rk3562 = s->regs->chip->generation == CHIP_GEN_RK3562;
+    bool rk3562 = s->regs->chip->generation != CHIP_GEN_RK3576;
     if (rk3562 ? cfg == RK3562_OFF || cfg == RK3562_RELU : cfg == RK3576_OFF || cfg == RK3576_RELU)
         return 0;
     if (cfg != (rk3562 ? RK3562_TABLE : RK3576_TABLE))
@@ -188,19 +193,22 @@ static int read_newer(const struct source *s, struct graph_chain *c, struct erro
     static const enum rknn_register pairs[] = {DPU_BS_LOW_0, DPU_BS_LOW_1, DPU_BN_LOW_0,
                                                DPU_BN_LOW_1};
     uint32_t bs = get(s, DPU_BS_CFG);
-    bool rk3562 = s->regs->chip->generation == CHIP_GEN_RK3562;
+    bool registers = s->regs->chip->generation != CHIP_GEN_RK3576;
     const int32_t any[2][2] = {{INT32_MIN, INT32_MAX}, {INT32_MIN, INT32_MAX}};
     memcpy(c->bounds, any, sizeof any);
     pass(c->bs);
     pass(c->bn);
-    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+    for (size_t i = 0;
+         i < sizeof pairs / sizeof *pairs && rknn_register_at(s->regs->chip, pairs[i]); i++)
         bound_by_pair(s, pairs[i], c->bounds[i >= 2]);
+    if (s->regs->chip->generation == CHIP_GEN_RV1106)
+        bound_by_pair(s, DPU_BOUND_8, c->bounds[1]);
     int r = read_newer_bn(s, c, e);
     if (r < 0 || bs == NEWER_BS_OFF)
         return r;
-    if ((rk3562 ? bs & ~(uint32_t)RK3562_SHIFT : bs) != NEWER_BS_ON)
+    if ((registers ? bs & ~(uint32_t)SHIFTS : bs) != NEWER_BS_ON)
         return refuse(s, DPU_BS_CFG, e);
-    return rk3562 ? newer_from_registers(s, c, e) : newer_from_memory(s, c, e);
+    return registers ? newer_from_registers(s, c, e) : newer_from_memory(s, c, e);
 }
 
 // ---- all chips ----
@@ -261,15 +269,30 @@ static int read_chain(const struct source *s, const struct rknn_node *n, struct 
     return r < 0 ? r : read_table(s, n, g, c, e);
 }
 
+// Whether an address register points into this tensor. Container 0x1004 has addresses
+// in one block, commands, weights and then the arena: tensors of a node mostly do not share memory.
+static bool is_in(const struct rknn_state *s, const struct rknn_file *f, enum rknn_register reg,
+                  int32_t tensor)
+{
+    if (s->tensor[reg] >= 0)
+        return s->tensor[reg] == tensor;
+    if ((uint32_t)tensor >= f->n_tensors)
+        return false;
+    const struct rknn_tensor *t = &f->tensors[tensor];
+    uint64_t arena = f->container.registers.size + f->container.weights.size;
+    uint64_t at = (uint64_t)s->value[reg] - arena - t->offset;
+    return f->container.kind == RKNN_LITE && at < t->size;
+}
+
 // Whether a task of integers reads one tensor in memory and writes the other.
-static bool is_between(const struct rknn_state *s, int32_t from, int32_t to)
+static bool is_between(const struct rknn_state *s, const struct rknn_file *f, int32_t from,
+                       int32_t to)
 {
     enum { FROM_MEMORY = 1 };
     const uint32_t precisions = 0xfc000007;
     return s->value[DPU_FEATURE_MODE_CFG] & FROM_MEMORY &&
-           !(s->value[DPU_DATA_FORMAT] & precisions) &&
-           (from < 0 || s->tensor[RDMA_SRC_BASE] == from) &&
-           (to < 0 || s->tensor[DPU_DST_BASE] == to);
+           !(s->value[DPU_DATA_FORMAT] & precisions) && is_in(s, f, RDMA_SRC_BASE, from) &&
+           is_in(s, f, DPU_DST_BASE, to);
 }
 
 // The registers that a chain is read from.
@@ -288,6 +311,18 @@ static bool alike(const struct rknn_state *a, const struct rknn_state *b)
     return a->tensor[RDMA_BS_CONFIG_BASE] == b->tensor[RDMA_BS_CONFIG_BASE];
 }
 
+// Whether a chain does what the tensors' scales say. Where tensors share memory, addresses may be
+// those of another one.
+static bool suits(const struct graph_chain *c, const struct rknn_tensor *from,
+                  const struct rknn_tensor *to)
+{
+    double factor = ldexp(c->bs[0].factor, -(int)c->bs[0].shift) *
+                    ldexp(c->out.factor, -(int)c->out.shift) * (double)to->scale;
+    bool same = from->zp == to->zp && c->bs_add == 0 && c->zp == 0;
+    bool told = c->bs_add == -from->zp && c->zp == to->zp;
+    return !c->lut && (same || told) && fabs(factor - (double)from->scale) < 1e-3 * factor;
+}
+
 int rknn_chain(const struct rknn_regs *regs, const struct rknn_file *f, const struct rknn_node *n,
                int32_t from, int32_t to, struct graph *g, const struct graph_chain **ret,
                struct error *e)
@@ -299,12 +334,15 @@ int rknn_chain(const struct rknn_regs *regs, const struct rknn_file *f, const st
     rknn_walk_begin(&w, regs, f, n);
     *ret = NULL;
     while ((next = rknn_walk_next(&w)) != NULL) {
-        if (!is_between(next, from, to))
+        if (!is_between(next, f, from, to))
             continue;
-        if (found && !alike(&first, next))
-            return error_set(
-                e, STATUS_MODEL_INVALID,
-                "its tasks do different things to the same tensor, which is not known");
+        bool same = !found || alike(&first, next);
+        if (!same && f->container.kind == RKNN_LITE)
+            return 0;
+        if (!same)
+            return error_set(e, STATUS_MODEL_INVALID,
+                             "its tasks do different things to the same tensor, which is not "
+                             "known");
         first = *next;
         found = true;
     }
@@ -315,6 +353,8 @@ int rknn_chain(const struct rknn_regs *regs, const struct rknn_file *f, const st
         return error_no_memory(e, "a chain of stages", sizeof *c);
     const struct source s = {regs, f, &first};
     int r = read_chain(&s, n, g, c, e);
-    *ret = r < 0 ? NULL : c;
+    bool guessed = f->container.kind == RKNN_LITE;
+    bool taken = r == 0 && (!guessed || suits(c, &f->tensors[from], &f->tensors[to]));
+    *ret = taken ? c : NULL;
     return r;
 }
