@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -193,6 +194,20 @@ bool peer_receive(struct peer *p, struct peer_frame *f)
                             rknnd_Ping_fields, &f->m.PING_request, NULL, 0);
     }
     return false;
+}
+
+// The Ping may have come together with an earlier answer.
+void peer_expect_one_ping(struct peer *p)
+{
+    struct peer_frame f;
+    struct error e;
+    int unread;
+    assert_true(receive_any(p, &f));
+    assert_true(is_ping(&f));
+    peer_frame_done(&f);
+    assert_int_equal(frame_reader_next(&p->reader, &e), FRAME_NEED_MORE);
+    assert_int_equal(ioctl(p->fd, FIONREAD, &unread), 0);
+    assert_int_equal(unread, 0);
 }
 
 void peer_expect_closed(struct peer *p)

@@ -33,6 +33,9 @@ void peer_init(struct peer *p, int fd);
 void peer_connect_unix(struct peer *p, const char *path);
 void peer_connect_tcp(struct peer *p, uint16_t port);
 
+/// The server's next words are a Ping, which is not answered, and it says nothing else so far.
+void peer_expect_one_ping(struct peer *p);
+
 /// A TCP socket that listens on a port that the system chooses.
 int peer_listen_tcp(uint16_t *ret_port);
 void peer_close(struct peer *p);
