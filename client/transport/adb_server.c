@@ -24,6 +24,7 @@
 // Of a stream's socket; what kernels allow by default. The server and adbd take all that comes, and
 // pay for a long queue with memory that they get from the kernel and give back with every tensor.
 #define SEND_BUFFER 212992
+#define HEX_DIGITS  "0123456789abcdefABCDEF"
 
 struct adb {
     int fd;
@@ -106,10 +107,9 @@ static int adb_transfer(const struct adb *a, bool out, char *text, size_t size)
 static int read_text(const struct adb *a, char *ret, size_t size)
 {
     char digits[5] = "", drop[64];
-    char *end;
     int r = adb_transfer(a, false, digits, 4);
-    size_t length = r == 0 ? strtoul(digits, &end, 16) : 0;
-    if (r != 0 || end != digits + 4)
+    size_t length = r == 0 ? strtoul(digits, NULL, 16) : 0;
+    if (r != 0 || strspn(digits, HEX_DIGITS) != 4) // strtoul() would take signs and spaces, too
         return r != 0 ? r : -EPROTO;
     size_t kept = length < size ? length : size - 1;
     r = adb_transfer(a, false, ret, kept);

@@ -5,7 +5,9 @@ nothing is left, and whoever fails says why.
 In the test-suite a sample: of each kind some n, chosen by RKNND_SEED. All of them, by hand:
 test_faults.py --sweep [--roles R,…] [--calls C,…] [--from N] [--stride N] [--options "…"]"""
 import argparse
+import contextlib
 import os
+import pathlib
 import random
 import resource
 import signal
@@ -262,6 +264,58 @@ def machine_limits(bench, rng):
             return
 
 
+class ControlGroup:
+    """The daemon, and the workers that it will start, in a control group of their own."""
+
+    def __init__(self, controller, names, pid):
+        """OSError: this machine has none to be had."""
+        places = (pathlib.Path("/sys/fs/cgroup") / controller, pathlib.Path("/sys/fs/cgroup"))
+        self.parent = next((p for p in places if (p / "cgroup.procs").exists()), places[0])
+        self.folder, self.pid = self.parent / f"rknnd-test-{os.getpid()}", pid
+        self.folder.mkdir()
+        self.file = next((self.folder / n for n in names if (self.folder / n).exists()), None)
+        if not self.file:
+            self.folder.rmdir()
+            raise OSError(f"no {controller} here")
+        self.most = self.file.read_text()
+        (self.folder / "cgroup.procs").write_text(str(pid))
+
+    def used(self, *names):
+        return next(int((self.folder / n).read_text()) for n in names if (self.folder / n).exists())
+
+    def remove(self):
+        self.file.write_text(self.most)
+        with contextlib.suppress(ProcessLookupError):
+            (self.parent / "cgroup.procs").write_text(str(self.pid))
+
+        def empty():
+            return not (self.folder / "cgroup.procs").read_text()
+        wait_for("the control group to be empty", empty)
+        self.folder.rmdir()
+
+
+def group_limits(bench, rng):
+    """As systemd's TasksMax= and MemoryMax=: few processes and threads more, and too little memory for a worker."""
+    kinds = (("pids", ("pids.max",), ("pids.current",), (0, 1, rng.randrange(2, 12)), "processes and threads"),
+             ("memory", ("memory.limit_in_bytes", "memory.max"), ("memory.usage_in_bytes", "memory.current"),
+              (4 << 20, rng.randrange(5 << 20, 24 << 20)), "bytes in its group"))
+    for controller, names, used, more, words in kinds:
+        try:
+            group = ControlGroup(controller, names, bench.daemon.process.pid)
+        except OSError as e:
+            print(f"skipped, {controller}: {e}")
+            continue
+        for n in more:
+            group.file.write_text(str(group.used(*used) + n))
+            code, _, err = bench.life()
+            group.file.write_text(group.most)
+            if code not in GOOD or (code and not err.strip()):
+                bench.note(f"{n} {words} more", f"exit code {code}, words {err!r}")
+            if not bench.survives(f"{n} {words} more"):
+                break
+        group.remove()
+
+
 def cpu_seconds():
     return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
@@ -286,6 +340,8 @@ def main():
             sample(bench, rng, roles)
             clock_jumps(bench)
             machine_limits(bench, rng)
+            if not SANITIZED:
+                group_limits(bench, rng)
             for call in CALLS:
                 begin_and_end(bench, call, rng.randrange(1, 12), rng.random() < 0.5)
         for role in roles if o.sweep else ():
