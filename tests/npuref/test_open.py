@@ -172,6 +172,23 @@ class Nets(unittest.TestCase):
                     results.append({p.name: np.load(p) for p in pathlib.Path(out).glob("*.npy")})
             self.check_equal(*results)
 
+    def test_inputs_of_other_kinds(self):
+        """A batch is run input by input; token numbers go to nodes that a CPU computes."""
+        rng = np.random.default_rng(1)
+        for name, values, allowed in (
+                ("mobilenetv2_batch8.rk3588", rng.integers(0, 256, (8, 224, 224, 3), np.uint8), EXACT),
+                ("zipformer_decoder.rk3588", np.array([[5, 7]], np.int64), HALF._replace(share=0.01))):
+            if name not in FILES:
+                self.skipTest("no shared models")
+            given, results = pathlib.Path(self.folder.name) / "given.npy", []
+            np.save(given, values)
+            for backend in ("emu:rk3588", "sim:rk3588"):
+                with tempfile.TemporaryDirectory(dir=self.folder.name) as out:
+                    ran = self.daemons[backend].rknnctl("run", FILES[name], "-i", given, "--raw", "-o", out)
+                    self.assertEqual(ran.returncode, 0, ran.stderr)
+                    results.append({p.name: np.load(p) for p in pathlib.Path(out).glob("*.npy")})
+            self.check_equal(*results, allowed)
+
     def test_many_at_once(self):
         """Contexts of one model share its constants and have arenas of their own."""
         alone = self.arguments(SEGMENTS) and self.outputs("emu:rk3588", SEGMENTS)
