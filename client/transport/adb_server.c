@@ -18,7 +18,6 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/net/uri.h"
-#include "base/text/text.h"
 #include "client/limits.h"
 #include "client/transport/connect.h"
 
@@ -136,7 +135,6 @@ static int adb_request(const struct adb *a, const char *text, struct error *e)
         return 0;
     if (r == 0)
         r = strcmp(answer, "FAIL") == 0 ? read_text(a, said, sizeof said) : -EPROTO;
-    text_make_printable(said);
     if (r == 0)
         return error_set(e, STATUS_DEVICE_UNAVAILABLE, "%s",
                          *said ? said : "the adb server refuses, and does not say why");
