@@ -10,11 +10,13 @@ from .. import _errors
 
 def _onnx() -> Any:
     try:
-        importlib.import_module("onnx.utils")
-        return importlib.import_module("onnx")
+        utils, onnx = importlib.import_module("onnx.utils"), importlib.import_module("onnx")
     except ImportError:
         raise _errors.ParameterError("a part of a model (inputs, outputs) needs the package onnx, which is not installed: install "
                                      "python3-onnx, or leave inputs and outputs away") from None
+    if not hasattr(utils, "extract_model"):
+        raise _errors.ParameterError(f"a part of a model (inputs, outputs) needs onnx 1.8 or later, and this is {onnx.__version__}")
+    return onnx
 
 
 def _check_names(graph: Any, names: list[str]) -> None:
