@@ -137,7 +137,7 @@ class Strangers(unittest.TestCase):
     def test_length_one(self):
         """exNorm l2: as long as 1, and in the direction of what it is made of."""
         x, y = self.dump("osnet_l2norm.rk3588", (256, 128, 3), "getitem_426_mm", "node_linalg_vector_norm_2lpnorm2")
-        x, y = (x.ravel() - 6) * 0.0748414, (y.ravel() - 7) * 0.0018384
+        x, y = (x.ravel().astype(float) - 6) * 0.0748414, (y.ravel().astype(float) - 7) * 0.0018384
         self.assertAlmostEqual(np.linalg.norm(y), 1, delta=0.01)
         self.assertGreater(x @ y / np.linalg.norm(x) / np.linalg.norm(y), 0.999)
 
@@ -171,11 +171,13 @@ class Strangers(unittest.TestCase):
 
     def test_text_on_two_chips(self):
         """Integer BatchNormalization and HardSwish, whose factors RK3576 has in tensors; constants with
-        scales that are left over. Some of the picture is text."""
+        scales that are left over. Some of the picture is text. One value of a BatchNormalizationRelu is a step off
+        on RK3576 (test_emulator), which a few outputs see."""
         a, b = (self.run_model(f"ppocrv4_det_int8.{chip}", STRANGERS / "kh_KhadasTeam.png", "--fit", "letterbox")[0]
                 for chip in ("rk3588", "rk3576"))
         self.assertGreater((a > 0.5).mean(), 0.01)
-        np.testing.assert_array_equal(a.ravel(), b.ravel())
+        self.assertLessEqual(np.abs(a - b).max(), 0.02)
+        self.assertLessEqual((a != b).sum(), 10)
 
     def test_faces_on_two_chips(self):
         """LeakyRelu, whose slope and shifts RK3576 has in tensors. One bias of Conv_32 differs between
