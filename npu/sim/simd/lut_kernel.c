@@ -40,10 +40,11 @@ void lut_set_inputs(struct lut_kernel *k, double bn, const float *factor, size_t
 bool lut_fits_float(const struct lut_kernel *k, const float *factor, size_t channels,
                     double max_sum)
 {
-    double largest = 0;
+    float largest = 0;
     for (size_t i = 0; i < channels; i++)
-        largest = fmax(largest, fabs((double)factor[i] * (double)k->bn));
-    return max_sum * largest + fabs((double)k->bn) < 1 << 23;
+        largest = fabsf(factor[i]) > largest ? fabsf(factor[i]) : largest;
+    double bn = fabs((double)k->bn);
+    return max_sum * (double)largest * bn + bn < 1 << 23;
 }
 
 // ---- running ----
