@@ -1,8 +1,16 @@
 #!/usr/bin/env bash
-# Installs, builds and runs everything that CI checks. --quick: static checks, debug build, unit
-# tests (under a minute once built), and clang-tidy for what has changed.
+# Installs what is missing, builds and tests. --quick: static checks, debug build, unit tests (under a
+# minute once built), and clang-tidy for what has changed. --everything: as CI does, also what takes
+# long and seldom breaks alone (label everything: other Pythons, packages for arm64, Python in a guest).
 set -u
 cd "$(dirname "$0")"
+case "${1:-}" in
+'' | --quick | --everything) ;;
+*)
+    echo "usage: $0 [--quick | --everything]" >&2
+    exit 2
+    ;;
+esac
 unset RKNND_SERVER RKNND_DAEMON RKNN_LOG_LEVEL RKNN_SERVER_LOGLEVEL
 
 passed=0 failed=0 skipped=0
@@ -75,7 +83,11 @@ if [ "${1:-}" = --quick ]; then
     tidy debug --quick
     finish
 fi
-suite release all
+if [ "${1:-}" = --everything ]; then
+    suite release all
+else
+    suite release all -LE everything
+fi
 tidy release
 suite asan all -LE release-only
 suite tsan all -L tsan
