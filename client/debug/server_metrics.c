@@ -12,8 +12,10 @@ RKNN_EXPORT int rknnd_get_metrics(const char *uri, char **text)
     rknnd_Empty reply;
     struct request request = {
         .type = MESSAGE_METRICS, .reply = &reply, .payload = payload_take, .owner = &answer};
-    int r = text ? one_shot_call(uri, &request, &(rknnd_Empty){0}, &e)
-                 : error_set(&e, STATUS_PARAM_INVALID, "text is NULL");
+    if (!text)
+        return last_error_keep("rknnd_get_metrics",
+                               error_set(&e, STATUS_PARAM_INVALID, "text is NULL"), &e);
+    int r = one_shot_call(uri, &request, &(rknnd_Empty){0}, &e);
     if (r == 0 && !answer.data)
         r = error_set(&e, STATUS_FAIL, "the server has answered without metrics");
     if (r == 0)

@@ -38,7 +38,7 @@ void http_init(struct http *h, uv_loop_t *loop, const struct services *services)
 
 /// Listens at unix:PATH, or tcp:HOST:PORT on the loopback interface, unless `insecure`: who reads
 /// this learns of users and models. May block: names are looked up.
-int http_listen(struct http *h, const char *uri, const char *socket_group, bool insecure,
+int http_listen(struct http *h, const char *text, const char *socket_group, bool insecure,
                 struct error *e);
 
 /// Serves, with the program in `folder`, which stays. Without addresses nothing happens.

@@ -533,6 +533,7 @@ static void stale_blocks(void **state)
     struct stream *p, *last = NULL;
     list_for_each (p, &r->board.streams, link)
         last = p;
+    assert_non_null(last);
     assert_true(last->open);
     assert_int_equal(last->received, 100);
     rig_free(r);
