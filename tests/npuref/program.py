@@ -101,7 +101,8 @@ def relocated(file, memory):
 
 def fill_padding(memory, r):
     """Toolkits up to 1.2 have 0 for weights of channels that are not there, and count the padding of such channels in no
-    bias: so whoever ran their programs must have had -nz there, as later toolkits write it. r: registers of a task."""
+    bias: so whoever ran their programs must have had -nz there, as later toolkits write it. r: registers of a task. A
+    memory whose bytes are None has addresses alone."""
     taps, kernels = (r.get(0x1038, 0) >> 16 & 31) * (r.get(0x1038, 0) >> 24 & 31), r.get(0x1038, 0) & 0x3FFF
     if not taps or r.get(0x100C, 0) & 0xFFF or r.get(0x4050, 0) & 2:
         return
@@ -131,7 +132,7 @@ def blob_tasks(file, memory, node, table):
         register, tensor, offset, _, _ = struct.unpack_from("<IiQII", table.data, at + 24 * i)
         addresses[register] = memory.bases[file.tensors[tensor].name] + offset
     writes = [(r, addresses.get(r, v)) for r, v in blob_writes(words)]
-    if file.container == 1 and table.number(3) & CNA:
+    if file.container == 1 and table.number(3) & CNA and memory.bytes is not None:
         fill_padding(memory, dict(writes))
     yield Task(node.index, table.number(3), writes)
 

@@ -37,6 +37,8 @@ def value(word):
 class Places:
     """Where the loader puts tensors, for npuref.program."""
 
+    bytes = None
+
     def __init__(self, file, loaded):
         self.bases, self.parts = {}, {}
         for i, t in enumerate(file.tensors):

@@ -35,6 +35,9 @@ struct rig {
 /// Also takes stock of what the process has. `options` are the null backend's.
 void rig_init(struct rig *r, bool threads, const char *options);
 
+/// This process has at most so many descriptors, as soon as threads have closed what they are to.
+void rig_expect_fds(unsigned max);
+
 /// Closes the loop and checks that nothing is left: handles, workers, buffers, fds, zombies.
 void rig_done(struct rig *r);
 
