@@ -3,14 +3,16 @@
 // 2^truncate, int8 of bytes from 0 on.
 #include "npu/open/open_pixels.h"
 
+#include "npu/model/rknn/regs/rknn_registers.h"
+
 #define CNA_BLOCK    1
 #define MAX_CHANNELS 4
 #define MINUS_128    (-128)
 
-// Registers of a generation: which bits of CVT_CON0 mean bypass, and where the rest is.
+// Registers of a chip, and which bits of CVT_CON0 mean bypass.
 struct converter_form {
-    uint16_t con0, first; // first: of four registers, or of two and four
-    uint8_t bypass;       // the low four bits
+    uint32_t con0, first; // first: of four registers, or of two and four
+    uint32_t bypass;      // the low four bits
     bool apart;           // scales and offsets have registers of their own
 };
 
@@ -19,16 +21,21 @@ struct converter {
     bool read;
 };
 
-static const struct converter_form *converter_form_of(const struct chip *chip)
+// False: it is not known well enough.
+static bool converter_form_of(const struct chip *chip, struct converter_form *ret)
 {
-    static const struct converter_form forms[CHIP_N_GENERATIONS] = {
-        [CHIP_GEN_RK3588] = {0x104c, 0x1050, 0xb, false},
-        [CHIP_GEN_RK3566] = {0x104c, 0x1050, 0xa, false},
-        [CHIP_GEN_RK3562] = {0x1048, 0x104c, 0xb, true},
-        [CHIP_GEN_RK3576] = {0x1048, 0x104c, 0xb, true},
+    static const uint8_t bypass[CHIP_N_GENERATIONS] = {[CHIP_GEN_RK3588] = 0xb,
+                                                       [CHIP_GEN_RK3566] = 0xa,
+                                                       [CHIP_GEN_RK3562] = 0xb,
+                                                       [CHIP_GEN_RK3576] = 0xb};
+    uint32_t together = rknn_register_at(chip, CNA_CVT_CON1);
+    *ret = (struct converter_form){
+        .con0 = rknn_register_at(chip, CNA_CVT_CON0),
+        .first = together ? together : rknn_register_at(chip, CNA_CVT_SCALES),
+        .bypass = bypass[chip->generation],
+        .apart = !together,
     };
-    const struct converter_form *form = &forms[chip->generation];
-    return form->con0 ? form : NULL;
+    return ret->bypass != 0;
 }
 
 static uint32_t converter_truncate(const struct converter *c, uint32_t channel)
@@ -99,12 +106,12 @@ static const struct rknn_program_task *task_of(const struct rknn_program *p, uin
 int open_pixels_read(const struct rknn_program *p, const struct chip *chip, uint32_t tensor,
                      struct open_layout *layout, struct error *e)
 {
-    const struct converter_form *form = converter_form_of(chip);
+    struct converter_form form;
     const char *name = p->file->tensors[tensor].name;
     int s = 0;
     if (layout->block != layout->c || layout->c > MAX_CHANNELS)
         return 0;
-    if (!form)
+    if (!converter_form_of(chip, &form))
         return error_set(e, STATUS_MODEL_INVALID,
                          "input %s: how %s takes pixels is not known well enough", name,
                          chip->name);
@@ -114,8 +121,8 @@ int open_pixels_read(const struct rknn_program *p, const struct chip *chip, uint
             reads_pixels(p, &p->patches[i], tensor) ? task_of(p, p->patches[i].command) : NULL;
         if (!t)
             continue;
-        read_task(p, t, form, &c);
-        s = judge_converter(form, &c, name, layout, e);
+        read_task(p, t, &form, &c);
+        s = judge_converter(&form, &c, name, layout, e);
     }
     return s;
 }

@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define BOUND(us) us,
+const uint64_t metrics_bounds[] = {METRICS_BUCKETS(BOUND)};
+#undef BOUND
+
 static const char other[] = "other";
 
 static struct metrics_series *series_find(const struct metrics *m,
@@ -64,11 +68,8 @@ struct metrics_series *metrics_find(struct metrics *m, const char *model, const 
 
 void metrics_observe(struct metrics_histogram *h, uint64_t us)
 {
-#define BOUND(us) us,
-    static const uint64_t bounds[] = {METRICS_BUCKETS(BOUND)};
-#undef BOUND
     unsigned i = 0;
-    while (i < METRICS_N_BUCKETS && us > bounds[i])
+    while (i < METRICS_N_BUCKETS && us > metrics_bounds[i])
         i++;
     if (i < METRICS_N_BUCKETS)
         h->in[i]++;

@@ -26,6 +26,8 @@
 enum { METRICS_N_BUCKETS = 0 METRICS_BUCKETS(METRICS_ONE) };
 #undef METRICS_ONE
 
+extern const uint64_t metrics_bounds[METRICS_N_BUCKETS];
+
 struct metrics_histogram {
     uint64_t in[METRICS_N_BUCKETS]; // not those of the buckets below
     uint64_t n, sum_us;

@@ -91,16 +91,13 @@ static void put_labels(FILE *out, const struct labels *l)
 static void put_histogram(FILE *out, const char *name, const struct labels *l,
                           const struct metrics_histogram *h)
 {
-#define BOUND(us) us,
-    static const uint64_t bounds[] = {METRICS_BUCKETS(BOUND)};
-#undef BOUND
     uint64_t n = 0;
     for (unsigned i = 0; i <= METRICS_N_BUCKETS; i++) {
         fprintf(out, "rknnd_%s_bucket{", name);
         put_labels(out, l);
         n = i < METRICS_N_BUCKETS ? n + h->in[i] : h->n;
         if (i < METRICS_N_BUCKETS)
-            fprintf(out, ",le=\"%g\"} %" PRIu64 "\n", (double)bounds[i] / 1e6, n);
+            fprintf(out, ",le=\"%g\"} %" PRIu64 "\n", (double)metrics_bounds[i] / 1e6, n);
         else
             fprintf(out, ",le=\"+Inf\"} %" PRIu64 "\n", n);
     }

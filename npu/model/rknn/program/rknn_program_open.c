@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "npu/model/rknn/program/rknn_program_parts.h"
+#include "npu/model/rknn/regs/rknn_registers.h"
 
 // What programs may write behind the last tensor: in files that say nothing of it, and for those
 // whose last line is longer than its tensor.
@@ -19,33 +20,21 @@
 
 // ---- registers ----
 
-// Registers of addresses, each with a bit for each generation of chips that has it.
-#define OLD (1 << CHIP_GEN_RK3588 | 1 << CHIP_GEN_RK3566 | 1 << CHIP_GEN_RV1106)
-#define NEW (1 << CHIP_GEN_RK3576 | 1 << CHIP_GEN_RK3562)
-
+// Registers of addresses. The table of registers says which chips have them, and where.
 static const struct {
-    uint16_t reg, generations;
+    enum rknn_register reg;
     bool writes;
 } addresses[] = {
-    {0x1070, OLD, false}, // CNA: features
-    {0x1088, NEW, false},
-    {0x1110, OLD | NEW, false}, // weights
-    {0x4020, OLD, true},        // DPU: output
-    {0x4018, NEW, true},
-    {0x5018, OLD | NEW, false},            // DPU-RDMA: main source
-    {0x5020, OLD | NEW, false},            // table of BS
-    {0x5024, 1 << CHIP_GEN_RK3576, false}, // its shifts
-    {0x502c, OLD | NEW, false},            // table of BN
-    {0x5030, 1 << CHIP_GEN_RK3576, false}, // its shifts
-    {0x5038, OLD | NEW, false},            // operand of EW
-    {0x6070, OLD | NEW, true},             // PPU: output
-    {0x701c, OLD | NEW, false},            // PPU-RDMA: source
+    {CNA_FEATURE_BASE, false}, {CNA_DCOMP_ADDR0, false},   {DPU_DST_BASE, true},
+    {RDMA_SRC_BASE, false},    {RDMA_BS_BASE, false},      {RDMA_BS_CONFIG_BASE, false},
+    {RDMA_BN_BASE, false},     {RDMA_BN_DATA_BASE, false}, {RDMA_EW_BASE, false},
+    {PPU_DST_BASE, true},      {PPU_RDMA_SRC_BASE, false},
 };
 
 bool program_is_address(const struct chip *chip, uint32_t reg, bool *writes)
 {
     for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++)
-        if (addresses[i].reg == reg && addresses[i].generations >> chip->generation & 1) {
+        if (reg && rknn_register_at(chip, addresses[i].reg) == reg) {
             *writes = addresses[i].writes;
             return true;
         }
