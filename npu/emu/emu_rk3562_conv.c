@@ -34,23 +34,12 @@ static int check_conv(const struct emu_unit *u, struct error *e)
 static int decode_converter(const struct emu_unit *u, struct emu_conv *c, bool packed,
                             struct error *e)
 {
-    static const enum emu_register offsets[] = {EMU_CVT_OFFSET, EMU_CVT_OFFSET_1, EMU_CVT_OFFSET_2,
-                                                EMU_CVT_OFFSET_3};
-    uint32_t cfg = emu_get(u, EMU_CVT_CON0);
-    if (cfg == 0xb)
-        return 0;
-    if (!packed || emu_field(cfg, 3, 0))
-        return emu_refuse(u, EMU_CVT_CON0, "inputs that are converted in another way", e);
-    emu_decode_lane_shifts(u, c);
-    for (int i = 0; i < EMU_LANES; i++) {
-        enum emu_register factors = i < 2 ? EMU_CVT_CON1 : EMU_CVT_CON2;
-        c->lanes[i].factor = (int32_t)(emu_get(u, factors) >> i % 2 * 16 & 0xffff);
-        c->lanes[i].offset = (int32_t)emu_get(u, offsets[i]);
+    int r = emu_decode_lanes_apart(u, c, packed, 0xb, e);
+    for (int i = 0; i < EMU_LANES && r == 0 && c->converts; i++)
         if (c->lanes[i].offset < INT16_MIN || c->lanes[i].offset > INT16_MAX)
-            return emu_refuse(u, offsets[i], "an offset that leaves nothing of the input", e);
-    }
-    c->converts = true;
-    return 0;
+            return emu_refuse(u, emu_lane_offsets[i], "an offset that leaves nothing of the input",
+                              e);
+    return r;
 }
 
 static void decode_kernels(const struct emu_unit *u, struct emu_conv *c)

@@ -90,6 +90,27 @@ void emu_decode_lane_shifts(const struct emu_unit *u, struct emu_conv *c)
         c->lanes[i].shift = shifts >> 6 * i & 0x3f;
 }
 
+const enum emu_register emu_lane_offsets[EMU_LANES] = {EMU_CVT_OFFSET, EMU_CVT_OFFSET_1,
+                                                       EMU_CVT_OFFSET_2, EMU_CVT_OFFSET_3};
+
+int emu_decode_lanes_apart(const struct emu_unit *u, struct emu_conv *c, bool packed,
+                           uint32_t bypassed, struct error *e)
+{
+    uint32_t cfg = emu_get(u, EMU_CVT_CON0);
+    if (cfg == bypassed)
+        return 0;
+    if (!packed || emu_field(cfg, 3, 0))
+        return emu_refuse(u, EMU_CVT_CON0, "inputs that are converted in another way", e);
+    emu_decode_lane_shifts(u, c);
+    for (int i = 0; i < EMU_LANES; i++) {
+        enum emu_register factors = i < 2 ? EMU_CVT_CON1 : EMU_CVT_CON2;
+        c->lanes[i].factor = (int32_t)(emu_get(u, factors) >> i % 2 * 16 & 0xffff);
+        c->lanes[i].offset = (int32_t)emu_get(u, emu_lane_offsets[i]);
+    }
+    c->converts = true;
+    return 0;
+}
+
 // ---- cubes ----
 
 uint32_t emu_precision_bytes(enum emu_precision precision)

@@ -271,6 +271,14 @@ int emu_decode_pad(const struct emu_unit *u, enum emu_register reg, int8_t *ret,
 /// Fills in shifts of the converter's lanes, of CVT_CON0.
 void emu_decode_lane_shifts(const struct emu_unit *u, struct emu_conv *c);
 
+/// Registers of the offsets, where they are not in one register with the factors.
+extern const enum emu_register emu_lane_offsets[EMU_LANES];
+
+/// The converter of such a chip, whose CVT_CON0 is `bypassed` where it does nothing: c->converts
+/// says whether it works.
+int emu_decode_lanes_apart(const struct emu_unit *u, struct emu_conv *c, bool packed,
+                           uint32_t bypassed, struct error *e);
+
 /// The two tables by the registers that RK3588, RK3568 and RK3562 have. `cfg`: the one LUT_CFG that
 /// is known.
 int emu_decode_lut(const struct emu_unit *u, uint32_t cfg, struct emu_lut_side ret[2],
