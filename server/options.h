@@ -51,6 +51,7 @@ struct options {
     uint64_t max_memory;         // bytes of them
     uint32_t max_inflight;       // unanswered requests of one connection
     uint64_t max_inflight_bytes; // in job buffers, of one connection
+    uint32_t costly_percent;     // of the loop's time, for one connection's costly messages
     uint64_t max_payload;        // bytes of one frame's payload
     uint64_t max_model_size;
     uint64_t max_models_size; // all model files together; 0: 3/4 of the machine's memory

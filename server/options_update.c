@@ -46,6 +46,7 @@ static const struct field fields[] = {
     FIELD("max-memory", PLAIN, true, max_memory),
     FIELD("max-inflight", PLAIN, true, max_inflight),
     FIELD("max-inflight-bytes", PLAIN, true, max_inflight_bytes),
+    FIELD("costly-percent", PLAIN, true, costly_percent),
     FIELD("max-payload", PLAIN, true, max_payload),
     FIELD("max-model-size", PLAIN, true, max_model_size),
     FIELD("max-models-size", PLAIN, true, max_models_size),

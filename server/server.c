@@ -404,6 +404,7 @@ static void init_clients(struct server *s)
 {
     static const struct connection_ops connection_ops = {
         .on_message = dispatch_message,
+        .answer_cost_us = dispatch_answer_cost_us,
         .on_closing = services_connection_closing,
         .on_less = on_less_to_answer,
     };
@@ -415,11 +416,11 @@ static void init_clients(struct server *s)
     s->listeners.groups = s->groups;
     s->listeners.n_groups = ORIGIN_SOCKET_GROUP + 1;
     s->listeners.insecure = s->options->insecure;
-    s->connections = (struct connections){.loop = s->loop,
-                                          .options = s->options,
-                                          .services = &s->services,
-                                          .ops = &connection_ops,
-                                          .metrics = &s->metrics};
+    connections_init(&s->connections, s->loop);
+    s->connections.options = s->options;
+    s->connections.services = &s->services;
+    s->connections.ops = &connection_ops;
+    s->connections.metrics = &s->metrics;
     s->sessions = (struct sessions){.scheduler = &s->jobs.scheduler, .memories = &s->memories};
     s->users = (struct users){
         .options = s->options, .scheduler = &s->jobs.scheduler, .accounts = &s->accounts};
@@ -428,7 +429,6 @@ static void init_clients(struct server *s)
                                     .timer = &s->jobs.timer,
                                     .sram = &s->sram,
                                     .metrics = &s->metrics};
-    list_init(&s->connections.all);
     list_init(&s->sessions.all);
     list_init(&s->users.all);
     list_init(&s->contexts.all);
@@ -662,6 +662,7 @@ void server_stop(struct server *s)
     listeners_close(&s->listeners);
     while ((c = list_first(&s->connections.all, struct connection, link)))
         connection_close(c, "the server stops");
+    connections_close(&s->connections);
     listeners_close_carriers(&s->listeners);
     kill_jobs(s);
     runner_cancel_all(&s->runner_options);

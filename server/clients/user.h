@@ -5,6 +5,7 @@
 #include "base/who.h"
 #include "server/clients/account.h"
 #include "server/clients/quota.h"
+#include "server/clients/rate.h"
 #include "server/jobs/scheduler.h"
 #include "server/listen/origin.h"
 
@@ -30,6 +31,7 @@ struct user {
     char title[ORIGIN_SOURCE_SIZE + 8]; // "alice", "tcp 10.0.0.7"
     struct quota quota;
     struct account account;
+    struct rate rate; // of what all his connections ask for
     struct scheduler_group scheduling;
 };
 

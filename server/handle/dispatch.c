@@ -15,13 +15,25 @@
 #include "server/options.h"
 #include "server/turns.h"
 
+// How much work a message is: the table of PROTOCOL.md. What it may take of the loop's time,
+// roughly and at most, is what a connection pays (clients/rate.h).
+struct cost {
+    unsigned work;      // of its turn of the loop, of which there are CHANNEL_TURN
+    uint32_t us;        // paid when it comes
+    uint32_t answer_us; // when its answer is made, if that waits (request_when_room())
+};
+// Runs and what goes with them; what comes once in a connection; files, memory: tens of
+// microseconds; a thousand messages in the answer, a process; a list of all that there is.
+static const struct cost LITTLE = {1, 0, 0}, ONCE = {8, 0, 0}, MORE = {8, 20, 0},
+                         MUCH = {CHANNEL_TURN, 200, 0}, LIST = {8, 0, 1000};
+
 struct row {
     uint16_t type;
     unsigned states; // of the connection, in which it is understood
     unsigned right;  // enum right, that it takes
     bool answered;   // a refusal is sent as its answer; else it ends the connection
     bool new_work;   // refused while the server drains
-    unsigned work;   // of the connection's turn of the loop, of which there are CHANNEL_TURN
+    const struct cost *cost;
     handle_function *handle;
 };
 
@@ -33,13 +45,9 @@ struct row {
 #define SEE_OWN RIGHT_SEE_OWN
 #define SEE_ALL RIGHT_SEE_ALL
 #define DEBUG   RIGHT_DEBUG
-// Costs of a request, as part of a connection's turn of the loop (CHANNEL_TURN).
-#define LITTLE 1u
-#define MORE   8u           // lists, files, memory: tens of microseconds
-#define MUCH   CHANNEL_TURN // a thousand messages in the answer; a process
 
-#define X(NAME, name, states, right, answered, new_work, work)                                     \
-    {MESSAGE_##NAME, states, right, answered, new_work, work, handle_##name},
+#define X(NAME, name, states, right, answered, new_work, cost)                                     \
+    {MESSAGE_##NAME, states, right, answered, new_work, &(cost), handle_##name},
 static const struct row rows[] = {HANDLE_LIST(X)};
 #undef X
 
@@ -49,6 +57,12 @@ static const struct row *find_row(uint16_t type)
         if (rows[i].type == type)
             return &rows[i];
     return NULL;
+}
+
+uint32_t dispatch_answer_cost_us(uint16_t type)
+{
+    const struct row *row = find_row(type);
+    return row ? row->cost->answer_us : 0;
 }
 
 // The first message of a connection is HELLO, and only the first. While the server drains, requests
@@ -81,7 +95,8 @@ static int decode_and_handle(struct connection *c, const struct row *row,
 {
     const struct message_row *known = message_row(h->type);
     union message_any m;
-    channel_spend(&c->channel, row->work - 1);
+    channel_spend(&c->channel, row->cost->work - 1);
+    connection_spend(c, row->cost->us);
     turns_mark(c->services->loop, known->name);
     int r = message_decode(known->request, message, &m, e);
     if (r < 0)

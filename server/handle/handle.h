@@ -12,22 +12,22 @@ typedef int handle_function(struct connection *c, const struct frame_header *h,
                             const union message_any *m, struct error *e);
 
 // X(MESSAGE, handler, states of the connection, right (clients/rights.h), answered, new work,
-// work): dispatch.c says what the columns and their words mean.
+// cost): dispatch.c says what the columns and their words mean.
 // clang-format off
 #define HANDLE_LIST(X) \
-    X(HELLO,            hello,            FRESH, ANYONE,  true,  true,  MORE) \
+    X(HELLO,            hello,            FRESH, ANYONE,  true,  true,  ONCE) \
     X(PING,             ping,             OPEN,  ANYONE,  true,  false, LITTLE) \
     X(CANCEL,           cancel,           OPEN,  ANYONE,  false, false, LITTLE) \
     X(GOODBYE,          goodbye,          READY, ANYONE,  false, false, LITTLE) \
     X(SERVER_STATUS,    server_status,    READY, SEE_OWN, true,  false, LITTLE) \
-    X(STATS,            stats,            READY, SEE_OWN, true,  false, LITTLE) \
+    X(STATS,            stats,            READY, SEE_OWN, true,  false, LIST) \
     X(CLIENT_KILL,      client_kill,      READY, SEE_OWN, true,  false, MORE) \
     X(LOG,              log,              READY, SEE_ALL, true,  true,  MORE) \
     X(LOG_LEVEL,        log_level,        READY, DEBUG,   true,  false, MORE) \
-    X(TRACE,            trace,            READY, SEE_OWN, true,  false, MUCH) \
+    X(TRACE,            trace,            READY, SEE_OWN, true,  false, LIST) \
     X(CLOCKS,           clocks,           READY, SEE_OWN, true,  false, MORE) \
-    X(LIMITS,           limits,           READY, SEE_OWN, true,  false, MUCH) \
-    X(METRICS,          metrics,          READY, SEE_ALL, true,  false, MUCH) \
+    X(LIMITS,           limits,           READY, SEE_OWN, true,  false, LIST) \
+    X(METRICS,          metrics,          READY, SEE_ALL, true,  false, LIST) \
     X(MODEL_OFFER,      model_offer,      READY, RUN,     true,  true,  MORE) \
     X(MODEL_CHUNK,      model_chunk,      READY, RUN,     true,  true,  LITTLE) \
     X(MODEL_DESCRIBE,   model_describe,   READY, RUN,     true,  true,  MUCH) \
@@ -46,7 +46,7 @@ typedef int handle_function(struct connection *c, const struct frame_header *h,
     X(CUSTOM_LIST,      custom_list,      READY, RUN,     true,  true,  MORE) \
     X(CUSTOM_DONE,      custom_done,      OPEN,  RUN,     false, false, LITTLE)
 // clang-format on
-#define X(NAME, name, states, right, answered, new_work, work) handle_function handle_##name;
+#define X(NAME, name, states, right, answered, new_work, cost) handle_function handle_##name;
 HANDLE_LIST(X)
 #undef X
 

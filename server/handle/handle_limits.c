@@ -51,22 +51,32 @@ static void put_users(struct limits *all, const struct connection *c)
             put_user(all, u, false);
 }
 
-int handle_limits(struct connection *c, const struct frame_header *h, const union message_any *any,
-                  struct error *e)
+static void answer_limits(struct request *r)
 {
-    struct limits all = {.e = e};
-    struct request r;
-    (void)any;
+    const struct connection *c = r->connection;
     const struct accounts *a = c->services->accounts;
+    struct error e;
+    struct limits all = {.e = &e};
     for (unsigned i = 0; i < ACCOUNT_RESOURCES; i++)
         put_limit(&all, "", (enum account_resource)i, a->all.used.of[i], a->total.of[i], false);
     put_users(&all, c);
     if (all.status < 0) {
         free(all.lines.data);
-        return all.status;
+        request_fail(r, &e);
+    } else {
+        struct iovec payload = {all.lines.data, all.lines.size};
+        request_answer(r, rknnd_LimitsReply_fields, &all.m, &payload, 1, free, all.lines.data);
     }
-    request_begin(&r, &c->requests, h, NULL);
-    struct iovec payload = {all.lines.data, all.lines.size};
-    request_answer(&r, rknnd_LimitsReply_fields, &all.m, &payload, 1, free, all.lines.data);
+    free(r);
+}
+
+int handle_limits(struct connection *c, const struct frame_header *h, const union message_any *any,
+                  struct error *e)
+{
+    struct request *r = request_new(&c->requests, h, sizeof *r, e);
+    (void)any;
+    if (!r)
+        return e->code;
+    request_when_room(r, answer_limits);
     return 0;
 }

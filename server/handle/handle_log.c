@@ -36,8 +36,10 @@ int handle_log_level(struct connection *c, const struct frame_header *h,
 
 // ---- the flight recorder -----------------------------------------------------------------------
 
-// At most; encoding them holds the loop up for less than a millisecond.
-#define EVENTS_OF_ANSWER 1024
+// At most; encoding them, and looking for whose they are, holds the loop up for some milliseconds
+// at most.
+#define EVENTS_OF_ANSWER  1024
+#define CLIENTS_OF_ANSWER 64 // that are looked up, among all sessions
 
 // Whose events a client may see.
 struct seen {
@@ -45,6 +47,7 @@ struct seen {
     const struct connection *viewer;
     uint64_t last;  // that was looked up
     bool last_seen; // whether it may be seen
+    unsigned n;     // that were looked up
 };
 
 // Events of one client often follow one another. What is left of one that has gone is nobody's.
@@ -56,6 +59,7 @@ static bool is_seen(struct seen *seen, uint64_t client)
         return seen->all || seen->last_seen;
     seen->last = client;
     seen->last_seen = false;
+    seen->n++;
     list_for_each (s, &c->services->sessions->all, link)
         if (s->id == client)
             seen->last_seen = session_is_visible(s, c->session, &c->origin);
@@ -82,31 +86,49 @@ static int put_event(struct delimited *q, struct seen *seen, const struct trace_
     return delimited_put(q, rknnd_TraceEvent_fields, &m, e);
 }
 
+struct trace_request {
+    struct request request;
+    uint64_t from;
+};
+
 // Answers with events from the oldest that is still there on; `end` tells the client where to
 // continue.
-int handle_trace(struct connection *c, const struct frame_header *h, const union message_any *any,
-                 struct error *e)
+static void answer_trace(struct request *request)
 {
+    struct trace_request *asked = container_of(request, struct trace_request, request);
+    const struct connection *c = request->connection;
     const struct trace *t = c->services->trace;
-    const rknnd_Trace *request = &any->TRACE_request;
     struct delimited q = {0};
     struct seen seen = {.all = c->rights & RIGHT_SEE_ALL, .viewer = c};
     uint64_t oldest = trace_oldest(t);
-    rknnd_TraceReply m = {.first = request->from > oldest ? request->from : oldest,
+    rknnd_TraceReply m = {.first = asked->from > oldest ? asked->from : oldest,
                           .end = t->next,
                           .now_us = uv_hrtime() / 1000};
+    struct error e;
     int r = 0;
-    for (uint64_t i = m.first; r == 0 && i < t->next && m.n_events < EVENTS_OF_ANSWER; i++) {
-        r = put_event(&q, &seen, trace_event(t, i), e);
+    for (uint64_t i = m.first;
+         r == 0 && i < t->next && m.n_events < EVENTS_OF_ANSWER && seen.n < CLIENTS_OF_ANSWER;
+         i++) {
+        r = put_event(&q, &seen, trace_event(t, i), &e);
         m.n_events++;
     }
     if (r < 0) {
         free(q.data);
-        return r;
+        request_fail(request, &e);
+    } else {
+        struct iovec payload = {q.data, q.size};
+        request_answer(request, rknnd_TraceReply_fields, &m, &payload, q.size > 0, free, q.data);
     }
-    struct iovec payload = {q.data, q.size};
-    channel_send(&c->channel, message_frame(h->type, FRAME_REPLY, h->id, rknnd_TraceReply_fields,
-                                            &m, &payload, q.size > 0, free, q.data));
-    connection_update_flow(c);
+    free(asked);
+}
+
+int handle_trace(struct connection *c, const struct frame_header *h, const union message_any *any,
+                 struct error *e)
+{
+    struct trace_request *asked = request_new(&c->requests, h, sizeof *asked, e);
+    if (!asked)
+        return e->code;
+    asked->from = any->TRACE_request.from;
+    request_when_room(&asked->request, answer_trace);
     return 0;
 }

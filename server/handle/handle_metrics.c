@@ -5,11 +5,6 @@
 #include "server/handle/services.h"
 #include "server/metrics/metrics_text.h"
 
-static void on_abandoned(struct request *r)
-{
-    free(r);
-}
-
 // When the connection has room for the answer.
 static void answer_metrics(struct request *r)
 {
@@ -28,11 +23,10 @@ static void answer_metrics(struct request *r)
 int handle_metrics(struct connection *c, const struct frame_header *h, const union message_any *m,
                    struct error *e)
 {
-    struct request *r = calloc(1, sizeof *r);
+    struct request *r = request_new(&c->requests, h, sizeof *r, e);
     (void)m;
     if (!r)
-        return error_no_memory(e, "a request", sizeof *r);
-    request_begin(r, &c->requests, h, on_abandoned);
+        return e->code;
     request_when_room(r, answer_metrics);
     return 0;
 }

@@ -17,7 +17,8 @@
 // when the channel's handles have closed.
 //
 // Reading stops (back-pressure) while a client has more requests, more bytes in job buffers or more
-// unread answers than its limits allow. A client that keeps to what HELLO announced never notices.
+// unread answers than its limits allow, or has asked for more costly things (clients/rate.h). A
+// client that keeps to what HELLO announced never notices.
 #include "server/net/connection.h"
 
 #include <stdio.h>
@@ -28,6 +29,7 @@
 #include "server/clients/user.h"
 #include "server/metrics/metrics.h"
 #include "server/options.h"
+#include "server/turns.h"
 
 // Queued answers that are not outputs of jobs; past that the client is not heard, and no large
 // answer is made for it.
@@ -53,6 +55,23 @@ static bool has_room(const struct connection *c)
     return unread <= MAX_SMALL_BACKLOG && (unread == 0 || user_has_room(c));
 }
 
+// Whether it may have something costly done now, as far as its own messages and those of all its
+// user's connections are concerned. A user may have twice of what one connection may.
+static bool may_ask_much(const struct connection *c)
+{
+    uint64_t now_ms = uv_now(c->all->loop);
+    uint32_t percent = c->all->options->costly_percent;
+    return rate_has(&c->rate, percent, now_ms) && rate_has(&c->user->rate, 2 * percent, now_ms);
+}
+
+// Whether it has asked for so much that it is not heard for a while. One that asks for nothing
+// costly is not stopped by its user's others.
+static bool is_slowed(const struct connection *c)
+{
+    return !may_ask_much(c) &&
+           rate_is_used(&c->rate, c->all->options->costly_percent, uv_now(c->all->loop));
+}
+
 // Nothing is read any more, and nothing large is answered.
 static bool is_ending(const struct connection *c)
 {
@@ -63,7 +82,7 @@ static bool is_ending(const struct connection *c)
 static bool connection_has_room(const struct requests *requests)
 {
     const struct connection *c = requests->connection;
-    return !is_ending(c) && has_room(c) && user_has_room(c);
+    return !is_ending(c) && has_room(c) && user_has_room(c) && may_ask_much(c);
 }
 
 static void connection_requests_changed(struct requests *requests)
@@ -73,6 +92,12 @@ static void connection_requests_changed(struct requests *requests)
     c->all->ops->on_less(c->all);
 }
 
+static void connection_request_spends(struct requests *requests, uint16_t type)
+{
+    struct connection *c = requests->connection;
+    connection_spend(c, c->all->ops->answer_cost_us(type));
+}
+
 static void connection_request_failed(struct requests *requests, int code)
 {
     metrics_count_error(requests->connection->all->metrics, code);
@@ -80,6 +105,7 @@ static void connection_request_failed(struct requests *requests, int code)
 
 static const struct requests_ops requests_ops = {
     .has_room = connection_has_room,
+    .spend = connection_request_spends,
     .changed = connection_requests_changed,
     .failed = connection_request_failed,
 };
@@ -117,7 +143,10 @@ static void on_drained(struct channel *channel)
 
 static void on_turn(struct channel *channel)
 {
-    requests_start_large(&container_of(channel, struct connection, channel)->requests);
+    struct connection *c = container_of(channel, struct connection, channel);
+    requests_start_large(&c->requests);
+    if (!list_empty(&c->requests.large))
+        connection_update_flow(c); // others may have taken what there was
 }
 
 static void on_lost(struct channel *channel, const struct error *why)
@@ -132,6 +161,56 @@ static const struct channel_ops ops = {
     .on_turn = on_turn,
     .on_lost = on_lost,
 };
+
+#define REFILL_MS 5 // after which those that are slowed are looked at again
+
+static void on_refill(uv_timer_t *timer)
+{
+    struct connections *all = container_of(timer, struct connections, refill);
+    struct connection *c;
+    struct list slowed;
+    turns_mark(timer->loop, "connections that have asked for much");
+    list_init(&slowed);
+    list_move(&slowed, &all->slowed);
+    while ((c = list_first(&slowed, struct connection, slowed))) {
+        list_remove(&c->slowed);
+        connection_update_flow(c);
+    }
+}
+
+// The first ones to be slowed are the first ones to go on.
+static void wait_for_refill(struct connection *c)
+{
+    struct connections *all = c->all;
+    if (!list_empty(&c->slowed))
+        return;
+    list_append(&all->slowed, &c->slowed);
+    if (!uv_is_active((uv_handle_t *)&all->refill))
+        uv_timer_start(&all->refill, on_refill, REFILL_MS, 0);
+}
+
+void connections_init(struct connections *all, uv_loop_t *loop)
+{
+    *all = (struct connections){.loop = loop};
+    list_init(&all->all);
+    list_init(&all->slowed);
+    uv_timer_init(loop, &all->refill);
+}
+
+void connections_close(struct connections *all)
+{
+    uv_close((uv_handle_t *)&all->refill, NULL);
+}
+
+void connection_spend(struct connection *c, uint32_t us)
+{
+    uint64_t now_ms = uv_now(c->all->loop);
+    uint32_t percent = c->all->options->costly_percent;
+    if (us == 0)
+        return;
+    rate_spend(&c->rate, percent, now_ms, us);
+    rate_spend(&c->user->rate, 2 * percent, now_ms, us);
+}
 
 // The channel takes payloads of any size: dispatch checks them against max-payload with a better
 // error.
@@ -155,6 +234,7 @@ struct connection *connection_new(struct connections *all, struct transport *tra
     list_init(&c->contexts);
     requests_init(&c->requests, &requests_ops, c, &c->channel);
     list_init(&c->in_session);
+    list_init(&c->slowed);
     list_append(&all->all, &c->link);
     all->n++;
     log_debug("c%u connected (%s)", c->number, c->origin.text);
@@ -172,6 +252,7 @@ void connection_close(struct connection *c, const char *why)
     struct connections *all = c->all;
     log_debug("c%u closed (%s): %s", c->number, c->program[0] ? c->program : c->origin.text, why);
     list_remove(&c->link);
+    list_remove(&c->slowed);
     all->n--;
     requests_abandon(&c->requests);
     all->ops->on_closing(c);
@@ -265,7 +346,8 @@ void connection_forget_payload(struct connection *c)
 static bool is_too_busy(const struct connection *c)
 {
     const struct options *o = c->all->options;
-    return c->requests.n > o->max_inflight || c->held_bytes > o->max_inflight_bytes || !has_room(c);
+    return c->requests.n > o->max_inflight || c->held_bytes > o->max_inflight_bytes ||
+           !has_room(c) || is_slowed(c);
 }
 
 // Large answers are begun in the connection's own turn, because whoever calls this is in the middle
@@ -279,6 +361,8 @@ void connection_update_flow(struct connection *c)
         return;
     if (requests_have_large(&c->requests))
         channel_wake(&c->channel);
+    else if (is_slowed(c) || (!list_empty(&c->requests.large) && !may_ask_much(c)))
+        wait_for_refill(c);
     bool pause = is_too_busy(c);
     if (pause == c->channel.paused)
         return;

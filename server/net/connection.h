@@ -1,6 +1,7 @@
 // One client's connection: its state, its limits, and everything that dies with it.
 #pragma once
 
+#include "server/clients/rate.h"
 #include "server/listen/origin.h"
 #include "server/net/channel.h"
 #include "server/net/request.h"
@@ -30,6 +31,8 @@ struct connection {
     bool admitted;         // it is charged to the user
     unsigned rights;       // enum right (clients/rights.h); checked by dispatch
     uint64_t unread_bytes; // of answers, as they are charged to the user
+    struct rate rate;      // of what costs much
+    struct list slowed;    // in all->slowed
     uint64_t features;     // PROTOCOL_FEATURE_* that both sides have
     uint32_t number;       // "c12" in logs
     struct origin origin;
@@ -51,6 +54,8 @@ struct connection_ops {
     /// A message has come. The payload's destination is decided when this returns, unless the
     /// connection has been closed.
     void (*on_message)(struct connection *c, const struct frame_header *h, struct bytes message);
+    /// What the answer to a message of this type costs, when it is made by request_when_room().
+    uint32_t (*answer_cost_us)(uint16_t type);
     /// It closes, and its requests are abandoned already: ends what else it has.
     void (*on_closing)(struct connection *c);
     /// There may be less to wait for: an answer is queued or sent, or a connection has closed.
@@ -67,7 +72,15 @@ struct connections {
     struct list all;
     unsigned n;
     uint32_t last_number;
+    struct list slowed; // wait because they have asked for much; looked at again by `refill`
+    uv_timer_t refill;
 };
+
+/// The rest is the owner's to set.
+void connections_init(struct connections *all, uv_loop_t *loop);
+
+/// When all of them have closed.
+void connections_close(struct connections *all);
 
 /// Takes over the transport, and takes a reference of the user. NULL: out of memory; it is logged,
 /// the transport closed.
@@ -104,6 +117,9 @@ void connection_forget_payload(struct connection *c);
 /// Stops or resumes reading, as the limits say, and has large answers begun. To be called when
 /// requests or bytes have come or gone.
 void connection_update_flow(struct connection *c);
+
+/// A message that costs this much is about to be handled.
+void connection_spend(struct connection *c, uint32_t us);
 
 /// Ends it for somebody who wants that: at once if it takes nothing, else with a goodbye.
 void connection_kill(struct connection *c, const char *reason);

@@ -74,6 +74,7 @@ void requests_start_large(struct requests *all)
     while (requests_have_large(all)) {
         struct request *r = list_first(&all->large, struct request, turn);
         r->started = true;
+        all->ops->spend(all, r->type);
         r->start(r);
     }
 }
@@ -92,6 +93,21 @@ void request_begin(struct request *r, struct requests *all, const struct frame_h
     list_append(&all->all, &r->link);
     all->n++;
     all->ops->changed(all);
+}
+
+static void free_abandoned(struct request *r)
+{
+    free(r);
+}
+
+void *request_new(struct requests *all, const struct frame_header *h, size_t size, struct error *e)
+{
+    struct request *r = calloc(1, size);
+    if (r)
+        request_begin(r, all, h, free_abandoned);
+    else
+        error_no_memory(e, "a request", size);
+    return r;
 }
 
 void request_when_room(struct request *r, void (*start)(struct request *r))

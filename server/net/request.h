@@ -10,6 +10,8 @@ struct requests;
 struct requests_ops {
     /// Whether a large answer may be made now.
     bool (*has_room)(const struct requests *all);
+    /// The large answer to a message of this type is about to be made.
+    void (*spend)(struct requests *all, uint16_t type);
     /// A request has begun, or an answer is queued. May not free requests.
     void (*changed)(struct requests *all);
     /// The answer of one is an error.
@@ -59,6 +61,10 @@ void requests_start_large(struct requests *all);
 /// Notes an unanswered request; its id is not in use.
 void request_begin(struct request *r, struct requests *all, const struct frame_header *h,
                    void (*abandoned)(struct request *r));
+
+/// A request in memory of its own: a struct of this size that begins with it, all else 0. It is
+/// freed when it is abandoned; else by who answers it. NULL: out of memory.
+void *request_new(struct requests *all, const struct frame_header *h, size_t size, struct error *e);
 
 /// For an answer that is large or takes work to make: calls start(r) when the connection has room
 /// for it, from inside or later. A connection has one such answer made at a time, the next one when

@@ -56,13 +56,15 @@ static void listen_nowhere(void)
     set("listen", uri);
 }
 
-static void start_with(const char *backend)
+static void start_with(const char *backend, const char *costly_percent)
 {
     struct error e;
     log_set_level(LOG_SILENT);
     options_init(&options);
     set("isolation", "thread");
     set("backend", backend);
+    set("costly-percent", costly_percent);
+    set("rights", "*:run,see-own,see-all");
     set("module-dir", MODULE_DIR);
     set("heartbeat-ms", "600000");
     set("peer-timeout-ms", "1200000");
@@ -77,14 +79,21 @@ static void start_with(const char *backend)
 static int start(void **state)
 {
     (void)state;
-    start_with("null:64:64");
+    start_with("null:64:64", "100");
+    return 0;
+}
+
+static int start_slow(void **state)
+{
+    (void)state;
+    start_with("null:64:64", "5");
     return 0;
 }
 
 static int start_sim(void **state)
 {
     (void)state;
-    start_with("sim");
+    start_with("sim", "100");
     return 0;
 }
 
@@ -140,8 +149,8 @@ static struct connection *join(struct peer *p)
     return c;
 }
 
-// Takes what has come for a client. How many answers were complete by it; none may be an Error.
-static unsigned take_answers(struct peer *p)
+// Takes what has come for a client. How many answers were complete by it.
+static unsigned take_any(struct peer *p, bool may_fail)
 {
     struct error e;
     void *space;
@@ -158,10 +167,21 @@ static unsigned take_answers(struct peer *p)
             frame_reader_payload_skip(&p->reader);
         } else {
             assert_cmp(event, >=, 0);
-            assert_int_equal(p->reader.header.flags, FRAME_REPLY);
+            assert_int_equal(p->reader.header.flags & ~(may_fail ? FRAME_ERROR : 0), FRAME_REPLY);
             n++;
         }
     }
+}
+
+// None may be an Error.
+static unsigned take_answers(struct peer *p)
+{
+    return take_any(p, false);
+}
+
+static unsigned take_some(struct peer *p)
+{
+    return take_any(p, true);
 }
 
 // `n` requests in one piece, with ids from FIRST_ID on.
@@ -362,6 +382,83 @@ static void thousands_of_stats(void **state)
     free(others);
 }
 
+// ---- what costs much --------------------------------------------------------------------------
+
+// How many messages of this cost a connection may have had handled since `began`: PROTOCOL.md's
+// table, half a second's worth at once, and one that leads past it.
+static unsigned allowed(uint64_t began_ms, unsigned cost_us)
+{
+    uint64_t us = (500 + uv_now(&loop) - began_ms) * options.costly_percent * 10;
+    return (unsigned)(us / cost_us) + 1;
+}
+
+static void expect_allowed(uint16_t type, unsigned got, unsigned most)
+{
+    if (got > most)
+        fail_msg("%u %s were answered, %u are allowed", got, message_row(type)->name, most);
+}
+
+// Asks for more than the time allows, beside one that asks for little, of the same user: what is
+// too much waits, the other one does not, and all of it is answered in the end.
+static void expect_wait(uint16_t type, const void *message, unsigned n, unsigned cost_us)
+{
+    struct peer flood, polite;
+    unsigned got = 0;
+    join(&flood);
+    join(&polite);
+    uint64_t began_ms = uv_now(&loop);
+    send_many(&flood, type, message, n);
+    for (unsigned k = 0; k < 50; k++) {
+        unsigned turns = 0;
+        send_many(&polite, MESSAGE_PING, &(rknnd_Ping){.token = k}, 1);
+        for (; readable(&polite) == 0; turns++)
+            turn();
+        take_all(&polite, 1);
+        assert_cmp(turns, <=, 3);
+        got += take_some(&flood);
+        expect_allowed(type, got, allowed(began_ms, cost_us));
+    }
+    for (unsigned i = 0; got < n; i++) {
+        assert_cmp(i, <, TURNS_MAX);
+        turn();
+        got += take_some(&flood);
+        expect_allowed(type, got, allowed(began_ms, cost_us));
+    }
+    peer_close(&flood);
+    peer_close(&polite);
+}
+
+static void what_costs_much_waits(void **state)
+{
+    (void)state;
+    expect_wait(MESSAGE_STATS, &(rknnd_Empty){0}, 40, 1000);
+    expect_wait(MESSAGE_LIMITS, &(rknnd_Empty){0}, 40, 1000);
+    expect_wait(MESSAGE_METRICS, &(rknnd_Empty){0}, 40, 1000);
+    expect_wait(MESSAGE_TRACE, &(rknnd_Trace){.from = 1}, 40, 1000);
+    expect_wait(MESSAGE_MODEL_DESCRIBE, &(rknnd_ModelDescribe){0}, 200, 200);
+    expect_wait(MESSAGE_MEMORY_FREE, &(rknnd_MemoryFree){.memory = 1}, 2000, 20);
+}
+
+// All connections of a user together have twice of what one has, however many they are.
+static void many_connections_are_not_more(void **state)
+{
+    struct peer floods[20];
+    unsigned got = 0;
+    (void)state;
+    join_others(floods, 20);
+    uint64_t began_ms = uv_now(&loop);
+    for (unsigned i = 0; i < 20; i++)
+        send_many(&floods[i], MESSAGE_LIMITS, &(rknnd_Empty){0}, 10);
+    for (unsigned t = 0; got < 100; t++) {
+        assert_cmp(t, <, TURNS_MAX);
+        turn();
+        for (unsigned i = 0; i < 20; i++)
+            got += take_answers(&floods[i]);
+        assert_cmp(got, <=, 2 * allowed(began_ms, 1000));
+    }
+    close_others(floods, 20);
+}
+
 // The library's digits; a description is made by a thread, and is larger than its file's name.
 static void descriptions_wait_for_their_reader(void **state)
 {
@@ -398,6 +495,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(clients_go_while_they_are_listed, start, stop),
         cmocka_unit_test_setup_teardown(thousands_of_stats, start, stop),
         cmocka_unit_test_setup_teardown(answers_wait_for_their_reader, start, stop),
+        cmocka_unit_test_setup_teardown(what_costs_much_waits, start_slow, stop),
+        cmocka_unit_test_setup_teardown(many_connections_are_not_more, start_slow, stop),
         cmocka_unit_test_setup_teardown(descriptions_wait_for_their_reader, start_sim, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
