@@ -43,10 +43,11 @@ static void set_plain(struct open_layout *l, const struct rknn_tensor *t)
     l->image = l->plane * l->c;
 }
 
-// Lines of pixels. RK3566 and RK3568 pad them.
+// Lines of pixels. RK3566, RK3568, RK3576 and RV1126B pad them.
 static void set_pixels(struct open_layout *l, const struct rknn_tensor *t, const struct chip *chip)
 {
-    bool padded = chip->generation == CHIP_GEN_RK3566 && t->stride_align;
+    bool padded = (chip->generation == CHIP_GEN_RK3566 || chip->generation == CHIP_GEN_RK3576) &&
+                  t->stride_align;
     l->block = l->c;
     l->column = l->c;
     l->row = (padded ? align_up(l->w, t->stride_align) : l->w) * l->column;

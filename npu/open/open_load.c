@@ -13,8 +13,6 @@
 #include "npu/sim/sim_custom.h"
 #include "npu/sim/sim_io.h"
 
-#define CNA_BLOCK 1 // registers from 0x1000 on: what reads the inputs of convolutions
-
 void open_load_free(struct npu_model *m)
 {
     if (!m)
@@ -171,8 +169,7 @@ static int shift_lines(struct npu_model *m, const struct open_port *port, struct
         return 0;
     for (uint64_t i = 0; i < m->program.n_patches; i++) {
         struct rknn_patch *patch = &m->program.patches[i];
-        uint32_t reg = m->program.commands[patch->command] & 0xffff;
-        if (patch->tensor != port->tensor || reg >> 12 != CNA_BLOCK)
+        if (!open_pixels_reader(&m->program, patch, port->tensor))
             continue;
         if ((patch->offset - start) % padded)
             return error_set(e, STATUS_MODEL_INVALID,
@@ -200,8 +197,7 @@ static int load_ports(struct npu_model *m, struct error *e)
         if (s == 0)
             s = open_load_port(m, m->graph.inputs[i], &m->inputs[i], e);
         if (s == 0)
-            s = open_pixels_read(&m->program, m->chip, m->inputs[i].tensor, &m->inputs[i].layout,
-                                 e);
+            s = open_pixels_set(&m->program, m->chip, m->inputs[i].tensor, &m->inputs[i].layout, e);
         if (s == 0)
             s = shift_lines(m, &m->inputs[i], e);
     }
@@ -240,17 +236,6 @@ static void fill_model_info(struct npu_model *m)
     info->custom_string = m->file.custom_string;
 }
 
-// In files of the oldest toolkits weights of channels that are not there are not what a convolution
-// of today takes, and who made up for it is not known.
-static int check_container(const struct npu_model *m, struct error *e)
-{
-    return m->file.container.version != 1
-               ? 0
-               : error_set(e, STATUS_MODEL_INVALID,
-                           "its programs are those of a toolkit up to 1.2, which this backend does "
-                           "not run: convert the model with a newer one");
-}
-
 static int load_model_file(struct npu_model *m, const struct chip *wanted, struct bytes file,
                            struct error *e)
 {
@@ -259,8 +244,6 @@ static int load_model_file(struct npu_model *m, const struct chip *wanted, struc
                          "an NPU runs what was converted for it: the file is an ONNX model, which "
                          "--backend sim runs");
     int s = rknn_file_open(&m->file, file, e);
-    if (s == 0)
-        s = check_container(m, e);
     if (s == 0)
         s = rknn_find_chip(wanted, &m->file, &m->chip, e);
     if (s == 0)

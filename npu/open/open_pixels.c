@@ -1,98 +1,127 @@
 // Facts: docs/rknn-format.md. Bypassed, the converter lets values through as they are. Else it
-// makes (x + offset) * scale / 2^truncate of each channel's bytes: with -128, and a scale that is
-// 2^truncate, int8 of bytes from 0 on.
+// makes round(x * scale / 2^truncate) + offset of each channel's bytes; RV1103 and RV1106 add the
+// offset before they divide.
 #include "npu/open/open_pixels.h"
 
 #include "npu/model/rknn/regs/rknn_registers.h"
 
 #define CNA_BLOCK    1
 #define MAX_CHANNELS 4
-#define MINUS_128    (-128)
 
-// Registers of a chip, and which bits of CVT_CON0 mean bypass.
+// CVT_CON0: the low bits say whether and how it converts; then come the truncations.
+#define MODE_BITS      0xfu
+#define TRUNCATE_LOW   4
+#define TRUNCATE_WIDTH 6
+
+// By 128 alone, as files without mean and deviation have it.
+#define ONE       0x4000u // 2^ONE_BITS
+#define ONE_BITS  14u
+#define MINUS_128 (-128)
+
+// Registers of a chip. Scales have 16 bits: the high halves of registers of their own, with the
+// offset below, or two in a register.
 struct converter_form {
-    uint32_t con0, first; // first: of four registers, or of two and four
-    uint32_t bypass;      // the low four bits
-    bool apart;           // scales and offsets have registers of their own
+    uint32_t bypass, converts; // the low bits of CVT_CON0
+    bool paired, offset_first;
+    enum rknn_register scales[MAX_CHANNELS], offsets[MAX_CHANNELS]; // S_POINTER: not known
 };
 
-struct converter {
-    uint32_t con0, words[6];
-    bool read;
+// Part of a register's bits.
+struct converter_field {
+    uint32_t reg, mask, value;
 };
 
-// False: it is not known well enough.
-static bool converter_form_of(const struct chip *chip, struct converter_form *ret)
-{
-    static const uint8_t bypass[CHIP_N_GENERATIONS] = {[CHIP_GEN_RK3588] = 0xb,
-                                                       [CHIP_GEN_RK3566] = 0xa,
-                                                       [CHIP_GEN_RK3562] = 0xb,
-                                                       [CHIP_GEN_RK3576] = 0xb};
-    uint32_t together = rknn_register_at(chip, CNA_CVT_CON1);
-    *ret = (struct converter_form){
-        .con0 = rknn_register_at(chip, CNA_CVT_CON0),
-        .first = together ? together : rknn_register_at(chip, CNA_CVT_SCALES),
-        .bypass = bypass[chip->generation],
-        .apart = !together,
-    };
-    return ret->bypass != 0;
-}
-
-static uint32_t converter_truncate(const struct converter *c, uint32_t channel)
-{
-    return c->con0 >> (4 + 6 * channel) & 0x3f;
-}
-
-static uint32_t converter_scale(const struct converter_form *form, const struct converter *c,
-                                uint32_t channel)
-{
-    return form->apart ? c->words[channel / 2] >> (16 * (channel % 2)) & 0xffff
-                       : c->words[channel] >> 16;
-}
-
-static int32_t converter_offset(const struct converter_form *form, const struct converter *c,
-                                uint32_t channel)
-{
-    return form->apart ? (int32_t)c->words[2 + channel] : (int16_t)c->words[channel];
-}
-
-// Takes what a program sets.
-static void read_task(const struct rknn_program *p, const struct rknn_program_task *t,
-                      const struct converter_form *form, struct converter *c)
-{
-    for (uint64_t i = t->first; i < t->first + t->n_commands; i++) {
-        uint32_t reg = p->commands[i] & 0xffff, value = rknn_command_value(p->commands[i]);
-        if (reg == form->con0) {
-            c->con0 = value;
-            c->read = true;
-        } else if (reg >= form->first && reg < form->first + 4u * 6) {
-            c->words[(reg - form->first) / 4] = value;
-        }
+#define UNKNOWN CNA_S_POINTER
+#define APART                                                                                      \
+    {                                                                                              \
+        CNA_CVT_CON1, CNA_CVT_CON2, CNA_CVT_CON3, CNA_CVT_CON4                                     \
     }
+#define PAIRED                                                                                     \
+    {                                                                                              \
+        CNA_CVT_SCALES, CNA_CVT_SCALES, CNA_CVT_CON2, CNA_CVT_CON2                                 \
+    }
+#define BEHIND                                                                                     \
+    {                                                                                              \
+        CNA_CVT_CON3, CNA_CVT_CON4, CNA_CVT_CON5, CNA_FC_CON0                                      \
+    }
+
+// On RK3588 no converter that works has been seen.
+static const struct converter_form converter_forms[CHIP_N_GENERATIONS] = {
+    [CHIP_GEN_RK3588] = {0xb, 0xb, false, false, APART, APART},
+    [CHIP_GEN_RK3566] = {0xa, 1, false, false, APART, APART},
+    [CHIP_GEN_RK3562] = {0xb, 0, true, false, PAIRED, BEHIND},
+    [CHIP_GEN_RK3576] = {0xb, 0, true, false, PAIRED, BEHIND},
+    [CHIP_GEN_RV1106] = {9,
+                         0,
+                         true,
+                         true,
+                         {CNA_CVT_CON1, CNA_CVT_CON1, CNA_CVT_CON2, CNA_CVT_CON2},
+                         {CNA_CVT_OFFSET, CNA_CVT_CON3, CNA_CVT_CON4, UNKNOWN}},
+};
+
+// ---- commands ----
+
+static bool set_field(struct rknn_program *p, const struct rknn_program_task *t,
+                      const struct converter_field *field)
+{
+    bool found = false;
+    for (uint64_t i = t->first; i < t->first + t->n_commands; i++) {
+        uint32_t value = rknn_command_value(p->commands[i]);
+        if ((p->commands[i] & 0xffff) != field->reg)
+            continue;
+        p->commands[i] = rknn_command_with(p->commands[i],
+                                           (value & ~field->mask) | (field->value & field->mask));
+        found = true;
+    }
+    return found;
 }
 
-static int judge_converter(const struct converter_form *form, const struct converter *c,
-                           const char *name, struct open_layout *layout, struct error *e)
+// Whether the converter of the task works; UINT32_MAX: the task does not say it.
+static uint32_t converter_mode(const struct rknn_program *p, const struct chip *chip,
+                               const struct rknn_program_task *t)
 {
-    bool bypassed = (c->con0 & 0xf) == form->bypass, same = layout->element == 1;
-    for (uint32_t i = 0; i < layout->c && i < MAX_CHANNELS; i++)
-        same = same && converter_offset(form, c, i) == MINUS_128 &&
-               converter_scale(form, c, i) == 1u << converter_truncate(c, i);
-    if (!c->read || (!bypassed && !same))
-        return error_set(
-            e, STATUS_MODEL_INVALID,
-            "input %s: the chip converts its pixels (register %#x is %#x, %#x is %#x), "
-            "and only values as the model stores them can be given to it",
-            name, form->con0, c->con0, form->first, c->words[0]);
-    layout->flipped = !bypassed;
-    return 0;
+    uint32_t mode = UINT32_MAX;
+    for (uint64_t i = t->first; i < t->first + t->n_commands; i++)
+        if ((p->commands[i] & 0xffff) == rknn_register_at(chip, CNA_CVT_CON0))
+            mode = rknn_command_value(p->commands[i]) & MODE_BITS;
+    return mode;
 }
 
-// Whether the command is one by which a convolution reads the tensor.
-static bool reads_pixels(const struct rknn_program *p, const struct rknn_patch *patch,
-                         uint32_t tensor)
+static bool set_channel(struct rknn_program *p, const struct chip *chip,
+                        const struct rknn_program_task *t, uint32_t channel)
 {
-    return patch->tensor == tensor && (p->commands[patch->command] & 0xffff) >> 12 == CNA_BLOCK;
+    const struct converter_form *form = &converter_forms[chip->generation];
+    uint32_t low = form->paired ? channel % 2 * 16 : 16;
+    int32_t offset = form->offset_first ? MINUS_128 * (int32_t)ONE : MINUS_128;
+    const struct converter_field scale = {rknn_register_at(chip, form->scales[channel]),
+                                          0xffffu << low, ONE << low};
+    const struct converter_field shift = {rknn_register_at(chip, form->offsets[channel]),
+                                          form->paired ? UINT32_MAX : 0xffff, (uint32_t)offset};
+    return form->offsets[channel] != UNKNOWN && set_field(p, t, &scale) && set_field(p, t, &shift);
+}
+
+// From here on the task takes 128 off, and does nothing else.
+static bool set_converter(struct rknn_program *p, const struct chip *chip,
+                          const struct rknn_program_task *t, uint32_t channels)
+{
+    struct converter_field truncate = {rknn_register_at(chip, CNA_CVT_CON0), ~MODE_BITS, 0};
+    bool found = true;
+    for (uint32_t i = 0; i < channels && found; i++) {
+        truncate.value |= ONE_BITS << (TRUNCATE_LOW + TRUNCATE_WIDTH * i);
+        found = set_channel(p, chip, t, i);
+    }
+    return found && set_field(p, t, &truncate);
+}
+
+// ---- tasks ----
+
+static bool node_takes(const struct rknn_program *p, uint32_t node, uint32_t tensor)
+{
+    const struct rknn_node *n = &p->file->nodes[node];
+    for (uint32_t i = 0; i < n->n_inputs; i++)
+        if (n->inputs[i] >= 0 && (uint32_t)n->inputs[i] == tensor)
+            return true;
+    return false;
 }
 
 static const struct rknn_program_task *task_of(const struct rknn_program *p, uint64_t command)
@@ -103,26 +132,44 @@ static const struct rknn_program_task *task_of(const struct rknn_program *p, uin
     return NULL;
 }
 
-int open_pixels_read(const struct rknn_program *p, const struct chip *chip, uint32_t tensor,
-                     struct open_layout *layout, struct error *e)
+// Files of RV1103 and RV1106 do not say whose an address is: the memory of inputs is others', too,
+// behind the nodes that take them.
+const struct rknn_program_task *open_pixels_reader(const struct rknn_program *p,
+                                                   const struct rknn_patch *patch, uint32_t tensor)
 {
-    struct converter_form form;
+    const struct rknn_place *place = &p->places[tensor];
+    uint64_t size = p->file->tensors[tensor].size;
+    bool inside = patch->part == place->part && patch->offset >= place->offset &&
+                  patch->offset - place->offset < size;
+    if ((p->commands[patch->command] & 0xffff) >> 12 != CNA_BLOCK ||
+        (patch->tensor != tensor && (patch->tensor != RKNN_NO_TENSOR || !inside)))
+        return NULL;
+    const struct rknn_program_task *t = task_of(p, patch->command);
+    return t && (patch->tensor == tensor || node_takes(p, t->node, tensor)) ? t : NULL;
+}
+
+int open_pixels_set(struct rknn_program *p, const struct chip *chip, uint32_t tensor,
+                    struct open_layout *layout, struct error *e)
+{
+    const struct converter_form *form = &converter_forms[chip->generation];
     const char *name = p->file->tensors[tensor].name;
-    int s = 0;
+    uint32_t working = 0, bypassed = 0;
+    bool known = layout->element == 1;
     if (layout->block != layout->c || layout->c > MAX_CHANNELS)
         return 0;
-    if (!converter_form_of(chip, &form))
-        return error_set(e, STATUS_MODEL_INVALID,
-                         "input %s: how %s takes pixels is not known well enough", name,
-                         chip->name);
-    for (uint64_t i = 0; i < p->n_patches && s == 0; i++) {
-        struct converter c = {0};
-        const struct rknn_program_task *t =
-            reads_pixels(p, &p->patches[i], tensor) ? task_of(p, p->patches[i].command) : NULL;
-        if (!t)
+    for (uint64_t i = 0; i < p->n_patches; i++) {
+        const struct rknn_program_task *t = open_pixels_reader(p, &p->patches[i], tensor);
+        uint32_t mode = t ? converter_mode(p, chip, t) : 0;
+        bypassed += t && mode == form->bypass;
+        if (!t || mode == form->bypass)
             continue;
-        read_task(p, t, &form, &c);
-        s = judge_converter(&form, &c, name, layout, e);
+        working++;
+        known = known && mode == form->converts && set_converter(p, chip, t, layout->c);
     }
-    return s;
+    if (working && (!known || bypassed))
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "input %s: how the chip converts it (register %#x) is not known", name,
+                         rknn_register_at(chip, CNA_CVT_CON0));
+    layout->flipped = working != 0;
+    return 0;
 }

@@ -1,12 +1,17 @@
 // What the chip does to packed pixels before a convolution takes them: a converter in front of it,
-// whose registers the first programs set.
+// whose registers the first programs set. By mean, deviation and scale it would make what a model
+// stores of pixels; that is done before a run, as for all other inputs, so that the converter is
+// left the one thing that memory of pixels asks for: bytes from 0 on become those from -128 on.
 #pragma once
 
 #include "npu/model/rknn/program/rknn_program.h"
 #include "npu/open/open_layout.h"
 
-/// Sets layout->flipped for a model's input of pixels. STATUS_MODEL_INVALID when its programs
-/// convert them to something else: then memory has to hold pixels as they were before mean and
-/// deviation.
-int open_pixels_read(const struct rknn_program *p, const struct chip *chip, uint32_t tensor,
-                     struct open_layout *layout, struct error *e);
+/// Sets layout->flipped for a model's input of pixels, and the converters of the programs that read
+/// it to -128. STATUS_MODEL_INVALID when they are not known well enough.
+int open_pixels_set(struct rknn_program *p, const struct chip *chip, uint32_t tensor,
+                    struct open_layout *layout, struct error *e);
+
+/// The task of a patch by which a convolution reads a model's input; NULL: another patch.
+const struct rknn_program_task *open_pixels_reader(const struct rknn_program *p,
+                                                   const struct rknn_patch *patch, uint32_t tensor);

@@ -4,6 +4,8 @@ import struct
 import numpy as np
 
 from npuref import Unsupported
+from npuref.integers import field
+from npuref.registers import RK3588, TABLE
 
 COMMANDS, TASKS = 9, 10  # kinds of tensors
 ON_CHIP = {1, 2, 3, 8}  # kinds of tensors that lie in the arena
@@ -103,21 +105,24 @@ def fill_padding(memory, r):
     """Toolkits up to 1.2 have 0 for weights of channels that are not there, and count the padding of such channels in no
     bias: so whoever ran their programs must have had -nz there, as later toolkits write it. r: registers of a task. A
     memory whose bytes are None has addresses alone."""
-    taps, kernels = (r.get(0x1038, 0) >> 16 & 31) * (r.get(0x1038, 0) >> 24 & 31), r.get(0x1038, 0) & 0x3FFF
-    if not taps or r.get(0x100C, 0) & 0xFFF or r.get(0x4050, 0) & 2:
+    at = {name: offsets[RK3588] for name, offsets in TABLE.items()}
+    size, conv = r.get(at["WEIGHT_SIZE2"], 0), r.get(at["CONV_CON1"], 0)
+    taps, kernels = field(size, 20, 16) * field(size, 28, 24), field(size, 13, 0)
+    if not taps or field(conv, 11, 0) or field(r.get(at["BS_OW_CFG"], 0), 1, 1):
         return
-    each = r[0x4050] & 1  # -zero point of each kernel in the table, else one in OW_OP
-    channels, packed = r[0x1034] // taps, r.get(0x100C, 0) >> 12 & 0xF
-    real = packed - 7 if packed else (channels - 1) // 64 * 64 + (r[0x1024] >> 16) + 1
+    each = field(r[at["BS_OW_CFG"]], 0, 0)  # -zero point of each kernel in the table, else one in OW_OP
+    channels, packed = r[at["WEIGHT_SIZE1"]] // taps, field(conv, 15, 12)
+    real = packed - 7 if packed else (channels - 1) // 64 * 64 + field(r[at["DATA_SIZE1"]], 31, 16) + 1
     for k in range(kernels):
         first, block = k // 32 * 32, min(32, kernels - k // 32 * 32)
-        nz = memory.read(r[0x5020] + k // 8 * 64 + 32 + k % 8 * 2, 1, "<i2")[0] if each else r.get(0x4054, 0)
-        at = r[0x1110] + first * channels * taps
+        nz = memory.read(r[at["BS_ADDR"]] + k // 8 * 64 + 32 + k % 8 * 2, 1, "<i2")[0] if each \
+            else r.get(at["BS_OW_OP"], 0)
+        start = r[at["WEIGHT_ADDR"]] + first * channels * taps
         for c in range(0, channels, 32):
             n = min(32, channels - c)
-            weights = memory.bytes[at : at + block * n * taps].view(np.int8).reshape(taps, block, n)
+            weights = memory.bytes[start : start + block * n * taps].view(np.int8).reshape(taps, block, n)
             weights[:, k - first, max(real - c, 0) :] = np.int64(-nz).astype(np.int8)
-            at += block * n * taps
+            start += block * n * taps
 
 
 def blob_tasks(file, memory, node, table):

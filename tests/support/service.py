@@ -109,9 +109,9 @@ class Daemon:
         there = self.listener or os.path.exists(self.uri[5:])
         return there and self.rknnctl("ping", "-n", "1").returncode == 0
 
-    def rknnctl(self, *words):
+    def rknnctl(self, *words, patience=PATIENCE):
         return subprocess.run([BUILD / "bin/rknnctl", *words], env=self.env, capture_output=True,
-                              text=True, timeout=PATIENCE, check=False)
+                              text=True, timeout=patience, check=False)
 
     def status(self):
         answer = self.rknnctl("status", "--json")

@@ -57,6 +57,8 @@ struct rknn_program_counts {
     uint64_t links;     // from program to program
 };
 
+struct program_padding;
+
 struct rknn_program {
     struct pool pool; // of what follows
     const struct rknn_file *file;
@@ -67,6 +69,8 @@ struct rknn_program {
     struct rknn_program_task *tasks;
     struct rknn_place *places; // of each of the file's tensors
     uint64_t constants_size, arena_size;
+    struct program_padding *paddings; // in constants
+    uint32_t n_paddings;
     // one[i]: of one core that is core i; several[n]: of cores 0 to n + 1 together.
     struct rknn_schedule one[RKNN_MAX_CORES], several[RKNN_MAX_CORES - 1];
     struct rknn_program_counts counts;

@@ -221,6 +221,8 @@ static int read_program(struct program_reader *r, struct error *e)
         s = program_schedule(r, e);
     if (s == 0)
         s = program_link(r, e);
+    if (s == 0)
+        s = program_find_paddings(r, e);
     // Words about damage say more than those of what followed from it.
     if (fb_error(&r->fb))
         s = error_set(e, STATUS_MODEL_INVALID, "the file is damaged: %s", fb_error(&r->fb));
@@ -259,6 +261,7 @@ static void write_part(const struct rknn_program *p, enum rknn_part part, uint8_
 void rknn_program_constants(const struct rknn_program *p, uint8_t *constants)
 {
     write_part(p, RKNN_PART_CONSTANTS, constants);
+    program_fill_paddings(p, constants);
 }
 
 void rknn_program_arena(const struct rknn_program *p, uint8_t *arena)

@@ -57,3 +57,7 @@ uint32_t program_amount(const struct chip *chip, uint32_t n_commands);
 
 /// Patches the links from program to program.
 int program_link(struct program_reader *r, struct error *e);
+
+/// Finds what has to be filled in of the weights of the oldest toolkits.
+int program_find_paddings(struct program_reader *r, struct error *e);
+void program_fill_paddings(const struct rknn_program *p, uint8_t *constants);
