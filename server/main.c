@@ -55,6 +55,11 @@ static void on_hangup(void *owner)
     server_reload(owner);
 }
 
+static void on_upgrade(void *owner)
+{
+    server_upgrade(owner);
+}
+
 // Runs until the server has stopped and every handle is closed. The signal handles do not keep the
 // loop alive; they are closed last, so that a second signal works until then.
 static void daemon_run(struct daemon *d)
@@ -111,7 +116,7 @@ static int daemon_serve(struct options *o)
         log_error("no event loop: %s", uv_strerror(r));
         return EXIT_FAILED;
     }
-    signals_init(&d.signals, &d.loop, on_end, on_hangup, &d.server);
+    signals_init(&d.signals, &d.loop, on_end, on_hangup, on_upgrade, &d.server);
     if (server_init(&d.server, &d.loop, o, &e) < 0)
         d.server.failed = e;
     daemon_run(&d);

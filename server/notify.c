@@ -61,6 +61,12 @@ void notify_close(struct notify *n)
     n->open = false;
 }
 
+void notify_leave(struct notify *n)
+{
+    n->socket[0] = 0;
+    notify_close(n);
+}
+
 // A datagram to the manager. A path that begins with @ is in the abstract namespace, which starts
 // with a NUL.
 void notify_send(struct notify *n, const char *format, ...)

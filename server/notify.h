@@ -18,6 +18,9 @@ struct notify {
 int notify_init(struct notify *n, uv_loop_t *loop, struct error *e);
 void notify_close(struct notify *n);
 
+/// The service manager has another main process now: it is told nothing more.
+void notify_leave(struct notify *n);
+
 /// Sends lines ("READY=1\nSTATUS=…"); losing them is not an error.
 void notify_send(struct notify *n, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

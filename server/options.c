@@ -239,7 +239,9 @@ static void list_times(struct options *o, struct rows *r)
         {0, "load-timeout-ms", OPTION_NUMBER, &o->load_timeout_ms, "MS",
          "longest loading of a model", 1, 86400000, NULL},
         {0, "drain-timeout-ms", OPTION_NUMBER, &o->drain_timeout_ms, "MS",
-         "longest wait for running work at the end", 0, 86400000, NULL});
+         "longest wait for running work at the end", 0, 86400000, NULL},
+        {0, "retire-timeout", OPTION_NUMBER, &o->retire_timeout_s, "S",
+         "how long programs may stay after an upgrade (SIGUSR2)", 0, 31536000, NULL});
 }
 
 // The last ones are for processes that rknnd starts itself.
@@ -264,6 +266,8 @@ static void list_rest(struct options *o, struct rows *r)
          LOG_LEVELS " (also: RKNN_SERVER_LOGLEVEL)", 0, 0, NULL},
         {0, "adopt", OPTION_CALL, &o->adopt_fd, "FD",
          "serve the sockets that arrive over FD; end with it", 0, 0, set_fd},
+        {0, "takeover", OPTION_CALL, &o->takeover_fd, "FD",
+         NULL, 0, 0, set_fd},
         {0, "worker", OPTION_CALL, &o->worker_fd, "FD",
          NULL, 0, 0, set_fd},
         {0, "guard", OPTION_CALL, &o->guard_fd, "FD",
@@ -288,6 +292,7 @@ void options_init(struct options *o)
 {
     *o = (struct options){
         .adopt_fd = -1,
+        .takeover_fd = -1,
         .worker_fd = -1,
         .guard_fd = -1,
         .max_connections = 4096,
@@ -308,6 +313,7 @@ void options_init(struct options *o)
         .hold_timeout_ms = 2000,
         .load_timeout_ms = 120000,
         .drain_timeout_ms = 5000,
+        .retire_timeout_s = 3600,
         .trace_events = 16384,
     };
 }
@@ -335,7 +341,7 @@ void options_done(struct options *o)
     free(o->sysfs);
     free(o->relay);
     free(o->http);
-    *o = (struct options){.adopt_fd = -1, .worker_fd = -1, .guard_fd = -1};
+    *o = (struct options){.adopt_fd = -1, .takeover_fd = -1, .worker_fd = -1, .guard_fd = -1};
 }
 
 // ---- the configuration file ---------------------------------------------------------------------

@@ -28,10 +28,11 @@ struct options {
     bool announce;      // by mDNS
     char *tls_psk_file; // keys of TLS; NULL, like the other three: none
     char *tls_cert, *tls_key, *tls_ca;
-    char *socket_group; // NULL: the process's own group
-    int64_t adopt_fd;   // -1: none
-    int64_t worker_fd;  // -1: this is the daemon
-    int64_t guard_fd;   // -1: it is not usb_guard.h's process either
+    char *socket_group;  // NULL: the process's own group
+    int64_t adopt_fd;    // -1: none
+    int64_t takeover_fd; // -1: no daemon before this one
+    int64_t worker_fd;   // -1: this is the daemon
+    int64_t guard_fd;    // -1: it is not usb_guard.h's process either
     char *backend;
     char *backend_options; // "" when there are none
     char *module_dir;      // NULL: the installed one
@@ -64,6 +65,7 @@ struct options {
     uint32_t hold_timeout_ms;
     uint32_t load_timeout_ms;
     uint32_t drain_timeout_ms;
+    uint32_t retire_timeout_s;
     uint32_t trace_events; // that are kept
     char *sysfs;           // NULL: "/sys"
 };

@@ -59,6 +59,7 @@ static const struct field fields[] = {
     FIELD("hold-timeout-ms", PLAIN, true, hold_timeout_ms),
     FIELD("load-timeout-ms", PLAIN, true, load_timeout_ms),
     FIELD("drain-timeout-ms", PLAIN, true, drain_timeout_ms),
+    FIELD("retire-timeout", PLAIN, true, retire_timeout_s),
     FIELD("trace-events", PLAIN, false, trace_events),
     FIELD("quota", QUOTAS, true, quotas),
     FIELD(NULL, PLAIN, true, n_quotas),

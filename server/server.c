@@ -106,7 +106,7 @@ static int server_admit(struct server *s, struct connection *c, struct error *e)
 static void take_transport(struct server *s, struct transport *transport,
                            const struct origin *origin)
 {
-    if (s->state != SERVER_SERVING) {
+    if (s->state != SERVER_SERVING && s->state != SERVER_RETIRING) {
         transport_close(transport);
         return;
     }
@@ -244,7 +244,29 @@ static void start_threads(struct server *s)
     uv_queue_work(s->loop, &s->no_work, on_no_work, on_no_work_done);
 }
 
-// The backend has said which device it has: from here on the server accepts connections.
+void server_tell_manager(struct server *s)
+{
+    notify_send(&s->notify, "READY=1\nSTATUS=Serving %s (%s)", s->device.chip, s->device.backend);
+}
+
+// From here on the server accepts connections.
+void server_begin(struct server *s)
+{
+    const struct npu_device_info *info = &s->device;
+    s->state = SERVER_SERVING;
+    s->services.serving = true;
+    log_info("rknnd " RKNND_VERSION ": %s, backend %s, %u cores, models run in %s", info->chip,
+             info->backend, s->jobs.scheduler.n_cores,
+             s->options->threads ? "threads" : "processes");
+    listeners_start(&s->listeners);
+    server_announce(s);
+    if (s->succession.fd < 0)
+        server_tell_manager(s);
+    if (s->reload.again)
+        server_reload(s);
+}
+
+// The backend has said which device it has.
 static void on_probed(void *owner, const struct error *e, const struct npu_device_info *info)
 {
     struct server *s = owner;
@@ -260,16 +282,10 @@ static void on_probed(void *owner, const struct error *e, const struct npu_devic
     scheduler_init(&s->jobs.scheduler, n > 0 ? n : 1);
     server_set_limits(s);
     start_threads(s);
-    s->state = SERVER_SERVING;
-    s->services.serving = true;
-    log_info("rknnd " RKNND_VERSION ": %s, backend %s, %u cores, models run in %s", info->chip,
-             info->backend, s->jobs.scheduler.n_cores,
-             s->options->threads ? "threads" : "processes");
-    listeners_start(&s->listeners);
-    server_announce(s);
-    notify_send(&s->notify, "READY=1\nSTATUS=Serving %s (%s)", info->chip, info->backend);
-    if (s->reload.again)
-        server_reload(s);
+    if (s->succession.fd >= 0)
+        succession_ready(&s->succession);
+    else
+        server_begin(s);
 }
 
 // Keys are read before anything listens, so that what is wrong with them is said at the start.
@@ -301,13 +317,15 @@ static int open_listeners(struct server *s, struct error *e)
     s->reload.others = passed > 0 || o->adopt_fd >= 0;
     if (o->adopt_fd >= 0)
         return listener_adopt(&s->listeners, (int)o->adopt_fd, e);
+    if (o->takeover_fd >= 0)
+        return server_take_listeners_over(s, e);
     int r = addresses_find(o, s->reload.others, &s->addresses, e);
     return r < 0 ? r : addresses_open(&s->addresses, NULL, &s->listeners, listen_at, e);
 }
 
 static void on_connected(struct listeners *l, int fd, const struct origin *origin)
 {
-    server_take(container_of(l, struct server, listeners), fd, origin);
+    succession_meet(&container_of(l, struct server, listeners)->succession, fd, origin);
 }
 
 // Not a socket: a channel of the USB link.
@@ -330,7 +348,9 @@ static void on_reloaded(struct reload *r);
 
 static void on_less_to_answer(struct connections *all)
 {
-    server_check_drained(container_of(all, struct server, connections));
+    struct server *s = container_of(all, struct server, connections);
+    server_check_retired(s);
+    server_check_drained(s);
 }
 
 static void on_job_ended(struct jobs *all)
@@ -462,6 +482,7 @@ static void init_parts(struct server *s, uv_loop_t *loop, struct options *option
     init_clients(s);
     turns_init(&s->turns, loop);
     http_init(&s->http, loop, &s->services);
+    server_init_upgrade(s);
     uv_timer_init(loop, &s->sweep);
     uv_timer_init(loop, &s->drain);
     jobs_init(&s->jobs, loop, &s->trace, options->hold_timeout_ms, on_job_ended);
@@ -495,7 +516,7 @@ int server_init(struct server *s, uv_loop_t *loop, struct options *options, stru
         r = open_tls(s, e);
     if (r == 0)
         r = open_listeners(s, e);
-    if (r == 0 && options->http)
+    if (r == 0 && options->http && s->http.n_sockets == 0)
         r = http_listen(&s->http, options->http, options->socket_group, options->insecure, e);
     if (r == 0)
         r = http_start(&s->http, s->module_dir, e);
@@ -509,11 +530,6 @@ int server_init(struct server *s, uv_loop_t *loop, struct options *options, stru
 }
 
 // ---- another configuration ----------------------------------------------------------------------
-
-static void tell_manager(struct server *s)
-{
-    notify_send(&s->notify, "READY=1\nSTATUS=Serving %s (%s)", s->device.chip, s->device.backend);
-}
 
 static void close_gone(struct server *s, const struct addresses *now)
 {
@@ -565,7 +581,7 @@ static void on_reloaded(struct reload *r)
         return;
     if (r->failed.code < 0) {
         log_error("the configuration stays as it was: %s", r->failed.text);
-        tell_manager(s);
+        server_tell_manager(s);
         return;
     }
     take_listeners(s, r);
@@ -574,7 +590,7 @@ static void on_reloaded(struct reload *r)
     take_options(s);
     log_update(&changed, &kept);
     listeners_start(&s->listeners);
-    tell_manager(s);
+    server_tell_manager(s);
 }
 
 void server_reload(struct server *s)
@@ -621,7 +637,7 @@ void server_drain(struct server *s)
     struct connection *c;
     if (s->state == SERVER_STARTING)
         server_stop(s);
-    if (s->state != SERVER_SERVING)
+    if (s->state != SERVER_SERVING && s->state != SERVER_RETIRING)
         return;
     struct error why;
     log_info("shutting down: %u jobs to finish",
@@ -630,6 +646,7 @@ void server_drain(struct server *s)
     s->services.serving = false;
     error_set(&why, STATUS_DEVICE_UNAVAILABLE, "the server is shutting down");
     logbook_dismiss(&s->logbook, &why);
+    upgrade_close(&s->upgrade);
     notify_send(&s->notify, "STOPPING=1\nSTATUS=Finishing what runs");
     announce_close(&s->announce);
     listeners_close(&s->listeners);
@@ -658,6 +675,8 @@ void server_stop(struct server *s)
         return;
     s->state = SERVER_STOPPED;
     announce_close(&s->announce);
+    upgrade_close(&s->upgrade);
+    succession_close(&s->succession);
     reload_close(&s->reload);
     listeners_close(&s->listeners);
     while ((c = list_first(&s->connections.all, struct connection, link)))

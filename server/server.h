@@ -3,7 +3,8 @@
 //     server_init()          the backend has answered          server_drain()
 //          v                           v                             v
 //      STARTING -----------------> SERVING --------------------> DRAINING
-//          |                           |                             | nothing is left to do,
+//          |                           | RETIRING: another daemon      |
+//          |                           |    has the sockets            | nothing is left to do,
 //          | cannot serve              | server_stop()               v or drain_timeout_ms
 //          +---------------------------+-------------------------> STOPPED
 #pragma once
@@ -36,10 +37,13 @@
 #include "server/options.h"
 #include "server/reload.h"
 #include "server/turns.h"
+#include "server/upgrade/succession.h"
+#include "server/upgrade/upgrade.h"
 
 enum server_state {
     SERVER_STARTING, // asks the backend what it is
     SERVER_SERVING,
+    SERVER_RETIRING, // the same, for those who are there (upgrade/upgrade.h)
     SERVER_DRAINING, // takes nothing new, finishes what runs
     SERVER_STOPPED,  // everything is being closed
 };
@@ -60,6 +64,8 @@ struct server {
     struct addresses addresses; // where they listen
     struct reload reload;
     struct announce announce;
+    struct succession succession;
+    struct upgrade upgrade;
     struct tls_door tls;
     struct connections connections;
     struct sessions sessions;
@@ -102,6 +108,9 @@ int server_init(struct server *s, uv_loop_t *loop, struct options *options, stru
 /// Sessions and what they hold stay. Not while it starts or ends.
 void server_reload(struct server *s);
 
+/// Starts the program anew, and gives it the sockets. Not while it starts or ends.
+void server_upgrade(struct server *s);
+
 /// Takes no new work, says goodbye, finishes what runs (at most drain_timeout_ms) and stops.
 void server_drain(struct server *s);
 
@@ -113,3 +122,20 @@ void server_done(struct server *s);
 
 /// Serves a connected stream socket (taken over).
 void server_take(struct server *s, int fd, const struct origin *origin);
+
+// ---- between server.c and server_upgrade.c ------------------------------------------------------
+
+/// Part of the start; cannot fail.
+void server_init_upgrade(struct server *s);
+
+/// The sockets of the daemon before, and those that are new in the options.
+int server_take_listeners_over(struct server *s, struct error *e);
+
+/// Ends a retired server that nobody uses any more.
+void server_check_retired(struct server *s);
+
+/// Accepts connections from here on.
+void server_begin(struct server *s);
+
+/// Tells the service manager what is served.
+void server_tell_manager(struct server *s);

@@ -1,21 +1,26 @@
-// SIGTERM, SIGINT and SIGHUP, delivered on the loop by libuv.
+// SIGTERM, SIGINT, SIGHUP and SIGUSR2, delivered on the loop by libuv.
 #include "server/signals.h"
 
 #include <signal.h>
 
-static const int numbers[SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
+static const int numbers[SIGNALS] = {SIGTERM, SIGINT, SIGHUP, SIGUSR2};
 
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct signals *s = handle->data;
-    (number == SIGHUP ? s->hung_up : s->ended)(s->owner);
+    if (number == SIGHUP)
+        s->hung_up(s->owner);
+    else if (number == SIGUSR2)
+        s->upgrade(s->owner);
+    else
+        s->ended(s->owner);
 }
 
 // The handles do not keep the loop alive: the daemon ends when its work does.
 void signals_init(struct signals *s, uv_loop_t *loop, void (*ended)(void *owner),
-                  void (*hung_up)(void *owner), void *owner)
+                  void (*hung_up)(void *owner), void (*upgrade)(void *owner), void *owner)
 {
-    *s = (struct signals){.ended = ended, .hung_up = hung_up, .owner = owner};
+    *s = (struct signals){.ended = ended, .hung_up = hung_up, .upgrade = upgrade, .owner = owner};
     for (size_t i = 0; i < SIGNALS; i++) {
         uv_signal_init(loop, &s->handles[i]);
         s->handles[i].data = s;

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "base/net/uri.h"
+#include "server/listen/bind.h"
+#include "server/listen/listen_schemes.h"
 
 static int find_default(struct addresses *a, struct error *e)
 {
@@ -64,4 +66,41 @@ int addresses_open(const struct addresses *a, const struct addresses *but, struc
             return r;
     }
     return 0;
+}
+
+struct succeeding {
+    const struct addresses *named;
+    struct addresses here;
+    const struct listeners *all;
+};
+
+// A listener_viewer. A host may have several sockets.
+static int succeed_one(void *owner, const struct listener_view *v, struct error *e)
+{
+    struct succeeding *s = owner;
+    char public[LISTENER_URI_SIZE];
+    if (v->address && !addresses_have(s->named, v->address))
+        return 0;
+    if (!v->tls && !s->all->insecure && bind_is_public(v->fd, public, sizeof public))
+        return bind_refuse_public(public, BIND_USE_TLS, e);
+    if (!v->address || addresses_have(&s->here, v->address))
+        return 0;
+    s->here.uri[s->here.n++] = v->address;
+    return listen_check(s->all, v->address, e);
+}
+
+int addresses_succeed(const struct addresses *a, struct listeners *l, struct error *e)
+{
+    struct succeeding s = {.named = a, .all = l};
+    int r = listeners_view(l, succeed_one, &s, e);
+    return r < 0 ? r : addresses_open(a, &s.here, l, listen_at, e);
+}
+
+void addresses_close_others(const struct addresses *a, struct listeners *l)
+{
+    for (unsigned i = 0; i < listeners_count(l);) {
+        const char *address = listeners_address(l, i);
+        if (!address || addresses_have(a, address) || !listeners_close_address(l, address))
+            i++;
+    }
 }

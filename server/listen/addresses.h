@@ -24,3 +24,10 @@ typedef int addresses_listen(struct listeners *l, const char *uri, struct error 
 /// Listens at all of them but those that `but` has (NULL: none). On failure `l` keeps those before.
 int addresses_open(const struct addresses *a, const struct addresses *but, struct listeners *l,
                    addresses_listen *listen, struct error *e);
+
+/// The same with listeners that another daemon hands over: those that are named have to be allowed,
+/// and the rest are opened.
+int addresses_succeed(const struct addresses *a, struct listeners *l, struct error *e);
+
+/// Closes those that are not named.
+void addresses_close_others(const struct addresses *a, struct listeners *l);

@@ -249,22 +249,19 @@ static int bind_address(const struct addrinfo *a, const char *what, bind_taker *
     return take(owner, steal_fd(&fd), name, NULL, e);
 }
 
-int bind_refuse_public(const char *what, struct error *e)
+int bind_refuse_public(const char *what, const char *advice, struct error *e)
 {
-    return error_set(e, STATUS_PARAM_INVALID,
-                     "%s can be reached from other machines, where anybody could use this server "
-                     "and read along: listen on tls:ADDRESS:PORT instead (rknnd(8), TLS), use a "
-                     "loopback address, or allow it with --insecure",
-                     what);
+    return error_set(e, STATUS_PARAM_INVALID, "%s can be reached from other machines, %s", what,
+                     advice);
 }
 
 // All addresses are checked before the first one is bound.
-static int bind_addresses(const struct addrinfo *all, const char *what, bool insecure,
+static int bind_addresses(const struct addrinfo *all, const char *what, const char *advice,
                           bind_taker *take, void *owner, struct error *e)
 {
     for (const struct addrinfo *a = all; a; a = a->ai_next)
-        if (!insecure && !tcp_is_loopback(a->ai_addr))
-            return bind_refuse_public(what, e);
+        if (advice && !tcp_is_loopback(a->ai_addr))
+            return bind_refuse_public(what, advice, e);
     for (const struct addrinfo *a = all; a; a = a->ai_next) {
         int r = bind_address(a, what, take, owner, e);
         if (r < 0)
@@ -273,7 +270,8 @@ static int bind_addresses(const struct addrinfo *all, const char *what, bool ins
     return 0;
 }
 
-int bind_tcp(const struct uri *uri, bool insecure, bind_taker *take, void *owner, struct error *e)
+int bind_tcp(const struct uri *uri, const char *advice, bind_taker *take, void *owner,
+             struct error *e)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *all;
     char what[320], port[8];
@@ -282,7 +280,7 @@ int bind_tcp(const struct uri *uri, bool insecure, bind_taker *take, void *owner
     int r = getaddrinfo(uri->text, port, &hints, &all);
     if (r != 0)
         return error_set(e, STATUS_PARAM_INVALID, "%s: %s", what, gai_strerror(r));
-    r = bind_addresses(all, what, insecure, take, owner, e);
+    r = bind_addresses(all, what, advice, take, owner, e);
     freeaddrinfo(all);
     return r;
 }

@@ -18,7 +18,7 @@ static int listen_unix(struct listeners *l, const struct uri *uri, const char *t
 static int listen_tcp(struct listeners *l, const struct uri *uri, const char *text, struct error *e)
 {
     (void)text;
-    return bind_tcp(uri, l->insecure, listener_add_bound, l, e);
+    return bind_tcp(uri, l->insecure ? NULL : BIND_USE_TLS, listener_add_bound, l, e);
 }
 
 static int listen_fd(struct listeners *l, const struct uri *uri, const char *text, struct error *e)
@@ -41,7 +41,7 @@ static int needs_keys(const struct listeners *l, const char *text, struct error 
 static int listen_tls(struct listeners *l, const struct uri *uri, const char *text, struct error *e)
 {
     int r = needs_keys(l, text, e);
-    return r < 0 ? r : bind_tcp(uri, true, listener_add_tls, l, e);
+    return r < 0 ? r : bind_tcp(uri, NULL, listener_add_tls, l, e);
 }
 
 static int listen_tls_fd(struct listeners *l, const struct uri *uri, const char *text,

@@ -31,6 +31,7 @@ struct listener {
     struct listeners *all;
     int fd;
     bool tls;
+    bool lent; // another process has it, too: its file stays
     char name[160];
     char *unlink_path; // a Unix socket that was made here
     char *address;     // listeners.address when it was made; NULL: none
@@ -79,6 +80,8 @@ static int listener_poll(struct listener *l, struct error *e)
 static void listener_start(struct listener *l)
 {
     struct error e;
+    if (l->all->paused)
+        return;
     int r = listener_poll(l, &e);
     if (r == 0)
         r = watch_start(&l->poll, UV_READABLE, on_readable, &e);
@@ -112,19 +115,31 @@ static void find_origin(const struct listener *l, int fd, const struct sockaddr 
 }
 
 // The peer's address decides about socket options as well as about the origin.
-static void take_connection(struct listener *l, int fd)
+static void prepare_connection(const struct listener *l, int fd, struct origin *ret)
 {
     union {
         struct sockaddr any;
         struct sockaddr_storage space;
     } peer = {.any.sa_family = AF_UNSPEC};
     socklen_t length = sizeof peer;
-    struct origin origin;
     getpeername(fd, &peer.any, &length);
-    find_origin(l, fd, &peer.any, &origin);
+    find_origin(l, fd, &peer.any, ret);
     tcp_prepare(fd, &peer.any);
     fd_widen(fd);
+}
+
+static void take_connection(struct listener *l, int fd)
+{
+    struct origin origin;
+    prepare_connection(l, fd, &origin);
     l->all->take(l->all, fd, &origin);
+}
+
+void listeners_prepare(struct listeners *all, int fd, struct origin *ret)
+{
+    const struct listener plain = {.all = all};
+    fd_unblock(fd);
+    prepare_connection(&plain, fd, ret);
 }
 
 // ---- accept -------------------------------------------------------------------------------------
@@ -172,7 +187,7 @@ static void on_handle_closed(uv_handle_t *handle)
 static void close_listener(struct listener *l)
 {
     list_remove(&l->link);
-    if (l->unlink_path)
+    if (l->unlink_path && !l->lent)
         unlink(l->unlink_path);
     if (!l->started) {
         free_listener(l);
@@ -223,6 +238,7 @@ static int listener_add(struct listeners *all, int fd, const char *name, const c
                            .unlink_path = path,
                            .address = address,
                            .tls = tls,
+                           .lent = all->lent,
                            .take = take};
     snprintf(l->name, sizeof l->name, "%s", name);
     fd_unblock(socket);
@@ -242,7 +258,7 @@ int listener_open_fd(struct listeners *all, int fd, bool tls, const char *name, 
     if (!listening)
         return error_set(e, STATUS_PARAM_INVALID, "%s is not a socket that listens", name);
     if (!tls && !all->insecure && bind_is_public(fd, uri, sizeof uri))
-        return bind_refuse_public(name, e);
+        return bind_refuse_public(name, BIND_USE_TLS, e);
     if (tls && fd_is_unix(fd))
         return error_set(e, STATUS_PARAM_INVALID, "%s is a Unix socket, which needs no TLS", name);
     return listener_add(all, fd, name, NULL, tls, take_by_accept, e);
@@ -308,6 +324,84 @@ void listeners_start(struct listeners *all)
         l->started = true;
         listener_start(l);
     }
+}
+
+// ---- another process's --------------------------------------------------------------------------
+
+int listener_take_over(struct listeners *all, const struct listener_view *v, struct error *e)
+{
+    all->address = v->address;
+    all->lent = true;
+    int r = listener_add(all, v->fd, v->name, v->unlink_path, v->tls, take_by_accept, e);
+    all->address = NULL;
+    all->lent = false;
+    return r;
+}
+
+void listeners_own(struct listeners *all)
+{
+    struct listener *l;
+    list_for_each (l, &all->all, link)
+        l->lent = false;
+}
+
+unsigned listeners_count(const struct listeners *all)
+{
+    const struct listener *l;
+    unsigned n = 0;
+    list_for_each (l, &all->all, link)
+        n++;
+    return n;
+}
+
+const char *listeners_address(const struct listeners *all, unsigned i)
+{
+    const struct listener *l;
+    list_for_each (l, &all->all, link)
+        if (i-- == 0)
+            return l->address;
+    return NULL;
+}
+
+int listeners_view(const struct listeners *all, listener_viewer *see, void *owner, struct error *e)
+{
+    const struct listener *l;
+    int r = 0;
+    list_for_each (l, &all->all, link)
+        if (r == 0)
+            r = see(owner,
+                    &(struct listener_view){.fd = l->fd,
+                                            .tls = l->tls,
+                                            .name = l->name,
+                                            .unlink_path = l->unlink_path,
+                                            .address = l->address},
+                    e);
+    return r;
+}
+
+void listeners_pause(struct listeners *all)
+{
+    struct listener *l;
+    all->paused = true;
+    list_for_each (l, &all->all, link)
+        if (l->polled)
+            uv_poll_stop(&l->poll);
+}
+
+void listeners_resume(struct listeners *all)
+{
+    struct listener *l;
+    all->paused = false;
+    list_for_each (l, &all->all, link)
+        listener_start(l);
+}
+
+void listeners_give_up(struct listeners *all)
+{
+    struct listener *l;
+    list_for_each (l, &all->all, link)
+        l->lent = true;
+    listeners_close(all);
 }
 
 void listeners_join(struct listeners *all, struct listeners *more)

@@ -16,6 +16,8 @@ struct listeners {
     const gid_t *groups;      // in which programs may be: origin.groups; stay
     unsigned n_groups;
     bool insecure;       // TCP may be reached from other machines
+    bool lent;           // those that are added now are another process's, too
+    bool paused;         // listeners_pause()
     bool tls;            // there are keys for TLS (connections are told by origin.tls)
     const char *address; // what sockets that are added now are known by (listeners_close_address)
     /// Serves a connected stream socket (taken over).
@@ -59,6 +61,36 @@ int listener_adopt(struct listeners *all, int fd, struct error *e);
 /// are, also when that is more than `max`.
 unsigned listeners_find_public(const struct listeners *all, bool tls,
                                char (*ret)[LISTENER_URI_SIZE], unsigned max);
+
+// A listening socket as another process needs it.
+struct listener_view {
+    int fd;
+    bool tls;
+    const char *name, *unlink_path, *address; // the last two may be NULL
+};
+
+/// Takes over v->fd, also on failure. Until listeners_own() another process has the socket, too.
+int listener_take_over(struct listeners *all, const struct listener_view *v, struct error *e);
+void listeners_own(struct listeners *all);
+
+/// Shows each socket, until one does not return 0.
+typedef int listener_viewer(void *owner, const struct listener_view *v, struct error *e);
+int listeners_view(const struct listeners *all, listener_viewer *see, void *owner, struct error *e);
+
+/// What the i-th was added under; NULL: nothing, or there is none.
+unsigned listeners_count(const struct listeners *all);
+const char *listeners_address(const struct listeners *all, unsigned i);
+
+/// Accepts nothing, while the sockets queue connections, and goes on.
+void listeners_pause(struct listeners *all);
+void listeners_resume(struct listeners *all);
+
+/// Closes them, and leaves their files to who has them now.
+void listeners_give_up(struct listeners *all);
+
+/// Makes a connected socket that another process has accepted as if it had been here, and says who
+/// is at its other end.
+void listeners_prepare(struct listeners *all, int fd, struct origin *ret);
 
 /// Those that have not begun yet.
 void listeners_start(struct listeners *all);

@@ -217,8 +217,26 @@ int http_listen(struct http *h, const char *text, const char *socket_group, bool
     if (r == 0 && uri.scheme == &uri_unix)
         r = bind_unix(uri.text, socket_group, take_socket, h, e);
     else if (r == 0)
-        r = bind_tcp(&uri, insecure, take_socket, h, e);
+        r = bind_tcp(&uri, insecure ? NULL : BIND_USE_PROXY, take_socket, h, e);
     return r < 0 ? error_prefix(e, "http") : 0;
+}
+
+int http_take_over(struct http *h, int fd, const char *name, const char *unlink_path,
+                   struct error *e)
+{
+    h->lent = true;
+    return take_socket(h, fd, name, unlink_path, e);
+}
+
+void http_own(struct http *h)
+{
+    h->lent = false;
+}
+
+void http_give_up(struct http *h)
+{
+    h->lent = true;
+    http_close(h);
 }
 
 int http_start(struct http *h, const char *folder, struct error *e)
@@ -233,7 +251,7 @@ void http_close(struct http *h)
         return;
     h->ending = true;
     for (unsigned i = 0; i < h->n_sockets; i++) {
-        if (h->sockets[i].unlink_path)
+        if (h->sockets[i].unlink_path && !h->lent)
             unlink(h->sockets[i].unlink_path);
         free(h->sockets[i].unlink_path);
         fd_close(h->sockets[i].fd);

@@ -32,6 +32,7 @@ struct http {
     uv_timer_t again;
     unsigned n_open; // of child, log and poll
     bool watched, ending;
+    bool lent; // another process has the sockets, too: their files stay
 };
 
 void http_init(struct http *h, uv_loop_t *loop, const struct services *services);
@@ -40,6 +41,15 @@ void http_init(struct http *h, uv_loop_t *loop, const struct services *services)
 /// this learns of users and models. May block: names are looked up.
 int http_listen(struct http *h, const char *text, const char *socket_group, bool insecure,
                 struct error *e);
+
+/// Takes over a socket that listens, from the daemon before this one (upgrade/handover.h), which
+/// has it, too, until http_own().
+int http_take_over(struct http *h, int fd, const char *name, const char *unlink_path,
+                   struct error *e);
+void http_own(struct http *h);
+
+/// Closes, and leaves the sockets' files to who has them now.
+void http_give_up(struct http *h);
 
 /// Serves, with the program in `folder`, which stays. Without addresses nothing happens.
 int http_start(struct http *h, const char *folder, struct error *e);

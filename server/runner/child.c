@@ -57,7 +57,7 @@ static int set_signals(posix_spawnattr_t *attributes)
 }
 
 // Returns an errno.
-static int spawn(pid_t *ret, const char *program, char *const args[], int fd, int log_fd)
+static int spawn(struct child *c, const char *program, char *const args[], int fd, int log_fd)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
@@ -70,7 +70,8 @@ static int spawn(pid_t *ret, const char *program, char *const args[], int fd, in
         if (r == 0)
             r = set_signals(&attributes);
         if (r == 0)
-            r = posix_spawn(ret, program, &files, &attributes, args, environ);
+            r = posix_spawn(&c->pid, program, &files, &attributes, args,
+                            c->environment ? c->environment : environ);
         posix_spawnattr_destroy(&attributes);
     }
     posix_spawn_file_actions_destroy(&files);
@@ -81,13 +82,13 @@ static int spawn(pid_t *ret, const char *program, char *const args[], int fd, in
 int child_start(struct child *c, uv_loop_t *loop, const char *program, char *const args[], int fd,
                 int log_fd, void (*exited)(struct child *c, int code, int signal), struct error *e)
 {
-    *c = (struct child){.exited = exited};
+    *c = (struct child){.exited = exited, .environment = c->environment};
     uv_signal_init(loop, &c->watch);
     cleanup(fd_close_p) int own_fd = fcntl(fd, F_DUPFD_CLOEXEC, CHILD_FD + 1);
     cleanup(fd_close_p) int own_log = fcntl(log_fd, F_DUPFD_CLOEXEC, CHILD_FD + 1);
     int r = own_fd < 0 || own_log < 0 ? errno : -uv_signal_start(&c->watch, on_signal, SIGCHLD);
     if (r == 0)
-        r = spawn(&c->pid, program, args, own_fd, own_log);
+        r = spawn(c, program, args, own_fd, own_log);
     if (r == 0)
         return 0;
     uv_signal_stop(&c->watch);

@@ -11,15 +11,16 @@
 // Embedded by its owner until on_closed. Loop thread only.
 struct child {
     uv_signal_t watch;                                     // for SIGCHLD
+    char *const *environment;                              // NULL: ours
     pid_t pid;                                             // 0: it never started
     void (*exited)(struct child *c, int code, int signal); // once; one of them is 0
     void (*closed)(struct child *c);
 };
 
-/// Starts `program` with these arguments (ended by NULL) and our environment. Its standard input is
-/// empty, standard output and error are `log_fd`, and descriptor 3 is `fd`; it has no other that is
-/// not meant to be inherited. Signals are as a process finds them at first. Whatever the outcome,
-/// child_close() must follow.
+/// Starts `program` with these arguments (ended by NULL) and c->environment, which is set before.
+/// Its standard input is empty, standard output and error are `log_fd`, and descriptor 3 is `fd`;
+/// it has no other that is not meant to be inherited. Signals are as a process finds them at first.
+/// Whatever the outcome, child_close() must follow.
 int child_start(struct child *c, uv_loop_t *loop, const char *program, char *const args[], int fd,
                 int log_fd, void (*exited)(struct child *c, int code, int signal), struct error *e);
 

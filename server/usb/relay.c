@@ -265,6 +265,12 @@ static void on_hangup(void *owner)
     log_info("a relay has no configuration that it could read again; it goes on");
 }
 
+static void on_upgrade(void *owner)
+{
+    (void)owner;
+    log_info("a relay has a cable, which cannot be handed over; it goes on");
+}
+
 // The program that started the relay is gone. Other programs may still use the board, so the relay
 // stays until they are gone, too.
 static void on_orphaned(struct listeners *l)
@@ -308,7 +314,7 @@ static void relay_init(struct relay *r, const struct options *o)
     r->listeners.insecure = o->insecure;
     list_init(&r->guests);
     uv_timer_init(&r->loop, &r->timer);
-    signals_init(&r->signals, &r->loop, on_end, on_hangup, r);
+    signals_init(&r->signals, &r->loop, on_end, on_hangup, on_upgrade, r);
 }
 
 int relay_run(const struct options *o, struct error *e)

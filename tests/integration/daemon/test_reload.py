@@ -10,64 +10,8 @@ import subprocess
 import tempfile
 import unittest
 
-from support.service import BUILD, DIGITS, PATIENCE, Daemon, finish_client, listen_on_any_port, make_keys, wait_for
-
-RKNND = BUILD / "bin/rknnd"
-
-
-def rknnctl(uri, *words, **env):
-    return subprocess.run([BUILD / "bin/rknnctl", *words], env=dict(os.environ, RKNND_SERVER=uri, **env),
-                          capture_output=True, text=True, timeout=PATIENCE, check=False)
-
-
-def free_port():
-    """Nobody else gets it soon: the kernel goes round."""
-    with listen_on_any_port() as listener:
-        return listener.getsockname()[1]
-
-
-class Configured:
-    """A daemon that has its options from a file."""
-
-    def __init__(self, lines, environment=()):
-        self.folder = tempfile.TemporaryDirectory(prefix="rknnd-test-")
-        self.path = pathlib.Path(self.folder.name)
-        self.config = self.path / "rknnd.conf"
-        self.log = self.path / "log"
-        self.write(lines)
-        with self.log.open("w") as log:
-            self.process = subprocess.Popen([RKNND, "--config", self.config], stdin=subprocess.DEVNULL, stderr=log,
-                                            env=dict(os.environ, **dict(environment)))
-        wait_for("the daemon to listen", lambda: "listening on" in self.said())
-        wait_for("its first worker, which it asks for the device, to end",
-                 lambda: json.loads(rknnctl(self.uri(), "status", "--json").stdout)["workers"] == 0)
-
-    def write(self, lines):
-        self.config.write_text("\n".join(lines).replace("HERE", str(self.path)) + "\n")
-
-    def said(self):
-        assert self.process.poll() is None, f"rknnd ended with {self.process.returncode}: {self.log.read_text()}"
-        return self.log.read_text()
-
-    def reload(self, lines):
-        """The log's words about it."""
-        self.write(lines)
-        before = len(self.said())
-        self.process.send_signal(signal.SIGHUP)
-        wait_for("the daemon to say what became of SIGHUP", lambda: "the configuration " in self.said()[before:] and
-                 self.said().endswith("\n"))
-        return self.said()[before:]
-
-    def uri(self, name="a"):
-        return f"unix:{self.path}/{name}"
-
-    def stop(self):
-        self.process.terminate()
-        code = self.process.wait(PATIENCE)
-        words = self.log.read_text()
-        self.folder.cleanup()
-        assert code == 0, f"rknnd ended with {code}: {words}"
-
+from support.service import (BUILD, DIGITS, PATIENCE, RKNND, Configured, finish_client, free_port, listen_on_any_port,
+                             make_keys, rknnctl, wait_for)
 
 class Reload(unittest.TestCase):
     def start(self, *lines, **environment):

@@ -1,0 +1,212 @@
+#include "server/upgrade/succession.h"
+
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "server/listen/listener.h"
+#include "server/metrics/http_process.h"
+#include "server/net/watch.h"
+#include "server/options.h"
+
+#define SOCKETS_MS 10000 // for what the other one sends at once
+
+// ---- sockets ------------------------------------------------------------------------------------
+
+static int take_http(struct succession *s, const struct handover_packet *p, int socket,
+                     const struct options *o, struct http *h, struct error *e)
+{
+    const char *path = p->path[0] ? p->path : NULL;
+    if (o->http && strcmp(o->http, p->address) == 0)
+        return http_take_over(h, socket, p->address, path, e);
+    fd_close(socket);
+    memcpy(s->gone, p->path, sizeof s->gone);
+    return 0;
+}
+
+static int take_socket(const struct handover_packet *p, int socket, struct listeners *l,
+                       struct error *e)
+{
+    const struct listener_view view = {.fd = socket,
+                                       .tls = p->tls,
+                                       .name = p->name,
+                                       .unlink_path = p->path[0] ? p->path : NULL,
+                                       .address = p->address[0] ? p->address : NULL};
+    return listener_take_over(l, &view, e);
+}
+
+static int take_any(struct succession *s, const struct handover_packet *p, int socket,
+                    const struct options *o, struct listeners *l, struct http *h, struct error *e)
+{
+    bool comes = p->kind == HANDOVER_SOCKET || p->kind == HANDOVER_HTTP;
+    if (comes != (socket >= 0)) {
+        fd_close(socket);
+        return error_set(e, STATUS_FAIL, "the other rknnd sent a socket too many or too few");
+    }
+    if (!comes)
+        return 0;
+    return p->kind == HANDOVER_HTTP ? take_http(s, p, socket, o, h, e)
+                                    : take_socket(p, socket, l, e);
+}
+
+// Waits: the loop does not run yet.
+static int next_packet(int fd, struct handover_packet *p, int *ret_fd, struct error *e)
+{
+    int r;
+    while ((r = handover_receive(fd, p, ret_fd, e)) == HANDOVER_NOTHING) {
+        struct pollfd one = {.fd = fd, .events = POLLIN};
+        if (poll(&one, 1, SOCKETS_MS) == 0)
+            return error_set(e, STATUS_FAIL, "the other rknnd does not hand over its sockets");
+    }
+    return r;
+}
+
+int succession_receive(struct succession *s, int fd, const struct options *o, struct listeners *l,
+                       struct http *h, struct error *e)
+{
+    struct handover_packet p;
+    int passed, r;
+    s->fd = fd;
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    fd_unblock(fd);
+    do {
+        r = next_packet(fd, &p, &passed, e);
+        if (r == STATUS_DEVICE_UNAVAILABLE) {
+            log_warn("the rknnd before this one ended while it handed over");
+            s->fd = fd_close(s->fd);
+            return 0;
+        }
+        if (r == 0)
+            r = take_any(s, &p, passed, o, l, h, e);
+    } while (r == 0 && p.kind != HANDOVER_COMPLETE);
+    return r;
+}
+
+// ---- talk ---------------------------------------------------------------------------------------
+
+static void begin(struct succession *s)
+{
+    if (!s->waiting)
+        return;
+    s->waiting = false;
+    if (s->gone[0])
+        unlink(s->gone);
+    s->begin(s);
+}
+
+static void stop_watching(struct succession *s)
+{
+    if (s->watched)
+        uv_close((uv_handle_t *)&s->poll, NULL);
+    s->watched = false;
+    s->fd = fd_close(s->fd);
+}
+
+static void on_end(struct succession *s)
+{
+    stop_watching(s);
+    begin(s);
+    s->ended(s);
+}
+
+static void tell(struct succession *s, enum handover_kind kind)
+{
+    struct error e;
+    if (handover_send(s->fd, &(struct handover_packet){.kind = kind}, -1, &e) < 0)
+        log_warn("the rknnd before this one does not listen: %s", e.text);
+}
+
+static void take_packet(struct succession *s, const struct handover_packet *p, int fd)
+{
+    if (p->kind == HANDOVER_BACK && fd >= 0) {
+        s->returned(s, fd);
+        return;
+    }
+    fd_close(fd);
+    if (p->kind == HANDOVER_YOURS) {
+        s->first_session = p->session;
+        begin(s);
+        tell(s, HANDOVER_SERVING);
+    } else if (p->kind == HANDOVER_MAIN) {
+        s->known(s);
+    }
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+    struct succession *s = container_of(poll, struct succession, poll);
+    struct handover_packet p;
+    struct error e;
+    int fd, r = 0;
+    (void)status, (void)events;
+    while (s->fd >= 0 && (r = handover_receive(s->fd, &p, &fd, &e)) == 0)
+        take_packet(s, &p, fd);
+    if (r < 0)
+        on_end(s);
+}
+
+// When it cannot be watched this daemon serves all the same; the other one sees that it has gone.
+void succession_ready(struct succession *s)
+{
+    struct error e;
+    s->waiting = true;
+    if (s->fd >= 0 && uv_poll_init(s->loop, &s->poll, s->fd) == 0) {
+        s->watched = true;
+        if (watch_start(&s->poll, UV_READABLE, on_readable, &e) == 0) {
+            tell(s, HANDOVER_READY);
+            return;
+        }
+    }
+    on_end(s);
+}
+
+// ---- connections --------------------------------------------------------------------------------
+
+bool succession_pass(struct succession *s, int fd, const struct handover_packet *join)
+{
+    struct error e;
+    if (s->fd < 0 || join->session >= s->first_session)
+        return false;
+    return handover_send(s->fd, join, fd, &e) == 0;
+}
+
+static void decide(struct doorstep *d, int fd, const struct origin *origin,
+                   const rknnd_Hello *hello)
+{
+    struct succession *s = container_of(d, struct succession, doorstep);
+    struct handover_packet join = {.kind = HANDOVER_JOIN};
+    if (hello && hello->session && hello->session_secret.size == HELLO_SECRET_SIZE) {
+        join.session = hello->session;
+        memcpy(join.secret, hello->session_secret.bytes, sizeof join.secret);
+        if (succession_pass(s, fd, &join)) {
+            fd_close(fd);
+            return;
+        }
+    }
+    s->take(s, fd, origin);
+}
+
+// What comes by TLS cannot change hands: its keys are in the process that began it.
+void succession_meet(struct succession *s, int fd, const struct origin *origin)
+{
+    if (s->fd >= 0 && !origin->tls)
+        doorstep_wait(&s->doorstep, fd, origin);
+    else
+        s->take(s, fd, origin);
+}
+
+void succession_init(struct succession *s, uv_loop_t *loop)
+{
+    *s = (struct succession){.loop = loop, .fd = -1};
+    doorstep_init(&s->doorstep, loop);
+    s->doorstep.decide = decide;
+}
+
+void succession_close(struct succession *s)
+{
+    s->waiting = false;
+    doorstep_close(&s->doorstep);
+    stop_watching(s);
+}

@@ -1,0 +1,320 @@
+#!/usr/bin/python3
+"""SIGUSR2: another rknnd takes the sockets over while programs run. RKNND_UPGRADES: how many in a row (3)."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import unittest
+
+from support.service import BUILD, DIGITS, PATIENCE, Configured, finish_client, free_port, rknnctl, wait_for
+
+UPGRADES = int(os.environ.get("RKNND_UPGRADES", "3"))
+TOOK_OVER = re.compile(r"process (\d+) serves from here on")
+STAYS = "no upgrade, this rknnd goes on"
+
+
+def ended(pid):
+    """Nobody has to have waited for it: it may be another daemon's child."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def children(pid):
+    try:
+        return [int(n) for n in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def successor(pid):
+    """Its child that was started to take over."""
+    for child in children(pid):
+        try:
+            if b"--takeover" in pathlib.Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0"):
+                return child
+        except OSError:
+            pass
+    return None
+
+
+class Line:
+    """Daemons, each of which took the place of the one before."""
+
+    def __init__(self, lines, **options):
+        self.first = Configured(lines, **options)
+        self.path, self.uri, self.write = self.first.path, self.first.uri, self.first.write
+        self.pids = [self.first.process.pid]
+
+    def said(self):
+        return self.first.log.read_text()
+
+    def signal(self, number=signal.SIGUSR2):
+        os.kill(self.pids[-1], number)
+
+    def said_since(self, before, pattern):
+        wait_for(lambda: f"{pattern} in: {self.said()[before:]}", lambda: re.search(pattern, self.said()[before:]))
+        return re.search(pattern, self.said()[before:])
+
+    def upgrade(self):
+        before = len(self.said())
+        self.signal()
+        self.pids.append(int(self.said_since(before, TOOK_OVER.pattern)[1]))
+
+    def stop(self):
+        for pid in reversed(self.pids):
+            if not ended(pid):
+                os.kill(pid, signal.SIGTERM)
+        code = self.first.process.wait(PATIENCE)
+        wait_for("all daemons to end", lambda: all(map(ended, self.pids)))
+        words = self.said()
+        self.first.folder.cleanup()
+        assert code in (0, -signal.SIGKILL), f"rknnd ended with {code}: {words}"
+
+
+class Upgrading(unittest.TestCase):
+    base = ["backend = null:784:40", "listen = unix:HERE/a"]
+
+    def start(self, *lines, **options):
+        line = Line(lines or self.base, **options)
+        self.addCleanup(line.stop)
+        return line
+
+    def client(self, name, uri, *words):
+        client = subprocess.Popen([BUILD / f"tests/integration/{name}", DIGITS, *words], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  env=dict(os.environ, RKNND_SERVER=uri))
+        self.addCleanup(client.communicate)
+        self.addCleanup(client.kill)
+        return client
+
+    def status(self, uri):
+        answer = rknnctl(uri, "status", "--json")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        return json.loads(answer.stdout)
+
+    def runs(self, uri, client):
+        done = self.status(uri)["jobs_done"]
+        wait_for("programs to run", lambda: self.status(uri)["jobs_done"] > done or client.poll() is not None)
+        self.assertIsNone(client.poll())
+
+
+class Upgrade(Upgrading):
+    def test_nobody_notices(self):
+        tcp = f"tcp:127.0.0.1:{free_port()}"
+        line = self.start(*self.base, f"listen = {tcp}", "http = unix:HERE/http")
+        stays = stayed = 0
+        longest = []
+        clients = [self.client("loop_client", line.uri(), "1"), self.client("loop_client", tcp, "2")]
+        for i in range(UPGRADES):
+            uri = (line.uri(), tcp)[i % 2]
+            stay = self.client("stay_client", uri)
+            self.runs(uri, stay)
+            old = line.pids[-1]
+            line.upgrade()
+            self.runs(uri, clients[0])
+            self.assertIsNone(stay.poll())
+            self.assertFalse(ended(old), "it has a session, which goes on")
+            _, duplicates, gap = map(float, finish_client(stay).split())
+            stays, stayed = stays + 1, stayed + duplicates
+            longest.append(gap)
+        for client in clients:
+            self.assertIn(" 0 errors", finish_client(client))
+        wait_for("those that serve nobody to end", lambda: all(map(ended, line.pids[:-1])))
+        print(f"{stays} upgrades, {stayed:.0f} duplicates, longest pauses in ms: {sorted(longest)[-3:]}")
+        with socket.socket(socket.AF_UNIX) as http:
+            http.settimeout(PATIENCE)
+            http.connect(str(line.path / "http"))
+            http.sendall(b"GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            self.assertIn(b" 200 ", http.recv(999))
+
+    def test_sessions_stay_where_they_are(self):
+        """Through several daemons: each hands what is not its own back."""
+        line = self.start()
+        stay = self.client("stay_client", line.uri())
+        self.runs(line.uri(), stay)
+        for _ in range(3):
+            line.upgrade()
+        before = self.status(line.uri())["sessions"]
+        self.assertEqual(before, 1, "rknnctl's own: the program's is where it began")
+        self.assertFalse(ended(line.pids[0]))
+        _, duplicates, _ = map(float, finish_client(stay).split())
+        self.assertGreater(duplicates, 0)
+        wait_for("those that serve nobody to end", lambda: all(map(ended, line.pids[:-1])))
+
+    def test_configuration_of_the_new_one(self):
+        line = self.start(*self.base, "listen = unix:HERE/b")
+        line.write([*self.base, "listen = unix:HERE/c", "quota = *:contexts=3"])
+        line.upgrade()
+        self.assertEqual(sorted(p.name for p in line.path.iterdir() if p.is_socket()), ["a", "c"])
+        for name in "ac":
+            self.assertRegex(rknnctl(line.uri(name), "status", "--limits").stdout, r"contexts +\d+ +3 +quota")
+
+    def test_one_that_cannot_start(self):
+        line = self.start()
+        stay = self.client("stay_client", line.uri())
+        for wrong, words in (("nonsense = 1", "nonsense"), ("backend = nothing", 'no backend "nothing"'),
+                             ("listen = tls:127.0.0.1:8911", "needs keys"), ("listen = tcp:0.0.0.0:8911", "other machines")):
+            with self.subTest(wrong):
+                before = len(line.said())
+                line.write([*self.base, wrong])
+                line.signal()
+                line.said_since(before, STAYS)
+                self.assertIn(words, line.said()[before:])
+                self.runs(line.uri(), stay)
+                wait_for("its process to be gone", lambda: successor(line.pids[-1]) is None)
+        line.write(self.base)
+        line.upgrade()
+        finish_client(stay)
+
+    def test_two_at_once(self):
+        line = self.start()
+        stay = self.client("stay_client", line.uri())
+        self.runs(line.uri(), stay)
+        line.signal()
+        wait_for("the new one", lambda: successor(line.pids[0]))
+        new = successor(line.pids[0])
+        os.kill(new, signal.SIGSTOP)
+        line.signal()
+        line.said_since(0, "under way already")
+        os.kill(new, signal.SIGCONT)
+        line.pids.append(int(line.said_since(0, TOOK_OVER.pattern)[1]))
+        self.assertEqual(line.pids[1], new)
+        os.kill(line.pids[0], signal.SIGUSR2)
+        line.said_since(0, "upgrade the one that took over")
+        finish_client(stay)
+
+    def test_kill_the_old_one(self):
+        line = self.start()
+        client = self.client("loop_client", line.uri(), "1", "patient")
+        self.runs(line.uri(), client)
+        line.signal()
+        wait_for("the new one", lambda: successor(line.pids[0]))
+        new = successor(line.pids[0])
+        os.kill(new, signal.SIGSTOP)
+        os.kill(line.pids[0], signal.SIGKILL)
+        line.first.process.wait(PATIENCE)
+        os.kill(new, signal.SIGCONT)
+        line.pids.append(new)
+        wait_for("the new one to serve", lambda: rknnctl(line.uri(), "ping", "-n", "1").returncode == 0)
+        self.runs(line.uri(), client)
+        finish_client(client)
+
+    def test_limit_of_staying(self):
+        line = self.start(*self.base, "retire-timeout = 0")
+        stay = self.client("stay_client", line.uri())
+        self.runs(line.uri(), stay)
+        line.upgrade()
+        wait_for("the old one to end", lambda: ended(line.pids[0]))
+        self.assertRegex(line.said(), r"\d connections stay longer")
+        stay.wait(PATIENCE)
+        self.assertRegex(stay.stderr.read(), "the server is shutting down|no longer knows the session")
+
+    def test_end_in_between(self):
+        line = self.start()
+        line.signal()
+        wait_for("the new one", lambda: successor(line.pids[0]))
+        new = successor(line.pids[0])
+        os.kill(new, signal.SIGSTOP)
+        os.kill(line.pids[0], signal.SIGTERM)
+        self.assertEqual(line.first.process.wait(PATIENCE), 0)
+        wait_for("the new one to be gone", lambda: ended(new))
+        self.assertFalse((line.path / "a").exists())
+
+    def test_tells_the_service_manager(self):
+        with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            manager.settimeout(PATIENCE)
+            manager.bind(f"{folder}/notify")
+            manager.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+            environment = {"NOTIFY_SOCKET": f"{folder}/notify", "WATCHDOG_USEC": "200000"}
+            line = self.start(environment=environment)
+
+            def hear():
+                while True:
+                    words, ancillary, _, _ = manager.recvmsg(999, 99)
+                    if not words.startswith(b"WATCHDOG"):
+                        return int.from_bytes(ancillary[0][2][:4], "little"), words
+            self.assertTrue(hear()[1].startswith(b"READY=1"))
+            line.upgrade()
+            old, new = line.pids
+            self.assertEqual(hear(), (old, b"MAINPID=%d" % new))
+            sender, words = hear()
+            self.assertEqual((sender, words[:7]), (new, b"READY=1"))
+            wait_for("the new one's watchdog", lambda: b"WATCHDOG=1" == manager.recv(99))
+
+
+class Replaced(Upgrading):
+    """The file of the program is another one by now."""
+
+    def install(self, content=None):
+        """As packages are unpacked: a new file takes the name of the old one."""
+        fresh = self.program.with_suffix(".new")
+        if content is None:
+            shutil.copy(BUILD / "bin/rknnd", fresh)
+        else:
+            fresh.write_text(content)
+            fresh.chmod(0o755)
+        fresh.rename(self.program)
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="rknnd-test-")
+        self.addCleanup(folder.cleanup)
+        self.program = pathlib.Path(folder.name, "rknnd")
+        self.install()
+        self.base = [*Upgrading.base, f"module-dir = {BUILD / 'lib/rknnd'}"]
+
+    def start(self, *lines, **options):
+        return super().start(*lines, program=self.program, **options)
+
+    def test_strange_programs(self):
+        line = self.start()
+        stay = self.client("stay_client", line.uri())
+        speaks = "#!/usr/bin/python3\nimport socket\ns = socket.socket(fileno=3)\ns.send(%s)\nwhile s.recv(9999): pass\n"
+        for content, words in (("nothing", "Exec format error"), ("#!/bin/true\n", "exit code 0"),
+                               (speaks % 'b"\\x09" + bytes(99)', "version 9, here it is 1"),
+                               (speaks % 'b"\\x01"', "version 0"),
+                               (speaks % 'b"\\1\\0\\0\\0\\x77\\0\\0\\0"', "no packet")):
+            with self.subTest(content):
+                before = len(line.said())
+                self.install(content)
+                line.signal()
+                line.said_since(before, STAYS)
+                self.assertIn(words, line.said()[before:])
+                self.runs(line.uri(), stay)
+                wait_for("its process to be gone", lambda: not [c for c in children(line.pids[0]) if ended(c)])
+        self.install()
+        line.upgrade()
+        finish_client(stay)
+
+    def test_kills(self):
+        """One that ends before it serves, at each step: nobody notices. A packet has 816 bytes, READY is 4, YOURS 5."""
+        begins = "#!/usr/bin/python3\nimport os, signal, socket, struct\ns = socket.socket(fileno=3)\n"
+        dies = "os.kill(os.getpid(), signal.SIGKILL)\n"
+        heard = "while s.recv(9999)[4] != %d: pass\n"
+        ready = 's.send(struct.pack("<II808x", 1, 4))\n'
+        line = self.start()
+        client = self.client("loop_client", line.uri(), "1")
+        self.runs(line.uri(), client)
+        for i, steps in enumerate((begins + dies, begins + heard % 3 + dies, begins + heard % 3 + ready + dies,
+                                   begins + heard % 3 + ready + heard % 5 + dies)):
+            with self.subTest(i):
+                before = len(line.said())
+                self.install(steps)
+                line.signal()
+                line.said_since(before, STAYS)
+                self.assertRegex(line.said()[before:], "signal 9|has ended|Broken pipe|reset")
+                self.runs(line.uri(), client)
+                wait_for("its process to be gone", lambda: not [c for c in children(line.pids[0]) if ended(c)])
+        self.install()
+        line.upgrade()
+        self.assertIn(" 0 errors", finish_client(client))
+
+
+if __name__ == "__main__":
+    unittest.main()
