@@ -100,7 +100,12 @@ void addresses_close_others(const struct addresses *a, struct listeners *l)
 {
     for (unsigned i = 0; i < listeners_count(l);) {
         const char *address = listeners_address(l, i);
-        if (!address || addresses_have(a, address) || !listeners_close_address(l, address))
+        if (!address || addresses_have(a, address)) {
             i++;
+            continue;
+        }
+        char gone[4200]; // the text is one of those that are closed
+        snprintf(gone, sizeof gone, "%s", address);
+        listeners_close_address(l, gone);
     }
 }

@@ -21,7 +21,7 @@ struct guest {
     uv_timer_t timer;
     uint64_t until_ms;
     unsigned n_open; // handles
-    bool said;
+    bool said, dropped;
     rknnd_Hello hello;
 };
 
@@ -31,10 +31,10 @@ static void on_closed(uv_handle_t *handle)
     struct guest *g = handle->data;
     if (--g->n_open > 0)
         return;
-    if (g->at)
-        g->at->decide(g->at, g->fd, &g->origin, g->said ? &g->hello : NULL);
-    else
+    if (g->dropped)
         fd_close(g->fd);
+    else
+        g->at->decide(g->at, g->fd, &g->origin, g->said ? &g->hello : NULL);
     free(g);
 }
 
@@ -134,9 +134,9 @@ void doorstep_init(struct doorstep *d, uv_loop_t *loop)
 
 void doorstep_close(struct doorstep *d)
 {
-    struct guest *g;
-    while ((g = list_first(&d->all, struct guest, link))) {
+    struct guest *g, *after;
+    list_for_each_safe (g, after, &d->all, link) {
+        g->dropped = true;
         end_wait(g);
-        g->at = NULL;
     }
 }
