@@ -27,7 +27,6 @@ OFF = {"BS_CFG": 1, "BN_CFG": 1, "EW_CFG": 1}
 # commands say.
 EXPLAINED = {
     "AddRelu": "the commands add the second operand to itself where the first one is broadcast",
-    "BatchNormalization": "the software NPU divides by the root of 1 + epsilon, the commands do not",
     "ConvExSwish": "tables give whole numbers, of which the software NPU keeps fractions",
 }
 FP16 = 10
@@ -36,7 +35,7 @@ SEVERAL_CORES = {"pp_human_segv2_custom_argmax.rk3588": (2, 3), "pp_human_segv2_
 # File -> nodes that are judged, values of these that differ by a step or one rounding, and explained nodes. What is not
 # judged has its reason in docs/testing.md.
 JUDGED = {
-    "BCResNet-t2-simplified.rk3588": (127, 11, 26), "a_relu.rk3576": (1, 0, 0), "bias_k3.rk3576": (1, 0, 0),
+    "BCResNet-t2-simplified.rk3588": (127, 15, 14), "a_relu.rk3576": (1, 0, 0), "bias_k3.rk3576": (1, 0, 0),
     "chain.rk3576": (4, 0, 0), "conv2d.rk3576": (1, 0, 0), "deconv_depthwise.rk3566": (98, 0, 0),
     "densenet_ctc.rk3588": (127, 0, 0), "dw.rk3576": (1, 0, 0), "dwbig_112.rk3576": (1, 0, 0),
     "lpd_yolov8n.rk3562": (98, 0, 0), "lpd_yolov8n.rk3588": (98, 0, 0), "lprnet.rk3568": (51, 966, 0),
@@ -48,11 +47,11 @@ JUDGED = {
     "osnet_l2norm.rk3588": (240, 0, 0), "pp_human_segv2_custom_argmax.rk3562": (98, 0, 0),
     "pp_human_segv2_custom_argmax.rk3566_rk3568": (98, 0, 0),
     "pp_human_segv2_custom_argmax.rk3576": (98, 0, 0), "pp_human_segv2_custom_argmax.rk3588": (98, 11534, 0),
-    "ppocrv2_det.rk3566": (101, 0, 0), "ppocrv4_det_int8.rk3576": (168, 1, 0), "ppocrv4_det_int8.rk3588": (168, 0, 0),
+    "ppocrv2_det.rk3566": (101, 0, 0), "ppocrv4_det_int8.rk3576": (168, 0, 0), "ppocrv4_det_int8.rk3588": (168, 0, 0),
     "pq_oc.rk3576": (1, 0, 0), "retinaface.rv1106": (79, 0, 0), "retinaface.rv1126b": (77, 0, 0),
     "retinaface320.rk3566": (71, 2880, 0), "retinaface320.rk3576": (77, 0, 0), "sub2_after_mul.rk3588": (8, 1, 1),
-    "sub_after_block1.rk3588": (11, 1, 2), "sub_fix_after_pad.rk3588": (11, 1, 1),
-    "sub_fix_after_swish.rk3588": (12, 1, 2), "test_bcblock.rk3588": (6, 1, 0), "test_conv_c1.rk3588": (1, 0, 0),
+    "sub_after_block1.rk3588": (11, 1, 2), "sub_fix_after_pad.rk3588": (11, 1, 0),
+    "sub_fix_after_swish.rk3588": (12, 1, 1), "test_bcblock.rk3588": (6, 1, 0), "test_conv_c1.rk3588": (1, 0, 0),
     "test_conv_c16.rk3588": (1, 23, 0), "test_stack_2.rk3588": (14, 1, 0), "yolo26n_attention.rk3588": (155, 0, 0),
     "yolo26n_seven_sections.rv1106": (153, 0, 0), "yolov5n_silu.rk3588": (85, 0, 0), "yolov8.rv1103": (98, 0, 0),
 }

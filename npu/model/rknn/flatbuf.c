@@ -85,6 +85,47 @@ bool fb_has(const struct fb_table *t, unsigned slot)
     return field(t, slot, 1, &at) != NULL;
 }
 
+// How many bytes the field that begins at `offset` may have: up to the next one or the table's end.
+static uint16_t room_of_field(const struct fb_table *t, uint16_t offset)
+{
+    uint16_t end = read_le16(t->fb->all.data + t->vtable + 2);
+    for (unsigned slot = 0; slot < t->n_slots; slot++) {
+        uint16_t other = read_le16(t->fb->all.data + t->vtable + 4 + 2 * slot);
+        if (other > offset && other < end)
+            end = other;
+    }
+    return end > offset ? (uint16_t)(end - offset) : 1;
+}
+
+// Whether the number at `at`, in a table of that size, refers to a vector without elements. It
+// would lie outside the table, at a multiple of four.
+static bool refers_to_nothing(const struct fb_table *t, uint64_t at, uint32_t number)
+{
+    struct bytes count;
+    uint64_t to = at + number, end = t->at + (uint64_t)read_le16(t->fb->all.data + t->vtable + 2);
+    return to >= end && to % 4 == 0 && bytes_slice(t->fb->all, to, 4, &count) &&
+           read_le32(count.data) == 0;
+}
+
+bool fb_says(const struct fb_table *t, unsigned slot, uint32_t *ret_value)
+{
+    uint64_t at;
+    const uint8_t *p = field(t, slot, 1, &at);
+    *ret_value = 0;
+    if (!p)
+        return false;
+    bool zero = true;
+    uint16_t size = room_of_field(t, (uint16_t)(at - t->at));
+    p = look(t->fb, at, size, "a field lies outside the buffer");
+    for (uint16_t i = 0; p && i < size; i++)
+        zero = zero && p[i] == 0;
+    if (!p || zero)
+        return false;
+    for (uint16_t i = 0; i < size && i < 4; i++)
+        *ret_value |= (uint32_t)p[i] << 8 * i;
+    return size < 4 || !refers_to_nothing(t, at, *ret_value);
+}
+
 uint8_t fb_u8(const struct fb_table *t, unsigned slot, uint8_t absent)
 {
     uint64_t at;

@@ -34,6 +34,11 @@ static inline const char *fb_error(const struct fb *fb)
 struct fb_table fb_root(struct fb *fb, const char *identifier);
 
 bool fb_has(const struct fb_table *t, unsigned slot);
+
+/// Whether a slot of unknown type says anything: it is there, and neither 0 nor what looks like a
+/// reference to nothing (a vector or text without elements). *ret_value: its first bytes as a
+/// number.
+bool fb_says(const struct fb_table *t, unsigned slot, uint32_t *ret_value);
 uint8_t fb_u8(const struct fb_table *t, unsigned slot, uint8_t absent);
 int32_t fb_i32(const struct fb_table *t, unsigned slot, int32_t absent);
 uint32_t fb_u32(const struct fb_table *t, unsigned slot, uint32_t absent);

@@ -8,10 +8,11 @@
 #include "npu/model/rknn/rknn_attrs.h"
 
 #include <bson/bson.h>
+#include <math.h>
 #include <stdio.h>
 
-// Where the typed tables hold what: as far as is known, in the order of the attributes' names. A
-// number that is absent there is 0 (flatbuffers leave out zeros).
+// Where the typed tables hold what: in the order of the attributes' names, but for the vendor's own
+// operators. A number that is absent there is 0 (flatbuffers leave out zeros).
 static const struct {
     uint8_t attr_type;
     uint8_t slot;
@@ -21,24 +22,39 @@ static const struct {
     // clang-format off
     { 1, 0, TEXT, "auto_pad"},     { 1, 1, INTS, "dilations"}, { 1, 2, INT, "group"},
     { 1, 3, INTS, "kernel_shape"}, { 1, 4, INTS, "pads"},      { 1, 5, INTS, "strides"},
-    { 2, 1, INTS, "dilations"},    { 2, 2, INT, "group"},      { 2, 3, INTS, "kernel_shape"},
-    { 2, 6, INTS, "pads"},         { 2, 7, INTS, "strides"},
-    { 2, 0, TEXT, "auto_pad"},     { 3, 0, TEXT, "auto_pad"},  { 5, 0, TEXT, "auto_pad"},
-    { 3, 2, INTS, "dilations"},    { 3, 3, INTS, "kernel_shape"},
-    { 3, 4, INTS, "pads"},         { 3, 6, INTS, "strides"},
+    { 2, 0, TEXT, "auto_pad"},     { 2, 1, INTS, "dilations"}, { 2, 2, INT, "group"},
+    { 2, 3, INTS, "kernel_shape"}, { 2, 4, INTS, "output_padding"},
+    { 2, 5, INTS, "output_shape"}, { 2, 6, INTS, "pads"},      { 2, 7, INTS, "strides"},
+    { 3, 0, TEXT, "auto_pad"},     { 3, 1, INT, "ceil_mode"},  { 3, 2, INTS, "dilations"},
+    { 3, 3, INTS, "kernel_shape"}, { 3, 4, INTS, "pads"},      { 3, 5, INT, "storage_order"},
+    { 3, 6, INTS, "strides"},
+    { 5, 0, TEXT, "auto_pad"},     { 5, 1, INT, "ceil_mode"},
     { 5, 2, INT, "count_include_pad"}, { 5, 3, INTS, "kernel_shape"},
     { 5, 4, INTS, "pads"},         { 5, 5, INTS, "strides"},
+    {17, 0, REAL, "epsilon"},      {17, 1, REAL, "momentum"},
+    {17, 2, INT, "training_mode"}, {18, 0, INT, "axis"},
     {19, 0, INT, "axis"},          {20, 0, INT, "axis"},       {20, 1, INTS, "split"},
-    {25, 0, INTS, "perm"},         {51, 0, INT, "axis"},
+    {25, 0, INTS, "perm"},         {51, 0, INT, "axis"},       {51, 1, INT, "keepdims"},
+    {51, 2, INT, "select_last_index"},                         {61, 0, INT, "axis"},
     {26, 0, TEXT, "coordinate_transformation_mode"},           {26, 4, TEXT, "mode"},
     {26, 1, REAL, "cubic_coeff_a"}, {26, 2, INT, "exclude_outside"},
+    {26, 3, REAL, "extrapolation_value"},
     {26, 5, TEXT, "nearest_mode"}, {30, 0, TEXT, "mode"},
+    {87, 0, TEXT, "mode"},         {87, 1, REAL, "eps"},       {87, 2, INTS, "axes"},
+    {96, 0, INT, "saturate"},      {96, 1, INT, "to"},
     // clang-format on
 };
+
+static void note(const struct rknn_node *n, const char *name)
+{
+    if (n->asked->n < RKNN_MAX_ASKED)
+        n->asked->names[n->asked->n++] = name;
+}
 
 // The slot of an attribute in the node's typed table; -1: such tables have none.
 static int find_field(const struct rknn_node *n, const char *name, int form)
 {
+    note(n, name);
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (fields[i].attr_type == n->attr_type && (int)fields[i].form == form &&
             strcmp(fields[i].name, name) == 0)
@@ -79,6 +95,7 @@ int rknn_attrs_check(const struct rknn_node *n, struct error *e)
 static bool find_value(const struct rknn_node *n, const char *name, bson_t *b, bson_iter_t *value)
 {
     bson_iter_t at, inside;
+    note(n, name);
     if (!open_bson(n, b) || !bson_iter_init_find(&at, b, name) || !BSON_ITER_HOLDS_DOCUMENT(&at) ||
         !bson_iter_recurse(&at, &inside) || !bson_iter_find(&inside, "value"))
         return false;
@@ -186,6 +203,137 @@ json_t *rknn_attrs_json(const struct rknn_node *n)
         bson_free(text);
     }
     return attrs ? attrs : json_object();
+}
+
+// ---- nothing unread
+// ------------------------------------------------------------------------------
+
+#define ANY NAN
+
+// Attributes that change nothing that is not known from elsewhere, whatever they are or where they
+// have this value. An operator: the beginning of its name.
+static const struct {
+    const char *op, *name;
+    double only;
+    const char *why;
+} free_attrs[] = {
+    {"", "ceil_mode", ANY, "the output's shape says it"},
+    {"", "keepdims", ANY, "the output's shape says it"},
+    {"", "output_padding", ANY, "the output's shape says it"},
+    {"", "output_shape", ANY, "the output's shape says it"},
+    {"", "allowzero", ANY, "the output's shape says it"},
+    {"Reshape", "shape", ANY, "the output's shape says it"},
+    {"Flatten", "axis", ANY, "the output's shape says it"},
+    {"Squeeze", "axes", ANY, "the output's shape says it"},
+    {"Unsqueeze", "axes", ANY, "the output's shape says it"},
+    {"Reduce", "axes", ANY, "where all dimensions stay, the output's shape says it"},
+    {"Split", "split", ANY, "the outputs' shapes say it"},
+    {"Split", "num_outputs", ANY, "the outputs' shapes say it"},
+    {"Conv", "kernel_shape", ANY, "the weight's shape says it"},
+    {"Conv", "group", ANY, "the weight's shape says it"},
+    {"Global", "kernel_shape", ANY, "the input's shape says it"},
+    {"", "to", ANY, "the output's type says it"},
+    {"Cast", "saturate", ANY, "of types that no tensor has"},
+    {"exDataConvert", "i_dtype", ANY, "the input's type says it"},
+    {"exDataConvert", "o_dtype", ANY, "the output's type says it"},
+    {"exSDPAttention", "q_matmul", ANY, "a tensor's name"},
+    {"exSDPAttention", "q_softmax", ANY, "a tensor's name"},
+    {"MaxPool", "storage_order", ANY, "of the second output, which no file has"},
+    {"MaxPool", "count_include_pad", ANY, "of averages"},
+    {"AveragePool", "dilations", 1, "none"},
+    {"Resize", "extrapolation_value", ANY, "of a mode that is refused"},
+    {"Resize", "antialias", 0, "none"},
+    {"Resize", "scales", ANY, "the shapes say it, or input 2"},
+    {"TopK", "sorted", ANY, "any order is allowed then, also the sorted one"},
+    {"TopK", "k", ANY, "the output's shape says it"},
+    {"BatchNormalization", "momentum", ANY, "of training"},
+    {"BatchNormalization", "training_mode", 0, "no training"},
+    {"BatchNormalization", "spatial", 1, "as later versions"},
+    {"LayerNormalization", "stash_type", 1, "float"},
+    {"Reduce", "noop_with_empty_axes", 0, "none"},
+    {"Mod", "fmod", 0, "of integers"},
+    {"Dropout", "ratio", ANY, "of training"},
+};
+
+static bool is_asked(const struct rknn_node *n, const char *name)
+{
+    bool asked = false;
+    for (uint32_t i = 0; i < n->asked->n; i++)
+        asked = asked || strcmp(n->asked->names[i], name) == 0;
+    return asked;
+}
+
+// Whether the elements of the attribute, numbers or lists of them, all have a value.
+static bool all_have(const struct rknn_node *n, const char *name, double value)
+{
+    int64_t values[RKNN_MAX_DIMS];
+    uint32_t count = rknn_attr_ints(n, name, values, RKNN_MAX_DIMS);
+    bool same = count > 0;
+    for (uint32_t i = 0; i < count; i++)
+        same = same && (double)values[i] == value;
+    return same;
+}
+
+static bool is_free(const struct rknn_node *n, const char *name)
+{
+    for (size_t i = 0; i < sizeof free_attrs / sizeof *free_attrs; i++)
+        if (strcmp(free_attrs[i].name, name) == 0 &&
+            strncmp(n->op, free_attrs[i].op, strlen(free_attrs[i].op)) == 0 &&
+            (isnan(free_attrs[i].only) || all_have(n, name, free_attrs[i].only)))
+            return true;
+    return false;
+}
+
+void rknn_attrs_begin(const struct rknn_node *n)
+{
+    n->asked->n = 0;
+}
+
+static const char *field_name(const struct rknn_node *n, unsigned slot)
+{
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (fields[i].attr_type == n->attr_type && fields[i].slot == slot)
+            return fields[i].name;
+    return NULL;
+}
+
+static int check_typed(const struct rknn_node *n, struct error *e)
+{
+    uint32_t value;
+    for (unsigned slot = 0; slot < n->attr.n_slots; slot++) {
+        const char *name = field_name(n, slot);
+        if (!fb_says(&n->attr, slot, &value) || (name && (is_asked(n, name) || is_free(n, name))))
+            continue;
+        if (!name)
+            return error_set(e, STATUS_MODEL_INVALID,
+                             "number %u of its attributes (of type %u) holds 0x%x: which one that "
+                             "is, is not known",
+                             slot, n->attr_type, value);
+        return error_set(e, STATUS_MODEL_INVALID, "its attribute %s (0x%x) is not understood", name,
+                         value);
+    }
+    return 0;
+}
+
+static int check_bson(const struct rknn_node *n, struct error *e)
+{
+    bson_t b;
+    bson_iter_t at;
+    if (!open_bson(n, &b) || !bson_iter_init(&at, &b))
+        return 0;
+    while (bson_iter_next(&at)) {
+        const char *name = bson_iter_key(&at);
+        if (!is_asked(n, name) && !is_free(n, name))
+            return error_set(e, STATUS_MODEL_INVALID, "its attribute \"%.60s\" is not understood",
+                             name);
+    }
+    return 0;
+}
+
+int rknn_attrs_end(const struct rknn_node *n, struct error *e)
+{
+    int r = check_typed(n, e);
+    return r < 0 ? r : check_bson(n, e);
 }
 
 // ---- for programs that compute the node --------------------------------------------------------

@@ -5,6 +5,13 @@
 #include "npu/model/rknn/rknn_file.h"
 #include "tensor/custom_node.h"
 
+/// Begins a node: nothing of it has been asked for.
+void rknn_attrs_begin(const struct rknn_node *n);
+
+/// Refuses the node if its file says something that has not been asked for since then, and of which
+/// it is not known that it changes nothing.
+int rknn_attrs_end(const struct rknn_node *n, struct error *e);
+
 /// Up to `max` integers of the attribute (a scalar is one). Returns how many; 0: absent.
 uint32_t rknn_attr_ints(const struct rknn_node *n, const char *name, int64_t *values, uint32_t max);
 int64_t rknn_attr_int(const struct rknn_node *n, const char *name, int64_t absent);

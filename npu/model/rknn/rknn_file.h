@@ -57,6 +57,16 @@ struct rknn_tensor {
     uint32_t size, offset; // in the arena
     uint32_t stride_align; // of an input's width, in elements; 0: none
     struct bytes data;     // of a constant; empty: none
+    int odd_slot;          // of its table, which nobody understands; -1: none
+    uint32_t odd_value;
+};
+
+#define RKNN_MAX_ASKED 32
+
+// Names of the attributes that the lowering of the node at hand has asked for.
+struct rknn_asked {
+    const char *names[RKNN_MAX_ASKED];
+    uint32_t n;
 };
 
 struct rknn_node {
@@ -67,6 +77,7 @@ struct rknn_node {
     uint8_t attr_type;
     struct fb_table attr;
     struct bytes bson;
+    struct rknn_asked *asked;     // one for all nodes
     uint32_t said_tasks;          // of one core, as the node states it; 0: it does not
     uint32_t first_task, n_tasks; // of one core; in `tasks`, or in blobs of containers 1 and 2
 };

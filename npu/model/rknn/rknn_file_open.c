@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "npu/model/rknn/pyliteral.h"
+#include "npu/model/rknn/rknn_slots.h"
 #include "npu/model/rknn/rknn_tables.h"
 
 // The error for a damaged flatbuffer, with the first problem that its reader met.
@@ -117,7 +118,9 @@ static int read_root(struct rknn_file *f, const struct fb_table *root, struct er
     if (!f->platform || !f->attrs_text || !f->toolkit || !f->chip || !f->framework ||
         !f->input_json || !f->output_json || !f->custom_ops || !f->shapes)
         return error_no_memory(e, "the model's tables", 0);
-    int r = read_batch(f, root, s->batch, e);
+    int r = rknn_check_slots(&f->container, RKNN_ROOT, root, "the root table", e);
+    if (r == 0)
+        r = read_batch(f, root, s->batch, e);
     if (r == 0)
         r = read_custom_string(f, root, s, e);
     if (r < 0)
@@ -125,12 +128,12 @@ static int read_root(struct rknn_file *f, const struct fb_table *root, struct er
     f->compiler_version = fb_u32(root, s->compiler, 0);
     f->internal_size = f->container.internal_size;
     f->weight_size = f->container.weights.size;
-    if (s->sizes != ABSENT) {
-        struct fb_table sizes = fb_sub(root, s->sizes);
-        f->weight_size = fb_u64(&sizes, 0, 0);
-        f->internal_size = fb_u64(&sizes, 1, 0);
-    }
-    return 0;
+    if (s->sizes == ABSENT)
+        return 0;
+    struct fb_table sizes = fb_sub(root, s->sizes);
+    f->weight_size = fb_u64(&sizes, 0, 0);
+    f->internal_size = fb_u64(&sizes, 1, 0);
+    return rknn_check_slots(&f->container, RKNN_SIZES, &sizes, "the sizes of the root table", e);
 }
 
 // A vector of i32 tensor indices. -1 ("not connected") is passed on; other values must name a
@@ -220,6 +223,9 @@ static int read_preprocess(struct rknn_file *f, const struct fb_table *graph, st
         struct rknn_preprocess *p = &f->preprocess[i];
         *p = (struct rknn_preprocess){.std = {1, 1, 1, 1}, .order = {0, 1, 2, 3}};
         struct fb_table t = fb_list_get(&list, i);
+        int r = rknn_check_slots(&f->container, RKNN_PREPROCESS, &t, "an input's mean", e);
+        if (r < 0)
+            return r;
         struct bytes mean = fb_vector(&t, 0, 4), std = fb_vector(&t, 1, 4);
         struct bytes order = fb_vector(&t, 2, 4);
         memcpy(p->mean, mean.data, mean.size < sizeof p->mean ? mean.size : sizeof p->mean);
@@ -263,7 +269,10 @@ static int read_graph(struct rknn_file *f, const struct fb_table *root, struct e
                          graphs.n);
     struct fb_table graph = fb_list_get(&graphs, 0);
     struct fb_list buffers = fb_tables(root, f->container.blobs ? 4 : 20);
-    int r = rknn_read_tensors(f, &graph, &buffers, e);
+    int r = rknn_check_slots(&f->container, RKNN_GRAPH, &graph, "the graph", e);
+    if (r < 0)
+        return r;
+    r = rknn_read_tensors(f, &graph, &buffers, e);
     if (r < 0)
         return r;
     r = read_ports(f, fb_vector(&graph, 2, 4), &f->inputs, &f->n_inputs, e);

@@ -15,8 +15,8 @@
 #include "base/cleanup.h"
 #include "npu/model/rknn/lower/rknn_lower.h"
 #include "npu/model/rknn/lower/rknn_weights.h"
-#include "npu/model/rknn/pyliteral.h"
 #include "npu/model/rknn/regs/rknn_memory.h"
+#include "npu/model/rknn/rknn_build.h"
 
 #define ARENA_MAX UINT32_MAX
 #define SCALE_MIN 1e-30f
@@ -133,6 +133,10 @@ static int check_tensor(struct rknn_lowering *l, int32_t index, struct error *e)
                          "weight %s is compressed, which is not understood: export the model again "
                          "without weight compression",
                          t->name);
+    if (from->odd_slot >= 0)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "tensor %s: number %d of its table holds 0x%x, which is not understood",
+                         t->name, from->odd_slot, from->odd_value);
     if (!type_of(from->type, &t->type))
         return error_set(e, STATUS_MODEL_INVALID, "tensor %s: element type %u is not known",
                          t->name, from->type);
@@ -356,8 +360,11 @@ static int convert_node(struct rknn_lowering *l, const struct rknn_node *node, s
     out->outputs = l->outputs;
     out->n_outputs = node->n_outputs;
     r = rknn_regs_load(l->regs, l->f, node, e);
+    rknn_attrs_begin(node);
     if (r == 0)
         r = lower_node(l, e);
+    if (r == 0 && out->op != GRAPH_CUSTOM && rknn_attrs_end(node, e) < 0)
+        return error_prefix(e, "node %s (%s)", node->name, node->op);
     if (r == 0)
         r = lower_chains(l, e);
     if (r == 0)
@@ -430,29 +437,6 @@ static int measure_arena(struct graph *g, struct error *e)
     return 0;
 }
 
-// How files hold the shapes beside the first one is not known (docs/rknn-format.md).
-static int check_shapes(const struct rknn_file *f, struct error *e)
-{
-    json_t *attrs;
-    if (f->shapes[0] && strcmp(f->shapes, "static_shape") != 0)
-        return error_set(e, STATUS_MODEL_INVALID,
-                         "the file says \"%.40s\" of its shapes, where \"static_shape\" is known: "
-                         "convert it with fixed shapes",
-                         f->shapes);
-    if (!f->attrs_text[0])
-        return 0;
-    int r = pyliteral_parse(f->attrs_text, &attrs, e);
-    if (r < 0)
-        return error_prefix(e, "the file's build attributes");
-    size_t n = json_object_size(json_object_get(attrs, "dynamic_shapes"));
-    json_decref(attrs);
-    return n == 0 ? 0
-                  : error_set(e, STATUS_MODEL_INVALID,
-                              "the file has dynamic shapes (dynamic_input), which the software NPU "
-                              "cannot read from .rknn files: convert it with fixed shapes, or load "
-                              "its ONNX model with a list of shapes");
-}
-
 int rknn_graph(struct graph *g, const struct rknn_file *f, const struct chip *chip, struct error *e)
 {
     return rknn_graph_of(g, f, chip, NULL, e);
@@ -468,7 +452,7 @@ int rknn_graph_of(struct graph *g, const struct rknn_file *f, const struct chip 
         return error_no_memory(e, "the graph", 0);
     regs->chip = chip;
     struct rknn_lowering l = {.f = f, .chip = chip, .wanted = wanted, .g = g, .regs = regs};
-    int r = check_shapes(f, e);
+    int r = rknn_build_check(f, e);
     if (r == 0)
         r = convert_tensors(&l, e);
     if (r == 0)

@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+#include "npu/model/rknn/rknn_slots.h"
+
 #define TASK_BYTES 40
 
 // ---- tensors ----
@@ -49,7 +51,6 @@ static bool is_data(const struct rknn_tensor *t)
 static int read_plain_tensor(struct rknn_file *f, const struct fb_table *b, struct rknn_tensor *t,
                              const struct fb_list *buffers, struct error *e)
 {
-    (void)f;
     read_quantization(t, fb_vector(b, 10, 4), fb_vector(b, 11, 4));
     t->min = first_float(fb_vector(b, 8, 4));
     t->max = first_float(fb_vector(b, 9, 4));
@@ -65,7 +66,7 @@ static int read_plain_tensor(struct rknn_file *f, const struct fb_table *b, stru
                          buffers->n);
     struct fb_table data = fb_list_get(buffers, buffer);
     t->data = fb_vector(&data, 0, 1);
-    return 0;
+    return rknn_check_slots(&f->container, RKNN_BUFFER, &data, "its data", e);
 }
 
 // The lite container: constants are ranges of one weight section, except those of sub-tasks, which
@@ -76,6 +77,7 @@ static int read_lite_tensor(struct rknn_file *f, const struct fb_table *b, struc
     read_quantization(t, fb_vector(b, 6, 4), fb_vector(b, 7, 4));
     t->size = fb_u32(b, 8, 0);
     t->offset = fb_u32(b, 9, 0);
+    t->stride_align = fb_u32(b, 12, 0);
     if (t->kind == RKNN_KIND_REGISTERS || t->kind == RKNN_KIND_TASKS || !is_data(t))
         return 0;
     bool sub_task = t->kind == RKNN_KIND_SUBTASK_CONSTANT && f->container.scratch.size > 0;
@@ -86,13 +88,15 @@ static int read_lite_tensor(struct rknn_file *f, const struct fb_table *b, struc
     return 0;
 }
 
-// What both dialects share, then the rest.
+// What both dialects share, then the rest. Whoever uses a tensor refuses it for a slot that is not
+// understood: files have tensors for the chip alone.
 static int read_tensor(struct rknn_file *f, const struct fb_table *b, const struct fb_list *buffers,
                        struct rknn_tensor *t, struct error *e)
 {
     t->type = fb_u8(b, 0, 0);
     t->layout = fb_u8(b, 1, 0);
     t->kind = fb_u8(b, 2, 0);
+    t->odd_slot = rknn_unknown_slot(&f->container, RKNN_TENSOR, b, &t->odd_value);
     t->name = pool_text(&f->pool, fb_vector(b, 5, 1));
     if (!t->name)
         return error_no_memory(e, "the model's tables", 0);
@@ -159,7 +163,9 @@ static int read_node(struct rknn_file *f, const struct fb_table *b, struct rknn_
         __builtin_add_overflow(first_number(fb_vector(b, 10, 4)), first_number(fb_vector(b, 11, 4)),
                                &n->said_tasks))
         n->said_tasks = 0;
-    int r = rknn_read_indices(f, fb_vector(b, 4, 4), &n->inputs, &n->n_inputs, e);
+    int r = rknn_check_slots(&f->container, RKNN_NODE, b, "it", e);
+    if (r == 0)
+        r = rknn_read_indices(f, fb_vector(b, 4, 4), &n->inputs, &n->n_inputs, e);
     if (r < 0)
         return r;
     return rknn_read_indices(f, fb_vector(b, 5, 4), &n->outputs, &n->n_outputs, e);
@@ -172,13 +178,15 @@ int rknn_read_nodes(struct rknn_file *f, const struct fb_table *graph, struct er
         return error_set(e, STATUS_MODEL_INVALID, "%u nodes, at most %d are allowed", list.n,
                          RKNN_MAX_NODES);
     f->nodes = pool_alloc(&f->pool, list.n, sizeof *f->nodes);
-    if (!f->nodes)
+    struct rknn_asked *asked = pool_alloc(&f->pool, 1, sizeof *asked);
+    if (!f->nodes || !asked)
         return error_no_memory(e, "the model's tables", 0);
     f->n_nodes = list.n;
     for (uint32_t i = 0; i < list.n; i++) {
         struct fb_table b = fb_list_get(&list, i);
         if (fb_error(&f->fb))
             return STATUS_MODEL_INVALID;
+        f->nodes[i].asked = asked;
         if (read_node(f, &b, &f->nodes[i], e) < 0)
             return error_prefix(e, "node %u (%s)", i, f->nodes[i].name);
     }
@@ -318,8 +326,7 @@ static int add_blobs(struct rknn_file *f, uint32_t node, const struct fb_table *
 {
     uint32_t blob = fb_u32(task, 0, 0), lut = fb_u32(task, 1, 0);
     if (blob >= f->n_tensors || lut >= f->n_tensors)
-        return error_set(e, STATUS_MODEL_INVALID, "a task of node %u (%s) has no commands", node,
-                         f->nodes[node].name);
+        return error_set(e, STATUS_MODEL_INVALID, "a task has no commands");
     if (lut)
         add_task(f, node)->commands = f->tensors[lut].data;
     struct rknn_task *added = add_task(f, node);
@@ -346,9 +353,11 @@ static int read_blob_tasks(struct rknn_file *f, const struct fb_table *graph, st
         struct fb_list list = fb_tables(&b, 6);
         for (uint32_t k = 0; k < list.n; k++) {
             struct fb_table task = fb_list_get(&list, k);
-            int r = fb_u32(&task, 8, 1) > 1 ? 0 : add_blobs(f, i, &task, e);
+            int r = rknn_check_slots(&f->container, RKNN_TASK, &task, "a task", e);
+            if (r == 0)
+                r = fb_u32(&task, 8, 1) > 1 ? 0 : add_blobs(f, i, &task, e);
             if (r < 0)
-                return r;
+                return error_prefix(e, "node %u (%s)", i, f->nodes[i].name);
         }
     }
     return 0;

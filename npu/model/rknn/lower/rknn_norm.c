@@ -37,27 +37,55 @@ static int check_norm_factor(const struct rknn_lowering *l, struct error *e)
     return 0;
 }
 
-// Where nothing but scale, bias and a Relu is between input and output, the factor is exact.
-static void take_norm_factor(struct rknn_lowering *l)
+// RK3576, RV1126B: what bounds the sums, but for BN's lower bound, which is a Relu.
+static bool is_bounded_by_relu_only(const struct rknn_lowering *l)
 {
-    enum { EACH = 1, RELU_BYPASS = 0x40 };
+    static const enum rknn_register low[] = {DPU_BS_LOW_0, DPU_BS_LOW_1, DPU_EW_LOW_0,
+                                             DPU_EW_LOW_1};
+    static const enum rknn_register high[] = {DPU_BS_HIGH_0, DPU_BS_HIGH_1, DPU_BN_HIGH_0,
+                                              DPU_BN_HIGH_1, DPU_EW_HIGH_0, DPU_EW_HIGH_1};
+    uint32_t value = 0, relu = strcmp(l->suffix, "Relu") == 0 ? 0 : 0x80000000;
+    bool same = rknn_regs_get(l->regs, DPU_BN_LOW_0, &value) && value == relu;
+    same = same && rknn_regs_get(l->regs, DPU_BN_LOW_1, &value) && value == relu;
+    for (size_t i = 0; i < sizeof low / sizeof *low; i++)
+        same = same && rknn_regs_get(l->regs, low[i], &value) && value == 0x80000000;
+    for (size_t i = 0; i < sizeof high / sizeof *high; i++)
+        same = same && rknn_regs_get(l->regs, high[i], &value) && value == INT32_MAX;
+    return same;
+}
+
+// BS multiplies each channel by its scale, BN adds its bias: nothing else may be set. The Relu of
+// RK3588, RK3566 and RK3568 is a bit of BN_CFG.
+static bool only_scales_and_adds(const struct rknn_lowering *l)
+{
     static const struct {
         enum chip_generation generation;
-        uint32_t bs, bn;
-    } forms[] = {{CHIP_GEN_RK3588, 0x42, 0x20110}, {CHIP_GEN_RK3566, 0x42, 0x118}};
-    uint32_t bs = 0, mul = 0, bn = 0, scale = 0, shift = 0, offset = 0, format = 0;
+        uint32_t bs, mul, bn, relu;
+    } forms[] = {{CHIP_GEN_RK3588, 0x42, 1, 0x20110, 0x40},
+                 {CHIP_GEN_RK3566, 0x42, 1, 0x118, 0x40},
+                 {CHIP_GEN_RK3576, 0x52, 2, 0x924, 0}};
+    uint32_t bs = 0, mul = 0, bn = 0, format = 0;
     rknn_regs_get(l->regs, DPU_BS_CFG, &bs);
     rknn_regs_get(l->regs, DPU_BS_MUL_CFG, &mul);
     rknn_regs_get(l->regs, DPU_BN_CFG, &bn);
     rknn_regs_get(l->regs, DPU_DATA_FORMAT, &format);
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (l->chip->generation == forms[i].generation)
+            return bs == forms[i].bs && mul == forms[i].mul &&
+                   (bn & ~forms[i].relu) == forms[i].bn && format == 0 &&
+                   (forms[i].relu || is_bounded_by_relu_only(l));
+    return false;
+}
+
+// Where nothing but scale, bias and a Relu is between input and output, the factor is exact.
+static void take_norm_factor(struct rknn_lowering *l)
+{
+    uint32_t scale = 0, shift = 0, offset = 0;
     rknn_regs_get(l->regs, DPU_OUT_CVT_SCALE, &scale);
     rknn_regs_get(l->regs, DPU_OUT_CVT_SHIFT, &shift);
     rknn_regs_get(l->regs, DPU_OUT_CVT_OFFSET, &offset);
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-        if (l->chip->generation == forms[i].generation && bs == forms[i].bs && mul == EACH &&
-            (bn & ~(uint32_t)RELU_BYPASS) == forms[i].bn && format == 0 && shift >> 6 == 0 &&
-            (int32_t)offset == lower_output(l, 0)->zp)
-            l->out->norm.out = (struct graph_scaling){(int32_t)(scale & 0x7fff), shift};
+    if (only_scales_and_adds(l) && shift >> 6 == 0 && (int32_t)offset == lower_output(l, 0)->zp)
+        l->out->norm.out = (struct graph_scaling){(int32_t)(scale & 0x7fff), shift};
 }
 
 // Scale int16 with a scale of its own, bias int32 without, and neither mean nor variance left.
