@@ -78,9 +78,9 @@ def make_keys(path, **keys):
 class Daemon:
     """One rknnd on a Unix socket in a folder of its own, or on a TCP port that nobody else has."""
 
-    def __init__(self, *options, transport="unix", stderr=None, environment=()):
-        """`environment`: variables that the daemon alone has."""
-        self.folder = tempfile.TemporaryDirectory(prefix="rknnd-test-")
+    def __init__(self, *options, transport="unix", stderr=None, environment=(), folder=None):
+        """`environment`: variables that the daemon alone has. `folder`: of one that was killed, to take its place."""
+        self.folder = folder or tempfile.TemporaryDirectory(prefix="rknnd-test-")
         self.listener = listen_on_any_port() if transport in ("tcp", "tls") else None
         env = dict(os.environ)
         if self.listener:

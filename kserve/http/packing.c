@@ -1,0 +1,125 @@
+#include "kserve/http/packing.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <zlib.h>
+
+#include "base/array.h"
+
+#define WINDOW     15
+#define GZIP       16 // added to it
+#define FIRST_ROOM 16384
+
+static const char *const names[] = {"identity", "gzip", "deflate"};
+
+const char *packing_name(enum packing p)
+{
+    return names[p];
+}
+
+int packing_parse(const char *content_encoding, enum packing *ret, struct error *e)
+{
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+        if (!content_encoding || strcasecmp(content_encoding, names[i]) == 0) {
+            *ret = content_encoding ? (enum packing)i : PACKING_NONE;
+            return 0;
+        }
+    return error_set(e, STATUS_PARAM_INVALID, "Content-Encoding \"%.40s\": gzip or deflate",
+                     content_encoding);
+}
+
+// Whether a list like "gzip;q=0.5, *;q=0" takes a coding.
+static bool accepts(const char *list, const char *name)
+{
+    size_t n = strlen(name);
+    while (*list) {
+        list += strspn(list, " \t,");
+        size_t length = strcspn(list, ",");
+        if (length >= n && strncasecmp(list, name, n) == 0 &&
+            !strchr("-_", list[n] ? list[n] : ' ')) {
+            const char *q = memmem(list, length, "q=", 2);
+            return !q || strtod(q + 2, NULL) > 0;
+        }
+        list += length;
+    }
+    return false;
+}
+
+enum packing packing_choose(const char *accept_encoding)
+{
+    if (!accept_encoding)
+        return PACKING_NONE;
+    return accepts(accept_encoding, "gzip")      ? PACKING_GZIP
+           : accepts(accept_encoding, "deflate") ? PACKING_DEFLATE
+                                                 : PACKING_NONE;
+}
+
+static int inflate_all(z_stream *z, size_t max, uint8_t **ret, size_t *ret_size, struct error *e)
+{
+    uint8_t *out = NULL;
+    size_t room = 0, n = 0;
+    int s;
+    do {
+        if (n == room && n > max)
+            break;
+        if (n == room && array_reserve(out, room, room ? room + 1 : FIRST_ROOM, "a body", e) < 0) {
+            free(out);
+            return STATUS_MALLOC_FAIL;
+        }
+        size_t space = room - n < UINT32_MAX ? room - n : UINT32_MAX;
+        z->next_out = out + n;
+        z->avail_out = (uInt)space;
+        s = inflate(z, Z_NO_FLUSH);
+        n += space - z->avail_out;
+    } while (s == Z_OK && n <= max);
+    if (n <= max && s == Z_STREAM_END && z->avail_in == 0) {
+        *ret = out;
+        *ret_size = n;
+        return 0;
+    }
+    free(out);
+    if (n > max)
+        return error_set(e, STATUS_PARAM_INVALID, "the unpacked body has more than %zu bytes", max);
+    return error_set(e, STATUS_PARAM_INVALID, "the packed body is broken: %s",
+                     s == Z_STREAM_END ? "something follows its end"
+                     : z->msg          ? z->msg
+                                       : "it is cut off");
+}
+
+int packing_unpack(enum packing p, const uint8_t *data, size_t size, size_t max, uint8_t **ret,
+                   size_t *ret_size, struct error *e)
+{
+    z_stream z = {.next_in = (Bytef *)(uintptr_t)data, .avail_in = (uInt)size};
+    if (size > UINT32_MAX)
+        return error_set(e, STATUS_PARAM_INVALID, "a packed body of more than 4 GB");
+    if (inflateInit2(&z, WINDOW + (p == PACKING_GZIP ? GZIP : 0)) != Z_OK)
+        return error_no_memory(e, "unpacking", 0);
+    int r = inflate_all(&z, max, ret, ret_size, e);
+    inflateEnd(&z);
+    return r;
+}
+
+int packing_pack(enum packing p, const void *data, size_t size, uint8_t **ret, size_t *ret_size,
+                 struct error *e)
+{
+    z_stream z = {.next_in = (Bytef *)(uintptr_t)data, .avail_in = (uInt)size};
+    if (size > UINT32_MAX ||
+        deflateInit2(&z, Z_BEST_SPEED, Z_DEFLATED, WINDOW + (p == PACKING_GZIP ? GZIP : 0), 8,
+                     Z_DEFAULT_STRATEGY) != Z_OK)
+        return error_no_memory(e, "packing", 0);
+    size_t room = deflateBound(&z, size);
+    uint8_t *out = room <= UINT32_MAX ? malloc(room) : NULL;
+    z.next_out = out;
+    z.avail_out = (uInt)room;
+    int s = out ? deflate(&z, Z_FINISH) : Z_MEM_ERROR;
+    deflateEnd(&z);
+    if (s != Z_STREAM_END) {
+        free(out);
+        return error_no_memory(e, "a packed answer", room);
+    }
+    *ret = out;
+    *ret_size = room - z.avail_out;
+    return 0;
+}

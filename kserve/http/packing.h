@@ -1,0 +1,22 @@
+// Content codings of HTTP: gzip and deflate.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+enum packing { PACKING_NONE, PACKING_GZIP, PACKING_DEFLATE };
+
+/// The coding of a body, by its Content-Encoding (NULL: none). STATUS_PARAM_INVALID: another one.
+int packing_parse(const char *content_encoding, enum packing *ret, struct error *e);
+
+/// What an Accept-Encoding (may be NULL) prefers of these.
+enum packing packing_choose(const char *accept_encoding);
+const char *packing_name(enum packing p);
+
+/// *ret is malloc'ed. STATUS_PARAM_INVALID: it is broken, or has more than `max` bytes.
+int packing_unpack(enum packing p, const uint8_t *data, size_t size, size_t max, uint8_t **ret,
+                   size_t *ret_size, struct error *e);
+int packing_pack(enum packing p, const void *data, size_t size, uint8_t **ret, size_t *ret_size,
+                 struct error *e);

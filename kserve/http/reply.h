@@ -1,0 +1,31 @@
+// What is answered: a status, and a body that grows. Allocation failures show in the end.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+struct reply {
+    unsigned code; // HTTP status
+    char *body;    // malloc'ed
+    size_t size, room;
+    size_t header;   // bytes of JSON in front of tensors; 0: there are none
+    bool no_memory;  // something is missing
+    bool retry_soon; // it may work in a second
+};
+
+void reply_done(struct reply *r);
+void reply_add(struct reply *r, const void *data, size_t n);
+void reply_print(struct reply *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/// As a JSON string, with quotes; what is no UTF-8 becomes "?".
+void reply_quote(struct reply *r, const char *text);
+
+/// Starts over: the body is {"error": "…"}.
+void reply_fail(struct reply *r, unsigned code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/// The same for an error's words, with the status that its code stands for.
+void reply_fail_with(struct reply *r, const struct error *e);

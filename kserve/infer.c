@@ -1,0 +1,116 @@
+#include "kserve/infer.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "kserve/http/reply.h"
+#include "kserve/model/job.h"
+
+#define PIECE 4096 // of text, before it is added to the answer
+
+static void print_shape(struct reply *r, const struct job *j, const struct served_model *m,
+                        unsigned output)
+{
+    const rknn_tensor_attr *a = &m->sets[j->set].outputs[output];
+    for (uint32_t d = 0; d < a->n_dims; d++)
+        reply_print(r, "%s%" PRIu32, d ? "," : "", d == 0 && m->batches ? j->samples : a->dims[d]);
+}
+
+static void print_data(struct reply *r, const struct datatype *t, const uint8_t *data,
+                       uint64_t size)
+{
+    char text[PIECE + DATATYPE_TEXT_SIZE + 1];
+    size_t n = 0;
+    for (uint64_t at = 0; at < size; at += t->size) {
+        if (at > 0)
+            text[n++] = ',';
+        n += datatype_print(t, data + at, text + n);
+        if (n >= PIECE) {
+            reply_add(r, text, n);
+            n = 0;
+        }
+    }
+    reply_add(r, text, n);
+}
+
+static uint64_t bytes_of(const struct job *j, const struct served_model *m, unsigned output)
+{
+    return job_output_size(m, j->set, output) * (m->batches ? j->samples : 1);
+}
+
+static void print_output(struct reply *r, const struct job *j, const struct served_model *m,
+                         unsigned output, bool binary)
+{
+    const struct served_tensor *t = &m->outputs[output];
+    reply_print(r, "{\"name\":");
+    reply_quote(r, t->name);
+    reply_print(r, ",\"datatype\":\"%s\",\"shape\":[", t->type->name);
+    print_shape(r, j, m, output);
+    if (binary) {
+        reply_print(r, "],\"parameters\":{\"binary_data_size\":%" PRIu64 "}}",
+                    bytes_of(j, m, output));
+        return;
+    }
+    reply_print(r, "],\"data\":[");
+    print_data(r, t->type, j->outputs[output], bytes_of(j, m, output));
+    reply_print(r, "]}");
+}
+
+static void write_answer(struct reply *r, const struct request *q, const struct job *j,
+                         const struct served_model *m)
+{
+    bool any = false;
+    reply_print(r, "{");
+    if (q->has_id) {
+        reply_print(r, "\"id\":");
+        reply_quote(r, q->id);
+        reply_print(r, ",");
+    }
+    reply_print(r, "\"model_name\":");
+    reply_quote(r, m->name);
+    reply_print(r, ",\"model_version\":\"%s\",\"outputs\":[", m->version);
+    for (unsigned i = 0; i < j->n_asked; i++) {
+        bool binary = request_is_binary(q, i);
+        any = any || binary;
+        if (i > 0)
+            reply_print(r, ",");
+        print_output(r, j, m, j->asked[i], binary);
+    }
+    reply_print(r, "]}");
+    r->header = any ? r->size : 0;
+    for (unsigned i = 0; i < j->n_asked; i++)
+        if (request_is_binary(q, i))
+            reply_add(r, j->outputs[j->asked[i]], bytes_of(j, m, j->asked[i]));
+}
+
+static int run_request(struct served_model *m, const struct request *q, struct reply *r,
+                       struct error *e)
+{
+    cleanup(free_p) struct job *j = malloc(sizeof *j);
+    if (!j)
+        return error_no_memory(e, "a request", sizeof *j);
+    int s = job_prepare(j, q, m, e);
+    if (s < 0)
+        return s;
+    s = job_run(j, m, e);
+    if (s == 0)
+        write_answer(r, q, j, m);
+    job_done(j);
+    return s;
+}
+
+void infer(struct served_model *m, const uint8_t *body, size_t size, int64_t header,
+           struct reply *r)
+{
+    struct error e;
+    cleanup(free_p) struct request *q = malloc(sizeof *q);
+    int s =
+        q ? request_parse(q, body, size, header, &e) : error_no_memory(&e, "a request", sizeof *q);
+    if (s == 0) {
+        s = run_request(m, q, r, &e);
+        request_done(q);
+    }
+    if (s < 0)
+        reply_fail_with(r, &e);
+}

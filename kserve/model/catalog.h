@@ -1,0 +1,40 @@
+// Where models come from: a source tells which there are, and what rknn_init() is to be given for
+// each.
+#pragma once
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+struct catalog_model {
+    char name[128], version[24];
+    char path[4096];    // for rknn_init()
+    char *options;      // text of rknnd_set_load_options(); NULL: none
+    char obstacle[480]; // why it cannot be opened; ""
+};
+
+struct catalog {
+    struct catalog_model *models; // sorted by name, then version
+    size_t n, room;
+};
+
+void catalog_done(struct catalog *c);
+
+// A source of models. `place` is what the command line says about it.
+struct model_source {
+    const char *place;
+    /// Adds all models, or those of one name.
+    int (*list)(const char *place, const char *name, struct catalog *ret, struct error *e);
+};
+
+/// Adds one, for sources. The pointer is good until the next one is added.
+struct catalog_model *catalog_add(struct catalog *c, const char *name, const char *version,
+                                  struct error *e);
+
+/// The source that is a folder: NAME.rknn and NAME.onnx are version 1 of NAME, and
+/// NAME/VERSION/FILE.rknn or .onnx are what they say. NAME.options, or NAME/VERSION/options, has
+/// the model's load options.
+int catalog_list_folder(const char *place, const char *name, struct catalog *ret, struct error *e);
+
+/// Sorts what the sources have added, and marks what there is twice.
+void catalog_finish(struct catalog *c);

@@ -1,0 +1,34 @@
+// A request held against a model: what is to be run, and where its outputs go.
+#pragma once
+
+#include "kserve/model/served_model.h"
+#include "kserve/request/request.h"
+
+struct job_input {
+    const uint8_t *data;
+    uint64_t size;
+    rknn_tensor_type type;
+    rknn_tensor_format format;
+};
+
+struct job {
+    struct job_input inputs[REQUEST_MAX_TENSORS];
+    uint8_t *outputs[REQUEST_MAX_TENSORS]; // malloc'ed, for all samples
+    uint32_t n_outputs;
+    uint32_t samples;
+    unsigned set;                        // where the model does not batch
+    unsigned asked[REQUEST_MAX_TENSORS]; // outputs in the answer, in order
+    unsigned n_asked;
+};
+
+/// Finds each input and output by name, checks datatypes and shapes, and makes room for outputs.
+/// STATUS_PARAM_INVALID with words.
+int job_prepare(struct job *j, const struct request *r, const struct served_model *m,
+                struct error *e);
+void job_done(struct job *j);
+
+/// Bytes of an output of one sample, or of a set.
+uint64_t job_output_size(const struct served_model *m, unsigned set, uint32_t output);
+
+/// Runs it, perhaps together with other requests for the model. Blocks.
+int job_run(struct job *j, struct served_model *m, struct error *e);

@@ -1,0 +1,133 @@
+#include "kserve/model/pulse.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "rknnd.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#define PERIOD_MS 1000
+#define STALE_MS  3500 // an answer this old is none
+
+struct pulse {
+    pthread_t thread;
+    void (*on_first)(void *user);
+    void *user;
+    _Atomic uint64_t answered_ms; // 0: not yet, or refused
+    atomic_uint jobs, cores;
+    atomic_bool ends, begun; // begun: on_first() has returned
+    pthread_mutex_t lock;
+    pthread_cond_t woken;
+    bool stop;
+};
+
+static bool ask(struct pulse *p, unsigned *cores)
+{
+    rknnd_server_status status = {.struct_size = sizeof status};
+    rknnd_server_info info = {.struct_size = sizeof info};
+    if (*cores == 0 && rknnd_get_server_info(NULL, &info) == RKNN_SUCC)
+        *cores = info.n_cores ? info.n_cores : 1;
+    if (rknnd_get_server_status(NULL, &status) != RKNN_SUCC)
+        return false;
+    p->jobs = status.jobs_waiting + status.jobs_running;
+    p->cores = *cores ? *cores : 1;
+    p->answered_ms = clock_ms();
+    return true;
+}
+
+static bool sleep_a_while(struct pulse *p)
+{
+    uint64_t until = clock_ns() + (uint64_t)PERIOD_MS * 1000000;
+    struct timespec t = {(time_t)(until / 1000000000), (long)(until % 1000000000)};
+    pthread_mutex_lock(&p->lock);
+    while (!p->stop && clock_ns() < until)
+        pthread_cond_timedwait(&p->woken, &p->lock, &t);
+    bool goes_on = !p->stop;
+    pthread_mutex_unlock(&p->lock);
+    return goes_on;
+}
+
+static void *pulse_run(void *user)
+{
+    struct pulse *p = user;
+    bool first = true, there = true;
+    unsigned cores = 0;
+    do {
+        bool answers = ask(p, &cores);
+        if (!answers && there)
+            log_warn("%s", rknnd_last_error());
+        if (!answers)
+            p->answered_ms = 0;
+        if (answers && !there)
+            log_info("the daemon answers");
+        there = answers;
+        if (answers && first) {
+            first = false;
+            p->on_first(p->user);
+            p->begun = true;
+        }
+    } while (sleep_a_while(p));
+    return NULL;
+}
+
+struct pulse *pulse_start(void (*on_first)(void *user), void *user, struct error *e)
+{
+    struct pulse *p = calloc(1, sizeof *p);
+    if (!p) {
+        error_no_memory(e, "a thread", sizeof *p);
+        return NULL;
+    }
+    p->on_first = on_first;
+    p->user = user;
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->woken, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    int r = pthread_create(&p->thread, NULL, pulse_run, p);
+    if (r != 0) {
+        error_set_errno(e, STATUS_FAIL, r, "a thread");
+        free(p);
+        return NULL;
+    }
+    return p;
+}
+
+// Its thread may hang in a call to the daemon: it is left to the process's end then.
+void pulse_stop(struct pulse *p)
+{
+    struct timespec patience;
+    clock_gettime(CLOCK_REALTIME, &patience);
+    patience.tv_sec += 1;
+    pthread_mutex_lock(&p->lock);
+    p->stop = true;
+    pthread_cond_signal(&p->woken);
+    pthread_mutex_unlock(&p->lock);
+    if (pthread_timedjoin_np(p->thread, NULL, &patience) == 0)
+        free(p);
+}
+
+void pulse_end_service(struct pulse *p)
+{
+    p->ends = true;
+}
+
+bool pulse_is_ready(const struct pulse *p)
+{
+    uint64_t answered = p->answered_ms;
+    return p->begun && !p->ends && answered && clock_ms() - answered < STALE_MS;
+}
+
+unsigned pulse_free(const struct pulse *p)
+{
+    unsigned jobs = p->jobs, cores = p->cores;
+    if (!pulse_is_ready(p))
+        return 0;
+    return 100 * cores / (cores + jobs); // never 0 while it serves
+}

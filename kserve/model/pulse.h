@@ -1,0 +1,24 @@
+// Whether the daemon is there, and how busy it is: one thread asks it every second, so that nobody
+// else waits for one that is silent.
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/error.h"
+
+struct pulse;
+
+/// on_first() is called once, from its thread, when the daemon answers for the first time; nothing is
+/// ready before it returns.
+struct pulse *pulse_start(void (*on_first)(void *user), void *user, struct error *e);
+/// Does not wait for a daemon that is silent.
+void pulse_stop(struct pulse *p);
+
+/// From now on it is not ready, whatever the daemon says.
+void pulse_end_service(struct pulse *p);
+
+/// Whether the daemon has answered lately, and this service is not about to end.
+bool pulse_is_ready(const struct pulse *p);
+
+/// Of 100, how much of the device is free; 0: it is not ready.
+unsigned pulse_free(const struct pulse *p);

@@ -1,0 +1,346 @@
+#include "kserve/pages.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yajl/yajl_tree.h>
+
+#include "kserve/infer.h"
+#include "kserve/model/pulse.h"
+#include "kserve/model/repository.h"
+
+#define MAX_PARTS   8
+#define MAX_PATH    1024
+#define SMALL_BODY  4096 // of requests that are not inferences
+#define GET_METHODS "GET, HEAD"
+
+// What a page is called with: the parts of its address.
+struct visit {
+    const struct site *site;
+    const struct page_request *request;
+    const char *name, *version; // "": none was given
+    struct reply *reply;
+};
+
+// ---- the service --------------------------------------------------------------------------------
+
+static void get_server(struct visit *v)
+{
+    reply_print(v->reply,
+                "{\"name\":\"rknnd\",\"version\":\"%s\",\"extensions\":["
+                "\"binary_tensor_data\",\"model_configuration\",\"model_repository\","
+                "\"model_repository(unload_dependents)\",\"statistics\"]}",
+                RKNND_VERSION);
+}
+
+static void get_live(struct visit *v)
+{
+    v->reply->code = 200;
+}
+
+static void get_ready(struct visit *v)
+{
+    v->reply->code = pulse_is_ready(v->site->pulse) ? 200 : 400;
+}
+
+// ---- models -------------------------------------------------------------------------------------
+
+static struct served_model *find_model(struct visit *v)
+{
+    struct error e;
+    struct served_model *m = repository_find(v->site->models, v->name, v->version, &e);
+    if (!m)
+        reply_fail(v->reply, 404, "%s", e.text);
+    return m;
+}
+
+static void get_model_ready(struct visit *v)
+{
+    struct error e;
+    struct served_model *m = repository_find(v->site->models, v->name, v->version, &e);
+    v->reply->code = m && pulse_is_ready(v->site->pulse) ? 200 : 400;
+    served_model_unref(m);
+}
+
+// A dimension that requests choose is -1.
+static void print_shape(struct reply *r, const struct served_model *m, bool outputs, uint32_t index,
+                        uint32_t from)
+{
+    const rknn_tensor_attr *a = outputs ? &m->sets[0].outputs[index] : &m->sets[0].inputs[index];
+    reply_print(r, "[");
+    for (uint32_t d = from; d < a->n_dims; d++) {
+        bool open = m->batches && d == 0;
+        for (uint32_t s = 1; s < m->n_sets; s++) {
+            const rknn_tensor_attr *b =
+                outputs ? &m->sets[s].outputs[index] : &m->sets[s].inputs[index];
+            open = open || b->dims[d] != a->dims[d];
+        }
+        const char *comma = d > from ? "," : "";
+        if (open)
+            reply_print(r, "%s-1", comma);
+        else
+            reply_print(r, "%s%" PRIu32, comma, a->dims[d]);
+    }
+    reply_print(r, "]");
+}
+
+static void print_tensors(struct reply *r, const struct served_model *m, bool outputs)
+{
+    uint32_t n = outputs ? m->n_outputs : m->n_inputs;
+    reply_print(r, "\"%s\":[", outputs ? "outputs" : "inputs");
+    for (uint32_t i = 0; i < n; i++) {
+        const struct served_tensor *t = outputs ? &m->outputs[i] : &m->inputs[i];
+        reply_print(r, "%s{\"name\":", i ? "," : "");
+        reply_quote(r, t->name);
+        reply_print(r, ",\"datatype\":\"%s\",\"shape\":", t->type->name);
+        print_shape(r, m, outputs, i, 0);
+        reply_print(r, "}");
+    }
+    reply_print(r, "]");
+}
+
+static const char *platform(const struct served_model *m)
+{
+    const char *dot = strrchr(m->path, '.');
+    return dot && strcmp(dot, ".onnx") == 0 ? "onnx_rknnd" : "rknn";
+}
+
+static void get_model(struct visit *v)
+{
+    struct served_model *m = find_model(v);
+    struct reply *r = v->reply;
+    if (!m)
+        return;
+    reply_print(r, "{\"name\":");
+    reply_quote(r, m->name);
+    reply_print(r, ",\"versions\":");
+    repository_versions(v->site->models, m->name, r);
+    reply_print(r, ",\"platform\":\"%s\",", platform(m));
+    print_tensors(r, m, false);
+    reply_print(r, ",");
+    print_tensors(r, m, true);
+    reply_print(r, "}");
+    served_model_unref(m);
+}
+
+static void print_config_tensors(struct reply *r, const struct served_model *m, bool outputs)
+{
+    uint32_t n = outputs ? m->n_outputs : m->n_inputs;
+    reply_print(r, "\"%s\":[", outputs ? "output" : "input");
+    for (uint32_t i = 0; i < n; i++) {
+        const struct served_tensor *t = outputs ? &m->outputs[i] : &m->inputs[i];
+        reply_print(r, "%s{\"name\":", i ? "," : "");
+        reply_quote(r, t->name);
+        reply_print(r, ",\"data_type\":\"TYPE_%s\",\"dims\":", t->type->name);
+        print_shape(r, m, outputs, i, m->batches ? 1 : 0);
+        reply_print(r, "}");
+    }
+    reply_print(r, "]");
+}
+
+static void get_config(struct visit *v)
+{
+    struct served_model *m = find_model(v);
+    struct reply *r = v->reply;
+    if (!m)
+        return;
+    uint32_t most = !m->batches ? 0 : m->per_run > 1 ? m->per_run : m->options->max_batch;
+    reply_print(r, "{\"name\":");
+    reply_quote(r, m->name);
+    reply_print(r, ",\"platform\":\"%s\",\"backend\":\"rknnd\",\"max_batch_size\":%" PRIu32 ",",
+                platform(m), most);
+    print_config_tensors(r, m, false);
+    reply_print(r, ",");
+    print_config_tensors(r, m, true);
+    if (m->per_run > 1)
+        reply_print(r, ",\"dynamic_batching\":{\"max_queue_delay_microseconds\":%" PRIu32 "}",
+                    m->options->delay_us);
+    reply_print(r, "}");
+    served_model_unref(m);
+}
+
+static void print_statistics(void *user, struct served_model *m)
+{
+    struct reply *r = user;
+    if (r->body[r->size - 1] == '}')
+        reply_print(r, ",");
+    reply_print(r, "{\"name\":");
+    reply_quote(r, m->name);
+    reply_print(r, ",\"version\":\"%s\",", m->version);
+    pthread_mutex_lock(&m->lock);
+    statistics_print(&m->statistics, r);
+    pthread_mutex_unlock(&m->lock);
+    reply_print(r, "}");
+}
+
+static void get_statistics(struct visit *v)
+{
+    reply_print(v->reply, "{\"model_stats\":[");
+    unsigned n = v->reply->no_memory ? 1
+                                     : repository_each(v->site->models, v->name[0] ? v->name : NULL,
+                                                       v->version, print_statistics, v->reply);
+    if (n == 0 && v->name[0])
+        reply_fail(v->reply, 404, "there is no model \"%s\" that is loaded", v->name);
+    else
+        reply_print(v->reply, "]}");
+}
+
+static void post_infer(struct visit *v)
+{
+    struct served_model *m = find_model(v);
+    const struct page_request *q = v->request;
+    if (!m)
+        return;
+    infer(m, q->body, q->size, q->header, v->reply);
+    served_model_unref(m);
+}
+
+// ---- the repository -----------------------------------------------------------------------------
+
+// A body that may have these members, all of them booleans. *ret stays where there is none.
+static int read_flag(struct visit *v, const char *outer, const char *flag, bool *ret)
+{
+    const struct page_request *q = v->request;
+    char text[SMALL_BODY + 1], words[200] = "";
+    if (q->size > SMALL_BODY || (q->size && memchr(q->body, 0, q->size))) {
+        reply_fail(v->reply, 400, "more than %d bytes, or a 0 in them", SMALL_BODY);
+        return -1;
+    }
+    memcpy(text, q->size ? (const char *)q->body : "", q->size);
+    text[q->size] = 0;
+    if (strspn(text, " \t\r\n") == q->size)
+        return 0;
+    yajl_val tree = yajl_tree_parse(text, words, sizeof words), object = tree;
+    bool good = YAJL_IS_OBJECT(object);
+    if (good && outer) {
+        good = object->u.object.len == 0 ||
+               (object->u.object.len == 1 && strcmp(object->u.object.keys[0], outer) == 0 &&
+                YAJL_IS_OBJECT(object->u.object.values[0]));
+        object = good && object->u.object.len ? object->u.object.values[0] : NULL;
+    }
+    for (size_t i = 0; good && object && i < object->u.object.len; i++) {
+        yajl_val value = object->u.object.values[i];
+        good = strcmp(object->u.object.keys[i], flag) == 0 &&
+               (YAJL_IS_TRUE(value) || YAJL_IS_FALSE(value));
+        *ret = good && YAJL_IS_TRUE(value);
+    }
+    yajl_tree_free(tree);
+    if (!good)
+        reply_fail(v->reply, 400, "the body is to be empty or {%s%s%s\"%s\": true or false%s}",
+                   outer ? "\"" : "", outer ? outer : "", outer ? "\": {" : "", flag,
+                   outer ? "}" : "");
+    return good ? 0 : -1;
+}
+
+static void post_index(struct visit *v)
+{
+    bool ready = false;
+    if (read_flag(v, NULL, "ready", &ready) == 0)
+        repository_index(v->site->models, ready, v->reply);
+}
+
+static void say_done(struct visit *v, int r, const struct error *e)
+{
+    if (r < 0)
+        reply_fail(v->reply, r == STATUS_DEVICE_UNAVAILABLE ? 503 : 400, "%s", e->text);
+    else
+        v->reply->code = 200;
+}
+
+static void post_load(struct visit *v)
+{
+    struct error e;
+    bool ignored = false;
+    if (read_flag(v, "parameters", "unload_dependents", &ignored) == 0)
+        say_done(v, repository_load(v->site->models, v->name, &e), &e);
+}
+
+static void post_unload(struct visit *v)
+{
+    struct error e;
+    bool dependents = false; // there are none
+    if (read_flag(v, "parameters", "unload_dependents", &dependents) == 0)
+        say_done(v, repository_unload(v->site->models, v->name, &e), &e);
+}
+
+// ---- addresses ----------------------------------------------------------------------------------
+
+// "*" is the name of a model, "#" a version.
+static const struct page {
+    const char *path;
+    bool is_post;
+    void (*answer)(struct visit *v);
+} pages[] = {
+    {"v2", false, get_server},
+    {"v2/health/live", false, get_live},
+    {"v2/health/ready", false, get_ready},
+    {"v2/models/stats", false, get_statistics},
+    {"v2/models/*", false, get_model},
+    {"v2/models/*/ready", false, get_model_ready},
+    {"v2/models/*/config", false, get_config},
+    {"v2/models/*/stats", false, get_statistics},
+    {"v2/models/*/infer", true, post_infer},
+    {"v2/models/*/versions/#", false, get_model},
+    {"v2/models/*/versions/#/ready", false, get_model_ready},
+    {"v2/models/*/versions/#/config", false, get_config},
+    {"v2/models/*/versions/#/stats", false, get_statistics},
+    {"v2/models/*/versions/#/infer", true, post_infer},
+    {"v2/repository/index", true, post_index},
+    {"v2/repository/models/*/load", true, post_load},
+    {"v2/repository/models/*/unload", true, post_unload},
+};
+
+static bool fits(const char *pattern, char *const *parts, unsigned n, struct visit *v)
+{
+    unsigned i = 0;
+    v->name = v->version = "";
+    for (; *pattern && i < n; i++) {
+        size_t length = strcspn(pattern, "/");
+        if (*pattern == '*')
+            v->name = parts[i];
+        else if (*pattern == '#')
+            v->version = parts[i];
+        else if (strlen(parts[i]) != length || memcmp(parts[i], pattern, length) != 0)
+            return false;
+        if (parts[i][0] == 0)
+            return false;
+        pattern += length + (pattern[length] == '/');
+    }
+    return *pattern == 0 && i == n;
+}
+
+static void answer_page(const struct page *p, struct visit *v, const char **ret_allow)
+{
+    const char *method = v->request->method;
+    bool is_get = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
+    if (p->is_post ? strcmp(method, "POST") != 0 : !is_get) {
+        *ret_allow = p->is_post ? "POST" : GET_METHODS;
+        reply_fail(v->reply, 405, "%s here, not %.20s", *ret_allow, method);
+        return;
+    }
+    p->answer(v);
+    if (v->reply->code == 0)
+        v->reply->code = 200;
+}
+
+void pages_answer(const struct site *s, const struct page_request *q, struct reply *r,
+                  const char **ret_allow)
+{
+    char path[MAX_PATH], *parts[MAX_PARTS], *rest = path;
+    unsigned n = 0;
+    *ret_allow = NULL;
+    if (snprintf(path, sizeof path, "%s", q->path + (q->path[0] == '/')) >= (int)sizeof path) {
+        reply_fail(r, 414, "the address is longer than %d bytes", MAX_PATH);
+        return;
+    }
+    while (rest && n < MAX_PARTS)
+        parts[n++] = strsep(&rest, "/");
+    struct visit v = {.site = s, .request = q, .reply = r};
+    for (size_t i = 0; !rest && i < sizeof pages / sizeof *pages; i++)
+        if (fits(pages[i].path, parts, n, &v)) {
+            answer_page(&pages[i], &v, ret_allow);
+            return;
+        }
+    reply_fail(r, 404, "there is nothing at %.200s", q->path);
+}

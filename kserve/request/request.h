@@ -1,0 +1,54 @@
+// An inference request as it comes: JSON, or JSON and behind it tensors as bytes. What is refused
+// is told in words; what is taken agrees with itself, and has yet to be held against a model.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "kserve/request/datatype.h"
+
+#define REQUEST_MAX_TENSORS 64
+#define REQUEST_MAX_DIMS    16
+#define REQUEST_MAX_NAME    256
+#define REQUEST_NO_HEADER   (-1) // there was no Inference-Header-Content-Length
+
+struct request_input {
+    char name[REQUEST_MAX_NAME];
+    const struct datatype *type; // NULL: raw bytes of a model's only input
+    uint64_t shape[REQUEST_MAX_DIMS];
+    unsigned n_dims;
+    uint64_t n_elems;
+    const uint8_t *data; // n_elems, packed; in the body, or `made`
+    uint64_t size;       // bytes
+    uint8_t *made;
+    int64_t binary_size; // -1: not given
+    unsigned given;      // which members have come
+};
+
+struct request_output {
+    char name[REQUEST_MAX_NAME];
+    bool binary, has_binary;
+};
+
+struct request {
+    char id[REQUEST_MAX_NAME]; // ""
+    bool has_id;
+    struct request_input inputs[REQUEST_MAX_TENSORS];
+    unsigned n_inputs;
+    struct request_output outputs[REQUEST_MAX_TENSORS]; // 0: all
+    unsigned n_outputs;
+    bool wants_binary; // of outputs that do not say
+    bool raw;          // the body is the only input's bytes
+};
+
+/// Reads a body of `size` bytes, whose first `header` are JSON (REQUEST_NO_HEADER: all; 0: none, it
+/// is raw). The request points into the body. On failure STATUS_PARAM_INVALID, or
+/// STATUS_MALLOC_FAIL, and nothing is to be freed.
+int request_parse(struct request *r, const uint8_t *body, size_t size, int64_t header,
+                  struct error *e);
+void request_done(struct request *r);
+
+/// Whether the answer may leave bytes behind its JSON for this output.
+bool request_is_binary(const struct request *r, unsigned output);

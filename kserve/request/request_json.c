@@ -1,0 +1,487 @@
+// Where the parser is in the request decides what a member or an element means; `members` says what
+// each place takes. What is not there is refused.
+#include "kserve/request/request_json.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <yajl/yajl_parse.h>
+
+#define MAX_DEPTH 32
+#define PIECE     65536 // bytes that yajl is given at once
+
+enum place {
+    NOWHERE,
+    ROOT,
+    PARAMETERS,
+    INPUTS,
+    INPUT,
+    INPUT_PARAMETERS,
+    SHAPE,
+    DATA,
+    OUTPUTS,
+    OUTPUT,
+    OUTPUT_PARAMETERS,
+};
+
+enum kind { TEXT, NUMBER, BOOLEAN, ARRAY, OBJECT };
+static const char *const kind_names[] = {"a string", "a number", "true or false", "an array",
+                                         "an object"};
+
+struct value {
+    enum kind kind;
+    const char *text; // TEXT, NUMBER; does not end with 0
+    size_t n;
+    bool yes; // BOOLEAN
+};
+
+struct parser {
+    struct request *request;
+    struct error *e;
+    size_t text_size;
+    enum place places[MAX_DEPTH];
+    unsigned depth;
+    const struct member *member; // whose value comes
+    bool again;                  // the second pass: only data that came too early
+    unsigned n_seen;             // inputs of this pass
+    // The data that is read.
+    bool skips;                        // it is not for this pass
+    unsigned level;                    // of arrays in it
+    uint64_t counts[REQUEST_MAX_DIMS]; // elements of the open arrays
+    uint64_t n_read;
+};
+
+struct member {
+    enum place place;
+    const char *name;
+    enum kind kind;
+    int (*take)(struct parser *p, const struct value *v);
+    enum place opens; // for arrays and objects
+};
+
+static struct request_input *input_now(struct parser *p)
+{
+    return &p->request->inputs[p->n_seen - 1];
+}
+
+static struct request_output *output_now(struct parser *p)
+{
+    return &p->request->outputs[p->request->n_outputs - 1];
+}
+
+// ---- members ------------------------------------------------------------------------------------
+
+static int copy_name(struct parser *p, const struct value *v, char ret[REQUEST_MAX_NAME])
+{
+    if (v->n >= REQUEST_MAX_NAME || memchr(v->text, 0, v->n))
+        return error_set(p->e, STATUS_PARAM_INVALID, "\"%s\" is longer than %d bytes, or has a 0",
+                         p->member->name, REQUEST_MAX_NAME - 1);
+    memcpy(ret, v->text, v->n);
+    ret[v->n] = 0;
+    return 0;
+}
+
+static int whole_number(struct parser *p, const char *what, const struct value *v, int64_t *ret)
+{
+    static const char *const name = "INT64";
+    int64_t n = 0;
+    if (!datatype_put(datatype_find(name, strlen(name)), v->text, v->n, &n) || n < 0)
+        return error_set(p->e, STATUS_PARAM_INVALID, "%s: %.*s is no whole number from 0 on", what,
+                         (int)(v->n < 40 ? v->n : 40), v->text);
+    *ret = n;
+    return 0;
+}
+
+static int take_id(struct parser *p, const struct value *v)
+{
+    p->request->has_id = true;
+    return copy_name(p, v, p->request->id);
+}
+
+static int take_wants_binary(struct parser *p, const struct value *v)
+{
+    p->request->wants_binary = v->yes;
+    return 0;
+}
+
+static int mark_given(struct parser *p, enum request_member m)
+{
+    struct request_input *in = input_now(p);
+    if (!p->again && in->given & m)
+        return error_set(p->e, STATUS_PARAM_INVALID, "input \"%s\" has \"%s\" twice", in->name,
+                         p->member->name);
+    in->given |= m;
+    return 0;
+}
+
+static int take_input_name(struct parser *p, const struct value *v)
+{
+    int r = mark_given(p, GIVEN_NAME);
+    return r < 0 ? r : copy_name(p, v, input_now(p)->name);
+}
+
+static int take_datatype(struct parser *p, const struct value *v)
+{
+    struct request_input *in = input_now(p);
+    int r = mark_given(p, GIVEN_TYPE);
+    if (r < 0)
+        return r;
+    if (!(in->type = datatype_find(v->text, v->n)))
+        return error_set(p->e, STATUS_PARAM_INVALID,
+                         "input \"%s\": models take no %.*s; there are " DATATYPES, in->name,
+                         (int)(v->n < 40 ? v->n : 40), v->text);
+    return 0;
+}
+
+static int take_shape(struct parser *p, const struct value *v)
+{
+    (void)v;
+    input_now(p)->n_dims = 0;
+    input_now(p)->n_elems = 1;
+    return mark_given(p, GIVEN_SHAPE);
+}
+
+static int take_dim(struct parser *p, const struct value *v)
+{
+    struct request_input *in = input_now(p);
+    int64_t n;
+    if (v->kind != NUMBER)
+        return error_set(p->e, STATUS_PARAM_INVALID, "input \"%s\": a shape is numbers", in->name);
+    int r = whole_number(p, "shape", v, &n);
+    if (r < 0)
+        return r;
+    if (in->n_dims == REQUEST_MAX_DIMS)
+        return error_set(p->e, STATUS_PARAM_INVALID,
+                         "input \"%s\": a shape has no more than %d dimensions", in->name,
+                         REQUEST_MAX_DIMS);
+    in->shape[in->n_dims++] = (uint64_t)n;
+    if (__builtin_mul_overflow(in->n_elems, (uint64_t)n, &in->n_elems) ||
+        in->n_elems > (uint64_t)INT64_MAX / 16)
+        return error_set(p->e, STATUS_PARAM_INVALID, "input \"%s\": too many elements", in->name);
+    return 0;
+}
+
+static int take_binary_size(struct parser *p, const struct value *v)
+{
+    return whole_number(p, "binary_data_size", v, &input_now(p)->binary_size);
+}
+
+static int take_output_name(struct parser *p, const struct value *v)
+{
+    return copy_name(p, v, output_now(p)->name);
+}
+
+static int take_binary_data(struct parser *p, const struct value *v)
+{
+    output_now(p)->binary = v->yes;
+    output_now(p)->has_binary = true;
+    return 0;
+}
+
+// ---- data ---------------------------------------------------------------------------------------
+
+// Each element takes two characters at least, so what is allocated is bounded by the text.
+static int take_data(struct parser *p, const struct value *v)
+{
+    struct request_input *in = input_now(p);
+    const unsigned known = GIVEN_SHAPE | GIVEN_TYPE;
+    (void)v;
+    int r = p->again ? 0 : mark_given(p, GIVEN_DATA);
+    if (r < 0)
+        return r;
+    p->level = 0;
+    p->n_read = p->counts[0] = 0;
+    p->skips = p->again ? !(in->given & GIVEN_LATE) : (in->given & known) != known;
+    if (p->skips && !p->again)
+        in->given |= GIVEN_LATE;
+    if (p->skips || (in->given & known) != known)
+        return 0;
+    if (in->n_elems > p->text_size / 2 + 1)
+        return error_set(p->e, STATUS_PARAM_INVALID,
+                         "input \"%s\": its shape has more elements than its data", in->name);
+    if (!(in->made = malloc(in->n_elems * in->type->size + 1)))
+        return error_no_memory(p->e, "an input", in->n_elems * in->type->size);
+    return 0;
+}
+
+static int data_disagrees(struct parser *p)
+{
+    return error_set(p->e, STATUS_PARAM_INVALID, "input \"%s\": its data does not have its shape",
+                     input_now(p)->name);
+}
+
+static int take_element(struct parser *p, const struct value *v)
+{
+    struct request_input *in = input_now(p);
+    if (v->kind == ARRAY) {
+        if (++p->level >= REQUEST_MAX_DIMS)
+            return data_disagrees(p);
+        p->counts[p->level - 1]++;
+        p->counts[p->level] = 0;
+        return 0;
+    }
+    p->counts[p->level]++;
+    if (p->skips)
+        return 0;
+    if (p->n_read == in->n_elems || (p->level > 0 && p->level + 1 != in->n_dims))
+        return data_disagrees(p);
+    void *to = in->made + p->n_read++ * in->type->size;
+    bool fits = v->kind == NUMBER ? datatype_put(in->type, v->text, v->n, to)
+                : v->kind == BOOLEAN && in->type->rknn == RKNN_TENSOR_BOOL
+                    ? datatype_put(in->type, v->yes ? "1" : "0", 1, to)
+                    : false;
+    if (!fits)
+        return error_set(p->e, STATUS_PARAM_INVALID, "input \"%s\": element %llu is no %s",
+                         in->name, (unsigned long long)p->n_read - 1, in->type->name);
+    return 0;
+}
+
+// Of nested arrays each has to be as long as its dimension says; a flat one has all elements.
+static int end_data(struct parser *p)
+{
+    const struct request_input *in = input_now(p);
+    bool innermost = p->level == 0;
+    bool nested = p->level > 0 || p->n_read != p->counts[0] || in->n_dims <= 1;
+    if (!p->skips) {
+        if (innermost && p->n_read != in->n_elems)
+            return data_disagrees(p);
+        if (nested && in->n_dims > 0 && p->counts[p->level] != in->shape[p->level])
+            return data_disagrees(p);
+    }
+    if (!innermost)
+        p->level--;
+    return 0;
+}
+
+// ---- the grammar --------------------------------------------------------------------------------
+
+static int take_nothing(struct parser *p, const struct value *v)
+{
+    (void)p, (void)v;
+    return 0;
+}
+
+static const struct member members[] = {
+    {ROOT, "id", TEXT, take_id, NOWHERE},
+    {ROOT, "model_name", TEXT, take_nothing, NOWHERE}, // the address says it
+    {ROOT, "model_version", TEXT, take_nothing, NOWHERE},
+    {ROOT, "parameters", OBJECT, take_nothing, PARAMETERS},
+    {ROOT, "inputs", ARRAY, take_nothing, INPUTS},
+    {ROOT, "outputs", ARRAY, take_nothing, OUTPUTS},
+    {PARAMETERS, "binary_data_output", BOOLEAN, take_wants_binary, NOWHERE},
+    {INPUT, "name", TEXT, take_input_name, NOWHERE},
+    {INPUT, "shape", ARRAY, take_shape, SHAPE},
+    {INPUT, "datatype", TEXT, take_datatype, NOWHERE},
+    {INPUT, "parameters", OBJECT, take_nothing, INPUT_PARAMETERS},
+    {INPUT, "data", ARRAY, take_data, DATA},
+    {INPUT_PARAMETERS, "binary_data_size", NUMBER, take_binary_size, NOWHERE},
+    {OUTPUT, "name", TEXT, take_output_name, NOWHERE},
+    {OUTPUT, "parameters", OBJECT, take_nothing, OUTPUT_PARAMETERS},
+    {OUTPUT_PARAMETERS, "binary_data", BOOLEAN, take_binary_data, NOWHERE},
+};
+
+static int open_place(struct parser *p, enum place place)
+{
+    if (p->depth == MAX_DEPTH)
+        return error_set(p->e, STATUS_PARAM_INVALID, "the JSON is nested too deeply");
+    p->places[p->depth++] = place;
+    return 0;
+}
+
+static int new_tensor(struct parser *p, bool is_input)
+{
+    struct request *q = p->request;
+    if ((is_input ? p->n_seen : q->n_outputs) == REQUEST_MAX_TENSORS)
+        return error_set(p->e, STATUS_PARAM_INVALID, "more than %d inputs or outputs",
+                         REQUEST_MAX_TENSORS);
+    if (!is_input) {
+        if (!p->again)
+            q->outputs[q->n_outputs] = (struct request_output){0};
+        q->n_outputs++;
+        return open_place(p, OUTPUT);
+    }
+    if (!p->again)
+        q->inputs[q->n_inputs++] = (struct request_input){.binary_size = -1, .n_elems = 1};
+    p->n_seen++;
+    return open_place(p, INPUT);
+}
+
+static int take_member(struct parser *p, const struct value *v)
+{
+    const struct member *m = p->member;
+    p->member = NULL;
+    if (!m)
+        return error_set(p->e, STATUS_PARAM_INVALID, "%s stands where it means nothing",
+                         kind_names[v->kind]);
+    if (m->kind != v->kind)
+        return error_set(p->e, STATUS_PARAM_INVALID, "\"%s\" is to be %s, not %s", m->name,
+                         kind_names[m->kind], kind_names[v->kind]);
+    p->member = m;
+    bool only_data = p->again && m->take != take_data;
+    int r = only_data ? 0 : m->take(p, v);
+    p->member = NULL;
+    return r == 0 && m->opens != NOWHERE ? open_place(p, m->opens) : r;
+}
+
+static int take_value(struct parser *p, const struct value *v)
+{
+    enum place place = p->depth ? p->places[p->depth - 1] : NOWHERE;
+    int r;
+    switch (place) {
+    case NOWHERE:
+        return v->kind == OBJECT
+                   ? open_place(p, ROOT)
+                   : error_set(p->e, STATUS_PARAM_INVALID, "the request is to be an object");
+    case INPUTS:
+    case OUTPUTS:
+        if (v->kind != OBJECT)
+            return error_set(p->e, STATUS_PARAM_INVALID, "inputs and outputs are objects");
+        return new_tensor(p, place == INPUTS);
+    case SHAPE:
+        return p->again ? 0 : take_dim(p, v);
+    case DATA:
+        r = take_element(p, v);
+        return r == 0 && v->kind == ARRAY ? open_place(p, DATA) : r;
+    default:
+        return take_member(p, v);
+    }
+}
+
+// ---- yajl ---------------------------------------------------------------------------------------
+
+static int on_null(void *owner)
+{
+    struct parser *p = owner;
+    error_set(p->e, STATUS_PARAM_INVALID, "null means nothing in a request");
+    return 0;
+}
+
+static int on_boolean(void *owner, int yes)
+{
+    return take_value(owner, &(struct value){.kind = BOOLEAN, .yes = yes}) == 0;
+}
+
+static int on_number(void *owner, const char *text, size_t n)
+{
+    return take_value(owner, &(struct value){.kind = NUMBER, .text = text, .n = n}) == 0;
+}
+
+static int on_string(void *owner, const unsigned char *text, size_t n)
+{
+    struct parser *p = owner;
+    const struct value v = {.kind = TEXT, .text = (const char *)text, .n = n};
+    if (p->depth && p->places[p->depth - 1] == DATA)
+        error_set(p->e, STATUS_PARAM_INVALID, "input \"%s\": data is numbers", input_now(p)->name);
+    else
+        return take_value(p, &v) == 0;
+    return 0;
+}
+
+static int on_map(void *owner)
+{
+    struct parser *p = owner;
+    if (p->depth && p->places[p->depth - 1] == DATA) {
+        error_set(p->e, STATUS_PARAM_INVALID, "input \"%s\": data is numbers", input_now(p)->name);
+        return 0;
+    }
+    return take_value(p, &(struct value){.kind = OBJECT}) == 0;
+}
+
+static int on_key(void *owner, const unsigned char *text, size_t n)
+{
+    struct parser *p = owner;
+    enum place place = p->places[p->depth - 1];
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        const struct member *m = &members[i];
+        if (m->place == place && strlen(m->name) == n && memcmp(m->name, text, n) == 0) {
+            p->member = m;
+            return 1;
+        }
+    }
+    error_set(p->e, STATUS_PARAM_INVALID, "\"%.*s\" is not known there", (int)(n < 60 ? n : 60),
+              (const char *)text);
+    return 0;
+}
+
+static int on_end_map(void *owner)
+{
+    struct parser *p = owner;
+    p->depth--;
+    return 1;
+}
+
+static int on_array(void *owner)
+{
+    return take_value(owner, &(struct value){.kind = ARRAY}) == 0;
+}
+
+static int on_end_array(void *owner)
+{
+    struct parser *p = owner;
+    enum place place = p->places[--p->depth];
+    return place != DATA || end_data(p) == 0;
+}
+
+static const yajl_callbacks callbacks = {
+    .yajl_null = on_null,
+    .yajl_boolean = on_boolean,
+    .yajl_number = on_number,
+    .yajl_string = on_string,
+    .yajl_start_map = on_map,
+    .yajl_map_key = on_key,
+    .yajl_end_map = on_end_map,
+    .yajl_start_array = on_array,
+    .yajl_end_array = on_end_array,
+};
+
+static int explain(yajl_handle h, const uint8_t *text, size_t at, size_t n, struct error *e)
+{
+    unsigned char *words = yajl_get_error(h, 0, text + at, n);
+    size_t length = words ? strcspn((const char *)words, "\n") : 0;
+    error_set(e, STATUS_PARAM_INVALID, "the JSON is broken near byte %zu: %.*s",
+              at + yajl_get_bytes_consumed(h), (int)length, words ? (const char *)words : "");
+    yajl_free_error(h, words);
+    return STATUS_PARAM_INVALID;
+}
+
+// In pieces, because yajl's own buffer for what a piece cuts in two stays small, too.
+static int parse_pass(struct parser *p, const uint8_t *text, size_t size)
+{
+    yajl_handle h = yajl_alloc(&callbacks, NULL, p);
+    if (!h)
+        return error_no_memory(p->e, "a parser", 0);
+    yajl_status s = yajl_status_ok;
+    size_t at = 0, n = 0;
+    for (; s == yajl_status_ok && at < size; at += n) {
+        n = size - at < PIECE ? size - at : PIECE;
+        s = yajl_parse(h, text + at, n);
+    }
+    if (s == yajl_status_ok)
+        s = yajl_complete_parse(h);
+    int r = s == yajl_status_ok                ? 0
+            : s == yajl_status_client_canceled ? p->e->code
+                                               : explain(h, text, at - n, n, p->e);
+    yajl_free(h);
+    return r;
+}
+
+int request_read_json(struct request *r, const uint8_t *text, size_t size, struct error *e)
+{
+    struct error own;
+    struct parser p = {.request = r, .e = e ? e : &own, .text_size = size};
+    int s = parse_pass(&p, text, size);
+    bool late = false;
+    for (unsigned i = 0; s == 0 && i < r->n_inputs; i++) {
+        const struct request_input *in = &r->inputs[i];
+        if (in->given & GIVEN_LATE && !(in->given & GIVEN_SHAPE && in->given & GIVEN_TYPE))
+            return 0; // what is missing is told by who checks
+        late |= (in->given & GIVEN_LATE) != 0;
+    }
+    if (s < 0 || !late)
+        return s;
+    p = (struct parser){.request = r, .e = p.e, .text_size = size, .again = true};
+    unsigned n_outputs = r->n_outputs;
+    r->n_outputs = 0;
+    s = parse_pass(&p, text, size);
+    r->n_outputs = n_outputs;
+    return s;
+}
