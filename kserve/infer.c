@@ -5,7 +5,7 @@
 
 #include "base/cleanup.h"
 #include "kserve/http/reply.h"
-#include "kserve/model/job.h"
+#include "kserve/model/serve_job.h"
 
 #define PIECE 4096 // of text, before it is added to the answer
 
@@ -34,7 +34,7 @@ static void print_data(struct reply *r, const struct datatype *t, const uint8_t 
     reply_add(r, text, n);
 }
 
-static uint64_t bytes_of(const struct job *j, const struct served_model *m, unsigned output)
+static uint64_t output_bytes(const struct job *j, const struct served_model *m, unsigned output)
 {
     return job_output_size(m, j->set, output) * (m->batches ? j->samples : 1);
 }
@@ -49,11 +49,11 @@ static void print_output(struct reply *r, const struct job *j, const struct serv
     print_shape(r, j, m, output);
     if (binary) {
         reply_print(r, "],\"parameters\":{\"binary_data_size\":%" PRIu64 "}}",
-                    bytes_of(j, m, output));
+                    output_bytes(j, m, output));
         return;
     }
     reply_print(r, "],\"data\":[");
-    print_data(r, t->type, j->outputs[output], bytes_of(j, m, output));
+    print_data(r, t->type, j->outputs[output], output_bytes(j, m, output));
     reply_print(r, "]}");
 }
 
@@ -81,7 +81,7 @@ static void write_answer(struct reply *r, const struct request *q, const struct 
     r->header = any ? r->size : 0;
     for (unsigned i = 0; i < j->n_asked; i++)
         if (request_is_binary(q, i))
-            reply_add(r, j->outputs[j->asked[i]], bytes_of(j, m, j->asked[i]));
+            reply_add(r, j->outputs[j->asked[i]], output_bytes(j, m, j->asked[i]));
 }
 
 static int run_request(struct served_model *m, const struct request *q, struct reply *r,

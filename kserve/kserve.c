@@ -43,7 +43,7 @@ struct program {
 
 // ---- options ------------------------------------------------------------------------------------
 
-static int add_listen(void *target, const char *text, struct error *e)
+static int add_address(void *target, const char *text, struct error *e)
 {
     struct program *p = target;
     if (p->n_listen == FRONT_MAX_SOCKETS)
@@ -70,14 +70,14 @@ static int show_help(void *target, const char *text, struct error *e)
     return OPTION_TABLE_END;
 }
 
-static int parse_options(struct program *p, int argc, char **argv, struct error *e)
+static int parse_program(struct program *p, int argc, char **argv, struct error *e)
 {
     const struct option_table *self;
     const struct option_row rows[] = {
         {'m', "models", OPTION_TEXT, &p->models, "FOLDER", "where the models are", 0, 0, NULL},
         {'l', "listen", OPTION_CALL, p, "URI",
          "unix:PATH or tcp:HOST:PORT; may come several times (" DEFAULT_ADDRESS ")", 0, 0,
-         add_listen},
+         add_address},
         {'s', "server", OPTION_TEXT, &p->server, "URI", "the rknnd to use (as RKNND_SERVER)", 0, 0,
          NULL},
         {0, "explicit", OPTION_FLAG, &p->is_explicit, NULL,
@@ -118,7 +118,7 @@ static int parse_options(struct program *p, int argc, char **argv, struct error 
         return error_set(e, STATUS_PARAM_INVALID, "%s is no option", argv[first]);
     if (!p->models)
         return error_set(e, STATUS_PARAM_INVALID, "--models FOLDER is missing");
-    return p->n_listen ? 0 : add_listen(p, DEFAULT_ADDRESS, e);
+    return p->n_listen ? 0 : add_address(p, DEFAULT_ADDRESS, e);
 }
 
 // ---- life ---------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ static int start_front(struct program *p, struct error *e)
     return front_start(&p->site, &p->limits, sockets, p->n_listen, &p->front, e);
 }
 
-static int start(struct program *p, struct error *e)
+static int program_start(struct program *p, struct error *e)
 {
     if (access(p->models, R_OK | X_OK) < 0)
         return error_set(e, STATUS_PARAM_INVALID, "--models %s: no folder that can be read",
@@ -175,20 +175,20 @@ static int start(struct program *p, struct error *e)
     return r < 0 ? r : start_front(p, e);
 }
 
-static void stop(struct program *p)
+static void program_stop(struct program *p)
 {
     if (p->front)
         front_stop(p->front, END_PATIENCE_S);
     agent_stop(p->agent);
-    if (p->pulse)
-        pulse_stop(p->pulse);
+    if (p->pulse && pulse_stop(p->pulse))
+        repository_free(p->site.models);
     for (unsigned i = 0; i < p->n_listen; i++)
         if (p->front && p->listen[i].scheme == &uri_unix)
             unlink(p->listen[i].text);
 }
 
 // Until it is to end. SIGHUP: the folder has changed.
-static void serve(struct program *p, const sigset_t *signals)
+static void program_serve(struct program *p, const sigset_t *signals)
 {
     int got = 0;
     struct timespec drain = {.tv_sec = p->drain_s};
@@ -209,7 +209,7 @@ int main(int argc, char **argv)
     sigset_t signals;
     log_set_level(LOG_INFO);
     rknnd_print_failures(0);
-    int r = parse_options(&p, argc, argv, &e);
+    int r = parse_program(&p, argc, argv, &e);
     if (r > 0)
         return EXIT_SUCCESS;
     signal(SIGPIPE, SIG_IGN);
@@ -217,13 +217,13 @@ int main(int argc, char **argv)
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL); // of all threads: serve() waits for them
+    pthread_sigmask(SIG_BLOCK, &signals, NULL); // of all threads: program_serve() waits for them
     if (r == 0)
-        r = start(&p, &e);
+        r = program_start(&p, &e);
     if (r < 0)
         log_error("%s", e.text);
     else
-        serve(&p, &signals);
-    stop(&p);
+        program_serve(&p, &signals);
+    program_stop(&p);
     return r == 0 ? EXIT_SUCCESS : r == STATUS_PARAM_INVALID ? EXIT_WRONG_USE : EXIT_FAILURE;
 }

@@ -46,7 +46,7 @@ static void get_ready(struct visit *v)
 
 // ---- models -------------------------------------------------------------------------------------
 
-static struct served_model *find_model(struct visit *v)
+static struct served_model *visited_model(struct visit *v)
 {
     struct error e;
     struct served_model *m = repository_find(v->site->models, v->name, v->version, &e);
@@ -100,7 +100,7 @@ static void print_tensors(struct reply *r, const struct served_model *m, bool ou
     reply_print(r, "]");
 }
 
-static const char *platform(const struct served_model *m)
+static const char *platform_name(const struct served_model *m)
 {
     const char *dot = strrchr(m->path, '.');
     return dot && strcmp(dot, ".onnx") == 0 ? "onnx_rknnd" : "rknn";
@@ -108,7 +108,7 @@ static const char *platform(const struct served_model *m)
 
 static void get_model(struct visit *v)
 {
-    struct served_model *m = find_model(v);
+    struct served_model *m = visited_model(v);
     struct reply *r = v->reply;
     if (!m)
         return;
@@ -116,7 +116,7 @@ static void get_model(struct visit *v)
     reply_quote(r, m->name);
     reply_print(r, ",\"versions\":");
     repository_versions(v->site->models, m->name, r);
-    reply_print(r, ",\"platform\":\"%s\",", platform(m));
+    reply_print(r, ",\"platform\":\"%s\",", platform_name(m));
     print_tensors(r, m, false);
     reply_print(r, ",");
     print_tensors(r, m, true);
@@ -141,7 +141,7 @@ static void print_config_tensors(struct reply *r, const struct served_model *m, 
 
 static void get_config(struct visit *v)
 {
-    struct served_model *m = find_model(v);
+    struct served_model *m = visited_model(v);
     struct reply *r = v->reply;
     if (!m)
         return;
@@ -149,7 +149,7 @@ static void get_config(struct visit *v)
     reply_print(r, "{\"name\":");
     reply_quote(r, m->name);
     reply_print(r, ",\"platform\":\"%s\",\"backend\":\"rknnd\",\"max_batch_size\":%" PRIu32 ",",
-                platform(m), most);
+                platform_name(m), most);
     print_config_tensors(r, m, false);
     reply_print(r, ",");
     print_config_tensors(r, m, true);
@@ -188,7 +188,7 @@ static void get_statistics(struct visit *v)
 
 static void post_infer(struct visit *v)
 {
-    struct served_model *m = find_model(v);
+    struct served_model *m = visited_model(v);
     const struct page_request *q = v->request;
     if (!m)
         return;
@@ -291,7 +291,7 @@ static const struct page {
     {"v2/repository/models/*/unload", true, post_unload},
 };
 
-static bool fits(const char *pattern, char *const *parts, unsigned n, struct visit *v)
+static bool address_fits(const char *pattern, char *const *parts, unsigned n, struct visit *v)
 {
     unsigned i = 0;
     v->name = v->version = "";
@@ -338,7 +338,7 @@ void pages_answer(const struct site *s, const struct page_request *q, struct rep
         parts[n++] = strsep(&rest, "/");
     struct visit v = {.site = s, .request = q, .reply = r};
     for (size_t i = 0; !rest && i < sizeof pages / sizeof *pages; i++)
-        if (fits(pages[i].path, parts, n, &v)) {
+        if (address_fits(pages[i].path, parts, n, &v)) {
             answer_page(&pages[i], &v, ret_allow);
             return;
         }

@@ -95,14 +95,14 @@ struct watched *connection_add(struct connection_watch *w, int socket)
 
 void connection_remove(struct connection_watch *w, struct watched *c)
 {
-    connection_turn(w, c, TURN_ASK);
+    watched_turn(w, c, TURN_ASK);
     pthread_mutex_lock(&w->lock);
     list_remove(&c->link);
     pthread_mutex_unlock(&w->lock);
     free(c);
 }
 
-void connection_turn(struct connection_watch *w, struct watched *c, enum turn turn)
+void watched_turn(struct connection_watch *w, struct watched *c, enum turn turn)
 {
     pthread_mutex_lock(&w->lock);
     bool was_busy = c->turn != TURN_ASK, is_busy = turn != TURN_ASK;

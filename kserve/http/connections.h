@@ -29,7 +29,7 @@ struct watched *connection_add(struct connection_watch *w, int socket);
 void connection_remove(struct connection_watch *w, struct watched *c);
 
 /// A turn begins.
-void connection_turn(struct connection_watch *w, struct watched *c, enum turn turn);
+void watched_turn(struct connection_watch *w, struct watched *c, enum turn turn);
 
 /// Waits until everybody is to ask, or a time is over.
 void connection_wait_idle(struct connection_watch *w, uint32_t patience_s);

@@ -43,7 +43,7 @@ struct intake {
 
 // ---- answering ----------------------------------------------------------------------------------
 
-static void add_number(struct MHD_Response *m, const char *name, uint64_t n)
+static void add_count(struct MHD_Response *m, const char *name, uint64_t n)
 {
     char text[24];
     snprintf(text, sizeof text, "%llu", (unsigned long long)n);
@@ -82,7 +82,7 @@ static enum MHD_Result send_reply(struct front *f, struct MHD_Connection *c, str
         MHD_add_response_header(m, MHD_HTTP_HEADER_CONTENT_TYPE,
                                 r->header ? "application/octet-stream" : "application/json");
     if (r->header)
-        add_number(m, HEADER_LENGTH, r->header);
+        add_count(m, HEADER_LENGTH, r->header);
     if (p != PACKING_NONE)
         MHD_add_response_header(m, MHD_HTTP_HEADER_CONTENT_ENCODING, packing_name(p));
     if (allow)
@@ -97,8 +97,8 @@ static enum MHD_Result send_reply(struct front *f, struct MHD_Connection *c, str
 }
 
 // The rest of the request is not read: where it ends may be just what is in doubt.
-static enum MHD_Result refuse(struct intake *in, struct MHD_Connection *c, unsigned code,
-                              const char *words)
+static enum MHD_Result refuse_request(struct intake *in, struct MHD_Connection *c, unsigned code,
+                                      const char *words)
 {
     struct reply r = {0};
     reply_fail(&r, code, "%s", words);
@@ -144,7 +144,7 @@ static bool parse_length(const char *text, int64_t *ret)
 }
 
 // Takes memory for a body from what all have together.
-static bool charge(struct intake *in, uint64_t bytes)
+static bool charge_memory(struct intake *in, uint64_t bytes)
 {
     struct front *f = in->front;
     if (atomic_fetch_add(&f->memory, bytes) + bytes > f->limits.memory) {
@@ -159,13 +159,13 @@ static enum MHD_Result begin_body(struct intake *in, struct MHD_Connection *c, c
 {
     int64_t size = 0;
     if (length && !parse_length(length, &size))
-        return refuse(in, c, 400, "Content-Length is no number");
+        return refuse_request(in, c, 400, "Content-Length is no number");
     if ((uint64_t)size > in->front->limits.body)
-        return refuse(in, c, 413, "the body is larger than this server takes (--max-body)");
-    if (!charge(in, (uint64_t)size))
-        return refuse(in, c, 503, "too many large requests at once (--memory)");
+        return refuse_request(in, c, 413, "the body is larger than this server takes (--max-body)");
+    if (!charge_memory(in, (uint64_t)size))
+        return refuse_request(in, c, 503, "too many large requests at once (--memory)");
     if (size && !(in->body = malloc((size_t)size)))
-        return refuse(in, c, 503, "there is no memory for this request");
+        return refuse_request(in, c, 503, "there is no memory for this request");
     in->room = (size_t)size;
     return MHD_YES;
 }
@@ -180,15 +180,15 @@ static enum MHD_Result begin_request(struct intake *in, struct MHD_Connection *c
     const char *header = single_header(c, HEADER_LENGTH, &twice);
     const char *packing = single_header(c, "Content-Encoding", &twice);
     if (twice)
-        return refuse(in, c, 400, "a header that may come once comes twice");
+        return refuse_request(in, c, 400, "a header that may come once comes twice");
     if (length && transfer)
-        return refuse(in, c, 400, "Content-Length and Transfer-Encoding: one of them");
+        return refuse_request(in, c, 400, "Content-Length and Transfer-Encoding: one of them");
     if (transfer && strcasecmp(transfer, "chunked") != 0)
-        return refuse(in, c, 501, "Transfer-Encoding: chunked, or none");
+        return refuse_request(in, c, 501, "Transfer-Encoding: chunked, or none");
     if (header && !parse_length(header, &in->header))
-        return refuse(in, c, 400, HEADER_LENGTH " is no number");
+        return refuse_request(in, c, 400, HEADER_LENGTH " is no number");
     if (packing_parse(packing, &in->packing, &e) < 0)
-        return refuse(in, c, 415, e.text);
+        return refuse_request(in, c, 415, e.text);
     return begin_body(in, c, length);
 }
 
@@ -205,7 +205,7 @@ static void take_body(struct intake *in, const char *data, size_t n)
     if (in->size + n > in->room) { // chunks: nobody said how many
         size_t old = in->room;
         if (array_reserve(in->body, in->room, in->size + n, "a body", NULL) < 0 ||
-            !charge(in, in->room - old)) {
+            !charge_memory(in, in->room - old)) {
             in->no_memory = true;
             return;
         }
@@ -231,7 +231,7 @@ static int unpack_body(struct intake *in, struct reply *r)
     in->body = plain;
     in->room = size;
     in->size = size;
-    if (!charge(in, size)) {
+    if (!charge_memory(in, size)) {
         reply_fail(r, 503, "too many large requests at once (--memory)");
         return STATUS_MALLOC_FAIL;
     }
@@ -250,10 +250,10 @@ static enum MHD_Result end_request(struct intake *in, struct MHD_Connection *c, 
     struct reply r = {0};
     const char *allow = NULL;
     if (in->too_large)
-        return refuse(in, c, 413, "the body is larger than this server takes (--max-body)");
+        return refuse_request(in, c, 413, "the body is larger than this server takes (--max-body)");
     if (in->no_memory)
-        return refuse(in, c, 503, "too many large requests at once (--memory)");
-    connection_turn(f->watch, watched_of(c), TURN_WORK);
+        return refuse_request(in, c, 503, "too many large requests at once (--memory)");
+    watched_turn(f->watch, watched_of(c), TURN_WORK);
     if (unpack_body(in, &r) == 0) {
         const struct page_request q = {.method = method,
                                        .path = url,
@@ -263,13 +263,13 @@ static enum MHD_Result end_request(struct intake *in, struct MHD_Connection *c, 
         pages_answer(f->site, &q, &r, &allow);
     }
     enum MHD_Result sent = send_reply(f, c, &r, allow, false);
-    connection_turn(f->watch, watched_of(c), TURN_ANSWER);
+    watched_turn(f->watch, watched_of(c), TURN_ANSWER);
     return sent;
 }
 
-static enum MHD_Result on_request(void *owner, struct MHD_Connection *c, const char *url,
-                                  const char *method, const char *version, const char *data,
-                                  size_t *size, void **state)
+static enum MHD_Result on_http_request(void *owner, struct MHD_Connection *c, const char *url,
+                                       const char *method, const char *version, const char *data,
+                                       size_t *size, void **state)
 {
     struct intake *in = *state;
     (void)version;
@@ -303,7 +303,7 @@ static void on_completed(void *owner, struct MHD_Connection *c, void **state,
     }
     *state = NULL;
     if (watched_of(c))
-        connection_turn(f->watch, watched_of(c), TURN_ASK);
+        watched_turn(f->watch, watched_of(c), TURN_ASK);
 }
 
 static void on_connection(void *owner, struct MHD_Connection *c, void **state,
@@ -326,12 +326,12 @@ static int front_listen(struct front *f, int socket, struct error *e)
     struct MHD_Daemon *d = MHD_start_daemon(
         MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL |
             MHD_USE_ITC,
-        0, NULL, NULL, on_request, f, MHD_OPTION_LISTEN_SOCKET, socket, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)f->limits.connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)READ_STEP,
-        MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, f, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
-        f, MHD_OPTION_END);
+        0, NULL, NULL, on_http_request, f, MHD_OPTION_LISTEN_SOCKET, socket,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)f->limits.connections,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
+        MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)READ_STEP, MHD_OPTION_THREAD_STACK_SIZE,
+        (size_t)STACK_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_COMPLETED,
+        on_completed, f, MHD_OPTION_NOTIFY_CONNECTION, on_connection, f, MHD_OPTION_END);
     if (!d)
         return error_set(e, STATUS_FAIL, "libmicrohttpd does not start");
     f->daemons[f->n_daemons++] = d;

@@ -31,7 +31,7 @@ int packing_parse(const char *content_encoding, enum packing *ret, struct error 
 }
 
 // Whether a list like "gzip;q=0.5, *;q=0" takes a coding.
-static bool accepts(const char *list, const char *name)
+static bool list_accepts(const char *list, const char *name)
 {
     size_t n = strlen(name);
     while (*list) {
@@ -51,9 +51,9 @@ enum packing packing_choose(const char *accept_encoding)
 {
     if (!accept_encoding)
         return PACKING_NONE;
-    return accepts(accept_encoding, "gzip")      ? PACKING_GZIP
-           : accepts(accept_encoding, "deflate") ? PACKING_DEFLATE
-                                                 : PACKING_NONE;
+    return list_accepts(accept_encoding, "gzip")      ? PACKING_GZIP
+           : list_accepts(accept_encoding, "deflate") ? PACKING_DEFLATE
+                                                      : PACKING_NONE;
 }
 
 static int inflate_all(z_stream *z, size_t max, uint8_t **ret, size_t *ret_size, struct error *e)

@@ -28,8 +28,9 @@ void catalog_done(struct catalog *c)
     *c = (struct catalog){0};
 }
 
-struct catalog_model *catalog_add(struct catalog *c, const char *name, const char *version,
-                                  struct error *e)
+// The pointer is good until the next one is added.
+static struct catalog_model *catalog_add(struct catalog *c, const char *name, const char *version,
+                                         struct error *e)
 {
     if (c->n == MAX_MODELS) {
         error_set(e, STATUS_FAIL, "there are more than %d models", MAX_MODELS);
@@ -44,7 +45,7 @@ struct catalog_model *catalog_add(struct catalog *c, const char *name, const cha
     return m;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_models(const void *a, const void *b)
 {
     const struct catalog_model *x = a, *y = b;
     int r = strcmp(x->name, y->name);
@@ -59,7 +60,7 @@ void catalog_finish(struct catalog *c)
 {
     if (c->n == 0)
         return;
-    qsort(c->models, c->n, sizeof *c->models, compare);
+    qsort(c->models, c->n, sizeof *c->models, compare_models);
     size_t n = 1;
     for (size_t i = 1; i < c->n; i++) {
         struct catalog_model *last = &c->models[n - 1], *m = &c->models[i];
@@ -124,8 +125,8 @@ static int set_place(struct catalog_model *m, const char *folder, const char *fi
     return 0;
 }
 
-static int add_file(struct catalog *c, const char *folder, const char *file, size_t stem,
-                    struct error *e)
+static int list_file(struct catalog *c, const char *folder, const char *file, size_t stem,
+                     struct error *e)
 {
     char name[128], options[300];
     snprintf(name, sizeof name, "%.*s", (int)stem, file);
@@ -195,7 +196,7 @@ int catalog_list_folder(const char *place, const char *name, struct catalog *ret
         bool is_file = is_model_file(file, &stem);
         if (file[0] == '.' || (name && (strlen(name) != stem || memcmp(name, file, stem) != 0)))
             continue;
-        r = is_file              ? add_file(ret, place, file, stem, e)
+        r = is_file              ? list_file(ret, place, file, stem, e)
             : strlen(file) < 128 ? add_versions(ret, place, file, e)
                                  : 0;
     }

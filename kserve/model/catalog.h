@@ -27,10 +27,6 @@ struct model_source {
     int (*list)(const char *place, const char *name, struct catalog *ret, struct error *e);
 };
 
-/// Adds one, for sources. The pointer is good until the next one is added.
-struct catalog_model *catalog_add(struct catalog *c, const char *name, const char *version,
-                                  struct error *e);
-
 /// The source that is a folder: NAME.rknn and NAME.onnx are version 1 of NAME, and
 /// NAME/VERSION/FILE.rknn or .onnx are what they say. NAME.options, or NAME/VERSION/options, has
 /// the model's load options.

@@ -26,7 +26,7 @@ struct pulse {
     bool stop;
 };
 
-static bool ask(struct pulse *p, unsigned *cores)
+static bool ask_daemon(struct pulse *p, unsigned *cores)
 {
     rknnd_server_status status = {.struct_size = sizeof status};
     rknnd_server_info info = {.struct_size = sizeof info};
@@ -58,7 +58,7 @@ static void *pulse_run(void *user)
     bool first = true, there = true;
     unsigned cores = 0;
     do {
-        bool answers = ask(p, &cores);
+        bool answers = ask_daemon(p, &cores);
         if (!answers && there)
             log_warn("%s", rknnd_last_error());
         if (!answers)
@@ -100,7 +100,7 @@ struct pulse *pulse_start(void (*on_first)(void *user), void *user, struct error
 }
 
 // Its thread may hang in a call to the daemon: it is left to the process's end then.
-void pulse_stop(struct pulse *p)
+bool pulse_stop(struct pulse *p)
 {
     struct timespec patience;
     clock_gettime(CLOCK_REALTIME, &patience);
@@ -109,8 +109,10 @@ void pulse_stop(struct pulse *p)
     p->stop = true;
     pthread_cond_signal(&p->woken);
     pthread_mutex_unlock(&p->lock);
-    if (pthread_timedjoin_np(p->thread, NULL, &patience) == 0)
-        free(p);
+    if (pthread_timedjoin_np(p->thread, NULL, &patience) != 0)
+        return false;
+    free(p);
+    return true;
 }
 
 void pulse_end_service(struct pulse *p)

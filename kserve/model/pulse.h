@@ -8,11 +8,12 @@
 
 struct pulse;
 
-/// on_first() is called once, from its thread, when the daemon answers for the first time; nothing is
-/// ready before it returns.
+/// on_first() is called once, from its thread, when the daemon answers for the first time. Nothing
+/// is ready before it returns.
 struct pulse *pulse_start(void (*on_first)(void *user), void *user, struct error *e);
-/// Does not wait for a daemon that is silent.
-void pulse_stop(struct pulse *p);
+/// Does not wait for a daemon that is silent. False: its thread still does, and may use what it was
+/// given.
+bool pulse_stop(struct pulse *p);
 
 /// From now on it is not ready, whatever the daemon says.
 void pulse_end_service(struct pulse *p);

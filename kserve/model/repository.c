@@ -49,7 +49,7 @@ void repository_free(struct repository *r)
 
 // ---- loading ------------------------------------------------------------------------------------
 
-static bool is_entry(const struct entry *en, const char *name, const char *version)
+static bool entry_is(const struct entry *en, const char *name, const char *version)
 {
     return (!name || strcmp(en->name, name) == 0) &&
            (!version || !version[0] || strcmp(en->version, version) == 0);
@@ -65,7 +65,7 @@ static int place_of(struct repository *r, const struct catalog_model *m, struct 
             (strcmp(r->entries[at].name, m->name) == 0 &&
              strtoull(r->entries[at].version, NULL, 10) < strtoull(m->version, NULL, 10))))
         at++;
-    if (at == r->n || !is_entry(&r->entries[at], m->name, m->version)) {
+    if (at == r->n || !entry_is(&r->entries[at], m->name, m->version)) {
         int s = array_reserve(r->entries, r->room, r->n + 1, "models", e);
         if (s < 0)
             return s;
@@ -121,7 +121,7 @@ static int load_one(struct repository *r, const struct catalog_model *c, bool op
 static bool catalog_has(const struct catalog *c, const struct entry *en)
 {
     for (size_t i = 0; i < c->n; i++)
-        if (is_entry(en, c->models[i].name, c->models[i].version))
+        if (entry_is(en, c->models[i].name, c->models[i].version))
             return true;
     return false;
 }
@@ -135,7 +135,7 @@ static struct served_model *take_model(struct repository *r, const char *name,
     pthread_mutex_lock(&r->lock);
     for (size_t i = 0; i < r->n && !taken; i++) {
         struct entry *en = &r->entries[i];
-        if (!en->model || !is_entry(en, name, NULL) || (c && catalog_has(c, en)))
+        if (!en->model || !entry_is(en, name, NULL) || (c && catalog_has(c, en)))
             continue;
         taken = en->model;
         en->model = NULL;
@@ -154,7 +154,7 @@ static void drop_missing(struct repository *r, const char *name, const struct ca
     pthread_mutex_lock(&r->lock);
     size_t n = 0;
     for (size_t i = 0; i < r->n; i++)
-        if (!is_entry(&r->entries[i], name, NULL) || catalog_has(c, &r->entries[i]))
+        if (!entry_is(&r->entries[i], name, NULL) || catalog_has(c, &r->entries[i]))
             r->entries[n++] = r->entries[i];
     r->n = n;
     pthread_mutex_unlock(&r->lock);
@@ -201,12 +201,12 @@ int repository_look(struct repository *r, struct error *e)
     return s;
 }
 
-static bool is_known(struct repository *r, const char *name)
+static bool has_name(struct repository *r, const char *name)
 {
     bool known = false;
     pthread_mutex_lock(&r->lock);
     for (size_t i = 0; i < r->n; i++)
-        known = known || is_entry(&r->entries[i], name, NULL);
+        known = known || entry_is(&r->entries[i], name, NULL);
     pthread_mutex_unlock(&r->lock);
     return known;
 }
@@ -215,7 +215,7 @@ int repository_unload(struct repository *r, const char *name, struct error *e)
 {
     struct served_model *m;
     pthread_mutex_lock(&r->loading);
-    bool known = is_known(r, name);
+    bool known = has_name(r, name);
     while ((m = take_model(r, name, NULL, "unloaded")))
         served_model_unref(m);
     pthread_mutex_unlock(&r->loading);
@@ -231,7 +231,7 @@ struct served_model *repository_find(struct repository *r, const char *name, con
     const struct entry *known = NULL;
     pthread_mutex_lock(&r->lock);
     for (size_t i = 0; i < r->n; i++) {
-        if (!is_entry(&r->entries[i], name, version))
+        if (!entry_is(&r->entries[i], name, version))
             continue;
         known = &r->entries[i];
         found = known->model ? known->model : found; // the last one is the highest
@@ -275,7 +275,7 @@ void repository_versions(struct repository *r, const char *name, struct reply *r
     reply_print(reply, "[");
     pthread_mutex_lock(&r->lock);
     for (size_t i = 0; i < r->n; i++) {
-        if (!is_entry(&r->entries[i], name, NULL) || !r->entries[i].model)
+        if (!entry_is(&r->entries[i], name, NULL) || !r->entries[i].model)
             continue;
         reply_print(reply, "%s\"%s\"", comma, r->entries[i].version);
         comma = ",";
@@ -290,7 +290,7 @@ unsigned repository_each(struct repository *r, const char *name, const char *ver
     unsigned n = 0;
     pthread_mutex_lock(&r->lock);
     for (size_t i = 0; i < r->n; i++) {
-        if (!r->entries[i].model || !is_entry(&r->entries[i], name, version))
+        if (!r->entries[i].model || !entry_is(&r->entries[i], name, version))
             continue;
         call(user, r->entries[i].model);
         n++;

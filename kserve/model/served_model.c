@@ -27,21 +27,21 @@ static bool is_quantized(const rknn_tensor_attr *a)
             a->type == RKNN_TENSOR_INT16 || a->type == RKNN_TENSOR_INT4);
 }
 
-static bool is_real(const rknn_tensor_attr *a)
+static bool holds_reals(const rknn_tensor_attr *a)
 {
     return is_quantized(a) || a->type == RKNN_TENSOR_FLOAT16 || a->type == RKNN_TENSOR_BFLOAT16 ||
            a->type == RKNN_TENSOR_FLOAT32;
 }
 
 // Pictures are bytes, whatever the model makes of them; other real values are FP32.
-static int describe_tensor(const rknn_tensor_attr *a, bool is_input, struct served_tensor *ret,
+static int choose_datatype(const rknn_tensor_attr *a, bool is_input, struct served_tensor *ret,
                            struct error *e)
 {
     bool picture = is_input && a->n_dims == 4 && is_quantized(a) && a->type != RKNN_TENSOR_INT16;
-    rknn_tensor_type type = picture      ? RKNN_TENSOR_UINT8
-                            : is_real(a) ? RKNN_TENSOR_FLOAT32
-                                         : a->type;
-    *ret = (struct served_tensor){.type = datatype_of(type), .as_float = is_real(a)};
+    rknn_tensor_type type = picture          ? RKNN_TENSOR_UINT8
+                            : holds_reals(a) ? RKNN_TENSOR_FLOAT32
+                                             : a->type;
+    *ret = (struct served_tensor){.type = datatype_of(type), .as_float = holds_reals(a)};
     memcpy(ret->name, a->name, sizeof ret->name);
     ret->name[sizeof ret->name - 1] = 0;
     if (!ret->type)
@@ -163,9 +163,9 @@ static int describe_model(struct served_model *m, rknn_context c, struct error *
             r = query_set(m, c, &m->sets[m->n_sets++], e);
     }
     for (uint32_t i = 0; r == 0 && i < m->n_inputs; i++)
-        r = describe_tensor(&m->sets[0].inputs[i], true, &m->inputs[i], e);
+        r = choose_datatype(&m->sets[0].inputs[i], true, &m->inputs[i], e);
     for (uint32_t i = 0; r == 0 && i < m->n_outputs; i++)
-        r = describe_tensor(&m->sets[0].outputs[i], false, &m->outputs[i], e);
+        r = choose_datatype(&m->sets[0].outputs[i], false, &m->outputs[i], e);
     if (r == 0)
         find_batching(m);
     return r;
@@ -173,7 +173,7 @@ static int describe_model(struct served_model *m, rknn_context c, struct error *
 
 // ---- lanes --------------------------------------------------------------------------------------
 
-static int open_context(struct served_model *m, rknn_context *ret, struct error *e)
+static int open_lane(struct served_model *m, rknn_context *ret, struct error *e)
 {
     rknnd_set_load_options(m->load_options);
     int r = rknn_init(ret, m->path, 0, 0, NULL);
@@ -237,7 +237,7 @@ void lane_give(struct served_model *m, struct lane *lane)
 int lane_ready(struct served_model *m, struct lane *lane, unsigned set, struct error *e)
 {
     if (!lane->context) {
-        int r = open_context(m, &lane->context, e);
+        int r = open_lane(m, &lane->context, e);
         if (r < 0)
             return r;
         lane->set = m->n_sets;
@@ -307,7 +307,7 @@ int served_model_open(const char *path, const char *load_options, const struct s
     struct lane *lane = lane_take(m, true);
     int r = !lane || (load_options && !m->load_options) ? error_no_memory(e, "a model", 0) : 0;
     if (r == 0)
-        r = open_context(m, &lane->context, e);
+        r = open_lane(m, &lane->context, e);
     if (r == 0)
         r = describe_model(m, lane->context, e);
     if (lane) {

@@ -10,7 +10,7 @@
 #include "rknn_api.h"
 
 #include "base/error.h"
-#include "kserve/model/statistics.h"
+#include "kserve/model/model_counts.h"
 #include "kserve/request/datatype.h"
 
 struct served_tensor {

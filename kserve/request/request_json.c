@@ -70,7 +70,7 @@ static struct request_output *output_now(struct parser *p)
 
 // ---- members ------------------------------------------------------------------------------------
 
-static int copy_name(struct parser *p, const struct value *v, char ret[REQUEST_MAX_NAME])
+static int copy_text(struct parser *p, const struct value *v, char ret[REQUEST_MAX_NAME])
 {
     if (v->n >= REQUEST_MAX_NAME || memchr(v->text, 0, v->n))
         return error_set(p->e, STATUS_PARAM_INVALID, "\"%s\" is longer than %d bytes, or has a 0",
@@ -94,7 +94,7 @@ static int whole_number(struct parser *p, const char *what, const struct value *
 static int take_id(struct parser *p, const struct value *v)
 {
     p->request->has_id = true;
-    return copy_name(p, v, p->request->id);
+    return copy_text(p, v, p->request->id);
 }
 
 static int take_wants_binary(struct parser *p, const struct value *v)
@@ -116,7 +116,7 @@ static int mark_given(struct parser *p, enum request_member m)
 static int take_input_name(struct parser *p, const struct value *v)
 {
     int r = mark_given(p, GIVEN_NAME);
-    return r < 0 ? r : copy_name(p, v, input_now(p)->name);
+    return r < 0 ? r : copy_text(p, v, input_now(p)->name);
 }
 
 static int take_datatype(struct parser *p, const struct value *v)
@@ -132,7 +132,7 @@ static int take_datatype(struct parser *p, const struct value *v)
     return 0;
 }
 
-static int take_shape(struct parser *p, const struct value *v)
+static int begin_shape(struct parser *p, const struct value *v)
 {
     (void)v;
     input_now(p)->n_dims = 0;
@@ -167,7 +167,7 @@ static int take_binary_size(struct parser *p, const struct value *v)
 
 static int take_output_name(struct parser *p, const struct value *v)
 {
-    return copy_name(p, v, output_now(p)->name);
+    return copy_text(p, v, output_now(p)->name);
 }
 
 static int take_binary_data(struct parser *p, const struct value *v)
@@ -269,7 +269,7 @@ static const struct member members[] = {
     {ROOT, "outputs", ARRAY, take_nothing, OUTPUTS},
     {PARAMETERS, "binary_data_output", BOOLEAN, take_wants_binary, NOWHERE},
     {INPUT, "name", TEXT, take_input_name, NOWHERE},
-    {INPUT, "shape", ARRAY, take_shape, SHAPE},
+    {INPUT, "shape", ARRAY, begin_shape, SHAPE},
     {INPUT, "datatype", TEXT, take_datatype, NOWHERE},
     {INPUT, "parameters", OBJECT, take_nothing, INPUT_PARAMETERS},
     {INPUT, "data", ARRAY, take_data, DATA},

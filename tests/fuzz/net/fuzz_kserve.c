@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "kserve/http/packing.h"
-#include "kserve/request/request.h"
+#include "kserve/request/request_parse.h"
 
 #define NO_HEADER 65535
 #define MAX_BODY  (1 << 20)

@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from support.kserve import DTYPES, HEADER, Front, Refused
+from kserve_front import DTYPES, HEADER, Front, Refused
 from support.service import DIGITS, SOURCE, Daemon, wait_for
 
 PICTURE = (np.arange(64) * 37 % 256).astype(np.uint8).reshape(1, 8, 8, 1)

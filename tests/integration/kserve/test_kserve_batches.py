@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from support.kserve import Front, Refused
+from kserve_front import Front, Refused
 from support.service import Daemon, wait_for
 
 WEIGHTS = (np.arange(32).reshape(8, 4) % 7 - 3).astype(np.float32)

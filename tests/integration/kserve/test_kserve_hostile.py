@@ -14,7 +14,7 @@ import unittest
 
 import numpy as np
 
-from support.kserve import PROGRAM, Front, Refused, free_port
+from kserve_front import PROGRAM, Front, Refused, free_port
 from support.service import DIGITS, PATIENCE, Daemon, wait_for
 
 PICTURE = np.arange(64, dtype=np.uint8).reshape(1, 8, 8, 1)

@@ -1,4 +1,4 @@
-#include "kserve/model/statistics.h"
+#include "kserve/model/model_counts.h"
 
 #include <inttypes.h>
 #include <time.h>

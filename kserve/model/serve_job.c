@@ -1,4 +1,4 @@
-#include "kserve/model/job.h"
+#include "kserve/model/serve_job.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -42,8 +42,8 @@ static const char *shape_text(const rknn_tensor_attr *a, bool batches, char ret[
 
 // Whether the shape is the tensor's, from dimension `from` on; pictures may come with their
 // channels in front.
-static bool has_shape(const struct request_input *in, const rknn_tensor_attr *a, uint32_t from,
-                      rknn_tensor_format *ret)
+static bool takes_shape(const struct request_input *in, const rknn_tensor_attr *a, uint32_t from,
+                        rknn_tensor_format *ret)
 {
     static const unsigned char planes[] = {0, 3, 1, 2};
     bool same = in->n_dims == a->n_dims, turned = same && a->n_dims == 4;
@@ -59,7 +59,7 @@ static bool has_shape(const struct request_input *in, const rknn_tensor_attr *a,
     return true;
 }
 
-static int find_input(const struct served_model *m, const char *name, struct error *e)
+static int input_index(const struct served_model *m, const char *name, struct error *e)
 {
     for (uint32_t i = 0; i < m->n_inputs; i++)
         if (strcmp(m->inputs[i].name, name) == 0)
@@ -107,16 +107,16 @@ static int check_type(const struct request_input *in, const struct served_tensor
     return 0; // the library converts it, or says what it does not
 }
 
-static int take_input(struct job *j, const struct request_input *in, const struct served_model *m,
-                      unsigned set, struct error *e)
+static int match_input(struct job *j, const struct request_input *in, const struct served_model *m,
+                       unsigned set, struct error *e)
 {
-    int i = find_input(m, in->name, e);
+    int i = input_index(m, in->name, e);
     if (i < 0)
         return i;
     const rknn_tensor_attr *a = &m->sets[set].inputs[i];
     struct job_input *to = &j->inputs[i];
     char shape[200];
-    if (!has_shape(in, a, m->batches, &to->format))
+    if (!takes_shape(in, a, m->batches, &to->format))
         return error_set(e, STATUS_PARAM_INVALID,
                          "input \"%s\" has not the shape that it takes: %s", in->name,
                          shape_text(a, m->batches, shape));
@@ -129,8 +129,8 @@ static int take_input(struct job *j, const struct request_input *in, const struc
     return check_type(in, &m->inputs[i], e);
 }
 
-static int take_inputs(struct job *j, const struct request *r, const struct served_model *m,
-                       unsigned set, struct error *e)
+static int match_inputs(struct job *j, const struct request *r, const struct served_model *m,
+                        unsigned set, struct error *e)
 {
     j->samples = 0;
     j->set = set;
@@ -138,7 +138,7 @@ static int take_inputs(struct job *j, const struct request *r, const struct serv
         return error_set(e, STATUS_PARAM_INVALID, "%u inputs came, model %s takes %u", r->n_inputs,
                          m->name, m->n_inputs);
     for (unsigned i = 0; i < r->n_inputs; i++) {
-        int s = take_input(j, &r->inputs[i], m, set, e);
+        int s = match_input(j, &r->inputs[i], m, set, e);
         if (s < 0)
             return s;
     }
@@ -151,9 +151,9 @@ static int choose_inputs(struct job *j, const struct request *r, const struct se
 {
     if (r->raw)
         return take_raw(j, r, m, e);
-    int s = take_inputs(j, r, m, 0, e);
+    int s = match_inputs(j, r, m, 0, e);
     for (unsigned set = 1; s < 0 && !m->batches && set < m->n_sets; set++)
-        s = take_inputs(j, r, m, set, e);
+        s = match_inputs(j, r, m, set, e);
     return s;
 }
 

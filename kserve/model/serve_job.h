@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kserve/model/served_model.h"
-#include "kserve/request/request.h"
+#include "kserve/request/request_parse.h"
 
 struct job_input {
     const uint8_t *data;

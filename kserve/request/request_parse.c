@@ -1,4 +1,4 @@
-#include "kserve/request/request.h"
+#include "kserve/request/request_parse.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static int take_binary(struct request_input *in, const uint8_t **next, uint64_t 
     return 0;
 }
 
-static int check_input(struct request_input *in, const uint8_t **next, uint64_t *left,
+static int check_given(struct request_input *in, const uint8_t **next, uint64_t *left,
                        struct error *e)
 {
     const char *missing = !(in->given & GIVEN_NAME)    ? "name"
@@ -92,7 +92,7 @@ static int parse_parts(struct request *r, const uint8_t *body, size_t size, size
     const uint8_t *next = body + header;
     uint64_t left = size - header;
     for (unsigned i = 0; i < r->n_inputs; i++)
-        if ((s = check_input(&r->inputs[i], &next, &left, e)) < 0)
+        if ((s = check_given(&r->inputs[i], &next, &left, e)) < 0)
             return s;
     if (r->n_inputs == 0)
         return error_set(e, STATUS_PARAM_INVALID, "the request has no \"inputs\"");

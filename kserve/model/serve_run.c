@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "kserve/model/job.h"
+#include "kserve/model/serve_job.h"
 
 #define MAX_GROUP STATISTICS_MAX_BATCH
 #define ATTEMPTS  2 // the second with a new connection
@@ -78,7 +78,7 @@ static void gather_input(const struct group *g, uint32_t input, uint8_t *to)
     memset(to, 0, size * (set_samples(g) - g->samples));
 }
 
-static int set_inputs(struct group *g, struct lane *lane, uint8_t **room, struct error *e)
+static int group_inputs(struct group *g, struct lane *lane, uint8_t **room, struct error *e)
 {
     rknn_input inputs[REQUEST_MAX_TENSORS] = {0};
     const struct job *j = g->jobs[0];
@@ -109,7 +109,7 @@ static void spread_output(const struct group *g, uint32_t output, const uint8_t 
     }
 }
 
-static int get_outputs(struct group *g, struct lane *lane, uint8_t *room, struct error *e)
+static int group_outputs(struct group *g, struct lane *lane, uint8_t *room, struct error *e)
 {
     rknn_output outputs[REQUEST_MAX_TENSORS] = {0};
     for (uint32_t i = 0; i < g->model->n_outputs; i++) {
@@ -142,7 +142,7 @@ static int start_group(struct group *g, struct lane *lane, uint8_t **room, bool 
     if (!is_direct(g) && !lane_reserve(lane, room_for(g)))
         return error_no_memory(e, "a batch", room_for(g));
     *room = lane->room;
-    r = set_inputs(g, lane, room, e);
+    r = group_inputs(g, lane, room, e);
     if (r < 0)
         return r;
     uint64_t set = clock_ns();
@@ -155,7 +155,7 @@ static int start_group(struct group *g, struct lane *lane, uint8_t **room, bool 
 static int end_group(struct group *g, struct lane *lane, uint8_t *room, struct error *e)
 {
     uint64_t begin = clock_ns();
-    int r = get_outputs(g, lane, room, e);
+    int r = group_outputs(g, lane, room, e);
     g->times.output_ns = clock_ns() - begin;
     return r;
 }
@@ -299,7 +299,7 @@ static void end_entries(struct batch_entry *taken, int result, const struct erro
 }
 
 // With the model's lock, which it lets go of while it runs.
-static void lead(struct served_model *m, struct batch_entry *b)
+static void lead_batch(struct served_model *m, struct batch_entry *b)
 {
     struct group g = {.model = m};
     struct error e;
@@ -339,7 +339,7 @@ static int run_together(struct job *j, struct served_model *m, uint64_t *ret_beg
     while (!b.done && !b.leads)
         pthread_cond_wait(&b.woken, &m->lock);
     if (!b.done)
-        lead(m, &b);
+        lead_batch(m, &b);
     pthread_mutex_unlock(&m->lock);
     pthread_cond_destroy(&b.woken);
     *ret_begun = b.begun_ns;

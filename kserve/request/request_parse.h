@@ -1,0 +1,14 @@
+// From a request's body to struct request.
+#pragma once
+
+#include "kserve/request/request.h"
+
+/// Reads a body of `size` bytes, whose first `header` are JSON (REQUEST_NO_HEADER: all; 0: none, it
+/// is raw). The request points into the body. On failure STATUS_PARAM_INVALID, or
+/// STATUS_MALLOC_FAIL, and nothing is to be freed.
+int request_parse(struct request *r, const uint8_t *body, size_t size, int64_t header,
+                  struct error *e);
+void request_done(struct request *r);
+
+/// Whether the answer may leave bytes behind its JSON for this output.
+bool request_is_binary(const struct request *r, unsigned output);
