@@ -9,8 +9,8 @@
 
 #define PIECE 4096 // of text, before it is added to the answer
 
-static void print_shape(struct reply *r, const struct job *j, const struct served_model *m,
-                        unsigned output)
+static void print_result_shape(struct reply *r, const struct job *j, const struct served_model *m,
+                               unsigned output)
 {
     const rknn_tensor_attr *a = &m->sets[j->set].outputs[output];
     for (uint32_t d = 0; d < a->n_dims; d++)
@@ -34,7 +34,7 @@ static void print_data(struct reply *r, const struct datatype *t, const uint8_t 
     reply_add(r, text, n);
 }
 
-static uint64_t output_bytes(const struct job *j, const struct served_model *m, unsigned output)
+static uint64_t asked_bytes(const struct job *j, const struct served_model *m, unsigned output)
 {
     return job_output_size(m, j->set, output) * (m->batches ? j->samples : 1);
 }
@@ -46,14 +46,14 @@ static void print_output(struct reply *r, const struct job *j, const struct serv
     reply_print(r, "{\"name\":");
     reply_quote(r, t->name);
     reply_print(r, ",\"datatype\":\"%s\",\"shape\":[", t->type->name);
-    print_shape(r, j, m, output);
+    print_result_shape(r, j, m, output);
     if (binary) {
         reply_print(r, "],\"parameters\":{\"binary_data_size\":%" PRIu64 "}}",
-                    output_bytes(j, m, output));
+                    asked_bytes(j, m, output));
         return;
     }
     reply_print(r, "],\"data\":[");
-    print_data(r, t->type, j->outputs[output], output_bytes(j, m, output));
+    print_data(r, t->type, j->outputs[output], asked_bytes(j, m, output));
     reply_print(r, "]}");
 }
 
@@ -81,7 +81,7 @@ static void write_answer(struct reply *r, const struct request *q, const struct 
     r->header = any ? r->size : 0;
     for (unsigned i = 0; i < j->n_asked; i++)
         if (request_is_binary(q, i))
-            reply_add(r, j->outputs[j->asked[i]], output_bytes(j, m, j->asked[i]));
+            reply_add(r, j->outputs[j->asked[i]], asked_bytes(j, m, j->asked[i]));
 }
 
 static int run_request(struct served_model *m, const struct request *q, struct reply *r,

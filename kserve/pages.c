@@ -85,7 +85,7 @@ static void print_shape(struct reply *r, const struct served_model *m, bool outp
     reply_print(r, "]");
 }
 
-static void print_tensors(struct reply *r, const struct served_model *m, bool outputs)
+static void print_ends(struct reply *r, const struct served_model *m, bool outputs)
 {
     uint32_t n = outputs ? m->n_outputs : m->n_inputs;
     reply_print(r, "\"%s\":[", outputs ? "outputs" : "inputs");
@@ -117,9 +117,9 @@ static void get_model(struct visit *v)
     reply_print(r, ",\"versions\":");
     repository_versions(v->site->models, m->name, r);
     reply_print(r, ",\"platform\":\"%s\",", platform_name(m));
-    print_tensors(r, m, false);
+    print_ends(r, m, false);
     reply_print(r, ",");
-    print_tensors(r, m, true);
+    print_ends(r, m, true);
     reply_print(r, "}");
     served_model_unref(m);
 }

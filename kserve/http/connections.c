@@ -19,7 +19,7 @@ struct connection_watch {
     bool stop;
 };
 
-static void wait_until(struct connection_watch *w, uint64_t until_ms)
+static void watch_wait(struct connection_watch *w, uint64_t until_ms)
 {
     struct timespec t = {(time_t)(until_ms / 1000), (long)(until_ms % 1000) * 1000000};
     pthread_cond_timedwait(&w->woken, &w->lock, &t);
@@ -42,7 +42,7 @@ static void *watch_run(void *owner)
     pthread_mutex_lock(&w->lock);
     while (!w->stop) {
         end_slow(w);
-        wait_until(w, clock_ms() + PERIOD_MS);
+        watch_wait(w, clock_ms() + PERIOD_MS);
     }
     pthread_mutex_unlock(&w->lock);
     return NULL;
@@ -120,6 +120,6 @@ void connection_wait_idle(struct connection_watch *w, uint32_t patience_s)
     uint64_t until = clock_ms() + (uint64_t)patience_s * 1000;
     pthread_mutex_lock(&w->lock);
     while (w->n_busy > 0 && clock_ms() < until)
-        wait_until(w, until);
+        watch_wait(w, until);
     pthread_mutex_unlock(&w->lock);
 }

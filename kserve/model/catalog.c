@@ -111,6 +111,18 @@ static int read_options(struct catalog_model *m, const char *path, struct error 
     return 0;
 }
 
+// Changes with the file, its times and its place on the disk.
+static void add_stamp(struct catalog_model *m, const char *path)
+{
+    struct stat s;
+    if (stat(path, &s) < 0)
+        return;
+    const uint64_t parts[] = {(uint64_t)s.st_ino, (uint64_t)s.st_size, (uint64_t)s.st_mtim.tv_sec,
+                              (uint64_t)s.st_mtim.tv_nsec};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        m->stamp = (m->stamp ^ parts[i]) * 0x9e3779b97f4a7c15;
+}
+
 static int set_place(struct catalog_model *m, const char *folder, const char *file,
                      const char *options, struct error *e)
 {
@@ -120,6 +132,8 @@ static int set_place(struct catalog_model *m, const char *folder, const char *fi
     if (n >= (int)sizeof m->path || k >= (int)sizeof path)
         return error_set(e, STATUS_PARAM_INVALID, "%s/%s: the path is too long", folder, file);
     struct error own;
+    add_stamp(m, m->path);
+    add_stamp(m, path);
     if (read_options(m, path, &own) < 0)
         snprintf(m->obstacle, sizeof m->obstacle, "%s", own.text);
     return 0;

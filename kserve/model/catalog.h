@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/error.h"
 
@@ -10,6 +11,7 @@ struct catalog_model {
     char name[128], version[24];
     char path[4096];    // for rknn_init()
     char *options;      // text of rknnd_set_load_options(); NULL: none
+    uint64_t stamp;     // another one: the files have changed
     char obstacle[480]; // why it cannot be opened; ""
 };
 

@@ -26,7 +26,7 @@ struct pulse {
     bool stop;
 };
 
-static bool ask_daemon(struct pulse *p, unsigned *cores)
+static bool pulse_beat(struct pulse *p, unsigned *cores)
 {
     rknnd_server_status status = {.struct_size = sizeof status};
     rknnd_server_info info = {.struct_size = sizeof info};
@@ -58,7 +58,7 @@ static void *pulse_run(void *user)
     bool first = true, there = true;
     unsigned cores = 0;
     do {
-        bool answers = ask_daemon(p, &cores);
+        bool answers = pulse_beat(p, &cores);
         if (!answers && there)
             log_warn("%s", rknnd_last_error());
         if (!answers)

@@ -13,6 +13,7 @@ struct entry {
     char name[128], version[24];
     char reason[480]; // why it is not ready
     struct served_model *model;
+    uint64_t stamp; // of its files
 };
 
 struct repository {
@@ -93,7 +94,8 @@ static int open_model(struct repository *r, const struct catalog_model *c,
 }
 
 // Opens without the lock, since that may take long.
-static int load_one(struct repository *r, const struct catalog_model *c, bool open, struct error *e)
+static int load_entry(struct repository *r, const struct catalog_model *c, bool open,
+                      struct error *e)
 {
     struct served_model *model = NULL, *old = NULL;
     struct entry *place;
@@ -106,6 +108,7 @@ static int load_one(struct repository *r, const struct catalog_model *c, bool op
         if (model) {
             old = place->model;
             place->model = model;
+            place->stamp = c->stamp;
             place->reason[0] = 0;
         }
     }
@@ -128,8 +131,8 @@ static bool catalog_has(const struct catalog *c, const struct entry *en)
 
 // The first loaded model of the name that is not in the catalog (NULL: any) is no longer loaded.
 // The caller unrefs it without the lock: that may take as long as the daemon likes.
-static struct served_model *take_model(struct repository *r, const char *name,
-                                       const struct catalog *c, const char *reason)
+static struct served_model *unhook_model(struct repository *r, const char *name,
+                                         const struct catalog *c, const char *reason)
 {
     struct served_model *taken = NULL;
     pthread_mutex_lock(&r->lock);
@@ -149,7 +152,7 @@ static struct served_model *take_model(struct repository *r, const char *name,
 static void drop_missing(struct repository *r, const char *name, const struct catalog *c)
 {
     struct served_model *m;
-    while ((m = take_model(r, name, c, "it is gone")))
+    while ((m = unhook_model(r, name, c, "it is gone")))
         served_model_unref(m);
     pthread_mutex_lock(&r->lock);
     size_t n = 0;
@@ -158,6 +161,17 @@ static void drop_missing(struct repository *r, const char *name, const struct ca
             r->entries[n++] = r->entries[i];
     r->n = n;
     pthread_mutex_unlock(&r->lock);
+}
+
+static bool is_loaded(struct repository *r, const struct catalog_model *c)
+{
+    bool loaded = false;
+    pthread_mutex_lock(&r->lock);
+    for (size_t i = 0; i < r->n; i++)
+        if (entry_is(&r->entries[i], c->name, c->version))
+            loaded = r->entries[i].model && r->entries[i].stamp == c->stamp;
+    pthread_mutex_unlock(&r->lock);
+    return loaded;
 }
 
 static int load_all(struct repository *r, const char *name, bool open, struct error *e)
@@ -173,9 +187,11 @@ static int load_all(struct repository *r, const char *name, bool open, struct er
     }
     struct error own;
     for (size_t i = 0; i < c.n && s >= 0; i++) // all are known before the first one is opened
-        load_one(r, &c.models[i], false, &own);
+        load_entry(r, &c.models[i], false, &own);
     for (size_t i = 0; i < c.n && s >= 0 && open; i++) {
-        int one = load_one(r, &c.models[i], true, &own);
+        if (!name && is_loaded(r, &c.models[i]))
+            continue;
+        int one = load_entry(r, &c.models[i], true, &own);
         if (one < 0 && name) {
             *e = own;
             s = error_prefix(e, "version %s", c.models[i].version);
@@ -216,7 +232,7 @@ int repository_unload(struct repository *r, const char *name, struct error *e)
     struct served_model *m;
     pthread_mutex_lock(&r->loading);
     bool known = has_name(r, name);
-    while ((m = take_model(r, name, NULL, "unloaded")))
+    while ((m = unhook_model(r, name, NULL, "unloaded")))
         served_model_unref(m);
     pthread_mutex_unlock(&r->loading);
     return known ? 0 : error_set(e, STATUS_PARAM_INVALID, "there is no model \"%.128s\"", name);

@@ -96,7 +96,7 @@ static int take_raw(struct job *j, const struct request *r, const struct served_
     return 0;
 }
 
-static int check_type(const struct request_input *in, const struct served_tensor *t,
+static int takes_type(const struct request_input *in, const struct served_tensor *t,
                       struct error *e)
 {
     if (in->type == t->type)
@@ -126,7 +126,7 @@ static int match_input(struct job *j, const struct request_input *in, const stru
     to->data = in->data;
     to->size = in->size;
     to->type = in->type->rknn;
-    return check_type(in, &m->inputs[i], e);
+    return takes_type(in, &m->inputs[i], e);
 }
 
 static int match_inputs(struct job *j, const struct request *r, const struct served_model *m,
@@ -181,7 +181,7 @@ static int find_outputs(struct job *j, const struct request *r, const struct ser
     return 0;
 }
 
-static int make_outputs(struct job *j, const struct served_model *m, struct error *e)
+static int reserve_outputs(struct job *j, const struct served_model *m, struct error *e)
 {
     uint64_t total = 0;
     for (uint32_t i = 0; i < m->n_outputs; i++) {
@@ -216,7 +216,7 @@ int job_prepare(struct job *j, const struct request *r, const struct served_mode
                          m->batches ? most : 1);
     s = find_outputs(j, r, m, e);
     if (s == 0)
-        s = make_outputs(j, m, e);
+        s = reserve_outputs(j, m, e);
     if (s < 0)
         job_done(j);
     return s;

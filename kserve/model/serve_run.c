@@ -57,7 +57,7 @@ static bool is_direct(const struct group *g)
     return g->n == 1 && g->samples == set_samples(g);
 }
 
-static size_t room_for(const struct group *g)
+static size_t group_room(const struct group *g)
 {
     uint64_t size = 0;
     for (uint32_t i = 0; i < g->model->n_inputs; i++)
@@ -139,8 +139,8 @@ static int start_group(struct group *g, struct lane *lane, uint8_t **room, bool 
     int r = lane_ready(g->model, lane, g->set, e);
     if (r < 0)
         return r;
-    if (!is_direct(g) && !lane_reserve(lane, room_for(g)))
-        return error_no_memory(e, "a batch", room_for(g));
+    if (!is_direct(g) && !lane_reserve(lane, group_room(g)))
+        return error_no_memory(e, "a batch", group_room(g));
     *room = lane->room;
     r = group_inputs(g, lane, room, e);
     if (r < 0)

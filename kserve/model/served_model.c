@@ -20,7 +20,7 @@ int library_error(struct error *e, int code)
 
 // ---- what a model takes and gives ---------------------------------------------------------------
 
-static bool is_quantized(const rknn_tensor_attr *a)
+static bool holds_quantized(const rknn_tensor_attr *a)
 {
     return a->qnt_type != RKNN_TENSOR_QNT_NONE &&
            (a->type == RKNN_TENSOR_INT8 || a->type == RKNN_TENSOR_UINT8 ||
@@ -29,15 +29,15 @@ static bool is_quantized(const rknn_tensor_attr *a)
 
 static bool holds_reals(const rknn_tensor_attr *a)
 {
-    return is_quantized(a) || a->type == RKNN_TENSOR_FLOAT16 || a->type == RKNN_TENSOR_BFLOAT16 ||
-           a->type == RKNN_TENSOR_FLOAT32;
+    return holds_quantized(a) || a->type == RKNN_TENSOR_FLOAT16 ||
+           a->type == RKNN_TENSOR_BFLOAT16 || a->type == RKNN_TENSOR_FLOAT32;
 }
 
 // Pictures are bytes, whatever the model makes of them; other real values are FP32.
 static int choose_datatype(const rknn_tensor_attr *a, bool is_input, struct served_tensor *ret,
                            struct error *e)
 {
-    bool picture = is_input && a->n_dims == 4 && is_quantized(a) && a->type != RKNN_TENSOR_INT16;
+    bool picture = is_input && a->n_dims == 4 && holds_quantized(a) && a->type != RKNN_TENSOR_INT16;
     rknn_tensor_type type = picture          ? RKNN_TENSOR_UINT8
                             : holds_reals(a) ? RKNN_TENSOR_FLOAT32
                                              : a->type;
@@ -173,7 +173,7 @@ static int describe_model(struct served_model *m, rknn_context c, struct error *
 
 // ---- lanes --------------------------------------------------------------------------------------
 
-static int open_lane(struct served_model *m, rknn_context *ret, struct error *e)
+static int lane_open(struct served_model *m, rknn_context *ret, struct error *e)
 {
     rknnd_set_load_options(m->load_options);
     int r = rknn_init(ret, m->path, 0, 0, NULL);
@@ -237,7 +237,7 @@ void lane_give(struct served_model *m, struct lane *lane)
 int lane_ready(struct served_model *m, struct lane *lane, unsigned set, struct error *e)
 {
     if (!lane->context) {
-        int r = open_lane(m, &lane->context, e);
+        int r = lane_open(m, &lane->context, e);
         if (r < 0)
             return r;
         lane->set = m->n_sets;
@@ -307,7 +307,7 @@ int served_model_open(const char *path, const char *load_options, const struct s
     struct lane *lane = lane_take(m, true);
     int r = !lane || (load_options && !m->load_options) ? error_no_memory(e, "a model", 0) : 0;
     if (r == 0)
-        r = open_lane(m, &lane->context, e);
+        r = lane_open(m, &lane->context, e);
     if (r == 0)
         r = describe_model(m, lane->context, e);
     if (lane) {

@@ -65,7 +65,7 @@ static float from_bf16(uint16_t half)
 }
 
 // The place of a real type's value in memory; -1: it overflows.
-static int put_real(const struct datatype *t, double v, void *to)
+static int real_put(const struct datatype *t, double v, void *to)
 {
     float f = (float)v;
     if (t->size == 8) {
@@ -127,7 +127,7 @@ bool datatype_put(const struct datatype *t, const char *number, size_t n, void *
     if (!t->real)
         return put_whole(t, text, to);
     double v = strtod(text, NULL);
-    return !isinf(v) && put_real(t, v, to) == 0;
+    return !isinf(v) && real_put(t, v, to) == 0;
 }
 
 // ---- text ---------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ static struct request_output *output_now(struct parser *p)
 
 // ---- members ------------------------------------------------------------------------------------
 
-static int copy_text(struct parser *p, const struct value *v, char ret[REQUEST_MAX_NAME])
+static int take_text(struct parser *p, const struct value *v, char ret[REQUEST_MAX_NAME])
 {
     if (v->n >= REQUEST_MAX_NAME || memchr(v->text, 0, v->n))
         return error_set(p->e, STATUS_PARAM_INVALID, "\"%s\" is longer than %d bytes, or has a 0",
@@ -94,7 +94,7 @@ static int whole_number(struct parser *p, const char *what, const struct value *
 static int take_id(struct parser *p, const struct value *v)
 {
     p->request->has_id = true;
-    return copy_text(p, v, p->request->id);
+    return take_text(p, v, p->request->id);
 }
 
 static int take_wants_binary(struct parser *p, const struct value *v)
@@ -116,7 +116,7 @@ static int mark_given(struct parser *p, enum request_member m)
 static int take_input_name(struct parser *p, const struct value *v)
 {
     int r = mark_given(p, GIVEN_NAME);
-    return r < 0 ? r : copy_text(p, v, input_now(p)->name);
+    return r < 0 ? r : take_text(p, v, input_now(p)->name);
 }
 
 static int take_datatype(struct parser *p, const struct value *v)
@@ -167,7 +167,7 @@ static int take_binary_size(struct parser *p, const struct value *v)
 
 static int take_output_name(struct parser *p, const struct value *v)
 {
-    return copy_text(p, v, output_now(p)->name);
+    return take_text(p, v, output_now(p)->name);
 }
 
 static int take_binary_data(struct parser *p, const struct value *v)
@@ -254,7 +254,7 @@ static int end_data(struct parser *p)
 
 // ---- the grammar --------------------------------------------------------------------------------
 
-static int take_nothing(struct parser *p, const struct value *v)
+static int skip_member(struct parser *p, const struct value *v)
 {
     (void)p, (void)v;
     return 0;
@@ -262,20 +262,20 @@ static int take_nothing(struct parser *p, const struct value *v)
 
 static const struct member members[] = {
     {ROOT, "id", TEXT, take_id, NOWHERE},
-    {ROOT, "model_name", TEXT, take_nothing, NOWHERE}, // the address says it
-    {ROOT, "model_version", TEXT, take_nothing, NOWHERE},
-    {ROOT, "parameters", OBJECT, take_nothing, PARAMETERS},
-    {ROOT, "inputs", ARRAY, take_nothing, INPUTS},
-    {ROOT, "outputs", ARRAY, take_nothing, OUTPUTS},
+    {ROOT, "model_name", TEXT, skip_member, NOWHERE}, // the address says it
+    {ROOT, "model_version", TEXT, skip_member, NOWHERE},
+    {ROOT, "parameters", OBJECT, skip_member, PARAMETERS},
+    {ROOT, "inputs", ARRAY, skip_member, INPUTS},
+    {ROOT, "outputs", ARRAY, skip_member, OUTPUTS},
     {PARAMETERS, "binary_data_output", BOOLEAN, take_wants_binary, NOWHERE},
     {INPUT, "name", TEXT, take_input_name, NOWHERE},
     {INPUT, "shape", ARRAY, begin_shape, SHAPE},
     {INPUT, "datatype", TEXT, take_datatype, NOWHERE},
-    {INPUT, "parameters", OBJECT, take_nothing, INPUT_PARAMETERS},
+    {INPUT, "parameters", OBJECT, skip_member, INPUT_PARAMETERS},
     {INPUT, "data", ARRAY, take_data, DATA},
     {INPUT_PARAMETERS, "binary_data_size", NUMBER, take_binary_size, NOWHERE},
     {OUTPUT, "name", TEXT, take_output_name, NOWHERE},
-    {OUTPUT, "parameters", OBJECT, take_nothing, OUTPUT_PARAMETERS},
+    {OUTPUT, "parameters", OBJECT, skip_member, OUTPUT_PARAMETERS},
     {OUTPUT_PARAMETERS, "binary_data", BOOLEAN, take_binary_data, NOWHERE},
 };
 
