@@ -1,3 +1,4 @@
+// The chips: a row each, of what their generation's decoders ask for (struct emu_chip).
 #include <string.h>
 #include <strings.h>
 

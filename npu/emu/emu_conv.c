@@ -11,6 +11,7 @@
 //     weights    [kernel][ky][kx][channel]                 int16
 //
 // Plain loops: this is what other kernels are compared with.
+// Tests: test_emulator, by measurements on boards and by files' nodes.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
 // The registers that rknpu's driver writes for a job, in its order.
+// Tests: test_emulator (orders, timeouts, wrong interrupts).
 #include "npu/emu/emu_job.h"
 
 #define CNA_POINTER  0x1004

@@ -1,3 +1,4 @@
+// Regions in the order of their addresses, searched by halves.
 #include "npu/emu/emu_memory.h"
 
 #include <inttypes.h>

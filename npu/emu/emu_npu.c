@@ -5,6 +5,8 @@
 // worked, if S_POINTER says so (0xe; 0x30 clears them and says that they stay). So a short program
 // is a change to the one two before it. Registers keep their values between tasks and runs, and all
 // cores have registers and tables of their own.
+//
+// Tests: test_emulator; fuzz_emulator runs programs of any bits.
 #include "npu/emu/emu_npu.h"
 
 #include <inttypes.h>

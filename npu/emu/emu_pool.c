@@ -6,6 +6,7 @@
 // What a window reaches beyond the tile counts in an average with the value that a register gives.
 // Averages with pads at the top or left are refused: what files' other registers say of those is
 // not known well enough.
+// rne() rounds to nearest, ties to even. Tests: test_emulator.
 #include <stdlib.h>
 
 #include "npu/emu/emu_unit.h"

@@ -8,6 +8,7 @@
 // as it was measured on RK3588. What was measured there beside it, an error in the last bits of
 // each sixteenth channel that depends on the core, is not modelled. The DPU then computes in fp32,
 // each operation rounded once.
+// Tests: test_emulator, by measurements on a board.
 #include <math.h>
 #include <stdlib.h>
 

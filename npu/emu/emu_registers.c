@@ -1,3 +1,5 @@
+// Which registers a generation has, and what is known of each bit: read, without effect (and why),
+// or not known, which ends the task.
 #include "npu/emu/emu_registers.h"
 
 #define X(name, rk3588, rk3568, rk3562, rk3576, rv1106)                                            \

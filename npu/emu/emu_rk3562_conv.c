@@ -1,5 +1,5 @@
 // How RK3562's registers say a convolution, and those of RK3576 and RV1126B, which hold most sizes
-// less one.
+// less one. Decodes only: emu_conv.c has the arithmetic. Tests: test_emulator.
 #include "npu/emu/emu_unit.h"
 
 #define LANES 16

@@ -1,5 +1,6 @@
 // How RK3562's registers say what the DPU does, and those of RK3576 and RV1126B, which keep shifts
-// and single operands in memory (configuration tensors).
+// and single operands in memory (configuration tensors), and those of RV1103 and RV1106. Decodes
+// only: emu_dpu.c has the arithmetic. Tests: test_emulator.
 #include <stdlib.h>
 
 #include "base/bytes.h"

@@ -1,4 +1,5 @@
-// How RK3588's registers say a task, and those of RK3566 and RK3568, which differ in few.
+// How RK3588's registers say a task, and those of RK3566 and RK3568, which differ in few. Decodes
+// only: emu_conv.c, emu_dpu.c and emu_real.c have the arithmetic. Tests: test_emulator.
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,5 +1,6 @@
 // How the registers of RV1106 and RV1103 say a convolution; their DPU is told as RK3562's
 // (emu_rk3562_dpu.c).
+// Decodes only: emu_conv.c has the arithmetic. Tests: test_emulator.
 #include "npu/emu/emu_unit.h"
 
 #define LANES 16

@@ -1,4 +1,11 @@
-// What decoders of all chips share: registers by name, cubes in memory, coefficients.
+// What decoders of all chips share: registers by name, cubes in memory, coefficients, tables.
+//
+//   cubes          channels in atoms, pixels, lines, surfaces: emu_unit.h
+//   coefficients   of BS, for a group of channels: | A, 32 bits each | B, 16 | C, 16 |, and of
+//                  these only those that are fetched
+//   tables         513 entries, 2^bits apart; between two a straight line, rounded down
+//
+// Tests: test_emulator.
 #include "npu/emu/emu_unit.h"
 
 #include <stdlib.h>

@@ -4,8 +4,9 @@
 //
 //     EMU_TRANSPOSED  channels become lines: pixels of one channel come to lie side by side
 //     EMU_MOVED       atoms stay whole, but pixels become surfaces and surfaces lines
-//     EMU_STREAM      atoms one behind the other, and of the last one of each surface only its
-//     begin
+//     EMU_STREAM      atoms one behind the other; of the last one of each line only `tail` bytes
+//
+// Elements are written as they are. Tests: test_emulator.
 #include <stdlib.h>
 #include <string.h>
 

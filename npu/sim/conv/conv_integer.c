@@ -3,6 +3,8 @@
 //   bias[o] = the file's, without its term for the image's zero point, -x_zp * Σ (w + nz): kernels
 //             subtract x_zp from the image, or that term from the sums, themselves
 //   max_sum = the largest |sum + bias| that any image can give: whether floats hold sums exactly
+//
+// All exact. Tests: test_sim_conv, on every instruction set.
 #include <math.h>
 #include <stdlib.h>
 

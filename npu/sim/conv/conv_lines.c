@@ -1,4 +1,5 @@
-// Lines of a convolution's image (conv_lines.h).
+// Lines of a convolution's image: conv_lines.h has the layout. Each line is made once per image,
+// and lies in the cache when the windows over it are summed. Tests: test_sim_conv.
 #include "npu/sim/conv/conv_lines.h"
 
 #define BEHIND 3 // bytes behind a line that kernels may read: the rest of a quad

@@ -4,6 +4,8 @@
 // floats, but depthwise where the image is not stored as floats. A transposed convolution is one
 // over an image with stride - 1 zeros between its pixels; of integers these zeros are left out
 // where possible (transposed/conv_phases.h).
+//
+// Tests: test_sim_conv (which kernel is chosen, too), test_sim_cases_conv, _depthwise and _deconv.
 #include <stdlib.h>
 
 #include "base/cleanup.h"

@@ -1,6 +1,6 @@
 // A matrix product C = A x B as a model (rknn_matmul_api.h). The client sends a matmul description
 // in place of a model file; product_io.c decodes it and gives the inputs and outputs their
-// attributes.
+// attributes. product_run.c has formula and rounding.
 #include "npu/sim/matmul/product.h"
 
 #include <jansson.h>

@@ -7,6 +7,7 @@
 //
 // Integers of C are saturate(rint(value + zp)), ties to even. Buffers of the program need not be
 // aligned, hence the unaligned types.
+// Tests: test_sim_matmul; the conformance programs of matmul.
 #include "npu/sim/matmul/product_data.h"
 
 #include <math.h>

@@ -5,6 +5,8 @@
 //
 //   k 0      slice | slice | slice       n ->
 //     |--- group ---|--- group ---|      scales[group][n], sums[slice][n]
+//
+// Tests: test_sim_matmul; the conformance programs of matmul.
 #include "npu/sim/matmul/product_factor.h"
 
 #include <math.h>

@@ -7,6 +7,7 @@
 // the elements but from the sums (add_zero_points), so that the multiplication stays one of int8.
 // Fast since blocks keep A, the sums and a slice of B in the caches, and B is unpacked once for
 // many runs.
+// Tests: test_sim_matmul; the conformance programs of matmul.
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,6 +4,8 @@
 // Graphs are kept by these values, so that a run with values that were there before makes none. A
 // step is shared by all contexts: the lock guards the list, and a graph runs in memory that one run
 // has for itself, which is kept for the next.
+//
+// Tested by test_onnx_against and test_onnx_nodes.
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

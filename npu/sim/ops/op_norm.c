@@ -1,4 +1,9 @@
 // BatchNormalization, LayerNormalization and exNorm: in floats, rounded as elements_store() does.
+//
+//   BatchNormalization   y = x * factor[c] + term[c]    exact where a file has these in integers
+//   LayerNormalization   y = (x - mean) / sqrt(variance + epsilon) * scale + bias
+//   exNorm               the same of images, also without the mean; or y = x / max(√Σ x², epsilon)
+//
 // Tested by test_sim_cases_activations, _float16 and _edges, test_sim_fp16 and test_onnx_nodes.
 #include <math.h>
 

@@ -5,6 +5,7 @@
 //
 // Stores wrap integers modulo the type's range and round floats to the type; with `dequantize`,
 // quantized tensors are worked on as real numbers and stored as saturate(rint(real / scale + zp)).
+// Tested with the operators (ref.h).
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -3,6 +3,7 @@
 //
 // An NPU that computes it in integers holds queries, products and weights in 8 bits with sign:
 // where their steps are given, each is rounded to them (ties to even) and saturates.
+// Sums are in doubles. Tests: test_npuref, against the registers of a file (yolo26n_attention).
 #include <math.h>
 
 #include "npu/sim/ref/ref.h"

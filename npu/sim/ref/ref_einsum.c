@@ -3,6 +3,7 @@
 // "bij,bjk->bik" has the labels b i k (those of the output come first) and j. A label may occur
 // twice in one operand: its strides are added, which gives the diagonal. Operands of size 1 are
 // broadcast. Sums in doubles, or in integers that wrap.
+// Tests: test_onnx_nodes (ONNX's own cases), test_onnx_against.
 #include "npu/sim/ref/ref.h"
 
 struct sums {

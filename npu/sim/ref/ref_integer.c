@@ -1,5 +1,6 @@
 // MatMulInteger: y[i, j] = Σ_k (a[i, k] - za[i]) * (b[k, j] - zb[j]), exact in 64 bits.
-// DynamicQuantizeLinear: scale and zero point from the range of the input, in floats as ONNX says.
+// DynamicQuantizeLinear: y = saturate(rint(x / scale) + zp), with scale and zero point from the
+// range of x, in float32 as ONNX says, ties to even. Tests: test_onnx_nodes (ONNX's own cases).
 #include <math.h>
 
 #include "npu/sim/ref/ref.h"

@@ -1,4 +1,10 @@
-// Tensors made by a rule: Range, EyeLike, OneHot.
+// Tensors made by a rule. Nothing is rounded but Range's product.
+//
+//   Range     y[k] = start + k * delta
+//   EyeLike   y[i, j] = 1 where j - i is the diagonal that is asked for, else 0
+//   OneHot    y[…, d, …] = on where d is the index at …, else off
+//
+// Tests: test_onnx_nodes (ONNX's own cases).
 #include <math.h>
 
 #include "npu/sim/ref/ref.h"

@@ -2,6 +2,7 @@
 //
 // Two operands are broadcast (ref_walk). Integers wrap at 64 bits and are divided towards zero;
 // floats are computed in doubles, so that storing them is the only rounding.
+// Tests: test_onnx_nodes (ONNX's own cases), test_sim_cases_cpu (.rknn).
 #include <math.h>
 
 #include "npu/sim/ref/ref.h"

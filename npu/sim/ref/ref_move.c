@@ -1,6 +1,7 @@
 // Operators that choose or place elements: Gather, GatherElements, GatherND, their Scatter
 // counterparts, Pad, Tile, Trilu. Nothing is rounded. Indices are data, known only when the model
 // runs: one outside its axis ends the run with an error, as in ONNX Runtime.
+// Tests: test_onnx_nodes (ONNX's own cases), test_sim_cases_index and _cpu (.rknn).
 #include "npu/sim/ref/ref.h"
 
 #define INTS(c) ((c)->node->ref.ints)

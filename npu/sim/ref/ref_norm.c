@@ -4,6 +4,7 @@
 //     y = (x - mean) / sqrt(variance + epsilon) * scale + bias    per group; per channel of an
 //     image
 // LRN: y = x / (bias + alpha / size * Σ x²)^beta                  over `size` neighbouring channels
+// Tests: test_onnx_nodes (ONNX's own cases).
 #include <math.h>
 
 #include "npu/sim/ref/ref.h"

@@ -1,6 +1,9 @@
 // QuantizeLinear and DequantizeLinear, with one scale or one for each element of an axis:
 //
 //   q = saturate(rint(x / scale) + zp)      x = (q - zp) * scale
+//
+// rint() rounds to even, the quotient as a float, as ONNX Runtime does.
+// Tests: test_onnx_nodes (ONNX's own cases), test_onnx_against.
 #include <math.h>
 
 #include "npu/sim/ref/ref.h"

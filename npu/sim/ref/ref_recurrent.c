@@ -6,6 +6,7 @@
 //   GRU   z, r = σ(W x + R h);  n = tanh(W x + R (r h));  h = (1 - z) n + z h
 //
 // Weights are [direction][gate][hidden], gates in ONNX's order: i o f c and z r h. In doubles.
+// Tests: test_onnx_nodes (ONNX's own cases), test_sim_cases_cpu (.rknn).
 #include <math.h>
 
 #include "npu/sim/ref/ref.h"

@@ -1,5 +1,14 @@
-// Operators along axes: Reduce… (sums, means, norms, extrema), ArgMax, Softmax, Hardmax, CumSum and
-// TopK. Sums in doubles, or in integers that wrap.
+// Operators along axes.
+//
+//   Reduce…           y = f(Σ g(x)), Π x, max x or min x;  g: x, |x|, x², e^x;  f: mean, √, log
+//   Softmax           y = e^(x - max) / Σ e^(x - max)
+//   LogSoftmax        y = x - max - log Σ e^(x - max)
+//   Hardmax           y = 1 at the first maximum, else 0
+//   ArgMax, CumSum    as ONNX says
+//   TopK              as ONNX says; equal elements in the order of their indices
+//
+// One axis is seen as [outer][size][inner] (nd_axis). Sums in doubles, or in integers that wrap.
+// Tests: test_onnx_nodes (ONNX's own cases), test_sim_cases_reduce, _index and _edges (.rknn).
 #include <math.h>
 
 #include "npu/sim/ref/ref.h"

@@ -4,6 +4,7 @@
 //   deep [n, c b b, h, w]   <->   flat [n, c, h b, w b]
 //
 // The channels of the deep image are ordered b b c (DCR, and SpaceToDepth) or c b b (CRD).
+// Nothing is rounded. Tests: test_onnx_nodes (ONNX's own cases), test_sim_cases_cpu (.rknn).
 #include "npu/sim/ref/ref.h"
 
 // The flat image with its blocks of pixels, and the deep one with a pixel for each block.

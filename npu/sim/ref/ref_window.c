@@ -5,6 +5,7 @@
 //   y[n, o, p] = bias[o] + Σ_c Σ_k (x[n, c, at] - zx) * (w[o, c, k] - zw)
 //
 // ConvTranspose adds each x times the kernel into y instead. Integers are exact in 64 bits.
+// Tests: test_onnx_nodes (ONNX's own cases), test_onnx_against.
 #include <math.h>
 
 #include "npu/sim/ref/ref.h"

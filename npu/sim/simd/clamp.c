@@ -1,4 +1,5 @@
-// Activations as bounds.
+// Activations as bounds (clamp.h). Nothing is rounded. Tests: test_sim_cases_activations,
+// test_sim_fp16.
 #include "npu/sim/simd/clamp.h"
 
 #include <math.h>
