@@ -16,12 +16,14 @@ def run(*words, **options):
 
 
 def load_modules(speed, ports=1):
-    """Linux 6.12's dummy_hcd has room for one transfer of up to 64 bytes from the board that it answers at once
+    """A cable of this speed, or several, instead of those that were there. Linux 6.12's dummy_hcd has room for one transfer of up to 64 bytes from the board that it answers at once
     (fifo_req). dummy_timer takes one out and then, without its lock, calls what waits for it; meanwhile dummy_queue on
     another processor puts the next in, so that this one is answered twice, or FunctionFS gets dummy_hcd's memory for
     its own, and __queue_work breaks down. Real controllers know no such thing. Programs here send more at a time, as
     mux_fill() (server/usb/mux.c) does."""
-    run("/lib/systemd/systemd-udevd", "--daemon")  # libusb hears of new devices from it
+    if not pathlib.Path("/run/udev/control").exists():
+        run("/lib/systemd/systemd-udevd", "--daemon")  # libusb hears of new devices from it
+    run("modprobe", "-r", "dummy_hcd")
     run("modprobe", "dummy_hcd", f"num={ports}", f"is_super_speed={int(speed == 'super')}", f"is_high_speed={int(speed != 'full')}")
     run("modprobe", "libcomposite")
     run("modprobe", "usb_f_fs")
@@ -55,6 +57,7 @@ class Board:
         self.options = options
         run(BUILD / "bin/rknnd-gadget", "--gadget", "rknnd", "--serial", serial, "up")
         self.start()
+        wait_for("the board to be seen", lambda: list(pathlib.Path("/sys/bus/usb/devices").glob("*:1.0/interface")))
 
     def start(self):
         with open("/tmp/board.log", "ab") as log:
@@ -81,6 +84,11 @@ class Board:
         self.process.terminate()
         code = self.process.wait(PATIENCE)
         assert code == 0, f"rknnd ended with {code}: {pathlib.Path('/tmp/board.log').read_text()[-2000:]}"
+
+    def remove(self):
+        """So that there is room for another one."""
+        self.stop()
+        run(BUILD / "bin/rknnd-gadget", "--gadget", "rknnd", "down")
 
 
 def kernel_messages():

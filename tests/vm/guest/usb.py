@@ -1,4 +1,5 @@
-"""The API over a USB cable, and what happens when it is pulled. Arguments: the speed, then what to do."""
+"""The API over a USB cable of each speed, and what happens when it is pulled. RKNND_SPEED: of this one alone;
+RKNND_ROUNDS: how often something is pulled; RKNND_PROGRAMS: of tests/conformance."""
 import json
 import os
 import pathlib
@@ -15,9 +16,6 @@ from support.seed import seed
 from support.service import BUILD, DIGITS, PATIENCE, processes, wait_for
 from windows import Device
 
-PROGRAMS = os.environ.get("RKNND_PROGRAMS", "common multiple_input queries async zero_copy memory threads matmul_dynamic").split()
-ROUNDS = int(os.environ.get("RKNND_ROUNDS", "200"))
-SPEED = os.environ["RKNND_SPEED"]
 LOGS = [pathlib.Path("/tmp/board.log"), pathlib.Path("/tmp/relay.log")]
 
 
@@ -35,18 +33,23 @@ def relays():
     return processes(lambda line: b"--relay" in line.split(b"\0"))
 
 
-class Usb(unittest.TestCase):
+class Cable:
+    """What is tested at each speed: the classes at the end say how much of it."""
+    speed: str
+    rounds: int
+    programs: str
+
     @classmethod
     def setUpClass(cls):
-        load_modules(SPEED)
+        if cls.speed != os.environ.get("RKNND_SPEED", cls.speed):
+            raise unittest.SkipTest(f"RKNND_SPEED is {os.environ['RKNND_SPEED']}")
+        cls.rounds = int(os.environ.get("RKNND_ROUNDS", cls.rounds))
+        cls.programs = os.environ.get("RKNND_PROGRAMS", cls.programs)
+        load_modules(cls.speed)
         for log in LOGS:
             log.touch()
         cls.board = Board(options=("--trace-events", "256"))  # few, because memory that fills up looks like a leak
-        wait_for("the board to be seen", lambda: list(pathlib.Path("/sys/bus/usb/devices").glob("*:1.0/interface")))
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.board.stop()
+        cls.addClassCleanup(cls.board.remove)
 
     def setUp(self):
         self.relay = None
@@ -126,7 +129,7 @@ class Usb(unittest.TestCase):
     def test_2_conformance(self):
         self.start_relay()
         models = BUILD / "tests/conformance/models"
-        for name in PROGRAMS:
+        for name in self.programs.split():
             with self.subTest(name):
                 done = subprocess.run([BUILD / "tests/conformance" / name, models], capture_output=True, text=True,
                                       env=dict(os.environ, RKNND_SERVER="usb:board1"), timeout=240, check=False)
@@ -146,7 +149,7 @@ class Usb(unittest.TestCase):
     def test_3_one_relay_for_all(self):
         """Programs that start at once, and start again when their relay is killed, come to one relay."""
         self.clients = [self.client(seed, "patient") for seed in range(4)]
-        for _ in range(max(6, ROUNDS // 4)):
+        for _ in range(max(6, self.rounds // 4)):
             wait_for("all to work", lambda: self.status()["contexts"] == len(self.clients))
             wait_for("one relay to be left", lambda: len(relays()) == 1)
             relay, = relays()
@@ -213,7 +216,7 @@ class Usb(unittest.TestCase):
         self.start_clients()
         steps = {"cable": self.replug, "daemon": self.restart_board, "client": self.replace_client,
                  "relay": lambda: self.kill_relay(choose.choice((True, False)))}
-        for n in range(ROUNDS):
+        for n in range(self.rounds):
             what = choose.choice(("cable", "cable", "cable", "daemon", "client", "relay"))
             steps[what]()
             self.go_on(what, n)
@@ -233,7 +236,7 @@ class Usb(unittest.TestCase):
         ends = {"daemon": self.board.process.pid, "relay": self.relay.pid}
         sizes = {name: [] for name in ends}
         self.start_clients()
-        for n in range(max(6, ROUNDS // 2)):
+        for n in range(max(6, self.rounds // 2)):
             self.replug()
             self.replace_client()
             self.go_on("cable and client", n)
@@ -244,6 +247,19 @@ class Usb(unittest.TestCase):
         self.finish_relay(before)
         for name, kb in sizes.items():
             self.assert_levels_off(name, kb)
+
+
+class High(Cable, unittest.TestCase):
+    speed, rounds = "high", 8
+    programs = "common multiple_input queries async zero_copy memory threads matmul_dynamic"
+
+
+class Full(Cable, unittest.TestCase):
+    speed, rounds, programs = "full", 2, "common"
+
+
+class Super(Cable, unittest.TestCase):
+    speed, rounds, programs = "super", 4, "common zero_copy"
 
 
 if __name__ == "__main__":
