@@ -125,14 +125,17 @@ static int dispatch_command(struct settings *settings, int argc, char **argv, st
     return r;
 }
 
+// The completions know schemes from here.
+static const char server_forms[] = "unix:PATH, "
+                                   "tcp:HOST:PORT, tls:, usb:, adb:, sim:[CHIP]";
+
 // Sets up the global options and the library's log. The variable must be set before the library's
 // first call.
 static int run_command(int argc, char **argv, struct error *e)
 {
     struct settings settings = {.silences_library = !getenv("RKNN_LOG_LEVEL")};
     const struct option_row rows[] = {
-        {'s', "server", OPTION_CALL, &settings, "URI",
-         "unix:PATH, tcp:HOST:PORT, tls:, usb:, adb:, sim:[CHIP]", 0, 0, set_server},
+        {'s', "server", OPTION_CALL, &settings, "URI", server_forms, 0, 0, set_server},
         {'V', "version", OPTION_CALL, NULL, NULL, "print the version and end", 0, 0, print_version},
     };
     cmd_options_set_global(rows, sizeof rows / sizeof *rows);

@@ -1,11 +1,9 @@
 // The table of transports, and what is computed from all of its rows.
 #include "client/transport/transports.h"
 
-// The order in which they are searched, listed and shown. A board that is both at a USB cable and
-// behind adb is used by USB.
-static const struct transport *const rows[] = {
-    &transport_unix, &transport_tcp, &transport_tls, &transport_usb, &transport_adb, &transport_sim,
-};
+#define X(name) &transport_##name,
+static const struct transport *const rows[] = {TRANSPORTS(X)};
+#undef X
 #define N_ROWS (sizeof rows / sizeof *rows)
 
 static void collect_schemes(const struct uri_scheme *ret[N_ROWS])

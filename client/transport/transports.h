@@ -4,8 +4,21 @@
 #include "client/transport/transport.h"
 #include "rknnd.h"
 
-extern const struct transport transport_unix, transport_tcp, transport_tls, transport_usb,
-    transport_adb, transport_sim;
+// A row each: the rest of the name of a struct transport. In the order in which they are searched,
+// listed and shown; a board that is both at a USB cable and behind adb is used by USB.
+// clang-format off
+#define TRANSPORTS(X) \
+    X(unix) \
+    X(tcp) \
+    X(tls) \
+    X(usb) \
+    X(adb) \
+    X(sim)
+// clang-format on
+
+#define X(name) extern const struct transport transport_##name;
+TRANSPORTS(X)
+#undef X
 
 /// Row `i`; NULL behind the last.
 const struct transport *transports_row(unsigned i);

@@ -46,7 +46,7 @@ struct graph_tensor {
 
 // All operators. To add one: a row here (and what is particular to it in graph_node), and a file
 // npu/sim/ops/op_NAME.c that defines the struct op (npu/sim/exec/step.h). What reads models then
-// makes such nodes: a row of onnx_ops.c or rknn_ops.c.
+// makes such nodes: a row of onnx_operators.h or rknn_ops.c.
 //
 // X(GRAPH_…, the struct op that computes it, ESTIMATE_… (estimate.h): what it costs on the chip,
 //   BATCH_…: whether it does with each of several inputs what it does with one)

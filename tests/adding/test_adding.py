@@ -22,7 +22,8 @@ os.environ["RKNND_BUILD"] = str(COPY_BUILD)
 from adding import pages  # pylint: disable=wrong-import-position
 from support.service import PATIENCE, Daemon, wait_for  # pylint: disable=wrong-import-position
 
-TARGETS = ("rknnd", "rknnctl", "npu_null_module", "npu_sim_module", "npu_blink_module", "test_protocol_bytes")
+TARGETS = ("rknnd", "rknnctl", "npu_null_module", "npu_sim_module", "npu_blink_module", "test_protocol_bytes",
+           "test_transports", "test_listen_schemes")
 
 
 # Run in the copy, whose writer of .rknn files knows the operator.
@@ -60,6 +61,10 @@ def write_tree(tree):
             there.chmod((SOURCE / path).stat().st_mode)
 
 
+def same(one, other):
+    return one.exists() and one.read_bytes() == other.read_bytes()
+
+
 def run(*command, **more):
     done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           check=False, **more)
@@ -77,6 +82,7 @@ def setUpModule():  # pylint: disable=invalid-name
     env = dict(os.environ, CCACHE_BASEDIR=str(TREE), CCACHE_NOHASHDIR="1")
     run(TREE / "tests/configure.sh", "release", "release", env=env)
     run("cmake", "--build", COPY_BUILD, "--target", *TARGETS, env=env)
+    run(sys.executable, TREE / "tools/completion/generate.py", COPY_BUILD / "bin/rknnctl")
 
 
 class Added(unittest.TestCase):
@@ -138,6 +144,24 @@ class Added(unittest.TestCase):
             self.rknnctl("sim:rk3588", "run", model, "-i", data, "--layout", "nchw", "-o", folder)
             y = np.load(pathlib.Path(folder, "out0.npy"))
         self.assertEqual(y.flatten().tolist(), x.flatten()[::-1].tolist())
+
+    def test_rules_of_the_source(self):
+        """What was added is as the static checks want it."""
+        changed = [p for p in TREE.rglob("*.[ch]") if COPY_BUILD not in p.parents and
+                   not same(SOURCE / p.relative_to(TREE), p)]
+        self.assertIn(TREE / "server/handle/handle_greet.c", changed)
+        run("clang-format", "--dry-run", "-Werror", *changed)
+        for check in ("include-rules", "structure"):
+            run(TREE / "tests/static" / check)
+
+    def test_texts_and_interfaces(self):
+        """What tells of all commands, transports and functions tells of those that were added: no page forgets a file."""
+        environment = dict(os.environ, PYTHONPATH=str(TREE / "tests"))
+        for test in ("test_transports", "test_listen_schemes"):
+            run(COPY_BUILD / "tests/unit" / test)
+        run(sys.executable, TREE / "tests/unit/abi/test_rknnd_abi.py", env=environment)
+        run(sys.executable, TREE / "tests/integration/rknnctl/test_options.py", "Manual",
+            "Completion.test_files_are_what_is_generated", env=environment)
 
     def test_message_has_recorded_bytes(self):
         changed = (TREE / "tests/unit/protocol/bytes/frames.txt").read_text().splitlines()

@@ -58,6 +58,12 @@ def read(rknnctl):
     return commands
 
 
+def schemes(commands):
+    """How addresses of servers begin, by the help of --server."""
+    server, = (option for option in commands["global"][1] if option.name == "server")
+    return " ".join(re.findall(r"\b[a-z]+:", server.help))
+
+
 def takes_files(usage):
     return bool(re.search(r"\b(MODEL|FILE|PROGRAM|REFERENCE)\b", re.sub(r"--?[a-z]\S* \S+", "", usage)))
 
@@ -75,7 +81,8 @@ def bash(commands):
             if option.argument:
                 spelt = f"--{option.name}" + (f" | -{option.letter}" if option.letter else "")
                 values.setdefault(spelt, option.argument)
-    rows = ["_rknnctl_commands=(", *(f"    {name}" for name in names(commands)), ")",
+    rows = [f'_rknnctl_schemes="{schemes(commands)}"',
+            "_rknnctl_commands=(", *(f"    {name}" for name in names(commands)), ")",
             "_rknnctl_with_files=(",
             *(f"    {name}" for name in names(commands) if takes_files(commands[name][2])), ")", "",
             "_rknnctl_options()", "{", "    case $1 in"]
@@ -113,7 +120,8 @@ def zsh_option(option):
 
 
 def zsh(commands):
-    rows = ["_rknnctl_commands()", "{", "    local -a commands", "    commands=("]
+    rows = ["_rknnctl_uri()", "{", f"    compadd -S '' -- {schemes(commands)}", "}", "",
+            "_rknnctl_commands()", "{", "    local -a commands", "    commands=("]
     rows += [f"        '{name}:{zsh_text(commands[name][0])}'" for name in names(commands)]
     rows += ["    )", "    _describe command commands", "}", "", "_rknnctl_specs()", "{", "    case $1 in"]
     for name, (_, options, usage) in commands.items():
@@ -130,7 +138,7 @@ def fish_quote(text):
     return text.replace("\\", "\\\\").replace("'", "\\'")
 
 
-def fish_option(condition, option):
+def fish_option(condition, option, uris):
     words = [f"complete -c rknnctl -n '{condition}'"]
     if option.letter:
         words.append(f"-s {option.letter}")
@@ -138,7 +146,7 @@ def fish_option(condition, option):
     if option.argument in CHOICES:
         words.append(f"-x -a '{CHOICES[option.argument]}'")
     elif option.argument == "URI":
-        words.append("-x -a 'unix: tcp: tls: usb: adb: sim:'")
+        words.append(f"-x -a '{uris}'")
     elif option.argument in ("FILE", "DIR", "MODEL"):
         words.append("-r -F")
     elif option.argument:
@@ -147,16 +155,16 @@ def fish_option(condition, option):
 
 
 def fish(commands):
-    rows = []
+    rows, uris = [], schemes(commands)
     for name in names(commands):
         rows.append(f"complete -c rknnctl -n __fish_use_subcommand -a {name} -d '{fish_quote(commands[name][0])}'")
-    rows += [fish_option("__fish_use_subcommand", option) for option in commands["global"][1]]
+    rows += [fish_option("__fish_use_subcommand", option, uris) for option in commands["global"][1]]
     rows.append(f"complete -c rknnctl -n '__fish_seen_subcommand_from help' -a '{' '.join(names(commands))}'")
     for name in names(commands):
         condition = f"__fish_seen_subcommand_from {name}"
         if takes_files(commands[name][2]):
             rows.append(f"complete -c rknnctl -n '{condition}' -F")
-        rows += [fish_option(condition, option) for option in commands[name][1]]
+        rows += [fish_option(condition, option, uris) for option in commands[name][1]]
     return rows
 
 

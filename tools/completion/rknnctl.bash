@@ -1,6 +1,7 @@
 # Bash completion for rknnctl. The tables come from generate.py.
 
 # generated
+_rknnctl_schemes="unix: tcp: tls: usb: adb: sim:"
 _rknnctl_commands=(
     run
     info
@@ -121,9 +122,11 @@ _rknnctl_command()
         case ${COMP_WORDS[i]} in
         -s | --server) ((i++)) ;;
         -*) ;;
-        : | = | tcp | unix | usb | adb | sim) ;;
+        : | =) ;;
         *)
-            if [[ " ${_rknnctl_commands[*]} " == *" ${COMP_WORDS[i]} "* ]]; then
+            if [[ " $_rknnctl_schemes " == *" ${COMP_WORDS[i]}: "* ]]; then
+                :
+            elif [[ " ${_rknnctl_commands[*]} " == *" ${COMP_WORDS[i]} "* ]]; then
                 command=${COMP_WORDS[i]}
                 return
             fi
@@ -139,7 +142,7 @@ _rknnctl()
     _rknnctl_value "$before"
     case $value in
     FILE | MODEL | DIR) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
-    URI) mapfile -t COMPREPLY < <(compgen -W "unix: tcp: tls: usb: adb: sim:" -- "$word"); return ;;
+    URI) mapfile -t COMPREPLY < <(compgen -W "$_rknnctl_schemes" -- "$word"); return ;;
     LAYOUT) mapfile -t COMPREPLY < <(compgen -W "nhwc nchw" -- "$word"); return ;;
     CORES) mapfile -t COMPREPLY < <(compgen -W "auto all 0 1 2 0_1 0_1_2" -- "$word"); return ;;
     ?*) return ;;

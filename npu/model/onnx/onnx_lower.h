@@ -4,6 +4,7 @@
 #include "npu/model/graph_executor.h"
 #include "npu/model/load_options.h"
 #include "npu/model/onnx/onnx_file.h"
+#include "npu/model/onnx/onnx_operators.h"
 
 #define ONNX_MAX_SHAPE 64 // numbers of a shape, of axes, of pads
 
@@ -173,66 +174,10 @@ static inline bool onnx_is_float(enum tensor_type type)
 
 // ---- the groups of operators ----
 
-int onnx_lower_binary(struct onnx_lowering *l, struct error *e);
-int onnx_lower_compare(struct onnx_lowering *l, struct error *e);
-int onnx_lower_variadic(struct onnx_lowering *l, struct error *e);
-int onnx_lower_unary(struct onnx_lowering *l, struct error *e);
-int onnx_lower_ref_unary(struct onnx_lowering *l, struct error *e);
-int onnx_lower_clip(struct onnx_lowering *l, struct error *e);
-int onnx_lower_cast(struct onnx_lowering *l, struct error *e);
-int onnx_lower_where(struct onnx_lowering *l, struct error *e);
-int onnx_lower_reduce(struct onnx_lowering *l, struct error *e);
-int onnx_lower_arg_reduce(struct onnx_lowering *l, struct error *e);
-int onnx_lower_softmax(struct onnx_lowering *l, struct error *e);
-int onnx_lower_cum_sum(struct onnx_lowering *l, struct error *e);
-int onnx_lower_top_k(struct onnx_lowering *l, struct error *e);
-int onnx_lower_conv(struct onnx_lowering *l, struct error *e);
-int onnx_lower_conv_transpose(struct onnx_lowering *l, struct error *e);
-int onnx_lower_pool(struct onnx_lowering *l, struct error *e);
-int onnx_lower_global_pool(struct onnx_lowering *l, struct error *e);
-int onnx_lower_batch_norm(struct onnx_lowering *l, struct error *e);
-int onnx_lower_gemm(struct onnx_lowering *l, struct error *e);
-int onnx_lower_mat_mul(struct onnx_lowering *l, struct error *e);
-int onnx_lower_quantize(struct onnx_lowering *l, struct error *e);
-int onnx_lower_dequantize(struct onnx_lowering *l, struct error *e);
-int onnx_lower_layer_norm(struct onnx_lowering *l, struct error *e);
-int onnx_lower_instance_norm(struct onnx_lowering *l, struct error *e);
-int onnx_lower_lrn(struct onnx_lowering *l, struct error *e);
-int onnx_lower_resize(struct onnx_lowering *l, struct error *e);
-int onnx_lower_grid_sample(struct onnx_lowering *l, struct error *e);
-int onnx_lower_constant(struct onnx_lowering *l, struct error *e);
-int onnx_lower_constant_of_shape(struct onnx_lowering *l, struct error *e);
-int onnx_lower_shape(struct onnx_lowering *l, struct error *e);
-int onnx_lower_identity(struct onnx_lowering *l, struct error *e);
-int onnx_lower_reshape(struct onnx_lowering *l, struct error *e);
-int onnx_lower_flatten(struct onnx_lowering *l, struct error *e);
-int onnx_lower_squeeze(struct onnx_lowering *l, struct error *e);
-int onnx_lower_unsqueeze(struct onnx_lowering *l, struct error *e);
-int onnx_lower_transpose(struct onnx_lowering *l, struct error *e);
-int onnx_lower_concat(struct onnx_lowering *l, struct error *e);
-int onnx_lower_split(struct onnx_lowering *l, struct error *e);
-int onnx_lower_slice(struct onnx_lowering *l, struct error *e);
-int onnx_lower_expand(struct onnx_lowering *l, struct error *e);
-int onnx_lower_tile(struct onnx_lowering *l, struct error *e);
-int onnx_lower_pad(struct onnx_lowering *l, struct error *e);
-int onnx_lower_gather(struct onnx_lowering *l, struct error *e);
-int onnx_lower_gather_elements(struct onnx_lowering *l, struct error *e);
-int onnx_lower_gather_nd(struct onnx_lowering *l, struct error *e);
-int onnx_lower_scatter(struct onnx_lowering *l, struct error *e);
-int onnx_lower_scatter_nd(struct onnx_lowering *l, struct error *e);
-int onnx_lower_trilu(struct onnx_lowering *l, struct error *e);
-int onnx_lower_depth_space(struct onnx_lowering *l, struct error *e);
-int onnx_lower_recurrent(struct onnx_lowering *l, struct error *e);
-int onnx_lower_conv_integer(struct onnx_lowering *l, struct error *e);
-int onnx_lower_mat_mul_integer(struct onnx_lowering *l, struct error *e);
-int onnx_lower_dynamic_quantize(struct onnx_lowering *l, struct error *e);
-int onnx_lower_one_hot(struct onnx_lowering *l, struct error *e);
-int onnx_lower_einsum(struct onnx_lowering *l, struct error *e);
-int onnx_lower_if(struct onnx_lowering *l, struct error *e);
-int onnx_lower_loop(struct onnx_lowering *l, struct error *e);
-int onnx_lower_scan(struct onnx_lowering *l, struct error *e);
-int onnx_lower_range(struct onnx_lowering *l, struct error *e);
-int onnx_lower_eye_like(struct onnx_lowering *l, struct error *e);
+#define X(name, fewest, most, outputs, lower, argument)                                            \
+    int lower(struct onnx_lowering *l, struct error *e);
+ONNX_OPERATORS(X)
+#undef X
 
 /// Convolutions and pools that graph nodes of images cannot do: slow.
 int onnx_lower_any_conv_integer(struct onnx_lowering *l, struct error *e);

@@ -1,6 +1,6 @@
 // Operators of ONNX on single elements, and along axes. Floats go to the fast kernels, integers and
-// rare operators to the reference operators. What an operator of the table is (onnx_ops.c) comes as
-// l->operator->argument.
+// rare operators to the reference operators. What an operator of the table is (onnx_operators.h)
+// comes as l->operator->argument.
 #include <math.h>
 
 #include "npu/model/onnx/onnx_lower.h"
