@@ -57,7 +57,7 @@ def quantized(network, calibration):
     y = ops.max_pool(m, y, 2, name="pool1")
     y = ops.conv(m, y, *layers[1][:2], pad=layers[1][2], act="relu", out=ranges[3], name="conv2")
     y = ops.conv(m, y, *layers[2][:2], pad=layers[2][2], out=ranges[4], name="fc")
-    y = ops.softmax(m, y, out=Quant(1 / 256, -128), name="softmax")
+    y = ops.softmax(m, y, out=Quant(1 / 256, -128), cpu=True, name="softmax")
     m.output(ops.reshape(m, y, (1, 10), cpu=True, name="flatten"), "probability")
     for tensor in m.tensors:  # as in the float model, so that layers can be compared
         tensor.name = NAMES.get(tensor.name, tensor.name)

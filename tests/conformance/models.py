@@ -170,7 +170,8 @@ def other_chip():
 def batch(chip="rk3588"):
     """Three pictures at a time (rknn_batch_size)."""
     rng, m = np.random.default_rng(11), Model(chip, "batch")
-    x = m.input("image", (3, 3, 8, 8), Quant.of_range(0, 255))
+    m.batch = 3
+    x = m.input("image", (1, 3, 8, 8), Quant.of_range(0, 255))
     y = ops.conv(m, x, rng.normal(size=(8, 3, 3, 3)), rng.normal(size=8), pad=1,
                  out=Quant.of_range(-1500, 1500))
     m.output(y, "out")

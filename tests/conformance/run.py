@@ -33,13 +33,14 @@ def main():
     p.add_argument("--transport", choices=("unix", "tcp", "tls", "sim"), required=True)
     p.add_argument("--isolation", choices=("process", "thread"), required=True)
     p.add_argument("--chip", default="rk3588")
+    p.add_argument("--backend", default="sim", help="of the server: sim, emu")
     p.add_argument("--standin", help="by the vendor's backend, with this library of tests/standin")
     p.add_argument("program", nargs=argparse.REMAINDER)
     a = p.parse_args()
     if a.transport == "sim":
         return run_private(a.program, a.chip, a.isolation)
     if not a.standin:
-        return run_with_daemon(a.program, a.transport, f"sim:{a.chip}", a.isolation)
+        return run_with_daemon(a.program, a.transport, f"{a.backend}:{a.chip}", a.isolation)
     with tempfile.TemporaryDirectory(prefix="rknnd-test-") as folder:
         return run_with_daemon(a.program, a.transport, vendor_backend(folder, a.standin, a.chip),
                                a.isolation)

@@ -47,6 +47,7 @@ REFUSED = {
 }
 BATCH = "mobilenetv2_batch8.rk3588"  # its inputs are of another kind: below
 RUN = [n for n in FILES if n not in REFUSED and n != BATCH]
+DIGITS = pathlib.Path(__file__).resolve().parents[2] / "examples/digits"
 KINDS = {"INT8": np.int8, "INT64": np.int64, "FP16": np.float16, "FP32": np.float32}
 LONG = 600  # seconds: an emulator computes nets of 480 x 480, on a machine that others use
 SEGMENTS, STACK = "pp_human_segv2_custom_argmax.rk3588", "test_stack_2.rk3588"
@@ -191,6 +192,20 @@ class Nets(unittest.TestCase):
         for name in (SEGMENTS, STACK):
             self.arguments(name)
             self.check_equal(self.outputs("open:emu:rk3588 --isolation thread", name), self.outputs("emu:rk3588", name))
+
+    def test_digits(self):
+        """The example, whose programs are our own: each picture as the software NPU sees it, and as the digit it is."""
+        backends, right = [self.daemons[f"{b}:rk3588"] for b in ("emu", "sim")], 0
+        for picture in sorted((DIGITS / "pictures").glob("*.png")):
+            found = []
+            for daemon in backends:
+                with tempfile.TemporaryDirectory(dir=self.folder.name) as out:
+                    ran = daemon.rknnctl("run", DIGITS / "digits.rknn", "-i", picture, "--raw", "-o", out)
+                    self.assertEqual(ran.returncode, 0, ran.stderr)
+                    found.append({p.name: np.load(p) for p in pathlib.Path(out).glob("*.npy")})
+            self.check_equal(*found)
+            right += next(iter(found[0].values())).argmax() == int(picture.name[0])
+        self.assertGreaterEqual(right, 19)  # of 20
 
     def test_inputs_in_other_forms(self):
         """Pixels as a program has them, quantized here, are what the software NPU makes of them."""

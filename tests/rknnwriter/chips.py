@@ -44,7 +44,7 @@ def _sizes(int8, float16):
 
 _RK3588 = Chip(
     "rk3588", "rk3588", "RKNPU v2", _sizes(16, 8), _sizes(32, 16), _sizes(32, 32), 8, 32, False,
-    (1, 1, 1, 1, 1, 1), (1, 1, 0, 1, 0, 0), 9,
+    (1, 1, 1, 1, 1, 1), (1, 1, 0, 1, 0, 0), 9, depthwise_out=64,
 )
 _RK3576 = dict(
     family="rk3576", c2=_sizes(16, 8), o2=_sizes(32, 32), i2=_sizes(32, 16), bias_group=8,

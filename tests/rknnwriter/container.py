@@ -6,7 +6,7 @@ import struct
 
 import numpy as np
 
-from . import arena, bson, pack, regs
+from . import arena, bson, pack, programs, regs
 from .slots import Blob, Scalar, Table, Vector, finish
 
 DTYPES = {"float32": 1, "uint8": 2, "int8": 3, "int16": 5, "int32": 6, "int64": 7, "bool": 9,
@@ -67,6 +67,7 @@ class _File:
 
     def __init__(self, model):
         self.model, self.chip = model, model.chip
+        self.whole = programs.complete(model)  # programs that are not lead nowhere
         self.buffers = [Table({})]
         self.order = [None] + sorted(model.tensors, key=lambda t: not t.is_const)
         self.index = {t: i for i, t in enumerate(self.order) if t is not None}
@@ -171,8 +172,8 @@ def _blob_tasks(f, node):
     luts = [f.command_tensor("", _KIND_LUT, regs.version2_blob(t)) for t in node.lut_tasks]
     for task in node.tasks:
         index = f.command_tensor("", _KIND_BLOB2, regs.version2_blob(task))
-        words = [w for t, command in task.relocations
-                 for w in (f.index[t] << 32 | task.commands[command][1], 0, 0)]
+        words = [w for t, command, *offset in task.relocations
+                 for w in (f.index[t] << 32 | task.commands[command][1], sum(offset), 0)]
         tables.append(Table({0: Scalar("i", index), 1: Scalar("i", luts[0]) if luts else None,
                              2: Scalar("i", len(task.commands)), 3: Scalar("i", task.enable),
                              4: Scalar("i", task.interrupt), 5: Vector("Q", words, 3), 7: Scalar("i", 1),
@@ -181,23 +182,30 @@ def _blob_tasks(f, node):
 
 
 def _schedule(f):
-    """All tasks in file order, column by column of the core modes: [(task, node index)]."""
-    schedule = []
+    """All tasks in file order, column by column of the core modes: [(task, node index)], and where the columns begin."""
+    schedule, starts = [], []
     for column in range(len(f.chip.conv_columns)):
+        starts.append(len(schedule))
         for i, node in enumerate(f.model.nodes):
             pattern = f.chip.conv_columns if node.op.startswith("Conv") else f.chip.other_columns
             if pattern[column]:
                 at = len(f.model.inputs) + i
                 schedule += [(task, at) for task in node.lut_tasks + node.tasks]
-    return schedule
+    return schedule, starts
+
+
+def _firsts(f, starts):
+    """Graph slot 10: the first task of each program. One core's is there once for each core; then two, three."""
+    several = {6: [1, 3], 3: [1]}.get(len(starts), [])
+    return [0] * (len(several) + 1) + [starts[i] for i in several] if several else None
 
 
 def _relocations(schedule, starts):
     """Graph slot 7: tensor name -> (offset in the tensor, index of the command) pairs."""
     pairs = {}
     for (task, _), start in zip(schedule, starts):
-        for tensor, command in task.relocations:
-            pairs.setdefault(tensor.name, []).append((start // 8 + command) << 32)
+        for tensor, command, *offset in task.relocations:
+            pairs.setdefault(tensor.name, []).append((start // 8 + command) << 32 | sum(offset))
     return [Table({0: name, 1: Vector("Q", v)}) for name, v in sorted(pairs.items())]
 
 
@@ -225,13 +233,16 @@ def _graph(f):
              3: Vector("i", [f.index[t] for t in model.outputs]),
              4: [preprocess(t) for t in model.inputs], 6: []}
     if model.container == 6:
-        schedule = _schedule(f)
-        data, starts = regs.blob([task for task, _ in schedule])
+        schedule, columns = _schedule(f)
+        ends = [at - 1 for at in (*columns, len(schedule))] if f.whole else range(len(schedule))
+        data, starts = regs.blob(f.chip, [task for task, _ in schedule], ends)
         f.command_tensor("regcmd", KIND_COMMANDS, data)
         f.command_tensor("task", KIND_TASKS,
                          regs.records([t for t, _ in schedule], starts, [i for _, i in schedule]))
         last = {t.name: len(schedule) - 1 for t in model.outputs}
+        firsts = _firsts(f, columns) if f.whole else None
         slots.update({7: _relocations(schedule, starts), 8: [], 9: [],
+                      10: Vector("i", firsts) if firsts else None,
                       12: [Table({0: n, 1: Scalar("i", i)}) for n, i in last.items()]})
     return Table({0: tensors + f.extra, 1: nodes, **slots, **model.graph_slots})
 
@@ -294,7 +305,7 @@ def _root(f):
         return Table({**slots, 4: f.buffers, 10: Scalar("B", 1)})
     custom = sorted({n.op for n in model.nodes if n.op.startswith("cst")})
     sizes = Table({0: Scalar("Q", _weight_bytes(model)), 1: Scalar("Q", f.internal)})
-    return Table({**slots, 10: Scalar("B", 2), 14: "0", 15: "", 16: "static_shape", 17: "",
+    return Table({**slots, 10: Scalar("B", 2), 14: str(model.batch if model.batch > 1 else 0), 15: "", 16: "static_shape", 17: "",
                   18: "", 19: sizes, 20: f.buffers, 21: custom, **model.root_slots})
 
 

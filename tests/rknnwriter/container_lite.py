@@ -94,7 +94,7 @@ def to_bytes(model):
     f = _File(model)
     schedule = [(task, len(model.inputs) + i) for i, n in enumerate(model.nodes)
                 for task in n.lut_tasks + n.tasks]
-    commands, starts = regs.blob([task for task, _ in schedule])
+    commands, starts = regs.blob(model.chip, [task for task, _ in schedule], range(len(schedule)))
     tasks = _padded(regs.records([t for t, _ in schedule], starts, [i for _, i in schedule]))
     meta = _meta(f)
     sizes = (len(meta), len(tasks), len(schedule), len(commands), f.internal, len(f.weights))

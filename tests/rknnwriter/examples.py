@@ -31,7 +31,7 @@ def lite(chip="rv1106"):
 
 
 def residual(chip="rk3588"):
-    """Fused Add and Relu, depthwise, pool, softmax, a CPU node: most of what int8 files hold."""
+    """Fused Add and Relu, depthwise, pool, nodes of the CPU: most of what int8 files hold."""
     rng, m = _random(2), Model(chip, "residual")
     q = Quant.of_range(-4, 4)
     x = m.input("image", (1, 3, 12, 12), Quant.of_range(0, 1), mean=[0] * 3, std=[255] * 3)
@@ -43,18 +43,18 @@ def residual(chip="rk3588"):
                  act="relu", out=q)
     d = ops.conv(m, ops.max_pool(m, c, 2), rng.normal(size=(10, 20, 3, 3)) * 0.1,
                  rng.normal(size=10), out=q)
-    e = ops.softmax(m, d, out=Quant(1 / 256, -128))
+    e = ops.softmax(m, d, out=Quant(1 / 256, -128), cpu=True)
     m.output(ops.reshape(m, e, (1, 10), cpu=True), "scores")
     return m
 
 
 def float16(chip="rk3588"):
-    """A float16 network with swish and an Add."""
+    """A float16 network: a depthwise convolution and an Add."""
     rng, m = _random(3), Model(chip, "float16")
     x = m.input("sound", (1, 1, 10, 12))
     a = ops.conv(m, x, rng.normal(size=(24, 1, 3, 3)), rng.normal(size=24), pad=1, act="relu")
     b = ops.conv(m, a, rng.normal(size=(24, 1, 3, 1)), rng.normal(size=24), pad=(1, 0), group=24,
-                 act="swish")
+                 act="relu")
     m.output(ops.add(m, a, b, act="relu"), "out")
     return m
 

@@ -84,6 +84,8 @@ class Model:
         if (self.container == 0x1004) != self.chip.lite:
             raise ValueError(f"{chip} has no container {self.container:#x}")
         self.tensors, self.nodes, self.inputs, self.outputs = [], [], [], []
+        self.runs = True  # an NPU is to run it: nodes get whole programs, where these are known
+        self.batch = 1  # rknn_batch_size: tensors are those of one
         self.dynamic_shapes = {}  # as the file's attributes say them; input name -> shapes
         self.graph_slots, self.root_slots = {}, {}  # as a tensor's
         self._counts = {}

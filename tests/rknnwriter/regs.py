@@ -28,7 +28,7 @@ class Task:
     enable: int
     commands: list  # (target, register, value)
     interrupt: int = 0x300
-    relocations: list = field(default_factory=list)  # (tensor, index of the command)
+    relocations: list = field(default_factory=list)  # (tensor, index of the command[, offset in the tensor])
 
     def words(self):
         return [t << 48 | (v & 0xFFFFFFFF) << 16 | r for t, r, v in self.commands]
@@ -329,15 +329,24 @@ def lut_task(tables):
     return Task(0x18, commands)
 
 
-def blob(tasks):
+_TRAILER = 4  # words
+
+
+def _link(chip, task, at):
+    """Of a trailer: where the next program is, and how long."""
+    words = len(task.commands) + _TRAILER
+    amount = words - 1 if chip.family == "rk356x" else (words + 1) // 2 - 1
+    return [0x0101 << 48 | at << 16 | 0x10, 0x0101 << 48 | amount << 16 | 0x14]
+
+
+def blob(chip, tasks, last):
     """The register commands (kind 9) and where each task's begin: 64-byte aligned, with the four
-    commands that start the next task behind."""
-    data, starts = b"", []
-    for task in tasks:
-        starts.append(len(data))
-        tail = [0x0101 << 48 | 0x10, 0x0101 << 48 | 0x14, 0x0041 << 48,
-                0x0081 << 48 | task.enable << 16 | 0x08]
-        words = task.words() + tail
+    commands that lead to the next task behind. `last`: numbers of tasks behind which no other is to come."""
+    sizes = [-(-(len(t.commands) + _TRAILER) * 8 // 64) * 64 for t in tasks]
+    starts, data = [sum(sizes[:i]) for i in range(len(tasks))], b""
+    for i, task in enumerate(tasks):
+        link = [0, 0] if i in last else _link(chip, tasks[i + 1], starts[i + 1])
+        words = task.words() + link + [0x0041 << 48, 0x0081 << 48 | task.enable << 16 | 0x08]
         chunk = struct.pack(f"<{len(words)}Q", *words)
         data += chunk + bytes(-len(chunk) % 64)
     return data, starts

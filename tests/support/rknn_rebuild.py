@@ -37,7 +37,7 @@ def _node(m, f, node, x, values):
     if node.op == "MaxPool":
         return ops.max_pool(m, x, a.vector(3), stride=a.vector(6), pad=a.vector(4))
     if node.op == "exSoftmax13":
-        return ops.softmax(m, x, axis=_axis(node), out=_quant(y))
+        return ops.softmax(m, x, axis=_axis(node), out=_quant(y), cpu=node.device == 0)
     if node.op == "Reshape":
         return ops.reshape(m, x, y.shape, cpu=node.device == 0)
     raise ValueError(f"{node.name}: no way back for {node.op}")

@@ -46,13 +46,14 @@ def random_input(tensor, rng):
 def write(folder, name, model, error):
     """One case's files; its line."""
     rng = np.random.default_rng(len(name))
-    inputs = [random_input(t, rng) for t in model.inputs]
-    values = reference.run(model, inputs)
+    batch = [[random_input(t, rng) for t in model.inputs] for _ in range(model.batch)]
+    inputs = [np.concatenate(arrays) for arrays in zip(*batch)]
+    values = [reference.run(model, arrays) for arrays in batch]
     model.save(folder / f"{name}.rknn")
     for i, array in enumerate(inputs):
         array.tofile(folder / f"{name}.in{i}.bin")
     for i, tensor in enumerate(model.outputs):
-        values[tensor].tofile(folder / f"{name}.out{i}.bin")
+        np.concatenate([v[tensor] for v in values]).tofile(folder / f"{name}.out{i}.bin")
     return f"{name} {error}\n"
 
 

@@ -18,6 +18,7 @@ def refuse(name, words, build, spoil=lambda m, node: None):
 
     def make():
         m = build()
+        m.runs = False  # readers are to refuse it: what is spoiled stays as it is
         spoil(m, m.nodes[-1])
         return m
 
