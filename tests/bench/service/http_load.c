@@ -1,0 +1,191 @@
+// One request over and over on several connections that stay open, and a bare libmicrohttpd that
+// does nothing but take bodies and answer as many bytes: what an HTTP server costs at the least.
+//
+//     http_load echo PORT BYTES                     serves until its standard input ends
+//     http_load load PORT CONNECTIONS SECONDS FILE  sends FILE; prints requests a second, p50, p99
+//     (us)
+#include <arpa/inet.h>
+#include <microhttpd.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define MAX_ANSWERS 4000000
+
+static size_t echo_size;
+
+static enum MHD_Result on_echo(void *owner, struct MHD_Connection *c, const char *url,
+                               const char *method, const char *version, const char *data,
+                               size_t *size, void **state)
+{
+    (void)owner, (void)url, (void)method, (void)version;
+    if (!*state) {
+        *state = calloc(1, 1 << 20);
+        return *state ? MHD_YES : MHD_NO;
+    }
+    if (*size > 0) {
+        memcpy(*state, data, *size < 1 << 20 ? *size : 1 << 20);
+        *size = 0;
+        return MHD_YES;
+    }
+    char *body = calloc(1, echo_size + 1);
+    struct MHD_Response *r =
+        MHD_create_response_from_buffer(echo_size, body, MHD_RESPMEM_MUST_FREE);
+    enum MHD_Result queued = MHD_queue_response(c, MHD_HTTP_OK, r);
+    MHD_destroy_response(r);
+    return queued;
+}
+
+static void on_echoed(void *owner, struct MHD_Connection *c, void **state,
+                      enum MHD_RequestTerminationCode why)
+{
+    (void)owner, (void)c, (void)why;
+    free(*state);
+    *state = NULL;
+}
+
+static int serve_echo(uint16_t port)
+{
+    struct MHD_Daemon *d = MHD_start_daemon(
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL, port, NULL,
+        NULL, on_echo, NULL, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)131072,
+        MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)65536, MHD_OPTION_NOTIFY_COMPLETED,
+        on_echoed, NULL, MHD_OPTION_END);
+    char byte;
+    if (!d)
+        return 1;
+    while (read(STDIN_FILENO, &byte, 1) > 0)
+        continue;
+    MHD_stop_daemon(d);
+    return 0;
+}
+
+// ---- load ---------------------------------------------------------------------------------------
+
+struct load {
+    uint16_t port;
+    const char *request;
+    size_t size;
+    uint64_t end_ns;
+    uint32_t *us;
+    unsigned n, room;
+    pthread_t thread;
+};
+
+static _Noreturn void load_fails(const char *why)
+{
+    fprintf(stderr, "http_load: %s\n", why);
+    exit(1);
+}
+
+// Reads one answer: its head, and as many bytes as that says.
+static void read_answer(int fd)
+{
+    char buffer[65536];
+    size_t n = 0;
+    char *body;
+    do {
+        ssize_t got = recv(fd, buffer + n, sizeof buffer - 1 - n, 0);
+        if (got <= 0)
+            load_fails("the server ended the connection");
+        n += (size_t)got;
+        buffer[n] = 0;
+    } while (!(body = strstr(buffer, "\r\n\r\n")));
+    if (strncmp(buffer, "HTTP/1.1 200", 12) != 0)
+        load_fails(buffer);
+    const char *length = strcasestr(buffer, "\r\nContent-Length:");
+    size_t left = length ? strtoul(length + 17, NULL, 10) : 0,
+           has = n - (size_t)(body + 4 - buffer);
+    while (has < left) {
+        ssize_t got = recv(fd, buffer, sizeof buffer, 0);
+        if (got <= 0)
+            load_fails("the server ended the connection");
+        has += (size_t)got;
+    }
+}
+
+static void *run_load(void *owner)
+{
+    struct load *l = owner;
+    struct sockaddr_in a = {.sin_family = AF_INET,
+                            .sin_port = htons(l->port),
+                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0), one = 1;
+    if (connect(fd, (struct sockaddr *)&a, sizeof a) < 0)
+        load_fails("nobody listens");
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    while (clock_ns() < l->end_ns && l->n < l->room) {
+        uint64_t begin = clock_ns();
+        for (size_t sent = 0; sent < l->size;) {
+            ssize_t n = send(fd, l->request + sent, l->size - sent, MSG_NOSIGNAL);
+            if (n <= 0)
+                load_fails("the server ended the connection");
+            sent += (size_t)n;
+        }
+        read_answer(fd);
+        l->us[l->n++] = (uint32_t)((clock_ns() - begin) / 1000);
+    }
+    close(fd);
+    return NULL;
+}
+
+static int compare_us(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static int load_server(uint16_t port, unsigned n, double seconds, const char *path)
+{
+    static char request[8 << 20];
+    FILE *f = fopen(path, "rb");
+    size_t size = f ? fread(request, 1, sizeof request, f) : 0;
+    struct load *all = calloc(n, sizeof *all);
+    uint32_t *us = calloc(MAX_ANSWERS, sizeof *us);
+    uint64_t begin = clock_ns(), total = 0;
+    if (!size || !all || !us)
+        load_fails("no request");
+    fclose(f);
+    for (unsigned i = 0; i < n; i++) {
+        all[i] = (struct load){.port = port,
+                               .request = request,
+                               .size = size,
+                               .end_ns = begin + (uint64_t)(seconds * 1e9),
+                               .us = us + (size_t)i * (MAX_ANSWERS / n),
+                               .room = MAX_ANSWERS / n};
+        if (pthread_create(&all[i].thread, NULL, run_load, &all[i]) != 0)
+            load_fails("no thread");
+    }
+    for (unsigned i = 0; i < n; i++)
+        pthread_join(all[i].thread, NULL);
+    double took = (double)(clock_ns() - begin) / 1e9;
+    for (unsigned i = 0; i < n; i++) {
+        memmove(us + total, all[i].us, all[i].n * sizeof *us);
+        total += all[i].n;
+    }
+    qsort(us, total, sizeof *us, compare_us);
+    printf("%.1f %u %u\n", (double)total / took, us[total / 2], us[total * 99 / 100]);
+    free(all);
+    free(us);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 4 && strcmp(argv[1], "echo") == 0) {
+        echo_size = strtoul(argv[3], NULL, 10);
+        return serve_echo((uint16_t)strtoul(argv[2], NULL, 10));
+    }
+    if (argc == 6 && strcmp(argv[1], "load") == 0)
+        return load_server((uint16_t)strtoul(argv[2], NULL, 10),
+                           (unsigned)strtoul(argv[3], NULL, 10), strtod(argv[4], NULL), argv[5]);
+    fprintf(stderr, "usage: http_load echo PORT BYTES | load PORT CONNECTIONS SECONDS FILE\n");
+    return 2;
+}

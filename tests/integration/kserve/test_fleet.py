@@ -1,0 +1,146 @@
+#!/usr/bin/python3
+"""docs/ops/fleet.cfg as it is: HAProxy before three boards, which are restarted one after the other, and killed, under load."""
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+import numpy as np
+
+from kserve_front import Client, Front, free_port
+from support.service import BUILD, DIGITS, PATIENCE, SOURCE, Daemon, wait_for
+
+HAPROXY = shutil.which("haproxy", path="/usr/sbin:/usr/bin")
+CONFIGURATION = SOURCE / "docs/ops/fleet.cfg"
+PICTURE = (np.arange(64) * 37 % 256).astype(np.uint8).reshape(1, 8, 8, 1)
+
+
+class Board:
+    def __init__(self, models):
+        self.models, self.port, self.agent = models, free_port(), free_port()
+        self.start()
+
+    def start(self):
+        self.daemon = Daemon("--backend", "sim:rk3588", "--log-level", "error", transport="tcp")
+        self.front = Front(self.daemon, self.models, "--agent", f"tcp:127.0.0.1:{self.agent}", "--drain", "2",
+                           "--log-level", "error", port=self.port)
+
+    def stop(self):
+        self.front.stop()
+        self.daemon.stop()
+
+    def kill(self):
+        self.front.process.kill()
+        self.daemon.process.kill()
+        self.front.process.wait()
+        self.daemon.process.wait()
+
+
+class Load:
+    """Clients that repeat nothing themselves."""
+
+    def __init__(self, port, clients):
+        self.port, self.stop, self.done, self.failures = port, threading.Event(), 0, []
+        self.lock = threading.Lock()
+        client = Client(port)
+        _, self.expected = client.infer("digits", {"image": PICTURE})
+        client.close()
+        self.threads = [threading.Thread(target=self.run) for _ in range(clients)]
+        for thread in self.threads:
+            thread.start()
+
+    def run(self):
+        client = Client(self.port)
+        while not self.stop.is_set():
+            try:
+                _, arrays = client.infer("digits", {"image": PICTURE})
+                good = np.array_equal(arrays["probability"], self.expected["probability"])
+                failure = None if good else "wrong numbers"
+            except Exception as e:  # pylint: disable=broad-except
+                failure = repr(e)
+                client.close()
+            with self.lock:
+                self.done += 1
+                if failure:
+                    self.failures.append(failure)
+        client.close()
+
+    def goes_on(self, n=100):
+        before = self.done
+        wait_for("requests", lambda: self.done >= before + n)
+
+    def end(self):
+        self.stop.set()
+        for thread in self.threads:
+            thread.join()
+        return self.failures
+
+
+@unittest.skipUnless(HAPROXY, "haproxy is not installed")
+class Fleet(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        shutil.copy(DIGITS, folder.name)
+        self.boards = [Board(folder.name) for _ in range(3)]
+        self.port, tcp = free_port(), free_port()
+        self.uri = f"tcp:127.0.0.1:{tcp}"
+        environment = {"LISTEN_KSERVE": f"127.0.0.1:{self.port}", "LISTEN_RKNND": f"127.0.0.1:{tcp}"}
+        for i, board in enumerate(self.boards, 1):
+            environment |= {f"BOARD{i}_KSERVE": f"127.0.0.1:{board.port}", f"BOARD{i}_HOST": "127.0.0.1",
+                            f"BOARD{i}_AGENT": str(board.agent), f"BOARD{i}_RKNND": board.daemon.uri.removeprefix("tcp:")}
+        self.proxy = subprocess.Popen([HAPROXY, "-db", "-q", "-f", CONFIGURATION], env=environment, stdin=subprocess.DEVNULL)
+        self.addCleanup(self.end_proxy)
+        wait_for("the proxy", self.is_served)
+
+    def end_proxy(self):
+        self.proxy.kill()
+        self.proxy.wait()
+
+    def is_served(self):
+        self.assertIsNone(self.proxy.poll())
+        client = Client(self.port)
+        try:
+            return client.ask("GET", "/v2/health/ready")[0] == 200
+        except OSError:
+            return False
+        finally:
+            client.close()
+
+    def inferences(self, board):
+        client = Client(board.port)
+        try:
+            return client.json("/v2/models/digits/stats")["model_stats"][0]["inference_count"]
+        finally:
+            client.close()
+
+    def test_restarts_and_a_death(self):
+        load = Load(self.port, 6)
+        wait_for("every board to have work", lambda: all(self.inferences(board) > 20 for board in self.boards))
+        for board in self.boards[1:]:
+            board.front.stop()
+            load.goes_on()
+            board.front = Front(board.daemon, board.models, "--agent", f"tcp:127.0.0.1:{board.agent}", "--log-level", "error",
+                                "--drain", "2", port=board.port)
+            wait_for("it to have work again", lambda b=board: self.inferences(b) > 20)
+        self.boards[0].kill()
+        load.goes_on(300)
+        self.assertEqual(load.end(), [])
+        for board in self.boards[1:]:
+            board.stop()
+
+    def test_programs_of_the_library(self):
+        done = subprocess.run([BUILD / "bin/rknnctl", "-s", self.uri, "bench", "--clients", "6", "-n", "20", DIGITS], capture_output=True, text=True, timeout=PATIENCE, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for board in self.boards:
+            self.assertGreater(board.daemon.status()["jobs_done"], 0)
+            board.stop()
+
+
+if __name__ == "__main__":
+    if not HAPROXY:
+        print("skipped: haproxy is not installed")
+        sys.exit(77)
+    unittest.main()
