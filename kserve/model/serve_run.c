@@ -250,18 +250,17 @@ static bool goes_with(const struct served_model *m, const struct job *a, const s
 // In order: nobody is overtaken.
 static struct batch_entry *take_entries(struct served_model *m, struct group *g)
 {
-    struct batch_entry *taken = m->first, *last = NULL;
-    for (struct batch_entry *b = taken; b; b = b->next) {
-        if (g->n == MAX_GROUP || g->samples + b->job->samples > m->per_run ||
-            !goes_with(m, taken->job, b->job))
-            break;
-        g->jobs[g->n++] = b->job;
-        g->samples += b->job->samples;
-        b->begun_ns = clock_ns();
-        last = b;
-    }
+    struct batch_entry *taken = m->first, *last, *next = taken; // the first one always fits
+    do {
+        last = next;
+        g->jobs[g->n++] = last->job;
+        g->samples += last->job->samples;
+        last->begun_ns = clock_ns();
+        next = last->next;
+    } while (next && g->n < MAX_GROUP && g->samples + next->job->samples <= m->per_run &&
+             goes_with(m, taken->job, next->job));
     m->waiting -= g->samples;
-    m->first = last->next;
+    m->first = next;
     if (!m->first)
         m->last = NULL;
     last->next = NULL;

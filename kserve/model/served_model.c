@@ -308,7 +308,7 @@ int served_model_open(const char *path, const char *load_options, const struct s
     int r = !lane || (load_options && !m->load_options) ? error_no_memory(e, "a model", 0) : 0;
     if (r == 0)
         r = lane_open(m, &lane->context, e);
-    if (r == 0)
+    if (r == 0 && lane)
         r = describe_model(m, lane->context, e);
     if (lane) {
         lane->set = m->n_sets; // whichever was described last
