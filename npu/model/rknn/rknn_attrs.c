@@ -13,10 +13,11 @@
 
 // Where the typed tables hold what: in the order of the attributes' names, but for the vendor's own
 // operators. A number that is absent there is 0 (flatbuffers leave out zeros).
+enum form { INTS, INT, REAL, TEXT };
 static const struct {
     uint8_t attr_type;
     uint8_t slot;
-    enum { INTS, INT, REAL, TEXT } form;
+    enum form form;
     const char *name;
 } fields[] = {
     // clang-format off
@@ -45,7 +46,42 @@ static const struct {
     // clang-format on
 };
 
-static void note(const struct rknn_node *n, const char *name)
+// The same by operators whose types were in no file: all whose absent numbers are 0 in ONNX too.
+static const struct {
+    const char *op;
+    uint8_t slot;
+    enum form form;
+    const char *name;
+} guessed_fields[] = {
+    // clang-format off
+    {"CumSum", 0, INT, "exclusive"},           {"CumSum", 1, INT, "reverse"},
+    {"DepthToSpace", 0, INT, "blocksize"},     {"DepthToSpace", 1, TEXT, "mode"},
+    {"Elu", 0, REAL, "alpha"},                 {"Gather", 0, INT, "axis"},
+    {"GatherElements", 0, INT, "axis"},        {"GatherND", 0, INT, "batch_dims"},
+    {"GridSample", 0, INT, "align_corners"},   {"GridSample", 1, TEXT, "mode"},
+    {"GridSample", 2, TEXT, "padding_mode"},   {"HardSigmoid", 0, REAL, "alpha"},
+    {"HardSigmoid", 1, REAL, "beta"},          {"InstanceNormalization", 0, REAL, "epsilon"},
+    {"LeakyRelu", 0, REAL, "alpha"},           {"Mod", 0, INT, "fmod"},
+    {"ReduceL2", 0, INTS, "axes"},             {"ReduceL2", 1, INT, "keepdims"},
+    {"ReduceMax", 0, INTS, "axes"},            {"ReduceMax", 1, INT, "keepdims"},
+    {"ReduceMean", 0, INTS, "axes"},           {"ReduceMean", 1, INT, "keepdims"},
+    {"ReduceMin", 0, INTS, "axes"},            {"ReduceMin", 1, INT, "keepdims"},
+    {"ReduceSum", 0, INTS, "axes"},            {"ReduceSum", 1, INT, "keepdims"},
+    {"ScatterElements", 0, INT, "axis"},       {"ScatterElements", 1, TEXT, "reduction"},
+    {"ScatterND", 0, TEXT, "reduction"},       {"SpaceToDepth", 0, INT, "blocksize"},
+    {"Squeeze", 0, INTS, "axes"},              {"Unsqueeze", 0, INTS, "axes"},
+    // clang-format on
+};
+
+static bool has_known_type(const struct rknn_node *n)
+{
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (fields[i].attr_type == n->attr_type)
+            return true;
+    return false;
+}
+
+static void note_asked(const struct rknn_node *n, const char *name)
 {
     if (n->asked->n < RKNN_MAX_ASKED)
         n->asked->names[n->asked->n++] = name;
@@ -54,11 +90,15 @@ static void note(const struct rknn_node *n, const char *name)
 // The slot of an attribute in the node's typed table; -1: such tables have none.
 static int find_field(const struct rknn_node *n, const char *name, int form)
 {
-    note(n, name);
+    note_asked(n, name);
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (fields[i].attr_type == n->attr_type && (int)fields[i].form == form &&
             strcmp(fields[i].name, name) == 0)
             return fields[i].slot;
+    for (size_t i = 0; n->attr.n_slots && i < sizeof guessed_fields / sizeof *guessed_fields; i++)
+        if (strcmp(guessed_fields[i].op, n->op) == 0 && (int)guessed_fields[i].form == form &&
+            strcmp(guessed_fields[i].name, name) == 0 && !has_known_type(n))
+            return guessed_fields[i].slot;
     return -1;
 }
 
@@ -95,7 +135,7 @@ int rknn_attrs_check(const struct rknn_node *n, struct error *e)
 static bool find_value(const struct rknn_node *n, const char *name, bson_t *b, bson_iter_t *value)
 {
     bson_iter_t at, inside;
-    note(n, name);
+    note_asked(n, name);
     if (!open_bson(n, b) || !bson_iter_init_find(&at, b, name) || !BSON_ITER_HOLDS_DOCUMENT(&at) ||
         !bson_iter_recurse(&at, &inside) || !bson_iter_find(&inside, "value"))
         return false;
@@ -243,6 +283,7 @@ static const struct {
     {"AveragePool", "dilations", 1, "none"},
     {"Resize", "extrapolation_value", ANY, "of a mode that is refused"},
     {"Resize", "antialias", 0, "none"},
+    {"Resize", "keep_aspect_ratio_policy", ANY, "the output's shape says what came of it"},
     {"Resize", "scales", ANY, "the shapes say it, or input 2"},
     {"TopK", "sorted", ANY, "any order is allowed then, also the sorted one"},
     {"TopK", "k", ANY, "the output's shape says it"},
@@ -294,6 +335,10 @@ static const char *field_name(const struct rknn_node *n, unsigned slot)
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (fields[i].attr_type == n->attr_type && fields[i].slot == slot)
             return fields[i].name;
+    for (size_t i = 0; i < sizeof guessed_fields / sizeof *guessed_fields; i++)
+        if (strcmp(guessed_fields[i].op, n->op) == 0 && guessed_fields[i].slot == slot &&
+            !has_known_type(n))
+            return guessed_fields[i].name;
     return NULL;
 }
 

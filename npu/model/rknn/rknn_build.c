@@ -14,7 +14,7 @@ static const char *const free_keys[] = {
 };
 
 // Whether a value asks for something: not None, False, 0, or empty.
-static bool says(const json_t *value)
+static bool says_something(const json_t *value)
 {
     if (json_is_string(value))
         return json_string_length(value) > 0;
@@ -46,7 +46,7 @@ static int check_port(const struct rknn_file *f, const char *name, json_t *attrs
     json_object_foreach(attrs, key, value)
     {
         bool known = is_free(key) || (strcmp(key, "rgb2bgr") == 0 && swaps_channels(f, name));
-        if (says(value) && !known)
+        if (says_something(value) && !known)
             return error_set(
                 e, STATUS_MODEL_INVALID,
                 "the file's build attributes say \"%.40s\" of %.60s, which %s", key, name,
@@ -74,7 +74,7 @@ static int check_all(const struct rknn_file *f, json_t *build, struct error *e)
     {
         bool known = strcmp(key, "attrs") == 0 || strcmp(key, "quant_tab") == 0 ||
                      strcmp(key, "dynamic_shapes") == 0;
-        if (!known && says(value))
+        if (!known && says_something(value))
             return error_set(e, STATUS_MODEL_INVALID,
                              "the file's build attributes have \"%.40s\", which is not understood",
                              key);

@@ -26,6 +26,9 @@ for _op in ("Tan", "Sinh", "Cosh", "Atan", "Asinh", "Celu", "Selu", "Softsign", 
 _case("celu_alpha", "Celu", alpha=0.5)
 _case("shrink_bias", "Shrink", lambd=0.25, bias=0.125)
 _case("thresholded_half", "ThresholdedRelu", alpha=0.5)
+_case("dropout", "Dropout", ratio=0.25)
+for _mode in ("nearest", "linear"):
+    _case(f"upsample_{_mode}", "Upsample", np.array([1.0, 1.0, 2.0, 3.0]), out=(1, 6, 10, 21), mode=_mode)
 _case("lrn", "LRN", size=5, alpha=0.5)
 _case("lrn_even", "LRN", size=2, alpha=0.5, beta=0.5, bias=2.0)
 for _axis in (1, -1):

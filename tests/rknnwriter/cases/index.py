@@ -3,6 +3,7 @@
 import numpy as np
 
 from .. import Model, Quant, ops
+from ..slots import Scalar, Table
 from . import EXACT, HALF, case
 from .eltwise import A, SHAPE, one
 
@@ -21,6 +22,13 @@ _one("gather_flat", ops.gather, [7, 2, 2], axis=1, shape=(3, 9))
 _one("gather_elements", ops.gather_elements, _RNG.integers(0, 6, (1, 20, 9, 7)), axis=2)
 _one("gather_elements_3d", ops.gather_elements, _RNG.integers(0, 30, (2, 5, 4)), axis=1,
      shape=(2, 30, 4))
+
+
+@case("index", "gather_of_a_typed_table", EXACT)
+def _typed():
+    m = one(ops.gather, [[5, 0], [1, 1]], axis=2)
+    m.nodes[-1].slots.update({7: Scalar("B", 50), 8: Table({0: Scalar("i", 2)}), 9: None})
+    return m
 
 
 def _top_k(quant, k, shape, **how):

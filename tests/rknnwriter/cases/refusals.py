@@ -133,6 +133,16 @@ refuse("root_slot_of_no_text", "number 17 of the root table has 3 bytes", unary(
        lambda m, node: m.root_slots.update({17: "a\0b"}))
 refuse("two_texts_in_the_root", "number 18 of the root table has 3 bytes", unary(ops.relu),
        lambda m, node: m.root_slots.update({11: "one", 18: "two"}))
+refuse("unknown_attribute", 'its attribute "new_mode" is not understood', unary(ops.leaky_relu, 0.1, out=A),
+       attr(new_mode=3))
+refuse("unknown_typed_attribute", "number 1 of its attributes (of type 50) holds 0x7", unary(ops.gather, [3, 0]),
+       node_slots({7: Scalar("B", 50), 8: Table({0: Scalar("i", 1), 1: Scalar("i", 7)}), 9: None}))
+for _name, _text, _words in (
+        ("build_key", "'weight_form': 'w4'", 'have "weight_form", which is not understood'),
+        ("build_swap", "'attrs': {'x': {'rgb2bgr': True}}", 'say "rgb2bgr" of x, which its tables do not'),
+        ("build_dynamic", "'attrs': {'x': {'origin_dynamic': True}}", 'say "origin_dynamic" of x')):
+    refuse(_name, _words, unary(ops.relu),
+           lambda m, node, text=_text: m.root_slots.update({3: "{" + text + "}"}))
 refuse("exNorm_of_nothing", "it has 0 inputs, 1 are expected", lambda: half(ops.norm), inputs(0))
 for _name in ("Concat", "exSoftmax13", "Softmax", "Split", "TopK", "exGlu", "ArgMax", "Reshape",
               "Resize", "Relu", "MaxPool", "exNorm", "ReduceMean", "ReduceMax", "Cast", "Tile",

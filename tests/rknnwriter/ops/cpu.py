@@ -34,8 +34,24 @@ _function("Selu", lambda x, alpha=1.6732632, gamma=1.050701: gamma * np.where(x 
 _function("Softsign", lambda x: x / (1 + abs(x)))
 _function("ThresholdedRelu", lambda x, alpha=1.0: np.where(x > alpha, x, 0))
 _function("Shrink", lambda x, lambd=0.5, bias=0.0: np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, 0)))
+_function("Dropout", lambda x, ratio=0.5: x)
+_function("IsInf", lambda x, detect_negative=1, detect_positive=1:
+          np.isinf(x) & (x > 0 if not detect_negative else x < 0 if not detect_positive else True))
 _function("LRN", lambda x, size, alpha=1e-4, beta=0.75, bias=1.0: x / (bias + alpha / size * np.stack(
     [np.square(x[:, max(0, c - (size - 1) // 2):c + size // 2 + 1]).sum(1) for c in range(x.shape[1])], 1)) ** beta)
+
+
+@reference("Upsample")
+def _upsample(node, x, scales):
+    y = x
+    for axis in (2, 3):
+        at = np.arange(int(x.shape[axis] * scales[axis])) / scales[axis]
+        low = np.floor(at).astype(int)
+        shape = [-1 if i == axis else 1 for i in range(4)]
+        part = (at - low).reshape(shape) if node.attrs["mode"] == "linear" else 0
+        high = np.minimum(low + 1, x.shape[axis] - 1)
+        y = np.take(y, low, axis) * (1 - part) + np.take(y, high, axis) * part
+    return y
 
 
 @reference("CumSum")

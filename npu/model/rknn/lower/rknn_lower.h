@@ -118,7 +118,7 @@ rknn_lower lower_ref;                         // REF_OP_…, of as many inputs a
 rknn_lower lower_ref_binary, lower_ref_unary; // REF_EQUAL, …; REF_NOT, …
 rknn_lower lower_conv, lower_pool;            // of images
 rknn_lower lower_attention;
-rknn_lower lower_resize, lower_grid_sample;
+rknn_lower lower_resize, lower_upsample, lower_grid_sample;
 rknn_lower lower_norm, lower_layer_norm, lower_ex_norm, lower_instance_norm;
 rknn_lower lower_concat, lower_transpose, lower_slice, lower_pad, lower_gather;
 rknn_lower lower_space; // REF_SPACE_TO_DEPTH, …

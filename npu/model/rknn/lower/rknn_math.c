@@ -117,6 +117,7 @@ int lower_ref_unary(struct rknn_lowering *l, struct error *e)
         double absent[2];
     } numbers[] = {
         {REF_CELU, {"alpha"}, {1}},
+        {REF_IS_INF, {"detect_negative", "detect_positive"}, {1, 1}},
         {REF_SELU, {"alpha", "gamma"}, {1.67326319217681884765625, 1.05070102214813232421875}},
         {REF_SHRINK, {"lambd", "bias"}, {0.5, 0}},
         {REF_THRESHOLDED_RELU, {"alpha"}, {1}},

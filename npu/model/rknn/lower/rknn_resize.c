@@ -6,11 +6,12 @@
 #define ROUNDED 1e-3 // of a size that is a float
 
 // A Resize with scales computes positions from them, and its size is rounded down: where that cuts
-// off a part of a pixel, the scale is kept. Where sizes are given (input 3), they count.
-static int take_scales(struct rknn_lowering *l, struct error *e)
+// off a part of a pixel, the scale is kept. Where sizes are given (input 3), they count. `where`:
+// the input that has the scales.
+static int take_scales(struct rknn_lowering *l, uint32_t where, struct error *e)
 {
     const struct graph_tensor *x = lower_input(l, 0), *y = lower_output(l, 0);
-    const struct graph_tensor *t = lower_input(l, 2);
+    const struct graph_tensor *t = lower_input(l, where);
     float scales[4];
     if (lower_input(l, 3) || !t || !t->constant || t->unpack || t->n_elems != 4 || x->n_dims != 4 ||
         y->n_dims != 4)
@@ -144,8 +145,21 @@ int lower_resize(struct rknn_lowering *l, struct error *e)
                               .nearest = r,
                               .cubic_a = (float)rknn_attr_float(l->node, "cubic_coeff_a", -0.75),
                               .exclude_outside = rknn_attr_int(l->node, "exclude_outside", 0) != 0};
-    int status = take_scales(l, e);
+    int status = take_scales(l, 2, e);
     return status < 0 ? status : take_halves(l, e);
+}
+
+// What was before Resize: its corners lie on each other, and the nearest pixel is that before.
+int lower_upsample(struct rknn_lowering *l, struct error *e)
+{
+    static const char *const modes[] = {"nearest", "linear"};
+    uint32_t m;
+    if (lower_pick(l, "mode", "nearest", modes, 2, &m, e) < 0)
+        return STATUS_MODEL_INVALID;
+    l->out->resize = (struct graph_resize){
+        .mode = m, .coordinates = COORDINATES_ASYMMETRIC, .nearest = NEAREST_FLOOR};
+    l->out->n_inputs = 1;
+    return take_scales(l, 1, e);
 }
 
 // Inputs: image and grid [N, H, W, 2] of positions from -1 to 1.
