@@ -167,11 +167,24 @@ static void edit_command(struct mutation *m)
     write_le32(p, number(m, read_le32(p)));
 }
 
+// A slot of a table, and of all that share its vtable, takes the place of another in it.
+static void edit_vtable(struct mutation *m)
+{
+    struct fb_table t = any(m, below(m, 2) ? &m->tensors : &m->nodes);
+    if (below(m, 4) == 0)
+        t = m->file.nodes[below(m, m->file.n_nodes)].attr;
+    if (!t.n_slots)
+        return;
+    uint8_t *first = writable(t.fb->all.data) + t.vtable + 4;
+    size_t from = below(m, t.n_slots), to = below(m, t.n_slots);
+    memcpy(first + 2 * to, first + 2 * from, 2);
+}
+
 static void edit(struct mutation *m)
 {
     static void (*const edits[])(struct mutation *) = {
-        edit_scalar, edit_vector,    edit_size,     edit_operator,
-        edit_edge,   edit_attribute, edit_constant, edit_command,
+        edit_scalar,    edit_vector,   edit_size,    edit_operator, edit_edge,
+        edit_attribute, edit_constant, edit_command, edit_vtable,
     };
     edits[below(m, sizeof edits / sizeof *edits)](m);
 }
