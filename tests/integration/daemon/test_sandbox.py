@@ -2,6 +2,7 @@
 """The sandbox of workers: a plugin that tries to get out of it."""
 import os
 import pathlib
+import pwd
 import re
 import shutil
 import subprocess
@@ -57,6 +58,21 @@ class Sandbox(unittest.TestCase):
 
     def test_nothing_gets_out(self):
         self.check()
+        self.check("--sandbox", "required")
+
+    def test_the_user_and_the_group_of_workers(self):
+        """Of one whose numbers differ."""
+        if os.geteuid() != 0:
+            self.skipTest("only root's workers change their user")
+        user = next(u for u in pwd.getpwall() if 0 < u.pw_uid != u.pw_gid > 0)
+        daemon = Daemon("--plugin-dir", self.plugins, "--worker-user", user.pw_name)
+        self.addCleanup(daemon.stop)
+        subprocess.run([CLIENT, self.folder, "custom", "0", "plugin"], env=daemon.env, capture_output=True,
+                       timeout=PATIENCE, check=True)
+        worker, = (pid for pid in daemon.children() if b"--worker" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes())
+        status = pathlib.Path(f"/proc/{worker}/status").read_text()
+        self.assertEqual(re.findall(r"^[UG]id:\t(\d+)\t(\d+)", status, re.M),
+                         [(str(n), str(n)) for n in (user.pw_uid, user.pw_gid)])
 
     def test_nothing_gets_out_of_roots_worker(self):
         """Where a device is root's alone the worker stays root, without capabilities."""

@@ -304,6 +304,8 @@ static void fds_belong_to_the_frame_that_names_them(void **state)
     assert_int_equal(frame_reader_next(&r, NULL), FRAME_MESSAGE);
     assert_int_equal(frame_reader_take_fd(&r), first);
     assert_int_equal(frame_reader_next(&r, NULL), FRAME_NEED_MORE);
+    assert_int_equal(r.n_fds, 1);
+    assert_int_equal(r.fds[0], of_later_frame);
     assert_true(is_open(first));
     assert_false(is_open(second));
     assert_true(is_open(of_later_frame));

@@ -693,6 +693,29 @@ static void too_much_data(void **state)
     rig_free(r);
 }
 
+// As many channels as fit, and no more until one is closed and the board has been told.
+static void full(void **state)
+{
+    (void)state;
+    struct rig *r = rig_new(8);
+    struct mux_channel another;
+    struct error e;
+    plug(r);
+    settle(r);
+    struct stream *s = NULL;
+    for (unsigned i = 0; i < MUX_CHANNELS; i++)
+        s = open_stream(r);
+    assert_int_equal(mux_open(&r->pc.mux, &another, &e), STATUS_DEVICE_UNAVAILABLE);
+    assert_non_null(strstr(e.text, "1024 connections"));
+    settle(r);
+    mux_close(&s->channel);
+    s->open = false;
+    assert_int_equal(mux_open(&r->pc.mux, &another, &e), STATUS_DEVICE_UNAVAILABLE);
+    settle(r);
+    open_stream(r);
+    rig_free(r);
+}
+
 // The board asks for a new start, and the PC's end hears it.
 static void restart(void **state)
 {
@@ -730,6 +753,7 @@ int main(void)
         cmocka_unit_test(random_traffic),
         cmocka_unit_test(wrong_blocks),
         cmocka_unit_test(too_much_data),
+        cmocka_unit_test(full),
         cmocka_unit_test(restart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
