@@ -1,36 +1,91 @@
-// rknnctl bench: throughput and latency of a model with one or many clients. bench_run() measures;
-// this file parses, shows the result as text, JSON or CSV, and judges the limits for use in CI.
+// rknnctl bench: throughput and latency of a model with one or many clients. bench_run() measures,
+// bench_show() shows; this file parses, goes through the numbers of clients, and judges the limits
+// for use in CI.
 #include <stdio.h>
+#include <stdlib.h>
 
-#include "tools/format/format.h"
-#include "tools/format/table.h"
+#include "base/cleanup.h"
+#include "tools/format/order_stats.h"
+#include "tools/format/output_file.h"
 #include "tools/rknnctl.h"
-#include "tools/run/bench.h"
+#include "tools/run/bench_show.h"
 #include "tools/ui/exit_code.h"
 #include "tools/ui/interrupt.h"
 #include "tools/ui/print.h"
 
-#define MAX_RUNS 100000000u // of all clients; their times are kept
+#define MAX_RUNS    100000000u // of all clients; their times are kept
+#define MAX_CLIENTS 1024
+#define LOOP        100
 
 struct bench_command {
     struct bench_plan plan;
     double fail_below, fail_p99_above; // runs/s, ms; 0: no matter
-    uint32_t seed;
+    uint32_t clients;                  // 0: not given
+    uint32_t from, to, step;           // --concurrency
+    bool sweep;                        // that was given
+    const char *samples;               // NULL: none
     bool json, csv;
 };
 
+// FROM[:TO[:STEP]]
+static int set_concurrency(void *target, const char *text, struct error *e)
+{
+    struct bench_command *c = target;
+    int end = 0,
+        n = sscanf(text, "%9u%n:%9u%n:%9u%n", &c->from, &end, &c->to, &end, &c->step, &end);
+    if (n == 1)
+        c->to = c->from;
+    if (n < 3)
+        c->step = 1;
+    if (n >= 1 && !text[end] && c->from >= 1 && c->to >= c->from && c->to <= MAX_CLIENTS &&
+        c->step >= 1)
+        return 0;
+    return error_set(e, STATUS_PARAM_INVALID,
+                     "\"%s\" is not FROM:TO or FROM:TO:STEP with 1 to %d clients", text,
+                     MAX_CLIENTS);
+}
+
 // Each single time is kept for exact percentiles, hence the limit of runs times clients.
+static int check_options(struct bench_command *c, struct error *e)
+{
+    struct bench_plan *p = &c->plan;
+    c->sweep = c->from;
+    if (c->sweep && (c->clients || c->fail_below > 0 || c->fail_p99_above > 0))
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "--concurrency goes through numbers of clients: --clients, --fail-below "
+                         "and --fail-p99-above are for one of them");
+    if (!c->sweep)
+        c->from = c->to = c->clients ? c->clients : 1;
+    if (!c->step)
+        c->step = 1;
+    if (!p->loop)
+        p->loop = p->seconds > 0 ? MAX_RUNS / c->to : LOOP;
+    if ((uint64_t)p->loop * c->to > MAX_RUNS)
+        return error_set(e, STATUS_PARAM_INVALID, "--loop: %u runs of %u clients are more than %u",
+                         p->loop, c->to, MAX_RUNS);
+    int r = cmd_options_check_form(c->json, c->csv, e);
+    return r == 0 && c->samples ? output_file_check(c->samples, e) : r;
+}
+
 static int parse_options(int argc, char **argv, struct bench_command *c, struct error *e)
 {
     struct bench_plan *p = &c->plan;
     const struct option_row rows[] = {
         OPTIONS_LOOP(&p->loop, "runs of each client (default 100)", 1, 10000000),
-        {0, "clients", OPTION_NUMBER, &p->clients, "N", "clients at the same time (default 1)", 1,
-         1024, NULL},
+        {0, "clients", OPTION_NUMBER, &c->clients, "N", "clients at the same time (default 1)", 1,
+         MAX_CLIENTS, NULL},
+        {0, "concurrency", OPTION_CALL, c, "RANGE", "measure FROM:TO[:STEP] clients in turn", 0, 0,
+         set_concurrency},
+        {0, "duration", OPTION_REAL, &p->seconds, "SECONDS",
+         "begin runs for so long, instead of --loop", 0, 1000000, NULL},
+        {0, "rate", OPTION_REAL, &p->rate, "FPS", "ask for so many runs/s at random times", 0,
+         1000000, NULL},
+        {0, "samples", OPTION_TEXT, &c->samples, "FILE", "write the times of each run (CSV)", 0, 0,
+         NULL},
         OPTIONS_WARMUP(&p->warmup),
         TASK_INPUTS(&p->task),
         TASK_LOADING(&p->task),
-        OPTIONS_SEED(&c->seed),
+        OPTIONS_SEED(&p->seed),
         {0, "float", OPTION_FLAG, &p->want_float, NULL, "get outputs as float32", 0, 0, NULL},
         {0, "fail-below", OPTION_REAL, &c->fail_below, "FPS", "fail (6) with fewer runs/s", 0,
          1000000000, NULL},
@@ -40,7 +95,7 @@ static int parse_options(int argc, char **argv, struct bench_command *c, struct 
         OPTIONS_CSV(&c->csv),
     };
     const struct cmd_options options = {
-        .usage = "bench MODEL [--loop N] [--clients N]",
+        .usage = "bench MODEL [--loop N | --duration SECONDS] [--clients N]",
         .summary =
             "Measures a model: each client has a context and a thread of its own, and sets\n"
             "the inputs, runs and gets the outputs again and again. Without -i the inputs are\n"
@@ -49,114 +104,7 @@ static int parse_options(int argc, char **argv, struct bench_command *c, struct 
         .n_rows = sizeof rows / sizeof *rows,
     };
     int r = task_parse(&p->task, &options, argc, argv, e);
-    if (r == 0 && (uint64_t)p->loop * p->clients > MAX_RUNS)
-        r = error_set(e, STATUS_PARAM_INVALID, "--loop: %u runs of %u clients are more than %u",
-                      p->loop, p->clients, MAX_RUNS);
-    return r ? r : cmd_options_check_form(c->json, c->csv, e);
-}
-
-// Runs of all clients over the wall time; 0 when nothing was measured.
-static double per_second(const struct bench_result *r)
-{
-    return r->wall_ns ? (double)r->n * 1e9 / (double)r->wall_ns : 0;
-}
-
-typedef const char *format_time(struct format_buffer *b, uint64_t time);
-
-// One line of order statistics; times are sorted, n > 0.
-static void bench_print_times(const char *name, format_time *format, const uint64_t *t, size_t n)
-{
-    struct format_buffer min, median, p90, p99, max;
-    print_line(name, "%9s %9s %9s %9s %9s", format(&min, t[0]),
-               format(&median, stats_percentile(t, n, 50)),
-               format(&p90, stats_percentile(t, n, 90)), format(&p99, stats_percentile(t, n, 99)),
-               format(&max, t[n - 1]));
-}
-
-static void bench_print_text(const struct bench_command *c, const rknnd_server_info *info,
-                             const struct bench_result *r)
-{
-    struct format_buffer b;
-    printf("%s on ", c->plan.task.model);
-    print_server_line(info);
-    printf("\n%zu runs by %u client%s in %s: %s%.1f runs/s\n", r->n, c->plan.clients,
-           c->plan.clients == 1 ? "" : "s", format_ns(&b, r->wall_ns),
-           r->timing.software ? "machine " : "", per_second(r));
-    print_line("", "%9s %9s %9s %9s %9s", "min", "median", "p90", "p99", "max");
-    bench_print_times("latency", format_ns, r->latency_ns, r->n);
-    bench_print_times("queue", format_us, r->queue_us, r->n);
-    bench_print_times(r->timing.software ? "machine run" : "run", format_us, r->run_us, r->n);
-    print_estimate(&r->timing, r->estimate_ns);
-    timing_print(&r->timing, stdout, "  ");
-}
-
-// An NPU has "runs_per_second"; a software NPU the machine's and the chip's estimated ones.
-static int bench_print_json(const struct bench_command *c, const rknnd_server_info *info,
-                            const struct bench_result *r, struct error *e)
-{
-    json_t *o =
-        json_pack("{s:s, s:o, s:I, s:I, s:o, s:o, s:o, s:o}", "model", c->plan.task.model, "server",
-                  print_server_json(info), "clients", (json_int_t)c->plan.clients, "runs",
-                  (json_int_t)r->n, "seconds", print_json_number((double)r->wall_ns / 1e9),
-                  "latency_us", print_percentiles_json(r->latency_ns, r->n, 1e3), "queue_us",
-                  print_percentiles_json(r->queue_us, r->n, 1), "timing", timing_json(&r->timing));
-    timing_put(&r->timing, o, "run_us", print_percentiles_json(r->run_us, r->n, 1),
-               timing_estimate(r->estimate_ns));
-    timing_put(&r->timing, o, "runs_per_second", print_json_number(per_second(r)),
-               r->estimate_ns ? json_real(1e9 / (double)r->estimate_ns) : json_null());
-    return print_json(o, e);
-}
-
-// One row. The columns of a software NPU have other titles, so that machine times and estimates are
-// not taken for the chip's.
-static int print_csv(const struct bench_command *c, const struct bench_result *r, struct error *e)
-{
-    static const struct table_column columns[] = {
-        {.title = "Model"},         {.title = "Clients"},       {.title = "Runs"},
-        {.title = "Seconds"},       {.title = "RunsPerSecond"}, {.title = "LatencyMin(us)"},
-        {.title = "LatencyMedian"}, {.title = "LatencyP90"},    {.title = "LatencyP99"},
-        {.title = "LatencyMax"},    {.title = "QueueMedian"},   {.title = "RunMedian"},
-    };
-    static const struct table_column software_columns[] = {
-        {.title = "Model"},
-        {.title = "Clients"},
-        {.title = "Runs"},
-        {.title = "Seconds"},
-        {.title = "MachineRunsPerSecond"},
-        {.title = "LatencyMin(us)"},
-        {.title = "LatencyMedian"},
-        {.title = "LatencyP90"},
-        {.title = "LatencyP99"},
-        {.title = "LatencyMax"},
-        {.title = "QueueMedian"},
-        {.title = "MachineRunMedian"},
-        {.title = "EstimateRun"},
-        {.title = "EstimateChip"},
-    };
-    static const unsigned percents[] = {0, 50, 90, 99, 100};
-    struct table t;
-    if (r->timing.software)
-        table_init(&t, software_columns, sizeof software_columns / sizeof *software_columns);
-    else
-        table_init(&t, columns, sizeof columns / sizeof *columns);
-    table_cell(&t, "%s", c->plan.task.model);
-    table_cell(&t, "%u", c->plan.clients);
-    table_cell(&t, "%zu", r->n);
-    table_cell(&t, "%.9g", (double)r->wall_ns / 1e9);
-    table_cell(&t, "%.9g", per_second(r));
-    for (size_t i = 0; i < sizeof percents / sizeof *percents; i++)
-        table_cell(&t, "%.9g", (double)stats_percentile(r->latency_ns, r->n, percents[i]) / 1e3);
-    table_cell(&t, "%llu", (unsigned long long)stats_percentile(r->queue_us, r->n, 50));
-    table_cell(&t, "%llu", (unsigned long long)stats_percentile(r->run_us, r->n, 50));
-    if (r->timing.software && r->estimate_ns)
-        table_cell(&t, "%.9g", (double)r->estimate_ns / 1e3);
-    else if (r->timing.software)
-        table_cell(&t, "%s", "");
-    if (r->timing.software)
-        table_cell(&t, "%s", r->timing.chip);
-    int status = table_csv(&t, stdout);
-    table_done(&t);
-    return status < 0 ? error_no_memory(e, "a table", 0) : 0;
+    return r ? r : check_options(c, e);
 }
 
 // --fail-below and --fail-p99-above. Limits are not judged when the measurement itself failed.
@@ -164,9 +112,9 @@ static int judge_limits(const struct bench_command *c, const struct bench_result
                         struct error *e)
 {
     double p99_ms = (double)stats_percentile(r->latency_ns, r->n, 99) / 1e6;
-    if (per_second(r) < c->fail_below)
-        error_set(e, STATUS_FAIL, "%.1f runs/s are fewer than --fail-below %.10g", per_second(r),
-                  c->fail_below);
+    if (bench_per_second(r) < c->fail_below)
+        error_set(e, STATUS_FAIL, "%.1f runs/s are fewer than --fail-below %.10g",
+                  bench_per_second(r), c->fail_below);
     else if (c->fail_p99_above > 0 && p99_ms > c->fail_p99_above)
         error_set(e, STATUS_FAIL,
                   "the latency's 99th percentile, %.3f ms, is above --fail-p99-above %.10g", p99_ms,
@@ -176,15 +124,31 @@ static int judge_limits(const struct bench_command *c, const struct bench_result
     return EXIT_GATE;
 }
 
-static int show_result(const struct bench_command *c, const rknnd_server_info *info,
-                       const struct bench_result *r, struct error *e)
+// One number of clients after the other. What was measured counts also after a failure.
+static int measure_points(const struct bench_command *c, const struct input_set *inputs,
+                          struct bench_point *points, size_t *ret_n, struct error *e)
 {
-    if (c->csv)
-        return print_csv(c, r, e);
-    if (c->json)
-        return bench_print_json(c, info, r, e);
-    bench_print_text(c, info, r);
-    return 0;
+    int r = 0;
+    for (uint32_t clients = c->from; clients <= c->to && r == 0 && !interrupt_seen();
+         clients += c->step) {
+        struct bench_point *p = &points[*ret_n];
+        struct bench_plan plan = c->plan;
+        plan.clients = p->clients = clients;
+        r = bench_run(&plan, inputs, &p->result, e);
+        if (p->result.n > 0)
+            ++*ret_n;
+        else
+            bench_result_done(&p->result);
+    }
+    return r;
+}
+
+static int show_points(const struct bench_command *c, const struct bench_point *points, size_t n,
+                       const rknnd_server_info *info, struct error *e)
+{
+    enum bench_form form = c->json ? BENCH_JSON : c->csv ? BENCH_CSV : BENCH_TEXT;
+    int r = bench_show(&c->plan, info, points, n, c->sweep, form, e);
+    return r == 0 && c->samples ? bench_write_samples(c->samples, points, n, e) : r;
 }
 
 // Shows what was measured also after a failure in the middle, which is then still the result: its
@@ -193,22 +157,28 @@ static int measure_model(const struct bench_command *c, const struct input_set *
                          struct error *e)
 {
     rknnd_server_info info;
-    struct bench_result result = {0};
+    size_t n = 0, room = (c->to - c->from) / c->step + 1;
+    cleanup(free_p) struct bench_point *points = calloc(room, sizeof *points);
+    if (!points)
+        return error_no_memory(e, "measurements", room);
     int r = print_get_server(&info, e);
     interrupt_defer();
     if (r == 0)
-        r = bench_run(&c->plan, inputs, &result, e);
-    if (r == 0 && result.n == 0)
-        r = error_set(e, STATUS_FAIL, "interrupted before the first run");
-    if (result.n > 0) {
+        r = measure_points(c, inputs, points, &n, e);
+    if (r == 0 && n == 0)
+        r = error_set(e, STATUS_FAIL, "%s",
+                      interrupt_seen() ? "interrupted before the first run"
+                                       : "no run began in that time");
+    if (n > 0) {
         struct error ignored;
-        int shown = show_result(c, &info, &result, r ? &ignored : e);
+        int shown = show_points(c, points, n, &info, r ? &ignored : e);
         if (r)
-            error_prefix(e, "ended after %zu runs", result.n);
+            error_prefix(e, "ended after %zu runs", points[n - 1].result.n);
         else
-            r = shown ? shown : judge_limits(c, &result, e);
+            r = shown ? shown : judge_limits(c, &points[0].result, e);
     }
-    bench_result_done(&result);
+    for (size_t i = 0; i < n; i++)
+        bench_result_done(&points[i].result);
     return r;
 }
 
@@ -222,7 +192,7 @@ static int open_and_measure(const struct bench_command *c, struct error *e)
     if (r == 0 && c->plan.task.inputs.n)
         r = task_load(&c->plan.task, &model, &inputs, e);
     else if (r == 0)
-        r = input_set_random(&inputs, &model, c->seed, e);
+        r = input_set_random(&inputs, &model, c->plan.seed, e);
     if (r == 0)
         r = measure_model(c, &inputs, e);
     input_set_done(&inputs);
@@ -233,8 +203,7 @@ static int open_and_measure(const struct bench_command *c, struct error *e)
 int cmd_bench(const struct settings *settings, int argc, char **argv, struct error *e)
 {
     (void)settings;
-    struct bench_command c = {.plan = {.task = TASK_INIT, .clients = 1, .loop = 100, .warmup = 3},
-                              .seed = 1};
+    struct bench_command c = {.plan = {.task = TASK_INIT, .warmup = 3, .seed = 1}};
     int r = parse_options(argc, argv, &c, e);
     if (r == 0)
         r = open_and_measure(&c, e);

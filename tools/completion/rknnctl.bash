@@ -66,7 +66,7 @@ _rknnctl_options()
     accuracy) options="--golden --input --layout --fit --pad --type --pass-through --list --shape --shape-set --core-mask --map --golden-server --entire --limit --fail-above --dump --json --csv --server --version --help" ;;
     compare) options="--with --input --layout --fit --pad --type --pass-through --list --shape --shape-set --core-mask --map --entire --limit --fail-above --dump --loop --warmup --seed --json --csv --server --version --help" ;;
     report) options="--output --golden --golden-server --input --layout --fit --pad --type --pass-through --shape --shape-set --core-mask --loop --warmup --seed --map --limit --server --version --help" ;;
-    bench) options="--loop --clients --warmup --input --layout --fit --pad --type --pass-through --shape --shape-set --core-mask --seed --float --fail-below --fail-p99-above --json --csv --server --version --help" ;;
+    bench) options="--loop --clients --concurrency --duration --rate --samples --warmup --input --layout --fit --pad --type --pass-through --shape --shape-set --core-mask --seed --float --fail-below --fail-p99-above --json --csv --server --version --help" ;;
     help) options="" ;;
     esac
 }
@@ -76,9 +76,11 @@ _rknnctl_value()
     value=
     case $1 in
     --clients) value=N ;;
+    --concurrency) value=RANGE ;;
     --core-mask | -c) value=CORES ;;
     --daemon-port) value=N ;;
     --dump) value=DIR ;;
+    --duration) value=SECONDS ;;
     --fail-above) value=PERCENT ;;
     --fail-below) value=FPS ;;
     --fail-p99-above) value=MS ;;
@@ -99,6 +101,8 @@ _rknnctl_value()
     --only) value=NAME ;;
     --output | -o) value=DIR ;;
     --pad) value=COLOUR ;;
+    --rate) value=FPS ;;
+    --samples) value=FILE ;;
     --seconds) value=N ;;
     --seed) value=N ;;
     --server | -s) value=URI ;;

@@ -243,6 +243,10 @@ complete -c rknnctl -n '__fish_seen_subcommand_from report' -s h -l help -d 'pri
 complete -c rknnctl -n '__fish_seen_subcommand_from bench' -F
 complete -c rknnctl -n '__fish_seen_subcommand_from bench' -s n -l loop -x -d 'runs of each client (default 100)'
 complete -c rknnctl -n '__fish_seen_subcommand_from bench' -l clients -x -d 'clients at the same time (default 1)'
+complete -c rknnctl -n '__fish_seen_subcommand_from bench' -l concurrency -x -d 'measure FROM:TO[:STEP] clients in turn'
+complete -c rknnctl -n '__fish_seen_subcommand_from bench' -l duration -x -d 'begin runs for so long, instead of --loop'
+complete -c rknnctl -n '__fish_seen_subcommand_from bench' -l rate -x -d 'ask for so many runs/s at random times'
+complete -c rknnctl -n '__fish_seen_subcommand_from bench' -l samples -r -F -d 'write the times of each run (CSV)'
 complete -c rknnctl -n '__fish_seen_subcommand_from bench' -s w -l warmup -x -d 'runs before measuring (default 3)'
 complete -c rknnctl -n '__fish_seen_subcommand_from bench' -s i -l input -r -F -d 'array, picture, - (stdin); also INPUT=FILE'
 complete -c rknnctl -n '__fish_seen_subcommand_from bench' -s l -l layout -x -a 'nhwc nchw native' -d '[INPUT=]nhwc (default), nchw or native'

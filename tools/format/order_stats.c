@@ -15,9 +15,14 @@ void stats_sort(uint64_t *values, size_t n)
     qsort(values, n, sizeof *values, compare_numbers);
 }
 
-// Nearest rank: the smallest value that at least `percent` of all do not exceed; 0 is the minimum.
+// Nearest rank; 0 is the minimum.
+uint64_t stats_permille(const uint64_t *sorted, size_t n, unsigned permille)
+{
+    size_t rank = (n * permille + 999) / 1000;
+    return sorted[rank ? rank - 1 : 0];
+}
+
 uint64_t stats_percentile(const uint64_t *sorted, size_t n, unsigned percent)
 {
-    size_t rank = (n * percent + 99) / 100;
-    return sorted[rank ? rank - 1 : 0];
+    return stats_permille(sorted, n, percent * 10);
 }

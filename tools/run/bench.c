@@ -5,15 +5,17 @@
 //   main thread      create them ---- wait for n_warm == clients, set `go` ---- join all
 //
 // A client that fails still passes the barrier, else the others would wait for ever; `stop` then
-// ends all loops after the run that is under way. Clients write only to their own part of the
-// result; the main thread reads it after the join.
+// ends all loops after the run that is under way. Clients keep their own samples; the main thread
+// reads them after the join.
 #include "tools/run/bench.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "rknnd.h"
@@ -21,6 +23,8 @@
 #include "tools/ui/interrupt.h"
 #include "tools/ui/progress.h"
 #include "tools/ui/rknn_error.h"
+
+#define LOOK_NS 50000000 // between looks whether to go on
 
 struct bench {
     const struct bench_plan *plan;
@@ -30,6 +34,9 @@ struct bench {
     pthread_cond_t changed;
     uint32_t n_warm; // clients past their warm-up, or failed
     bool go;         // all are
+    uint64_t began_ns;
+    double next_s;         // when the next run is asked for, after that; with a rate
+    uint64_t random_state; // xorshift
     struct progress progress;
 };
 
@@ -40,9 +47,10 @@ struct client {
     pthread_t thread;
     struct model model;
     rknn_output *outputs;
-    uint64_t *latency_ns, *queue_us, *run_us; // parts of the result's, `loop` long
-    uint32_t n;
-    uint64_t start_ns, end_ns;
+    struct bench_sample *samples;
+    uint32_t n, room;
+    uint32_t number;
+    uint64_t end_ns;
     struct timing timing;
     uint64_t estimate_ns;
     int result;
@@ -101,20 +109,79 @@ static bool go_on(const struct client *c)
     return c->result == 0 && !atomic_load(&c->bench->stop) && !interrupt_seen();
 }
 
+// In (0, 1].
+static double random_part(struct bench *b)
+{
+    uint64_t x = b->random_state;
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    b->random_state = x;
+    return ((double)(x >> 11) + 1) / 9007199254740992.0;
+}
+
+// When the next run is asked for, whoever does it: intervals are exponentially distributed.
+static uint64_t next_asked(struct bench *b)
+{
+    pthread_mutex_lock(&b->lock);
+    b->next_s -= log(random_part(b)) / b->plan->rate;
+    uint64_t at = b->began_ns + (uint64_t)(b->next_s * 1e9);
+    pthread_mutex_unlock(&b->lock);
+    return at;
+}
+
+// False: the measurement is over by then, or before.
+static bool wait_until(const struct client *c, uint64_t at_ns)
+{
+    for (uint64_t now = clock_ns(); now < at_ns; now = clock_ns()) {
+        uint64_t left = at_ns - now, step = left < LOOK_NS ? left : LOOK_NS;
+        if (!go_on(c))
+            return false;
+        clock_sleep_until((now + step) / 1000);
+    }
+    return go_on(c);
+}
+
+// When the run that is next begins for whoever asks for it; it is time. False: there is none.
+static bool await_next(const struct client *c, uint64_t *ret_at_ns)
+{
+    struct bench *b = c->bench;
+    uint64_t at = b->plan->rate > 0 ? next_asked(b) : clock_ns();
+    bool late = b->plan->seconds > 0 && (double)(at - b->began_ns) >= b->plan->seconds * 1e9;
+    *ret_at_ns = at;
+    return !late && wait_until(c, at);
+}
+
+// The latency counts from `at_ns` on. Room is made before that.
+static int measure_run(struct client *c, uint64_t at_ns)
+{
+    rknnd_run_info info;
+    struct bench_sample s = {.client = c->number, .start_ns = at_ns - c->bench->began_ns};
+    uint64_t late_ns = clock_ns() - at_ns;
+    int r = run_once(c, &s.latency_ns, &info);
+    if (r)
+        return r;
+    if (c->bench->plan->rate > 0)
+        s.latency_ns += late_ns;
+    s.queue_us = info.queue_us;
+    s.run_us = info.run_us;
+    c->timing = timing_of(&info);
+    c->estimate_ns = info.estimate_ns;
+    c->samples[c->n++] = s;
+    return 0;
+}
+
 // The end is taken after each complete run, so that a failed run does not lengthen the wall time.
 static void measure_client(struct client *c)
 {
-    c->start_ns = clock_ns();
+    uint64_t at_ns;
     while (c->n < c->bench->plan->loop && go_on(c)) {
-        rknnd_run_info info;
-        c->result = run_once(c, &c->latency_ns[c->n], &info);
+        c->result = array_reserve(c->samples, c->room, c->n + 1, "times", &c->failure);
+        if (c->result || !await_next(c, &at_ns))
+            break;
+        c->result = measure_run(c, at_ns);
         if (c->result)
             break;
-        c->queue_us[c->n] = info.queue_us;
-        c->run_us[c->n] = info.run_us;
-        c->timing = timing_of(&info);
-        c->estimate_ns = info.estimate_ns;
-        c->n++;
         c->end_ns = clock_ns();
         progress_step(&c->bench->progress);
     }
@@ -154,6 +221,7 @@ static void client_done(struct client *c)
     for (uint32_t i = 0; c->outputs && i < c->model.n_outputs; i++)
         free(c->outputs[i].buf);
     free(c->outputs);
+    free(c->samples);
     model_close(&c->model);
 }
 
@@ -164,6 +232,7 @@ static void start_together(struct bench *b, uint32_t n)
     while (b->n_warm < n)
         pthread_cond_wait(&b->changed, &b->lock);
     b->go = true;
+    b->began_ns = clock_ns();
     pthread_cond_broadcast(&b->changed);
     pthread_mutex_unlock(&b->lock);
 }
@@ -193,48 +262,54 @@ static int run_clients(struct bench *b, struct client *clients, struct error *e)
     return 0;
 }
 
-// Slices of the result's arrays: no lock is needed while measuring.
-static void init_client(struct client *c, struct bench *b, const struct bench_result *r, uint32_t i)
+static int init_result(struct bench_result *r, size_t n, struct error *e)
 {
-    size_t first = (size_t)i * b->plan->loop;
-    *c = (struct client){.bench = b,
-                         .latency_ns = r->latency_ns + first,
-                         .queue_us = r->queue_us + first,
-                         .run_us = r->run_us + first};
+    size_t room = n ? n : 1;
+    *r = (struct bench_result){.latency_ns = calloc(room, sizeof *r->latency_ns),
+                               .queue_us = calloc(room, sizeof *r->queue_us),
+                               .run_us = calloc(room, sizeof *r->run_us),
+                               .samples = calloc(room, sizeof *r->samples)};
+    return r->latency_ns && r->queue_us && r->run_us && r->samples
+               ? 0
+               : error_no_memory(e, "a measurement", n);
 }
 
-// Closes the gaps that clients with fewer than `loop` runs leave (Ctrl-C, a failure), then sorts.
-// The destination never overtakes a later client's part, so moving in order is safe. The wall time
-// runs from the first client's start to the last one's end.
-static void collect_times(const struct client *clients, uint32_t n_clients, struct bench_result *r)
+static void add_client(const struct client *c, struct bench_result *r)
+{
+    for (uint32_t i = 0; i < c->n; i++) {
+        const struct bench_sample *s = &c->samples[i];
+        r->latency_ns[r->n] = s->latency_ns;
+        r->queue_us[r->n] = s->queue_us;
+        r->run_us[r->n] = s->run_us;
+        r->samples[r->n++] = *s;
+    }
+    r->timing = c->timing;
+    r->estimate_ns = c->estimate_ns;
+}
+
+// The wall time runs from the first start to the last end.
+static int collect_times(const struct client *clients, const struct bench *b,
+                         struct bench_result *r, struct error *e)
 {
     uint64_t start = UINT64_MAX, end = 0;
-    for (uint32_t i = 0; i < n_clients; i++) {
+    size_t n = 0;
+    for (uint32_t i = 0; i < b->plan->clients; i++)
+        n += clients[i].n;
+    int status = init_result(r, n, e);
+    for (uint32_t i = 0; i < b->plan->clients && status == 0; i++) {
         const struct client *c = &clients[i];
-        size_t size = c->n * sizeof(uint64_t);
-        memmove(r->latency_ns + r->n, c->latency_ns, size);
-        memmove(r->queue_us + r->n, c->queue_us, size);
-        memmove(r->run_us + r->n, c->run_us, size);
-        r->n += c->n;
         if (c->n == 0)
             continue;
-        r->timing = c->timing;
-        r->estimate_ns = c->estimate_ns;
-        start = c->start_ns < start ? c->start_ns : start;
+        uint64_t began = b->began_ns + c->samples[0].start_ns;
+        start = began < start ? began : start;
         end = c->end_ns > end ? c->end_ns : end;
+        add_client(c, r);
     }
     r->wall_ns = end > start ? end - start : 0;
     stats_sort(r->latency_ns, r->n);
     stats_sort(r->queue_us, r->n);
     stats_sort(r->run_us, r->n);
-}
-
-static int init_result(struct bench_result *r, size_t n, struct error *e)
-{
-    *r = (struct bench_result){.latency_ns = calloc(n, sizeof *r->latency_ns),
-                               .queue_us = calloc(n, sizeof *r->queue_us),
-                               .run_us = calloc(n, sizeof *r->run_us)};
-    return r->latency_ns && r->queue_us && r->run_us ? 0 : error_no_memory(e, "a measurement", 0);
+    return status;
 }
 
 // Clients are closed one after the other after all have ended: closing contexts is not measured.
@@ -243,23 +318,24 @@ int bench_run(const struct bench_plan *plan, const struct input_set *inputs,
 {
     struct bench b = {.plan = plan,
                       .inputs = inputs,
+                      .random_state = ((uint64_t)plan->seed + 1) * UINT64_C(0x9e3779b97f4a7c15),
                       .lock = PTHREAD_MUTEX_INITIALIZER,
                       .changed = PTHREAD_COND_INITIALIZER};
-    int r = init_result(ret, (size_t)plan->clients * plan->loop, e);
-    if (r)
-        return r;
+    *ret = (struct bench_result){0};
     cleanup(free_p) struct client *clients = calloc(plan->clients, sizeof *clients);
     if (!clients)
         return error_no_memory(e, "a measurement", 0);
     for (uint32_t i = 0; i < plan->clients; i++)
-        init_client(&clients[i], &b, ret, i);
-    progress_start_counting(&b.progress, "runs", (uint64_t)plan->clients * plan->loop);
-    r = run_clients(&b, clients, e);
+        clients[i] = (struct client){.bench = &b, .number = i};
+    progress_start_counting(&b.progress, "runs",
+                            plan->seconds > 0 ? 0 : (uint64_t)plan->clients * plan->loop);
+    int r = run_clients(&b, clients, e);
     progress_end(&b.progress);
-    collect_times(clients, plan->clients, ret);
+    struct error ignored;
+    int collected = collect_times(clients, &b, ret, r ? &ignored : e);
     for (uint32_t i = 0; i < plan->clients; i++)
         client_done(&clients[i]);
-    return r;
+    return r ? r : collected;
 }
 
 void bench_result_done(struct bench_result *r)
@@ -267,5 +343,6 @@ void bench_result_done(struct bench_result *r)
     free(r->latency_ns);
     free(r->queue_us);
     free(r->run_us);
+    free(r->samples);
     *r = (struct bench_result){0};
 }

@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 """rknnctl against real daemons: what it writes and prints, its exit codes, its manners on a terminal."""
+import csv
 import json
+import math
 import os
 import pty
 import re
@@ -175,6 +177,53 @@ class Null(OnDaemon):
         self.assertGreater(said["runs_per_second"], 0)
         self.assertLessEqual(said["latency_us"]["median"], said["latency_us"]["p99"])
         self.assertIn("runs by 1 client in", self.ok("bench", self.model, "--loop", 3, uri=self.uri))
+
+    def test_bench_goes_through_clients(self):
+        before = json.loads(self.ok("status", "--json", uri=self.uri))["jobs_done"]
+        samples = f"{self.folder}/samples.csv"
+        said = json.loads(self.ok("bench", self.model, "--concurrency", "1:8:3", "--loop", 20, "--warmup", 1, "--json",
+                                  "--samples", samples, uri=self.uri))
+        after = json.loads(self.ok("status", "--json", uri=self.uri))["jobs_done"]
+        self.assertEqual([(p["clients"], p["runs"]) for p in said["points"]], [(1, 20), (4, 80), (7, 140)])
+        self.assertEqual(after - before, (1 + 4 + 7) * 21)
+        rows = list(csv.DictReader(open(samples, encoding="utf-8")))
+        for point in said["points"]:
+            latencies = sorted(float(r["Latency(us)"]) for r in rows if int(r["Clients"]) == point["clients"])
+            self.assertEqual(len(latencies), point["runs"])
+            for name, part in (("min", 0), ("median", .5), ("p90", .9), ("p99", .99), ("p99.9", .999), ("max", 1)):
+                rank = max(math.ceil(round(part * len(latencies), 6)), 1)
+                self.assertAlmostEqual(point["latency_us"][name], latencies[rank - 1], places=2)
+        self.assertRegex(self.ok("bench", self.model, "--concurrency", "2:3", "-n", 2, uri=self.uri), r"P99\.9.*\n +2 .*\n +3 ")
+        for words in ("0:2", "2:1", "1:2:0", "1:2x", "1:2000", "x", ""):
+            self.expect(2, "--concurrency", "bench", self.model, "--concurrency", words)
+        self.expect(2, "--concurrency", "bench", self.model, "--concurrency", "1:2", "--clients", "3")
+
+    def test_bench_asks_at_random_times(self):
+        """Whatever the answers take: the times are those of the random numbers, which are computed here once more."""
+        rate, seed, state, at, expected = 50000, 5, (5 + 1) * 0x9e3779b97f4a7c15 % 2**64, 0.0, []
+        for _ in range(400):
+            state ^= state << 13 & 2**64 - 1
+            state ^= state >> 7
+            state ^= state << 17 & 2**64 - 1
+            at -= math.log(((state >> 11) + 1) / 2**53) / rate
+            expected.append(at * 1e6)
+        samples = f"{self.folder}/asked.csv"
+        said = json.loads(self.ok("bench", self.model, "--rate", rate, "--seed", seed, "--loop", 400, "--json",
+                                  "--samples", samples, uri=self.uri))
+        self.assertEqual(said["asked_per_second"], rate)
+        rows = list(csv.DictReader(open(samples, encoding="utf-8")))
+        self.assertEqual(len(rows), 400)
+        for row, asked in zip(rows, expected):
+            self.assertAlmostEqual(float(row["Start(us)"]), asked, delta=0.01)
+        ends = [float(r["Start(us)"]) + float(r["Latency(us)"]) for r in rows]
+        self.assertEqual(ends, sorted(ends), "one client does one after the other, and latency counts from the question")
+
+    def test_bench_for_some_time(self):
+        samples = f"{self.folder}/duration.csv"
+        self.ok("bench", self.model, "--duration", "0.2", "--clients", 3, "--samples", samples, uri=self.uri)
+        rows = list(csv.DictReader(open(samples, encoding="utf-8")))
+        self.assertGreater(len(rows), 0)
+        self.assertLess(max(float(r["Start(us)"]) for r in rows), 200000)
 
     def test_ctrl_c_ends_a_bench_with_its_numbers(self):
         bench = subprocess.Popen([RKNNCTL, "--server", self.uri, "bench", self.model, "--loop",

@@ -71,6 +71,8 @@ static void percentiles_are_nearest_rank(void **state)
     assert_int_equal(stats_percentile(v, 100, 50), 50);
     assert_int_equal(stats_percentile(v, 100, 99), 99);
     assert_int_equal(stats_percentile(v, 100, 100), 100);
+    assert_int_equal(stats_permille(v, 100, 999), 100);
+    assert_int_equal(stats_permille(v, 100, 990), 99);
     assert_int_equal(stats_percentile(v, 1, 99), 1);
     assert_int_equal(stats_percentile(v, 3, 50), 2);
     assert_int_equal(stats_percentile(v, 2, 50), 1);

@@ -1,0 +1,226 @@
+#include "tools/run/bench_show.h"
+
+#include <stdio.h>
+
+#include "base/cleanup.h"
+#include "tools/format/format.h"
+#include "tools/format/order_stats.h"
+#include "tools/format/output_file.h"
+#include "tools/format/table.h"
+#include "tools/ui/print.h"
+#include "tools/ui/terminal.h"
+
+static const unsigned permilles[] = {0, 500, 900, 990, 999, 1000};
+#define N_PERMILLES (sizeof permilles / sizeof *permilles)
+
+double bench_per_second(const struct bench_result *r)
+{
+    return r->wall_ns ? (double)r->n * 1e9 / (double)r->wall_ns : 0;
+}
+
+// ---- people -------------------------------------------------------------------------------------
+
+typedef const char *format_time(struct format_buffer *b, uint64_t time);
+
+// One line of order statistics; times are sorted, n > 0.
+static void print_times_of(const char *name, format_time *format, const uint64_t *t, size_t n)
+{
+    struct format_buffer b[N_PERMILLES];
+    const char *s[N_PERMILLES];
+    for (size_t i = 0; i < N_PERMILLES; i++)
+        s[i] = format(&b[i], stats_permille(t, n, permilles[i]));
+    print_line(name, "%9s %9s %9s %9s %9s %9s", s[0], s[1], s[2], s[3], s[4], s[5]);
+}
+
+static void print_one(const struct bench_plan *plan, const struct bench_point *p)
+{
+    const struct bench_result *r = &p->result;
+    struct format_buffer b;
+    printf("%zu runs by %u client%s in %s: %s%.1f runs/s\n", r->n, p->clients,
+           p->clients == 1 ? "" : "s", format_ns(&b, r->wall_ns),
+           r->timing.software ? "machine " : "", bench_per_second(r));
+    if (plan->rate > 0)
+        printf("%.10g runs/s were asked for; latency counts from then on\n", plan->rate);
+    print_line("", "%9s %9s %9s %9s %9s %9s", "min", "median", "p90", "p99", "p99.9", "max");
+    print_times_of("latency", format_ns, r->latency_ns, r->n);
+    print_times_of("queue", format_us, r->queue_us, r->n);
+    print_times_of(r->timing.software ? "machine run" : "run", format_us, r->run_us, r->n);
+    print_estimate(&r->timing, r->estimate_ns);
+    timing_print(&r->timing, stdout, "  ");
+}
+
+static int print_sweep(const struct bench_point *points, size_t n, struct error *e)
+{
+    static const struct table_column columns[] = {
+        {.title = "Clients", .align = TABLE_RIGHT}, {.title = "Runs/s", .align = TABLE_RIGHT},
+        {.title = "Min", .align = TABLE_RIGHT},     {.title = "Median", .align = TABLE_RIGHT},
+        {.title = "P90", .align = TABLE_RIGHT},     {.title = "P99", .align = TABLE_RIGHT},
+        {.title = "P99.9", .align = TABLE_RIGHT},   {.title = "Max", .align = TABLE_RIGHT},
+    };
+    struct table t;
+    table_init(&t, columns, sizeof columns / sizeof *columns);
+    for (size_t i = 0; i < n; i++) {
+        const struct bench_result *r = &points[i].result;
+        struct format_buffer b;
+        table_cell(&t, "%u", points[i].clients);
+        table_cell(&t, "%.1f", bench_per_second(r));
+        for (size_t k = 0; k < N_PERMILLES; k++)
+            table_cell(&t, "%s", format_ns(&b, stats_permille(r->latency_ns, r->n, permilles[k])));
+    }
+    int status = table_print(&t, stdout, "  ", 0);
+    table_done(&t);
+    timing_print(&points[0].result.timing, stdout, "  ");
+    return status < 0 ? error_no_memory(e, "a table", 0) : 0;
+}
+
+static int show_text(const struct bench_plan *plan, const rknnd_server_info *info,
+                     const struct bench_point *points, size_t n, bool sweep, struct error *e)
+{
+    printf("%s on ", plan->task.model);
+    print_server_line(info);
+    printf("\n");
+    if (sweep)
+        return print_sweep(points, n, e);
+    print_one(plan, points);
+    return 0;
+}
+
+// ---- programs -----------------------------------------------------------------------------------
+
+static json_t *latency_json(const struct bench_result *r)
+{
+    json_t *o = print_percentiles_json(r->latency_ns, r->n, 1e3);
+    double p999 = (double)stats_permille(r->latency_ns, r->n, 999) / 1e3;
+    json_object_set_new(o, "p99.9", print_json_number(p999));
+    return o;
+}
+
+// An NPU has "runs_per_second"; a software NPU the machine's and the chip's estimated ones.
+static json_t *point_json(const struct bench_plan *plan, const struct bench_point *p)
+{
+    const struct bench_result *r = &p->result;
+    json_t *o =
+        json_pack("{s:I, s:I, s:o, s:o, s:o, s:o}", "clients", (json_int_t)p->clients, "runs",
+                  (json_int_t)r->n, "seconds", print_json_number((double)r->wall_ns / 1e9),
+                  "latency_us", latency_json(r), "queue_us",
+                  print_percentiles_json(r->queue_us, r->n, 1), "timing", timing_json(&r->timing));
+    if (plan->rate > 0)
+        json_object_set_new(o, "asked_per_second", print_json_number(plan->rate));
+    timing_put(&r->timing, o, "run_us", print_percentiles_json(r->run_us, r->n, 1),
+               timing_estimate(r->estimate_ns));
+    timing_put(&r->timing, o, "runs_per_second", print_json_number(bench_per_second(r)),
+               r->estimate_ns ? json_real(1e9 / (double)r->estimate_ns) : json_null());
+    return o;
+}
+
+static int show_json(const struct bench_plan *plan, const rknnd_server_info *info,
+                     const struct bench_point *points, size_t n, bool sweep, struct error *e)
+{
+    json_t *o =
+        json_pack("{s:s, s:o}", "model", plan->task.model, "server", print_server_json(info));
+    if (!sweep) {
+        json_t *one = point_json(plan, points);
+        json_object_update(o, one);
+        json_decref(one);
+        return print_json(o, e);
+    }
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, point_json(plan, &points[i]));
+    json_object_set_new(o, "points", list);
+    return print_json(o, e);
+}
+
+// ---- spreadsheets -------------------------------------------------------------------------------
+
+// The columns of a software NPU have other titles, so that machine times and estimates are not
+// taken for the chip's.
+static const struct table_column columns[] = {
+    {.title = "Model"},         {.title = "Clients"},       {.title = "Runs"},
+    {.title = "Seconds"},       {.title = "RunsPerSecond"}, {.title = "LatencyMin(us)"},
+    {.title = "LatencyMedian"}, {.title = "LatencyP90"},    {.title = "LatencyP99"},
+    {.title = "LatencyP99.9"},  {.title = "LatencyMax"},    {.title = "QueueMedian"},
+    {.title = "RunMedian"},
+};
+static const struct table_column software_columns[] = {
+    {.title = "Model"},
+    {.title = "Clients"},
+    {.title = "Runs"},
+    {.title = "Seconds"},
+    {.title = "MachineRunsPerSecond"},
+    {.title = "LatencyMin(us)"},
+    {.title = "LatencyMedian"},
+    {.title = "LatencyP90"},
+    {.title = "LatencyP99"},
+    {.title = "LatencyP99.9"},
+    {.title = "LatencyMax"},
+    {.title = "QueueMedian"},
+    {.title = "MachineRunMedian"},
+    {.title = "EstimateRun"},
+    {.title = "EstimateChip"},
+};
+
+static void add_row(struct table *t, const struct bench_plan *plan, const struct bench_point *p)
+{
+    const struct bench_result *r = &p->result;
+    table_cell(t, "%s", plan->task.model);
+    table_cell(t, "%u", p->clients);
+    table_cell(t, "%zu", r->n);
+    table_cell(t, "%.9g", (double)r->wall_ns / 1e9);
+    table_cell(t, "%.9g", bench_per_second(r));
+    for (size_t i = 0; i < N_PERMILLES; i++)
+        table_cell(t, "%.9g", (double)stats_permille(r->latency_ns, r->n, permilles[i]) / 1e3);
+    table_cell(t, "%llu", (unsigned long long)stats_percentile(r->queue_us, r->n, 50));
+    table_cell(t, "%llu", (unsigned long long)stats_percentile(r->run_us, r->n, 50));
+    if (r->timing.software && r->estimate_ns)
+        table_cell(t, "%.9g", (double)r->estimate_ns / 1e3);
+    else if (r->timing.software)
+        table_cell(t, "%s", "");
+    if (r->timing.software)
+        table_cell(t, "%s", r->timing.chip);
+}
+
+static int show_csv(const struct bench_plan *plan, const struct bench_point *points, size_t n,
+                    struct error *e)
+{
+    struct table t;
+    if (points[0].result.timing.software)
+        table_init(&t, software_columns, sizeof software_columns / sizeof *software_columns);
+    else
+        table_init(&t, columns, sizeof columns / sizeof *columns);
+    for (size_t i = 0; i < n; i++)
+        add_row(&t, plan, &points[i]);
+    int status = table_csv(&t, stdout);
+    table_done(&t);
+    return status < 0 ? error_no_memory(e, "a table", 0) : 0;
+}
+
+int bench_show(const struct bench_plan *plan, const rknnd_server_info *info,
+               const struct bench_point *points, size_t n, bool sweep, enum bench_form form,
+               struct error *e)
+{
+    if (form == BENCH_CSV)
+        return show_csv(plan, points, n, e);
+    if (form == BENCH_JSON)
+        return show_json(plan, info, points, n, sweep, e);
+    return show_text(plan, info, points, n, sweep, e);
+}
+
+// A write that fails shows at the end.
+int bench_write_samples(const char *path, const struct bench_point *points, size_t n,
+                        struct error *e)
+{
+    cleanup(output_file_drop) struct output_file file = {0};
+    int r = output_file_open(&file, path, e);
+    if (r < 0)
+        return r;
+    fprintf(file.stream, "Clients,Client,Start(us),Latency(us),Queue(us),Run(us)\n");
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < points[i].result.n; k++) {
+            const struct bench_sample *s = &points[i].result.samples[k];
+            fprintf(file.stream, "%u,%u,%.3f,%.3f,%llu,%llu\n", points[i].clients, s->client,
+                    (double)s->start_ns / 1e3, (double)s->latency_ns / 1e3,
+                    (unsigned long long)s->queue_us, (unsigned long long)s->run_us);
+        }
+    return output_file_close(&file, e);
+}

@@ -1,0 +1,25 @@
+// What bench_run() has measured, for people, programs and spreadsheets.
+#pragma once
+
+#include "rknnd.h"
+#include "tools/run/bench.h"
+
+// A measurement with one number of clients.
+struct bench_point {
+    uint32_t clients;
+    struct bench_result result; // not empty
+};
+
+enum bench_form { BENCH_TEXT, BENCH_JSON, BENCH_CSV };
+
+/// Runs of all clients over the wall time; 0 when nothing was measured.
+double bench_per_second(const struct bench_result *r);
+
+/// Prints n > 0 points. `sweep`: as a list, also of one.
+int bench_show(const struct bench_plan *plan, const rknnd_server_info *info,
+               const struct bench_point *points, size_t n, bool sweep, enum bench_form form,
+               struct error *e);
+
+/// Writes every sample of the points, with the number of clients in front, for a spreadsheet.
+int bench_write_samples(const char *path, const struct bench_point *points, size_t n,
+                        struct error *e);
