@@ -3,8 +3,10 @@
 // for use in CI.
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
+#include "base/options/number.h"
 #include "tools/format/order_stats.h"
 #include "tools/format/output_file.h"
 #include "tools/rknnctl.h"
@@ -31,18 +33,23 @@ struct bench_command {
 static int set_concurrency(void *target, const char *text, struct error *e)
 {
     struct bench_command *c = target;
-    int end = 0,
-        n = sscanf(text, "%9u%n:%9u%n:%9u%n", &c->from, &end, &c->to, &end, &c->step, &end);
+    uint64_t numbers[3] = {0, 0, 1};
+    char copy[64], *rest = copy;
+    size_t n = 0;
+    bool good = strlen(text) < sizeof copy;
+    snprintf(copy, sizeof copy, "%s", text);
+    for (const char *part; good && (part = strsep(&rest, ":")); n++)
+        good = n < 3 && number_parse(part, 1, MAX_CLIENTS, &numbers[n], NULL) == 0;
     if (n == 1)
-        c->to = c->from;
-    if (n < 3)
-        c->step = 1;
-    if (n >= 1 && !text[end] && c->from >= 1 && c->to >= c->from && c->to <= MAX_CLIENTS &&
-        c->step >= 1)
-        return 0;
-    return error_set(e, STATUS_PARAM_INVALID,
-                     "\"%s\" is not FROM:TO or FROM:TO:STEP with 1 to %d clients", text,
-                     MAX_CLIENTS);
+        numbers[1] = numbers[0];
+    if (!good || numbers[1] < numbers[0])
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "\"%s\" is not FROM:TO or FROM:TO:STEP with 1 to %d clients", text,
+                         MAX_CLIENTS);
+    c->from = (uint32_t)numbers[0];
+    c->to = (uint32_t)numbers[1];
+    c->step = (uint32_t)numbers[2];
+    return 0;
 }
 
 // Each single time is kept for exact percentiles, hence the limit of runs times clients.
