@@ -297,7 +297,7 @@ class Health(Case):
             self.assertFalse(os.path.exists(path))
 
     def test_refused(self):
-        for uri, words in (("tcp:0.0.0.0:9610", "other machines"), ("usb:", "usb:"), ("tcp:127.0.0.1:0", "port")):
+        for uri, words in (("tcp:0.0.0.0:9610", "other machines"), ("tcp:0.0.0.0:9610", "proxy that has TLS"), ("usb:", "usb:"), ("tcp:127.0.0.1:0", "port")):
             with self.subTest(uri), tempfile.TemporaryDirectory() as folder:
                 done = subprocess.run([BUILD / "bin/rknnd", "--backend", "null:1:1", "--listen", f"unix:{folder}/a",
                                        "--http", uri], capture_output=True, text=True, timeout=PATIENCE, check=False)
