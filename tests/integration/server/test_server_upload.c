@@ -260,6 +260,23 @@ static void resumes_after_a_broken_link(void **state)
     peer_close(&b);
 }
 
+// Of another size it is another file, whatever its hash is said to be.
+static void does_not_resume_with_another_size(void **state)
+{
+    struct peer a, b;
+    (void)state;
+    in_process_connect(&server, &a);
+    rknnd_ModelOffer m = fresh_model(), other = m;
+    other.size = SIZE + 1;
+    offer(&a, &m);
+    send_up_to(&a, &m, 0, CHUNK);
+    peer_close(&a);
+    in_process_connect(&server, &b);
+    expect_as_if_new(&b, &other);
+    assert_int_equal(offer(&b, &m).offset, CHUNK);
+    peer_close(&b);
+}
+
 static void makes_others_wait_for_the_outcome(void **state)
 {
     struct peer a, b, c;
@@ -515,6 +532,7 @@ int main(void)
         cmocka_unit_test(refuses_sizes),
         cmocka_unit_test(drops_a_file_with_another_hash),
         cmocka_unit_test(resumes_after_a_broken_link),
+        cmocka_unit_test(does_not_resume_with_another_size),
         cmocka_unit_test(makes_others_wait_for_the_outcome),
         cmocka_unit_test(hands_over_when_the_sender_goes),
         cmocka_unit_test(begins_again_when_the_first_sender_lied),
