@@ -82,8 +82,8 @@ static int parse_program(struct program *p, int argc, char **argv, struct error 
          NULL},
         {0, "explicit", OPTION_FLAG, &p->is_explicit, NULL,
          "load no model before somebody asks for that", 0, 0, NULL},
-        {0, "contexts", OPTION_NUMBER, &p->served.lanes, "N", "runs of a model at once (4)", 1, 64,
-         NULL},
+        {0, "contexts", OPTION_NUMBER, &p->served.lanes, "N",
+         "runs of a model at once (16; of one that batches 2)", 1, 64, NULL},
         {0, "max-batch", OPTION_NUMBER, &p->served.max_batch, "N",
          "samples of a request for a model without a batch dimension (64)", 1, 65536, NULL},
         {0, "batch-delay", OPTION_NUMBER, &p->served.delay_us, "US",
@@ -202,7 +202,7 @@ static void program_serve(struct program *p, const sigset_t *signals)
 int main(int argc, char **argv)
 {
     static struct program p = {
-        .served = {.lanes = 4, .max_batch = 64, .max_tensor = MB(256)},
+        .served = {.max_batch = 64, .max_tensor = MB(256)},
         .limits = {.connections = 256, .request_s = 60, .body = MB(64), .memory = MB(512)},
     };
     struct error e;

@@ -9,6 +9,9 @@
 
 #include "base/cleanup.h"
 
+#define LANES       16
+#define BATCH_LANES 2 // with more, requests run alone that could be gathered
+
 int library_error(struct error *e, int code)
 {
     const char *words = rknnd_last_error();
@@ -141,6 +144,7 @@ static void find_batching(struct served_model *m)
     }
     if (!m->batches)
         m->per_run = 1;
+    m->max_lanes = m->options->lanes ? m->options->lanes : m->per_run > 1 ? BATCH_LANES : LANES;
 }
 
 static int describe_model(struct served_model *m, rknn_context c, struct error *e)
@@ -207,7 +211,7 @@ struct lane *lane_take_locked(struct served_model *m, bool wait)
             m->idle = lane->next;
             return lane;
         }
-        if (m->n_lanes < m->options->lanes && (lane = calloc(1, sizeof *lane))) {
+        if (m->n_lanes < m->max_lanes && (lane = calloc(1, sizeof *lane))) {
             m->n_lanes++;
             return lane;
         }
@@ -300,6 +304,7 @@ int served_model_open(const char *path, const char *load_options, const struct s
     if (!m)
         return error_no_memory(e, "a model", sizeof *m);
     m->refs = 1;
+    m->max_lanes = 1;
     m->options = o;
     init_locks(m);
     snprintf(m->path, sizeof m->path, "%s", path);

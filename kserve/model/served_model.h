@@ -35,7 +35,7 @@ struct lane {
 };
 
 struct served_options {
-    uint32_t lanes;      // contexts of a model, at most
+    uint32_t lanes;      // contexts of a model, at most; 0: as its batches want it
     uint32_t max_batch;  // samples that a request, or a run, may have
     uint32_t delay_us;   // that a request waits for others to be run with
     uint32_t run_ms;     // that a run may take; 0: the daemon's own limit
@@ -54,6 +54,7 @@ struct served_model {
     struct shape_set *sets;
     bool batches;     // the first dimension is that of samples, any number of them
     uint32_t per_run; // samples that a run takes, at most
+    uint32_t max_lanes;
 
     pthread_mutex_t lock; // of what follows
     pthread_cond_t freed;

@@ -74,7 +74,7 @@ def gain_of_batches(folder, seconds, rounds):
     (folder / "one.options").write_text(f"shape x0=1x{size}\n")
     (folder / "null.rknn").unlink()
     daemon = Daemon("--backend", "sim:rk3588", "--log-level", "error")
-    front = Front(daemon, folder, "--log-level", "error", "--contexts", "2", "--batch-delay", "1000")
+    front = Front(daemon, folder, "--log-level", "error", "--batch-delay", "1000")
     rates = {"one": [], "batch": []}
     for _ in range(rounds):
         for model, found in rates.items():
