@@ -51,6 +51,17 @@ int fd_size(int fd, uint64_t *ret, struct error *e)
     return 0;
 }
 
+// The link of /proc is opened as the file itself would be, by its mode. It is the owner's alone
+// from here on, so that somebody else who gets the new descriptor cannot do the same for writing;
+// where the file is not ours to change, it stays as its owner has it.
+int fd_open_read_only(int fd)
+{
+    char path[32];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    fchmod(fd, 0600);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
 static bool is_sealed(int fd, int any_of)
 {
     int seals = fcntl(fd, F_GET_SEALS);

@@ -41,6 +41,10 @@ int fd_check_stays(int fd, struct error *e);
 /// NULL: it cannot be.
 void *fd_map(int fd, uint64_t size, struct error *e);
 
+/// The same file (a memfd), open for reading alone, whose descriptor can be given to who may not
+/// write it. -1 with errno if that cannot be.
+int fd_open_read_only(int fd);
+
 /// Whether an fd is open for reading alone, or of a memfd that is sealed against writing.
 bool fd_is_read_only(int fd);
 

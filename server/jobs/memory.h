@@ -28,6 +28,7 @@ struct memories {
 struct memory_user {
     struct list in_memory, in_owner;
     struct memory *memory;
+    bool writes; // it may write there
     const void *owner;
     void (*gone)(struct memory_user *u); // the memory is about to go; frees the user
 };

@@ -53,40 +53,58 @@ void worker_memories_reset(struct worker_memories *w, struct worker_process *pro
     w->process = process;
 }
 
+// A worker that reads and writes a memory has it mapped twice. Nobody can forbid that a dma-buf is
+// written, and devices may want one descriptor for both.
+static bool is_writable(const struct memory *m, bool output)
+{
+    return output || m->dmabuf;
+}
+
+// The memory in messages to workers.
+static uint32_t worker_number(const struct memory *m, bool writes)
+{
+    return m->id * 2 + writes;
+}
+
 // The memory's last reference has gone: the worker unmaps it.
 static void on_gone(struct memory_user *u)
 {
     struct worker_memories *w = (struct worker_memories *)(uintptr_t)u->owner;
-    send_message(w, MESSAGE_WORKER_MEMORY_FREE, &(rknnd_WorkerMemory){.memory = u->memory->id}, -1);
+    send_message(w, MESSAGE_WORKER_MEMORY_FREE,
+                 &(rknnd_WorkerMemory){.memory = worker_number(u->memory, u->writes)}, -1);
     user_free(u);
 }
 
-static bool is_known(const struct worker_memories *w, const struct memory *m)
+static bool is_known(const struct worker_memories *w, const struct memory *m, bool writes)
 {
     struct memory_user *u;
     list_for_each (u, &m->users, in_memory)
-        if (u->owner == w)
+        if (u->owner == w && u->writes == writes)
             return true;
     return false;
 }
 
-// Lets the worker map a memory that it does not know yet. NULL memory: nothing to do.
-static int worker_pass_memory(struct worker_memories *w, struct memory *m, struct error *e)
+// Lets the worker map a memory that it does not know yet. NULL memory: nothing to do. What is only
+// an input it cannot write, because another model or program may read it, too.
+static int worker_pass_memory(struct worker_memories *w, struct memory *m, bool output,
+                              struct error *e)
 {
-    if (!m || is_known(w, m))
+    bool writes = m && is_writable(m, output);
+    if (!m || is_known(w, m, writes))
         return 0;
     struct memory_user *u = malloc(sizeof *u);
-    int fd = fcntl(m->buffer.fd, F_DUPFD_CLOEXEC, 3);
+    int fd = writes ? fcntl(m->buffer.fd, F_DUPFD_CLOEXEC, 3) : fd_open_read_only(m->buffer.fd);
     if (!u || fd < 0) {
         fd_close(fd);
         free(u);
         return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, errno,
                                "cannot pass memory to a worker");
     }
-    *u = (struct memory_user){.memory = m, .owner = w, .gone = on_gone};
+    *u = (struct memory_user){.memory = m, .writes = writes, .owner = w, .gone = on_gone};
     list_append(&m->users, &u->in_memory);
     list_append(&w->users, &u->in_owner);
-    send_message(w, MESSAGE_WORKER_MEMORY, &(rknnd_WorkerMemory){m->id, m->buffer.size}, fd);
+    send_message(w, MESSAGE_WORKER_MEMORY,
+                 &(rknnd_WorkerMemory){worker_number(m, writes), m->buffer.size}, fd);
     return 0;
 }
 
@@ -112,7 +130,7 @@ static void bind_tensor(struct worker_memories *w, uint32_t context, const struc
     rknnd_WorkerBind m = {
         .context = context, .output = output, .index = output ? tensor - n_inputs : tensor};
     if (p) {
-        m.memory = p->memory->id;
+        m.memory = worker_number(p->memory, is_writable(p->memory, output));
         m.offset = p->offset;
         m.size = p->size;
         m.type = p->form.type;
@@ -135,7 +153,7 @@ static void bind_internal(struct worker_memories *w, uint32_t context, const str
         return;
     rknnd_WorkerInternal m = {.context = context};
     if (new) {
-        m.memory = new->id;
+        m.memory = worker_number(new, true);
         m.offset = now->internal_offset;
         m.size = new->buffer.size - now->internal_offset;
     }
@@ -144,9 +162,9 @@ static void bind_internal(struct worker_memories *w, uint32_t context, const str
 
 static int pass_all(struct worker_memories *w, const struct binding *b, struct error *e)
 {
-    int r = b ? worker_pass_memory(w, b->internal, e) : 0;
+    int r = b ? worker_pass_memory(w, b->internal, true, e) : 0;
     for (uint32_t i = 0; b && i < b->n_inputs + b->n_outputs && r == 0; i++)
-        r = worker_pass_memory(w, b->tensors[i].memory, e);
+        r = worker_pass_memory(w, b->tensors[i].memory, i >= b->n_inputs, e);
     return r;
 }
 

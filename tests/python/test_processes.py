@@ -4,6 +4,7 @@ import faulthandler
 import gc
 import multiprocessing
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -293,6 +294,42 @@ class Leaks(WithDaemon):
         rknnd.Session(DIGITS, self.daemon.uri).run(COLUMN)
         gc.collect()
         self.assertEqual(self.daemon.status()["contexts"], 0)
+
+
+def may_write(pid, file):
+    """Whether a process could write each mapping that it has of a file, as the kernel has it; what is not
+    written today could be made writable where it could."""
+    inode, found, mine = os.fstat(file).st_ino, [], False
+    for line in pathlib.Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        words = line.split()
+        if not words[0].endswith(":"):
+            mine = int(words[4]) == inode
+        elif mine and words[0] == "VmFlags:":
+            found.append("mw" in words)
+    return found
+
+
+class ReadOnly(unittest.TestCase):
+    def test_workers_cannot_write_what_they_read(self):
+        daemon = Daemon("--sandbox", "off")  # whose workers can be looked at by everyone
+        self.addCleanup(daemon.stop)
+        with rknnd.Session(DIGITS, daemon.uri) as session:
+            read, written = session.create_memory(4096), session.create_memory(4096)
+            image = session.bind("image", read, dtype=np.uint8)
+            probability = session.bind("probability", written, dtype=np.float32)
+            image[...] = COLUMN
+            session.run(None)
+            worker, = daemon.children()
+            self.assertEqual(may_write(worker, read.fd), [False])
+            self.assertEqual(may_write(worker, written.fd), [True])
+            expected = np.array(probability)
+            with rknnd.Session(DIGITS, daemon.uri) as other:  # a program that has it written
+                again = other.import_memory(read.fd, 4096)
+                answer = other.bind("probability", again, dtype=np.float32)
+                other.run(COLUMN)
+                np.testing.assert_array_equal(answer, expected)
+                self.assertEqual(daemon.children(), [worker])
+                self.assertEqual(sorted(may_write(worker, read.fd)), [False, True])
 
 
 if __name__ == "__main__":
