@@ -111,13 +111,15 @@ static int add_limits(void *options, const char *value, struct error *e)
 {
     struct options *o = options;
     struct account_amounts limits = o->limits;
-    int r = quota_parse_limits(value, &limits, e);
+    struct account_amounts programs = o->program_limits;
+    int r = quota_parse_limits(value, &limits, &programs, e);
     if (r < 0)
         return r;
     if (limits.of[ACCOUNT_CONNECTIONS] || limits.of[ACCOUNT_STORAGE])
         return error_set(e, STATUS_PARAM_INVALID,
                          "connections are limited by max-connections, storage by max-models-size");
     o->limits = limits;
+    o->program_limits = programs;
     return 0;
 }
 

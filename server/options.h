@@ -43,7 +43,8 @@ struct options {
     char *worker_user; // NULL: nobody
     struct quota quotas[OPTIONS_MAX_QUOTAS];
     uint32_t n_quotas;
-    struct account_amounts limits; // in all; 0: what the machine allows
+    struct account_amounts limits;         // in all; 0: what the machine allows
+    struct account_amounts program_limits; // of each program; 0: what others leave
     struct rights rights;
 
     uint32_t max_connections;

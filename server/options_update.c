@@ -64,6 +64,7 @@ static const struct field fields[] = {
     FIELD("quota", QUOTAS, true, quotas),
     FIELD(NULL, PLAIN, true, n_quotas),
     FIELD("limit", PLAIN, true, limits),
+    FIELD("limit", PLAIN, true, program_limits),
     FIELD("rights", RIGHTS, true, rights),
     FIELD("plugin-dir", TEXT, true, plugin_dir),
     FIELD("module-dir", TEXT, false, module_dir),
@@ -91,7 +92,8 @@ static bool same_quotas(const struct options *a, const struct options *b)
     for (uint32_t i = 0; same && i < a->n_quotas; i++) {
         const struct quota *p = &a->quotas[i], *q = &b->quotas[i];
         same = strcmp(p->user, q->user) == 0 && p->share == q->share &&
-               memcmp(&p->limits, &q->limits, sizeof p->limits) == 0;
+               memcmp(&p->limits, &q->limits, sizeof p->limits) == 0 &&
+               memcmp(&p->programs, &q->programs, sizeof p->programs) == 0;
     }
     return same;
 }

@@ -95,7 +95,7 @@ static bool close_unused(struct server *s, const struct connection *for_whom)
 static int server_admit(struct server *s, struct connection *c, struct error *e)
 {
     int r;
-    while ((r = account_charge(&c->user->account, ACCOUNT_CONNECTIONS, 1, e)) < 0)
+    while ((r = account_charge(c->account, ACCOUNT_CONNECTIONS, 1, e)) < 0)
         if (!close_unused(s, c))
             return r;
     c->admitted = true;

@@ -17,7 +17,8 @@ static int take_limit(struct bytes *rest, rknnd_limit *ret, struct error *e)
                          .bytes = m.bytes,
                          .quota = m.quota,
                          .used = m.used,
-                         .limit = m.limit};
+                         .limit = m.limit,
+                         .client = (uint32_t)m.client};
     message_set_text(ret->user, m.user);
     message_set_text(ret->key, m.key);
     text_make_printable(ret->user);
@@ -52,10 +53,11 @@ RKNN_EXPORT int rknnd_get_limits(const char *uri, rknnd_list **limits)
                    : error_set(&e, STATUS_PARAM_INVALID, "limits is NULL");
     if (r == 0)
         r = connection_call(c, &request, &(rknnd_Empty){0}, &e);
-    if (r == 0 && reply.n_limits > LIMIT_LIST_BYTES)
-        r = error_set(&e, STATUS_FAIL, "the server tells of %u limits", reply.n_limits);
+    uint64_t n = r == 0 ? (uint64_t)reply.n_limits + reply.n_programs : 0;
+    if (n > LIMIT_LIST_BYTES)
+        r = error_set(&e, STATUS_FAIL, "the server tells of %llu limits", (unsigned long long)n);
     if (r == 0)
-        r = take_limits(reply.n_limits, (struct bytes){list.data, list.size}, limits, &e);
+        r = take_limits((uint32_t)n, (struct bytes){list.data, list.size}, limits, &e);
     payload_done(&list);
     return last_error_keep("rknnd_get_limits", r, &e);
 }

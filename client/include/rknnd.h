@@ -167,17 +167,17 @@ int rknnd_get_metrics(const char *uri, char **text);
 /// How much of something a user of the server has, or all together have.
 typedef struct rknnd_limit {
     uint32_t struct_size;
-    uint32_t bytes; // 1: it is bytes
-    uint32_t quota; // 1: the limit is a quota; 0: what others leave
-    uint32_t reserved;
+    uint32_t bytes;       // 1: it is bytes
+    uint32_t quota;       // 1: the limit is a quota; 0: what others leave
+    uint32_t client;      // 0: the user, with all his programs; else one of them, by its number
     char user[64];        // "alice", "tcp 10.0.0.7"; "": all together
     char key[32];         // "connections", "storage": rknnd(8) says what they are
     uint64_t used, limit; // limit: at present
 } rknnd_limit;
 RKNND_LIST_OF(rknnd_limit)
 
-/// What all together have, then what each user has; of others only what this user may see. *limits,
-/// of rknnd_limit: rknnd_free() it.
+/// What all together have, then each user, then each program; of others only what this user may
+/// see. *limits, of rknnd_limit: rknnd_free() it.
 int rknnd_get_limits(const char *uri, rknnd_list **limits);
 
 typedef struct rknnd_core_stats {

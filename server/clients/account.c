@@ -3,11 +3,13 @@
 //     all --+-- operators ---- root, the service's user
 //           +-- network ------ a source address each: peers have no other identity there
 //           +-- a local user each, and the USB cable
+//                    +-- his programs
 //
-// A charge has to fit each account from the user's up to the root. What an account may have is half
-// of what its siblings leave of its parent's part, rounded up: so it leaves as much as it has. That
-// needs no list of who else there is, and no memory of what they wanted. (dbus-broker's quotas are
-// of this kind.)
+// A charge has to fit each account from the program's or user's up to the root. What a user may
+// have is half of what others leave of all, rounded up: so he leaves as much as he has. A program
+// leaves less to others of the same user, where that is one person; of a user's quota it may have
+// all. That needs no list of who else there is, and no memory of what they wanted. (dbus-broker's
+// quotas are of this kind.)
 #include "server/clients/account.h"
 
 #include <assert.h>
@@ -15,7 +17,8 @@
 
 #include "base/list.h"
 
-#define KEPT 8 // 1/8 of everything is kept
+#define KEPT           8 // 1/8 of everything is kept
+#define PROGRAM_LEAVES 8
 
 static const struct {
     const char *key, *words;
@@ -38,7 +41,13 @@ static struct accounts *accounts_of(const struct account *a)
 
 void account_init(struct account *a, struct account *parent, const char *name)
 {
-    *a = (struct account){.parent = parent, .name = name};
+    *a = (struct account){.parent = parent, .name = name, .leaves = 2};
+}
+
+void account_init_program(struct account *a, struct account *user, bool several, const char *name)
+{
+    *a = (struct account){
+        .parent = user, .name = name, .program = true, .leaves = several ? 2 : PROGRAM_LEAVES};
 }
 
 void accounts_init(struct accounts *all)
@@ -71,35 +80,71 @@ static uint64_t total_for(const struct account *root, enum account_resource what
     return less(total, less(kept, all->operators.used.of[what]));
 }
 
+static bool has_quota(const struct account *a, enum account_resource what)
+{
+    return a->quota && a->quota->of[what];
+}
+
+// What the account may have, if its parent may have `part`.
+static uint64_t limit_of(const struct account *a, enum account_resource what,
+                         enum account_tier tier, uint64_t part)
+{
+    if (has_quota(a, what))
+        return a->quota->of[what];
+    uint64_t left = less(part, a->parent->used.of[what] - a->used.of[what]);
+    bool all = tier == ACCOUNT_OPERATOR || (a->program && has_quota(a->parent, what));
+    return all ? left : left - left / a->leaves;
+}
+
+// What a charge of n more has to fit in.
+struct charge {
+    enum account_resource what;
+    enum account_tier tier;
+    uint64_t n;
+    const struct account *full; // the lowest account that it does not fit in; NULL: none
+};
+
+// Returns what the account may have. A quota is what the administrator has said, so above it only
+// the total counts.
+static uint64_t check_charge(const struct account *a, struct charge *c, bool below_quota)
+{
+    uint64_t limit;
+    if (a->parent) {
+        uint64_t part = check_charge(a->parent, c, below_quota || has_quota(a, c->what));
+        limit = limit_of(a, c->what, c->tier, part);
+    } else {
+        limit = total_for(a, c->what, c->tier);
+    }
+    bool counts = !below_quota || !a->parent;
+    if (counts && (c->n > limit || a->used.of[c->what] > limit - c->n))
+        c->full = a;
+    return limit;
+}
+
 static uint64_t limit_for(const struct account *a, enum account_resource what,
                           enum account_tier tier)
 {
-    if (!a->parent)
-        return total_for(a, what, tier);
-    if (a->quota && a->quota->of[what])
-        return a->quota->of[what];
-    uint64_t part = limit_for(a->parent, what, tier);
-    uint64_t left = less(part, a->parent->used.of[what] - a->used.of[what]);
-    return tier == ACCOUNT_OPERATOR ? left : left / 2 + left % 2;
+    return check_charge(a, &(struct charge){.what = what, .tier = tier}, false);
+}
+
+// A program's is its user's.
+static enum account_tier tier_of(const struct account *a)
+{
+    return a->program ? a->parent->tier : a->tier;
 }
 
 uint64_t account_limit(const struct account *a, enum account_resource what)
 {
-    return limit_for(a, what, a->tier);
+    return limit_for(a, what, tier_of(a));
 }
 
-// The account in whose limit n more do not fit; NULL: they fit. A quota is what the administrator
-// has said, so beside it only the total counts.
+// The account in whose limit n more do not fit; NULL: they fit.
 static const struct account *find_full(const struct account *a, enum account_resource what,
                                        uint64_t n)
 {
-    bool quota = a->quota && a->quota->of[what];
-    for (const struct account *at = a; at; at = at->parent) {
-        uint64_t limit = limit_for(at, what, a->tier);
-        if ((at == a || !at->parent || !quota) && (n > limit || at->used.of[what] > limit - n))
-            return at;
-    }
-    return NULL;
+    struct charge c = {.what = what, .tier = tier_of(a), .n = n};
+    check_charge(a, &c, false);
+    return c.full;
 }
 
 bool account_has_room(const struct account *a, enum account_resource what)
@@ -118,18 +163,22 @@ static const char *limit_option(enum account_resource what)
 static int account_refuse(const struct account *a, const struct account *full,
                           enum account_resource what, uint64_t n, struct error *e)
 {
-    unsigned long long more = n, used = full->used.of[what], limit = limit_for(full, what, a->tier);
+    unsigned long long more = n, used = full->used.of[what],
+                       limit = limit_for(full, what, tier_of(a));
     unsigned long long total = accounts_of(a)->total.of[what];
     const char *words = rows[what].words;
-    if (full == a && a->quota && a->quota->of[what])
+    const char *kind = full->program ? "program" : "user";
+    if (has_quota(full, what))
         return error_set(e, rows[what].status,
-                         "user %s has as many %s as the quota allows: %llu (quota %s, %s)", a->name,
-                         words, limit, a->quota_name, rows[what].key);
+                         "%s %s has as many %s as the quota allows: %llu (quota %s, %s%s)", kind,
+                         full->name, words, limit, full->quota_name,
+                         full->program ? QUOTA_OF_PROGRAM : "", rows[what].key);
     if (full->parent)
         return error_set(e, rows[what].status,
-                         "user %s has %llu %s, and %llu more would leave too little for others: at "
+                         "%s %s has %llu %s, and %llu more would leave too little for others%s: at "
                          "present %llu of %llu %s (%s)",
-                         full->name, used, words, more, limit, total, rows[what].key,
+                         kind, full->name, used, words, more,
+                         full->program ? " of the same user" : "", limit, total, rows[what].key,
                          limit_option(what));
     return error_set(
         e, rows[what].status,
@@ -240,6 +289,21 @@ const char *account_key(enum account_resource what)
 bool account_is_bytes(enum account_resource what)
 {
     return rows[what].bytes;
+}
+
+bool account_is_of_programs(enum account_resource what)
+{
+    switch (what) {
+    case ACCOUNT_SESSIONS:
+    case ACCOUNT_UPLOADS:
+    case ACCOUNT_MODELS:
+    case ACCOUNT_STORAGE:
+    case ACCOUNT_WORKERS:
+    case ACCOUNT_THREADS:
+        return false;
+    default:
+        return true;
+    }
 }
 
 enum account_resource account_find(const char *key)

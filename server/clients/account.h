@@ -2,8 +2,8 @@
 //
 // Everything is charged before it is taken and refunded when it goes, whichever way. A user may
 // hold as much as he leaves to others, so that two who want more have a half and a quarter, and
-// whoever comes next finds as much as the one before left. Part of everything is kept for those who
-// look after the service. Loop thread only.
+// whoever comes next finds as much as the one before left. A user's programs have accounts below
+// his. Part of everything is kept for those who look after the service. Loop thread only.
 #pragma once
 
 #include <stdbool.h>
@@ -40,6 +40,9 @@ enum account_resource {
         ACCOUNT_RESOURCES
 };
 
+// Before a key: of each program of a user.
+#define QUOTA_OF_PROGRAM "program."
+
 // Amounts of everything; what 0 means is said where they are.
 struct account_amounts {
     uint64_t of[ACCOUNT_RESOURCES];
@@ -57,6 +60,8 @@ struct account {
     struct account *parent;
     const char *name; // for words: "tcp 10.0.0.7"; stays with the owner
     enum account_tier tier;
+    bool program;                        // one of a user's
+    uint32_t leaves;                     // 1/leaves of what it could have it leaves to its siblings
     const char *quota_name;              // where the quota is from
     const struct account_amounts *quota; // 0: none, what others leave is the limit. NULL: all 0
     struct account_amounts used;
@@ -73,6 +78,10 @@ void accounts_init(struct accounts *all);
 
 /// Everything of it must be refunded by the time that it goes.
 void account_init(struct account *a, struct account *parent, const char *name);
+
+/// That of one program of the user whose account is `user`. Where programs may be those of
+/// several people (`several`) it leaves half of what there is to others, else an eighth.
+void account_init_program(struct account *a, struct account *user, bool several, const char *name);
 
 /// Takes n more, for the account and for those that it belongs to, with the descriptors and threads
 /// that go with it. Nothing is taken on failure, and the words say whose limit it was.
@@ -103,6 +112,9 @@ uint64_t account_limit(const struct account *a, enum account_resource what);
 
 const char *account_key(enum account_resource what);
 bool account_is_bytes(enum account_resource what);
+
+/// Whether it is counted for programs; what the programs of a user share is not.
+bool account_is_of_programs(enum account_resource what);
 
 /// By its key; ACCOUNT_RESOURCES if there is none.
 enum account_resource account_find(const char *key);

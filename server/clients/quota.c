@@ -20,11 +20,15 @@ static int unknown_key(const char *key, bool with_share, struct error *e)
 }
 
 // 0 is not accepted, because it means "no limit". Only bytes may have a suffix.
-static int quota_set(struct account_amounts *limits, uint32_t *share, const char *key,
-                     const char *value, struct error *e)
+static int quota_set(struct account_amounts *limits, struct account_amounts *programs,
+                     uint32_t *share, const char *key, const char *value, struct error *e)
 {
     uint64_t n;
-    enum account_resource what = account_find(key);
+    bool program = strncmp(key, QUOTA_OF_PROGRAM, strlen(QUOTA_OF_PROGRAM)) == 0;
+    enum account_resource what = account_find(program ? key + strlen(QUOTA_OF_PROGRAM) : key);
+    if (program && what != ACCOUNT_RESOURCES && !account_is_of_programs(what))
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "%s: what programs of a user share is counted for the user alone", key);
     bool is_share = share && strcmp(key, "share") == 0;
     if (what == ACCOUNT_RESOURCES && !is_share)
         return unknown_key(key, share, e);
@@ -39,18 +43,18 @@ static int quota_set(struct account_amounts *limits, uint32_t *share, const char
     if (is_share)
         *share = (uint32_t)n;
     else
-        limits->of[what] = n;
+        (program ? programs : limits)->of[what] = n;
     return 0;
 }
 
 // strsep() cuts the text in place; keys may come in any order, and the last one of a kind counts.
-static int quota_set_all(struct account_amounts *limits, uint32_t *share, char *rest,
-                         struct error *e)
+static int quota_set_all(struct account_amounts *limits, struct account_amounts *programs,
+                         uint32_t *share, char *rest, struct error *e)
 {
     int r = 0;
     while (rest && r == 0) {
         char *value = strsep(&rest, ","), *key = strsep(&value, "=");
-        r = quota_set(limits, share, key, value, e);
+        r = quota_set(limits, programs, share, key, value, e);
     }
     return r;
 }
@@ -67,13 +71,14 @@ int quota_parse(const char *text, struct quota *ret, struct error *e)
             e, STATUS_PARAM_INVALID,
             "\"%s\" is not USER:KEY=N[,KEY=N]…, like alice:contexts=4,bytes=1G,share=2", text);
     strcpy(ret->user, user);
-    return quota_set_all(&ret->limits, &ret->share, rest, e);
+    return quota_set_all(&ret->limits, &ret->programs, &ret->share, rest, e);
 }
 
-int quota_parse_limits(const char *text, struct account_amounts *limits, struct error *e)
+int quota_parse_limits(const char *text, struct account_amounts *limits,
+                       struct account_amounts *programs, struct error *e)
 {
     cleanup(free_p) char *copy = strdup(text);
     if (!copy)
         return error_no_memory(e, "an option", strlen(text));
-    return quota_set_all(limits, NULL, copy, e);
+    return quota_set_all(limits, programs, NULL, copy, e);
 }

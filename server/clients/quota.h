@@ -1,5 +1,6 @@
 // What one user may have: the option --quota, `USER:contexts=N,in-flight=N,bytes=N,share=N`; and
-// what there is in all: --limit, without a user. The keys are those of account.h.
+// what there is in all: --limit, without a user. The keys are those of account.h, and of each
+// program those with "program." before them.
 #pragma once
 
 #include <stdint.h>
@@ -14,11 +15,14 @@
 // (everyone who has no quota of their own). Each user that "tcp" or "*" stands for has all of it.
 struct quota {
     char user[32];
-    struct account_amounts limits; // 0: none, so that what others leave is the limit
+    struct account_amounts limits;   // 0: none, so that what others leave is the limit
+    struct account_amounts programs; // of each program of his; 0: none
     uint32_t share; // 1 … QUOTA_MAX_SHARE, 1 where nothing is said: device time beside other users
 };
 
 int quota_parse(const char *text, struct quota *ret, struct error *e);
 
-/// `KEY=N[,KEY=N]…` into *limits; what is not named stays.
-int quota_parse_limits(const char *text, struct account_amounts *limits, struct error *e);
+/// `KEY=N[,KEY=N]…` into *limits and, of each program of anybody, *programs; what is not named
+/// stays.
+int quota_parse_limits(const char *text, struct account_amounts *limits,
+                       struct account_amounts *programs, struct error *e);

@@ -8,6 +8,7 @@
 #include "server/clients/session.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -17,7 +18,19 @@
 
 // The secret is from the kernel's random generator: whoever knows it can use all that the session
 // has.
-int session_new(struct sessions *all, struct user *user, struct session **ret, struct error *e)
+// Who comes over the network without a name may be several people.
+static void session_open_account(struct session *s, const char *program)
+{
+    bool several = !s->user->local && !*s->user->identity;
+    snprintf(s->title, sizeof s->title, "%.40s (client %llu of %s)", program,
+             (unsigned long long)s->id, s->user->title);
+    account_init_program(&s->account, &s->user->account, several, s->title);
+    s->account.quota = &s->user->quota.programs;
+    s->account.quota_name = s->user->quota.user;
+}
+
+int session_new(struct sessions *all, struct user *user, const char *program, struct session **ret,
+                struct error *e)
 {
     struct session *s = calloc(1, sizeof *s);
     if (!s)
@@ -35,6 +48,7 @@ int session_new(struct sessions *all, struct user *user, struct session **ret, s
     s->all = all;
     s->refs = 1;
     s->id = ++all->last_id;
+    session_open_account(s, program);
     list_init(&s->connections);
     scheduler_client_init(&s->scheduling, &s->user->scheduling);
     list_append(&all->all, &s->link);
@@ -84,8 +98,8 @@ void session_unref(struct session *s)
     if (!s || --s->refs > 0)
         return;
     give_up_queues(s);
-    account_refund(&s->user->account, ACCOUNT_BYTES, s->memories.bytes);
-    account_refund(&s->user->account, ACCOUNT_MEMORIES, s->memories.n_memories);
+    account_refund(&s->account, ACCOUNT_BYTES, s->memories.bytes);
+    account_refund(&s->account, ACCOUNT_MEMORIES, s->memories.n_memories);
     account_refund(&s->user->account, ACCOUNT_SESSIONS, 1);
     memory_table_done(&s->memories);
     scheduler_client_done(s->all->scheduler, &s->scheduling);

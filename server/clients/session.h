@@ -3,6 +3,7 @@
 
 #include "base/list.h"
 #include "protocol/message.h"
+#include "server/clients/account.h"
 #include "server/jobs/memory.h"
 #include "server/jobs/scheduler.h"
 
@@ -34,6 +35,8 @@ struct session {
     struct list connections; // struct connection
     unsigned n_connections;
     uint64_t id;
+    char title[96]; // "detect (client 12 of alice)"
+    struct account account;
     uint8_t secret[HELLO_SECRET_SIZE];
     struct scheduler_client scheduling;
     uint64_t jobs_done, jobs_failed, queue_us;
@@ -44,14 +47,20 @@ struct session {
     struct memory_table memories;
 };
 
-/// A new session of the user, with one reference.
-int session_new(struct sessions *all, struct user *user, struct session **ret, struct error *e);
+/// A new session of a program of the user, with one reference.
+int session_new(struct sessions *all, struct user *user, const char *program, struct session **ret,
+                struct error *e);
 
 /// The session with this id, if the secret proves that it is the client's; else NULL.
 struct session *session_find(struct sessions *all, uint64_t id,
                              const uint8_t secret[HELLO_SECRET_SIZE]);
 struct session *session_ref(struct session *s);
 void session_unref(struct session *s);
+
+static inline void session_unref_p(struct session **s)
+{
+    session_unref(*s);
+}
 
 /// Whether a client may see another session without the right to see all: its own, and those of its
 /// user. All local users have one address of the loopback interface, which is nobody's therefore.

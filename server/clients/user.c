@@ -31,7 +31,7 @@ static bool is_meant(const struct quota *q, const struct user *u)
 }
 
 // The user's own quota, else that of "tls" for whoever has an identity, else that of "*".
-static struct quota find_quota(const struct options *o, const struct user *u)
+static struct quota find_users_quota(const struct options *o, const struct user *u)
 {
     struct quota ret = {.share = 1};
     bool kind = false;
@@ -45,6 +45,16 @@ static struct quota find_quota(const struct options *o, const struct user *u)
             kind = true;
         }
     }
+    return ret;
+}
+
+// What it does not say of programs is as it is for everyone's.
+static struct quota find_quota(const struct options *o, const struct user *u)
+{
+    struct quota ret = find_users_quota(o, u);
+    for (unsigned i = 0; i < ACCOUNT_RESOURCES; i++)
+        if (!ret.programs.of[i])
+            ret.programs.of[i] = o->program_limits.of[i];
     return ret;
 }
 

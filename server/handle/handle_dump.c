@@ -34,7 +34,7 @@ int handle_dump(struct connection *c, const struct frame_header *h, const union 
         r = infer_new(c, h, &m->run, dump_window(c->services->options), &j, e);
     if (r != 0)
         return r;
-    r = job_dump_new(&c->session->user->account, &j->run, &j->request, &j->hold, m,
+    r = job_dump_new(&c->session->account, &j->run, &j->request, &j->hold, m,
                      dump_window(c->services->options), &j->dump, e);
     if (r < 0) {
         job_drop(j);

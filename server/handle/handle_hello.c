@@ -1,5 +1,6 @@
 // HELLO: agrees on a protocol version and features, finds or makes the session, tells device and
 // limits.
+#include "base/cleanup.h"
 #include "base/log.h"
 #include "base/text/text.h"
 #include "npu/npu.h"
@@ -33,14 +34,13 @@ static int hello_join(struct connection *c, const rknnd_Hello *m, struct error *
     struct session *known = NULL;
     if (m->session != 0 && m->session_secret.size == HELLO_SECRET_SIZE)
         known = session_find(c->services->sessions, m->session, m->session_secret.bytes);
-    int r = known ? 0 : session_new(c->services->sessions, c->user, &c->session, e);
-    if (r < 0)
-        return r;
-    if (known)
-        c->session = session_ref(known);
-    c->session->n_connections++;
-    list_append(&c->session->connections, &c->in_session);
-    return 0;
+    cleanup(session_unref_p) struct session *session = known ? session_ref(known) : NULL;
+    int r = known ? 0 : session_new(c->services->sessions, c->user, m->program, &session, e);
+    if (r == 0)
+        r = connection_join(c, session, e);
+    if (r == 0)
+        steal_ptr(session);
+    return r;
 }
 
 static void describe_device(const struct npu_device_info *info, rknnd_Device *ret)

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "server/clients/rights.h"
+#include "server/clients/session.h"
 #include "server/clients/user.h"
 #include "server/handle/handle.h"
 #include "server/handle/services.h"
@@ -17,16 +18,24 @@ struct limits {
     int status;
 };
 
-static void put_limit(struct limits *all, const char *user, enum account_resource what,
-                      uint64_t used, uint64_t limit, bool quota)
+// `client`: a program of the user's; 0: he himself. Programs come last.
+static void put_limit(struct limits *all, const char *user, uint64_t client,
+                      enum account_resource what, uint64_t used, uint64_t limit, bool quota)
 {
-    rknnd_Limit m = {.bytes = account_is_bytes(what), .quota = quota, .used = used, .limit = limit};
-    if (all->status < 0 || all->m.n_limits == LIMITS_MAX)
+    rknnd_Limit m = {.bytes = account_is_bytes(what),
+                     .quota = quota,
+                     .used = used,
+                     .limit = limit,
+                     .client = client};
+    if (all->status < 0 || all->m.n_limits + all->m.n_programs == LIMITS_MAX)
         return;
     message_set_text(m.user, user);
     message_set_text(m.key, account_key(what));
     all->status = delimited_put(&all->lines, rknnd_Limit_fields, &m, all->e);
-    all->m.n_limits++;
+    if (client)
+        all->m.n_programs++;
+    else
+        all->m.n_limits++;
 }
 
 // What a user has nothing of says nothing, but for a quota.
@@ -34,7 +43,7 @@ static void put_user(struct limits *all, const struct user *u, bool everything)
 {
     for (unsigned i = 0; i < ACCOUNT_RESOURCES; i++)
         if (everything || u->account.used.of[i] || u->quota.limits.of[i])
-            put_limit(all, u->title, (enum account_resource)i, u->account.used.of[i],
+            put_limit(all, u->title, 0, (enum account_resource)i, u->account.used.of[i],
                       account_limit(&u->account, (enum account_resource)i),
                       u->quota.limits.of[i] > 0);
 }
@@ -51,6 +60,24 @@ static void put_users(struct limits *all, const struct connection *c)
             put_user(all, u, false);
 }
 
+// Those that one may see.
+static void put_programs(struct limits *all, const struct connection *c)
+{
+    const struct session *s;
+    list_for_each (s, &c->services->sessions->all, link) {
+        if (!(c->rights & RIGHT_SEE_ALL) && !session_is_visible(s, c->session, &c->origin))
+            continue;
+        if (all->m.n_limits + all->m.n_programs == LIMITS_MAX)
+            return;
+        for (unsigned i = 0; i < ACCOUNT_RESOURCES; i++)
+            if (s->account.used.of[i] && account_is_of_programs((enum account_resource)i))
+                put_limit(all, s->user->title, s->id, (enum account_resource)i,
+                          s->account.used.of[i],
+                          account_limit(&s->account, (enum account_resource)i),
+                          s->account.quota->of[i] > 0);
+    }
+}
+
 static void answer_limits(struct request *r)
 {
     const struct connection *c = r->connection;
@@ -58,8 +85,9 @@ static void answer_limits(struct request *r)
     struct error e;
     struct limits all = {.e = &e};
     for (unsigned i = 0; i < ACCOUNT_RESOURCES; i++)
-        put_limit(&all, "", (enum account_resource)i, a->all.used.of[i], a->total.of[i], false);
+        put_limit(&all, "", 0, (enum account_resource)i, a->all.used.of[i], a->total.of[i], false);
     put_users(&all, c);
+    put_programs(&all, c);
     if (all.status < 0) {
         free(all.lines.data);
         request_fail(r, &e);

@@ -15,8 +15,7 @@
 int handle_log(struct connection *c, const struct frame_header *h, const union message_any *any,
                struct error *e)
 {
-    return logbook_read(c->services->logbook, &c->requests, h, &any->LOG_request, &c->user->account,
-                        e);
+    return logbook_read(c->services->logbook, &c->requests, h, &any->LOG_request, c->account, e);
 }
 
 // The level is the process's, and workers have it too.

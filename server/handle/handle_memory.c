@@ -54,12 +54,12 @@ int memory_give_handle(const struct connection *c, struct memory *memory, rknnd_
     uint64_t size = memory->buffer.size;
     int r = memory_check_room(c, size, e);
     if (r == 0)
-        r = memory_charge(&c->session->user->account, size, e);
+        r = memory_charge(&c->session->account, size, e);
     if (r < 0)
         return r;
     r = memory_table_add(&c->session->memories, memory, &ret->memory, e);
     if (r < 0)
-        memory_refund(&c->session->user->account, size);
+        memory_refund(&c->session->account, size);
     else
         ret->size = size;
     return r;
@@ -74,7 +74,7 @@ int handle_memory_free(struct connection *c, const struct frame_header *h,
     int r = memory_table_free(t, any->MEMORY_FREE_request.memory, e);
     if (r < 0)
         return r;
-    memory_refund(&c->session->user->account, before - t->bytes);
+    memory_refund(&c->session->account, before - t->bytes);
     connection_reply(c, h, rknnd_Empty_fields, &(rknnd_Empty){0});
     return 0;
 }

@@ -34,7 +34,7 @@ struct creation {
 // Takes the bytes from the user's quota and from the session's limit.
 static int creation_reserve(struct creation *m, struct session *s, struct error *e)
 {
-    int r = memory_charge(&s->user->account, m->size, e);
+    int r = memory_charge(&s->account, m->size, e);
     if (r < 0)
         return r;
     s->memories.n_reserved++;
@@ -49,7 +49,7 @@ static void creation_give_back(struct creation *m)
     struct session *s = steal_ptr(m->session);
     if (!s)
         return;
-    memory_refund(&s->user->account, m->size);
+    memory_refund(&s->account, m->size);
     s->memories.n_reserved--;
     s->memories.reserved -= m->size;
 }

@@ -24,7 +24,7 @@ struct import {
     struct task task;
     struct list link; // in imports.all
     struct imports *all;
-    struct user *user; // who is charged for it
+    struct session *session; // who is charged for it; one reference
     struct memories *memories;
     int fd;
     struct memory_file file;
@@ -56,8 +56,8 @@ static void import_refund(struct import *i)
 {
     i->all->n--;
     list_remove(&i->link);
-    account_refund(&i->user->account, ACCOUNT_IMPORTS, 1);
-    user_unref(i->user);
+    account_refund(&i->session->account, ACCOUNT_IMPORTS, 1);
+    session_unref(i->session);
 }
 
 // On the loop. The client may have gone meanwhile.
@@ -85,12 +85,12 @@ static int imports_grow(struct imports *all, uv_loop_t *loop, struct error *e)
 // With a thread for it.
 static int import_charge(const struct connection *c, struct error *e)
 {
-    int r = account_charge(&c->user->account, ACCOUNT_IMPORTS, 1, e);
+    int r = account_charge(&c->session->account, ACCOUNT_IMPORTS, 1, e);
     if (r < 0)
         return r;
     r = imports_grow(c->services->imports, c->services->loop, e);
     if (r < 0)
-        account_refund(&c->user->account, ACCOUNT_IMPORTS, 1);
+        account_refund(&c->session->account, ACCOUNT_IMPORTS, 1);
     return r;
 }
 
@@ -108,14 +108,14 @@ int handle_memory_import(struct connection *c, const struct frame_header *h,
     struct import *i = r == 0 ? calloc(1, sizeof *i) : NULL;
     if (!i) {
         if (r == 0) {
-            account_refund(&c->user->account, ACCOUNT_IMPORTS, 1);
+            account_refund(&c->session->account, ACCOUNT_IMPORTS, 1);
             r = error_no_memory(e, "a memory", sizeof *i);
         }
         discard_fd(fd);
         return r;
     }
     *i = (struct import){.all = all,
-                         .user = user_ref(c->user),
+                         .session = session_ref(c->session),
                          .memories = c->services->memories,
                          .fd = fd,
                          .task = {.work = import_map, .finish = import_mapped}};

@@ -22,9 +22,10 @@ void services_connection_closing(struct connection *c)
         c->session->n_connections--;
     }
     list_remove(&c->in_session);
-    session_unref(steal_ptr(c->session));
-    account_count(&c->user->account, ACCOUNT_REPLIES, &c->unread_bytes, 0);
+    account_count(c->account, ACCOUNT_REPLIES, &c->unread_bytes, 0);
     if (c->admitted)
-        account_refund(&c->user->account, ACCOUNT_CONNECTIONS, 1);
+        account_refund(c->account, ACCOUNT_CONNECTIONS, 1);
+    c->account = NULL;
+    session_unref(steal_ptr(c->session));
     user_unref(steal_ptr(c->user));
 }

@@ -115,13 +115,13 @@ int context_open(struct contexts *all, struct connection *c, const struct frame_
         return error_set(e, STATUS_MALLOC_FAIL,
                          "the session has %u contexts, the server allows no more (max-contexts)",
                          c->session->n_contexts);
-    int r = account_charge(&c->session->user->account, ACCOUNT_CONTEXTS, 1, e);
+    int r = account_charge(&c->session->account, ACCOUNT_CONTEXTS, 1, e);
     if (r < 0)
         return r;
     struct context *x = calloc(1, sizeof *x);
     r = x ? model_hold(m, c->session->user, e) : 0;
     if (!x || r < 0) {
-        account_refund(&c->session->user->account, ACCOUNT_CONTEXTS, 1);
+        account_refund(&c->session->account, ACCOUNT_CONTEXTS, 1);
         r = x ? r : error_no_memory(e, "a context", sizeof *x);
         free(x);
         return r;
@@ -154,7 +154,7 @@ void context_close(struct context *x)
     x->connection = NULL;
     list_remove(&x->link);
     x->session->n_contexts--;
-    account_refund(&x->session->user->account, ACCOUNT_CONTEXTS, 1);
+    account_refund(&x->session->account, ACCOUNT_CONTEXTS, 1);
     if (x->handle)
         session_remove(x->session, x->handle);
     error_set(&e, STATUS_CTX_INVALID, "the context was closed");

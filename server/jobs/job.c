@@ -102,8 +102,8 @@ int job_new(struct jobs *all, struct context *x, unsigned n_inputs, uint64_t inp
     if (r < 0)
         goto no_buffer;
     j->held_bytes = j->run.buffer->input_size + j->run.buffer->output_size;
-    r = account_charge_sized(&x->session->user->account, ACCOUNT_REQUESTS, ACCOUNT_BYTES,
-                             j->held_bytes, e);
+    r = account_charge_sized(&x->session->account, ACCOUNT_REQUESTS, ACCOUNT_BYTES, j->held_bytes,
+                             e);
     if (r < 0)
         goto refused;
     j->session = session_ref(x->session);
@@ -147,8 +147,7 @@ static void job_free(struct job *j)
     job_custom_free(j->custom);
     buffer_unref(j->run.buffer);
     binding_unref(j->run.binding);
-    account_refund_sized(&j->session->user->account, ACCOUNT_REQUESTS, ACCOUNT_BYTES,
-                         j->held_bytes);
+    account_refund_sized(&j->session->account, ACCOUNT_REQUESTS, ACCOUNT_BYTES, j->held_bytes);
     session_unref(j->session);
     free(j);
 }

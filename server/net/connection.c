@@ -26,6 +26,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "server/clients/session.h"
 #include "server/clients/user.h"
 #include "server/metrics/metrics.h"
 #include "server/options.h"
@@ -45,7 +46,7 @@ static uint64_t unread_bytes(const struct connection *c)
 // Whether its user may have more of them, on all connections together.
 static bool user_has_room(const struct connection *c)
 {
-    return account_has_room(&c->user->account, ACCOUNT_REPLIES);
+    return account_has_room(c->account, ACCOUNT_REPLIES);
 }
 
 // Whether the client reads its answers. One that has read all is not stopped by its user's others.
@@ -231,6 +232,7 @@ struct connection *connection_new(struct connections *all, struct transport *tra
     c->since_ms = uv_now(all->loop);
     c->origin = *origin;
     c->user = user_ref(user);
+    c->account = &user->account;
     list_init(&c->contexts);
     requests_init(&c->requests, &requests_ops, c, &c->channel);
     list_init(&c->in_session);
@@ -301,11 +303,28 @@ int connection_identify(struct connection *c, struct users *users, struct error 
         user_unref(user);
         return r;
     }
-    account_count(&c->user->account, ACCOUNT_REPLIES, &c->unread_bytes, 0);
-    account_refund(&c->user->account, ACCOUNT_CONNECTIONS, 1);
+    account_count(c->account, ACCOUNT_REPLIES, &c->unread_bytes, 0);
+    account_refund(c->account, ACCOUNT_CONNECTIONS, 1);
     user_unref(c->user);
     c->user = user;
+    c->account = &user->account;
     c->origin = origin;
+    return 0;
+}
+
+int connection_join(struct connection *c, struct session *session, struct error *e)
+{
+    account_refund(c->account, ACCOUNT_CONNECTIONS, 1);
+    int r = account_charge(&session->account, ACCOUNT_CONNECTIONS, 1, e);
+    if (r < 0) {
+        account_count(c->account, ACCOUNT_CONNECTIONS, &(uint64_t){0}, 1);
+        return r;
+    }
+    account_count(c->account, ACCOUNT_REPLIES, &c->unread_bytes, 0);
+    c->account = &session->account;
+    c->session = session;
+    session->n_connections++;
+    list_append(&session->connections, &c->in_session);
     return 0;
 }
 
@@ -356,7 +375,7 @@ void connection_update_flow(struct connection *c)
 {
     if (c->channel.closing)
         return;
-    account_count(&c->user->account, ACCOUNT_REPLIES, &c->unread_bytes, unread_bytes(c));
+    account_count(c->account, ACCOUNT_REPLIES, &c->unread_bytes, unread_bytes(c));
     if (is_ending(c))
         return;
     if (requests_have_large(&c->requests))

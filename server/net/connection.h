@@ -27,14 +27,15 @@ struct connection {
     struct list link;                // in all
     const struct services *services; // for the handlers of its requests (handle/services.h)
     enum connection_state state;
-    struct user *user;     // one reference; whose connection it is
-    bool admitted;         // it is charged to the user
-    unsigned rights;       // enum right (clients/rights.h); checked by dispatch
-    uint64_t unread_bytes; // of answers, as they are charged to the user
-    struct rate rate;      // of what costs much
-    struct list slowed;    // in all->slowed
-    uint64_t features;     // PROTOCOL_FEATURE_* that both sides have
-    uint32_t number;       // "c12" in logs
+    struct user *user;       // one reference; whose connection it is
+    struct account *account; // the user's; the program's from HELLO on
+    bool admitted;           // it is charged to the user
+    unsigned rights;         // enum right (clients/rights.h); checked by dispatch
+    uint64_t unread_bytes;   // of answers, as they are charged to the user
+    struct rate rate;        // of what costs much
+    struct list slowed;      // in all->slowed
+    uint64_t features;       // PROTOCOL_FEATURE_* that both sides have
+    uint32_t number;         // "c12" in logs
     struct origin origin;
     char program[64];        // as it says, printable
     struct session *session; // one reference, from HELLO on
@@ -100,6 +101,10 @@ void connection_say_goodbye(struct connection *c, const char *reason);
 /// If it came by TLS it is from now on the identity's, who has to have room for it. For HELLO,
 /// while it holds nothing else; not for one that was not admitted.
 int connection_identify(struct connection *c, struct users *users, struct error *e);
+
+/// It is of this session (whose reference it takes over) from now on, if that may have one more
+/// connection. For HELLO.
+int connection_join(struct connection *c, struct session *session, struct error *e);
 
 /// Answers the request that is being dispatched.
 void connection_reply(struct connection *c, const struct frame_header *h,

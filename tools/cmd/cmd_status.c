@@ -42,17 +42,20 @@ static void status_print_text(const rknnd_server_info *info, const rknnd_server_
 
 static void limits_print(const rknnd_list *list)
 {
-    static const struct table_column columns[] = {{"user", TABLE_LEFT, TABLE_CUT_END, 0},
-                                                  {"what", TABLE_LEFT, TABLE_FIXED, 0},
-                                                  {"has", TABLE_RIGHT, TABLE_FIXED, 0},
-                                                  {"may have", TABLE_RIGHT, TABLE_FIXED, 0},
-                                                  {"by", TABLE_LEFT, TABLE_FIXED, 0}};
+    static const struct table_column columns[] = {
+        {"user", TABLE_LEFT, TABLE_CUT_END, 0},    {"program", TABLE_RIGHT, TABLE_FIXED, 0},
+        {"what", TABLE_LEFT, TABLE_FIXED, 0},      {"has", TABLE_RIGHT, TABLE_FIXED, 0},
+        {"may have", TABLE_RIGHT, TABLE_FIXED, 0}, {"by", TABLE_LEFT, TABLE_FIXED, 0}};
     struct table t;
     table_init(&t, columns, sizeof columns / sizeof *columns);
     for (uint32_t i = 0; i < list->n; i++) {
         const rknnd_limit *l = rknnd_limit_at(list, i);
         struct format_buffer used, limit;
         table_cell(&t, "%s", *l->user ? l->user : "all");
+        if (l->client)
+            table_cell(&t, "%u", l->client);
+        else
+            table_cell(&t, "%s", "");
         table_cell(&t, "%s", l->key);
         if (l->bytes) {
             table_cell(&t, "%s", format_bytes(&used, l->used));
@@ -72,10 +75,10 @@ static json_t *limits_json(const rknnd_list *list)
     json_t *all = json_array();
     for (uint32_t i = 0; i < list->n; i++) {
         const rknnd_limit *l = rknnd_limit_at(list, i);
-        json_array_append_new(all, json_pack("{s:s, s:s, s:b, s:b, s:I, s:I}", "user", l->user,
-                                             "key", l->key, "bytes", (int)l->bytes, "quota",
-                                             (int)l->quota, "used", (json_int_t)l->used, "limit",
-                                             (json_int_t)l->limit));
+        json_array_append_new(all, json_pack("{s:s, s:I, s:s, s:b, s:b, s:I, s:I}", "user", l->user,
+                                             "client", (json_int_t)l->client, "key", l->key,
+                                             "bytes", (int)l->bytes, "quota", (int)l->quota, "used",
+                                             (json_int_t)l->used, "limit", (json_int_t)l->limit));
     }
     return json_pack("{s:o}", "limits", all);
 }

@@ -64,10 +64,16 @@ class Greedy(unittest.TestCase):
     def unix(self):
         return self.clients.enter_context(contextlib.closing(Client(self.daemon)))
 
-    def limits(self, user=""):
+    def lines(self):
         done = self.daemon.rknnctl("status", "--limits", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
-        return {l["key"]: l for l in json.loads(done.stdout)["limits"] if l["user"] == user}
+        return json.loads(done.stdout)["limits"]
+
+    def limits(self, user=""):
+        return {l["key"]: l for l in self.lines() if l["user"] == user and not l["client"]}
+
+    def programs(self, key):
+        return [l for l in self.lines() if l["client"] and l["key"] == key]
 
     def expect_served(self):
         """The operator, on the Unix socket."""
@@ -234,6 +240,33 @@ class Greedy(unittest.TestCase):
         self.assertTrue(offer(client, b"model"))
         self.assertFalse(client.call(STATS)[0])
         self.expect_served()
+
+    def test_programs_of_a_user(self):
+        """One program of a host leaves contexts to the next."""
+        self.start(*NULL, "--limit", "contexts=64")
+        greedy = self.tcp()
+        data = b"x" * 64
+        self.assertFalse(upload(greedy, data))
+        taken = 0
+        while open_model(greedy, data) is not None:
+            taken += 1
+        self.assertEqual(taken, 7)  # of 64 are 56 not kept, 28 the network's, 14 this host's
+        modest = self.tcp()
+        self.assertIsNotNone(open_model(modest, data))
+        shown = self.programs("contexts")
+        self.assertEqual([(l["used"], l["limit"]) for l in shown], [(7, 7), (1, 4)])
+
+    def test_quotas_of_programs(self):
+        self.start(*NULL, "--limit", "program.contexts=5", "--quota", "tcp:program.contexts=2")
+        client, data = self.tcp(), b"x" * 64
+        self.assertFalse(upload(client, data))
+        self.assertIsNotNone(open_model(client, data))
+        self.assertIsNotNone(open_model(client, data))
+        failed, fields = client.call(OPEN, message(f1=sha(data)))
+        self.assertTrue(failed)
+        self.assertIn("(quota tcp, program.contexts)", one(fields, 2).decode())
+        own, = self.programs("contexts")
+        self.assertEqual((own["used"], own["limit"], own["quota"]), (2, 2, True))
 
     def test_quotas_of_connections_and_uploads(self):
         self.start(*NULL, "--quota", "tcp:connections=3,uploads=2,storage=1000")

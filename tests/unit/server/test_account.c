@@ -117,6 +117,47 @@ static void what_goes_along(void **state)
     assert_int_equal(users[1].used.of[ACCOUNT_DESCRIPTORS], 32);
 }
 
+// A program leaves an eighth to others of its user, or half where these may be other people's; all
+// of them together have no more than the user; a quota of his may be one program's.
+static void programs_of_a_user(void **state)
+{
+    struct account_amounts quota = {{[ACCOUNT_DUMPS] = 10}}, each = {{[ACCOUNT_MEMORIES] = 3}};
+    struct account programs[2];
+    struct error e;
+    (void)state;
+    all.total.of[ACCOUNT_CONTEXTS] = all.total.of[ACCOUNT_DUMPS] =
+        73; // 64 beside those that are kept
+    all.total.of[ACCOUNT_MEMORIES] = all.total.of[ACCOUNT_DESCRIPTORS] = 1000;
+    users[0].quota = &quota;
+    for (int i = 0; i < 2; i++)
+        account_init_program(&programs[i], &users[0], false, "detect");
+    programs[0].quota = &each;
+    programs[0].quota_name = "alice";
+    assert_int_equal(account_limit(&users[0], ACCOUNT_CONTEXTS), 32);
+    assert_int_equal(account_limit(&programs[0], ACCOUNT_CONTEXTS), 28);
+    assert_int_equal(account_charge(&programs[0], ACCOUNT_CONTEXTS, 28, &e), 0);
+    assert_true(account_charge(&programs[0], ACCOUNT_CONTEXTS, 1, &e) < 0);
+    assert_non_null(strstr(e.text, "program detect has 28 contexts"));
+    assert_int_equal(account_charge(&programs[1], ACCOUNT_CONTEXTS, 4, &e), 0); // 4 - 4/8
+    assert_true(account_charge(&programs[1], ACCOUNT_CONTEXTS, 1, &e) < 0);
+    assert_non_null(strstr(e.text, "program detect has 4 contexts"));
+    assert_int_equal(users[0].used.of[ACCOUNT_CONTEXTS], 32);
+    account_refund(&programs[0], ACCOUNT_CONTEXTS, 28);
+    account_refund(&programs[1], ACCOUNT_CONTEXTS, 4);
+
+    assert_int_equal(account_charge(&programs[0], ACCOUNT_DUMPS, 10, &e), 0);
+    assert_true(account_charge(&programs[1], ACCOUNT_DUMPS, 1, &e) < 0);
+    account_refund(&programs[0], ACCOUNT_DUMPS, 10);
+    assert_int_equal(account_charge(&programs[0], ACCOUNT_MEMORIES, 3, &e), 0);
+    assert_true(account_charge(&programs[0], ACCOUNT_MEMORIES, 1, &e) < 0);
+    assert_non_null(strstr(e.text, "program detect has as many memories as the quota allows: 3 "
+                                   "(quota alice, program.memories)"));
+    account_refund(&programs[0], ACCOUNT_MEMORIES, 3);
+
+    account_init_program(&programs[0], &users[0], true, "detect");
+    assert_int_equal(account_limit(&programs[0], ACCOUNT_CONTEXTS), 16);
+}
+
 static void huge_amounts(void **state)
 {
     (void)state;
@@ -191,6 +232,7 @@ int main(void)
         cmocka_unit_test_setup(what_operators_hold, begin),
         cmocka_unit_test_setup(what_goes_along, begin),
         cmocka_unit_test_setup(huge_amounts, begin),
+        cmocka_unit_test_setup(programs_of_a_user, begin),
         cmocka_unit_test_setup(quotas_name_themselves, begin),
         cmocka_unit_test_setup(sums_are_right, begin),
     };
