@@ -29,6 +29,7 @@
 #include "server/runner/worker_sandbox.h"
 
 #define OWN_DESCRIPTORS 64   // beside what clients hold
+#define START_THREADS   8    // libuv's, and some that hash, look at files and close them
 #define OWN_THREADS     48   // the loop, libuv's, those that hash, those that look at files
 #define MAX_THREADS     8192 // where the system sets no limit
 #define WORKER_THREADS  2    // of a worker, beside one for each core: its own, and one to spare
@@ -238,10 +239,13 @@ static void on_no_work_done(uv_work_t *work, int status)
 }
 
 // libuv starts its threads when it first has work for them, and ends the process when it cannot: so
-// it is now, before clients have taken what there is.
-static void start_threads(struct server *s)
+// it is now, before others have taken what there is.
+static int start_threads(struct server *s, struct error *e)
 {
-    uv_queue_work(s->loop, &s->no_work, on_no_work, on_no_work_done);
+    int r = threads_check(START_THREADS, e);
+    if (r == 0)
+        uv_queue_work(s->loop, &s->no_work, on_no_work, on_no_work_done);
+    return r;
 }
 
 void server_tell_manager(struct server *s)
@@ -281,7 +285,6 @@ static void on_probed(void *owner, const struct error *e, const struct npu_devic
     uint32_t n = info->n_cores < SCHEDULER_MAX_CORES ? info->n_cores : SCHEDULER_MAX_CORES;
     scheduler_init(&s->jobs.scheduler, n > 0 ? n : 1);
     server_set_limits(s);
-    start_threads(s);
     if (s->succession.fd >= 0)
         succession_ready(&s->succession);
     else
@@ -506,6 +509,8 @@ int server_init(struct server *s, uv_loop_t *loop, struct options *options, stru
         r = trace_init(&s->trace, options->trace_events, e);
     if (r == 0)
         r = watch_prepare(loop, e);
+    if (r == 0)
+        r = start_threads(s, e);
     if (r == 0)
         r = modules_find(options, s->module_dir, e);
     if (r == 0)

@@ -21,6 +21,9 @@ struct task {
     bool waiting; // no thread has it yet
 };
 
+/// Whether `n` threads can be started now, as far as one can know; for the start of the daemon.
+int threads_check(unsigned n, struct error *e);
+
 /// One thread; threads_grow() adds more. Loop thread only, except threads_post().
 int threads_new(uv_loop_t *loop, struct threads **ret, struct error *e);
 

@@ -1,0 +1,59 @@
+#!/usr/bin/python3
+"""A user who may have only few processes and threads: the daemon serves, or ends in words of its own."""
+import os
+import pathlib
+import resource
+import subprocess
+import tempfile
+import unittest
+
+from support.service import BUILD, PATIENCE
+
+USER = 61184  # nobody has that number: nothing else counts against the limit
+
+
+class FewThreads(unittest.TestCase):
+    def start(self, n):
+        """Whether it serves, and what it said until then, or until its end; the exit code."""
+        def be_limited():
+            os.setgroups([])
+            os.setgid(USER)
+            os.setuid(USER)
+            resource.setrlimit(resource.RLIMIT_NPROC, (n, n))
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o777)
+            uri, said = f"unix:{folder}/socket", ""
+            daemon = subprocess.Popen([BUILD / "bin/rknnd", "--listen", uri, "--backend", "null:64:64"],
+                                      preexec_fn=be_limited, stderr=subprocess.PIPE, text=True,
+                                      env={"PATH": os.environ["PATH"]})
+            for line in daemon.stderr:
+                said += line
+                if "listening on" in line:
+                    break
+            serves = daemon.poll() is None and "listening on" in said
+            if serves:
+                done = subprocess.run([BUILD / "bin/rknnctl", "ping", "-n", "1"], timeout=PATIENCE, check=False,
+                                      capture_output=True, text=True, env=dict(os.environ, RKNND_SERVER=uri))
+                self.assertEqual(done.returncode, 0, done.stderr)
+                daemon.terminate()
+            said += daemon.communicate(timeout=PATIENCE)[1]
+            return serves, said, daemon.returncode
+
+    @unittest.skipIf(os.geteuid() != 0, "needs root, who can be a user without other processes")
+    def test_every_limit(self):
+        self.assertFalse([p for p in pathlib.Path("/proc").glob("[0-9]*") if p.stat().st_uid == USER])
+        served = []
+        for n in range(1, 25):
+            with self.subTest(n=n):
+                serves, said, code = self.start(n)
+                served.append(serves)
+                self.assertNotIn("abort", said)
+                self.assertEqual(code, 0 if serves else 1, said)
+                if not serves:
+                    self.assertIn("threads that are needed" if n < 9 else "W", said)
+        self.assertFalse(any(served[:8]), served)
+        self.assertTrue(served[-1], served)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
