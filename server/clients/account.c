@@ -85,6 +85,12 @@ static bool has_quota(const struct account *a, enum account_resource what)
     return a->quota && a->quota->of[what];
 }
 
+// Whether it may have all that its parent may have: then that one's limit is the one that counts.
+static bool takes_all(const struct account *a, enum account_resource what, enum account_tier tier)
+{
+    return tier == ACCOUNT_OPERATOR || (a->program && has_quota(a->parent, what));
+}
+
 // What the account may have, if its parent may have `part`.
 static uint64_t limit_of(const struct account *a, enum account_resource what,
                          enum account_tier tier, uint64_t part)
@@ -92,8 +98,7 @@ static uint64_t limit_of(const struct account *a, enum account_resource what,
     if (has_quota(a, what))
         return a->quota->of[what];
     uint64_t left = less(part, a->parent->used.of[what] - a->used.of[what]);
-    bool all = tier == ACCOUNT_OPERATOR || (a->program && has_quota(a->parent, what));
-    return all ? left : left - left / a->leaves;
+    return takes_all(a, what, tier) ? left : left - left / a->leaves;
 }
 
 // What a charge of n more has to fit in.
@@ -116,6 +121,8 @@ static uint64_t check_charge(const struct account *a, struct charge *c, bool bel
         limit = total_for(a, c->what, c->tier);
     }
     bool counts = !below_quota || !a->parent;
+    if (a->program && !has_quota(a, c->what) && takes_all(a, c->what, c->tier))
+        counts = false;
     if (counts && (c->n > limit || a->used.of[c->what] > limit - c->n))
         c->full = a;
     return limit;
