@@ -3,7 +3,6 @@
 // rknnd-gadget(8).
 //
 // up       before rknnd: function in configfs, mounted where rknnd opens its endpoints
-// make, mount   its two halves, which take different rights
 // bind     once rknnd has written its descriptors: function into the configuration, connect
 // unbind   when rknnd ends: function out, the gadget's other functions connected again
 // down     unmount and remove
@@ -173,7 +172,7 @@ static int mount_function(const struct settings *s, struct error *e)
 // ---- commands -----------------------------------------------------------------------------------
 
 // Idempotent. A gadget that is connected stays so: the function is not in it yet.
-static int gadget_make(usbg_state *state, const struct settings *s, struct error *e)
+static int gadget_up(usbg_state *state, const struct settings *s, struct error *e)
 {
     usbg_function *function;
     usbg_gadget *gadget = find_gadget(state, s);
@@ -186,20 +185,7 @@ static int gadget_make(usbg_state *state, const struct settings *s, struct error
             return gadget_failed(e, r,
                                  "the function cannot be made (is the module usb_f_fs loaded?)");
     }
-    return 0;
-}
-
-// Idempotent.
-static int gadget_mount(usbg_state *state, const struct settings *s, struct error *e)
-{
-    (void)state;
     return mount_function(s, e);
-}
-
-static int gadget_up(usbg_state *state, const struct settings *s, struct error *e)
-{
-    int r = gadget_make(state, s, e);
-    return r < 0 ? r : gadget_mount(state, s, e);
 }
 
 // Idempotent.
@@ -254,8 +240,8 @@ static int gadget_down(usbg_state *state, const struct settings *s, struct error
 static const struct {
     const char *name;
     int (*run)(usbg_state *state, const struct settings *s, struct error *e);
-} commands[] = {{"up", gadget_up},     {"make", gadget_make},     {"mount", gadget_mount},
-                {"bind", bind_gadget}, {"unbind", unbind_gadget}, {"down", gadget_down}};
+} commands[] = {
+    {"up", gadget_up}, {"bind", bind_gadget}, {"unbind", unbind_gadget}, {"down", gadget_down}};
 
 static int gadget_run(const char *command, const struct settings *s, struct error *e)
 {
@@ -271,17 +257,16 @@ static int gadget_run(const char *command, const struct settings *s, struct erro
         usbg_cleanup(state);
         return r;
     }
-    return error_set(e, STATUS_PARAM_INVALID,
-                     "\"%s\" is none of up, make, mount, bind, unbind, down", command);
+    return error_set(e, STATUS_PARAM_INVALID, "\"%s\" is none of up, bind, unbind, down", command);
 }
 
 static int print_help(void *table, const char *text, struct error *e)
 {
     (void)text, (void)e;
-    printf("usage: rknnd-gadget [OPTION]... up|make|mount|bind|unbind|down\n"
-           "Makes rknnd's USB function (up: make, then mount) and takes it away (down).\n"
-           "Connects the gadget with it once rknnd --listen usb runs (bind), and without\n"
-           "it, if others have functions there, when rknnd ends (unbind).\n");
+    printf("usage: rknnd-gadget [OPTION]... up|bind|unbind|down\n"
+           "Makes rknnd's USB function (up) and takes it away (down). Connects the gadget\n"
+           "with it once rknnd --listen usb runs (bind), and without it, if others have\n"
+           "functions there, when rknnd ends (unbind).\n");
     option_table_print(table, 19);
     return OPTION_TABLE_END;
 }
@@ -308,7 +293,7 @@ static int gadget_parse(struct settings *s, int argc, char **argv, const char **
         return r;
     if (argc - first != 1)
         return error_set(e, STATUS_PARAM_INVALID,
-                         "one of up, make, mount, bind, unbind and down is needed (see --help)");
+                         "one of up, bind, unbind and down is needed (see --help)");
     *ret_command = argv[first];
     return 0;
 }
