@@ -53,6 +53,8 @@ struct requant_factors {
     float *negative;  // LEAKY: from the first stage's negative results to the output
 };
 
+struct requant_job;
+
 // How an int8 output is made from sums where nothing follows that the chip does otherwise.
 struct conv_requant {
     enum requant_kind kind;
@@ -64,6 +66,7 @@ struct conv_requant {
     float error;              // LEAKY: of what floats give, at most, in units of the output
     int32_t addend;           // a tensor; -1: none
     struct element_form form; // of the output
+    struct requant_job *job;  // all of it but what a run knows
 };
 
 // Lines of the output that oneDNN computes in one call: so many that their sums stay in the L2
@@ -97,6 +100,7 @@ struct conv {
     float *addend;        // to these, of each output; NULL: none
     float *scale;         // with a lookup table: of the first stage
     uint64_t max_sum;     // no sum with its bias is larger
+    uint64_t *max_sums;   // likewise, of each channel
     struct conv_requant requant;
     struct lut_kernel *lut; // of outputs by a lookup table; NULL: there is none
     bool lut_complete;      // as lut_job.complete

@@ -68,8 +68,8 @@ static void conv_correct_bias(const struct step *s, struct conv *c, const int8_t
         c->bias[o] = (int32_t)(q->bias[o] + (q->bias_holds_zp ? c->x_zp * sum : 0));
         if (c->weight_sums)
             c->weight_sums[o] = (int32_t)sum;
-        uint64_t max_sum = (uint64_t)(reach * max_x + llabs(c->bias[o]));
-        c->max_sum = max_sum > c->max_sum ? max_sum : c->max_sum;
+        c->max_sums[o] = (uint64_t)(reach * max_x + llabs(c->bias[o]));
+        c->max_sum = c->max_sums[o] > c->max_sum ? c->max_sums[o] : c->max_sum;
     }
 }
 
@@ -139,7 +139,8 @@ int conv_integer_prepare(struct step *s, struct conv *c, int8_t *w, struct error
     const struct graph_conv_quant *q = s->node->quant;
     c->bias = step_alloc(s, c->oc + CONV_MORE, sizeof *c->bias);
     c->scale = step_alloc(s, c->oc + CONV_MORE, sizeof *c->scale);
-    if (!c->bias || !c->scale || q->n != c->oc)
+    c->max_sums = step_alloc(s, c->oc, sizeof *c->max_sums);
+    if (!c->bias || !c->scale || !c->max_sums || q->n != c->oc)
         return error_no_memory(e, "a bias", c->oc * sizeof *c->bias);
     if (q->sums) {
         c->weight_sums = step_alloc(s, c->oc, sizeof *c->weight_sums);

@@ -158,19 +158,23 @@ static float requant_error(const struct conv_requant *f)
     return (float)(stages + 0x1p-24 * (f->addend < 0 ? 2 : 6) * (requant_reach(f) + 1));
 }
 
-// Whether floats hold all numbers of a channel that do not lie beyond the output's bounds anyway.
+// Whether floats hold all numbers of a channel that do not lie beyond the output's bounds anyway. A
+// factor of 0, as channels have that nothing reaches, makes 0 of any float; a negative one needs
+// no care where negative sums have no stages of their own.
 static bool requant_channel_fits(const struct conv *c, const struct conv_requant *f, size_t o)
 {
     const struct graph_stages *t = &f->stages;
+    if (requant_is_leaky(f->kind) ? t->mul[o] <= 0 : t->mul[o] == 0)
+        return !requant_is_leaky(f->kind);
     double out = fabs(requant_factor(t->out)), beyond = requant_reach(f) + 1;
     double stage = requant_is_leaky(f->kind) ? fabs(requant_factor(t->bn[1])) * out : out;
-    double sum = fabs((double)f->factors.stage[o]) * stage, max_sum = (double)c->max_sum;
+    double sum = fabs((double)f->factors.stage[o]) * stage, max_sum = (double)c->max_sums[o];
     if (requant_is_leaky(f->kind))
         sum = fmin(sum, fabs((double)f->factors.positive[o]));
     bool sums = max_sum < MAX_EXACT || sum * MAX_EXACT > beyond;
     bool stages =
         max_sum * fabs((double)f->factors.stage[o]) < MAX_ROUNDED || stage * MAX_ROUNDED > beyond;
-    return sums && stages && t->mul[o] > 0;
+    return sums && stages;
 }
 
 static bool requant_fits_floats(const struct conv *c)
@@ -195,29 +199,6 @@ static bool requant_fits_floats(const struct conv *c)
     return true;
 }
 
-int conv_requantize_prepare(struct step *s, struct conv *c, struct error *e)
-{
-    const struct graph_tensor *y = step_output(s, 0);
-    struct conv_requant *f = &c->requant;
-    *f = (struct conv_requant){.addend = -1, .form = element_form(y)};
-    bool done =
-        y->type == TENSOR_INT8 && y->quantized &&
-        (s->node->quant->in_output_units ? requant_take_bounds(s, f) : requant_take_stages(s, f));
-    if (!done) {
-        f->kind = REQUANT_NONE;
-        return 0;
-    }
-    if (!requant_alloc(s, &f->factors, c->oc + CONV_LANES))
-        return error_no_memory(e, "scales", c->oc * sizeof(double));
-    requant_take_factors(s, f, c->oc);
-    f->vnni = dnn_has_vnni();
-    f->in_doubles = f->kind != REQUANT_FLOAT32 && !requant_fits_floats(c);
-    f->error = requant_error(f);
-    return 0;
-}
-
-// ---- running ----
-
 static struct requant_exact requant_exact_stages(const struct conv_requant *f)
 {
     const struct graph_stages *t = &f->stages;
@@ -241,20 +222,15 @@ static float requant_stored_bound(const struct graph_stages *t, int which)
     return (float)fmin(fmax(rint(fma(bound, requant_factor(t->out), t->zp)), -128), 127);
 }
 
-struct requant_job conv_requantize_begin(const struct step *s, const struct conv *c,
-                                         const struct run *r)
+// What is the same in all runs.
+static struct requant_job requant_job_of(const struct conv *c)
 {
     const struct conv_requant *f = &c->requant;
-    size_t groups = c->nz ? c->window.groups : 1;
     bool floats = f->kind == REQUANT_FLOAT32;
     struct requant_job t = {.kind = f->kind,
                             .in_doubles = f->in_doubles,
-                            .groups = groups,
-                            .channels = c->oc / groups,
                             .bias = c->bias,
-                            .nz = c->nz,
                             .factors = f->factors,
-                            .dst = run_output(s, r, 0),
                             .exact = requant_exact_stages(f),
                             .out = (float)requant_factor(f->stages.out),
                             .error = f->error,
@@ -265,8 +241,44 @@ struct requant_job conv_requantize_begin(const struct step *s, const struct conv
     t.low = REQUANT_INTEGER_FLOAT + (floats ? (float)f->low : requant_stored_bound(&f->stages, 0));
     t.high =
         REQUANT_INTEGER_FLOAT + (floats ? (float)f->high : requant_stored_bound(&f->stages, 1));
-    if (f->addend >= 0)
-        t.addend = run_tensor(r, (uint32_t)f->addend);
+    return t;
+}
+
+int conv_requantize_prepare(struct step *s, struct conv *c, struct error *e)
+{
+    const struct graph_tensor *y = step_output(s, 0);
+    struct conv_requant *f = &c->requant;
+    *f = (struct conv_requant){.addend = -1, .form = element_form(y)};
+    bool done =
+        y->type == TENSOR_INT8 && y->quantized &&
+        (s->node->quant->in_output_units ? requant_take_bounds(s, f) : requant_take_stages(s, f));
+    if (!done) {
+        f->kind = REQUANT_NONE;
+        return 0;
+    }
+    f->job = step_alloc(s, 1, sizeof *f->job);
+    if (!f->job || !requant_alloc(s, &f->factors, c->oc + CONV_LANES))
+        return error_no_memory(e, "scales", c->oc * sizeof(double));
+    requant_take_factors(s, f, c->oc);
+    f->vnni = dnn_has_vnni();
+    f->in_doubles = f->kind != REQUANT_FLOAT32 && !requant_fits_floats(c);
+    f->error = requant_error(f);
+    *f->job = requant_job_of(c);
+    return 0;
+}
+
+// ---- running ----
+
+struct requant_job conv_requantize_begin(const struct step *s, const struct conv *c,
+                                         const struct run *r)
+{
+    struct requant_job t = *c->requant.job;
+    t.nz = c->nz;
+    t.groups = c->nz ? c->window.groups : 1;
+    t.channels = c->oc / t.groups;
+    t.dst = run_output(s, r, 0);
+    if (c->requant.addend >= 0)
+        t.addend = run_tensor(r, (uint32_t)c->requant.addend);
     return t;
 }
 

@@ -33,6 +33,8 @@ static int plan_check_first(const struct step *s, struct error *e)
 static const struct op *plan_choose(const struct graph *g, const struct graph_node *n)
 {
     bool onnx = n->n_outputs && n->outputs[0] >= 0 && g->tensors[n->outputs[0]].rounds_before_zp;
+    if (op_attention_fits(g, n))
+        return &op_attention;
     return onnx && ops_ort_int8[n->op] ? ops_ort_int8[n->op] : ops[n->op];
 }
 

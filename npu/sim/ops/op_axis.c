@@ -83,6 +83,30 @@ static void softmax_row(const float *x, size_t n, float *y)
         y[k] /= sum;
 }
 
+// Short rows: e^x of as many at once as fit a chunk.
+static void softmax_rows(const float *x, size_t rows, size_t n, float *y)
+{
+    size_t together = ELEMENTS_CHUNK / n;
+    for (size_t count; rows; rows -= count, x += count * n, y += count * n) {
+        count = rows < together ? rows : together;
+        for (size_t i = 0; i < count * n; i += n) {
+            float top = -INFINITY;
+            for (size_t k = i; k < i + n; k++)
+                top = x[k] > top ? x[k] : top;
+            for (size_t k = i; k < i + n; k++)
+                y[k] = x[k] - top;
+        }
+        elements_post(&exponential, y, count * n);
+        for (size_t i = 0; i < count * n; i += n) {
+            float sum = 0;
+            for (size_t k = i; k < i + n; k++)
+                sum += y[k];
+            for (size_t k = i; k < i + n; k++)
+                y[k] /= sum;
+        }
+    }
+}
+
 // `width` neighbours (at most ELEMENTS_CHUNK), each of n elements at a stride of `step`.
 KERNEL static void softmax_columns(const float *x, size_t n, size_t step, size_t width, float *y)
 {
@@ -112,7 +136,11 @@ static int run_softmax(const struct step *s, struct run *r, struct error *e)
     const float *x = plain_load(s, r, &p->in[0]);
     float *y = plain_values(r, &p->out[0]);
     struct nd_axis a = p->axis;
-    for (size_t o = 0; o < a.outer; o++, x += a.size * a.inner, y += a.size * a.inner) {
+    bool short_rows = a.inner == 1 && a.size <= ELEMENTS_CHUNK;
+    if (short_rows)
+        softmax_rows(x, a.outer, a.size, y);
+    for (size_t o = 0; o < a.outer && !short_rows;
+         o++, x += a.size * a.inner, y += a.size * a.inner) {
         if (a.inner == 1)
             softmax_row(x, a.size, y);
         for (size_t i = 0; a.inner > 1 && i < a.inner; i += ELEMENTS_CHUNK)

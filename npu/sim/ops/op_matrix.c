@@ -51,6 +51,15 @@ KERNEL static void add_product(float *y, const float *b, float a, size_t n)
         y[i] += a * b[i];
 }
 
+// y += a * b over a head, where a row is one element: then neighbours are those of a.
+KERNEL static void add_products(float *y, const float *b, const float *a, size_t n_products,
+                                size_t n)
+{
+    for (size_t j = 0; j < n_products; j++)
+        for (size_t l = 0; l < n; l++)
+            y[l] += b[j] * a[j * n + l];
+}
+
 // Adds or multiplies, as the node says.
 static void apply_third(const struct step *s, const struct ex_mat_mul *p, const float *c, float *y)
 {
@@ -68,7 +77,9 @@ static int run_ex_mat_mul(const struct step *s, struct run *r, struct error *e)
     float *vy = plain_values(r, &p->y);
     size_t n = y->dims[0], o = y->dims[1], w = y->dims[3], k = a->dims[1];
     memset(vy, 0, y->n_elems * sizeof *vy);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n && w == 1; i++)
+        add_products(vy + i * o, vb + i * k, va + i * k * o, k, o);
+    for (size_t i = 0; i < n && w != 1; i++)
         for (size_t j = 0; j < k; j++)
             for (size_t l = 0; l < o; l++)
                 add_product(vy + (i * o + l) * w, vb + (i * k + j) * w, va[(i * k + j) * o + l], w);

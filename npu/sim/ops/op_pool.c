@@ -78,7 +78,7 @@ static int take_scratch(struct step *s, struct pool_step *p, struct error *e)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
     uint64_t line = (uint64_t)x->dims[3] * x->dims[1] * tensor_type_size(x->type);
-    uint64_t pixels = 2 * x->dims[1] * sizeof(float);
+    uint64_t pixels = (uint64_t)x->dims[1] * (p->stored ? y->dims[3] : 2) * sizeof(float);
     uint64_t sums = ((uint64_t)x->dims[3] + y->dims[3]) * x->dims[1] * sizeof(int16_t);
     if (p->stored && step_scratch(s, sums, &p->lines, e) < 0)
         return STATUS_MODEL_INVALID;
@@ -174,19 +174,39 @@ static inline int16_t fp16_order(int16_t bits)
     return (int16_t)(bits ^ (bits < 0 ? 0x7fff : 0));
 }
 
+#define LANES 16 // channels that are joined at once where there are many pixels
+
 // y = expression of a (y itself) and b (x), for contiguous pixels of y and pixels of x that are
-// x_step elements apart.
+// x_step elements apart. As many channels as a vector has are joined on copies of them, without
+// which compilers ask first whether there are more.
 #define JOIN(name, y_type, x_type, expression)                                                     \
+    static inline __attribute__((always_inline)) void name##_lanes(y_type *to, const x_type *from) \
+    {                                                                                              \
+        y_type into[LANES];                                                                        \
+        x_type some[LANES];                                                                        \
+        memcpy(into, to, sizeof into);                                                             \
+        memcpy(some, from, sizeof some);                                                           \
+        for (size_t i = 0; i < LANES; i++) {                                                       \
+            y_type a = into[i];                                                                    \
+            x_type b = some[i];                                                                    \
+            into[i] = (y_type)(expression);                                                        \
+        }                                                                                          \
+        memcpy(to, into, sizeof into);                                                             \
+    }                                                                                              \
     KERNEL static void name(void *y, const void *x, size_t x_step, size_t pixels, size_t channels) \
     {                                                                                              \
         y_type *restrict to = y;                                                                   \
         const x_type *restrict from = x;                                                           \
-        for (size_t k = 0; k < pixels; k++, to += channels, from += x_step)                        \
-            for (size_t i = 0; i < channels; i++) {                                                \
+        bool whole = pixels > 1 && channels % LANES == 0;                                          \
+        for (size_t k = 0; k < pixels; k++, to += channels, from += x_step) {                      \
+            for (size_t i = 0; whole && i < channels; i += LANES)                                  \
+                name##_lanes(to + i, from + i);                                                    \
+            for (size_t i = 0; !whole && i < channels; i++) {                                      \
                 y_type a = to[i];                                                                  \
                 x_type b = from[i];                                                                \
                 to[i] = (y_type)(expression);                                                      \
             }                                                                                      \
+        }                                                                                          \
     }
 
 JOIN(larger_i8, int8_t, int8_t, a > b ? a : b)
@@ -287,26 +307,28 @@ static uint32_t n_inside(const struct window_at *at)
     return (at->y.last - at->y.first) * (at->x.last - at->x.first);
 }
 
-KERNEL static void to_real(const int16_t *stored, float zeros, size_t n, float *sums)
+KERNEL static void to_real(const int16_t *stored, float zeros, float factor, size_t n, float *to)
 {
     for (size_t i = 0; i < n; i++)
-        sums[i] = (float)stored[i] - zeros;
+        to[i] = ((float)stored[i] - zeros) * factor;
 }
 
-// One output pixel. `stored`: sums of stored values, if they were made; the zero point is taken off
-// n times.
-static void pool_real(const struct window_at *at, const struct pool_step *p, const int16_t *stored,
-                      float *sums, float *values)
+// By what the sum of a window is multiplied.
+static float mean_factor(const struct window_at *at)
+{
+    uint32_t count = at->s->node->window.count_pad ? at->y.padded * at->x.padded : n_inside(at);
+    return count ? 1 / (float)count : 0;
+}
+
+// One output pixel.
+static void pool_real(const struct window_at *at, const struct pool_step *p, float *sums,
+                      float *values)
 {
     size_t channels = step_input(at->s, 0)->dims[1];
-    if (stored)
-        to_real(stored, (float)p->from.zp * (float)n_inside(at), channels, sums);
-    else
-        gather_real(at, p, sums, values);
+    gather_real(at, p, sums, values);
     if (p->max)
         return;
-    uint32_t count = at->s->node->window.count_pad ? at->y.padded * at->x.padded : n_inside(at);
-    float factor = count ? 1 / (float)count : 0;
+    float factor = mean_factor(at);
     for (size_t i = 0; i < channels; i++)
         sums[i] *= factor;
 }
@@ -339,6 +361,33 @@ static void pool_steps(const struct window_at *at, const struct pool_step *p, fl
     ort_int8_mean(x, integers, n_pixels, y, dst, channels);
 }
 
+static void store_real(const struct pool_step *p, const struct step *s, float *v, size_t n,
+                       uint8_t *dst)
+{
+    for (uint32_t i = 0; i < s->node->n_post; i++)
+        elements_post(&s->node->post[i], v, n);
+    elements_store(&p->to, dst, n, v);
+}
+
+// One output line from sums of stored values; the zero point is taken off each as often as it is in
+// there.
+static void run_stored_line(const struct pool_step *p, struct run *r, struct window_at *at,
+                            uint8_t *dst)
+{
+    const struct step *s = at->s;
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    size_t channels = x->dims[1];
+    float *means = run_scratch(r, p->sums);
+    int16_t *line = run_scratch(r, p->lines), *stored = line + x->dims[3] * channels;
+    join_windows(at, &sum_i8, (uint8_t *)line, (uint8_t *)stored);
+    for (uint32_t ox = 0; ox < y->dims[3]; ox++) {
+        at->x = find_span(&s->node->window, 1, ox, x->dims[3]);
+        to_real(stored + ox * channels, (float)p->from.zp * (float)n_inside(at), mean_factor(at),
+                channels, means + ox * channels);
+    }
+    store_real(p, s, means, y->dims[3] * channels, dst);
+}
+
 // One output line, window by window.
 static void run_line(const struct pool_step *p, struct run *r, struct window_at *at, uint8_t *dst)
 {
@@ -346,22 +395,14 @@ static void run_line(const struct pool_step *p, struct run *r, struct window_at 
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
     size_t channels = x->dims[1], pixel_size = channels * tensor_type_size(y->type);
     float *sums = run_scratch(r, p->sums);
-    int16_t *line = NULL, *stored = NULL;
-    if (p->stored) {
-        line = run_scratch(r, p->lines);
-        stored = line + x->dims[3] * channels;
-        join_windows(at, &sum_i8, (uint8_t *)line, (uint8_t *)stored);
-    }
     for (uint32_t ox = 0; ox < y->dims[3]; ox++, dst += pixel_size) {
         at->x = find_span(&s->node->window, 1, ox, x->dims[3]);
         if (p->ort) {
             pool_steps(at, p, sums, (int8_t *)dst);
             continue;
         }
-        pool_real(at, p, stored ? stored + ox * channels : NULL, sums, sums + channels);
-        for (uint32_t i = 0; i < s->node->n_post; i++)
-            elements_post(&s->node->post[i], sums, channels);
-        elements_store(&p->to, dst, channels, sums);
+        pool_real(at, p, sums, sums + channels);
+        store_real(p, s, sums, channels, dst);
     }
 }
 
@@ -378,6 +419,8 @@ static int pool_run(const struct step *s, struct run *r, struct error *e)
             at.y = find_span(&s->node->window, 0, oy, x->dims[2]);
             if (p->raw)
                 join_windows(&at, largest_of(x->type), run_scratch(r, p->sums), dst);
+            else if (p->stored)
+                run_stored_line(p, r, &at, dst);
             else
                 run_line(p, r, &at, dst);
         }

@@ -149,10 +149,17 @@ static void choose_out(struct net *n, size_t taps, bool ties)
     t->addend = ties ? power_of_two(addend) : scaling_of(addend, 15);
 }
 
+// A channel that hardly counts: its factor is next to nothing, and may have either sign.
+static void choose_dead_channel(struct net *n, uint32_t o)
+{
+    n->mul[o] = (int16_t)(one_in(2) ? 0 : between(-9, 9));
+    n->bias[o] = between(-40000000, 40000000);
+}
+
 static void choose_quant(struct net *n, size_t taps, bool leaky)
 {
     uint32_t oc = n->tensors[Y].dims[1];
-    bool ties = one_in(3), all_alike = one_in(5);
+    bool ties = one_in(3), all_alike = one_in(5), dead = one_in(6);
     n->stages = (struct graph_stages){.mul = n->mul,
                                       .mul_shift = {14, 14},
                                       .bn = {{1, 0}, {1, 0}},
@@ -169,6 +176,8 @@ static void choose_quant(struct net *n, size_t taps, bool leaky)
         n->mul[o] = (int16_t)(ties ? 1 << between(12, 14) : between(4000, 32767));
         n->bias[o] = between(-20000, 20000);
         n->nz[o] = (int16_t)(all_alike ? 0 : between(-128, 128));
+        if (dead && one_in(5))
+            choose_dead_channel(n, o);
     }
 }
 
