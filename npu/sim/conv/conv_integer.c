@@ -98,10 +98,11 @@ static int conv_lut_choose_kernel(struct step *s, struct lut_kernel *k, struct e
         if (kept)
             *kept = segments;
     } else {
-        int8_t *bytes = step_alloc(s, 1, LUT_N_DENSE);
+        lut_choose_dense(k);
+        int8_t *bytes = step_alloc(s, 1, (size_t)k->n_dense);
         k->dense = bytes;
         if (bytes)
-            memcpy(bytes, dense, LUT_N_DENSE);
+            lut_fill(k->lut, k->first, k->n_dense, bytes);
     }
     return k->segments || k->dense ? 0 : error_no_memory(e, "a lookup table", LUT_N_DENSE);
 }

@@ -87,6 +87,15 @@ static inline __attribute__((always_inline)) float requant_stage(float v, float 
     return fmaf(v, factor, REQUANT_INTEGER_FLOAT) - REQUANT_INTEGER_FLOAT;
 }
 
+// sum < 0 ? negative : other, by bits: compilers for NEON and AVX2 make branches of two choices
+// that belong together, and no vectors.
+static inline __attribute__((always_inline)) float requant_choose(int32_t sum, float negative,
+                                                                  float other)
+{
+    uint32_t mask = (uint32_t)(sum >> 31);
+    return bits_float((float_bits(negative) & mask) | (float_bits(other) & ~mask));
+}
+
 // The bits of both bounds of what a sum gives; the same ones where that is exact.
 static inline __attribute__((always_inline)) void
 requant_estimate(const struct requant_job *t, int32_t sum, size_t k, int32_t addend,
@@ -100,8 +109,8 @@ requant_estimate(const struct requant_job *t, int32_t sum, size_t k, int32_t add
     } else if (requant_is_leaky(kind)) {
         float stage = requant_stage(v, t->factors.stage[k]);
         float positive = t->factors.positive[k], negative = t->factors.negative[k];
-        v = sum < 0 ? stage : v;
-        float factor = sum < 0 ? negative : positive;
+        v = requant_choose(sum, stage, v);
+        float factor = requant_choose(sum, negative, positive);
         *low = requant_bits(fmaf(v, factor, fmaf(more, t->out, -t->error)) + to);
         *high = requant_bits(fmaf(v, factor, fmaf(more, t->out, t->error)) + to);
     } else {

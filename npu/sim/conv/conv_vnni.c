@@ -12,7 +12,6 @@
 
 #include "base/bytes.h"
 
-#define RAISE          128  // of the image
 #define MAX_SUMS       4096 // sums that are kept: they stay in the L1 cache
 #define PIXEL_MULTIPLE 48   // pixels of a chunk: 16, 12, 8 and 6, which a tile has, divide it
 #define ALIGNMENT      64
@@ -25,7 +24,7 @@ static size_t vnni_n_vectors(const struct conv *c)
 
 bool conv_vnni_fits(const struct conv *c)
 {
-    return dnn_has_vnni() && c->window.groups == 1 && conv_segments(c) <= VNNI_SEGMENTS;
+    return conv_vnni_has_dot() && c->window.groups == 1 && conv_segments(c) <= VNNI_SEGMENTS;
 }
 
 // ---- preparation ----
@@ -73,7 +72,7 @@ static void vnni_describe_window(const struct step *s, const struct conv *c, str
                    ? PIXEL_MULTIPLE
                    : MAX_SUMS / c->oc / PIXEL_MULTIPLE * PIXEL_MULTIPLE;
     vnni_describe_lines(c, v);
-    if (c->requant.kind != REQUANT_NONE && !c->requant.in_doubles)
+    if (c->requant.vnni && c->requant.kind != REQUANT_NONE && !c->requant.in_doubles)
         v->n_whole = conv_pixels(c) - vnni_tail_pixels(c);
 }
 
@@ -135,7 +134,7 @@ static int vnni_take_constants(struct step *s, struct conv *c, const int8_t *w, 
     if (!v->bias || !v->nz)
         return error_no_memory(e, "a bias", c->oc * sizeof *v->bias);
     for (size_t o = 0; o < c->oc; o++) {
-        uint32_t sum = 0, zp = (uint32_t)c->x_zp + RAISE;
+        uint32_t sum = 0, zp = (uint32_t)c->x_zp + VNNI_RAISE;
         int16_t nz = s->node->quant->nz[o];
         for (size_t i = 0; i < n; i++)
             sum += (uint32_t)(w[o * n + i] + nz);
@@ -236,7 +235,7 @@ static void vnni_sum_line(struct vnni_run *w, struct vnni_pixels *p, size_t n)
 KERNEL static void vnni_raise(const int8_t *restrict x, size_t n, uint8_t *restrict to)
 {
     for (size_t i = 0; i < n; i++)
-        to[i] = (uint8_t)x[i] ^ RAISE;
+        to[i] = (uint8_t)x[i] ^ VNNI_RAISE;
 }
 
 static void vnni_sum_rows(const struct conv *c, uint8_t *line)
@@ -254,7 +253,7 @@ static void vnni_sum_rows(const struct conv *c, uint8_t *line)
 static void vnni_load_line(const struct conv_lines *l, const int8_t *x, void *line)
 {
     const struct conv *c = l->c;
-    uint8_t *to = line, zero = (uint8_t)c->x_zp ^ RAISE;
+    uint8_t *to = line, zero = (uint8_t)c->x_zp ^ VNNI_RAISE;
     size_t before = (size_t)c->window.pad[1] * c->ic, n = (size_t)c->iw * c->ic;
     memset(to, zero, before);
     vnni_raise(x, n, to + before);
@@ -267,7 +266,7 @@ static struct conv_lines vnni_make_lines(const struct conv *c, struct run *r)
     size_t size = (size_t)conv_lines_bytes_size(c) + c->vnni->more;
     struct conv_lines l = conv_lines(c, size, run_scratch(r, c->image_lines_at));
     l.load = vnni_load_line;
-    memset(l.border, (uint8_t)c->x_zp ^ RAISE, size);
+    memset(l.border, (uint8_t)c->x_zp ^ VNNI_RAISE, size);
     vnni_sum_rows(c, l.border);
     return l;
 }

@@ -1,5 +1,6 @@
 // Integer convolutions of one group by the byte multiplication of AVX512-VNNI (vpdpbusd): four
-// products of an uint8 and an int8, added to an int32, in each of 16 lanes.
+// products of an uint8 and an int8, added to an int32, in each of 16 lanes. With ARM's dot products
+// (neon/conv_neon_sum.c) likewise, but both are int8, so that nothing is raised (VNNI_RAISE).
 //
 // The uint8 are the image, raised by 128 while its lines are copied: four neighbouring bytes,
 // broadcast to all lanes. The int8 are the weights of 16 output channels. With X = x + 128:
@@ -23,6 +24,12 @@
 
 #include "npu/sim/conv/conv_lines.h"
 #include "npu/sim/conv/conv_requantize.h"
+
+#ifdef __aarch64__
+#define VNNI_RAISE 0
+#else
+#define VNNI_RAISE 128 // of the image
+#endif
 
 #define VNNI_SEGMENTS 64
 #define VNNI_VECTORS  4 // of CONV_LANES channels, in a block at most
@@ -64,6 +71,9 @@ struct vnni_pixels {
     // written behind each pixel.
     const struct requant_job *requant;
 };
+
+/// Whether the CPU has the instructions for the two functions below.
+bool conv_vnni_has_dot(void);
 
 /// Complete sums of n pixels and of a block of n_vectors, or their outputs; then `sums` is scratch
 /// memory.

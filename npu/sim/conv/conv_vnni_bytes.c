@@ -74,7 +74,7 @@ VNNI void conv_vnni_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sum
     for (size_t i = 0; i < n; i += PIXELS_AT_ONCE)
         vnni_sum_16(b, i < n - PIXELS_AT_ONCE ? i : n - PIXELS_AT_ONCE, PIXELS_AT_ONCE - 1, sums);
 }
-#else
+#elif !defined(__aarch64__) // neon/conv_neon_sum.c
 void conv_vnni_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sums)
 {
     (void)b, (void)n, (void)sums;

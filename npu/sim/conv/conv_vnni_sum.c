@@ -201,7 +201,17 @@ void conv_vnni_sum(const struct vnni_pixels *p, size_t n, size_t n_vectors)
         first += count;
     }
 }
-#else
+
+bool conv_vnni_has_dot(void)
+{
+    return dnn_has_vnni();
+}
+#elif !defined(__aarch64__) // neon/conv_neon_sum.c
+bool conv_vnni_has_dot(void)
+{
+    return false;
+}
+
 void conv_vnni_sum(const struct vnni_pixels *p, size_t n, size_t n_vectors)
 {
     (void)p, (void)n, (void)n_vectors;

@@ -90,9 +90,15 @@ dnnl_engine_t dnn_engine(const struct plan *p)
     return p->calls->engine;
 }
 
+// The names are of x86's; elsewhere the same bits mean something else.
 static bool has_isa(dnnl_cpu_isa_t isa)
 {
+#ifdef __x86_64__
     return (dnnl_get_effective_cpu_isa() & isa) == isa;
+#else
+    (void)isa;
+    return false;
+#endif
 }
 
 bool dnn_has_vnni(void)
@@ -109,8 +115,8 @@ bool dnn_has_avx2(void)
 // saturates. Callers then compute exact sums in another way.
 bool dnn_int8_is_exact(void)
 {
-    dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
-    return isa == dnnl_cpu_isa_avx2_vnni || dnn_has_vnni();
+    bool avx2_vnni = dnnl_get_effective_cpu_isa() == dnnl_cpu_isa_avx2_vnni;
+    return (has_isa(dnnl_cpu_isa_avx2) && avx2_vnni) || dnn_has_vnni();
 }
 
 // Adds a primitive to the plan; *ret is its number for dnn_call(). `args` are copied and may have

@@ -93,6 +93,10 @@ void int8_sum(const struct graph_sum *sum, int8_t low, const void *a, const void
               void *y)
 {
     int8_t part[SUM_CHUNK];
+    if (y != a && y != b) {
+        int8_sum_all(sum, low, a, b, n, y);
+        return;
+    }
     for (size_t i = 0; i < n; i += SUM_CHUNK) {
         size_t count = n - i < SUM_CHUNK ? n - i : SUM_CHUNK;
         int8_sum_all(sum, low, (const int8_t *)a + i, (const int8_t *)b + i, count, part);
@@ -122,10 +126,15 @@ void int8_scale_exact(const void *x, const float *factor, const float *term, siz
                       struct graph_scaling out, int32_t low, int32_t zp, void *y)
 {
     int8_t part[SUM_CHUNK];
+    const float by = (float)int8_factor(out), to = INTEGER + (float)zp;
+    const int32_t min = int8_rounded(INTEGER + (float)low);
+    if (y != x) {
+        int8_scale_all(x, factor, term, n, by, min, to, y);
+        return;
+    }
     for (size_t i = 0; i < n; i += SUM_CHUNK) {
         size_t count = n - i < SUM_CHUNK ? n - i : SUM_CHUNK;
-        int8_scale_all((const int8_t *)x + i, factor + i, term + i, count, (float)int8_factor(out),
-                       int8_rounded(INTEGER + (float)low), INTEGER + (float)zp, part);
+        int8_scale_all((const int8_t *)x + i, factor + i, term + i, count, by, min, to, part);
         memcpy((int8_t *)y + i, part, count);
     }
 }

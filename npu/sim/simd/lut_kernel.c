@@ -1,6 +1,8 @@
 // Sums to int8 by a lookup table, on any CPU: lut_kernel.h has the formula.
 //
-//   sums --- vectors ---> v[chunk] --- one byte looked up for each ---> dst
+//   sums --- vectors ---> at[chunk] --- one byte looked up for each ---> dst
+//
+// Where the table has all numbers within the bounds, there is nothing to ask of a number.
 //
 // Tests: test_sim_lut, on every instruction set.
 #include "npu/sim/simd/lut_kernel.h"
@@ -11,10 +13,20 @@
 #include "npu/sim/simd/kernel.h"
 
 #define CHUNK       1024      // sums
+#define MOST_DENSE  (1 << 16) // numbers of a table
 #define MAX_EXACT   (1 << 24) // floats below hold all integers
 #define MAX_ROUNDED (1 << 22) // … and these are rounded by LUT_ROUNDER
 
 // ---- preparation ----
+
+void lut_choose_dense(struct lut_kernel *k)
+{
+    int32_t low = k->bounds[0] < -LUT_REACH ? k->bounds[0] : -LUT_REACH;
+    int32_t high = k->bounds[1] >= LUT_REACH ? k->bounds[1] : LUT_REACH - 1;
+    bool all = high - low < MOST_DENSE;
+    k->first = all ? low : -LUT_REACH;
+    k->n_dense = all ? high - low + 1 : LUT_N_DENSE;
+}
 
 // Whether floats hold all numbers of a channel that do not lie beyond the table's bounds anyway.
 static bool lut_channel_fits(double beyond, double bn, double factor, double max_sum)
@@ -49,51 +61,56 @@ bool lut_fits_float(const struct lut_kernel *k, const float *factor, size_t chan
 
 // ---- running ----
 
-// From channel `first` on.
+// Positions in the dense table, from channel `first` on.
 KERNEL static void lut_inputs(const struct lut_job *call, const int32_t *sums, size_t first,
-                              size_t n, int32_t *restrict v)
+                              size_t n, uint32_t *restrict at)
 {
     const struct lut_job job = *call;
     const struct lut_kernel k = *job.kernel;
     float low = LUT_ROUNDER + (float)k.bounds[0], high = LUT_ROUNDER + (float)k.bounds[1];
-    for (size_t at = 0, channel = first; at < n; at += LUT_LANES) {
+    uint32_t start = float_bits(LUT_ROUNDER) + (uint32_t)k.first;
+    for (size_t done = 0, channel = first; done < n; done += LUT_LANES) {
         const int32_t *bias = job.bias + channel;
         const float *factor = job.factor + channel;
         for (size_t i = 0; i < LUT_LANES; i++) {
-            float sum = (float)(int32_t)((uint32_t)sums[at + i] + (uint32_t)bias[i]);
+            float sum = (float)(int32_t)((uint32_t)sums[done + i] + (uint32_t)bias[i]);
             float x = fmaf(fmaf(sum, factor[i], LUT_ROUNDER), k.bn, k.to_table);
             x = x < low ? low : x;
             x = x > high ? high : x;
-            v[at + i] = (int32_t)(float_bits(x) - float_bits(LUT_ROUNDER));
+            at[done + i] = float_bits(x) - start;
         }
         channel = (channel + LUT_LANES) % job.channels;
     }
 }
 
-static void lut_look_up(const struct lut_kernel *k, const int32_t *restrict v, size_t n,
+static void lut_look_up(const int8_t *restrict dense, const uint32_t *restrict at, size_t n,
                         int8_t *restrict dst)
 {
-    uint32_t beyond = 0;
-    const int8_t *dense = k->dense;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t at = (uint32_t)(v[i] + LUT_REACH);
-        beyond |= at;
-        dst[i] = dense[at % LUT_N_DENSE];
-    }
-    if (beyond < LUT_N_DENSE)
-        return;
     for (size_t i = 0; i < n; i++)
-        if ((uint32_t)(v[i] + LUT_REACH) >= LUT_N_DENSE)
-            dst[i] = lut_stored(k->lut, v[i]);
+        dst[i] = dense[at[i]];
+}
+
+// Positions may be beyond the table.
+static void lut_look_up_any(const struct lut_kernel *k, const uint32_t *restrict at, size_t n,
+                            int8_t *restrict dst)
+{
+    uint32_t n_dense = (uint32_t)k->n_dense, first = (uint32_t)k->first;
+    for (size_t i = 0; i < n; i++)
+        dst[i] = at[i] < n_dense ? k->dense[at[i]] : lut_stored(k->lut, (int32_t)(at[i] + first));
 }
 
 void lut_sums_any(const struct lut_job *job)
 {
-    int32_t v[CHUNK + LUT_LANES];
-    for (size_t at = 0; at < job->n; at += CHUNK) {
-        size_t n = job->n - at < CHUNK ? job->n - at : CHUNK;
-        lut_inputs(job, job->sums + at, at % job->channels, n, v);
-        lut_look_up(job->kernel, v, n, job->dst + at);
+    const struct lut_kernel *k = job->kernel;
+    uint32_t at[CHUNK + LUT_LANES];
+    bool covered = k->first <= k->bounds[0] && k->bounds[1] < k->first + k->n_dense;
+    for (size_t done = 0; done < job->n; done += CHUNK) {
+        size_t n = job->n - done < CHUNK ? job->n - done : CHUNK;
+        lut_inputs(job, job->sums + done, done % job->channels, n, at);
+        if (covered)
+            lut_look_up(k->dense, at, n, job->dst + done);
+        else
+            lut_look_up_any(k, at, n, job->dst + done);
     }
 }
 

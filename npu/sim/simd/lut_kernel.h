@@ -26,6 +26,7 @@ struct lut_kernel {
     float bn, to_table;                  // LUT_ROUNDER * (1 - bn)
     bool in_doubles;                     // floats would not be exact
     const int8_t *dense;                 // NULL: there are segments
+    int32_t first, n_dense;              // number of the first element of `dense`, and how many
     const struct lut_segments *segments; // NULL: there is no AVX512-VBMI, or they do not serve
 };
 
@@ -38,6 +39,10 @@ struct lut_job {
     int8_t *dst;
     bool complete; // all biases are 0, and lut_fits_float()
 };
+
+/// Which numbers a dense table should have: all within the bounds where these are no more than are
+/// worth it, else those of the chip's tables. Sets first and n_dense.
+void lut_choose_dense(struct lut_kernel *k);
 
 /// Sets what leads into the table, whose bounds are known. `max_sum`: no sum with its bias is
 /// larger.
