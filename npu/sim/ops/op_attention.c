@@ -77,7 +77,7 @@ static struct matrix matrix_of(const struct graph_tensor *t)
         .transposed = !t->channels_last, .size = t->n_elems / t->dims[0], .zp = t->zp};
 }
 
-static double saturated(double n)
+static double attention_saturate(double n)
 {
     return fmin(fmax(rint(n), INT8_MIN), INT8_MAX);
 }
@@ -90,7 +90,7 @@ static void attention_make_tables(const struct step *s, struct attention *a)
     double more = (double)reals[REF_ATTENTION_QUERY_MORE];
     for (int i = 0; i < STEPS; i++) {
         double x = ((int8_t)i - q->zp) * (double)q->scale;
-        a->query[i] = (int8_t)saturated(x / step + more);
+        a->query[i] = (int8_t)attention_saturate(x / step + more);
         a->powers[STEPS - 1 - i] = exp(-(i * (double)reals[REF_ATTENTION_PRODUCT]));
     }
     a->scale = (double)reals[REF_ATTENTION_SCALE];
@@ -162,8 +162,8 @@ struct factors {
     int32_t zp; // of the right one
 };
 
-static dnnl_status_t multiply(const struct attention *a, struct run *r, const struct factors *f,
-                              int32_t *sums)
+static dnnl_status_t attention_multiply(const struct attention *a, struct run *r,
+                                        const struct factors *f, int32_t *sums)
 {
     char turned[2] = {f->turned[0] ? 'T' : 'N', f->turned[1] ? 'T' : 'N'};
     dnnl_dim_t m = (dnnl_dim_t)f->rows, n = (dnnl_dim_t)f->columns, k = (dnnl_dim_t)f->inner;
@@ -271,7 +271,7 @@ static int attention_run_head(const struct step *s, struct run *r, size_t h, str
                         .inner = a->depth,
                         .columns = a->keys,
                         .zp = a->k.zp};
-    dnnl_status_t status = multiply(a, r, &f, sums);
+    dnnl_status_t status = attention_multiply(a, r, &f, sums);
     if (status != dnnl_success)
         return dnn_error(s, status, "a product", e);
     for (size_t i = 0; i < a->queries; i++)
@@ -284,7 +284,7 @@ static int attention_run_head(const struct step *s, struct run *r, size_t h, str
                          .inner = a->keys,
                          .columns = a->width,
                          .zp = a->v.zp};
-    status = multiply(a, r, &f, sums);
+    status = attention_multiply(a, r, &f, sums);
     if (status != dnnl_success)
         return dnn_error(s, status, "a product", e);
     store_line(a, sums, a->queries * a->width, y);

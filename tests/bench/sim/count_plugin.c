@@ -1,6 +1,6 @@
-// A plugin of QEMU's user emulation (qemu-aarch64 of Debian's qemu-user; the static one takes none):
-// prints how many instructions a program has executed. Debian 12 has no header for plugins, so what
-// is used of their interface, version 1, is declared here.
+// A plugin of QEMU's user emulation (qemu-aarch64 of Debian's qemu-user; the static one takes
+// none): prints how many instructions a program has executed. Debian 12 has no header for plugins,
+// so what is used of their interface, version 1, is declared here.
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -24,13 +24,13 @@ __attribute__((visibility("default"))) int qemu_plugin_version = 1;
 static uint64_t executed;
 
 // A block of instructions was translated: each time it is entered, it counts all of them.
-static void translated(plugin_id id, struct qemu_plugin_tb *tb)
+static void count_block(plugin_id id, struct qemu_plugin_tb *tb)
 {
     (void)id;
     qemu_plugin_register_vcpu_tb_exec_inline(tb, ADD_U64, &executed, qemu_plugin_tb_n_insns(tb));
 }
 
-static void ended(plugin_id id, void *user)
+static void print_count(plugin_id id, void *user)
 {
     (void)id, (void)user;
     fprintf(stderr, "instructions: %" PRIu64 "\n", executed);
@@ -40,7 +40,7 @@ __attribute__((visibility("default"))) int qemu_plugin_install(plugin_id id, con
                                                                int argc, char **argv)
 {
     (void)info, (void)argc, (void)argv;
-    qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
-    qemu_plugin_register_atexit_cb(id, ended, NULL);
+    qemu_plugin_register_vcpu_tb_trans_cb(id, count_block);
+    qemu_plugin_register_atexit_cb(id, print_count, NULL);
     return 0;
 }

@@ -103,7 +103,8 @@ static void make_net(struct net *n)
 
 // ---- what must come out ----
 
-static int32_t stored(const struct net *n, int i, uint32_t head, uint32_t channel, uint32_t column)
+static int32_t stored_at(const struct net *n, int i, uint32_t head, uint32_t channel,
+                         uint32_t column)
 {
     const struct graph_tensor *t = &n->tensors[i];
     size_t at = t->channels_last ? column * (size_t)t->dims[1] + channel
@@ -127,9 +128,9 @@ static double product(const struct net *n, uint32_t head, uint32_t query, uint32
     const struct graph_tensor *q = &n->tensors[Q];
     double sum = 0;
     for (uint32_t d = 0; d < q->dims[1]; d++) {
-        double x = (stored(n, Q, head, d, query) - q->zp) * (double)q->scale;
+        double x = (stored_at(n, Q, head, d, query) - q->zp) * (double)q->scale;
         x = saturated(x / real_of(n, REF_ATTENTION_QUERY) + real_of(n, REF_ATTENTION_QUERY_MORE));
-        sum += x * (stored(n, K, head, d, key) - n->tensors[K].zp);
+        sum += x * (stored_at(n, K, head, d, key) - n->tensors[K].zp);
     }
     sum = rint(sum * real_of(n, REF_ATTENTION_SCALE));
     return saturated(sum * real_of(n, REF_ATTENTION_TO_PRODUCT) +
@@ -150,7 +151,7 @@ static void compare_query(const struct net *n, uint32_t head, uint32_t query, co
         double total = 0;
         for (uint32_t k = 0; k < v->dims[3]; k++)
             total += saturated(weights[k] / sum * real_of(n, REF_ATTENTION_TO_WEIGHT)) *
-                     (stored(n, V, head, x, k) - v->zp);
+                     (stored_at(n, V, head, x, k) - v->zp);
         total *= real_of(n, REF_ATTENTION_WEIGHT) * (double)v->scale / (double)y->scale;
         int8_t want = (int8_t)saturated(total + y->zp);
         if (got[x] != want)
@@ -192,7 +193,7 @@ static void random_heads(void **state)
 }
 
 // A sum that floats would not hold, and a tensor that is no image, are left to the reference.
-static void others(void **state)
+static void what_does_not_fit(void **state)
 {
     (void)state;
     struct net n;
@@ -210,6 +211,7 @@ static void others(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_heads), cmocka_unit_test(others)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_heads),
+                                       cmocka_unit_test(what_does_not_fit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
