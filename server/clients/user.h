@@ -33,6 +33,7 @@ struct user {
     struct account account;
     struct rate rate; // of what all his connections ask for
     struct scheduler_group scheduling;
+    unsigned n_suspended; // runs
 };
 
 /// The user at the other end, with one reference.

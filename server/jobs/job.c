@@ -85,6 +85,7 @@ static void job_trace(const struct job *j, enum trace_kind kind, uint64_t time_u
 }
 
 static void job_context_closed(struct context_work *w, const struct error *why);
+static bool job_is_wanted(const struct job_hold *h);
 static void job_suspend(struct job_hold *h);
 static void job_resume(struct job_hold *h);
 
@@ -119,6 +120,7 @@ int job_new(struct jobs *all, struct context *x, unsigned n_inputs, uint64_t inp
     list_init(&j->scheduling.link);
     list_init(&j->deadline.link);
     job_hold_init(&j->hold, &j->run, &all->holds, all->hold_limit_ms);
+    j->hold.is_wanted = job_is_wanted;
     j->hold.suspend = job_suspend;
     j->hold.resume = job_resume;
     j->work.closed = job_context_closed;
@@ -259,6 +261,12 @@ static void job_conclude(struct job *j, const struct error *e, const struct mode
         job_answer(j, info);
 }
 
+static void job_count_suspended(struct job *j, int change)
+{
+    j->all->n_suspended += (unsigned)change;
+    j->session->user->n_suspended += (unsigned)change;
+}
+
 static bool is_suspended(const struct job *j)
 {
     return j->hold.state == HOLD_SUSPENDED || j->hold.state == HOLD_RESUMES;
@@ -268,7 +276,8 @@ static bool is_suspended(const struct job *j)
 static void job_leave_scheduler(struct job *j)
 {
     struct scheduler *s = &j->all->scheduler;
-    j->all->n_suspended -= is_suspended(j);
+    if (is_suspended(j))
+        job_count_suspended(j, -1);
     if (j->hold.state == HOLD_SUSPENDED) {
         scheduler_abandon(s, &j->scheduling);
     } else if (j->hold.state == HOLD_RESUMES) {
@@ -415,6 +424,12 @@ static void on_lost(struct runner_job *run)
 
 // ---- waiting for the client --------------------------------------------------------------------
 
+// Its cores may be others than those that are waited for: it gets them again.
+static bool job_is_wanted(const struct job_hold *h)
+{
+    return container_of(h, struct job, hold)->all->scheduler.n_waiting > 0;
+}
+
 // From its hold: the client has had time enough. What waits for cores is started by the timer,
 // which is at work here.
 static void job_suspend(struct job_hold *h)
@@ -422,15 +437,19 @@ static void job_suspend(struct job_hold *h)
     struct job *j = container_of(h, struct job, hold);
     struct error e;
     if (j->all->n_suspended >= JOBS_SUSPENDED_MAX) {
+        if (h->left_ms > 0 && j->session->user->n_suspended < JOBS_SUSPENDED_MANY) {
+            job_hold_begin(h);
+            return;
+        }
         h->state = HOLD_CORES; // the runner ends it
         error_set(&e, STATUS_TIMEOUT,
                   "the program has not answered for %u ms in all (hold-timeout-ms), and %u other "
                   "runs wait for theirs",
-                  j->all->hold_limit_ms, j->all->n_suspended);
+                  j->all->hold_limit_ms - h->left_ms, j->all->n_suspended);
         runner_job_fail(&j->run, &e);
         return;
     }
-    j->all->n_suspended++;
+    job_count_suspended(j, 1);
     j->queued_us += j->scheduling.started_us - j->scheduling.waiting_since_us;
     job_trace(j, TRACE_ENDED, now_us(), 0, j->run.core_mask);
     scheduler_suspend(&j->all->scheduler, &j->scheduling, now_us());
@@ -498,7 +517,7 @@ void job_start(struct job *j)
 static void job_run(struct job *j)
 {
     if (j->hold.state == HOLD_RESUMES) {
-        j->all->n_suspended--;
+        job_count_suspended(j, -1);
         job_trace(j, TRACE_STARTED, j->scheduling.started_us, 0, j->scheduling.placed);
         job_hold_continue(&j->hold);
         return;
@@ -525,6 +544,8 @@ static void jobs_schedule(struct jobs *all)
     all->scheduling = true;
     while ((next = scheduler_next(&all->scheduler, now_us())))
         job_run(container_of(next, struct job, scheduling));
+    if (all->scheduler.n_waiting > 0)
+        job_timer_hurry(&all->holds, HOLD_WANTED_MS);
     all->scheduling = false;
 }
 

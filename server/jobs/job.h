@@ -65,7 +65,9 @@ struct job {
 };
 
 // Suspended jobs take a thread where they run, so their number is limited.
-#define JOBS_SUSPENDED_MAX 16
+// Where there is no room for one more, those of a user who has many end.
+#define JOBS_SUSPENDED_MAX  16
+#define JOBS_SUSPENDED_MANY 8
 
 /// The two timers close with uv_close(); the scheduler is set up by scheduler_init() when the
 /// number of cores is known.

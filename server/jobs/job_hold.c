@@ -16,18 +16,24 @@ void job_hold_init(struct job_hold *h, struct runner_job *run, struct job_timer 
 // part.
 void job_hold_begin(struct job_hold *h)
 {
+    uint32_t most_ms = h->is_wanted(h) ? HOLD_WANTED_MS : UINT32_MAX;
     h->state = HOLD_CORES;
-    job_timer_set(h->timer, &h->deadline, h->left_ms);
+    h->since_ms = uv_now(h->timer->timer.loop);
+    job_timer_set(h->timer, &h->deadline, h->left_ms < most_ms ? h->left_ms : most_ms);
 }
 
 // The loop's clock, in milliseconds, is coarse: a wait costs one at least, so that many short ones
 // come to an end, too.
+static void count_waited(struct job_hold *h)
+{
+    uint64_t ms = uv_now(h->timer->timer.loop) - h->since_ms + 1;
+    h->left_ms -= ms < h->left_ms ? (uint32_t)ms : h->left_ms;
+}
+
 void job_hold_end(struct job_hold *h)
 {
     if (h->state == HOLD_CORES) {
-        uint64_t now_ms = uv_now(h->timer->timer.loop);
-        uint64_t left_ms = h->deadline.at_ms > now_ms ? h->deadline.at_ms - now_ms : 0;
-        h->left_ms = left_ms < h->left_ms ? (uint32_t)left_ms : h->left_ms - (h->left_ms > 0);
+        count_waited(h);
         job_hold_reset(h);
         runner_job_next(h->run);
     } else if (h->state == HOLD_SUSPENDED) {
@@ -46,7 +52,7 @@ void job_hold_continue(struct job_hold *h)
 void job_hold_expire(struct job_deadline *d)
 {
     struct job_hold *h = container_of(d, struct job_hold, deadline);
-    h->left_ms = 0;
+    count_waited(h);
     h->state = HOLD_SUSPENDED;
     h->suspend(h);
 }

@@ -62,6 +62,16 @@ void job_timer_set(struct job_timer *t, struct job_deadline *d, uint32_t limit_m
     alarm_at(t, d->at_ms);
 }
 
+void job_timer_hurry(struct job_timer *t, uint32_t limit_ms)
+{
+    uint64_t at_ms = uv_now(t->timer.loop) + limit_ms;
+    struct job_deadline *d;
+    list_for_each (d, &t->deadlines, link) {
+        d->at_ms = d->at_ms < at_ms ? d->at_ms : at_ms;
+        alarm_at(t, d->at_ms);
+    }
+}
+
 void job_timer_wake(struct job_timer *t)
 {
     alarm_at(t, 0);

@@ -29,5 +29,8 @@ void job_timer_init(struct job_timer *t, uv_loop_t *loop, void (*expired)(struct
 /// expired(d) comes in `limit_ms`, unless list_remove(&d->link) comes before.
 void job_timer_set(struct job_timer *t, struct job_deadline *d, uint32_t limit_ms);
 
+/// Every deadline of now is in `limit_ms` at the latest.
+void job_timer_hurry(struct job_timer *t, uint32_t limit_ms);
+
 /// woken() comes soon, from the loop.
 void job_timer_wake(struct job_timer *t);

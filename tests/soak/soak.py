@@ -15,7 +15,7 @@ import time
 
 from support.checks.expect import EXPECT
 from support.seed import seed
-from support.service import BUILD, DIGITS, PATIENCE, SOURCE, Daemon, wait_for
+from support.service import BUILD, DIGITS, PATIENCE, SOURCE, Daemon, resident_kb, wait_for
 from support.wire import TURN_CPU
 
 MODELS = ("conv", "residual", "batch")
@@ -26,13 +26,6 @@ WORKER_KILL_S = 1.0
 def make_models(folder):
     subprocess.run([sys.executable, SOURCE / "tests/conformance/models.py", folder], check=True)
     return [DIGITS] + [pathlib.Path(folder) / f"{name}.rknn" for name in MODELS]
-
-
-def resident_kb(pid):
-    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1])
-    raise AssertionError("no VmRSS")
 
 
 class Crowd:

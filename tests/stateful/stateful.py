@@ -17,19 +17,12 @@ import time
 from conformance import models as conformance
 from support.checks.expect import EXPECT
 from support.seed import seed
-from support.service import BUILD, DIGITS, SANITIZED, Daemon, wait_for
+from support.service import BUILD, DIGITS, SANITIZED, Daemon, resident_kb, wait_for
 from support.wire import TURN_CPU
 
 MESSAGES = 20000 if SANITIZED else 50000  # of one client process
 NODE = 2 * 20 * 6 * 5 * 4  # bytes of the outputs of the custom operator
 FRESH = ("--model-cache", "0", "--worker-idle", "0", "--upload-ttl", "0", "--job-timeout-ms", "3000")
-
-
-def resident_kb(pid):
-    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1])
-    raise AssertionError("no VmRSS")
 
 
 class Crowd:

@@ -30,6 +30,10 @@ class Faults:
         if SANITIZED:  # the sanitizer is there before anything of ours is called
             self.environment["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + \
                 ":verify_asan_link_order=0:allocator_may_return_null=1"
+            loader = pathlib.Path(folder) / "loader"  # what it keeps, it asks of the library above, which hides who asked
+            loader.write_text("leak:ld-linux\nleak:elf/dl-\n")
+            self.environment["LSAN_OPTIONS"] = os.environ.get("LSAN_OPTIONS", "") + \
+                f":suppressions={loader}:print_suppressions=0"
 
     def _put(self, role, at, value):
         struct.pack_into("<Q", self.map, ROLES.index(role) * SLOT + at, value)

@@ -51,6 +51,13 @@ def processes(is_meant):
     return found
 
 
+def resident_kb(pid):
+    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1])
+    raise AssertionError("no VmRSS")
+
+
 def vendor_backend(folder, standin, chip="rk3588", **environment):
     """Value of --backend for a stand-in of the vendor's runtime (tests/standin: "today", "old", …) on
     a board with this chip; the stand-in's environment is that of this process."""

@@ -19,11 +19,12 @@ SUSPENDED_MAX = 16  # server/jobs/job.h
 class Waiting(unittest.TestCase):
     files = orders.Orders.files
     isolation = "process"
+    hold_ms = 50
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="waiting-test-")
         self.addCleanup(folder.cleanup)
-        self.daemon = Daemon("--isolation", self.isolation, "--hold-timeout-ms", "50", "--job-timeout-ms", "3600000",
+        self.daemon = Daemon("--isolation", self.isolation, "--hold-timeout-ms", str(self.hold_ms), "--job-timeout-ms", "3600000",
                              "--backend", "sim:rk3588")
         self.addCleanup(self.daemon.process.kill)
         self.world = orders.World(self.daemon, self.files(folder.name), random.Random(orders.SEED))
@@ -156,6 +157,23 @@ class Waiting(unittest.TestCase):
 
 class WaitingThreads(Waiting):
     isolation = "thread"
+
+
+class WaitingWhileOthersWant(Waiting):
+    """It could have its cores for as long as it likes, if nobody else wanted them."""
+    hold_ms = 3600000
+
+    def test_too_many(self):
+        """One user's: one run at a time ends, because others want its cores."""
+        file = self.world.files[0]
+        for _ in range(SUSPENDED_MAX + 2):
+            self.dump(self.one, self.open(self.one, file))
+        self.wait(lambda: self.world.answers[DUMP, True] == 1)
+        self.other.ask(INFER, self.run_of(self.others), self.others.file.input, context=self.others, plain=True)
+        self.wait(lambda: self.world.answers[DUMP, True] == 2)
+        self.world.settle(self.world.clients)
+        self.assertEqual(self.world.answers[DUMP, False], SUSPENDED_MAX)
+        self.daemon.stop()
 
 
 if __name__ == "__main__":

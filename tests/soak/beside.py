@@ -1,0 +1,216 @@
+#!/usr/bin/python3
+"""How long a polite program waits for its runs while others do each of what attack_list.py has, one after the other.
+
+beside.py [--seconds N] [--isolation process|thread] [ATTACK…]. For each attack there are N seconds without it and N with
+it, in turns, and two who measure: a polite program, which runs a small model, and a control, whose frames (of the same sizes)
+take the same way through processes that do nothing: program, server, worker, and back. What the machine's other load does
+to the one it does to the other. With root's rights the polite program and the attacker are different users.
+
+The p99 beside an attack may be twice that without it, and 5 ms, and what the control's has grown. Exit code 1: one is beyond."""
+import argparse
+import contextlib
+import ctypes
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import time
+
+from attack_list import ATTACKS, INPUT, Scene, run_of
+from strange import SilentFiles
+from support.service import Daemon, listen_on_any_port, wait_for
+from support.wire import INFER, TURN_CPU
+
+PART = 1.0  # seconds of each turn
+PAUSE = 0.001  # between a polite program's runs
+EVERY = 0.002  # how often programs would like to ask
+POLITE, ATTACKER = 1001, 1002  # users
+ALLOWED_MS = 5
+REQUEST, ANSWER = 24 + 16 + len(INPUT), 24 + 16 + 10  # bytes: header, message, tensor
+libc = ctypes.CDLL(None)
+
+
+def start(work, *words, user=None):
+    """work(…) in a process of its own, which ends with this one."""
+    def body():
+        libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        if user and os.getuid() == 0:
+            os.setgroups([])
+            os.setgid(user)
+            os.setuid(user)
+            libc.prctl(1, signal.SIGKILL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        with contextlib.suppress(KeyboardInterrupt):
+            work(*words)
+    process = multiprocessing.get_context("fork").Process(target=body, daemon=True)
+    process.start()
+    return process
+
+
+# ---- those who measure ---------------------------------------------------------------------------
+
+def measure(answers, ask):
+    """For each number of seconds that comes, the seconds that each ask() took in that time, sorted."""
+    while True:
+        until = time.monotonic() + answers.recv()
+        took = []
+        while time.monotonic() < until:
+            begin = time.monotonic()
+            ask()
+            took.append(time.monotonic() - begin)
+            time.sleep(PAUSE)
+        answers.send(took)
+
+
+def polite(answers, scene):
+    c = scene.unix()
+    context = scene.open(c)
+    right = c.call(INFER, run_of(context), payload=INPUT)[0], c.payload
+    assert not right[0] and right[1], right
+
+    def ask():
+        failed, fields = c.call(INFER, run_of(context), payload=INPUT)
+        assert (failed, c.payload) == right, f"a wrong answer: {fields}, {c.payload}"
+    measure(answers, ask)
+
+
+def take(s, size):
+    while size > 0:
+        size -= len(s.recv(size))
+
+
+def pass_on(this, other):
+    """The server of the control, or its worker (other: None)."""
+    while True:
+        take(this, REQUEST)
+        if other:
+            other.sendall(bytes(REQUEST))
+            take(other, ANSWER)
+        this.sendall(bytes(ANSWER))
+
+
+def start_null():
+    """What stands for server and worker; the socket that a program has of it."""
+    (client, server), (ours, worker) = (socket.socketpair() for _ in range(2))
+    start(pass_on, server, ours)
+    start(pass_on, worker, None)
+    return client
+
+
+def control(answers, null):
+    def ask():
+        null.sendall(bytes(REQUEST))
+        take(null, ANSWER)
+    measure(answers, ask)
+
+
+class Measure:
+    def __init__(self, work, *words):
+        self.pipe, theirs = multiprocessing.Pipe()
+        self.process = start(work, theirs, *words, user=POLITE)
+        self.took = {}
+
+    def begin(self, seconds):
+        self.pipe.send(seconds)
+
+    def finish(self, of):
+        try:
+            self.took.setdefault(of, []).extend(self.pipe.recv())
+        except EOFError:
+            raise AssertionError("the polite program has ended") from None
+
+    def p99(self, of):
+        """In milliseconds. While one waits, others could have asked: they would have waited for what was left."""
+        took = sorted(t - n * EVERY for t in self.took[of] for n in range(1 + int(t / EVERY)))
+        return took[len(took) * 99 // 100] * 1000
+
+
+# ---- the table -----------------------------------------------------------------------------------
+
+class Attacker:
+    """One who does it, and what he alone has open."""
+
+    def __init__(self, name, scene):
+        self.files = SilentFiles() if name == "files_that_are_silent" else None
+        scene.silent = self.files and self.files.file
+        self.process = start(self.work, ATTACKS[name], scene, user=ATTACKER)
+
+    def work(self, deed, scene):
+        if self.files:
+            os.close(self.files.device)  # else its end waits for what only its end brings
+        deed(scene)
+
+    def end(self):
+        self.process.kill()
+        if self.files:
+            self.files.end()  # before: its end would take for ever
+        self.process.join()
+
+
+def attack_one(name, daemon, port, null, seconds):
+    """Prints a line of the table. Whether it is good."""
+    deeds = multiprocessing.Value("L", 0, lock=False)  # its holder may be killed
+
+    def did():
+        deeds.value += 1
+    scene = Scene(daemon, port, did)
+    measures = [Measure(polite, scene), Measure(control, null)]
+    for part in range(round(seconds / PART) * 2):
+        attacker = Attacker(name, scene) if part % 2 else None
+        for m in measures:
+            m.begin(PART)
+        try:
+            for m in measures:
+                m.finish(bool(attacker))
+        finally:
+            if attacker:
+                attacker.end()
+        wait_for("runs to end", lambda: daemon.status()["jobs_waiting"] == 0)
+    for m in measures:
+        m.process.kill()
+        m.process.join()
+    alone, beside, quiet, crowded = (m.p99(of) for m in measures for of in (False, True))
+    good = beside <= 2 * alone + ALLOWED_MS + max(0, crowded - quiet)
+    print(f"{name:30} {deeds.value:9} {len(measures[0].took[True]):6} {alone:8.2f} {beside:8.2f} {beside / alone:6.1f} "
+          f"{quiet:8.2f} {crowded:8.2f}{'' if good else '  BEYOND'}", flush=True)
+    return good
+
+
+@contextlib.contextmanager
+def start_daemon(*options):
+    """For every user, over a Unix socket and a TCP port (daemon, port). Nobody reads what it logs."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # not without an end of what was begun
+    with listen_on_any_port() as listener:
+        port = listener.getsockname()[1]
+    unread, stderr = os.pipe()
+    daemon = Daemon("--listen", f"tcp:127.0.0.1:{port}", *options, stderr=stderr)
+    os.chmod(daemon.folder.name, 0o755)
+    os.chmod(daemon.uri[5:], 0o777)
+    yield daemon, port
+    daemon.stop()
+    os.close(unread)
+    os.close(stderr)
+
+
+def make_table(o, daemon, port):
+    null = start_null()
+    print(f"{'attack':30} {'deeds':>9} {'runs':>6} {'alone':>8} {'beside':>8} {'ratio':>6} {'control':>8} {'beside':>8}   p99, ms")
+    good = [attack_one(name, daemon, port, null, o.seconds) for name in o.attacks]
+    status = daemon.status()
+    print(f"longest turn {status['longest_turn_us']} us, {status['longest_turn_cpu_us']} us of the processor")
+    return 0 if all(good) and status["longest_turn_cpu_us"] < TURN_CPU else 1
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    options.add_argument("--seconds", type=float, default=4)
+    options.add_argument("--isolation", default="process")
+    options.add_argument("attacks", nargs="*", default=list(ATTACKS))
+    o = options.parse_args()
+    with start_daemon("--isolation", o.isolation) as (daemon, port):
+        return make_table(o, daemon, port)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+#!/usr/bin/python3
+"""Everybody at once: some polite programs, and of what attack_list.py has some at a time, which are killed and followed by
+others, as are workers. The polite ones have only right answers, and when all have gone nothing is left.
+
+chaos.py [--seconds N] [--isolation process|thread] [--at-once N]. RKNND_SEED repeats who comes when (not the clocks)."""
+import argparse
+import collections
+import contextlib
+import multiprocessing
+import os
+import random
+import signal
+import sys
+import time
+
+from attack_list import ATTACKS, INPUT, Scene, run_of
+from beside import Attacker, start, start_daemon
+from support.checks.expect import EXPECT
+from support.seed import seed
+from support.service import PATIENCE, resident_kb, wait_for
+from support.wire import INFER, TURN_CPU
+
+POLITE = (1001, 1003, 1004)  # users
+TICK = 0.05
+# Who is started meanwhile would have its file, too, and could not end.
+NAMES = [name for name in ATTACKS if name != "files_that_are_silent"]
+PARTS = 3
+
+
+def run_for_ever(scene, runs, lost):
+    """Workers are killed: a run may be lost with two of them, and no answer is wrong."""
+    c = scene.unix()
+    context, right = scene.open(c), None
+    while True:
+        failed, fields = c.call(INFER, run_of(context), payload=INPUT)
+        if failed:
+            lost.value += 1
+            continue
+        right = right or c.payload
+        assert c.payload == right, f"a wrong answer: {fields}, {c.payload}"
+        runs.value += 1
+
+
+class Chaos:
+    def __init__(self, daemon, port, rng, at_once):
+        self.daemon, self.port, self.rng, self.at_once = daemon, port, rng, at_once
+        self.attackers, self.done = [], collections.Counter()
+        self.killed = self.workers = 0
+        self.counts = [[multiprocessing.Value("L", 0, lock=False) for _ in range(2)] for _ in POLITE]
+
+    def attack(self):
+        name = self.rng.choice(NAMES)
+        self.done[name] += 1
+        self.attackers.append(Attacker(name, Scene(self.daemon, self.port, lambda: None)))
+
+    def kill_attacker(self):
+        self.attackers.pop(self.rng.randrange(len(self.attackers))).end()
+        self.killed += 1
+
+    def kill_worker(self):
+        children = self.daemon.children()
+        with contextlib.suppress(ProcessLookupError):
+            if children:
+                os.kill(self.rng.choice(children), self.rng.choice([signal.SIGKILL, signal.SIGSEGV]))
+                self.workers += 1
+
+    def run(self, seconds):
+        polite = [start(run_for_ever, Scene(self.daemon, self.port, None), *count, user=user)
+                  for user, count in zip(POLITE, self.counts)]
+        before = [runs.value for runs, _ in self.counts]
+        until = time.monotonic() + seconds
+        try:
+            while time.monotonic() < until:
+                time.sleep(TICK)  # the pace of events, nothing is waited for
+                EXPECT.assertIsNone(self.daemon.process.poll(), "rknnd has ended")
+                EXPECT.assertTrue(all(p.is_alive() for p in polite), "a polite program has ended")
+                if len(self.attackers) < self.at_once:
+                    self.attack()
+                elif self.rng.random() < 0.1:
+                    self.kill_attacker()
+                if self.rng.random() < 0.05:
+                    self.kill_worker()
+        finally:
+            while self.attackers:
+                self.kill_attacker()
+        more = [runs.value for runs, _ in self.counts]
+        wait_for("every polite program to have run", lambda: all(r.value > n for (r, _), n in zip(self.counts, before)))
+        for p in polite:
+            p.kill()
+            p.join()
+        return [m - b for m, b in zip(more, before)]
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    options.add_argument("--seconds", type=float, default=15)
+    options.add_argument("--isolation", default="process")
+    options.add_argument("--at-once", type=int, default=5)
+    o = options.parse_args()
+    rng = random.Random(seed())
+    with start_daemon("--isolation", o.isolation, "--model-cache", "0", "--worker-idle", "0", "--upload-ttl", "0",
+                      "--job-timeout-ms", "3000") as (daemon, port):
+        before = daemon.held()
+        chaos = Chaos(daemon, port, rng, o.at_once)
+        resident = []
+        for _ in range(PARTS):
+            chaos.run(o.seconds / PARTS)
+            wait_for(lambda: f"{daemon.held()} to be {before}", lambda: daemon.held() == before, 2 * PATIENCE)
+            resident.append(resident_kb(daemon.process.pid))
+        status = daemon.status()
+    runs, lost = (sum(count[i].value for count in chaos.counts) for i in (0, 1))
+    print(f"{o.isolation}: {runs} runs of polite programs, all right, {lost} lost; {chaos.killed} attackers and {chaos.workers} "
+          f"workers killed; attacks: {dict(sorted(chaos.done.items()))}; KB after each part: {resident}; "
+          f"longest turn {status['longest_turn_us']} us, {status['longest_turn_cpu_us']} us of the processor", flush=True)
+    EXPECT.assertLess(status["longest_turn_cpu_us"], TURN_CPU)
+    if o.seconds > 60:  # else the first part has not had every attack
+        EXPECT.assertLessEqual(resident[-1], resident[0] * 1.1 + 4096, "the daemon's memory grows")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
