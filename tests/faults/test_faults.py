@@ -20,7 +20,7 @@ from support.checks.expect import EXPECT
 from support.faults import CALLS, FOR_EVER, Faults
 from support.seed import seed
 from support.service import BUILD, DIGITS, SANITIZED, Daemon, wait_for
-from support.wire import LIMITS, STATUS, Client, fields_of, take_varint
+from support.wire import LIMITS, STATUS, Client, sequence
 
 FRESH = ("--model-cache", "0", "--worker-idle", "0", "--upload-ttl", "0", "--load-timeout-ms", "20000",
          "--job-timeout-ms", "10000")
@@ -39,14 +39,6 @@ def is_known(where):
     return where.startswith(KNOWN) or "libcrypto" in where
 # ServerStatus: what must be as before when clients have gone.
 HELD = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 19)
-
-
-def sequence(data):
-    at = 0
-    while at < len(data):
-        size, at = take_varint(data, at)
-        yield fields_of(data[at:at + size])
-        at += size
 
 
 class Bench:

@@ -66,6 +66,15 @@ def fields_of(data):
     return fields
 
 
+def sequence(data):
+    """The fields of each of the messages that stand one behind another, with their lengths."""
+    at = 0
+    while at < len(data):
+        size, at = take_varint(data, at)
+        yield fields_of(data[at:at + size])
+        at += size
+
+
 def one(fields, number, default=0):
     return fields[number][0] if fields[number] else default
 

@@ -12,7 +12,7 @@ import unittest
 
 from support.service import PATIENCE, Daemon, wait_for
 from support.wire import (CHUNK, CLOSE, Client, DESCRIBE, HEAD, HELLO, INFER, LOG, MAGIC, OFFER, OPEN, STATS, TRACE,
-                          fields_of, message, one, take_varint)
+                          message, one, sequence)
 
 NULL = ("--backend", "null:64:64")
 
@@ -40,14 +40,6 @@ def open_model(client, data):
     """The context; None: it is refused."""
     failed, fields = client.call(OPEN, message(f1=sha(data)))
     return None if failed else one(fields, 1)
-
-
-def sequence(data):
-    at = 0
-    while at < len(data):
-        size, at = take_varint(data, at)
-        yield fields_of(data[at:at + size])
-        at += size
 
 
 class Greedy(unittest.TestCase):

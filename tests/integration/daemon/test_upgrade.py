@@ -15,6 +15,12 @@ from support.service import BUILD, DIGITS, PATIENCE, Configured, finish_client, 
 
 UPGRADES = int(os.environ.get("RKNND_UPGRADES", "3"))
 TOOK_OVER = re.compile(r"process (\d+) serves from here on")
+# Begins a program that is put in the place of rknnd.
+STAND_IN = """#!/usr/bin/python3
+import os, signal, socket, struct
+s = socket.socket(fileno=3)
+s.setblocking(True)
+"""
 STAYS = "no upgrade, this rknnd goes on"
 
 
@@ -275,7 +281,7 @@ class Replaced(Upgrading):
     def test_strange_programs(self):
         line = self.start()
         stay = self.client("stay_client", line.uri())
-        speaks = "#!/usr/bin/python3\nimport socket\ns = socket.socket(fileno=3)\ns.send(%s)\nwhile s.recv(9999): pass\n"
+        speaks = STAND_IN + "s.send(%s)\nwhile s.recv(9999): pass\n"
         for content, words in (("nothing", "Exec format error"), ("#!/bin/true\n", "exit code 0"),
                                (speaks % 'b"\\x09" + bytes(99)', "version 9, here it is 1"),
                                (speaks % 'b"\\x01"', "version 0"),
@@ -294,15 +300,14 @@ class Replaced(Upgrading):
 
     def test_kills(self):
         """One that ends before it serves, at each step: nobody notices. A packet has 816 bytes, READY is 4, YOURS 5."""
-        begins = "#!/usr/bin/python3\nimport os, signal, socket, struct\ns = socket.socket(fileno=3)\n"
         dies = "os.kill(os.getpid(), signal.SIGKILL)\n"
         heard = "while s.recv(9999)[4] != %d: pass\n"
         ready = 's.send(struct.pack("<II808x", 1, 4))\n'
         line = self.start()
         client = self.client("loop_client", line.uri(), "1")
         self.runs(line.uri(), client)
-        for i, steps in enumerate((begins + dies, begins + heard % 3 + dies, begins + heard % 3 + ready + dies,
-                                   begins + heard % 3 + ready + heard % 5 + dies)):
+        for i, steps in enumerate((STAND_IN + dies, STAND_IN + heard % 3 + dies, STAND_IN + heard % 3 + ready + dies,
+                                   STAND_IN + heard % 3 + ready + heard % 5 + dies)):
             with self.subTest(i):
                 before = len(line.said())
                 self.install(steps)

@@ -98,6 +98,17 @@ def read_answer(headers, data):
     return answer, arrays
 
 
+def answers(port, state="ready"):
+    """Whether somebody serves there: "live" or "ready"."""
+    client = Client(port)
+    try:
+        return client.ask("GET", f"/v2/health/{state}")[0] == 200
+    except OSError:
+        return False
+    finally:
+        client.close()
+
+
 class Front:
     """rknnd-kserve for a folder of models, and the daemon behind it."""
 
@@ -114,13 +125,7 @@ class Front:
 
     def is_ready(self):
         assert self.process.poll() is None, f"rknnd-kserve ended with {self.process.returncode}"
-        client = self.client()
-        try:
-            return client.ask("GET", "/v2/health/ready")[0] == 200
-        except OSError:
-            return False
-        finally:
-            client.close()
+        return answers(self.port)
 
     def stop(self, code=0):
         self.process.terminate()

@@ -9,7 +9,7 @@ import unittest
 
 import numpy as np
 
-from kserve_front import Client, Front, free_port
+from kserve_front import Client, Front, answers, free_port
 from support.service import BUILD, DIGITS, PATIENCE, SOURCE, Daemon, wait_for
 
 HAPROXY = shutil.which("haproxy", path="/usr/sbin:/usr/bin")
@@ -101,13 +101,7 @@ class Fleet(unittest.TestCase):
 
     def is_served(self):
         self.assertIsNone(self.proxy.poll())
-        client = Client(self.port)
-        try:
-            return client.ask("GET", "/v2/health/ready")[0] == 200
-        except OSError:
-            return False
-        finally:
-            client.close()
+        return answers(self.port)
 
     def inferences(self, board):
         client = Client(board.port)

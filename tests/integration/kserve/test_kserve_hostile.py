@@ -14,7 +14,7 @@ import unittest
 
 import numpy as np
 
-from kserve_front import PROGRAM, Front, Refused, free_port
+from kserve_front import PROGRAM, Front, Refused, answers, free_port
 from support.service import DIGITS, PATIENCE, Daemon, wait_for
 
 PICTURE = np.arange(64, dtype=np.uint8).reshape(1, 8, 8, 1)
@@ -185,18 +185,9 @@ class Slow(Case):
             except OSError:
                 pass
         self.quiet.close()
-        wait_for("a place", self.is_served)
+        wait_for("a place", lambda: answers(self.front.port, "live"))
         for peer in peers:
             peer.close()
-
-    def is_served(self):
-        client = self.front.client()
-        try:
-            return client.ask("GET", "/v2/health/live")[0] == 200
-        except OSError:
-            return False
-        finally:
-            client.close()
 
 
 class Life(Case):

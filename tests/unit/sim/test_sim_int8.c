@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "npu/sim/simd/int8_binary.h"
+#include "tests/support/seed.h"
 
 #define CASES 3000
 #define MOST  100
@@ -46,7 +47,8 @@ static void against_rows(void **state)
     (void)state;
     if (!kernel_has_avx512())
         skip();
-    for (int i = 0; i < CASES; i++) {
+    SEED_EACH (seed, CASES) {
+        srand((unsigned)seed);
         struct element_form forms[] = {any_form(), any_form(), any_form()};
         int8_t a[MOST], b[MOST], got[MOST + 1], want[MOST];
         float v[MOST], w[MOST];
@@ -82,7 +84,8 @@ static void with_floats_against_rows(void **state)
     (void)state;
     if (!kernel_has_avx512())
         skip();
-    for (int i = 0; i < CASES; i++) {
+    SEED_EACH (seed, CASES) {
+        srand((unsigned)seed);
         struct element_form forms[] = {any_form(), any_form()};
         int8_t x[MOST], got[MOST + 1], want[MOST];
         float v[MOST], b[MOST], term[MOST];
