@@ -326,6 +326,30 @@ static void back_pressure(void **state)
     rig_free(r);
 }
 
+// The peer is told, and the sender woken, for a quarter of the window; not for each piece of it.
+static void credit_comes_by_quarters(void **state)
+{
+    (void)state;
+    struct rig *r = rig_new(3);
+    plug(r);
+    settle(r);
+    struct stream *s = open_stream(r), *p;
+    settle(r);
+    p = peer_of(r, s);
+    send(s, MUX_WINDOW);
+    while (send_up(r))
+        ;
+    assert_int_equal(p->unconsumed, MUX_WINDOW);
+    for (unsigned i = 1, woken = r->board.n_woken; i <= 16; i++) {
+        mux_consumed(&p->channel, MUX_WINDOW / 16);
+        assert_int_equal(r->board.n_woken, woken + i / 4);
+        assert_int_equal(fill(&r->board), i % 4 == 0);
+    }
+    p->unconsumed = 0;
+    settle(r);
+    rig_free(r);
+}
+
 // A channel whose credit ends before its block does cannot lend: more comes behind its bytes.
 static void lent_to_a_peer_that_takes_nothing(void **state)
 {
@@ -742,6 +766,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_arrive),
         cmocka_unit_test(back_pressure),
+        cmocka_unit_test(credit_comes_by_quarters),
         cmocka_unit_test(lent_to_a_peer_that_takes_nothing),
         cmocka_unit_test(closed_while_it_lends),
         cmocka_unit_test(next_block),
