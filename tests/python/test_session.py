@@ -414,6 +414,21 @@ class MemoryTest(unittest.TestCase):
             seen = os.pread(memory.fd, 40, memory.offset)
             self.assertEqual(list(struct.unpack("10f", seen)), probability[0].tolist())
 
+    def test_copies_of_what_has_changed(self):
+        """Over TCP a run sends the parts of a memory that have changed: here of far more parts than a message names."""
+        size, part = 1 << 20, 4096
+        daemon = Daemon("--backend", f"null:{size}:{size}", transport="tcp")
+        self.addCleanup(daemon.stop)
+        with rknnd.Session(DIGITS, daemon.uri) as session:
+            image = session.bind(session.inputs[0].name, dtype=session.inputs[0].dtype)
+            answer = session.bind(session.outputs[0].name, dtype=session.outputs[0].dtype)
+            sent = image.view(np.uint8).reshape(-1)
+            for step in (1, 2, 3, 7):
+                sent[::part * step] += 1
+                sent[part - 1::part * step] += 2
+                session.run(None)
+                np.testing.assert_array_equal(answer.view(np.uint8).reshape(-1), sent)
+
     def test_too_small(self):
         with self.assertRaises(rknnd.InputError):
             self.session.bind("image", self.session.create_memory(16))

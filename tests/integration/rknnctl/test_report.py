@@ -394,7 +394,7 @@ class Tables(Page):
         self.assertEqual(len(self.column("op")), 6)
         choose = "(s => { s.value = a[1]; s.dispatchEvent(new Event('change')); })(document.querySelectorAll('#layers select')[a[0]])"
         self.browser.run(choose, 1, "CPU")
-        self.assertEqual(self.column("op"), ["Reshape"])
+        self.assertEqual(self.column("op"), ["exSoftmax13", "Reshape"])
         self.browser.run(choose, 0, "Conv")
         self.assertEqual(self.texts("#layers tr.none"), ["Nothing matches."])
 
