@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds and tests. --quick: static checks, debug build, unit tests (under a
 # minute once built), and clang-tidy for what has changed. --everything: as CI does, also what takes
-# long and seldom breaks alone (label everything: other Pythons, packages for arm64, Python in a guest).
+# long and seldom breaks alone (label everything: packages, other Pythons, guests that run for minutes).
 set -u
 cd "$(dirname "$0")"
 case "${1:-}" in
