@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds and tests. --quick: static checks, debug build, unit tests (under a
 # minute once built), and clang-tidy for what has changed. --everything: as CI does, also what takes
-# long and seldom breaks alone (label everything: packages, other Pythons, guests that run for minutes).
+# long and seldom breaks alone (label everything: packages, other Pythons, guests, the examples of docs/adding).
 set -u
 cd "$(dirname "$0")"
 case "${1:-}" in
