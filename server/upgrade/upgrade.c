@@ -164,6 +164,8 @@ static void take_packet(struct upgrade *u, const struct handover_packet *p, int 
         give(u);
     else if (p->kind == HANDOVER_SERVING && u->state == UPGRADE_GIVING)
         retire(u);
+    else if (u->state == UPGRADE_STARTING || u->state == UPGRADE_GIVING)
+        undo(u, "the new one says what is not its turn to say");
 }
 
 static void read_packets(struct upgrade *u)

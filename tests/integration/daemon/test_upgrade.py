@@ -179,39 +179,6 @@ class Upgrade(Upgrading):
         line.upgrade()
         finish_client(stay)
 
-    def test_two_at_once(self):
-        line = self.start()
-        stay = self.client("stay_client", line.uri())
-        self.runs(line.uri(), stay)
-        line.signal()
-        wait_for("the new one", lambda: successor(line.pids[0]))
-        new = successor(line.pids[0])
-        os.kill(new, signal.SIGSTOP)
-        line.signal()
-        line.said_since(0, "under way already")
-        os.kill(new, signal.SIGCONT)
-        line.pids.append(int(line.said_since(0, TOOK_OVER.pattern)[1]))
-        self.assertEqual(line.pids[1], new)
-        os.kill(line.pids[0], signal.SIGUSR2)
-        line.said_since(0, "upgrade the one that took over")
-        finish_client(stay)
-
-    def test_kill_the_old_one(self):
-        line = self.start()
-        client = self.client("loop_client", line.uri(), "1", "patient")
-        self.runs(line.uri(), client)
-        line.signal()
-        wait_for("the new one", lambda: successor(line.pids[0]))
-        new = successor(line.pids[0])
-        os.kill(new, signal.SIGSTOP)
-        os.kill(line.pids[0], signal.SIGKILL)
-        line.first.process.wait(PATIENCE)
-        os.kill(new, signal.SIGCONT)
-        line.pids.append(new)
-        wait_for("the new one to serve", lambda: rknnctl(line.uri(), "ping", "-n", "1").returncode == 0)
-        self.runs(line.uri(), client)
-        finish_client(client)
-
     def test_limit_of_staying(self):
         line = self.start(*self.base, "retire-timeout = 0")
         stay = self.client("stay_client", line.uri())
@@ -221,17 +188,6 @@ class Upgrade(Upgrading):
         self.assertRegex(line.said(), r"\d connections stay longer")
         stay.wait(PATIENCE)
         self.assertRegex(stay.stderr.read(), "the server is shutting down|no longer knows the session")
-
-    def test_end_in_between(self):
-        line = self.start()
-        line.signal()
-        wait_for("the new one", lambda: successor(line.pids[0]))
-        new = successor(line.pids[0])
-        os.kill(new, signal.SIGSTOP)
-        os.kill(line.pids[0], signal.SIGTERM)
-        self.assertEqual(line.first.process.wait(PATIENCE), 0)
-        wait_for("the new one to be gone", lambda: ended(new))
-        self.assertFalse((line.path / "a").exists())
 
     def test_tells_the_service_manager(self):
         with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
@@ -278,6 +234,55 @@ class Replaced(Upgrading):
     def start(self, *lines, **options):
         return super().start(*lines, program=self.program, **options)
 
+    def start_with_gate(self):
+        """The next one waits before it begins, until the function that is returned is called."""
+        line = self.start()
+        gate = self.program.with_name("gate")
+        os.mkfifo(gate)
+        self.install(f'#!/bin/sh\nread go < {gate}\nexec {BUILD / "bin/rknnd"} "$@"\n')
+        return line, lambda: gate.write_text("go\n")
+
+    def test_two_at_once(self):
+        line, go_on = self.start_with_gate()
+        stay = self.client("stay_client", line.uri())
+        self.runs(line.uri(), stay)
+        line.signal()
+        wait_for("the new one", lambda: successor(line.pids[0]))
+        new = successor(line.pids[0])
+        line.signal()
+        line.said_since(0, "under way already")
+        go_on()
+        line.pids.append(int(line.said_since(0, TOOK_OVER.pattern)[1]))
+        self.assertEqual(line.pids[1], new)
+        os.kill(line.pids[0], signal.SIGUSR2)
+        line.said_since(0, "upgrade the one that took over")
+        finish_client(stay)
+
+    def test_kill_the_old_one(self):
+        line, go_on = self.start_with_gate()
+        client = self.client("loop_client", line.uri(), "1", "patient")
+        self.runs(line.uri(), client)
+        line.signal()
+        wait_for("the new one", lambda: successor(line.pids[0]))
+        new = successor(line.pids[0])
+        os.kill(line.pids[0], signal.SIGKILL)
+        line.first.process.wait(PATIENCE)
+        go_on()
+        line.pids.append(new)
+        wait_for("the new one to serve", lambda: rknnctl(line.uri(), "ping", "-n", "1").returncode == 0)
+        self.runs(line.uri(), client)
+        finish_client(client)
+
+    def test_end_in_between(self):
+        line, _ = self.start_with_gate()
+        line.signal()
+        wait_for("the new one", lambda: successor(line.pids[0]))
+        new = successor(line.pids[0])
+        os.kill(line.pids[0], signal.SIGTERM)
+        self.assertEqual(line.first.process.wait(PATIENCE), 0)
+        wait_for("the new one to be gone", lambda: ended(new))
+        self.assertFalse((line.path / "a").exists())
+
     def test_strange_programs(self):
         line = self.start()
         stay = self.client("stay_client", line.uri())
@@ -285,7 +290,8 @@ class Replaced(Upgrading):
         for content, words in (("nothing", "Exec format error"), ("#!/bin/true\n", "exit code 0"),
                                (speaks % 'b"\\x09" + bytes(99)', "version 9, here it is 1"),
                                (speaks % 'b"\\x01"', "version 0"),
-                               (speaks % 'b"\\1\\0\\0\\0\\x77\\0\\0\\0"', "no packet")):
+                               (speaks % 'b"\\1\\0\\0\\0\\x77\\0\\0\\0"', "no packet"),
+                               (speaks % 'struct.pack("<II808x", 1, 6)', "not its turn")):
             with self.subTest(content):
                 before = len(line.said())
                 self.install(content)
