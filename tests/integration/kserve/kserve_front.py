@@ -4,6 +4,7 @@ import gzip
 import http.client
 import json
 import subprocess
+import unittest
 import zlib
 
 import numpy as np
@@ -131,3 +132,17 @@ class Front:
         self.process.terminate()
         ended = self.process.wait(PATIENCE)
         assert ended == code, f"rknnd-kserve ended with {ended}"
+
+
+class WithFront(unittest.TestCase):
+    """Cases for one front: setUpClass() of the class makes `folder`, `daemon` and `front`; each case has a client."""
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.front.stop()
+        cls.daemon.stop()
+        cls.folder.cleanup()
+
+    def setUp(self):
+        self.client = self.front.client()
+        self.addCleanup(self.client.close)

@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from kserve_front import DTYPES, HEADER, Front, Refused
+from kserve_front import DTYPES, HEADER, Front, Refused, WithFront
 from support.service import DIGITS, SOURCE, Daemon, wait_for
 
 PICTURE = (np.arange(64) * 37 % 256).astype(np.uint8).reshape(1, 8, 8, 1)
@@ -31,7 +31,7 @@ def identity(path, dtype, shape, n=1):
                                 opset_imports=[helper.make_opsetid("", 13)], ir_version=7), path)
 
 
-class Served(unittest.TestCase):
+class Served(WithFront):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
@@ -45,16 +45,6 @@ class Served(unittest.TestCase):
         identity(cls.models / "pair.onnx", np.float32, [3, 2], 2)
         cls.daemon = Daemon("--backend", "sim:rk3588")
         cls.front = Front(cls.daemon, cls.models)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.front.stop()
-        cls.daemon.stop()
-        cls.folder.cleanup()
-
-    def setUp(self):
-        self.client = self.front.client()
-        self.addCleanup(self.client.close)
 
     def by_rknnctl(self, model, array):
         with tempfile.TemporaryDirectory() as folder:

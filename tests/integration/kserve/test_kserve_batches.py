@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from kserve_front import Front, Refused
+from kserve_front import Front, Refused, WithFront
 from support.service import Daemon, wait_for
 
 WEIGHTS = (np.arange(32).reshape(8, 4) % 7 - 3).astype(np.float32)
@@ -25,7 +25,7 @@ def product(path, first):
                                                   [weights]), opset_imports=[helper.make_opsetid("", 13)], ir_version=7), path)
 
 
-class Batches(unittest.TestCase):
+class Batches(WithFront):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
@@ -39,16 +39,6 @@ class Batches(unittest.TestCase):
         (models / "bad.options").write_text("shape z=1x8\n")
         cls.daemon = Daemon("--backend", "sim:rk3588")
         cls.front = Front(cls.daemon, models, "--contexts", "2", "--batch-delay", "20000")
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.front.stop()
-        cls.daemon.stop()
-        cls.folder.cleanup()
-
-    def setUp(self):
-        self.client = self.front.client()
-        self.addCleanup(self.client.close)
 
     def stats(self, model):
         return self.client.json(f"/v2/models/{model}/stats")["model_stats"][0]
