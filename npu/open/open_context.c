@@ -29,7 +29,7 @@ static int make_npu_memory(struct npu_context *c, struct error *e)
     const struct rknn_program *p = &c->model->program;
     struct provider *provider = c->model->provider;
     const struct provider_ops *ops = provider->ops;
-    int s = ops->memory_new(provider, p->arena_size, PROVIDER_DATA, &c->arena, e);
+    int s = ops->memory_new(provider, p->arena_size, PROVIDER_ARENA, &c->arena, e);
     if (s == 0)
         s = ops->memory_new(provider, p->n_commands * 8, PROVIDER_DATA, &c->commands, e);
     if (s == 0)

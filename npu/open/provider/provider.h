@@ -34,6 +34,7 @@ struct provider_memory {
 
 enum provider_use {
     PROVIDER_DATA,
+    PROVIDER_ARENA, // what is computed: may lie in the chip's own memory
     PROVIDER_TASKS, // task records: the driver reads them, too
 };
 
@@ -91,7 +92,7 @@ struct provider {
     const struct provider_ops *ops;
 };
 
-extern const struct provider_ops provider_emu;
+extern const struct provider_ops provider_emu, provider_rknpu;
 
 /// The provider that `text` ("emu:rk3588") begins with; *options: what follows its name.
 int provider_find(const char *text, const struct provider_ops **ret, const char **options,

@@ -1,7 +1,7 @@
 // Which chip this is: from the devicetree's list of compatible names, zero-terminated strings from
 // the most specific (the board) to the most general (the chip). Number of cores and runtime follow
 // from tensor/chip.h.
-#include "npu/rknnrt/rknnrt_board.h"
+#include "npu/npu_board.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,0 +1,305 @@
+// The maker's kernel driver as seen by npu/open, without a kernel: every request of whole runs is
+// held against tables of its own, in each version, and each request fails once in each way.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/sim_run.h"
+#include "tests/unit/npu/open/kernel_standin.h"
+
+#define DIGITS  PROJECT_ROOT "/examples/digits/digits.rknn"
+#define OPTIONS "rknpu:,heap=memfd,compatible="
+#define PICTURE (8 * 8)
+#define SCORES  10
+
+static char compatible[128];   // a device tree's list
+static float expected[SCORES]; // by the emulator in this process
+static uint8_t picture[PICTURE];
+
+// ---- a whole run ----
+
+static int digits_run(struct sim_run *s, float *scores, struct error *e)
+{
+    struct npu_input input = {
+        .data = picture, .size = PICTURE, .type = TENSOR_UINT8, .layout = TENSOR_NHWC};
+    struct convert_form form = {.type = TENSOR_FLOAT32,
+                                .layout = s->info->outputs[0].logical.layout};
+    struct npu_output output = {.data = scores, .size = SCORES * sizeof *scores, .form = &form};
+    return sim_run_once(s, &input, &output, e);
+}
+
+// Opens, loads, runs twice and ends; the first failure's status.
+static int digits_whole(const char *options, float *scores, struct error *e)
+{
+    struct sim_run s;
+    char words[256];
+    snprintf(words, sizeof words, "%s%s", options, compatible);
+    int status = sim_run_init_with(&s, words, DIGITS, e);
+    if (status == 0)
+        status = digits_run(&s, scores, e);
+    if (status == 0)
+        status = digits_run(&s, scores, e);
+    sim_run_done(&s);
+    return status;
+}
+
+static void check_clean(struct standin_counts c)
+{
+    assert_int_equal(c.wrong, 0);
+    assert_int_equal(c.objects, c.kept);
+    assert_int_equal(c.maps, 0);
+    assert_int_equal(c.open_files, 0);
+}
+
+static int digits_with(struct standin_settings set, const char *options, struct error *e)
+{
+    float scores[SCORES] = {0}, untouched[SCORES] = {0};
+    standin_begin(&set);
+    int status = digits_whole(options, scores, e);
+    check_clean(standin_end());
+    if (status == 0)
+        assert_memory_equal(scores, expected, sizeof scores);
+    else if (!set.fail_times)
+        assert_memory_equal(scores, untouched, sizeof scores);
+    return status;
+}
+
+static void check_right(struct standin_settings set, const char *options)
+{
+    struct error e = {0};
+    if (digits_with(set, options, &e) < 0)
+        fail_msg("version %u: %s", set.version, e.text);
+}
+
+static void check_refused(struct standin_settings set, int code, const char *why)
+{
+    struct error e = {0};
+    assert_int_equal(digits_with(set, OPTIONS, &e), code);
+    if (!strstr(e.text, why))
+        fail_msg("\"%s\" does not say \"%s\"", e.text, why);
+}
+
+static int begin(void **state)
+{
+    FILE *f;
+    struct error e = {0};
+    struct sim_run s;
+    (void)state;
+    snprintf(compatible, sizeof compatible, "%s/rknnd-compatible-%d",
+             getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", (int)getpid());
+    f = fopen(compatible, "w");
+    if (!f || fwrite("our,board\0rockchip,rk3588", 1, 26, f) != 26 || fclose(f) != 0)
+        return -1;
+    for (int i = 0; i < PICTURE; i++)
+        picture[i] = (uint8_t)(i % 8 == 3 || i % 8 == 4 ? 250 : i % 7);
+    int status = sim_run_init_with(&s, "emu:rk3588", DIGITS, &e);
+    if (status == 0)
+        status = digits_run(&s, expected, &e);
+    sim_run_done(&s);
+    if (status < 0)
+        fprintf(stderr, "%s\n", e.text);
+    return status;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    return remove(compatible);
+}
+
+// ---- versions ----
+
+static const unsigned versions[] = {800, 802, 808, 809, 900, 902, 903, 905, 906, 907, 908};
+
+static void all_versions_are_right(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
+        check_right((struct standin_settings){.version = versions[i]}, OPTIONS);
+        check_right((struct standin_settings){.version = versions[i], .misc = true}, OPTIONS);
+        check_right((struct standin_settings){.version = versions[i], .other_size = true}, OPTIONS);
+    }
+}
+
+static void other_versions_are_refused(void **state)
+{
+    static const struct {
+        unsigned version;
+        const char *words;
+    } unknown[] = {{0, "version 0.0.0"},
+                   {799, "version 0.7.99"},
+                   {810, "version 0.8.10"},
+                   {909, "version 0.9.9"},
+                   {10000, "version 1.0.0"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
+        check_refused((struct standin_settings){.version = unknown[i].version},
+                      STATUS_DEVICE_UNMATCH, unknown[i].words);
+}
+
+// ---- devices ----
+
+static void what_was_looked_for_is_said(void **state)
+{
+    struct error e = {0};
+    float scores[SCORES];
+    (void)state;
+    check_refused((struct standin_settings){.version = 908, .denies_nodes = true},
+                  STATUS_DEVICE_UNAVAILABLE, "that this process may open: Permission denied");
+    standin_begin(&(struct standin_settings){.version = 908});
+    assert_int_equal(digits_whole("rknpu:/dev/dri/card7,compatible=", scores, &e),
+                     STATUS_DEVICE_UNAVAILABLE);
+    assert_non_null(strstr(e.text, "/dev/dri/card7: No such file"));
+    assert_int_equal(digits_whole("rknpu:" STANDIN_DRM ",compatible=/nowhere", scores, &e),
+                     STATUS_DEVICE_UNAVAILABLE);
+    assert_int_equal(digits_whole("rknpu:,fast,compatible=", scores, &e), STATUS_PARAM_INVALID);
+    assert_non_null(strstr(e.text, "\"fast\""));
+    check_clean(standin_end());
+    check_right((struct standin_settings){.version = 908}, "rknpu:" STANDIN_DRM ",compatible=");
+    check_right((struct standin_settings){.version = 908, .misc = true},
+                "rknpu:/dev/rknpu,heap=memfd,compatible=");
+}
+
+static int note_path(void *owner, const char *path, enum npu_access access, struct error *e)
+{
+    char *all = owner;
+    (void)e;
+    snprintf(all + strlen(all), 400 - strlen(all), "%s%s ", access == NPU_ACCESS_DEVICE ? "+" : "",
+             path);
+    return 0;
+}
+
+static void the_sandbox_has_the_node_alone(void **state)
+{
+    char paths[400];
+    struct error e = {0};
+    (void)state;
+    for (int misc = 0; misc < 2; misc++) {
+        paths[0] = 0;
+        standin_begin(&(struct standin_settings){.version = 908, .misc = misc});
+        assert_int_equal(npu_backend.list_paths("rknpu:,compatible=/a", note_path, paths, &e), 0);
+        check_clean(standin_end());
+        assert_string_equal(paths,
+                            misc ? "+/dev/rknpu +/dev/dma_heap /a " : "+" STANDIN_DRM " /a ");
+    }
+}
+
+// ---- memory ----
+
+static void memory_is_below_4_gb(void **state)
+{
+    (void)state;
+    for (int low = 0; low < 2; low++)
+        check_right(
+            (struct standin_settings){.version = 908, .starts_high = true, .flag_means_low = low},
+            OPTIONS);
+    check_refused(
+        (struct standin_settings){
+            .version = 908, .starts_high = true, .flag_means_low = true, .misc = true},
+        STATUS_MALLOC_FAIL, "below 4 GB");
+}
+
+static void memory_as_the_chip_has_it(void **state)
+{
+    (void)state;
+    check_right((struct standin_settings){.version = 802, .no_iommu = true}, OPTIONS);
+    check_refused((struct standin_settings){.version = 908, .lacks = 4096}, STATUS_MALLOC_FAIL,
+                  "instead of");
+    check_refused((struct standin_settings){.version = 908, .map_fails = true}, STATUS_MALLOC_FAIL,
+                  "cannot be mapped");
+    check_right((struct standin_settings){.version = 908}, "rknpu:,sram,compatible=");
+}
+
+static void sram_is_asked_for_by_name(void **state)
+{
+    float scores[SCORES];
+    struct error e = {0};
+    (void)state;
+    for (int asked = 0; asked < 2; asked++) {
+        standin_begin(&(struct standin_settings){.version = 908});
+        assert_int_equal(
+            digits_whole(asked ? "rknpu:,sram,compatible=" : "rknpu:,compatible=", scores, &e), 0);
+        struct standin_counts c = standin_end();
+        check_clean(c);
+        assert_int_equal(c.sram != 0, asked);
+    }
+}
+
+// ---- failures ----
+
+static void a_signal_is_no_failure(void **state)
+{
+    (void)state;
+    for (long i = 0; i < 40; i++) {
+        check_right(
+            (struct standin_settings){
+                .version = 908, .fail_at = i, .fail_errno = EINTR, .fail_times = 3},
+            OPTIONS);
+        check_right(
+            (struct standin_settings){
+                .version = 805, .misc = true, .fail_at = i, .fail_errno = EAGAIN, .fail_times = 1},
+            OPTIONS);
+    }
+}
+
+// Each request fails once. Some failures are lived with, as those of a question about SRAM.
+static void each_request_fails_with_words(void **state)
+{
+    static const int errors[] = {ENODEV, EBUSY, ENOMEM, EFAULT, ETIMEDOUT, EACCES};
+    (void)state;
+    for (size_t k = 0; k < sizeof errors / sizeof *errors; k++)
+        for (int misc = 0; misc < 2; misc++) {
+            int refused = 0;
+            for (long i = 0; i < 40; i++) {
+                struct error e = {0};
+                struct standin_settings set = {.version = 907,
+                                               .misc = misc,
+                                               .fail_at = i,
+                                               .fail_errno = errors[k],
+                                               .fail_times = 1};
+                if (digits_with(set, OPTIONS, &e) < 0) {
+                    refused++;
+                    assert_true(strlen(e.text) > 10);
+                }
+            }
+            assert_true(refused > 10);
+        }
+}
+
+static void a_job_that_fails_says_how(void **state)
+{
+    static const struct {
+        int error, code;
+        const char *words;
+    } ways[] = {{ETIMEDOUT, STATUS_TIMEOUT, "did not end its tasks in time"},
+                {EBUSY, STATUS_FAIL, "Device or resource busy"},
+                {ENODEV, STATUS_DEVICE_UNAVAILABLE, "No such device"},
+                {EINVAL, STATUS_FAIL, "tasks were not run"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        check_refused((struct standin_settings){.version = 908, .submit_errno = ways[i].error},
+                      ways[i].code, ways[i].words);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_versions_are_right),
+        cmocka_unit_test(other_versions_are_refused),
+        cmocka_unit_test(what_was_looked_for_is_said),
+        cmocka_unit_test(the_sandbox_has_the_node_alone),
+        cmocka_unit_test(memory_is_below_4_gb),
+        cmocka_unit_test(memory_as_the_chip_has_it),
+        cmocka_unit_test(sram_is_asked_for_by_name),
+        cmocka_unit_test(a_signal_is_no_failure),
+        cmocka_unit_test(each_request_fails_with_words),
+        cmocka_unit_test(a_job_that_fails_says_how),
+    };
+    return cmocka_run_group_tests(tests, begin, end);
+}
