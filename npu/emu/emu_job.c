@@ -68,7 +68,7 @@ int emu_job_run(struct emu_npu *npu, const struct emu_job *job, struct emu_resul
     if (r < 0)
         return r;
     start(npu, job);
-    r = emu_npu_run(npu, job->core, e);
+    r = job->pass ? emu_npu_pass(npu, job->core, e) : emu_npu_run(npu, job->core, e);
     *ret = (struct emu_result){
         .end = end_of(r),
         .tasks = r == 0 ? job->n : emu_npu_tasks_done(npu, job->core),

@@ -27,6 +27,7 @@ struct emu_job {
     const struct emu_task *tasks;
     uint32_t n;
     uint64_t base; // added to the addresses in trailers; less than 2^32, whole 16 bytes
+    bool pass;     // registers are set, and no block works (emu_npu_pass)
 };
 
 enum emu_end {

@@ -37,9 +37,16 @@ int emu_memory_map(struct emu_memory *m, uint64_t address, void *host, size_t si
     if (r < 0)
         return r;
     memmove(&m->regions[at + 1], &m->regions[at], (m->n - at) * sizeof *m->regions);
-    m->regions[at] = (struct emu_region){address, size, host};
+    m->regions[at] = (struct emu_region){address, size, host, false};
     m->n++;
     return 0;
+}
+
+void emu_memory_protect(struct emu_memory *m, uint64_t address)
+{
+    size_t at = count_before(m, address);
+    if (at && m->regions[at - 1].address == address)
+        m->regions[at - 1].read_only = true;
 }
 
 void emu_memory_unmap(struct emu_memory *m, uint64_t address)
@@ -57,13 +64,26 @@ void emu_memory_done(struct emu_memory *m)
     *m = (struct emu_memory){0};
 }
 
-void *emu_memory_at(const struct emu_memory *m, uint64_t address, size_t size, struct error *e)
+static void *find_bytes(const struct emu_memory *m, uint64_t address, size_t size, bool writes,
+                        struct error *e)
 {
     size_t at = count_before(m, address);
     const struct emu_region *r = at ? &m->regions[at - 1] : NULL;
-    if (r && address - r->address <= r->size && size <= r->size - (address - r->address))
+    if (r && address - r->address <= r->size && size <= r->size - (address - r->address) &&
+        !(writes && r->read_only))
         return r->host + (address - r->address);
-    error_set(e, STATUS_DEVICE_UNAVAILABLE, "page fault: %zu bytes at %#" PRIx64 " are not mapped",
-              size, address);
+    error_set(e, STATUS_DEVICE_UNAVAILABLE,
+              "page fault: %zu bytes at %#" PRIx64 " are not mapped%s", size, address,
+              writes ? " for writing" : "");
     return NULL;
+}
+
+void *emu_memory_at(const struct emu_memory *m, uint64_t address, size_t size, struct error *e)
+{
+    return find_bytes(m, address, size, false, e);
+}
+
+void *emu_memory_to(const struct emu_memory *m, uint64_t address, size_t size, struct error *e)
+{
+    return find_bytes(m, address, size, true, e);
 }

@@ -330,7 +330,7 @@ static int run_dpu(const struct emu_unit *u, bool from_core, struct error *e)
     return r;
 }
 
-static int run_blocks(struct emu_npu *npu, struct core *core, struct error *e)
+static int run_blocks(struct emu_npu *npu, struct core *core, bool work, struct error *e)
 {
     struct emu_unit u;
     core->raises = 0;
@@ -340,8 +340,8 @@ static int run_blocks(struct emu_npu *npu, struct core *core, struct error *e)
     int r = select_groups(npu, core, &u, e);
     if (r < 0)
         return r;
-    if (core->loaded_lut)
-        return 0; // such a task works on nothing
+    if (core->loaded_lut || !work)
+        return 0; // a task that loads tables works on nothing
     r = emu_refuse_unread(&u, e);
     if (r < 0)
         return r;
@@ -354,12 +354,12 @@ static int run_blocks(struct emu_npu *npu, struct core *core, struct error *e)
     return error_set(e, STATUS_PARAM_INVALID, "a task that enables %#x", core->enable);
 }
 
-static int run_task(struct emu_npu *npu, struct core *core, struct error *e)
+static int run_task(struct emu_npu *npu, struct core *core, bool work, struct error *e)
 {
     core->tasks_started++;
     int r = fetch_program(npu, core, e);
     if (r == 0)
-        r = run_blocks(npu, core, e);
+        r = run_blocks(npu, core, work, e);
     if (r < 0)
         return r;
     core->raw |= core->raises;
@@ -367,16 +367,26 @@ static int run_task(struct emu_npu *npu, struct core *core, struct error *e)
     return 0;
 }
 
-int emu_npu_run(struct emu_npu *npu, unsigned core, struct error *e)
+static int run_tasks(struct emu_npu *npu, unsigned core, bool work, struct error *e)
 {
     struct core *c = &npu->core[core];
     uint32_t n = c->started ? emu_field(c->task_con, npu->chip->task_bits - 1, 0) : 0;
     c->started = false;
     c->tasks_started = c->tasks_done = 0;
     for (uint32_t i = 0; i < n; i++) {
-        int r = run_task(npu, c, e);
+        int r = run_task(npu, c, work, e);
         if (r < 0)
             return error_prefix(e, "task %u of %u", i + 1, n);
     }
     return 0;
+}
+
+int emu_npu_run(struct emu_npu *npu, unsigned core, struct error *e)
+{
+    return run_tasks(npu, core, true, e);
+}
+
+int emu_npu_pass(struct emu_npu *npu, unsigned core, struct error *e)
+{
+    return run_tasks(npu, core, false, e);
 }

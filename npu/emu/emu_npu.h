@@ -72,6 +72,11 @@ uint32_t emu_npu_amount(const struct emu_npu *npu, uint32_t n);
 /// stands at the task that failed, and *e says which and why.
 int emu_npu_run(struct emu_npu *npu, unsigned core, struct error *e);
 
+/// The same, but no block works: registers and tables are set, and groups take turns, as if each
+/// had. For whoever wants a later task alone, since that may only say what differs from earlier
+/// ones.
+int emu_npu_pass(struct emu_npu *npu, unsigned core, struct error *e);
+
 /// Tasks that were worked off since the core was started last.
 uint32_t emu_npu_tasks_done(const struct emu_npu *npu, unsigned core);
 

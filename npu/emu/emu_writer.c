@@ -39,7 +39,7 @@ static int write_transposed(const struct emu_memory *m, const struct emu_target 
     for (uint32_t c = 0; c < shape[0] * parts; c++)
         for (size_t p = 0; p < pixels; p += per) {
             uint32_t n = pixels - p < per ? (uint32_t)(pixels - p) : per;
-            uint8_t *to = emu_memory_at(m, row_at(t, c, (uint32_t)(p / per)), n * t->unit, e);
+            uint8_t *to = emu_memory_to(m, row_at(t, c, (uint32_t)(p / per)), n * t->unit, e);
             if (!to)
                 return error_prefix(e, "writing");
             const uint8_t *from =
@@ -67,7 +67,7 @@ static void gather_atom(const struct emu_target *t, const uint32_t shape[3], con
 static int put_bytes(const struct emu_memory *m, uint64_t at, const uint8_t *bytes, size_t n,
                      struct error *e)
 {
-    uint8_t *to = emu_memory_at(m, at, n, e);
+    uint8_t *to = emu_memory_to(m, at, n, e);
     if (!to)
         return error_prefix(e, "writing");
     memcpy(to, bytes, n);

@@ -93,7 +93,8 @@ struct graph_tensor {
     X(MAP, op_map, WHOLE, NONE) /* a table of 256 bytes */ \
     X(SIGNED_BYTES, op_signed_bytes, VALUES, NONE) /* int8 of bytes, padded with input 1 */ \
     X(DYNAMIC_QUANTIZE, op_dynamic_quantize, VALUES, NONE) \
-    X(LATE, op_late, WHOLE, NONE) /* a run decides what it does */
+    X(LATE, op_late, WHOLE, NONE) /* a run decides what it does */ \
+    X(PROGRAM, op_program, WHOLE, NONE) /* by the file's own register program */
 // clang-format on
 
 enum graph_op {
@@ -296,7 +297,9 @@ struct graph_node {
     enum graph_op op;
     const char *name, *type; // type: as the file calls it
     bool on_cpu;
-    uint32_t n_tasks; // that one core of the NPU does it in; 0: not known
+    uint32_t n_tasks;   // that one core of the NPU does it in; 0: not known
+    uint32_t program;   // from 1: the file's node by whose register program it can be done; 0: none
+    const char *unread; // PROGRAM: why it is not done otherwise
     uint32_t n_inputs, n_outputs;
     const int32_t *inputs, *outputs; // tensor indices; -1: unused. Convolution: x, weight, [bias]
     uint32_t n_attributes;           // of nodes that others may compute
@@ -361,6 +364,10 @@ struct graph_node {
     };
 };
 
+// The register programs of a file's nodes; they are the executor's affair. NULL in a graph: what is
+// not understood is refused.
+struct graph_programs;
+
 struct graph {
     struct pool pool; // holds everything below
     uint32_t n_tensors, n_nodes, n_inputs, n_outputs;
@@ -369,6 +376,7 @@ struct graph {
     const uint32_t *inputs, *outputs;           // tensor indices
     const struct tensor_preprocess *preprocess; // n_inputs
     uint64_t arena_size;                        // that the places need
+    const struct graph_programs *programs;      // outlive the graph
 };
 
 void graph_done(struct graph *g);

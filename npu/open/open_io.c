@@ -20,7 +20,7 @@ static int put_port(struct npu_context *c, const struct open_port *port, bool nh
                     const void *dense, struct error *e)
 {
     uint64_t at = open_port_offset(c->model, port);
-    open_layout_put(&port->layout, nhwc, dense, c->arena->map + at);
+    rknn_layout_put(&port->layout, nhwc, dense, c->arena->map + at);
     return open_context_sync(c, at, port->layout.size, PROVIDER_TO_DEVICE, e);
 }
 
@@ -30,7 +30,7 @@ static int take_port(struct npu_context *c, const struct open_port *port, bool n
     uint64_t at = open_port_offset(c->model, port);
     int s = open_context_sync(c, at, port->layout.size, PROVIDER_FROM_DEVICE, e);
     if (s == 0)
-        open_layout_get(&port->layout, nhwc, c->arena->map + at, dense);
+        rknn_layout_get(&port->layout, nhwc, c->arena->map + at, dense);
     return s;
 }
 
@@ -113,7 +113,7 @@ static bool is_as_read(const struct npu_model *m, uint32_t i, const struct npu_i
     const struct open_port *port = &m->inputs[i];
     const struct tensor_io *io = &m->info.inputs[i];
     bool packed = port->layout.block == port->layout.c || io->native.layout == TENSOR_NC1HWC2;
-    return m->file.batch == 1 && open_layout_is_native(&port->layout) && packed &&
+    return m->file.batch == 1 && rknn_layout_is_native(&port->layout) && packed &&
            input->pass_through && io->native.layout != TENSOR_NCHW &&
            input->size == io->native.size && port->layout.size == io->native.size;
 }

@@ -7,9 +7,9 @@
 #include "base/cleanup.h"
 #include "npu/batch.h"
 #include "npu/model/onnx/onnx_graph.h"
+#include "npu/model/rknn/program/rknn_pixels.h"
 #include "npu/model/rknn/rknn_chip.h"
 #include "npu/model/rknn/rknn_graph.h"
-#include "npu/open/open_pixels.h"
 #include "npu/sim/sim_custom.h"
 #include "npu/sim/sim_io.h"
 
@@ -32,11 +32,6 @@ CLEANUP_DEFINE(struct npu_model, open_load_free)
 
 // ---- steps ----
 
-static bool is_end(const struct rknn_node *n)
-{
-    return strcmp(n->op, "InputOperator") == 0 || strcmp(n->op, "OutputOperator") == 0;
-}
-
 // A Reshape that the file leaves to the NPU without a task: its output is its input.
 static bool is_view(const struct npu_model *m, const struct rknn_node *n)
 {
@@ -56,9 +51,9 @@ static int choose_steps(struct npu_model *m, struct error *e)
         return error_no_memory(e, "a model", 0);
     for (uint32_t i = 0; i < f->n_nodes; i++) {
         const struct rknn_node *n = &f->nodes[i];
-        m->steps[i] = m->program.one[0].tasks[i].n ? OPEN_NPU
-                      : is_end(n) || is_view(m, n) ? OPEN_NOTHING
-                                                   : OPEN_CPU;
+        m->steps[i] = m->program.one[0].tasks[i].n           ? OPEN_NPU
+                      : rknn_node_is_end(n) || is_view(m, n) ? OPEN_NOTHING
+                                                             : OPEN_CPU;
     }
     return 0;
 }
@@ -69,10 +64,11 @@ static int choose_steps(struct npu_model *m, struct error *e)
 static void leave_out_ends(struct npu_model *m)
 {
     uint32_t n = m->file.n_nodes;
-    for (uint32_t i = 0; i < n && (m->steps[i] == OPEN_NOTHING || is_end(&m->file.nodes[i])); i++)
+    for (uint32_t i = 0;
+         i < n && (m->steps[i] == OPEN_NOTHING || rknn_node_is_end(&m->file.nodes[i])); i++)
         m->steps[i] = OPEN_NOTHING;
     for (uint32_t i = n;
-         i > 0 && (m->steps[i - 1] == OPEN_NOTHING || is_end(&m->file.nodes[i - 1])); i--)
+         i > 0 && (m->steps[i - 1] == OPEN_NOTHING || rknn_node_is_end(&m->file.nodes[i - 1])); i--)
         m->steps[i - 1] = OPEN_NOTHING;
 }
 
@@ -88,7 +84,8 @@ static int load_cpu_graph(struct npu_model *m, struct error *e)
         wanted[i] = m->steps[i] == OPEN_CPU;
     m->single = m->file;
     m->single.batch = 1;
-    return rknn_graph_of(&m->graph, &m->single, m->chip, wanted, e);
+    return rknn_graph_of(&m->graph, &m->single, m->chip,
+                         &(struct rknn_graph_choice){.wanted = wanted}, e);
 }
 
 static int load_nodes(struct npu_model *m, struct error *e)
@@ -123,7 +120,7 @@ int open_load_port(const struct npu_model *m, uint32_t tensor, struct open_port 
         }
     if (place->part != RKNN_PART_ARENA)
         return error_set(e, STATUS_MODEL_INVALID, "tensor %s is not in the NPU's memory", t->name);
-    int s = open_layout_of(&port.layout, t, m->chip, e);
+    int s = rknn_layout_of(&port.layout, t, m->chip, e);
     if (s < 0)
         return s;
     if (place->offset > m->program.arena_size ||
@@ -155,31 +152,6 @@ static int describe_port(struct npu_model *m, uint32_t i, bool input, struct err
     return s;
 }
 
-// Programs that begin at a later line of an input of pixels have its address for lines that are
-// padded to the file's stride, although what they read has none (the vendor's runtime changes both
-// to the stride that a program chooses; graph slot 8). So such addresses are moved.
-static int shift_lines(struct npu_model *m, const struct open_port *port, struct error *e)
-{
-    const struct open_layout *l = &port->layout;
-    const struct rknn_tensor *t = &m->file.tensors[port->tensor];
-    uint64_t start = open_port_offset(m, port), line = l->row * l->element;
-    uint64_t padded =
-        t->stride_align ? align_up(l->w, t->stride_align) * l->column * l->element : line;
-    if (l->block != l->c || padded == line)
-        return 0;
-    for (uint64_t i = 0; i < m->program.n_patches; i++) {
-        struct rknn_patch *patch = &m->program.patches[i];
-        if (!open_pixels_reader(&m->program, patch, port->tensor))
-            continue;
-        if ((patch->offset - start) % padded)
-            return error_set(e, STATUS_MODEL_INVALID,
-                             "a program reads input %s from byte %llu on, where no line begins",
-                             t->name, (unsigned long long)(patch->offset - start));
-        patch->offset = start + (patch->offset - start) / padded * line;
-    }
-    return 0;
-}
-
 static int load_ports(struct npu_model *m, struct error *e)
 {
     struct npu_model_info *info = &m->info;
@@ -197,9 +169,7 @@ static int load_ports(struct npu_model *m, struct error *e)
         if (s == 0)
             s = open_load_port(m, m->graph.inputs[i], &m->inputs[i], e);
         if (s == 0)
-            s = open_pixels_set(&m->program, m->chip, m->inputs[i].tensor, &m->inputs[i].layout, e);
-        if (s == 0)
-            s = shift_lines(m, &m->inputs[i], e);
+            s = rknn_pixels_set(&m->program, m->chip, m->inputs[i].tensor, &m->inputs[i].layout, e);
     }
     for (uint32_t i = 0; i < info->n_outputs && s == 0; i++) {
         s = describe_port(m, i, false, e);

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "npu/model/graph.h"
+#include "npu/model/rknn/program/rknn_layout.h"
 #include "npu/model/rknn/program/rknn_program.h"
 #include "npu/npu.h"
-#include "npu/open/open_layout.h"
 #include "npu/open/provider/provider.h"
 #include "npu/sim/sim_nodes.h"
 
@@ -19,7 +19,7 @@ enum open_step {
 // A tensor that this process reads or writes.
 struct open_port {
     uint32_t tensor;
-    struct open_layout layout;
+    struct rknn_memory_layout layout;
     size_t dense; // bytes of one input of a batch, packed
 };
 

@@ -12,10 +12,10 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "npu/batch.h"
 #include "npu/model/onnx/onnx_graph.h"
 #include "npu/model/rknn/rknn_chip.h"
-#include "npu/model/rknn/rknn_graph.h"
 #include "npu/pace.h"
 #include "npu/sim/describe/describe.h"
 #include "npu/sim/exec/dnn.h"
@@ -25,6 +25,7 @@
 #include "npu/sim/sim_custom.h"
 #include "npu/sim/sim_executor.h"
 #include "npu/sim/sim_io.h"
+#include "npu/sim/sim_rknn.h"
 #include "npu/sim/sim_shape_set.h"
 #include "npu/sim/sim_tap.h"
 
@@ -44,6 +45,7 @@ struct npu_model {
     struct pool pool; // of what follows
     struct load_options options;
     struct rknn_file file;
+    struct graph_programs *programs; // NULL: every node is understood
     struct sim_shape_set *shape_sets;
     struct product *product; // NULL: a graph
     struct npu_model_info info;
@@ -112,6 +114,7 @@ static void model_free(struct npu_model *m)
         return;
     for (uint32_t i = 0; m->shape_sets && i < m->info.n_shape_sets; i++)
         sim_shape_set_done(&m->shape_sets[i]);
+    program_free(m->programs);
     rknn_file_done(&m->file);
     pool_done(&m->pool);
     free(m->product);
@@ -137,21 +140,6 @@ static int load_onnx(struct npu_model *m, struct bytes file, uint32_t index, str
     return onnx_graph(ret, file, &m->options, index, &sim_executor, e);
 }
 
-// The file stays open in the model, because the graph's weights point into it.
-static int load_rknn(struct npu_model *m, struct bytes file, struct graph *ret, struct error *e)
-{
-    if (m->options.n_shapes)
-        return error_set(e, STATUS_PARAM_INVALID,
-                         "shapes can be chosen (rknnctl --shape, rknnd_set_load_options) for ONNX "
-                         "models only: a .rknn file has those that it was converted with");
-    int r = rknn_file_open(&m->file, file, e);
-    if (r == 0)
-        r = rknn_find_chip(m->device->options.chip, &m->file, &m->chip, e);
-    if (r == 0)
-        r = rknn_graph(ret, &m->file, m->chip, e);
-    return r;
-}
-
 // Tables of n_shape_sets shape sets x n_inputs (n_outputs), shape set after shape set. Shape sets
 // differ in dimensions only, so the first one tells how many inputs and outputs there are.
 static int make_tables(struct npu_model *m, const struct graph *g, struct error *e)
@@ -167,26 +155,77 @@ static int make_tables(struct npu_model *m, const struct graph *g, struct error 
                : error_no_memory(e, "the model's description", 0);
 }
 
-// Reads the file once more in shapes `index` and checks that it can be run. On success the shape
-// set owns the graph; only the first set keeps its plan, others are planned when a context first
-// uses them (sim_use_begin).
-static int load_shape_set(struct npu_model *m, struct bytes file, uint32_t index, struct error *e)
+// A shape set that is being loaded.
+struct shape_set_load {
+    struct npu_model *m;
+    uint32_t index;
+};
+
+// Takes over the graph and checks that it can be run. Only the first set keeps its plan, others are
+// planned when a context first uses them (sim_use_begin).
+static int take_shape_set(void *user, struct graph *g, struct error *e)
 {
+    const struct shape_set_load *load = user;
+    struct npu_model *m = load->m;
     struct npu_model_info *info = &m->info;
-    struct graph g = {0};
-    int r = onnx_is_model(file) ? load_onnx(m, file, index, &g, e) : load_rknn(m, file, &g, e);
-    if (r == 0 && index == 0)
-        r = make_tables(m, &g, e);
+    uint32_t index = load->index;
+    int r = index == 0 ? make_tables(m, g, e) : 0;
     if (r == 0 && info->n_shape_sets == 1) // a node's description has one shape
-        r = sim_custom_nodes(&g, &info->custom, &info->n_custom, e);
+        r = sim_custom_nodes(g, &info->custom, &info->n_custom, e);
     if (r < 0) {
-        graph_done(&g);
+        graph_done(g);
         return r;
     }
-    return sim_shape_set_init(&m->shape_sets[index], &g, m->chip, index == 0,
+    return sim_shape_set_init(&m->shape_sets[index], g, m->chip, index == 0,
                               (struct tensor_io *)info->inputs + (size_t)index * info->n_inputs,
                               (struct tensor_io *)info->outputs + (size_t)index * info->n_outputs,
                               e);
+}
+
+// The emulator is hundreds of times slower than the executor: who waits is told why.
+static void say_programs(const struct npu_model *m)
+{
+    const struct plan *plan = &m->shape_sets[0].plan;
+    const struct step *first;
+    uint32_t n = sim_rknn_count(plan, &first);
+    if (n)
+        log_warn("model %s: %u of %u nodes are computed by their own register programs on the "
+                 "emulator, which is slow; the first: %s",
+                 m->name, n, plan->n_steps, first->unread);
+}
+
+// The file stays open in the model, because the graph's weights point into it.
+static int load_rknn(struct npu_model *m, struct bytes file, struct error *e)
+{
+    if (m->options.n_shapes)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "shapes can be chosen (rknnctl --shape, rknnd_set_load_options) for ONNX "
+                         "models only: a .rknn file has those that it was converted with");
+    struct shape_set_load set = {.m = m};
+    int r = rknn_file_open(&m->file, file, e);
+    if (r == 0)
+        r = rknn_find_chip(m->device->options.chip, &m->file, &m->chip, e);
+    const struct sim_rknn load = {.file = &m->file,
+                                  .chip = m->chip,
+                                  .by_program = m->device->options.programs,
+                                  .strict = m->device->options.strict,
+                                  .take = take_shape_set,
+                                  .user = &set};
+    if (r == 0)
+        r = sim_rknn_load(&load, &m->programs, e);
+    if (r == 0)
+        say_programs(m);
+    return r;
+}
+
+// Reads the file once more in shapes `index`.
+static int load_shape_set(struct npu_model *m, struct bytes file, uint32_t index, struct error *e)
+{
+    struct graph g;
+    if (!onnx_is_model(file))
+        return load_rknn(m, file, e);
+    int r = load_onnx(m, file, index, &g, e);
+    return r < 0 ? r : take_shape_set(&(struct shape_set_load){m, index}, &g, e);
 }
 
 // Sizes in bytes. A .rknn file states its own weight and internal sizes; otherwise weights are

@@ -59,7 +59,8 @@ static int add_fault(struct sim_options *o, const char *word, struct error *e)
                          SIM_MAX_FAULTS);
     if (!read_fault(word, &o->faults[o->n_faults]))
         return error_set(e, STATUS_PARAM_INVALID,
-                         "backend sim: option \"%s\" is not paced, speed=F, or a fault such as "
+                         "backend sim: option \"%s\" is not paced, speed=F, programs=GLOB, strict, "
+                         "or a fault such as "
                          "crash@3 or hang%%0.5:MODEL (slow, hang, crash, wrong, memory)",
                          word);
     o->n_faults++;
@@ -76,6 +77,17 @@ static int read_speed(struct sim_options *o, const char *text, struct error *e)
     return 0;
 }
 
+static int read_programs(struct sim_options *o, const char *pattern, struct error *e)
+{
+    size_t n = strlen(pattern);
+    if (!n || n >= sizeof o->programs)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "backend sim: programs=%s is no pattern of 1 to %zu characters", pattern,
+                         sizeof o->programs - 1);
+    memcpy(o->programs, pattern, n + 1);
+    return 0;
+}
+
 // One option behind the chip.
 static int read_word(struct sim_options *o, const char *word, struct error *e)
 {
@@ -83,8 +95,14 @@ static int read_word(struct sim_options *o, const char *word, struct error *e)
         o->paced = true;
         return 0;
     }
+    if (strcmp(word, "strict") == 0) {
+        o->strict = true;
+        return 0;
+    }
     if (strncmp(word, "speed=", 6) == 0)
         return read_speed(o, word + 6, e);
+    if (strncmp(word, "programs=", 9) == 0)
+        return read_programs(o, word + 9, e);
     return add_fault(o, word, e);
 }
 

@@ -180,11 +180,39 @@ static void edit_vtable(struct mutation *m)
     memcpy(first + 2 * to, first + 2 * from, 2);
 }
 
+// A slot of a table, and of all that share its vtable, is left out.
+static void drop_slot(struct mutation *m)
+{
+    struct fb_table t = any(m, below(m, 2) ? &m->tensors : &m->nodes);
+    if (t.n_slots)
+        memset(writable(t.fb->all.data) + t.vtable + 4 + 2 * (size_t)below(m, t.n_slots), 0, 2);
+}
+
+// Two tables of a list take each other's place.
+static void swap_tables(struct mutation *m)
+{
+    const struct fb_list *list = below(m, 2) ? &m->tensors : &m->nodes;
+    uint8_t *base = writable(list->fb->all.data);
+    uint32_t a = list->at + 4 * below(m, list->n), b = list->at + 4 * below(m, list->n);
+    uint32_t to_a = a + read_le32(base + a), to_b = b + read_le32(base + b);
+    write_le32(base + a, to_b - a);
+    write_le32(base + b, to_a - b);
+}
+
+// A vector takes what follows it for elements of its own.
+static void lengthen_vector(struct mutation *m)
+{
+    struct fb_table t = any(m, below(m, 2) ? &m->tensors : &m->nodes);
+    struct bytes b = fb_vector(&t, below(m, t.n_slots + 1), 1);
+    if (b.data)
+        write_le32(writable(b.data) - 4, read_le32(b.data - 4) + 1 + below(m, 8));
+}
+
 static void edit(struct mutation *m)
 {
     static void (*const edits[])(struct mutation *) = {
-        edit_scalar,    edit_vector,   edit_size,    edit_operator, edit_edge,
-        edit_attribute, edit_constant, edit_command, edit_vtable,
+        edit_scalar,   edit_vector,  edit_size,   edit_operator, edit_edge,   edit_attribute,
+        edit_constant, edit_command, edit_vtable, drop_slot,     swap_tables, lengthen_vector,
     };
     edits[below(m, sizeof edits / sizeof *edits)](m);
 }

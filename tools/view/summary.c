@@ -303,6 +303,21 @@ static void print_time(struct page *p)
     line_end(p, &l, "limit");
 }
 
+// Nodes that the server's software NPU computes by their own register programs, which takes long.
+static void print_programs(struct page *p)
+{
+    struct line l;
+    json_t *list = json_object_get(p->model, "by_program");
+    FILE *out = json_array_size(list) ? line_begin(p, &l) : NULL;
+    if (!out)
+        return;
+    fprintf(out,
+            "%zu of its nodes by their own register programs on an emulator, which is slow; the "
+            "first: %s",
+            json_array_size(list), json_string_value(json_array_get(list, 0)));
+    line_end(p, &l, "emulated");
+}
+
 // ---- nodes -------------------------------------------------------------------------------------
 
 // Nodes of RKNN files that stand for the model's inputs and outputs compute nothing.
@@ -420,6 +435,7 @@ int summary_print(json_t *model, const rknnd_server_info *server, FILE *out, siz
     print_work(&p);
     print_memory(&p);
     print_time(&p);
+    print_programs(&p);
     print_server(&p, server);
     if (json_array_size(json_object_get(model, "nodes")))
         fputs("  more      --all: nodes, attributes, costs of layers; --json; --dot: graph\n", out);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <jansson.h>
+#include <string.h>
 
 #include "npu/model/pool.h"
 #include "npu/model/rknn/flatbuf.h"
@@ -81,6 +82,12 @@ struct rknn_node {
     uint32_t said_tasks;          // of one core, as the node states it; 0: it does not
     uint32_t first_task, n_tasks; // of one core; in `tasks`, or in blobs of containers 1 and 2
 };
+
+/// Whether the node marks an end of the graph: it computes nothing.
+static inline bool rknn_node_is_end(const struct rknn_node *n)
+{
+    return strcmp(n->op, "InputOperator") == 0 || strcmp(n->op, "OutputOperator") == 0;
+}
 
 struct rknn_preprocess {
     float mean[4], std[4]; // of the first channels

@@ -332,19 +332,26 @@ static int check_memory(const struct rknn_lowering *l, struct error *e)
     return error_prefix(e, "node %s (%s)", l->node->name, l->node->op);
 }
 
-// Fills the graph's next node. The order matters: spare outputs need the checked inputs, lowering
-// needs the outputs and the registers, and the batch check needs the node's final operands. The
-// node counts only on success.
-static int convert_node(struct rknn_lowering *l, const struct rknn_node *node, struct error *e)
+// What is to be said of any node.
+static void begin_node(struct rknn_lowering *l, const struct rknn_node *node)
 {
-    struct graph_node *out = &l->g->nodes[l->g->n_nodes];
     l->node = node;
     l->outputs = node->outputs;
-    l->out = out;
-    *out = (struct graph_node){.name = node->name,
-                               .type = node->op,
-                               .on_cpu = node->device == 0,
-                               .n_tasks = node->n_tasks};
+    l->out = &l->g->nodes[l->g->n_nodes];
+    *l->out = (struct graph_node){.name = node->name,
+                                  .type = node->op,
+                                  .on_cpu = node->device == 0,
+                                  .n_tasks = node->n_tasks};
+    if (node->device != 0 && node->n_tasks)
+        l->out->program = (uint32_t)(node - l->f->nodes) + 1;
+}
+
+// Fills the graph's next node. The order matters: spare outputs need the checked inputs, lowering
+// needs the outputs and the registers, and the batch check needs the node's final operands.
+static int understand_node(struct rknn_lowering *l, const struct rknn_node *node, struct error *e)
+{
+    begin_node(l, node);
+    struct graph_node *out = l->out;
     int r = take_inputs(l, e);
     if (r < 0)
         return r;
@@ -375,8 +382,65 @@ static int convert_node(struct rknn_lowering *l, const struct rknn_node *node, s
         r = check_packed(l, e);
     if (r == 0)
         r = lower_check_batch(l, e);
-    l->g->n_nodes += r == 0;
     return r;
+}
+
+// ---- nodes that are not understood ----
+
+// What a program reads of constants is between it and its registers, but for what the file says in
+// words that nobody understands.
+static int check_program_input(struct rknn_lowering *l, int32_t index, struct error *e)
+{
+    const struct rknn_tensor *from = &l->f->tensors[index];
+    if (!l->g->tensors[index].constant)
+        return check_tensor(l, index, e);
+    if (from->compressed || from->odd_slot >= 0)
+        return error_set(e, STATUS_MODEL_INVALID, "its constant %s is of a kind that is not known",
+                         from->name);
+    return 0;
+}
+
+// Fills the graph's next node: its tensors, without constants. `why` it is not understood.
+static int take_program(struct rknn_lowering *l, const struct rknn_node *node, const char *why,
+                        struct error *e)
+{
+    begin_node(l, node);
+    struct graph_node *out = l->out;
+    out->op = GRAPH_PROGRAM;
+    out->unread = pool_text(&l->g->pool, (struct bytes){(const uint8_t *)why, strlen(why)});
+    int r = out->unread ? take_inputs(l, e) : error_no_memory(e, "the graph", 0);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < l->n_inputs && r == 0; i++) {
+        int32_t index = l->inputs[i];
+        r = index < 0 ? 0 : check_program_input(l, index, e);
+        if (r == 0 && index >= 0 && !l->g->tensors[index].constant)
+            l->inputs[n++] = index;
+    }
+    for (uint32_t i = 0; i < node->n_outputs && r == 0; i++)
+        r = node->outputs[i] < 0 ? 0 : check_tensor(l, node->outputs[i], e);
+    out->inputs = l->inputs;
+    out->n_inputs = n;
+    out->outputs = node->outputs;
+    out->n_outputs = node->n_outputs;
+    return r;
+}
+
+// Why the node was refused stays what is said if its program is of no help either.
+static int convert_node(struct rknn_lowering *l, const struct rknn_node *node, struct error *e)
+{
+    const struct rknn_graph_choice *c = l->choice;
+    bool chosen = c->programs && c->by_program && c->by_program[node - l->f->nodes];
+    struct error unread = {0}, neither;
+    int r = chosen ? error_set(&unread, STATUS_MODEL_INVALID, "node %s (%s): the options say so",
+                               node->name, node->op)
+                   : understand_node(l, node, &unread);
+    bool program = r == STATUS_MODEL_INVALID && c->programs && node->device != 0 && node->n_tasks;
+    if (chosen && !program)
+        r = understand_node(l, node, &unread);
+    else if (program)
+        r = take_program(l, node, unread.text, &neither);
+    l->g->n_nodes += r == 0;
+    return r == 0 ? 0 : error_set(e, r, "%s", chosen && program ? neither.text : unread.text);
 }
 
 // A node that is not wanted: what it computes may be looked at all the same.
@@ -398,12 +462,12 @@ static int convert_nodes(struct rknn_lowering *l, struct error *e)
         return error_no_memory(e, "the graph", 0);
     for (uint32_t i = 0; i < l->f->n_nodes; i++) {
         const struct rknn_node *n = &l->f->nodes[i];
-        if (l->wanted && !l->wanted[i]) {
+        if (l->choice->wanted && !l->choice->wanted[i]) {
             if (check_outputs(l, n, e) < 0)
                 return STATUS_MODEL_INVALID;
             continue;
         }
-        if (strcmp(n->op, "InputOperator") == 0 || strcmp(n->op, "OutputOperator") == 0) {
+        if (rknn_node_is_end(n)) {
             if (rknn_regs_load(l->regs, l->f, n, e) < 0)
                 return STATUS_MODEL_INVALID;
             continue;
@@ -439,19 +503,19 @@ static int measure_arena(struct graph *g, struct error *e)
 
 int rknn_graph(struct graph *g, const struct rknn_file *f, const struct chip *chip, struct error *e)
 {
-    return rknn_graph_of(g, f, chip, NULL, e);
+    return rknn_graph_of(g, f, chip, &(struct rknn_graph_choice){0}, e);
 }
 
 // The register state is large (192 KB), so it is on the heap, and shared by all nodes.
 int rknn_graph_of(struct graph *g, const struct rknn_file *f, const struct chip *chip,
-                  const bool *wanted, struct error *e)
+                  const struct rknn_graph_choice *choice, struct error *e)
 {
-    *g = (struct graph){0};
+    *g = (struct graph){.programs = choice->programs};
     cleanup(free_p) struct rknn_regs *regs = calloc(1, sizeof *regs);
     if (!regs)
         return error_no_memory(e, "the graph", 0);
     regs->chip = chip;
-    struct rknn_lowering l = {.f = f, .chip = chip, .wanted = wanted, .g = g, .regs = regs};
+    struct rknn_lowering l = {.f = f, .chip = chip, .choice = choice, .g = g, .regs = regs};
     int r = rknn_build_check(f, e);
     if (r == 0)
         r = convert_tensors(&l, e);

@@ -10,7 +10,14 @@
 int rknn_graph(struct graph *g, const struct rknn_file *f, const struct chip *chip,
                struct error *e);
 
-/// The same with those nodes alone for which `wanted` has true, as the only ones of the graph; all
-/// tensors that nodes compute are described. NULL: all nodes.
+// Which nodes become nodes of the graph, and how.
+struct rknn_graph_choice {
+    const bool *wanted; // only those for which it has true; tensors of all are described. NULL: all
+    // With programs (graph.h), nodes of the NPU that are not understood become GRAPH_PROGRAM, and
+    // so do those for which `by_program` has true (NULL: no others).
+    const struct graph_programs *programs;
+    const bool *by_program;
+};
+
 int rknn_graph_of(struct graph *g, const struct rknn_file *f, const struct chip *chip,
-                  const bool *wanted, struct error *e);
+                  const struct rknn_graph_choice *choice, struct error *e);

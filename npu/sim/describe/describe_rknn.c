@@ -15,11 +15,11 @@
 #include "npu/model/rknn/pyliteral.h"
 #include "npu/model/rknn/rknn_attrs.h"
 #include "npu/model/rknn/rknn_chip.h"
-#include "npu/model/rknn/rknn_graph.h"
 #include "npu/sim/cost/estimate_graph.h"
 #include "npu/sim/describe/describe_json.h"
 #include "npu/sim/exec/plan.h"
 #include "npu/sim/sim_layers.h"
+#include "npu/sim/sim_rknn.h"
 
 // JSON has no NaN or infinity: null.
 static json_t *real(double v)
@@ -309,24 +309,52 @@ static void add_estimates(json_t *root, const struct graph *g, const struct chip
     pool_done(&pool);
 }
 
+// Nodes that are computed by their own register programs, and why.
+static void add_programs(json_t *root, const struct plan *p)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < p->n_steps; i++)
+        if (p->steps[i].unread)
+            json_array_append_new(list, json_text(p->steps[i].unread));
+    if (json_array_size(list))
+        json_object_set(root, "by_program", list);
+    json_decref(list);
+}
+
+// What a description is made of.
+struct description {
+    json_t *root;
+    const struct chip *chip;
+};
+
+static int describe_graph(void *user, struct graph *g, struct error *e)
+{
+    const struct description *d = user;
+    struct plan p;
+    json_object_set_new(d->root, "arena_size", json_integer((json_int_t)g->arena_size));
+    int r = plan_init(&p, g, e);
+    if (r == 0) {
+        describe_count(d->root, g);
+        add_estimates(d->root, g, d->chip);
+        add_programs(d->root, &p);
+        plan_done(&p);
+    }
+    graph_done(g);
+    return r;
+}
+
 // Loads and plans the model as a context would and keeps nothing: tells whether it runs.
 static int try_to_load(const struct chip *wanted, const struct rknn_file *f, json_t *root,
                        struct error *e)
 {
-    const struct chip *chip;
-    struct graph g;
-    struct plan p;
-    int r = rknn_find_chip(wanted, f, &chip, e);
-    if (r < 0 || (r = rknn_graph(&g, f, chip, e)) < 0)
-        return r;
-    json_object_set_new(root, "arena_size", json_integer((json_int_t)g.arena_size));
-    r = plan_init(&p, &g, e);
-    if (r == 0) {
-        describe_count(root, &g);
-        add_estimates(root, &g, chip);
-        plan_done(&p);
-    }
-    graph_done(&g);
+    struct description d = {.root = root};
+    struct graph_programs *programs = NULL;
+    int r = rknn_find_chip(wanted, f, &d.chip, e);
+    const struct sim_rknn load = {
+        .file = f, .chip = d.chip, .by_program = "", .take = describe_graph, .user = &d};
+    if (r == 0)
+        r = sim_rknn_load(&load, &programs, e);
+    program_free(programs);
     return r;
 }
 

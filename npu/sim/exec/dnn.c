@@ -85,6 +85,17 @@ void dnn_calls_free(struct dnn_calls *c)
     free(c);
 }
 
+uint32_t dnn_count_calls(const struct plan *p)
+{
+    return p->calls->n;
+}
+
+void dnn_cut_calls(struct plan *p, uint32_t n)
+{
+    while (p->calls->n > n)
+        dnnl_primitive_destroy(p->calls->calls[--p->calls->n].primitive);
+}
+
 dnnl_engine_t dnn_engine(const struct plan *p)
 {
     return p->calls->engine;

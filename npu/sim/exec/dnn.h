@@ -39,6 +39,10 @@ bool dnn_has_avx2(void);
 int dnn_add_call(struct step *s, const_dnnl_primitive_desc_t pd, const struct dnn_arg *args,
                  uint32_t n_args, uint32_t *ret, struct error *e);
 
+/// How many calls the plan has; and forgets those from the n-th on.
+uint32_t dnn_count_calls(const struct plan *p);
+void dnn_cut_calls(struct plan *p, uint32_t n);
+
 /// Binds every call of the plan to the memory of r.
 int dnn_bind(struct run *r, struct dnn_bound **ret, struct error *e);
 void dnn_bound_free(struct dnn_bound *bound);

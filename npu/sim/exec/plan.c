@@ -19,7 +19,7 @@
 static int plan_check_first(const struct step *s, struct error *e)
 {
     const struct graph_tensor *x = step_input(s, 0);
-    if (s->node->op == GRAPH_CUSTOM)
+    if (s->node->op == GRAPH_CUSTOM || s->node->op == GRAPH_PROGRAM)
         return 0;
     if (!x || !step_output(s, 0))
         return step_refuse(s, e, "its input or output is missing");
@@ -38,6 +38,30 @@ static const struct op *plan_choose(const struct graph *g, const struct graph_no
     return onnx && ops_ort_int8[n->op] ? ops_ort_int8[n->op] : ops[n->op];
 }
 
+static int plan_prepare_step(struct step *s, struct error *e)
+{
+    int r = plan_check_first(s, e);
+    return r < 0 ? r : s->op->prepare(s, e);
+}
+
+// A node that its operator refuses is done by its own register program, if it can be. Whatever the
+// refusal has left behind is undone.
+static int plan_prepare_program(struct step *s, uint32_t n_calls, struct error *e)
+{
+    struct error neither;
+    struct bytes why = {(const uint8_t *)(e ? e->text : ""), e ? strlen(e->text) : 0};
+    if (!s->plan->graph->programs || !s->node->program || s->op == &op_program)
+        return e ? e->code : STATUS_MODEL_INVALID;
+    if (s->op->done && s->state)
+        s->op->done(s);
+    dnn_cut_calls(s->plan, n_calls);
+    *s = (struct step){.plan = s->plan,
+                       .op = &op_program,
+                       .node = s->node,
+                       .unread = pool_text(&s->plan->pool, why)};
+    return s->op->prepare(s, &neither) < 0 ? STATUS_MODEL_INVALID : 0;
+}
+
 // Steps use the scratch memory one after the other, so the plan needs as much as the hungriest.
 static int plan_prepare(struct plan *p, struct error *e)
 {
@@ -48,9 +72,10 @@ static int plan_prepare(struct plan *p, struct error *e)
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         struct step *s = &p->steps[p->n_steps++];
         *s = (struct step){.plan = p, .op = plan_choose(g, &g->nodes[i]), .node = &g->nodes[i]};
-        int r = plan_check_first(s, e);
-        if (r == 0)
-            r = s->op->prepare(s, e);
+        uint32_t n_calls = dnn_count_calls(p);
+        int r = plan_prepare_step(s, e);
+        if (r == STATUS_MODEL_INVALID)
+            r = plan_prepare_program(s, n_calls, e);
         if (r < 0)
             return r;
         if (s->scratch > p->scratch_size)

@@ -31,6 +31,7 @@ struct step {
     const struct op *op;
     const struct graph_node *node;
     void *state;
+    const char *unread;     // why its register program does it; NULL: that does not
     uint64_t scratch;       // bytes
     bool output_is_scratch; // of a part of a step: it is at output_at in scratch memory
     uint64_t output_at;

@@ -199,7 +199,7 @@ static void attributes_have_known_names(void **state)
 int main(void)
 {
     struct error e;
-    if (npu_backend.device_open("any", &device, &e) < 0)
+    if (npu_backend.device_open("any,strict", &device, &e) < 0)
         return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_have_no_slot_more),

@@ -25,11 +25,15 @@ static void reads_options(void **state)
     assert_null(o.chip);
     assert_false(o.paced);
     assert_int_equal(
-        sim_options_parse("RK3576,speed=2.5,crash@3,hang%0.5:noisy*,slow@1:a b", &o, &e), 0);
+        sim_options_parse(
+            "RK3576,speed=2.5,programs=Conv*,strict,crash@3,hang%0.5:noisy*,slow@1:a b", &o, &e),
+        0);
     assert_string_equal(o.chip->name, "rk3576");
     assert_true(o.paced);
     assert_cmp(o.speed, >, 2.4999);
     assert_cmp(o.speed, <, 2.5001);
+    assert_string_equal(o.programs, "Conv*");
+    assert_true(o.strict);
     assert_int_equal(o.n_faults, 3);
     assert_int_equal(o.faults[0].kind, FAULT_CRASH);
     assert_int_equal(o.faults[0].at_job, 3);
@@ -44,10 +48,27 @@ static void reads_options(void **state)
 static void refuses_what_is_not_an_option(void **state)
 {
     static const char *const bad[] = {
-        "rk9999",       "rk3588,",       "any,fast",      "any,speed=",    "any,speed=0",
-        "any,speed=x",  "any,speed=1e9", "any,crash",     "any,crash@",    "any,crash@0",
-        "any,@3",       "any,crash@1.5", "any,crash%101", "any,hang%-1",   "any,crash@3:",
-        "any,crash@ 3", "any,boom@3",    "any,hang@3x",   "any,wrong%nan",
+        "rk9999",
+        "rk3588,",
+        "any,fast",
+        "any,speed=",
+        "any,speed=0",
+        "any,speed=x",
+        "any,speed=1e9",
+        "any,crash",
+        "any,crash@",
+        "any,crash@0",
+        "any,@3",
+        "any,crash@1.5",
+        "any,crash%101",
+        "any,hang%-1",
+        "any,crash@3:",
+        "any,crash@ 3",
+        "any,boom@3",
+        "any,hang@3x",
+        "any,wrong%nan",
+        "any,programs=",
+        "any,programs=0123456789012345678901234567890123456789012345678901234567890123",
     };
     struct sim_options o;
     struct error e;

@@ -6,6 +6,7 @@
 #include "npu/model/rknn/regs/rknn_commands.h"
 #include "npu/model/rknn/rknn_attrs.h"
 
+struct rknn_graph_choice;
 struct rknn_lowering;
 
 /// Fills l->out; refuses what it does not fully understand.
@@ -32,7 +33,7 @@ struct rknn_operator {
 struct rknn_lowering {
     const struct rknn_file *f;
     const struct chip *chip;
-    const bool *wanted; // nodes; NULL: all
+    const struct rknn_graph_choice *choice;
     struct graph *g;
     struct rknn_regs *regs;
 

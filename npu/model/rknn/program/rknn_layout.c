@@ -1,6 +1,6 @@
 // Facts: docs/rknn-format.md. In blocks of channels, planes are padded to four atoms, except those
 // of one pixel and of a model's inputs; pixels of up to 4 channels are packed.
-#include "npu/open/open_layout.h"
+#include "npu/model/rknn/program/rknn_layout.h"
 
 #define PIXEL_CHANNELS 4
 #define PLANE_ATOMS    4
@@ -27,7 +27,7 @@ static uint32_t bytes_of_type(uint8_t type)
 }
 
 // Elements in the order of the dimensions.
-static void set_plain(struct open_layout *l, const struct rknn_tensor *t)
+static void set_plain(struct rknn_memory_layout *l, const struct rknn_tensor *t)
 {
     uint64_t n = 1;
     for (uint32_t i = 0; i < t->n_dims; i++)
@@ -44,7 +44,8 @@ static void set_plain(struct open_layout *l, const struct rknn_tensor *t)
 }
 
 // Lines of pixels. RK3566, RK3568, RK3576 and RV1126B pad them.
-static void set_pixels(struct open_layout *l, const struct rknn_tensor *t, const struct chip *chip)
+static void set_pixels(struct rknn_memory_layout *l, const struct rknn_tensor *t,
+                       const struct chip *chip)
 {
     bool padded = (chip->generation == CHIP_GEN_RK3566 || chip->generation == CHIP_GEN_RK3576) &&
                   t->stride_align;
@@ -54,7 +55,7 @@ static void set_pixels(struct open_layout *l, const struct rknn_tensor *t, const
     l->plane = l->image = l->row * l->h;
 }
 
-static void set_blocks(struct open_layout *l, const struct rknn_tensor *t)
+static void set_blocks(struct rknn_memory_layout *l, const struct rknn_tensor *t)
 {
     uint64_t pixels = (uint64_t)l->h * l->w;
     bool padded = t->kind != RKNN_KIND_INPUT && pixels > 1;
@@ -65,7 +66,7 @@ static void set_blocks(struct open_layout *l, const struct rknn_tensor *t)
     l->image = l->plane * t->native[1];
 }
 
-static bool is_blocks(const struct open_layout *l, const struct rknn_tensor *t)
+static bool is_blocks(const struct rknn_memory_layout *l, const struct rknn_tensor *t)
 {
     return t->n_native == 5 && t->n_dims == 4 && t->native[0] == l->n && t->native[2] == l->h &&
            t->native[3] == l->w && t->native[4] && t->native[4] <= 64 &&
@@ -73,7 +74,7 @@ static bool is_blocks(const struct open_layout *l, const struct rknn_tensor *t)
 }
 
 // Bytes up to the last element; 0: too many.
-static uint64_t measure_layout(const struct open_layout *l)
+static uint64_t measure_layout(const struct rknn_memory_layout *l)
 {
     unsigned __int128 elements = (unsigned __int128)l->image * (l->n - 1) +
                                  (unsigned __int128)((l->c - 1) / l->block) * l->plane +
@@ -82,10 +83,10 @@ static uint64_t measure_layout(const struct open_layout *l)
     return elements * l->element > UINT32_MAX ? 0 : (uint64_t)elements * l->element;
 }
 
-int open_layout_of(struct open_layout *l, const struct rknn_tensor *t, const struct chip *chip,
-                   struct error *e)
+int rknn_layout_of(struct rknn_memory_layout *l, const struct rknn_tensor *t,
+                   const struct chip *chip, struct error *e)
 {
-    struct open_layout made = {.element = bytes_of_type(t->type)};
+    struct rknn_memory_layout made = {.element = bytes_of_type(t->type)};
     bool four = t->n_dims == 4;
     made.n = four ? t->dims[0] : 1;
     made.c = four ? t->dims[1] : 1;
@@ -117,14 +118,14 @@ int open_layout_of(struct open_layout *l, const struct rknn_tensor *t, const str
 
 // ---- copies ----
 
-static uint64_t element_place(const struct open_layout *l, uint32_t n, uint32_t c, uint32_t h,
-                              uint32_t w)
+static uint64_t element_place(const struct rknn_memory_layout *l, uint32_t n, uint32_t c,
+                              uint32_t h, uint32_t w)
 {
     return n * l->image + c / l->block * l->plane + c % l->block + h * l->row + w * l->column;
 }
 
-static uint64_t dense_of(const struct open_layout *l, bool nhwc, uint32_t n, uint32_t c, uint32_t h,
-                         uint32_t w)
+static uint64_t dense_of(const struct rknn_memory_layout *l, bool nhwc, uint32_t n, uint32_t c,
+                         uint32_t h, uint32_t w)
 {
     uint64_t line = (uint64_t)n * (nhwc ? l->h : l->c) + (nhwc ? h : c);
     uint64_t at = line * (nhwc ? l->w : l->h) + (nhwc ? w : h);
@@ -149,7 +150,7 @@ static void move_element(uint32_t size, void *to, const void *from)
 }
 
 // Calls a copy of one element for each; `in`: into memory.
-static void copy_all(const struct open_layout *l, bool nhwc, uint8_t *memory, uint8_t *dense,
+static void copy_all(const struct rknn_memory_layout *l, bool nhwc, uint8_t *memory, uint8_t *dense,
                      bool in)
 {
     uint64_t step = (nhwc ? 1 : (uint64_t)l->h * l->w) * l->element;
@@ -164,14 +165,14 @@ static void copy_all(const struct open_layout *l, bool nhwc, uint8_t *memory, ui
             }
 }
 
-static void flip_bytes(const struct open_layout *l, uint8_t *bytes, uint64_t n)
+static void flip_bytes(const struct rknn_memory_layout *l, uint8_t *bytes, uint64_t n)
 {
     for (uint64_t i = 0; i < n && l->flipped; i++)
         bytes[i] ^= 0x80;
 }
 
 // The last block's channels that the tensor does not have.
-static void clear_rest(const struct open_layout *l, uint8_t *memory)
+static void clear_rest(const struct rknn_memory_layout *l, uint8_t *memory)
 {
     uint32_t blocks = (l->c + l->block - 1) / l->block, rest = blocks * l->block - l->c;
     for (uint32_t n = 0; n < l->n && rest; n++)
@@ -181,20 +182,20 @@ static void clear_rest(const struct open_layout *l, uint8_t *memory)
                        (size_t)rest * l->element);
 }
 
-void open_layout_put(const struct open_layout *l, bool nhwc, const void *dense, void *memory)
+void rknn_layout_put(const struct rknn_memory_layout *l, bool nhwc, const void *dense, void *memory)
 {
     clear_rest(l, memory);
     copy_all(l, nhwc, memory, (uint8_t *)dense, true);
     flip_bytes(l, memory, l->size);
 }
 
-void open_layout_get(const struct open_layout *l, bool nhwc, const void *memory, void *dense)
+void rknn_layout_get(const struct rknn_memory_layout *l, bool nhwc, const void *memory, void *dense)
 {
     copy_all(l, nhwc, (uint8_t *)memory, dense, false);
     flip_bytes(l, dense, (uint64_t)l->n * l->c * l->h * l->w);
 }
 
-bool open_layout_is_native(const struct open_layout *l)
+bool rknn_layout_is_native(const struct rknn_memory_layout *l)
 {
     return !l->flipped && l->row == l->w * l->column && l->plane == l->h * l->row;
 }

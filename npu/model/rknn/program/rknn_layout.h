@@ -8,7 +8,7 @@
 #include "tensor/chip.h"
 
 // Element (n, c, h, w) is at n*image + c/block*plane + c%block + h*row + w*column.
-struct open_layout {
+struct rknn_memory_layout {
     uint32_t n, c, h, w;
     uint32_t block; // channels beside each other
     uint64_t image, plane, row, column;
@@ -18,12 +18,14 @@ struct open_layout {
 };
 
 /// STATUS_MODEL_INVALID when it is not known, with the tensor's name.
-int open_layout_of(struct open_layout *l, const struct rknn_tensor *t, const struct chip *chip,
-                   struct error *e);
+int rknn_layout_of(struct rknn_memory_layout *l, const struct rknn_tensor *t,
+                   const struct chip *chip, struct error *e);
 
 /// Both take all elements. Channels that fill the last block are set to 0.
-void open_layout_put(const struct open_layout *l, bool nhwc, const void *dense, void *memory);
-void open_layout_get(const struct open_layout *l, bool nhwc, const void *memory, void *dense);
+void rknn_layout_put(const struct rknn_memory_layout *l, bool nhwc, const void *dense,
+                     void *memory);
+void rknn_layout_get(const struct rknn_memory_layout *l, bool nhwc, const void *memory,
+                     void *dense);
 
 /// Whether dense data, NHWC or NC1HWC2 without padding, are what is in memory, byte for byte.
-bool open_layout_is_native(const struct open_layout *l);
+bool rknn_layout_is_native(const struct rknn_memory_layout *l);

@@ -4,14 +4,11 @@
 // left the one thing that memory of pixels asks for: bytes from 0 on become those from -128 on.
 #pragma once
 
+#include "npu/model/rknn/program/rknn_layout.h"
 #include "npu/model/rknn/program/rknn_program.h"
-#include "npu/open/open_layout.h"
 
 /// Sets layout->flipped for a model's input of pixels, and the converters of the programs that read
-/// it to -128. STATUS_MODEL_INVALID when they are not known well enough.
-int open_pixels_set(struct rknn_program *p, const struct chip *chip, uint32_t tensor,
-                    struct open_layout *layout, struct error *e);
-
-/// The task of a patch by which a convolution reads a model's input; NULL: another patch.
-const struct rknn_program_task *open_pixels_reader(const struct rknn_program *p,
-                                                   const struct rknn_patch *patch, uint32_t tensor);
+/// it to -128; their addresses become those of lines that lie as the layout says.
+/// STATUS_MODEL_INVALID when they are not known well enough: such programs are not to be run.
+int rknn_pixels_set(struct rknn_program *p, const struct chip *chip, uint32_t tensor,
+                    struct rknn_memory_layout *layout, struct error *e);

@@ -1,7 +1,7 @@
 // Facts: docs/rknn-format.md. Bypassed, the converter lets values through as they are. Else it
 // makes round(x * scale / 2^truncate) + offset of each channel's bytes; RV1103 and RV1106 add the
 // offset before they divide.
-#include "npu/open/open_pixels.h"
+#include "npu/model/rknn/program/rknn_pixels.h"
 
 #include "npu/model/rknn/regs/rknn_registers.h"
 
@@ -132,10 +132,11 @@ static const struct rknn_program_task *task_of(const struct rknn_program *p, uin
     return NULL;
 }
 
-// Files of RV1103 and RV1106 do not say whose an address is: the memory of inputs is others', too,
+// The task of a patch by which a convolution reads a model's input; NULL: another patch. Files of
+// RV1103 and RV1106 do not say whose an address is: the memory of inputs is others', too,
 // behind the nodes that take them.
-const struct rknn_program_task *open_pixels_reader(const struct rknn_program *p,
-                                                   const struct rknn_patch *patch, uint32_t tensor)
+static const struct rknn_program_task *
+pixels_reader(const struct rknn_program *p, const struct rknn_patch *patch, uint32_t tensor)
 {
     const struct rknn_place *place = &p->places[tensor];
     uint64_t size = p->file->tensors[tensor].size;
@@ -148,8 +149,8 @@ const struct rknn_program_task *open_pixels_reader(const struct rknn_program *p,
     return t && (patch->tensor == tensor || node_takes(p, t->node, tensor)) ? t : NULL;
 }
 
-int open_pixels_set(struct rknn_program *p, const struct chip *chip, uint32_t tensor,
-                    struct open_layout *layout, struct error *e)
+static int set_converters(struct rknn_program *p, const struct chip *chip, uint32_t tensor,
+                          struct rknn_memory_layout *layout, struct error *e)
 {
     const struct converter_form *form = &converter_forms[chip->generation];
     const char *name = p->file->tensors[tensor].name;
@@ -158,7 +159,7 @@ int open_pixels_set(struct rknn_program *p, const struct chip *chip, uint32_t te
     if (layout->block != layout->c || layout->c > MAX_CHANNELS)
         return 0;
     for (uint64_t i = 0; i < p->n_patches; i++) {
-        const struct rknn_program_task *t = open_pixels_reader(p, &p->patches[i], tensor);
+        const struct rknn_program_task *t = pixels_reader(p, &p->patches[i], tensor);
         uint32_t mode = t ? converter_mode(p, chip, t) : 0;
         bypassed += t && mode == form->bypass;
         if (!t || mode == form->bypass)
@@ -172,4 +173,36 @@ int open_pixels_set(struct rknn_program *p, const struct chip *chip, uint32_t te
                          rknn_register_at(chip, CNA_CVT_CON0));
     layout->flipped = working != 0;
     return 0;
+}
+
+// Programs that begin at a later line of an input of pixels have its address for lines that are
+// padded to the file's stride, although what they read has none (the vendor's runtime changes both
+// to the stride that a program chooses; graph slot 8). So such addresses are moved.
+static int shift_lines(struct rknn_program *p, uint32_t tensor, const struct rknn_memory_layout *l,
+                       struct error *e)
+{
+    const struct rknn_tensor *t = &p->file->tensors[tensor];
+    uint64_t start = p->places[tensor].offset, line = l->row * l->element;
+    uint64_t padded =
+        t->stride_align ? align_up(l->w, t->stride_align) * l->column * l->element : line;
+    if (l->block != l->c || padded == line)
+        return 0;
+    for (uint64_t i = 0; i < p->n_patches; i++) {
+        struct rknn_patch *patch = &p->patches[i];
+        if (!pixels_reader(p, patch, tensor))
+            continue;
+        if ((patch->offset - start) % padded)
+            return error_set(e, STATUS_MODEL_INVALID,
+                             "a program reads input %s from byte %llu on, where no line begins",
+                             t->name, (unsigned long long)(patch->offset - start));
+        patch->offset = start + (patch->offset - start) / padded * line;
+    }
+    return 0;
+}
+
+int rknn_pixels_set(struct rknn_program *p, const struct chip *chip, uint32_t tensor,
+                    struct rknn_memory_layout *layout, struct error *e)
+{
+    int s = set_converters(p, chip, tensor, layout, e);
+    return s < 0 ? s : shift_lines(p, tensor, layout, e);
 }
