@@ -136,8 +136,10 @@ static int program_prepare(struct step *s, struct error *e)
     if (!s->unread)
         s->unread = s->node->unread;
     int r = prepare_program(s, &why);
-    if (r == 0 || r != STATUS_MODEL_INVALID)
-        return r == 0 ? 0 : error_set(e, r, "%s", why.text);
+    if (r == 0)
+        return 0;
+    if (r != STATUS_MODEL_INVALID)
+        return error_set(e, r, "%s", why.text);
     return error_set(e, r, "%s; nor can its register program be run: %s", s->unread, why.text);
 }
 
