@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # usage: boot.sh MACHINE CACHE SCRIPT [SECONDS [QEMU_OPTION…]]
+#    or: boot.sh --fetch CACHE
 # Boots a stock Debian kernel in QEMU and runs SCRIPT there as root; prints the console; exits as the
 # script did, or with 99 when the guest broke down or took too long. CACHE holds the initramfs, and the
 # kernel of amd64, which are made when they are not there. A guest has two processors, which take turns on one of this
@@ -8,10 +9,10 @@
 #   amd64    this machine's own root; SCRIPT alone
 #   systemd  build/vm-systemd/root, with the same kernel; systemd, then SCRIPT
 #   arm64    build/sysroot-arm64; SCRIPT alone
-# On roots that are not this machine's the project is at the same path as here.
+# On roots that are not this machine's the project is at the same path as here. --fetch has amd64's kernel there.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-machine=$1 cache=$2 script=$(realpath "$3") seconds=${4:-120}
+machine=$1 cache=$2 script=$(realpath "${3:-/dev/null}") seconds=${4:-120}
 shift $(($# < 4 ? $# : 4))
 mkdir -p "$cache"
 exec 9>"$cache/lock"
@@ -27,6 +28,10 @@ share() {
     qemu+=(-fsdev "local,id=$1,path=$2,security_model=none${3:+,$3}" -device "virtio-9p-pci,fsdev=$1,mount_tag=$1")
 }
 
+if [ "$machine" = --fetch ]; then
+    compgen -G "$cache/kernel/root/boot/vmlinuz-*" >/dev/null || fetch_kernel
+    exit 0
+fi
 project=$(cd "$here/../.." && pwd)
 case $machine in
 amd64) base=/ words= ;;

@@ -7,7 +7,7 @@
 set -euo pipefail
 kernel_root=$1 out=$2 busybox=${3:-$(command -v busybox)}
 version=$(ls "$kernel_root/lib/modules")
-modules="virtio_pci 9pnet_virtio 9p overlay libcomposite usb_f_fs dummy_hcd vgem udmabuf virtio_net"
+modules="virtio_pci 9pnet_virtio 9p overlay libcomposite usb_f_fs dummy_hcd vgem drm_shmem_helper udmabuf virtio_net"
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 

@@ -200,17 +200,19 @@ static const struct provider_info *rknpu_info(const struct provider *p)
     return &((const struct rknpu *)p)->info;
 }
 
-// The node alone, not those of other devices.
+// The node alone, not those of other devices; all of them where there is none, for whoever opens it
+// to say what is there.
 static int rknpu_list_paths(const char *options, npu_add_path *add, void *owner, struct error *e)
 {
     struct rknpu n = {.fd = -1};
     struct error wrong; // is said by open
-    int s;
     if (device_options_parse(options, &n.options, &wrong) < 0)
         return 0;
-    if (rknpu_open_node(&n, &wrong) < 0)
-        return add(owner, n.options.compatible, NPU_ACCESS_READ, e);
-    device_calls->close(n.fd);
+    int s = rknpu_open_node(&n, &wrong);
+    if (s == 0)
+        device_calls->close(n.fd);
+    else if (!n.options.device[0])
+        add(owner, "/dev/dri", NPU_ACCESS_DEVICE, e);
     s = add(owner, n.path, NPU_ACCESS_DEVICE, e);
     if (s == 0 && n.misc)
         s = add(owner, "/dev/dma_heap", NPU_ACCESS_DEVICE, e);

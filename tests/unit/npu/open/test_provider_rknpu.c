@@ -160,7 +160,10 @@ static void what_was_looked_for_is_said(void **state)
                      STATUS_DEVICE_UNAVAILABLE);
     assert_int_equal(digits_whole("rknpu:,fast,compatible=", scores, &e), STATUS_PARAM_INVALID);
     assert_non_null(strstr(e.text, "\"fast\""));
+    assert_int_equal(digits_whole("npu", scores, &e), STATUS_PARAM_INVALID);
+    assert_non_null(strstr(e.text, "names no way"));
     check_clean(standin_end());
+    check_right((struct standin_settings){.version = 908}, ",compatible=");
     check_right((struct standin_settings){.version = 908}, "rknpu:" STANDIN_DRM ",compatible=");
     check_right((struct standin_settings){.version = 908, .misc = true},
                 "rknpu:/dev/rknpu,heap=memfd,compatible=");
