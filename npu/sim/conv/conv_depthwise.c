@@ -227,8 +227,8 @@ int conv_depthwise_scratch(struct step *s, struct conv *c, struct error *e)
                       : conv_lines_scratch(s, c, depthwise_line_size(c), &c->lines_at, e);
 }
 
-KERNEL static void depthwise_widen(const int8_t *restrict x, int32_t zp, size_t n,
-                                   float *restrict dst)
+KERNEL(void, depthwise_widen, (const int8_t *restrict x, int32_t zp, size_t n, float *restrict dst),
+       (x, zp, n, dst))
 {
     for (size_t i = 0; i < n; i++)
         dst[i] = (float)(x[i] - zp);
@@ -300,12 +300,12 @@ depthwise_sum_float_lanes(const struct depthwise_line *l, size_t in, size_t out,
     depthwise_sum_lanes(l, in, out, o, n, true);
 }
 
-KERNEL static void depthwise_sum_integers(const struct depthwise_line *l)
+KERNEL(void, depthwise_sum_integers, (const struct depthwise_line *l), (l))
 {
     depthwise_each(l, depthwise_sum_integer_lanes);
 }
 
-KERNEL static void depthwise_sum_floats(const struct depthwise_line *l)
+KERNEL(void, depthwise_sum_floats, (const struct depthwise_line *l), (l))
 {
     depthwise_each(l, depthwise_sum_float_lanes);
 }

@@ -44,8 +44,8 @@ static inline void epilogue_pixel(const int32_t *restrict sums, const int32_t *r
         dst[i] = (float)(int32_t)((uint32_t)sums[i] + (uint32_t)bias[i]) * scale[i];
 }
 
-KERNEL static void epilogue_to_real_plain(const struct conv *c, const struct epilogue_part *p,
-                                          float *dst)
+KERNEL(void, epilogue_to_real_plain,
+       (const struct conv *c, const struct epilogue_part *p, float *dst), (c, p, dst))
 {
     size_t n = p->n, step = c->oc, pixels = p->pixels;
     const int32_t *sums = p->sums + p->from, *bias = c->bias + p->from;
@@ -55,8 +55,8 @@ KERNEL static void epilogue_to_real_plain(const struct conv *c, const struct epi
 }
 
 // With zero points of weights, and one group.
-KERNEL static void epilogue_to_real_with_nz(const struct conv *c, const struct epilogue_part *p,
-                                            float *dst)
+KERNEL(void, epilogue_to_real_with_nz,
+       (const struct conv *c, const struct epilogue_part *p, float *dst), (c, p, dst))
 {
     size_t n = p->n, step = c->oc, pixels = p->pixels;
     const int32_t *sums = p->sums + p->from, *windows = p->window_sums;
@@ -90,7 +90,7 @@ static void epilogue_to_real(const struct conv *c, const struct epilogue_part *p
         epilogue_to_real_with_group_nz(c, p, dst);
 }
 
-KERNEL static void epilogue_add(float *x, const float *y, size_t n)
+KERNEL(void, epilogue_add, (float *x, const float *y, size_t n), (x, y, n))
 {
     for (size_t i = 0; i < n; i++)
         x[i] += y[i];
@@ -175,24 +175,28 @@ static struct sums_job sums_begin(const struct step *s, const struct conv *c, co
     return j;
 }
 
-KERNEL static void sums_complete(const int32_t *restrict sums, const int32_t *restrict bias,
-                                 const int32_t *restrict weights, uint32_t zero, size_t n,
-                                 int32_t *restrict dst)
+KERNEL(void, sums_complete,
+       (const int32_t *restrict sums, const int32_t *restrict bias, const int32_t *restrict weights,
+        uint32_t zero, size_t n, int32_t *restrict dst),
+       (sums, bias, weights, zero, n, dst))
 {
     for (size_t i = 0; i < n; i++)
         dst[i] = (int32_t)((uint32_t)sums[i] + (uint32_t)bias[i] - zero * (uint32_t)weights[i]);
 }
 
 // With zero points of weights.
-KERNEL static void sums_add_windows(int32_t *restrict dst, const int32_t *restrict nz,
-                                    uint32_t window, size_t n)
+KERNEL(void, sums_add_windows,
+       (int32_t *restrict dst, const int32_t *restrict nz, uint32_t window, size_t n),
+       (dst, nz, window, n))
 {
     for (size_t i = 0; i < n; i++)
         dst[i] = (int32_t)((uint32_t)dst[i] + (uint32_t)nz[i] * window);
 }
 
-KERNEL static void sums_to_real(const int32_t *restrict sums, bool scaled, float scale,
-                                const float *restrict addend, size_t n, float *restrict dst)
+KERNEL(void, sums_to_real,
+       (const int32_t *restrict sums, bool scaled, float scale, const float *restrict addend,
+        size_t n, float *restrict dst),
+       (sums, scaled, scale, addend, n, dst))
 {
     for (size_t i = 0; i < n; i++)
         dst[i] = (float)sums[i];

@@ -112,8 +112,8 @@ int conv_int16_scratch(struct step *s, struct conv *c, struct error *e)
 
 // ---- running ----
 
-KERNEL static void int16_widen(const int8_t *restrict x, int32_t zp, size_t n,
-                               int16_t *restrict dst)
+KERNEL(void, int16_widen, (const int8_t *restrict x, int32_t zp, size_t n, int16_t *restrict dst),
+       (x, zp, n, dst))
 {
     for (size_t i = 0; i < n; i++)
         dst[i] = (int16_t)(x[i] - zp);

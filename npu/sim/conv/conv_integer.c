@@ -18,8 +18,9 @@ int32_t conv_weight_zp(const struct graph_conv_quant *q, size_t taps, uint32_t o
 
 #define WEIGHTS_CHUNK 4096 // (2^15 + 2^7) * 4096 < 2^31: their sum fits 32 bits whatever nz is
 
-KERNEL static void weights_sum_chunk(const int8_t *restrict w, size_t n, int32_t nz,
-                                     int32_t *ret_sum, int32_t *ret_reach)
+KERNEL(void, weights_sum_chunk,
+       (const int8_t *restrict w, size_t n, int32_t nz, int32_t *ret_sum, int32_t *ret_reach),
+       (w, n, nz, ret_sum, ret_reach))
 {
     int32_t sum = 0, reach = 0;
     for (size_t i = 0; i < n; i++) {

@@ -29,7 +29,7 @@ int conv_plain_prepare(struct step *s, struct conv *c, const int8_t *w, struct e
     return 0;
 }
 
-KERNEL static int32_t plain_dot(const int16_t *a, const int16_t *b, size_t n)
+KERNEL(int32_t, plain_dot, (const int16_t *a, const int16_t *b, size_t n), (a, b, n))
 {
     int32_t sum = 0;
     for (size_t i = 0; i < n; i++)
@@ -37,7 +37,8 @@ KERNEL static int32_t plain_dot(const int16_t *a, const int16_t *b, size_t n)
     return sum;
 }
 
-KERNEL static void plain_widen_image(const int8_t *x, int32_t zp, size_t n, int16_t *dst)
+KERNEL(void, plain_widen_image, (const int8_t *x, int32_t zp, size_t n, int16_t *dst),
+       (x, zp, n, dst))
 {
     for (size_t i = 0; i < n; i++)
         dst[i] = (int16_t)(x[i] - zp);

@@ -60,19 +60,19 @@ static inline bool requant_has_addend(enum requant_kind kind)
     return kind == REQUANT_ADD || kind == REQUANT_LEAKY_ADD;
 }
 
-/// Defines name(t): calls kernel(t, nz, kind), which is inlined and compiled with `target` once for
-/// each kind, with and without zero points of weights.
-#define CONV_REQUANTIZE(name, target, kernel)                                                      \
-    CONV_REQUANTIZE_KERNEL(target, kernel, plain, false, REQUANT_PLAIN)                            \
-    CONV_REQUANTIZE_KERNEL(target, kernel, plain_nz, true, REQUANT_PLAIN)                          \
-    CONV_REQUANTIZE_KERNEL(target, kernel, leaky, false, REQUANT_LEAKY)                            \
-    CONV_REQUANTIZE_KERNEL(target, kernel, leaky_nz, true, REQUANT_LEAKY)                          \
-    CONV_REQUANTIZE_KERNEL(target, kernel, add, false, REQUANT_ADD)                                \
-    CONV_REQUANTIZE_KERNEL(target, kernel, add_nz, true, REQUANT_ADD)                              \
-    CONV_REQUANTIZE_KERNEL(target, kernel, leaky_add, false, REQUANT_LEAKY_ADD)                    \
-    CONV_REQUANTIZE_KERNEL(target, kernel, leaky_add_nz, true, REQUANT_LEAKY_ADD)                  \
-    CONV_REQUANTIZE_KERNEL(target, kernel, floats, false, REQUANT_FLOAT32)                         \
-    CONV_REQUANTIZE_KERNEL(target, kernel, floats_nz, true, REQUANT_FLOAT32)                       \
+/// Defines name(t): calls kernel(t, nz, kind), which is inlined into a function that `define`
+/// begins, once for each kind, with and without zero points of weights.
+#define CONV_REQUANTIZE(name, define, kernel)                                                      \
+    CONV_REQUANTIZE_KERNEL(define, kernel, plain, false, REQUANT_PLAIN)                            \
+    CONV_REQUANTIZE_KERNEL(define, kernel, plain_nz, true, REQUANT_PLAIN)                          \
+    CONV_REQUANTIZE_KERNEL(define, kernel, leaky, false, REQUANT_LEAKY)                            \
+    CONV_REQUANTIZE_KERNEL(define, kernel, leaky_nz, true, REQUANT_LEAKY)                          \
+    CONV_REQUANTIZE_KERNEL(define, kernel, add, false, REQUANT_ADD)                                \
+    CONV_REQUANTIZE_KERNEL(define, kernel, add_nz, true, REQUANT_ADD)                              \
+    CONV_REQUANTIZE_KERNEL(define, kernel, leaky_add, false, REQUANT_LEAKY_ADD)                    \
+    CONV_REQUANTIZE_KERNEL(define, kernel, leaky_add_nz, true, REQUANT_LEAKY_ADD)                  \
+    CONV_REQUANTIZE_KERNEL(define, kernel, floats, false, REQUANT_FLOAT32)                         \
+    CONV_REQUANTIZE_KERNEL(define, kernel, floats_nz, true, REQUANT_FLOAT32)                       \
     void name(const struct requant_job *t)                                                         \
     {                                                                                              \
         static void (*const kernels[][2])(const struct requant_job *t) = {                         \
@@ -85,8 +85,8 @@ static inline bool requant_has_addend(enum requant_kind kind)
         kernels[t->kind][t->nz != NULL](t);                                                        \
     }
 
-#define CONV_REQUANTIZE_KERNEL(target, kernel, name, nz, kind)                                     \
-    target static void name(const struct requant_job *t)                                           \
+#define CONV_REQUANTIZE_KERNEL(define, kernel, name, nz, kind)                                     \
+    define(name)                                                                                   \
     {                                                                                              \
         kernel(t, nz, kind);                                                                       \
     }

@@ -59,7 +59,8 @@ static inline int8_t requant_by_stages(const struct requant_exact *t, int32_t su
     return (int8_t)requant_low_bits(v < t->high ? v : t->high);
 }
 
-KERNEL void conv_requantize_exact(const struct requant_job *call, const struct requant_part *of)
+KERNEL(void, requant_exact, (const struct requant_job *call, const struct requant_part *of),
+       (call, of))
 {
     const struct requant_job t = *call;
     const struct requant_part part = *of;
@@ -74,6 +75,11 @@ KERNEL void conv_requantize_exact(const struct requant_job *call, const struct r
             t.dst[at] = requant_by_stages(&t.exact, sum, factors,
                                           t.addend ? t.addend[at] + t.addend_offset : 0);
         }
+}
+
+void conv_requantize_exact(const struct requant_job *call, const struct requant_part *of)
+{
+    requant_exact(call, of);
 }
 
 // CONV_LANES channels from `channel` on, of n groups.
@@ -208,4 +214,6 @@ requant_any_all(const struct requant_job *call, bool nz, const enum requant_kind
                              t.channels - from < max ? t.channels - from : max, nz, kind);
 }
 
-CONV_REQUANTIZE(conv_requantize_any, KERNEL, requant_any_all)
+#define REQUANT_ANY(name) KERNEL(void, name, (const struct requant_job *t), (t))
+
+CONV_REQUANTIZE(conv_requantize_any, REQUANT_ANY, requant_any_all)

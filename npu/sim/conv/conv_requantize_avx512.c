@@ -58,7 +58,9 @@ VNNI_INLINE void requant_avx512_all(const struct requant_job *t, const bool nz,
         }
 }
 
-CONV_REQUANTIZE(conv_requantize_avx512, VNNI, requant_avx512_all)
+#define REQUANT_AVX512(name) VNNI static void name(const struct requant_job *t)
+
+CONV_REQUANTIZE(conv_requantize_avx512, REQUANT_AVX512, requant_avx512_all)
 #else
 void conv_requantize_avx512(const struct requant_job *t)
 {

@@ -232,7 +232,7 @@ static void vnni_sum_line(struct vnni_run *w, struct vnni_pixels *p, size_t n)
 
 // ---- lines ----
 
-KERNEL static void vnni_raise(const int8_t *restrict x, size_t n, uint8_t *restrict to)
+KERNEL(void, vnni_raise, (const int8_t *restrict x, size_t n, uint8_t *restrict to), (x, n, to))
 {
     for (size_t i = 0; i < n; i++)
         to[i] = (uint8_t)x[i] ^ VNNI_RAISE;
@@ -279,7 +279,8 @@ static void vnni_find_segments(const struct conv *c, const void *const *rows, st
         p->segments[i] = (const uint8_t *)rows[i / each] + i % each * apart;
 }
 
-KERNEL static void vnni_add_rows(const struct conv *c, const void *const *rows, int32_t *sums)
+KERNEL(void, vnni_add_rows, (const struct conv *c, const void *const *rows, int32_t *sums),
+       (c, rows, sums))
 {
     size_t n = c->ow, at = c->vnni->row_sums;
     for (size_t i = 0; i < n; i++)

@@ -28,14 +28,16 @@ int conv_window_scratch(struct step *s, struct conv *c, struct error *e)
     return r < 0 ? r : step_scratch(s, lines * sizeof(int32_t), &c->lines_at, e);
 }
 
-KERNEL static void window_sum_pairs(const int32_t *restrict parts, size_t n, int32_t *restrict sums)
+KERNEL(void, window_sum_pairs, (const int32_t *restrict parts, size_t n, int32_t *restrict sums),
+       (parts, n, sums))
 {
     for (size_t i = 0; i < n; i++)
         sums[i] = parts[2 * i] + parts[2 * i + 1];
 }
 
-KERNEL static void window_sum_parts(const int32_t *restrict parts, size_t n, size_t each,
-                                    int32_t zero, int32_t *restrict sums)
+KERNEL(void, window_sum_parts,
+       (const int32_t *restrict parts, size_t n, size_t each, int32_t zero, int32_t *restrict sums),
+       (parts, n, each, zero, sums))
 {
     if (each == 1)
         for (size_t i = 0; i < n; i++)
@@ -69,8 +71,10 @@ static void window_sum_many(const int8_t *x, size_t n_sums, size_t eights, int32
 }
 
 // Sums of `inputs` channels each, less `zero`; the usual small numbers have loops of their own.
-KERNEL static void window_sum_few(const int8_t *restrict x, size_t n_sums, size_t inputs,
-                                  int32_t zero, int32_t *restrict sums)
+KERNEL(void, window_sum_few,
+       (const int8_t *restrict x, size_t n_sums, size_t inputs, int32_t zero,
+        int32_t *restrict sums),
+       (x, n_sums, inputs, zero, sums))
 {
     switch (inputs) {
     case 1:
@@ -109,8 +113,8 @@ static inline void window_add_strided(int32_t *restrict out, size_t out_step,
 
 // Adds, for each output along a line, the inputs under its taps; neighbours are `pitch` apart. Tap
 // by tap, so that the inner loop is an addition of whole lines.
-KERNEL static void window_add_taps(const struct conv *c, const int32_t *in, int32_t *out,
-                                   size_t pitch)
+KERNEL(void, window_add_taps, (const struct conv *c, const int32_t *in, int32_t *out, size_t pitch),
+       (c, in, out, pitch))
 {
     const struct graph_window *w = &c->window;
     for (uint32_t o = 0; o < c->ow; o++)
@@ -131,7 +135,8 @@ KERNEL static void window_add_taps(const struct conv *c, const int32_t *in, int3
     }
 }
 
-KERNEL static void window_add_line(int32_t *restrict to, const int32_t *restrict from, size_t n)
+KERNEL(void, window_add_line, (int32_t *restrict to, const int32_t *restrict from, size_t n),
+       (to, from, n))
 {
     for (size_t i = 0; i < n; i++)
         to[i] += from[i];

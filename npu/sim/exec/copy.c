@@ -100,8 +100,9 @@ static void take_bytes(uint8_t *to, const uint8_t *from, struct line outer, stru
 }
 
 // Some strides other than 1 are usual, and fast when the compiler knows them.
-KERNEL static void move_lines(size_t element, uint8_t *to, const uint8_t *from, struct line outer,
-                              struct line inner)
+KERNEL(void, move_lines,
+       (size_t element, uint8_t *to, const uint8_t *from, struct line outer, struct line inner),
+       (element, to, from, outer, inner))
 {
     if (inner.to == 1 && element == 1 && (inner.from == 2 || inner.from == 4))
         take_bytes(to, from, outer, inner);

@@ -13,6 +13,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "npu/sim/simd/kernel.h"
 
 // Of libgomp, which oneDNN is linked with: how many threads parallel regions have that this thread
 // starts. The setting is per thread, so it is made before each entry into oneDNN; a primitive
@@ -221,10 +222,12 @@ int dnn_call(const struct step *s, struct run *r, uint32_t call, struct error *e
 {
     const struct call *c = &r->plan->calls->calls[call];
     omp_set_num_threads(1);
+    uint32_t denormals = kernel_drop_denormals();
     dnnl_status_t status = dnnl_primitive_execute(c->primitive, r->bound->stream, (int)c->n_args,
                                                   r->bound->args[call]);
     if (status == dnnl_success)
         status = dnnl_stream_wait(r->bound->stream);
+    kernel_keep_denormals(denormals);
     return status == dnnl_success ? 0 : dnn_error(s, status, "a run", e);
 }
 

@@ -18,7 +18,8 @@
 // ---- a block's row ----
 
 // Shifting left and back extends the sign of 4 bits.
-KERNEL static void unpack_int4(const uint8_t *restrict src, size_t n, int8_t *restrict dst)
+KERNEL(void, unpack_int4, (const uint8_t *restrict src, size_t n, int8_t *restrict dst),
+       (src, n, dst))
 {
     for (size_t i = 0; i < n / 2; i++) {
         dst[2 * i] = (int8_t)((int8_t)(src[i] << 4) >> 4);
@@ -26,7 +27,8 @@ KERNEL static void unpack_int4(const uint8_t *restrict src, size_t n, int8_t *re
     }
 }
 
-KERNEL static void matrix_widen(const int8_t *restrict src, size_t n, float *restrict dst)
+KERNEL(void, matrix_widen, (const int8_t *restrict src, size_t n, float *restrict dst),
+       (src, n, dst))
 {
     for (size_t i = 0; i < n; i++)
         dst[i] = (float)src[i];
@@ -89,25 +91,28 @@ static inline double to_integer(double v, double zp, double low, double high)
     return stored < high ? stored : high;
 }
 
-KERNEL static void write_i32(unaligned_i32 *dst, size_t n, const double *src, double zp)
+KERNEL(void, write_i32, (unaligned_i32 *restrict dst, size_t n, const double *src, double zp),
+       (dst, n, src, zp))
 {
     for (size_t i = 0; i < n; i++)
         dst[i] = (int32_t)to_integer(src[i], zp, INT32_MIN, INT32_MAX);
 }
 
-KERNEL static void write_i16(unaligned_i16 *dst, size_t n, const double *src, double zp)
+KERNEL(void, write_i16, (unaligned_i16 *restrict dst, size_t n, const double *src, double zp),
+       (dst, n, src, zp))
 {
     for (size_t i = 0; i < n; i++)
         dst[i] = (int16_t)to_integer(src[i], zp, INT16_MIN, INT16_MAX);
 }
 
-KERNEL static void write_i8(int8_t *dst, size_t n, const double *src, double zp)
+KERNEL(void, write_i8, (int8_t *restrict dst, size_t n, const double *src, double zp),
+       (dst, n, src, zp))
 {
     for (size_t i = 0; i < n; i++)
         dst[i] = (int8_t)to_integer(src[i], zp, INT8_MIN, INT8_MAX);
 }
 
-KERNEL static void write_f32(unaligned_f32 *dst, size_t n, const double *src)
+KERNEL(void, write_f32, (unaligned_f32 *restrict dst, size_t n, const double *src), (dst, n, src))
 {
     for (size_t i = 0; i < n; i++)
         dst[i] = (float)src[i];

@@ -62,13 +62,15 @@ static int product_multiply(struct product_state *s, uint32_t k, uint32_t length
                      "oneDNN: a product: status %d", (int)status);
 }
 
-KERNEL static void add_floats(const float *from, const float *scales, uint32_t n, double *sums)
+KERNEL(void, add_floats, (const float *from, const float *scales, uint32_t n, double *sums),
+       (from, scales, n, sums))
 {
     for (uint32_t i = 0; i < n; i++)
         sums[i] += (double)from[i] * (double)scales[i];
 }
 
-KERNEL static void add_integers(const int32_t *from, const float *scales, uint32_t n, double *sums)
+KERNEL(void, add_integers, (const int32_t *from, const float *scales, uint32_t n, double *sums),
+       (from, scales, n, sums))
 {
     for (uint32_t i = 0; i < n; i++)
         sums[i] += (double)from[i] * (double)scales[i];

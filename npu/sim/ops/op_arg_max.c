@@ -81,7 +81,8 @@ arg_max_i8(const struct arg_max *p, const int8_t *x, size_t between, size_t n, f
 }
 
 // Where the stride is a constant that the compiler knows, many elements are loaded at once.
-KERNEL static void compare_stored(const struct arg_max *p, const int8_t *x, size_t n, float *index)
+KERNEL(void, compare_stored, (const struct arg_max *p, const int8_t *x, size_t n, float *index),
+       (p, x, n, index))
 {
     switch (p->inner_step) {
     case 1:
@@ -98,7 +99,8 @@ KERNEL static void compare_stored(const struct arg_max *p, const int8_t *x, size
     }
 }
 
-KERNEL static void compare_real(const struct arg_max *p, const float *x, size_t n, float *index)
+KERNEL(void, compare_real, (const struct arg_max *p, const float *x, size_t n, float *index),
+       (p, x, n, index))
 {
     const size_t between = 1;
     ARG_MAX(float, int32_t);

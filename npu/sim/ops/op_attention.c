@@ -140,13 +140,13 @@ static int attention_prepare(struct step *s, struct error *e)
 
 // ---- products of matrices ----
 
-KERNEL static void to_floats(const int8_t *x, int32_t zp, size_t n, float *to)
+KERNEL(void, to_floats, (const int8_t *x, int32_t zp, size_t n, float *to), (x, zp, n, to))
 {
     for (size_t i = 0; i < n; i++)
         to[i] = (float)(x[i] - zp);
 }
 
-KERNEL static void to_integers(void *sums, size_t n)
+KERNEL(void, to_integers, (void *sums, size_t n), (sums, n))
 {
     const float *from = sums;
     int32_t *to = sums;
@@ -184,8 +184,10 @@ static dnnl_status_t attention_multiply(const struct attention *a, struct run *r
 // ---- between them ----
 
 // Sums of a query to products, as distances from the lowest one.
-KERNEL static void to_products(const struct attention *a, const int32_t *restrict sums, size_t n,
-                               uint8_t *restrict products)
+KERNEL(void, to_products,
+       (const struct attention *a, const int32_t *restrict sums, size_t n,
+        uint8_t *restrict products),
+       (a, sums, n, products))
 {
     double scale = a->scale, to_product = a->to_product, zero = a->zero;
     for (size_t i = 0; i < n; i++) {
@@ -196,7 +198,8 @@ KERNEL static void to_products(const struct attention *a, const int32_t *restric
     }
 }
 
-KERNEL static void find_range(const uint8_t *x, size_t n, size_t *ret_low, size_t *ret_top)
+KERNEL(void, find_range, (const uint8_t *x, size_t n, size_t *ret_low, size_t *ret_top),
+       (x, n, ret_low, ret_top))
 {
     uint8_t low = UINT8_MAX, top = 0;
     for (size_t i = 0; i < n; i++) {
@@ -210,8 +213,10 @@ KERNEL static void find_range(const uint8_t *x, size_t n, size_t *ret_low, size_
 #define LANES 8
 
 // The weights of products in [low, top], and maybe of some beyond.
-KERNEL static void divide_powers(const uint32_t *counts, const double *powers, double to_weight,
-                                 size_t low, size_t top, int8_t *weights)
+KERNEL(void, divide_powers,
+       (const uint32_t *counts, const double *powers, double to_weight, size_t low, size_t top,
+        int8_t *weights),
+       (counts, powers, to_weight, low, top, weights))
 {
     double sums[LANES] = {0}, sum = 0;
     for (size_t at = low - low % LANES; at <= top; at += LANES)
@@ -245,8 +250,9 @@ static void weigh_query(const struct attention *a, const int32_t *sums, int8_t *
     int8_map(table, weights, a->keys, weights);
 }
 
-KERNEL static void store_line(const struct attention *a, const int32_t *restrict sums, size_t n,
-                              int8_t *restrict to)
+KERNEL(void, store_line,
+       (const struct attention *a, const int32_t *restrict sums, size_t n, int8_t *restrict to),
+       (a, sums, n, to))
 {
     double factor = a->to_output, zp = a->zp;
     for (size_t i = 0; i < n; i++) {

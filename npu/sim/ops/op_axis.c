@@ -108,7 +108,8 @@ static void softmax_rows(const float *x, size_t rows, size_t n, float *y)
 }
 
 // `width` neighbours (at most ELEMENTS_CHUNK), each of n elements at a stride of `step`.
-KERNEL static void softmax_columns(const float *x, size_t n, size_t step, size_t width, float *y)
+KERNEL(void, softmax_columns, (const float *x, size_t n, size_t step, size_t width, float *y),
+       (x, n, step, width, y))
 {
     float top[ELEMENTS_CHUNK], sum[ELEMENTS_CHUNK] = {0};
     for (size_t i = 0; i < width; i++)
@@ -217,7 +218,8 @@ static int prepare_reduce_mean(struct step *s, struct error *e)
 }
 
 // Adds a row to the sums: element by element (1), strided, or all into one (0).
-KERNEL static void add_values(float *restrict sums, int64_t step, const float *restrict v, size_t n)
+KERNEL(void, add_values, (float *restrict sums, int64_t step, const float *restrict v, size_t n),
+       (sums, step, v, n))
 {
     float sum = *sums;
     if (step == 1)

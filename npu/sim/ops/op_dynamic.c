@@ -16,7 +16,8 @@
 
 #define LANES 16 // minima and maxima that are kept apart, so that the loop becomes vectors
 
-KERNEL static void dynamic_range(const float *restrict x, size_t n, float *ret_low, float *ret_high)
+KERNEL(void, dynamic_range, (const float *restrict x, size_t n, float *ret_low, float *ret_high),
+       (x, n, ret_low, ret_high))
 {
     float low[LANES] = {0}, high[LANES] = {0};
     size_t whole = n / LANES * LANES;
@@ -41,8 +42,9 @@ KERNEL static void dynamic_range(const float *restrict x, size_t n, float *ret_l
 // bits. What is larger is clamped before. NaN becomes the lowest number.
 #define TO_INTEGER 12582912.0f
 
-KERNEL static void dynamic_store(const float *restrict x, size_t n, float scale, float zero,
-                                 uint8_t *restrict y)
+KERNEL(void, dynamic_store,
+       (const float *restrict x, size_t n, float scale, float zero, uint8_t *restrict y),
+       (x, n, scale, zero, y))
 {
     for (size_t i = 0; i < n; i++) {
         float v = x[i] / scale;
@@ -107,8 +109,8 @@ static int signed_prepare(struct step *s, struct error *e)
     return step_refuse(s, e, "its input does not fit its output");
 }
 
-KERNEL static void signed_copy(const uint8_t *restrict x, size_t n, uint8_t moved,
-                               uint8_t *restrict y)
+KERNEL(void, signed_copy, (const uint8_t *restrict x, size_t n, uint8_t moved, uint8_t *restrict y),
+       (x, n, moved, y))
 {
     for (size_t i = 0; i < n; i++)
         y[i] = x[i] ^ moved;

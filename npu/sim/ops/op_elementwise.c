@@ -162,7 +162,8 @@ static void elementwise_store(const struct rows *p, uint8_t *to, struct patch_st
 }
 
 // a = a op b. The switch is outside of the loops, so that each vectorizes.
-KERNEL static void elementwise_combine(enum graph_op op, float *a, const float *b, size_t n)
+KERNEL(void, elementwise_combine, (enum graph_op op, float *a, const float *b, size_t n),
+       (op, a, b, n))
 {
 #define EACH(expression)                                                                           \
     for (size_t i = 0; i < n; i++)                                                                 \
@@ -186,7 +187,7 @@ KERNEL static void elementwise_combine(enum graph_op op, float *a, const float *
     }
 }
 
-KERNEL static bool all_are(const float *v, float wanted, size_t n)
+KERNEL(bool, all_are, (const float *v, float wanted, size_t n), (v, wanted, n))
 {
     int other = 0;
     for (size_t i = 0; i < n; i++)

@@ -16,7 +16,8 @@ struct map {
     float slope, start;
 };
 
-KERNEL static void follow_line(float slope, float start, const int8_t *x, int8_t *y, size_t n)
+KERNEL(void, follow_line, (float slope, float start, const int8_t *x, int8_t *y, size_t n),
+       (slope, start, x, y, n))
 {
     for (size_t i = 0; i < n; i++) {
         float v = fmaf((float)x[i], slope, start);

@@ -45,15 +45,15 @@ static int prepare_ex_mat_mul(struct step *s, struct error *e)
 }
 
 // y += a * b over a row: the loop that vectorizes.
-KERNEL static void add_product(float *y, const float *b, float a, size_t n)
+KERNEL(void, add_product, (float *y, const float *b, float a, size_t n), (y, b, a, n))
 {
     for (size_t i = 0; i < n; i++)
         y[i] += a * b[i];
 }
 
 // y += a * b over a head, where a row is one element: then neighbours are those of a.
-KERNEL static void add_products(float *y, const float *b, const float *a, size_t n_products,
-                                size_t n)
+KERNEL(void, add_products, (float *y, const float *b, const float *a, size_t n_products, size_t n),
+       (y, b, a, n_products, n))
 {
     for (size_t j = 0; j < n_products; j++)
         for (size_t l = 0; l < n; l++)

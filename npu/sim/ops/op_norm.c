@@ -139,8 +139,9 @@ static int prepare_batch_norm(struct step *s, struct error *e)
     return p->together > 1 ? repeat_parameters(s, p, channels, e) : 0;
 }
 
-KERNEL static void scale_rows(float *restrict v, const float *restrict factor,
-                              const float *restrict term, size_t n)
+KERNEL(void, scale_rows,
+       (float *restrict v, const float *restrict factor, const float *restrict term, size_t n),
+       (v, factor, term, n))
 {
     for (size_t i = 0; i < n; i++)
         v[i] = v[i] * factor[i] + term[i];

@@ -111,13 +111,13 @@ static int pool_prepare(struct step *s, struct error *e)
     return r < 0 ? r : take_scratch(s, p, e);
 }
 
-KERNEL static void max_f32(float *y, const float *x, size_t n)
+KERNEL(void, max_f32, (float *y, const float *x, size_t n), (y, x, n))
 {
     for (size_t i = 0; i < n; i++)
         y[i] = y[i] > x[i] ? y[i] : x[i];
 }
 
-KERNEL static void add_f32(float *y, const float *x, size_t n)
+KERNEL(void, add_f32, (float *y, const float *x, size_t n), (y, x, n))
 {
     for (size_t i = 0; i < n; i++)
         y[i] += x[i];
@@ -193,7 +193,8 @@ static inline int16_t fp16_order(int16_t bits)
         }                                                                                          \
         memcpy(to, into, sizeof into);                                                             \
     }                                                                                              \
-    KERNEL static void name(void *y, const void *x, size_t x_step, size_t pixels, size_t channels) \
+    KERNEL(void, name, (void *y, const void *x, size_t x_step, size_t pixels, size_t channels),    \
+           (y, x, x_step, pixels, channels))                                                       \
     {                                                                                              \
         y_type *restrict to = y;                                                                   \
         const x_type *restrict from = x;                                                           \
@@ -307,7 +308,8 @@ static uint32_t n_inside(const struct window_at *at)
     return (at->y.last - at->y.first) * (at->x.last - at->x.first);
 }
 
-KERNEL static void to_real(const int16_t *stored, float zeros, float factor, size_t n, float *to)
+KERNEL(void, to_real, (const int16_t *stored, float zeros, float factor, size_t n, float *to),
+       (stored, zeros, factor, n, to))
 {
     for (size_t i = 0; i < n; i++)
         to[i] = ((float)stored[i] - zeros) * factor;
@@ -333,7 +335,7 @@ static void pool_real(const struct window_at *at, const struct pool_step *p, flo
         sums[i] *= factor;
 }
 
-KERNEL static void add_i8(int32_t *sums, const int8_t *x, size_t n)
+KERNEL(void, add_i8, (int32_t *restrict sums, const int8_t *x, size_t n), (sums, x, n))
 {
     for (size_t i = 0; i < n; i++)
         sums[i] += x[i];

@@ -16,7 +16,8 @@ static int quantize_prepare(struct step *s, struct error *e)
     return 0;
 }
 
-KERNEL static void quantize_quantize(const float *x, int8_t *y, size_t n, float scale, float zp)
+KERNEL(void, quantize_quantize, (const float *x, int8_t *y, size_t n, float scale, float zp),
+       (x, y, n, scale, zp))
 {
     for (size_t i = 0; i < n; i++) {
         float v = rintf(x[i] / scale) + zp;

@@ -231,15 +231,19 @@ static inline __attribute__((always_inline)) void resize_weigh(const float *cons
     }
 }
 
-KERNEL static void weigh_lines(const float *const *from, const float *weights, uint32_t n_taps,
-                               size_t n, float *restrict to)
+KERNEL(void, weigh_lines,
+       (const float *const *from, const float *weights, uint32_t n_taps, size_t n,
+        float *restrict to),
+       (from, weights, n_taps, n, to))
 {
     resize_weigh(from, weights, n_taps, n, to);
 }
 
 // An input line stretched to n_out pixels of `channels` elements.
-KERNEL static void widen_line(const struct resize *p, const float *line, size_t n_out,
-                              size_t channels, float *restrict out)
+KERNEL(void, widen_line,
+       (const struct resize *p, const float *line, size_t n_out, size_t channels,
+        float *restrict out),
+       (p, line, n_out, channels, out))
 {
     for (size_t o = 0; o < n_out; o++, out += channels) {
         const struct tap *t = &p->taps[1][o];
@@ -252,7 +256,7 @@ KERNEL static void widen_line(const struct resize *p, const float *line, size_t 
 
 // ---- stored numbers ----
 
-KERNEL static void load_stored(const int8_t *restrict x, size_t n, int16_t *restrict y)
+KERNEL(void, load_stored, (const int8_t *restrict x, size_t n, int16_t *restrict y), (x, n, y))
 {
     for (size_t i = 0; i < n; i++)
         y[i] = x[i];
@@ -262,8 +266,10 @@ KERNEL static void load_stored(const int8_t *restrict x, size_t n, int16_t *rest
 typedef uint16_t lanes __attribute__((vector_size(LANES * sizeof(uint16_t))));
 
 // As widen_line(), LANES elements at once. What a pixel writes too much the next one overwrites.
-KERNEL static void widen_stored(const struct resize *p, const int16_t *line, size_t n_out,
-                                size_t channels, int16_t *restrict out)
+KERNEL(void, widen_stored,
+       (const struct resize *p, const int16_t *line, size_t n_out, size_t channels,
+        int16_t *restrict out),
+       (p, line, n_out, channels, out))
 {
     for (size_t o = 0; o < n_out; o++, out += channels) {
         const struct tap *t = &p->taps[1][o];
@@ -279,8 +285,10 @@ KERNEL static void widen_stored(const struct resize *p, const int16_t *line, siz
 }
 
 // Two lines of sixteenths to bytes, halves as told; `zero`: the zero point as such a sum.
-KERNEL static void weigh_towards(const int16_t *first, const int16_t *second, const struct tap *t,
-                                 const int16_t *halves, int16_t zero, size_t n, int8_t *restrict to)
+KERNEL(void, weigh_towards,
+       (const int16_t *first, const int16_t *second, const struct tap *t, const int16_t *halves,
+        int16_t zero, size_t n, int8_t *restrict to),
+       (first, second, t, halves, zero, n, to))
 {
     int16_t w = t->sixteenths[0], v = t->sixteenths[1];
     for (size_t i = 0; i < n; i++) {
@@ -292,8 +300,10 @@ KERNEL static void weigh_towards(const int16_t *first, const int16_t *second, co
 }
 
 // Two lines of sixteenths to bytes, ties to even.
-KERNEL static void weigh_stored(const int16_t *first, const int16_t *second, const struct tap *t,
-                                size_t n, int8_t *restrict to)
+KERNEL(void, weigh_stored,
+       (const int16_t *first, const int16_t *second, const struct tap *t, size_t n,
+        int8_t *restrict to),
+       (first, second, t, n, to))
 {
     int16_t w = t->sixteenths[0], v = t->sixteenths[1];
     for (size_t i = 0; i < n; i++) {

@@ -50,8 +50,8 @@ struct sum {
     int32_t move;
 };
 
-KERNEL static void ort_add(struct sum s, const int8_t *inner, const int8_t *outer, int8_t *y,
-                           size_t n)
+KERNEL(void, ort_add, (struct sum s, const int8_t *inner, const int8_t *outer, int8_t *y, size_t n),
+       (s, inner, outer, y, n))
 {
     for (size_t i = 0; i < n; i++) {
         float sum = fmaf((float)(inner[i] + s.move), s.inner, s.fixed);
@@ -73,8 +73,8 @@ struct product {
     float ratio, zero;
 };
 
-KERNEL static void ort_multiply(struct product p, const int8_t *a, const int8_t *b, int8_t *y,
-                                size_t n)
+KERNEL(void, ort_multiply,
+       (struct product p, const int8_t *a, const int8_t *b, int8_t *y, size_t n), (p, a, b, y, n))
 {
     for (size_t i = 0; i < n; i++) {
         int32_t v = (a[i] - p.zp[0]) * (b[i] - p.zp[1]);
@@ -109,15 +109,19 @@ static inline int8_t ort_quantized(struct real r, float v)
     return ort_rounded(rintf(v / r.scale) + r.zp, 0);
 }
 
-KERNEL static void add_apart(struct real a, struct real b, struct real to, const int8_t *x,
-                             const int8_t *w, int8_t *y, size_t n)
+KERNEL(void, add_apart,
+       (struct real a, struct real b, struct real to, const int8_t *x, const int8_t *w, int8_t *y,
+        size_t n),
+       (a, b, to, x, w, y, n))
 {
     for (size_t i = 0; i < n; i++)
         y[i] = ort_quantized(to, real_of(a, x[i]) + real_of(b, w[i]));
 }
 
-KERNEL static void multiply_apart(struct real a, struct real b, struct real to, const int8_t *x,
-                                  const int8_t *w, int8_t *y, size_t n)
+KERNEL(void, multiply_apart,
+       (struct real a, struct real b, struct real to, const int8_t *x, const int8_t *w, int8_t *y,
+        size_t n),
+       (a, b, to, x, w, y, n))
 {
     for (size_t i = 0; i < n; i++)
         y[i] = ort_quantized(to, real_of(a, x[i]) * real_of(b, w[i]));
@@ -137,8 +141,9 @@ void ort_int8_binary_run(const struct ort_int8_binary *s, const int8_t *a, const
 
 // ---- averages ----
 
-KERNEL static void scale_sums(const int32_t *sums, int32_t bias, float scale, int32_t zp, int8_t *y,
-                              size_t n)
+KERNEL(void, scale_sums,
+       (const int32_t *sums, int32_t bias, float scale, int32_t zp, int8_t *y, size_t n),
+       (sums, bias, scale, zp, y, n))
 {
     float low = (float)(-128 - zp), high = (float)(127 - zp);
     for (size_t i = 0; i < n; i++) {
@@ -156,8 +161,9 @@ void ort_int8_mean(const struct graph_tensor *from, const int32_t *sums, uint32_
     scale_sums(sums, -from->zp * (int32_t)count, scale, form->zp, y, n);
 }
 
-KERNEL static void divide_reals(const float *real, float divisor, float scale, float zp,
-                                int32_t move, int8_t *y, size_t n)
+KERNEL(void, divide_reals,
+       (const float *real, float divisor, float scale, float zp, int32_t move, int8_t *y, size_t n),
+       (real, divisor, scale, zp, move, y, n))
 {
     for (size_t i = 0; i < n; i++)
         y[i] = ort_rounded(real[i] / divisor / scale + zp, move);

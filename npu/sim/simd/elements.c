@@ -53,8 +53,9 @@ void element_forms_of_average(const struct graph_tensor *x, const struct graph_t
 
 // ---- loading ----
 
-KERNEL static void load_i8(const int8_t *src, int64_t stride, size_t n, float scale, float zp,
-                           float *dst)
+KERNEL(void, load_i8,
+       (const int8_t *src, int64_t stride, size_t n, float scale, float zp, float *dst),
+       (src, stride, n, scale, zp, dst))
 {
     if (stride == 1)
         for (size_t i = 0; i < n; i++)
@@ -141,8 +142,10 @@ static inline int8_t to_i8(float v, float step, int32_t odd, int32_t rest)
     return (int8_t)((int32_t)rintf(steps) + rest);
 }
 
-KERNEL static void store_i8(int8_t *restrict dst, size_t n, float step, int32_t odd, int32_t rest,
-                            const float *restrict src)
+KERNEL(void, store_i8,
+       (int8_t *restrict dst, size_t n, float step, int32_t odd, int32_t rest,
+        const float *restrict src),
+       (dst, n, step, odd, rest, src))
 {
     for (size_t i = 0; i < n; i++)
         dst[i] = to_i8(src[i], step, odd, rest);
@@ -169,8 +172,10 @@ static void store_i8_strided(int8_t *dst, int64_t stride, size_t n, float step, 
                 p[(int64_t)i * stride] = STORED(c_type, low, high);                                \
     } while (0)
 
-KERNEL static void store_other(const struct element_form *form, void *dst, int64_t stride, size_t n,
-                               float step, float rest, const float *src)
+KERNEL(void, store_other,
+       (const struct element_form *form, void *dst, int64_t stride, size_t n, float step,
+        float rest, const float *src),
+       (form, dst, stride, n, step, rest, src))
 {
     float odd = (float)form->odd, zp = odd + rest;
     switch (form->type) {

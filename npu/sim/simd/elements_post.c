@@ -76,7 +76,7 @@ static inline float softplus(float x)
     break
 
 // Those that have vector instructions.
-KERNEL static void simple(const struct graph_post *post, float *x, size_t n)
+KERNEL(void, simple, (const struct graph_post *post, float *x, size_t n), (post, x, n))
 {
     float a = post->alpha, b = post->beta;
     switch (post->kind) {

@@ -10,6 +10,7 @@
 // Tests: test_sim_fp16; tensor/convert_number.c has the same conversions in plain C.
 #include "npu/sim/simd/fp16.h"
 
+#include "npu/sim/simd/kernel.h"
 #include "tensor/convert.h"
 
 // A compiler that has _Float16 uses the CPU's instructions for it.
@@ -30,12 +31,12 @@ typedef uint16_t unaligned_f16 __attribute__((aligned(1), may_alias));
 // Every CPU with AVX2 has F16C too, which not every compiler can ask for.
 static bool fp16_has_f16c(void)
 {
-    return __builtin_cpu_supports("avx2");
+    return kernel_level() >= KERNEL_V3;
 }
 
 static bool fp16_has_avx512(void)
 {
-    return __builtin_cpu_supports("avx512f");
+    return kernel_level() == KERNEL_V4;
 }
 
 __attribute__((target("avx,f16c"))) static size_t fp16_load_8(const unaligned_f16 *src, size_t n,

@@ -17,6 +17,8 @@
 
 #include <string.h>
 
+#include "npu/sim/simd/kernel.h"
+
 // The sum of 8 bytes.
 static inline int32_t int8_sum_eight(const int8_t *x)
 {
@@ -71,12 +73,12 @@ int8_map_many(const int8_t *table, const int8_t *x, size_t n, int8_t *y)
 
 static bool int8_can_sum(void)
 {
-    return __builtin_cpu_supports("avx2");
+    return kernel_level() >= KERNEL_V3;
 }
 
 bool int8_map_is_fast(void)
 {
-    return __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512bw");
+    return kernel_has_vbmi();
 }
 #else
 static size_t int8_sum_many(const int8_t *x, size_t n, int32_t *sums)

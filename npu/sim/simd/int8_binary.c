@@ -78,8 +78,10 @@ int8_sum_each(const struct graph_sum *sum, const bool product, int8_t low, const
     }
 }
 
-KERNEL static void int8_sum_all(const struct graph_sum *sum, int8_t low, const int8_t *restrict a,
-                                const int8_t *restrict b, size_t n, int8_t *restrict y)
+KERNEL(void, int8_sum_all,
+       (const struct graph_sum *sum, int8_t low, const int8_t *restrict a, const int8_t *restrict b,
+        size_t n, int8_t *restrict y),
+       (sum, low, a, b, n, y))
 {
     if (sum->product)
         int8_sum_each(sum, true, low, a, b, n, y);
@@ -110,9 +112,10 @@ bool int8_scale_exact_fits(int64_t factor, int64_t term, struct graph_scaling ou
     return reach < 4 * MAX_HELD && fabs(int8_factor(out)) * 4 * MAX_HELD < INT32_MAX;
 }
 
-KERNEL static void int8_scale_all(const int8_t *restrict x, const float *restrict factor,
-                                  const float *restrict term, size_t n, float out, int32_t min,
-                                  float to, int8_t *restrict y)
+KERNEL(void, int8_scale_all,
+       (const int8_t *restrict x, const float *restrict factor, const float *restrict term,
+        size_t n, float out, int32_t min, float to, int8_t *restrict y),
+       (x, factor, term, n, out, min, to, y))
 {
     int32_t max = int8_rounded(INTEGER + 127);
     for (size_t i = 0; i < n; i++) {

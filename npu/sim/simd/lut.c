@@ -63,8 +63,9 @@ float lut_real(const struct graph_lut *lut, int32_t v, float scale, int32_t zp)
 // ---- all numbers ----
 
 // The numbers from one point to the next, with 32 bits: |y| < 2^15, |factor| < 2^15.
-KERNEL static void lut_fill_step(const struct graph_lut *call, const int16_t *points,
-                                 int8_t *restrict dst)
+KERNEL(void, lut_fill_step,
+       (const struct graph_lut *call, const int16_t *points, int8_t *restrict dst),
+       (call, points, dst))
 {
     const struct graph_lut *lut = call;
     int32_t first = points[0], slope = points[1] - points[0];
@@ -227,8 +228,9 @@ static bool lut_find_line(const struct lut_ends *e, uint32_t shift, int32_t *ret
     return false;
 }
 
-KERNEL static int lut_count_wrong(const int8_t *stored, int32_t n, int32_t slope, int32_t offset,
-                                  uint32_t shift)
+KERNEL(int, lut_count_wrong,
+       (const int8_t *stored, int32_t n, int32_t slope, int32_t offset, uint32_t shift),
+       (stored, n, slope, offset, shift))
 {
     int wrong = 0;
     for (int32_t l = 0; l < n; l++)

@@ -62,8 +62,10 @@ bool lut_fits_float(const struct lut_kernel *k, const float *factor, size_t chan
 // ---- running ----
 
 // Positions in the dense table, from channel `first` on.
-KERNEL static void lut_inputs(const struct lut_job *call, const int32_t *sums, size_t first,
-                              size_t n, uint32_t *restrict at)
+KERNEL(void, lut_inputs,
+       (const struct lut_job *call, const int32_t *sums, size_t first, size_t n,
+        uint32_t *restrict at),
+       (call, sums, first, n, at))
 {
     const struct lut_job job = *call;
     const struct lut_kernel k = *job.kernel;

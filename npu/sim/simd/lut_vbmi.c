@@ -17,6 +17,7 @@
 #include <stdlib.h>
 
 #include "npu/sim/simd/elements.h"
+#include "npu/sim/simd/kernel.h"
 #include "npu/sim/simd/lut_kernel.h"
 
 bool lut_fits_vbmi(const struct graph_lut *lut, const int32_t bounds[2])
@@ -38,7 +39,7 @@ bool lut_fits_vbmi(const struct graph_lut *lut, const int32_t bounds[2])
 
 bool lut_has_vbmi(void)
 {
-    return __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512dq");
+    return kernel_has_vbmi();
 }
 
 // 256 bytes.

@@ -160,14 +160,47 @@ static void run_once(void *arg)
         give_up(r->path, &e);
 }
 
+static uint32_t next_random(uint32_t *state)
+{
+    *state = *state * 1664525 + 1013904223;
+    return *state >> 8;
+}
+
+// Any bytes for 8-bit integers; else numbers that no operator is likely to refuse.
+static void fill_randomly(enum tensor_type type, void *data, size_t size, uint32_t *state)
+{
+    size_t each = tensor_type_size(type);
+    for (size_t i = 0; i < size / each; i++) {
+        uint8_t *to = (uint8_t *)data + i * each;
+        uint32_t v = next_random(state);
+        float real = (float)(v % 4096) / 1024 - 2;
+        uint16_t half = (uint16_t)(0x3000 + v % 0x1000 + (v & 0x4000) * 2); // 0.125 to 2
+        uint64_t whole = v % (type == TENSOR_BOOL ? 2 : 8);
+        if (type == TENSOR_FLOAT32)
+            memcpy(to, &real, each);
+        else if (type == TENSOR_FLOAT16)
+            memcpy(to, &half, each);
+        else if (type == TENSOR_INT8 || type == TENSOR_UINT8)
+            *to = (uint8_t)v;
+        else
+            memcpy(to, &whole, each);
+    }
+}
+
+// Inputs are random: zeros would take other ways through LeakyRelu, tables and sums of floats.
 static void make_tensors(struct running *r)
 {
     const struct npu_model_info *m = r->run.info;
+    uint32_t state = 1;
     r->inputs = calloc(m->n_inputs + 1, sizeof *r->inputs);
     r->outputs = calloc(m->n_outputs + 1, sizeof *r->outputs);
     for (uint32_t i = 0; i < m->n_inputs; i++) {
         size_t size = m->inputs[i].logical.size;
-        r->inputs[i] = (struct npu_input){.data = calloc(size, 1), .size = size, .converted = true};
+        void *data = malloc(size);
+        if (!data)
+            abort();
+        fill_randomly(m->inputs[i].logical.type, data, size, &state);
+        r->inputs[i] = (struct npu_input){.data = data, .size = size, .converted = true};
     }
     for (uint32_t i = 0; i < m->n_outputs; i++) {
         size_t size = m->outputs[i].logical.size;
@@ -318,33 +351,6 @@ static void bench_hooks(char *const *paths)
 // ---- checksums ---------------------------------------------------------------------------------
 
 #define SUM_RUNS 2
-
-static uint32_t next_random(uint32_t *state)
-{
-    *state = *state * 1664525 + 1013904223;
-    return *state >> 8;
-}
-
-// Any bytes for 8-bit integers; else numbers that no operator is likely to refuse.
-static void fill_randomly(enum tensor_type type, void *data, size_t size, uint32_t *state)
-{
-    size_t each = tensor_type_size(type);
-    for (size_t i = 0; i < size / each; i++) {
-        uint8_t *to = (uint8_t *)data + i * each;
-        uint32_t v = next_random(state);
-        float real = (float)(v % 4096) / 1024 - 2;
-        uint16_t half = (uint16_t)(0x3000 + v % 0x1000 + (v & 0x4000) * 2); // 0.125 to 2
-        uint64_t whole = v % (type == TENSOR_BOOL ? 2 : 8);
-        if (type == TENSOR_FLOAT32)
-            memcpy(to, &real, each);
-        else if (type == TENSOR_FLOAT16)
-            memcpy(to, &half, each);
-        else if (type == TENSOR_INT8 || type == TENSOR_UINT8)
-            *to = (uint8_t)v;
-        else
-            memcpy(to, &whole, each);
-    }
-}
 
 // FNV-1a.
 static uint64_t sum_bytes(const uint8_t *data, size_t n)
