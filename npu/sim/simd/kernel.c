@@ -12,10 +12,10 @@ static enum kernel_level kernel_look(void)
 {
 #ifdef __x86_64__
     dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
-    if ((isa & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core &&
-        __builtin_cpu_supports("x86-64-v4"))
+    bool v3 = __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+    if (v3 && (isa & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core)
         return KERNEL_V4;
-    if ((isa & dnnl_cpu_isa_avx2) == dnnl_cpu_isa_avx2 && __builtin_cpu_supports("x86-64-v3"))
+    if (v3 && (isa & dnnl_cpu_isa_avx2) == dnnl_cpu_isa_avx2)
         return KERNEL_V3;
 #endif
     return KERNEL_BASE;
