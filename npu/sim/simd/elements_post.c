@@ -7,6 +7,7 @@
 // 256 once. Tested by test_sim_cases_activations, test_sim_fp16 and test_onnx_nodes.
 #include <math.h>
 
+#include "npu/sim/simd/clamp.h"
 #include "npu/sim/simd/elements.h"
 
 // 2^n for n in -126 … 127.
@@ -18,7 +19,7 @@ static inline float power_of_two(int32_t n)
 // expf() in steps that are vector instructions, off by one unit in the last place at most:
 // x = n ln 2 + r, and Taylor's series for e^r, |r| <= ln 2 / 2. ln 2 is subtracted in two parts,
 // the first of which is exact. NaN stays NaN.
-static inline float exponential(float x)
+static inline float post_exponential(float x)
 {
     const float rounds = 0x1.8p23f; // what it is added to loses its fraction
     const float ln2 = 0x1.62ep-1f, ln2_rest = 0x1.0bfbe8e7p-15f;
@@ -37,9 +38,9 @@ static inline float exponential(float x)
     return (r * r * series + r + 1) * power_of_two(half) * power_of_two(power - half);
 }
 
-static inline float sigmoid(float x)
+static inline float post_sigmoid(float x)
 {
-    return 1 / (1 + exponential(-x));
+    return 1 / (1 + post_exponential(-x));
 }
 
 // tanhf(), off by two units in the last place at most: a polynomial (Cephes has its coefficients)
@@ -52,7 +53,7 @@ static inline float hyperbolic_tangent(float x)
     series = series * square - 5.37397155531e-2f;
     series = series * square + 1.33314422036e-1f;
     series = series * square - 3.33332819422e-1f;
-    float small = series * square * size + size, large = 1 - 2 / (exponential(2 * size) + 1);
+    float small = series * square * size + size, large = 1 - 2 / (post_exponential(2 * size) + 1);
     return copysignf(size < 0.625f ? small : large, x);
 }
 
@@ -62,7 +63,7 @@ static inline float hard_sigmoid(float x, float alpha, float beta)
     return y < 0 ? 0 : y > 1 ? 1 : y;
 }
 
-static inline float softplus(float x)
+static inline float post_softplus(float x)
 {
     return x > 20 ? x : log1pf(expf(x));
 }
@@ -76,7 +77,7 @@ static inline float softplus(float x)
     break
 
 // Those that have vector instructions.
-KERNEL(void, simple, (const struct graph_post *post, float *x, size_t n), (post, x, n))
+KERNEL(void, post_simple, (const struct graph_post *post, float *x, size_t n), (post, x, n))
 {
     float a = post->alpha, b = post->beta;
     switch (post->kind) {
@@ -101,11 +102,11 @@ KERNEL(void, simple, (const struct graph_post *post, float *x, size_t n), (post,
     case POST_RECIPROCAL:
         EACH(1 / v);
     case POST_SIGMOID:
-        EACH(sigmoid(v));
+        EACH(post_sigmoid(v));
     case POST_SWISH:
-        EACH(v * sigmoid(v));
+        EACH(v * post_sigmoid(v));
     case POST_EXP:
-        EACH(exponential(v));
+        EACH(post_exponential(v));
     case POST_TANH:
         EACH(hyperbolic_tangent(v));
     case POST_GELU_TANH:
@@ -113,6 +114,18 @@ KERNEL(void, simple, (const struct graph_post *post, float *x, size_t n), (post,
     default: // POST_SCALE
         EACH(a * v + b);
     }
+}
+
+bool clamp_bounds(const struct graph_post *posts, uint32_t n_posts, struct clamp_bounds *ret)
+{
+    *ret = (struct clamp_bounds){-INFINITY, INFINITY};
+    if (n_posts == 1 && posts->kind == POST_RELU)
+        ret->low = 0;
+    else if (n_posts == 1 && posts->kind == POST_CLIP && posts->alpha <= posts->beta)
+        *ret = (struct clamp_bounds){posts->alpha, posts->beta};
+    else
+        return n_posts == 0;
+    return true;
 }
 
 void elements_post(const struct graph_post *post, float *x, size_t n)
@@ -127,13 +140,13 @@ void elements_post(const struct graph_post *post, float *x, size_t n)
     case POST_ELU:
         EACH(v < 0 ? post->alpha * expm1f(v) : v);
     case POST_SOFTPLUS:
-        EACH(softplus(v));
+        EACH(post_softplus(v));
     case POST_MISH:
-        EACH(v * tanhf(softplus(v)));
+        EACH(v * tanhf(post_softplus(v)));
     case POST_SWOOSH:
-        EACH(softplus(v - post->alpha) - 0.08f * v - post->beta);
+        EACH(post_softplus(v - post->alpha) - 0.08f * v - post->beta);
     default:
-        simple(post, x, n);
+        post_simple(post, x, n);
     }
 }
 

@@ -59,20 +59,11 @@ static inline enum kernel_level kernel_level(void)
 #endif
 
 // Where a kernel is better written in another way for AVX512: KERNEL_AVX512 is defined, and it may
-// run. AVX2 likewise.
+// run.
 static inline bool kernel_has_avx512(void)
 {
 #ifdef KERNEL_AVX512
     return kernel_level() == KERNEL_V4;
-#else
-    return false;
-#endif
-}
-
-static inline bool kernel_has_avx2(void)
-{
-#ifdef KERNEL_AVX2
-    return kernel_level() >= KERNEL_V3;
 #else
     return false;
 #endif
