@@ -84,9 +84,10 @@ int error_prefix(struct error *e, const char *format, ...)
 }
 
 // bytes 0: not known.
-int error_no_memory(struct error *e, const char *what, size_t bytes)
+int error_no_memory(struct error *e, const char *what, uint64_t bytes)
 {
     if (bytes == 0)
         return error_set(e, STATUS_MALLOC_FAIL, "no memory for %s", what);
-    return error_set(e, STATUS_MALLOC_FAIL, "no memory for %s (%zu bytes)", what, bytes);
+    return error_set(e, STATUS_MALLOC_FAIL, "no memory for %s (%llu bytes)", what,
+                     (unsigned long long)bytes);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/status.h"
 
@@ -36,4 +37,4 @@ int error_recode(struct error *e, int code);
 
 /// STATUS_MALLOC_FAIL with words that name what could not be had. `bytes` 0: it is not known how
 /// many.
-int error_no_memory(struct error *e, const char *what, size_t bytes);
+int error_no_memory(struct error *e, const char *what, uint64_t bytes);

@@ -223,8 +223,10 @@ int opencl_kernel_new(struct opencl *cl, const rknn_custom_op *op, struct opencl
 {
     cleanup(opencl_kernel_free_p) struct opencl_kernel *k = calloc(1, sizeof *k);
     cleanup(free_p) char *file = NULL;
-    size_t size = op->cl_source_size;
+    size_t size = (size_t)op->cl_source_size;
     int r = 0;
+    if (size != op->cl_source_size)
+        return error_no_memory(e, "a kernel", op->cl_source_size);
     if (!k)
         return error_no_memory(e, "a kernel", sizeof *k);
     k->cl = cl;

@@ -81,7 +81,7 @@ static void write_answer(struct reply *r, const struct request *q, const struct 
     r->header = any ? r->size : 0;
     for (unsigned i = 0; i < j->n_asked; i++)
         if (request_is_binary(q, i))
-            reply_add(r, j->outputs[j->asked[i]], asked_bytes(j, m, j->asked[i]));
+            reply_add(r, j->outputs[j->asked[i]], (size_t)asked_bytes(j, m, j->asked[i]));
 }
 
 static int run_request(struct served_model *m, const struct request *q, struct reply *r,

@@ -191,7 +191,7 @@ static void program_stop(struct program *p)
 static void program_serve(struct program *p, const sigset_t *signals)
 {
     int got = 0;
-    struct timespec drain = {.tv_sec = p->drain_s};
+    struct timespec drain = {.tv_sec = (time_t)p->drain_s};
     while (sigwait(signals, &got) == 0 && got == SIGHUP)
         load_models(p);
     pulse_end_service(p->pulse);

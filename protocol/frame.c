@@ -266,7 +266,7 @@ struct frame_out *frame_out_new(const struct frame_header *h, struct bytes messa
 {
     assert(message.size <= FRAME_MESSAGE_MAX);
     size_t head_size = FRAME_HEADER_SIZE + message.size;
-    size_t segments_at = align_up(sizeof(struct frame_out) + head_size, 16);
+    size_t segments_at = (size_t)align_up(sizeof(struct frame_out) + head_size, 16);
     struct frame_out *f = malloc(segments_at + (size_t)n_segments * sizeof *segments);
     if (!f)
         return NULL;

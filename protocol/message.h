@@ -36,6 +36,7 @@
     X(11,  CLOCKS,            Empty,          ClocksReply,     false, true)  \
     X(12,  LIMITS,            Empty,          LimitsReply,     false, true)  \
     X(13,  METRICS,           Empty,          Empty,           false, true)  \
+    X(15,  SENSORS,           Empty,          SensorsReply,    false, true)  \
     X(16,  MODEL_OFFER,       ModelOffer,     ModelOfferReply, false, false) \
     X(17,  MODEL_CHUNK,       ModelChunk,     ModelChunkReply, true,  false) \
     X(18,  MODEL_DESCRIBE,    ModelDescribe,  Empty,           false, true)  \

@@ -419,6 +419,7 @@ static void init_services(struct server *s)
         .metrics = &s->metrics,
         .logbook = &s->logbook,
         .trace = &s->trace,
+        .readings = &s->readings,
         .turns = &s->turns,
     };
 }
@@ -493,6 +494,7 @@ static void init_parts(struct server *s, uv_loop_t *loop, struct options *option
     init_runner_options(s);
     describes_init(&s->describes, &s->runner_options);
     stats_init(&s->stats, &s->services);
+    readings_init(&s->readings, loop, options->sysfs ? options->sysfs : "/sys");
     store_init(&s->store, options, &s->accounts, &s->runner_options, on_model_held);
     uploads_init(&s->uploads, loop, options, &s->store, &s->trace, &s->metrics);
     memories_init(&s->memories);
@@ -693,6 +695,7 @@ void server_stop(struct server *s)
     describes_stop(&s->describes);
     imports_stop(&s->imports);
     http_close(&s->http);
+    readings_close(&s->readings);
     logbook_close(&s->logbook);
     uploads_close(&s->uploads);
     store_close(&s->store);

@@ -33,6 +33,7 @@
 #include "server/net/transport_secure.h"
 #include "server/notify.h"
 #include "server/observe/logbook.h"
+#include "server/observe/readings.h"
 #include "server/observe/trace.h"
 #include "server/options.h"
 #include "server/reload.h"
@@ -91,6 +92,7 @@ struct server {
     struct http http;
     struct logbook logbook;
     struct trace trace;
+    struct readings readings;
     struct notify notify;
 
     uv_work_t no_work;

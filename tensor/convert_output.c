@@ -98,7 +98,7 @@ static void output_convert_image(const struct output *o, const uint32_t dims[4],
 {
     const struct convert_strides *f = &o->from, *t = &o->to;
     size_t element = tensor_type_size(o->attr->type), wanted = tensor_type_size(o->type);
-    size_t channels = align_up(dims[1], t->c2);
+    size_t channels = (size_t)align_up(dims[1], t->c2);
     for (size_t h = 0; h < dims[2]; h++)
         for (size_t c = 0; c < channels; c++) {
             size_t s = h * f->row + c / f->c2 * f->block + c % f->c2 * f->channel;

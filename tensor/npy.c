@@ -277,7 +277,7 @@ size_t npy_header(char ret[static NPY_HEADER_SIZE], enum tensor_type type, const
     for (uint32_t i = 0; i < n_dims; i++)
         n += (size_t)snprintf(text + n, room - n, "%u,%s", dims[i], i + 1 < n_dims ? " " : "");
     n += (size_t)snprintf(text + n, room - n, "), }");
-    size_t end = align_up(start + n + 1, ALIGNMENT);
+    size_t end = (size_t)align_up(start + n + 1, ALIGNMENT);
     memset(text + n, ' ', end - start - n);
     ret[end - 1] = '\n';
     memcpy(ret, NPY_MAGIC "\x01\x00", MAGIC_SIZE + 2);

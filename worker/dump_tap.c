@@ -50,11 +50,11 @@ static int dump_tap_pass(struct dump_tap *t, const struct npu_tensor *tensor, bo
         t->part.offset = size - left;
         t->part.size = left < t->window_size ? left : t->window_size;
         if (!wanted)
-            memcpy(t->window, data, t->part.size);
+            memcpy(t->window, data, (size_t)t->part.size);
         if (!gate_wait(t->gate, dump_tap_post, t))
             return error_set(e, STATUS_FAIL, "the dump was ended");
         if (wanted)
-            memcpy(data, t->window, t->part.size);
+            memcpy(data, t->window, (size_t)t->part.size);
         left -= t->part.size;
     } while (left > 0);
     return 0;

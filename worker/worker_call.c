@@ -21,7 +21,7 @@ static void post_call(struct custom_proxy *proxy)
 static uint8_t *find_room(const struct worker_buffer *b, uint64_t at, uint64_t size)
 {
     struct bytes room;
-    if (!bytes_slice((struct bytes){b->output, b->output_size}, at, size, &room))
+    if (!bytes_slice((struct bytes){b->output, (size_t)b->output_size}, at, size, &room))
         worker_die("custom operators lie outside their buffer");
     return (uint8_t *)room.data;
 }

@@ -368,8 +368,8 @@ static void prepare_inputs(struct worker_context *c, const struct worker_buffer 
             c->inputs[i] = c->bound[i].input;
             continue;
         }
-        if (!bytes_slice((struct bytes){b->input, b->input_size}, m->inputs[i].offset, form->size,
-                         &data))
+        if (!bytes_slice((struct bytes){b->input, (size_t)b->input_size}, m->inputs[i].offset,
+                         form->size, &data))
             worker_die("input %u lies outside its buffer", i);
         c->inputs[i] = (struct npu_input){.data = data.data,
                                           .size = data.size,
@@ -393,8 +393,8 @@ static void prepare_outputs(struct worker_context *c, const struct worker_buffer
             c->outputs[i] = bound->output;
             continue;
         }
-        if (!bytes_slice((struct bytes){b->output, b->output_size}, m->output_offsets[i], size,
-                         &data))
+        if (!bytes_slice((struct bytes){b->output, (size_t)b->output_size}, m->output_offsets[i],
+                         size, &data))
             worker_die("output %u lies outside its buffer", i);
         c->outputs[i] = (struct npu_output){.data = (void *)data.data, .size = size};
     }

@@ -70,8 +70,8 @@ void worker_buffer_drop(struct worker *w, uint32_t number)
 {
     struct worker_buffer *b = worker_buffer_find(w, number);
     list_remove(&b->object.link);
-    munmap((void *)b->input, b->input_size);
-    munmap(b->output, b->output_size);
+    munmap((void *)b->input, (size_t)b->input_size);
+    munmap(b->output, (size_t)b->output_size);
     free(b);
 }
 

@@ -83,7 +83,7 @@ const char *stream_why(const struct stream *s)
 static void forget_area(struct stream_area *a)
 {
     if (a->bytes)
-        munmap(a->bytes, a->size);
+        munmap(a->bytes, (size_t)a->size);
     *a = (struct stream_area){0};
 }
 
@@ -314,7 +314,7 @@ static ssize_t read_pipe(struct stream *s, uint8_t *into, size_t size)
     }
     atomic_store(&s->in->read, s->n_in);
     ring_if(s, &s->in->writer_waits, PIPE_SIZE - stream_available(s));
-    return n;
+    return (ssize_t)n;
 }
 
 // Copies into the ring as far as there is room, in chunks that the reader can start on.

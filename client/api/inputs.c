@@ -146,13 +146,13 @@ static int set_input(struct context *c, const rknn_input *in, struct error *e)
     if (r < 0)
         return r;
     slot->form.size = 0; // until it is whole
-    r = make_room(c, in->index, plan.form.size, &room, e);
+    r = make_room(c, in->index, (size_t)plan.form.size, &room, e);
     if (r < 0)
         return r;
     if (plan.convert)
         r = convert_input(
             io, &(struct convert_form){.type = (enum tensor_type)in->type, .layout = plan.layout},
-            in->buf, plan.size, room->data, plan.form.size, e);
+            in->buf, plan.size, room->data, (size_t)plan.form.size, e);
     else
         memcpy(room->data, in->buf, plan.size);
     if (r == 0)

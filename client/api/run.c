@@ -114,7 +114,7 @@ static int gather_set(const struct context *c, rknnd_Infer *m, struct iovec *seg
         if (!in->form.size && context_input(c, i)->logical.size)
             return error_set(e, STATUS_INPUT_INVALID, "input %u (%s) has not been set", i,
                              context_input(c, i)->logical.name);
-        segments[n++] = (struct iovec){in->rooms[in->in_use].data, in->form.size};
+        segments[n++] = (struct iovec){in->rooms[in->in_use].data, (size_t)in->form.size};
         m->inputs[i] = in->form;
     }
     return n;
@@ -202,7 +202,9 @@ static int find_room(struct context *c, struct run **ret, struct error *e)
                                 (unsigned long long)r->frame);
     }
     r->state = RUN_FREE;
-    if (!r->outputs && !(r->outputs = malloc(c->output_room ? c->output_room : 1)))
+    if (!r->outputs && c->output_room <= PTRDIFF_MAX)
+        r->outputs = malloc(c->output_room ? (size_t)c->output_room : 1);
+    if (!r->outputs)
         return error_no_memory(e, "outputs", c->output_room);
     *ret = r;
     return 0;

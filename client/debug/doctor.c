@@ -69,6 +69,7 @@ static void doctor_diagnose(struct checks *checks, const char *model)
     if (c) {
         rknnd_HelloReply peer = c->peer;
         doctor_device(checks, &peer);
+        doctor_machine(checks);
         if (model)
             doctor_model(checks, model);
     } else {

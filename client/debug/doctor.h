@@ -9,3 +9,6 @@ struct connection *doctor_reach(struct checks *c);
 
 /// What the server says that it is; runs a small product on each of its cores.
 void doctor_device(struct checks *c, const rknnd_HelloReply *peer);
+
+/// Whether governors or heat slow the server's machine down.
+void doctor_machine(struct checks *c);

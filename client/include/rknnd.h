@@ -160,6 +160,26 @@ RKNND_LIST_OF(rknnd_clock)
 /// its software NPU stands for. *clocks, of rknnd_clock: rknnd_free() it.
 int rknnd_get_clocks(const char *uri, rknnd_list **clocks);
 
+typedef enum rknnd_sensor_kind {
+    RKNND_SENSOR_TEMPERATURE = 1, // thousandths of a degree Celsius; limit: critical
+    RKNND_SENSOR_POWER = 2,       // microwatts; limit: its cap
+    RKNND_SENSOR_ENERGY = 3,      // microjoules so far; limit: where it begins again at 0
+    RKNND_SENSOR_COOLING = 4,     // steps by which something is slowed down, or a fan turns
+} rknnd_sensor_kind;
+
+typedef struct rknnd_sensor {
+    uint32_t struct_size;
+    uint32_t kind;        // rknnd_sensor_kind
+    char name[64];        // "soc-thermal", "ina226 vdd_npu"; of a kind no two have the same
+    int64_t value, limit; // limit 0: not known
+} rknnd_sensor;
+RKNND_LIST_OF(rknnd_sensor)
+
+/// How warm a server's machine is and what power it takes, as far as its kernel tells; what it has
+/// no sensor of is not in the list. Readings are up to a second old. *sensors, of rknnd_sensor:
+/// rknnd_free() it. RKNN_ERR_TIMEOUT: a driver there hangs.
+int rknnd_get_sensors(const char *uri, rknnd_list **sensors);
+
 /// What a server has done since it began, in Prometheus's text format, version 0.0.4; for who may
 /// see everything there. *text ends with 0: rknnd_free() it.
 int rknnd_get_metrics(const char *uri, char **text);

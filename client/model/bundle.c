@@ -130,7 +130,7 @@ static bool next_field(int fd, uint64_t *at, uint64_t end, struct field *f)
 static bool read_text(int fd, const struct field *f, char text[MAX_NAME])
 {
     if (f->wire != 2 || f->size >= MAX_NAME ||
-        read_at(fd, f->at, f->size, (uint8_t *)text, NULL) < 0)
+        read_at(fd, f->at, (size_t)f->size, (uint8_t *)text, NULL) < 0)
         return false;
     text[f->size] = 0;
     return strlen(text) == f->size;

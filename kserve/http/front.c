@@ -222,7 +222,8 @@ static int unpack_body(struct intake *in, struct reply *r)
     if (in->packing == PACKING_NONE)
         return 0;
     int s =
-        packing_unpack(in->packing, in->body, in->size, in->front->limits.body, &plain, &size, &e);
+        packing_unpack(in->packing, in->body, in->size, (size_t)in->front->limits.body, &plain, &size,
+                       &e);
     if (s < 0) {
         reply_fail_with(r, &e);
         return s;

@@ -191,7 +191,7 @@ static int reserve_outputs(struct job *j, const struct served_model *m, struct e
             return error_set(e, STATUS_PARAM_INVALID,
                              "%" PRIu32 " samples have more than %" PRIu64 " bytes of outputs",
                              j->samples, m->options->max_tensor);
-        if (!(j->outputs[i] = malloc(size + 1)))
+        if (size >= PTRDIFF_MAX || !(j->outputs[i] = malloc((size_t)size + 1)))
             return error_no_memory(e, "outputs", size);
         j->n_outputs = i + 1;
     }

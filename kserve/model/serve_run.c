@@ -57,7 +57,7 @@ static bool is_direct(const struct group *g)
     return g->n == 1 && g->samples == set_samples(g);
 }
 
-static size_t group_room(const struct group *g)
+static uint64_t group_room(const struct group *g)
 {
     uint64_t size = 0;
     for (uint32_t i = 0; i < g->model->n_inputs; i++)
@@ -72,10 +72,10 @@ static void gather_input(const struct group *g, uint32_t input, uint8_t *to)
 {
     uint64_t size = input_size(g, input);
     for (unsigned i = 0; i < g->n; i++) {
-        memcpy(to, g->jobs[i]->inputs[input].data, size * g->jobs[i]->samples);
+        memcpy(to, g->jobs[i]->inputs[input].data, (size_t)size * g->jobs[i]->samples);
         to += size * g->jobs[i]->samples;
     }
-    memset(to, 0, size * (set_samples(g) - g->samples));
+    memset(to, 0, (size_t)size * (set_samples(g) - g->samples));
 }
 
 static int group_inputs(struct group *g, struct lane *lane, uint8_t **room, struct error *e)
@@ -104,7 +104,7 @@ static void spread_output(const struct group *g, uint32_t output, const uint8_t 
 {
     uint64_t size = output_size(g, output);
     for (unsigned i = 0; i < g->n; i++) {
-        memcpy(g->jobs[i]->outputs[output], from, size * g->jobs[i]->samples);
+        memcpy(g->jobs[i]->outputs[output], from, (size_t)size * g->jobs[i]->samples);
         from += size * g->jobs[i]->samples;
     }
 }

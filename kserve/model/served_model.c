@@ -253,13 +253,13 @@ int lane_ready(struct served_model *m, struct lane *lane, unsigned set, struct e
     return r;
 }
 
-bool lane_reserve(struct lane *lane, size_t size)
+bool lane_reserve(struct lane *lane, uint64_t size)
 {
     if (size <= lane->room_size)
         return true;
     free(lane->room);
-    lane->room = malloc(size);
-    lane->room_size = lane->room ? size : 0;
+    lane->room = size <= PTRDIFF_MAX ? malloc((size_t)size) : NULL;
+    lane->room_size = lane->room ? (size_t)size : 0;
     return lane->room != NULL;
 }
 

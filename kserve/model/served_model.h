@@ -90,4 +90,4 @@ int lane_ready(struct served_model *m, struct lane *lane, unsigned set, struct e
 /// Ends a context whose server is gone.
 void lane_lost(struct lane *lane);
 /// At least `size` bytes at lane->room; false: no memory.
-bool lane_reserve(struct lane *lane, size_t size);
+bool lane_reserve(struct lane *lane, uint64_t size);

@@ -198,8 +198,10 @@ static int take_data(struct parser *p, const struct value *v)
     if (in->n_elems > p->text_size / 2 + 1)
         return error_set(p->e, STATUS_PARAM_INVALID,
                          "input \"%s\": its shape has more elements than its data", in->name);
-    if (!(in->made = malloc(in->n_elems * in->type->size + 1)))
-        return error_no_memory(p->e, "an input", in->n_elems * in->type->size);
+    size_t size = 0;
+    if (__builtin_mul_overflow(in->n_elems, in->type->size, &size) ||
+        !(in->made = malloc(size + 1)))
+        return error_no_memory(p->e, "an input", size);
     return 0;
 }
 

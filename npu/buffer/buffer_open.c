@@ -26,7 +26,7 @@ static const struct npu_buffer_kind *const by_preference[] = {
 int npu_buffer_pages(uint64_t size, uint64_t *ret, struct error *e)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    if (size > INT64_MAX - page)
+    if (size > PTRDIFF_MAX - page)
         return error_no_memory(e, "a buffer", size);
     *ret = align_up(size, page);
     return 0;
@@ -41,7 +41,7 @@ static int clear(const struct npu_buffer *b, struct error *e)
     int r = dmabuf_begin(b->fd, DMABUF_WRITE, e);
     if (r < 0)
         return r;
-    memset(b->map, 0, b->size);
+    memset(b->map, 0, (size_t)b->size);
     return dmabuf_end(b->fd, DMABUF_WRITE, e);
 }
 
@@ -69,7 +69,7 @@ int npu_buffer_new(const struct npu_buffers *b, uint64_t size, struct npu_buffer
 void npu_buffer_done(struct npu_buffer *b)
 {
     if (b->map)
-        munmap(b->map, b->size);
+        munmap(b->map, (size_t)b->size);
     fd_close(b->fd);
     *b = (struct npu_buffer){.fd = -1};
 }

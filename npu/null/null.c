@@ -285,7 +285,8 @@ static int context_submit(struct npu_context *c, struct npu_job *job, struct err
     misbehave(d);
     int r = d->delay_us ? pace_until(job, start + d->delay_us, &job->error) : 0;
     if (r == 0)
-        repeat(&job->inputs[0], &job->outputs[0], d->fill < d->out_bytes ? d->fill : d->out_bytes);
+        repeat(&job->inputs[0], &job->outputs[0],
+               (size_t)(d->fill < d->out_bytes ? d->fill : d->out_bytes));
     job->run_us = clock_us() - start;
     c->n_layers = 0;
     if (job->collect_perf)

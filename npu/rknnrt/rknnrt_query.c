@@ -73,7 +73,7 @@ int query_perf(const struct runtime *r, rknn_context c, struct bytes *ret, struc
     if (!detail.perf_data)
         return error_set(e, STATUS_FAIL, "the runtime has no text");
     *ret = (struct bytes){(const uint8_t *)detail.perf_data,
-                          strnlen(detail.perf_data, detail.data_len)};
+                          strnlen(detail.perf_data, (size_t)detail.data_len)};
     return 0;
 }
 

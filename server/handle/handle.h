@@ -26,6 +26,7 @@ typedef int handle_function(struct connection *c, const struct frame_header *h,
     X(LOG_LEVEL,        log_level,        READY, DEBUG,   true,  false, MORE) \
     X(TRACE,            trace,            READY, SEE_OWN, true,  false, LIST) \
     X(CLOCKS,           clocks,           READY, SEE_OWN, true,  false, MORE) \
+    X(SENSORS,          sensors,          READY, SEE_OWN, true,  false, MORE) \
     X(LIMITS,           limits,           READY, SEE_OWN, true,  false, LIST) \
     X(METRICS,          metrics,          READY, SEE_ALL, true,  false, LIST) \
     X(MODEL_OFFER,      model_offer,      READY, RUN,     true,  true,  MORE) \

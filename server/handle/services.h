@@ -32,6 +32,7 @@ struct services {
     struct metrics *metrics;
     struct logbook *logbook;
     struct trace *trace;
+    struct readings *readings;
     struct turns *turns;
 };
 

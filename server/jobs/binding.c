@@ -108,7 +108,7 @@ static const struct npu_buffer *dmabuf_of(const struct bound *p)
 struct npu_input binding_input(const struct bound *p)
 {
     return (struct npu_input){.data = p->memory->buffer.map + p->offset,
-                              .size = p->size,
+                              .size = (size_t)p->size,
                               .type = p->form.type,
                               .layout = p->form.layout,
                               .w_stride = p->form.w_stride,
@@ -121,7 +121,7 @@ struct npu_input binding_input(const struct bound *p)
 struct npu_output binding_output(const struct bound *p)
 {
     return (struct npu_output){.data = p->memory->buffer.map + p->offset,
-                               .size = p->size,
+                               .size = (size_t)p->size,
                                .form = &p->form,
                                .dmabuf = dmabuf_of(p)};
 }

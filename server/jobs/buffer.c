@@ -77,7 +77,11 @@ static int map_shared(const char *name, uint64_t size, int last_seal, int *ret_f
 
 static int map_private(uint64_t size, uint8_t **ret, struct error *e)
 {
-    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *memory = MAP_FAILED;
+    errno = ENOMEM;
+    if (size <= PTRDIFF_MAX)
+        memory = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                      0);
     if (memory == MAP_FAILED)
         return error_set_errno(e, STATUS_MALLOC_FAIL, errno, "%llu bytes for a job",
                                (unsigned long long)size);
@@ -89,9 +93,9 @@ static int map_private(uint64_t size, uint8_t **ret, struct error *e)
 static void buffer_unmap(struct buffer *b)
 {
     if (b->input)
-        munmap(b->input, b->input_size);
+        munmap(b->input, (size_t)b->input_size);
     if (b->output)
-        munmap(b->output, b->output_size);
+        munmap(b->output, (size_t)b->output_size);
     fd_close(b->input_fd);
     fd_close(b->output_fd);
 }

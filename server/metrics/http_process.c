@@ -24,19 +24,21 @@
 // ---- answers ------------------------------------------------------------------------------------
 
 // The text in a memfd: however long it is, the answer fits the socket's buffer.
-static int make_text(const struct http *h, struct http_answer *ret)
+static int make_text(const struct http *h, const struct reading *now, struct http_answer *ret)
 {
     char *text = NULL;
+    size_t size;
     void *map;
     struct error e;
-    if (metrics_text(h->services, &text, &ret->size, &e) < 0) {
+    if (metrics_text(h->services, now, &text, &size, &e) < 0) {
         log_warn("no metrics: %s", e.text);
         return -1;
     }
-    int fd = fd_memory_sealed("metrics", ret->size, 0, &map, &e);
+    int fd = fd_memory_sealed("metrics", size, 0, &map, &e);
     if (fd >= 0) {
-        memcpy(map, text, ret->size);
-        munmap(map, ret->size);
+        memcpy(map, text, size);
+        munmap(map, size);
+        ret->size = size;
     } else {
         log_warn("no metrics: %s", e.text);
     }
@@ -45,17 +47,35 @@ static int make_text(const struct http *h, struct http_answer *ret)
 }
 
 // What does not fit is not waited for: the process has one question under way at most.
-static void answer_question(const struct http *h, const struct http_ask *question)
+static void answer_ready(const struct http *h, uint32_t number)
 {
-    struct http_answer a = {.number = question->number, .yes = h->services->serving};
-    const struct iovec iov = {&a, sizeof a};
+    struct http_answer a = {.number = number, .yes = h->services->serving};
+    fd_send(h->fd, &(struct iovec){&a, sizeof a}, 1, NULL, 0);
+}
+
+// A reading_waiter's told().
+static void answer_metrics(struct reading_waiter *w, const struct reading *now)
+{
+    struct http *h = container_of(w, struct http, waiter);
+    struct http_answer a = {.number = h->asked};
     cleanup(fd_close_p) int text = -1;
     turns_mark(h->loop, "metrics");
-    if (question->what == HTTP_ASK_METRICS) {
-        text = make_text(h, &a);
-        a.yes = text >= 0;
+    text = make_text(h, now, &a);
+    a.yes = text >= 0;
+    fd_send(h->fd, &(struct iovec){&a, sizeof a}, 1, &text, text >= 0);
+}
+
+// A question that was not answered in time may be followed by another one.
+static void answer_question(struct http *h, const struct http_ask *question)
+{
+    if (question->what != HTTP_ASK_METRICS) {
+        answer_ready(h, question->number);
+        return;
     }
-    fd_send(h->fd, &iov, 1, &text, text >= 0);
+    list_remove(&h->waiter.link);
+    h->asked = question->number;
+    h->waiter.told = answer_metrics;
+    readings_get(h->services->readings, &h->waiter);
 }
 
 static void on_question(uv_poll_t *poll, int status, int events)
@@ -101,6 +121,7 @@ static void on_child_closed(struct child *c)
 // The process has ended, or never began.
 static void close_parts(struct http *h)
 {
+    list_remove(&h->waiter.link);
     if (h->watched)
         uv_close((uv_handle_t *)&h->poll, on_poll_closed);
     h->watched = false;
@@ -187,6 +208,7 @@ static void on_again(uv_timer_t *timer)
 void http_init(struct http *h, uv_loop_t *loop, const struct services *services)
 {
     *h = (struct http){.loop = loop, .services = services, .fd = -1};
+    list_init(&h->waiter.link);
     uv_timer_init(loop, &h->again);
 }
 

@@ -16,6 +16,8 @@
 #include "server/jobs/memory.h"
 #include "server/jobs/sram_use.h"
 #include "server/metrics/metrics.h"
+#include "server/metrics/metrics_lines.h"
+#include "server/metrics/metrics_machine.h"
 #include "server/models/store.h"
 #include "server/models/upload.h"
 #include "server/net/connection.h"
@@ -25,25 +27,25 @@
 
 // ---- lines --------------------------------------------------------------------------------------
 
-static void put_head(FILE *out, const char *name, const char *type, const char *help)
+void metrics_put_head(FILE *out, const char *name, const char *type, const char *help)
 {
     fprintf(out, "# HELP rknnd_%s %s\n# TYPE rknnd_%s %s\n", name, help, name, type);
 }
 
 static void put_gauge(FILE *out, const char *name, const char *help, uint64_t value)
 {
-    put_head(out, name, "gauge", help);
+    metrics_put_head(out, name, "gauge", help);
     fprintf(out, "rknnd_%s %" PRIu64 "\n", name, value);
 }
 
 static void put_counter(FILE *out, const char *name, const char *help, uint64_t value)
 {
-    put_head(out, name, "counter", help);
+    metrics_put_head(out, name, "counter", help);
     fprintf(out, "rknnd_%s %" PRIu64 "\n", name, value);
 }
 
 // Names are printable already; these have a meaning in a label.
-static void put_label(FILE *out, const char *name, const char *value)
+void metrics_put_label(FILE *out, const char *name, const char *value)
 {
     fprintf(out, "%s=\"", name);
     for (; *value; value++) {
@@ -63,13 +65,13 @@ static const char *const priorities[] = {"high", "medium", "low"};
 
 static void put_series(FILE *out, const struct metrics_series *s)
 {
-    put_label(out, "model", s->model);
+    metrics_put_label(out, "model", s->model);
     fputc(',', out);
-    put_label(out, "sha256", s->sha256);
+    metrics_put_label(out, "sha256", s->sha256);
     fputc(',', out);
-    put_label(out, "user", s->user);
+    metrics_put_label(out, "user", s->user);
     fputc(',', out);
-    put_label(out, "priority", s->priority < 3 ? priorities[s->priority] : "other");
+    metrics_put_label(out, "priority", s->priority < 3 ? priorities[s->priority] : "other");
 }
 
 // ---- histograms ---------------------------------------------------------------------------------
@@ -85,7 +87,7 @@ static void put_labels(FILE *out, const struct labels *l)
     if (l->series)
         put_series(out, l->series);
     else
-        put_label(out, "direction", l->direction);
+        metrics_put_label(out, "direction", l->direction);
 }
 
 static void put_histogram(FILE *out, const char *name, const struct labels *l,
@@ -116,7 +118,7 @@ static void put_inferences(FILE *out, const struct metrics *m)
 {
     static const char *const outcomes[METRICS_OUTCOMES] = {
         [METRICS_DONE] = "done", [METRICS_FAILED] = "failed", [METRICS_STOPPED] = "stopped"};
-    put_head(out, "inferences_total", "counter", "Runs of models that have ended.");
+    metrics_put_head(out, "inferences_total", "counter", "Runs of models that have ended.");
     for (unsigned i = 0; i < m->n_series; i++) {
         for (unsigned k = 0; k < METRICS_OUTCOMES; k++) {
             fprintf(out, "rknnd_inferences_total{");
@@ -124,11 +126,11 @@ static void put_inferences(FILE *out, const struct metrics *m)
             fprintf(out, ",outcome=\"%s\"} %" PRIu64 "\n", outcomes[k], m->series[i]->outcomes[k]);
         }
     }
-    put_head(out, "inference_queue_seconds", "histogram", "How long runs waited for cores.");
+    metrics_put_head(out, "inference_queue_seconds", "histogram", "How long runs waited for cores.");
     for (unsigned i = 0; i < m->n_series; i++)
         put_histogram(out, "inference_queue_seconds", &(struct labels){.series = m->series[i]},
                       &m->series[i]->queue);
-    put_head(out, "inference_run_seconds", "histogram", "How long runs took on the device.");
+    metrics_put_head(out, "inference_run_seconds", "histogram", "How long runs took on the device.");
     for (unsigned i = 0; i < m->n_series; i++)
         put_histogram(out, "inference_run_seconds", &(struct labels){.series = m->series[i]},
                       &m->series[i]->run);
@@ -138,7 +140,7 @@ static void put_transfers(FILE *out, const struct metrics *m)
 {
     static const char *const directions[METRICS_DIRECTIONS] = {
         [METRICS_IN] = "in", [METRICS_OUT] = "out"};
-    put_head(out, "inference_transfer_seconds", "histogram",
+    metrics_put_head(out, "inference_transfer_seconds", "histogram",
              "How long inputs took from a run's request on, and outputs until they were sent.");
     for (unsigned i = 0; i < METRICS_DIRECTIONS; i++)
         put_histogram(out, "inference_transfer_seconds",
@@ -150,7 +152,7 @@ static void put_errors(FILE *out, const struct metrics *m)
 #define X(code, name, text) [-(code)] = #name,
     static const char *const names[METRICS_CODES] = {STATUS_LIST(X)};
 #undef X
-    put_head(out, "errors_total", "counter", "Requests that were answered with an error.");
+    metrics_put_head(out, "errors_total", "counter", "Requests that were answered with an error.");
     for (unsigned i = 1; i < METRICS_CODES; i++)
         if (names[i])
             fprintf(out, "rknnd_errors_total{code=\"%s\"} %" PRIu64 "\n", names[i], m->errors[i]);
@@ -159,14 +161,14 @@ static void put_errors(FILE *out, const struct metrics *m)
 static void put_device(FILE *out, const struct services *s)
 {
     const struct scheduler *scheduler = &s->jobs->scheduler;
-    put_head(out, "build_info", "gauge", "What runs; always 1.");
+    metrics_put_head(out, "build_info", "gauge", "What runs; always 1.");
     fprintf(out, "rknnd_build_info{version=\"" RKNND_VERSION "\",");
-    put_label(out, "chip", s->device->chip);
+    metrics_put_label(out, "chip", s->device->chip);
     fputc(',', out);
-    put_label(out, "backend", s->device->backend);
+    metrics_put_label(out, "backend", s->device->backend);
     fprintf(out, "} 1\n");
     put_gauge(out, "cores", "Cores of the device.", scheduler->n_cores);
-    put_head(out, "core_busy_seconds_total", "counter", "How long a core was given to runs.");
+    metrics_put_head(out, "core_busy_seconds_total", "counter", "How long a core was given to runs.");
     for (uint32_t i = 0; i < scheduler->n_cores; i++) {
         fprintf(out, "rknnd_core_busy_seconds_total{core=\"%u\"} ", i);
         put_seconds(out, scheduler->core_us[i]);
@@ -214,7 +216,8 @@ static void put_totals(FILE *out, const struct services *s)
                 log_n_left_out());
 }
 
-int metrics_text(const struct services *s, char **ret, size_t *ret_size, struct error *e)
+int metrics_text(const struct services *s, const struct reading *now, char **ret,
+                 size_t *ret_size, struct error *e)
 {
     FILE *out = open_memstream(ret, ret_size);
     if (!out)
@@ -225,6 +228,7 @@ int metrics_text(const struct services *s, char **ret, size_t *ret_size, struct 
     put_inferences(out, s->metrics);
     put_transfers(out, s->metrics);
     put_errors(out, s->metrics);
+    metrics_machine(out, now);
     if (fclose(out) == 0)
         return 0;
     free(*ret);

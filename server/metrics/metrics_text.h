@@ -5,9 +5,11 @@
 
 #include "base/error.h"
 
+struct reading;
 struct services;
 
 #define METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
-/// The caller frees *ret. Its size depends on models and users, never on programs or connections.
-int metrics_text(const struct services *s, char **ret, size_t *ret_size, struct error *e);
+/// `now`: what the machine's sensors say; NULL: they do not answer. The caller frees *ret. Its size depends on models and users, never on programs or connections.
+int metrics_text(const struct services *s, const struct reading *now, char **ret,
+                 size_t *ret_size, struct error *e);

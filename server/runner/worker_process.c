@@ -228,7 +228,8 @@ static void on_message(struct channel *c, const struct frame_header *h, struct b
         worker_process_deliver(w, h, message, (struct bytes){0});
         return;
     }
-    w->answer = malloc(message.size + h->payload_size);
+    if (h->payload_size <= PTRDIFF_MAX - FRAME_MESSAGE_MAX)
+        w->answer = malloc(message.size + (size_t)h->payload_size);
     if (!w->answer) {
         worker_process_kill(w, "no memory for its answer of %llu bytes",
                             (unsigned long long)h->payload_size);
@@ -236,7 +237,7 @@ static void on_message(struct channel *c, const struct frame_header *h, struct b
     }
     w->header = *h;
     memcpy(w->answer, message.data, message.size);
-    struct iovec rest = {w->answer + message.size, h->payload_size};
+    struct iovec rest = {w->answer + message.size, (size_t)h->payload_size};
     frame_reader_payload_into(&c->reader, &rest, 1);
 }
 
@@ -245,7 +246,7 @@ static void on_payload(struct channel *c)
     struct worker_process *w = container_of(c, struct worker_process, channel);
     cleanup(free_p) uint8_t *answer = steal_ptr(w->answer);
     struct bytes message = {answer, w->header.message_size};
-    struct bytes payload = {answer + message.size, w->header.payload_size};
+    struct bytes payload = {answer + message.size, (size_t)w->header.payload_size};
     worker_process_deliver(w, &w->header, message, payload);
 }
 

@@ -65,6 +65,18 @@ function clockText(data) {
   return clocks.map(c => `${c.domain || c.name} ${formatCount(c.hz)}Hz`).join(", ");
 }
 
+// The hottest, all powers, and what heat slows down. A machine without sensors says so.
+function heatText(data) {
+  const sensors = data.profile?.sensors;
+  if (!Array.isArray(sensors)) return null;
+  const of = kind => sensors.filter(s => s.kind === kind && isNumber(s.value));
+  const hot = of("temperature").sort((a, b) => b.value - a.value)[0];
+  const slowed = of("cooling").filter(s => s.value > 0 && !/fan/i.test(s.name));
+  return [hot ? `${significant(hot.value, 3)} °C (${hot.name}${isNumber(hot.limit) ? `, critical at ${hot.limit} °C` : ""})` : "no temperature sensor",
+    ...of("power").map(s => `${significant(s.value, 3)} W (${s.name})`),
+    ...slowed.map(s => `slowed down by heat (${s.name})`)].join(", ");
+}
+
 function modelFacts(data) {
   const d = data.description ?? {};
   return [["File", data.model], ["Size", formatBytes(data.memory?.file_bytes ?? d.file_size)], ["Format", d.container && [d.container, d.operator_set && `operator set ${d.operator_set}`].filter(Boolean).join(", ")],
@@ -75,7 +87,7 @@ function modelFacts(data) {
 function runFacts(data) {
   const s = data.server ?? {}, p = data.profile, golden = data.golden;
   return [["Date", formatDate(data.date)], ["Server", s.uri], ["Software", s.software], ["Chip", s.chip && `${s.chip}, ${s.cores} core${s.cores === 1 ? "" : "s"}`],
-    ["Backend", s.backend], ["Runtime", s.runtime_version], ["Driver", s.driver_version], ["Clocks", p && clockText(data)],
+    ["Backend", s.backend], ["Runtime", s.runtime_version], ["Driver", s.driver_version], ["Clocks", p && clockText(data)], ["Heat and power", heatText(data)],
     ["Runs", p && `${p.runs}; times are medians`], ["Inputs", data.made_up_inputs ? "made up" : data.made_up_inputs === false ? "from files" : null],
     ["Whole request", p?.total_us && `${formatUs(p.total_us.median)}, with the way to the server`], ["Waited", p?.queue_us && `${formatUs(p.queue_us.median)} for the device`],
     ["Golden model", golden?.model], ["Golden server", golden?.server?.uri]];

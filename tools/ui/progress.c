@@ -18,7 +18,7 @@
 #include "tools/ui/interrupt.h"
 #include "tools/ui/terminal.h"
 
-#define REDRAW_NS 100000000u
+#define REDRAW_NS 100000000
 #define QUIET_NS  300000000u // shorter waits are not shown
 #define MAX_BAR   40
 #define MAX_LABEL 24

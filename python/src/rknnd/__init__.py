@@ -17,11 +17,11 @@ from .custom import Attributes
 from .layers import Comparison, Distance, Golden, Layer, Profile, RunInfo, Tensor
 from .matmul import MatMul, matmul
 from .memory import Memory
-from .servers import Clock, Device, Server, Status, clocks, describe, devices, ping, server, status, use
+from .servers import Clock, Device, Sensor, Server, Status, clocks, describe, devices, ping, sensors, server, status, use
 from .session import MemorySize, Model, Session
 
 __all__ = ["Attributes", "ChipError", "Clock", "ClosedError", "Comparison", "Context", "Device", "Distance", "Error",
            "Golden", "InputError", "Layer", "LibraryError", "MatMul", "Memory", "MemorySize", "Model", "ModelError", "OutOfMemory",
-           "OutputError", "ParameterError", "Profile", "RunInfo", "Server", "ServerError", "Session", "Status", "Tensor",
-           "TensorInfo", "TimeoutExpired", "VersionError", "clocks", "describe", "devices", "matmul", "ping", "server", "status",
-           "use"]
+           "OutputError", "ParameterError", "Profile", "RunInfo", "Sensor", "Server", "ServerError", "Session", "Status", "Tensor",
+           "TensorInfo", "TimeoutExpired", "VersionError", "clocks", "describe", "devices", "matmul", "ping", "sensors", "server",
+           "status", "use"]

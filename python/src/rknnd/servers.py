@@ -53,6 +53,17 @@ class Clock:
 
 
 @dataclass(frozen=True)
+class Sensor:
+    """What a machine says of heat and power: `kind` is "temperature" (degrees Celsius), "power" (watts), "energy" (joules
+    so far) or "cooling" (steps by which something is slowed down, or a fan turns). `limit` 0: not known."""
+
+    kind: str = ""
+    name: str = ""
+    value: float = 0.0
+    limit: float = 0.0
+
+
+@dataclass(frozen=True)
 class Status:
     """What a server holds and has done. Sizes are in bytes. The asking connection counts itself."""
 
@@ -110,6 +121,28 @@ def clocks(uri: str | None = None) -> list[Clock]:
     found = ffi.new("rknnd_list **")
     check(lib.rknnd_get_clocks(_uri(uri), found))
     return take_list(Clock, "rknnd_clock", found[0])
+
+
+@dataclass(frozen=True)
+class _Reading:
+    kind: int = 0
+    name: str = ""
+    value: int = 0
+    limit: int = 0
+
+
+_SENSOR_KINDS = {1: ("temperature", 1e3), 2: ("power", 1e6), 3: ("energy", 1e6), 4: ("cooling", 1.0)}
+
+
+def sensors(uri: str | None = None) -> list[Sensor]:
+    """How warm the server's machine is and what power it takes, as far as its kernel tells."""
+    found = ffi.new("rknnd_list **")
+    check(lib.rknnd_get_sensors(_uri(uri), found))
+    all_ = []
+    for raw in take_list(_Reading, "rknnd_sensor", found[0]):
+        kind, per = _SENSOR_KINDS.get(raw.kind, (str(raw.kind), 1.0))
+        all_.append(Sensor(kind, raw.name, raw.value / per, raw.limit / per))
+    return all_
 
 
 def ping(uri: str | None = None, count: int = 1) -> list[float]:

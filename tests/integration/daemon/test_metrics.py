@@ -13,6 +13,7 @@ import tempfile
 import unittest
 
 from support.service import BUILD, DIGITS, PATIENCE, SANITIZED, SOURCE, Daemon, listen_on_any_port, wait_for
+from support.sysfs import BOARD, write_sysfs
 
 OPS = SOURCE / "docs/ops"
 LINE = re.compile(r'^([a-z_:][a-z0-9_:]*)(?:\{((?:[a-z0-9_]+="(?:[^"\\]|\\.)*",?)*)\})? (\S+)$')
@@ -97,6 +98,12 @@ class Case(unittest.TestCase):
         service = Service("--backend", "null:784:40", *options)
         self.addCleanup(service.stop)
         return service
+
+    def start_on_board(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        write_sysfs(pathlib.Path(folder.name), BOARD)
+        return self.start("--sysfs", folder.name)
 
 
 class Metrics(Case):
@@ -195,7 +202,7 @@ class Metrics(Case):
         promtool = find_promtool()
         if not promtool:
             self.skipTest("no promtool: neither installed nor to be had from apt")
-        service = self.start()
+        service = self.start_on_board()
         service.bench(3)
         _, _, text = service.get("/metrics")
         done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True, check=False)
@@ -220,7 +227,7 @@ def find_promtool():
 class Documents(Case):
     """docs/ops: rules and dashboard ask for what there is."""
     def test_names(self):
-        there = {name for name, _ in self.start().metrics()} | {
+        there = {name for name, _ in self.start_on_board().metrics()} | {
             f"rknnd_inference_{what}_seconds_{part}" for what in ("queue", "run") for part in ("bucket", "sum", "count")}
         there.add("rknnd_inferences_total")
         for name in ("alerts.yml", "grafana.json", "README.md"):

@@ -58,7 +58,8 @@ class Frequencies(Case):
         text = self.perf({f"{CPUFREQ}/policy0/scaling_cur_freq": "1200000", f"{DEVFREQ}/dmc/governor": "x",
                           f"{CPUFREQ}/policy0/cpuinfo_max_freq": "1800000"})
         self.assertTrue(text.endswith("Frequencies\n  NPU          1000 MHz (model of rk3588)\n"
-                                      "  CPU          1200 of 1800 MHz (policy0)\n"), text)
+                                      "  CPU          1200 of 1800 MHz (policy0)\n"
+                                      "Heat and power\n  no temperature sensor, no power sensor\n"), text)
         many = self.perf({f"{CPUFREQ}/policy{i}/scaling_cur_freq": str(1000 * (i + 1)) for i in range(5)})
         self.assertIn("  CPU          1 to 5 MHz, 5 clocks\n", many)
 

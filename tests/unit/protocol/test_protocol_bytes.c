@@ -167,6 +167,7 @@ static void check_sequence(const char *name, const pb_msgdesc_t *fields, void *r
     X(TraceEvent)                                                                                  \
     X(Clock)                                                                                       \
     X(Limit)                                                                                       \
+    X(Sensor)                                                                                      \
     X(ModelStats)
 
 static void sequences(void **state)

@@ -78,6 +78,8 @@ def samples(p):
         "Limit": p.Limit(user="alice", key="storage", bytes=True, quota=True, used=1 << 44, limit=1 << 45,
                          client=12),
         "Clock": p.Clock(name="cpu0-3", domain="CPU", hz=1 << 42, max_hz=1 << 43, governor="ondemand"),
+        "SensorsReply": p.SensorsReply(n_sensors=91),
+        "Sensor": p.Sensor(kind=1, name="soc-thermal", value=-5 << 30, limit=115000),
         "LogLevel": p.LogLevel(level=4),
         "ModelOffer": p.ModelOffer(sha256=SHA, size=3 << 30, name="yolo.rknn"),
         "ModelOfferReply": p.ModelOfferReply(held=True, offset=1 << 32),
@@ -174,6 +176,7 @@ TYPES = [
     (11, "CLOCKS", "Empty", "ClocksReply", False, True, 0),
     (12, "LIMITS", "Empty", "LimitsReply", False, True, 0),
     (13, "METRICS", "Empty", "Empty", False, True, 0),
+    (15, "SENSORS", "Empty", "SensorsReply", False, True, 0),
     (16, "MODEL_OFFER", "ModelOffer", "ModelOfferReply", False, False, 0),
     (17, "MODEL_CHUNK", "ModelChunk", "ModelChunkReply", True, False, 0),
     (18, "MODEL_DESCRIBE", "ModelDescribe", "Empty", False, True, 0),
@@ -246,7 +249,7 @@ def main():
             lines.append(f"{name} reply {data.hex()}")
     for name in ("TensorIo", "Layer", "CustomNode", "CustomAttribute", "CoreStats",
                  "ClientStats", "ModelStats", "LogLine",
-                 "TraceEvent", "Clock", "Limit"):
+                 "TraceEvent", "Clock", "Limit", "Sensor"):
         lines.append(f"{name} sequence {sequence(s[name]).hex()}")
     (HERE / "frames.txt").write_text("\n".join(lines) + "\n")
 
