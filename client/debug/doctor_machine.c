@@ -22,11 +22,12 @@ static void machine_governors(struct checks *checks, const rknnd_list *clocks)
         if (!is_slow_governor(c->governor))
             continue;
         slow++;
-        checks_tell(checks, RKNND_CHECK_NOTE, "governor",
-                    "on the server's machine, choose another governor for it (performance, ondemand, "
-                    "schedutil; rknpu_ondemand or userspace for an NPU)",
-                    "%s %s is kept at its lowest clock, %.0f MHz, by its governor powersave",
-                    c->domain, c->name, (double)c->hz / 1e6);
+        checks_tell(
+            checks, RKNND_CHECK_NOTE, "governor",
+            "on the server's machine, choose another governor for it (performance, ondemand, "
+            "schedutil; rknpu_ondemand or userspace for an NPU)",
+            "%s %s is kept at its lowest clock, %.0f MHz, by its governor powersave", c->domain,
+            c->name, (double)c->hz / 1e6);
     }
     if (slow == 0)
         checks_tell(checks, n > 0 ? RKNND_CHECK_GOOD : RKNND_CHECK_NOTE, "governor", "",

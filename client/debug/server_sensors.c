@@ -20,10 +20,8 @@ static int take_sensors(uint32_t n, struct bytes rest, rknnd_list **ret, struct 
         r = message_delimited_take(rknnd_Sensor_fields, &rest, &m, e);
         if (r < 0)
             return r;
-        sensors[i] = (rknnd_sensor){.struct_size = sizeof *sensors,
-                                    .kind = m.kind,
-                                    .value = m.value,
-                                    .limit = m.limit};
+        sensors[i] = (rknnd_sensor){
+            .struct_size = sizeof *sensors, .kind = m.kind, .value = m.value, .limit = m.limit};
         message_set_text(sensors[i].name, m.name);
         text_make_printable(sensors[i].name);
     }

@@ -221,9 +221,8 @@ static int unpack_body(struct intake *in, struct reply *r)
     struct error e;
     if (in->packing == PACKING_NONE)
         return 0;
-    int s =
-        packing_unpack(in->packing, in->body, in->size, (size_t)in->front->limits.body, &plain, &size,
-                       &e);
+    int s = packing_unpack(in->packing, in->body, in->size, (size_t)in->front->limits.body, &plain,
+                           &size, &e);
     if (s < 0) {
         reply_fail_with(r, &e);
         return s;

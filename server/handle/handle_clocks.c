@@ -53,8 +53,8 @@ static int answer_clocks(struct reading_request *r, const struct reading *now, s
     return status;
 }
 
-static int answer_sensors(struct reading_request *r, const struct reading *now,
-                          struct delimited *q, struct error *e)
+static int answer_sensors(struct reading_request *r, const struct reading *now, struct delimited *q,
+                          struct error *e)
 {
     rknnd_SensorsReply m = {.n_sensors = (uint32_t)now->n_sensors};
     int status = 0;
@@ -71,8 +71,9 @@ static void on_reading(struct reading_waiter *w, const struct reading *now)
     struct delimited q = {0};
     struct error e;
     int status = now ? r->answer(r, now, &q, &e)
-                     : error_set(&e, STATUS_TIMEOUT, "a driver of the server's machine hangs: it "
-                                                     "does not say clocks and temperatures");
+                     : error_set(&e, STATUS_TIMEOUT,
+                                 "a driver of the server's machine hangs: it "
+                                 "does not say clocks and temperatures");
     if (status < 0) {
         free(q.data);
         request_fail(&r->request, &e);

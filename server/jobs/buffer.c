@@ -80,8 +80,8 @@ static int map_private(uint64_t size, uint8_t **ret, struct error *e)
     void *memory = MAP_FAILED;
     errno = ENOMEM;
     if (size <= PTRDIFF_MAX)
-        memory = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                      0);
+        memory =
+            mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return error_set_errno(e, STATUS_MALLOC_FAIL, errno, "%llu bytes for a job",
                                (unsigned long long)size);

@@ -214,8 +214,8 @@ static int gather_outputs(const struct job *j, const struct model_info *info,
         if (size > 0)
             segments[n++] = (struct iovec){at, size};
         if (place && goes_back(j, i - info->n_inputs))
-            segments[n++] = (struct iovec){place->memory->buffer.map + place->offset,
-                                          (size_t)place->size};
+            segments[n++] =
+                (struct iovec){place->memory->buffer.map + place->offset, (size_t)place->size};
         at += size;
         left -= size;
     }

@@ -33,7 +33,7 @@ struct http {
     uv_timer_t again;
     struct reading_waiter waiter; // of a question for metrics
     uint32_t asked;               // its number
-    unsigned n_open; // of child, log and poll
+    unsigned n_open;              // of child, log and poll
     bool watched, ending;
     bool lent; // another process has the sockets, too: their files stay
 };

@@ -69,8 +69,7 @@ static void put_clocks(FILE *out, const struct reading *now)
         put_clock(out, "machine_clock_hertz", &now->clocks[i]);
         fprintf(out, "} %" PRIu64 "\n", now->clocks[i].hz);
     }
-    metrics_put_head(out, "machine_clock_max_hertz", "gauge",
-                     "How fast it may be; 0: not known.");
+    metrics_put_head(out, "machine_clock_max_hertz", "gauge", "How fast it may be; 0: not known.");
     for (size_t i = 0; i < now->n_clocks; i++) {
         put_clock(out, "machine_clock_max_hertz", &now->clocks[i]);
         fprintf(out, "} %" PRIu64 "\n", now->clocks[i].max_hz);

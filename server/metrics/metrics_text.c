@@ -126,11 +126,13 @@ static void put_inferences(FILE *out, const struct metrics *m)
             fprintf(out, ",outcome=\"%s\"} %" PRIu64 "\n", outcomes[k], m->series[i]->outcomes[k]);
         }
     }
-    metrics_put_head(out, "inference_queue_seconds", "histogram", "How long runs waited for cores.");
+    metrics_put_head(out, "inference_queue_seconds", "histogram",
+                     "How long runs waited for cores.");
     for (unsigned i = 0; i < m->n_series; i++)
         put_histogram(out, "inference_queue_seconds", &(struct labels){.series = m->series[i]},
                       &m->series[i]->queue);
-    metrics_put_head(out, "inference_run_seconds", "histogram", "How long runs took on the device.");
+    metrics_put_head(out, "inference_run_seconds", "histogram",
+                     "How long runs took on the device.");
     for (unsigned i = 0; i < m->n_series; i++)
         put_histogram(out, "inference_run_seconds", &(struct labels){.series = m->series[i]},
                       &m->series[i]->run);
@@ -140,8 +142,9 @@ static void put_transfers(FILE *out, const struct metrics *m)
 {
     static const char *const directions[METRICS_DIRECTIONS] = {
         [METRICS_IN] = "in", [METRICS_OUT] = "out"};
-    metrics_put_head(out, "inference_transfer_seconds", "histogram",
-             "How long inputs took from a run's request on, and outputs until they were sent.");
+    metrics_put_head(
+        out, "inference_transfer_seconds", "histogram",
+        "How long inputs took from a run's request on, and outputs until they were sent.");
     for (unsigned i = 0; i < METRICS_DIRECTIONS; i++)
         put_histogram(out, "inference_transfer_seconds",
                       &(struct labels){.direction = directions[i]}, &m->transfer[i]);
@@ -168,7 +171,8 @@ static void put_device(FILE *out, const struct services *s)
     metrics_put_label(out, "backend", s->device->backend);
     fprintf(out, "} 1\n");
     put_gauge(out, "cores", "Cores of the device.", scheduler->n_cores);
-    metrics_put_head(out, "core_busy_seconds_total", "counter", "How long a core was given to runs.");
+    metrics_put_head(out, "core_busy_seconds_total", "counter",
+                     "How long a core was given to runs.");
     for (uint32_t i = 0; i < scheduler->n_cores; i++) {
         fprintf(out, "rknnd_core_busy_seconds_total{core=\"%u\"} ", i);
         put_seconds(out, scheduler->core_us[i]);
@@ -216,8 +220,8 @@ static void put_totals(FILE *out, const struct services *s)
                 log_n_left_out());
 }
 
-int metrics_text(const struct services *s, const struct reading *now, char **ret,
-                 size_t *ret_size, struct error *e)
+int metrics_text(const struct services *s, const struct reading *now, char **ret, size_t *ret_size,
+                 struct error *e)
 {
     FILE *out = open_memstream(ret, ret_size);
     if (!out)

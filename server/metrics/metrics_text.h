@@ -10,6 +10,7 @@ struct services;
 
 #define METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
-/// `now`: what the machine's sensors say; NULL: they do not answer. The caller frees *ret. Its size depends on models and users, never on programs or connections.
-int metrics_text(const struct services *s, const struct reading *now, char **ret,
-                 size_t *ret_size, struct error *e);
+/// `now`: what the machine's sensors say; NULL: they do not answer. The caller frees *ret. Its size
+/// depends on models and users, never on programs or connections.
+int metrics_text(const struct services *s, const struct reading *now, char **ret, size_t *ret_size,
+                 struct error *e);

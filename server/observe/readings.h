@@ -1,6 +1,6 @@
-// What the machine's sensors and clocks say at present. Reading them can block, so a thread of libuv
-// does it: one reading at a time, for all who ask. A driver that hangs costs that thread, and the
-// answers, and nothing else.
+// What the machine's sensors and clocks say at present. Reading them can block, so a thread of
+// libuv does it: one reading at a time, for all who ask. A driver that hangs costs that thread, and
+// the answers, and nothing else.
 #pragma once
 
 #include <stdbool.h>
@@ -44,6 +44,6 @@ void readings_init(struct readings *r, uv_loop_t *loop, const char *root);
 /// Safe to repeat. Waiters are told nothing more.
 void readings_close(struct readings *r);
 
-/// Calls w->told() from inside when a fresh reading is there, or from the loop. list_remove() of the
-/// link takes the request back.
+/// Calls w->told() from inside when a fresh reading is there, or from the loop. list_remove() of
+/// the link takes the request back.
 void readings_get(struct readings *r, struct reading_waiter *w);

@@ -32,8 +32,8 @@ struct sensor_list {
 };
 
 // A file of the entry that is looked at: FOLDER/KEY, where the key may have a number in it.
-__attribute__((format(printf, 4, 5))) static bool
-sensor_text(const char *folder, char *ret, size_t size, const char *key, ...)
+__attribute__((format(printf, 4, 5))) static bool sensor_text(const char *folder, char *ret,
+                                                              size_t size, const char *key, ...)
 {
     char path[PATH_SIZE], name[KEY_SIZE];
     va_list arguments;
@@ -99,8 +99,7 @@ static int64_t sensor_critical(const char *folder)
     for (int i = 0; i < CHANNELS; i++) {
         if (!sensor_text(folder, type, sizeof type, "trip_point_%d_type", i))
             return 0;
-        if (strcmp(type, "critical") == 0 &&
-            sensor_number(folder, &at, "trip_point_%d_temp", i))
+        if (strcmp(type, "critical") == 0 && sensor_number(folder, &at, "trip_point_%d_temp", i))
             return at;
     }
     return 0;
@@ -138,7 +137,8 @@ static void sensor_channel_name(const char *folder, const char *channel, char *r
     snprintf(ret, size, "%s %s", chip, *label ? label : channel);
 }
 
-// Thermal zones have a chip of hwmon too, which the kernel makes: it is a link in the zone's folder.
+// Thermal zones have a chip of hwmon too, which the kernel makes: it is a link in the zone's
+// folder.
 static bool sensor_is_of_zone(const char *folder)
 {
     char type[64], path[PATH_SIZE];

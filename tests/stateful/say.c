@@ -458,8 +458,8 @@ static void say_bind(struct client *c)
 
 static void say_look(struct client *c)
 {
-    static const uint16_t plain[] = {MESSAGE_PING, MESSAGE_SERVER_STATUS, MESSAGE_STATS,
-                                     MESSAGE_CLOCKS, MESSAGE_SENSORS, MESSAGE_LIMITS};
+    static const uint16_t plain[] = {MESSAGE_PING,   MESSAGE_SERVER_STATUS, MESSAGE_STATS,
+                                     MESSAGE_CLOCKS, MESSAGE_SENSORS,       MESSAGE_LIMITS};
     uint32_t which = below(8);
     if (which == 0)
         ask(c, MESSAGE_LOG, &(rknnd_Log){.last = 5, .wait = chance(300)}, NULL, 0, NULL);

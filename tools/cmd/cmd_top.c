@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "tools/rknnctl.h"
-#include "tools/run/machine.h"
+#include "tools/run/heat.h"
 #include "tools/ui/cmd_options.h"
 #include "tools/ui/interrupt.h"
 #include "tools/ui/print.h"
@@ -19,7 +19,7 @@
 struct top {
     rknnd_server_info server;
     rknnd_stats *before, *now; // `before` NULL: the first look
-    struct machine machine;
+    struct heat heat;
     uint32_t interval_ms;
     bool json;
 };
@@ -31,9 +31,9 @@ static int look_once(struct top *t, struct error *e)
     t->before = t->now;
     t->now = NULL;
     int r = rknnd_get_stats(NULL, &t->now);
-    machine_done(&t->machine);
+    heat_done(&t->heat);
     if (r == 0)
-        machine_get(&t->machine);
+        heat_get(&t->heat);
     return r < 0 ? rknn_error_set(e, r, "%s", "") : 0;
 }
 
@@ -58,7 +58,7 @@ static int draw_screen(const struct top *t, struct error *e)
         return error_no_memory(e, "a table", 0);
     fprintf(out, "%s: %s, %s, %s        q ends\n", t->server.uri, t->server.software,
             t->server.chip, t->server.backend);
-    machine_print(&t->machine, out);
+    heat_print(&t->heat, out);
     int r = usage_print(t->before, t->now, out, (size_t)COLS);
     if (fclose(out) != 0 || r < 0)
         return error_no_memory(e, "a table", 0);
@@ -105,7 +105,7 @@ static int print_look(const struct top *t, bool first, struct error *e)
     if (t->json) {
         json_t *o = usage_json(t->now);
         if (o)
-            json_object_set_new(o, "sensors", machine_json(&t->machine));
+            json_object_set_new(o, "sensors", heat_json(&t->heat));
         int r = o ? json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9) | JSON_ENSURE_ASCII)
                   : -1;
         json_decref(o);
@@ -114,7 +114,7 @@ static int print_look(const struct top *t, bool first, struct error *e)
     }
     if (!first)
         putchar('\n');
-    machine_print(&t->machine, stdout);
+    heat_print(&t->heat, stdout);
     return usage_print(t->before, t->now, stdout, terminal_width(stdout)) < 0
                ? error_no_memory(e, "a table", 0)
                : 0;
@@ -167,6 +167,6 @@ int cmd_top(const struct settings *settings, int argc, char **argv, struct error
         r = run_screen(&t, e);
     rknnd_free(t.before);
     rknnd_free(t.now);
-    machine_done(&t.machine);
+    heat_done(&t.heat);
     return r;
 }

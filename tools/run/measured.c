@@ -146,7 +146,7 @@ int profile_measure(struct profile *p, const struct profile_plan *plan, struct e
     if (r == 0)
         r = frequencies_get(&p->frequencies, e);
     if (r == 0)
-        machine_get(&p->machine);
+        heat_get(&p->heat);
     model_close(&m);
     return r;
 }
@@ -154,7 +154,7 @@ int profile_measure(struct profile *p, const struct profile_plan *plan, struct e
 void profile_done(struct profile *p)
 {
     frequencies_done(&p->frequencies);
-    machine_done(&p->machine);
+    heat_done(&p->heat);
     rknnd_free(p->layer_list);
     free(p->layer_us);
     free(p->order);
@@ -177,7 +177,7 @@ json_t *profile_json(const struct profile *p)
                           print_percentiles_json(p->total_us, p->n_runs, 1), "layers_bytes",
                           (json_int_t)layers_total_bytes(&p->layers), "frequencies",
                           frequencies_json(&p->frequencies));
-    json_object_set_new(o, "sensors", machine_json(&p->machine));
+    json_object_set_new(o, "sensors", heat_json(&p->heat));
     timing_put(t, o, "run_us", print_percentiles_json(p->run_us, p->n_runs, 1),
                timing_estimate(p->estimate_ns));
     timing_put(t, o, "layers_us", json_integer((json_int_t)layers_total_us(&p->layers)),
@@ -236,6 +236,6 @@ int profile_print(const struct profile *p, struct error *e)
     frequencies_print(&p->frequencies);
     print_heading("Heat and power");
     fputs(INDENT, stdout);
-    machine_print_heat(&p->machine, stdout);
+    heat_print_rest(&p->heat, stdout);
     return 0;
 }

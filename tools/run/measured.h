@@ -2,7 +2,7 @@
 #pragma once
 
 #include "tools/run/frequencies.h"
-#include "tools/run/machine.h"
+#include "tools/run/heat.h"
 #include "tools/task.h"
 #include "tools/view/layers.h"
 
@@ -22,7 +22,7 @@ struct profile {
     uint32_t *order;                // of the layers; NULL: that of execution
     uint64_t estimate_ns;           // of the last run; 0: not known
     struct frequencies frequencies; // right after the last run
-    struct machine machine;         // as well
+    struct heat heat;               // as well
 };
 
 /// Runs the model with the times of its layers (RKNN_FLAG_COLLECT_PERF_MASK). After a failure *p

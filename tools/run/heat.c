@@ -1,12 +1,12 @@
-#include "tools/run/machine.h"
+#include "tools/run/heat.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-static const struct machine_kind {
+static const struct heat_kind {
     const char *name;
     double per; // of what a reading counts, in the unit that is shown
-} machine_kinds[] = {
+} heat_kinds[] = {
     [RKNND_SENSOR_TEMPERATURE] = {"temperature", 1e3},
     [RKNND_SENSOR_POWER] = {"power", 1e6},
     [RKNND_SENSOR_ENERGY] = {"energy", 1e6},
@@ -14,32 +14,32 @@ static const struct machine_kind {
 };
 
 // NULL: of a newer server.
-static const struct machine_kind *machine_kind(const rknnd_sensor *s)
+static const struct heat_kind *heat_kind(const rknnd_sensor *s)
 {
-    return s->kind < sizeof machine_kinds / sizeof *machine_kinds && machine_kinds[s->kind].name
-               ? &machine_kinds[s->kind]
+    return s->kind < sizeof heat_kinds / sizeof *heat_kinds && heat_kinds[s->kind].name
+               ? &heat_kinds[s->kind]
                : NULL;
 }
 
-void machine_get(struct machine *m)
+void heat_get(struct heat *m)
 {
-    *m = (struct machine){0};
+    *m = (struct heat){0};
     if (rknnd_get_sensors(NULL, &m->sensors) < 0)
         snprintf(m->why, sizeof m->why, "%s", rknnd_last_error());
     if (rknnd_get_clocks(NULL, &m->clocks) < 0)
         m->clocks = NULL;
 }
 
-void machine_done(struct machine *m)
+void heat_done(struct heat *m)
 {
     rknnd_free(m->sensors);
     rknnd_free(m->clocks);
-    *m = (struct machine){0};
+    *m = (struct heat){0};
 }
 
 // ---- people -------------------------------------------------------------------------------------
 
-static void machine_print_npu(const struct machine *m, FILE *out)
+static void heat_print_npu(const struct heat *m, FILE *out)
 {
     const char *before = "";
     for (uint32_t i = 0; m->clocks && i < m->clocks->n; i++) {
@@ -56,7 +56,7 @@ static void machine_print_npu(const struct machine *m, FILE *out)
 }
 
 // The one with the highest value; NULL: there is none.
-static const rknnd_sensor *machine_highest(const struct machine *m, uint32_t kind)
+static const rknnd_sensor *heat_highest(const struct heat *m, uint32_t kind)
 {
     const rknnd_sensor *highest = NULL;
     for (uint32_t i = 0; m->sensors && i < m->sensors->n; i++) {
@@ -67,15 +67,14 @@ static const rknnd_sensor *machine_highest(const struct machine *m, uint32_t kin
     return highest;
 }
 
-static void machine_print_highest(const struct machine *m, uint32_t kind, const char *unit,
-                                  FILE *out)
+static void heat_print_highest(const struct heat *m, uint32_t kind, const char *unit, FILE *out)
 {
-    const rknnd_sensor *s = machine_highest(m, kind);
+    const rknnd_sensor *s = heat_highest(m, kind);
     if (!s) {
-        fprintf(out, "no %s sensor", machine_kinds[kind].name);
+        fprintf(out, "no %s sensor", heat_kinds[kind].name);
         return;
     }
-    double per = machine_kinds[kind].per;
+    double per = heat_kinds[kind].per;
     fprintf(out, "%.1f", (double)s->value / per);
     if (s->limit > 0)
         fprintf(out, " of %.0f", (double)s->limit / per);
@@ -83,7 +82,7 @@ static void machine_print_highest(const struct machine *m, uint32_t kind, const 
 }
 
 // Fans turn; everything else that cools does so by doing less.
-static void machine_print_slowed(const struct machine *m, FILE *out)
+static void heat_print_slowed(const struct heat *m, FILE *out)
 {
     for (uint32_t i = 0; m->sensors && i < m->sensors->n; i++) {
         const rknnd_sensor *s = rknnd_sensor_at(m->sensors, i);
@@ -93,37 +92,37 @@ static void machine_print_slowed(const struct machine *m, FILE *out)
     }
 }
 
-void machine_print_heat(const struct machine *m, FILE *out)
+void heat_print_rest(const struct heat *m, FILE *out)
 {
     if (m->sensors) {
-        machine_print_highest(m, RKNND_SENSOR_TEMPERATURE, "C", out);
+        heat_print_highest(m, RKNND_SENSOR_TEMPERATURE, "C", out);
         fputs(", ", out);
-        machine_print_highest(m, RKNND_SENSOR_POWER, "W", out);
-        machine_print_slowed(m, out);
+        heat_print_highest(m, RKNND_SENSOR_POWER, "W", out);
+        heat_print_slowed(m, out);
     } else {
         fprintf(out, "no sensors: %s", m->why);
     }
     fputc('\n', out);
 }
 
-void machine_print(const struct machine *m, FILE *out)
+void heat_print(const struct heat *m, FILE *out)
 {
     fputs("machine: ", out);
-    machine_print_npu(m, out);
+    heat_print_npu(m, out);
     fputs(", ", out);
-    machine_print_heat(m, out);
+    heat_print_rest(m, out);
 }
 
 // ---- programs -----------------------------------------------------------------------------------
 
-json_t *machine_json(const struct machine *m)
+json_t *heat_json(const struct heat *m)
 {
     if (!m->sensors)
         return json_null();
     json_t *list = json_array();
     for (uint32_t i = 0; i < m->sensors->n; i++) {
         const rknnd_sensor *s = rknnd_sensor_at(m->sensors, i);
-        const struct machine_kind *kind = machine_kind(s);
+        const struct heat_kind *kind = heat_kind(s);
         if (kind)
             json_array_append_new(
                 list,
