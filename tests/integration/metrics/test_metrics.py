@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 from support.service import BUILD, DIGITS, PATIENCE, SANITIZED, SOURCE, Daemon, listen_on_any_port, wait_for
-from support.sysfs import BOARD, write_sysfs
+from sysfs import BOARD, write_sysfs
 
 OPS = SOURCE / "docs/ops"
 LINE = re.compile(r'^([a-z_:][a-z0-9_:]*)(?:\{((?:[a-z0-9_]+="(?:[^"\\]|\\.)*",?)*)\})? (\S+)$')

@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 from support.service import BUILD, DIGITS, PATIENCE, Daemon
-from support.sysfs import BOARD, write_sysfs
+from sysfs import BOARD, write_sysfs
 from test_metrics import Service, read
 
 
