@@ -47,6 +47,7 @@ struct command {
     X(accuracy, "compare a model's layers with the float model's")     \
     X(compare,  "compare two models or servers, layer by layer")       \
     X(report,   "write all of that into one page for a browser")       \
+    X(quantize, "make an int8 model of a float one")                   \
     X(bench,    "measure throughput and latency of a model")
 // clang-format on
 #define X(name, summary) command_run cmd_##name;

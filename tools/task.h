@@ -23,26 +23,17 @@ struct task {
         .core_mask = RKNN_NPU_CORE_UNDEFINED, .shape_set = TASK_NO_SHAPE_SET                       \
     }
 
-// Rows of a command's option table. How the inputs' files are named and read:
-#define TASK_INPUTS(t)                                                                             \
-    {'i',                                                                                          \
-     "input",                                                                                      \
+// Rows of a command's option table. How the inputs' files are read:
+#define TASK_FORMS(t)                                                                              \
+    {'l',                                                                                          \
+     "layout",                                                                                     \
      OPTION_CALL,                                                                                  \
-     &(t)->inputs,                                                                                 \
-     "FILE",                                                                                       \
-     "array, picture, - (stdin); also INPUT=FILE",                                                 \
+     &(t)->forms.layouts,                                                                          \
+     "LAYOUT",                                                                                     \
+     "[INPUT=]nhwc (default), nchw or native",                                                     \
      0,                                                                                            \
      0,                                                                                            \
-     text_list_option},                                                                            \
-        {'l',                                                                                      \
-         "layout",                                                                                 \
-         OPTION_CALL,                                                                              \
-         &(t)->forms.layouts,                                                                      \
-         "LAYOUT",                                                                                 \
-         "[INPUT=]nhwc (default), nchw or native",                                                 \
-         0,                                                                                        \
-         0,                                                                                        \
-         input_layout_option},                                                                     \
+     input_layout_option},                                                                         \
         {0,                                                                                        \
          "fit",                                                                                    \
          OPTION_CALL,                                                                              \
@@ -61,15 +52,23 @@ struct task {
          0,                                                                                        \
          0,                                                                                        \
          input_pad_option},                                                                        \
-        {0,                                                                                        \
-         "type",                                                                                   \
-         OPTION_CALL,                                                                              \
-         &(t)->forms.types,                                                                        \
-         "TYPE",                                                                                   \
-         "[INPUT=]float32, uint8, ...: files are raw data",                                        \
-         0,                                                                                        \
-         0,                                                                                        \
-         input_type_option},                                                                       \
+    {                                                                                              \
+        0, "type", OPTION_CALL, &(t)->forms.types, "TYPE",                                         \
+            "[INPUT=]float32, uint8, ...: files are raw data", 0, 0, input_type_option             \
+    }
+
+// The same, and the files themselves.
+#define TASK_INPUTS(t)                                                                             \
+    {'i',                                                                                          \
+     "input",                                                                                      \
+     OPTION_CALL,                                                                                  \
+     &(t)->inputs,                                                                                 \
+     "FILE",                                                                                       \
+     "array, picture, - (stdin); also INPUT=FILE",                                                 \
+     0,                                                                                            \
+     0,                                                                                            \
+     text_list_option},                                                                            \
+        TASK_FORMS(t),                                                                             \
     {                                                                                              \
         0, "pass-through", OPTION_FLAG, &(t)->forms.pass_through, NULL,                            \
             "inputs go in untouched: --layout native", 0, 0, NULL                                  \

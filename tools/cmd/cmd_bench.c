@@ -79,8 +79,7 @@ static int parse_options(int argc, char **argv, struct bench_command *c, struct 
     struct bench_plan *p = &c->plan;
     const struct option_row rows[] = {
         OPTIONS_LOOP(&p->loop, "runs of each client (default 100)", 1, 10000000),
-        {0, "clients", OPTION_NUMBER, &c->clients, "N", "clients at the same time (default 1)", 1,
-         MAX_CLIENTS, NULL},
+        OPTIONS_CLIENTS(&c->clients, MAX_CLIENTS),
         {0, "concurrency", OPTION_CALL, c, "RANGE", "measure FROM:TO[:STEP] clients in turn", 0, 0,
          set_concurrency},
         {0, "duration", OPTION_REAL, &p->seconds, "SECONDS",

@@ -23,6 +23,7 @@ _rknnctl_commands=(
     accuracy
     compare
     report
+    quantize
     bench
     help
 )
@@ -39,6 +40,7 @@ _rknnctl_with_files=(
     accuracy
     compare
     report
+    quantize
     bench
 )
 
@@ -66,6 +68,7 @@ _rknnctl_options()
     accuracy) options="--golden --input --layout --fit --pad --type --pass-through --list --shape --shape-set --core-mask --map --golden-server --entire --limit --fail-above --dump --json --csv --server --version --help" ;;
     compare) options="--with --input --layout --fit --pad --type --pass-through --list --shape --shape-set --core-mask --map --entire --limit --fail-above --dump --loop --warmup --seed --json --csv --server --version --help" ;;
     report) options="--output --golden --golden-server --input --layout --fit --pad --type --pass-through --shape --shape-set --core-mask --loop --warmup --seed --map --limit --server --version --help" ;;
+    quantize) options="--dataset --output --algorithm --method --symmetric --mean --std --rgb2bgr --keep-float --without --clients --state --layout --fit --pad --type --shape --json --server --version --help" ;;
     bench) options="--loop --clients --concurrency --duration --rate --samples --warmup --input --layout --fit --pad --type --pass-through --shape --shape-set --core-mask --seed --float --fail-below --fail-p99-above --json --csv --server --version --help" ;;
     help) options="" ;;
     esac
@@ -75,10 +78,12 @@ _rknnctl_value()
 {
     value=
     case $1 in
+    --algorithm) value=NAME ;;
     --clients) value=N ;;
     --concurrency) value=RANGE ;;
     --core-mask | -c) value=CORES ;;
     --daemon-port) value=N ;;
+    --dataset) value=FILE ;;
     --dump) value=DIR ;;
     --duration) value=SECONDS ;;
     --fail-above) value=PERCENT ;;
@@ -91,6 +96,7 @@ _rknnctl_value()
     --identity) value=NAME ;;
     --input | -i) value=FILE ;;
     --interval) value=MS ;;
+    --keep-float) value=NODE ;;
     --layout | -l) value=LAYOUT ;;
     --level) value=LEVEL ;;
     --limit) value=PERCENT ;;
@@ -98,6 +104,8 @@ _rknnctl_value()
     --list) value=FILE ;;
     --loop | -n) value=N ;;
     --map) value=NAME=OTHER ;;
+    --mean) value=NUMBERS ;;
+    --method) value=NAME ;;
     --only) value=NAME ;;
     --output | -o) value=DIR ;;
     --pad) value=COLOUR ;;
@@ -109,11 +117,14 @@ _rknnctl_value()
     --shape | -x) value=NAME=SHAPE ;;
     --shape-set) value=N ;;
     --sort) value=BY ;;
+    --state) value=FILE ;;
+    --std) value=NUMBERS ;;
     --top | -t) value=N ;;
     --type) value=TYPE ;;
     --wait) value=N ;;
     --warmup | -w) value=N ;;
     --with) value=URI ;;
+    --without) value=PASS ;;
     esac
 }
 # end

@@ -111,10 +111,21 @@ int model_set_shape_set(struct model *m, uint32_t shape_set, struct error *e)
     return r < 0 ? rknn_error_set(e, r, "--shape-set %u", shape_set) : query_shapes(m, e);
 }
 
+int model_borrow(struct model *m, const char *path, rknn_context context, struct error *e)
+{
+    *m = (struct model){.path = path, .context = context};
+    return query_model(m, e);
+}
+
 void model_close(struct model *m)
 {
     if (m->open)
         rknn_destroy(m->context);
+    model_forget(m);
+}
+
+void model_forget(struct model *m)
+{
     free(m->inputs);
     free(m->outputs);
     *m = (struct model){0};

@@ -24,6 +24,10 @@ struct model {
 int model_open(struct model *m, const char *path, uint32_t flags, const struct text_list *shapes,
                struct error *e);
 
+/// A model of `path` that somebody else has opened, and closes: only model_forget() is for it.
+int model_borrow(struct model *m, const char *path, rknn_context context, struct error *e);
+void model_forget(struct model *m);
+
 /// Chooses one of several shape sets, from 0 on, for the runs that follow; m->inputs and m->outputs
 /// are those of that set afterwards.
 int model_set_shape_set(struct model *m, uint32_t shape_set, struct error *e);

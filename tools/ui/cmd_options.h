@@ -33,6 +33,10 @@
     {                                                                                              \
         'n', "loop", OPTION_NUMBER, p, "N", help, min, max, NULL                                   \
     }
+#define OPTIONS_CLIENTS(p, max)                                                                    \
+    {                                                                                              \
+        0, "clients", OPTION_NUMBER, p, "N", "clients at the same time", 1, max, NULL              \
+    }
 #define OPTIONS_WARMUP(p)                                                                          \
     {                                                                                              \
         'w', "warmup", OPTION_NUMBER, p, "N", "runs before measuring (default 3)", 0, 1000000,     \

@@ -25,7 +25,7 @@ DONE, FAILED, USAGE, UNREACHABLE, MODEL, INPUT, GATE = range(7)
 OF_MODELS = ("run", "info", "dump", "perf", "memory", "accuracy", "compare", "report", "bench")
 WITH_INPUTS = ("run", "dump", "perf", "accuracy", "compare", "report", "bench")
 OF_SERVER = ("ping", "status", "top", "stats", "kill", "log", "trace", "devices")
-OTHERS = ("record", "replay", "doctor")
+OTHERS = ("record", "replay", "doctor", "quantize")
 ALL = OF_MODELS + OF_SERVER + OTHERS
 
 
@@ -46,6 +46,9 @@ class Case(unittest.TestCase):
         (self.folder / name).write_bytes(content)
         return self.folder / name
 
+    def samples(self):
+        return self.file("samples.txt", f"{PICTURE}\n".encode())
+
     def words(self, command, model=DIGITS, inputs=PICTURE):
         """A command line that succeeds, as far as it goes by these."""
         given = ["-i", inputs]
@@ -56,6 +59,7 @@ class Case(unittest.TestCase):
             "report": [model, *given, "-n", 1, "-o", self.folder / "r.html"],
             "trace": ["-o", self.folder / "t.json"], "kill": [1], "top": ["--batch", "--interval", 50],
             "record": ["-o", self.folder / "b.rec", "--", RKNNCTL, "bench", model, "-n", 1],
+            "quantize": [FLOAT, "--dataset", self.samples(), "-o", self.folder / "q.onnx"],
             "replay": [self.recording]}.get(command, [])]
 
     def check(self, code, *words, named="", **more):
@@ -126,7 +130,7 @@ class Codes(OnDaemon):
             self.check(USAGE, command, "--server", named="--server needs a value")
             if command not in ("record", "kill"):
                 self.check(USAGE, *self.words(command), "more", "than", "wanted", named="unexpected argument")
-            if command in OF_MODELS and command != "info" or command in ("kill", "replay", "record"):
+            if command in OF_MODELS and command != "info" or command in ("kill", "replay", "record", "quantize"):
                 self.check(USAGE, command)
         for command in WITH_INPUTS:
             words = self.words(command)

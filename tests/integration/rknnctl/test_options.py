@@ -70,6 +70,8 @@ class Tables(unittest.TestCase):
         for group in ({"input", "layout"}, {"shape-set", "core-mask"}):
             for command in REAL:
                 options = {option.name for option in COMMANDS[command][1]}
+                if "dataset" in options:  # files of many inputs come from there
+                    continue
                 self.assertIn(len(group & options), (0, len(group)), f"{command}: {group}")
 
     def test_json_wherever_something_is_told(self):

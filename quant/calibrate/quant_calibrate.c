@@ -1,0 +1,443 @@
+// Each client is a context and a thread with observers of its own; they share one loaded model.
+// Samples are taken in rounds, after which the clients' observers are added up and, now and then,
+// written to the state file: so what it says is always of the first so many samples.
+//
+// Values are seen by dumps. What a dump leaves out, since the device fuses it into another node,
+// becomes an output of the model that is run: the first dump tells.
+#include "quant/calibrate/quant_calibrate.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "quant/calibrate/quant_state.h"
+#include "quant/calibrate/quant_values.h"
+
+#define ROUND         8           // samples of each client before what they saw is added up
+#define SAVE_EVERY_NS 2000000000u // of the state
+#define MOST_CLIENTS  64
+#define MOST_OUTPUTS  128 // of a model
+
+struct calibration {
+    struct rknnd_quant *q;
+    const rknnd_quant_samples *samples;
+    uint32_t n_inputs;
+    rknn_tensor_attr *inputs;
+    struct quant_edge **input_edges; // NULL: it is not to be observed
+    bool *shown;                     // edges that the first dump has
+    _Atomic uint32_t next, end, done, failed;
+    pthread_mutex_t lock; // of `error`, and calls of progress()
+    struct error error;
+};
+
+struct client {
+    struct calibration *c;
+    rknn_context context;
+    bool open;
+    uint32_t sample;
+    struct quant_observer *seen;
+    struct quant_scratch scratch;
+    struct error error;
+};
+
+// The library's last words, without the name of the function that failed.
+static const char *calibrate_last_words(void)
+{
+    const char *words = rknnd_last_error(), *colon = strstr(words, ": ");
+    return colon && strncmp(words, "rknn", 4) == 0 ? colon + 2 : words;
+}
+
+// ---- one sample ----
+
+static int calibrate_observe(struct client *k, const struct quant_edge *edge,
+                             const struct quant_values *v)
+{
+    struct quant_observer *o = &k->seen[edge - k->c->q->index.edges];
+    uint32_t channels = k->c->q->corrects_bias ? v->n_channels : 0;
+    int r = o->bins ? 0 : quant_observer_init(o, channels, &k->error);
+    if (r < 0)
+        return r;
+    quant_observer_add(o, v->values, v->n, o->n_channels == v->n_channels ? v->inner : 0,
+                       &k->scratch);
+    if (o->n_bad)
+        return error_set(&k->error, STATUS_INPUT_INVALID,
+                         "sample %u: tensor %s has %llu values that are no finite numbers (NaN or "
+                         "infinite)",
+                         k->sample, edge->name, (unsigned long long)o->n_bad);
+    return 0;
+}
+
+static int calibrate_take_tensor(void *user, const rknnd_tensor *t)
+{
+    struct client *k = user;
+    const struct rknnd_quant *q = k->c->q;
+    const struct quant_edge *edge = quant_index_find(&q->index, t->name);
+    if (!edge || !quant_plan_place(&q->plan, &q->index, edge)->observed)
+        return 0;
+    k->c->shown[edge - q->index.edges] = true;
+    struct quant_values v;
+    int r = quant_values_of_tensor(t, &v, &k->error);
+    if (r == 0)
+        r = calibrate_observe(k, edge, &v);
+    free(v.own);
+    return r;
+}
+
+static int calibrate_take_inputs(struct client *k, const rknn_input *inputs)
+{
+    int r = 0;
+    for (uint32_t i = 0; i < k->c->n_inputs && r == 0; i++) {
+        struct quant_values v = {0};
+        if (!k->c->input_edges[i])
+            continue;
+        r = quant_values_of_input(&inputs[i], &k->c->inputs[i], &v, &k->error);
+        if (r == 0)
+            r = calibrate_observe(k, k->c->input_edges[i], &v);
+        free(v.own);
+    }
+    return r;
+}
+
+static int calibrate_sample(struct client *k, uint32_t sample)
+{
+    const rknnd_quant_samples *s = k->c->samples;
+    cleanup(free_p) rknn_input *inputs = calloc(k->c->n_inputs + 1, sizeof *inputs);
+    if (!inputs)
+        return error_no_memory(&k->error, "inputs", 0);
+    k->sample = sample;
+    k->error = (struct error){0};
+    int r = s->read(s->user, sample, k->c->n_inputs, inputs);
+    if (r < 0)
+        return error_set(&k->error, r, "sample %u: its inputs cannot be read", sample);
+    r = calibrate_take_inputs(k, inputs);
+    if (r == 0)
+        r = rknn_inputs_set(k->context, k->c->n_inputs, inputs);
+    if (r == 0)
+        r = rknnd_dump_layers(k->context, NULL, calibrate_take_tensor, k);
+    if (s->release)
+        s->release(s->user, k->c->n_inputs, inputs);
+    if (r < 0 && !k->error.code)
+        error_set(&k->error, r, "sample %u: %s", sample, calibrate_last_words());
+    return r < 0 ? k->error.code : 0;
+}
+
+// ---- rounds ----
+
+static void calibrate_tell(struct calibration *c, const struct error *e)
+{
+    pthread_mutex_lock(&c->lock);
+    if (e && !c->failed)
+        c->error = *e;
+    if (e)
+        c->failed = 1;
+    uint32_t done = e ? c->done : ++c->done;
+    if (!e && c->samples->progress && c->samples->progress(c->samples->user, done) && !c->failed) {
+        error_set(&c->error, STATUS_FAIL, "ended after %u of %u samples", done, c->samples->n);
+        c->failed = 1;
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void *calibrate_work(void *user)
+{
+    struct client *k = user;
+    struct calibration *c = k->c;
+    while (!c->failed) {
+        uint32_t sample = atomic_fetch_add(&c->next, 1);
+        if (sample >= c->end)
+            break;
+        int r = calibrate_sample(k, sample);
+        calibrate_tell(c, r < 0 ? &k->error : NULL);
+    }
+    return NULL;
+}
+
+// What a client saw goes to the whole; it begins anew.
+static int calibrate_collect(struct client *k, struct error *e)
+{
+    const struct rknnd_quant *q = k->c->q;
+    int r = 0;
+    for (uint32_t i = 0; i < q->index.n && r == 0; i++) {
+        if (!k->seen[i].bins)
+            continue;
+        if (!q->seen[i].bins)
+            r = quant_observer_init(&q->seen[i], k->seen[i].n_channels, e);
+        if (r == 0)
+            quant_observer_merge(&q->seen[i], &k->seen[i]);
+        quant_observer_done(&k->seen[i]);
+    }
+    return r;
+}
+
+static int calibrate_round(struct calibration *c, struct client *clients, uint32_t n,
+                           struct error *e)
+{
+    pthread_t threads[MOST_CLIENTS];
+    uint32_t started = 0;
+    for (; started < n; started++)
+        if (pthread_create(&threads[started], NULL, calibrate_work, &clients[started]) != 0)
+            break;
+    if (!started)
+        return error_set(e, STATUS_FAIL, "no thread can be started");
+    for (uint32_t i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+    if (c->failed)
+        return error_set(e, c->error.code, "%s", c->error.text);
+    int r = 0;
+    for (uint32_t i = 0; i < n && r == 0; i++)
+        r = calibrate_collect(&clients[i], e);
+    return r;
+}
+
+static int calibrate_rounds(struct calibration *c, struct client *clients, uint32_t n,
+                            uint32_t from, uint64_t fingerprint, struct error *e)
+{
+    const rknnd_quant_samples *s = c->samples;
+    uint64_t saved = clock_ns();
+    int r = 0;
+    c->done = from;
+    while (from < s->n && r == 0) {
+        uint32_t end = s->n - from > n * ROUND ? from + n * ROUND : s->n;
+        c->next = from;
+        c->end = end;
+        r = calibrate_round(c, clients, n, e);
+        if (r == 0)
+            from = end;
+        bool due = r < 0 || (from < s->n && clock_ns() - saved > SAVE_EVERY_NS);
+        if (!s->state || !due || !from)
+            continue;
+        struct error ignored;
+        int saving = quant_state_save(c->q, s->state, fingerprint, from, r < 0 ? &ignored : e);
+        r = r < 0 ? r : saving;
+        saved = clock_ns();
+    }
+    if (r == 0 && s->state)
+        unlink(s->state);
+    return r;
+}
+
+// ---- the model that is run ----
+
+static bool calibrate_has_other_files(const struct quant_model *m)
+{
+    for (size_t i = 0; i < m->graph->n_initializer; i++)
+        if (m->graph->initializer[i]->data_location)
+            return true;
+    return false;
+}
+
+// Writes the float model under a temporary name. Weights in other files must stay beside it.
+static int calibrate_write_model(struct rknnd_quant *q, char **ret, struct error *e)
+{
+    const char *folder = getenv("TMPDIR");
+    if (calibrate_has_other_files(&q->model))
+        folder = q->model.folder;
+    if (!folder || !*folder)
+        folder = "/tmp";
+    cleanup(free_p) char *path = NULL;
+    if (asprintf(&path, "%s/rknnd-quantize-XXXXXX.onnx", folder) < 0) {
+        path = NULL;
+        return error_no_memory(e, "a path", 0);
+    }
+    int fd = mkstemps(path, 5);
+    if (fd < 0)
+        return error_set_errno(e, STATUS_FAIL, errno, "%s", path);
+    close(fd);
+    int r = quant_model_save(&q->model, path, e);
+    if (r < 0)
+        unlink(path);
+    else
+        *ret = steal_ptr(path);
+    return r;
+}
+
+// A failure of the library, in its words.
+static int calibrate_words(int code, struct error *e)
+{
+    return error_set(e, code, "%s", calibrate_last_words());
+}
+
+static int calibrate_query_inputs(struct calibration *c, rknn_context context, struct error *e)
+{
+    rknn_input_output_num n;
+    int r = rknn_query(context, RKNN_QUERY_IN_OUT_NUM, &n, sizeof n);
+    if (r < 0)
+        return calibrate_words(r, e);
+    c->n_inputs = n.n_input;
+    free(c->inputs);
+    free(c->input_edges);
+    c->inputs = calloc(n.n_input + 1, sizeof *c->inputs);
+    c->input_edges = calloc(n.n_input + 1, sizeof *c->input_edges);
+    if (!c->inputs || !c->input_edges)
+        return error_no_memory(e, "inputs", 0);
+    for (uint32_t i = 0; i < n.n_input && r == 0; i++) {
+        c->inputs[i].index = i;
+        r = rknn_query(context, RKNN_QUERY_CURRENT_INPUT_ATTR, &c->inputs[i], sizeof c->inputs[i]);
+        if (r < 0)
+            return calibrate_words(r, e);
+        struct quant_edge *edge = quant_index_find(&c->q->index, c->inputs[i].name);
+        if (edge && quant_plan_place(&c->q->plan, &c->q->index, edge)->observed)
+            c->input_edges[i] = edge;
+    }
+    return 0;
+}
+
+static int calibrate_open(struct calibration *c, struct client *k, struct error *e)
+{
+    cleanup(free_p) char *path = NULL;
+    int r = calibrate_write_model(c->q, &path, e);
+    if (r < 0)
+        return r;
+    r = rknn_init(&k->context, path, 0, 0, NULL);
+    if (r < 0)
+        calibrate_words(r, e);
+    unlink(path);
+    k->open = r == 0;
+    return r < 0 ? r : calibrate_query_inputs(c, k->context, e);
+}
+
+static bool calibrate_is_missing(const struct calibration *c, uint32_t i)
+{
+    const struct quant_edge *edge = &c->q->index.edges[i];
+    return c->q->plan.places[i].observed && edge->producer >= 0 && !c->shown[i];
+}
+
+// Tensors that the first dump has left out become outputs. *ret_n: how many.
+static int calibrate_show_missing(struct calibration *c, uint32_t *ret_n, struct error *e)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < c->q->index.n; i++) {
+        if (!calibrate_is_missing(c, i))
+            continue;
+        n++;
+        if (c->q->model.graph->n_output == MOST_OUTPUTS)
+            return error_set(e, STATUS_MODEL_INVALID,
+                             "tensor %s cannot be looked at: the device fuses more tensors than a "
+                             "model may have outputs",
+                             c->q->index.edges[i].name);
+        if (!quant_model_add_output(&c->q->model, c->q->index.edges[i].name))
+            return error_no_memory(e, "the model", 0);
+    }
+    *ret_n = n;
+    return 0;
+}
+
+static int calibrate_begin(struct calibration *c, rknn_context context, struct error *e)
+{
+    int r = c->samples->begin ? c->samples->begin(c->samples->user, context) : 0;
+    return r < 0 ? error_set(e, r, "the inputs do not fit the model") : 0;
+}
+
+// The first sample, to see which tensors are there; what it saw is not kept.
+static int calibrate_probe(struct calibration *c, struct client *k, struct error *e)
+{
+    int r = calibrate_open(c, k, e);
+    if (r == 0)
+        r = calibrate_begin(c, k->context, e);
+    if (r == 0 && (r = calibrate_sample(k, 0)) < 0)
+        error_set(e, r, "%s", k->error.text);
+    for (uint32_t i = 0; i < c->q->index.n; i++)
+        quant_observer_done(&k->seen[i]);
+    return r;
+}
+
+static int calibrate_prepare(struct calibration *c, struct client *k, struct error *e)
+{
+    uint32_t missing = 0;
+    int r = calibrate_probe(c, k, e);
+    if (r == 0)
+        r = calibrate_show_missing(c, &missing, e);
+    if (r < 0 || !missing)
+        return r;
+    rknn_destroy(k->context);
+    k->open = false;
+    r = calibrate_probe(c, k, e);
+    for (uint32_t i = 0; i < c->q->index.n && r == 0; i++)
+        if (calibrate_is_missing(c, i))
+            r = error_set(e, STATUS_MODEL_INVALID, "the server does not show tensor %s",
+                          c->q->index.edges[i].name);
+    return r;
+}
+
+// ---- clients ----
+
+static int calibrate_clients(struct calibration *c, struct client **ret, uint32_t n,
+                             struct error *e)
+{
+    struct client *clients = calloc(n, sizeof *clients);
+    *ret = clients;
+    if (!clients)
+        return error_no_memory(e, "clients", n);
+    for (uint32_t i = 0; i < n; i++) {
+        clients[i].c = c;
+        clients[i].seen = calloc(c->q->index.n + 1, sizeof *clients[i].seen);
+        if (!clients[i].seen)
+            return error_no_memory(e, "clients", n);
+    }
+    return 0;
+}
+
+static int calibrate_dup(struct client *clients, uint32_t n, struct error *e)
+{
+    int r = 0;
+    for (uint32_t i = 1; i < n && r == 0; i++) {
+        r = rknn_dup_context(&clients[0].context, &clients[i].context);
+        clients[i].open = r == 0;
+    }
+    return r < 0 ? calibrate_words(r, e) : 0;
+}
+
+static void calibrate_clients_done(struct calibration *c, struct client *clients, uint32_t n)
+{
+    for (uint32_t i = n; clients && i-- > 0;) {
+        if (clients[i].open)
+            rknn_destroy(clients[i].context);
+        for (uint32_t k = 0; clients[i].seen && k < c->q->index.n; k++)
+            quant_observer_done(&clients[i].seen[k]);
+        free(clients[i].seen);
+    }
+    free(clients);
+}
+
+static int calibrate_run(struct calibration *c, struct client *clients, uint32_t n,
+                         uint32_t *ret_resumed, struct error *e)
+{
+    const rknnd_quant_samples *s = c->samples;
+    const char *key = s->key ? s->key : "";
+    uint64_t fingerprint = s->state ? quant_state_fingerprint(c->q, key, s->n) : 0;
+    int r = s->state ? quant_state_load(c->q, s->state, fingerprint, ret_resumed, e) : 0;
+    if (r == 0)
+        r = calibrate_prepare(c, &clients[0], e);
+    if (r == 0)
+        r = calibrate_dup(clients, n, e);
+    return r < 0 ? r : calibrate_rounds(c, clients, n, *ret_resumed, fingerprint, e);
+}
+
+int quant_calibrate(struct rknnd_quant *q, const rknnd_quant_samples *samples,
+                    uint32_t *ret_resumed, struct error *e)
+{
+    uint32_t n = samples->n_clients ? samples->n_clients : 2;
+    struct calibration c = {.q = q, .samples = samples, .lock = PTHREAD_MUTEX_INITIALIZER};
+    cleanup(free_p) bool *shown = calloc(q->index.n + 1, sizeof *shown);
+    struct client *clients = NULL;
+    size_t outputs = q->model.graph->n_output;
+    *ret_resumed = 0;
+    n = n > MOST_CLIENTS ? MOST_CLIENTS : n;
+    n = n > samples->n ? samples->n : n;
+    if (!shown)
+        return error_no_memory(e, "the graph", 0);
+    c.shown = shown;
+    int r = calibrate_clients(&c, &clients, n, e);
+    if (r == 0)
+        r = calibrate_run(&c, clients, n, ret_resumed, e);
+    calibrate_clients_done(&c, clients, n);
+    free(c.inputs);
+    free(c.input_edges);
+    q->model.graph->n_output = outputs;
+    return r;
+}

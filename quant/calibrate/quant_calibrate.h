@@ -1,0 +1,8 @@
+// Runs the float model on samples, and keeps what its tensors hold (quant_observer.h).
+#pragma once
+
+#include "quant/quant.h"
+
+/// Fills q->seen. *ret_resumed: samples that were done already.
+int quant_calibrate(struct rknnd_quant *q, const rknnd_quant_samples *samples,
+                    uint32_t *ret_resumed, struct error *e);

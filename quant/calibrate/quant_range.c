@@ -1,0 +1,214 @@
+// Three ways to choose a range from a histogram. All work on the bins' middles, in doubles.
+#include "quant/calibrate/quant_range.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FACTORS    32  // 1, .975, … .225
+#define LEVELS     256 // of 8 bits
+#define FIRST_HALF 128 // bins of the narrowest candidate of KL, and how much wider the next is
+#define HALF_STEP  16
+
+static double range_factor(int i)
+{
+    return 1 - 0.025 * i;
+}
+
+struct quant_form quant_form_of_range(struct quant_range r, bool symmetric)
+{
+    float low = fminf(r.low, 0), high = fmaxf(r.high, 0);
+    double span = symmetric ? fmax(-(double)low, high) / 127 : ((double)high - low) / 255;
+    struct quant_form f = {.scale = (float)span, .zp = 0};
+    if (!(f.scale > 1e-30F)) // nothing but 0 was seen
+        f.scale = 1;
+    if (!symmetric)
+        f.zp = (int32_t)fmin(fmax(rint(-128 - (double)low / (double)f.scale), -128), 127);
+    // Where saturation is to do what a Clip does, the largest number may not be above its bound.
+    while (!symmetric && high > 0 && (float)(127 - f.zp) * f.scale > high && f.zp == -128)
+        f.scale = nextafterf(f.scale, 0);
+    return f;
+}
+
+int8_t quant_form_store(struct quant_form f, float x)
+{
+    return (int8_t)fmin(fmax(rint((double)x / (double)f.scale) + f.zp, -128), 127);
+}
+
+// ---- bins ----
+
+// The bins that are used: [first, last).
+struct range_window {
+    int32_t first, last;
+};
+
+static struct range_window range_used(const struct quant_observer *o)
+{
+    struct range_window w = {0, QUANT_BINS};
+    while (w.first < w.last && !o->bins[w.first])
+        w.first++;
+    while (w.last > w.first && !o->bins[w.last - 1])
+        w.last--;
+    return w;
+}
+
+static double range_middle(const struct quant_observer *o, int32_t bin)
+{
+    return ldexp(bin - QUANT_SIDE + 0.5, o->exponent);
+}
+
+static double range_error_in(const struct quant_observer *o, struct range_window w,
+                             struct quant_form f, double best)
+{
+    double scale = (double)f.scale, sum = 0;
+    for (int32_t i = w.first; i < w.last && sum < best; i++) {
+        if (!o->bins[i])
+            continue;
+        double x = range_middle(o, i);
+        double stored = fmin(fmax(rint(x / scale) + f.zp, -128), 127);
+        double off = x - (stored - f.zp) * scale;
+        sum += off * off * (double)o->bins[i];
+    }
+    return sum;
+}
+
+double quant_range_error(const struct quant_observer *o, struct quant_form f)
+{
+    return o->n ? range_error_in(o, range_used(o), f, INFINITY) / (double)o->n : 0;
+}
+
+// ---- mmse ----
+
+static struct quant_range range_mmse(const struct quant_observer *o, struct quant_range all,
+                                     bool symmetric)
+{
+    struct range_window w = range_used(o);
+    struct quant_range best = all;
+    double least = INFINITY;
+    int n_low = all.low < 0 && !symmetric ? FACTORS : 1, n_high = all.high > 0 ? FACTORS : 1;
+    if (symmetric && all.high <= 0)
+        n_high = FACTORS;
+    for (int i = 0; i < n_low; i++)
+        for (int k = 0; k < n_high; k++) {
+            double low = range_factor(symmetric ? k : i);
+            struct quant_range r = {(float)((double)all.low * low),
+                                    (float)((double)all.high * range_factor(k))};
+            double sum = range_error_in(o, w, quant_form_of_range(r, symmetric), least);
+            if (sum < least) {
+                least = sum;
+                best = r;
+            }
+        }
+    return best;
+}
+
+// ---- Kullback and Leibler ----
+
+// The divergence of the bins of a window, outliers in its ends, from the same spread over LEVELS.
+// Bins that are 0 in the one and not in the other count as a little (1e-4 of a count).
+static double range_divergence(const double *p, const double *plain, int32_t n, double *q)
+{
+    int32_t each = n / LEVELS;
+    double total_p = 0, total_q = 0, sum = 0;
+    memset(q, 0, (size_t)n * sizeof *q);
+    for (int32_t level = 0; level < LEVELS; level++) {
+        int32_t from = level * each, to = level == LEVELS - 1 ? n : from + each, used = 0;
+        double mass = 0;
+        for (int32_t i = from; i < to; i++) {
+            mass += plain[i];
+            used += p[i] > 0;
+        }
+        for (int32_t i = from; i < to; i++)
+            q[i] = p[i] > 0 ? mass / used : 0;
+    }
+    for (int32_t i = 0; i < n; i++) {
+        total_p += p[i];
+        total_q += q[i];
+    }
+    for (int32_t i = 0; i < n; i++)
+        if (p[i] > 0)
+            sum += p[i] / total_p * log((p[i] / total_p) / (fmax(q[i], 1e-4) / total_q));
+    return sum;
+}
+
+// Counts of the window, and the same with those outside in its ends.
+static void range_fold_outliers(const struct quant_observer *o, struct range_window used,
+                                struct range_window w, double *p, double *plain)
+{
+    for (int32_t i = w.first; i < w.last; i++)
+        p[i - w.first] = plain[i - w.first] = (double)o->bins[i];
+    for (int32_t i = used.first; i < w.first; i++)
+        p[0] += (double)o->bins[i];
+    for (int32_t i = w.last; i < used.last; i++)
+        p[w.last - w.first - 1] += (double)o->bins[i];
+}
+
+static struct range_window range_within(struct range_window used, int32_t half)
+{
+    struct range_window w = {QUANT_SIDE - half, QUANT_SIDE + half};
+    if (w.first < used.first)
+        w.first = used.first > QUANT_SIDE ? QUANT_SIDE : used.first;
+    if (w.last > used.last)
+        w.last = used.last < QUANT_SIDE ? QUANT_SIDE : used.last;
+    return w;
+}
+
+static struct quant_range range_kl(const struct quant_observer *o, struct quant_range all)
+{
+    double p[QUANT_BINS], plain[QUANT_BINS], q[QUANT_BINS], least = INFINITY;
+    struct range_window used = range_used(o);
+    int32_t most = QUANT_SIDE - used.first > used.last - QUANT_SIDE ? QUANT_SIDE - used.first
+                                                                    : used.last - QUANT_SIDE;
+    struct quant_range best = all;
+    for (int32_t half = FIRST_HALF; half - HALF_STEP < most; half += HALF_STEP) {
+        bool whole = half >= most;
+        struct range_window w = range_within(used, whole ? most : half);
+        if (w.last - w.first < LEVELS)
+            continue;
+        range_fold_outliers(o, used, w, p, plain);
+        double d = range_divergence(p, plain, w.last - w.first, q);
+        if (!(d < least))
+            continue;
+        least = d;
+        double reach = ldexp(half, o->exponent);
+        best = whole ? all
+                     : (struct quant_range){fmaxf(all.low, (float)-reach),
+                                            fminf(all.high, (float)reach)};
+    }
+    return best;
+}
+
+struct quant_range quant_range_choose(const struct quant_observer *o, enum quant_algorithm a,
+                                      bool symmetric)
+{
+    struct quant_range all = {0, 0};
+    if (o->min <= o->max)
+        all = (struct quant_range){fminf(o->min, 0), fmaxf(o->max, 0)};
+    if (a == QUANT_ALGORITHM_MMSE && all.low < all.high)
+        return range_mmse(o, all, symmetric);
+    return a == QUANT_ALGORITHM_KL && all.low < all.high ? range_kl(o, all) : all;
+}
+
+// ---- weights ----
+
+float quant_weight_scale(const float *w, size_t n, bool search)
+{
+    float largest = 0, best = 0;
+    double least = INFINITY;
+    for (size_t i = 0; i < n; i++)
+        largest = fmaxf(largest, fabsf(w[i]));
+    for (int k = 0; k < (search ? FACTORS : 1) && largest > 0; k++) {
+        float scale = (float)((double)largest * range_factor(k) / 127);
+        double sum = 0;
+        for (size_t i = 0; i < n && sum < least; i++) {
+            double off =
+                w[i] - fmin(fmax(rint((double)w[i] / (double)scale), -127), 127) * (double)scale;
+            sum += off * off;
+        }
+        if (sum < least) {
+            least = sum;
+            best = scale;
+        }
+    }
+    return best;
+}

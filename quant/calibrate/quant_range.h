@@ -1,0 +1,39 @@
+// From what was observed to a scale and a zero point: a number x is stored as
+// clip(round(x / scale) + zp, lowest, highest), halves to even.
+#pragma once
+
+#include "quant/calibrate/quant_observer.h"
+
+enum quant_algorithm { QUANT_ALGORITHM_NORMAL, QUANT_ALGORITHM_KL, QUANT_ALGORITHM_MMSE };
+
+struct quant_range {
+    float low, high;
+};
+
+struct quant_form {
+    float scale;
+    int32_t zp;
+};
+
+/// The range to be stored, within what was seen. 0 is always in it.
+/// - normal: the least and largest value.
+/// - mmse: both ends of that range, each times 1, .975, … .225, with which the mean square error
+///   of the bins' middles is least (SDK guide 3.1.7: brute force).
+/// - kl_divergence: the bins within t bins of 0, t = 128, 144, … or all: what lies outside is
+///   counted in the outermost ones; spread over 256 levels; the t whose distribution then is
+///   nearest to that of the bins, by Kullback and Leibler's divergence.
+struct quant_range quant_range_choose(const struct quant_observer *o, enum quant_algorithm a,
+                                      bool symmetric);
+
+/// How a range is stored in int8 (-128 to 127; symmetric: -127 to 127 and zp 0).
+struct quant_form quant_form_of_range(struct quant_range r, bool symmetric);
+
+/// A number as it is stored in int8.
+int8_t quant_form_store(struct quant_form f, float x);
+
+/// Mean square of what storing does to the bins' middles.
+double quant_range_error(const struct quant_observer *o, struct quant_form f);
+
+/// The scale of weights that are stored in -127 to 127: largest / 127 or, by search, that times the
+/// factor of 1, .975, … .225 with which the square error is least. 0: they are all 0.
+float quant_weight_scale(const float *w, size_t n, bool search);

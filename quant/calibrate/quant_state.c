@@ -1,0 +1,140 @@
+// The file, in this machine's byte order: a header, then each observer that there is, in the order
+// of edges: its head, its channels' sums, its bins. A file that does not fit is no error: the
+// calibration begins anew.
+#include "quant/calibrate/quant_state.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+#define MAGIC         0x31514b4e52646e71u
+#define MOST_CHANNELS (1u << 24)
+
+struct state_head {
+    uint64_t magic, fingerprint;
+    uint32_t done, n_observers;
+};
+
+struct state_observer {
+    uint32_t edge, n_channels;
+    float min, max;
+    uint64_t n;
+    int32_t exponent, reserved;
+};
+
+struct state_hash {
+    ProtobufCBuffer base;
+    uint64_t hash;
+};
+
+static void state_hash_append(ProtobufCBuffer *base, size_t size, const uint8_t *data)
+{
+    struct state_hash *h = (struct state_hash *)base;
+    uint64_t hash = h->hash, word;
+    for (; size >= sizeof word; size -= sizeof word, data += sizeof word) {
+        memcpy(&word, data, sizeof word);
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 29;
+    }
+    for (; size; size--)
+        hash = (hash ^ *data++) * 0x100000001b3u;
+    h->hash = hash;
+}
+
+uint64_t quant_state_fingerprint(const struct rknnd_quant *q, const char *key, uint32_t n_samples)
+{
+    struct state_hash h = {.base = {.append = state_hash_append}, .hash = 0xcbf29ce484222325u};
+    quant__model__pack_to_buffer(q->model.proto, &h.base);
+    state_hash_append(&h.base, strlen(key), (const uint8_t *)key);
+    state_hash_append(&h.base, sizeof n_samples, (const uint8_t *)&n_samples);
+    return h.hash;
+}
+
+static bool state_read_observer(struct rknnd_quant *q, FILE *file)
+{
+    struct state_observer head;
+    if (fread(&head, sizeof head, 1, file) != 1 || head.edge >= q->index.n ||
+        head.n_channels > MOST_CHANNELS || head.exponent < QUANT_FINEST || head.exponent > 128)
+        return false;
+    struct quant_observer *o = &q->seen[head.edge];
+    if (o->bins || quant_observer_init(o, head.n_channels, NULL) < 0)
+        return false;
+    o->min = head.min;
+    o->max = head.max;
+    o->n = head.n;
+    o->exponent = head.exponent;
+    return fread(o->sums, sizeof *o->sums, head.n_channels, file) == head.n_channels &&
+           fread(o->bins, sizeof *o->bins, QUANT_BINS, file) == QUANT_BINS;
+}
+
+int quant_state_load(struct rknnd_quant *q, const char *path, uint64_t fingerprint,
+                     uint32_t *ret_done, struct error *e)
+{
+    cleanup(fclose_p) FILE *file = fopen(path, "re");
+    struct state_head head;
+    *ret_done = 0;
+    if (!file)
+        return errno == ENOENT ? 0 : error_set_errno(e, STATUS_FAIL, errno, "state %s", path);
+    if (fread(&head, sizeof head, 1, file) != 1 || head.magic != MAGIC)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "state %s is no unfinished calibration: name another file, or remove it",
+                         path);
+    bool fits = head.fingerprint == fingerprint;
+    for (uint32_t i = 0; i < head.n_observers && fits; i++)
+        fits = state_read_observer(q, file);
+    if (fits)
+        *ret_done = head.done;
+    for (uint32_t i = 0; i < q->index.n && !fits; i++)
+        quant_observer_done(&q->seen[i]);
+    return 0;
+}
+
+static bool state_write_observer(const struct quant_observer *o, uint32_t edge, FILE *file)
+{
+    struct state_observer head = {.edge = edge,
+                                  .n_channels = o->n_channels,
+                                  .min = o->min,
+                                  .max = o->max,
+                                  .n = o->n,
+                                  .exponent = o->exponent};
+    return fwrite(&head, sizeof head, 1, file) == 1 &&
+           fwrite(o->sums, sizeof *o->sums, o->n_channels, file) == o->n_channels &&
+           fwrite(o->bins, sizeof *o->bins, QUANT_BINS, file) == QUANT_BINS;
+}
+
+static bool state_write(const struct rknnd_quant *q, uint64_t fingerprint, uint32_t done,
+                        FILE *file)
+{
+    struct state_head head = {.magic = MAGIC, .fingerprint = fingerprint, .done = done};
+    for (uint32_t i = 0; i < q->index.n; i++)
+        head.n_observers += q->seen[i].bins != NULL;
+    bool good = fwrite(&head, sizeof head, 1, file) == 1;
+    for (uint32_t i = 0; i < q->index.n && good; i++)
+        if (q->seen[i].bins)
+            good = state_write_observer(&q->seen[i], i, file);
+    return good;
+}
+
+int quant_state_save(const struct rknnd_quant *q, const char *path, uint64_t fingerprint,
+                     uint32_t done, struct error *e)
+{
+    cleanup(free_p) char *temporary = NULL;
+    if (asprintf(&temporary, "%s.new", path) < 0) {
+        temporary = NULL;
+        return error_no_memory(e, "a path", 0);
+    }
+    FILE *file = fopen(temporary, "we");
+    if (!file)
+        return error_set_errno(e, STATUS_FAIL, errno, "state %s cannot be written", temporary);
+    bool good = state_write(q, fingerprint, done, file);
+    good &= fclose(file) == 0;
+    if (good && rename(temporary, path) == 0)
+        return 0;
+    int why = errno;
+    unlink(temporary);
+    return error_set_errno(e, STATUS_FAIL, why, "state %s cannot be written", path);
+}

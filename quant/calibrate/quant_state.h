@@ -1,0 +1,14 @@
+// An unfinished calibration in a file.
+#pragma once
+
+#include "quant/quant.h"
+
+/// A number that stands for the model and `key`.
+uint64_t quant_state_fingerprint(const struct rknnd_quant *q, const char *key, uint32_t n_samples);
+
+/// *ret_done: samples that the file has, whose observations are taken; 0: it is not there, or of
+/// something else.
+int quant_state_load(struct rknnd_quant *q, const char *path, uint64_t fingerprint,
+                     uint32_t *ret_done, struct error *e);
+int quant_state_save(const struct rknnd_quant *q, const char *path, uint64_t fingerprint,
+                     uint32_t done, struct error *e);

@@ -1,0 +1,141 @@
+// From a float ONNX model to one in 8 bits: ONNX with QuantizeLinear and DequantizeLinear, which
+// runs in rknnd and in ONNX Runtime, and is what converters take as a quantized model. In C and
+// C++; librknndquant.so, beside librknnrt.so, through which it runs the float model.
+//
+// Every function returns RKNN_SUCC or a negative RKNN_ERR_* code, with words in
+// rknnd_quant_last_error(). A rknnd_quant is used by one thread at a time. Structs grow at their
+// end and begin with their size, by the rules of rknnd.h: in what the program gives, what is 0 is
+// the default.
+#ifndef RKNND_QUANT_H
+#define RKNND_QUANT_H
+
+#include "rknnd.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct rknnd_quant rknnd_quant;
+
+/// Words for the last failure of a function of this header in this thread. Never NULL.
+const char *rknnd_quant_last_error(void);
+
+// How the range of a tensor is chosen from its values (SDK guide 3.1.7).
+typedef enum rknnd_quant_algorithm {
+    RKNND_QUANT_NORMAL,        // least and largest
+    RKNND_QUANT_KL_DIVERGENCE, // the range whose distribution stays nearest
+    RKNND_QUANT_MMSE           // the range with the least mean square error; of weights, too
+} rknnd_quant_algorithm;
+
+// What is done to the model before, each of which can be left out.
+typedef enum rknnd_quant_pass {
+    RKNND_QUANT_BATCH_NORM = 1,     // batch normalizations go into the weights before them
+    RKNND_QUANT_ACTIVATIONS = 2,    // nothing is stored between a product and its Relu or Clip
+    RKNND_QUANT_EQUALIZATION = 4,   // channels of neighbouring weights get like ranges
+    RKNND_QUANT_BIAS_CORRECTION = 8 // mean errors of rounded weights go into the biases
+} rknnd_quant_pass;
+
+// Of one input: it becomes (x - mean) / deviation in the model, which so takes pixels.
+typedef struct rknnd_quant_normalization {
+    uint32_t struct_size;
+    uint32_t n_values;      // channels, or 1 for all
+    const char *input;      // its name; NULL: the first one
+    const float *mean;      // n_values; NULL: 0
+    const float *deviation; // n_values; NULL: 1
+} rknnd_quant_normalization;
+RKNND_LIST_OF(rknnd_quant_normalization)
+
+typedef struct rknnd_quant_options {
+    uint32_t struct_size;
+    rknnd_quant_algorithm algorithm;
+    uint32_t per_layer; // 1: one scale for each weight; 0: one for each of its outputs
+    uint32_t without;   // rknnd_quant_pass that are left out
+    uint32_t symmetric; // 1: zero points of tensors are 0
+    uint32_t n_floats;
+    const char *const *floats;        // nodes, by their names or their outputs', that stay float
+    const rknnd_list *normalizations; // of rknnd_quant_normalization, the program's; NULL: none
+} rknnd_quant_options;
+
+/// Reads a float model and plans what is to be done. Whatever `options` (NULL: all 0) points to is
+/// copied. RKNN_ERR_MODEL_INVALID: it is damaged, is quantized already, or has nothing to quantize.
+int rknnd_quant_open(const char *path, const rknnd_quant_options *options, rknnd_quant **quant);
+void rknnd_quant_free(rknnd_quant *quant);
+
+// Where the calibration's inputs come from. Functions get `user`; a negative RKNN_ERR_* code of
+// theirs ends the calibration with it.
+typedef struct rknnd_quant_samples {
+    uint32_t struct_size;
+    uint32_t n;         // samples: sets of inputs
+    uint32_t n_clients; // that run at the same time; 0: 2
+    uint32_t reserved;
+    /// The model is open (its inputs may be asked for). May be NULL.
+    int (*begin)(void *user, rknn_context context);
+    /// Fills inputs[n_inputs] as for rknn_inputs_set(). From several threads at the same time.
+    int (*read)(void *user, uint32_t sample, uint32_t n_inputs, rknn_input *inputs);
+    /// Frees what read() has filled.
+    void (*release)(void *user, uint32_t n_inputs, rknn_input *inputs);
+    /// So many are done. Not 0: the calibration ends with RKNN_ERR_FAIL. May be NULL.
+    int (*progress)(void *user, uint32_t done);
+    void *user;
+    // A file in which an unfinished calibration is kept from time to time; one that fits this model
+    // and `key` is gone on with. It is removed at the end. NULL: none.
+    const char *state;
+    const char *key; // stands for the samples; NULL: ""
+} rknnd_quant_samples;
+
+/// Runs the float model on the samples, on the server that contexts of this thread use, and looks
+/// at every tensor that is to be int8. Holds histograms, of each client one tensor. RKNN_ERR_FAIL:
+/// a tensor is not finite.
+int rknnd_quant_calibrate(rknnd_quant *quant, const rknnd_quant_samples *samples);
+
+/// Writes the quantized model, whole or not at all. After rknnd_quant_calibrate(), once.
+int rknnd_quant_write(rknnd_quant *quant, const char *path);
+
+// A tensor that is int8.
+typedef struct rknnd_quant_tensor {
+    uint32_t struct_size;
+    int32_t zp;
+    const char *name;
+    const char *node; // that computes it; "": an input of the model
+    float scale;      // real value = (stored - zp) * scale
+    float low, high;  // the range that is stored
+    float min, max;   // what was seen; min > max: nothing, as others of its group were looked at
+    uint32_t group;   // tensors of the same number have one scale
+    uint32_t n_bins;  // of the histogram; 0: it was not looked at
+    float bin_width;  // bin i holds values from (i - n_bins / 2) * bin_width on
+    const uint64_t *bins;
+    double error; // mean square of what storing does to its values
+} rknnd_quant_tensor;
+RKNND_LIST_OF(rknnd_quant_tensor)
+
+/// The tensors, after rknnd_quant_calibrate(). *tensors, of rknnd_quant_tensor, belongs to `quant`.
+int rknnd_quant_get_tensors(const rknnd_quant *quant, const rknnd_list **tensors);
+
+typedef struct rknnd_quant_node {
+    uint32_t struct_size;
+    uint32_t quantized; // 1: it computes with 8 bits
+    const char *name, *op;
+    const char *output; // its first
+    const char *reason; // why it is not, in words; "": it is, or no such operator ever is
+} rknnd_quant_node;
+RKNND_LIST_OF(rknnd_quant_node)
+
+/// The nodes of the model as it is calibrated. *nodes belongs to `quant`.
+int rknnd_quant_get_nodes(const rknnd_quant *quant, const rknnd_list **nodes);
+
+typedef struct rknnd_quant_summary {
+    uint32_t struct_size;
+    uint32_t n_nodes, n_quantized; // of the model as it is planned
+    uint32_t n_folded;             // batch normalizations
+    uint32_t n_equalized;          // pairs of products
+    uint32_t n_tensors;            // that are int8
+    uint32_t n_constant_inputs;    // that were one number in all samples
+    uint32_t n_resumed;            // samples that an earlier calibration had done
+} rknnd_quant_summary;
+int rknnd_quant_get_summary(const rknnd_quant *quant, rknnd_quant_summary *summary);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

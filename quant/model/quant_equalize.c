@@ -1,0 +1,176 @@
+// With r1 and r2 the largest weights of a channel on both sides, the channel is divided by
+// s = sqrt(r1 * r2) / r2 in the first product and multiplied by it in the second: both then reach
+// sqrt(r1 * r2) (Nagel et al., Data-Free Quantization Through Weight Equalization and Bias
+// Correction, 2019, equation 11). Pairs in a chain pull at each other, so all are done some times.
+#include "quant/model/quant_equalize.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "quant/model/quant_constant.h"
+#include "quant/model/quant_index.h"
+
+#define SWEEPS      10
+#define MOST_FACTOR 1e3 // of a channel and pair
+
+// A weight [outputs, inputs of the group, window], in memory that may be written.
+struct equal_weight {
+    float *values;
+    size_t outputs, inputs, window;
+    bool depthwise;
+};
+
+struct equal_pair {
+    struct equal_weight first, second;
+    float *bias; // of the first; NULL: none
+};
+
+struct equalizing {
+    struct quant_model *m;
+    struct quant_index x;
+    struct equal_pair *pairs;
+    uint32_t n;
+    struct error *e;
+};
+
+// A constant's elements as they may be changed: in raw_data, read by one node only. NULL: no.
+static float *equal_own(const struct equalizing *q, const Quant__Node *n, size_t input)
+{
+    const struct quant_edge *edge = quant_index_find(&q->x, quant_input(n, input));
+    Quant__Tensor *t = quant_index_weight(&q->x, n, input);
+    if (!t || edge->n_uses != 1 || edge->is_output || edge->producer >= 0 ||
+        quant_constant_bring_in(q->m, t, NULL) < 0)
+        return NULL;
+    size_t count = quant_constant_count(t);
+    if (!t->has_raw_data && t->n_float_data == count && count) {
+        t->raw_data.data = quant_pool_take(&q->m->pool, count, sizeof(float));
+        if (!t->raw_data.data)
+            return NULL;
+        memcpy(t->raw_data.data, t->float_data, count * sizeof(float));
+        t->raw_data.len = count * sizeof(float);
+        t->has_raw_data = true;
+        t->n_float_data = 0;
+    }
+    if (!count || t->raw_data.len != count * sizeof(float))
+        return NULL;
+    return (float *)(void *)t->raw_data.data; // pools align
+}
+
+static bool equal_take_weight(const struct equalizing *q, const Quant__Node *n,
+                              struct equal_weight *w)
+{
+    const Quant__Tensor *t = quant_is(n, "Conv") ? quant_index_weight(&q->x, n, 1) : NULL;
+    if (!t || t->n_dims < 3 || t->dims[0] <= 0 || t->dims[1] <= 0)
+        return false;
+    size_t groups = (size_t)quant_attr_int(n, "group", 1);
+    *w = (struct equal_weight){.values = equal_own(q, n, 1),
+                               .outputs = (size_t)t->dims[0],
+                               .inputs = (size_t)t->dims[1],
+                               .depthwise = groups > 1};
+    if (!w->values || (groups > 1 && (w->inputs != 1 || groups != w->outputs)))
+        return false;
+    w->window = quant_constant_count(t) / w->outputs / w->inputs;
+    for (size_t i = 0; i < w->outputs * w->inputs * w->window; i++)
+        if (!isfinite(w->values[i]))
+            return false;
+    return true;
+}
+
+// The product behind a Conv, past a Relu; NULL: there is none alone.
+static const Quant__Node *equal_next(const struct equalizing *q, const Quant__Node *n)
+{
+    for (int i = 0; i < 2; i++) {
+        const struct quant_edge *out = quant_index_find(&q->x, quant_output(n, 0));
+        int32_t reader = out ? quant_index_only_reader(&q->x, out) : -1;
+        if (reader < 0 || quant_index_use(&q->x, out, 0)->input != 0)
+            return NULL;
+        n = q->m->graph->node[reader];
+        if (!quant_is(n, "Relu"))
+            return quant_is(n, "Conv") ? n : NULL;
+    }
+    return NULL;
+}
+
+static void equal_find(struct equalizing *q)
+{
+    for (size_t i = 0; i < q->m->graph->n_node; i++) {
+        const Quant__Node *n = q->m->graph->node[i];
+        struct equal_pair pair = {0};
+        const Quant__Node *next = quant_is(n, "Conv") ? equal_next(q, n) : NULL;
+        if (!next || !equal_take_weight(q, n, &pair.first) ||
+            !equal_take_weight(q, next, &pair.second))
+            continue;
+        if (pair.first.outputs !=
+            (pair.second.depthwise ? pair.second.outputs : pair.second.inputs))
+            continue;
+        if (*quant_input(n, 2) && !(pair.bias = equal_own(q, n, 2)))
+            continue;
+        q->pairs[q->n++] = pair;
+    }
+}
+
+// The weights of channel c, from outside (the first) or inside (the second): runs of `window`.
+static size_t equal_runs(const struct equal_weight *w, bool of_inputs)
+{
+    return of_inputs && !w->depthwise ? w->outputs : w->inputs;
+}
+
+static float *equal_run(const struct equal_weight *w, bool of_inputs, size_t c, size_t run)
+{
+    size_t row = of_inputs && !w->depthwise ? run * w->inputs + c : c * w->inputs + run;
+    return w->values + row * w->window;
+}
+
+static double equal_largest(const struct equal_weight *w, bool of_inputs, size_t c)
+{
+    float largest = 0;
+    for (size_t r = 0; r < equal_runs(w, of_inputs); r++)
+        for (size_t i = 0; i < w->window; i++)
+            largest = fmaxf(largest, fabsf(equal_run(w, of_inputs, c, r)[i]));
+    return (double)largest;
+}
+
+static void equal_scale(const struct equal_weight *w, bool of_inputs, size_t c, double factor)
+{
+    for (size_t r = 0; r < equal_runs(w, of_inputs); r++)
+        for (size_t i = 0; i < w->window; i++) {
+            float *v = &equal_run(w, of_inputs, c, r)[i];
+            *v = (float)(*v * factor);
+        }
+}
+
+static void equal_pair_once(const struct equal_pair *p)
+{
+    for (size_t c = 0; c < p->first.outputs; c++) {
+        double r1 = equal_largest(&p->first, false, c), r2 = equal_largest(&p->second, true, c);
+        if (!(r1 > 0) || !(r2 > 0))
+            continue;
+        double s = fmin(fmax(sqrt(r1 * r2) / r2, 1 / MOST_FACTOR), MOST_FACTOR);
+        equal_scale(&p->first, false, c, 1 / s);
+        equal_scale(&p->second, true, c, s);
+        if (p->bias)
+            p->bias[c] = (float)(p->bias[c] / s);
+    }
+}
+
+int quant_equalize(struct quant_model *m, uint32_t *ret_n, struct error *e)
+{
+    struct equalizing q = {.m = m, .e = e};
+    *ret_n = 0;
+    if (m->has_subgraphs)
+        return 0;
+    int r = quant_index_make(&q.x, m, e);
+    if (r == 0 && !(q.pairs = calloc(m->graph->n_node + 1, sizeof *q.pairs)))
+        r = error_no_memory(e, "the model", 0);
+    if (r == 0)
+        equal_find(&q);
+    for (int sweep = 0; sweep < SWEEPS && r == 0; sweep++)
+        for (uint32_t i = 0; i < q.n; i++)
+            equal_pair_once(&q.pairs[i]);
+    *ret_n = q.n;
+    free(q.pairs);
+    quant_index_done(&q.x);
+    return r;
+}

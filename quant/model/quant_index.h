@@ -1,0 +1,45 @@
+// Who makes and who reads each tensor of a model. Made anew after the model has changed.
+#pragma once
+
+#include "quant/model/quant_model.h"
+
+struct quant_use {
+    uint32_t node, input;
+};
+
+struct quant_edge {
+    const char *name;
+    int32_t producer; // node; -1: none
+    int32_t type;     // enum quant_type, as far as it is plain without shapes; 0: not known
+    uint32_t first_use, n_uses;
+    bool is_input, is_output; // of the model
+    Quant__Tensor *constant;  // its elements; NULL: it is computed
+};
+
+struct quant_index {
+    struct quant_edge *edges;
+    uint32_t n;
+    uint32_t *slots; // hash table of numbers of edges + 1
+    size_t n_slots;
+    struct quant_use *uses;
+};
+
+/// quant_index_done() also after a failure. Refuses models whose nodes are not in order, or in
+/// which a tensor is made twice.
+int quant_index_make(struct quant_index *x, const struct quant_model *m, struct error *e);
+void quant_index_done(struct quant_index *x);
+
+/// NULL: there is no such tensor ("" is none).
+struct quant_edge *quant_index_find(const struct quant_index *x, const char *name);
+
+static inline const struct quant_use *quant_index_use(const struct quant_index *x,
+                                                      const struct quant_edge *edge, uint32_t i)
+{
+    return &x->uses[edge->first_use + i];
+}
+
+/// The one node that reads `edge`, which is no output of the model; -1: there is none, or more.
+int32_t quant_index_only_reader(const struct quant_index *x, const struct quant_edge *edge);
+
+/// The node's input i where that is a constant of floats; else NULL.
+Quant__Tensor *quant_index_weight(const struct quant_index *x, const Quant__Node *n, size_t i);

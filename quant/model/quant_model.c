@@ -1,0 +1,264 @@
+// Reads ONNX files by protobuf-c into memory of a pool, and adds nodes and constants.
+#include "quant/model/quant_model.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+
+// ---- reading ----
+
+static void *pool_alloc_for_proto(void *pool, size_t size)
+{
+    return quant_pool_take(pool, size, 1);
+}
+
+static void pool_free_for_proto(void *pool, void *p)
+{
+    (void)pool;
+    (void)p;
+}
+
+static bool quant_model_has_subgraph(const Quant__Graph *g)
+{
+    for (size_t i = 0; i < g->n_node; i++)
+        for (size_t k = 0; k < g->node[i]->n_attribute; k++) {
+            const Quant__Attribute *a = g->node[i]->attribute[k];
+            if ((a->has_g && a->g.len) || a->n_graphs)
+                return true;
+        }
+    return false;
+}
+
+int quant_model_parse(struct quant_model *m, const void *data, size_t size, const char *folder,
+                      struct error *e)
+{
+    *m = (struct quant_model){0};
+    ProtobufCAllocator allocator = {pool_alloc_for_proto, pool_free_for_proto, &m->pool};
+    m->folder = quant_pool_text(&m->pool, "%s", folder);
+    if (!m->folder)
+        return error_no_memory(e, "the model", size);
+    m->proto = quant__model__unpack(&allocator, size, data);
+    if (!m->proto)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "it is no ONNX model, or it is damaged: its messages cannot be read");
+    m->graph = m->proto->graph;
+    if (!m->graph || !m->graph->n_node)
+        return error_set(e, STATUS_MODEL_INVALID, "it is no ONNX model: it has no nodes");
+    m->has_subgraphs = quant_model_has_subgraph(m->graph);
+    return 0;
+}
+
+int quant_model_load(struct quant_model *m, const char *path, struct error *e)
+{
+    *m = (struct quant_model){0};
+    cleanup(fd_close_p) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    cleanup(free_p) char *copy = strdup(path);
+    struct stat st;
+    if (!copy)
+        return error_no_memory(e, "the model", 0);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return error_set_errno(e, STATUS_MODEL_INVALID, errno, "model %s", path);
+    if (!S_ISREG(st.st_mode) || st.st_size == 0)
+        return error_set(e, STATUS_MODEL_INVALID, "model %s: it is %s", path,
+                         S_ISREG(st.st_mode) ? "empty" : "no file");
+    size_t size = (size_t)st.st_size;
+    void *data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (data == MAP_FAILED)
+        return error_set_errno(e, STATUS_MODEL_INVALID, errno, "model %s", path);
+    int r = quant_model_parse(m, data, size, dirname(copy), e);
+    munmap(data, size);
+    return r < 0 ? error_prefix(e, "model %s", path) : 0;
+}
+
+void quant_model_done(struct quant_model *m)
+{
+    quant_pool_done(&m->pool);
+    *m = (struct quant_model){0};
+}
+
+int64_t quant_model_opset(const struct quant_model *m)
+{
+    for (size_t i = 0; i < m->proto->n_opset_import; i++) {
+        const char *domain = quant_text(m->proto->opset_import[i]->domain);
+        if (!*domain || strcmp(domain, "ai.onnx") == 0)
+            return m->proto->opset_import[i]->version;
+    }
+    return 0;
+}
+
+const Quant__Attribute *quant_attr(const Quant__Node *n, const char *name)
+{
+    for (size_t i = 0; i < n->n_attribute; i++)
+        if (strcmp(quant_text(n->attribute[i]->name), name) == 0)
+            return n->attribute[i];
+    return NULL;
+}
+
+int64_t quant_attr_int(const Quant__Node *n, const char *name, int64_t otherwise)
+{
+    const Quant__Attribute *a = quant_attr(n, name);
+    return a && a->has_i ? a->i : a ? 0 : otherwise;
+}
+
+float quant_attr_float(const Quant__Node *n, const char *name, float otherwise)
+{
+    const Quant__Attribute *a = quant_attr(n, name);
+    return a && a->has_f ? a->f : a ? 0 : otherwise;
+}
+
+// ---- changing ----
+
+// Room for one more pointer behind n; *room 0: the array is not the pool's own yet.
+static void *quant_model_grow(struct quant_pool *p, void *items, size_t n, size_t *room)
+{
+    if (n < *room)
+        return items;
+    size_t wanted = n < 16 ? 32 : n * 2;
+    void **fresh = quant_pool_take(p, wanted, sizeof *fresh);
+    if (!fresh)
+        return NULL;
+    if (n)
+        memcpy(fresh, items, n * sizeof *fresh);
+    *room = wanted;
+    return fresh;
+}
+
+#define GROW(m, items, n, room)                                                                    \
+    ({                                                                                             \
+        void *grown_ = quant_model_grow(&(m)->pool, (items), (n), (room));                         \
+        if (grown_)                                                                                \
+            (items) = grown_;                                                                      \
+        grown_ != NULL;                                                                            \
+    })
+
+Quant__Node *quant_model_node(struct quant_model *m, const char *op, const char *name,
+                              size_t n_inputs, const char *const *inputs, const char *output)
+{
+    Quant__Node *n = quant_pool_take(&m->pool, 1, sizeof *n);
+    char **in = quant_pool_take(&m->pool, n_inputs, sizeof *in);
+    char **out = quant_pool_take(&m->pool, 1, sizeof *out);
+    if (!n || !in || !out)
+        return NULL;
+    quant__node__init(n);
+    n->op_type = quant_pool_text(&m->pool, "%s", op);
+    n->name = quant_pool_text(&m->pool, "%s", name);
+    out[0] = quant_pool_text(&m->pool, "%s", output);
+    n->n_input = n_inputs;
+    n->input = in;
+    n->n_output = 1;
+    n->output = out;
+    for (size_t i = 0; i < n_inputs; i++)
+        if (!(in[i] = quant_pool_text(&m->pool, "%s", inputs[i])))
+            return NULL;
+    return n->op_type && n->name && out[0] ? n : NULL;
+}
+
+static Quant__Attribute *quant_model_add_attr(struct quant_model *m, Quant__Node *n,
+                                              const char *name, enum quant_attr_type type)
+{
+    Quant__Attribute *a = quant_pool_take(&m->pool, 1, sizeof *a);
+    Quant__Attribute **list = quant_pool_take(&m->pool, n->n_attribute + 1, sizeof *list);
+    if (!a || !list)
+        return NULL;
+    quant__attribute__init(a);
+    a->name = quant_pool_text(&m->pool, "%s", name);
+    a->has_type = true;
+    a->type = (int32_t)type;
+    if (!a->name)
+        return NULL;
+    if (n->n_attribute)
+        memcpy(list, n->attribute, n->n_attribute * sizeof *list);
+    list[n->n_attribute++] = a;
+    n->attribute = list;
+    return a;
+}
+
+bool quant_model_set_int(struct quant_model *m, Quant__Node *n, const char *name, int64_t value)
+{
+    Quant__Attribute *a = quant_model_add_attr(m, n, name, QUANT_ATTR_INT);
+    if (!a)
+        return false;
+    a->has_i = true;
+    a->i = value;
+    return true;
+}
+
+bool quant_model_set_text(struct quant_model *m, Quant__Node *n, const char *name,
+                          const char *value)
+{
+    Quant__Attribute *a = quant_model_add_attr(m, n, name, QUANT_ATTR_STRING);
+    if (!a || !(a->s.data = (uint8_t *)quant_pool_text(&m->pool, "%s", value)))
+        return false;
+    a->has_s = true;
+    a->s.len = strlen(value);
+    return true;
+}
+
+void quant_attr_remove(Quant__Node *n, const char *name)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n->n_attribute; i++)
+        if (strcmp(quant_text(n->attribute[i]->name), name) != 0)
+            n->attribute[kept++] = n->attribute[i];
+    n->n_attribute = kept;
+}
+
+Quant__Tensor *quant_model_constant(struct quant_model *m, const char *name, enum quant_type type,
+                                    size_t n_dims, const int64_t *dims, const void *data,
+                                    size_t size)
+{
+    Quant__Graph *g = m->graph;
+    Quant__Tensor *t = quant_pool_take(&m->pool, 1, sizeof *t);
+    if (!t || !GROW(m, g->initializer, g->n_initializer, &m->room_initializers))
+        return NULL;
+    quant__tensor__init(t);
+    t->name = quant_pool_text(&m->pool, "%s", name);
+    t->dims = quant_pool_take(&m->pool, n_dims, sizeof *t->dims);
+    t->raw_data.data = quant_pool_take(&m->pool, size, 1);
+    if (!t->name || !t->dims || !t->raw_data.data)
+        return NULL;
+    t->n_dims = n_dims;
+    if (n_dims)
+        memcpy(t->dims, dims, n_dims * sizeof *dims);
+    t->has_data_type = t->has_raw_data = true;
+    t->data_type = (int32_t)type;
+    t->raw_data.len = size;
+    if (size)
+        memcpy(t->raw_data.data, data, size);
+    g->initializer[g->n_initializer++] = t;
+    return t;
+}
+
+bool quant_model_append(struct quant_model *m, struct quant_node_list *l, Quant__Node *n)
+{
+    if (!n || !GROW(m, l->items, l->n, &l->room))
+        return false;
+    l->items[l->n++] = n;
+    return true;
+}
+
+void quant_model_take_nodes(struct quant_model *m, const struct quant_node_list *l)
+{
+    m->graph->node = l->items;
+    m->graph->n_node = l->n;
+}
+
+bool quant_model_add_output(struct quant_model *m, const char *name)
+{
+    Quant__Graph *g = m->graph;
+    Quant__ValueInfo *v = quant_pool_take(&m->pool, 1, sizeof *v);
+    if (!v || !GROW(m, g->output, g->n_output, &m->room_outputs))
+        return false;
+    quant__value_info__init(v);
+    v->name = quant_pool_text(&m->pool, "%s", name);
+    if (!v->name)
+        return false;
+    g->output[g->n_output++] = v;
+    return true;
+}

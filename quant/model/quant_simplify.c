@@ -1,0 +1,294 @@
+// What is constant, and what convolutions can take in, is computed here once.
+#include "quant/model/quant_simplify.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "quant/model/quant_constant.h"
+#include "quant/model/quant_index.h"
+
+// Elements that all ConstantOfShape of a model may make.
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+#define MOST_FILLED ((size_t)1 << 16)
+#else
+#define MOST_FILLED ((size_t)1 << 28)
+#endif
+
+// ---- constants ----
+
+// The elements of a one-element value, float where it is not said.
+static int simplify_fill(struct quant_model *m, const Quant__Node *n, const int64_t *dims,
+                         size_t n_dims, size_t *left, struct error *e)
+{
+    const Quant__Attribute *value = quant_attr(n, "value");
+    Quant__Tensor shape = QUANT__TENSOR__INIT;
+    cleanup(free_p) float *one = NULL;
+    shape.n_dims = n_dims;
+    shape.dims = (int64_t *)(uintptr_t)dims;
+    size_t count = quant_constant_count(&shape);
+    if (count > *left)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "node %s makes a constant of %zu elements; all constants may have %zu",
+                         quant_node_name(n), count, MOST_FILLED);
+    *left -= count;
+    int r = value && value->t ? quant_constant_floats(m, value->t, &one, e) : 0;
+    if (r < 0)
+        return r;
+    cleanup(free_p) float *all = malloc(count ? count * sizeof *all : 1);
+    if (!all)
+        return error_no_memory(e, "a constant", count * sizeof *all);
+    float with = one && quant_constant_count(value->t) == 1 ? *one : 0;
+    for (size_t i = 0; i < count; i++)
+        all[i] = with;
+    return quant_model_constant(m, quant_output(n, 0), QUANT_FLOAT, n_dims, dims, all,
+                                count * sizeof *all)
+               ? 1
+               : error_no_memory(e, "a constant", count);
+}
+
+// The dims that Reshape's constant shape gives to `t`; false: they do not fit.
+static bool simplify_reshaped(const Quant__Tensor *t, const Quant__Tensor *shape, int64_t *dims,
+                              size_t *ret_n)
+{
+    size_t n, known = 1, open = SIZE_MAX, all = quant_constant_count(t);
+    if (!quant_constant_ints(shape, dims, QUANT_MAX_DIMS, &n))
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        if (dims[i] == 0 && i < t->n_dims)
+            dims[i] = t->dims[i];
+        if (dims[i] == -1 && open == SIZE_MAX)
+            open = i;
+        else if (dims[i] <= 0 || __builtin_mul_overflow(known, (size_t)dims[i], &known))
+            return false;
+    }
+    if (open != SIZE_MAX) {
+        if (all % known)
+            return false;
+        dims[open] = (int64_t)(all / known);
+        known = all;
+    }
+    *ret_n = n;
+    return known == all;
+}
+
+// The same elements under another name and shape.
+static int simplify_alias(struct quant_model *m, Quant__Tensor *t, const char *name,
+                          const int64_t *dims, size_t n_dims, struct error *e)
+{
+    cleanup(free_p) float *values = NULL;
+    int r = quant_constant_floats(m, t, &values, e);
+    if (r < 0)
+        return r;
+    return quant_model_constant(m, name, QUANT_FLOAT, n_dims, dims, values,
+                                quant_constant_count(t) * sizeof *values)
+               ? 1
+               : error_no_memory(e, "a constant", 0);
+}
+
+// 1: the node is a constant now. 0: it stays.
+static int simplify_node(struct quant_model *m, const struct quant_index *x, Quant__Node *n,
+                         size_t *left, struct error *e)
+{
+    const struct quant_edge *first = quant_index_find(x, quant_input(n, 0));
+    const struct quant_edge *second = quant_index_find(x, quant_input(n, 1));
+    const struct quant_edge *out = quant_index_find(x, quant_output(n, 0));
+    int64_t dims[QUANT_MAX_DIMS];
+    size_t n_dims;
+    if (quant_is(n, "Sum") && n->n_input == 2 && (n->op_type = quant_pool_text(&m->pool, "Add")))
+        return 0;
+    if (!first || !first->constant || !out || out->is_output || out->type != QUANT_FLOAT)
+        return 0;
+    if (quant_is(n, "ConstantOfShape") &&
+        quant_constant_ints(first->constant, dims, QUANT_MAX_DIMS, &n_dims))
+        return simplify_fill(m, n, dims, n_dims, left, e);
+    if (quant_is(n, "Reshape") && second && second->constant &&
+        simplify_reshaped(first->constant, second->constant, dims, &n_dims))
+        return simplify_alias(m, first->constant, quant_output(n, 0), dims, n_dims, e);
+    if (quant_is(n, "Identity") && n->n_input == 1)
+        return simplify_alias(m, first->constant, quant_output(n, 0), first->constant->dims,
+                              first->constant->n_dims, e);
+    return 0;
+}
+
+int quant_simplify(struct quant_model *m, struct error *e)
+{
+    struct quant_node_list kept = {0};
+    struct quant_index x;
+    int r = quant_index_make(&x, m, e);
+    size_t n = m->graph->n_node, left = MOST_FILLED;
+    for (size_t i = 0; i < n && r >= 0; i++) {
+        r = simplify_node(m, &x, m->graph->node[i], &left, e);
+        if (r == 0 && !quant_model_append(m, &kept, m->graph->node[i]))
+            r = error_no_memory(e, "the model", 0);
+    }
+    quant_index_done(&x);
+    if (r >= 0)
+        quant_model_take_nodes(m, &kept);
+    return r < 0 ? r : 0;
+}
+
+// ---- batch normalizations ----
+
+struct fold {
+    struct quant_model *m;
+    struct quant_index x;
+    struct error *e;
+};
+
+// A batch normalization as factor and addend of each channel, malloc'ed together.
+static int fold_factors(const struct fold *f, const Quant__Node *norm, size_t n, float **ret)
+{
+    cleanup(free_p) float *gamma = NULL, *beta = NULL, *mean = NULL, *variance = NULL;
+    float **values[] = {&gamma, &beta, &mean, &variance};
+    for (size_t i = 0; i < 4; i++) {
+        const Quant__Tensor *t = quant_index_weight(&f->x, norm, i + 1);
+        if (!t || quant_constant_count(t) != n)
+            return 0;
+        int r = quant_constant_floats(f->m, t, values[i], f->e);
+        if (r < 0)
+            return r;
+    }
+    float *both = malloc(2 * n * sizeof *both);
+    if (!both)
+        return error_no_memory(f->e, "a batch normalization", n);
+    double epsilon = (double)quant_attr_float(norm, "epsilon", 1e-5F);
+    for (size_t i = 0; i < n; i++) {
+        double k = gamma[i] / sqrt(variance[i] + epsilon);
+        both[i] = (float)k;
+        both[n + i] = (float)(beta[i] - mean[i] * k);
+    }
+    *ret = both;
+    return 1;
+}
+
+// New weights and a bias of the convolution, under new names.
+static int fold_into(const struct fold *f, Quant__Node *conv, const Quant__Tensor *w,
+                     const float *factors)
+{
+    size_t n = (size_t)w->dims[0], each = quant_constant_count(w) / n;
+    const Quant__Tensor *b = quant_index_weight(&f->x, conv, 2);
+    cleanup(free_p) float *weights = NULL, *old = NULL;
+    cleanup(free_p) float *bias = malloc(n * sizeof *bias);
+    if (!bias)
+        return error_no_memory(f->e, "a bias", n);
+    int r = quant_constant_floats(f->m, w, &weights, f->e);
+    if (r == 0 && b)
+        r = quant_constant_floats(f->m, b, &old, f->e);
+    if (r < 0 || !weights)
+        return r;
+    for (size_t o = 0; o < n; o++) {
+        for (size_t i = 0; i < each; i++)
+            weights[o * each + i] *= factors[o];
+        bias[o] = (old ? old[o] : 0) * factors[o] + factors[n + o];
+    }
+    int64_t dim = (int64_t)n;
+    char **in = quant_pool_take(&f->m->pool, 3, sizeof *in);
+    char *names[2] = {quant_pool_text(&f->m->pool, "%s_folded_w", quant_output(conv, 0)),
+                      quant_pool_text(&f->m->pool, "%s_folded_b", quant_output(conv, 0))};
+    if (!in || !names[0] || !names[1] ||
+        !quant_model_constant(f->m, names[0], QUANT_FLOAT, w->n_dims, w->dims, weights,
+                              n * each * sizeof *weights) ||
+        !quant_model_constant(f->m, names[1], QUANT_FLOAT, 1, &dim, bias, n * sizeof *bias))
+        return error_no_memory(f->e, "a weight", n * each);
+    in[0] = conv->input[0];
+    in[1] = names[0];
+    in[2] = names[1];
+    conv->input = in;
+    conv->n_input = 3;
+    return 1;
+}
+
+// 1: `norm` is in the convolution before it, whose output is now that of `norm`.
+static int fold_one_norm(const struct fold *f, Quant__Node *norm)
+{
+    const struct quant_edge *between = quant_index_find(&f->x, quant_input(norm, 0));
+    if (!between || between->producer < 0 || quant_index_only_reader(&f->x, between) < 0 ||
+        norm->n_output != 1)
+        return 0;
+    Quant__Node *conv = f->m->graph->node[between->producer];
+    const Quant__Tensor *w = quant_is(conv, "Conv") ? quant_index_weight(&f->x, conv, 1) : NULL;
+    const Quant__Tensor *b = quant_index_weight(&f->x, conv, 2);
+    if (!w || w->n_dims < 3 || w->dims[0] <= 0 || !quant_constant_count(w) ||
+        (*quant_input(conv, 2) && (!b || quant_constant_count(b) != (size_t)w->dims[0])))
+        return 0;
+    cleanup(free_p) float *factors = NULL;
+    int r = fold_factors(f, norm, (size_t)w->dims[0], &factors);
+    if (r == 1)
+        r = fold_into(f, conv, w, factors);
+    if (r == 1)
+        conv->output[0] = norm->output[0];
+    return r;
+}
+
+int quant_fold_batch_norms(struct quant_model *m, uint32_t *ret_n, struct error *e)
+{
+    struct quant_node_list kept = {0};
+    struct fold f = {.m = m, .e = e};
+    uint32_t folded = 0;
+    *ret_n = 0;
+    if (m->has_subgraphs)
+        return 0;
+    int r = quant_index_make(&f.x, m, e);
+    for (size_t i = 0; i < m->graph->n_node && r >= 0; i++) {
+        Quant__Node *n = m->graph->node[i];
+        r = quant_is(n, "BatchNormalization") ? fold_one_norm(&f, n) : 0;
+        folded += r == 1;
+        if (r == 0 && !quant_model_append(m, &kept, n))
+            r = error_no_memory(e, "the model", 0);
+    }
+    quant_index_done(&f.x);
+    if (r < 0)
+        return r;
+    quant_model_take_nodes(m, &kept);
+    *ret_n = folded;
+    return 0;
+}
+
+// ---- mean and deviation ----
+
+// Readers of `name` read `other`.
+static void simplify_rename_reads(struct quant_model *m, const char *name, char *other)
+{
+    for (size_t i = 0; i < m->graph->n_node; i++)
+        for (size_t k = 0; k < m->graph->node[i]->n_input; k++)
+            if (strcmp(m->graph->node[i]->input[k], name) == 0)
+                m->graph->node[i]->input[k] = other;
+}
+
+static const char *simplify_channel_constant(struct quant_model *m, const char *name,
+                                             const char *what, const float *values, size_t n)
+{
+    int64_t dims[] = {1, (int64_t)n, 1, 1};
+    char *text = quant_pool_text(&m->pool, "%s_%s", name, what);
+    return text && quant_model_constant(m, text, QUANT_FLOAT, n > 1 ? 4 : 0, dims, values,
+                                        n * sizeof *values)
+               ? text
+               : NULL;
+}
+
+int quant_normalize_input(struct quant_model *m, const char *name, const float *mean,
+                          const float *deviation, size_t n, struct error *e)
+{
+    const char *centre = simplify_channel_constant(m, name, "mean", mean, n);
+    const char *width = simplify_channel_constant(m, name, "std", deviation, n);
+    char *centred = quant_pool_text(&m->pool, "%s_centred", name);
+    char *normal = quant_pool_text(&m->pool, "%s_normalized", name);
+    struct quant_node_list nodes = {0};
+    if (!centre || !width || !centred || !normal)
+        return error_no_memory(e, "the model", 0);
+    simplify_rename_reads(m, name, normal);
+    bool made = quant_model_append(m, &nodes,
+                                   quant_model_node(m, "Sub", centred, 2,
+                                                    (const char *[]){name, centre}, centred)) &&
+                quant_model_append(m, &nodes,
+                                   quant_model_node(m, "Div", normal, 2,
+                                                    (const char *[]){centred, width}, normal));
+    for (size_t i = 0; i < m->graph->n_node && made; i++)
+        made = quant_model_append(m, &nodes, m->graph->node[i]);
+    if (!made)
+        return error_no_memory(e, "the model", 0);
+    quant_model_take_nodes(m, &nodes);
+    return 0;
+}

@@ -1,0 +1,16 @@
+// Rewritings of float models that do not change what they compute.
+#pragma once
+
+#include "quant/model/quant_model.h"
+
+/// Constants that nodes make (ConstantOfShape, Reshape and Identity of constants) become constants
+/// of the graph; Sum of two becomes Add.
+int quant_simplify(struct quant_model *m, struct error *e);
+
+/// Batch normalizations behind convolutions go into their weights. *ret_n: how many.
+int quant_fold_batch_norms(struct quant_model *m, uint32_t *ret_n, struct error *e);
+
+/// (x - mean[c]) / deviation[c] of the input `name`, which then takes pixels. One number for each
+/// channel, or one for all.
+int quant_normalize_input(struct quant_model *m, const char *name, const float *mean,
+                          const float *deviation, size_t n, struct error *e);

@@ -1,0 +1,307 @@
+// Each quantized tensor gets a pair of nodes behind the node that makes it:
+//
+//      before                    after
+//      Conv -> y -> readers      Conv -> y_real -> Q -> y_q -> DQ -> y -> readers
+//      input x -> readers        x -> Q -> x_q -> DQ -> x_dq -> readers
+//      weight w -> Conv          w_q -> DQ -> w_dq -> Conv
+#include "quant/plan/quant_rewrite.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "quant/model/quant_constant.h"
+
+struct rewriting {
+    struct quant_model *m;
+    const struct quant_rewrite_plan *p;
+    struct quant_node_list nodes;
+    char **form_names; // of each group: its scale's name and its zero point's
+    struct error *e;
+};
+
+static int rewrite_no_memory(const struct rewriting *w)
+{
+    return error_no_memory(w->e, "the model", 0);
+}
+
+// A name that the model has not. NULL: out of memory.
+static char *rewrite_name(const struct rewriting *w, const char *name, const char *what)
+{
+    char *made = quant_pool_text(&w->m->pool, "%s_%s", name, what);
+    while (made && quant_index_find(w->p->index, made))
+        made = quant_pool_text(&w->m->pool, "%s_", made);
+    return made;
+}
+
+static uint32_t rewrite_edge(const struct rewriting *w, const char *name)
+{
+    return (uint32_t)(quant_index_find(w->p->index, name) - w->p->index->edges);
+}
+
+static bool rewrite_is_quantized(const struct rewriting *w, const char *name)
+{
+    return *name && w->p->plan->places[rewrite_edge(w, name)].quantized;
+}
+
+// Scale and zero point of a group, as constants made once.
+static int rewrite_form(const struct rewriting *w, uint32_t edge, const char **ret)
+{
+    uint32_t group = w->p->plan->places[edge].group;
+    char **names = &w->form_names[2 * (size_t)group];
+    const struct quant_form *f = &w->p->forms[group];
+    int8_t zp = (int8_t)f->zp;
+    const char *name = w->p->index->edges[group].name;
+    if (!names[0]) {
+        names[0] = rewrite_name(w, name, "scale");
+        names[1] = rewrite_name(w, name, "zero_point");
+        if (!names[0] || !names[1] ||
+            !quant_model_constant(w->m, names[0], QUANT_FLOAT, 0, NULL, &f->scale,
+                                  sizeof f->scale) ||
+            !quant_model_constant(w->m, names[1], QUANT_INT8, 0, NULL, &zp, sizeof zp))
+            return rewrite_no_memory(w);
+    }
+    ret[0] = names[0];
+    ret[1] = names[1];
+    return 0;
+}
+
+// real -> Q -> stored -> DQ -> out
+static int rewrite_pair(struct rewriting *w, uint32_t edge, const char *real, const char *out)
+{
+    const char *form[2];
+    int r = rewrite_form(w, edge, form);
+    if (r < 0)
+        return r;
+    const char *stored = rewrite_name(w, w->p->index->edges[edge].name, "q");
+    if (!stored)
+        return rewrite_no_memory(w);
+    Quant__Node *q = quant_model_node(w->m, "QuantizeLinear", stored, 3,
+                                      (const char *[]){real, form[0], form[1]}, stored);
+    Quant__Node *dq = quant_model_node(w->m, "DequantizeLinear", out, 3,
+                                       (const char *[]){stored, form[0], form[1]}, out);
+    return quant_model_append(w->m, &w->nodes, q) && quant_model_append(w->m, &w->nodes, dq)
+               ? 0
+               : rewrite_no_memory(w);
+}
+
+// ---- constants ----
+
+// An integer constant and its DequantizeLinear. *ret: what that gives out.
+static int rewrite_constant(struct rewriting *w, const char *base, enum quant_type type,
+                            const Quant__Tensor *like, const void *data, size_t size,
+                            const float *scales, size_t n_scales, const int8_t *zp, uint32_t axis,
+                            char **ret)
+{
+    const char *inputs[3] = {rewrite_name(w, base, "q"), rewrite_name(w, base, "scale"),
+                             zp ? rewrite_name(w, base, "zero_point") : NULL};
+    char *out = rewrite_name(w, base, "dq");
+    int64_t n = (int64_t)n_scales;
+    if (!inputs[0] || !inputs[1] || !out || (zp && !inputs[2]) ||
+        !quant_model_constant(w->m, inputs[0], type, like->n_dims, like->dims, data, size) ||
+        !quant_model_constant(w->m, inputs[1], QUANT_FLOAT, n_scales > 1, &n, scales,
+                              n_scales * sizeof *scales) ||
+        (zp && !quant_model_constant(w->m, inputs[2], QUANT_INT8, n_scales > 1, &n, zp, n_scales)))
+        return rewrite_no_memory(w);
+    Quant__Node *dq = quant_model_node(w->m, "DequantizeLinear", out, zp ? 3 : 2, inputs, out);
+    if (!dq || (n_scales > 1 && !quant_model_set_int(w->m, dq, "axis", axis)) ||
+        !quant_model_append(w->m, &w->nodes, dq))
+        return rewrite_no_memory(w);
+    *ret = out;
+    return 0;
+}
+
+// The node's inputs become an array of its own, of at least `n`.
+static int rewrite_own_inputs(struct rewriting *w, Quant__Node *n, size_t count)
+{
+    count = count > n->n_input ? count : n->n_input;
+    char **in = quant_pool_take(&w->m->pool, count, sizeof *in);
+    if (!in)
+        return rewrite_no_memory(w);
+    memcpy(in, n->input, n->n_input * sizeof *in);
+    n->input = in;
+    n->n_input = count;
+    return 0;
+}
+
+static int rewrite_put_weights(struct rewriting *w, Quant__Node *n, const struct quant_weights *q)
+{
+    const Quant__Tensor *t = quant_index_weight(w->p->index, n, 1);
+    int64_t n_bias = (int64_t)q->n_outputs;
+    const Quant__Tensor *old_bias = quant_index_weight(w->p->index, n, 2);
+    Quant__Tensor bias = QUANT__TENSOR__INIT;
+    const char *name = quant_output(n, 0);
+    const char *weight = rewrite_name(w, name, "weight"), *shift = rewrite_name(w, name, "bias");
+    cleanup(free_p) int8_t *zp = calloc(q->n_scales, 1);
+    if (!weight || !shift || !zp)
+        return rewrite_no_memory(w);
+    int r = rewrite_own_inputs(w, n, q->bias ? 3 : 2);
+    if (r == 0)
+        r = rewrite_constant(w, weight, QUANT_INT8, t, q->weight, q->n, q->scales, q->n_scales, zp,
+                             q->axis, &n->input[1]);
+    bias.n_dims = 1;
+    bias.dims = old_bias ? old_bias->dims : &n_bias;
+    if (r == 0 && q->bias)
+        r = rewrite_constant(w, shift, QUANT_INT32, old_bias ? old_bias : &bias, q->bias,
+                             q->n_bias * sizeof *q->bias, q->bias_scales, q->n_scales, NULL, 0,
+                             &n->input[2]);
+    return r;
+}
+
+static int rewrite_product(struct rewriting *w, Quant__Node *n)
+{
+    struct quant_weights q;
+    uint32_t x = rewrite_edge(w, quant_input(n, 0));
+    float scale = w->p->forms[w->p->plan->places[x].group].scale;
+    int r = quant_weights_make(&q, w->m, w->p->index, n, scale, &w->p->weights,
+                               w->p->means ? w->p->means[x] : NULL,
+                               w->p->means ? w->p->n_means[x] : 0, w->e);
+    if (r == 0)
+        r = rewrite_put_weights(w, n, &q);
+    quant_weights_done(&q);
+    return r < 0 ? error_prefix(w->e, "node %s", quant_node_name(n)) : 0;
+}
+
+// A constant operand of a sum or product of two.
+static int rewrite_operand(struct rewriting *w, Quant__Node *n, size_t input)
+{
+    const Quant__Tensor *t = quant_index_weight(w->p->index, n, input);
+    cleanup(free_p) float *values = NULL;
+    size_t count = quant_constant_count(t);
+    int r = quant_constant_floats(w->m, t, &values, w->e);
+    if (r < 0)
+        return r;
+    cleanup(free_p) int8_t *stored = malloc(count ? count : 1);
+    const char *base = rewrite_name(w, quant_output(n, 0), "operand");
+    if (!stored || !base)
+        return rewrite_no_memory(w);
+    struct quant_range range = {0, 0};
+    for (size_t i = 0; i < count; i++) {
+        range.low = values[i] < range.low ? values[i] : range.low;
+        range.high = values[i] > range.high ? values[i] : range.high;
+    }
+    struct quant_form f = quant_form_of_range(range, false);
+    for (size_t i = 0; i < count; i++)
+        stored[i] = quant_form_store(f, values[i]);
+    int8_t zp = (int8_t)f.zp;
+    r = rewrite_own_inputs(w, n, 0);
+    return r < 0 ? r
+                 : rewrite_constant(w, base, QUANT_INT8, t, stored, count, &f.scale, 1, &zp, 0,
+                                    &n->input[input]);
+}
+
+static int rewrite_value(struct rewriting *w, Quant__Node *n)
+{
+    int r = 0;
+    bool of_two = quant_is(n, "Add") || quant_is(n, "Mul");
+    for (size_t i = 0; i < n->n_input && r == 0 && of_two; i++)
+        if (quant_index_weight(w->p->index, n, i))
+            r = rewrite_operand(w, n, i);
+    return r;
+}
+
+// ---- nodes ----
+
+// The pairs behind a node that is in the list.
+static int rewrite_outputs(struct rewriting *w, Quant__Node *n)
+{
+    int r = 0;
+    char **out = quant_pool_take(&w->m->pool, n->n_output, sizeof *out);
+    if (!out)
+        return rewrite_no_memory(w);
+    for (size_t k = 0; k < n->n_output && r == 0; k++) {
+        out[k] = n->output[k];
+        if (!rewrite_is_quantized(w, quant_output(n, k)))
+            continue;
+        out[k] = rewrite_name(w, quant_output(n, k), "real");
+        r = out[k] ? rewrite_pair(w, rewrite_edge(w, n->output[k]), out[k], n->output[k])
+                   : rewrite_no_memory(w);
+    }
+    if (r == 0)
+        n->output = out;
+    return r;
+}
+
+static int rewrite_node(struct rewriting *w, size_t i)
+{
+    Quant__Node *n = w->m->graph->node[i];
+    enum quant_kind kind = w->p->plan->kinds[i];
+    int r = kind == QUANT_NODE_PRODUCT ? rewrite_product(w, n)
+            : kind == QUANT_NODE_VALUE ? rewrite_value(w, n)
+                                       : 0;
+    if (r == 0 && !quant_model_append(w->m, &w->nodes, n))
+        r = rewrite_no_memory(w);
+    return r < 0 ? r : rewrite_outputs(w, n);
+}
+
+// An input of the model keeps its name; its readers read another.
+static int rewrite_input(struct rewriting *w, const struct quant_edge *edge)
+{
+    char *out = rewrite_name(w, edge->name, "dq");
+    int r =
+        out ? rewrite_pair(w, rewrite_edge(w, edge->name), edge->name, out) : rewrite_no_memory(w);
+    for (uint32_t i = 0; i < edge->n_uses && r == 0; i++) {
+        const struct quant_use *use = quant_index_use(w->p->index, edge, i);
+        Quant__Node *n = w->m->graph->node[use->node];
+        r = rewrite_own_inputs(w, n, 0);
+        if (r == 0)
+            n->input[use->input] = out;
+    }
+    return r;
+}
+
+int quant_rewrite(struct quant_model *m, const struct quant_rewrite_plan *p, struct error *e)
+{
+    cleanup(free_p) char **names = calloc(2 * (size_t)p->index->n + 2, sizeof *names);
+    struct rewriting w = {.m = m, .p = p, .form_names = names, .e = e};
+    if (!names)
+        return error_no_memory(e, "the model", 0);
+    int r = 0;
+    size_t n = m->graph->n_node;
+    for (size_t i = 0; i < n && r == 0; i++)
+        r = rewrite_node(&w, i);
+    struct quant_node_list body = w.nodes;
+    w.nodes = (struct quant_node_list){0};
+    for (uint32_t i = 0; i < p->index->n && r == 0; i++)
+        if (p->plan->places[i].quantized && p->index->edges[i].producer < 0)
+            r = rewrite_input(&w, &p->index->edges[i]);
+    for (size_t i = 0; i < body.n && r == 0; i++)
+        if (!quant_model_append(m, &w.nodes, body.items[i]))
+            r = rewrite_no_memory(&w);
+    if (r == 0)
+        quant_model_take_nodes(m, &w.nodes);
+    return r < 0 ? r : quant_rewrite_prune(m, e);
+}
+
+// Inputs of the model that only named the dropped constants.
+static void rewrite_prune_inputs(Quant__Graph *g, const struct quant_index *x)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < g->n_input; i++) {
+        const struct quant_edge *edge = quant_index_find(x, quant_text(g->input[i]->name));
+        if (!edge || !edge->constant || edge->n_uses || edge->is_output)
+            g->input[kept++] = g->input[i];
+    }
+    g->n_input = kept;
+}
+
+int quant_rewrite_prune(struct quant_model *m, struct error *e)
+{
+    struct quant_index x;
+    Quant__Graph *g = m->graph;
+    if (m->has_subgraphs) // which may read them
+        return 0;
+    int r = quant_index_make(&x, m, e);
+    if (r == 0)
+        rewrite_prune_inputs(g, &x);
+    size_t kept = 0;
+    for (size_t i = 0; i < g->n_initializer && r == 0; i++) {
+        const struct quant_edge *edge = quant_index_find(&x, quant_text(g->initializer[i]->name));
+        if (edge && (edge->n_uses || edge->is_output))
+            g->initializer[kept++] = g->initializer[i];
+    }
+    if (r == 0)
+        g->n_initializer = kept;
+    quant_index_done(&x);
+    return r;
+}

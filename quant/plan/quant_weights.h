@@ -1,0 +1,31 @@
+// Weights and biases as integers.
+#pragma once
+
+#include "quant/calibrate/quant_range.h"
+#include "quant/model/quant_index.h"
+
+struct quant_weight_options {
+    bool per_channel; // a scale for each output, not one for all
+    bool search;      // scales by least square error (mmse)
+};
+
+// Of one product. All malloc'ed.
+struct quant_weights {
+    size_t n, n_outputs;
+    size_t n_bias; // of a ConvTranspose with groups: outputs of all of them
+    uint32_t axis; // of the weight, that outputs lie on
+    int8_t *weight;
+    size_t n_scales; // 1, or n_outputs
+    float *scales;
+    int32_t *bias; // in units of input scale * scale; NULL: without
+    float *bias_scales;
+};
+
+/// Quantizes the weight and bias of the product `n`, whose input has the scale `x_scale`. `means`
+/// (NULL: none): of each of the input's n_means channels; what rounding the weights does to the
+/// sums of such inputs goes into the bias.
+int quant_weights_make(struct quant_weights *w, const struct quant_model *m,
+                       const struct quant_index *x, const Quant__Node *n, float x_scale,
+                       const struct quant_weight_options *options, const double *means,
+                       size_t n_means, struct error *e);
+void quant_weights_done(struct quant_weights *w);

@@ -1,0 +1,116 @@
+// rknnctl quantize: an int8 model of a float one. quantize_execute() has the samples read, and
+// librknndquant does the rest; this file is the command line.
+#include <string.h>
+
+#include "tools/quantize/quantize.h"
+#include "tools/rknnctl.h"
+
+// One of some words, as its place among them.
+static int choose_word(const char *const *words, const char *text, const char *expected,
+                       uint32_t *ret, struct error *e)
+{
+    for (uint32_t i = 0; words[i]; i++)
+        if (strcmp(words[i], text) == 0) {
+            *ret = i;
+            return 0;
+        }
+    return error_set(e, STATUS_PARAM_INVALID, "\"%s\" is not %s", text, expected);
+}
+
+static int set_algorithm(void *target, const char *text, struct error *e)
+{
+    static const char *const words[] = {"normal", "kl_divergence", "mmse", NULL};
+    uint32_t chosen;
+    int r = choose_word(words, text, "normal, kl_divergence or mmse", &chosen, e);
+    if (r == 0)
+        *(rknnd_quant_algorithm *)target = (rknnd_quant_algorithm)chosen;
+    return r;
+}
+
+static int set_method(void *target, const char *text, struct error *e)
+{
+    static const char *const words[] = {"channel", "layer", NULL};
+    return choose_word(words, text, "channel or layer", target, e);
+}
+
+static int set_without(void *target, const char *text, struct error *e)
+{
+    static const char *const words[] = {"batchnorm", "activations", "equalization",
+                                        "bias-correction", NULL};
+    uint32_t chosen, *without = target;
+    int r = choose_word(words, text, "batchnorm, activations, equalization or bias-correction",
+                        &chosen, e);
+    if (r == 0)
+        *without |= 1u << chosen;
+    return r;
+}
+
+static int quantize_check(const struct quantize_plan *p, struct error *e)
+{
+    if (!p->dataset)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "no samples: give a list of inputs with --dataset FILE");
+    return p->output ? 0
+                     : error_set(e, STATUS_PARAM_INVALID, "no output: give a file with -o FILE");
+}
+
+static int quantize_parse(int argc, char **argv, struct quantize_plan *p, bool *json,
+                          struct error *e)
+{
+    const struct option_row rows[] = {
+        {0, "dataset", OPTION_TEXT, &p->dataset, "FILE", "samples: a line of files for each", 0, 0,
+         NULL},
+        OPTIONS_OUTPUT(&p->output, "FILE", "write the int8 model there"),
+        {0, "algorithm", OPTION_CALL, &p->options.algorithm, "NAME",
+         "normal (default), kl_divergence or mmse", 0, 0, set_algorithm},
+        {0, "method", OPTION_CALL, &p->options.per_layer, "NAME",
+         "channel (default) or layer: scales of weights", 0, 0, set_method},
+        {0, "symmetric", OPTION_FLAG, &p->symmetric, NULL, "zero points of tensors are 0", 0, 0,
+         NULL},
+        {0, "mean", OPTION_CALL, &p->means, "NUMBERS", "[INPUT=]R,G,B that the model subtracts", 0,
+         0, text_list_option},
+        {0, "std", OPTION_CALL, &p->deviations, "NUMBERS", "[INPUT=]R,G,B that it then divides by",
+         0, 0, text_list_option},
+        {0, "rgb2bgr", OPTION_FLAG, &p->swaps_red_blue, NULL, "pictures go in as BGR", 0, 0, NULL},
+        {0, "keep-float", OPTION_CALL, &p->floats, "NODE", "a node or output that stays float", 0,
+         0, text_list_option},
+        {0, "without", OPTION_CALL, &p->options.without, "PASS",
+         "batchnorm, activations, equalization, bias-correction", 0, 0, set_without},
+        OPTIONS_CLIENTS(&p->clients, QUANTIZE_CLIENTS),
+        {0, "state", OPTION_TEXT, &p->state, "FILE", "kept while unfinished (OUTPUT.calibration)",
+         0, 0, NULL},
+        TASK_FORMS(&p->task),
+        TASK_SHAPE(&p->task),
+        OPTIONS_JSON(json),
+    };
+    const struct cmd_options options = {
+        .usage = "quantize MODEL.onnx --dataset FILE -o FILE",
+        .summary =
+            "Makes an int8 model of a float one: ONNX with QuantizeLinear/DequantizeLinear.\n"
+            "Runs the float model on samples and chooses scales by what its tensors hold.",
+        .rows = rows,
+        .n_rows = sizeof rows / sizeof *rows,
+    };
+    int r = task_parse(&p->task, &options, argc, argv, e);
+    p->options.symmetric = p->symmetric;
+    return r ? r : quantize_check(p, e);
+}
+
+int cmd_quantize(const struct settings *settings, int argc, char **argv, struct error *e)
+{
+    (void)settings;
+    struct quantize_plan plan = {.task = TASK_INIT};
+    struct quantize_result result = {0};
+    bool json = false;
+    int r = quantize_parse(argc, argv, &plan, &json, e);
+    if (r == 0)
+        r = quantize_execute(&plan, &result, e);
+    if (r == 0)
+        r = quantize_show(&plan, &result, json, e);
+    quantize_done(&result);
+    text_list_done(&plan.means);
+    text_list_done(&plan.deviations);
+    text_list_done(&plan.floats);
+    task_done(&plan.task);
+    return r;
+}

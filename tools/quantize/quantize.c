@@ -1,0 +1,295 @@
+// The samples of a data set for the quantizing library, which runs them and does the rest.
+#include "tools/quantize/quantize.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "tools/format/output_file.h"
+#include "tools/input/input_list.h"
+#include "tools/run/load_option_args.h"
+#include "tools/ui/interrupt.h"
+
+#define MOST_VALUES 4096 // of one --mean
+
+struct samples {
+    const struct quantize_plan *plan;
+    struct input_list list;
+    char *key; // the list's text
+    struct model model;
+    struct progress progress;
+    atomic_flag failed;
+    struct error error; // the first one
+};
+
+// ---- what the library asks for ----
+
+static int quantize_begin(void *user, rknn_context context)
+{
+    struct samples *s = user;
+    model_forget(&s->model);
+    return model_borrow(&s->model, s->plan->task.model, context, &s->error);
+}
+
+static void quantize_swap(const rknn_input *in)
+{
+    uint8_t *pixels = in->buf;
+    for (uint32_t i = 0; i + 2 < in->size; i += 3) {
+        uint8_t red = pixels[i];
+        pixels[i] = pixels[i + 2];
+        pixels[i + 2] = red;
+    }
+}
+
+// The sample's files, whose buffers become the library's until quantize_release().
+static int quantize_read(void *user, uint32_t sample, uint32_t n, rknn_input *inputs)
+{
+    struct samples *s = user;
+    struct input_set set = {0};
+    struct error e = {0};
+    int r = input_set_load(&set, &s->model, &s->list.sets[sample], &s->plan->task.forms, &e);
+    for (uint32_t i = 0; i < n && i < set.n && r == 0; i++) {
+        inputs[i] = set.inputs[i];
+        set.inputs[i].buf = NULL;
+        bool colours = set.files[i].is_picture && inputs[i].fmt == RKNN_TENSOR_NHWC &&
+                       inputs[i].type == RKNN_TENSOR_UINT8 && inputs[i].size % 3 == 0 &&
+                       s->model.inputs[i].n_dims == 4 && s->model.inputs[i].dims[3] == 3;
+        if (colours && s->plan->swaps_red_blue)
+            quantize_swap(&inputs[i]);
+    }
+    input_set_done(&set);
+    if (r && !atomic_flag_test_and_set(&s->failed)) {
+        s->error = e;
+        error_prefix(&s->error, "sample %u", sample + 1);
+    }
+    return r;
+}
+
+static void quantize_release(void *user, uint32_t n, rknn_input *inputs)
+{
+    (void)user;
+    for (uint32_t i = 0; i < n; i++)
+        free(inputs[i].buf);
+}
+
+static int quantize_progress(void *user, uint32_t done)
+{
+    struct samples *s = user;
+    progress_count(&s->progress, done, s->list.n);
+    return interrupt_seen();
+}
+
+// ---- mean and deviation ----
+
+// [INPUT=]NUMBER,…: the input (NULL: not named) and the numbers.
+struct channel_values {
+    char *input;
+    float values[MOST_VALUES];
+    uint32_t n;
+};
+
+static int quantize_parse_values(const char *option, const char *text, struct channel_values *v,
+                                 struct error *e)
+{
+    const char *equals = strrchr(text, '='), *at = equals ? equals + 1 : text;
+    v->n = 0;
+    v->input = equals ? strndup(text, (size_t)(equals - text)) : NULL;
+    if (equals && !v->input)
+        return error_no_memory(e, "an option", 0);
+    for (char *end; v->n < MOST_VALUES; at = end + 1) {
+        v->values[v->n] = strtof(at, &end);
+        if (end == at || !isfinite(v->values[v->n]) || (*end && *end != ','))
+            break;
+        v->n++;
+        if (!*end)
+            return 0;
+    }
+    return error_set(e, STATUS_PARAM_INVALID, "%s %s: give numbers like 123.7,116.3,103.5", option,
+                     text);
+}
+
+struct normalizations {
+    rknnd_quant_normalization *items;
+    struct channel_values *means, *deviations;
+    rknnd_list list;
+};
+
+static bool quantize_same_input(const char *a, const char *b)
+{
+    return (!a && !b) || (a && b && strcmp(a, b) == 0);
+}
+
+// The --std that belongs to a --mean; NULL: none.
+static struct channel_values *quantize_deviation(const struct normalizations *n,
+                                                 size_t n_deviations, const char *input)
+{
+    for (size_t i = 0; i < n_deviations; i++)
+        if (quantize_same_input(n->deviations[i].input, input))
+            return &n->deviations[i];
+    return NULL;
+}
+
+static int quantize_join(struct normalizations *n, const struct quantize_plan *p, struct error *e)
+{
+    for (size_t i = 0; i < p->means.n; i++) {
+        struct channel_values *mean = &n->means[i];
+        struct channel_values *width = quantize_deviation(n, p->deviations.n, mean->input);
+        if (width && width->n != mean->n)
+            return error_set(e, STATUS_PARAM_INVALID, "--mean has %u numbers, --std %u", mean->n,
+                             width->n);
+        n->items[n->list.n++] =
+            (rknnd_quant_normalization){.struct_size = sizeof *n->items,
+                                        .n_values = mean->n,
+                                        .input = mean->input,
+                                        .mean = mean->values,
+                                        .deviation = width ? width->values : NULL};
+    }
+    for (size_t i = 0; i < p->deviations.n; i++) {
+        struct channel_values *width = &n->deviations[i];
+        bool used = false;
+        for (size_t k = 0; k < p->means.n; k++)
+            used |= quantize_same_input(n->means[k].input, width->input);
+        if (!used)
+            n->items[n->list.n++] = (rknnd_quant_normalization){.struct_size = sizeof *n->items,
+                                                                .n_values = width->n,
+                                                                .input = width->input,
+                                                                .deviation = width->values};
+    }
+    return 0;
+}
+
+static int quantize_normalizations(struct normalizations *n, const struct quantize_plan *p,
+                                   struct error *e)
+{
+    n->items = calloc(p->means.n + p->deviations.n + 1, sizeof *n->items);
+    n->means = calloc(p->means.n + 1, sizeof *n->means);
+    n->deviations = calloc(p->deviations.n + 1, sizeof *n->deviations);
+    if (!n->items || !n->means || !n->deviations)
+        return error_no_memory(e, "options", 0);
+    n->list =
+        (rknnd_list){.struct_size = sizeof n->list, .stride = sizeof *n->items, .items = n->items};
+    int r = 0;
+    for (size_t i = 0; i < p->means.n && r == 0; i++)
+        r = quantize_parse_values("--mean", p->means.items[i], &n->means[i], e);
+    for (size_t i = 0; i < p->deviations.n && r == 0; i++)
+        r = quantize_parse_values("--std", p->deviations.items[i], &n->deviations[i], e);
+    return r ? r : quantize_join(n, p, e);
+}
+
+static void quantize_normalizations_done(struct normalizations *n, const struct quantize_plan *p)
+{
+    for (size_t i = 0; n->means && i < p->means.n; i++)
+        free(n->means[i].input);
+    for (size_t i = 0; n->deviations && i < p->deviations.n; i++)
+        free(n->deviations[i].input);
+    free(n->items);
+    free(n->means);
+    free(n->deviations);
+}
+
+// ---- the whole ----
+
+static int quantize_words(int r, struct error *e)
+{
+    return error_set(e, r, "%s", rknnd_quant_last_error());
+}
+
+static int quantize_open(const struct quantize_plan *p, rknnd_quant **ret, struct error *e)
+{
+    struct normalizations n = {0};
+    rknnd_quant_options options = p->options;
+    int r = quantize_normalizations(&n, p, e);
+    options.struct_size = sizeof options;
+    options.normalizations = &n.list;
+    options.floats = p->floats.items;
+    options.n_floats = (uint32_t)p->floats.n;
+    if (r == 0 && (r = rknnd_quant_open(p->task.model, &options, ret)) < 0)
+        quantize_words(r, e);
+    quantize_normalizations_done(&n, p);
+    return r;
+}
+
+// All of the list's files, as one text: a calibration is gone on with only for the same.
+static int quantize_key(struct samples *s, struct error *e)
+{
+    size_t size = 1;
+    for (size_t i = 0; i < s->list.n_paths; i++)
+        size += strlen(s->list.paths[i]) + 1;
+    char *at = s->key = malloc(size);
+    if (!at)
+        return error_no_memory(e, "a list of inputs", size);
+    for (size_t i = 0; i < s->list.n_paths; i++)
+        at = stpcpy(stpcpy(at, s->list.paths[i]), "\n");
+    *at = 0;
+    return 0;
+}
+
+static int quantize_calibrate(const struct quantize_plan *p, struct samples *s, rknnd_quant *quant,
+                              struct error *e)
+{
+    cleanup(free_p) char *state = NULL;
+    if (asprintf(&state, "%s.calibration", p->output) < 0) {
+        state = NULL;
+        return error_no_memory(e, "a path", 0);
+    }
+    const rknnd_quant_samples samples = {.struct_size = sizeof samples,
+                                         .n = (uint32_t)s->list.n,
+                                         .n_clients = p->clients,
+                                         .begin = quantize_begin,
+                                         .read = quantize_read,
+                                         .release = quantize_release,
+                                         .progress = quantize_progress,
+                                         .user = s,
+                                         .state = p->state ? p->state : state,
+                                         .key = s->key};
+    int r = load_options_set(&p->task.shapes, e);
+    if (r < 0)
+        return r;
+    progress_start_counting(&s->progress, "samples", s->list.n);
+    interrupt_defer();
+    r = rknnd_quant_calibrate(quant, &samples);
+    progress_end(&s->progress);
+    if (r < 0 && s->error.code)
+        return error_set(e, s->error.code, "%s", s->error.text);
+    if (r < 0 && interrupt_seen())
+        return error_set(e, r, "interrupted; the same command goes on from %s", samples.state);
+    return r < 0 ? quantize_words(r, e) : 0;
+}
+
+int quantize_execute(const struct quantize_plan *p, struct quantize_result *result, struct error *e)
+{
+    struct samples s = {.plan = p, .failed = ATOMIC_FLAG_INIT};
+    uint64_t start = clock_ns();
+    *result = (struct quantize_result){.summary = {.struct_size = sizeof result->summary}};
+    int r = output_file_check(p->output, e);
+    if (r == 0)
+        r = input_list_load(&s.list, p->dataset, NULL, e);
+    if (r == 0)
+        r = quantize_key(&s, e);
+    if (r == 0)
+        r = quantize_open(p, &result->quant, e);
+    uint64_t begun = clock_ns();
+    if (r == 0)
+        r = quantize_calibrate(p, &s, result->quant, e);
+    result->calibrate_ns = clock_ns() - begun;
+    result->n_samples = s.list.n;
+    if (r == 0 && (r = rknnd_quant_get_summary(result->quant, &result->summary)) < 0)
+        quantize_words(r, e);
+    if (r == 0 && (r = rknnd_quant_write(result->quant, p->output)) < 0)
+        quantize_words(r, e);
+    result->total_ns = clock_ns() - start;
+    model_forget(&s.model);
+    input_list_done(&s.list);
+    free(s.key);
+    return r;
+}
+
+void quantize_done(struct quantize_result *result)
+{
+    rknnd_quant_free(result->quant);
+    *result = (struct quantize_result){0};
+}

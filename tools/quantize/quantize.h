@@ -1,0 +1,34 @@
+// `rknnctl quantize`: runs the float model on the samples of a list and writes the int8 model.
+#pragma once
+
+#include "rknnd_quant.h"
+#include "tools/task.h"
+
+#define QUANTIZE_CLIENTS 64
+
+struct quantize_plan {
+    struct task task;
+    const char *dataset, *output, *state; // state NULL: beside the output
+    rknnd_quant_options options;          // without what the lists below say
+    struct text_list means, deviations;   // [INPUT=]NUMBER,… each
+    struct text_list floats;              // nodes that stay float
+    bool symmetric;                       // zero points of tensors are 0
+    bool swaps_red_blue;                  // in pictures
+    uint32_t clients;
+};
+
+struct quantize_result {
+    rknnd_quant *quant; // NULL: it came not so far
+    rknnd_quant_summary summary;
+    size_t n_samples;
+    uint64_t calibrate_ns, total_ns;
+};
+
+/// quantize_done() also after a failure.
+int quantize_execute(const struct quantize_plan *plan, struct quantize_result *result,
+                     struct error *e);
+void quantize_done(struct quantize_result *result);
+
+/// Which nodes stay float and why, and how much was done; JSON, or a few lines.
+int quantize_show(const struct quantize_plan *plan, const struct quantize_result *r, bool json,
+                  struct error *e);

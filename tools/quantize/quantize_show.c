@@ -1,0 +1,114 @@
+// What `rknnctl quantize` prints: a line, warnings, and the products that stay float.
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/quantize/quantize.h"
+#include "tools/ui/print.h"
+
+static const char *const algorithms[] = {"normal", "kl_divergence", "mmse"};
+
+static double quantize_rate(const struct quantize_result *r)
+{
+    double done = (double)(r->n_samples - r->summary.n_resumed);
+    return r->calibrate_ns ? done * 1e9 / (double)r->calibrate_ns : 0;
+}
+
+static json_t *quantize_json_nodes(const rknnd_list *nodes)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < nodes->n; i++) {
+        const rknnd_quant_node *n = rknnd_quant_node_at(nodes, i);
+        if (!n->quantized)
+            json_array_append_new(
+                list, json_pack("{s:o, s:o, s:o, s:o}", "name", print_json_text(n->name), "op",
+                                print_json_text(n->op), "output", print_json_text(n->output),
+                                "reason", *n->reason ? print_json_text(n->reason) : json_null()));
+    }
+    return list;
+}
+
+static json_t *quantize_json_tensors(const rknnd_list *tensors)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < tensors->n; i++) {
+        const rknnd_quant_tensor *t = rknnd_quant_tensor_at(tensors, i);
+        json_t *seen = t->n_bins ? json_pack("[o, o]", print_json_number((double)t->min),
+                                             print_json_number((double)t->max))
+                                 : json_null();
+        json_array_append_new(
+            list, json_pack("{s:o, s:o, s:o, s:i, s:[o,o], s:o, s:o}", "name",
+                            print_json_text(t->name), "node", print_json_text(t->node), "scale",
+                            print_json_number((double)t->scale), "zero_point", t->zp, "range",
+                            print_json_number((double)t->low), print_json_number((double)t->high),
+                            "seen", seen, "mean_square_error",
+                            t->n_bins ? print_json_number(t->error) : json_null()));
+    }
+    return list;
+}
+
+static int quantize_show_json(const struct quantize_plan *p, const struct quantize_result *r,
+                              const rknnd_list *tensors, const rknnd_list *nodes, struct error *e)
+{
+    const rknnd_quant_summary *s = &r->summary;
+    return print_json(
+        json_pack(
+            "{s:o, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:o, s:o}", "output",
+            print_json_text(p->output), "algorithm", algorithms[p->options.algorithm], "method",
+            p->options.per_layer ? "layer" : "channel", "samples", (json_int_t)r->n_samples,
+            "resumed", (json_int_t)s->n_resumed, "nodes", (json_int_t)s->n_nodes, "quantized",
+            (json_int_t)s->n_quantized, "folded", (json_int_t)s->n_folded, "equalized",
+            (json_int_t)s->n_equalized, "seconds", print_json_number((double)r->total_ns / 1e9),
+            "samples_per_second", print_json_number(quantize_rate(r)), "constant_inputs",
+            (json_int_t)s->n_constant_inputs, "float", quantize_json_nodes(nodes), "tensors",
+            quantize_json_tensors(tensors)),
+        e);
+}
+
+static void quantize_show_line(const char *name, const char *op, const char *reason)
+{
+    char line[512];
+    snprintf(line, sizeof line, "  %s (%s) stays float: %s\n", name, op, reason);
+    print_text_shown(stdout, line);
+}
+
+// Products that are left out are worth a line each; of the others their number is enough.
+static void quantize_show_floats(const rknnd_list *nodes)
+{
+    static const char *const products[] = {"Conv", "ConvTranspose", "Gemm", "MatMul"};
+    uint32_t others = 0;
+    for (uint32_t i = 0; i < nodes->n; i++) {
+        const rknnd_quant_node *n = rknnd_quant_node_at(nodes, i);
+        bool product = false;
+        for (size_t k = 0; k < sizeof products / sizeof *products; k++)
+            product |= strcmp(n->op, products[k]) == 0;
+        if (!n->quantized && product)
+            quantize_show_line(n->name, n->op, n->reason);
+        others += !n->quantized && !product;
+    }
+    if (others)
+        printf("  %u other nodes compute with real numbers (--json lists them)\n", others);
+}
+
+int quantize_show(const struct quantize_plan *p, const struct quantize_result *r, bool json,
+                  struct error *e)
+{
+    const rknnd_list *tensors = NULL, *nodes = NULL;
+    const rknnd_quant_summary *s = &r->summary;
+    if (rknnd_quant_get_tensors(r->quant, &tensors) < 0 ||
+        rknnd_quant_get_nodes(r->quant, &nodes) < 0)
+        return error_set(e, STATUS_FAIL, "%s", rknnd_quant_last_error());
+    if (s->n_constant_inputs)
+        fputs("warning: an input was one and the same number in all samples: its range says "
+              "nothing about others; give samples like those that will come\n",
+              stderr);
+    if (json)
+        return quantize_show_json(p, r, tensors, nodes, e);
+    printf("%s: %u of %u nodes in 8 bits; %zu samples (%u of them from an earlier call), "
+           "%.1f/s\n",
+           p->output, s->n_quantized, s->n_nodes, r->n_samples, s->n_resumed, quantize_rate(r));
+    if (s->n_folded || s->n_equalized)
+        printf("  %u batch normalizations folded, %u pairs of layers equalized\n", s->n_folded,
+               s->n_equalized);
+    quantize_show_floats(nodes);
+    return 0;
+}
