@@ -46,6 +46,7 @@ struct npu_device_info {
     enum npu_timing timing;
     bool never_blocks; // context_submit returns at once, always: an event loop may call it
     bool replaces;     // npu_tap.tensor() may change what it is shown
+    bool slices;       // jobs look at npu_job.slices
     bool dma;          // reads and writes tensors by itself: they are best in dma-bufs
 };
 
@@ -143,6 +144,17 @@ struct npu_custom {
     int (*compute)(struct npu_custom *custom, uint32_t node, struct error *e);
 };
 
+// Lends the device to others between two slices of a job: tasks or layers, of about `us` together.
+// What they do there must not change the job's results.
+struct npu_slices {
+    uint32_t us;               // of the device; never 0
+    const atomic_bool *wanted; // behind the slice that runs wait() is to be called; may change at
+                               // any time
+    /// From the thread that runs the job: returns 0 when the job may go on, or a negative status:
+    /// the job ends with it and these words. Meanwhile jobs of other contexts run on its cores.
+    int (*wait)(struct npu_slices *slices, struct error *e);
+};
+
 /// Called exactly once for each accepted job, from any thread, also from inside context_submit.
 /// `status` 0 or negative, then with words in job->error. May not block and may not submit.
 typedef void npu_job_done(struct npu_job *job, int status);
@@ -157,13 +169,14 @@ struct npu_job {
     bool collect_perf;         // fill the context's layer times (npu_layer)
     struct npu_tap *tap;       // NULL: nobody looks; never set if the device never_blocks
     struct npu_custom *custom; // NULL: the device computes all nodes itself; as tap
+    struct npu_slices *slices; // NULL: it is not interrupted; never set unless the device `slices`
     const atomic_bool *stop;   // true: nobody needs the results, the job may end early, with an
                                // error; may change at any time. NULL: that will not be
     npu_job_done *done;
     void *owner; // the caller's
 
     // Results, valid in done():
-    uint64_t run_us;      // time on the device
+    uint64_t run_us;      // time on the device, without waits between slices
     uint64_t estimate_ns; // on npu_model_info.estimate_chip; 0: not known
     struct error error;
 };
@@ -199,7 +212,7 @@ struct npu_layer {
 
 // Goes up with every change of this file, or of a struct below, that a module has to know of:
 // another member, another order of calls, another meaning.
-#define NPU_API_VERSION 2
+#define NPU_API_VERSION 3
 
 // The structs that calls pass. Their sizes are compared, too, for changes that nobody has counted.
 #define NPU_STRUCT_LIST(X)                                                                         \
@@ -213,6 +226,7 @@ struct npu_layer {
     X(npu_output)                                                                                  \
     X(convert_form)                                                                                \
     X(npu_job)                                                                                     \
+    X(npu_slices)                                                                                  \
     X(npu_tensor)                                                                                  \
     X(npu_layer)
 #define X(name) NPU_STRUCT_##name,

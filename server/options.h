@@ -64,6 +64,7 @@ struct options {
     uint32_t peer_timeout_ms;
     uint32_t job_timeout_ms;
     uint32_t hold_timeout_ms;
+    uint32_t slice_us;
     uint32_t load_timeout_ms;
     uint32_t drain_timeout_ms;
     uint32_t retire_timeout_s;

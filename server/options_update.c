@@ -57,6 +57,7 @@ static const struct field fields[] = {
     FIELD("peer-timeout-ms", PLAIN, true, peer_timeout_ms),
     FIELD("job-timeout-ms", PLAIN, true, job_timeout_ms),
     FIELD("hold-timeout-ms", PLAIN, true, hold_timeout_ms),
+    FIELD("slice-us", PLAIN, true, slice_us),
     FIELD("load-timeout-ms", PLAIN, true, load_timeout_ms),
     FIELD("drain-timeout-ms", PLAIN, true, drain_timeout_ms),
     FIELD("retire-timeout", PLAIN, true, retire_timeout_s),

@@ -284,6 +284,7 @@ static void on_probed(void *owner, const struct error *e, const struct npu_devic
         return;
     uint32_t n = info->n_cores < SCHEDULER_MAX_CORES ? info->n_cores : SCHEDULER_MAX_CORES;
     scheduler_init(&s->jobs.scheduler, n > 0 ? n : 1);
+    s->jobs.slices = info->slices;
     server_set_limits(s);
     if (s->succession.fd >= 0)
         succession_ready(&s->succession);
@@ -374,6 +375,7 @@ static void copy_options(struct server *s)
     s->runner_options.load_timeout_ms = o->load_timeout_ms;
     s->runner_options.job_timeout_ms = o->job_timeout_ms;
     s->jobs.hold_limit_ms = o->hold_timeout_ms;
+    s->jobs.slice_us = o->slice_us;
 }
 
 // All pointers are into the server, which outlives every runner.

@@ -6,6 +6,8 @@
 // set for the rest of the run, because the backend also polls it between layers.
 #include "worker/gate.h"
 
+#include "base/list.h"
+
 void gate_init(struct gate *p)
 {
     *p = (struct gate){.waits = false};
@@ -48,4 +50,35 @@ void gate_open(struct gate *p, bool stop)
     p->waits = false;
     pthread_cond_signal(&p->changed);
     pthread_mutex_unlock(&p->lock);
+}
+
+// ---- slices ------------------------------------------------------------------------------------
+
+static void slices_post(void *owner)
+{
+    struct run_slices *s = owner;
+    s->post(s);
+}
+
+static int slices_wait(struct npu_slices *npu, struct error *e)
+{
+    struct run_slices *s = container_of(npu, struct run_slices, npu);
+    atomic_store(&s->wanted, false); // before post(), after which it may be asked again
+    return gate_wait(s->gate, slices_post, s)
+               ? 0
+               : error_set(e, STATUS_FAIL, "the run was stopped while others had its cores");
+}
+
+void run_slices_start(struct run_slices *s, uint32_t us, struct gate *gate,
+                      void (*post)(struct run_slices *s))
+{
+    s->npu = (struct npu_slices){.us = us, .wanted = &s->wanted, .wait = slices_wait};
+    s->gate = gate;
+    s->post = post;
+    atomic_store(&s->wanted, false);
+}
+
+void run_slices_ask(struct run_slices *s)
+{
+    atomic_store(&s->wanted, true);
 }

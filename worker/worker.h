@@ -64,6 +64,7 @@ struct worker_context {
     struct gate gate;
     struct dump_tap tap;
     struct custom_proxy proxy;
+    struct run_slices slices;
     uint16_t type;   // WORKER_RUN or WORKER_DUMP
     atomic_int left; // of a run: the submit's return and the backend's done()
     int status;

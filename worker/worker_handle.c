@@ -146,7 +146,8 @@ static int handle_start(struct worker_request *r, struct error *e)
                           .sram_size = d->sram_size,
                           .dma = d->dma,
                           .clock_hz = d->clock_hz,
-                          .timing = d->timing};
+                          .timing = d->timing,
+                          .slices = d->slices};
     message_set_text(reply.chip, d->chip);
     message_set_text(reply.backend, d->backend);
     message_set_text(reply.runtime_version, d->runtime_version);
@@ -452,6 +453,24 @@ void worker_run(struct worker_context *c)
         end_run(c, c->status, &c->job.error);
 }
 
+// On the run's thread: tells the daemon that it waits between two slices.
+static void post_yielded(struct run_slices *s)
+{
+    struct worker_context *c = container_of(s, struct worker_context, slices);
+    worker_answer(c->worker,
+                  message_frame(MESSAGE_WORKER_RUN, FRAME_REPLY | FRAME_MORE, c->request,
+                                rknnd_InferReply_fields, &(rknnd_InferReply){.yielded = true}, NULL,
+                                0, NULL, NULL));
+}
+
+// A dump waits at each of its parts anyway.
+static void prepare_slices(struct worker_context *c, const rknnd_WorkerRun *m)
+{
+    run_slices_start(&c->slices, m->slice_us, &c->gate, post_yielded);
+    if (m->slice_us && c->type == MESSAGE_WORKER_RUN)
+        c->job.slices = &c->slices.npu;
+}
+
 // Fills the context's npu_job. From here the context is busy until end_run().
 static void prepare_run(struct worker_request *r, struct worker_context *c,
                         const struct worker_buffer *b, const rknnd_WorkerRun *m,
@@ -474,6 +493,7 @@ static void prepare_run(struct worker_request *r, struct worker_context *c,
     c->sync = (struct dma_sync){.n_inputs = info->n_inputs, .n_outputs = info->n_outputs};
     gate_start(&c->gate);
     worker_prepare_calls(c, b, m, info);
+    prepare_slices(c, m);
     atomic_store(&c->left, 2);
     atomic_store(&c->running, true);
     r->run = c;
@@ -528,7 +548,8 @@ static int handle_dump(struct worker_request *r, struct error *e)
     return 0;
 }
 
-// NEXT: opens the gate of a run. The context is busy, so worker_idle_context() would refuse it.
+// NEXT: opens the gate of a run, or asks it to wait there. The context is busy, so
+// worker_idle_context() would refuse it.
 static int handle_next(struct worker_request *r, struct error *e)
 {
     const rknnd_WorkerNext *m = &r->message->WORKER_NEXT_request;
@@ -536,7 +557,10 @@ static int handle_next(struct worker_request *r, struct error *e)
     (void)e;
     if (!c)
         worker_die("there is no context %u", m->context);
-    gate_open(&c->gate, m->stop);
+    if (m->yield)
+        run_slices_ask(&c->slices);
+    else
+        gate_open(&c->gate, m->stop);
     return 0;
 }
 

@@ -46,7 +46,8 @@ static int describe_device(struct npu_device *d, struct error *e)
                                        .n_cores = info->n_cores,
                                        .sram_size = info->sram_size,
                                        .timing = info->timing,
-                                       .replaces = true};
+                                       .replaces = true,
+                                       .slices = true};
     snprintf(d->info.chip, sizeof d->info.chip, "%s", d->chip->name);
     snprintf(d->info.driver_version, sizeof d->info.driver_version, "%s", info->driver);
     snprintf(d->info.runtime_version, sizeof d->info.runtime_version, "rknnd open %s",

@@ -206,6 +206,14 @@ static void fill_model_info(struct npu_model *m)
     info->custom_string = m->file.custom_string;
 }
 
+static int load_slices(struct npu_model *m, struct error *e)
+{
+    m->node_us = pool_alloc(&m->pool, m->file.n_nodes, sizeof *m->node_us);
+    if (!m->node_us)
+        return error_no_memory(e, "slices", m->file.n_nodes * sizeof *m->node_us);
+    return open_cuts_find(&m->program, m->chip, &m->pool, &m->cuts, e);
+}
+
 static int load_model_file(struct npu_model *m, const struct chip *wanted, struct bytes file,
                            struct error *e)
 {
@@ -218,6 +226,8 @@ static int load_model_file(struct npu_model *m, const struct chip *wanted, struc
         s = rknn_find_chip(wanted, &m->file, &m->chip, e);
     if (s == 0)
         s = rknn_program_open(&m->program, &m->file, m->chip, e);
+    if (s == 0)
+        s = load_slices(m, e);
     if (s == 0)
         s = choose_steps(m, e);
     if (s == 0)

@@ -6,6 +6,7 @@
 #include "npu/model/rknn/program/rknn_layout.h"
 #include "npu/model/rknn/program/rknn_program.h"
 #include "npu/npu.h"
+#include "npu/open/open_cuts.h"
 #include "npu/open/provider/provider.h"
 #include "npu/sim/sim_nodes.h"
 
@@ -30,6 +31,8 @@ struct npu_model {
     struct rknn_file file;
     struct rknn_file single; // the same without rknn_batch_size: what `graph` is made of
     struct rknn_program program;
+    struct open_cuts cuts;
+    atomic_uint *node_us;    // of each node: what it took last, about; 0: not known. For slices
     enum open_step *steps;   // of each node
     struct sim_node **nodes; // of each node that a CPU computes; else NULL
     struct graph graph;      // whose only nodes are those

@@ -8,6 +8,8 @@
 #include "base/clock.h"
 #include "npu/open/open_io.h"
 #include "npu/open/open_layers.h"
+#include "npu/open/open_slices.h"
+#include "npu/slices.h"
 #include "npu/stop.h"
 
 #define TIMEOUT_MS 60000u
@@ -19,6 +21,8 @@ struct open_run {
     unsigned first_core;
     struct provider_range segment[PROVIDER_MAX_CORES]; // of each core of the schedule
     bool filled;
+    struct open_slice slice; // the same segment
+    uint64_t waited_us;      // between slices
 };
 
 // ---- who works ----
@@ -75,7 +79,9 @@ static int submit_segment(struct open_run *r, struct error *e)
         }
     memset(r->segment, 0, sizeof r->segment);
     r->filled = false;
+    uint64_t start = clock_us();
     int s = m->provider->ops->submit(m->provider, &job, e);
+    open_slices_took(&r->slice, m, clock_us() - start);
     return s < 0 ? explain_failure(r, &job, e) : 0;
 }
 
@@ -91,10 +97,26 @@ static bool follows_segment(const struct open_run *r, const struct rknn_range *t
     return same;
 }
 
+static bool slice_ends(const struct open_run *r, uint32_t node)
+{
+    return r->filled && open_slices_full(&r->slice, r->c->model, node, r->schedule, r->job->slices);
+}
+
+// Nothing is on its way, and the node needs nothing that is in the NPU.
+static bool may_pass(const struct open_run *r, uint32_t node)
+{
+    const struct npu_model *m = r->c->model;
+    return !r->filled && open_cuts_of(&m->cuts, &m->program, r->schedule)[node];
+}
+
 static int add_node(struct open_run *r, uint32_t node, struct error *e)
 {
     const struct rknn_range *tasks = &r->schedule->tasks[(size_t)node * r->schedule->n_cores];
-    int s = r->filled && !follows_segment(r, tasks) ? submit_segment(r, e) : 0;
+    bool ends = r->filled && !follows_segment(r, tasks);
+    int s = ends || slice_ends(r, node) ? submit_segment(r, e) : 0;
+    if (s == 0 && may_pass(r, node))
+        s = npu_slices_pass(r->job->slices, &r->waited_us, e);
+    open_slices_add(&r->slice, r->c->model, node);
     for (unsigned i = 0; i < r->schedule->n_cores && s == 0; i++) {
         if (!r->segment[i].n)
             r->segment[i].first = tasks[i].first;
@@ -134,7 +156,7 @@ static int run_node(struct open_run *r, uint32_t node, struct error *e)
 {
     const struct npu_model *m = r->c->model;
     bool looked_at = r->job->collect_perf || r->job->tap;
-    uint64_t start = clock_us();
+    uint64_t start = clock_us(), waited = r->waited_us;
     int s = 0;
     if (m->steps[node] == OPEN_NOTHING)
         return 0;
@@ -149,7 +171,8 @@ static int run_node(struct open_run *r, uint32_t node, struct error *e)
     if (s == 0 && m->steps[node] == OPEN_CPU)
         s = run_on_cpu(r, node, e);
     if (s == 0 && r->job->collect_perf)
-        s = open_layers_note(r->c, node, r->schedule, clock_us() - start, e);
+        s = open_layers_note(r->c, node, r->schedule, clock_us() - start - (r->waited_us - waited),
+                             e);
     if (s == 0 && r->job->tap)
         s = open_layers_show(r->c, node, r->job->tap, e);
     return s;
@@ -163,12 +186,12 @@ static int run_item(struct open_run *r, uint32_t item, uint8_t **outputs, struct
         choose_core(r, item);
     for (uint32_t i = 0; i < m->info.n_inputs && s == 0; i++)
         s = open_put_input(r->c, i, item, &r->job->inputs[i], e);
-    uint64_t start = clock_us();
+    uint64_t start = clock_us(), waited = r->waited_us;
     for (uint32_t i = 0; i < m->file.n_nodes && s == 0; i++)
         s = run_node(r, i, e);
     if (s == 0)
         s = submit_segment(r, e);
-    r->job->run_us += clock_us() - start;
+    r->job->run_us += clock_us() - start - (r->waited_us - waited);
     for (uint32_t i = 0; i < m->info.n_outputs && s == 0; i++)
         if (outputs[i])
             s = open_take_output(r->c, i, item, outputs[i], e);

@@ -17,6 +17,7 @@
 #include "npu/model/onnx/onnx_graph.h"
 #include "npu/model/rknn/rknn_chip.h"
 #include "npu/pace.h"
+#include "npu/sim/cost/estimate_pace.h"
 #include "npu/sim/describe/describe.h"
 #include "npu/sim/exec/dnn.h"
 #include "npu/sim/exec/run.h"
@@ -86,7 +87,8 @@ static int device_open(const char *options, struct npu_device **ret, struct erro
                                  .sram_size = chip ? chip->sram_size : 0,
                                  .clock_hz = chip ? chip->mhz * UINT64_C(1000000) : 0,
                                  .timing = d->options.paced ? NPU_TIMING_PACED : NPU_TIMING_MACHINE,
-                                 .replaces = true};
+                                 .replaces = true,
+                                 .slices = true};
     snprintf(d->info.chip, sizeof d->info.chip, "%s", chip ? chip->name : "any");
     snprintf(d->info.runtime_version, sizeof d->info.runtime_version,
              "rknnd sim %s (oneDNN %d.%d.%d, %s)", RKNND_VERSION, v->major, v->minor, v->patch,
@@ -447,9 +449,10 @@ static int run_job(struct npu_context *c, struct npu_job *job, struct error *e)
     use->run.before = (struct run_hook){job->custom ? sim_custom : NULL, job->custom};
     use->run.after = (struct run_hook){job->tap ? sim_tap : NULL, job->tap};
     use->run.stop = job->stop;
+    use->run.slices = job->slices;
     if (r == 0)
         r = run_steps(&use->run, e);
-    job->run_us = clock_us() - start;
+    job->run_us = clock_us() - start - use->run.waited_us;
     for (uint32_t i = 0; i < info->n_outputs && r == 0; i++)
         r = sim_get_output(&use->run, i, &outputs[i], &job->outputs[i], e);
     return r;
@@ -473,18 +476,22 @@ static double chip_us(const struct npu_model *m, const struct npu_job *job)
 static int run_paced(struct npu_context *c, struct npu_job *job, struct error *e)
 {
     const struct npu_model *m = c->model;
-    uint64_t start = clock_us();
-    double us = chip_us(m, job) / m->device->options.speed;
+    const struct sim_shape_set *set = &m->shape_sets[job->shape_set];
+    struct estimate_pace pace = {.start_us = clock_us(),
+                                 .us = chip_us(m, job) / m->device->options.speed,
+                                 .layers = set->layers,
+                                 .n_layers = set->graph.n_nodes};
     struct result_cache *cache = &c->uses[job->shape_set].cache;
     int r = 0;
-    if (us <= 0 || job->tap || job->custom || !result_cache_answer(cache, job)) {
+    if (pace.us <= 0 || job->tap || job->custom || !result_cache_answer(cache, job)) {
         r = run_job(c, job, e);
+        pace.waited_us = c->uses[job->shape_set].run.waited_us;
         if (r == 0 && !job->custom)
             result_cache_keep(cache, job, m->info.n_inputs, m->info.n_outputs);
     }
     if (r == 0)
-        r = pace_until(job, start + (uint64_t)us, e);
-    job->run_us = clock_us() - start;
+        r = estimate_pace(&pace, job, e);
+    job->run_us = clock_us() - pace.start_us - pace.waited_us;
     return r;
 }
 

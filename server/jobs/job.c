@@ -456,6 +456,21 @@ static void job_suspend(struct job_hold *h)
     scheduler_suspend(&j->all->scheduler, &j->scheduling, now_us());
 }
 
+// From the runner: it waits between two slices, and gives its cores to whoever is more urgent. It
+// is in the same state as one that has its client's answer, and goes on in the same way.
+static void on_yielded(struct runner_job *run)
+{
+    struct job *j = container_of(run, struct job, run);
+    uint64_t now = now_us();
+    job_count_suspended(j, 1);
+    j->queued_us += j->scheduling.started_us - j->scheduling.waiting_since_us;
+    job_trace(j, TRACE_ENDED, now, 0, j->run.core_mask);
+    j->hold.state = HOLD_RESUMES;
+    scheduler_yield(&j->all->scheduler, &j->scheduling, now);
+    job_trace(j, TRACE_QUEUED, now, 0, j->run.core_mask);
+    jobs_schedule(j->all);
+}
+
 // From its hold: the client has answered.
 static void job_resume(struct job_hold *h)
 {
@@ -531,6 +546,8 @@ static void job_run(struct job *j)
     j->run.divide_batch = j->cores.or_fewer;
     j->run.done = on_done;
     j->run.lost = on_lost;
+    j->run.yielded = on_yielded;
+    j->run.slice_us = j->all->slices ? j->all->slice_us : 0;
     job_trace(j, TRACE_STARTED, j->scheduling.started_us, 0, j->scheduling.placed);
     runner_submit(&j->run);
 }
@@ -545,6 +562,8 @@ static void jobs_schedule(struct jobs *all)
     all->scheduling = true;
     while ((next = scheduler_next(&all->scheduler, now_us())))
         job_run(container_of(next, struct job, scheduling));
+    while (all->slices && all->slice_us && (next = scheduler_victim(&all->scheduler, now_us())))
+        runner_job_yield(&container_of(next, struct job, scheduling)->run);
     if (all->scheduler.n_waiting > 0)
         job_timer_hurry(&all->holds, HOLD_WANTED_MS);
     all->scheduling = false;

@@ -20,6 +20,8 @@ struct jobs {
     struct job_timer holds;  // of jobs that wait for their clients
     unsigned n_suspended;    // that have no cores meanwhile
     uint32_t hold_limit_ms;  // after which that is so
+    uint32_t slice_us;       // of runs that give way to more urgent ones; 0: none do
+    bool slices;             // the device can
     struct metrics *metrics; // times of transfers
     struct trace *trace;
     uint64_t last_number, n_done, n_failed;

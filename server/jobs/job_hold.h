@@ -20,7 +20,7 @@ enum job_hold_state {
     HOLD_NOTHING, // the run does not wait for its client
     HOLD_CORES,
     HOLD_SUSPENDED, // neither computes nor has cores
-    HOLD_RESUMES,   // has its answer, and waits for cores
+    HOLD_RESUMES,   // has its answer, or has given way, and waits for cores
 };
 
 // Embedded by the job. Loop thread only.

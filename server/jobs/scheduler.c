@@ -258,6 +258,13 @@ void scheduler_resume(struct scheduler *s, struct scheduler_job *j, uint64_t now
     scheduler_add_first(s, j, q, j->wanted, now_us);
 }
 
+void scheduler_yield(struct scheduler *s, struct scheduler_job *j, uint64_t now_us)
+{
+    scheduler_suspend(s, j, now_us);
+    scheduler_resume(s, j, now_us);
+    j->interrupted = true;
+}
+
 void scheduler_end(struct scheduler *s, struct scheduler_job *j, uint64_t now_us)
 {
     scheduler_suspend(s, j, now_us);
@@ -290,11 +297,13 @@ static bool scheduler_fits(const struct scheduler_job *j, uint32_t idle)
     return (unsigned)__builtin_popcount(idle) >= needed;
 }
 
-// Order of turns: between groups by the groups' virtual time, within a group by the clients'. Equal
-// ones: fewer running jobs first, then the longer wait.
+// Order of turns: what was interrupted; then between groups by the groups' virtual time, within a
+// group by the clients'. Equal ones: fewer running jobs first, then the longer wait.
 static bool goes_before(const struct scheduler_job *a, const struct scheduler_job *b)
 {
     const struct scheduler_client *client_a = a->queue->client, *client_b = b->queue->client;
+    if (a->interrupted != b->interrupted)
+        return a->interrupted;
     uint64_t group_a = group_share(a)->used, group_b = group_share(b)->used;
     uint64_t used_a = client_share(a)->used, used_b = client_share(b)->used;
     if (client_a->group != client_b->group && group_a != group_b)
@@ -405,6 +414,15 @@ static struct scheduler_job *scheduler_serve(struct scheduler *s, struct schedul
     return j;
 }
 
+// Whether a class before this one has something: it is served first because it has waited long.
+static bool more_urgent_waits(const struct scheduler *s, int priority)
+{
+    bool waits = false;
+    for (int i = 0; i < priority; i++)
+        waits = waits || !list_empty(&s->classes[i].ready);
+    return waits;
+}
+
 // The steps are at the head of the file. *idle: on entry the idle cores, on return those of them
 // that the job may have. Only a job of the most urgent priority can be noted as blocked and reserve
 // cores.
@@ -417,18 +435,68 @@ static struct scheduler_job *scheduler_choose(struct scheduler *s, uint32_t *idl
     for (int i; (i = most_urgent(s, untried, now_us)) >= 0; untried &= ~(1u << i)) {
         struct scheduler_class *class = &s->classes[i];
         struct scheduler_job *turn = scheduler_overtaken(s, class, now_us);
+        bool lifted = untried == all && more_urgent_waits(s, i);
         if (!turn)
             turn = first_in_turn(class, *idle, true);
         if (untried == all && !scheduler_fits(turn, *idle))
             note_blocked(s, turn, now_us);
         *idle = scheduler_unreserved(s, *idle);
-        if (scheduler_fits(turn, *idle))
+        if (scheduler_fits(turn, *idle)) {
+            turn->lifted = lifted;
             return scheduler_serve(s, turn, now_us);
+        }
         struct scheduler_job *j = first_in_turn(class, *idle, false);
         if (j)
             return j;
     }
     return NULL;
+}
+
+// ---- cores of less urgent jobs -----------------------------------------------------------------
+
+static bool can_be_asked(const struct scheduler_job *j, int priority)
+{
+    return j->queue->priority > priority && !j->lifted;
+}
+
+// The least urgent that can be asked and have cores of the mask; of equals the one that started
+// last, which has done least. NULL: none.
+static struct scheduler_job *least_urgent(const struct scheduler *s, uint32_t mask, int priority)
+{
+    struct scheduler_job *j, *ret = NULL;
+    list_for_each (j, &s->running, link) {
+        if (!(j->placed & mask) || !can_be_asked(j, priority) || j->asked)
+            continue;
+        if (!ret || j->queue->priority > ret->queue->priority ||
+            (j->queue->priority == ret->queue->priority && j->started_us >= ret->started_us))
+            ret = j;
+    }
+    return ret;
+}
+
+// Cores that are idle, or will be when those that are asked, or can be, have answered.
+static uint32_t cores_within_reach(const struct scheduler *s, int priority, bool asked_only)
+{
+    const struct scheduler_job *j;
+    uint32_t cores = all_cores(s) & ~s->busy;
+    list_for_each (j, &s->running, link)
+        if (can_be_asked(j, priority) && (j->asked || !asked_only))
+            cores |= j->placed;
+    return cores;
+}
+
+struct scheduler_job *scheduler_victim(struct scheduler *s, uint64_t now_us)
+{
+    int i = s->n_waiting ? most_urgent(s, (1u << SCHEDULER_PRIORITIES) - 1, now_us) : -1;
+    struct scheduler_job *turn = i < 0 ? NULL : first_in_turn(&s->classes[i], 0, true);
+    if (!turn || scheduler_fits(turn, cores_within_reach(s, i, true)) ||
+        !scheduler_fits(turn, cores_within_reach(s, i, false)))
+        return NULL;
+    struct scheduler_job *j =
+        least_urgent(s, turn->wanted.mask ? turn->wanted.mask : all_cores(s), i);
+    if (j)
+        j->asked = true;
+    return j;
 }
 
 struct scheduler_job *scheduler_next(struct scheduler *s, uint64_t now_us)

@@ -16,6 +16,11 @@
 // has been blocked by busy cores for patience_us, the cores it wants are kept for it. A job that
 // later ones of its own group have passed for aging_us, because they fit where it did not, comes
 // out of turn: at most every second one of a priority, and one in twice aging_us.
+//
+// Where jobs can be interrupted, one of a lower priority is asked for the cores that a more urgent
+// one wants, and goes on before all others of its priority when it can have them again: inside one
+// priority everything is as if nobody had been interrupted. One that started because it had waited
+// for aging_us is not asked.
 #pragma once
 
 #include <stdbool.h>
@@ -79,6 +84,9 @@ struct scheduler_job {
     uint64_t blocked_us; // its turn came then, but its cores were busy
     uint64_t passed_us;  // a later job of its group started then
     bool blocked, passed;
+    bool lifted;      // started although something more urgent waited
+    bool asked;       // scheduler_victim() has brought it
+    bool interrupted; // goes on before others of its priority
 };
 
 struct scheduler_class {
@@ -135,6 +143,13 @@ void scheduler_remove(struct scheduler *s, struct scheduler_job *j);
 /// stays with it: nothing else of it starts. Either scheduler_resume() or scheduler_abandon()
 /// follows.
 void scheduler_suspend(struct scheduler *s, struct scheduler_job *j, uint64_t now_us);
+
+/// A running job whose cores a more urgent one waits for and could have; NULL: there is none. Each
+/// run of cores is brought once. To be called until NULL after scheduler_next() was.
+struct scheduler_job *scheduler_victim(struct scheduler *s, uint64_t now_us);
+
+/// A job that runs lets others have its cores: scheduler_suspend() and _resume() in one.
+void scheduler_yield(struct scheduler *s, struct scheduler_job *j, uint64_t now_us);
 
 /// It waits for its cores, in front of its queue: scheduler_next() brings it as if it were new.
 void scheduler_resume(struct scheduler *s, struct scheduler_job *j, uint64_t now_us);

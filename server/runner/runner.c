@@ -142,11 +142,13 @@ uint32_t runner_deaths(const struct runner *runner)
 //  QUEUED  | -        | ends at its turn      | -        | out
 //  RUNNING | -        | ends soon             | -        | ends soon, out
 //  WAITING | resumes  | ends soon             | ends     | ends soon, out
+//
+// runner_job_yield() asks a RUNNING one to become WAITING, and does nothing else.
 enum job_state {
     JOB_OUT,     // the runner does not have it: its context may not be there
     JOB_QUEUED,  // for its context, or for another worker
     JOB_RUNNING, // the worker has it
-    JOB_WAITING, // so it does, and has sent a part or a call
+    JOB_WAITING, // so it does, and has sent a part or a call, or has yielded
 };
 
 // The functions below may be called in any state of a job, so each asks here first.
@@ -412,6 +414,24 @@ void runner_context_called(struct runner_context *c, uint32_t node)
     }
     make_busy(c, c->timeout_ms);
     job->call(job, node);
+}
+
+// It computes nothing and waits for nobody but the scheduler: it has no deadline.
+void runner_context_yielded(struct runner_context *c)
+{
+    struct runner_job *job = c->job;
+    c->waits = WAITS_YIELDED;
+    c->deadline_ms = RUNNER_NEVER;
+    if (job)
+        job->yielded(job);
+    else
+        runner_context_resume(c, true);
+}
+
+void runner_job_yield(struct runner_job *job)
+{
+    if (state_of(job) == JOB_RUNNING && job->slice_us)
+        job->context->runner->kind->yield(job->context);
 }
 
 bool runner_job_waits(const struct runner_job *job)

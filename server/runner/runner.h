@@ -58,6 +58,9 @@ void runner_submit(struct runner_job *job);
 /// longer than the job's timeout ends the job with STATUS_TIMEOUT.
 void runner_job_next(struct runner_job *job);
 
+/// Asks a job with slices to wait between two of them: yielded() comes, unless it ends before.
+void runner_job_yield(struct runner_job *job);
+
 /// What the job waits for is there, but runner_job_next() comes later: its timeout does not count
 /// until then.
 void runner_job_answered(struct runner_job *job);

@@ -35,6 +35,10 @@ struct runner_job {
     void *call_owner;                                    // for whoever has set call()
     struct custom_set custom;
     uint64_t custom_inputs, custom_outputs; // where they are in buffer->output
+    // Others may have its cores between slices of about this long; 0: not. yielded() comes when the
+    // run waits after runner_job_yield(); the job goes on with runner_job_next().
+    uint32_t slice_us;
+    void (*yielded)(struct runner_job *job);
     /// The worker has died: the job is out of the runner again, and to be submitted once more, best
     /// when the runner is ready. It is still the same job: that will be its second attempt. NULL:
     /// it stays in the runner meanwhile.

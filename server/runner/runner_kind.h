@@ -21,6 +21,7 @@ struct runner_kind {
     /// After runner_context_dumped() and _called(): the job continues, or is to end. `stop` may
     /// come at any time. Not answered.
     void (*next)(struct runner_context *c, bool stop);
+    void (*yield)(struct runner_context *c);   // runner_context_yielded() may come. Not answered
     void (*profile)(struct runner_context *c); // answer: runner_context_profiled()
     /// The context is not busy and nobody wants it any more: frees it, with runner_context_done().
     void (*close)(struct runner_context *c);
@@ -65,8 +66,8 @@ struct runner_context {
     enum context_state state;
     struct error failure;
     bool busy, advancing, freed;
-    enum { WAITS_NOT, WAITS_WITH_PART, WAITS_WITH_CALL } waits; // the job that runs
-    uint32_t called;                                            // node of the call
+    enum { WAITS_NOT, WAITS_WITH_PART, WAITS_WITH_CALL, WAITS_YIELDED } waits; // the job that runs
+    uint32_t called;                                                           // node of the call
     bool overdue;            // what it is busy with is past its deadline
     uint64_t deadline_ms;    // of what it is busy with
     uint32_t limit_ms;       // from when that began
@@ -122,6 +123,9 @@ void runner_context_dumped(struct runner_context *c, const rknnd_DumpReply *part
 
 /// The job that runs has come to a node that its owner computes; next() comes as above.
 void runner_context_called(struct runner_context *c, uint32_t node);
+
+/// The job that runs waits between two slices, as it was asked to; next() comes as above.
+void runner_context_yielded(struct runner_context *c);
 
 /// Whoever waits for what the context is busy with is told that it failed; it stays busy.
 void runner_context_give_up(struct runner_context *c, const struct error *e);

@@ -233,6 +233,7 @@ static void put_run(const struct process_context *c, const struct runner_job *jo
     custom_set_to_message(&job->custom, m->custom_nodes);
     m->custom_inputs = job->custom_inputs;
     m->custom_outputs = job->custom_outputs;
+    m->slice_us = job->slice_us;
 }
 
 // As process_run(), without outputs; the output half of the buffer is the window.
@@ -270,6 +271,14 @@ static void process_next(struct runner_context *base, bool stop)
 {
     struct process_runner *runner = runner_of(base->runner);
     rknnd_WorkerNext m = {.context = context_of(base)->id, .stop = stop};
+    if (runner->worker)
+        send_request(runner, MESSAGE_WORKER_NEXT, next_request(runner), &m, NULL, 0, NULL);
+}
+
+static void process_yield(struct runner_context *base)
+{
+    struct process_runner *runner = runner_of(base->runner);
+    rknnd_WorkerNext m = {.context = context_of(base)->id, .yield = true};
     if (runner->worker)
         send_request(runner, MESSAGE_WORKER_NEXT, next_request(runner), &m, NULL, 0, NULL);
 }
@@ -384,12 +393,24 @@ static int on_custom(struct process_context *c, const rknnd_CustomCall *m, struc
     return 0;
 }
 
-// A partial answer (FRAME_MORE): a part of a dump or the call of a custom operator.
+static int on_yielded(struct process_context *c, struct error *e)
+{
+    const struct runner_context *base = &c->base;
+    if (base->waits || (base->job && !base->job->slice_us))
+        return error_set(e, STATUS_FAIL, "a run that has yielded and was not asked to");
+    runner_context_yielded(&c->base);
+    return 0;
+}
+
+// A partial answer (FRAME_MORE): a part of a dump, the call of a custom operator, or the end of a
+// slice.
 static int on_more(struct process_context *c, const union message_any *m, struct error *e)
 {
     bool run = c->request_type == MESSAGE_WORKER_RUN;
     if (!run && !m->WORKER_DUMP_reply.has_call)
         return on_part(c, &m->WORKER_DUMP_reply, e);
+    if (run && m->WORKER_RUN_reply.yielded)
+        return on_yielded(c, e);
     return on_custom(c, run ? &m->WORKER_RUN_reply.call : &m->WORKER_DUMP_reply.call, e);
 }
 
@@ -606,6 +627,7 @@ static const struct runner_kind process_kind = {
     .open = process_open,
     .run = process_run,
     .next = process_next,
+    .yield = process_yield,
     .profile = process_profile,
     .close = process_close,
     .overdue = process_overdue,

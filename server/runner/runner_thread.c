@@ -56,7 +56,9 @@ struct thread_context {
     struct task part; // of a dump: tells the loop
     struct custom_proxy proxy;
     struct task call; // tells the loop
-    atomic_int left;  // of a run: the submit's return and the backend's done()
+    struct run_slices slices;
+    struct task yield; // tells the loop
+    atomic_int left;   // of a run: the submit's return and the backend's done()
 };
 
 static struct thread_runner *runner_of(struct runner *runner)
@@ -275,6 +277,7 @@ static void finish_open(struct task *t)
 
 static void finish_part(struct task *t);
 static void finish_call(struct task *t);
+static void finish_yield(struct task *t);
 
 // What a context needs besides the backend's own. A context may be opened again after a failure, so
 // each part is made only if it is missing.
@@ -285,6 +288,7 @@ static int make_tables(struct thread_context *c, struct error *e)
         gate_init(&c->gate);
     c->part.finish = finish_part;
     c->call.finish = finish_call;
+    c->yield.finish = finish_yield;
     if (!c->inputs)
         c->inputs = calloc(info->n_inputs + 1, sizeof *c->inputs);
     if (!c->outputs)
@@ -446,6 +450,24 @@ static void finish_call(struct task *t)
     runner_context_called(&c->base, c->proxy.node);
 }
 
+static void post_yielded(struct run_slices *s)
+{
+    struct thread_context *c = container_of(s, struct thread_context, slices);
+    threads_post(runner_of_context(c)->threads, &c->yield);
+}
+
+static void finish_yield(struct task *t)
+{
+    struct thread_context *c = container_of(t, struct thread_context, yield);
+    note_gated(c);
+    runner_context_yielded(&c->base);
+}
+
+static void thread_yield(struct runner_context *base)
+{
+    run_slices_ask(&context_of(base)->slices);
+}
+
 static void thread_next(struct runner_context *base, bool stop)
 {
     struct thread_context *c = context_of(base);
@@ -493,6 +515,9 @@ static void prepare_job(struct thread_context *c)
     if (custom_proxy_start(&c->proxy, &job->custom, memory + job->custom_inputs,
                            memory + job->custom_outputs, &c->gate, post_call))
         c->job.custom = &c->proxy.npu;
+    run_slices_start(&c->slices, job->slice_us, &c->gate, post_yielded);
+    if (job->slice_us && !job->part)
+        c->job.slices = &c->slices.npu;
 }
 
 // A device that never blocks is used on the loop itself, which saves two thread switches, unless a
@@ -583,6 +608,7 @@ static const struct runner_kind thread_kind = {
     .open = thread_open,
     .run = thread_run,
     .next = thread_next,
+    .yield = thread_yield,
     .profile = thread_profile,
     .close = thread_close,
     .overdue = thread_overdue,

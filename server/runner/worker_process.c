@@ -291,7 +291,8 @@ int worker_process_take_device(const rknnd_Device *m, struct npu_device_info *re
                                 .sram_size = m->sram_size,
                                 .dma = m->dma,
                                 .clock_hz = m->clock_hz,
-                                .timing = (enum npu_timing)m->timing};
+                                .timing = (enum npu_timing)m->timing,
+                                .slices = m->slices};
     if (m->n_cores == 0 || m->n_cores > 32 || m->timing > NPU_TIMING_PACED)
         return error_set(e, STATUS_FAIL, "a device with %u cores and timing %u", m->n_cores,
                          m->timing);

@@ -118,8 +118,10 @@ static void *lane_thread(void *argument)
     pthread_barrier_wait(&l->control->ready);
     if (l->role->greedy)
         run_greedily(l);
-    while (atomic_load(&l->control->phase) != STOP)
+    while (atomic_load(&l->control->phase) != STOP) {
         run_politely(l);
+        pause_s(1e-6 * l->role->pause_us);
+    }
     bench_check(rknn_destroy(l->context));
     return NULL;
 }

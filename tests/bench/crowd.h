@@ -15,6 +15,7 @@ struct crowd_role {
     unsigned n_contexts;  // each in a thread of its own; 0: 1
     unsigned batch_cores; // rknn_set_batch_core_num; 0: not called
     bool greedy;          // two runs on their way in each context; else it waits for each
+    unsigned pause_us;    // between two runs, unless it is greedy
     uid_t uid;            // 0: as it is
 };
 

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "npu/sim/exec/dnn.h"
+#include "npu/slices.h"
 #include "npu/stop.h"
 
 // Never NULL for size 0. Zeroed, so that a result never depends on what a former job or process
@@ -79,13 +80,23 @@ static int run_step(struct run *r, const struct step *s, struct error *e)
     return status;
 }
 
+// Others who wait for the device have it behind whatever step runs, however short that was.
+static int run_pass(struct run *r, uint64_t *before, struct error *e)
+{
+    uint64_t waited = r->waited_us;
+    int status = npu_slices_pass(r->slices, &r->waited_us, e);
+    *before += r->waited_us - waited;
+    return status < 0 ? status : npu_stop_check(r->stop, e);
+}
+
 // Times are of each step with its hooks, one reading of the clock per step. A stop ends the run
 // between steps; the arena is then half written, which the next run does not mind.
 int run_steps(struct run *r, struct error *e)
 {
     uint64_t before = r->step_us ? clock_us() : 0;
+    r->waited_us = 0;
     for (uint32_t i = 0; i < r->plan->n_steps; i++) {
-        int status = npu_stop_check(r->stop, e);
+        int status = run_pass(r, &before, e);
         if (status == 0)
             status = run_step(r, &r->plan->steps[i], e);
         if (status < 0)

@@ -9,6 +9,7 @@
 #define STEP_MAX_ARGS  8
 #define STEP_ALIGNMENT 64 // of the arena, of scratch memory and of every tensor in them
 
+struct npu_slices;
 struct run;
 struct step;
 
@@ -61,10 +62,12 @@ struct run {
     uint8_t *arena, *scratch;
     uint8_t *own; // the arena, unless run_place() has put it elsewhere
     struct dnn_bound *bound;
-    uint64_t *step_us;       // of the last run; NULL: not wanted
-    struct run_hook before;  // 1: it has computed the step itself
-    struct run_hook after;   // may look at the outputs, and change them
-    const atomic_bool *stop; // true: the run may end early, as npu_job's; NULL: never
+    uint64_t *step_us;         // of the last run; NULL: not wanted
+    struct run_hook before;    // 1: it has computed the step itself
+    struct run_hook after;     // may look at the outputs, and change them
+    const atomic_bool *stop;   // true: the run may end early, as npu_job's; NULL: never
+    struct npu_slices *slices; // as npu_job's; NULL: none
+    uint64_t waited_us;        // of the last run, between slices
 };
 
 // ---- for operators, while they prepare ----

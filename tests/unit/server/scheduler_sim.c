@@ -149,6 +149,22 @@ static void check_no_idle_core(struct sim *s)
     }
 }
 
+// Only jobs of lower priority than something that waits are asked, each once, and never one that
+// has waited for its turn so long that it came before that.
+static void ask_to_yield(struct sim *s, struct scheduler_job *asked)
+{
+    struct sim_job *j = container_of(asked, struct sim_job, job);
+    bool more_urgent = false;
+    for (unsigned i = 0; i < s->n_queues; i++)
+        more_urgent = more_urgent || (head_of(&s->queues[i]) &&
+                                      s->queues[i].queue.priority < asked->queue->priority);
+    assert_true(j->running);
+    assert_true(more_urgent);
+    assert_false(asked->lifted);
+    assert_int_equal(j->yields_us, 0);
+    j->yields_us = s->now_us + 1 + sim_random_below(s, s->slice_us);
+}
+
 // ---- the machine -------------------------------------------------------------------------------
 
 void sim_pump(struct sim *s)
@@ -161,12 +177,19 @@ void sim_pump(struct sim *s)
         j->waiting = false;
         j->running = true;
         j->ends_us = s->now_us + j->length_us;
-        if (s->now_us - j->added_us > q->longest_wait_us)
+        if (!j->interrupted && s->now_us - j->added_us > q->longest_wait_us)
             q->longest_wait_us = s->now_us - j->added_us;
         s->busy |= started->placed;
-        q->n_started++;
+        q->n_started += !j->interrupted;
     }
     check_no_idle_core(s);
+    while (s->slice_us && (started = scheduler_victim(&s->scheduler, s->now_us)))
+        ask_to_yield(s, started);
+}
+
+static uint64_t acts_us(const struct sim_job *j)
+{
+    return j->yields_us && j->yields_us < j->ends_us ? j->yields_us : j->ends_us;
 }
 
 static struct sim_job *next_to_end(struct sim *s)
@@ -175,14 +198,30 @@ static struct sim_job *next_to_end(struct sim *s)
     for (unsigned i = 0; i < s->n_queues; i++)
         for (unsigned k = 0; k < MAX_JOBS; k++) {
             struct sim_job *j = &s->queues[i].jobs[k];
-            if (j->running && (!first || j->ends_us < first->ends_us))
+            if (j->running && (!first || acts_us(j) < acts_us(first)))
                 first = j;
         }
     return first;
 }
 
+// A more urgent job may have its cores, which it wants again.
+static void interrupt_job(struct sim *s, struct sim_job *j)
+{
+    s->busy &= ~j->job.placed;
+    j->wanted = (struct scheduler_cores){.mask = j->job.placed};
+    j->length_us = j->ends_us - s->now_us;
+    j->yields_us = 0;
+    j->running = false;
+    j->waiting = j->interrupted = true;
+    scheduler_yield(&s->scheduler, &j->job, s->now_us);
+}
+
 static void end_job(struct sim *s, struct sim_job *j)
 {
+    if (j->yields_us && j->yields_us < j->ends_us) {
+        interrupt_job(s, j);
+        return;
+    }
     s->busy &= ~j->job.placed;
     queue_of(&j->job)->n_done++;
     scheduler_end(&s->scheduler, &j->job, s->now_us);
@@ -204,9 +243,9 @@ void sim_run_until(struct sim *s, uint64_t end_us)
         feed(s);
         sim_pump(s);
         struct sim_job *j = next_to_end(s);
-        if (!j || j->ends_us > end_us)
+        if (!j || acts_us(j) > end_us)
             break;
-        s->now_us = j->ends_us;
+        s->now_us = acts_us(j);
         end_job(s, j);
     }
     s->now_us = end_us;
@@ -219,7 +258,7 @@ void sim_drain(struct sim *s)
         s->queues[i].greedy = false;
     sim_pump(s);
     while ((j = next_to_end(s))) {
-        s->now_us = j->ends_us;
+        s->now_us = acts_us(j);
         end_job(s, j);
         sim_pump(s);
     }

@@ -12,8 +12,8 @@ struct sim_job {
     unsigned number; // in its queue
     struct scheduler_cores wanted;
     uint64_t length_us, added_us;
-    bool waiting, running;
-    uint64_t ends_us;
+    bool waiting, running, interrupted;
+    uint64_t ends_us, yields_us; // yields_us 0: it was not asked to
 };
 
 struct sim_queue {
@@ -31,6 +31,7 @@ struct sim_queue {
 struct sim {
     struct scheduler scheduler;
     uint64_t now_us, max_length_us;
+    uint32_t slice_us; // after which jobs that are asked yield at the latest; 0: they do not
     uint32_t random;
     unsigned n_clients, n_queues, n_cores;
     uint32_t busy;

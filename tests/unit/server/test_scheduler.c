@@ -48,6 +48,7 @@ static struct scheduler_cores random_cores(struct sim *s)
 static void one_workload(uint32_t seed)
 {
     struct sim *s = sim_new(1 + seed % 4, seed);
+    s->slice_us = sim_random_below(s, 2) ? 0 : 1000;
     unsigned n_clients = 1 + sim_random_below(s, 6);
     for (unsigned i = 0; i < n_clients; i++)
         if (i == 0 || sim_random_below(s, 2))
@@ -243,10 +244,62 @@ static void high_priority_waits_for_one_job_at_most(void **state)
     sim_drain(s);
 }
 
-static void low_priority_is_late_but_not_starved(void **state)
+// Where jobs can be interrupted, it waits for a slice, and they lose nothing but the time it has.
+static void high_priority_waits_for_a_slice(void **state)
 {
     (void)state;
+    struct sim *s = sim_new(3, 7);
+    s->slice_us = 2000;
+    for (unsigned i = 0; i < 30; i++)
+        sim_add_queue(s, sim_add_client(s, 1), 1 + i % 2, true)->length_us = 20000;
+    struct sim_queue *high = sim_add_queue(s, sim_add_client(s, 1), 0, false);
+    high->length_us = 5000;
+    for (int i = 0; i < 500; i++) {
+        sim_add_job(s, high, high->wanted);
+        sim_run_until(s, s->now_us + 5000 + 5000 + sim_random_below(s, 30000));
+    }
+    assert_int_equal(high->n_done, 500);
+    assert_cmp(high->longest_wait_us, <=, s->slice_us);
+    uint64_t used = 0;
+    for (unsigned i = 0; i < s->n_clients; i++)
+        used += s->clients[i].core_us;
+    assert_cmp(used + 3 * 20000, >=,
+               s->now_us * 3); // no core is idle; what runs is counted at its end
+    sim_drain(s);
+}
+
+// Between equals nothing depends on who was interrupted how often.
+static void interrupted_clients_get_equal_time(void **state)
+{
+    (void)state;
+    SEED_EACH (seed, 20) {
+        struct sim *s = sim_new(2, (uint32_t)seed);
+        s->slice_us = 2000;
+        for (unsigned i = 0; i < 4; i++) {
+            sim_add_client(s, 1);
+            for (unsigned k = 0; k < 2 + i; k++)
+                sim_add_queue(s, i, 2, true)->length_us = i % 2 ? 20000 : 3000;
+        }
+        struct sim_queue *high = sim_add_queue(s, sim_add_client(s, 1), 0, false);
+        for (int t = 0; t < 200; t++) {
+            sim_add_job(s, high, (struct scheduler_cores){.mask = 1});
+            sim_run_until(s, s->now_us + 25000);
+            uint64_t least = UINT64_MAX, most = 0;
+            for (unsigned i = 0; i < 4; i++) {
+                uint64_t us = s->clients[i].core_us;
+                least = us < least ? us : least;
+                most = us > most ? us : most;
+            }
+            assert_cmp(most - least, <=, (s->n_cores + 1) * s->max_length_us);
+        }
+        sim_drain(s);
+    }
+}
+
+static void low_priority_is_late_but_not_starved(void **state)
+{
     struct sim *s = sim_new(3, 8);
+    s->slice_us = *state ? 1000 : 0;
     for (unsigned i = 0; i < 10; i++)
         sim_add_queue(s, sim_add_client(s, 1), 0, true)->length_us = 5000;
     struct sim_queue *middle = sim_add_queue(s, sim_add_client(s, 1), 1, true);
@@ -348,7 +401,10 @@ int main(void)
         cmocka_unit_test(any_cores_get_their_turn),
         cmocka_unit_test(absence_gives_no_credit),
         cmocka_unit_test(high_priority_waits_for_one_job_at_most),
+        cmocka_unit_test(high_priority_waits_for_a_slice),
+        cmocka_unit_test(interrupted_clients_get_equal_time),
         cmocka_unit_test(low_priority_is_late_but_not_starved),
+        cmocka_unit_test_prestate(low_priority_is_late_but_not_starved, (void *)"in slices"),
         cmocka_unit_test(gangs_get_their_turn),
         cmocka_unit_test(a_batch_takes_idle_cores),
         cmocka_unit_test(one_core_wanted_by_all),

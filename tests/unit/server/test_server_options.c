@@ -287,7 +287,7 @@ static const char *const at_once[][2] = {
     {"model-cache", "7"},     {"upload-ttl", "7"},        {"worker-idle", "7"},
     {"heartbeat-ms", "77"},   {"peer-timeout-ms", "777"}, {"job-timeout-ms", "7"},
     {"hold-timeout-ms", "7"}, {"load-timeout-ms", "7"},   {"drain-timeout-ms", "7"},
-    {"plugin-dir", "/a"},     {"costly-percent", "7"},
+    {"plugin-dir", "/a"},     {"costly-percent", "7"},    {"slice-us", "7"},
 };
 static const char *const at_next_start[][2] = {
     {"isolation", "thread"}, {"sandbox", "off"},    {"worker-user", "a"},  {"buffers", "memfd"},

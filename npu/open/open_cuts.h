@@ -1,0 +1,17 @@
+// Where a row of nodes can be cut: between two of them others may use the NPU, and leave whatever
+// they like in its registers and tables.
+#pragma once
+
+#include "npu/model/rknn/program/rknn_program.h"
+
+struct open_cuts {
+    bool *one[RKNN_MAX_CORES], *several[RKNN_MAX_CORES - 1]; // of each node: in front of it
+};
+
+/// As the program's schedules; in `pool`.
+int open_cuts_find(const struct rknn_program *p, const struct chip *chip, struct pool *pool,
+                   struct open_cuts *ret, struct error *e);
+
+/// Those of one of the program's schedules.
+const bool *open_cuts_of(const struct open_cuts *cuts, const struct rknn_program *p,
+                         const struct rknn_schedule *schedule);

@@ -1,0 +1,37 @@
+// A slice is as many layers as fit into npu_slices.us of estimated time, or one that does not.
+#include "npu/sim/cost/estimate_pace.h"
+
+#include "npu/pace.h"
+#include "npu/slices.h"
+
+// To the end of a slice, when `share` of the job's time is over.
+static int pace_slice(struct estimate_pace *p, double share, const struct npu_job *job,
+                      struct error *e)
+{
+    uint64_t end = p->start_us + p->waited_us + (uint64_t)(p->us * share);
+    int r = pace_until(job, end, e);
+    return r < 0 ? r : npu_slices_pass(job->slices, &p->waited_us, e);
+}
+
+static int pace_slices(struct estimate_pace *p, const struct npu_job *job, struct error *e)
+{
+    double sum = 0, done = 0, begun = 0;
+    int r = 0;
+    for (size_t i = 0; i < p->n_layers; i++)
+        sum += (double)p->layers[i].total_cycles;
+    for (size_t i = 0; i < p->n_layers && sum > 0 && r == 0; i++) {
+        double next = done + (double)p->layers[i].total_cycles / sum;
+        if (done > begun && (next - begun) * p->us > job->slices->us) {
+            r = pace_slice(p, done, job, e);
+            begun = done;
+        }
+        done = next;
+    }
+    return r;
+}
+
+int estimate_pace(struct estimate_pace *p, const struct npu_job *job, struct error *e)
+{
+    int r = job->slices ? pace_slices(p, job, e) : 0;
+    return r < 0 ? r : pace_until(job, p->start_us + p->waited_us + (uint64_t)p->us, e);
+}
