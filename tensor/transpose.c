@@ -9,9 +9,9 @@
 //   c0 c1 c2 c3        b0 d0 b1 d1        a2 b2 c2 d2
 //   d0 d1 d2 d3        b2 d2 b3 d3        a3 b3 c3 d3
 //
-//   element    1 byte                2 bytes             4 bytes   8 bytes
-//   square     16 x 16               8 x 8               4 x 4     element by element
-//   AVX512     4 of them, 64 x 16    16 x 16 (32-byte vectors)
+//   element    1 byte                2 bytes               4 bytes              8 bytes
+//   square     16 x 16               8 x 8                 4 x 4                element by element
+//   AVX512     4 of them, 64 x 16    4, 32 x 8; 16 x 16    4 of them, 16 x 4
 //
 // Why it is fast: loads and stores are whole vectors, a square stays in registers, and there are
 // log2 N shuffles for each vector. The last squares are moved back so that they end where the
@@ -126,11 +126,10 @@ static bool transpose_wide_fits(const struct matrix *m, size_t element)
            __builtin_cpu_supports("avx512vl");
 }
 
-// Four squares of bytes below each other, one in each 128-bit lane of the vectors: the columns come
-// out as 64 contiguous bytes.
-#define TALL_ROWS    64
-#define TALL_COLUMNS 16
-#define AVX512BW     __attribute__((target("avx512bw")))
+// Four squares below each other, one in each 128-bit lane of the vectors: the columns come out as
+// 64 contiguous bytes, a line of the cache.
+#define TALL_BYTES 64
+#define AVX512BW   __attribute__((target("avx512bw")))
 
 AVX512BW static inline __m512i transpose_load_four(const uint8_t *src, ptrdiff_t step)
 {
@@ -140,36 +139,44 @@ AVX512BW static inline __m512i transpose_load_four(const uint8_t *src, ptrdiff_t
     return _mm512_inserti32x4(v, _mm_loadu_si128((const void *)(src + 3 * step)), 3);
 }
 
-AVX512BW static void transpose_four(const struct matrix *m, size_t row, size_t column)
-{
-    enum { N = TALL_COLUMNS };
-    const uint8_t *src = m->src + (ptrdiff_t)row * m->src_pitch + column;
-    uint8_t *dst = m->dst + (ptrdiff_t)column * m->dst_pitch + row;
-    __m512i a[N], b[N];
-    for (int i = 0; i < N; i++, src += m->src_pitch)
-        a[i] = transpose_load_four(src, N * m->src_pitch);
-    for (int done = 1; done < N; done *= 2) {
-        for (int i = 0; i < N / 2; i++) {
-            b[2 * i] = _mm512_unpacklo_epi8(a[i], a[i + N / 2]);
-            b[2 * i + 1] = _mm512_unpackhi_epi8(a[i], a[i + N / 2]);
-        }
-        memcpy(a, b, sizeof a);
+#define FOUR(size, low, high)                                                                      \
+    AVX512BW static void transpose_four_##size(const struct matrix *m, size_t row, size_t column)  \
+    {                                                                                              \
+        enum { N = VECTOR_BYTES / size };                                                          \
+        const uint8_t *src = m->src + (ptrdiff_t)row * m->src_pitch + column * size;               \
+        uint8_t *dst = m->dst + (ptrdiff_t)column * m->dst_pitch + row * size;                     \
+        __m512i a[N], b[N];                                                                        \
+        for (int i = 0; i < N; i++, src += m->src_pitch)                                           \
+            a[i] = transpose_load_four(src, N * m->src_pitch);                                     \
+        for (int done = 1; done < N; done *= 2) {                                                  \
+            for (int i = 0; i < N / 2; i++) {                                                      \
+                b[2 * i] = low(a[i], a[i + N / 2]);                                                \
+                b[2 * i + 1] = high(a[i], a[i + N / 2]);                                           \
+            }                                                                                      \
+            memcpy(a, b, sizeof a);                                                                \
+        }                                                                                          \
+        for (int i = 0; i < N; i++, dst += m->dst_pitch)                                           \
+            _mm512_storeu_si512(dst, a[i]);                                                        \
     }
-    for (int i = 0; i < N; i++, dst += m->dst_pitch)
-        _mm512_storeu_si512(dst, a[i]);
-}
+
+FOUR(1, _mm512_unpacklo_epi8, _mm512_unpackhi_epi8)
+FOUR(2, _mm512_unpacklo_epi16, _mm512_unpackhi_epi16)
+FOUR(4, _mm512_unpacklo_epi32, _mm512_unpackhi_epi32)
 
 // False: the matrix is too small.
 static bool transpose_tall(const struct matrix *m, size_t element)
 {
-    if (element != 1 || m->rows < TALL_ROWS || m->columns < TALL_COLUMNS ||
+    static void (*const four[])(const struct matrix *m, size_t row, size_t column) = {
+        [1] = transpose_four_1, [2] = transpose_four_2, [4] = transpose_four_4};
+    size_t rows = TALL_BYTES / element, columns = VECTOR_BYTES / element;
+    if (element > 4 || m->rows < rows || m->columns < columns ||
         !__builtin_cpu_supports("avx512bw"))
         return false;
-    size_t last_row = m->rows - TALL_ROWS, last_column = m->columns - TALL_COLUMNS;
-    for (size_t row = 0; row < m->rows; row += TALL_ROWS)
-        for (size_t column = 0; column < m->columns; column += TALL_COLUMNS)
-            transpose_four(m, row < last_row ? row : last_row,
-                           column < last_column ? column : last_column);
+    size_t last_row = m->rows - rows, last_column = m->columns - columns;
+    for (size_t row = 0; row < m->rows; row += rows)
+        for (size_t column = 0; column < m->columns; column += columns)
+            four[element](m, row < last_row ? row : last_row,
+                          column < last_column ? column : last_column);
     return true;
 }
 #else

@@ -50,6 +50,10 @@ struct requant_part {
 /// Computes these in doubles.
 void conv_requantize_exact(const struct requant_job *call, const struct requant_part *of);
 
+/// Computes in doubles those of which floats leave open what they become. The others are stored
+/// already. With AVX512-VNNI; whole vectors of sums and addends are read.
+void conv_requantize_open(const struct requant_job *t, const struct requant_part *part);
+
 static inline bool requant_is_leaky(enum requant_kind kind)
 {
     return kind == REQUANT_LEAKY || kind == REQUANT_LEAKY_ADD;

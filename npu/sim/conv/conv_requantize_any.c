@@ -4,16 +4,15 @@
 // Loops over CONV_LANES channels, which compilers turn into vectors. The outer loop is over vectors
 // of channels, the inner one over pixels: what belongs to channels (bias, zero points, multipliers)
 // stays in registers. Addends are widened to int32 before, and outputs narrowed to int8 behind,
-// whole arrays at a time, in the L1 cache. A vector of channels in which any bounds differ
-// (`differ`, collected by "or") is computed again in doubles, with all its pixels.
+// whole arrays at a time, in the L1 cache. Of a vector of channels in which any bounds differ
+// (`differ`, collected by "or") those outputs are looked for, and computed again in doubles.
 //
 // Tests: test_sim_conv_AVX2, test_sim_conv_SSE41.
 #include <math.h>
 
 #include "npu/sim/conv/conv_requantize.h"
 
-#define MAX_SUMS          4096
-#define MAX_ADDEND_GROUPS 8 // fewer where there are addends: less is computed again
+#define MAX_SUMS 4096
 
 static inline int32_t requant_bits(float v)
 {
@@ -125,15 +124,17 @@ requant_estimate(const struct requant_job *t, int32_t sum, size_t k, int32_t add
     }
 }
 
-// False: some of them must be computed in doubles.
+// False: some of them must be computed in doubles, of channels that are not 0 in `differ`.
 static inline __attribute__((always_inline)) bool
 requant_any_lanes(const struct requant_job *call, const struct requant_lanes *run,
-                  int32_t *restrict stored, bool nz, const enum requant_kind kind)
+                  int32_t *restrict stored, int32_t *restrict differ, bool nz,
+                  const enum requant_kind kind)
 {
     const struct requant_job t = *call;
     const struct requant_lanes l = *run;
     int32_t min = requant_bits(t.low), max = requant_bits(t.high);
-    int32_t differ[CONV_LANES] = {0}, all = 0;
+    int32_t all = 0;
+    memset(differ, 0, CONV_LANES * sizeof *differ);
     for (size_t g = 0; g < l.n; g++) {
         int32_t low, high, window = nz ? l.window_sums[g] : 0;
         for (size_t i = 0; i < CONV_LANES; i++) {
@@ -150,6 +151,31 @@ requant_any_lanes(const struct requant_job *call, const struct requant_lanes *ru
     for (size_t i = 0; i < CONV_LANES; i++)
         all |= differ[i];
     return all == 0;
+}
+
+// Few outputs are open, so which they are is asked again, pixel by pixel.
+static inline __attribute__((always_inline)) void
+requant_any_open(const struct requant_job *t, const struct requant_lanes *run,
+                 const struct requant_part *part, bool nz, const enum requant_kind kind)
+{
+    int32_t differ[CONV_LANES], again[CONV_LANES];
+    struct requant_lanes l = *run;
+    l.n = 1;
+    for (size_t g = 0; g < part->n; g++) {
+        if (!requant_any_lanes(t, &l, again, differ, nz, kind))
+            for (size_t i = 0; i < part->count; i++) {
+                struct requant_part one = {.sums = l.sums + i,
+                                           .first = part->first + g,
+                                           .n = 1,
+                                           .from = part->from + i,
+                                           .count = 1};
+                if (differ[i])
+                    conv_requantize_exact(t, &one);
+            }
+        l.sums += t->channels;
+        l.addend += t->channels;
+        l.window_sums += nz ? 1 : 0;
+    }
 }
 
 static inline void requant_widen(const int8_t *restrict x, size_t n, int32_t *restrict dst)
@@ -173,30 +199,37 @@ requant_any_part(const struct requant_job *t, size_t first, size_t n, size_t fro
 {
     int32_t addend[MAX_SUMS + CONV_LANES] __attribute__((aligned(64)));
     int32_t stored[MAX_SUMS + CONV_LANES] __attribute__((aligned(64)));
+    struct requant_lanes lanes[MAX_SUMS / CONV_LANES + 1];
     bool done[MAX_SUMS / CONV_LANES + 1];
     size_t at = first * t->channels + from, o = first % t->groups * t->channels + from;
     size_t last = count > CONV_LANES ? count - CONV_LANES : 0;
     if (requant_has_addend(kind))
         requant_widen(t->addend + at, n * count, addend);
     for (size_t i = 0; i < count; i += CONV_LANES) {
+        int32_t differ[CONV_LANES];
         size_t k = i < last ? i : last;
-        struct requant_lanes l = {.sums = t->sums + at + k,
-                                  .window_sums = nz ? t->window_sums + first : NULL,
-                                  .addend = addend + k,
-                                  .channel = o + k,
-                                  .n = n};
-        done[i / CONV_LANES] = !t->in_doubles && requant_any_lanes(t, &l, stored + k, nz, kind);
+        struct requant_lanes *l = &lanes[i / CONV_LANES];
+        *l = (struct requant_lanes){.sums = t->sums + at + k,
+                                    .window_sums = nz ? t->window_sums + first : NULL,
+                                    .addend = addend + k,
+                                    .channel = o + k,
+                                    .n = n};
+        done[i / CONV_LANES] =
+            !t->in_doubles && requant_any_lanes(t, l, stored + k, differ, nz, kind);
     }
     requant_int8(stored, n * count, t->dst + at);
     for (size_t i = 0; i < count; i += CONV_LANES) {
-        struct requant_part part = {.sums = t->sums + at + i,
+        size_t k = i < last ? i : last;
+        struct requant_part part = {.sums = t->sums + at + k,
                                     .pitch = t->channels,
                                     .first = first,
                                     .n = n,
-                                    .from = from + i,
-                                    .count = count - i < CONV_LANES ? count - i : CONV_LANES};
-        if (!done[i / CONV_LANES])
+                                    .from = from + k,
+                                    .count = count - k < CONV_LANES ? count - k : CONV_LANES};
+        if (t->in_doubles)
             conv_requantize_exact(t, &part);
+        else if (!done[i / CONV_LANES])
+            requant_any_open(t, &lanes[i / CONV_LANES], &part, nz, kind);
     }
 }
 
@@ -206,8 +239,6 @@ requant_any_all(const struct requant_job *call, bool nz, const enum requant_kind
     const struct requant_job t = *call;
     size_t max = t.channels < MAX_SUMS ? t.channels : MAX_SUMS,
            together = t.groups > 1 ? 1 : MAX_SUMS / max;
-    if (requant_has_addend(kind) && together > MAX_ADDEND_GROUPS)
-        together = MAX_ADDEND_GROUPS;
     for (size_t i = 0; i < t.n; i += together)
         for (size_t from = 0; from < t.channels; from += max)
             requant_any_part(&t, i, t.n - i < together ? t.n - i : together, from,

@@ -36,6 +36,45 @@ VNNI_INLINE bool requant_avx512_lanes(const struct requant_job *call, size_t fir
     return _mm512_test_epi32_mask(differ, differ) == 0;
 }
 
+// Lanes of a vector of sums whose bounds differ. `at`: of the output.
+VNNI static uint32_t requant_open_lanes(const struct requant_job *t, __m512i sums, size_t k,
+                                        size_t at)
+{
+    const struct requant_lane_factors f = requant_lane_factors(t, t->kind, k);
+    __m512i differ = _mm512_setzero_si512();
+    if (t->kind == REQUANT_LEAKY)
+        requant_sums(t, REQUANT_LEAKY, sums, &f, at, &differ);
+    else if (t->kind == REQUANT_LEAKY_ADD)
+        requant_sums(t, REQUANT_LEAKY_ADD, sums, &f, at, &differ);
+    return _mm512_test_epi32_mask(differ, differ);
+}
+
+// Few lanes differ: what is not stored again is as floats have it.
+VNNI void conv_requantize_open(const struct requant_job *t, const struct requant_part *part)
+{
+    size_t channel = part->first % t->groups * t->channels + part->from;
+    for (size_t g = 0; g < part->n; g++)
+        for (size_t i = 0; i < part->count; i += CONV_LANES) {
+            const int32_t *from = part->sums + g * part->pitch + i;
+            size_t k = channel + i, at = (part->first + g) * t->channels + part->from + i;
+            int32_t window = t->nz ? t->window_sums[part->first + g] : 0;
+            __m512i sums =
+                _mm512_add_epi32(_mm512_loadu_si512(from), _mm512_loadu_si512(t->bias + k));
+            if (t->nz)
+                sums = _mm512_add_epi32(sums, _mm512_mullo_epi32(_mm512_set1_epi32(window),
+                                                                 _mm512_loadu_si512(t->nz + k)));
+            for (uint32_t lanes = requant_open_lanes(t, sums, k, at); lanes; lanes &= lanes - 1) {
+                size_t lane = (size_t)__builtin_ctz(lanes);
+                struct requant_part one = {.sums = from + lane,
+                                           .first = part->first + g,
+                                           .n = i + lane < part->count,
+                                           .from = part->from + i + lane,
+                                           .count = 1};
+                conv_requantize_exact(t, &one);
+            }
+        }
+}
+
 // The last vector of channels is moved back so that it ends where they end.
 VNNI_INLINE void requant_avx512_all(const struct requant_job *t, const bool nz,
                                     const enum requant_kind kind)
@@ -46,15 +85,16 @@ VNNI_INLINE void requant_avx512_all(const struct requant_job *t, const bool nz,
             size_t n = t->n - i < groups_at_once ? t->n - i : groups_at_once,
                    last = t->channels - CONV_LANES;
             size_t from = o < last ? o : last;
-            if (!t->in_doubles && requant_avx512_lanes(t, i, n, from, nz, kind))
-                continue;
             struct requant_part part = {.sums = t->sums + i * t->channels + from,
                                         .pitch = t->channels,
                                         .first = i,
                                         .n = n,
                                         .from = from,
                                         .count = CONV_LANES};
-            conv_requantize_exact(t, &part);
+            if (t->in_doubles)
+                conv_requantize_exact(t, &part);
+            else if (!requant_avx512_lanes(t, i, n, from, nz, kind))
+                conv_requantize_open(t, &part);
         }
 }
 
@@ -66,5 +106,11 @@ void conv_requantize_avx512(const struct requant_job *t)
 {
     (void)t;
     abort(); // conv_requant.vnni is never true
+}
+
+void conv_requantize_open(const struct requant_job *t, const struct requant_part *part)
+{
+    (void)t, (void)part;
+    abort(); // likewise
 }
 #endif

@@ -15,8 +15,8 @@
 // So the multiplications bound it, not the loads (one vector: about even). Pixels are split evenly
 // over tiles. Loops over the tile are unrolled: there is a function for each size.
 //
-// Rounding: none in sums; that of conv_requantize.c in outputs. A tile in which bounds differ is
-// summed up again, to memory, and computed in doubles.
+// Rounding: none in sums; that of conv_requantize.c in outputs. Where bounds of a pixel's outputs
+// differ, its sums are kept in memory, and those outputs are computed in doubles behind the tile.
 //
 // Tests: test_sim_conv (on CPUs with AVX512-VNNI).
 #include <stdlib.h>
@@ -89,16 +89,26 @@ VNNI_INLINE void vnni_store_sums(const struct vnni_pixels *p, size_t first, cons
             _mm512_storeu_si512(to + v * CONV_LANES, sums[i * n_vectors + v]);
 }
 
-// False: some must be computed in doubles.
-VNNI_INLINE bool vnni_requantize_kind(const struct vnni_pixels *p, size_t first,
-                                      const __m512i *sums, const int n, const int n_vectors,
-                                      const enum requant_kind kind)
+VNNI_INLINE void vnni_keep_pixel(const struct vnni_pixels *p, const __m512i *sums, const int i,
+                                 const int n_vectors)
+{
+#pragma GCC unroll 4
+    for (int v = 0; v < n_vectors; v++)
+        _mm512_storeu_si512(p->sums + (size_t)i * p->channels + v * CONV_LANES,
+                            sums[i * n_vectors + v]);
+}
+
+// Bits are set of the pixels that have outputs which must be computed in doubles.
+VNNI_INLINE uint32_t vnni_requantize_kind(const struct vnni_pixels *p, size_t first,
+                                          const __m512i *sums, const int n, const int n_vectors,
+                                          const enum requant_kind kind)
 {
     const struct requant_job t = *p->requant;
     size_t pitch = p->channels, from = p->from, at = (p->first + first) * pitch + from;
-    __m512i differ = _mm512_setzero_si512();
+    uint32_t open = 0;
 #pragma GCC unroll 24
     for (int i = 0; i < n; i++, at += pitch) {
+        __m512i differ = _mm512_setzero_si512();
         __asm__("" : "+r"(at)); // else all addresses are computed first, and registers run out
 #pragma GCC unroll 4
         for (int v = 0; v < n_vectors; v++) {
@@ -108,12 +118,16 @@ VNNI_INLINE bool vnni_requantize_kind(const struct vnni_pixels *p, size_t first,
                 requant_sums(&t, kind, sums[i * n_vectors + v], &factors, at + o, &differ);
             _mm_storeu_si128((void *)(t.dst + at + o), _mm512_cvtepi32_epi8(stored));
         }
+        if (requant_is_leaky(kind) && _mm512_test_epi32_mask(differ, differ)) {
+            open |= 1u << i;
+            vnni_keep_pixel(p, sums, i, n_vectors);
+        }
     }
-    return _mm512_test_epi32_mask(differ, differ) == 0;
+    return open;
 }
 
-VNNI_INLINE bool vnni_requantize(const struct vnni_pixels *p, size_t first, const __m512i *sums,
-                                 const int n, const int n_vectors)
+VNNI_INLINE uint32_t vnni_requantize(const struct vnni_pixels *p, size_t first, const __m512i *sums,
+                                     const int n, const int n_vectors)
 {
     switch (p->requant->kind) {
     case REQUANT_PLAIN:
@@ -129,8 +143,8 @@ VNNI_INLINE bool vnni_requantize(const struct vnni_pixels *p, size_t first, cons
     }
 }
 
-VNNI_INLINE bool vnni_sum_tile(const struct vnni_pixels *p, size_t first, const int n,
-                               const int n_vectors)
+VNNI_INLINE uint32_t vnni_sum_tile(const struct vnni_pixels *p, size_t first, const int n,
+                                   const int n_vectors)
 {
     __m512i sums[MAX_VECTORS];
     const uint8_t *w = p->weights;
@@ -145,7 +159,7 @@ VNNI_INLINE bool vnni_sum_tile(const struct vnni_pixels *p, size_t first, const 
     if (p->requant)
         return vnni_requantize(p, first, sums, n, n_vectors);
     vnni_store_sums(p, first, sums, n, n_vectors);
-    return true;
+    return 0;
 }
 
 // A function for each number of pixels and vectors whose sums fit the registers.
@@ -154,7 +168,7 @@ VNNI_INLINE bool vnni_sum_tile(const struct vnni_pixels *p, size_t first, const 
 #define UP_TO_12(X, v) UP_TO_8(X, v) X(9, v) X(10, v) X(11, v) X(12, v)
 #define UP_TO_16(X, v) UP_TO_12(X, v) X(13, v) X(14, v) X(15, v) X(16, v)
 #define FUNCTION(n, v)                                                                             \
-    VNNI static bool vnni_sum_##n##_##v(const struct vnni_pixels *p, size_t first)                 \
+    VNNI static uint32_t vnni_sum_##n##_##v(const struct vnni_pixels *p, size_t first)             \
     {                                                                                              \
         return vnni_sum_tile(p, first, n, v);                                                      \
     }
@@ -165,26 +179,22 @@ UP_TO_12(FUNCTION, 2)
 UP_TO_8(FUNCTION, 3)
 UP_TO_6(FUNCTION, 4)
 
-typedef bool (*vnni_sum_function)(const struct vnni_pixels *p, size_t first);
+typedef uint32_t (*vnni_sum_function)(const struct vnni_pixels *p, size_t first);
 
-// Sums up once more, to memory, and computes the outputs in doubles.
-static void vnni_requantize_in_doubles(const struct vnni_pixels *p, size_t first, size_t n,
-                                       size_t n_vectors, vnni_sum_function function)
+// The outputs of these pixels of a tile that floats leave open.
+static void vnni_close_pixels(const struct vnni_pixels *p, size_t first, uint32_t open,
+                              size_t n_vectors)
 {
-    struct vnni_pixels kept = *p;
-    size_t left = p->channels - p->from, max_pixels = n_vectors * CONV_LANES;
-    for (size_t i = 0; i < p->n_segments; i++)
-        kept.segments[i] += first * p->pitch;
-    kept.window_sums += first;
-    kept.requant = NULL;
-    function(&kept, 0);
-    struct requant_part part = {.sums = p->sums,
-                                .pitch = p->channels,
-                                .first = p->first + first,
-                                .n = n,
-                                .from = p->from,
-                                .count = left < max_pixels ? left : max_pixels};
-    conv_requantize_exact(p->requant, &part);
+    size_t left = p->channels - p->from, most = n_vectors * CONV_LANES;
+    for (; open; open &= open - 1) {
+        size_t i = (size_t)__builtin_ctz(open);
+        struct requant_part part = {.sums = p->sums + i * p->channels,
+                                    .first = p->first + first + i,
+                                    .n = 1,
+                                    .from = p->from,
+                                    .count = left < most ? left : most};
+        conv_requantize_open(p->requant, &part);
+    }
 }
 
 void conv_vnni_sum(const struct vnni_pixels *p, size_t n, size_t n_vectors)
@@ -196,8 +206,7 @@ void conv_vnni_sum(const struct vnni_pixels *p, size_t n, size_t n_vectors)
     for (size_t first = 0; tiles; tiles--) {
         size_t count = (n - first + tiles - 1) / tiles;
         vnni_sum_function function = functions[n_vectors - 1][count - 1];
-        if (!function(p, first))
-            vnni_requantize_in_doubles(p, first, count, n_vectors, function);
+        vnni_close_pixels(p, first, function(p, first), n_vectors);
         first += count;
     }
 }
