@@ -99,9 +99,9 @@ static void turns_note(struct turns *t, uint64_t turn_ns, uint64_t now_ns)
     if (t->logged_ns && now_ns - t->logged_ns < LOG_NS)
         return;
     t->logged_ns = now_ns;
-    log_warn("a turn of the loop took %llu ms, in which no client was served; the longest part "
-             "(%llu ms): %s",
-             (unsigned long long)(own_ns / 1000000),
+    log_warn("a turn of the loop took %llu ms (%llu of the processor), in which no client was "
+             "served; the longest part (%llu ms): %s",
+             (unsigned long long)(own_ns / 1000000), (unsigned long long)(cpu_us / 1000),
              (unsigned long long)(t->longest_part_ns / 1000000),
              t->longest_part ? t->longest_part : "without a name");
 }

@@ -115,6 +115,7 @@ int user_get(struct users *all, const struct origin *p, struct user **ret, struc
     set_names(u);
     u->quota = find_quota(all->options, u);
     open_account(all->accounts, u, tier_of(p));
+    rounds_line_init(&u->line);
     scheduler_group_init(all->scheduler, &u->scheduling, u->quota.share);
     list_append(&all->all, &u->link);
     *ret = u;
@@ -141,5 +142,6 @@ void user_unref(struct user *u)
     if (!u || --u->refs > 0)
         return;
     list_remove(&u->link);
+    rounds_line_done(&u->line);
     free(u);
 }

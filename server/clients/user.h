@@ -8,6 +8,7 @@
 #include "server/clients/rate.h"
 #include "server/jobs/scheduler.h"
 #include "server/listen/origin.h"
+#include "server/net/rounds.h"
 
 struct options;
 
@@ -31,7 +32,8 @@ struct user {
     char title[ORIGIN_SOURCE_SIZE + 8]; // "alice", "tcp 10.0.0.7"
     struct quota quota;
     struct account account;
-    struct rate rate; // of what all his connections ask for
+    struct rate rate;        // of what all his connections ask for
+    struct rounds_line line; // in which these have their turns
     struct scheduler_group scheduling;
     unsigned n_suspended; // runs
 };

@@ -23,9 +23,10 @@ struct cost {
     uint32_t answer_us; // when its answer is made, if that waits (request_when_room())
 };
 // Runs and what goes with them; what comes once in a connection; files, memory: tens of
-// microseconds; a thousand messages in the answer, a process; a list of all that there is.
+// microseconds; a process; some hundred messages in the answer; a list of all that there is.
 static const struct cost LITTLE = {1, 0, 0}, ONCE = {8, 0, 0}, MORE = {8, 20, 0},
-                         MUCH = {CHANNEL_TURN, 200, 0}, LIST = {8, 0, 1000};
+                         MUCH = {CHANNEL_TURN, 200, 0}, LINES = {CHANNEL_TURN, 0, 200},
+                         LIST = {CHANNEL_TURN, 0, 1000};
 
 struct row {
     uint16_t type;

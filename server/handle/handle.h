@@ -22,7 +22,7 @@ typedef int handle_function(struct connection *c, const struct frame_header *h,
     X(SERVER_STATUS,    server_status,    READY, SEE_OWN, true,  false, LITTLE) \
     X(STATS,            stats,            READY, SEE_OWN, true,  false, LIST) \
     X(CLIENT_KILL,      client_kill,      READY, SEE_OWN, true,  false, MORE) \
-    X(LOG,              log,              READY, SEE_ALL, true,  true,  MORE) \
+    X(LOG,              log,              READY, SEE_ALL, true,  true,  LINES) \
     X(LOG_LEVEL,        log_level,        READY, DEBUG,   true,  false, MORE) \
     X(TRACE,            trace,            READY, SEE_OWN, true,  false, LIST) \
     X(CLOCKS,           clocks,           READY, SEE_OWN, true,  false, MORE) \

@@ -14,6 +14,8 @@
 
 // One busy peer does not keep the loop for longer than this many reads.
 #define READS_PER_TURN 16
+#define READ_PER_TURN  (1u << 20) // bytes, and what the last of the reads brings
+#define SENT_AT_ONCE   (4u << 20) // bytes: who reads as fast as we write would never let it end
 #define WRITE_VECTORS  64
 
 // What the channel waits for now. While paused it still notices a peer that goes away.
@@ -98,9 +100,10 @@ static bool channel_receive(struct channel *c)
         return false;
     }
     c->last_heard_ms = uv_now(c->transport->loop);
+    c->n_read += (size_t)n;
     frame_reader_fill(r, (size_t)n);
     channel_deliver(c);
-    return (size_t)n == size;
+    return (size_t)n == size && c->n_read < READ_PER_TURN;
 }
 
 // Sends what the transport takes now.
@@ -109,7 +112,8 @@ static void channel_flush(struct channel *c)
     struct iovec iov[WRITE_VECTORS];
     const int *fds;
     int n_fds, n_iov;
-    while (!c->failed &&
+    size_t sent = 0;
+    while (!c->failed && sent < SENT_AT_ONCE &&
            (n_iov = frame_queue_peek(&c->out, iov, WRITE_VECTORS, &fds, &n_fds)) > 0) {
         ssize_t n = c->transport->ops->send(c->transport, iov, n_iov, fds, n_fds);
         if (n == -EAGAIN || n == -EWOULDBLOCK)
@@ -122,6 +126,7 @@ static void channel_flush(struct channel *c)
         }
         c->last_sent_ms = uv_now(c->transport->loop);
         frame_queue_sent(&c->out, (size_t)n);
+        sent += (size_t)n;
     }
 }
 
@@ -141,6 +146,7 @@ static void on_ready(struct transport *transport, int status, int events)
     }
     c->in_callback = true;
     c->work = CHANNEL_TURN;
+    c->n_read = 0;
     channel_deliver(c);
     if (events & UV_WRITABLE) {
         bool waiting = !list_empty(&c->out.frames);

@@ -31,6 +31,7 @@ struct channel {
     const struct channel_ops *ops;
     struct transport *transport;
     unsigned work; // left of this turn of the loop
+    size_t n_read; // bytes, in this turn
     int events;    // that are waited for
     bool paused, closing, in_callback, takes_fds;
     bool failed, lost;                    // the stream is useless; the owner knows it

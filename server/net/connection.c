@@ -36,6 +36,10 @@
 // answer is made for it.
 #define MAX_SMALL_BACKLOG (256u * 1024)
 
+// What costs before there is a message (PROTOCOL.md).
+#define NEW_US        50u
+#define DESCRIPTOR_US 1u
+
 // Queued answers. Outputs of jobs are not among them, since max-inflight-bytes limits those.
 static uint64_t unread_bytes(const struct connection *c)
 {
@@ -66,11 +70,19 @@ static bool may_ask_much(const struct connection *c)
 }
 
 // Whether it has asked for so much that it is not heard for a while. One that asks for nothing
-// costly is not stopped by its user's others.
+// costly is not stopped by its user's others, once it has said HELLO.
 static bool is_slowed(const struct connection *c)
 {
     return !may_ask_much(c) &&
-           rate_is_used(&c->rate, c->all->options->costly_percent, uv_now(c->all->loop));
+           (c->state == CONNECTION_FRESH ||
+            rate_is_used(&c->rate, c->all->options->costly_percent, uv_now(c->all->loop)));
+}
+
+// For descriptors that have come.
+static void connection_pay(struct connection *c)
+{
+    connection_spend(c, c->channel.transport->n_passed * DESCRIPTOR_US);
+    c->channel.transport->n_passed = 0;
 }
 
 // Nothing is read any more, and nothing large is answered.
@@ -145,6 +157,7 @@ static void on_drained(struct channel *channel)
 static void on_turn(struct channel *channel)
 {
     struct connection *c = container_of(channel, struct connection, channel);
+    connection_pay(c);
     requests_start_large(&c->requests);
     if (!list_empty(&c->requests.large))
         connection_update_flow(c); // others may have taken what there was
@@ -196,11 +209,13 @@ void connections_init(struct connections *all, uv_loop_t *loop)
     list_init(&all->all);
     list_init(&all->slowed);
     uv_timer_init(loop, &all->refill);
+    rounds_init(&all->rounds, loop);
 }
 
 void connections_close(struct connections *all)
 {
     uv_close((uv_handle_t *)&all->refill, NULL);
+    rounds_close(&all->rounds);
 }
 
 void connection_spend(struct connection *c, uint32_t us)
@@ -233,6 +248,7 @@ struct connection *connection_new(struct connections *all, struct transport *tra
     c->origin = *origin;
     c->user = user_ref(user);
     c->account = &user->account;
+    transport_line_up(transport, &all->rounds, &user->line);
     list_init(&c->contexts);
     requests_init(&c->requests, &requests_ops, c, &c->channel);
     list_init(&c->in_session);
@@ -240,6 +256,8 @@ struct connection *connection_new(struct connections *all, struct transport *tra
     list_append(&all->all, &c->link);
     all->n++;
     log_debug("c%u connected (%s)", c->number, c->origin.text);
+    rate_spend(&user->rate, 2 * all->options->costly_percent, c->since_ms, NEW_US);
+    connection_update_flow(c);
     return c;
 }
 
@@ -257,6 +275,8 @@ void connection_close(struct connection *c, const char *why)
     list_remove(&c->slowed);
     all->n--;
     requests_abandon(&c->requests);
+    connection_pay(c);
+    transport_line_up(c->channel.transport, NULL, NULL); // which is the user's, who may go
     all->ops->on_closing(c);
     channel_close(&c->channel, on_closed);
     all->ops->on_less(all);
@@ -305,6 +325,7 @@ int connection_identify(struct connection *c, struct users *users, struct error 
     }
     account_count(c->account, ACCOUNT_REPLIES, &c->unread_bytes, 0);
     account_refund(c->account, ACCOUNT_CONNECTIONS, 1);
+    transport_line_up(c->channel.transport, &c->all->rounds, &user->line);
     user_unref(c->user);
     c->user = user;
     c->account = &user->account;

@@ -5,6 +5,7 @@
 #include "server/listen/origin.h"
 #include "server/net/channel.h"
 #include "server/net/request.h"
+#include "server/net/rounds.h"
 
 struct connections;
 struct model;
@@ -75,6 +76,7 @@ struct connections {
     uint32_t last_number;
     struct list slowed; // wait because they have asked for much; looked at again by `refill`
     uv_timer_t refill;
+    struct rounds rounds; // in which they have their turns
 };
 
 /// The rest is the owner's to set.

@@ -1,15 +1,21 @@
 // Descriptors to be closed, in a stack, and the threads that close them.
 //
-// A thread is started when a descriptor comes and none is idle, so those that hang are replaced,
-// DISCARD_THREADS in all. If all of them hang, descriptors stay open: the stack is bounded by the
-// process's limit of descriptors. This is of the process and not of a server, since a thread that
-// hangs cannot be given back: it ends with the process.
+// One thread closes them, one after the other, and another one looks every LOOK_MS whether it gets
+// on: if not it hangs, and the one that looked takes its place. There are DISCARD_THREADS in all.
+// If all of them hang, descriptors stay open: the stack is bounded by the process's limit of
+// descriptors. This is of the process and not of a server, since a thread that hangs cannot be
+// given back: it ends with the process.
+//
+// They have less of the processor than the loop, which others wait for.
 #include "server/net/discard.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "base/cleanup.h"
@@ -17,6 +23,8 @@
 #include "base/log.h"
 
 #define DISCARD_THREADS 16
+#define LOOK_MS         2
+#define NICE            10   // setpriority(2)
 #define DISCARD_MANY    256  // waiting: by then the threads do not only work, they hang
 #define DISCARD_MOST    1024 // by then whoever passes more has to go
 
@@ -28,6 +36,10 @@ static struct discarded {
     bool unread; // a socket with more of them
 } * waiting;
 static unsigned n_waiting, n_room, n_threads, n_idle;
+static bool closing;      // a thread gets on with it, as far as anybody knows
+static unsigned closer;   // its number
+static unsigned n_closed; // counts on
+static bool watched;      // by a thread that takes its place
 
 // Sockets are not to wait for their last bytes. Even this call may wait: somebody else may have the
 // socket's lock.
@@ -50,23 +62,59 @@ static void close_socket(int socket)
 
 static void call_another(void);
 
+static void wait_a_moment(void)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += LOOK_MS * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_clockwait(&some, &lock, CLOCK_MONOTONIC, &until);
+}
+
+// Until something waits and nobody gets on with it; or nothing waits any more.
+static void wait_to_be_needed(void)
+{
+    bool hangs = false;
+    while (n_waiting == 0 || watched)
+        pthread_cond_wait(&some, &lock);
+    watched = true;
+    while (n_waiting > 0 && closing && !hangs) {
+        unsigned before = n_closed;
+        wait_a_moment();
+        hangs = n_closed == before;
+    }
+    watched = false;
+}
+
+static void close_next(void)
+{
+    struct discarded d = waiting[--n_waiting];
+    call_another(); // this one may hang
+    pthread_mutex_unlock(&lock);
+    if (d.unread)
+        close_socket(d.fd);
+    else
+        close_at_last(d.fd);
+    pthread_mutex_lock(&lock);
+    n_closed++;
+}
+
+// Of one that has hung another has the place.
 static void *discard_main(void *unused)
 {
     (void)unused;
+    setpriority(PRIO_PROCESS, (id_t)gettid(), NICE); // of this thread
     pthread_mutex_lock(&lock);
     for (;;) {
-        n_idle++;
-        while (n_waiting == 0)
-            pthread_cond_wait(&some, &lock);
+        wait_to_be_needed();
         n_idle--;
-        struct discarded d = waiting[--n_waiting];
-        call_another(); // this one may hang
-        pthread_mutex_unlock(&lock);
-        if (d.unread)
-            close_socket(d.fd);
-        else
-            close_at_last(d.fd);
-        pthread_mutex_lock(&lock);
+        unsigned mine = ++closer;
+        closing = true;
+        while (n_waiting > 0 && closer == mine)
+            close_next();
+        closing = closing && closer != mine;
+        n_idle++;
     }
     return NULL;
 }
@@ -85,15 +133,17 @@ static bool start_thread(void)
     return r == 0;
 }
 
-// Under the lock: what waits has a thread that is awake. That one calls the next.
+// Under the lock: what waits has a thread that is awake beside the one that closes.
 static void call_another(void)
 {
-    if (n_waiting == 0)
+    if (n_waiting == 0 || watched)
         return;
-    if (n_idle > 0)
+    if (n_idle > 0) {
         pthread_cond_signal(&some);
-    else if (n_threads < DISCARD_THREADS && start_thread())
+    } else if (n_threads < DISCARD_THREADS && start_thread()) {
         n_threads++;
+        n_idle++;
+    }
 }
 
 // False: more wait than there should ever be.

@@ -68,15 +68,16 @@ bool requests_have_large(const struct requests *all)
     return r && !r->started && all->ops->has_room(all);
 }
 
-// One large answer is made at a time; start() may answer at once, and then the next one is begun.
+// One large answer is made at a time. start() may answer at once; the next one is begun in another
+// turn, which changed() brings about.
 void requests_start_large(struct requests *all)
 {
-    while (requests_have_large(all)) {
-        struct request *r = list_first(&all->large, struct request, turn);
-        r->started = true;
-        all->ops->spend(all, r->type);
-        r->start(r);
-    }
+    if (!requests_have_large(all))
+        return;
+    struct request *r = list_first(&all->large, struct request, turn);
+    r->started = true;
+    all->ops->spend(all, r->type);
+    r->start(r);
 }
 
 // ---- one request -------------------------------------------------------------------------------

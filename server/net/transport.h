@@ -6,6 +6,8 @@
 #include <sys/uio.h>
 #include <uv.h>
 
+struct rounds;
+struct rounds_line;
 struct transport;
 
 struct transport_ops {
@@ -19,6 +21,9 @@ struct transport_ops {
     void (*watch)(struct transport *w, int events);
     /// ready() is to come once, soon, whatever is the case then.
     void (*wake)(struct transport *w);
+    /// ready() comes in turns with those of this line from now on; line NULL: at once again. NULL:
+    /// this carrier's come at once.
+    void (*line_up)(struct transport *w, struct rounds *rounds, struct rounds_line *line);
     /// Whether the other end cannot be reached any more (now_ms: uv_now()). NULL: that shows by
     /// itself, as the end or an error.
     bool (*is_gone)(struct transport *w, uint64_t now_ms);
@@ -34,6 +39,7 @@ struct transport {
     const struct transport_ops *ops;
     uv_loop_t *loop;
     void *owner;
+    unsigned n_passed; // descriptors that have come, wanted or not
     /// `events`, of those that are watched, are the case; a negative `status` (of libuv's): it is
     /// broken. From the loop, never from inside of an operation. May close the transport.
     void (*ready)(struct transport *w, int status, int events);
@@ -48,6 +54,13 @@ static inline bool transport_is_gone(struct transport *w, uint64_t now_ms)
 static inline const char *transport_identity(struct transport *w)
 {
     return w->ops->identity ? w->ops->identity(w) : "";
+}
+
+static inline void transport_line_up(struct transport *w, struct rounds *rounds,
+                                     struct rounds_line *line)
+{
+    if (w->ops->line_up)
+        w->ops->line_up(w, rounds, line);
 }
 
 static inline void transport_close(struct transport *w)

@@ -220,6 +220,12 @@ static void transport_tls_wake(struct transport *transport)
     inner->ops->wake(inner);
 }
 
+static void transport_tls_line_up(struct transport *transport, struct rounds *rounds,
+                                  struct rounds_line *line)
+{
+    transport_line_up(tls_transport(transport)->inner, rounds, line);
+}
+
 static bool is_gone(struct transport *transport, uint64_t now_ms)
 {
     return transport_is_gone(tls_transport(transport)->inner, now_ms);
@@ -254,6 +260,7 @@ static const struct transport_ops ops = {
     .receive = receive_some,
     .watch = transport_tls_watch,
     .wake = transport_tls_wake,
+    .line_up = transport_tls_line_up,
     .is_gone = is_gone,
     .identity = transport_tls_identity,
     .close = close_tls,

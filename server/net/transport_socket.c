@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/net/tcp.h"
 #include "server/net/discard.h"
+#include "server/net/rounds.h"
 #include "server/net/watch.h"
 
 #define AGAIN_MS 50
@@ -24,8 +25,12 @@ struct transport_socket {
     int watched;
     int events; // what poll waits for
     bool woken, closing;
-    bool takes_fds;      // a Unix socket: whoever is at its other end can pass descriptors
-    uint32_t timeout_ms; // of the other machine; 0: it is this one
+    struct rounds *rounds;
+    struct rounds_line *line; // in which it waits for its turns; NULL: it has them at once
+    struct rounds_place place;
+    int status, happened; // since its last turn
+    bool takes_fds;       // a Unix socket: whoever is at its other end can pass descriptors
+    uint32_t timeout_ms;  // of the other machine; 0: it is this one
     struct tcp_answers answers;
 };
 
@@ -70,12 +75,26 @@ static void on_again(uv_timer_t *timer)
 }
 
 // ready() may close the transport; the struct stays until on_closed().
-static void on_poll(uv_poll_t *poll, int status, int events)
+static void on_turn(struct rounds_place *place)
 {
-    struct transport_socket *s = container_of(poll, struct transport_socket, poll);
+    struct transport_socket *s = container_of(place, struct transport_socket, place);
+    int status = s->status, events = s->happened;
+    s->status = s->happened = 0;
     s->woken = false;
     s->transport.ready(&s->transport, status, events);
     transport_socket_update(s);
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    struct transport_socket *s = container_of(poll, struct transport_socket, poll);
+    s->happened |= events;
+    if (status < 0)
+        s->status = status;
+    if (s->line)
+        rounds_wait(s->rounds, s->line, &s->place);
+    else
+        on_turn(&s->place);
 }
 
 static ssize_t send_some(struct transport *w, const struct iovec *iov, int n_iov, const int *fds,
@@ -94,6 +113,7 @@ static ssize_t receive_some(struct transport *w, void *buffer, size_t size, int 
     ssize_t n =
         fd_receive(s->fd, buffer, size, passed, &n_passed, s->takes_fds ? FD_MAX_IN_MESSAGE : 0);
     int kept = 0;
+    w->n_passed += (unsigned)n_passed;
     while (kept < n_passed && *n_fds < max_fds)
         fds[(*n_fds)++] = passed[kept++];
     return discard_fds(passed + kept, n_passed - kept) ? n : -EMFILE;
@@ -109,6 +129,19 @@ static void transport_socket_wake(struct transport *w)
 {
     socket_of(w)->woken = true;
     transport_socket_update(socket_of(w));
+}
+
+// One that waits goes to the end of the other line.
+static void transport_socket_line_up(struct transport *w, struct rounds *rounds,
+                                     struct rounds_line *line)
+{
+    struct transport_socket *s = socket_of(w);
+    bool waits = rounds_waits(&s->place);
+    rounds_leave(&s->place);
+    s->rounds = rounds;
+    s->line = line;
+    if (waits && line)
+        rounds_wait(rounds, line, &s->place);
 }
 
 // Only for other machines; a local peer's end always shows.
@@ -149,6 +182,7 @@ static void on_closed(uv_handle_t *handle)
 static void close_socket(struct transport *w)
 {
     socket_of(w)->closing = true;
+    rounds_leave(&socket_of(w)->place);
     uv_close((uv_handle_t *)&socket_of(w)->poll, on_closed);
     uv_close((uv_handle_t *)&socket_of(w)->again, on_closed);
 }
@@ -158,6 +192,7 @@ static const struct transport_ops ops = {
     .receive = receive_some,
     .watch = transport_socket_watch,
     .wake = transport_socket_wake,
+    .line_up = transport_socket_line_up,
     .is_gone = is_gone,
     .finish = finish_sending,
     .close = close_socket,
@@ -177,6 +212,7 @@ int transport_socket_new(uv_loop_t *loop, int fd, struct transport **ret, struct
     uv_timer_init(loop, &s->again);
     s->poll.data = s->again.data = s;
     s->n_open = 2;
+    rounds_place_init(&s->place, on_turn);
     s->transport = (struct transport){.ops = &ops, .loop = loop};
     s->fd = fd;
     s->takes_fds = fd_is_unix(fd);

@@ -31,6 +31,7 @@ struct runner_counters {
     uint32_t workers; // processes that exist
     uint64_t worker_deaths, jobs_retried;
     uint64_t buffer_bytes;
+    uint64_t replaced_ms;  // uv_now() of the turn that last started a dead worker's successor
     struct list queries;   // runner_probe() and runner_describe() that are not answered yet
     struct list processes; // that are not killed
 };

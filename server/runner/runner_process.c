@@ -575,6 +575,20 @@ static void on_dead(void *owner, const struct error *why)
     process_died(runner, why);
 }
 
+// Of workers that have died together one has its successor in each turn of the loop: to start one
+// takes as long as many messages.
+static bool may_replace(struct process_runner *runner)
+{
+    const struct runner_options *o = runner->base.options;
+    uint64_t now_ms = uv_now(o->loop);
+    if (o->counters->replaced_ms == now_ms) {
+        runner_set_deadline(&runner->base, now_ms + 1);
+        return false;
+    }
+    o->counters->replaced_ms = now_ms;
+    return true;
+}
+
 // The runner's own deadline: loading took too long, or the pause after a death is over.
 static void runner_overdue(struct process_runner *runner)
 {
@@ -583,7 +597,7 @@ static void runner_overdue(struct process_runner *runner)
         runner->load_overdue = true;
         worker_process_kill(runner->worker, "loading took longer than %u ms",
                             runner->base.options->load_timeout_ms);
-    } else if (runner->state == RESTING && start_worker(runner, &e) < 0) {
+    } else if (runner->state == RESTING && may_replace(runner) && start_worker(runner, &e) < 0) {
         log_error("model %s: %s", runner->base.model.name, e.text);
         process_died(runner, &e);
     }

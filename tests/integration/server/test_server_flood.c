@@ -128,25 +128,38 @@ static void wait_readable(const struct peer *p)
     }
 }
 
-// A client and its connection in the server.
-static struct connection *join(struct peer *p)
+// A client, who has said HELLO, and its connection in the server. `source`: whose it is.
+static struct connection *arrive(struct peer *p, const char *source)
 {
     int pair[2];
-    struct peer_frame f;
+    struct origin origin = {.text = "flood"};
     rknnd_Hello m = {.version_min = 1, .version_max = 1, .software = "peer", .program = "flood"};
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     fd_unblock(pair[0]);
     server_end = pair[0];
     for (unsigned i = 0; i < ACCOUNT_RESOURCES; i++)
         server.accounts.total.of[i] = UINT64_C(1) << 40; // limits of users are not tried here
-    server_take(&server, pair[0], &(struct origin){.text = "flood"});
+    snprintf(origin.source, sizeof origin.source, "%s", source);
+    server_take(&server, pair[0], &origin);
     struct connection *c = container_of(server.connections.all.prev, struct connection, link);
     peer_init(p, pair[1]);
     peer_send(p, MESSAGE_HELLO, &m, NULL, 0);
+    return c;
+}
+
+static struct connection *join_from(struct peer *p, const char *source)
+{
+    struct peer_frame f;
+    struct connection *c = arrive(p, source);
     wait_readable(p);
     assert_true(peer_receive(p, &f));
     assert_int_equal(f.header.type, MESSAGE_HELLO);
     return c;
+}
+
+static struct connection *join(struct peer *p)
+{
+    return join_from(p, "");
 }
 
 // Takes what has come for a client. How many answers were complete by it.
@@ -259,6 +272,28 @@ static void others_have_their_turn(void **state)
     expect_turns(MESSAGE_TRACE, &(rknnd_Trace){.from = 1}, 64);
     expect_turns(MESSAGE_SERVER_STATUS, &(rknnd_Empty){0}, 1000);
     close_others(others, OTHERS);
+}
+
+// One user's thousand connections have all asked before another's one. The loop looks once: it has
+// answered that one, and not all of the others, which would take it much longer than a turn may.
+static void users_take_turns(void **state)
+{
+    struct peer *others = calloc(MANY, sizeof *others), polite;
+    unsigned first = 0, asked = 200;
+    (void)state;
+    join_others(others, MANY);
+    join_from(&polite, "another");
+    for (unsigned i = 0; i < MANY; i++)
+        send_many(&others[i], MESSAGE_SERVER_STATUS, &(rknnd_Empty){0}, asked);
+    send_many(&polite, MESSAGE_PING, &(rknnd_Ping){.token = 1}, 1);
+    turn();
+    assert_cmp(readable(&polite), >, 0);
+    for (unsigned i = 0; i < MANY; i++)
+        first += take_answers(&others[i]);
+    assert_cmp(first, <, asked * MANY / 4);
+    peer_close(&polite);
+    close_others(others, MANY);
+    free(others);
 }
 
 // A list of many clients takes many turns to make. One who asks in the middle is answered before.
@@ -435,6 +470,7 @@ static void what_costs_much_waits(void **state)
     expect_wait(MESSAGE_LIMITS, &(rknnd_Empty){0}, 40, 1000);
     expect_wait(MESSAGE_METRICS, &(rknnd_Empty){0}, 40, 1000);
     expect_wait(MESSAGE_TRACE, &(rknnd_Trace){.from = 1}, 40, 1000);
+    expect_wait(MESSAGE_LOG, &(rknnd_Log){.last = 1000}, 200, 200);
     expect_wait(MESSAGE_MODEL_DESCRIBE, &(rknnd_ModelDescribe){0}, 200, 200);
     expect_wait(MESSAGE_MEMORY_FREE, &(rknnd_MemoryFree){.memory = 1}, 2000, 20);
 }
@@ -457,6 +493,25 @@ static void many_connections_are_not_more(void **state)
         assert_cmp(got, <=, 2 * allowed(began_ms, 1000));
     }
     close_others(floods, 20);
+}
+
+// Each is charged 50 microseconds, of a tenth of the time (twice costly-percent): what is more than
+// half a second's worth is heard when that has come back. Another user's is heard at once.
+static void connections_cost(void **state)
+{
+    unsigned n = MANY + MANY / 2;
+    struct peer *floods = calloc(n, sizeof *floods), polite;
+    uint64_t began_ms = uv_now(&loop);
+    (void)state;
+    for (unsigned i = 0; i < n; i++)
+        arrive(&floods[i], "");
+    join_from(&polite, "another");
+    assert_int_equal(readable(&floods[n - 1]), 0);
+    wait_readable(&floods[n - 1]);
+    assert_cmp(uv_now(&loop) - began_ms, >=, (50 * n / 1000 - 50) * 10);
+    peer_close(&polite);
+    close_others(floods, n);
+    free(floods);
 }
 
 // The library's digits; a description is made by a thread, and is larger than its file's name.
@@ -491,12 +546,14 @@ int main(void)
     setrlimit(RLIMIT_NOFILE, &files);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(others_have_their_turn, start, stop),
+        cmocka_unit_test_setup_teardown(users_take_turns, start, stop),
         cmocka_unit_test_setup_teardown(lists_are_made_in_slices, start, stop),
         cmocka_unit_test_setup_teardown(clients_go_while_they_are_listed, start, stop),
         cmocka_unit_test_setup_teardown(thousands_of_stats, start, stop),
         cmocka_unit_test_setup_teardown(answers_wait_for_their_reader, start, stop),
         cmocka_unit_test_setup_teardown(what_costs_much_waits, start_slow, stop),
         cmocka_unit_test_setup_teardown(many_connections_are_not_more, start_slow, stop),
+        cmocka_unit_test_setup_teardown(connections_cost, start_slow, stop),
         cmocka_unit_test_setup_teardown(descriptions_wait_for_their_reader, start_sim, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,49 @@
+// Whose turn it is: what connections and others have to do is done in rounds, in which each line (a
+// user's, for example) has one of its own done, in the order in which they came. So who has a
+// thousand connections keeps another's only one waiting no longer than who has one; and what there
+// is beyond ROUNDS_MS waits for the loop's next turn. Loop thread only.
+#pragma once
+
+#include <stdbool.h>
+#include <uv.h>
+
+#include "base/list.h"
+
+#define ROUNDS_MS 2 // of work in one turn of the loop, and what the last that has begun takes
+
+struct rounds {
+    uv_check_t check;  // after polling, when it is known who wants a turn
+    uv_idle_t more;    // keeps the loop from sleeping
+    struct list lines; // that have somebody waiting, the next one first
+};
+
+// Those that take turns with each other. Embedded by its owner, who outlives whoever waits in it.
+struct rounds_line {
+    struct list link; // in rounds.lines
+    struct list waiting;
+};
+
+// One that wants turns. Embedded.
+struct rounds_place {
+    struct list link;                         // in rounds_line.waiting
+    void (*turn)(struct rounds_place *place); // may wait again, and may free it
+};
+
+void rounds_init(struct rounds *r, uv_loop_t *loop);
+
+/// When nobody waits any more.
+void rounds_close(struct rounds *r);
+
+void rounds_line_init(struct rounds_line *line);
+
+/// Nobody waits in it.
+void rounds_line_done(struct rounds_line *line);
+
+/// turn() is to come; not from inside. One that waits already keeps its place.
+void rounds_place_init(struct rounds_place *place, void (*turn)(struct rounds_place *place));
+void rounds_wait(struct rounds *r, struct rounds_line *line, struct rounds_place *place);
+
+bool rounds_waits(const struct rounds_place *place);
+
+/// It does not wait any more.
+void rounds_leave(struct rounds_place *place);
