@@ -2,7 +2,8 @@
 // in one of its own, and connects it. Run as root by the service manager around rknnd; see
 // rknnd-gadget(8).
 //
-// up       before rknnd: function in configfs, mounted where rknnd opens its endpoints
+// up       before rknnd: function in configfs, mounted where rknnd opens its endpoints (by its own
+//          unit, where this one runs in a namespace)
 // bind     once rknnd has written its descriptors: function into the configuration, connect
 // unbind   when rknnd ends: function out, the gadget's other functions connected again
 // down     unmount and remove
@@ -32,6 +33,7 @@
 
 struct settings {
     const char *gadget, *udc, *serial, *user; // NULL: find one; user: root
+    bool no_mount;                            // somebody else mounts the function
 };
 
 // An error of libusbgx in its own words.
@@ -185,7 +187,7 @@ static int gadget_up(usbg_state *state, const struct settings *s, struct error *
             return gadget_failed(e, r,
                                  "the function cannot be made (is the module usb_f_fs loaded?)");
     }
-    return mount_function(s, e);
+    return s->no_mount ? 0 : mount_function(s, e);
 }
 
 // Idempotent.
@@ -231,7 +233,8 @@ static int gadget_down(usbg_state *state, const struct settings *s, struct error
     int r = unbind_gadget(state, s, e);
     if (r < 0)
         return r;
-    umount2(USB_FOLDER, MNT_DETACH);
+    if (!s->no_mount)
+        umount2(USB_FOLDER, MNT_DETACH);
     r = ours ? usbg_rm_gadget(gadget, USBG_RM_RECURSE)
              : usbg_rm_function(function, USBG_RM_RECURSE);
     return r == USBG_SUCCESS ? 0 : gadget_failed(e, r, "the function cannot be removed");
@@ -285,6 +288,8 @@ static int gadget_parse(struct settings *s, int argc, char **argv, const char **
          "serial number of a new gadget (default: the board's)", 0, 0, NULL},
         {0, "user", OPTION_TEXT, &s->user, "NAME", "who may open the function (default: root)", 0,
          0, NULL},
+        {0, "no-mount", OPTION_FLAG, &s->no_mount, NULL,
+         "leave it to others to mount the function, and to unmount it", 0, 0, NULL},
         {0, "help", OPTION_CALL, &table, NULL, "print this", 0, 0, print_help},
     };
     table = (struct option_table){.rows = rows, .n_rows = sizeof rows / sizeof *rows};

@@ -78,6 +78,10 @@ class Packages(unittest.TestCase):
         warned = must("journalctl", "-b", "_PID=1", "-p", "warning", "--no-pager", "-o", "cat").splitlines()
         self.assertEqual([line for line in warned if "device" in line], [])
 
+    def test_2_little_to_attack(self):
+        for unit in "rknnd.service", "rknnd-gadget.service", "rknnd-gadget-bind.service", "rknnd-relay@1.service", "rknnd-kserve.service":
+            must("systemd-analyze", "security", "--offline=yes", "--threshold=25", unit)
+
     def test_2_socket_belongs_to_the_group(self):
         s = SOCKET.stat()
         self.assertEqual((s.st_uid, grp.getgrgid(s.st_gid).gr_name, stat.S_IMODE(s.st_mode)), (0, "rknnd", 0o660))
@@ -150,6 +154,11 @@ class Packages(unittest.TestCase):
         self.assertEqual((grp.getgrgid(sock.stat().st_gid).gr_name, stat.S_IMODE(sock.stat().st_mode)), ("plugdev", 0o660))
         wait_for("an answer", lambda: answers("plugdev", uri=f"usb:{serial}"))
         self.assertNotEqual(ping(uri=f"unix:{sock}").returncode, 0)
+        for again in "stop", "start":  # the function goes, its mount before it; and comes again
+            must("systemctl", again, "rknnd-gadget.service")
+            wait_for("the mount", lambda: os.path.ismount("/dev/usb-ffs/rknnd") == (again == "start"))
+        must("systemctl", "restart", "rknnd.service")
+        wait_for("an answer", lambda: answers("plugdev", uri=f"usb:{serial}"))
 
     def test_9_purged(self):
         must("dpkg", "-P", "python3-rknnd", "rknnd-npu-sim", "rknnd", "rknnd-tools", "librknnrt-rknnd-dev", "librknnrt-rknnd")
