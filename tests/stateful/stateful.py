@@ -2,7 +2,7 @@
 """Clients that say right things in any order (stateful.c) against a daemon with the software NPU, while workers under it,
 and such clients, are killed: no answer is wrong or missing, nothing is left, memory stays flat.
 
-stateful.py [--seconds N] [--isolation process|thread|both]. RKNND_SEED repeats what is said (not the clocks)."""
+stateful.py [--seconds N] [--isolation process|thread|both] [--tally FILE]. RKNND_SEED repeats what is said (not the clocks)."""
 import argparse
 import collections
 import os
@@ -18,7 +18,7 @@ from conformance import models as conformance
 from support.checks.expect import EXPECT
 from support.seed import seed
 from support.service import BUILD, DIGITS, SANITIZED, Daemon, resident_kb, wait_for
-from support.wire import TURN_CPU
+from soak.tally import begin, finish
 
 MESSAGES = 20000 if SANITIZED else 50000  # of one client process
 NODE = 2 * 20 * 6 * 5 * 4  # bytes of the outputs of the custom operator
@@ -85,9 +85,10 @@ class Crowd:
             self.bury(judged)
 
 
-def play(isolation, seconds, files, rng):
+def play(isolation, seconds, tally, files, rng):
     daemon = Daemon("--isolation", isolation, "--hold-timeout-ms", str(rng.choice([0, 5, 2000])), "--log-level",
                     os.environ.get("RKNN_SERVER_LOGLEVEL", "0"), *FRESH)
+    begin(tally, isolation)
     before = daemon.held()
     crowd = Crowd(daemon, files, rng)
     resident = []
@@ -95,29 +96,24 @@ def play(isolation, seconds, files, rng):
         crowd.run(seconds / (3 if seconds > 60 else 1))
         wait_for(lambda: f"{daemon.held()} to be {before}", lambda: daemon.held() == before)
         resident.append(resident_kb(daemon.process.pid))
-    status = daemon.status()
-    print(f"{isolation}: {crowd.messages} messages, {crowd.killed} clients and {crowd.worker_kills} workers killed; "
-          f"good answers by type: {dict(sorted(crowd.answers.items()))}; KB after each part: {resident}; "
-          f"longest turn {status['longest_turn_us']} us, {status['longest_turn_cpu_us']} us of the processor", flush=True)
+    finish(daemon, "stateful", isolation, tally, before, resident, seconds=seconds, messages=crowd.messages, clients_killed=crowd.killed,
+           workers_killed=crowd.worker_kills, answers=dict(sorted(crowd.answers.items())))
     daemon.stop()
     EXPECT.assertGreater(crowd.messages, 0)
-    EXPECT.assertLess(status["longest_turn_cpu_us"], TURN_CPU)
-    if len(resident) > 1 and not SANITIZED:  # its quarantine grows
-        EXPECT.assertLessEqual(resident[-1], resident[0] * 1.1 + 4096, "the daemon's memory grows")
-    return crowd.messages
 
 
 def main():
     options = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     options.add_argument("--seconds", type=float, default=12)
     options.add_argument("--isolation", default="both")
+    options.add_argument("--tally")
     o = options.parse_args()
     rng = random.Random(seed())
     with tempfile.TemporaryDirectory(prefix="stateful-") as folder:
         custom = pathlib.Path(folder) / "custom.rknn"
         conformance.custom().save(custom)
         for isolation in ("process", "thread") if o.isolation == "both" else (o.isolation,):
-            play(isolation, o.seconds, [DIGITS, f"{custom}:{NODE}"], rng)
+            play(isolation, o.seconds, o.tally, [DIGITS, f"{custom}:{NODE}"], rng)
 
 
 if __name__ == "__main__":

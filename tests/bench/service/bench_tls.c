@@ -1,6 +1,7 @@
 // What TLS costs: the same requests to the same daemon over tcp: and over tls:, by turns.
 // Beside calls in a second, which other work of the machine disturbs, the processor time of both
-// ends for a call. bench_tls RKNND [SECONDS [ROUNDS [CASE]]]
+// ends for a call; and what the same sizes take OpenSSL alone (bare_tls.h), without which a ratio
+// says more of the machine's AES than of ours. bench_tls RKNND [SECONDS [ROUNDS [CASE]]]
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "tests/bench/load.h"
 #include "tests/bench/plain.h"
 #include "tests/bench/samples.h"
+#include "tests/bench/service/bare_tls.h"
 
 #define MAX_ROUNDS 25
 #define FRAME_AIM  0.6 // of the throughput without TLS
@@ -60,6 +62,7 @@ static struct measured measure_at(const struct bench *b, const char *uri,
 static void measure(const struct bench *b, const struct calls_size *size, unsigned n_clients)
 {
     double tcp[MAX_ROUNDS], tls[MAX_ROUNDS], rate[MAX_ROUNDS], cpu[MAX_ROUNDS];
+    double bare[MAX_ROUNDS], of_bare[MAX_ROUNDS];
     for (unsigned i = 0; i < b->rounds; i++) {
         struct measured without = measure_at(b, b->daemon.tcp_uri, size, n_clients);
         struct measured with = measure_at(b, b->tls_uri, size, n_clients);
@@ -67,12 +70,16 @@ static void measure(const struct bench *b, const struct calls_size *size, unsign
         tls[i] = with.rate;
         rate[i] = with.rate / without.rate;
         cpu[i] = without.cpu_us / with.cpu_us;
+        double bare_rate = bare_tls_measure(1, size->request, size->reply, b->seconds);
+        bare[i] = bare_rate / bare_tls_measure(0, size->request, size->reply, b->seconds);
+        of_bare[i] = with.rate / bare_rate;
     }
+    double possible = samples_median(bare, b->rounds);
     double middle = samples_median(rate, b->rounds);
-    printf("%-5s  %7u  %9.0f  %9.0f  %5.2f %s  %5.2f\n", size->name, n_clients,
+    printf("%-5s  %7u  %9.0f  %9.0f  %5.2f %s  %14.2f  %9.2f  %7.2f\n", size->name, n_clients,
            samples_median(tcp, b->rounds), samples_median(tls, b->rounds), middle,
            size == &calls_sizes[CALLS_SIZES - 1] && middle < FRAME_AIM ? "!" : " ",
-           samples_median(cpu, b->rounds));
+           samples_median(cpu, b->rounds), possible, samples_median(of_bare, b->rounds));
     fflush(stdout);
 }
 
@@ -103,7 +110,7 @@ int main(int argc, char **argv)
     snprintf(b.keys, sizeof b.keys, "%s/keys", b.daemon.folder);
     write_keys(b.keys);
     printf("Calls in a second, medians of %u rounds of %.2g s each; for frames the aim is %.1f.\n\n"
-           "size   clients        tcp        tls  ratio    processor time\n",
+           "size   clients        tcp        tls  ratio    processor time  OpenSSL's  of that\n",
            b.rounds, b.seconds, FRAME_AIM);
     for (size_t i = 0; i < CALLS_SIZES; i++)
         if (argc < 5 || strcmp(argv[4], calls_sizes[i].name) == 0)
