@@ -178,12 +178,6 @@ static int32_t dot_product(const int16_t *restrict a, const int16_t *restrict b,
     return sum;
 }
 
-// The bits that CLIP_TRUNCATE takes away; to the nearest, ties to even (how is not known).
-static int32_t clip_sum(int32_t sum, uint32_t bits)
-{
-    return (int32_t)emu_round_even(sum, bits);
-}
-
 static int32_t one_sum(const struct emu_conv *c, const struct image *image, const int16_t *w,
                        uint32_t y, uint32_t x)
 {
@@ -208,8 +202,8 @@ static void sum_kernels(const struct emu_conv *c, const struct image *image, con
         for (uint32_t x = 0; x < s->shape[2]; x++) {
             size_t at = (size_t)y * s->shape[2] + x, plane = (size_t)s->shape[1] * s->shape[2];
             for (uint32_t k = 0; k < n; k++)
-                s->sums[k * plane + at] = clip_sum(one_sum(c, image, w + k * size, y, x), c->clip);
-            s->window[at] = clip_sum(one_sum(c, image, ones, y, x), c->clip);
+                s->sums[k * plane + at] = one_sum(c, image, w + k * size, y, x);
+            s->window[at] = one_sum(c, image, ones, y, x);
         }
 }
 
@@ -230,8 +224,8 @@ static void sum_channels(const struct emu_conv *c, const struct image *image, co
                 sum += v * w[(size_t)t * channels + k];
                 window += v;
             }
-            s->sums[k * plane + i] = clip_sum(sum, c->clip);
-            s->window[k * plane + i] = clip_sum(window, c->clip);
+            s->sums[k * plane + i] = sum;
+            s->window[k * plane + i] = window;
         }
 }
 
@@ -285,7 +279,8 @@ static int sums_new(const struct emu_conv *c, struct emu_sums *s, struct error *
 {
     size_t plane = (size_t)c->out[1] * c->out[2];
     *s = (struct emu_sums){.shape = {c->out[0], c->out[1], c->out[2]},
-                           .window_channels = c->depthwise ? c->out[0] : 1};
+                           .window_channels = c->depthwise ? c->out[0] : 1,
+                           .clip = c->clip};
     s->sums = calloc(c->out[0] * plane, sizeof *s->sums);
     s->window = calloc(s->window_channels * plane, sizeof *s->window);
     return s->sums && s->window ? 0 : error_no_memory(e, "sums", c->out[0] * plane * 4);

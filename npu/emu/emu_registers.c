@@ -36,7 +36,6 @@ static const struct {
     {0x1040, 0x1044, EVERY, "how the chip's buffer is divided"},
     {0x103c, 0x103c, RV1106, "how the chip's buffer is divided"},
     {0x1048, 0x1048, RV1106, "how the chip's buffer is divided"},
-    {0x106c, 0x106c, RV1106, "PAD_CON1 before the converter"},
     {0x108c, 0x108c, RV1106, "which bytes of an atom are read"},
     {0x1188, 0x1188, RV1106, "weights of a part of a kernel"},
     {0x118c, 0x118c, RV1106, "the width once more"},

@@ -113,6 +113,7 @@ struct emu_sums {
     float *real;              // instead, of fp16; malloc'ed
     int32_t *window;          // sums of the inputs behind each; malloc'ed
     uint32_t window_channels; // 1: all channels have the same
+    uint32_t clip;            // bits that they lose, with what the DPU adds of `window`
 };
 
 /// The same in fp16. ret is for emu_sums_done(), on failure too.

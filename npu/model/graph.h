@@ -194,6 +194,9 @@ struct graph_scaling {
 //   x      = w + (addend + addend_offset) scaled by `addend`, within `sum_bounds`
 //   stored = x scaled by `out`, + zp before it is rounded, saturated
 struct graph_stages {
+    // Sums, nz[o] * S in them and the bias not, lose so many bits, to the nearest, halves to even;
+    // that is part of mul_shift, and biases are multiples of 2^sum_shift.
+    uint32_t sum_shift;
     int16_t *mul; // of each output channel
     uint32_t mul_shift[2];
     struct graph_scaling bn[2];

@@ -204,7 +204,7 @@ static void lengthen_vector(struct mutation *m)
 {
     struct fb_table t = any(m, below(m, 2) ? &m->tensors : &m->nodes);
     struct bytes b = fb_vector(&t, below(m, t.n_slots + 1), 1);
-    if (b.data)
+    if (b.size)
         write_le32(writable(b.data) - 4, read_le32(b.data - 4) + 1 + below(m, 8));
 }
 

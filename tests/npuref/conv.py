@@ -4,7 +4,6 @@ import dataclasses
 
 import numpy as np
 
-from npuref.integers import rne
 
 
 @dataclasses.dataclass
@@ -34,7 +33,7 @@ class Shape:
     depthwise_block: int = 64
     paired: bool = False  # depthwise weights: two of them, then what is added to each
     weight_zero: int = 0  # subtracted from every weight
-    clip: int = 0  # bits that the sums lose on their way to the DPU (rounding: not known)
+    clip: int = 0  # bits that the sums lose on their way to the DPU (dpu.Multiply)
     spread: tuple = (1, 1)  # transposed: lines and columns from one pixel to the next, pad values between
     rows_of_16: bool = False  # packed pixels: a kernel's row takes whole 16 bytes, four for each pixel
 
@@ -123,8 +122,7 @@ def windows(s, x):
 
 
 def sums(s, memory):
-    total, window_sums = full_sums(s, memory)
-    return rne(total, s.clip), rne(window_sums, s.clip)
+    return *full_sums(s, memory), s.clip
 
 
 def full_sums(s, memory):

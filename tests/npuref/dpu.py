@@ -39,11 +39,12 @@ class Multiply:
     low: int = LOWEST
     high: int = HIGHEST
 
-    def __call__(self, v, window_sums=None):
-        if self.add is not None and not self.add_last:
-            v = v + self.add
+    def __call__(self, v, window_sums=None, clip=0):
         if self.window is not None and window_sums is not None:
             v = v + self.window * window_sums
+        v = rne(v, clip)  # how it is rounded is not known: the way that brings twins of RK3576 nearest to each other
+        if self.add is not None and not self.add_last:
+            v = v + self.add
         if self.factor is not None:
             v = np.where(v >= 0, v, v * self.factor) if self.prelu else v * self.factor
             v = v + self.add if self.add is not None and self.add_last else v
@@ -112,17 +113,18 @@ class Plan:
 
 
 def run(plan, memory, core=None):
-    """core: (sums, sums of inputs) of a convolution, where the main input does not come from memory."""
+    """core: (sums, sums of inputs, bits that they lose) of a convolution, where the main input does not come from memory."""
     channels, height, width = plan.shape
     if core is not None:
         if core[0].shape[1:] != (height, width):
             raise Unsupported(f"a core of {core[0].shape} for a DPU of {plan.shape}")
         # The DPU works on whole groups of channels; a core on two at least.
         more = ((0, max(channels - core[0].shape[0], 0)), (0, 0), (0, 0))
-        v, window_sums = (np.pad(part[:channels], more) for part in core)
+        v, window_sums = (np.pad(part[:channels], more) for part in core[:2])
+        clip = core[2]
     else:
-        v, window_sums = memory.at(plan.source.addresses(*plan.shape)).astype(np.int64), None
-    v = plan.bn(plan.bs(v, window_sums))
+        v, window_sums, clip = memory.at(plan.source.addresses(*plan.shape)).astype(np.int64), None, 0
+    v = plan.bn(plan.bs(v, window_sums, clip))
     if plan.ew:
         v = plan.ew(v)
     v = np.clip(v, *plan.ew_clamp) * plan.scale

@@ -5,7 +5,7 @@ from npuref import program
 
 # Registers of the converter: (CVT_CON0, CVT_CON1, address of the input).
 OLD, NEW, LITE = (0x104C, 0x1050, 0x1070), (0x1048, 0x104C, 0x1088), (0x104C, 0x1050, 0x1070, "lite")
-LITE_OFFSETS = 0x101C, 0x1058, 0x105C, 0x1060
+LITE_OFFSETS = 0x101C, 0x1058, 0x105C, 0x106C
 REGISTERS = {"rv1103": LITE, "rv1106": LITE, "rk3566": OLD, "rk3568": OLD, "rk3562": NEW, "rk3576": NEW, "rv1126b": NEW}
 LANES, IDENTITY = 4, 0x4000
 

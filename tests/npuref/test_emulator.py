@@ -39,7 +39,7 @@ JUDGED = {
     "chain.rk3576": (4, 0, 0), "conv2d.rk3576": (1, 0, 0), "deconv_depthwise.rk3566": (98, 0, 0),
     "densenet_ctc.rk3588": (127, 0, 0), "dw.rk3576": (1, 0, 0), "dwbig_112.rk3576": (1, 0, 0),
     "lpd_yolov8n.rk3562": (98, 0, 0), "lpd_yolov8n.rk3588": (98, 0, 0), "lprnet.rk3568": (51, 966, 0),
-    "lprnet7_int8.rk3568": (46, 0, 0), "lprnet_us.rk3562": (49, 0, 0), "lprnet_us.rk3576": (49, 433, 0),
+    "lprnet7_int8.rk3568": (46, 0, 0), "lprnet_us.rk3562": (49, 0, 0), "lprnet_us.rk3576": (49, 0, 0),
     "lprnet_us.rk3588": (41, 0, 0), "mobilenetv2.rk3562": (55, 0, 0), "multiple_input_demo.rk3562": (2, 0, 0),
     "multiple_input_demo.rk3566_rk3568": (2, 0, 0), "multiple_input_demo.rk3576": (2, 0, 0),
     "multiple_input_demo.rk3588": (2, 0, 0), "multiple_input_demo.rv1126b": (2, 0, 0),

@@ -142,7 +142,7 @@ static double requant_addend_reach(const struct conv_requant *f)
 static double requant_reach(const struct conv_requant *f)
 {
     const struct graph_stages *t = &f->stages;
-    return fmax(127 - t->zp, 128 + t->zp) + 1 +
+    return fmax(127.0 - t->zp, 128.0 + t->zp) + 1 +
            requant_addend_reach(f) * fabs(requant_factor(t->out));
 }
 
@@ -244,6 +244,19 @@ static struct requant_job requant_job_of(const struct conv *c)
     return t;
 }
 
+// As many as c->bias has, since few channels may share a vector.
+static int requant_keep_bias(struct step *s, struct conv *c, uint32_t sum_shift, struct error *e)
+{
+    int32_t *bias = step_alloc(s, c->oc + CONV_MORE, sizeof *bias);
+    if (!bias)
+        return error_no_memory(e, "a bias", c->oc * sizeof *bias);
+    for (uint32_t o = 0; o < c->oc + CONV_MORE; o++)
+        bias[o] = s->node->quant->bias[o % c->oc];
+    c->requant.job->own_bias = bias;
+    c->requant.job->sum_shift = sum_shift;
+    return 0;
+}
+
 int conv_requantize_prepare(struct step *s, struct conv *c, struct error *e)
 {
     const struct graph_tensor *y = step_output(s, 0);
@@ -252,19 +265,21 @@ int conv_requantize_prepare(struct step *s, struct conv *c, struct error *e)
     bool done =
         y->type == TENSOR_INT8 && y->quantized &&
         (s->node->quant->in_output_units ? requant_take_bounds(s, f) : requant_take_stages(s, f));
+    const struct graph_stages *stages = s->node->quant->stages;
+    uint32_t sum_shift = stages ? stages->sum_shift : 0;
     if (!done) {
         f->kind = REQUANT_NONE;
-        return 0;
+        return sum_shift ? step_refuse(s, e, "what follows sums that are shifted is not known") : 0;
     }
     f->job = step_alloc(s, 1, sizeof *f->job);
     if (!f->job || !requant_alloc(s, &f->factors, c->oc + CONV_LANES))
         return error_no_memory(e, "scales", c->oc * sizeof(double));
     requant_take_factors(s, f, c->oc);
     f->vnni = dnn_has_vnni();
-    f->in_doubles = f->kind != REQUANT_FLOAT32 && !requant_fits_floats(c);
+    f->in_doubles = f->kind != REQUANT_FLOAT32 && (sum_shift || !requant_fits_floats(c));
     f->error = requant_error(f);
     *f->job = requant_job_of(c);
-    return 0;
+    return sum_shift ? requant_keep_bias(s, c, sum_shift, e) : 0;
 }
 
 // ---- running ----

@@ -77,11 +77,37 @@ static void mark_taken(const struct program_reader *r, uint8_t *taken)
     }
 }
 
-// From an offset in a tensor to one in a part. It may lie behind the tensor's end, as long as it is
-// in the arena.
-static int resolve_patch(const struct program_reader *r, struct rknn_patch *patch, struct error *e)
+// Whether the command is of a task of the graph's ends.
+static bool is_of_end(const struct program_reader *r, uint64_t command)
 {
     const struct rknn_program *p = r->p;
+    for (uint32_t i = 0; i < p->n_tasks; i++)
+        if (command >= p->tasks[i].first && command - p->tasks[i].first < p->tasks[i].n_commands)
+            return rknn_node_is_end(&r->f->nodes[p->tasks[i].node]);
+    return false;
+}
+
+// Tasks of OutputOperator make what a program asks for, in memory that the vendor's runtime has
+// behind the arena (files of RV1103): such memory is added, for one of the file's tensors.
+static bool make_room(struct program_reader *r, const struct rknn_patch *patch)
+{
+    struct rknn_program *p = r->p;
+    uint64_t largest = 0;
+    for (uint32_t i = 0; i < r->f->n_tensors; i++)
+        if (p->places[i].part == RKNN_PART_ARENA && r->f->tensors[i].size > largest)
+            largest = r->f->tensors[i].size;
+    if (patch->part != RKNN_PART_ARENA || patch->offset - p->arena_size >= largest ||
+        !is_of_end(r, patch->command))
+        return false;
+    p->arena_size = patch->offset + largest;
+    return true;
+}
+
+// From an offset in a tensor to one in a part. It may lie behind the tensor's end, as long as it is
+// in the arena.
+static int resolve_patch(struct program_reader *r, struct rknn_patch *patch, struct error *e)
+{
+    struct rknn_program *p = r->p;
     const uint64_t sizes[RKNN_N_PARTS] = {p->n_commands * 8, p->constants_size, p->arena_size};
     const char *name = "the memory";
     if (patch->tensor != RKNN_NO_TENSOR) {
@@ -96,7 +122,7 @@ static int resolve_patch(const struct program_reader *r, struct rknn_patch *patc
         if (__builtin_add_overflow(patch->offset, place->offset, &patch->offset))
             patch->offset = UINT64_MAX;
     }
-    if (patch->offset >= sizes[patch->part])
+    if (patch->offset >= sizes[patch->part] && !make_room(r, patch))
         return error_set(e, STATUS_MODEL_INVALID,
                          "register command %" PRIu64 " takes an address behind the end of %s",
                          patch->command, name);

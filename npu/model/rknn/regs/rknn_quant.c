@@ -16,7 +16,7 @@
 #include "npu/model/rknn/regs/rknn_lut.h"
 
 // The chip shifts the sum before it adds the bias: (sum >> s) + bias. Here the shift is part of the
-// scale, so the bias is multiplied by 2^s instead, which differs by the shift's rounding alone.
+// scale, so the bias is multiplied by 2^s instead, and graph_stages.sum_shift says what sums lose.
 static int scale_bias(const struct rknn_stages *st, int32_t *bias, struct error *e)
 {
     int64_t scaled = (int64_t)*bias * (INT64_C(1) << st->sum_shift);
@@ -95,7 +95,6 @@ static int lut_out(const struct rknn_conv_sources *s, const struct rknn_stages *
 // The stages as they are: mul of each channel was read before.
 static void take_stages(const struct rknn_stages *st, struct graph_stages *to)
 {
-    // Behind a shift of sums the bias is scaled up by it (scale_bias()): one rounding for both.
     uint32_t positive = st->bs_shift + st->sum_shift,
              negative = st->bs_shift_negative + st->sum_shift;
     struct graph_scaling bn = {1, 0}, none = {1, 0};
@@ -103,6 +102,7 @@ static void take_stages(const struct rknn_stages *st, struct graph_stages *to)
     if (st->bn != BN_OFF)
         bn = (struct graph_scaling){st->bn == BN_ALL ? st->bn_factor : 1, st->bn_shift};
     *to = (struct graph_stages){.mul = to->mul,
+                                .sum_shift = st->sum_shift,
                                 .mul_shift = {positive, negative},
                                 .bn = {bn, st->bn == BN_OFF ? none : bn_negative},
                                 .has_addend = st->has_addend,
@@ -140,6 +140,19 @@ static bool is_bounded(const int32_t bounds[2])
     return bounds[0] > INT32_MIN || bounds[1] < INT32_MAX;
 }
 
+// Sums that lose bits are understood where no table follows and no weight has a zero point of its
+// own.
+static int check_sums(const struct rknn_stages *st, const struct graph_conv_quant *q,
+                      const struct graph_lut *lut, struct error *e)
+{
+    return !st->sum_shift || (!q->nz_in_taps && !lut)
+               ? 0
+               : error_set(e, STATUS_MODEL_INVALID,
+                           "its sums are shifted by %u before a lookup table, or with zero points "
+                           "of single weights: that is not understood",
+                           st->sum_shift);
+}
+
 // The table's input is only known if the BN unit multiplies on the way to it.
 int rknn_conv_quant(const struct rknn_conv_sources *s, struct pool *pool, struct graph_lut *lut,
                     float *alpha, struct graph_conv_quant **ret, struct error *e)
@@ -159,6 +172,8 @@ int rknn_conv_quant(const struct rknn_conv_sources *s, struct pool *pool, struct
     if (r == 0 && lut && (is_bounded(st.bounds) || rknn_lut_is_cut(lut, st.sum_bounds)))
         r = error_set(e, STATUS_MODEL_INVALID,
                       "bounds in front of its lookup table, or behind it, are not known");
+    if (r == 0)
+        r = check_sums(&st, q, lut, e);
     if (r == 0)
         r = rknn_expected(s, &st, lut, e);
     if (r < 0)
