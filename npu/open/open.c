@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "npu/open/open_describe.h"
 #include "npu/open/open_options.h"
 #include "npu/open/open_run.h"
 #include "npu/sim/describe/describe.h"
@@ -97,7 +98,10 @@ static const struct npu_model_info *model_info(const struct npu_model *m)
 static int model_describe(struct npu_device *d, const struct npu_model_source *source, char **ret,
                           struct error *e)
 {
-    return describe_rknn(d->chip, source->file, ret, e);
+    int s = describe_rknn(d->chip, source->file, ret, e);
+    if (s == 0)
+        *ret = open_describe(d->provider, d->chip, source->file, *ret);
+    return s;
 }
 
 static int context_new(struct npu_model *m, struct npu_context **ret, struct error *e)

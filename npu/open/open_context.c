@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "npu/open/open_chain.h"
 
 void open_context_free(struct npu_context *c)
 {
@@ -76,6 +77,17 @@ static int write_tasks(struct npu_context *c, struct error *e)
                                          (uint64_t)p->n_tasks * TASK_BYTES, PROVIDER_TO_DEVICE, e);
 }
 
+static int prepare_chain(struct npu_context *c, struct error *e)
+{
+    const struct npu_model *m = c->model;
+    struct provider_memory *const memories[] = {c->arena, m->constants};
+    struct provider_chain chain = {.commands = (const uint64_t *)(const void *)c->commands->map,
+                                   .memories = memories,
+                                   .n_memories = sizeof memories / sizeof *memories};
+    return open_chain_prepare(m->provider, &m->program, m->file.n_nodes, m->unable, c->tasks,
+                              &chain, e);
+}
+
 static int make_runs(struct npu_context *c, struct error *e)
 {
     const struct npu_model *m = c->model;
@@ -106,6 +118,8 @@ int open_context_new(const struct npu_model *m, struct npu_context **ret, struct
         s = write_commands(c, e);
     if (s == 0)
         s = write_tasks(c, e);
+    if (s == 0)
+        s = prepare_chain(c, e);
     if (s == 0)
         s = make_runs(c, e);
     if (s < 0)

@@ -10,6 +10,7 @@
 #include "npu/model/rknn/program/rknn_pixels.h"
 #include "npu/model/rknn/rknn_chip.h"
 #include "npu/model/rknn/rknn_graph.h"
+#include "npu/open/open_chain.h"
 #include "npu/sim/sim_custom.h"
 #include "npu/sim/sim_io.h"
 
@@ -56,6 +57,19 @@ static int choose_steps(struct npu_model *m, struct error *e)
                                                              : OPEN_CPU;
     }
     return 0;
+}
+
+// Nodes with tasks that the provider cannot run are the CPU's.
+static int judge_steps(struct npu_model *m, struct error *e)
+{
+    m->unable = pool_alloc(&m->pool, m->file.n_nodes + 1, sizeof *m->unable);
+    if (!m->unable)
+        return error_no_memory(e, "a model", 0);
+    int s = open_chain_judge(m->provider, &m->program, m->file.n_nodes, m->unable, e);
+    for (uint32_t i = 0; i < m->file.n_nodes && s == 0; i++)
+        if (m->steps[i] == OPEN_NPU && m->unable[i])
+            m->steps[i] = OPEN_CPU;
+    return s;
 }
 
 // Tasks of the graph's ends change the form of inputs and outputs for programs that have others.
@@ -230,6 +244,8 @@ static int load_model_file(struct npu_model *m, const struct chip *wanted, struc
         s = load_slices(m, e);
     if (s == 0)
         s = choose_steps(m, e);
+    if (s == 0)
+        s = judge_steps(m, e);
     if (s == 0)
         s = load_cpu_graph(m, e);
     if (s < 0)

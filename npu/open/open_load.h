@@ -34,6 +34,7 @@ struct npu_model {
     struct open_cuts cuts;
     atomic_uint *node_us;    // of each node: what it took last, about; 0: not known. For slices
     enum open_step *steps;   // of each node
+    const char **unable;     // of each node: why the provider cannot run its tasks, or NULL
     struct sim_node **nodes; // of each node that a CPU computes; else NULL
     struct graph graph;      // whose only nodes are those
     uint32_t *graph_nodes;   // of each file node that a CPU computes: its number in the graph

@@ -33,6 +33,11 @@ static void choose_schedule(struct open_run *r, uint32_t core_mask)
     const struct rknn_program *p = &r->c->model->program;
     unsigned n = (unsigned)__builtin_popcount(core_mask);
     bool row = core_mask == (1u << n) - 1;
+    if (r->c->model->provider->ops->info(r->c->model->provider)->one_core_jobs) {
+        r->first_core = 0;
+        r->schedule = &p->one[0];
+        return;
+    }
     r->first_core = (unsigned)__builtin_ctz(core_mask);
     if (n > 1 && n <= RKNN_MAX_CORES && row && p->several[n - 2].n_cores)
         r->schedule = &p->several[n - 2];

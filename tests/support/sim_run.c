@@ -74,7 +74,7 @@ int sim_run_once(struct sim_run *s, const struct npu_input *inputs,
     sem_init(&w.done, 0, 0);
     struct npu_job job = {.inputs = inputs,
                           .outputs = outputs,
-                          .core_mask = 1,
+                          .core_mask = s->core_mask ? s->core_mask : 1,
                           .collect_perf = s->collect_perf,
                           .stop = s->stop,
                           .done = note_done,

@@ -11,6 +11,7 @@ struct sim_run {
     struct npu_context *context;
     const struct npu_model_info *info;
     bool collect_perf;       // in the next runs
+    uint32_t core_mask;      // of the next runs; 0: core 0
     const atomic_bool *stop; // of the next runs
     uint64_t run_us;         // of the last run
     uint64_t estimate_ns;    // of the last run
@@ -24,6 +25,6 @@ int sim_run_init(struct sim_run *s, const char *path, struct error *e);
 int sim_run_init_with(struct sim_run *s, const char *options, const char *path, struct error *e);
 void sim_run_done(struct sim_run *s);
 
-/// Runs once, on core 0. `inputs` are the model's n_inputs, `outputs` its n_outputs.
+/// Runs once. `inputs` are the model's n_inputs, `outputs` its n_outputs.
 int sim_run_once(struct sim_run *s, const struct npu_input *inputs,
                  const struct npu_output *outputs, struct error *e);

@@ -405,6 +405,32 @@ static void print_custom(struct page *p)
     line_end(p, &l, "custom");
 }
 
+// Nodes that are the NPU's in the file, and that this server's driver cannot run: one line for each
+// reason.
+static void print_left_to_cpu(struct page *p)
+{
+    const json_t *list = json_object_get(p->model, "left_to_cpu");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *why = text_of(json_array_get(list, i), "why");
+        size_t n = 0, first = i;
+        struct line l;
+        for (size_t k = 0; k < json_array_size(list); k++)
+            if (strcmp(text_of(json_array_get(list, k), "why"), why) == 0) {
+                n++;
+                first = k < first ? k : first;
+            }
+        FILE *out = first == i ? line_begin(p, &l) : NULL;
+        if (!out)
+            continue;
+        fprintf(out, "%s (%s)", text_of(json_array_get(list, i), "node"),
+                text_of(json_array_get(list, i), "op"));
+        if (n > 1)
+            fprintf(out, " and %zu more node%s", n - 1, n > 2 ? "s" : "");
+        fprintf(out, " left to the CPU: %s", why);
+        line_end(p, &l, "driver");
+    }
+}
+
 // The last word: whether this server runs it, and if not why.
 static void print_server(struct page *p, const rknnd_server_info *s)
 {
@@ -436,6 +462,7 @@ int summary_print(json_t *model, const rknnd_server_info *server, FILE *out, siz
     print_memory(&p);
     print_time(&p);
     print_programs(&p);
+    print_left_to_cpu(&p);
     print_server(&p, server);
     if (json_array_size(json_object_get(model, "nodes")))
         fputs("  more      --all: nodes, attributes, costs of layers; --json; --dot: graph\n", out);

@@ -3,6 +3,7 @@
 #include <drm.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -24,8 +25,18 @@ static void *call_map(size_t size, int fd, uint64_t offset)
     return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
 }
 
-static const struct device_calls of_kernel = {
-    .open = call_open, .close = close, .ioctl = call_ioctl, .map = call_map, .unmap = munmap};
+static int call_wait(int fd, int ms)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    return poll(&p, 1, ms);
+}
+
+static const struct device_calls of_kernel = {.open = call_open,
+                                              .close = close,
+                                              .ioctl = call_ioctl,
+                                              .map = call_map,
+                                              .unmap = munmap,
+                                              .wait = call_wait};
 
 const struct device_calls *device_calls = &of_kernel;
 

@@ -15,6 +15,7 @@ struct device_calls {
     int (*ioctl)(int fd, unsigned long request, void *argument);
     void *(*map)(size_t size, int fd, uint64_t offset); // shared, read and write; MAP_FAILED
     int (*unmap)(void *map, size_t size);
+    int (*wait)(int fd, int ms); // until it can be read: 1, or 0 after this time
 };
 
 /// Used by all providers. Tests change it before they open one.

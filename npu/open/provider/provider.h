@@ -46,6 +46,7 @@ struct provider_info {
     uint32_t n_cores;
     uint64_t sram_size; // 0: none, or not known
     enum npu_timing timing;
+    bool one_core_jobs; // the driver chooses the core of a job, which is one
 };
 
 // Consecutive task records.
@@ -62,6 +63,23 @@ struct provider_job {
     uint32_t timeout_ms;
     const atomic_bool *stop; // as npu_job's: looked at between tasks, where that can be
     uint32_t failed;         // result: the record at which it failed; those before are done
+};
+
+// A task of a file, for providers whose drivers need more of it than a record. Commands [first,
+// first + n_commands), then the trailer.
+struct provider_task {
+    uint64_t first;
+    uint32_t n_commands, enable;
+    uint32_t record;    // its number among the task records
+    const char *unable; // why this provider cannot run it; NULL: it can
+};
+
+struct provider_chain {
+    const uint64_t *commands;
+    const struct provider_task *tasks;
+    uint32_t n;
+    struct provider_memory *const *memories; // that tasks read; the first is written, too
+    uint32_t n_memories;
 };
 
 struct provider;
@@ -83,6 +101,16 @@ struct provider_ops {
     int (*memory_sync)(struct provider *p, struct provider_memory *m, uint64_t offset,
                        uint64_t size, enum provider_way way, struct error *e);
 
+    /// Says of each task of one chain, in its order, whether it can be run (`unable`, static text);
+    /// what cannot is not submitted. `commands` have no addresses yet. NULL: all can be.
+    int (*judge)(const struct provider *p, const uint64_t *commands, struct provider_task *tasks,
+                 uint32_t n, struct error *e);
+
+    /// The same chain, with the memory that its tasks use, before the first submit; `commands` have
+    /// their addresses, and may be taken back when it returns. NULL: records are enough.
+    int (*prepare)(struct provider *p, struct provider_memory *records,
+                   const struct provider_chain *chain, struct error *e);
+
     /// Returns when all is done. STATUS_TIMEOUT when it takes longer, STATUS_FAIL when it was
     /// stopped. After a failure the NPU is as after a reset.
     int (*submit)(struct provider *p, struct provider_job *job, struct error *e);
@@ -92,7 +120,7 @@ struct provider {
     const struct provider_ops *ops;
 };
 
-extern const struct provider_ops provider_emu, provider_rknpu;
+extern const struct provider_ops provider_emu, provider_rknpu, provider_rocket;
 
 /// The provider that `text` ("emu:rk3588") begins with; *options: what follows its name.
 int provider_find(const char *text, const struct provider_ops **ret, const char **options,

@@ -2,11 +2,12 @@
 
 #include "npu/open/provider/provider.h"
 
-static const struct provider_ops *const providers[] = {&provider_rknpu, &provider_emu};
+static const struct provider_ops *const providers[] = {&provider_rknpu, &provider_rocket,
+                                                       &provider_emu};
 #define N_PROVIDERS (sizeof providers / sizeof *providers)
 
 // Those that have a driver, in the order in which they are tried when none is named.
-static const struct provider_ops *const drivers[] = {&provider_rknpu};
+static const struct provider_ops *const drivers[] = {&provider_rknpu, &provider_rocket};
 #define N_DRIVERS (sizeof drivers / sizeof *drivers)
 
 // ---- whichever there is ----
@@ -16,10 +17,13 @@ static int any_open(const char *options, struct provider **ret, struct error *e)
     struct error found[N_DRIVERS];
     for (size_t i = 0; i < N_DRIVERS; i++) {
         int s = drivers[i]->open(options, ret, &found[i]);
-        if (s == 0 || s != STATUS_DEVICE_UNAVAILABLE)
-            return s == 0 ? 0 : error_set(e, s, "%s", found[i].text);
+        if (s == 0)
+            return 0;
+        if (s != STATUS_DEVICE_UNAVAILABLE)
+            return error_set(e, s, "%s", found[i].text);
     }
-    return error_set(e, STATUS_DEVICE_UNAVAILABLE, "no NPU was found: %.450s", found[0].text);
+    return error_set(e, STATUS_DEVICE_UNAVAILABLE, "no NPU was found: %.220s; %.220s",
+                     found[0].text, found[1].text);
 }
 
 static int any_list_paths(const char *options, npu_add_path *add, void *owner, struct error *e)
@@ -45,6 +49,6 @@ int provider_find(const char *text, const struct provider_ops **ret, const char 
         return 0;
     return error_set(e, STATUS_PARAM_INVALID,
                      "\"%s\" names no way to an NPU; there are rknpu[:DEVICE], the maker's kernel "
-                     "driver, and emu:CHIP, the emulator",
+                     "driver, rocket[:DEVICE], mainline's, and emu:CHIP, the emulator",
                      text);
 }

@@ -7,6 +7,7 @@ import pathlib
 import random
 import signal
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -21,7 +22,7 @@ PARAMETERS = pathlib.Path("/sys/module/rknnd_npu/parameters")
 KILLS = int(os.environ.get("RKNND_NPU_KILLS", "8"))
 COMPATIBLE = pathlib.Path("/tmp/compatible")
 PICTURES = sorted((DIGITS / "pictures").glob("*.png"))
-DRM, MISC = "rknpu", "rknpu:/dev/rknpu"
+DRM, MISC, ROCKET = "rknpu", "rknpu:/dev/rknpu", "rocket"
 # As on the emulator in process (tests/conformance/CMakeLists.txt).
 PROGRAMS = ("common", "benchmark", "multiple_input", "queries", "async", "cores", "old_demos", "misuse", "misuse_kinds",
             "threads", "zero_copy", "old_zero_copy", "memory", "custom_op", "custom_op_threads", "custom_op_misuse",
@@ -140,7 +141,7 @@ class OpenNpu(unittest.TestCase):
         """Workers, by turns with whole daemons, while one job is being computed, and others may wait."""
         rng = random.Random(5)
         for i in range(KILLS):
-            provider = (DRM, MISC)[i % 2]
+            provider = (DRM, MISC, ROCKET)[i % 3]
             daemon = self.start(provider)
             expected = self.digit(daemon, PICTURES[1])
             loops = [self.loop(daemon) for _ in range(2)]
@@ -174,7 +175,7 @@ class OpenNpu(unittest.TestCase):
 
     def test_6_the_npu_does_not_end(self):
         """What computes is gone in the middle of a job: as a chip that hangs and is reset."""
-        for provider in (DRM, MISC):
+        for provider in (DRM, MISC, ROCKET):
             daemon = self.start(provider)
             expected = self.digit(daemon, PICTURES[0])
             stuck = subprocess.Popen([BUILD / "bin/rknnctl", "run", DIGITS / "digits.rknn", "-i", PICTURES[0], "--loop",
@@ -184,12 +185,33 @@ class OpenNpu(unittest.TestCase):
             self.start_helper()
             said, _ = stuck.communicate(timeout=PATIENCE)
             self.assertNotEqual(stuck.returncode, 0)
-            self.assertIn("did not end its tasks in time", said)
+            self.assertIn("did not end its tasks", said)
             self.assertEqual(self.digit(daemon, PICTURES[0]), expected)
             daemon.stop()
 
+    def test_8_mainline_s_driver(self):
+        for isolation in ("process", "thread"):
+            self.check_whole(ROCKET, isolation, PROGRAMS if isolation == "process" else ("common", "async"))
+
+    def test_8_mainline_s_driver_leaves_to_the_cpu(self):
+        daemon = self.start(ROCKET)
+        model = json.loads(daemon.rknnctl("info", DIGITS / "digits.rknn", "--json").stdout)["model"]
+        ran = daemon.rknnctl("run", DIGITS / "digits.rknn", "-i", PICTURES[0], "--perf", "--json")
+        targets = {layer["name"]: layer["target"] for layer in json.loads(ran.stdout)["layers"]}
+        left = {node["node"]: node["why"] for node in model["left_to_cpu"]}
+        ops = {node["node"]: node["op"] for node in model["left_to_cpu"]}
+        self.assertEqual({name for name in left if targets[name] != "CPU"}, set())
+        self.assertIn("NPU", targets.values())
+        self.assertEqual({"pooling" in why for name, why in left.items() if "Pool" in ops[name]}, {True})
+        self.assertRegex(daemon.rknnctl("info", DIGITS / "digits.rknn").stdout, "left to the CPU")
+        daemon.stop()
+
     def test_7_layers_one_by_one(self):
-        daemon = self.start(DRM)
+        self.check_layers(DRM)
+        self.check_layers(ROCKET)
+
+    def check_layers(self, provider):
+        daemon = self.start(provider)
         whole = self.digit(daemon, PICTURES[0])
         self.assertEqual(self.digit(daemon, PICTURES[0], "--perf"), whole)
         ran = daemon.rknnctl("run", DIGITS / "digits.rknn", "-i", PICTURES[0], "--perf", "--json")
@@ -198,4 +220,4 @@ class OpenNpu(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    unittest.main(verbosity=2, argv=[sys.argv[0], *os.environ.get("RKNND_NPU_TESTS", "").split()])

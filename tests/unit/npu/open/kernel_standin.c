@@ -232,6 +232,7 @@ static int do_submit(uint8_t *b)
     if (sum != read_le32(b + 12) || cores[0].first != read_le32(b + 8))
         return wrong("SUBMIT of %u tasks, of all cores %u", read_le32(b + 12), sum);
     counts.submits++;
+    counts.cores |= mask;
     int s = emu_records_run(npu, o->device, cores, n, &done, &e);
     write_le32(b + 16, done);
     write_le64(b + 48, 1000);
@@ -360,7 +361,8 @@ static int call_unmap(void *map, size_t size)
     return 0;
 }
 
-static const struct device_calls calls = {call_open, call_close, call_ioctl, call_map, call_unmap};
+static const struct device_calls calls = {call_open, call_close, call_ioctl,
+                                          call_map,  call_unmap, NULL};
 static const struct device_calls *before;
 
 void standin_begin(const struct standin_settings *settings)

@@ -28,8 +28,9 @@ struct standin_settings {
 struct standin_counts {
     long requests, wrong, submits, syncs;
     int open_files, objects, maps;
-    int kept;      // objects whose MEM_DESTROY was made to fail
-    uint64_t sram; // that was asked for
+    unsigned cores; // of all jobs
+    int kept;       // objects whose MEM_DESTROY was made to fail
+    uint64_t sram;  // that was asked for
 };
 
 void standin_begin(const struct standin_settings *settings);

@@ -10,44 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/sim_run.h"
+#include "npu/npu.h"
+#include "tests/unit/npu/open/digits_case.h"
 #include "tests/unit/npu/open/kernel_standin.h"
 
-#define DIGITS  PROJECT_ROOT "/examples/digits/digits.rknn"
-#define OPTIONS "rknpu:,heap=memfd,compatible="
-#define PICTURE (8 * 8)
-#define SCORES  10
-
-static char compatible[128];   // a device tree's list
-static float expected[SCORES]; // by the emulator in this process
-static uint8_t picture[PICTURE];
-
-// ---- a whole run ----
-
-static int digits_run(struct sim_run *s, float *scores, struct error *e)
-{
-    struct npu_input input = {
-        .data = picture, .size = PICTURE, .type = TENSOR_UINT8, .layout = TENSOR_NHWC};
-    struct convert_form form = {.type = TENSOR_FLOAT32,
-                                .layout = s->info->outputs[0].logical.layout};
-    struct npu_output output = {.data = scores, .size = SCORES * sizeof *scores, .form = &form};
-    return sim_run_once(s, &input, &output, e);
-}
-
-// Opens, loads, runs twice and ends; the first failure's status.
-static int digits_whole(const char *options, float *scores, struct error *e)
-{
-    struct sim_run s;
-    char words[256];
-    snprintf(words, sizeof words, "%s%s", options, compatible);
-    int status = sim_run_init_with(&s, words, DIGITS, e);
-    if (status == 0)
-        status = digits_run(&s, scores, e);
-    if (status == 0)
-        status = digits_run(&s, scores, e);
-    sim_run_done(&s);
-    return status;
-}
+#define SHARED_NET "rknn/multiple_input_demo.rk3588.rknn"
+#define OPTIONS    "rknpu:,heap=memfd,compatible="
 
 static void check_clean(struct standin_counts c)
 {
@@ -59,12 +27,12 @@ static void check_clean(struct standin_counts c)
 
 static int digits_with(struct standin_settings set, const char *options, struct error *e)
 {
-    float scores[SCORES] = {0}, untouched[SCORES] = {0};
+    float scores[DIGITS_SCORES] = {0}, untouched[DIGITS_SCORES] = {0};
     standin_begin(&set);
     int status = digits_whole(options, scores, e);
     check_clean(standin_end());
     if (status == 0)
-        assert_memory_equal(scores, expected, sizeof scores);
+        assert_memory_equal(scores, digits_expected(), sizeof scores);
     else if (!set.fail_times)
         assert_memory_equal(scores, untouched, sizeof scores);
     return status;
@@ -83,34 +51,6 @@ static void check_refused(struct standin_settings set, int code, const char *why
     assert_int_equal(digits_with(set, OPTIONS, &e), code);
     if (!strstr(e.text, why))
         fail_msg("\"%s\" does not say \"%s\"", e.text, why);
-}
-
-static int begin(void **state)
-{
-    FILE *f;
-    struct error e = {0};
-    struct sim_run s;
-    (void)state;
-    snprintf(compatible, sizeof compatible, "%s/rknnd-compatible-%d",
-             getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", (int)getpid());
-    f = fopen(compatible, "w");
-    if (!f || fwrite("our,board\0rockchip,rk3588", 1, 26, f) != 26 || fclose(f) != 0)
-        return -1;
-    for (int i = 0; i < PICTURE; i++)
-        picture[i] = (uint8_t)(i % 8 == 3 || i % 8 == 4 ? 250 : i % 7);
-    int status = sim_run_init_with(&s, "emu:rk3588", DIGITS, &e);
-    if (status == 0)
-        status = digits_run(&s, expected, &e);
-    sim_run_done(&s);
-    if (status < 0)
-        fprintf(stderr, "%s\n", e.text);
-    return status;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    return remove(compatible);
 }
 
 // ---- versions ----
@@ -143,12 +83,40 @@ static void other_versions_are_refused(void **state)
                       STATUS_DEVICE_UNMATCH, unknown[i].words);
 }
 
+// ---- cores ----
+
+static void several_cores_are_right(void **state)
+{
+    static const uint32_t masks[] = {1, 2, 4, 3, 7};
+    uint8_t *wanted;
+    size_t n;
+    unsigned left;
+    struct error e = {0};
+    (void)state;
+    if (digits_shared("emu:rk3588", SHARED_NET, 1, &wanted, &n, &left, &e) < 0)
+        fail_msg("%s", e.text);
+    if (!wanted)
+        skip();
+    for (size_t i = 0; i < sizeof masks / sizeof *masks; i++) {
+        uint8_t *found;
+        standin_begin(&(struct standin_settings){.version = 908});
+        if (digits_shared(OPTIONS, SHARED_NET, masks[i], &found, &n, &left, &e) < 0)
+            fail_msg("cores %u: %s", masks[i], e.text);
+        struct standin_counts c = standin_end();
+        check_clean(c);
+        assert_int_equal(c.cores, masks[i]);
+        assert_memory_equal(found, wanted, n);
+        free(found);
+    }
+    free(wanted);
+}
+
 // ---- devices ----
 
 static void what_was_looked_for_is_said(void **state)
 {
     struct error e = {0};
-    float scores[SCORES];
+    float scores[DIGITS_SCORES];
     (void)state;
     check_refused((struct standin_settings){.version = 908, .denies_nodes = true},
                   STATUS_DEVICE_UNAVAILABLE, "that this process may open: Permission denied");
@@ -221,7 +189,7 @@ static void memory_as_the_chip_has_it(void **state)
 
 static void sram_is_asked_for_by_name(void **state)
 {
-    float scores[SCORES];
+    float scores[DIGITS_SCORES];
     struct error e = {0};
     (void)state;
     for (int asked = 0; asked < 2; asked++) {
@@ -295,6 +263,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_versions_are_right),
         cmocka_unit_test(other_versions_are_refused),
+        cmocka_unit_test(several_cores_are_right),
         cmocka_unit_test(what_was_looked_for_is_said),
         cmocka_unit_test(the_sandbox_has_the_node_alone),
         cmocka_unit_test(memory_is_below_4_gb),
@@ -304,5 +273,5 @@ int main(void)
         cmocka_unit_test(each_request_fails_with_words),
         cmocka_unit_test(a_job_that_fails_says_how),
     };
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, digits_begin, digits_end);
 }
