@@ -71,6 +71,7 @@ struct context {
     uint64_t output_room;            // for the outputs of any shape set
     uint32_t core_mask, batch_cores; // of rknnd_Infer
     uint32_t timeout_ms;             // the same
+    bool admit;                      // the same
     struct run runs[LIMIT_RUNS];
     uint64_t last_frame;    // 0: nothing was run yet
     rknnd_InferReply times; // of the last run that ended well; attempts 0: none

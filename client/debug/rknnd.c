@@ -201,6 +201,16 @@ RKNN_EXPORT int rknnd_set_run_limit(rknn_context context, uint32_t limit_ms)
     return last_error_keep("rknnd_set_run_limit", r, &e);
 }
 
+RKNN_EXPORT int rknnd_set_run_admission(rknn_context context, int wanted)
+{
+    struct error e;
+    cleanup(context_leave_p) struct context *c = NULL;
+    int r = context_enter(context, &c, &e);
+    if (r == 0)
+        c->admit = wanted != 0;
+    return last_error_keep("rknnd_set_run_admission", r, &e);
+}
+
 RKNN_EXPORT int rknnd_get_run_info(rknn_context context, rknnd_run_info *info)
 {
     struct error e;

@@ -388,6 +388,13 @@ void rknnd_free(void *memory);
 /// as soon as the device can.
 int rknnd_set_run_limit(rknn_context context, uint32_t limit_ms);
 
+/// Runs with such a limit are refused (`wanted` not 0) as soon as their inputs have reached the
+/// server when it expects that they would not be done in time: RKNN_ERR_TIMEOUT, with words that
+/// say how long it would take, what of that is others' runs ahead, and the limit. It expects what
+/// the model's last runs on as many cores took; of a model that has not run yet it expects nothing,
+/// and refuses nothing. A server that does not know of this refuses nothing either.
+int rknnd_set_run_admission(rknn_context context, int wanted);
+
 typedef struct rknnd_run_info {
     uint32_t struct_size;
     uint32_t attempts;  // 2: the first worker died and the run was repeated

@@ -80,6 +80,7 @@ static int send_run(struct context *c, bool with_b, struct error *e)
     rknnd_Infer message = {.context = c->info.context,
                            .core_mask = c->core_mask,
                            .timeout_ms = c->timeout_ms,
+                           .admit = c->admit,
                            .collect_perf = c->flags & RKNN_FLAG_COLLECT_PERF_MASK,
                            .inputs_count = MATMUL_INPUTS,
                            .output_limit = m->matrices[MATMUL_C].size};

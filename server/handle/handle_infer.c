@@ -304,6 +304,7 @@ int infer_new(struct connection *c, const struct frame_header *h, const rknnd_In
     if (m->output_limit > 0 && m->output_limit < output_room)
         j->output_size = m->output_limit;
     j->limit_ms = m->timeout_ms;
+    j->admit = m->admit;
     j->run.collect_perf = m->collect_perf || (x->flags & COLLECT_PERF);
     *ret = j;
     return 0;

@@ -40,6 +40,9 @@
 #include "server/net/connection.h"
 #include "server/observe/trace.h"
 
+#define MODEL_CORES (MODEL_MAX_CORES + 1)
+_Static_assert(SCHEDULER_MAX_CORES <= MODEL_MAX_CORES, "an entry for each number of cores");
+
 static void jobs_schedule(struct jobs *all);
 
 static uint64_t now_us(void)
@@ -290,6 +293,14 @@ static void job_leave_scheduler(struct job *j)
     job_hold_reset(&j->hold);
 }
 
+// What a run of the model takes changes with what else the machine does: the last runs count most.
+static void job_learn(const struct job *j)
+{
+    uint64_t *us =
+        &j->context->model->expected_us[__builtin_popcount(j->run.core_mask) % MODEL_CORES];
+    *us = *us ? (7 * *us + j->run.run_us + 4) / 8 : j->run.run_us;
+}
+
 static void job_observe(const struct job *j)
 {
     struct metrics_series *series = j->context->series;
@@ -311,6 +322,8 @@ static void on_done(struct runner_job *run, const struct error *e)
     job_leave_scheduler(j);
     j->session->queue_us += j->queued_us;
     job_observe(j);
+    if (!e && !j->dump && !j->custom)
+        job_learn(j);
     x->model->n_jobs++;
     x->model->run_us += j->run.run_us;
     job_trace(j, TRACE_ENDED, now_us(), j->run.run_us, j->run.core_mask);
@@ -511,11 +524,94 @@ static struct scheduler_queue *queue_of(struct job *j)
     return internal ? &internal->queue : &j->context->queue;
 }
 
+// What it takes on the device; 0: not known.
+static uint64_t job_expected_us(const struct job *j)
+{
+    unsigned n = j->cores.mask ? (unsigned)__builtin_popcount(j->cores.mask) : j->cores.any;
+    return j->context && n < MODEL_CORES ? j->context->model->expected_us[n] : 0;
+}
+
+static const struct job *job_of(const struct scheduler_job *j)
+{
+    return container_of(j, struct job, scheduling);
+}
+
+static uint64_t sum_of_queue(const struct scheduler_queue *q, unsigned most)
+{
+    const struct scheduler_job *j;
+    uint64_t us = 0;
+    list_for_each (j, &q->jobs, link)
+        us += most-- > 0 ? job_expected_us(job_of(j)) : 0;
+    return us;
+}
+
+static unsigned length_of_queue(const struct scheduler_queue *q)
+{
+    const struct scheduler_job *j;
+    unsigned n = 0;
+    list_for_each (j, &q->jobs, link)
+        n++;
+    return n;
+}
+
+// What runs and does not give way: *ret_own of the job's own queue.
+static uint64_t running_us(const struct job *j, const struct scheduler_queue *own,
+                           uint64_t *ret_own)
+{
+    const struct scheduler_job *r;
+    uint64_t us = 0, now = now_us();
+    bool gives_way = j->all->slices && j->all->slice_us;
+    list_for_each (r, &j->all->scheduler.running, link) {
+        uint64_t all = job_expected_us(job_of(r)), had = now - r->started_us;
+        uint64_t left = all > had ? all - had : 0;
+        *ret_own += r->queue == own ? left : 0;
+        if (!gives_way || r->queue->priority <= own->priority)
+            us += left * (unsigned)__builtin_popcount(r->placed);
+    }
+    return us;
+}
+
+// What is likely to come before a job that comes now: its queue, and what others of no lower
+// priority have waiting, of its own priority as many runs of each as are in its queue with it.
+static uint64_t ahead_us(const struct job *j, const struct scheduler_queue *own)
+{
+    const struct scheduler *s = &j->all->scheduler;
+    unsigned turns = length_of_queue(own) + 1;
+    uint64_t own_us = sum_of_queue(own, UINT32_MAX), us = running_us(j, own, &own_us);
+    bool waits = __builtin_popcount(s->busy) == (int)s->n_cores;
+    for (int p = 0; p <= own->priority; p++) {
+        const struct scheduler_queue *q;
+        list_for_each (q, &s->classes[p].ready, link) {
+            us += q == own ? 0 : sum_of_queue(q, p == own->priority ? turns : UINT32_MAX);
+            waits = waits || q != own;
+        }
+    }
+    us = waits ? us / s->n_cores : 0;
+    return us > own_us ? us : own_us;
+}
+
+// STATUS_TIMEOUT if it would not be done within its limit, as far as is known.
+static int job_admit(struct job *j, struct error *e)
+{
+    uint64_t own = job_expected_us(j), ahead = own ? ahead_us(j, queue_of(j)) : 0;
+    if (!own || ahead + own <= 1000ull * j->limit_ms)
+        return 0;
+    return error_set(
+        e, STATUS_TIMEOUT,
+        "refused: the run would be done in about %.1f ms (%.1f ms of runs ahead, %.1f ms "
+        "of its own), its limit is %u ms",
+        1e-3 * (double)(ahead + own), 1e-3 * (double)ahead, 1e-3 * (double)own, j->limit_ms);
+}
+
 void job_start(struct job *j)
 {
     struct error e;
     if (!j->context) {
         error_set(&e, STATUS_CTX_INVALID, "the context was closed while the inputs came");
+        job_fail(j, &e);
+        return;
+    }
+    if (j->admit && j->limit_ms && job_admit(j, &e) < 0) {
         job_fail(j, &e);
         return;
     }

@@ -44,6 +44,7 @@ struct job {
     struct context_work work;     // in the context
     struct job_deadline deadline; // in all->timer, when it has one
     uint32_t limit_ms;            // from its start to its deadline; 0: none
+    bool admit;                   // it is refused if it cannot be done by then
     enum job_state state;
     uint64_t number; // "j345" in logs
     bool no_outputs;

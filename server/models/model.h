@@ -32,6 +32,8 @@ enum model_state {
     MODEL_FAILED, // did not load; the runner is about to be freed, then COLD
 };
 
+#define MODEL_MAX_CORES 8 // of a run
+
 struct model {
     struct list link; // in the store
     struct model_keeper *keeper;
@@ -50,7 +52,9 @@ struct model {
     unsigned n_uses;
     struct user *worker_payer; // one of theirs; NULL: there are none
     uint64_t n_jobs, run_us;   // done since it was loaded; time on the device
-    uint8_t *tensors;          // payload of ContextInfo, once loaded
+    uint64_t
+        expected_us[MODEL_MAX_CORES + 1]; // [n]: of a run on n cores, by the last ones; 0: none
+    uint8_t *tensors;                     // payload of ContextInfo, once loaded
     size_t tensors_size;
     uint64_t idle_since_ms; // uv_now(); while loaded without uses
 };

@@ -276,12 +276,14 @@ class Session(NotCopied):
             raise _errors.ParameterError(f"{what} belongs to one context: open the Session with contexts=1")
         return self._contexts[0]
 
-    def limit_runs(self, seconds: float) -> None:
+    def limit_runs(self, seconds: float, refuse: bool = False) -> None:
         """Runs that take longer than this, counted from when their inputs have reached the server, are stopped and raise
-        TimeoutExpired; 0: never."""
+        TimeoutExpired; 0: never. With `refuse` the server does not even begin those that it expects to take longer, by
+        what the model's last runs took and what is ahead: they raise TimeoutExpired at once, with these numbers."""
         limit = milliseconds(seconds, "seconds") if seconds else 0
         for context in self._contexts:
             check(lib.rknnd_set_run_limit(context.handle, limit))
+            check(lib.rknnd_set_run_admission(context.handle, int(refuse)))
 
     # ---- memory
 
