@@ -11,7 +11,7 @@
 //
 //   element    1 byte                2 bytes               4 bytes              8 bytes
 //   square     16 x 16               8 x 8                 4 x 4                element by element
-//   AVX512     4 of them, 64 x 16    4, 32 x 8; 16 x 16    4 of them, 16 x 4
+//   AVX512     4 of them, 64 x 16    4, 32 x 8; 16 x 16    16 x 16; 4, 16 x 4
 //
 // Why it is fast: loads and stores are whole vectors, a square stays in registers, and there are
 // log2 N shuffles for each vector. The last squares are moved back so that they end where the
@@ -115,6 +115,16 @@ typedef void transpose_square(const struct matrix *m, size_t row, size_t n_in, s
 static transpose_square *const transpose_square_of[] = {
     [1] = transpose_square_1, [2] = transpose_square_2, [4] = transpose_square_4};
 
+// Squares of a matrix that is wide enough for them.
+static void transpose_squares(const struct matrix *m, size_t n, transpose_square *turn)
+{
+    size_t n_in = m->rows < n ? m->rows : n;
+    for (size_t row = 0; row < m->rows; row += n)
+        for (size_t column = 0; column < m->columns; column += n)
+            turn(m, row + n_in > m->rows ? m->rows - n_in : row, n_in,
+                 column + n > m->columns ? m->columns - n : column, n);
+}
+
 // With AVX512 a shuffle of a vector of 32 bytes is one instruction, too.
 #ifdef __x86_64__
 SQUARE(2_wide, 2, WIDE_BYTES, __attribute__((target("avx512bw,avx512vl"))))
@@ -163,6 +173,15 @@ FOUR(1, _mm512_unpacklo_epi8, _mm512_unpackhi_epi8)
 FOUR(2, _mm512_unpacklo_epi16, _mm512_unpackhi_epi16)
 FOUR(4, _mm512_unpacklo_epi32, _mm512_unpackhi_epi32)
 
+// Of 4 bytes whole lines are read, too: rows that are a power of two apart share few lines of the
+// first cache, which would be gone when the next four columns need them.
+typedef uint32_t vector_4_line __attribute__((vector_size(TALL_BYTES)));
+#define LOW_4_line(a, b)                                                                           \
+    __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define HIGH_4_line(a, b)                                                                          \
+    __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+SQUARE(4_line, 4, TALL_BYTES, AVX512BW)
+
 // False: the matrix is too small.
 static bool transpose_tall(const struct matrix *m, size_t element)
 {
@@ -172,6 +191,10 @@ static bool transpose_tall(const struct matrix *m, size_t element)
     if (element > 4 || m->rows < rows || m->columns < columns ||
         !__builtin_cpu_supports("avx512bw"))
         return false;
+    if (element == 4 && m->columns >= rows) {
+        transpose_squares(m, rows, transpose_square_4_line);
+        return true;
+    }
     size_t last_row = m->rows - rows, last_column = m->columns - columns;
     for (size_t row = 0; row < m->rows; row += rows)
         for (size_t column = 0; column < m->columns; column += columns)
@@ -216,16 +239,6 @@ static void transpose_rest(const struct matrix *m, size_t row, size_t element)
     default:
         MOVE(8);
     }
-}
-
-// Squares of a matrix that is wide enough for them.
-static void transpose_squares(const struct matrix *m, size_t n, transpose_square *turn)
-{
-    size_t n_in = m->rows < n ? m->rows : n;
-    for (size_t row = 0; row < m->rows; row += n)
-        for (size_t column = 0; column < m->columns; column += n)
-            turn(m, row + n_in > m->rows ? m->rows - n_in : row, n_in,
-                 column + n > m->columns ? m->columns - n : column, n);
 }
 
 // A matrix with rows shorter than a square: vectors are read beyond the end of its rows, as long as

@@ -288,6 +288,59 @@ depthwise_sum_lanes(const struct depthwise_line *l, size_t in, size_t out, size_
             *(lanes_i32 *)to = __builtin_convertvector(sums[i], lanes_i32);
 }
 
+// The same with vectors as CPUs without AVX512 have them: of larger ones compilers keep the sums in
+// memory.
+#ifdef __x86_64__
+#define NARROW 8
+#else
+#define NARROW 4
+#endif
+#define NARROW_PARTS (CONV_LANES / NARROW)
+
+typedef float narrow_f32 __attribute__((vector_size(NARROW * 4), aligned(4), may_alias));
+typedef int32_t narrow_i32 __attribute__((vector_size(NARROW * 4), aligned(4), may_alias));
+
+static inline __attribute__((always_inline)) void
+depthwise_sum_narrow(const struct depthwise_line *l, size_t in, size_t out, size_t o, const int n,
+                     const bool real)
+{
+    narrow_f32 sums[DEPTHWISE_FEW * NARROW_PARTS] = {0};
+    const float *taps = (const float *)l->taps + o;
+    for (size_t k = 0; k < l->n_taps; k++, taps += l->tap) {
+        const float *x = (const float *)l->sources[k] + in + o;
+#pragma GCC unroll 4
+        for (int v = 0; v < NARROW_PARTS; v++) {
+            narrow_f32 tap = *(const narrow_f32 *)(taps + v * NARROW);
+#pragma GCC unroll 4
+            for (int i = 0; i < n; i++)
+                sums[i * NARROW_PARTS + v] +=
+                    *(const narrow_f32 *)(x + (size_t)i * l->in + v * NARROW) * tap;
+        }
+    }
+    const float *bias = taps; // behind the taps of floats
+    int32_t *to = (int32_t *)l->to + out + o;
+#pragma GCC unroll 16
+    for (int i = 0; i < n * NARROW_PARTS; i++) {
+        int32_t *at = to + (size_t)(i / NARROW_PARTS) * l->out + i % NARROW_PARTS * NARROW;
+        if (real)
+            *(narrow_f32 *)at = sums[i] + *(const narrow_f32 *)(bias + i % NARROW_PARTS * NARROW);
+        else
+            *(narrow_i32 *)at = __builtin_convertvector(sums[i], narrow_i32);
+    }
+}
+
+static inline __attribute__((always_inline)) void
+depthwise_narrow_integers(const struct depthwise_line *l, size_t in, size_t out, size_t o, int n)
+{
+    depthwise_sum_narrow(l, in, out, o, n, false);
+}
+
+static inline __attribute__((always_inline)) void
+depthwise_narrow_floats(const struct depthwise_line *l, size_t in, size_t out, size_t o, int n)
+{
+    depthwise_sum_narrow(l, in, out, o, n, true);
+}
+
 static inline __attribute__((always_inline)) void
 depthwise_sum_integer_lanes(const struct depthwise_line *l, size_t in, size_t out, size_t o, int n)
 {
@@ -302,12 +355,18 @@ depthwise_sum_float_lanes(const struct depthwise_line *l, size_t in, size_t out,
 
 KERNEL(void, depthwise_sum_integers, (const struct depthwise_line *l), (l))
 {
-    depthwise_each(l, depthwise_sum_integer_lanes);
+    if (kernel_has_avx512())
+        depthwise_each(l, DEPTHWISE_UNROLL, depthwise_sum_integer_lanes);
+    else
+        depthwise_each(l, DEPTHWISE_FEW, depthwise_narrow_integers);
 }
 
 KERNEL(void, depthwise_sum_floats, (const struct depthwise_line *l), (l))
 {
-    depthwise_each(l, depthwise_sum_float_lanes);
+    if (kernel_has_avx512())
+        depthwise_each(l, DEPTHWISE_UNROLL, depthwise_sum_float_lanes);
+    else
+        depthwise_each(l, DEPTHWISE_FEW, depthwise_narrow_floats);
 }
 
 // ---- running ----

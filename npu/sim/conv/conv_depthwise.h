@@ -8,7 +8,8 @@
 
 #include "npu/sim/conv/conv_lines.h"
 
-#define DEPTHWISE_UNROLL 8 // units whose sums are in registers at a time
+#define DEPTHWISE_UNROLL 8 // units whose sums are in registers at a time, of AVX512
+#define DEPTHWISE_FEW    4 // of others, which have half of that or less
 #define DEPTHWISE_TAPS   512
 
 struct depthwise_line {
@@ -23,23 +24,23 @@ struct depthwise_line {
     void (*sum)(const struct depthwise_line *l); // the whole line
 };
 
-/// Calls `sum` for all of the line: for n neighbouring units, 1 or DEPTHWISE_UNROLL, whose first
+/// Calls `sum` for all of the line: for n neighbouring units, 1 or `many`, whose first
 /// elements are `in` in the sources and `out` in the output, the CONV_LANES elements from the o-th
 /// of each on. The last units of many are moved back so that they end where the line ends, and so
 /// is a unit's last vector: some outputs are computed twice. Units smaller than a vector write too
 /// much, which the next unit overwrites.
 static inline __attribute__((always_inline)) void
-depthwise_each(const struct depthwise_line *l,
+depthwise_each(const struct depthwise_line *l, const int n_many,
                void (*sum)(const struct depthwise_line *l, size_t in, size_t out, size_t o, int n))
 {
-    const size_t many = DEPTHWISE_UNROLL;
+    const size_t many = (size_t)n_many;
     for (size_t from = 0; from < l->out; from += CONV_LANES) {
         size_t last = l->out < CONV_LANES ? 0 : l->out - CONV_LANES, o = from < last ? from : last;
         size_t i = 0;
         for (; i + many <= l->n; i += many)
-            sum(l, i * l->in, i * l->out, o, DEPTHWISE_UNROLL);
+            sum(l, i * l->in, i * l->out, o, n_many);
         if (i < l->n && l->n >= many) {
-            sum(l, (l->n - many) * l->in, (l->n - many) * l->out, o, DEPTHWISE_UNROLL);
+            sum(l, (l->n - many) * l->in, (l->n - many) * l->out, o, n_many);
             i = l->n;
         }
         for (; i < l->n; i++)

@@ -55,7 +55,7 @@ AVX512_INLINE void depthwise_fp16_sum_lanes(const struct depthwise_line *l, size
 
 KERNEL_AVX512 void depthwise_sum_fp16(const struct depthwise_line *l)
 {
-    depthwise_each(l, depthwise_fp16_sum_lanes);
+    depthwise_each(l, DEPTHWISE_UNROLL, depthwise_fp16_sum_lanes);
 }
 #else
 void depthwise_sum_fp16(const struct depthwise_line *l)

@@ -46,7 +46,7 @@ VNNI_INLINE void depthwise_vnni_sum_lanes(const struct depthwise_line *l, size_t
 
 VNNI void depthwise_sum_vnni(const struct depthwise_line *l)
 {
-    depthwise_each(l, depthwise_vnni_sum_lanes);
+    depthwise_each(l, DEPTHWISE_UNROLL, depthwise_vnni_sum_lanes);
 }
 
 VNNI_INLINE void depthwise_interleave_lanes(const uint8_t *const *rows, const int n_rows, size_t at,

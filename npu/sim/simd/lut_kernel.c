@@ -2,7 +2,8 @@
 //
 //   sums --- vectors ---> at[chunk] --- one byte looked up for each ---> dst
 //
-// Where the table has all numbers within the bounds, there is nothing to ask of a number.
+// Where the table has all numbers within the bounds, there is nothing to ask of a number. Else what
+// lies beyond is computed in doubles, exactly, a vector at a time where there is any.
 //
 // Tests: test_sim_lut, on every instruction set.
 #include "npu/sim/simd/lut_kernel.h"
@@ -12,10 +13,15 @@
 #include "npu/sim/simd/elements.h"
 #include "npu/sim/simd/kernel.h"
 
-#define CHUNK       1024      // sums
-#define MOST_DENSE  (1 << 16) // numbers of a table
-#define MAX_EXACT   (1 << 24) // floats below hold all integers
-#define MAX_ROUNDED (1 << 22) // … and these are rounded by LUT_ROUNDER
+#ifdef KERNEL_AVX2
+#include <immintrin.h>
+#endif
+
+#define LUT_ROUNDER_DOUBLE 0x1.8p52  // as LUT_ROUNDER
+#define CHUNK              1024      // sums
+#define MOST_DENSE         (1 << 16) // numbers of a table
+#define MAX_EXACT          (1 << 24) // floats below hold all integers
+#define MAX_ROUNDED        (1 << 22) // … and these are rounded by LUT_ROUNDER
 
 // ---- preparation ----
 
@@ -92,13 +98,104 @@ static void lut_look_up(const int8_t *restrict dense, const uint32_t *restrict a
         dst[i] = dense[at[i]];
 }
 
-// Positions may be beyond the table.
+// What lies beyond the chip's tables, by doubles: lines from their last points on.
+//   y = edge + floor((v - from) * slope)      stored = round(y * factor + offset)
+struct lut_lines {
+    double edge[2], slope[2];
+    double factor, offset; // offset: with LUT_ROUNDER_DOUBLE
+};
+
+static struct lut_lines lut_lines(const struct graph_lut *lut)
+{
+    struct lut_lines l = {
+        .edge = {lut->below[0], lut->above[LUT_POINTS - 1]},
+        .factor = ldexp(lut->out_factor, -(int)lut->out_shift),
+        .offset = LUT_ROUNDER_DOUBLE + lut->out_offset,
+    };
+    for (int side = 0; side < 2; side++)
+        l.slope[side] = ldexp(lut->slope[side], -(int)lut->slope_shift[side]);
+    return l;
+}
+
+// LUT_LANES positions, any of which may be beyond the table.
+static void lut_mixed(const struct lut_kernel *k, const struct lut_lines *lines, const uint32_t *at,
+                      int32_t *dst)
+{
+    uint32_t n_dense = (uint32_t)k->n_dense, first = (uint32_t)k->first;
+    (void)lines;
+    for (size_t i = 0; i < LUT_LANES; i++)
+        dst[i] = at[i] < n_dense ? k->dense[at[i]] : lut_stored(k->lut, (int32_t)(at[i] + first));
+}
+
+// What LUT_LANES numbers become that lie beyond the tables; of others anything. Without branches:
+// of the distances below and above one is 0, which adds nothing.
+#ifdef KERNEL_AVX2
+KERNEL_AVX2 static void lut_beyond_avx2(const struct lut_lines *l, const uint32_t *at,
+                                        uint32_t first, int32_t *dst)
+{
+    const __m128i zero = _mm_setzero_si128(), reach = _mm_set1_epi32(LUT_REACH);
+    for (size_t i = 0; i < LUT_LANES; i += 4) {
+        __m128i v = _mm_loadu_si128((const void *)(at + i));
+        v = _mm_add_epi32(v, _mm_set1_epi32((int32_t)first));
+        __m256d below = _mm256_cvtepi32_pd(_mm_min_epi32(_mm_add_epi32(v, reach), zero));
+        __m256d above = _mm256_cvtepi32_pd(_mm_max_epi32(_mm_sub_epi32(v, reach), zero));
+        __m256d edge = _mm256_blendv_pd(_mm256_set1_pd(l->edge[1]), _mm256_set1_pd(l->edge[0]),
+                                        _mm256_cvtepi32_pd(v)); // by the sign
+        __m256d y =
+            _mm256_add_pd(_mm256_floor_pd(_mm256_mul_pd(below, _mm256_set1_pd(l->slope[0]))),
+                          _mm256_floor_pd(_mm256_mul_pd(above, _mm256_set1_pd(l->slope[1]))));
+        y = _mm256_max_pd(_mm256_add_pd(y, edge), _mm256_set1_pd(INT32_MIN));
+        y = _mm256_min_pd(y, _mm256_set1_pd(INT32_MAX));
+        y = _mm256_fmadd_pd(y, _mm256_set1_pd(l->factor), _mm256_set1_pd(l->offset));
+        y = _mm256_max_pd(y, _mm256_set1_pd(LUT_ROUNDER_DOUBLE - 128));
+        y = _mm256_min_pd(y, _mm256_set1_pd(LUT_ROUNDER_DOUBLE + 127));
+        y = _mm256_sub_pd(y, _mm256_set1_pd(LUT_ROUNDER_DOUBLE));
+        _mm_storeu_si128((void *)(dst + i), _mm256_cvtpd_epi32(y));
+    }
+}
+
+// Looked up are all, with those beyond at the table's beginning; then the others are chosen.
+KERNEL_AVX2 static void lut_mixed_avx2(const struct lut_kernel *k, const struct lut_lines *lines,
+                                       const uint32_t *at, int32_t *dst)
+{
+    uint32_t inside[LUT_LANES], n_dense = (uint32_t)k->n_dense;
+    int32_t beyond[LUT_LANES];
+    lut_beyond_avx2(lines, at, (uint32_t)k->first, beyond);
+    for (size_t i = 0; i < LUT_LANES; i++)
+        inside[i] = at[i] < n_dense ? at[i] : 0;
+    for (size_t i = 0; i < LUT_LANES; i++)
+        dst[i] = k->dense[inside[i]];
+    for (size_t i = 0; i < LUT_LANES; i++)
+        dst[i] = at[i] < n_dense ? dst[i] : beyond[i];
+}
+#else
+#define lut_mixed_avx2 lut_mixed
+#endif
+
+KERNEL(bool, lut_is_covered, (const uint32_t *at, uint32_t n_dense), (at, n_dense))
+{
+    uint32_t beyond = 0;
+    for (size_t i = 0; i < LUT_LANES; i++)
+        beyond |= at[i] >= n_dense;
+    return !beyond;
+}
+
+// Positions may be beyond the table. So many more than n can be read as fill the last vector.
 static void lut_look_up_any(const struct lut_kernel *k, const uint32_t *restrict at, size_t n,
                             int8_t *restrict dst)
 {
-    uint32_t n_dense = (uint32_t)k->n_dense, first = (uint32_t)k->first;
-    for (size_t i = 0; i < n; i++)
-        dst[i] = at[i] < n_dense ? k->dense[at[i]] : lut_stored(k->lut, (int32_t)(at[i] + first));
+    const struct lut_lines lines = lut_lines(k->lut);
+    for (size_t done = 0; done < n; done += LUT_LANES, at += LUT_LANES, dst += LUT_LANES) {
+        int32_t stored[LUT_LANES];
+        size_t count = n - done < LUT_LANES ? n - done : LUT_LANES;
+        if (lut_is_covered(at, (uint32_t)k->n_dense)) {
+            lut_look_up(k->dense, at, count, dst);
+            continue;
+        }
+        (kernel_level() >= KERNEL_V3 ? lut_mixed_avx2 : lut_mixed)(k, &lines, at, stored);
+        for (size_t i = 0; i < count; i++)
+            dst[i] = (int8_t)stored[i];
+    }
 }
 
 void lut_sums_any(const struct lut_job *job)
