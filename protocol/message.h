@@ -40,6 +40,13 @@
     X(16,  MODEL_OFFER,       ModelOffer,     ModelOfferReply, false, false) \
     X(17,  MODEL_CHUNK,       ModelChunk,     ModelChunkReply, true,  false) \
     X(18,  MODEL_DESCRIBE,    ModelDescribe,  Empty,           false, true)  \
+    X(19,  MODEL_PUSH,        ModelPush,      StoredModel,     true,  false) \
+    X(20,  MODEL_LIST,        Empty,          StoredListReply, false, true)  \
+    X(21,  MODEL_FIND,        StoredName,     StoredModel,     false, false) \
+    X(22,  MODEL_MANIFEST,    StoredName,     Empty,           false, true)  \
+    X(23,  MODEL_REMOVE,      StoredName,     Empty,           false, false) \
+    X(24,  MODEL_DEFAULT,     StoredName,     Empty,           false, false) \
+    X(25,  MODEL_PULL,        ModelPull,      Empty,           false, true)  \
     X(32,  CONTEXT_OPEN,      ContextOpen,    ContextInfo,     false, true)  \
     X(33,  CONTEXT_DUP,       ContextDup,     ContextInfo,     false, true)  \
     X(34,  CONTEXT_CLOSE,     ContextClose,   Empty,           false, false) \

@@ -18,6 +18,7 @@
 #include "base/options/option_table.h"
 #include "npu/buffer/buffer.h"
 #include "server/listen/listen_schemes.h"
+#include "server/shelf/shelf_names.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define GIB (UINT64_C(1) << 30)
@@ -48,6 +49,27 @@ static int add_listen(void *options, const char *value, struct error *e)
     int r = set_text(&o->listen[o->n_listen], value, e);
     if (r == 0)
         o->n_listen++;
+    return r;
+}
+
+// NAME or NAME@VERSION. Whether there is such a model may change at any time.
+static int add_preload(void *options, const char *value, struct error *e)
+{
+    struct options *o = options;
+    size_t n = strcspn(value, "@");
+    cleanup(free_p) char *name = strndup(value, n);
+    if (!name)
+        return error_no_memory(e, "an option", n);
+    if (o->n_preload == OPTIONS_MAX_PRELOAD)
+        return error_set(e, STATUS_PARAM_INVALID, "at most %d models to be preloaded",
+                         OPTIONS_MAX_PRELOAD);
+    int r = shelf_check_name(name, e);
+    if (r == 0 && value[n])
+        r = shelf_check_version(value + n + 1, e);
+    if (r == 0)
+        r = set_text(&o->preload[o->n_preload], value, e);
+    if (r == 0)
+        o->n_preload++;
     return r;
 }
 
@@ -218,6 +240,12 @@ static void list_limits(struct options *o, struct rows *r)
          "one model file", 1, TIB, NULL},
         {0, "max-models-size", OPTION_BYTES, &o->max_models_size, "BYTES",
          "all model files together (default: 0, three quarters of the memory)", 0, TIB, NULL},
+        {0, "model-store", OPTION_CALL, &o->model_store, "DIR",
+         "where models are kept by name (rknnctl model; default: nowhere)", 0, 0, set_text},
+        {0, "preload", OPTION_CALL, o, "NAME[@VERSION]",
+         "a model of that store which is loaded at the start and stays so; may be repeated", 0, 0, add_preload},
+        {0, "max-loaded-size", OPTION_BYTES, &o->max_loaded_size, "BYTES",
+         "loaded models' memory, beyond which those without contexts go (default: 0, no limit)", 0, TIB, NULL},
         {0, "model-cache", OPTION_BYTES, &o->model_cache, "BYTES",
          "model files kept while nobody uses them", 0, TIB, NULL});
 }
@@ -260,7 +288,7 @@ static void list_rest(struct options *o, struct rows *r)
         {0, "limit", OPTION_CALL, o, "KEY=N,...",
          "how much there is in all for clients (rknnctl status --limits); may be repeated", 0, 0, add_limits},
         {0, "rights", OPTION_CALL, &o->rights, "WHO:RIGHT,...",
-         "what a user, a @group, tcp, usb or * may do: run, see-own, see-all, kill, debug, none; may be repeated", 0, 0, add_rights},
+         "what a user, a @group, tcp, usb or * may do: run, see-own, see-all, kill, debug, push, none; may be repeated", 0, 0, add_rights},
         {0, "plugin-dir", OPTION_CALL, &o->plugin_dir, "DIR",
          "where plugins for custom operators lie (default: " PLUGIN_DIR ")", 0, 0, set_text},
         {0, "module-dir", OPTION_CALL, &o->module_dir, "DIR",
@@ -330,9 +358,17 @@ static void forget_listen(struct options *o)
         free(steal_ptr(o->listen[--o->n_listen]));
 }
 
+static void forget_preload(struct options *o)
+{
+    while (o->n_preload > 0)
+        free(steal_ptr(o->preload[--o->n_preload]));
+}
+
 void options_done(struct options *o)
 {
     forget_listen(o);
+    forget_preload(o);
+    free(o->model_store);
     free(o->tls_psk_file);
     free(o->tls_cert);
     free(o->tls_key);
@@ -461,6 +497,8 @@ static int options_read(struct options *o, int argc, char **argv, struct error *
     cleanup(options_done) struct options given;
     options_init(&given);
     int r = options_walk(&given, o, argc, argv, e);
+    if (r == 0 && given.n_preload > 0)
+        forget_preload(o);
     if (r == 0 && given.n_listen > 0)
         forget_listen(o);
     return r ? r : options_walk(o, NULL, argc, argv, e);

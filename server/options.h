@@ -10,9 +10,10 @@
 #include "server/clients/rights.h"
 #include "worker/sandbox/sandbox_policy.h"
 
-#define OPTIONS_MAX_LISTEN 16
-#define PLUGIN_DIR         "/usr/lib/rknpu/op_plugins" // the SDK guide's, 5.5.4.4
-#define OPTIONS_MAX_QUOTAS 64
+#define OPTIONS_MAX_LISTEN  16
+#define PLUGIN_DIR          "/usr/lib/rknpu/op_plugins" // the SDK guide's, 5.5.4.4
+#define OPTIONS_MAX_QUOTAS  64
+#define OPTIONS_MAX_PRELOAD 64
 
 // Names, defaults and ranges: the table in options.c, which is also what --help prints. Texts are
 // owned by the struct.
@@ -56,7 +57,11 @@ struct options {
     uint32_t costly_percent;     // of the loop's time, for one connection's costly messages
     uint64_t max_payload;        // bytes of one frame's payload
     uint64_t max_model_size;
-    uint64_t max_models_size; // all model files together; 0: 3/4 of the machine's memory
+    uint64_t max_models_size;           // all model files together; 0: 3/4 of the machine's memory
+    char *model_store;                  // folder; NULL: none
+    char *preload[OPTIONS_MAX_PRELOAD]; // NAME or NAME@VERSION of what stays loaded
+    uint32_t n_preload;
+    uint64_t max_loaded_size; // bytes of loaded models, above which idle ones go; 0: no such limit
     uint64_t model_cache;     // bytes of model files kept without a context
     uint32_t upload_ttl_s;
     uint32_t worker_idle_s;

@@ -6,7 +6,7 @@
 
 #include "server/options.h"
 
-enum field_kind { FIELD_PLAIN, FIELD_TEXT, FIELD_LISTEN, FIELD_QUOTAS, FIELD_RIGHTS };
+enum field_kind { FIELD_PLAIN, FIELD_TEXT, FIELD_TEXTS, FIELD_QUOTAS, FIELD_RIGHTS };
 
 struct field {
     const char *name;
@@ -23,7 +23,7 @@ struct field {
 
 // The count of a list belongs to it: it has a row without a name.
 static const struct field fields[] = {
-    FIELD("listen", LISTEN, true, listen),
+    FIELD("listen", TEXTS, true, listen),
     FIELD(NULL, PLAIN, true, n_listen),
     FIELD("relay", TEXT, false, relay),
     FIELD("http", TEXT, false, http),
@@ -50,6 +50,10 @@ static const struct field fields[] = {
     FIELD("max-payload", PLAIN, true, max_payload),
     FIELD("max-model-size", PLAIN, true, max_model_size),
     FIELD("max-models-size", PLAIN, true, max_models_size),
+    FIELD("model-store", TEXT, false, model_store),
+    FIELD("preload", TEXTS, true, preload),
+    FIELD(NULL, PLAIN, true, n_preload),
+    FIELD("max-loaded-size", PLAIN, true, max_loaded_size),
     FIELD("model-cache", PLAIN, true, model_cache),
     FIELD("upload-ttl", PLAIN, true, upload_ttl_s),
     FIELD("worker-idle", PLAIN, true, worker_idle_s),
@@ -79,11 +83,12 @@ static bool same_text(const char *a, const char *b)
     return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-static bool same_listen(const struct options *a, const struct options *b)
+// Those that are not there are NULL.
+static bool same_texts(char *const *a, char *const *b, size_t n)
 {
-    bool same = a->n_listen == b->n_listen;
-    for (uint32_t i = 0; same && i < a->n_listen; i++)
-        same = same_text(a->listen[i], b->listen[i]);
+    bool same = true;
+    for (size_t i = 0; same && i < n; i++)
+        same = same_text(a[i], b[i]);
     return same;
 }
 
@@ -114,8 +119,9 @@ static bool is_same(const struct field *f, const struct options *a, const struct
     switch (f->kind) {
     case FIELD_TEXT:
         return same_text(*(char *const *)p, *(char *const *)q);
-    case FIELD_LISTEN:
-        return same_listen(a, b);
+    case FIELD_TEXTS:
+        return same_texts((char *const *)(const void *)p, (char *const *)(const void *)q,
+                          f->size / sizeof(char *));
     case FIELD_QUOTAS:
         return same_quotas(a, b);
     case FIELD_RIGHTS:

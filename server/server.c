@@ -213,6 +213,7 @@ static void server_set_limits(struct server *s)
         [ACCOUNT_UPLOADS] = 256,
         [ACCOUNT_MODELS] = 4096,
         [ACCOUNT_STORAGE] = o->max_models_size ? o->max_models_size : m.memory / 4 * 3,
+        [ACCOUNT_STORED] = shelf_disk_size(&s->shelf),
         [ACCOUNT_WORKERS] = 128,
         [ACCOUNT_REPLIES] = m.memory / 16,
         [ACCOUNT_DUMPS] = 32,
@@ -266,6 +267,7 @@ void server_begin(struct server *s)
     server_announce(s);
     if (s->succession.fd < 0)
         server_tell_manager(s);
+    shelf_pins_update(&s->pins);
     if (s->reload.again)
         server_reload(s);
 }
@@ -362,6 +364,15 @@ static void on_job_ended(struct jobs *all)
     server_check_drained(container_of(all, struct server, jobs));
 }
 
+// The shelf has been looked at.
+static void on_stored(struct shelf *shelf)
+{
+    struct server *s = container_of(shelf, struct server, shelf);
+    s->accounts.all.used.of[ACCOUNT_STORED] = shelf->bytes;
+    if (s->state == SERVER_SERVING)
+        shelf_pins_update(&s->pins);
+}
+
 static void on_model_held(struct model_keeper *k, const struct model *m, bool held)
 {
     contexts_hold(&container_of(k, struct server, store.keeper)->contexts, m, held);
@@ -413,6 +424,8 @@ static void init_services(struct server *s)
         .jobs = &s->jobs,
         .store = &s->store,
         .uploads = &s->uploads,
+        .shelf = &s->shelf,
+        .pins = &s->pins,
         .memories = &s->memories,
         .sram = &s->sram,
         .imports = &s->imports,
@@ -499,6 +512,8 @@ static void init_parts(struct server *s, uv_loop_t *loop, struct options *option
     readings_init(&s->readings, loop, options->sysfs ? options->sysfs : "/sys");
     store_init(&s->store, options, &s->accounts, &s->runner_options, on_model_held);
     uploads_init(&s->uploads, loop, options, &s->store, &s->trace, &s->metrics);
+    shelf_init(&s->shelf, loop, on_stored);
+    shelf_pins_init(&s->pins, &s->shelf, &s->uploads, &s->users, options);
     memories_init(&s->memories);
     imports_init(&s->imports);
     s->reload = (struct reload){.now = options, .here = &s->addresses, .done = on_reloaded};
@@ -519,6 +534,8 @@ int server_init(struct server *s, uv_loop_t *loop, struct options *options, stru
         r = modules_find(options, s->module_dir, e);
     if (r == 0)
         r = worker_sandbox_prepare(&s->runner_options, options->worker_user, e);
+    if (r == 0 && options->model_store)
+        r = shelf_start(&s->shelf, options->model_store, e);
     if (r == 0)
         r = notify_init(&s->notify, loop, e);
     if (r == 0)
@@ -568,6 +585,9 @@ static void take_options(struct server *s)
     server_set_limits(s);
     users_update(&s->users);
     store_trim(&s->store);
+    shelf_note_change(&s->shelf);
+    if (s->shelf.root < 0)
+        shelf_pins_update(&s->pins);
     if (uv_is_active((uv_handle_t *)&s->sweep)) {
         uv_timer_stop(&s->sweep);
         start_sweeping(s);
@@ -695,6 +715,8 @@ void server_stop(struct server *s)
     kill_jobs(s);
     runner_cancel_all(&s->runner_options);
     describes_stop(&s->describes);
+    shelf_pins_close(&s->pins);
+    shelf_stop(&s->shelf);
     imports_stop(&s->imports);
     http_close(&s->http);
     readings_close(&s->readings);

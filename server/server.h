@@ -37,6 +37,8 @@
 #include "server/observe/trace.h"
 #include "server/options.h"
 #include "server/reload.h"
+#include "server/shelf/shelf.h"
+#include "server/shelf/shelf_pins.h"
 #include "server/turns.h"
 #include "server/upgrade/succession.h"
 #include "server/upgrade/upgrade.h"
@@ -77,6 +79,8 @@ struct server {
     // What they use.
     struct store store;
     struct uploads uploads;
+    struct shelf shelf;
+    struct shelf_pins pins;
     struct memories memories;
     struct sram sram;
     struct contexts contexts;

@@ -80,6 +80,7 @@ static void on_retire(struct upgrade *u, pid_t to)
              s->connections.n);
     s->state = SERVER_RETIRING;
     announce_close(&s->announce);
+    shelf_pins_close(&s->pins);
     uv_timer_start(&s->drain, on_retired_long, s->options->retire_timeout_s * UINT64_C(1000), 0);
     server_check_retired(s);
 }

@@ -41,6 +41,7 @@ struct command {
     X(record,   "record what a program asks of its servers")           \
     X(replay,   "ask it again, and compare the answers")               \
     X(doctor,   "find out what is wrong on the way to the NPU")        \
+    X(model,    "keep models on the server, by name")                  \
     X(dump,     "write what each node of a model computes")            \
     X(perf,     "show where a model's time goes, layer by layer")      \
     X(memory,   "show what a model takes of memory, layer by layer")   \

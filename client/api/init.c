@@ -14,6 +14,7 @@
 #include "client/link/server_selection.h"
 #include "client/link/servers.h"
 #include "client/model/load_options.h"
+#include "client/model/stored.h"
 #include "client/model/upload.h"
 
 #define FLAGS_KNOWN 0x1ffffu
@@ -58,7 +59,8 @@ static int model_from_fd(struct model *m, const rknn_init_extend *extend, uint64
     return model_from_file(m, path, offset, size, e);
 }
 
-// The arguments of rknn_init() have several meanings: size 0 makes `model` a path; with the
+// The arguments of rknn_init() have several meanings: size 0 makes `model` a path, or a stored
+// model's name; with the
 // zero-copy flag extend has address, size or descriptor; extend may cut all of them down to a part.
 static int find_model(struct model *m, const void *model, uint32_t size, uint32_t flags,
                       const rknn_init_extend *extend, struct error *e)
@@ -82,6 +84,10 @@ static int find_model(struct model *m, const void *model, uint32_t size, uint32_
         return model_from_fd(m, extend, part_offset, part_size, e);
     if (in_memory && !size)
         size = (uint32_t)extend->real_model_offset + extend->real_model_size;
+    if (!size && stored_is_meant(model))
+        return part_size ? error_set(e, STATUS_PARAM_INVALID,
+                                     "a stored model is opened whole (extend names a part)")
+                         : stored_model(m, model, e);
     return size ? model_from_memory(m, model, size, part_offset, part_size, e)
                 : model_from_file(m, model, part_offset, part_size, e);
 }
@@ -89,10 +95,11 @@ static int find_model(struct model *m, const void *model, uint32_t size, uint32_
 // Connects and uploads the model. If the connection breaks, a new one resumes the upload where it
 // was, as long as each attempt makes progress or a few have not; with the same server, whatever
 // other threads select meanwhile.
-static int connect_with_model(const struct model *m, struct connection **ret, struct error *e)
+int init_bring_model(const char *uri, struct model *m, struct connection **ret, struct error *e)
 {
     uint64_t held = 0, held_before = 0;
     char server[256] = "";
+    snprintf(server, sizeof server, "%s", uri ? uri : "");
     for (unsigned vain = 0;;) {
         struct connection *c = NULL;
         int r = selection_connect(*server ? server : NULL, &c, e);
@@ -116,12 +123,12 @@ static int connect_with_model(const struct model *m, struct connection **ret, st
     }
 }
 
-int init_open_model(const struct model *m, uint32_t flags, const char *options, rknn_context *ret,
+int init_open_model(struct model *m, uint32_t flags, const char *options, rknn_context *ret,
                     struct error *e)
 {
     struct connection *c = NULL;
     rknnd_ContextOpen message = {.flags = flags};
-    int r = connect_with_model(m, &c, e);
+    int r = init_bring_model(NULL, m, &c, e);
     if (r < 0)
         return r;
     memcpy(message.sha256, m->sha256, sizeof message.sha256);

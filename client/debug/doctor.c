@@ -13,7 +13,7 @@
 #include "client/last_error.h"
 #include "client/link/servers.h"
 #include "client/model/load_options.h"
-#include "client/model/model.h"
+#include "client/model/stored.h"
 #include "client/transport/transports.h"
 
 // ---- the model ---------------------------------------------------------------------------------
@@ -41,7 +41,7 @@ static void doctor_model(struct checks *checks, const char *path)
     struct error e;
     struct model m = {.fd = -1};
     rknn_context context = 0;
-    int r = model_from_file(&m, path, 0, 0, &e);
+    int r = stored_or_file(&m, path, &e);
     if (r < 0) {
         checks_tell(checks, RKNND_CHECK_BAD, "model", "give the path of a readable model file",
                     "%s: %s", path, e.text);

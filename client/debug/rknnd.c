@@ -10,6 +10,7 @@
 #include "client/link/one_shot.h"
 #include "client/link/payload.h"
 #include "client/model/load_options.h"
+#include "client/model/stored.h"
 #include "client/model/upload.h"
 #include "client/sized.h"
 #include "rknnd.h"
@@ -135,16 +136,16 @@ RKNN_EXPORT int rknnd_ping(const char *uri, uint32_t n, uint64_t *round_trip_ns)
 
 // The server's readers describe the model, so it has to have it first. *json is the caller's,
 // rknnd_free().
-static int info_describe(struct connection *c, const struct model *m, char **json, struct error *e)
+static int info_describe(struct connection *c, struct model *m, char **json, struct error *e)
 {
     uint64_t held = 0;
     struct payload text = {.limit = LIMIT_TEXT_BYTES};
     rknnd_ModelDescribe message;
     struct request request = {
         .type = MESSAGE_MODEL_DESCRIBE, .payload = payload_take, .owner = &text};
-    memcpy(message.sha256, m->sha256, sizeof message.sha256);
     message_set_text(message.options, load_options());
     int r = upload_model(c, m, &held, e);
+    memcpy(message.sha256, m->sha256, sizeof message.sha256); // a stored one's is known now
     if (r == 0)
         r = connection_call(c, &request, &message, e);
     if (r == 0)
@@ -158,7 +159,7 @@ RKNN_EXPORT int rknnd_describe_model(const char *uri, const char *path, char **j
     struct error e;
     struct model m = {.fd = -1};
     cleanup(one_shot_end_p) struct connection *c = NULL;
-    int r = path && json ? model_from_file(&m, path, 0, 0, &e)
+    int r = path && json ? stored_or_file(&m, path, &e)
                          : error_set(&e, STATUS_PARAM_INVALID, "path or json is NULL");
     if (r == 0)
         r = one_shot_begin(uri, &c, &e);

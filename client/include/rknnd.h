@@ -380,6 +380,56 @@ int rknnd_describe_model(const char *uri, const char *path, char **json);
 /// Frees what this library returned. NULL is fine.
 void rknnd_free(void *memory);
 
+// ---- models by name ------------------------------------------------------------------------
+
+// A server may keep models under names, with versions (rknnd(8), model-store). rknn_init() opens
+// one with the path "rknnd:NAME" or "rknnd:NAME@VERSION" and size 0; so does every function here
+// that takes a model's path. A NAME alone means its default version.
+
+typedef struct rknnd_stored_model {
+    uint32_t struct_size;
+    uint32_t batch;      // first dimension of its first input; 0: it has none
+    uint32_t n_labels;   // names of classes that are kept with it
+    uint32_t is_default; // 1: what the name means without a version
+    uint32_t loaded;     // 1: in the server's memory, ready to run
+    uint32_t reserved;
+    uint64_t size;   // bytes
+    uint64_t time_s; // when it was pushed, since 1970
+    char name[72], version[40];
+    char sha256[72];   // in hexadecimal digits
+    char file[128];    // what its file was called
+    char owner[64];    // who has pushed it: "alice", "tls/anna@pc"
+    char chip[32];     // that it is made for; "": none
+    char problem[256]; // why it cannot be opened; "": it can
+} rknnd_stored_model;
+RKNND_LIST_OF(rknnd_stored_model)
+
+/// Stores the model file `path` as NAME@VERSION, or, without @VERSION, as NAME's next number.
+/// `labels`: the names of its classes, one a line, or NULL. A version never changes: one that is
+/// there with the same bytes is success, with others it is refused. `stored` may be NULL.
+int rknnd_push_model(const char *uri, const char *path, const char *name, const char *labels,
+                     rknnd_stored_model *stored);
+
+/// All of them, by name and age. *models, of rknnd_stored_model: rknnd_free() it.
+int rknnd_list_models(const char *uri, rknnd_list **models);
+
+/// What is kept with a model, as JSON text: hash, size, chip, batch, labels, inputs, outputs.
+/// *json: rknnd_free() it.
+int rknnd_get_manifest(const char *uri, const char *name, char **json);
+
+/// Removes one version, or with a NAME alone all of them. Programs that have it open go on.
+int rknnd_remove_model(const char *uri, const char *name);
+
+/// NAME means VERSION from now on; with a NAME alone its newest version again.
+int rknnd_set_default_model(const char *uri, const char *name);
+
+/// Takes a part of a model. Negative, an RKNN_ERR_* code: no more is wanted.
+typedef int rknnd_part_callback(void *user, const void *data, size_t size);
+
+/// A stored model's bytes, in order. `stored` may be NULL.
+int rknnd_pull_model(const char *uri, const char *name, rknnd_part_callback *callback, void *user,
+                     rknnd_stored_model *stored);
+
 // ---- runs ----------------------------------------------------------------------------------
 
 /// Runs (also of a matmul) that start from now on are useless after limit_ms (0: never): one that

@@ -1,4 +1,4 @@
-// A model to be opened: bytes in memory, or a file or a part of one.
+// A model to be opened: bytes in memory, a file or a part of one, or one that the server has.
 #pragma once
 
 #include <stdbool.h>
@@ -16,7 +16,8 @@ struct model {
     uint64_t offset;       // of the model in the file
     uint64_t size;
     uint8_t sha256[MODEL_SHA256_SIZE];
-    char name[128]; // for people
+    char name[128];   // for people
+    char stored[100]; // NAME[@VERSION] in the server's store (stored.h); "": the bytes are here
 };
 
 /// The part [offset, offset + size) of memory or of a file (size 0: all from offset on), hashed. A

@@ -10,6 +10,7 @@
 
 #include "client/last_error.h"
 #include "client/limits.h"
+#include "client/model/stored.h"
 #include "client/record/record.h"
 #include "rknnd.h"
 
@@ -44,7 +45,7 @@ struct upload {
     size_t part_size;
 };
 
-static void upload_tell(uint64_t done, uint64_t total)
+void upload_tell(uint64_t done, uint64_t total)
 {
     if (progress.report)
         progress.report(progress.user, done, total);
@@ -152,10 +153,12 @@ static int send_rest(struct connection *c, const struct model *m, uint64_t at, s
     return r;
 }
 
-int upload_model(struct connection *c, const struct model *m, uint64_t *held, struct error *e)
+int upload_model(struct connection *c, struct model *m, uint64_t *held, struct error *e)
 {
     const rknnd_Limits *l = &c->peer.limits;
     rknnd_ModelOfferReply reply;
+    if (*m->stored)
+        return stored_find(c, m, e);
     if (m->size > l->model_size)
         return error_set(e, STATUS_MODEL_INVALID,
                          "model %s has %llu bytes, server %s takes %llu (its option "

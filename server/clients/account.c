@@ -305,6 +305,7 @@ bool account_is_of_programs(enum account_resource what)
     case ACCOUNT_UPLOADS:
     case ACCOUNT_MODELS:
     case ACCOUNT_STORAGE:
+    case ACCOUNT_STORED:
     case ACCOUNT_WORKERS:
     case ACCOUNT_THREADS:
         return false;

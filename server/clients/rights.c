@@ -33,9 +33,9 @@ static int add_right(unsigned *rights, const char *name, struct error *e)
         }
     if (strcmp(name, "none") == 0)
         return 0;
-    return error_set(e, STATUS_PARAM_INVALID,
-                     "\"%s\" is no right; there are run, see-own, see-all, kill, debug, and none",
-                     name);
+    return error_set(
+        e, STATUS_PARAM_INVALID,
+        "\"%s\" is no right; there are run, see-own, see-all, kill, debug, push, and none", name);
 }
 
 static bool is_number(const char *text)

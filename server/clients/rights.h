@@ -17,13 +17,14 @@
     X(SEE_OWN, "see-own", 2) /* what is one's own, and how much of everything is in use */         \
     X(SEE_ALL, "see-all", 4) /* programs, models and users of others; the log */                   \
     X(KILL, "kill", 8)       /* programs of others */                                              \
-    X(DEBUG, "debug", 16)    /* what concerns everyone: how much is logged */
+    X(DEBUG, "debug", 16)    /* what concerns everyone: how much is logged */                      \
+    X(PUSH, "push", 32)      /* the model store: what it has, and copies of it */
 
 enum right {
 #define X(NAME, name, bit) RIGHT_##NAME = bit,
     RIGHTS_LIST(X)
 #undef X
-        RIGHTS_ALL = 31,
+        RIGHTS_ALL = 63,
 };
 
 // One --rights. WHO: a user's name or number, "@" and a group's, "tls/" and an identity, "tls",

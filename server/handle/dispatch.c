@@ -46,6 +46,7 @@ struct row {
 #define SEE_OWN RIGHT_SEE_OWN
 #define SEE_ALL RIGHT_SEE_ALL
 #define DEBUG   RIGHT_DEBUG
+#define PUSH    RIGHT_PUSH
 
 #define X(NAME, name, states, right, answered, new_work, cost)                                     \
     {MESSAGE_##NAME, states, right, answered, new_work, &(cost), handle_##name},

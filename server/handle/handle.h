@@ -32,6 +32,13 @@ typedef int handle_function(struct connection *c, const struct frame_header *h,
     X(MODEL_OFFER,      model_offer,      READY, RUN,     true,  true,  MORE) \
     X(MODEL_CHUNK,      model_chunk,      READY, RUN,     true,  true,  LITTLE) \
     X(MODEL_DESCRIBE,   model_describe,   READY, RUN,     true,  true,  MUCH) \
+    X(MODEL_PUSH,       model_push,       READY, PUSH,    true,  true,  MUCH) \
+    X(MODEL_LIST,       model_list,       READY, RUN,     true,  false, LIST) \
+    X(MODEL_FIND,       model_find,       READY, RUN,     true,  true,  MORE) \
+    X(MODEL_MANIFEST,   model_manifest,   READY, RUN,     true,  false, MORE) \
+    X(MODEL_REMOVE,     model_remove,     READY, PUSH,    true,  true,  MORE) \
+    X(MODEL_DEFAULT,    model_default,    READY, PUSH,    true,  true,  MORE) \
+    X(MODEL_PULL,       model_pull,       READY, PUSH,    true,  true,  MORE) \
     X(CONTEXT_OPEN,     context_open,     READY, RUN,     true,  true,  MUCH) \
     X(CONTEXT_DUP,      context_dup,      READY, RUN,     true,  true,  MORE) \
     X(CONTEXT_CLOSE,    context_close,    READY, RUN,     true,  false, LITTLE) \

@@ -24,6 +24,8 @@ struct services {
     struct jobs *jobs;
     struct store *store;
     struct uploads *uploads;
+    struct shelf *shelf;
+    struct shelf_pins *pins;
     struct memories *memories;
     struct sram *sram;
     struct imports *imports;

@@ -23,6 +23,8 @@
 #include "server/net/connection.h"
 #include "server/options.h"
 #include "server/runner/runner_options.h"
+#include "server/shelf/shelf.h"
+#include "server/shelf/shelf_pins.h"
 #include "server/turns.h"
 
 // ---- lines --------------------------------------------------------------------------------------
@@ -197,6 +199,16 @@ static void put_now(FILE *out, const struct services *s)
               s->store->bytes - s->store->cached_bytes);
     put_gauge(out, "cached_model_bytes", "Files of models that nobody uses.",
               s->store->cached_bytes);
+    put_gauge(out, "stored_models", "Versions of models that are kept by name.",
+              s->shelf->n_stored);
+    put_gauge(out, "stored_model_bytes", "Files of models that are kept by name.", s->shelf->bytes);
+    put_gauge(out, "preloaded_models", "Models of these that stay loaded.",
+              shelf_pins_count(s->pins));
+    put_counter(out, "stored_model_pushes_total", "Models that were stored.", s->shelf->n_pushes);
+    put_counter(out, "stored_model_loads_total", "Stored models that were read from the disk.",
+                s->shelf->n_loads);
+    put_counter(out, "stored_model_failures_total", "What was asked of stored models and failed.",
+                s->shelf->n_failures);
     put_gauge(out, "buffer_bytes", "Memory for inputs and outputs.",
               s->runner_options->counters->buffer_bytes);
     put_gauge(out, "shared_memory_bytes", "Memory that programs share with the device.",

@@ -98,7 +98,7 @@ static void on_ready(void *owner, bool ready)
 static int model_load(struct model *m, struct error *e)
 {
     static const struct runner_events events = {.on_loaded = on_loaded, .on_ready = on_ready};
-    m->keeper->make_room(m->keeper);
+    m->keeper->make_room(m->keeper, m);
     int r = runner_new(m->keeper->runner_options, &m->file, &events, m, &m->runner, e);
     if (r < 0)
         return r;

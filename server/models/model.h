@@ -20,7 +20,7 @@ struct model_keeper {
     /// A model has no uses any more, or could not be loaded: is to be unloaded, not from inside.
     void (*on_idle)(struct model_keeper *k);
     /// One more is to be loaded: those that are idle and in the way are unloaded.
-    void (*make_room)(struct model_keeper *k);
+    void (*make_room)(struct model_keeper *k, const struct model *m);
     /// The model's worker is being replaced, so its jobs cannot run; or they can again.
     void (*on_held)(struct model_keeper *k, const struct model *m, bool held);
 };

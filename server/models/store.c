@@ -50,6 +50,18 @@ static uint64_t unload_at(const struct model *m)
     return m->idle_since_ms + idle * 1000;
 }
 
+// What loaded models take, as they say, and what one of a file of `more` bytes would at least.
+static bool is_over_budget(const struct store *s, uint64_t more)
+{
+    const struct model *m;
+    uint64_t limit = s->options->max_loaded_size, sum = more;
+    if (limit == 0)
+        return false;
+    list_for_each (m, &s->models, link)
+        sum += m->state == MODEL_LOADED ? runner_info(m->runner)->memory_size : 0;
+    return sum > limit;
+}
+
 // One that is to be unloaded at `now_ms` or before. Unloading changes the list.
 static struct model *find_idle(struct store *s, uint64_t now_ms)
 {
@@ -201,15 +213,20 @@ static void store_reap(uv_timer_t *timer)
     struct model *m;
     while ((m = find_idle(s, uv_now(s->keeper.loop))))
         model_unload(m);
+    while (is_over_budget(s, 0) && store_unload_idle(s))
+        ;
     store_note_idle(s);
 }
 
 static void store_note_idle(struct store *s)
 {
     uint64_t now = uv_now(s->keeper.loop), first = UINT64_MAX;
+    bool over = is_over_budget(s, 0);
     struct model *m;
     list_for_each (m, &s->models, link) {
         uint64_t at = unload_at(m);
+        if (at > 0 && over)
+            at = now;
         if (at > 0 && at < first)
             first = at;
     }
@@ -236,9 +253,11 @@ bool store_unload_idle(struct store *s)
 }
 
 // Idle workers are charged to nobody, but are there.
-static void store_make_room(struct model_keeper *k)
+static void store_make_room(struct model_keeper *k, const struct model *m)
 {
     struct store *s = container_of(k, struct store, keeper);
+    while (is_over_budget(s, m->file.size) && store_unload_idle(s))
+        ;
     const struct account_amounts *total = &s->accounts->total;
     while (k->n_runners >= total->of[ACCOUNT_WORKERS] ||
            (k->n_runners + 1) * s->accounts->worker_threads > total->of[ACCOUNT_THREADS])

@@ -57,9 +57,8 @@ void uploads_init(struct uploads *u, uv_loop_t *loop, const struct options *opti
     list_init(&u->all);
 }
 
-// A model that a client has offered is kept for it until it offers another one or goes; else the
-// cache could drop it before the client opens it. On failure the old one is kept.
-static int upload_keep_model(struct connection *c, struct model *m, struct error *e)
+// Else the cache could drop it before the client opens it.
+int upload_keep_model(struct connection *c, struct model *m, struct error *e)
 {
     struct model *old = c->offered;
     int r = m ? model_hold(m, c->session->user, e) : 0;
@@ -222,7 +221,7 @@ static unsigned uploads_count_orphans(const struct uploads *all, const struct us
 // What is known of a file before it comes, and has come of all, and is cached: drops unused models,
 // then ends idle workers, which keep theirs, then drops the user's orphans, oldest first, until
 // `size` more bytes fit. What users hold fits the limit, so this only fails after it was lowered.
-static bool uploads_make_room(struct uploads *all, const struct user *user, uint64_t size)
+bool uploads_make_room(struct uploads *all, const struct user *user, uint64_t size)
 {
     uint64_t limit = all->store->accounts->total.of[ACCOUNT_STORAGE];
     struct upload *oldest;

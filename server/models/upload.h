@@ -64,6 +64,14 @@ int upload_offer(struct uploads *all, struct connection *c, const struct frame_h
 int upload_chunk(struct uploads *all, struct connection *c, const struct frame_header *h,
                  const rknnd_ModelChunk *m, struct error *e);
 
+/// The connection holds the model, which its user knows, until it offers or finds another one, or
+/// goes; NULL: none. On failure it holds what it did.
+int upload_keep_model(struct connection *c, struct model *m, struct error *e);
+
+/// Drops what nobody uses, and unfinished uploads of the user that broke off (NULL: of nobody),
+/// until `size` more bytes of models fit. False: they do not.
+bool uploads_make_room(struct uploads *all, const struct user *user, uint64_t size);
+
 /// Age of orphans and of uploads that others wait for.
 void uploads_sweep(struct uploads *all, uint64_t now_ms);
 

@@ -17,6 +17,7 @@ _rknnctl_commands=(
     record
     replay
     doctor
+    model
     dump
     perf
     memory
@@ -62,6 +63,7 @@ _rknnctl_options()
     record) options="--output --server --version --help" ;;
     replay) options="--allow-cut --json --server --version --help" ;;
     doctor) options="--shape --json --server --version --help" ;;
+    model) options="--labels --default --output --json --csv --server --version --help" ;;
     dump) options="--input --layout --fit --pad --type --pass-through --shape --shape-set --core-mask --output --only --raw --json --csv --server --version --help" ;;
     perf) options="--loop --warmup --input --layout --fit --pad --type --pass-through --shape --shape-set --core-mask --seed --sort --json --csv --server --version --help" ;;
     memory) options="--shape --json --csv --server --version --help" ;;
@@ -97,6 +99,7 @@ _rknnctl_value()
     --input | -i) value=FILE ;;
     --interval) value=MS ;;
     --keep-float) value=NODE ;;
+    --labels) value=FILE ;;
     --layout | -l) value=LAYOUT ;;
     --level) value=LEVEL ;;
     --limit) value=PERCENT ;;

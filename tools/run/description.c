@@ -11,6 +11,7 @@
 #include "base/text/text.h"
 #include "rknnd.h"
 #include "tools/run/load_option_args.h"
+#include "tools/run/open_model.h"
 #include "tools/ui/progress.h"
 #include "tools/ui/rknn_error.h"
 
@@ -22,7 +23,7 @@ int description_get(const struct task *t, json_t **ret, struct error *e)
     struct progress progress;
     json_error_t error;
     char *text = NULL;
-    if (access(path, R_OK) < 0)
+    if (!model_is_stored(path) && access(path, R_OK) < 0)
         return error_set(e, STATUS_MODEL_INVALID, "model %s: %s", path, strerror(errno));
     int r = load_options_set(&t->shapes, e);
     if (r)

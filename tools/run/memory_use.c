@@ -21,7 +21,10 @@ int memory_measure(struct memory *m, const struct task *task, struct error *e)
     }
     if (r == 0)
         r = description_get(task, &m->description, e);
-    m->file_size = stat(task->model, &file) == 0 ? (uint64_t)file.st_size : 0;
+    if (stat(task->model, &file) == 0)
+        m->file_size = (uint64_t)file.st_size;
+    else // a stored one
+        m->file_size = (uint64_t)json_integer_value(json_object_get(m->description, "file_size"));
     model_close(&model);
     return r;
 }

@@ -10,7 +10,7 @@
 #include "tools/ui/text_list.h"
 
 struct model {
-    const char *path; // of the file here; outlives the model
+    const char *path; // of the file here, or "rknnd:NAME"; outlives the model
     rknn_context context;
     bool open;
     uint32_t n_inputs, n_outputs;
@@ -18,6 +18,9 @@ struct model {
     struct progress upload;
     uint64_t load_ns; // of rknn_init, the upload included
 };
+
+/// Whether the path means one of the server's store.
+bool model_is_stored(const char *path);
 
 /// Opens the model with RKNN_FLAG_* `flags` and --shape's `shapes` on the chosen server.
 /// model_close() is safe after a failure.

@@ -24,7 +24,7 @@ DONE, FAILED, USAGE, UNREACHABLE, MODEL, INPUT, GATE = range(7)
 
 OF_MODELS = ("run", "info", "dump", "perf", "memory", "accuracy", "compare", "report", "bench")
 WITH_INPUTS = ("run", "dump", "perf", "accuracy", "compare", "report", "bench")
-OF_SERVER = ("ping", "status", "top", "stats", "kill", "log", "trace", "devices")
+OF_SERVER = ("ping", "status", "top", "stats", "kill", "log", "trace", "devices", "model")
 OTHERS = ("record", "replay", "doctor", "quantize")
 ALL = OF_MODELS + OF_SERVER + OTHERS
 
@@ -57,7 +57,7 @@ class Case(unittest.TestCase):
             "perf": [model, *given, "-n", 1], "memory": [model], "bench": [model, *given, "-n", 1],
             "accuracy": [model, "-g", FLOAT, *given], "compare": [model, "--with", "sim:", *given, "-n", 0],
             "report": [model, *given, "-n", 1, "-o", self.folder / "r.html"],
-            "trace": ["-o", self.folder / "t.json"], "kill": [1], "top": ["--batch", "--interval", 50],
+            "trace": ["-o", self.folder / "t.json"], "kill": [1], "model": ["list"], "top": ["--batch", "--interval", 50],
             "record": ["-o", self.folder / "b.rec", "--", RKNNCTL, "bench", model, "-n", 1],
             "quantize": [FLOAT, "--dataset", self.samples(), "-o", self.folder / "q.onnx"],
             "replay": [self.recording]}.get(command, [])]
@@ -79,7 +79,9 @@ class Case(unittest.TestCase):
 class OnDaemon(Case):
     @classmethod
     def setUpClass(cls):
-        cls.daemon = Daemon("--backend", "sim")
+        cls.store = tempfile.TemporaryDirectory(prefix="rknnd-test-")
+        cls.addClassCleanup(cls.store.cleanup)
+        cls.daemon = Daemon("--backend", "sim", "--model-store", cls.store.name)
         os.environ["RKNND_SERVER"] = cls.daemon.uri
 
     @classmethod

@@ -166,6 +166,7 @@ static void check_sequence(const char *name, const pb_msgdesc_t *fields, void *r
     X(LogLine)                                                                                     \
     X(TraceEvent)                                                                                  \
     X(Clock)                                                                                       \
+    X(StoredModel)                                                                                 \
     X(Limit)                                                                                       \
     X(Sensor)                                                                                      \
     X(ModelStats)

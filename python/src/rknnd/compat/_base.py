@@ -147,7 +147,7 @@ class Base(NotCopied):
         if rknn_model is None:
             print(_servers.platform_table())
             return None
-        if not os.path.isfile(rknn_model):
+        if not _is_stored(rknn_model) and not os.path.isfile(rknn_model):
             raise _errors.ModelError(f"the model {rknn_model} does not exist, or is no file")
         platforms = _servers.platforms_of(os.fsdecode(rknn_model), self._describers())
         print(f"Target platforms supported by this RKNN model: {platforms}")
@@ -169,12 +169,17 @@ class Base(NotCopied):
         self.rknn_log.close()
 
 
+def _is_stored(name: str | os.PathLike[str]) -> bool:
+    """Whether it is a model of the server's store, "rknnd:NAME", which is looked for when it is opened."""
+    return os.fsdecode(name).startswith("rknnd:")
+
+
 def file_of(path: object) -> str:
     """The path of a model that is there."""
     if not isinstance(path, (str, os.PathLike)):
         raise _errors.ParameterError(f"the model is {path!r}: give the path of a file")
     name = os.fsdecode(path)
-    if not os.path.isfile(name):
+    if not _is_stored(name) and not os.path.isfile(name):
         raise _errors.ModelError(f"the model {name} does not exist, or is no file")
     return name
 

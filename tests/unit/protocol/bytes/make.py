@@ -86,6 +86,13 @@ def samples(p):
         "ModelChunk": p.ModelChunk(sha256=SHA, offset=(1 << 32) + 1),
         "ModelChunkReply": p.ModelChunkReply(received=1 << 34, complete=True),
         "ModelDescribe": p.ModelDescribe(sha256=SHA, options="shape x=1x2"),
+        "StoredName": p.StoredName(name="yolo", version="7"),
+        "ModelPush": p.ModelPush(sha256=SHA, name="yolo.det-1_b", version="2026-11"),
+        "StoredModel": p.StoredModel(name="yolo", version="8", sha256=SHA, size=5 << 30, file="yolo.rknn", owner="alice",
+                                     chip="rk3588", batch=95, n_labels=96, time_s=1 << 33, is_default=True,
+                                     problem="no manifest", loaded=True),
+        "StoredListReply": p.StoredListReply(n_models=97),
+        "ModelPull": p.ModelPull(sha256=SHA, offset=(1 << 35) + 1),
         "ContextOpen": p.ContextOpen(sha256=SHA, flags=0x108, options="shape y=3"),
         "ContextDup": p.ContextDup(context=1 << 35),
         "ContextInfo": p.ContextInfo(
@@ -180,6 +187,13 @@ TYPES = [
     (16, "MODEL_OFFER", "ModelOffer", "ModelOfferReply", False, False, 0),
     (17, "MODEL_CHUNK", "ModelChunk", "ModelChunkReply", True, False, 0),
     (18, "MODEL_DESCRIBE", "ModelDescribe", "Empty", False, True, 0),
+    (19, "MODEL_PUSH", "ModelPush", "StoredModel", True, False, 0),
+    (20, "MODEL_LIST", "Empty", "StoredListReply", False, True, 0),
+    (21, "MODEL_FIND", "StoredName", "StoredModel", False, False, 0),
+    (22, "MODEL_MANIFEST", "StoredName", "Empty", False, True, 0),
+    (23, "MODEL_REMOVE", "StoredName", "Empty", False, False, 0),
+    (24, "MODEL_DEFAULT", "StoredName", "Empty", False, False, 0),
+    (25, "MODEL_PULL", "ModelPull", "Empty", False, True, 0),
     (32, "CONTEXT_OPEN", "ContextOpen", "ContextInfo", False, True, 0),
     (33, "CONTEXT_DUP", "ContextDup", "ContextInfo", False, True, 0),
     (34, "CONTEXT_CLOSE", "ContextClose", "Empty", False, False, 0),
@@ -249,7 +263,7 @@ def main():
             lines.append(f"{name} reply {data.hex()}")
     for name in ("TensorIo", "Layer", "CustomNode", "CustomAttribute", "CoreStats",
                  "ClientStats", "ModelStats", "LogLine",
-                 "TraceEvent", "Clock", "Limit", "Sensor"):
+                 "TraceEvent", "Clock", "Limit", "Sensor", "StoredModel"):
         lines.append(f"{name} sequence {sequence(s[name]).hex()}")
     (HERE / "frames.txt").write_text("\n".join(lines) + "\n")
 

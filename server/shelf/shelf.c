@@ -1,0 +1,174 @@
+#include "server/shelf/shelf.h"
+
+#include <stdlib.h>
+#include <sys/statvfs.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+
+void shelf_init(struct shelf *s, uv_loop_t *loop, void (*changed)(struct shelf *s))
+{
+    *s = (struct shelf){.loop = loop, .root = -1, .changed = changed};
+    list_init(&s->works);
+}
+
+int shelf_check(const struct shelf *s, struct error *e)
+{
+    return s->root >= 0 ? 0
+                        : error_set(e, STATUS_FAIL,
+                                    "this server has no model store (its option model-store)");
+}
+
+// ---- work ---------------------------------------------------------------------------------------
+
+static void work_run(struct task *t)
+{
+    struct shelf_work *w = container_of(t, struct shelf_work, task);
+    w->run(w);
+    threads_post(t->threads, t);
+}
+
+static void work_finish(struct task *t)
+{
+    struct shelf_work *w = container_of(t, struct shelf_work, task);
+    w->on_thread = false;
+    w->shelf->n_failures += w->error.code < 0;
+    w->done(w);
+}
+
+void shelf_begin_work(struct shelf *s, struct shelf_work *w)
+{
+    w->shelf = s;
+    w->root = s->root;
+    list_append(&s->works, &w->link);
+}
+
+void shelf_do(struct shelf_work *w)
+{
+    w->task = (struct task){.work = work_run, .finish = work_finish};
+    w->error.code = 0;
+    w->on_thread = true;
+    threads_do(w->shelf->threads, &w->task);
+}
+
+void shelf_end_work(struct shelf_work *w)
+{
+    list_remove(&w->link);
+}
+
+// ---- counting -----------------------------------------------------------------------------------
+
+struct look {
+    struct shelf_work work;
+    bool clean;
+    struct stored *all;
+    size_t n;
+};
+
+void shelf_count(struct shelf *s, const struct stored *all, size_t n)
+{
+    s->n_stored = n;
+    s->bytes = 0;
+    for (size_t i = 0; i < n; i++)
+        s->bytes += all[i].manifest.size;
+}
+
+static void look_run(struct shelf_work *w)
+{
+    struct look *l = container_of(w, struct look, work);
+    struct error e;
+    // A folder that cannot be written can still be read.
+    if (l->clean && shelf_clean(w->root, &e) < 0)
+        log_warn("%s", e.text);
+    w->error.code = shelf_list(w->root, &l->all, &l->n, &w->error);
+}
+
+static void look_free(struct look *l)
+{
+    shelf_end_work(&l->work);
+    free(l->all);
+    free(l);
+}
+
+static void look_done(struct shelf_work *w)
+{
+    struct look *l = container_of(w, struct look, work);
+    struct shelf *s = w->shelf;
+    if (w->error.code < 0)
+        log_warn("%s", w->error.text);
+    else
+        shelf_count(s, l->all, l->n);
+    for (size_t i = 0; l->clean && i < l->n; i++)
+        if (*l->all[i].problem)
+            log_warn("stored model %s@%s: %s", l->all[i].name, l->all[i].version,
+                     l->all[i].problem);
+    look_free(l);
+    s->changed(s);
+}
+
+static void look_stop(struct shelf_work *w)
+{
+    if (!w->on_thread)
+        look_free(container_of(w, struct look, work));
+}
+
+static void look_again(struct shelf *s, bool clean)
+{
+    struct look *l = calloc(1, sizeof *l);
+    if (!l)
+        return;
+    l->clean = clean;
+    l->work.run = look_run;
+    l->work.done = look_done;
+    l->work.stop = look_stop;
+    shelf_begin_work(s, &l->work);
+    shelf_do(&l->work);
+}
+
+void shelf_note_change(struct shelf *s)
+{
+    if (s->root >= 0)
+        look_again(s, false);
+}
+
+uint64_t shelf_disk_size(const struct shelf *s)
+{
+    struct statvfs v;
+    if (s->root < 0 || fstatvfs(s->root, &v) < 0)
+        return 0;
+    return (uint64_t)v.f_blocks * v.f_frsize;
+}
+
+// ---- life ---------------------------------------------------------------------------------------
+
+int shelf_start(struct shelf *s, const char *path, struct error *e)
+{
+    int r = shelf_open(path, &s->root, e);
+    if (r == 0)
+        r = threads_new(s->loop, &s->threads, e);
+    if (r < 0)
+        return r;
+    look_again(s, true);
+    return 0;
+}
+
+// What the thread is at is left alone, with the folder: the disk may hang, and what is half-done is
+// cleaned up at the next start.
+void shelf_stop(struct shelf *s)
+{
+    struct threads *threads = steal_ptr(s->threads);
+    struct shelf_work *w, *after;
+    bool busy = false;
+    list_for_each_safe (w, after, &s->works, link) {
+        busy = busy || w->on_thread;
+        list_remove(&w->link);
+        w->stop(w);
+    }
+    if (threads && busy)
+        threads_abandon(threads, NULL, NULL);
+    else if (threads)
+        threads_free(threads, NULL, NULL);
+    if (!busy)
+        fd_close(s->root);
+    s->root = -1;
+}
