@@ -2,9 +2,10 @@
 //
 // Relu, clip and the like are exact. Exp, sigmoid, tanh and what is made of them use the
 // polynomials below instead of libm, since those become vector instructions; exp is off by one unit
-// in the last place at most, tanh by two. Erf, log, softplus and other rare ones call libm for each
+// in the last place at most, tanh by two, erf and softplus by four. Log and elu call libm for each
 // element. On 8-bit tensors none of this runs for each element: elements_table() makes a table of
-// 256 once. Tested by test_sim_cases_activations, test_sim_fp16 and test_onnx_nodes.
+// 256 once, by libm where that is better. Tested by test_sim_cases_activations, test_sim_fp16,
+// test_sim_int8 and test_onnx_nodes.
 #include <math.h>
 
 #include "npu/sim/simd/clamp.h"
@@ -16,6 +17,20 @@ static inline float power_of_two(int32_t n)
     return bits_float((uint32_t)(n + 127) << 23);
 }
 
+// condition ? a : b, by bits: compilers for AVX2 make branches of choices that belong together, and
+// no vectors. NaN stays NaN where conditions are false of it.
+static inline float post_choose(bool condition, float a, float b)
+{
+    uint32_t mask = -(uint32_t)condition;
+    return bits_float((float_bits(a) & mask) | (float_bits(b) & ~mask));
+}
+
+static inline float post_within(float x, float low, float high)
+{
+    x = post_choose(x < low, low, x);
+    return post_choose(x > high, high, x);
+}
+
 // expf() in steps that are vector instructions, off by one unit in the last place at most:
 // x = n ln 2 + r, and Taylor's series for e^r, |r| <= ln 2 / 2. ln 2 is subtracted in two parts,
 // the first of which is exact. NaN stays NaN.
@@ -23,8 +38,7 @@ static inline float post_exponential(float x)
 {
     const float rounds = 0x1.8p23f; // what it is added to loses its fraction
     const float ln2 = 0x1.62ep-1f, ln2_rest = 0x1.0bfbe8e7p-15f;
-    x = x < -104 ? -104 : x;
-    x = x > 89 ? 89 : x;
+    x = post_within(x, -104, 89);
     float shifted = x * 1.44269504f + rounds, n = shifted - rounds;
     float r = (x - n * ln2) - n * ln2_rest;
     float series = 1 / 5040.0f;
@@ -54,18 +68,66 @@ static inline float hyperbolic_tangent(float x)
     series = series * square + 1.33314422036e-1f;
     series = series * square - 3.33332819422e-1f;
     float small = series * square * size + size, large = 1 - 2 / (post_exponential(2 * size) + 1);
-    return copysignf(size < 0.625f ? small : large, x);
+    return copysignf(post_choose(size < 0.625f, small, large), x);
 }
 
 static inline float hard_sigmoid(float x, float alpha, float beta)
 {
-    float y = alpha * x + beta;
-    return y < 0 ? 0 : y > 1 ? 1 : y;
+    return post_within(alpha * x + beta, 0, 1);
 }
 
 static inline float post_softplus(float x)
 {
     return x > 20 ? x : log1pf(expf(x));
+}
+
+// The same in steps that are vector instructions: max(x, 0) + log1p(u), u = e^-|x|, and
+// log1p(u) = 2 artanh(s), s = u / (2 + u), by artanh's series; s is a third at most.
+static inline float post_softplus_series(float x)
+{
+    float u = post_exponential(-fabsf(x)), s = u / (2 + u), square = s * s;
+    float series = 1 / 15.0f;
+    series = series * square + 1 / 13.0f;
+    series = series * square + 1 / 11.0f;
+    series = series * square + 1 / 9.0f;
+    series = series * square + 1 / 7.0f;
+    series = series * square + 1 / 5.0f;
+    series = series * square + 1 / 3.0f;
+    return post_choose(x < 0, 0, x) + 2 * (s + s * square * series);
+}
+
+// x tanh(softplus(x)), which is x (e^2 + 2 e) / (e^2 + 2 e + 2) with e = e^x; x itself from 20 on.
+static inline float post_mish(float x)
+{
+    float e = post_exponential(post_choose(x > 20, 20, x)), part = e * e + 2 * e;
+    return x * (part / (part + 2));
+}
+
+// erff(): below 1 a polynomial of x^2, times x; else 1 - e^-x^2 times one of t = 1 / (1 + x / 2).
+// Both were fitted at Chebyshev's points, to erf(x) / x and to e^x^2 erfc(x) up to 4.
+static inline float post_erf(float v)
+{
+    float x = fabsf(v), square = x * x;
+    float small = -9.6735821e-06f;
+    small = small * square + 0.000112682508f;
+    small = small * square - 0.000848439639f;
+    small = small * square + 0.00522105349f;
+    small = small * square - 0.0268654376f;
+    small = small * square + 0.112837829f;
+    small = small * square - 0.376126379f;
+    small = small * square + 1.12837923f;
+    float far = post_choose(x > 4, 4, x), t = 1 / (1 + 0.5f * far);
+    float large = 0.0129329907f;
+    large = large * t + 0.0685301498f;
+    large = large * t - 0.384645581f;
+    large = large * t + 0.479815841f;
+    large = large * t - 0.0537932664f;
+    large = large * t + 0.328946203f;
+    large = large * t + 0.264107704f;
+    large = large * t + 0.284325778f;
+    large = large * t - 0.000120402357f;
+    float erf = post_choose(x < 1, x * small, 1 - post_exponential(-far * far) * large);
+    return copysignf(erf, v);
 }
 
 // One loop for each, so that the compiler sees what is done.
@@ -86,7 +148,7 @@ KERNEL(void, post_simple, (const struct graph_post *post, float *x, size_t n), (
     case POST_CLIP:
         EACH(v < a ? a : v > b ? b : v);
     case POST_LEAKY_RELU:
-        EACH(v < 0 ? v * a : v);
+        EACH(post_choose(v < 0, v * a, v));
     case POST_HARD_SIGMOID:
         EACH(hard_sigmoid(v, a, b));
     case POST_HARD_SWISH:
@@ -111,6 +173,16 @@ KERNEL(void, post_simple, (const struct graph_post *post, float *x, size_t n), (
         EACH(hyperbolic_tangent(v));
     case POST_GELU_TANH:
         EACH(0.5f * v * (1 + hyperbolic_tangent(0.79788456f * (v + 0.044715f * v * v * v))));
+    case POST_ERF:
+        EACH(post_erf(v));
+    case POST_GELU:
+        EACH(0.5f * v * (1 + post_erf(v * 0.70710678f)));
+    case POST_SOFTPLUS:
+        EACH(post_softplus_series(v));
+    case POST_MISH:
+        EACH(post_mish(v));
+    case POST_SWOOSH:
+        EACH(post_softplus_series(v - a) - 0.08f * v - b);
     default: // POST_SCALE
         EACH(a * v + b);
     }
@@ -133,12 +205,21 @@ void elements_post(const struct graph_post *post, float *x, size_t n)
     switch (post->kind) {
     case POST_LOG:
         EACH(logf(v));
+    case POST_ELU:
+        EACH(v < 0 ? post->alpha * expm1f(v) : v);
+    default:
+        post_simple(post, x, n);
+    }
+}
+
+// As elements_post(), by libm where that is better.
+static void post_carefully(const struct graph_post *post, float *x, size_t n)
+{
+    switch (post->kind) {
     case POST_ERF:
         EACH(erff(v));
     case POST_GELU:
         EACH(0.5f * v * (1 + erff(v * 0.70710678f)));
-    case POST_ELU:
-        EACH(v < 0 ? post->alpha * expm1f(v) : v);
     case POST_SOFTPLUS:
         EACH(post_softplus(v));
     case POST_MISH:
@@ -146,7 +227,7 @@ void elements_post(const struct graph_post *post, float *x, size_t n)
     case POST_SWOOSH:
         EACH(post_softplus(v - post->alpha) - 0.08f * v - post->beta);
     default:
-        post_simple(post, x, n);
+        elements_post(post, x, n);
     }
 }
 
@@ -158,6 +239,6 @@ void elements_table(const struct element_form *from, const struct graph_post *po
         table[i] = (int8_t)i;
     elements_load(from, table, 256, v);
     for (uint32_t i = 0; i < n_posts; i++)
-        elements_post(&posts[i], v, 256);
+        post_carefully(&posts[i], v, 256);
     elements_store(to, table, 256, v);
 }

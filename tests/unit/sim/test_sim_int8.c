@@ -1,4 +1,5 @@
-// Arithmetic on rows of 8-bit numbers at once, against what rows of real numbers give.
+// Arithmetic on rows of 8-bit numbers at once, against what rows of real numbers give; and some
+// activations of floats.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -195,10 +196,62 @@ static void scaled_bytes(void **state)
     assert_false(int8_scale_exact_fits(32767, 1 << 24, outs[0]));
 }
 
+// ---- activations whose series are our own, against libm's doubles ----
+
+static double real_mish(double x)
+{
+    return x * tanh(log1p(exp(x)));
+}
+
+static double real_softplus(double x)
+{
+    return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
+}
+
+static double real_gelu(double x)
+{
+    return 0.5 * x * erfc(-x * 0.70710678118654752);
+}
+
+// Of a GELU far below 0 what counts is how large it is beside x: 1 + erf() has lost the digits.
+static void series_are_near(void **state)
+{
+    static const struct {
+        enum graph_post_kind kind;
+        double (*real)(double x);
+        double relative, of_x; // errors
+    } rows[] = {{POST_ERF, erf, 0x1p-22, 0},
+                {POST_SOFTPLUS, real_softplus, 0x1p-21, 0},
+                {POST_MISH, real_mish, 0x1p-21, 0},
+                {POST_GELU, real_gelu, 0x1p-21, 0x1p-23}};
+    (void)state;
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        struct graph_post post = {.kind = rows[k].kind};
+        float v[MOST];
+        for (int step = 0; step < 216; step++) {
+            float first = -40 + (float)step * 0.37f;
+            for (int i = 0; i < MOST; i++)
+                v[i] = first + (float)i * 0.0037f;
+            elements_post(&post, v, MOST);
+            for (int i = 0; i < MOST; i++) {
+                double x = first + (float)i * 0.0037f, want = rows[k].real(x);
+                double error = fabs(want) * rows[k].relative + fabs(x) * rows[k].of_x + 0x1p-120;
+                assert_cmp(fabs(v[i] - want), <=, error);
+            }
+        }
+        float ends[] = {INFINITY, NAN, 0, -0.0f};
+        elements_post(&post, ends, 4);
+        assert_true(rows[k].kind == POST_ERF ? ends[0] >= 1 && ends[0] <= 1 : isinf(ends[0]));
+        assert_true(isnan(ends[1]));
+        assert_true(rows[k].kind == POST_SOFTPLUS || (ends[2] >= 0 && ends[2] <= 0));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(against_rows), cmocka_unit_test(with_floats_against_rows),
-        cmocka_unit_test(sums_of_all_pairs), cmocka_unit_test(scaled_bytes)};
+        cmocka_unit_test(sums_of_all_pairs), cmocka_unit_test(scaled_bytes),
+        cmocka_unit_test(series_are_near)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
