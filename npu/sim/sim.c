@@ -244,7 +244,8 @@ static void fill_info(struct npu_model *m)
     }
     info->weight_size = m->file.weight_size ? m->file.weight_size : first->memory.weight_size;
     info->internal_size = m->file.internal_size ? m->file.internal_size : arena;
-    info->memory_size = m->file.pool.total + graphs + first->plan.pool.total;
+    info->memory_size =
+        m->file.pool.total + graphs + first->plan.pool.total + program_size(m->programs);
     info->core_limit = m->chip->n_cores;
     info->batch = npu_batch(info);
     info->native_attrs = m->chip->small;

@@ -107,6 +107,13 @@ int program_new(const struct rknn_file *f, const struct chip *chip, struct graph
     return 0;
 }
 
+size_t program_size(const struct graph_programs *p)
+{
+    return p ? p->program.pool.total + p->pool.total + p->program.constants_size +
+                   8 * p->program.n_commands
+             : 0;
+}
+
 // ---- tensors ----
 
 static int find_layout(const struct graph_programs *p, uint32_t tensor,

@@ -32,6 +32,9 @@ int program_new(const struct rknn_file *f, const struct chip *chip, struct graph
                 struct error *e);
 void program_free(struct graph_programs *p); // NULL is fine
 
+/// Bytes that it holds; NULL: 0.
+size_t program_size(const struct graph_programs *p);
+
 // A tensor that a node takes or gives: where it is for the node's program, and for the executor.
 struct program_port {
     uint32_t tensor;

@@ -200,7 +200,7 @@ def _positive(m, x, op):
     return ops.unary(m, op, ops.add(m, ops.relu(m, x), [0.5]))
 
 
-for _op in ("Exp", "Abs", "Neg", "Floor", "Ceil", "Round", "Sign", "Sin", "Cos", "Erf", "Identity"):
+for _op in ("Exp", "Abs", "Neg", "Floor", "Ceil", "Round", "Sign", "Sin", "Cos", "Erf", "Identity", "PassThrough"):
     _ends(f"half_{_op}", half, lambda m, x, op=_op: ops.unary(m, op, x), error=HALF)
 for _op in ("Log", "Sqrt", "Reciprocal"):
     _ends(f"half_{_op}", half, _positive, _op, error=HALF)

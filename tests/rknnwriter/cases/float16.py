@@ -105,7 +105,7 @@ def _there_and_back():
     """int8, to float16 for one layer, and back."""
     m = Model("rk3568")
     x = m.input("x", SHAPE, A)
-    y = ops.sigmoid(m, ops.convert(m, x))
+    y = ops.sigmoid(m, ops.convert(m, x, op="DataConvert"))
     m.output(ops.convert(m, y, out=Quant(1 / 256, -128)), "y")
     return m
 

@@ -218,7 +218,7 @@ for _act in ("relu", "sigmoid", "tanh", "swish", "hard_swish", "gelu", "mish", "
 
 _UNARY = {"Exp": np.exp, "Log": np.log, "Sqrt": np.sqrt, "Abs": np.abs, "Neg": np.negative,
           "Floor": np.floor, "Ceil": np.ceil, "Round": np.rint, "Sign": np.sign, "Sin": np.sin,
-          "Cos": np.cos, "Reciprocal": np.reciprocal, "Erf": erf, "Identity": np.positive}
+          "Cos": np.cos, "Reciprocal": np.reciprocal, "Erf": erf, "Identity": np.positive, "PassThrough": np.positive}
 
 
 @reference(*_UNARY)

@@ -238,13 +238,14 @@ def _mat_mul(node, a, b):
     return np.matmul(a, b)
 
 
-def convert(m, x, *, out=None, dtype=None, name=None):
-    """exDataConvert between int8 (with `out`) and float16."""
+def convert(m, x, *, out=None, dtype=None, name=None, op="exDataConvert"):
+    """Between int8 (with `out`) and float16."""
     name = m.unique(name or "convert")
     y = m.activation(name + "_out", x.shape, out, dtype or ("int8" if out else "float16"))
-    return _node(m, "exDataConvert", [x], [y], name)
+    return _node(m, op, [x], [y], name)
 
 
+@reference("DataConvert")
 @reference("exDataConvert")
 def _convert(node, x):
     return x
