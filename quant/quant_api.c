@@ -178,7 +178,8 @@ static int quant_prepare(struct rknnd_quant *q, const rknnd_quant_options *o, st
         r = quant_simplify(&q->model, e);
     if (r == 0 && !(o->without & RKNND_QUANT_BATCH_NORM))
         r = quant_fold_batch_norms(&q->model, &q->summary.n_folded, e);
-    if (r == 0 && !(o->without & RKNND_QUANT_EQUALIZATION))
+    // Scales of channels do that alone, and tensors stay comparable to the float model's.
+    if (r == 0 && o->per_layer && !(o->without & RKNND_QUANT_EQUALIZATION))
         r = quant_equalize(&q->model, &q->summary.n_equalized, e);
     if (r == 0)
         r = quant_normalize(q, o->normalizations, e);

@@ -1,13 +1,19 @@
 """python3 train.py [OUT]: trains the digits network and writes it, quantized and as floats.
 
-Needs Debian's python3-sklearn (the pictures), python3-onnx and python3-flatbuffers. Writes
-digits.rknn (RK3588, int8), digits.onnx, pictures/ and digits.png; prints how often each form is
-right.
+Needs rknnctl (of ../../build/release or in PATH) and Debian's python3-sklearn (the pictures),
+python3-onnx and python3-flatbuffers. Writes digits.onnx, digits_int8.onnx as `rknnctl quantize`
+makes it of that, digits.rknn (RK3588) with the same scales, pictures/ and digits.png; prints how
+often each form is right.
 """
 
+import json
+import os
 import pathlib
+import shutil
 import struct
+import subprocess
 import sys
+import tempfile
 import zlib
 
 import numpy as np
@@ -47,16 +53,34 @@ def train(pixels, labels):
     return network
 
 
-def quantized(network, calibration):
-    """The int8 model: weights per channel, activations by the range they took."""
-    ranges = [Quant.of_range(v.min(), v.max()) for v in network.layers(real(calibration))]
+def quantize(out, calibration):
+    """Writes digits_int8.onnx of digits.onnx; scale and zero point of each tensor. Its weights are
+    not equalized, so that they are those of the network."""
+    built = HERE.parents[1] / "build/release/bin/rknnctl"
+    rknnctl = built if built.exists() else shutil.which("rknnctl")
+    with tempfile.TemporaryDirectory() as folder:
+        for i, picture in enumerate(real(calibration)):
+            np.save(f"{folder}/{i}.npy", picture[None])
+        names = "".join(f"{i}.npy\n" for i in range(len(calibration)))
+        pathlib.Path(folder, "list.txt").write_text(names, "utf8")
+        said = subprocess.run(
+            [rknnctl, "quantize", out / "digits.onnx", "--dataset", f"{folder}/list.txt", "--layout",
+             "nchw", "--without", "equalization", "-o", out / "digits_int8.onnx", "--json"],
+            env={"RKNND_SERVER": "sim:", **os.environ}, stdout=subprocess.PIPE, check=True)
+    return {t["name"]: Quant(t["scale"], t["zero_point"]) for t in json.loads(said.stdout)["tensors"]}
+
+
+def quantized(network, forms):
+    """The int8 model: weights per channel, activations as digits_int8.onnx has them."""
     m = Model("rk3588", "digits")
-    x = m.input("image", (1, 1, 8, 8), Quant.of_range(0, 1), mean=[0], std=[255])
+    x = m.input("image", (1, 1, 8, 8), forms["image"], mean=[0], std=[255])
     layers = list(zip(network.weights, network.biases, PADS))
-    y = ops.conv(m, x, *layers[0][:2], pad=layers[0][2], act="relu", out=ranges[1], name="conv1")
+    y = ops.conv(m, x, *layers[0][:2], pad=layers[0][2], act="relu", out=forms["relu1"],
+                 name="conv1")
     y = ops.max_pool(m, y, 2, name="pool1")
-    y = ops.conv(m, y, *layers[1][:2], pad=layers[1][2], act="relu", out=ranges[3], name="conv2")
-    y = ops.conv(m, y, *layers[2][:2], pad=layers[2][2], out=ranges[4], name="fc")
+    y = ops.conv(m, y, *layers[1][:2], pad=layers[1][2], act="relu", out=forms["relu2"],
+                 name="conv2")
+    y = ops.conv(m, y, *layers[2][:2], pad=layers[2][2], out=forms["fc"], name="fc")
     y = ops.softmax(m, y, out=Quant(1 / 256, -128), cpu=True, name="softmax")
     m.output(ops.reshape(m, y, (1, 10), cpu=True, name="flatten"), "probability")
     for tensor in m.tensors:  # as in the float model, so that layers can be compared
@@ -130,9 +154,9 @@ def int8_guesses(model, pixels):
 def main(out):
     train_pixels, train_labels, pixels, labels = pictures()
     network = train(train_pixels, train_labels)
-    model = quantized(network, train_pixels)
-    model.save(out / "digits.rknn")
     (out / "digits.onnx").write_bytes(as_onnx(network).SerializeToString())
+    model = quantized(network, quantize(out, train_pixels))
+    model.save(out / "digits.rknn")
     write_pictures(out / "pictures", pixels, labels)
     floats, int8 = network.classify(real(pixels)), int8_guesses(model, pixels)
     print(f"{len(train_pixels)} pictures to learn from, {len(pixels)} held out")

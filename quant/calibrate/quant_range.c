@@ -25,7 +25,7 @@ struct quant_form quant_form_of_range(struct quant_range r, bool symmetric)
     if (!symmetric)
         f.zp = (int32_t)fmin(fmax(rint(-128 - (double)low / (double)f.scale), -128), 127);
     // Where saturation is to do what a Clip does, the largest number may not be above its bound.
-    while (!symmetric && high > 0 && (float)(127 - f.zp) * f.scale > high && f.zp == -128)
+    while (!symmetric && low >= 0 && high > 0 && (float)(127 - f.zp) * f.scale > high)
         f.scale = nextafterf(f.scale, 0);
     return f;
 }
@@ -196,7 +196,7 @@ float quant_weight_scale(const float *w, size_t n, bool search)
     float largest = 0, best = 0;
     double least = INFINITY;
     for (size_t i = 0; i < n; i++)
-        largest = fmaxf(largest, fabsf(w[i]));
+        largest = fabsf(w[i]) > largest ? fabsf(w[i]) : largest;
     for (int k = 0; k < (search ? FACTORS : 1) && largest > 0; k++) {
         float scale = (float)((double)largest * range_factor(k) / 127);
         double sum = 0;

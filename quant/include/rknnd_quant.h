@@ -31,7 +31,7 @@ typedef enum rknnd_quant_algorithm {
 typedef enum rknnd_quant_pass {
     RKNND_QUANT_BATCH_NORM = 1,     // batch normalizations go into the weights before them
     RKNND_QUANT_ACTIVATIONS = 2,    // nothing is stored between a product and its Relu or Clip
-    RKNND_QUANT_EQUALIZATION = 4,   // channels of neighbouring weights get like ranges
+    RKNND_QUANT_EQUALIZATION = 4,   // per_layer: channels of neighbouring weights get like ranges
     RKNND_QUANT_BIAS_CORRECTION = 8 // mean errors of rounded weights go into the biases
 } rknnd_quant_pass;
 

@@ -126,19 +126,21 @@ static float *equal_run(const struct equal_weight *w, bool of_inputs, size_t c, 
 static double equal_largest(const struct equal_weight *w, bool of_inputs, size_t c)
 {
     float largest = 0;
-    for (size_t r = 0; r < equal_runs(w, of_inputs); r++)
+    for (size_t r = 0; r < equal_runs(w, of_inputs); r++) {
+        const float *run = equal_run(w, of_inputs, c, r);
         for (size_t i = 0; i < w->window; i++)
-            largest = fmaxf(largest, fabsf(equal_run(w, of_inputs, c, r)[i]));
+            largest = fabsf(run[i]) > largest ? fabsf(run[i]) : largest;
+    }
     return (double)largest;
 }
 
 static void equal_scale(const struct equal_weight *w, bool of_inputs, size_t c, double factor)
 {
-    for (size_t r = 0; r < equal_runs(w, of_inputs); r++)
-        for (size_t i = 0; i < w->window; i++) {
-            float *v = &equal_run(w, of_inputs, c, r)[i];
-            *v = (float)(*v * factor);
-        }
+    for (size_t r = 0; r < equal_runs(w, of_inputs); r++) {
+        float *run = equal_run(w, of_inputs, c, r);
+        for (size_t i = 0; i < w->window; i++)
+            run[i] = (float)(run[i] * factor);
+    }
 }
 
 static void equal_pair_once(const struct equal_pair *p)

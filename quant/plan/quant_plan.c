@@ -248,7 +248,7 @@ static void plan_fuse(const struct planning *g)
         uint8_t kind = g->p->kinds[in->producer];
         if (kind == QUANT_NODE_PRODUCT || (kind == QUANT_NODE_VALUE && quant_is(before, "Add")))
             g->p->kinds[i] = QUANT_NODE_FUSED;
-        else if (kind == QUANT_NODE_FLOAT && plan_is_one_of(before, products))
+        else if (kind == QUANT_NODE_FLOAT) // 8 bits in between would win nothing
             g->p->kinds[i] = QUANT_NODE_FLOAT;
     }
 }

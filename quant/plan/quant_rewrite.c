@@ -1,8 +1,8 @@
 // Each quantized tensor gets a pair of nodes behind the node that makes it:
 //
 //      before                    after
-//      Conv -> y -> readers      Conv -> y_real -> Q -> y_q -> DQ -> y -> readers
-//      input x -> readers        x -> Q -> x_q -> DQ -> x_dq -> readers
+//      Conv -> y -> readers      Conv -> y -> Q -> y_q -> DQ -> y_dq -> readers
+//      Conv -> y, an output      Conv -> y_real -> Q -> y_q -> DQ -> y
 //      weight w -> Conv          w_q -> DQ -> w_dq -> Conv
 #include "quant/plan/quant_rewrite.h"
 
@@ -17,6 +17,7 @@ struct rewriting {
     const struct quant_rewrite_plan *p;
     struct quant_node_list nodes;
     char **form_names; // of each group: its scale's name and its zero point's
+    char **read_names; // of each edge: what its readers read now; NULL: the same
     struct error *e;
 };
 
@@ -202,23 +203,30 @@ static int rewrite_value(struct rewriting *w, Quant__Node *n)
 
 // ---- nodes ----
 
+// The pair behind a tensor. Readers take what comes out under another name, but who asks for an
+// output of the model gets that under the name that it always had.
+static int rewrite_tensor(struct rewriting *w, const struct quant_edge *edge, char **real)
+{
+    bool keeps_name = edge->is_output && real;
+    char *other = rewrite_name(w, edge->name, keeps_name ? "real" : "dq");
+    uint32_t i = rewrite_edge(w, edge->name);
+    if (!other)
+        return rewrite_no_memory(w);
+    if (!keeps_name) {
+        w->read_names[i] = other;
+        return rewrite_pair(w, i, edge->name, other);
+    }
+    *real = other;
+    return rewrite_pair(w, i, other, edge->name);
+}
+
 // The pairs behind a node that is in the list.
-static int rewrite_outputs(struct rewriting *w, Quant__Node *n)
+static int rewrite_outputs(struct rewriting *w, const Quant__Node *n)
 {
     int r = 0;
-    char **out = quant_pool_take(&w->m->pool, n->n_output, sizeof *out);
-    if (!out)
-        return rewrite_no_memory(w);
-    for (size_t k = 0; k < n->n_output && r == 0; k++) {
-        out[k] = n->output[k];
-        if (!rewrite_is_quantized(w, quant_output(n, k)))
-            continue;
-        out[k] = rewrite_name(w, quant_output(n, k), "real");
-        r = out[k] ? rewrite_pair(w, rewrite_edge(w, n->output[k]), out[k], n->output[k])
-                   : rewrite_no_memory(w);
-    }
-    if (r == 0)
-        n->output = out;
+    for (size_t k = 0; k < n->n_output && r == 0; k++)
+        if (rewrite_is_quantized(w, quant_output(n, k)))
+            r = rewrite_tensor(w, quant_index_find(w->p->index, quant_output(n, k)), &n->output[k]);
     return r;
 }
 
@@ -234,43 +242,41 @@ static int rewrite_node(struct rewriting *w, size_t i)
     return r < 0 ? r : rewrite_outputs(w, n);
 }
 
-// An input of the model keeps its name; its readers read another.
-static int rewrite_input(struct rewriting *w, const struct quant_edge *edge)
+static void rewrite_reads(const struct rewriting *w)
 {
-    char *out = rewrite_name(w, edge->name, "dq");
-    int r =
-        out ? rewrite_pair(w, rewrite_edge(w, edge->name), edge->name, out) : rewrite_no_memory(w);
-    for (uint32_t i = 0; i < edge->n_uses && r == 0; i++) {
-        const struct quant_use *use = quant_index_use(w->p->index, edge, i);
-        Quant__Node *n = w->m->graph->node[use->node];
-        r = rewrite_own_inputs(w, n, 0);
-        if (r == 0)
-            n->input[use->input] = out;
-    }
+    const struct quant_index *x = w->p->index;
+    for (uint32_t i = 0; i < x->n; i++)
+        for (uint32_t k = 0; k < x->edges[i].n_uses && w->read_names[i]; k++) {
+            const struct quant_use *use = quant_index_use(x, &x->edges[i], k);
+            w->m->graph->node[use->node]->input[use->input] = w->read_names[i];
+        }
+}
+
+static int rewrite_all(struct rewriting *w)
+{
+    const struct quant_index *x = w->p->index;
+    int r = 0;
+    for (uint32_t i = 0; i < x->n && r == 0; i++)
+        if (w->p->plan->places[i].quantized && x->edges[i].producer < 0)
+            r = rewrite_tensor(w, &x->edges[i], NULL);
+    for (size_t i = 0; i < w->m->graph->n_node && r == 0; i++)
+        r = rewrite_node(w, i);
     return r;
 }
 
 int quant_rewrite(struct quant_model *m, const struct quant_rewrite_plan *p, struct error *e)
 {
-    cleanup(free_p) char **names = calloc(2 * (size_t)p->index->n + 2, sizeof *names);
+    cleanup(free_p) char **names = calloc(3 * ((size_t)p->index->n + 1), sizeof *names);
     struct rewriting w = {.m = m, .p = p, .form_names = names, .e = e};
     if (!names)
         return error_no_memory(e, "the model", 0);
-    int r = 0;
-    size_t n = m->graph->n_node;
-    for (size_t i = 0; i < n && r == 0; i++)
-        r = rewrite_node(&w, i);
-    struct quant_node_list body = w.nodes;
-    w.nodes = (struct quant_node_list){0};
-    for (uint32_t i = 0; i < p->index->n && r == 0; i++)
-        if (p->plan->places[i].quantized && p->index->edges[i].producer < 0)
-            r = rewrite_input(&w, &p->index->edges[i]);
-    for (size_t i = 0; i < body.n && r == 0; i++)
-        if (!quant_model_append(m, &w.nodes, body.items[i]))
-            r = rewrite_no_memory(&w);
-    if (r == 0)
-        quant_model_take_nodes(m, &w.nodes);
-    return r < 0 ? r : quant_rewrite_prune(m, e);
+    w.read_names = names + 2 * ((size_t)p->index->n + 1);
+    int r = rewrite_all(&w);
+    if (r < 0)
+        return r;
+    rewrite_reads(&w);
+    quant_model_take_nodes(m, &w.nodes);
+    return quant_rewrite_prune(m, e);
 }
 
 // Inputs of the model that only named the dropped constants.

@@ -13,8 +13,7 @@ struct quant_rewrite_plan {
     struct quant_weight_options weights;
 };
 
-/// Changes the model; the index and the plan are of no use afterwards. A tensor keeps its name
-/// behind DequantizeLinear; what the node before gives out is NAME_real, what is stored NAME_q.
+/// Changes the model; the index and the plan are of no use afterwards. Tensors keep their names.
 int quant_rewrite(struct quant_model *m, const struct quant_rewrite_plan *p, struct error *e);
 
 /// Drops constants that nobody reads.

@@ -249,6 +249,25 @@ class Results(Case):
                 with self.subTest(opset=opset, without=left_out):
                     self.assertGreater((got * real).sum() / np.linalg.norm(got) / np.linalg.norm(real), 0.995)
 
+    @unittest.skipIf(os.environ.get("RKNND_SANITIZE"), "the Python package cannot load a sanitized library")
+    def test_equalization_saves_small_channels(self):
+        """Channels a thousand times as large as others: one scale for all of them is none for the small ones."""
+        factors = np.logspace(-1.5, 1.5, 8).astype(np.float32)
+        constants = {"w1": self.weights(8, 3, 3, 3) * factors[:, None, None, None], "b1": self.weights(8) * factors,
+                     "w2": self.weights(8, 1, 3, 3), "w3": self.weights(6, 8, 1, 1) / factors[:, None, None]}
+        node = helper.make_node
+        net = self.write([node("Conv", ["x", "w1", "b1"], ["c1"], pads=[1] * 4), node("Relu", ["c1"], ["r1"]),
+                          node("Conv", ["r1", "w2"], ["c2"], pads=[1] * 4, group=8), node("Relu", ["c2"], ["r2"]),
+                          node("Conv", ["r2", "w3"], ["y"])], [1, 3, 16, 16], constants, y=[1, 6, 16, 16])
+        samples = [self.rng.normal(0, 1, (1, 16, 16, 3)).astype(np.float32) for _ in range(8)]
+        real, off = self.run_all(net, samples), {}
+        for without in ("batchnorm", "equalization"):
+            said = json.loads(self.quantize(net, self.arrays(samples), "--method", "layer", "--without", without, "--json"))
+            self.assertEqual(said["equalized"], 2 if without == "batchnorm" else 0)
+            off[without] = np.linalg.norm(self.run_all(self.out, samples) - real) / np.linalg.norm(real)
+        self.assertLess(off["batchnorm"], 0.05)
+        self.assertGreater(off["equalization"], 4 * off["batchnorm"])
+
     def test_a_node_that_is_to_stay_float_does(self):
         pixels, _ = digits()
         said = json.loads(self.quantize(FLOAT, self.arrays(list(pixels[:4][:, None])), "--keep-float", "conv2", "--json"))
