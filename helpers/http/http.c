@@ -3,8 +3,11 @@
 //
 //     GET /metrics, /healthz, /readyz ──► rknnd-http ──(fd 3: struct http_ask)──► rknnd
 //
-// It ends with the daemon, whose end of fd 3 closes then.
+// It ends with the daemon, whose end of fd 3 closes then. Where all connections are taken, the one
+// that has been at its request for longest gives way: whoever asks whether the daemon is alive has
+// an answer.
 #include <errno.h>
+#include <fcntl.h>
 #include <microhttpd.h>
 #include <poll.h>
 #include <signal.h>
@@ -16,19 +19,35 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/net/http_ask.h"
 
 #define DAEMON_FD        3
 #define CONNECTIONS      256
+#define GIVING_WAY       64 // of more that have been told to
 #define CONNECTION_BYTES 16384
 #define PATIENCE_S       5
 #define DAEMON_MS        2000 // after which the daemon is not alive
+#define METRICS_PAUSE    4    // times as long as the last ones took them, until new ones are made
 #define CONTENT_TYPE     "text/plain; version=0.0.4; charset=utf-8"
 
+// A connection.
+struct peer {
+    struct list link; // in http.peers
+    int socket;
+    bool gives_way;
+};
+
 struct http {
-    uint32_t number; // of the last question
+    uint32_t number;   // of the last question
+    struct list peers; // those that have been at their request for longest come first
+    unsigned n_peers;
+    struct http_answer metrics; // the last ones
+    int metrics_fd;             // -1: there are none
+    uint64_t metrics_until_ms;  // they are told
     struct MHD_Daemon *daemons[HTTP_MAX_SOCKETS];
     unsigned n_daemons;
 };
@@ -110,16 +129,30 @@ static enum MHD_Result say_silent(struct MHD_Connection *c)
     return http_say(c, MHD_HTTP_SERVICE_UNAVAILABLE, "the service does not answer\n");
 }
 
+// They cost the daemon something, so that it makes them a fifth of the time at most, however often
+// they are asked for. False: the daemon does not answer.
+static bool renew_metrics(struct http *h)
+{
+    uint64_t begin_ms = now_ms();
+    if (h->metrics_fd >= 0 && begin_ms < h->metrics_until_ms)
+        return true;
+    h->metrics_fd = fd_close(h->metrics_fd);
+    if (!ask_daemon(h, HTTP_ASK_METRICS, &h->metrics, &h->metrics_fd))
+        return false;
+    uint64_t end_ms = now_ms();
+    h->metrics_until_ms = end_ms + METRICS_PAUSE * (end_ms - begin_ms + 1);
+    return true;
+}
+
 // The library closes the descriptor with its response.
 static enum MHD_Result get_metrics(struct http *h, struct MHD_Connection *c)
 {
-    struct http_answer a;
-    int fd;
-    if (!ask_daemon(h, HTTP_ASK_METRICS, &a, &fd))
+    if (!renew_metrics(h))
         return say_silent(c);
-    if (!a.yes || fd < 0)
+    int fd = h->metrics.yes && h->metrics_fd >= 0 ? fcntl(h->metrics_fd, F_DUPFD_CLOEXEC, 3) : -1;
+    if (fd < 0)
         return http_say(c, MHD_HTTP_SERVICE_UNAVAILABLE, "the service lacks memory for this\n");
-    struct MHD_Response *r = MHD_create_response_from_fd64(a.size, fd);
+    struct MHD_Response *r = MHD_create_response_from_fd64(h->metrics.size, fd);
     if (!r)
         close(fd);
     return http_answer(c, MHD_HTTP_OK, CONTENT_TYPE, r);
@@ -169,6 +202,51 @@ static enum MHD_Result on_request(void *owner, struct MHD_Connection *c, const c
     return http_say(c, MHD_HTTP_NOT_FOUND, "there are /metrics, /healthz and /readyz\n");
 }
 
+// ---- connections --------------------------------------------------------------------------------
+
+// Shut down, not closed: the library does that once it has seen the end.
+static void make_way(struct http *h)
+{
+    struct peer *p = list_first(&h->peers, struct peer, link);
+    if (!p->gives_way)
+        shutdown(p->socket, SHUT_RDWR);
+    p->gives_way = true;
+    list_remove(&p->link);
+    list_append(&h->peers, &p->link);
+}
+
+static void on_connection(void *owner, struct MHD_Connection *c, void **state,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    struct http *h = owner;
+    struct peer *p = *state;
+    if (what == MHD_CONNECTION_NOTIFY_STARTED && (p = calloc(1, sizeof *p))) {
+        p->socket = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+        list_append(&h->peers, &p->link);
+        if (++h->n_peers > CONNECTIONS)
+            make_way(h);
+        *state = p;
+    } else if (p) {
+        list_remove(&p->link);
+        h->n_peers--;
+        free(p);
+        *state = NULL;
+    }
+}
+
+// Its next request begins.
+static void on_completed(void *owner, struct MHD_Connection *c, void **state,
+                         enum MHD_RequestTerminationCode why)
+{
+    struct http *h = owner;
+    struct peer *p = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+    (void)state, (void)why;
+    if (!p)
+        return;
+    list_remove(&p->link);
+    list_append(&h->peers, &p->link);
+}
+
 // ---- life ---------------------------------------------------------------------------------------
 
 // One server for each socket that came with the daemon's first byte.
@@ -181,9 +259,10 @@ static bool http_begin(struct http *h)
     for (int i = 0; i < n_fds; i++) {
         struct MHD_Daemon *d = MHD_start_daemon(
             MHD_USE_EPOLL, 0, NULL, NULL, on_request, h, MHD_OPTION_LISTEN_SOCKET, fds[i],
-            MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
-            (unsigned)PATIENCE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
-            MHD_OPTION_END);
+            MHD_OPTION_CONNECTION_LIMIT, (unsigned)(CONNECTIONS + GIVING_WAY),
+            MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)PATIENCE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+            (size_t)CONNECTION_BYTES, MHD_OPTION_NOTIFY_CONNECTION, on_connection, h,
+            MHD_OPTION_NOTIFY_COMPLETED, on_completed, h, MHD_OPTION_END);
         if (!d)
             return false;
         h->daemons[h->n_daemons++] = d;
@@ -224,7 +303,8 @@ static void http_serve(struct http *h)
 
 int main(void)
 {
-    static struct http h;
+    static struct http h = {.metrics_fd = -1};
+    list_init(&h.peers);
     log_set_level(LOG_INFO);
     log_mark_levels();
     signal(SIGPIPE, SIG_IGN);

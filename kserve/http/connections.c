@@ -15,7 +15,7 @@ struct connection_watch {
     pthread_t thread;
     struct list all;
     uint64_t patience_ms;
-    unsigned n_busy;
+    unsigned n, most, n_busy;
     bool stop;
 };
 
@@ -48,7 +48,7 @@ static void *watch_run(void *owner)
     return NULL;
 }
 
-struct connection_watch *connection_watch_new(uint32_t patience_s)
+struct connection_watch *connection_watch_new(uint32_t patience_s, unsigned most)
 {
     struct connection_watch *w = calloc(1, sizeof *w);
     if (!w)
@@ -61,6 +61,7 @@ struct connection_watch *connection_watch_new(uint32_t patience_s)
     pthread_condattr_destroy(&monotonic);
     list_init(&w->all);
     w->patience_ms = (uint64_t)patience_s * 1000;
+    w->most = most;
     if (pthread_create(&w->thread, NULL, watch_run, w) != 0) {
         free(w);
         return NULL;
@@ -80,6 +81,20 @@ void connection_watch_free(struct connection_watch *w)
     free(w);
 }
 
+// The one that has been at its request for longest.
+static void make_way(struct connection_watch *w)
+{
+    struct watched *c, *oldest = NULL;
+    list_for_each (c, &w->all, link) {
+        if (c->turn == TURN_ASK && !c->gives_way && (!oldest || c->since_ms < oldest->since_ms))
+            oldest = c;
+    }
+    if (!oldest)
+        return;
+    shutdown(oldest->socket, SHUT_RDWR);
+    oldest->gives_way = true;
+}
+
 struct watched *connection_add(struct connection_watch *w, int socket)
 {
     struct watched *c = calloc(1, sizeof *c);
@@ -88,6 +103,8 @@ struct watched *connection_add(struct connection_watch *w, int socket)
     c->socket = socket;
     c->since_ms = clock_ms();
     pthread_mutex_lock(&w->lock);
+    if (++w->n > w->most)
+        make_way(w);
     list_append(&w->all, &c->link);
     pthread_mutex_unlock(&w->lock);
     return c;
@@ -98,6 +115,7 @@ void connection_remove(struct connection_watch *w, struct watched *c)
     watched_turn(w, c, TURN_ASK);
     pthread_mutex_lock(&w->lock);
     list_remove(&c->link);
+    w->n--;
     pthread_mutex_unlock(&w->lock);
     free(c);
 }

@@ -20,9 +20,11 @@ struct watched {
     int socket;
     enum turn turn;
     uint64_t since_ms;
+    bool gives_way; // to another one
 };
 
-struct connection_watch *connection_watch_new(uint32_t patience_s);
+/// Where there are more than `most`, one that has yet to ask gives way.
+struct connection_watch *connection_watch_new(uint32_t patience_s, unsigned most);
 void connection_watch_free(struct connection_watch *w);
 
 struct watched *connection_add(struct connection_watch *w, int socket);

@@ -16,6 +16,7 @@
 #define CONNECTION_BYTES 131072 // a body is read in pieces of nearly this
 #define READ_STEP        65536
 #define STACK_BYTES      (512 * 1024)
+#define GIVING_WAY       16  // connections of more, which have been told to end
 #define PACK_FROM        256 // bytes: smaller answers are not packed
 #define HEADER_LENGTH    "Inference-Header-Content-Length"
 
@@ -327,7 +328,7 @@ static int front_listen(struct front *f, int socket, struct error *e)
         MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL |
             MHD_USE_ITC,
         0, NULL, NULL, on_http_request, f, MHD_OPTION_LISTEN_SOCKET, socket,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)f->limits.connections,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)f->limits.connections + GIVING_WAY,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
         MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)READ_STEP, MHD_OPTION_THREAD_STACK_SIZE,
         (size_t)STACK_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_COMPLETED,
@@ -346,7 +347,7 @@ int front_start(const struct site *site, const struct front_limits *limits, cons
         return error_no_memory(e, "a server", sizeof *f);
     f->site = site;
     f->limits = *limits;
-    f->watch = connection_watch_new(limits->request_s);
+    f->watch = connection_watch_new(limits->request_s, limits->connections);
     int r = f->watch ? 0 : error_no_memory(e, "a thread", 0);
     for (unsigned i = 0; i < n_sockets && r == 0; i++)
         r = front_listen(f, sockets[i], e);

@@ -105,13 +105,14 @@ def main():
                       "--job-timeout-ms", "3000") as (daemon, port):
         before = daemon.held()
         chaos = Chaos(daemon, port, rng, o.at_once)
-        resident = []
+        resident, settled = [], False
         for _ in range(PARTS):
             chaos.run(o.seconds / PARTS)
+            settled = settled or (not resident and set(chaos.done) == set(NAMES))
             wait_for(lambda: f"{daemon.held()} to be {before}", lambda: daemon.held() == before, 2 * PATIENCE)
             resident.append(resident_kb(daemon.process.pid))
         runs, lost = (sum(count[i].value for count in chaos.counts) for i in (0, 1))
-        finish(daemon, "chaos", o.isolation, o.tally, before, resident, seconds=o.seconds, runs=runs, lost=lost, clients_killed=chaos.killed,
+        finish(daemon, "chaos", o.isolation, o.tally, before, resident, settled, seconds=o.seconds, runs=runs, lost=lost, clients_killed=chaos.killed,
                workers_killed=chaos.workers, attacks=dict(sorted(chaos.done.items())))
 
 

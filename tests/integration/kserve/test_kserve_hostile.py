@@ -191,6 +191,16 @@ class Slow(Case):
 
 
 class Life(Case):
+    def test_who_has_yet_to_ask_gives_way(self):
+        front = Front(self.daemon, self.folder.name, "--connections", "8", "--request-timeout", "600")
+        peers = [socket.create_connection(("127.0.0.1", front.port), timeout=PATIENCE) for _ in range(40)]
+        for peer in peers:
+            peer.sendall(b"GET /v2 HT")
+        self.assertTrue(answers(front.port, "live"))
+        for peer in peers:
+            peer.close()
+        front.stop()
+
     def test_the_end_waits_for_answers(self):
         with tempfile.TemporaryDirectory() as folder:
             pathlib.Path(folder, "slow.rknn").write_bytes(b"anything")
