@@ -25,6 +25,7 @@
 #define TIB (UINT64_C(1) << 40)
 
 #define HELP_COLUMN 34
+#define CONFIG_MAX  (1u << 20) // bytes of a configuration file
 
 // ---- values -------------------------------------------------------------------------------------
 
@@ -420,20 +421,40 @@ static int read_line(struct options *o, char *line, struct error *e)
     return options_set(o, options_trim(line), options_trim(value), e);
 }
 
-// Reads one configuration file: lines `name = value` with the names of the long options, `#` starts
-// a comment line. Errors name file and line.
-static int options_read_file(struct options *o, const char *path, struct error *e)
+// A file that is not text is what is left when power was lost, or was never a configuration.
+static int read_text(const char *path, char **ret, struct error *e)
 {
     cleanup(fclose_p) FILE *file = fopen(path, "re");
     if (!file)
         return error_set_errno(e, STATUS_PARAM_INVALID, errno, "%s", path);
-    cleanup(free_p) char *line = NULL;
-    size_t room = 0;
-    for (int n = 1; getline(&line, &room, file) >= 0; n++)
-        if (read_line(o, line, e) < 0)
-            return error_prefix(e, "%s:%d", path, n);
+    cleanup(free_p) char *text = malloc(CONFIG_MAX + 1);
+    if (!text)
+        return error_no_memory(e, "the configuration", CONFIG_MAX);
+    size_t n = fread(text, 1, CONFIG_MAX + 1, file);
     if (ferror(file))
         return error_set_errno(e, STATUS_PARAM_INVALID, errno, "%s", path);
+    if (n > CONFIG_MAX)
+        return error_set(e, STATUS_PARAM_INVALID, "%s is larger than %u bytes", path, CONFIG_MAX);
+    text[n] = 0;
+    if (strlen(text) != n)
+        return error_set(e, STATUS_PARAM_INVALID, "%s is not text: byte %zu is 0", path,
+                         strlen(text));
+    *ret = steal_ptr(text);
+    return 0;
+}
+
+// Reads one configuration file: lines `name = value` with the names of the long options, `#` starts
+// a comment line. Errors name file and line.
+static int options_read_file(struct options *o, const char *path, struct error *e)
+{
+    cleanup(free_p) char *text = NULL;
+    int r = read_text(path, &text, e);
+    if (r < 0)
+        return r;
+    char *rest = text, *line;
+    for (int n = 1; (line = strsep(&rest, "\n")); n++)
+        if (read_line(o, line, e) < 0)
+            return error_prefix(e, "%s:%d", path, n);
     return 0;
 }
 

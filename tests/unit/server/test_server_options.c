@@ -187,6 +187,29 @@ static void the_command_line_wins_over_the_file(void **state)
     unlink(path);
 }
 
+// What a file system may make of a file when power is lost, and one that has no end.
+static void files_that_are_no_text(void **state)
+{
+    char path[] = "/tmp/test-options-XXXXXX";
+    struct options o;
+    struct error e;
+    (void)state;
+    FILE *file = fdopen(mkstemp(path), "w");
+    assert_non_null(file);
+    fputs("max-contexts=7\n", file);
+    fwrite((const char[64]){0}, 1, 64, file);
+    fclose(file);
+    options_init(&o);
+    char *words[] = {(char *)"rknnd", (char *)"--config", path, NULL};
+    assert_int_equal(options_parse(&o, 3, words, &e), STATUS_PARAM_INVALID);
+    assert_non_null(strstr(e.text, "is not text: byte 15 is 0"));
+    words[2] = (char *)"/dev/zero";
+    assert_int_equal(options_parse(&o, 3, words, &e), STATUS_PARAM_INVALID);
+    assert_non_null(strstr(e.text, "/dev/zero is larger than 1048576 bytes"));
+    options_done(&o);
+    unlink(path);
+}
+
 static void users_and_groups_exist(void **state)
 {
     struct error e;
@@ -346,6 +369,7 @@ int main(void)
         cmocka_unit_test(refuses_too_many_addresses),
         cmocka_unit_test(misspelt_names_are_asked_about),
         cmocka_unit_test(the_command_line_wins_over_the_file),
+        cmocka_unit_test(files_that_are_no_text),
         cmocka_unit_test(users_and_groups_exist),
         cmocka_unit_test(a_relay_is_not_announced),
         cmocka_unit_test(takes_what_can_change),
