@@ -19,7 +19,7 @@ from support.checks.expect import EXPECT
 from support.seed import seed
 from support.service import PATIENCE, resident_kb, wait_for
 from support.wire import INFER
-from tally import begin, finish
+from tally import begin, finish, is_back
 
 POLITE = (1001, 1003, 1004)  # users
 TICK = 0.05
@@ -109,7 +109,7 @@ def main():
         for _ in range(PARTS):
             chaos.run(o.seconds / PARTS)
             settled = settled or (not resident and set(chaos.done) == set(NAMES))
-            wait_for(lambda: f"{daemon.held()} to be {before}", lambda: daemon.held() == before, 2 * PATIENCE)
+            wait_for(lambda: f"{daemon.held()} to be {before}", lambda: is_back(before, daemon.held()), 2 * PATIENCE)
             resident.append(resident_kb(daemon.process.pid))
         runs, lost = (sum(count[i].value for count in chaos.counts) for i in (0, 1))
         finish(daemon, "chaos", o.isolation, o.tally, before, resident, settled, seconds=o.seconds, runs=runs, lost=lost, clients_killed=chaos.killed,

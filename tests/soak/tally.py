@@ -16,6 +16,11 @@ FLAT = 0.02  # by which memory may have grown after the first part, beside a par
 ARENA_KB = 4096
 
 
+def is_back(before, held):
+    """Everything is as it was. On a busy machine a descriptor of the start may have been closed only after it was counted."""
+    return {**held, "fds": max(held["fds"], before["fds"])} == before
+
+
 def growth_kb(resident):
     """From the first part, which fills pools and caches, to the last."""
     return resident[-1] - resident[0]
@@ -46,7 +51,7 @@ def finish(daemon, name, isolation, path, before, resident, settled=True, **coun
     for words in slow_turns(daemon)[-3:]:
         print(" ", words, flush=True)
     note(path, line)
-    EXPECT.assertEqual(held, before)
+    EXPECT.assertTrue(is_back(before, held), f"{held} is not {before}")
     EXPECT.assertLess(line["longest_turn_cpu_us"], TURN_CPU)
     if len(resident) > 1 and settled and not SANITIZED:
         EXPECT.assertLessEqual(growth_kb(resident), FLAT * resident[0] + ARENA_KB, "the daemon's memory grows")
@@ -65,7 +70,7 @@ def add_up(paths):
                 row[name] += line.get(name, 0)
             row["longest_turn_cpu_us"] = max(row["longest_turn_cpu_us"], line["longest_turn_cpu_us"])
             row["growth_kb"].append(growth_kb(line["resident_kb"]))
-            row["fds_back"] &= line["fds"][0] == line["fds"][1]
+            row["fds_back"] &= line["fds"][0] >= line["fds"][1]
     for key, row in sorted(table.items()):
         row["growth_kb"] = [min(row["growth_kb"], default=0), max(row["growth_kb"], default=0)]
         print(f"{key}: " + ", ".join(f"{name} {value:.0f}" if isinstance(value, float) else f"{name} {value}" for name, value in row.items()))

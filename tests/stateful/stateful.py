@@ -18,7 +18,7 @@ from conformance import models as conformance
 from support.checks.expect import EXPECT
 from support.seed import seed
 from support.service import BUILD, DIGITS, SANITIZED, Daemon, resident_kb, wait_for
-from soak.tally import begin, finish
+from soak.tally import begin, finish, is_back
 
 MESSAGES = 20000 if SANITIZED else 50000  # of one client process
 NODE = 2 * 20 * 6 * 5 * 4  # bytes of the outputs of the custom operator
@@ -94,7 +94,7 @@ def play(isolation, seconds, tally, files, rng):
     resident = []
     for _ in range(3 if seconds > 60 else 1):
         crowd.run(seconds / (3 if seconds > 60 else 1))
-        wait_for(lambda: f"{daemon.held()} to be {before}", lambda: daemon.held() == before)
+        wait_for(lambda: f"{daemon.held()} to be {before}", lambda: is_back(before, daemon.held()))
         resident.append(resident_kb(daemon.process.pid))
     finish(daemon, "stateful", isolation, tally, before, resident, seconds=seconds, messages=crowd.messages, clients_killed=crowd.killed,
            workers_killed=crowd.worker_kills, answers=dict(sorted(crowd.answers.items())))
