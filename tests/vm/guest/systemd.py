@@ -160,7 +160,7 @@ class Packages(unittest.TestCase):
         wait_for("an answer", lambda: answers("plugdev", uri=f"usb:{serial}"))
 
     def test_9_purged(self):
-        must("dpkg", "-P", "python3-rknnd", "rknnd-npu-sim", "rknnd", "rknnd-tools", "librknnrt-rknnd-dev", "librknnrt-rknnd")
+        must("dpkg", "-P", "rknnd-kserve", "python3-rknnd", "rknnd-npu-sim", "rknnd", "rknnd-tools", "librknnrt-rknnd-dev", "librknnrt-rknnd")
         self.assertEqual([p for p in pathlib.Path("/proc").glob("[0-9]*/comm") if "rknnd" in p.read_text()], [])
         self.assertEqual(must("systemctl", "list-units", "--type=service,socket", "--all", "--no-legend", "--plain", "*rknnd*"), "")
         self.assertEqual(files() - Packages.before, set())
