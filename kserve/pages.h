@@ -12,7 +12,7 @@ struct pulse;
 
 struct site {
     struct repository *models;
-    const struct pulse *pulse;
+    struct pulse *pulse;
 };
 
 struct page_request {

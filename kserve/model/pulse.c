@@ -12,7 +12,8 @@
 #include "base/log.h"
 
 #define PERIOD_MS 1000
-#define STALE_MS  3500 // an answer this old is none
+#define FRESH_MS  300  // an answer this old counts as one of now
+#define STALE_MS  1500 // one this old, or none within this time, is none
 
 struct pulse {
     pthread_t thread;
@@ -22,8 +23,9 @@ struct pulse {
     atomic_uint jobs, cores;
     atomic_bool ends, begun; // begun: on_first() has returned
     pthread_mutex_t lock;
-    pthread_cond_t woken;
-    bool stop;
+    pthread_cond_t woken, beaten;
+    bool stop, wanted; // wanted: somebody waits for the next answer
+    uint64_t beats;    // that have ended, with an answer or without
 };
 
 static bool pulse_beat(struct pulse *p, unsigned *cores)
@@ -45,8 +47,11 @@ static bool sleep_a_while(struct pulse *p)
     uint64_t until = clock_ns() + (uint64_t)PERIOD_MS * 1000000;
     struct timespec t = {(time_t)(until / 1000000000), (long)(until % 1000000000)};
     pthread_mutex_lock(&p->lock);
-    while (!p->stop && clock_ns() < until)
+    p->beats++;
+    pthread_cond_broadcast(&p->beaten);
+    while (!p->stop && !p->wanted && clock_ns() < until)
         pthread_cond_timedwait(&p->woken, &p->lock, &t);
+    p->wanted = false;
     bool goes_on = !p->stop;
     pthread_mutex_unlock(&p->lock);
     return goes_on;
@@ -89,6 +94,7 @@ struct pulse *pulse_start(void (*on_first)(void *user), void *user, struct error
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->woken, &monotonic);
+    pthread_cond_init(&p->beaten, &monotonic);
     pthread_condattr_destroy(&monotonic);
     int r = pthread_create(&p->thread, NULL, pulse_run, p);
     if (r != 0) {
@@ -120,16 +126,35 @@ void pulse_end_service(struct pulse *p)
     p->ends = true;
 }
 
-bool pulse_is_ready(const struct pulse *p)
+static bool has_answered(const struct pulse *p, uint64_t within_ms)
 {
     uint64_t answered = p->answered_ms;
-    return p->begun && !p->ends && answered && clock_ms() - answered < STALE_MS;
+    return p->begun && !p->ends && answered && clock_ms() - answered < within_ms;
+}
+
+// The beat that is under way may have been asked before the daemon was stopped: only an answer
+// that comes from now on counts.
+bool pulse_is_ready(struct pulse *p)
+{
+    uint64_t until = clock_ns() + (uint64_t)STALE_MS * 1000000;
+    struct timespec t = {(time_t)(until / 1000000000), (long)(until % 1000000000)};
+    if (!p->begun || p->ends || has_answered(p, FRESH_MS))
+        return p->begun && !p->ends;
+    pthread_mutex_lock(&p->lock);
+    uint64_t before = p->beats;
+    p->wanted = true;
+    pthread_cond_signal(&p->woken);
+    while (!p->stop && p->beats == before && clock_ns() < until)
+        pthread_cond_timedwait(&p->beaten, &p->lock, &t);
+    bool beaten = p->beats != before;
+    pthread_mutex_unlock(&p->lock);
+    return beaten && has_answered(p, STALE_MS);
 }
 
 unsigned pulse_free(const struct pulse *p)
 {
     unsigned jobs = p->jobs, cores = p->cores;
-    if (!pulse_is_ready(p))
+    if (!has_answered(p, PERIOD_MS + STALE_MS))
         return 0;
     return 100 * cores / (cores + jobs); // never 0 while it serves
 }

@@ -18,8 +18,9 @@ bool pulse_stop(struct pulse *p);
 /// From now on it is not ready, whatever the daemon says.
 void pulse_end_service(struct pulse *p);
 
-/// Whether the daemon has answered lately, and this service is not about to end.
-bool pulse_is_ready(const struct pulse *p);
+/// Whether the daemon answers now, and this service is not about to end. Where the last answer is
+/// not of just now, asks again and waits for that, for up to 1.5 s.
+bool pulse_is_ready(struct pulse *p);
 
 /// Of 100, how much of the device is free; 0: it is not ready.
 unsigned pulse_free(const struct pulse *p);
