@@ -1,16 +1,19 @@
 // rknnctl info: describes the server or a model, as a summary on one screen, in full (--all), as
-// JSON, or as a graph for Graphviz (--dot). A model that the server refuses is described as far as
-// possible; the command fails afterwards.
+// JSON, or as a graph for Graphviz (--dot), or says what is wrong with it (--lint). A model that
+// the server refuses is described as far as possible; the command fails afterwards.
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #include "tools/format/format.h"
 #include "tools/rknnctl.h"
 #include "tools/run/description.h"
+#include "tools/ui/exit_code.h"
 #include "tools/ui/print.h"
 #include "tools/ui/terminal.h"
 #include "tools/view/describe.h"
 #include "tools/view/dot.h"
+#include "tools/view/lint.h"
 #include "tools/view/summary.h"
 
 static void print_server(const rknnd_server_info *i)
@@ -62,6 +65,43 @@ static int print_dot(const char *path, json_t *model, struct error *e)
     return dot_write(model, stdout) < 0 ? error_no_memory(e, "a description", 0) : 0;
 }
 
+struct info {
+    bool json, all, dot, lint, csv;
+    double fail_findings; // findings; NAN: none is too many
+};
+
+// Findings are shown first: a gate that fails has them in its log.
+static int print_lint(const struct info *i, const char *path, const json_t *model, struct error *e)
+{
+    json_t *findings = lint_find(model);
+    size_t n = json_array_size(findings);
+    if (!findings)
+        return error_no_memory(e, "findings", 0);
+    if (i->csv)
+        lint_csv(findings, stdout);
+    else if (!i->json)
+        lint_print(findings, stdout);
+    int r = i->json ? print_json(json_pack("{s:O}", "findings", findings), e) : 0;
+    json_decref(findings);
+    if (r != 0 || isnan(i->fail_findings) || (double)n <= i->fail_findings)
+        return r;
+    error_set(e, STATUS_FAIL, "model %s: %zu finding%s, --fail-findings %.10g", path, n,
+              n == 1 ? "" : "s", i->fail_findings);
+    return EXIT_GATE;
+}
+
+static int check_lint(const struct info *i, const char *path, struct error *e)
+{
+    if (!i->lint && (i->csv || !isnan(i->fail_findings)))
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "--csv and --fail-findings are of findings: --lint");
+    if (i->lint && !path)
+        return error_set(e, STATUS_PARAM_INVALID, "--lint is about a model: give its file");
+    if (i->lint && i->dot)
+        return error_set(e, STATUS_PARAM_INVALID, "--lint and --dot are two forms: ask for one");
+    return cmd_options_check_form(i->json, i->csv, e);
+}
+
 // "O*" leaves the member out when there is no model.
 static int print_all(const char *path, json_t *model, bool json, bool long_lists, struct error *e)
 {
@@ -80,14 +120,19 @@ static int print_all(const char *path, json_t *model, bool json, bool long_lists
 int cmd_info(const struct settings *settings, int argc, char **argv, struct error *e)
 {
     (void)settings;
-    bool json = false, all = false, dot = false;
+    struct info i = {.fail_findings = NAN};
     struct task task = TASK_INIT;
     const struct option_row rows[] = {
-        {'a', "all", OPTION_FLAG, &all, NULL, "print everything, the nodes too", 0, 0, NULL},
+        {'a', "all", OPTION_FLAG, &i.all, NULL, "print everything, the nodes too", 0, 0, NULL},
         TASK_SHAPE(&task),
-        {'j', "json", OPTION_FLAG, &json, NULL, "print JSON, with everything", 0, 0, NULL},
-        {0, "dot", OPTION_FLAG, &dot, NULL, "print only the model's graph, for Graphviz", 0, 0,
+        {'j', "json", OPTION_FLAG, &i.json, NULL, "print JSON, with everything", 0, 0, NULL},
+        {0, "dot", OPTION_FLAG, &i.dot, NULL, "print only the model's graph, for Graphviz", 0, 0,
          NULL},
+        {0, "lint", OPTION_FLAG, &i.lint, NULL, "print what is wrong or costs time, and what to do",
+         0, 0, NULL},
+        OPTIONS_CSV(&i.csv),
+        {0, "fail-findings", OPTION_REAL, &i.fail_findings, "N",
+         "with --lint: fail (6) if there are more", 0, 1000000, NULL},
     };
     const struct cmd_options options = {
         .usage = "info [MODEL]",
@@ -101,16 +146,20 @@ int cmd_info(const struct settings *settings, int argc, char **argv, struct erro
     json_t *model = NULL;
     int first, r = cmd_options_parse_n(&options, argc, argv, 0, 1, &first, e);
     task.model = r == 0 && first < argc ? argv[first] : NULL;
-    if (r == 0 && dot && json)
+    if (r == 0 && i.dot && i.json)
         r = error_set(e, STATUS_PARAM_INVALID, "--dot and --json are two forms: ask for one");
+    if (r == 0)
+        r = check_lint(&i, task.model, e);
     if (r == 0 && task.model)
         r = description_get(&task, &model, e);
-    if (r == 0 && model && !json)
+    if (r == 0 && model && !i.json)
         r = description_make_printable(&model, e);
     if (r == 0)
-        r = dot ? print_dot(task.model, model, e) : print_all(task.model, model, json, all, e);
+        r = i.lint  ? print_lint(&i, task.model, model, e)
+            : i.dot ? print_dot(task.model, model, e)
+                    : print_all(task.model, model, i.json, i.all, e);
     const char *refused = json_string_value(json_object_get(model, "refused"));
-    if (r == 0 && refused && !dot)
+    if (r == 0 && refused && !i.dot)
         r = error_set(e, STATUS_MODEL_INVALID, "model %s: %s", task.model, refused);
     json_decref(model);
     task_done(&task);

@@ -50,7 +50,7 @@ _rknnctl_options()
     case $1 in
     global) options="--server --version --help" ;;
     run) options="--input --layout --fit --pad --type --pass-through --shape --shape-set --core-mask --output --raw --loop --top --perf --json --server --version --help" ;;
-    info) options="--all --shape --json --dot --server --version --help" ;;
+    info) options="--all --shape --json --dot --lint --csv --fail-findings --server --version --help" ;;
     devices) options="--json --csv --watch --network --server --version --help" ;;
     pair) options="--listen --identity --file --daemon-port --wait --server --version --help" ;;
     ping) options="--loop --json --server --version --help" ;;
@@ -90,6 +90,7 @@ _rknnctl_value()
     --duration) value=SECONDS ;;
     --fail-above) value=PERCENT ;;
     --fail-below) value=FPS ;;
+    --fail-findings) value=N ;;
     --fail-p99-above) value=MS ;;
     --file) value=FILE ;;
     --fit) value=FIT ;;

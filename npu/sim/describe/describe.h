@@ -14,5 +14,9 @@ int describe_rknn(const struct chip *wanted, struct bytes file, char **ret, stru
 /// The same of an ONNX file, loaded with these options.
 int describe_onnx(struct bytes file, const char *options, char **ret, struct error *e);
 
+/// Sets "defects": nodes whose register programs cannot be what the model says, with `text`. Left
+/// out where the programs are not understood.
+void describe_defects(json_t *root, const struct rknn_file *f, const struct chip *chip);
+
 /// Sets "macs" and "parameters".
 void describe_count(json_t *root, const struct graph *g);

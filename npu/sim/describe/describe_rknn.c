@@ -353,6 +353,8 @@ static int try_to_load(const struct chip *wanted, const struct rknn_file *f, jso
     const struct sim_rknn load = {
         .file = f, .chip = d.chip, .by_program = "", .take = describe_graph, .user = &d};
     if (r == 0)
+        describe_defects(root, f, d.chip);
+    if (r == 0)
         r = sim_rknn_load(&load, &programs, e);
     program_free(programs);
     return r;
