@@ -1,4 +1,4 @@
-"""Makes the declarations of the C library (build_cffi.py) when the package is built; what is fixed is in pyproject.toml."""
+"""Makes the declarations of the C libraries (build_cffi.py) when the package is built; what is fixed is in pyproject.toml."""
 import pathlib
 import re
 import sys
@@ -19,7 +19,7 @@ class Build(build_py):
 
     def run(self):
         super().run()
-        build_cffi.generate(PROJECT / "client/include", self.build_lib)
+        build_cffi.generate([PROJECT / "client/include", PROJECT / "quant/include"], self.build_lib)
 
     def get_outputs(self, include_bytecode=1):
         made = [str(pathlib.Path(self.build_lib, name + ".py")) for name in GENERATED]

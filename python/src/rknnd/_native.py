@@ -251,7 +251,7 @@ class Context(NotCopied):
             size = len(kept)
             if size == 0:
                 raise _errors.ModelError("a model of 0 bytes: give a path, or the file's bytes")
-        with at_server(server), _load_options(options), _progress(progress):
+        with at_server(server), loading(options), _progress(progress):
             result = lib.rknn_init(handle, ffi.cast("void *", kept), size, flags, ffi.NULL)
         check(result)
         self._adopt(handle[0], flags)
@@ -346,8 +346,8 @@ class Context(NotCopied):
         return int(extend.frame_id)
 
 
-class _load_options:
-    """The options of models that this thread loads, within it."""
+class loading:
+    """The options (text of rknnd_set_load_options()) of models that this thread loads, within it."""
 
     def __init__(self, options: str | None) -> None:
         self.options = options

@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from rknnd import Error
-from rknnd.compat._pictures import read_input
+from rknnd._pictures import read_input
 
 
 class Pictures(unittest.TestCase):
@@ -71,7 +71,7 @@ class Pictures(unittest.TestCase):
 
     def test_without_pillow(self):
         Image.new("RGB", (4, 4)).save(self.folder / "a.png")
-        program = ("import sys; sys.modules['PIL'] = None\nfrom rknnd.compat._pictures import read_input\n"
+        program = ("import sys; sys.modules['PIL'] = None\nfrom rknnd._pictures import read_input\n"
                    f"read_input({str(self.folder / 'a.png')!r}, (1, 4, 4, 3))")
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
         self.assertIn("install python3-pil", done.stderr)

@@ -88,14 +88,16 @@ class Programs(Ways):
     def test_examples_of_the_manual(self):
         text = (SOURCE / "docs/python-compat.md").read_text()
         blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-        self.assertEqual(len(blocks), 2)
+        self.assertEqual(len(blocks), 3)
         with tempfile.TemporaryDirectory() as folder:
             shutil.copytree(DIGITS.parent, folder, dirs_exist_ok=True)
+            pathlib.Path(folder, "dataset.txt").write_text("".join(f"pictures/{digit}_0.png\n" for digit in range(10)))
             for block in blocks:
                 pathlib.Path(folder, "example.py").write_text(block)
                 done = run(pathlib.Path(folder, "example.py"), server=self.unix.uri, folder=folder)
                 self.assertNotIn("E ", done.stderr)
             found = pathlib.Path(folder, "snapshot/error_analysis.txt").read_text()
+            self.assertTrue(pathlib.Path(folder, "digits_int8.onnx").is_file())
         self.assertIn("single_sim", found)
 
 

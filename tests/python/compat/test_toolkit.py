@@ -11,6 +11,7 @@ import unittest.mock
 
 import numpy as np
 import onnx.utils
+import PIL.Image
 import rknnd
 
 from support.compat import MODELS, PACKAGES, numbers, real, said, use_packages
@@ -293,12 +294,99 @@ class Accuracy(Toolkit):
         self.fails("rk1", call=lambda: self.rknn.accuracy_analysis([path], out, target="rk1"))
 
 
+class Quantizing(Toolkit):
+    def setUp(self):
+        super().setUp()
+        self.pictures = sorted((DIGITS.parent / "pictures").glob("*.png"))
+        self.list = self.folder / "dataset.txt"
+        self.list.write_text("".join(f"{path}\n" for path in self.pictures))
+
+    def build(self, **settings):
+        self.assertIsNone(self.rknn.config(mean_values=[[0]], std_values=[[255]], target_platform="RK3588", **settings))
+        self.assertEqual(self.rknn.load_onnx(str(DIGITS_FLOAT)), 0)
+        self.assertEqual(self.rknn.build(do_quantization=True, dataset=str(self.list)), 0)
+
+    def test_a_toolkit_program(self):
+        """config(), load_onnx(), build(), init_runtime() without a board, inference(): the float model's digits."""
+        self.build(quantized_algorithm="mmse", quantized_dtype="asymmetric_quantized-8")
+        self.assertEqual(self.rknn.init_runtime(), 0)
+        with rknnd.Session(DIGITS_FLOAT, "sim:") as whole:
+            for path in self.pictures:
+                pixels = np.asarray(PIL.Image.open(path), np.uint8).reshape(1, 8, 8, 1)
+                found, = self.rknn.inference([pixels])
+                wanted, = whole.run(pixels.astype(np.float32) / 255, layout="nhwc")
+                self.assertEqual(found.argmax(), wanted.argmax())
+                np.testing.assert_allclose(found, wanted, atol=0.1)
+        exported = self.folder / "digits_int8.onnx"
+        self.assertEqual(self.rknn.export_rknn(str(exported)), 0)
+        operators = {node.op_type for node in onnx.load(str(exported)).graph.node}
+        self.assertTrue({"QuantizeLinear", "DequantizeLinear"} <= operators)
+
+    def test_accuracy_against_the_float_model(self):
+        self.build()
+        out = self.folder / "out"
+        with said():
+            self.assertEqual(self.rknn.accuracy_analysis([str(self.pictures[7])], str(out)), 0)
+        found = rows((out / "error_analysis.txt").read_text())
+        for name in ("pool1", "relu2", "probability"):
+            cosine, _ = found[name][0]
+            self.assertGreater(cosine, 0.99, name)
+        simulator, golden = snapshot(out / "simulator"), snapshot(out / "golden")
+        cosine, euclidean = distance(simulator["relu2"], golden["relu2"])
+        self.assertAlmostEqual(found["relu2"][0][0], cosine, places=4)
+        self.assertGreater(euclidean, 0)
+
+    def test_levels_and_methods_make_other_models(self):
+        made = []
+        for settings in ({}, {"optimization_level": 0}, {"quantized_method": "layer"}, {"quantized_algorithm": "kl_divergence"}):
+            self.build(**settings)
+            exported = self.folder / "one.onnx"
+            self.assertEqual(self.rknn.export_rknn(export_path=str(exported)), 0)
+            made.append(exported.read_bytes())
+        self.assertEqual(len(set(made)), len(made))
+
+    def test_shapes_that_the_file_leaves_open(self):
+        a, b = (np.random.default_rng(i).random((1, n), np.float32) for i, n in enumerate((112, 80)))
+        lines = [f"{self.save('a.npy', a)} {self.save('b.npy', b)}\n"]
+        self.list.write_text("".join(lines))
+        self.assertEqual(self.rknn.load_onnx(str(MODELS / "dynamic_vectors.onnx"), input_size_list=[[1, 112], [1, 80]]), 0)
+        self.fails("nothing to quantize", call=lambda: self.rknn.build(dataset=str(self.list)))  # no product in it
+        pixels = np.random.default_rng(5).integers(0, 256, (1, 6, 10, 3)).astype(np.float32)
+        self.list.write_text(self.save("p.npy", pixels) + "\n")
+        self.assertIsNone(self.rknn.config(dynamic_input=[[[1, 3, 6, 10]], [[1, 3, 9, 8]]]))
+        self.assertEqual(self.rknn.load_onnx(str(MODELS / "dynamic_picture.onnx")), 0)
+        self.assertEqual(self.rknn.build(dataset=str(self.list)), 0)
+        self.assertEqual(self.rknn.init_runtime(), 0)
+        first, other = self.rknn.inference([pixels]), self.rknn.inference([np.zeros((1, 9, 8, 3), np.float32)])
+        self.assertEqual((first[0].shape[2:], other[0].shape[2:]), ((6, 10), (9, 8)))
+
+    def test_what_cannot_be_kept_is_said(self):
+        for name, value in (("quantized_dtype", "w16a16i"), ("quantized_algorithm", "best"), ("quantized_method", "tensor"),
+                            ("optimization_level", 4), ("optimization_level", True), ("target_platform", "rk1"),
+                            ("remove_weight", True), ("quantize_weight", True), ("remove_reshape", True), ("quantised", 1)):
+            self.fails("E config: ", name.split("_")[0], call=lambda n=name, v=value: self.rknn.config(**{n: v}))
+            self.rknn.load_onnx(str(DIGITS_FLOAT))
+            self.fails("config() has failed", call=lambda: self.rknn.build(dataset=str(self.list)))
+        with said() as (_, err):
+            self.rknn.config(custom_string="v1", single_core_mode=True)
+        self.assertIn("custom_string has no effect", err.getvalue())
+        self.fails("rknn_batch_size is 3", call=lambda: self.rknn.build(dataset=str(self.list), rknn_batch_size=3))
+        self.fails("dataset is None", call=lambda: self.rknn.build())
+        self.rknn.config(mean_values=[[1], [2]])
+        self.fails("mean_values has 2 elements", call=lambda: self.rknn.build(dataset=str(self.list)))
+        self.rknn.config(mean_values=[[1]])
+        self.fails("do_quantization=True only", call=lambda: self.rknn.build(do_quantization=False))
+        self.fails("call build() first", call=lambda: self.rknn.export_rknn("x.onnx"))
+        self.rknn.config()
+        self.assertEqual(self.rknn.build(do_quantization=False), 0)
+        self.assertEqual(self.rknn.init_runtime(), 0)
+        self.fails("load_onnx() first", call=lambda: RKNN().build(dataset=str(self.list)))
+
+
 class Conversion(Toolkit):
     def test_every_call_says_what_does_it(self):
         rknn = self.rknn
         calls = {
-            "config": lambda: rknn.config(mean_values=[[1, 2, 3]], std_values=[[1, 1, 1]], target_platform="rk3566"),
-            "build": lambda: rknn.build(do_quantization=True, dataset="./dataset.txt"),
             "export_rknn": lambda: rknn.export_rknn(export_path="./x.rknn"),
             "hybrid_quantization_step1": lambda: rknn.hybrid_quantization_step1(dataset="./dataset.txt"),
             "hybrid_quantization_step2": lambda: rknn.hybrid_quantization_step2(model_input="a", data_input="b"),

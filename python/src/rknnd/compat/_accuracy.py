@@ -18,11 +18,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .. import _errors, _native, layers, servers
+from .. import _errors, _native, _pictures, layers, servers
 from .._capi import ffi, lib, text
 from .._native import Array
 from .._records import new
-from . import _pictures, _servers
+from . import _servers
 from ._runtime import RKNNRuntime
 
 Distance = tuple[float, float]  # cosine, euclidean
@@ -71,13 +71,15 @@ def prepare_golden(array: Array, info: _native.TensorInfo, description: dict[str
     return np.asarray((array[..., order].astype(np.float64) - mean) / std, np.float32)
 
 
-def read_inputs(paths: object, infos: Sequence[_native.TensorInfo]) -> list[Array]:
-    """The arrays of the files, in the shapes that the model takes."""
+def read_inputs(paths: object, infos: Sequence[_native.TensorInfo], swaps: Sequence[bool] = ()) -> list[Array]:
+    """The arrays of the files, in the shapes that the model takes. `swaps`: inputs whose pictures go in as BGR."""
     if not isinstance(paths, (list, tuple)) or len(paths) != len(infos):
         n = len(infos)
         raise _errors.InputError(f"inputs is {paths!r}: give a list with {n} path{'s' if n > 1 else ''}, one for each "
                                  "input")
-    return [_pictures.read_input(path, info.shape) for path, info in zip(paths, infos)]
+    arrays = [_pictures.read_input(path, info.shape) for path, info in zip(paths, infos)]
+    return [_pictures.in_bgr(array) if swap and _pictures.is_picture(path) else array
+            for path, array, swap in zip(paths, arrays, [*swaps, *[False] * len(arrays)])]
 
 
 def _batched(array: Array, info: _native.TensorInfo) -> Array:
@@ -245,17 +247,20 @@ def table(found: Analysis, golden: str) -> str:
 
 @dataclass
 class Models:
-    """`model` and `golden` (or None): how to open them, given a server, and their files' paths."""
+    """`model` and `golden` (or None): how to open them, given a server, and their files' paths. `description`: what the model
+    does to its inputs before, where its file does not tell; `swaps`: inputs whose pictures go in as BGR."""
 
     model: Callable[[str | None], RKNNRuntime]
     golden: Callable[[str | None], RKNNRuntime] | None
     path: str
     golden_path: str | None
+    description: dict[str, Any] | None = None
+    swaps: Sequence[bool] = ()
 
 
-def _set_golden_inputs(golden: RKNNRuntime, model: RKNNRuntime, arrays: Sequence[Array], path: str) -> None:
+def _set_golden_inputs(golden: RKNNRuntime, model: RKNNRuntime, arrays: Sequence[Array], models: Models) -> None:
     """By name, else by position, as converters rename inputs."""
-    description = servers.describe(path, _servers.SIMULATOR)
+    path, description = models.path, models.description or servers.describe(models.path, _servers.SIMULATOR)
     infos, wanted = model.input_infos, golden.input_infos
     if len(infos) != len(wanted):
         raise _errors.ModelError(f"{path} has {len(infos)} inputs, and the float model has {len(wanted)}")
@@ -279,13 +284,13 @@ def analyze(models: Models, paths: object, folder: str, server: str | None, on_b
     os.makedirs(folder, exist_ok=True)
     try:
         simulator = start(models.model, _servers.SIMULATOR)
-        arrays = read_inputs(paths, simulator.input_infos)
+        arrays = read_inputs(paths, simulator.input_infos, models.swaps)
         simulator.set_inputs(arrays)
         itself = layers.Golden(simulator.native)
         golden, words = itself, f"{models.path} on the software NPU, as no float model is loaded"
         if models.golden is not None:
             reference = start(models.golden, _servers.SIMULATOR)
-            _set_golden_inputs(reference, simulator, arrays, models.path)
+            _set_golden_inputs(reference, simulator, arrays, models)
             golden, words = layers.Golden(reference.native), f"{models.golden_path} on the software NPU"
             analyzer.column("simulator entire", simulator, golden, False, ("simulator", "golden"))
             analyzer.column("simulator single", simulator, golden, True)

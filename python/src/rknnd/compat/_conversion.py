@@ -1,13 +1,12 @@
-"""Calls that convert models. rknnd runs models and does not convert them: each call says in a sentence what does, and
-answers that it has failed."""
+"""Calls that convert models to .rknn. rknnd runs models, quantizes them, and does not convert them: each call says in a sentence
+what does, and answers that it has failed."""
 from __future__ import annotations
 
 _WHAT = {
-    "config": "settings of a conversion have nothing that they would change",
-    "build": "there is nothing to build",
-    "export_rknn": "there is no converted model that could be written",
-    "hybrid_quantization_step1": "models cannot be quantized",
-    "hybrid_quantization_step2": "models cannot be quantized",
+    "export_rknn": ".rknn files cannot be written; export_rknn('NAME.onnx') after build() writes the quantized model, which "
+                   "RKNN-Toolkit2 converts as it is (load_onnx() and build(do_quantization=False))",
+    "hybrid_quantization_step1": "which layers stay float is said by rknnd.quantize(keep_float=…) or rknnctl quantize --keep-float",
+    "hybrid_quantization_step2": "which layers stay float is said by rknnd.quantize(keep_float=…) or rknnctl quantize --keep-float",
     "reg_custom_op": "a custom operator in Python serves the conversion alone; one that runs is registered with rknnd "
                      "or as a plugin (rknnd(8))",
     "codegen": "programs cannot be generated; examples/digits of rknnd is one to begin with",

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from typing import Any
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,7 @@ import numpy as np
 
 from .. import _errors, servers
 from .._capi import lib
-from . import _accuracy, _conversion, _parts, _report, _servers
+from . import _accuracy, _conversion, _parts, _quantizing, _report, _servers
 from .._native import Array
 from ._base import Base, answers, file_of
 from ._runtime import RKNNRuntime
@@ -28,7 +29,10 @@ class RKNN(Base):
     def __init__(self, verbose: bool = False, verbose_file: str | None = None) -> None:
         super().__init__(verbose, verbose_file)
         self._onnx: tuple[str, str | None, Mapping[int, Array]] | None = None
+        self._shapes: Mapping[str, Sequence[int]] = {}
         self._rknn: str | None = None
+        self._config: _quantizing.Config | None = _quantizing.Config()
+        self._built: _quantizing.Built | None = None
         self._perf_debug = False
 
     @property
@@ -43,7 +47,7 @@ class RKNN(Base):
         """Takes a converted model for init_runtime(). An ONNX model that was loaded before stays the golden one of
         accuracy_analysis()."""
         self._take_model(path)
-        self._rknn = self._path
+        self._rknn, self._built = self._path, None
         return 0
 
     @answers(-1)
@@ -58,12 +62,15 @@ class RKNN(Base):
         `input_initial_val`    arrays for inputs that are constants from now on, None for the others
         """
         options: str | None = None
+        shapes: dict[str, Sequence[int]] = {}
         constants: dict[int, Array] = {}
         if not (inputs is None and input_size_list is None and input_initial_val is None and outputs is None):
             model = self._part_of(file_of(model), inputs, outputs, input_size_list)
-            options, constants = _onnx_options(model, input_size_list, input_initial_val)
+            shapes, constants = _onnx_options(model, input_size_list, input_initial_val)
+            options = "\n".join(f"shape {name}={'x'.join(map(str, shape))}" for name, shape in shapes.items()) or None
+        self._shapes = shapes
         self._take_model(model, options, constants)
-        self._onnx = (str(self._path), options, constants)
+        self._onnx, self._built = (str(self._path), options, constants), None
         return 0
 
     def _part_of(self, model: str, inputs: Sequence[str] | None, outputs: Sequence[str] | None,
@@ -78,6 +85,63 @@ class RKNN(Base):
             return model
         self._part = tempfile.TemporaryDirectory(prefix="rknnd-part-")
         return _parts.cut(model, *wanted, self._part.name)
+
+    # ---- quantizing
+
+    @answers(-1)
+    def config(self, mean_values: Any = None, std_values: Any = None, **settings: Any) -> int | None:
+        """Settings of build(): mean_values, std_values, quant_img_RGB2BGR, quantized_dtype ('w8a8'), quantized_algorithm,
+        quantized_method, optimization_level, target_platform, dynamic_input. None; -1: one of them cannot be kept."""
+        self._config = None
+        self._config = _quantizing.read_config({"mean_values": mean_values, "std_values": std_values, **settings}, self.rknn_log.w)
+        return None
+
+    @answers(-1)
+    def build(self, do_quantization: bool = True, dataset: str | None = None, rknn_batch_size: int | None = None) -> int:
+        """Makes the model of load_onnx() one in 8 bits, which init_runtime() opens from then on; it is ONNX.
+
+        `do_quantization`  False: the float model stays as it is
+        `dataset`          path of a list: a line for each sample, with a file for each input
+        `rknn_batch_size`  None or 1: a batch is a dimension of an ONNX model
+        """
+        if self._onnx is None:
+            raise _errors.ModelError("there is no float model: call load_onnx() first")
+        if self._config is None:
+            raise _errors.ParameterError("config() has failed: correct it first")
+        if rknn_batch_size not in (None, 1):
+            raise _errors.ParameterError(f"rknn_batch_size is {rknn_batch_size!r}: give the batch to load_onnx() (input_size_list)")
+        self._build(self._onnx, self._config, do_quantization, dataset)
+        return 0
+
+    def _build(self, onnx: tuple[str, str | None, Mapping[int, Array]], config: _quantizing.Config, quantizes: bool,
+               dataset: str | None) -> None:
+        path, options, constants = onnx
+        names = [one["name"] for one in servers.describe(path, _servers.SIMULATOR).get("inputs", [])]
+        source = _quantizing.Source(path, names, constants, self._shapes)
+        if quantizes:
+            self._built = _quantizing.Built(source, config, dataset, self._show_progress)
+            self._path, self._options = self._built.path, _quantizing.load_options(source, config)
+            return
+        if config.values["mean_values"] is not None or config.values["std_values"] is not None:
+            raise _errors.ParameterError("mean_values and std_values go into a model with do_quantization=True only: leave them "
+                                         "away, and give inputs that are normalized")
+        self._built, self._path = None, path
+        self._options = _quantizing.load_options(source, config) if config.shape_sets else options
+
+    def _show_progress(self, done: int, of: int) -> None:
+        self.rknn_log.i(f"build: {done} of {of} samples")
+
+    @answers(-1)
+    def export_rknn(self, export_path: str, cpp_gen_cfg: Any = None, **_settings: Any) -> int:
+        """Writes the model that build() has made, if the file's name ends with .onnx. -1: a .rknn file, which is not made here."""
+        if not isinstance(export_path, (str, os.PathLike)):
+            raise _errors.ParameterError(f"export_path is {export_path!r}: give the path of a file")
+        if os.path.splitext(os.fsdecode(export_path))[1].lower() != ".onnx":
+            return self._refuse("export_rknn")
+        if self._built is None:
+            raise _errors.ModelError("there is no quantized model: call build() first")
+        shutil.copyfile(self._built.path, export_path)
+        return 0
 
     # ---- running
 
@@ -138,7 +202,7 @@ class RKNN(Base):
                           device_id: str | None = None) -> int:
         """Compares each layer with the float model's, and writes error_analysis.txt and all tensors to a folder.
 
-        Needs a converted model (load_rknn()) and the ONNX model that it was made of (load_onnx(), before or after);
+        Needs a converted model (build(), or load_rknn()) and the ONNX model that it was made of (load_onnx(), before or after);
         with a `target` one of them is enough: then the board is compared with the software NPU.
 
         `inputs`      paths of jpg, png, bmp or npy files, one for each input
@@ -154,6 +218,8 @@ class RKNN(Base):
         return 0
 
     def _models_to_compare(self, on_board: bool) -> _accuracy.Models:
+        if self._built is not None and self._onnx is not None:
+            return self._built_models(self._built, self._onnx)
         path = self._rknn or (self._onnx[0] if self._onnx else None)
         if path is None:
             raise _errors.ModelError("no model is loaded: call load_onnx() and load_rknn() first")
@@ -172,6 +238,17 @@ class RKNN(Base):
             return _accuracy.Models(open_onnx, None, path, None)
         return _accuracy.Models(open_rknn, open_onnx if self._onnx else None, path, onnx_path)
 
+    def _built_models(self, built: _quantizing.Built, onnx: tuple[str, str | None, Mapping[int, Array]]) -> _accuracy.Models:
+        path, options, constants = onnx
+
+        def open_float(server: str | None) -> RKNNRuntime:
+            return RKNNRuntime(path, server, 0, options, constants, self.rknn_log.once)
+
+        def open_built(server: str | None) -> RKNNRuntime:
+            return RKNNRuntime(built.path, server, 0, self._options, constants, self.rknn_log.once)
+
+        return _accuracy.Models(open_built, open_float, built.path, path, built.description, built.swaps)
+
     @answers(([], []))
     def list_devices(self) -> tuple[list[str], list[str]]:
         """Prints and returns the serial numbers of boards behind adb, and of those at a USB cable ("ntb")."""
@@ -184,18 +261,6 @@ class RKNN(Base):
     def _refuse(self, call: str) -> int:
         self.rknn_log.e(_conversion.refusal(call))
         return -1
-
-    def config(self, *_arguments: Any, **_named: Any) -> int:
-        """Conversion, which rknnd does not do: -1."""
-        return self._refuse("config")
-
-    def build(self, *_arguments: Any, **_named: Any) -> int:
-        """Conversion, which rknnd does not do: -1."""
-        return self._refuse("build")
-
-    def export_rknn(self, *_arguments: Any, **_named: Any) -> int:
-        """Conversion, which rknnd does not do: -1."""
-        return self._refuse("export_rknn")
 
     def hybrid_quantization_step1(self, *_arguments: Any, **_named: Any) -> int:
         """Conversion, which rknnd does not do: -1."""
@@ -251,8 +316,8 @@ def _flags(perf_debug: object, async_mode: object, fallback_prior_device: object
 
 
 def _onnx_options(model: str, sizes: Sequence[Sequence[int]] | None,
-                  initial: Sequence[Array | None] | None) -> tuple[str | None, dict[int, Array]]:
-    """Load options, and the inputs that are constants."""
+                  initial: Sequence[Array | None] | None) -> tuple[dict[str, Sequence[int]], dict[int, Array]]:
+    """Shapes of inputs by name, and the inputs that are constants."""
     names = [one["name"] for one in servers.describe(model, _servers.SIMULATOR).get("inputs", [])]
     for kind, listed in (("input_size_list", sizes), ("input_initial_val", initial)):
         if listed is not None and len(listed) != len(names):
@@ -262,5 +327,4 @@ def _onnx_options(model: str, sizes: Sequence[Sequence[int]] | None,
     shapes: list[Sequence[int] | None] = list(sizes) if sizes is not None else [None] * len(names)
     for i, value in constants.items():
         shapes[i] = shapes[i] or value.shape
-    lines = [f"shape {name}={'x'.join(map(str, shape))}" for name, shape in zip(names, shapes) if shape]
-    return "\n".join(lines) or None, constants
+    return {name: shape for name, shape in zip(names, shapes) if shape}, constants

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .. import _errors
-from .._native import Array
+from . import _errors
+from ._native import Array
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp")
 _FORMATS = ("JPEG", "PNG", "BMP")
@@ -52,6 +52,16 @@ def _read_picture(path: str, shape: Sequence[int]) -> Array:
     return np.repeat(array, shape[0], axis=0) if shape[0] > 1 else array
 
 
+def is_picture(path: str | os.PathLike[str]) -> bool:
+    """Whether a file's name says that it is a picture."""
+    return os.path.splitext(os.fsdecode(path))[1].lower() in EXTENSIONS
+
+
+def in_bgr(picture: Array) -> Array:
+    """The picture with red and blue exchanged; one that has no three channels as it is."""
+    return np.ascontiguousarray(picture[..., ::-1]) if picture.shape[-1] == 3 else picture
+
+
 def read_input(path: object, shape: Sequence[int]) -> Array:
     """The array of a file. `shape`: the input's, NHWC where it is 4-D; a picture is resized to it, and repeated over
     the batch."""
@@ -63,6 +73,6 @@ def read_input(path: object, shape: Sequence[int]) -> Array:
     extension = os.path.splitext(name)[1].lower()
     if extension == ".npy":
         return _read_npy(name)
-    if extension in EXTENSIONS:
+    if is_picture(name):
         return _read_picture(name, shape)
     raise _errors.InputError(f"{name}: files of inputs are {', '.join(EXTENSIONS)} or .npy")

@@ -1,0 +1,157 @@
+"""config() and build(): settings of RKNN-Toolkit2's conversion, as far as they concern a quantized model, which is ONNX."""
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from dataclasses import dataclass, field
+from typing import Any, Callable
+from collections.abc import Mapping, Sequence
+
+from .. import _errors, quantization
+from .._native import Array
+from . import _servers
+
+_INT8 = ("w8a8", "asymmetric_quantized-8")
+# What an optimization level leaves out: first what can cost accuracy.
+_LEFT_OUT = {3: (), 2: ("equalization",), 1: ("equalization", "bias-correction"), 0: tuple(quantization.PASSES)}
+# Of .rknn files alone: what they do to a model's numbers is nothing, so a model that is none goes without them.
+_WITHOUT_EFFECT: dict[str, Any] = {"custom_string": None, "compress_weight": False, "single_core_mode": False,
+                                   "model_pruning": False, "op_target": None, "sparse_infer": False,
+                                   "enable_flash_attention": False, "float_dtype": "float16"}
+# What would make another model than the one that comes out.
+_REFUSED: dict[str, Any] = {"remove_weight": False, "quantize_weight": False, "remove_reshape": False}
+_DEFAULTS: dict[str, Any] = {"mean_values": None, "std_values": None, "quant_img_RGB2BGR": False, "quantized_dtype": "w8a8",
+                             "quantized_algorithm": "normal", "quantized_method": "channel", "optimization_level": 3,
+                             "target_platform": None, "dynamic_input": None, **_WITHOUT_EFFECT, **_REFUSED}
+
+Warn = Callable[[str], None]
+
+
+@dataclass
+class Config:
+    """What config() has been given."""
+
+    values: dict[str, Any] = field(default_factory=lambda: dict(_DEFAULTS))
+
+    @property
+    def shape_sets(self) -> list[list[list[int]]]:
+        """dynamic_input: a list of shapes, one for each input, for each set; [] for none."""
+        return [[list(shape) for shape in shapes] for shapes in self.values["dynamic_input"] or []]
+
+    def swaps(self, n: int) -> list[bool]:
+        """quant_img_RGB2BGR of n inputs."""
+        given = self.values["quant_img_RGB2BGR"]
+        return _per_input([bool(one) for one in given] if isinstance(given, (list, tuple)) else [bool(given)] * n, n,
+                          "quant_img_RGB2BGR")
+
+
+def read_config(named: Mapping[str, Any], warn: Warn) -> Config:
+    """Checks what can be checked without a model. ParameterError names the setting."""
+    unknown = [name for name in named if name not in _DEFAULTS]
+    if unknown:
+        raise _errors.ParameterError(f"{', '.join(unknown)}: no such setting; there are {', '.join(sorted(_DEFAULTS))}")
+    values = {**_DEFAULTS, **named}
+    for name, default in _REFUSED.items():
+        if values[name] != default:
+            raise _errors.ParameterError(f"{name} is {values[name]!r}: only RKNN-Toolkit2 makes such models; leave it away")
+    for name, default in _WITHOUT_EFFECT.items():
+        if values[name] != default:
+            warn(f"config: {name} has no effect: it is of .rknn files, and what is made here is ONNX")
+    if values["quantized_dtype"] not in _INT8:
+        raise _errors.ParameterError(f"quantized_dtype is {values['quantized_dtype']!r}: only 'w8a8' can be made")
+    _choose(values, "quantized_algorithm", quantization.ALGORITHMS)
+    _choose(values, "quantized_method", quantization.METHODS)
+    _choose(values, "optimization_level", _LEFT_OUT)
+    if values["target_platform"] is not None:
+        values["target_platform"] = _servers.check_target(values["target_platform"])
+    return Config(values)
+
+
+def _choose(values: Mapping[str, Any], name: str, known: Mapping[Any, Any]) -> None:
+    if isinstance(values[name], bool) or not isinstance(values[name], (str, int)) or values[name] not in known:
+        raise _errors.ParameterError(f"{name} is {values[name]!r}: one of {', '.join(map(str, known))}")
+
+
+def _per_input(values: Any, n: int, what: str) -> list[Any]:
+    if len(values) != n:
+        raise _errors.ParameterError(f"{what} has {len(values)} elements, and the model has {n} inputs: give one for each")
+    return list(values)
+
+
+def _of_inputs(values: Any, inputs: Sequence[str], what: str) -> dict[str, Sequence[float]] | None:
+    """mean_values or std_values by input. A flat list is of the only input."""
+    if values is None:
+        return None
+    if not isinstance(values, (list, tuple)):
+        raise _errors.ParameterError(f"{what} is {values!r}: give a list with a list of numbers for each input")
+    lists = values if all(isinstance(one, (list, tuple)) for one in values) else [values]
+    return dict(zip(inputs, _per_input(lists, len(inputs), what)))
+
+
+# ---- build()
+
+
+@dataclass
+class Source:
+    """The model that load_onnx() took: names of its inputs, those that are constants by index, and load options."""
+
+    path: str
+    inputs: Sequence[str]
+    constants: Mapping[int, Array]
+    shapes: Mapping[str, Sequence[int]]
+
+
+class Built:
+    """The int8 model, in a folder that lives as long as this object: its file's `path`, what was `done`, and what it does to its
+    inputs (`description`, as rknnd.describe() tells of converted models) or has had done to pictures (`swaps`)."""
+
+    def __init__(self, source: Source, config: Config, dataset: object, progress: Callable[[int, int], None] | None,
+                 keep_float: Sequence[str] = ()) -> None:
+        values, names = config.values, source.inputs
+        means = _of_inputs(values["mean_values"], names, "mean_values")
+        stds = _of_inputs(values["std_values"], names, "std_values")
+        self.swaps = config.swaps(len(names))
+        self.description = {"inputs": [_preprocessing((means or {}).get(name), (stds or {}).get(name)) for name in names]}
+        folder = tempfile.mkdtemp(prefix="rknnd-build-")
+        weakref.finalize(self, shutil.rmtree, folder, True)
+        stem = os.path.splitext(os.path.basename(source.path))[0]
+        self.path = os.path.join(folder, f"{stem}_int8.onnx")
+        self.done = quantization.quantize(
+            source.path, self.path, _samples(source, dataset), algorithm=values["quantized_algorithm"],
+            method=values["quantized_method"], mean=means, std=stds, rgb2bgr=self.swaps, keep_float=keep_float,
+            without=_LEFT_OUT[values["optimization_level"]], server=_servers.SIMULATOR, shapes=_first_shapes(source, config),
+            progress=progress)
+
+
+def _preprocessing(mean: Sequence[float] | None, std: Sequence[float] | None) -> dict[str, Any]:
+    n = len(mean or std or ())
+    return {"mean": list(mean or [0.0] * n), "std": list(std or [1.0] * n), "channel_order": list(range(n))}
+
+
+def _first_shapes(source: Source, config: Config) -> Mapping[str, Sequence[int]]:
+    if not config.shape_sets:
+        return source.shapes
+    return dict(zip(source.inputs, _per_input(config.shape_sets[0], len(source.inputs), "dynamic_input")))
+
+
+def _samples(source: Source, dataset: object) -> Sequence[Any]:
+    """The dataset's samples, with the inputs that are constants between them."""
+    if not isinstance(dataset, (str, os.PathLike)):
+        raise _errors.ParameterError(f"dataset is {dataset!r}: give the path of a list with a line of files for each sample")
+    samples = quantization.read_list(dataset)
+    for sample in samples:
+        for index in sorted(source.constants):
+            sample.insert(index, source.constants[index])
+    return samples
+
+
+def load_options(source: Source, config: Config) -> str | None:
+    """Load options of the built model: the shapes that it may take."""
+    sets = config.shape_sets
+    if not sets:
+        shapes: dict[str, list[Sequence[int]]] = {name: [shape] for name, shape in source.shapes.items()}
+    else:
+        shapes = dict(zip(source.inputs, map(list, zip(*(_per_input(one, len(source.inputs), "dynamic_input") for one in sets)))))
+    return "\n".join(f"shape {name}={','.join('x'.join(map(str, one)) for one in given)}" for name, given in shapes.items()) or None

@@ -1,0 +1,155 @@
+#!/usr/bin/python3
+"""rknnd.quantize(): the same file as rknnctl's, from pictures and from arrays; what ends it, and what goes on from there."""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+import numpy as np
+import rknnd
+from PIL import Image
+
+from support.paths import DIGITS
+from support.service import BUILD
+
+FLOAT = DIGITS.with_suffix(".onnx")
+PICTURES = sorted((DIGITS.parent / "pictures").glob("*.png"))
+PIXELS = [np.asarray(Image.open(path), np.uint8).reshape(1, 8, 8, 1) for path in PICTURES]
+
+
+class Quantizing(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.output = self.folder / "int8.onnx"
+        self.list = self.folder / "list.txt"
+        self.list.write_text("".join(f"{path}\n" for path in PICTURES))
+
+    def quantize(self, samples, **more):
+        return rknnd.quantize(FLOAT, self.output, samples, server="sim:", **{"std": [255], **more})
+
+    def by_rknnctl(self, *options):
+        path = self.folder / "rknnctl.onnx"
+        subprocess.run([BUILD / "bin/rknnctl", "quantize", FLOAT, "--dataset", self.list, "-o", path, "--std", "255", *options],
+                       check=True, capture_output=True, env={**os.environ, "RKNND_SERVER": "sim:"})
+        return path.read_bytes()
+
+    def refused(self, kind, *words, samples=None, **more):
+        with self.assertRaises(kind) as raised:
+            self.quantize(PIXELS if samples is None else samples, **more)
+        for word in words:
+            self.assertIn(word, str(raised.exception))
+        self.assertFalse(self.output.exists())
+
+
+class Results(Quantizing):
+    def test_the_file_is_rknnctls(self):
+        for settings, options in (({}, []), ({"algorithm": "mmse", "method": "layer"}, ["--algorithm", "mmse", "--method", "layer"]),
+                                  ({"symmetric": True, "without": ["bias-correction", "equalization"], "keep_float": ["relu2"]},
+                                   ["--symmetric", "--without", "bias-correction", "--without", "equalization",
+                                    "--keep-float", "relu2"])):
+            self.quantize(self.list, **settings)
+            self.assertEqual(self.output.read_bytes(), self.by_rknnctl(*options), settings)
+
+    def test_arrays_are_as_good_as_files(self):
+        self.quantize(self.list)
+        expected = self.output.read_bytes()
+        names = [{"image": one} for one in PIXELS]
+        planes = [[one.reshape(1, 1, 8, 8)] for one in PIXELS]
+        for samples, layout in ((PIXELS, "nhwc"), (names, "nhwc"), (planes, "nchw"), (np.stack(PIXELS), "nhwc"),
+                                ([[str(path)] for path in PICTURES], "nhwc")):
+            self.quantize(samples, layout=layout)
+            self.assertEqual(self.output.read_bytes(), expected)
+
+    def test_numbers(self):
+        done = self.quantize(PIXELS)
+        tensors = {one.name: one for one in done.tensors}
+        first = tensors["image_normalized"]
+        largest = max(one.max() for one in PIXELS) / 255
+        self.assertAlmostEqual(first.scale, largest / 255, places=7)
+        self.assertEqual((first.zp, first.min), (-128, 0))
+        self.assertEqual(sum(node.quantized for node in done.nodes), done.n_quantized)
+        self.assertEqual(done.n_tensors, len(tensors))
+        with rknnd.Session(FLOAT, "sim:") as whole, rknnd.Session(self.output, "sim:") as small:
+            for pixels in PIXELS:
+                wanted, = whole.run(pixels.astype(np.float32) / 255, layout="nhwc")
+                found, = small.run(pixels.astype(np.float32), layout="nhwc")
+                self.assertEqual(wanted.argmax(), found.argmax())
+                np.testing.assert_allclose(found, wanted, atol=0.1)
+
+    def test_progress_and_servers_of_other_threads(self):
+        seen = []
+        server = rknnd.server().uri if os.environ.get("RKNND_SERVER") else None
+        self.quantize(PIXELS, progress=lambda done, of: seen.append((done, of)), clients=3)
+        self.assertEqual(sorted(seen), [(i + 1, len(PIXELS)) for i in range(len(PIXELS))])
+        self.assertEqual(os.environ.get("RKNND_SERVER") and rknnd.server().uri, server)
+
+
+class Endings(Quantizing):
+    def test_what_does_not_fit(self):
+        bad = [PIXELS[0].astype(np.float32), np.full((1, 8, 8, 1), np.nan, np.float32)]
+        self.refused(rknnd.InputError, "finite", samples=bad)
+        self.refused(rknnd.InputError, "(1, 9, 9, 1)", samples=[np.zeros((1, 9, 9, 1), np.uint8)])
+        self.refused(rknnd.InputError, "there are no samples", samples=[])
+        self.refused(rknnd.InputError, "nowhere.png", samples=["nowhere.png"])
+        self.refused(rknnd.InputError, "cannot be read", samples=str(self.folder / "nolist.txt"))
+        self.refused(rknnd.InputError, "no input is called x", samples=[{"x": PIXELS[0]}])
+        self.refused(rknnd.ParameterError, "samples is of type int", samples=5)
+        for name, value in (("algorithm", "best"), ("method", 3), ("without", ["x"]), ("without", "batchnorm"),
+                            ("keep_float", [1]), ("mean", ["a"]), ("std", [float("inf")]), ("clients", 0)):
+            self.refused(rknnd.ParameterError, name, **{name: value})
+        self.refused(rknnd.Error, "no_such_node", keep_float=["no_such_node"])
+        with self.assertRaises(rknnd.ModelError):
+            rknnd.quantize(DIGITS, self.output, PIXELS, server="sim:")
+
+    def test_exceptions_come_out(self):
+        def end(_done, _of):
+            raise KeyError("enough")
+
+        class Broken(list):
+            def __getitem__(self, index):
+                raise IndexError(f"sample {index} is gone")
+
+        self.assertRaisesRegex(KeyError, "enough", self.quantize, PIXELS, progress=end)
+        self.assertRaisesRegex(IndexError, "is gone", self.quantize, Broken(PIXELS))
+        self.assertFalse(self.output.exists())
+
+    def test_interrupted_it_goes_on(self):
+        """Ctrl-C in the middle: KeyboardInterrupt, and the same call takes up what was done."""
+        self.quantize(PIXELS * 20)
+        expected, state = self.output.read_bytes(), self.folder / "state"
+        self.output.unlink()
+
+        def interrupt(done, _of):
+            if done == 100:
+                os.kill(os.getpid(), signal.SIGINT)
+                gate.wait(60)
+
+        gate = threading.Event()
+        before = signal.signal(signal.SIGINT, lambda *_: (gate.set(), signal.default_int_handler(*_)))
+        self.addCleanup(signal.signal, signal.SIGINT, before)
+        self.assertRaises(KeyboardInterrupt, self.quantize, PIXELS * 20, progress=interrupt, state=state)
+        self.assertTrue(state.exists())
+        self.assertFalse(self.output.exists())
+        done = self.quantize(PIXELS * 20, state=state)
+        self.assertGreater(done.n_resumed, 0)
+        self.assertFalse(state.exists())
+        self.assertEqual(self.output.read_bytes(), expected)
+
+    def test_without_its_library(self):
+        program = ("import rknnd, rknnd.quantization as q; q.NAME = 'librknnd-nothing.so'\n"
+                   f"rknnd.quantize({str(FLOAT)!r}, '/dev/null', [])")
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("no samples", done.stderr)
+        done = subprocess.run([sys.executable, "-c", program.replace("[])", "[1])")], capture_output=True, text=True, check=False)
+        self.assertIn("rknnd-tools", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
