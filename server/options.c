@@ -5,11 +5,13 @@
 #include "server/options.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -421,12 +423,31 @@ static int read_line(struct options *o, char *line, struct error *e)
     return options_set(o, options_trim(line), options_trim(value), e);
 }
 
+// A pipe is refused, not waited for: the file is read again while the daemon runs, and nothing ends
+// a thread that opens one.
+static int options_open_file(const char *path, FILE **ret, struct error *e)
+{
+    struct stat st;
+    cleanup(fd_close_p) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return error_set_errno(e, STATUS_PARAM_INVALID, errno, "%s", path);
+    if (S_ISFIFO(st.st_mode))
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "%s is a pipe, which cannot be read again at a reload: give a file", path);
+    *ret = fdopen(fd, "r");
+    if (!*ret)
+        return error_set_errno(e, STATUS_PARAM_INVALID, errno, "%s", path);
+    steal_fd(&fd);
+    return 0;
+}
+
 // A file that is not text is what is left when power was lost, or was never a configuration.
 static int read_text(const char *path, char **ret, struct error *e)
 {
-    cleanup(fclose_p) FILE *file = fopen(path, "re");
-    if (!file)
-        return error_set_errno(e, STATUS_PARAM_INVALID, errno, "%s", path);
+    cleanup(fclose_p) FILE *file = NULL;
+    int r = options_open_file(path, &file, e);
+    if (r < 0)
+        return r;
     cleanup(free_p) char *text = malloc(CONFIG_MAX + 1);
     if (!text)
         return error_no_memory(e, "the configuration", CONFIG_MAX);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -206,6 +207,11 @@ static void files_that_are_no_text(void **state)
     words[2] = (char *)"/dev/zero";
     assert_int_equal(options_parse(&o, 3, words, &e), STATUS_PARAM_INVALID);
     assert_non_null(strstr(e.text, "/dev/zero is larger than 1048576 bytes"));
+    unlink(path);
+    assert_int_equal(mkfifo(path, 0600), 0); // which nobody writes into
+    words[2] = path;
+    assert_int_equal(options_parse(&o, 3, words, &e), STATUS_PARAM_INVALID);
+    assert_non_null(strstr(e.text, "is a pipe"));
     options_done(&o);
     unlink(path);
 }
