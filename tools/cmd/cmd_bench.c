@@ -14,6 +14,7 @@
 #include "tools/ui/exit_code.h"
 #include "tools/ui/interrupt.h"
 #include "tools/ui/print.h"
+#include "tools/view/page.h"
 
 #define MAX_RUNS    100000000u // of all clients; their times are kept
 #define MAX_CLIENTS 1024
@@ -25,7 +26,7 @@ struct bench_command {
     uint32_t clients;                  // 0: not given
     uint32_t from, to, step;           // --concurrency
     bool sweep;                        // that was given
-    const char *samples;               // NULL: none
+    const char *samples, *report;      // NULL: none
     bool json, csv;
 };
 
@@ -66,12 +67,17 @@ static int check_options(struct bench_command *c, struct error *e)
     if (!c->step)
         c->step = 1;
     if (!p->loop)
-        p->loop = p->seconds > 0 ? MAX_RUNS / c->to : LOOP;
-    if ((uint64_t)p->loop * c->to > MAX_RUNS)
+        p->loop = p->seconds > 0 ? MAX_RUNS / (c->to * p->n_models) : LOOP;
+    if ((uint64_t)p->loop * c->to * p->n_models > MAX_RUNS)
         return error_set(e, STATUS_PARAM_INVALID, "--loop: %u runs of %u clients are more than %u",
-                         p->loop, c->to, MAX_RUNS);
+                         p->loop, c->to * p->n_models, MAX_RUNS);
+    if (p->n_models > 1 && p->task.inputs.n)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "--input is for one model; with several their inputs are made up");
     int r = cmd_options_check_form(c->json, c->csv, e);
-    return r == 0 && c->samples ? output_file_check(c->samples, e) : r;
+    if (r == 0 && c->samples)
+        r = output_file_check(c->samples, e);
+    return r == 0 && c->report ? output_file_check(c->report, e) : r;
 }
 
 static int parse_options(int argc, char **argv, struct bench_command *c, struct error *e)
@@ -84,10 +90,12 @@ static int parse_options(int argc, char **argv, struct bench_command *c, struct 
          set_concurrency},
         {0, "duration", OPTION_REAL, &p->seconds, "SECONDS",
          "begin runs for so long, instead of --loop", 0, 1000000, NULL},
-        {0, "rate", OPTION_REAL, &p->rate, "FPS", "ask for so many runs/s at random times", 0,
+        {0, "rate", OPTION_REAL, &p->rate, "FPS", "ask each model for runs/s at random times", 0,
          1000000, NULL},
         {0, "samples", OPTION_TEXT, &c->samples, "FILE", "write the times of each run (CSV)", 0, 0,
          NULL},
+        {0, "report", OPTION_TEXT, &c->report, "FILE", "write a page for a browser, with a plot", 0,
+         0, NULL},
         OPTIONS_WARMUP(&p->warmup),
         TASK_INPUTS(&p->task),
         TASK_LOADING(&p->task),
@@ -101,15 +109,17 @@ static int parse_options(int argc, char **argv, struct bench_command *c, struct 
         OPTIONS_CSV(&c->csv),
     };
     const struct cmd_options options = {
-        .usage = "bench MODEL [--loop N | --duration SECONDS] [--clients N]",
+        .usage = "bench MODEL... [--loop N|--duration SECONDS] [--clients N]",
         .summary =
-            "Measures a model: each client has a context and a thread of its own, and sets\n"
-            "the inputs, runs and gets the outputs again and again. Without -i the inputs are\n"
-            "made up. Ctrl-C ends it early.",
+            "Measures a model, or several at the same time: each client has a context and a\n"
+            "thread of its own, and again and again sets the inputs, runs and gets the\n"
+            "outputs. Without -i the inputs are made up. Ctrl-C ends it early.",
         .rows = rows,
         .n_rows = sizeof rows / sizeof *rows,
     };
-    int r = task_parse(&p->task, &options, argc, argv, e);
+    int first, r = cmd_options_parse_n(&options, argc, argv, 1, BENCH_MODELS, &first, e);
+    for (p->n_models = 0; r == 0 && first + (int)p->n_models < argc; p->n_models++)
+        p->models[p->n_models].path = argv[first + (int)p->n_models];
     return r ? r : check_options(c, e);
 }
 
@@ -130,9 +140,18 @@ static int judge_limits(const struct bench_command *c, const struct bench_result
     return EXIT_GATE;
 }
 
+static void point_done(const struct bench_command *c, struct bench_point *p)
+{
+    for (uint32_t i = 0; p->each && i < c->plan.n_models; i++)
+        bench_result_done(&p->each[i]);
+    free(p->each);
+    bench_result_done(&p->result);
+    p->each = NULL;
+}
+
 // One number of clients after the other. What was measured counts also after a failure.
-static int measure_points(const struct bench_command *c, const struct input_set *inputs,
-                          struct bench_point *points, size_t *ret_n, struct error *e)
+static int measure_points(const struct bench_command *c, struct bench_point *points, size_t *ret_n,
+                          struct error *e)
 {
     int r = 0;
     for (uint32_t clients = c->from; clients <= c->to && r == 0 && !interrupt_seen();
@@ -140,13 +159,31 @@ static int measure_points(const struct bench_command *c, const struct input_set 
         struct bench_point *p = &points[*ret_n];
         struct bench_plan plan = c->plan;
         plan.clients = p->clients = clients;
-        r = bench_run(&plan, inputs, &p->result, e);
+        if (plan.n_models > 1 && !(p->each = calloc(plan.n_models, sizeof *p->each)))
+            return error_no_memory(e, "measurements", plan.n_models);
+        r = bench_run(&plan, &p->result, p->each, e);
         if (p->result.n > 0)
             ++*ret_n;
         else
-            bench_result_done(&p->result);
+            point_done(c, p);
     }
     return r;
+}
+
+static int write_report(const struct bench_command *c, const struct bench_point *points, size_t n,
+                        const rknnd_server_info *info, struct error *e)
+{
+    cleanup(output_file_drop) struct output_file file = {0};
+    json_t *bench = bench_json(&c->plan, info, points, n);
+    json_t *data =
+        json_pack("{s:o, s:o, s:s, s:o, s:o}", "model", print_json_text(c->plan.models[0].path),
+                  "bench", bench, "tool", rknnd_version(), "date", print_json_date(), "server",
+                  print_server_json(info));
+    int r = data ? output_file_open(&file, c->report, e) : error_no_memory(e, "the page", 0);
+    if (r == 0 && page_write(data, file.stream) < 0)
+        r = error_no_memory(e, "the page", 0);
+    json_decref(data);
+    return r < 0 ? r : output_file_close(&file, e);
 }
 
 static int show_points(const struct bench_command *c, const struct bench_point *points, size_t n,
@@ -154,13 +191,14 @@ static int show_points(const struct bench_command *c, const struct bench_point *
 {
     enum bench_form form = c->json ? BENCH_JSON : c->csv ? BENCH_CSV : BENCH_TEXT;
     int r = bench_show(&c->plan, info, points, n, c->sweep, form, e);
-    return r == 0 && c->samples ? bench_write_samples(c->samples, points, n, e) : r;
+    if (r == 0 && c->samples)
+        r = bench_write_samples(c->samples, points, n, e);
+    return r == 0 && c->report ? write_report(c, points, n, info, e) : r;
 }
 
 // Shows what was measured also after a failure in the middle, which is then still the result: its
 // own failure must not be replaced by one of showing.
-static int measure_model(const struct bench_command *c, const struct input_set *inputs,
-                         struct error *e)
+static int measure_models(const struct bench_command *c, struct error *e)
 {
     rknnd_server_info info;
     size_t n = 0, room = (c->to - c->from) / c->step + 1;
@@ -170,7 +208,7 @@ static int measure_model(const struct bench_command *c, const struct input_set *
     int r = print_get_server(&info, e);
     interrupt_defer();
     if (r == 0)
-        r = measure_points(c, inputs, points, &n, e);
+        r = measure_points(c, points, &n, e);
     if (r == 0 && n == 0)
         r = error_set(e, STATUS_FAIL, "%s",
                       interrupt_seen() ? "interrupted before the first run"
@@ -184,25 +222,40 @@ static int measure_model(const struct bench_command *c, const struct input_set *
             r = shown ? shown : judge_limits(c, &points[0].result, e);
     }
     for (size_t i = 0; i < n; i++)
-        bench_result_done(&points[i].result);
+        point_done(c, &points[i]);
     return r;
 }
 
-// The model stays open here while clients open it: the file is uploaded once, with its progress
-// shown, and the inputs are made once for all clients.
-static int open_and_measure(const struct bench_command *c, struct error *e)
+static int open_model(struct bench_command *c, struct bench_model *of, struct model *model,
+                      struct error *e)
 {
-    struct model model;
-    struct input_set inputs = {0};
-    int r = task_open(&c->plan.task, 0, &model, e);
-    if (r == 0 && c->plan.task.inputs.n)
-        r = task_load(&c->plan.task, &model, &inputs, e);
+    struct task task = c->plan.task;
+    task.model = of->path;
+    int r = task_open(&task, 0, model, e);
+    if (r == 0 && task.inputs.n)
+        r = task_load(&task, model, &of->inputs, e);
     else if (r == 0)
-        r = input_set_random(&inputs, &model, c->plan.seed, e);
+        r = input_set_random(&of->inputs, model, c->plan.seed, e);
+    return r;
+}
+
+// Models stay open here while clients open them: a file is uploaded once, with its progress shown,
+// and the inputs are made once for all clients.
+static int open_and_measure(struct bench_command *c, struct error *e)
+{
+    struct model models[BENCH_MODELS];
+    uint32_t n = 0;
+    int r = 0;
+    while (n < c->plan.n_models && r == 0) {
+        r = open_model(c, &c->plan.models[n], &models[n], e);
+        n++;
+    }
     if (r == 0)
-        r = measure_model(c, &inputs, e);
-    input_set_done(&inputs);
-    model_close(&model);
+        r = measure_models(c, e);
+    while (n-- > 0) {
+        input_set_done(&c->plan.models[n].inputs);
+        model_close(&models[n]);
+    }
     return r;
 }
 

@@ -6,7 +6,6 @@
 //   accuracy, golden                                       with --golden
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/cleanup.h"
 #include "tools/compare/comparison.h"
@@ -115,16 +114,6 @@ static int add_tensors(const struct report *p, json_t *data, struct error *e)
     return r;
 }
 
-// "2026-01-31T12:00:00Z".
-static json_t *time_now(void)
-{
-    char text[32];
-    struct tm tm;
-    time_t seconds = time(NULL);
-    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&seconds, &tm));
-    return json_string(text);
-}
-
 // The page's path is printed only when it is complete; on standard output it would be in the page.
 static int write_page(const struct report *p, json_t *data, struct error *e)
 {
@@ -144,9 +133,10 @@ static int write_page(const struct report *p, json_t *data, struct error *e)
 // its end.
 static int make_page(const struct report *p, struct error *e)
 {
-    json_t *data = json_pack("{s:o, s:s, s:o, s:b}", "model",
-                             print_json_text(p->profile.task.model), "tool", rknnd_version(),
-                             "date", time_now(), "made_up_inputs", p->profile.task.inputs.n == 0);
+    json_t *data =
+        json_pack("{s:o, s:s, s:o, s:b}", "model", print_json_text(p->profile.task.model), "tool",
+                  rknnd_version(), "date", print_json_date(), "made_up_inputs",
+                  p->profile.task.inputs.n == 0);
     int r = data ? output_file_check(p->file, e) : error_no_memory(e, "the page", 0);
     if (r == 0)
         r = add_tensors(p, data, e);

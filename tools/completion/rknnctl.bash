@@ -71,7 +71,7 @@ _rknnctl_options()
     compare) options="--with --input --layout --fit --pad --type --pass-through --list --shape --shape-set --core-mask --map --entire --limit --fail-above --dump --loop --warmup --seed --json --csv --server --version --help" ;;
     report) options="--output --golden --golden-server --input --layout --fit --pad --type --pass-through --shape --shape-set --core-mask --loop --warmup --seed --map --limit --server --version --help" ;;
     quantize) options="--dataset --output --algorithm --method --symmetric --mean --std --rgb2bgr --keep-float --without --clients --state --layout --fit --pad --type --shape --json --server --version --help" ;;
-    bench) options="--loop --clients --concurrency --duration --rate --samples --warmup --input --layout --fit --pad --type --pass-through --shape --shape-set --core-mask --seed --float --fail-below --fail-p99-above --json --csv --server --version --help" ;;
+    bench) options="--loop --clients --concurrency --duration --rate --samples --report --warmup --input --layout --fit --pad --type --pass-through --shape --shape-set --core-mask --seed --float --fail-below --fail-p99-above --json --csv --server --version --help" ;;
     help) options="" ;;
     esac
 }
@@ -114,6 +114,7 @@ _rknnctl_value()
     --output | -o) value=DIR ;;
     --pad) value=COLOUR ;;
     --rate) value=FPS ;;
+    --report) value=FILE ;;
     --samples) value=FILE ;;
     --seconds) value=N ;;
     --seed) value=N ;;

@@ -1,7 +1,8 @@
 // The page: its views, what is above them, and the theme.
 
 const VIEWS = [
-  { id: "summary", title: "Summary", make: s => new SummaryView(s), there: () => true },
+  { id: "summary", title: "Summary", make: s => new SummaryView(s), there: m => m.data.profile || !m.data.bench },
+  { id: "bench", title: "Load", make: s => new BenchView(s), there: m => m.data.bench },
   { id: "layers", title: "Layers", heading: "Layers", make: s => new LayersView(s), there: m => m.items.length > 0 },
   { id: "graph", title: "Graph", heading: "Graph", make: s => new GraphView(s), there: m => m.items.some(i => i.node) },
   { id: "memory", title: "Memory", make: s => new MemoryView(s), there: m => m.data.memory },
@@ -21,7 +22,7 @@ class Page {
     watchTips();
     watchKeys(this.state, this);
     addEventListener("hashchange", () => this.show(location.hash.slice(1), false));
-    this.show(location.hash.slice(1) || "summary", false);
+    this.show(location.hash.slice(1) || this.views[0].id, false);
     this.watchPrint();
   }
 
@@ -86,6 +87,7 @@ class Page {
     state.on("query", () => this.showFound());
     if (series.length > 1)
       document.getElementById("series").append(choice("Whose time is shown", series.map(s => [s.key, s.title, `Times ${s.what}`]), state.series.key, key => state.setSeries(key)));
+    document.querySelector("search").hidden = !state.model.items.length;
     document.getElementById("help").addEventListener("click", keysDialog);
     this.makeTheme(document.getElementById("theme"));
   }

@@ -1,4 +1,4 @@
-// Measures a model with many clients at once. Each client has a thread and a context of its own. A
+// Measures models with many clients at once. Each client has a thread and a context of its own. A
 // barrier lets all of them start measuring together:
 //
 //   client threads   open, warm up, n_warm++ ---- wait for `go` ---- measure ---- end
@@ -26,17 +26,22 @@
 
 #define LOOK_NS 50000000 // between looks whether to go on
 
+// When runs of a model are asked for, with a rate.
+struct asking {
+    double next_s;         // since all began
+    uint64_t random_state; // xorshift
+};
+
 struct bench {
     const struct bench_plan *plan;
-    const struct input_set *inputs;
-    atomic_bool stop; // one has failed
+    uint32_t n_clients; // of all models
+    atomic_bool stop;   // one has failed
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint32_t n_warm; // clients past their warm-up, or failed
     bool go;         // all are
     uint64_t began_ns;
-    double next_s;         // when the next run is asked for, after that; with a rate
-    uint64_t random_state; // xorshift
+    struct asking asking[BENCH_MODELS];
     struct progress progress;
 };
 
@@ -49,7 +54,7 @@ struct client {
     rknn_output *outputs;
     struct bench_sample *samples;
     uint32_t n, room;
-    uint32_t number;
+    uint32_t of, number; // model, and which of its clients
     uint64_t end_ns;
     struct timing timing;
     uint64_t estimate_ns;
@@ -80,7 +85,9 @@ static int prepare_outputs(struct client *c)
 
 static int prepare_clients(struct client *c)
 {
-    int r = task_open(&c->bench->plan->task, 0, &c->model, &c->failure);
+    struct task task = c->bench->plan->task;
+    task.model = c->bench->plan->models[c->of].path;
+    int r = task_open(&task, 0, &c->model, &c->failure);
     return r ? r : prepare_outputs(c);
 }
 
@@ -88,7 +95,7 @@ static int prepare_clients(struct client *c)
 // run's own times comes after it and is not part of it.
 static int run_once(struct client *c, uint64_t *latency_ns, rknnd_run_info *info)
 {
-    const struct input_set *inputs = c->bench->inputs;
+    const struct input_set *inputs = &c->bench->plan->models[c->of].inputs;
     const struct model *m = &c->model;
     uint64_t start = clock_ns();
     int r = input_set_give(inputs, m->context);
@@ -110,22 +117,24 @@ static bool go_on(const struct client *c)
 }
 
 // In (0, 1].
-static double random_part(struct bench *b)
+static double random_part(struct asking *a)
 {
-    uint64_t x = b->random_state;
+    uint64_t x = a->random_state;
     x ^= x << 13;
     x ^= x >> 7;
     x ^= x << 17;
-    b->random_state = x;
+    a->random_state = x;
     return ((double)(x >> 11) + 1) / 9007199254740992.0;
 }
 
-// When the next run is asked for, whoever does it: intervals are exponentially distributed.
-static uint64_t next_asked(struct bench *b)
+// When the next run of the model is asked for, whoever does it: intervals are exponentially
+// distributed.
+static uint64_t next_asked(struct bench *b, uint32_t model)
 {
+    struct asking *a = &b->asking[model];
     pthread_mutex_lock(&b->lock);
-    b->next_s -= log(random_part(b)) / b->plan->rate;
-    uint64_t at = b->began_ns + (uint64_t)(b->next_s * 1e9);
+    a->next_s -= log(random_part(a)) / b->plan->rate;
+    uint64_t at = b->began_ns + (uint64_t)(a->next_s * 1e9);
     pthread_mutex_unlock(&b->lock);
     return at;
 }
@@ -146,7 +155,7 @@ static bool wait_until(const struct client *c, uint64_t at_ns)
 static bool await_next(const struct client *c, uint64_t *ret_at_ns)
 {
     struct bench *b = c->bench;
-    uint64_t at = b->plan->rate > 0 ? next_asked(b) : clock_ns();
+    uint64_t at = b->plan->rate > 0 ? next_asked(b, c->of) : clock_ns();
     bool late = b->plan->seconds > 0 && (double)(at - b->began_ns) >= b->plan->seconds * 1e9;
     *ret_at_ns = at;
     return !late && wait_until(c, at);
@@ -156,7 +165,8 @@ static bool await_next(const struct client *c, uint64_t *ret_at_ns)
 static int measure_run(struct client *c, uint64_t at_ns)
 {
     rknnd_run_info info;
-    struct bench_sample s = {.client = c->number, .start_ns = at_ns - c->bench->began_ns};
+    struct bench_sample s = {
+        .model = c->of, .client = c->number, .start_ns = at_ns - c->bench->began_ns};
     uint64_t late_ns = clock_ns() - at_ns;
     int r = run_once(c, &s.latency_ns, &info);
     if (r)
@@ -243,7 +253,7 @@ static int run_clients(struct bench *b, struct client *clients, struct error *e)
 {
     uint32_t n = 0;
     int r = 0;
-    while (n < b->plan->clients && r == 0) {
+    while (n < b->n_clients && r == 0) {
         r = pthread_create(&clients[n].thread, NULL, client_thread, &clients[n]);
         n += r == 0;
     }
@@ -257,15 +267,16 @@ static int run_clients(struct bench *b, struct client *clients, struct error *e)
     for (uint32_t i = 0; i < n; i++)
         if (clients[i].result) {
             *e = clients[i].failure;
-            return error_prefix(e, "client %u", i);
+            return error_prefix(e, "client %u", clients[i].number);
         }
     return 0;
 }
 
-static int init_result(struct bench_result *r, size_t n, struct error *e)
+static int init_result(struct bench_result *r, uint32_t model, size_t n, struct error *e)
 {
     size_t room = n ? n : 1;
-    *r = (struct bench_result){.latency_ns = calloc(room, sizeof *r->latency_ns),
+    *r = (struct bench_result){.model = model,
+                               .latency_ns = calloc(room, sizeof *r->latency_ns),
                                .queue_us = calloc(room, sizeof *r->queue_us),
                                .run_us = calloc(room, sizeof *r->run_us),
                                .samples = calloc(room, sizeof *r->samples)};
@@ -284,21 +295,27 @@ static void add_client(const struct client *c, struct bench_result *r)
         r->samples[r->n++] = *s;
     }
     r->timing = c->timing;
-    r->estimate_ns = c->estimate_ns;
+    // Runs of several models have none in common.
+    r->estimate_ns = r->model == BENCH_TOTAL && c->bench->plan->n_models > 1 ? 0 : c->estimate_ns;
+}
+
+static bool is_of(const struct client *c, uint32_t model)
+{
+    return model == BENCH_TOTAL || c->of == model;
 }
 
 // The wall time runs from the first start to the last end.
-static int collect_times(const struct client *clients, const struct bench *b,
+static int collect_times(const struct client *clients, const struct bench *b, uint32_t model,
                          struct bench_result *r, struct error *e)
 {
     uint64_t start = UINT64_MAX, end = 0;
     size_t n = 0;
-    for (uint32_t i = 0; i < b->plan->clients; i++)
-        n += clients[i].n;
-    int status = init_result(r, n, e);
-    for (uint32_t i = 0; i < b->plan->clients && status == 0; i++) {
+    for (uint32_t i = 0; i < b->n_clients; i++)
+        n += is_of(&clients[i], model) ? clients[i].n : 0;
+    int status = init_result(r, model, n, e);
+    for (uint32_t i = 0; i < b->n_clients && status == 0; i++) {
         const struct client *c = &clients[i];
-        if (c->n == 0)
+        if (c->n == 0 || !is_of(c, model))
             continue;
         uint64_t began = b->began_ns + c->samples[0].start_ns;
         start = began < start ? began : start;
@@ -312,30 +329,81 @@ static int collect_times(const struct client *clients, const struct bench *b,
     return status;
 }
 
+// What all did, then what each model's did. Of a model that nobody ran n is 0.
+static int collect_all(const struct client *clients, const struct bench *b,
+                       struct bench_result *ret, struct bench_result *ret_each, struct error *e)
+{
+    int r = collect_times(clients, b, BENCH_TOTAL, ret, e);
+    for (uint32_t i = 0; ret_each && i < b->plan->n_models && r == 0; i++)
+        r = collect_times(clients, b, i, &ret_each[i], e);
+    return r;
+}
+
+static void begin_asking(struct bench *b)
+{
+    for (uint32_t i = 0; i < b->plan->n_models; i++)
+        b->asking[i].random_state =
+            ((uint64_t)b->plan->seed + i + 1) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
 // Clients are closed one after the other after all have ended: closing contexts is not measured.
-int bench_run(const struct bench_plan *plan, const struct input_set *inputs,
-              struct bench_result *ret, struct error *e)
+int bench_run(const struct bench_plan *plan, struct bench_result *ret,
+              struct bench_result *ret_each, struct error *e)
 {
     struct bench b = {.plan = plan,
-                      .inputs = inputs,
-                      .random_state = ((uint64_t)plan->seed + 1) * UINT64_C(0x9e3779b97f4a7c15),
+                      .n_clients = plan->clients * plan->n_models,
                       .lock = PTHREAD_MUTEX_INITIALIZER,
                       .changed = PTHREAD_COND_INITIALIZER};
     *ret = (struct bench_result){0};
-    cleanup(free_p) struct client *clients = calloc(plan->clients, sizeof *clients);
+    cleanup(free_p) struct client *clients = calloc(b.n_clients, sizeof *clients);
     if (!clients)
         return error_no_memory(e, "a measurement", 0);
-    for (uint32_t i = 0; i < plan->clients; i++)
-        clients[i] = (struct client){.bench = &b, .number = i};
+    for (uint32_t i = 0; i < b.n_clients; i++)
+        clients[i] =
+            (struct client){.bench = &b, .of = i % plan->n_models, .number = i / plan->n_models};
+    begin_asking(&b);
     progress_start_counting(&b.progress, "runs",
-                            plan->seconds > 0 ? 0 : (uint64_t)plan->clients * plan->loop);
+                            plan->seconds > 0 ? 0 : (uint64_t)b.n_clients * plan->loop);
     int r = run_clients(&b, clients, e);
     progress_end(&b.progress);
     struct error ignored;
-    int collected = collect_times(clients, &b, ret, r ? &ignored : e);
-    for (uint32_t i = 0; i < plan->clients; i++)
+    int collected = collect_all(clients, &b, ret, ret_each, r ? &ignored : e);
+    for (uint32_t i = 0; i < b.n_clients; i++)
         client_done(&clients[i]);
     return r ? r : collected;
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct bench_sample *x = a, *y = b;
+    return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
+}
+
+// `room`: for n values.
+static uint64_t median_latency(const struct bench_sample *samples, size_t n, uint64_t *room)
+{
+    for (size_t i = 0; i < n; i++)
+        room[i] = samples[i].latency_ns;
+    stats_sort(room, n);
+    return stats_percentile(room, n, 50);
+}
+
+// What was asked for last waited for a tenth of the time and more: at the end there was a queue. A
+// single slow run is none.
+bool bench_is_overrun(const struct bench_result *r, uint64_t *ret_before, uint64_t *ret_after)
+{
+    size_t part = r->n / 4;
+    if (r->n < 8)
+        return false;
+    cleanup(free_p) struct bench_sample *samples = malloc(r->n * sizeof *samples);
+    cleanup(free_p) uint64_t *room = malloc(part * sizeof *room);
+    if (!samples || !room)
+        return false;
+    memcpy(samples, r->samples, r->n * sizeof *samples);
+    qsort(samples, r->n, sizeof *samples, by_start);
+    *ret_before = median_latency(samples, part, room);
+    *ret_after = median_latency(samples + r->n - part, part, room);
+    return *ret_after > r->wall_ns / 10 && *ret_after > 2 * r->latency_ns[0];
 }
 
 void bench_result_done(struct bench_result *r)

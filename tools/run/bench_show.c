@@ -32,6 +32,23 @@ static void print_times_of(const char *name, format_time *format, const uint64_t
     print_line(name, "%9s %9s %9s %9s %9s %9s", s[0], s[1], s[2], s[3], s[4], s[5]);
 }
 
+// What was asked for by --rate, and what came of it.
+static void print_rate(const struct bench_plan *plan, const struct bench_point *p)
+{
+    uint64_t before, after;
+    struct format_buffer b, c;
+    double asked = plan->rate * plan->n_models;
+    if (plan->rate <= 0)
+        return;
+    printf("%.10g runs/s were asked for; latency counts from then on\n", asked);
+    if (bench_is_overrun(&p->result, &before, &after))
+        printf(
+            "That is more than could be done: %.1f runs/s were, and runs waited longer and longer "
+            "(median latency %s in the first quarter, %s in the last). Ask for less, or, if the "
+            "device is not busy, give it more --clients.\n",
+            bench_per_second(&p->result), format_ns(&b, before), format_ns(&c, after));
+}
+
 static void print_one(const struct bench_plan *plan, const struct bench_point *p)
 {
     const struct bench_result *r = &p->result;
@@ -39,8 +56,7 @@ static void print_one(const struct bench_plan *plan, const struct bench_point *p
     printf("%zu runs by %u client%s in %s: %s%.1f runs/s\n", r->n, p->clients,
            p->clients == 1 ? "" : "s", format_ns(&b, r->wall_ns),
            r->timing.software ? "machine " : "", bench_per_second(r));
-    if (plan->rate > 0)
-        printf("%.10g runs/s were asked for; latency counts from then on\n", plan->rate);
+    print_rate(plan, p);
     print_line("", "%9s %9s %9s %9s %9s %9s", "min", "median", "p90", "p99", "p99.9", "max");
     print_times_of("latency", format_ns, r->latency_ns, r->n);
     print_times_of("queue", format_us, r->queue_us, r->n);
@@ -49,24 +65,61 @@ static void print_one(const struct bench_plan *plan, const struct bench_point *p
     timing_print(&r->timing, stdout, "  ");
 }
 
-static int print_sweep(const struct bench_point *points, size_t n, struct error *e)
+static const char *result_name(const struct bench_plan *plan, const struct bench_result *r)
+{
+    return r->model == BENCH_TOTAL && plan->n_models > 1 ? "all"
+           : r->model == BENCH_TOTAL                     ? plan->models[0].path
+                                                         : plan->models[r->model].path;
+}
+
+// A point's results: of several models each one's, then that of all.
+static uint32_t point_n(const struct bench_plan *plan, const struct bench_point *p)
+{
+    return p->each ? plan->n_models + 1 : 1;
+}
+
+static const struct bench_result *point_result(const struct bench_plan *plan,
+                                               const struct bench_point *p, uint32_t i)
+{
+    return p->each && i < plan->n_models ? &p->each[i] : &p->result;
+}
+
+static void add_text_row(struct table *t, const struct bench_plan *plan,
+                         const struct bench_point *p, const struct bench_result *r)
+{
+    struct format_buffer b;
+    uint32_t models = r->model == BENCH_TOTAL ? plan->n_models : 1;
+    if (p->each)
+        table_cell(t, "%s", result_name(plan, r));
+    table_cell(t, "%u", p->clients * models);
+    table_cell(t, "%.1f", bench_per_second(r));
+    for (size_t k = 0; k < N_PERMILLES; k++)
+        if (r->n > 0)
+            table_cell(t, "%s", format_ns(&b, stats_permille(r->latency_ns, r->n, permilles[k])));
+        else
+            table_cell(t, "-");
+}
+
+static int print_sweep(const struct bench_plan *plan, const struct bench_point *points, size_t n,
+                       struct error *e)
 {
     static const struct table_column columns[] = {
-        {.title = "Clients", .align = TABLE_RIGHT}, {.title = "Runs/s", .align = TABLE_RIGHT},
-        {.title = "Min", .align = TABLE_RIGHT},     {.title = "Median", .align = TABLE_RIGHT},
-        {.title = "P90", .align = TABLE_RIGHT},     {.title = "P99", .align = TABLE_RIGHT},
-        {.title = "P99.9", .align = TABLE_RIGHT},   {.title = "Max", .align = TABLE_RIGHT},
+        {.title = "Model", .align = TABLE_LEFT, .flexible = TABLE_CUT_START},
+        {.title = "Clients", .align = TABLE_RIGHT},
+        {.title = "Runs/s", .align = TABLE_RIGHT},
+        {.title = "Min", .align = TABLE_RIGHT},
+        {.title = "Median", .align = TABLE_RIGHT},
+        {.title = "P90", .align = TABLE_RIGHT},
+        {.title = "P99", .align = TABLE_RIGHT},
+        {.title = "P99.9", .align = TABLE_RIGHT},
+        {.title = "Max", .align = TABLE_RIGHT},
     };
     struct table t;
-    table_init(&t, columns, sizeof columns / sizeof *columns);
-    for (size_t i = 0; i < n; i++) {
-        const struct bench_result *r = &points[i].result;
-        struct format_buffer b;
-        table_cell(&t, "%u", points[i].clients);
-        table_cell(&t, "%.1f", bench_per_second(r));
-        for (size_t k = 0; k < N_PERMILLES; k++)
-            table_cell(&t, "%s", format_ns(&b, stats_permille(r->latency_ns, r->n, permilles[k])));
-    }
+    bool one = !points[0].each;
+    table_init(&t, columns + one, sizeof columns / sizeof *columns - one);
+    for (size_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < point_n(plan, &points[i]); k++)
+            add_text_row(&t, plan, &points[i], point_result(plan, &points[i], k));
     int status = table_print(&t, stdout, "  ", 0);
     table_done(&t);
     timing_print(&points[0].result.timing, stdout, "  ");
@@ -76,13 +129,19 @@ static int print_sweep(const struct bench_point *points, size_t n, struct error 
 static int show_text(const struct bench_plan *plan, const rknnd_server_info *info,
                      const struct bench_point *points, size_t n, bool sweep, struct error *e)
 {
-    printf("%s on ", plan->task.model);
+    if (plan->n_models == 1)
+        printf("%s on ", plan->models[0].path);
+    else
+        printf("%u models on ", plan->n_models);
     print_server_line(info);
     printf("\n");
-    if (sweep)
-        return print_sweep(points, n, e);
-    print_one(plan, points);
-    return 0;
+    if (!sweep && plan->n_models == 1) {
+        print_one(plan, points);
+        return 0;
+    }
+    for (size_t i = 0; i < n; i++)
+        print_rate(plan, &points[i]);
+    return print_sweep(plan, points, n, e);
 }
 
 // ---- programs -----------------------------------------------------------------------------------
@@ -96,16 +155,21 @@ static json_t *latency_json(const struct bench_result *r)
 }
 
 // An NPU has "runs_per_second"; a software NPU the machine's and the chip's estimated ones.
-static json_t *point_json(const struct bench_plan *plan, const struct bench_point *p)
+static json_t *result_json(const struct bench_plan *plan, const struct bench_point *p,
+                           const struct bench_result *r)
 {
-    const struct bench_result *r = &p->result;
+    uint64_t before, after;
+    uint32_t models = r->model == BENCH_TOTAL ? plan->n_models : 1;
     json_t *o =
-        json_pack("{s:I, s:I, s:o, s:o, s:o, s:o}", "clients", (json_int_t)p->clients, "runs",
-                  (json_int_t)r->n, "seconds", print_json_number((double)r->wall_ns / 1e9),
+        json_pack("{s:I, s:I, s:o, s:o, s:o, s:o}", "clients", (json_int_t)p->clients * models,
+                  "runs", (json_int_t)r->n, "seconds", print_json_number((double)r->wall_ns / 1e9),
                   "latency_us", latency_json(r), "queue_us",
                   print_percentiles_json(r->queue_us, r->n, 1), "timing", timing_json(&r->timing));
-    if (plan->rate > 0)
-        json_object_set_new(o, "asked_per_second", print_json_number(plan->rate));
+    if (plan->rate > 0) {
+        bool overrun = bench_is_overrun(r, &before, &after);
+        json_object_set_new(o, "asked_per_second", print_json_number(plan->rate * models));
+        json_object_set_new(o, "overrun", json_boolean(overrun));
+    }
     timing_put(&r->timing, o, "run_us", print_percentiles_json(r->run_us, r->n, 1),
                timing_estimate(r->estimate_ns));
     timing_put(&r->timing, o, "runs_per_second", print_json_number(bench_per_second(r)),
@@ -113,11 +177,42 @@ static json_t *point_json(const struct bench_plan *plan, const struct bench_poin
     return o;
 }
 
+// Of several models {…, "models": [{"model": …, …}, …]}. A model without a run has a name alone.
+static json_t *point_json(const struct bench_plan *plan, const struct bench_point *p)
+{
+    json_t *o = result_json(plan, p, &p->result);
+    if (!p->each)
+        return o;
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < plan->n_models; i++) {
+        json_t *one = p->each[i].n ? result_json(plan, p, &p->each[i]) : json_object();
+        json_object_set_new(one, "model", print_json_text(plan->models[i].path));
+        json_array_append_new(list, one);
+    }
+    json_object_set_new(o, "models", list);
+    return o;
+}
+
+json_t *bench_json(const struct bench_plan *plan, const rknnd_server_info *info,
+                   const struct bench_point *points, size_t n)
+{
+    json_t *models = json_array(), *list = json_array();
+    for (uint32_t i = 0; i < plan->n_models; i++)
+        json_array_append_new(models, print_json_text(plan->models[i].path));
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, point_json(plan, &points[i]));
+    return json_pack("{s:o, s:o, s:o}", "models", models, "server", print_server_json(info),
+                     "points", list);
+}
+
 static int show_json(const struct bench_plan *plan, const rknnd_server_info *info,
                      const struct bench_point *points, size_t n, bool sweep, struct error *e)
 {
-    json_t *o =
-        json_pack("{s:s, s:o}", "model", plan->task.model, "server", print_server_json(info));
+    if (sweep && plan->n_models > 1)
+        return print_json(bench_json(plan, info, points, n), e);
+    json_t *o = json_pack("{s:o}", "server", print_server_json(info));
+    if (plan->n_models == 1)
+        json_object_set_new(o, "model", print_json_text(plan->models[0].path));
     if (!sweep) {
         json_t *one = point_json(plan, points);
         json_object_update(o, one);
@@ -160,11 +255,11 @@ static const struct table_column software_columns[] = {
     {.title = "EstimateChip"},
 };
 
-static void add_row(struct table *t, const struct bench_plan *plan, const struct bench_point *p)
+static void add_row(struct table *t, const struct bench_plan *plan, const struct bench_point *p,
+                    const struct bench_result *r)
 {
-    const struct bench_result *r = &p->result;
-    table_cell(t, "%s", plan->task.model);
-    table_cell(t, "%u", p->clients);
+    table_cell(t, "%s", result_name(plan, r));
+    table_cell(t, "%u", p->clients * (r->model == BENCH_TOTAL ? plan->n_models : 1));
     table_cell(t, "%zu", r->n);
     table_cell(t, "%.9g", (double)r->wall_ns / 1e9);
     table_cell(t, "%.9g", bench_per_second(r));
@@ -189,7 +284,9 @@ static int show_csv(const struct bench_plan *plan, const struct bench_point *poi
     else
         table_init(&t, columns, sizeof columns / sizeof *columns);
     for (size_t i = 0; i < n; i++)
-        add_row(&t, plan, &points[i]);
+        for (uint32_t k = 0; k < point_n(plan, &points[i]); k++)
+            if (point_result(plan, &points[i], k)->n > 0)
+                add_row(&t, plan, &points[i], point_result(plan, &points[i], k));
     int status = table_csv(&t, stdout);
     table_done(&t);
     return status < 0 ? error_no_memory(e, "a table", 0) : 0;
@@ -214,13 +311,13 @@ int bench_write_samples(const char *path, const struct bench_point *points, size
     int r = output_file_open(&file, path, e);
     if (r < 0)
         return r;
-    fprintf(file.stream, "Clients,Client,Start(us),Latency(us),Queue(us),Run(us)\n");
+    fprintf(file.stream, "Clients,Client,Start(us),Latency(us),Queue(us),Run(us),Model\n");
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < points[i].result.n; k++) {
             const struct bench_sample *s = &points[i].result.samples[k];
-            fprintf(file.stream, "%u,%u,%.3f,%.3f,%llu,%llu\n", points[i].clients, s->client,
+            fprintf(file.stream, "%u,%u,%.3f,%.3f,%llu,%llu,%u\n", points[i].clients, s->client,
                     (double)s->start_ns / 1e3, (double)s->latency_ns / 1e3,
-                    (unsigned long long)s->queue_us, (unsigned long long)s->run_us);
+                    (unsigned long long)s->queue_us, (unsigned long long)s->run_us, s->model);
         }
     return output_file_close(&file, e);
 }

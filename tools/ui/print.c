@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/text/text.h"
@@ -184,6 +185,15 @@ json_t *print_json_text(const char *text)
 }
 
 // JSON has neither NaN nor infinity.
+json_t *print_json_date(void)
+{
+    char text[32];
+    struct tm tm;
+    time_t seconds = time(NULL);
+    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&seconds, &tm));
+    return json_string(text);
+}
+
 json_t *print_json_number(double value)
 {
     return isfinite(value) ? json_real(value) : json_null();

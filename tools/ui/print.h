@@ -41,6 +41,9 @@ int print_json(json_t *value, struct error *e);
 /// Text that need not be UTF-8, a file's name for example: then with '?' for what is not ASCII.
 json_t *print_json_text(const char *text);
 
+/// The time now: "2026-01-31T12:00:00Z".
+json_t *print_json_date(void);
+
 /// A number; null when it is not finite, which JSON has not.
 json_t *print_json_number(double value);
 

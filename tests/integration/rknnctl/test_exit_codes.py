@@ -130,7 +130,10 @@ class Codes(OnDaemon):
         for command in ALL:
             self.check(USAGE, command, "--no-such-option", named="unknown option --no-such-option")
             self.check(USAGE, command, "--server", named="--server needs a value")
-            if command not in ("record", "kill"):
+            if command == "bench":
+                self.check(USAGE, *self.words(command), "more", named="--input is for one model")
+                self.check(USAGE, *self.words(command), *["more"] * 16, named="unexpected argument")
+            elif command not in ("record", "kill"):
                 self.check(USAGE, *self.words(command), "more", "than", "wanted", named="unexpected argument")
             if command in OF_MODELS and command != "info" or command in ("kill", "replay", "record", "quantize"):
                 self.check(USAGE, command)

@@ -218,6 +218,44 @@ class Null(OnDaemon):
         ends = [float(r["Start(us)"]) + float(r["Latency(us)"]) for r in rows]
         self.assertEqual(ends, sorted(ends), "one client does one after the other, and latency counts from the question")
 
+    def other_model(self):
+        path = f"{self.folder}/other.rknn"
+        with open(path, "wb") as file:
+            file.write(b"another model" * 100)
+        return path
+
+    def test_bench_of_several_models(self):
+        samples, other = f"{self.folder}/mixed.csv", self.other_model()
+        before = json.loads(self.ok("status", "--json", uri=self.uri))["jobs_done"]
+        said = json.loads(self.ok("bench", self.model, other, self.model, "--clients", 2, "--loop", 30, "--warmup", 1, "--json",
+                                  "--samples", samples, uri=self.uri))
+        after = json.loads(self.ok("status", "--json", uri=self.uri))["jobs_done"]
+        self.assertEqual(after - before, 3 * 2 * 31)
+        self.assertEqual([(m["model"], m["clients"], m["runs"]) for m in said["models"]],
+                         [(str(self.model), 2, 60), (other, 2, 60), (str(self.model), 2, 60)])
+        self.assertEqual((said["clients"], said["runs"]), (6, 180))
+        self.assertNotIn("model", said)
+        rows = list(csv.DictReader(open(samples, encoding="utf-8")))
+        for i, model in enumerate(said["models"]):
+            latencies = sorted(float(r["Latency(us)"]) for r in rows if int(r["Model"]) == i)
+            self.assertEqual(len(latencies), 60)
+            self.assertAlmostEqual(model["latency_us"]["max"], latencies[-1], places=2)
+        self.assertAlmostEqual(said["latency_us"]["max"], max(m["latency_us"]["max"] for m in said["models"]), places=2)
+        text = self.ok("bench", self.model, other, "-n", 2, uri=self.uri)
+        self.assertRegex(text, r"2 models on .*\n +Model +Clients .*\n.* 1 .*\n.*other\.rknn +1 .*\n +all +2 ")
+        lines = list(csv.DictReader(self.ok("bench", self.model, other, "-n", 2, "--concurrency", "1:2", "--csv", uri=self.uri).splitlines()))
+        self.assertEqual([(r["Model"], r["Clients"]) for r in lines],
+                         [(str(self.model), "1"), (other, "1"), ("all", "2"), (str(self.model), "2"), (other, "2"), ("all", "4")])
+        self.expect(2, "--input", "bench", self.model, other, "-i", other)
+
+    def test_bench_asked_for_too_much(self):
+        asked = 10 ** 6
+        said = json.loads(self.ok("bench", self.model, "--rate", asked, "--loop", 400, "--json", uri=self.uri))
+        self.assertEqual((said["asked_per_second"], said["overrun"]), (asked, True))
+        self.assertIn("That is more than could be done", self.ok("bench", self.model, "--rate", asked, "--loop", 400, uri=self.uri))
+        said = json.loads(self.ok("bench", self.model, "--rate", 20, "--loop", 8, "--json", uri=self.uri))
+        self.assertFalse(said["overrun"])
+
     def test_bench_for_some_time(self):
         samples = f"{self.folder}/duration.csv"
         self.ok("bench", self.model, "--duration", "0.2", "--clients", 3, "--samples", samples, uri=self.uri)
