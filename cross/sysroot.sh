@@ -6,5 +6,5 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 architecture=$1
 shift
-packages=$(sed -n '/\[!'"$architecture"'\]/d;/^Build-Depends:/,/^$/{s/^ \([^ ,]*\(-dev\|-headers\)\)\b.*/\1/p}' debian/control | grep -v '^libclang')
+packages=$(sed -n '/\[.*\]/{/\b'"$architecture"'\b/!d;s/ \[.*\]//};/^Build-Depends:/,/^$/{s/^ \([^ ,]*\(-dev\|-headers\)\)\b.*/\1/p}' debian/control | grep -v '^libclang')
 exec cross/root.sh "$architecture" extract "build/sysroot-$architecture" $packages "$@"
