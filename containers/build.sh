@@ -23,7 +23,6 @@ root() {
         --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr \
         --customize-hook="chroot \"\$1\" groupadd -r -g $user rknnd" \
         --customize-hook="chroot \"\$1\" useradd -r -u $user -g $user -d / -s /usr/sbin/nologin rknnd" \
-        --customize-hook="install -d -o $user -g $user \"\$1/run/rknnd\"" \
         --customize-hook="mkdir \"\$1/packages\" && cp ${files[*]} \"\$1/packages/\"" \
         --customize-hook='chroot "$1" sh -c "apt-get install -y -qq --no-install-recommends /packages/*.deb"' \
         --customize-hook='rm -rf "$1/packages" "$1/var/lib/apt/lists"/* "$1/var/cache/apt"/*' \
@@ -34,6 +33,7 @@ root() {
 image() {
     local tag=$1 root=$2
     shift 2
+    install -d -o "$user" -g "$user" "$root/run/rknnd" # mmdebstrap empties /run
     umoci new --image "$layout:$tag"
     umoci insert --image "$layout:$tag" "$root" /
     umoci config --image "$layout:$tag" --architecture "$architecture" --config.user "$user:$user" \

@@ -6,8 +6,9 @@
 set -eu
 root=${1:-}
 nodes=
-for path in /dev/rknpu /dev/dri/card* /dev/dri/renderD* /dev/accel/accel* /dev/dma_heap/*; do
-    [ -e "$root$path" ] || continue
+for file in "$root"/dev/rknpu "$root"/dev/dri/card* "$root"/dev/dri/renderD* "$root"/dev/accel/accel* "$root"/dev/dma_heap/*; do
+    [ -e "$file" ] || continue
+    path=${file#"$root"}
     nodes="$nodes${nodes:+,
         }{\"path\": \"$path\", \"permissions\": \"rw\"}"
 done
