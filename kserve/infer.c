@@ -2,8 +2,10 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "kserve/http/reply.h"
 #include "kserve/model/serve_job.h"
 
@@ -84,13 +86,29 @@ static void write_answer(struct reply *r, const struct request *q, const struct 
             reply_add(r, j->outputs[j->asked[i]], (size_t)asked_bytes(j, m, j->asked[i]));
 }
 
+static int check_model(const struct request *q, const struct served_model *m, struct error *e)
+{
+    if (q->model[0] && strcmp(q->model, m->name) != 0)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "\"model_name\" is \"%s\", and the address is that of \"%s\"", q->model,
+                         m->name);
+    if (q->version[0] && strcmp(q->version, m->version) != 0)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "\"model_version\" is \"%s\", and the address is that of version %s",
+                         q->version, m->version);
+    return 0;
+}
+
 static int run_request(struct served_model *m, const struct request *q, struct reply *r,
                        struct error *e)
 {
+    int s = check_model(q, m, e);
+    if (s < 0)
+        return s;
     cleanup(free_p) struct job *j = malloc(sizeof *j);
     if (!j)
         return error_no_memory(e, "a request", sizeof *j);
-    int s = job_prepare(j, q, m, e);
+    s = job_prepare(j, q, m, e);
     if (s < 0)
         return s;
     s = job_run(j, m, e);
@@ -100,10 +118,18 @@ static int run_request(struct served_model *m, const struct request *q, struct r
     return s;
 }
 
+static void count_failure(struct served_model *m, uint64_t begin)
+{
+    pthread_mutex_lock(&m->lock);
+    statistics_failure(&m->statistics, clock_ns() - begin);
+    pthread_mutex_unlock(&m->lock);
+}
+
 void infer(struct served_model *m, const uint8_t *body, size_t size, int64_t header,
            struct reply *r)
 {
     struct error e;
+    uint64_t begin = clock_ns();
     cleanup(free_p) struct request *q = malloc(sizeof *q);
     int s =
         q ? request_parse(q, body, size, header, &e) : error_no_memory(&e, "a request", sizeof *q);
@@ -111,6 +137,8 @@ void infer(struct served_model *m, const uint8_t *body, size_t size, int64_t hea
         s = run_request(m, q, r, &e);
         request_done(q);
     }
-    if (s < 0)
+    if (s < 0) {
+        count_failure(m, begin);
         reply_fail_with(r, &e);
+    }
 }

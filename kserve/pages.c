@@ -36,12 +36,15 @@ static void get_server(struct visit *v)
 
 static void get_live(struct visit *v)
 {
-    v->reply->code = 200;
+    reply_print(v->reply, "{\"live\":true}");
 }
 
+// The protocol's description has "live" here, KServe's own pages "ready".
 static void get_ready(struct visit *v)
 {
-    v->reply->code = pulse_is_ready(v->site->pulse) ? 200 : 400;
+    bool ready = pulse_is_ready(v->site->pulse);
+    v->reply->code = ready ? 200 : 400;
+    reply_print(v->reply, "{\"live\":true,\"ready\":%s}", ready ? "true" : "false");
 }
 
 // ---- models -------------------------------------------------------------------------------------
@@ -59,7 +62,11 @@ static void get_model_ready(struct visit *v)
 {
     struct error e;
     struct served_model *m = repository_find(v->site->models, v->name, v->version, &e);
-    v->reply->code = m && pulse_is_ready(v->site->pulse) ? 200 : 400;
+    bool ready = m && pulse_is_ready(v->site->pulse);
+    v->reply->code = ready ? 200 : 400;
+    reply_print(v->reply, "{\"name\":");
+    reply_quote(v->reply, v->name);
+    reply_print(v->reply, ",\"ready\":%s}", ready ? "true" : "false");
     served_model_unref(m);
 }
 
@@ -336,6 +343,8 @@ void pages_answer(const struct site *s, const struct page_request *q, struct rep
     }
     while (rest && n < MAX_PARTS)
         parts[n++] = strsep(&rest, "/");
+    if (n == 2 && !rest && !parts[1][0])
+        n = 1; // "v2/": the protocol's description writes it both ways
     struct visit v = {.site = s, .request = q, .reply = r};
     for (size_t i = 0; !rest && i < sizeof pages / sizeof *pages; i++)
         if (address_fits(pages[i].path, parts, n, &v)) {

@@ -30,5 +30,6 @@ void job_done(struct job *j);
 /// Bytes of an output of one sample, or of a set.
 uint64_t job_output_size(const struct served_model *m, unsigned set, uint32_t output);
 
-/// Runs it, perhaps together with other requests for the model. Blocks.
+/// Runs it, perhaps together with other requests for the model, and counts that it was done.
+/// Blocks.
 int job_run(struct job *j, struct served_model *m, struct error *e);

@@ -353,11 +353,10 @@ int job_run(struct job *j, struct served_model *m, struct error *e)
     struct error own;
     int r = m->per_run > 1 ? run_together(j, m, &begun, e ? e : &own)
                            : run_alone(j, m, &begun, e ? e : &own);
-    pthread_mutex_lock(&m->lock);
     if (r < 0)
-        statistics_failure(&m->statistics, clock_ns() - begin);
-    else
-        statistics_success(&m->statistics, j->samples, begun - begin, clock_ns() - begin);
+        return r;
+    pthread_mutex_lock(&m->lock);
+    statistics_success(&m->statistics, j->samples, begun - begin, clock_ns() - begin);
     pthread_mutex_unlock(&m->lock);
-    return r;
+    return 0;
 }

@@ -35,6 +35,8 @@ struct request_output {
 struct request {
     char id[REQUEST_MAX_NAME]; // ""
     bool has_id;
+    char model[REQUEST_MAX_NAME],
+        version[REQUEST_MAX_NAME]; // "": not said again beside the address
     struct request_input inputs[REQUEST_MAX_TENSORS];
     unsigned n_inputs;
     struct request_output outputs[REQUEST_MAX_TENSORS]; // 0: all

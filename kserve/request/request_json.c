@@ -97,6 +97,16 @@ static int take_id(struct parser *p, const struct value *v)
     return take_text(p, v, p->request->id);
 }
 
+static int take_model(struct parser *p, const struct value *v)
+{
+    return take_text(p, v, p->request->model);
+}
+
+static int take_version(struct parser *p, const struct value *v)
+{
+    return take_text(p, v, p->request->version);
+}
+
 static int take_wants_binary(struct parser *p, const struct value *v)
 {
     p->request->wants_binary = v->yes;
@@ -264,8 +274,8 @@ static int skip_member(struct parser *p, const struct value *v)
 
 static const struct member members[] = {
     {ROOT, "id", TEXT, take_id, NOWHERE},
-    {ROOT, "model_name", TEXT, skip_member, NOWHERE}, // the address says it
-    {ROOT, "model_version", TEXT, skip_member, NOWHERE},
+    {ROOT, "model_name", TEXT, take_model, NOWHERE},
+    {ROOT, "model_version", TEXT, take_version, NOWHERE},
     {ROOT, "parameters", OBJECT, skip_member, PARAMETERS},
     {ROOT, "inputs", ARRAY, skip_member, INPUTS},
     {ROOT, "outputs", ARRAY, skip_member, OUTPUTS},
