@@ -237,6 +237,13 @@ class Documents(Case):
             self.assertEqual((name, asked - there), (name, set()))
             self.assertTrue(asked)
 
+    def test_the_dashboard_has_the_machine_and_the_store(self):
+        shown = set(re.findall(r"\brknnd_[a-z_]+", (OPS / "grafana.json").read_text()))
+        there = {name for name, _ in self.start_on_board().metrics() if re.match("rknnd_(machine|stored)_", name)}
+        told_elsewhere = {"rknnd_machine_sensors_answer", "rknnd_machine_clock_max_hertz", "rknnd_machine_clock_governor", "rknnd_stored_models"}
+        self.assertEqual(there - told_elsewhere - shown, set())
+        self.assertGreater(len(there), 12)
+
     def test_they_are_well_formed(self):
         dashboard = json.loads((OPS / "grafana.json").read_text())
         numbers = [panel["id"] for panel in dashboard["panels"]]
