@@ -1,12 +1,43 @@
 // Which level of vector instructions kernels use: the least of what the CPU has and of what oneDNN
-// may use.
+// may use, which is AVX512-VNNI at most.
 //
-// Tests: test_sim_*_AVX2, test_sim_*_SSE41 set oneDNN's variable.
+// oneDNN 2.6 writes behind the output of integer convolutions with AMX (jit:avx512_core_amx_int8:
+// where the image has a zero point, and padding above or below alone), and behind scratch memory of
+// the size that it asks for (brgconv:avx512_core_amx_int8). docs/decisions/0072 has the numbers.
+//
+// Tests: test_sim_conv; test_sim_*_AVX2, test_sim_*_SSE41 set oneDNN's variable.
 #include "npu/sim/simd/kernel.h"
 
 #include <dnnl.h>
+#include <stdlib.h>
+#include <strings.h>
 
 enum kernel_level kernel_known;
+
+#ifdef __x86_64__
+// oneDNN's variable, under its names, names less than AVX512-VNNI. Other words are no limit to it.
+static bool kernel_is_limited(void)
+{
+    static const char *const lower[] = {
+        "SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX512_MIC", "AVX512_MIC_4OPS", "AVX512_CORE"};
+    const char *isa = getenv("ONEDNN_MAX_CPU_ISA");
+    if (!isa)
+        isa = getenv("DNNL_MAX_CPU_ISA");
+    for (size_t i = 0; isa && i < sizeof lower / sizeof *lower; i++)
+        if (strcasecmp(isa, lower[i]) == 0)
+            return true;
+    return false;
+}
+
+// oneDNN takes a limit only before it is first used, so this is done before main(). A CPU without
+// AVX512-VNNI has no AMX, but may have AVX-VNNI, which the limit would take away.
+__attribute__((constructor)) static void kernel_limit(void)
+{
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512vnni") && !kernel_is_limited())
+        dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_vnni);
+}
+#endif
 
 static enum kernel_level kernel_look(void)
 {

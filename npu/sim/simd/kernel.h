@@ -1,5 +1,5 @@
-// How vector kernels are compiled, and which of them may run: what the CPU has, unless
-// DNNL_MAX_CPU_ISA, oneDNN's own variable, allows less. So one variable chooses all kernels.
+// How vector kernels are compiled, and which of them may run: what the CPU has up to AVX512-VNNI,
+// unless DNNL_MAX_CPU_ISA, oneDNN's own variable, allows less. So one variable chooses all kernels.
 #pragma once
 
 #include <stdbool.h>

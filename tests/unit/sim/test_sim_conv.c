@@ -13,9 +13,13 @@
 #include "npu/sim/exec/run.h"
 #include "tests/support/seed.h"
 
-#define CASES     2400
-#define MOST_WORK 1000000 // multiplications in a case
-#define MOST_OC   160
+#define CASES      2400
+#define WIDE_CASES 200
+#define MOST_WORK  1000000 // multiplications in a case
+#define MOST_OC    160
+
+#define GUARD      (64 << 10) // bytes behind the arena and behind scratch memory
+#define GUARD_BYTE 0xa5
 
 enum { X, W, Y, ADDEND, N_TENSORS };
 
@@ -195,28 +199,56 @@ static bool choose_posts(struct net *n)
     return leaky;
 }
 
-static void make_net(struct net *n)
+// A shape with few enough multiplications.
+static void choose_shape(struct net *n, uint32_t x[4], uint32_t y[4])
 {
-    static const int32_t inputs[] = {X, W}, outputs[] = {Y};
-    static const uint32_t first[] = {X, ADDEND}, last[] = {Y};
-    uint32_t ic, oc, x[4], y[4];
-    *n = (struct net){.node = {.op = GRAPH_CONV, .name = "n", .type = "Conv"}};
     struct graph_window *w = &n->node.window;
     uint64_t work;
     if (one_in(6))
         n->node.op = GRAPH_CONV_TRANSPOSE;
     do {
-        choose_channels(w, &ic, &oc);
+        choose_channels(w, &x[1], &y[1]);
         void (*choose)(struct graph_window * w, int i, uint32_t *in, uint32_t *out) =
             n->node.op == GRAPH_CONV ? choose_size : choose_transposed_size;
         choose(w, 0, &x[2], &y[2]);
         choose(w, 1, &x[3], &y[3]);
         x[0] = y[0] = (uint32_t)(one_in(4) ? 2 : 1);
-        x[1] = ic;
-        y[1] = oc;
-        work = (uint64_t)y[0] * oc * y[2] * y[3] * (ic / w->groups) * w->kernel[0] * w->kernel[1];
-    } while (work > MOST_WORK || oc > MOST_OC);
-    uint32_t weight[4] = {oc, ic / w->groups, w->kernel[0], w->kernel[1]};
+        work =
+            (uint64_t)y[0] * y[1] * y[2] * y[3] * (x[1] / w->groups) * w->kernel[0] * w->kernel[1];
+    } while (work > MOST_WORK || y[1] > MOST_OC);
+}
+
+// One of two groups of whole vectors of channels, wide, and padded above and below alone.
+static void choose_wide_shape(struct net *n, uint32_t x[4], uint32_t y[4])
+{
+    struct graph_window *w = &n->node.window;
+    *w = (struct graph_window){.kernel = {(uint32_t)between(2, 3), (uint32_t)between(1, 3)},
+                               .stride = {1, 1},
+                               .dilation = {(uint32_t)between(1, 2), (uint32_t)between(1, 2)},
+                               .pad = {1, 0, 1, 0},
+                               .groups = 2};
+    uint32_t high = w->dilation[0] * (w->kernel[0] - 1), wide = w->dilation[1] * (w->kernel[1] - 1);
+    x[0] = y[0] = 1;
+    x[1] = 32 * (uint32_t)between(1, 5);
+    y[1] = 32 * (uint32_t)between(1, 2);
+    y[2] = (uint32_t)between(1, 3);
+    y[3] = (uint32_t)between(33, 60);
+    x[2] = y[2] + high > 2 ? y[2] + high - 2 : 1;
+    y[2] = x[2] + 2 - high;
+    x[3] = y[3] + wide;
+}
+
+typedef void (*choose_function)(struct net *n, uint32_t x[4], uint32_t y[4]);
+
+static void make_net(struct net *n, choose_function choose)
+{
+    static const int32_t inputs[] = {X, W}, outputs[] = {Y};
+    static const uint32_t first[] = {X, ADDEND}, last[] = {Y};
+    uint32_t x[4], y[4];
+    *n = (struct net){.node = {.op = GRAPH_CONV, .name = "n", .type = "Conv"}};
+    struct graph_window *w = &n->node.window;
+    choose(n, x, y);
+    uint32_t weight[4] = {y[1], x[1] / w->groups, w->kernel[0], w->kernel[1]};
     make_tensor(n, X, x, 1);
     make_tensor(n, W, weight, 1);
     make_tensor(n, Y, y, one_in(2) ? 1 : 0.37f);
@@ -342,21 +374,47 @@ static void compare(const struct net *n, const int8_t *got)
                 }
 }
 
-static void random_convolutions(void **state)
+// ---- memory behind what a step may write ----
+
+static void guard_init(const struct plan *p, const struct run *r)
 {
-    (void)state;
-    SEED_EACH (seed, CASES) {
+    memset(r->arena + p->arena_size - GUARD, GUARD_BYTE, GUARD);
+    memset(r->scratch + p->scratch_size - GUARD, GUARD_BYTE, GUARD);
+}
+
+static void guard_check(const struct net *n, const uint8_t *guard, const char *what)
+{
+    const uint32_t *x = n->tensors[X].dims, *y = n->tensors[Y].dims;
+    const struct graph_window *w = &n->node.window;
+    for (size_t i = GUARD; i-- > 0;)
+        if (guard[i] != GUARD_BYTE)
+            fail_msg("%zu bytes are written behind %s: %ux%ux%ux%u -> %ux%ux%u, kernel %ux%u, "
+                     "%u groups",
+                     i + 1, what, x[0], x[1], x[2], x[3], y[1], y[2], y[3], w->kernel[0],
+                     w->kernel[1], w->groups);
+}
+
+static void check_convolutions(choose_function choose, uint64_t n_cases)
+{
+    SEED_EACH (seed, n_cases) {
         struct net n;
         struct plan p;
         struct run r;
         struct error e;
         srand((unsigned)seed);
-        make_net(&n);
-        if (plan_init(&p, &n.graph, &e) < 0 || run_init(&r, &p, &e) < 0)
+        make_net(&n, choose);
+        if (plan_init(&p, &n.graph, &e) < 0)
             fail_msg("%s", e.text);
+        p.arena_size += GUARD;
+        p.scratch_size += GUARD;
+        if (run_init(&r, &p, &e) < 0)
+            fail_msg("%s", e.text);
+        guard_init(&p, &r);
         memcpy(run_tensor(&r, X), n.values[X], n.tensors[X].size);
         memcpy(run_tensor(&r, ADDEND), n.values[ADDEND], n.tensors[ADDEND].size);
         assert_int_equal(run_steps(&r, &e), 0);
+        guard_check(&n, r.arena + p.arena_size - GUARD, "the arena");
+        guard_check(&n, r.scratch + p.scratch_size - GUARD, "scratch memory");
         compare(&n, run_tensor(&r, Y));
         assert_memory_equal(run_tensor(&r, X), n.values[X], n.tensors[X].size);
         run_done(&r);
@@ -365,8 +423,22 @@ static void random_convolutions(void **state)
     }
 }
 
+static void random_convolutions(void **state)
+{
+    (void)state;
+    check_convolutions(choose_shape, CASES);
+}
+
+// oneDNN 2.6 writes behind some of these with AMX.
+static void wide_convolutions(void **state)
+{
+    (void)state;
+    check_convolutions(choose_wide_shape, WIDE_CASES);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_convolutions)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_convolutions),
+                                       cmocka_unit_test(wide_convolutions)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
