@@ -1,6 +1,7 @@
 #include "server/config_check.h"
 
 #include "server/listen/listen_schemes.h"
+#include "server/metrics/http_process.h"
 #include "server/modules.h"
 #include "server/net/tls_files.h"
 
@@ -20,7 +21,7 @@ static int check_addresses(const struct options *o, bool tls, struct error *e)
     l.take_transport = o->relay ? NULL : take_nothing;
     l.insecure = o->insecure;
     for (uint32_t i = 0; i < o->n_listen; i++) {
-        int r = listen_check(&l, o->listen[i], e);
+        int r = listen_check_place(&l, o->listen[i], e);
         if (r < 0)
             return r;
     }
@@ -36,6 +37,8 @@ int config_check(const struct options *o, struct error *e)
         r = tls_files_open(o, &tls, e);
     if (r == 0)
         r = check_addresses(o, tls, e);
+    if (r == 0 && o->http && !o->relay)
+        r = http_check(o->http, o->insecure, e);
     tls_context_free(tls);
     return r;
 }

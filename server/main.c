@@ -168,8 +168,7 @@ static void on_abort(int number)
 static int daemon_start(struct options *o, int argc, char **argv)
 {
     struct error e;
-    log_set_level(LOG_INFO);
-    if (!log_set_level_text(getenv("RKNN_SERVER_LOGLEVEL"))) {
+    if (!options_default_log_level()) {
         log_error("RKNN_SERVER_LOGLEVEL \"%s\" is no level: " LOG_LEVELS,
                   getenv("RKNN_SERVER_LOGLEVEL"));
         return EXIT_USAGE;

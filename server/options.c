@@ -611,8 +611,15 @@ int options_parse(struct options *o, int argc, char **argv, struct error *e)
     return r;
 }
 
+bool options_default_log_level(void)
+{
+    log_set_level(LOG_INFO);
+    return log_set_level_text(getenv("RKNN_SERVER_LOGLEVEL"));
+}
+
 int options_parse_again(const struct options *o, struct options *ret, struct error *e)
 {
     options_init(ret);
+    options_default_log_level();
     return options_parse(ret, o->argc, o->argv, e);
 }

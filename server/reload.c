@@ -26,8 +26,9 @@ static void on_thread(uv_work_t *work)
     struct reload *r = container_of(work, struct reload, work);
     enum log_level level = log_level_now();
     if (read_all(r, &r->failed) == 0)
-        return;
-    log_set_level(level);
+        r->new_log_level = log_level_now() != level;
+    else
+        log_set_level(level);
 }
 
 static void drop_rest(struct reload *r)
@@ -55,6 +56,7 @@ void reload_begin(struct reload *r, uv_loop_t *loop)
     if (r->busy)
         return;
     r->failed = (struct error){0};
+    r->new_log_level = false;
     r->busy = uv_queue_work(loop, &r->work, on_thread, on_loop) == 0;
 }
 

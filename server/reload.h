@@ -26,6 +26,7 @@ struct reload {
     struct listeners listeners; // new ones
     struct tls_context *tls;    // NULL: none
     struct error failed;        // code 0: it did not, and the parts above are good
+    bool new_log_level;         // it counts already
 };
 
 /// Reads on a thread, and then calls done() on the loop.

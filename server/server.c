@@ -594,10 +594,13 @@ static void take_options(struct server *s)
     }
 }
 
-static void log_update(const struct options_names *changed, const struct options_names *kept)
+static void log_update(const struct options_names *changed, const struct options_names *kept,
+                       bool level)
 {
-    log_info("the configuration was read again: %s%s", *changed->text ? "changed: " : "no change",
-             changed->text);
+    bool none = !*changed->text && !level;
+    log_info("the configuration was read again: %s%s%s%s",
+             none ? "no change" : "changed: ", changed->text, level && *changed->text ? ", " : "",
+             level ? "log-level" : "");
     if (*kept->text)
         log_warn("counts from the next start only: %s", kept->text);
 }
@@ -617,7 +620,7 @@ static void on_reloaded(struct reload *r)
     options_update(s->options, &r->options, &changed, &kept);
     addresses_find(s->options, s->reload.others, &s->addresses, NULL);
     take_options(s);
-    log_update(&changed, &kept);
+    log_update(&changed, &kept, r->new_log_level);
     listeners_start(&s->listeners);
     server_tell_manager(s);
 }

@@ -137,7 +137,7 @@ int rights_check(unsigned rights, unsigned needed, struct error *e)
         if (needed & ~rights & rows[i].bit)
             return error_set(e, STATUS_FAIL,
                              "this client lacks the right \"%s\"; root and the service's own user "
-                             "have it on the service's machine, others by the option rights",
+                             "have it by a Unix socket, others by the option rights",
                              rows[i].name);
     return 0;
 }

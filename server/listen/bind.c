@@ -255,13 +255,39 @@ int bind_refuse_public(const char *what, const char *advice, struct error *e)
                      advice);
 }
 
-// All addresses are checked before the first one is bound.
-static int bind_addresses(const struct addrinfo *all, const char *what, const char *advice,
-                          bind_taker *take, void *owner, struct error *e)
+// All addresses of the host, which freeaddrinfo() frees, are checked before the first one is bound.
+static int find_addresses(const struct uri *uri, const char *what, const char *advice,
+                          struct addrinfo **ret, struct error *e)
 {
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *all;
+    char port[8];
+    snprintf(port, sizeof port, "%u", (unsigned)uri->port);
+    int r = getaddrinfo(uri->text, port, &hints, &all);
+    if (r != 0)
+        return error_set(e, STATUS_PARAM_INVALID, "%s: %s", what, gai_strerror(r));
     for (const struct addrinfo *a = all; a; a = a->ai_next)
-        if (advice && !tcp_is_loopback(a->ai_addr))
+        if (advice && !tcp_is_loopback(a->ai_addr)) {
+            freeaddrinfo(all);
             return bind_refuse_public(what, advice, e);
+        }
+    *ret = all;
+    return 0;
+}
+
+int bind_check_tcp(const struct uri *uri, const char *advice, struct error *e)
+{
+    struct addrinfo *all = NULL;
+    char what[320];
+    uri_format(uri, what, sizeof what);
+    int r = find_addresses(uri, what, advice, &all, e);
+    if (r == 0)
+        freeaddrinfo(all);
+    return r;
+}
+
+static int bind_addresses(const struct addrinfo *all, const char *what, bind_taker *take,
+                          void *owner, struct error *e)
+{
     for (const struct addrinfo *a = all; a; a = a->ai_next) {
         int r = bind_address(a, what, take, owner, e);
         if (r < 0)
@@ -273,14 +299,13 @@ static int bind_addresses(const struct addrinfo *all, const char *what, const ch
 int bind_tcp(const struct uri *uri, const char *advice, bind_taker *take, void *owner,
              struct error *e)
 {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *all;
-    char what[320], port[8];
+    struct addrinfo *all = NULL;
+    char what[320];
     uri_format(uri, what, sizeof what);
-    snprintf(port, sizeof port, "%u", (unsigned)uri->port);
-    int r = getaddrinfo(uri->text, port, &hints, &all);
-    if (r != 0)
-        return error_set(e, STATUS_PARAM_INVALID, "%s: %s", what, gai_strerror(r));
-    r = bind_addresses(all, what, advice, take, owner, e);
+    int r = find_addresses(uri, what, advice, &all, e);
+    if (r < 0)
+        return r;
+    r = bind_addresses(all, what, take, owner, e);
     freeaddrinfo(all);
     return r;
 }

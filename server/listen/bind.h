@@ -23,6 +23,9 @@ int bind_unix(const char *path, const char *group, bind_taker *take, void *owner
 int bind_tcp(const struct uri *uri, const char *advice, bind_taker *take, void *owner,
              struct error *e);
 
+/// Whether bind_tcp() may listen there, without doing so.
+int bind_check_tcp(const struct uri *uri, const char *advice, struct error *e);
+
 #define BIND_USE_TLS                                                                               \
     "where anybody could use this server and read along: listen on tls:ADDRESS:PORT instead "      \
     "(rknnd(8), TLS), use a loopback address, or allow it with --insecure"

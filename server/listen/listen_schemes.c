@@ -21,6 +21,17 @@ static int listen_tcp(struct listeners *l, const struct uri *uri, const char *te
     return bind_tcp(uri, l->insecure ? NULL : BIND_USE_TLS, listener_add_bound, l, e);
 }
 
+static int check_tcp(const struct listeners *l, const struct uri *uri, struct error *e)
+{
+    return bind_check_tcp(uri, l->insecure ? NULL : BIND_USE_TLS, e);
+}
+
+static int check_tls(const struct listeners *l, const struct uri *uri, struct error *e)
+{
+    (void)l;
+    return bind_check_tcp(uri, NULL, e);
+}
+
 static int listen_fd(struct listeners *l, const struct uri *uri, const char *text, struct error *e)
 {
     return listener_open_fd(l, uri->fd, false, text, e);
@@ -118,12 +129,14 @@ static const struct listen_scheme rows[] = {
         .uri = URI_SCHEME_TCP,
         .help = "every address of the host",
         .listen = listen_tcp,
+        .check = check_tcp,
     },
     {
         .uri = URI_SCHEME_TLS,
         .help = "the same with TLS, for other machines",
         .keys = true,
         .listen = listen_tls,
+        .check = check_tls,
     },
     {
         .uri =
@@ -213,4 +226,14 @@ int listen_check(const struct listeners *l, const char *text, struct error *e)
     struct uri uri;
     int r = find_scheme(text, &uri, &scheme, e);
     return r == 0 && scheme->keys ? needs_keys(l, text, e) : r;
+}
+
+int listen_check_place(const struct listeners *l, const char *text, struct error *e)
+{
+    const struct listen_scheme *scheme;
+    struct uri uri;
+    int r = listen_check(l, text, e);
+    if (r == 0)
+        r = find_scheme(text, &uri, &scheme, e);
+    return r == 0 && scheme->check ? scheme->check(l, &uri, e) : r;
 }

@@ -21,6 +21,9 @@ struct listen_scheme {
     /// Listens at a parsed address; `text` is how it was written. Accepting begins with
     /// listeners_start(). May block: names are looked up.
     int (*listen)(struct listeners *l, const struct uri *uri, const char *text, struct error *e);
+    /// Whether listen() may listen there, as far as that can be said before it does; NULL: it can
+    /// not. May block, too.
+    int (*check)(const struct listeners *l, const struct uri *uri, struct error *e);
 };
 
 /// Listens at an address. A Unix socket that nobody serves any more is replaced; of a TCP host,
@@ -33,6 +36,9 @@ int listen_later(struct listeners *l, const char *text, struct error *e);
 
 /// Whether it is an address to listen on at all, without doing so.
 int listen_check(const struct listeners *l, const char *text, struct error *e);
+
+/// The same, and whether what it says is there and allowed. May block: names are looked up.
+int listen_check_place(const struct listeners *l, const char *text, struct error *e);
 
 /// The forms of addresses, for the help text.
 void listen_forms(char ret[static URI_FORMS_SIZE]);

@@ -230,12 +230,26 @@ static int take_socket(void *owner, int socket, const char *name, const char *un
     return 0;
 }
 
+static int http_address(const char *text, struct uri *ret, struct error *e)
+{
+    const struct uri_scheme *const schemes[] = {&uri_unix, &uri_tcp};
+    return uri_parse(text, schemes, 2, ret, e);
+}
+
+int http_check(const char *text, bool insecure, struct error *e)
+{
+    struct uri uri;
+    int r = http_address(text, &uri, e);
+    if (r == 0 && uri.scheme == &uri_tcp)
+        r = bind_check_tcp(&uri, insecure ? NULL : BIND_USE_PROXY, e);
+    return r < 0 ? error_prefix(e, "http") : 0;
+}
+
 int http_listen(struct http *h, const char *text, const char *socket_group, bool insecure,
                 struct error *e)
 {
-    const struct uri_scheme *const schemes[] = {&uri_unix, &uri_tcp};
     struct uri uri;
-    int r = uri_parse(text, schemes, 2, &uri, e);
+    int r = http_address(text, &uri, e);
     if (r == 0 && uri.scheme == &uri_unix)
         r = bind_unix(uri.text, socket_group, take_socket, h, e);
     else if (r == 0)

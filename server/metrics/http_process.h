@@ -45,6 +45,9 @@ void http_init(struct http *h, uv_loop_t *loop, const struct services *services)
 int http_listen(struct http *h, const char *text, const char *socket_group, bool insecure,
                 struct error *e);
 
+/// Whether http_listen() may listen there, without doing so.
+int http_check(const char *text, bool insecure, struct error *e);
+
 /// Takes over a socket that listens, from the daemon before this one (upgrade/handover.h), which
 /// has it, too, until http_own().
 int http_take_over(struct http *h, int fd, const char *name, const char *unlink_path,

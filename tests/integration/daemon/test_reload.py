@@ -76,6 +76,13 @@ class Reload(unittest.TestCase):
         self.assertEqual(rknnctl(d.uri(), "bench", "-n", "1", DIGITS).returncode, 0)
         held.communicate()
 
+    def test_log_level(self):
+        base = ["backend = null:784:40", "listen = unix:HERE/a"]
+        d = self.start(*base)
+        self.assertIn("changed: model-cache, log-level", d.reload([*base, "log-level = debug", "model-cache = 7M"]))
+        self.assertIn("changed: log-level", d.reload([*base, "model-cache = 7M"]))  # back to what it is without the line
+        self.assertIn("no change", d.reload([*base, "model-cache = 7M"]))
+
     def test_addresses(self):
         tcp = f"tcp:127.0.0.1:{free_port()}"
         d = self.start("backend = null:64:64", "listen = unix:HERE/a")
@@ -181,6 +188,11 @@ class Check(unittest.TestCase):
         for words, said in ((["--backend", "nothing"], 'no backend "nothing"'),
                             (["--backend", "null", "--listen", "bogus:1"], "bogus:1"),
                             (["--backend", "null", "--listen", "tls:0.0.0.0:8911"], "needs keys"),
+                            (["--backend", "null", "--listen", "tcp:0.0.0.0:8910"], "--insecure"),
+                            (["--backend", "null", "--listen", "tcp:nobody.invalid:8910"], "nobody.invalid"),
+                            (["--backend", "null", "--http", "tcp:0.0.0.0:9610"], "http: tcp:0.0.0.0:9610"),
+                            (["--backend", "null", "--http", "tcp:127.0.0.1:1000000"], "http: "),
+                            (["--backend", "null", "--http", "tls:127.0.0.1:9610"], "http: "),
                             (["--backend", "null", "--tls-cert", "/nowhere"], "tls-ca"),
                             (["--config", "/nowhere"], "/nowhere"),
                             (["--quota", "nobody-of-this-name:contexts=1"], "no user")):

@@ -131,7 +131,7 @@ class FromTheNetwork(unittest.TestCase):
         daemon = Daemon("--backend", "null:64:64", transport="tcp")
         done = daemon.rknnctl("log", "--level", "4")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("on the service's machine", done.stderr)
+        self.assertIn("by a Unix socket", done.stderr)
         done = daemon.rknnctl("log")  # it has everyone's programs
         self.assertEqual(done.returncode, 1)
         self.assertIn('lacks the right "see-all"', done.stderr)
