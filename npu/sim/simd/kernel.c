@@ -15,13 +15,13 @@
 enum kernel_level kernel_known;
 
 #ifdef __x86_64__
-// oneDNN's variable, under its names, names less than AVX512-VNNI. Other words are no limit to it.
+// oneDNN's variable, of whose two names the first counts, says less than AVX512-VNNI. Words that
+// oneDNN 2.6 does not know (AVX512_MIC is one) are no limit to it.
 static bool kernel_is_limited(void)
 {
-    static const char *const lower[] = {
-        "SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX512_MIC", "AVX512_MIC_4OPS", "AVX512_CORE"};
+    static const char *const lower[] = {"SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX512_CORE"};
     const char *isa = getenv("ONEDNN_MAX_CPU_ISA");
-    if (!isa)
+    if (!isa || !*isa)
         isa = getenv("DNNL_MAX_CPU_ISA");
     for (size_t i = 0; isa && i < sizeof lower / sizeof *lower; i++)
         if (strcasecmp(isa, lower[i]) == 0)
