@@ -29,8 +29,8 @@ static bool kernel_is_limited(void)
     return false;
 }
 
-// oneDNN takes a limit only before it is first used, so this is done before main(). A CPU without
-// AVX512-VNNI has no AMX, but may have AVX-VNNI, which the limit would take away.
+// oneDNN takes a limit only before it is first used, so this is done when we are loaded. A CPU
+// without AVX512-VNNI has no AMX, but may have AVX-VNNI, which the limit would take away.
 __attribute__((constructor)) static void kernel_limit(void)
 {
     __builtin_cpu_init();
