@@ -33,7 +33,8 @@ root() {
 image() {
     local tag=$1 root=$2
     shift 2
-    install -d -o "$user" -g "$user" "$root/run/rknnd" # mmdebstrap empties /run
+    install -d -o "$user" -g "$user" "$root/run/rknnd" "$root/var/lib/rknnd" # mmdebstrap empties /run
+    install -d -o "$user" -g "$user" -m 700 "$root/var/lib/rknnd/models"
     umoci new --image "$layout:$tag"
     umoci insert --image "$layout:$tag" "$root" /
     umoci config --image "$layout:$tag" --architecture "$architecture" --config.user "$user:$user" \

@@ -59,6 +59,7 @@ static bool takes_shape(const struct request_input *in, const rknn_tensor_attr *
     return true;
 }
 
+// Place of an input among the model's; clients may send inputs in any order.
 static int input_index(const struct served_model *m, const char *name, struct error *e)
 {
     for (uint32_t i = 0; i < m->n_inputs; i++)
@@ -96,6 +97,8 @@ static int take_raw(struct job *j, const struct request *r, const struct served_
     return 0;
 }
 
+// A datatype other than the one that metadata tell is fine where both are real values: a client may
+// send FP16 or UINT8 for FP32. Integers that are no real values must be what the model takes.
 static int takes_type(const struct request_input *in, const struct served_tensor *t,
                       struct error *e)
 {
@@ -107,6 +110,9 @@ static int takes_type(const struct request_input *in, const struct served_tensor
     return 0; // the library converts it, or says what it does not
 }
 
+// One input of the request goes to its place in the job, its data where they lie in the body. The
+// number of samples is bounded here, before anything is computed from it; what is more than the
+// model takes is refused with the other limits of a request.
 static int match_input(struct job *j, const struct request_input *in, const struct served_model *m,
                        unsigned set, struct error *e)
 {
@@ -129,6 +135,7 @@ static int match_input(struct job *j, const struct request_input *in, const stru
     return takes_type(in, &m->inputs[i], e);
 }
 
+// All inputs against the shapes of one set; the words are of the first that does not fit.
 static int match_inputs(struct job *j, const struct request *r, const struct served_model *m,
                         unsigned set, struct error *e)
 {

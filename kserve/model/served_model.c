@@ -12,6 +12,7 @@
 #define LANES       16
 #define BATCH_LANES 2 // with more, requests run alone that could be gathered
 
+// The library's words begin with the function that failed, which a client over HTTP has not called.
 int library_error(struct error *e, int code)
 {
     const char *words = rknnd_last_error();
@@ -23,6 +24,8 @@ int library_error(struct error *e, int code)
 
 // ---- what a model takes and gives ---------------------------------------------------------------
 
+// Whether stored numbers stand for real values, by scale and zero point. Integers without these are
+// counts, indices or masks, and go to clients as they are.
 static bool holds_quantized(const rknn_tensor_attr *a)
 {
     return a->qnt_type != RKNN_TENSOR_QNT_NONE &&
@@ -99,6 +102,7 @@ static int choose_set(struct served_model *m, rknn_context c, unsigned number, s
     return r < 0 ? library_error(e, r) : 0;
 }
 
+// Models without a choice of shapes answer the query with an error: they have one set.
 static uint32_t count_sets(rknn_context c)
 {
     cleanup(free_p) rknn_input_range *range = calloc(1, sizeof *range);
@@ -107,6 +111,8 @@ static uint32_t count_sets(rknn_context c)
     return range->shape_number ? range->shape_number : 1;
 }
 
+// The first dimension, if all inputs and outputs have the same: that can be a batch. 0: they have
+// not, so rows of different requests cannot be told apart, and none are run together.
 static uint32_t first_of(const struct served_model *m, const struct shape_set *set)
 {
     uint32_t first = m->n_inputs && set->inputs[0].n_dims ? set->inputs[0].dims[0] : 0;

@@ -15,6 +15,9 @@ static double range_factor(int i)
     return 1 - 0.025 * i;
 }
 
+// Scale and zero point of a range, which always has 0 in it: padding and Relu must be exact. The
+// zero point is rounded, so the range that is stored can lie up to half a step beside the one that
+// was asked for.
 struct quant_form quant_form_of_range(struct quant_range r, bool symmetric)
 {
     float low = fminf(r.low, 0), high = fmaxf(r.high, 0);
@@ -30,6 +33,7 @@ struct quant_form quant_form_of_range(struct quant_range r, bool symmetric)
     return f;
 }
 
+// Halves go to the even number, as QuantizeLinear has it.
 int8_t quant_form_store(struct quant_form f, float x)
 {
     return (int8_t)fmin(fmax(rint((double)x / (double)f.scale) + f.zp, -128), 127);
@@ -52,11 +56,14 @@ static struct range_window range_used(const struct quant_observer *o)
     return w;
 }
 
+// Every value of a bin is taken to lie in its middle; bins are 2^exponent wide.
 static double range_middle(const struct quant_observer *o, int32_t bin)
 {
     return ldexp(bin - QUANT_SIDE + 0.5, o->exponent);
 }
 
+// The square error of all values of a window. Given up as soon as it is no better than `best`:
+// a search over 32 x 32 ranges looks at few bins of most of them.
 static double range_error_in(const struct quant_observer *o, struct range_window w,
                              struct quant_form f, double best)
 {
@@ -79,6 +86,8 @@ double quant_range_error(const struct quant_observer *o, struct quant_form f)
 
 // ---- mmse ----
 
+// All pairs of a shrunk lower and a shrunk upper end; of a symmetric range one factor for both, and
+// of one that lies on one side of 0 that side alone. Ties go to the wider range: it is tried first.
 static struct quant_range range_mmse(const struct quant_observer *o, struct quant_range all,
                                      bool symmetric)
 {
@@ -143,6 +152,7 @@ static void range_fold_outliers(const struct quant_observer *o, struct range_win
         p[w.last - w.first - 1] += (double)o->bins[i];
 }
 
+// `half` bins on each side of 0, cut to the bins that are used; 0 stays at an edge or inside.
 static struct range_window range_within(struct range_window used, int32_t half)
 {
     struct range_window w = {QUANT_SIDE - half, QUANT_SIDE + half};
@@ -153,6 +163,8 @@ static struct range_window range_within(struct range_window used, int32_t half)
     return w;
 }
 
+// Wider and wider windows around 0, up to all bins; the one whose 256 levels tell most of what the
+// bins tell. Those of fewer bins than levels say nothing and are passed over.
 static struct quant_range range_kl(const struct quant_observer *o, struct quant_range all)
 {
     double p[QUANT_BINS], plain[QUANT_BINS], q[QUANT_BINS], least = INFINITY;
@@ -191,6 +203,8 @@ struct quant_range quant_range_choose(const struct quant_observer *o, enum quant
 
 // ---- weights ----
 
+// Weights are symmetric and stored in -127..127, so that products of two extremes have no odd one
+// out. `search`: the factor with the least square error, else the largest weight is the end.
 float quant_weight_scale(const float *w, size_t n, bool search)
 {
     float largest = 0, best = 0;

@@ -58,6 +58,8 @@ static float *equal_own(const struct equalizing *q, const Quant__Node *n, size_t
     return (float *)(void *)t->raw_data.data; // pools align
 }
 
+// Weights of a plain or a depthwise Conv. Of other groups an input channel belongs to some outputs
+// only, and one factor for a channel would not do. What is not finite is left for others to refuse.
 static bool equal_take_weight(const struct equalizing *q, const Quant__Node *n,
                               struct equal_weight *w)
 {
@@ -93,6 +95,9 @@ static const Quant__Node *equal_next(const struct equalizing *q, const Quant__No
     return NULL;
 }
 
+// Pairs of which nothing but the second product sees what lies between: a factor on one side and
+// its inverse on the other then change no result. Relu lets positive factors through, Clip does
+// not.
 static void equal_find(struct equalizing *q)
 {
     for (size_t i = 0; i < q->m->graph->n_node; i++) {
@@ -123,6 +128,8 @@ static float *equal_run(const struct equal_weight *w, bool of_inputs, size_t c, 
     return w->values + row * w->window;
 }
 
+// The largest weight of channel c by size, which is what decides the scale of a weight that has one
+// for all of its outputs.
 static double equal_largest(const struct equal_weight *w, bool of_inputs, size_t c)
 {
     float largest = 0;
@@ -143,6 +150,8 @@ static void equal_scale(const struct equal_weight *w, bool of_inputs, size_t c, 
     }
 }
 
+// Channels in which a side is all 0 stay: no factor helps them. A factor has bounds, so that a
+// channel that is nearly dead does not blow up its bias.
 static void equal_pair_once(const struct equal_pair *p)
 {
     for (size_t c = 0; c < p->first.outputs; c++) {

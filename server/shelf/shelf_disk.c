@@ -34,10 +34,30 @@ DIR *shelf_names(int folder)
     return d;
 }
 
-int shelf_open(const char *path, int *ret_root, struct error *e)
+// With the folders above it, which systemd makes where it starts the daemon. A folder that is there
+// may lie on a medium that nobody can write: then it is opened all the same.
+static int shelf_make(const char *path, struct error *e)
 {
+    cleanup(free_p) char *part = strdup(path);
+    if (!part)
+        return error_no_memory(e, "a path", 0);
+    for (char *end = strchr(part, '/'); end; end = strchr(end + 1, '/')) {
+        *end = 0;
+        if (*part && mkdir(part, 0755) < 0 && errno != EEXIST && errno != EROFS)
+            return error_set_errno(e, STATUS_FAIL, errno,
+                                   "model-store %.300s: %.300s cannot be made", path, part);
+        *end = '/';
+    }
     if (mkdir(path, 0700) < 0 && errno != EEXIST && errno != EROFS)
         return error_set_errno(e, STATUS_FAIL, errno, "model-store %.300s cannot be made", path);
+    return 0;
+}
+
+int shelf_open(const char *path, int *ret_root, struct error *e)
+{
+    int r = shelf_make(path, e);
+    if (r < 0)
+        return r;
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return error_set_errno(e, STATUS_FAIL, errno, "model-store %.300s", path);

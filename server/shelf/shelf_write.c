@@ -123,6 +123,8 @@ static bool is_left(const char *name)
     return strncmp(name, NEW, strlen(NEW)) == 0 || strncmp(name, GONE, strlen(GONE)) == 0;
 }
 
+// What a crash has left: folders under temporary names, which nobody can have opened, and names
+// that got no version. Under the lock, so that no push of another daemon loses what it is writing.
 int shelf_clean(int root, struct error *e)
 {
     cleanup(fd_close_p) int lock = lock_root(root, e);
@@ -141,6 +143,7 @@ int shelf_clean(int root, struct error *e)
 
 // ---- storing ------------------------------------------------------------------------------------
 
+// All bytes, whatever signals and short writes come between; -1 with errno.
 static int write_all(int fd, const uint8_t *bytes, size_t size)
 {
     while (size > 0) {
@@ -202,6 +205,8 @@ static int write_text(int folder, const char *name, const char *text, struct err
     return 0;
 }
 
+// Each file is on the disk before the folder's entries are, and these before the folder gets its
+// name: whoever finds the name finds all of it.
 static int fill_folder(int folder, const struct shelf_put *p, const char *manifest, struct error *e)
 {
     int r = write_model(folder, p, e);
@@ -233,6 +238,8 @@ static int publish(int root, const char *temporary, const struct stored *s, stru
     return sync_folder(folder, e);
 }
 
+// In a folder under a temporary name first, which is moved into its place when it is whole: a crash
+// at any moment leaves the old version or the new one.
 static int store_version(int root, const struct shelf_put *p, const struct stored *s,
                          const char *manifest, struct error *e)
 {

@@ -82,6 +82,13 @@ class Images(unittest.TestCase):
         said = self.said("rknnctl", "run", "/mnt/digits.rknn", "-i", "/mnt/pictures/7_0.png", "-o", "/tmp/out")
         self.assertRegex(said, r"largest values\n +\[0,7\] ")
 
+    def test_models_by_name_need_a_volume(self):
+        self.said("rknnctl", "model", "list")
+        done = subprocess.run(inside("client", self.volume, "rknnctl", "model", "push", "/mnt/digits.rknn"), capture_output=True, text=True,
+                              check=False, timeout=PATIENCE)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stdout + done.stderr, "[Rr]ead-only|right")
+
     def test_rknnlite_without_a_device_tree(self):
         self.assertIn("(1, 10)", self.said("python3", "-c", RKNNLITE))
 

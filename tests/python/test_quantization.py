@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
 import numpy as np
 import rknnd
@@ -128,12 +129,14 @@ class Endings(Quantizing):
         def interrupt(done, _of):
             if done == 100:
                 os.kill(os.getpid(), signal.SIGINT)
-                gate.wait(60)
+                self.assertTrue(ended.wait(60))
 
-        gate = threading.Event()
-        before = signal.signal(signal.SIGINT, lambda *_: (gate.set(), signal.default_int_handler(*_)))
+        ended, original = threading.Event(), rknnd.quantization._on_a_thread
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
         self.addCleanup(signal.signal, signal.SIGINT, before)
-        self.assertRaises(KeyboardInterrupt, self.quantize, PIXELS * 20, progress=interrupt, state=state)
+        with unittest.mock.patch("rknnd.quantization._on_a_thread",
+                                 lambda work, end: original(work, lambda: (end(), ended.set()))):
+            self.assertRaises(KeyboardInterrupt, self.quantize, PIXELS * 20, progress=interrupt, state=state)
         self.assertTrue(state.exists())
         self.assertFalse(self.output.exists())
         done = self.quantize(PIXELS * 20, state=state)
