@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 """docs/ops/fleet.cfg as it is: HAProxy before three boards, which are restarted one after the other, and killed, under load."""
+import atexit
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -30,6 +32,13 @@ class Board:
     def stop(self):
         self.front.stop()
         self.daemon.stop()
+
+    def restart_daemon(self):
+        self.daemon.process.terminate()
+        self.daemon.process.wait(PATIENCE)
+        self.daemon.process = subprocess.Popen(self.daemon.process.args, stdin=subprocess.DEVNULL, pass_fds=(self.daemon.listener.fileno(),))
+        atexit.register(self.daemon.process.kill)
+        wait_for("the daemon", self.daemon.listens)
 
     def kill(self):
         self.front.process.kill()
@@ -119,6 +128,10 @@ class Fleet(unittest.TestCase):
             board.front = Front(board.daemon, board.models, "--agent", f"tcp:127.0.0.1:{board.agent}", "--log-level", "error",
                                 "--drain", "2", port=board.port)
             wait_for("it to have work again", lambda b=board: self.inferences(b) > 20)
+        for board in self.boards:
+            board.restart_daemon()
+            load.goes_on()
+            wait_for("it to have work again", lambda b=board, n=self.inferences(board): self.inferences(b) > n + 20)
         self.boards[0].kill()
         load.goes_on(300)
         self.assertEqual(load.end(), [])
@@ -130,7 +143,20 @@ class Fleet(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         for board in self.boards:
             self.assertGreater(board.daemon.status()["jobs_done"], 0)
+        hung = self.boards[0].daemon.process
+        hung.send_signal(signal.SIGSTOP)
+        self.addCleanup(hung.kill)
+        # one program alone would go to the board that has had none for longest
+        wait_for("the proxy to notice", lambda: all(self.pings() for _ in range(4)))
+        hung.send_signal(signal.SIGCONT)
+        for board in self.boards:
             board.stop()
+
+    def pings(self):
+        try:
+            return subprocess.run([BUILD / "bin/rknnctl", "-s", self.uri, "ping", "-n", "1"], capture_output=True, timeout=3, check=False).returncode == 0
+        except subprocess.TimeoutExpired:
+            return False
 
 
 if __name__ == "__main__":
