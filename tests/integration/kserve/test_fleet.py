@@ -1,8 +1,11 @@
 #!/usr/bin/python3
 """docs/ops/fleet.cfg as it is: HAProxy before three boards, which are restarted one after the other, and killed, under load."""
 import atexit
+import csv
+import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -10,6 +13,8 @@ import threading
 import unittest
 
 import numpy as np
+import onnx
+from onnx import TensorProto, helper
 
 from kserve_front import Client, Front, answers, free_port
 from support.service import BUILD, DIGITS, PATIENCE, SOURCE, Daemon, wait_for
@@ -47,14 +52,22 @@ class Board:
         self.daemon.process.wait()
 
 
+def mean(path):
+    """A model that takes 150 KB and gives little."""
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("x", [1, 3, 112, 112]), ("y", [1, 3, 1, 1]))]
+    graph = helper.make_graph([helper.make_node("GlobalAveragePool", ["x"], ["y"])], "mean", ends[:1], ends[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7), path)
+
+
 class Load:
     """Clients that repeat nothing themselves."""
 
-    def __init__(self, port, clients):
+    def __init__(self, port, clients, model="digits", **inputs):
+        self.model, self.inputs = model, inputs or {"image": PICTURE}
         self.port, self.stop, self.done, self.failures = port, threading.Event(), 0, []
         self.lock = threading.Lock()
         client = Client(port)
-        _, self.expected = client.infer("digits", {"image": PICTURE})
+        _, self.expected = client.infer(self.model, self.inputs)
         client.close()
         self.threads = [threading.Thread(target=self.run) for _ in range(clients)]
         for thread in self.threads:
@@ -64,8 +77,8 @@ class Load:
         client = Client(self.port)
         while not self.stop.is_set():
             try:
-                _, arrays = client.infer("digits", {"image": PICTURE})
-                good = np.array_equal(arrays["probability"], self.expected["probability"])
+                _, arrays = client.infer(self.model, self.inputs)
+                good = all(np.array_equal(array, self.expected[name]) for name, array in arrays.items())
                 failure = None if good else "wrong numbers"
             except Exception as e:  # pylint: disable=broad-except
                 failure = repr(e)
@@ -93,6 +106,7 @@ class Fleet(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         shutil.copy(DIGITS, folder.name)
+        mean(f"{folder.name}/mean.onnx")
         self.boards = [Board(folder.name) for _ in range(3)]
         self.port, tcp = free_port(), free_port()
         self.uri = f"tcp:127.0.0.1:{tcp}"
@@ -100,7 +114,10 @@ class Fleet(unittest.TestCase):
         for i, board in enumerate(self.boards, 1):
             environment |= {f"BOARD{i}_KSERVE": f"127.0.0.1:{board.port}", f"BOARD{i}_HOST": "127.0.0.1",
                             f"BOARD{i}_AGENT": str(board.agent), f"BOARD{i}_RKNND": board.daemon.uri.removeprefix("tcp:")}
-        self.proxy = subprocess.Popen([HAPROXY, "-db", "-q", "-f", CONFIGURATION], env=environment, stdin=subprocess.DEVNULL)
+        self.view = pathlib.Path(folder.name, "view")
+        look = pathlib.Path(folder.name, "look.cfg")  # beside the file as it is: what the proxy thinks of the boards
+        look.write_text(f"global\n    stats socket {self.view}\n")
+        self.proxy = subprocess.Popen([HAPROXY, "-db", "-q", "-f", CONFIGURATION, "-f", look], env=environment, stdin=subprocess.DEVNULL)
         self.addCleanup(self.end_proxy)
         wait_for("the proxy", self.is_served)
 
@@ -120,7 +137,8 @@ class Fleet(unittest.TestCase):
             client.close()
 
     def test_restarts_and_a_death(self):
-        load = Load(self.port, 6)
+        load = Load(self.port, 4)
+        large = Load(self.port, 2, "mean", x=np.arange(3 * 112 * 112, dtype=np.float32).reshape(1, 112, 112, 3))
         wait_for("every board to have work", lambda: all(self.inferences(board) > 20 for board in self.boards))
         for board in self.boards[1:]:
             board.front.stop()
@@ -134,7 +152,8 @@ class Fleet(unittest.TestCase):
             wait_for("it to have work again", lambda b=board, n=self.inferences(board): self.inferences(b) > n + 20)
         self.boards[0].kill()
         load.goes_on(300)
-        self.assertEqual(load.end(), [])
+        large.goes_on(30)
+        self.assertEqual(load.end() + large.end(), [])
         for board in self.boards[1:]:
             board.stop()
 
@@ -146,17 +165,21 @@ class Fleet(unittest.TestCase):
         hung = self.boards[0].daemon.process
         hung.send_signal(signal.SIGSTOP)
         self.addCleanup(hung.kill)
-        # one program alone would go to the board that has had none for longest
-        wait_for("the proxy to notice", lambda: all(self.pings() for _ in range(4)))
+        wait_for("the proxy to notice", lambda: self.state("rknnd_boards", "board1").startswith("DOWN"))
+        for _ in range(6):
+            ping = subprocess.run([BUILD / "bin/rknnctl", "-s", self.uri, "ping", "-n", "1"], capture_output=True, timeout=PATIENCE, check=False)
+            self.assertEqual(ping.returncode, 0)
         hung.send_signal(signal.SIGCONT)
+        wait_for("it to be back", lambda: self.state("rknnd_boards", "board1").startswith("UP"))
         for board in self.boards:
             board.stop()
 
-    def pings(self):
-        try:
-            return subprocess.run([BUILD / "bin/rknnctl", "-s", self.uri, "ping", "-n", "1"], capture_output=True, timeout=3, check=False).returncode == 0
-        except subprocess.TimeoutExpired:
-            return False
+    def state(self, backend, server):
+        with socket.socket(socket.AF_UNIX) as asked:
+            asked.connect(str(self.view))
+            asked.sendall(b"show stat\n")
+            table = b"".join(iter(lambda: asked.recv(65536), b"")).decode().removeprefix("# ")
+        return next(row["status"] for row in csv.DictReader(table.splitlines()) if (row["pxname"], row["svname"]) == (backend, server))
 
 
 if __name__ == "__main__":
