@@ -6,18 +6,44 @@
 #include "quant/model/quant_model.h"
 #include "quant/plan/quant_plan.h"
 
+// How tensors are stored, by group of a plan.
+struct quant_layout {
+    struct quant_range *ranges;
+    struct quant_form *forms;
+};
+
+// A range that replaces a calibration's; of each edge.
+struct quant_edit {
+    bool set;
+    struct quant_range range;
+};
+
 struct rknnd_quant {
-    struct quant_model model; // float until it is written
+    struct quant_model model; // float
     struct quant_index index;
-    struct quant_plan plan;
+    struct quant_plan plan; // as it is opened, by which it is calibrated
+    struct quant_plan now;  // with more floats
     enum quant_algorithm algorithm;
-    bool per_layer, symmetric, corrects_bias;
-    // Of each edge, once calibrated:
-    struct quant_observer *seen;   // those that are observed
-    struct quant_observer *groups; // of each group all of its tensors together
-    struct quant_range *ranges;    // by group
-    struct quant_form *forms;      // by group
-    bool calibrated, written;
+    bool per_layer, symmetric, corrects_bias, fuses_activations;
+    const char **floats; // of the options
+    uint32_t n_floats;
+    bool calibrated;
+    // Once calibrated:
+    struct quant_observer *seen; // of each edge that is observed
+    struct quant_layout base;    // of `plan`, as the calibration chose
+    struct quant_layout layout;  // of `now`
+    struct quant_edit *edits;    // of each edge
+    const char **more_floats;    // one block with the names
+    uint32_t n_more_floats;
+    double *noise;         // of each node; NULL: not measured
+    const char **proposed; // names of the model
     rknnd_quant_summary summary;
     rknnd_list *tensors, *nodes;
 };
+
+/// Makes both lists anew (quant_lists.c). Without a calibration there are no tensors.
+int quant_lists_make(struct rknnd_quant *q, struct error *e);
+
+/// The model in 8 bits as it is planned now; quant_model_done() also after a failure, and before
+/// `q` changes.
+int quant_make(struct rknnd_quant *q, struct quant_model *ret, struct error *e);

@@ -6,6 +6,9 @@
 
 #include "base/cleanup.h"
 #include "quant/calibrate/quant_calibrate.h"
+#include "quant/hybrid/quant_floats.h"
+#include "quant/hybrid/quant_hybrid.h"
+#include "quant/hybrid/quant_propose.h"
 #include "quant/model/quant_equalize.h"
 #include "quant/model/quant_opset.h"
 #include "quant/model/quant_simplify.h"
@@ -51,71 +54,6 @@ static int quant_take(void *ours, uint32_t size, const void *theirs, const char 
                              "%s: something is set that this version of the library has not", what);
     memcpy(ours, theirs, its < size ? its : size);
     return 0;
-}
-
-// ---- what there is to know ----
-
-static rknnd_list *quant_list_new(size_t n, size_t stride, struct error *e)
-{
-    rknnd_list *list = calloc(1, sizeof *list + n * stride);
-    if (!list) {
-        error_no_memory(e, "a list", n);
-        return NULL;
-    }
-    *list = (rknnd_list){.struct_size = sizeof *list,
-                         .n = (uint32_t)n,
-                         .stride = (uint32_t)stride,
-                         .items = list + 1};
-    for (size_t i = 0; i < n; i++)
-        *(uint32_t *)(void *)((char *)(list + 1) + i * stride) = (uint32_t)stride;
-    return list;
-}
-
-static void quant_fill_tensor(const struct rknnd_quant *q, uint32_t i, rknnd_quant_tensor *t)
-{
-    const struct quant_edge *edge = &q->index.edges[i];
-    const struct quant_observer *o = &q->seen[i];
-    t->group = q->plan.places[i].group;
-    t->name = edge->name;
-    t->node = edge->producer < 0 ? "" : quant_node_name(q->model.graph->node[edge->producer]);
-    t->scale = q->forms[t->group].scale;
-    t->zp = q->forms[t->group].zp;
-    t->low = q->ranges[t->group].low;
-    t->high = q->ranges[t->group].high;
-    t->min = 1;
-    if (!o->bins)
-        return;
-    t->min = o->min;
-    t->max = o->max;
-    t->n_bins = QUANT_BINS;
-    t->bins = o->bins;
-    t->bin_width = __builtin_ldexpf(1, o->exponent);
-    t->error = quant_range_error(o, q->forms[t->group]);
-}
-
-static int quant_list_tensors(struct rknnd_quant *q, struct error *e)
-{
-    q->tensors = quant_list_new(q->summary.n_tensors, sizeof(rknnd_quant_tensor), e);
-    rknnd_quant_tensor *at = q->tensors ? (rknnd_quant_tensor *)(q->tensors + 1) : NULL;
-    for (uint32_t i = 0; i < q->index.n && at; i++)
-        if (q->plan.places[i].quantized)
-            quant_fill_tensor(q, i, at++);
-    return q->tensors ? 0 : e->code;
-}
-
-static int quant_list_nodes(struct rknnd_quant *q, struct error *e)
-{
-    q->nodes = quant_list_new(q->plan.n_nodes, sizeof(rknnd_quant_node), e);
-    rknnd_quant_node *at = q->nodes ? (rknnd_quant_node *)(q->nodes + 1) : NULL;
-    for (uint32_t i = 0; i < q->plan.n_nodes && at; i++, at++) {
-        const Quant__Node *n = q->model.graph->node[i];
-        at->quantized = q->plan.kinds[i] != QUANT_NODE_FLOAT;
-        at->name = quant_node_name(n);
-        at->op = quant_text(n->op_type);
-        at->output = quant_output(n, 0);
-        at->reason = q->plan.reasons[i] ? q->plan.reasons[i] : "";
-    }
-    return q->nodes ? 0 : e->code;
 }
 
 // ---- opening ----
@@ -186,22 +124,31 @@ static int quant_prepare(struct rknnd_quant *q, const rknnd_quant_options *o, st
     return r < 0 ? r : quant_rewrite_prune(&q->model, e);
 }
 
+// A plan with more floats has these, too; the program's list need not outlive its call.
+static int quant_keep_floats(struct rknnd_quant *q, const rknnd_quant_options *o, struct error *e)
+{
+    q->floats = quant_pool_take(&q->model.pool, (size_t)o->n_floats + 1, sizeof *q->floats);
+    for (uint32_t i = 0; i < o->n_floats && q->floats; i++)
+        if (!(q->floats[i] = quant_pool_text(&q->model.pool, "%s", o->floats[i])))
+            return error_no_memory(e, "names", o->n_floats);
+    q->n_floats = o->n_floats;
+    return q->floats ? 0 : error_no_memory(e, "names", o->n_floats);
+}
+
 static int quant_plan_all(struct rknnd_quant *q, const rknnd_quant_options *o, struct error *e)
 {
-    struct quant_plan_options options = {
+    const struct quant_plan_options options = {
         .fuse_activations = !(o->without & RKNND_QUANT_ACTIVATIONS),
         .floats = o->floats,
         .n_floats = o->n_floats,
     };
+    q->fuses_activations = options.fuse_activations;
     int r = quant_index_make(&q->index, &q->model, e);
     if (r == 0)
         r = quant_plan_make(&q->plan, &q->model, &q->index, &options, e);
-    for (uint32_t i = 0; i < q->plan.n_nodes && r == 0; i++)
-        q->summary.n_quantized += q->plan.kinds[i] != QUANT_NODE_FLOAT;
-    for (uint32_t i = 0; i < q->plan.n_edges && r == 0; i++)
-        q->summary.n_tensors += q->plan.places[i].quantized;
-    q->summary.n_nodes = q->plan.n_nodes;
-    return r;
+    if (r == 0)
+        r = quant_keep_floats(q, o, e);
+    return r < 0 ? r : quant_floats_begin(q, e);
 }
 
 static int quant_open(struct rknnd_quant *q, const char *path, const rknnd_quant_options *given,
@@ -225,7 +172,7 @@ static int quant_open(struct rknnd_quant *q, const char *path, const rknnd_quant
     if (r == 0)
         r = quant_plan_all(q, &o, e);
     if (r == 0)
-        r = quant_list_nodes(q, e);
+        r = quant_lists_make(q, e);
     return r < 0 ? error_prefix(e, "model %s", path) : 0;
 }
 
@@ -254,13 +201,9 @@ static void quant_observers_free(struct quant_observer *list, uint32_t n)
 static void quant_forget(struct rknnd_quant *q)
 {
     quant_observers_free(q->seen, q->index.n);
-    quant_observers_free(q->groups, q->index.n);
-    free(q->ranges);
-    free(q->forms);
+    quant_floats_forget(q);
     free(q->tensors);
-    q->seen = q->groups = NULL;
-    q->ranges = NULL;
-    q->forms = NULL;
+    q->seen = NULL;
     q->tensors = NULL;
     q->calibrated = false;
 }
@@ -272,6 +215,7 @@ QUANT_EXPORT void rknnd_quant_free(rknnd_quant *q)
     quant_forget(q);
     free(q->nodes);
     quant_plan_done(&q->plan);
+    quant_plan_done(&q->now);
     quant_index_done(&q->index);
     quant_model_done(&q->model);
     free(q);
@@ -279,28 +223,12 @@ QUANT_EXPORT void rknnd_quant_free(rknnd_quant *q)
 
 // ---- calibrating ----
 
-// What all tensors of a group saw, and its range.
-static int quant_choose(struct rknnd_quant *q, struct error *e)
+static void quant_count_constant_inputs(struct rknnd_quant *q)
 {
-    int r = 0;
-    for (uint32_t i = 0; i < q->index.n && r == 0; i++) {
-        struct quant_observer *group = &q->groups[q->plan.places[i].group];
-        if (!q->seen[i].bins)
-            continue;
-        if (!group->bins)
-            r = quant_observer_init(group, 0, e);
-        if (r == 0)
-            quant_observer_merge(group, &q->seen[i]);
+    q->summary.n_constant_inputs = 0;
+    for (uint32_t i = 0; i < q->index.n; i++)
         q->summary.n_constant_inputs +=
-            q->index.edges[i].is_input && q->seen[i].min == q->seen[i].max;
-    }
-    for (uint32_t i = 0; i < q->index.n && r == 0; i++) {
-        if (!q->groups[i].bins)
-            continue;
-        q->ranges[i] = quant_range_choose(&q->groups[i], q->algorithm, q->symmetric);
-        q->forms[i] = quant_form_of_range(q->ranges[i], q->symmetric);
-    }
-    return r;
+            q->seen[i].bins && q->index.edges[i].is_input && q->seen[i].min == q->seen[i].max;
 }
 
 static int quant_calibrate_all(struct rknnd_quant *q, const rknnd_quant_samples *given,
@@ -310,25 +238,23 @@ static int quant_calibrate_all(struct rknnd_quant *q, const rknnd_quant_samples 
     int r = quant_take(&s, sizeof s, given, "rknnd_quant_samples", e);
     if (r == 0 && (!s.n || !s.read))
         r = error_set(e, STATUS_PARAM_INVALID, "there are no samples");
-    if (r == 0 && q->written)
-        r = error_set(e, STATUS_PARAM_INVALID, "the model is written already");
     if (r < 0)
         return r;
     quant_forget(q);
-    q->summary.n_constant_inputs = 0;
     q->seen = calloc(q->index.n + 1, sizeof *q->seen);
-    q->groups = calloc(q->index.n + 1, sizeof *q->groups);
-    q->ranges = calloc(q->index.n + 1, sizeof *q->ranges);
-    q->forms = calloc(q->index.n + 1, sizeof *q->forms);
-    if (!q->seen || !q->groups || !q->ranges || !q->forms)
+    q->edits = calloc(q->index.n + 1, sizeof *q->edits);
+    if (!q->seen || !q->edits)
         return error_no_memory(e, "the calibration", q->index.n);
-    r = quant_calibrate(q, &s, &q->summary.n_resumed, e);
+    r = quant_floats_begin(q, e);
     if (r == 0)
-        r = quant_choose(q, e);
+        r = quant_calibrate(q, &s, &q->summary.n_resumed, e);
     if (r == 0)
-        r = quant_list_tensors(q, e);
-    q->calibrated = r == 0;
-    return r;
+        r = quant_floats_choose(q, e);
+    if (r < 0)
+        return r;
+    quant_count_constant_inputs(q);
+    q->calibrated = true;
+    return quant_lists_make(q, e);
 }
 
 QUANT_EXPORT int rknnd_quant_calibrate(rknnd_quant *quant, const rknnd_quant_samples *samples)
@@ -365,32 +291,52 @@ static int quant_means(const struct rknnd_quant *q, const double ***ret, uint32_
     return 0;
 }
 
-static int quant_write(struct rknnd_quant *q, const char *path, struct error *e)
+// Works on a copy, so that the float model stays for the next one. The index and the plan are of
+// names and numbers of nodes, which both have.
+int quant_make(struct rknnd_quant *q, struct quant_model *ret, struct error *e)
 {
     cleanup(free_p) const double **means = NULL;
     cleanup(free_p) uint32_t *n_means = NULL;
     cleanup(free_p) struct quant_form *forms = calloc(q->index.n + 1, sizeof *forms);
-    if (!q->calibrated || q->written)
-        return error_set(e, STATUS_PARAM_INVALID,
-                         q->written ? "it is written already" : "it is not calibrated");
+    *ret = (struct quant_model){0};
     if (!forms)
         return error_no_memory(e, "the model", 0);
     int r = quant_means(q, &means, &n_means, e);
+    if (r == 0)
+        r = quant_model_copy(ret, &q->model, e);
     if (r < 0)
         return r;
     for (uint32_t i = 0; i < q->index.n; i++)
-        forms[i] = q->forms[q->plan.places[i].group];
+        forms[i] = q->layout.forms[q->now.places[i].group];
     const struct quant_rewrite_plan p = {
-        .plan = &q->plan,
+        .plan = &q->now,
         .index = &q->index,
         .forms = forms,
         .means = q->corrects_bias ? means : NULL,
         .n_means = n_means,
         .weights = {.per_channel = !q->per_layer, .search = q->algorithm == QUANT_ALGORITHM_MMSE},
     };
-    q->written = true;
-    r = quant_rewrite(&q->model, &p, e);
-    return r < 0 ? r : quant_model_save(&q->model, path, e);
+    return quant_rewrite(ret, &p, e);
+}
+
+static int quant_check_calibrated(const struct rknnd_quant *q, struct error *e)
+{
+    return q && q->calibrated
+               ? 0
+               : error_set(e, STATUS_PARAM_INVALID, q ? "it is not calibrated" : "no model");
+}
+
+static int quant_write(struct rknnd_quant *q, const char *path, struct error *e)
+{
+    struct quant_model m;
+    int r = quant_check_calibrated(q, e);
+    if (r < 0)
+        return r;
+    r = quant_make(q, &m, e);
+    if (r == 0)
+        r = quant_model_save(&m, path, e);
+    quant_model_done(&m);
+    return r;
 }
 
 QUANT_EXPORT int rknnd_quant_write(rknnd_quant *quant, const char *path)
@@ -400,6 +346,113 @@ QUANT_EXPORT int rknnd_quant_write(rknnd_quant *quant, const char *path)
                           : error_set(&e, STATUS_PARAM_INVALID, "no model, or no path");
     return quant_keep(r, &e);
 }
+
+// ---- layers in floats ----
+
+QUANT_EXPORT int rknnd_quant_set_floats(rknnd_quant *quant, uint32_t n, const char *const *floats)
+{
+    struct error e = {0};
+    int r = quant_check_calibrated(quant, &e);
+    for (uint32_t i = 0; i < n && r == 0; i++)
+        if (!floats || !floats[i])
+            r = error_set(&e, STATUS_PARAM_INVALID, "a name is NULL");
+    if (r == 0)
+        r = quant_floats_set(quant, n, floats, NULL, &e);
+    return quant_keep(r < 0 ? r : quant_lists_make(quant, &e), &e);
+}
+
+// Edits of other groups stay; one of this group is replaced.
+static int quant_set_range(struct rknnd_quant *q, const char *tensor, float low, float high,
+                           struct error *e)
+{
+    const struct quant_edge *edge = quant_index_find(&q->index, tensor);
+    if (!edge || !quant_plan_place(&q->plan, &q->index, edge)->quantized)
+        return error_set(e, STATUS_PARAM_INVALID, "the model has no int8 tensor \"%s\"", tensor);
+    cleanup(free_p) struct quant_edit *edits = calloc(q->index.n + 1, sizeof *edits);
+    if (!edits)
+        return error_no_memory(e, "ranges", q->index.n);
+    uint32_t i = (uint32_t)(edge - q->index.edges);
+    for (uint32_t k = 0; k < q->index.n; k++)
+        if (q->plan.places[k].group != q->plan.places[i].group)
+            edits[k] = q->edits[k];
+    int r = quant_floats_edit(q, edits, i, (struct quant_range){low, high}, e);
+    if (r == 0)
+        r = quant_floats_set(q, q->n_more_floats, q->more_floats, edits, e);
+    if (r == 0)
+        edits = NULL; // taken
+    return r;
+}
+
+QUANT_EXPORT int rknnd_quant_set_range(rknnd_quant *quant, const char *tensor, float low,
+                                       float high)
+{
+    struct error e = {0};
+    int r = quant_check_calibrated(quant, &e);
+    if (r == 0 && !tensor)
+        r = error_set(&e, STATUS_PARAM_INVALID, "no tensor");
+    if (r == 0)
+        r = quant_set_range(quant, tensor, low, high, &e);
+    return quant_keep(r < 0 ? r : quant_lists_make(quant, &e), &e);
+}
+
+// The lists are made anew after failures too, since tries have changed what is planned.
+static int quant_propose_checked(struct rknnd_quant *q, const rknnd_quant_samples *samples,
+                                 const rknnd_quant_goal *goal, rknnd_quant_proposal *proposal,
+                                 struct error *e)
+{
+    rknnd_quant_samples s;
+    rknnd_quant_goal g;
+    rknnd_quant_proposal made = {0};
+    int r = quant_take(&s, sizeof s, samples, "rknnd_quant_samples", e);
+    if (r == 0)
+        r = quant_take(&g, sizeof g, goal, "rknnd_quant_goal", e);
+    if (r == 0 && (!s.n || !s.read || !(g.cosine > 0 && g.cosine <= 1) || !proposal ||
+                   proposal->struct_size < 2 * sizeof(uint32_t)))
+        r = error_set(e, STATUS_PARAM_INVALID,
+                      "samples, a cosine above 0 and up to 1, and a proposal of a size are needed");
+    if (r == 0)
+        r = quant_propose(q, &s, &g, &made, e);
+    int listed = quant_lists_make(q, r < 0 ? NULL : e);
+    r = r < 0 ? r : listed;
+    if (r < 0)
+        return r;
+    uint32_t size = made.struct_size = proposal->struct_size;
+    memset(proposal, 0, size);
+    memcpy(proposal, &made, size < sizeof made ? size : sizeof made);
+    return 0;
+}
+
+QUANT_EXPORT int rknnd_quant_propose(rknnd_quant *quant, const rknnd_quant_samples *samples,
+                                     const rknnd_quant_goal *goal, rknnd_quant_proposal *proposal)
+{
+    struct error e = {0};
+    int r = quant_check_calibrated(quant, &e);
+    if (r == 0)
+        r = quant_propose_checked(quant, samples, goal, proposal, &e);
+    return quant_keep(r, &e);
+}
+
+QUANT_EXPORT int rknnd_quant_write_table(rknnd_quant *quant, const char *path)
+{
+    struct error e = {0};
+    int r = quant_check_calibrated(quant, &e);
+    if (r == 0)
+        r = path ? quant_hybrid_write(quant, path, &e)
+                 : error_set(&e, STATUS_PARAM_INVALID, "no path");
+    return quant_keep(r, &e);
+}
+
+QUANT_EXPORT int rknnd_quant_read_table(rknnd_quant *quant, const char *path)
+{
+    struct error e = {0};
+    int r = quant_check_calibrated(quant, &e);
+    if (r == 0)
+        r = path ? quant_hybrid_read(quant, path, &e)
+                 : error_set(&e, STATUS_PARAM_INVALID, "no path");
+    return quant_keep(r < 0 ? r : quant_lists_make(quant, &e), &e);
+}
+
+// ---- what there is to know ----
 
 QUANT_EXPORT int rknnd_quant_get_tensors(const rknnd_quant *quant, const rknnd_list **tensors)
 {

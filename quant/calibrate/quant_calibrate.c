@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "quant/calibrate/quant_server.h"
 #include "quant/calibrate/quant_state.h"
 #include "quant/calibrate/quant_values.h"
 
@@ -44,13 +45,6 @@ struct client {
     struct quant_scratch scratch;
     struct error error;
 };
-
-// The library's last words, without the name of the function that failed.
-static const char *calibrate_last_words(void)
-{
-    const char *words = rknnd_last_error(), *colon = strstr(words, ": ");
-    return colon && strncmp(words, "rknn", 4) == 0 ? colon + 2 : words;
-}
 
 // ---- one sample ----
 
@@ -122,7 +116,7 @@ static int calibrate_sample(struct client *k, uint32_t sample)
     if (s->release)
         s->release(s->user, k->c->n_inputs, inputs);
     if (r < 0 && !k->error.code)
-        error_set(&k->error, r, "sample %u: %s", sample, calibrate_last_words());
+        error_set(&k->error, r, "sample %u: %s", sample, quant_server_last_words());
     return r < 0 ? k->error.code : 0;
 }
 
@@ -199,6 +193,7 @@ static int calibrate_rounds(struct calibration *c, struct client *clients, uint3
 {
     const rknnd_quant_samples *s = c->samples;
     uint64_t saved = clock_ns();
+    uint32_t done_before = from;
     int r = 0;
     c->done = from;
     while (from < s->n && r == 0) {
@@ -216,6 +211,8 @@ static int calibrate_rounds(struct calibration *c, struct client *clients, uint3
         r = r < 0 ? r : saving;
         saved = clock_ns();
     }
+    if (r == 0 && s->state && s->keeps_state)
+        return done_before == s->n ? 0 : quant_state_save(c->q, s->state, fingerprint, s->n, e);
     if (r == 0 && s->state)
         unlink(s->state);
     return r;
@@ -223,51 +220,12 @@ static int calibrate_rounds(struct calibration *c, struct client *clients, uint3
 
 // ---- the model that is run ----
 
-static bool calibrate_has_other_files(const struct quant_model *m)
-{
-    for (size_t i = 0; i < m->graph->n_initializer; i++)
-        if (m->graph->initializer[i]->data_location)
-            return true;
-    return false;
-}
-
-// Writes the float model under a temporary name. Weights in other files must stay beside it.
-static int calibrate_write_model(struct rknnd_quant *q, char **ret, struct error *e)
-{
-    const char *folder = getenv("TMPDIR");
-    if (calibrate_has_other_files(&q->model))
-        folder = q->model.folder;
-    if (!folder || !*folder)
-        folder = "/tmp";
-    cleanup(free_p) char *path = NULL;
-    if (asprintf(&path, "%s/rknnd-quantize-XXXXXX.onnx", folder) < 0) {
-        path = NULL;
-        return error_no_memory(e, "a path", 0);
-    }
-    int fd = mkstemps(path, 5);
-    if (fd < 0)
-        return error_set_errno(e, STATUS_FAIL, errno, "%s", path);
-    close(fd);
-    int r = quant_model_save(&q->model, path, e);
-    if (r < 0)
-        unlink(path);
-    else
-        *ret = steal_ptr(path);
-    return r;
-}
-
-// A failure of the library, in its words.
-static int calibrate_words(int code, struct error *e)
-{
-    return error_set(e, code, "%s", calibrate_last_words());
-}
-
 static int calibrate_query_inputs(struct calibration *c, rknn_context context, struct error *e)
 {
     rknn_input_output_num n;
     int r = rknn_query(context, RKNN_QUERY_IN_OUT_NUM, &n, sizeof n);
     if (r < 0)
-        return calibrate_words(r, e);
+        return quant_server_words(r, e);
     c->n_inputs = n.n_input;
     free(c->inputs);
     free(c->input_edges);
@@ -279,7 +237,7 @@ static int calibrate_query_inputs(struct calibration *c, rknn_context context, s
         c->inputs[i].index = i;
         r = rknn_query(context, RKNN_QUERY_CURRENT_INPUT_ATTR, &c->inputs[i], sizeof c->inputs[i]);
         if (r < 0)
-            return calibrate_words(r, e);
+            return quant_server_words(r, e);
         struct quant_edge *edge = quant_index_find(&c->q->index, c->inputs[i].name);
         if (edge && quant_plan_place(&c->q->plan, &c->q->index, edge)->observed)
             c->input_edges[i] = edge;
@@ -289,14 +247,7 @@ static int calibrate_query_inputs(struct calibration *c, rknn_context context, s
 
 static int calibrate_open(struct calibration *c, struct client *k, struct error *e)
 {
-    cleanup(free_p) char *path = NULL;
-    int r = calibrate_write_model(c->q, &path, e);
-    if (r < 0)
-        return r;
-    r = rknn_init(&k->context, path, 0, 0, NULL);
-    if (r < 0)
-        calibrate_words(r, e);
-    unlink(path);
+    int r = quant_server_open(&c->q->model, &k->context, e);
     k->open = r == 0;
     return r < 0 ? r : calibrate_query_inputs(c, k->context, e);
 }
@@ -389,7 +340,7 @@ static int calibrate_dup(struct client *clients, uint32_t n, struct error *e)
         r = rknn_dup_context(&clients[0].context, &clients[i].context);
         clients[i].open = r == 0;
     }
-    return r < 0 ? calibrate_words(r, e) : 0;
+    return r < 0 ? quant_server_words(r, e) : 0;
 }
 
 static void calibrate_clients_done(struct calibration *c, struct client *clients, uint32_t n)
@@ -411,9 +362,11 @@ static int calibrate_run(struct calibration *c, struct client *clients, uint32_t
     const char *key = s->key ? s->key : "";
     uint64_t fingerprint = s->state ? quant_state_fingerprint(c->q, key, s->n) : 0;
     int r = s->state ? quant_state_load(c->q, s->state, fingerprint, ret_resumed, e) : 0;
-    if (r == 0)
+    // A calibration that is whole needs no server.
+    bool all_seen = r == 0 && s->n == *ret_resumed;
+    if (r == 0 && !all_seen)
         r = calibrate_prepare(c, &clients[0], e);
-    if (r == 0)
+    if (r == 0 && !all_seen)
         r = calibrate_dup(clients, n, e);
     return r < 0 ? r : calibrate_rounds(c, clients, n, *ret_resumed, fingerprint, e);
 }

@@ -201,6 +201,19 @@ struct quant_range quant_range_choose(const struct quant_observer *o, enum quant
     return a == QUANT_ALGORITHM_KL && all.low < all.high ? range_kl(o, all) : all;
 }
 
+double quant_range_usual(const struct quant_observer *o)
+{
+    double all = 0, within = 0;
+    for (int32_t i = 0; i < QUANT_BINS; i++)
+        all += (double)o->bins[i];
+    for (int32_t d = 0; d < QUANT_SIDE; d++) {
+        within += (double)o->bins[QUANT_SIDE + d] + (double)o->bins[QUANT_SIDE - 1 - d];
+        if (within >= 0.9 * all)
+            return all > 0 ? range_middle(o, QUANT_SIDE + d) : 0;
+    }
+    return 0;
+}
+
 // ---- weights ----
 
 // Weights are symmetric and stored in -127..127, so that products of two extremes have no odd one

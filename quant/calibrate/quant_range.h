@@ -34,6 +34,10 @@ int8_t quant_form_store(struct quant_form f, float x);
 /// Mean square of what storing does to the bins' middles.
 double quant_range_error(const struct quant_observer *o, struct quant_form f);
 
+/// The distance from 0 that a tenth of the values is beyond, by the bins' middles: what is usual,
+/// whatever few large values there are, and however many zeros.
+double quant_range_usual(const struct quant_observer *o);
+
 /// The scale of weights that are stored in -127 to 127: largest / 127 or, by search, that times the
 /// factor of 1, .975, … .225 with which the square error is least. 0: they are all 0.
 float quant_weight_scale(const float *w, size_t n, bool search);

@@ -51,6 +51,9 @@ uint64_t quant_state_fingerprint(const struct rknnd_quant *q, const char *key, u
     quant__model__pack_to_buffer(q->model.proto, &h.base);
     state_hash_append(&h.base, strlen(key), (const uint8_t *)key);
     state_hash_append(&h.base, sizeof n_samples, (const uint8_t *)&n_samples);
+    // Other floats of the options need other tensors, which the file may lack.
+    for (uint32_t i = 0; i < q->plan.n_edges; i++)
+        state_hash_append(&h.base, 1, &(uint8_t){q->plan.places[i].observed});
     return h.hash;
 }
 

@@ -3,7 +3,7 @@
 
 #include "quant/quant.h"
 
-/// A number that stands for the model and `key`.
+/// A number that stands for the model, what is looked at and `key`.
 uint64_t quant_state_fingerprint(const struct rknnd_quant *q, const char *key, uint32_t n_samples);
 
 /// *ret_done: samples that the file has, whose observations are taken; 0: it is not there, or of

@@ -65,9 +65,9 @@ void rknnd_quant_free(rknnd_quant *quant);
 // theirs ends the calibration with it.
 typedef struct rknnd_quant_samples {
     uint32_t struct_size;
-    uint32_t n;         // samples: sets of inputs
-    uint32_t n_clients; // that run at the same time; 0: 2
-    uint32_t reserved;
+    uint32_t n;           // samples: sets of inputs
+    uint32_t n_clients;   // that run at the same time; 0: 2
+    uint32_t keeps_state; // 1: `state` stays at the end, and the next calibration runs nothing
     /// The model is open (its inputs may be asked for). May be NULL.
     int (*begin)(void *user, rknn_context context);
     /// Fills inputs[n_inputs] as for rknn_inputs_set(). From several threads at the same time.
@@ -78,7 +78,7 @@ typedef struct rknnd_quant_samples {
     int (*progress)(void *user, uint32_t done);
     void *user;
     // A file in which an unfinished calibration is kept from time to time; one that fits this model
-    // and `key` is gone on with. It is removed at the end. NULL: none.
+    // and `key` is gone on with. It is removed at the end, unless `keeps_state`. NULL: none.
     const char *state;
     const char *key; // stands for the samples; NULL: ""
 } rknnd_quant_samples;
@@ -88,8 +88,54 @@ typedef struct rknnd_quant_samples {
 /// a tensor is not finite.
 int rknnd_quant_calibrate(rknnd_quant *quant, const rknnd_quant_samples *samples);
 
-/// Writes the quantized model, whole or not at all. After rknnd_quant_calibrate(), once.
+/// Writes the quantized model, whole or not at all. After rknnd_quant_calibrate(), as often as
+/// wanted.
 int rknnd_quant_write(rknnd_quant *quant, const char *path);
+
+// ---- layers in floats (hybrid quantization) ----
+
+/// Which nodes stay float besides those of the options, from now on, without another calibration;
+/// n 0: no others. By their names or their outputs', as in the options; an activation that is
+/// computed with the node before it stands for both. Lists of tensors and nodes are new ones.
+int rknnd_quant_set_floats(rknnd_quant *quant, uint32_t n, const char *const *floats);
+
+/// The range of a tensor, and so of its group, in place of what the calibration chose. 0 is in it:
+/// low <= 0 <= high, and low < high.
+int rknnd_quant_set_range(rknnd_quant *quant, const char *tensor, float low, float high);
+
+typedef struct rknnd_quant_goal {
+    uint32_t struct_size;
+    uint32_t n_samples; // that are run for each try, spread over all of them; 0: 8
+    double cosine;      // of the outputs to the float model's, above 0, at most 1
+    /// A try is done (the calibration's `user`). Not 0: RKNN_ERR_FAIL. May be NULL.
+    int (*tried)(void *user, uint32_t n_floats, double cosine);
+} rknnd_quant_goal;
+
+typedef struct rknnd_quant_proposal {
+    uint32_t struct_size;
+    uint32_t n_floats, n_tries;
+    uint32_t reserved;
+    const char *const *floats; // outputs of nodes; belongs to `quant`, until the next proposal
+    double cosine;             // with them in floats
+    double plain_cosine;       // without
+} rknnd_quant_proposal;
+
+/// Nodes to be kept in float so that the goal is reached: of those with most noise
+/// (rknnd_quant_node) so many as reach it, less each that is not needed for that. Each try is run:
+/// the cosine is the least of all outputs and samples, on the server that contexts of this thread
+/// use. They are set, as by rknnd_quant_set_floats(). RKNN_ERR_FAIL: the goal is not reached even
+/// with all but one product in floats; then none is set.
+int rknnd_quant_propose(rknnd_quant *quant, const rknnd_quant_samples *samples,
+                        const rknnd_quant_goal *goal, rknnd_quant_proposal *proposal);
+
+/// Writes what there is to decide as a text that people edit (SDK guide 6.3.2): under
+/// "custom_quantize_layers:" the nodes that rknnd_quant_set_floats() has, under
+/// "quantize_parameters:" every tensor that would be int8 without them.
+int rknnd_quant_write_table(rknnd_quant *quant, const char *path);
+
+/// Reads it: layers that are float16 there stay float, and ranges that differ from the
+/// calibration's are set. Refuses, with the line, what it does not know; then nothing has changed.
+int rknnd_quant_read_table(rknnd_quant *quant, const char *path);
 
 // A tensor that is int8.
 typedef struct rknnd_quant_tensor {
@@ -108,7 +154,8 @@ typedef struct rknnd_quant_tensor {
 } rknnd_quant_tensor;
 RKNND_LIST_OF(rknnd_quant_tensor)
 
-/// The tensors, after rknnd_quant_calibrate(). *tensors, of rknnd_quant_tensor, belongs to `quant`.
+/// The tensors, after rknnd_quant_calibrate(). *tensors, of rknnd_quant_tensor, belongs to `quant`,
+/// and lasts until floats or ranges are set.
 int rknnd_quant_get_tensors(const rknnd_quant *quant, const rknnd_list **tensors);
 
 typedef struct rknnd_quant_node {
@@ -117,10 +164,14 @@ typedef struct rknnd_quant_node {
     const char *name, *op;
     const char *output; // its first
     const char *reason; // why it is not, in words; "": it is, or no such operator ever is
+    // Once something was proposed: mean squares of what storing its inputs, its output and its
+    // weights in 8 bits does, added up, each in units of what is usual there, squared: the distance
+    // from 0 that a tenth of a tensor's values is beyond; the median of an output's weights.
+    double noise;
 } rknnd_quant_node;
 RKNND_LIST_OF(rknnd_quant_node)
 
-/// The nodes of the model as it is calibrated. *nodes belongs to `quant`.
+/// The nodes of the model as it is calibrated. *nodes belongs to `quant`, and lasts as tensors do.
 int rknnd_quant_get_nodes(const rknnd_quant *quant, const rknnd_list **nodes);
 
 typedef struct rknnd_quant_summary {

@@ -45,6 +45,10 @@ int quant_model_parse(struct quant_model *m, const void *data, size_t size, cons
                       struct error *e);
 void quant_model_done(struct quant_model *m);
 
+/// A model to be changed apart from `m`, which must outlive it. quant_model_done() also after a
+/// failure.
+int quant_model_copy(struct quant_model *copy, const struct quant_model *m, struct error *e);
+
 /// Writes it, whole or not at all. Weights in other files stay there if `path` is in their folder,
 /// else they come into the file.
 int quant_model_save(struct quant_model *m, const char *path, struct error *e);

@@ -1,4 +1,5 @@
-// Writes models: under a temporary name first, so that there is the whole file or none.
+// Writes models and other files: under a temporary name first, so that there is the whole file or
+// none.
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>
@@ -10,6 +11,7 @@
 #include "base/cleanup.h"
 #include "quant/model/quant_constant.h"
 #include "quant/model/quant_model.h"
+#include "quant/model/quant_save.h"
 
 #define MOST_BYTES ((size_t)INT_MAX) // of a protobuf message
 
@@ -49,8 +51,9 @@ static int quant_save_bring_in(struct quant_model *m, const char *path, struct e
     return r;
 }
 
-static int quant_save_stream(const struct quant_model *m, FILE *file, struct error *e)
+static int quant_save_stream(const void *user, FILE *file, struct error *e)
 {
+    const struct quant_model *m = user;
     struct quant_sink sink = {.base = {.append = quant_sink_append}, .file = file};
     quant__model__pack_to_buffer(m->proto, &sink.base);
     if (!sink.failed && fflush(file) != 0) {
@@ -78,7 +81,7 @@ static FILE *quant_save_open(char *temporary, const char *path)
     return file;
 }
 
-static int quant_save_whole(const struct quant_model *m, const char *path, struct error *e)
+int quant_save_file(const char *path, quant_save_write *write, const void *user, struct error *e)
 {
     cleanup(free_p) char *temporary = NULL;
     if (asprintf(&temporary, "%s.XXXXXX", path) < 0) {
@@ -88,7 +91,7 @@ static int quant_save_whole(const struct quant_model *m, const char *path, struc
     FILE *file = quant_save_open(temporary, path);
     if (!file)
         return error_set_errno(e, STATUS_FAIL, errno, "it cannot be written");
-    int r = quant_save_stream(m, file, e);
+    int r = write(user, file, e);
     if (fclose(file) != 0 && r == 0)
         r = error_set_errno(e, STATUS_FAIL, errno, "it cannot be written");
     if (r == 0 && rename(temporary, path) < 0)
@@ -106,6 +109,6 @@ int quant_model_save(struct quant_model *m, const char *path, struct error *e)
                       "it would be larger than 2 GB, which ONNX files cannot be: write it into the "
                       "folder of the model, where its weights in other files can stay");
     if (r == 0)
-        r = quant_save_whole(m, path, e);
+        r = quant_save_file(path, quant_save_stream, m, e);
     return r < 0 ? error_prefix(e, "%s", path) : 0;
 }

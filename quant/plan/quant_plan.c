@@ -18,6 +18,8 @@ struct planning {
     struct error *e;
 };
 
+static const char asked_for[] = "it was asked for";
+
 // ---- kinds of operators ----
 
 static const char *const products[] = {"Conv", "ConvTranspose", "Gemm", "MatMul", NULL};
@@ -171,7 +173,7 @@ static enum quant_kind plan_kind(const struct planning *g, const Quant__Node *n,
             ? QUANT_NODE_VALUE
             : QUANT_NODE_FLOAT;
     bool named = plan_is_named(g, n, used);
-    *reason = named                        ? "it was asked for"
+    *reason = named                        ? asked_for
               : kind == QUANT_NODE_PRODUCT ? plan_refuses_product(g, n)
               : kind == QUANT_NODE_VALUE   ? plan_refuses_value(g, n)
               : kind == QUANT_NODE_MOVE    ? plan_refuses_move(g, n)
@@ -235,18 +237,48 @@ static bool plan_mark(const struct planning *g, const struct quant_edge *edge)
     return true;
 }
 
+// The node before a Relu or Clip that nobody else reads; -1: there is none.
+static int32_t plan_before(const struct planning *g, size_t i)
+{
+    const Quant__Node *n = g->m->graph->node[i];
+    const struct quant_edge *in = plan_input(g, n, 0);
+    if (!(quant_is(n, "Relu") || quant_is(n, "Clip")) || !in ||
+        quant_index_only_reader(g->x, in) < 0)
+        return -1;
+    return in->producer;
+}
+
+// Whether a node can give out its result through an activation.
+static bool plan_fuses(const struct planning *g, int32_t before)
+{
+    uint8_t kind = g->p->kinds[before];
+    return kind == QUANT_NODE_PRODUCT ||
+           (kind == QUANT_NODE_VALUE && quant_is(g->m->graph->node[before], "Add"));
+}
+
+// A layer is known by its activation's output, too: who asks for that to stay float means all of
+// it.
+static void plan_name_whole_layers(const struct planning *g)
+{
+    for (size_t i = 0; i < g->p->n_nodes; i++) {
+        int32_t before = plan_before(g, i);
+        if (before < 0 || !g->p->reasons[i] || strcmp(g->p->reasons[i], asked_for) != 0 ||
+            !plan_fuses(g, before))
+            continue;
+        g->p->kinds[before] = QUANT_NODE_FLOAT;
+        g->p->reasons[before] = asked_for;
+    }
+}
+
 // An activation right behind a product or a sum, which nobody else reads.
 static void plan_fuse(const struct planning *g)
 {
     for (size_t i = 0; i < g->p->n_nodes; i++) {
-        const Quant__Node *n = g->m->graph->node[i];
-        const struct quant_edge *in = plan_input(g, n, 0);
-        if (g->p->kinds[i] != QUANT_NODE_VALUE || !(quant_is(n, "Relu") || quant_is(n, "Clip")) ||
-            !in || in->producer < 0 || quant_index_only_reader(g->x, in) < 0)
+        int32_t before = plan_before(g, i);
+        if (g->p->kinds[i] != QUANT_NODE_VALUE || before < 0)
             continue;
-        const Quant__Node *before = g->m->graph->node[in->producer];
-        uint8_t kind = g->p->kinds[in->producer];
-        if (kind == QUANT_NODE_PRODUCT || (kind == QUANT_NODE_VALUE && quant_is(before, "Add")))
+        uint8_t kind = g->p->kinds[before];
+        if (plan_fuses(g, before))
             g->p->kinds[i] = QUANT_NODE_FUSED;
         else if (kind == QUANT_NODE_FLOAT) // 8 bits in between would win nothing
             g->p->kinds[i] = QUANT_NODE_FLOAT;
@@ -321,7 +353,6 @@ static void plan_spread_all(const struct planning *g)
 
 static int plan_classify(const struct planning *g, bool *used)
 {
-    bool quantized = false;
     for (size_t i = 0; i < g->p->n_nodes; i++) {
         const Quant__Node *n = g->m->graph->node[i];
         if (quant_is(n, "QuantizeLinear") || quant_is(n, "DequantizeLinear") ||
@@ -330,8 +361,10 @@ static int plan_classify(const struct planning *g, bool *used)
                              "the model is quantized already (node %s, %s): give the float model",
                              quant_node_name(n), quant_text(n->op_type));
         g->p->kinds[i] = (uint8_t)plan_kind(g, n, used, &g->p->reasons[i]);
-        quantized |= g->p->kinds[i] == QUANT_NODE_PRODUCT;
     }
+    if (g->options->fuse_activations)
+        plan_name_whole_layers(g);
+    bool quantized = memchr(g->p->kinds, QUANT_NODE_PRODUCT, g->p->n_nodes) != NULL;
     for (size_t i = 0; i < g->options->n_floats; i++)
         if (!used[i])
             return error_set(g->e, STATUS_PARAM_INVALID,

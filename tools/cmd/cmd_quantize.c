@@ -1,5 +1,6 @@
 // rknnctl quantize: an int8 model of a float one. quantize_execute() has the samples read, and
 // librknndquant does the rest; this file is the command line.
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/quantize/quantize.h"
@@ -45,13 +46,43 @@ static int set_without(void *target, const char *text, struct error *e)
     return r;
 }
 
+// The measure is named, so that others can be added without another option.
+static int set_goal(void *target, const char *text, struct error *e)
+{
+    char *end;
+    double value = strncmp(text, "cos=", 4) == 0 && text[4] ? strtod(text + 4, &end) : 0;
+    if (!(value > 0 && value <= 1) || *end)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "\"%s\" is not cos= and a number above 0 and up to 1, as cos=0.999", text);
+    *(double *)target = value;
+    return 0;
+}
+
+// What would be ignored is refused.
+static int quantize_check_hybrid(const struct quantize_plan *p, struct error *e)
+{
+    if (p->proposes + (p->table_out != NULL) + (p->table_in != NULL) > 1)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "--auto-hybrid, --hybrid-step1 and --hybrid-step2 exclude each other");
+    if (p->goal > 0 && !p->proposes && !p->table_out)
+        return error_set(e, STATUS_PARAM_INVALID, "--goal is for --auto-hybrid or --hybrid-step1");
+    if (p->table_out && p->output)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "--hybrid-step1 writes no model: give -o with --hybrid-step2");
+    return 0;
+}
+
 static int quantize_check(const struct quantize_plan *p, struct error *e)
 {
+    int r = quantize_check_hybrid(p, e);
+    if (r < 0)
+        return r;
     if (!p->dataset)
         return error_set(e, STATUS_PARAM_INVALID,
                          "no samples: give a list of inputs with --dataset FILE");
-    return p->output ? 0
-                     : error_set(e, STATUS_PARAM_INVALID, "no output: give a file with -o FILE");
+    return p->output || p->table_out
+               ? 0
+               : error_set(e, STATUS_PARAM_INVALID, "no output: give a file with -o FILE");
 }
 
 static int quantize_parse(int argc, char **argv, struct quantize_plan *p, bool *json,
@@ -76,6 +107,14 @@ static int quantize_parse(int argc, char **argv, struct quantize_plan *p, bool *
          0, text_list_option},
         {0, "without", OPTION_CALL, &p->options.without, "PASS",
          "batchnorm, activations, equalization, bias-correction", 0, 0, set_without},
+        {0, "auto-hybrid", OPTION_FLAG, &p->proposes, NULL,
+         "keep the fewest layers in float that reach the goal", 0, 0, NULL},
+        {0, "goal", OPTION_CALL, &p->goal, "GOAL", "cosine of the outputs to reach (cos=0.999)", 0,
+         0, set_goal},
+        {0, "hybrid-step1", OPTION_TEXT, &p->table_out, "FILE",
+         "write what would stay float, to be edited", 0, 0, NULL},
+        {0, "hybrid-step2", OPTION_TEXT, &p->table_in, "FILE",
+         "make the model by an edited file of step 1", 0, 0, NULL},
         OPTIONS_CLIENTS(&p->clients, QUANTIZE_CLIENTS),
         {0, "state", OPTION_TEXT, &p->state, "FILE", "kept while unfinished (OUTPUT.calibration)",
          0, 0, NULL},

@@ -15,6 +15,7 @@
 #include "tools/ui/interrupt.h"
 
 #define MOST_VALUES 4096 // of one --mean
+#define USUAL_GOAL  0.999
 
 struct samples {
     const struct quantize_plan *plan;
@@ -22,6 +23,7 @@ struct samples {
     char *key; // the list's text
     struct model model;
     struct progress progress;
+    uint32_t tries;
     atomic_flag failed;
     struct error error; // the first one
 };
@@ -80,6 +82,16 @@ static int quantize_progress(void *user, uint32_t done)
 {
     struct samples *s = user;
     progress_count(&s->progress, done, s->list.n);
+    return interrupt_seen();
+}
+
+// How many tries it will take is not known before, so only their number is shown.
+static int quantize_tried(void *user, uint32_t n_floats, double cosine)
+{
+    struct samples *s = user;
+    (void)n_floats;
+    (void)cosine;
+    progress_count(&s->progress, ++s->tries, 0);
     return interrupt_seen();
 }
 
@@ -228,17 +240,79 @@ static int quantize_key(struct samples *s, struct error *e)
     return 0;
 }
 
-static int quantize_calibrate(const struct quantize_plan *p, struct samples *s, rknnd_quant *quant,
+// A failure of the library, or what the samples' files or Ctrl-C were the reason of.
+// Files come first: the library only knows that a sample could not be read.
+static int quantize_reason(const struct samples *s, int r, const char *interrupted, struct error *e)
+{
+    if (r < 0 && s->error.code)
+        return error_set(e, s->error.code, "%s", s->error.text);
+    if (r < 0 && interrupt_seen())
+        return error_set(e, r, "interrupted%s%s",
+                         *interrupted ? "; the same command goes on from " : "", interrupted);
+    return r < 0 ? quantize_words(r, e) : 0;
+}
+
+static int quantize_calibrate(const struct quantize_plan *p, struct samples *s,
+                              const rknnd_quant_samples *samples, rknnd_quant *quant,
                               struct error *e)
 {
+    int r = load_options_set(&p->task.shapes, e);
+    if (r < 0)
+        return r;
+    progress_start_counting(&s->progress, "samples", s->list.n);
+    interrupt_defer();
+    r = rknnd_quant_calibrate(quant, samples);
+    progress_end(&s->progress);
+    return quantize_reason(s, r, samples->state, e);
+}
+
+// The samples are the calibration's; the library takes some of them.
+static int quantize_propose(const struct quantize_plan *p, struct samples *s,
+                            const rknnd_quant_samples *samples, struct quantize_result *result,
+                            struct error *e)
+{
+    result->goal = p->goal > 0 ? p->goal : USUAL_GOAL;
+    const rknnd_quant_goal goal = {
+        .struct_size = sizeof goal, .cosine = result->goal, .tried = quantize_tried};
+    result->proposal.struct_size = sizeof result->proposal;
+    progress_start_counting(&s->progress, "tries", 0);
+    int r = rknnd_quant_propose(result->quant, samples, &goal, &result->proposal);
+    progress_end(&s->progress);
+    result->proposed = r == 0;
+    return quantize_reason(s, r, "", e);
+}
+
+// What stays float, and what is written.
+static int quantize_finish(const struct quantize_plan *p, struct samples *s,
+                           const rknnd_quant_samples *samples, struct quantize_result *result,
+                           struct error *e)
+{
+    int r = p->proposes || p->table_out ? quantize_propose(p, s, samples, result, e) : 0;
+    if (r == 0 && p->table_in && (r = rknnd_quant_read_table(result->quant, p->table_in)) < 0)
+        quantize_words(r, e);
+    if (r == 0 && (r = rknnd_quant_get_summary(result->quant, &result->summary)) < 0)
+        quantize_words(r, e);
+    if (r < 0)
+        return r;
+    r = p->table_out ? rknnd_quant_write_table(result->quant, p->table_out)
+                     : rknnd_quant_write(result->quant, p->output);
+    return r < 0 ? quantize_words(r, e) : 0;
+}
+
+// Calibrates and goes on. What is kept in between lies beside the table or the model.
+static int quantize_run(const struct quantize_plan *p, struct samples *s,
+                        struct quantize_result *result, struct error *e)
+{
     cleanup(free_p) char *state = NULL;
-    if (asprintf(&state, "%s.calibration", p->output) < 0) {
+    const char *table = p->table_out ? p->table_out : p->table_in;
+    if (asprintf(&state, "%s.calibration", table ? table : p->output) < 0) {
         state = NULL;
         return error_no_memory(e, "a path", 0);
     }
     const rknnd_quant_samples samples = {.struct_size = sizeof samples,
                                          .n = (uint32_t)s->list.n,
                                          .n_clients = p->clients,
+                                         .keeps_state = table != NULL,
                                          .begin = quantize_begin,
                                          .read = quantize_read,
                                          .release = quantize_release,
@@ -246,18 +320,10 @@ static int quantize_calibrate(const struct quantize_plan *p, struct samples *s, 
                                          .user = s,
                                          .state = p->state ? p->state : state,
                                          .key = s->key};
-    int r = load_options_set(&p->task.shapes, e);
-    if (r < 0)
-        return r;
-    progress_start_counting(&s->progress, "samples", s->list.n);
-    interrupt_defer();
-    r = rknnd_quant_calibrate(quant, &samples);
-    progress_end(&s->progress);
-    if (r < 0 && s->error.code)
-        return error_set(e, s->error.code, "%s", s->error.text);
-    if (r < 0 && interrupt_seen())
-        return error_set(e, r, "interrupted; the same command goes on from %s", samples.state);
-    return r < 0 ? quantize_words(r, e) : 0;
+    uint64_t begun = clock_ns();
+    int r = quantize_calibrate(p, s, &samples, result->quant, e);
+    result->calibrate_ns = clock_ns() - begun;
+    return r ? r : quantize_finish(p, s, &samples, result, e);
 }
 
 int quantize_execute(const struct quantize_plan *p, struct quantize_result *result, struct error *e)
@@ -265,22 +331,16 @@ int quantize_execute(const struct quantize_plan *p, struct quantize_result *resu
     struct samples s = {.plan = p, .failed = ATOMIC_FLAG_INIT};
     uint64_t start = clock_ns();
     *result = (struct quantize_result){.summary = {.struct_size = sizeof result->summary}};
-    int r = output_file_check(p->output, e);
+    int r = output_file_check(p->table_out ? p->table_out : p->output, e);
     if (r == 0)
         r = input_list_load(&s.list, p->dataset, NULL, e);
     if (r == 0)
         r = quantize_key(&s, e);
     if (r == 0)
         r = quantize_open(p, &result->quant, e);
-    uint64_t begun = clock_ns();
-    if (r == 0)
-        r = quantize_calibrate(p, &s, result->quant, e);
-    result->calibrate_ns = clock_ns() - begun;
     result->n_samples = s.list.n;
-    if (r == 0 && (r = rknnd_quant_get_summary(result->quant, &result->summary)) < 0)
-        quantize_words(r, e);
-    if (r == 0 && (r = rknnd_quant_write(result->quant, p->output)) < 0)
-        quantize_words(r, e);
+    if (r == 0)
+        r = quantize_run(p, &s, result, e);
     result->total_ns = clock_ns() - start;
     model_forget(&s.model);
     input_list_done(&s.list);

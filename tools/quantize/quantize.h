@@ -15,6 +15,11 @@ struct quantize_plan {
     bool symmetric;                       // zero points of tensors are 0
     bool swaps_red_blue;                  // in pictures
     uint32_t clients;
+    // Layers in floats. At most one of the three; a table's calibration stays beside it.
+    const char *table_out; // step 1: the proposal goes there, and no model is written
+    const char *table_in;  // step 2: what stays float, and ranges, are taken from there
+    bool proposes;         // both at once
+    double goal;           // cosine of the outputs; 0: not said
 };
 
 struct quantize_result {
@@ -22,6 +27,9 @@ struct quantize_result {
     rknnd_quant_summary summary;
     size_t n_samples;
     uint64_t calibrate_ns, total_ns;
+    bool proposed;
+    double goal;
+    rknnd_quant_proposal proposal;
 };
 
 /// quantize_done() also after a failure.

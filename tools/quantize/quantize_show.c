@@ -7,6 +7,11 @@
 
 static const char *const algorithms[] = {"normal", "kl_divergence", "mmse"};
 
+static const char *quantize_written(const struct quantize_plan *p)
+{
+    return p->table_out ? p->table_out : p->output;
+}
+
 static double quantize_rate(const struct quantize_result *r)
 {
     double done = (double)(r->n_samples - r->summary.n_resumed);
@@ -46,21 +51,44 @@ static json_t *quantize_json_tensors(const rknnd_list *tensors)
     return list;
 }
 
+// What was proposed and why: noise of all layers that can be int8, not only of those taken.
+static json_t *quantize_json_hybrid(const struct quantize_result *r, const rknnd_list *nodes)
+{
+    if (!r->proposed)
+        return json_null();
+    json_t *floats = json_array(), *noise = json_array();
+    for (uint32_t i = 0; i < r->proposal.n_floats; i++)
+        json_array_append_new(floats, print_json_text(r->proposal.floats[i]));
+    for (uint32_t i = 0; i < nodes->n; i++) {
+        const rknnd_quant_node *n = rknnd_quant_node_at(nodes, i);
+        if (n->noise > 0)
+            json_array_append_new(
+                noise, json_pack("{s:o, s:o, s:o, s:o}", "name", print_json_text(n->name), "op",
+                                 print_json_text(n->op), "output", print_json_text(n->output),
+                                 "noise", print_json_number(n->noise)));
+    }
+    return json_pack("{s:o, s:o, s:o, s:I, s:o, s:o}", "goal", print_json_number(r->goal), "cosine",
+                     print_json_number(r->proposal.cosine), "cosine_without",
+                     print_json_number(r->proposal.plain_cosine), "tries",
+                     (json_int_t)r->proposal.n_tries, "floats", floats, "nodes", noise);
+}
+
 static int quantize_show_json(const struct quantize_plan *p, const struct quantize_result *r,
                               const rknnd_list *tensors, const rknnd_list *nodes, struct error *e)
 {
     const rknnd_quant_summary *s = &r->summary;
     return print_json(
-        json_pack(
-            "{s:o, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:o, s:o}", "output",
-            print_json_text(p->output), "algorithm", algorithms[p->options.algorithm], "method",
-            p->options.per_layer ? "layer" : "channel", "samples", (json_int_t)r->n_samples,
-            "resumed", (json_int_t)s->n_resumed, "nodes", (json_int_t)s->n_nodes, "quantized",
-            (json_int_t)s->n_quantized, "folded", (json_int_t)s->n_folded, "equalized",
-            (json_int_t)s->n_equalized, "seconds", print_json_number((double)r->total_ns / 1e9),
-            "samples_per_second", print_json_number(quantize_rate(r)), "constant_inputs",
-            (json_int_t)s->n_constant_inputs, "float", quantize_json_nodes(nodes), "tensors",
-            quantize_json_tensors(tensors)),
+        json_pack("{s:o, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:o, s:o, s:o}",
+                  "output", print_json_text(quantize_written(p)), "algorithm",
+                  algorithms[p->options.algorithm], "method",
+                  p->options.per_layer ? "layer" : "channel", "samples", (json_int_t)r->n_samples,
+                  "resumed", (json_int_t)s->n_resumed, "nodes", (json_int_t)s->n_nodes, "quantized",
+                  (json_int_t)s->n_quantized, "folded", (json_int_t)s->n_folded, "equalized",
+                  (json_int_t)s->n_equalized, "seconds",
+                  print_json_number((double)r->total_ns / 1e9), "samples_per_second",
+                  print_json_number(quantize_rate(r)), "constant_inputs",
+                  (json_int_t)s->n_constant_inputs, "float", quantize_json_nodes(nodes), "tensors",
+                  quantize_json_tensors(tensors), "hybrid", quantize_json_hybrid(r, nodes)),
         e);
 }
 
@@ -105,10 +133,17 @@ int quantize_show(const struct quantize_plan *p, const struct quantize_result *r
         return quantize_show_json(p, r, tensors, nodes, e);
     printf("%s: %u of %u nodes in 8 bits; %zu samples (%u of them from an earlier call), "
            "%.1f/s\n",
-           p->output, s->n_quantized, s->n_nodes, r->n_samples, s->n_resumed, quantize_rate(r));
+           quantize_written(p), s->n_quantized, s->n_nodes, r->n_samples, s->n_resumed,
+           quantize_rate(r));
     if (s->n_folded || s->n_equalized)
         printf("  %u batch normalizations folded, %u pairs of layers equalized\n", s->n_folded,
                s->n_equalized);
+    if (r->proposed)
+        printf(
+            "  %u layers in floats reach the goal of %g: the outputs' cosine is %.6f, %.6f without "
+            "them (%u tries)\n",
+            r->proposal.n_floats, r->goal, r->proposal.cosine, r->proposal.plain_cosine,
+            r->proposal.n_tries);
     quantize_show_floats(nodes);
     return 0;
 }

@@ -1,0 +1,23 @@
+// One calibration, several choices of what stays float: plans and layouts of them.
+#pragma once
+
+#include "quant/quant.h"
+
+/// Plans without more floats than the options have. Before a calibration, too.
+int quant_floats_begin(struct rknnd_quant *q, struct error *e);
+
+/// The base layout, of what was seen, and the present one.
+int quant_floats_choose(struct rknnd_quant *q, struct error *e);
+
+/// Plans and lays out with more floats, and `edits` (NULL: those that there are; else taken when
+/// it succeeds). Nothing has changed if it fails.
+int quant_floats_set(struct rknnd_quant *q, uint32_t n, const char *const *floats,
+                     struct quant_edit *edits, struct error *e);
+
+/// Puts a range into edits, for all tensors that have one scale with edge `i`. Refuses a range
+/// without 0 in it, or another one than is there.
+int quant_floats_edit(const struct rknnd_quant *q, struct quant_edit *edits, uint32_t i,
+                      struct quant_range range, struct error *e);
+
+/// Forgets what a calibration has chosen.
+void quant_floats_forget(struct rknnd_quant *q);

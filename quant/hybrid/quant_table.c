@@ -1,0 +1,397 @@
+// Reads a line at a time: its depth, what it begins with, and what may follow. All of this is YAML,
+// but not all YAML is this: anchors, flow lists, comments behind a value, other types are refused.
+//
+//     custom_quantize_layers:
+//         NAME: float16
+//     quantize_parameters:
+//         NAME:
+//             qtype: asymmetric_quantized
+//             qmethod: layer
+//             dtype: int8
+//             min:
+//             - -1.5
+//             max:
+//             - 6
+//             scale:
+//             - 0.0294117648
+//             zero_point:
+//             - -77
+//
+// Four blanks for each step, as shown. Lines that are empty or begin with # say nothing. A NAME is
+// plain where it can be, else in double quotes, with \", \\ and \xNN.
+#include "quant/hybrid/quant_table.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+
+#define STEP       4
+#define MOST_BYTES ((size_t)64 << 20)
+#define MOST_NAME  4096
+
+// What a tensor's lines say, in the order in which they are written. They may be read in any order,
+// but all have to be there, so that a file which lost a line in an editor is noticed.
+enum table_field {
+    TABLE_QTYPE,
+    TABLE_QMETHOD,
+    TABLE_DTYPE,
+    TABLE_MIN,
+    TABLE_MAX,
+    TABLE_SCALE,
+    TABLE_ZERO_POINT,
+    TABLE_FIELDS
+};
+static const char *const fields[] = {"qtype", "qmethod", "dtype",     "min",
+                                     "max",   "scale",   "zero_point"};
+
+enum table_section { TABLE_NOWHERE, TABLE_LAYERS, TABLE_PARAMETERS };
+
+struct reading {
+    struct quant_table *t;
+    enum table_section section;
+    bool had[TABLE_PARAMETERS + 1];
+    uint32_t line;
+    uint32_t given; // bits of the present tensor's fields
+    int awaits;     // the field whose number is on the next line; -1: none
+    struct error *e;
+};
+
+static int table_refuse(const struct reading *g, const char *what, const char *text, size_t n)
+{
+    return error_set(g->e, STATUS_PARAM_INVALID, "line %u: %s: \"%.*s\"", g->line, what,
+                     (int)(n < 100 ? n : 100), text);
+}
+
+// ---- names ----
+
+static int table_hex(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+// The inside of quotes from *at on, which ends behind the second one. False: it is damaged.
+// A name cannot hold a zero byte, as names in C end there.
+static bool table_unquote(const char **at, const char *end, char *ret, size_t *ret_n)
+{
+    const char *p = *at + 1;
+    size_t n = 0;
+    for (; p < end && *p != '"' && n < MOST_NAME; p++) {
+        if (*p != '\\') {
+            ret[n++] = *p;
+        } else if (end - p > 1 && (p[1] == '"' || p[1] == '\\')) {
+            ret[n++] = *++p;
+        } else if (end - p > 3 && p[1] == 'x' && table_hex(p[2]) >= 0 && table_hex(p[3]) >= 0) {
+            ret[n] = (char)(table_hex(p[2]) * 16 + table_hex(p[3]));
+            if (!ret[n++])
+                return false;
+            p += 3;
+        } else {
+            return false;
+        }
+    }
+    *ret_n = n;
+    *at = p + 1;
+    return p < end && *p == '"' && n;
+}
+
+// Whether YAML, too, reads the name as it is.
+static bool table_is_plain(const char *name)
+{
+    if (!*name || strchr("\"'#-?:,[]{}&*!|>%@` ", *name) || name[strlen(name) - 1] == ' ' ||
+        strstr(name, ": ") || strstr(name, " #"))
+        return false;
+    for (; *name; name++)
+        if ((unsigned char)*name < 32 || *name == 127 || *name == '\\')
+            return false;
+    return true;
+}
+
+// The name at the line's begin; *ret_rest: what follows, from its colon on. NULL: damaged, or out
+// of memory, with words.
+static char *table_name(const struct reading *g, const char *at, const char *end,
+                        const char **ret_rest)
+{
+    char name[MOST_NAME + 1];
+    size_t n = 0;
+    const char *p = at;
+    if (*at == '"') {
+        if (!table_unquote(&p, end, name, &n)) {
+            table_refuse(g, "a name in damaged quotes", at, (size_t)(end - at));
+            return NULL;
+        }
+    } else {
+        // The colon that ends a name has a blank or nothing behind it.
+        for (; p < end && !(*p == ':' && (p + 1 == end || p[1] == ' ')); p++)
+            ;
+        n = (size_t)(p - at);
+    }
+    if (p >= end || *p != ':' || !n || n > MOST_NAME) {
+        table_refuse(g, "a name and a colon are expected", at, (size_t)(end - at));
+        return NULL;
+    }
+    if (*at != '"')
+        memcpy(name, at, n);
+    name[n] = 0;
+    if (*at != '"' && !table_is_plain(name)) {
+        table_refuse(g, "such a name has to be in double quotes", at, n);
+        return NULL;
+    }
+    *ret_rest = p + 1;
+    char *own = strdup(name);
+    if (!own)
+        error_no_memory(g->e, "a name", n);
+    return own;
+}
+
+// ---- lines ----
+
+static bool table_equals(const char *at, const char *end, const char *word)
+{
+    size_t n = strlen(word);
+    return (size_t)(end - at) == n && memcmp(at, word, n) == 0;
+}
+
+// A tensor ends where the next one or another section begins.
+static int table_finish_tensor(const struct reading *g)
+{
+    if (g->section != TABLE_PARAMETERS || !g->t->n_tensors)
+        return 0;
+    const struct quant_table_tensor *t = &g->t->tensors[g->t->n_tensors - 1];
+    for (int i = 0; i < TABLE_FIELDS; i++)
+        if (!(g->given >> i & 1) || g->awaits == i)
+            return error_set(g->e, STATUS_PARAM_INVALID, "line %u: tensor %s has no %s", t->line,
+                             t->name, fields[i]);
+    return 0;
+}
+
+static int table_read_section(struct reading *g, const char *at, const char *end)
+{
+    enum table_section s = table_equals(at, end, "custom_quantize_layers:") ? TABLE_LAYERS
+                           : table_equals(at, end, "quantize_parameters:")  ? TABLE_PARAMETERS
+                                                                            : TABLE_NOWHERE;
+    int r = table_finish_tensor(g);
+    if (r < 0)
+        return r;
+    if (!s || g->had[s])
+        return table_refuse(g, s ? "it is there twice" : "not known", at, (size_t)(end - at));
+    g->section = s;
+    g->had[s] = true;
+    return 0;
+}
+
+static int table_read_layer(const struct reading *g, const char *at, const char *end)
+{
+    struct quant_table *t = g->t;
+    const char *rest;
+    char *name = table_name(g, at, end, &rest);
+    if (!name)
+        return g->e->code;
+    if (!table_equals(rest, end, " float16")) {
+        free(name);
+        return table_refuse(g, "a layer's type can only be float16", at, (size_t)(end - at));
+    }
+    int r = array_reserve(t->layers, t->room_layers, t->n_layers + 1, "layers", g->e);
+    if (r < 0) {
+        free(name);
+        return r;
+    }
+    t->layers[t->n_layers++] = (struct quant_table_layer){.name = name, .line = g->line};
+    return 0;
+}
+
+static int table_read_tensor(struct reading *g, const char *at, const char *end)
+{
+    struct quant_table *t = g->t;
+    const char *rest;
+    int r = table_finish_tensor(g);
+    char *name = r < 0 ? NULL : table_name(g, at, end, &rest);
+    if (!name)
+        return g->e->code;
+    if (rest != end) {
+        free(name);
+        return table_refuse(g, "nothing is expected behind a tensor's colon", at,
+                            (size_t)(end - at));
+    }
+    r = array_reserve(t->tensors, t->room_tensors, t->n_tensors + 1, "tensors", g->e);
+    if (r < 0) {
+        free(name);
+        return r;
+    }
+    t->tensors[t->n_tensors++] = (struct quant_table_tensor){.name = name, .line = g->line};
+    g->given = 0;
+    g->awaits = -1;
+    return 0;
+}
+
+// The words behind qtype, qmethod and dtype. There are others in the manuals (channel, int16),
+// which are no mistake of spelling but nothing that can be done here.
+static int table_read_word(const struct reading *g, int field, const char *at, const char *end)
+{
+    struct quant_table_tensor *t = &g->t->tensors[g->t->n_tensors - 1];
+    if (field == TABLE_QTYPE && table_equals(at, end, " symmetric_quantized"))
+        t->symmetric = true;
+    else if (!(field == TABLE_QTYPE && table_equals(at, end, " asymmetric_quantized")) &&
+             !(field == TABLE_QMETHOD && table_equals(at, end, " layer")) &&
+             !(field == TABLE_DTYPE && table_equals(at, end, " int8")))
+        return error_set(g->e, STATUS_PARAM_INVALID, "line %u: %s can only be %s: \"%.*s\"",
+                         g->line, fields[field],
+                         field == TABLE_QTYPE     ? "asymmetric_quantized or symmetric_quantized"
+                         : field == TABLE_QMETHOD ? "layer"
+                                                  : "int8",
+                         (int)(end - at < 100 ? end - at : 100), at);
+    return 0;
+}
+
+static int table_read_field(struct reading *g, const char *at, const char *end)
+{
+    const char *colon = memchr(at, ':', (size_t)(end - at));
+    int field = 0;
+    for (; field < TABLE_FIELDS && !(colon && table_equals(at, colon, fields[field])); field++)
+        ;
+    if (field == TABLE_FIELDS || g->given >> field & 1)
+        return table_refuse(g,
+                            field == TABLE_FIELDS ? "no property of a tensor" : "it is there twice",
+                            at, (size_t)(end - at));
+    g->given |= 1u << field;
+    if (field < TABLE_MIN)
+        return table_read_word(g, field, colon + 1, end);
+    if (colon + 1 != end)
+        return table_refuse(g, "its number is expected on the next line, behind \"- \"", at,
+                            (size_t)(end - at));
+    g->awaits = field;
+    return 0;
+}
+
+// One number, as the only item of a list.
+static int table_read_number(struct reading *g, const char *at, const char *end)
+{
+    struct quant_table_tensor *t = &g->t->tensors[g->t->n_tensors - 1];
+    char text[64], *stop;
+    size_t n = (size_t)(end - at);
+    int field = g->awaits;
+    if (n < 3 || at[0] != '-' || at[1] != ' ' || n - 2 >= sizeof text ||
+        !strchr("+-.0123456789", at[2]))
+        return table_refuse(g, "\"- \" and a number are expected", at, n);
+    memcpy(text, at + 2, n - 2);
+    text[n - 2] = 0;
+    float value = strtof(text, &stop);
+    if (*stop || !isfinite(value) || strpbrk(text, "xX") ||
+        (field == TABLE_ZERO_POINT && (value < -128 || value > 127 || value != rintf(value))))
+        return table_refuse(g,
+                            field == TABLE_ZERO_POINT ? "an integer from -128 to 127 is expected"
+                                                      : "a number is expected",
+                            at, n);
+    if (field == TABLE_ZERO_POINT)
+        t->zp = (int32_t)value;
+    else
+        *(field == TABLE_MIN ? &t->min : field == TABLE_MAX ? &t->max : &t->scale) = value;
+    g->awaits = -1;
+    return 0;
+}
+
+// Blanks at the end, and what editors of other systems put there, say nothing.
+static int table_read_line(struct reading *g, const char *at, const char *end)
+{
+    const char *begin = at;
+    while (end > at && (end[-1] == ' ' || end[-1] == '\r'))
+        end--;
+    while (at < end && *at == ' ')
+        at++;
+    if (at == end || *at == '#')
+        return 0;
+    if (memchr(at, 0, (size_t)(end - at)) || memchr(at, '\t', (size_t)(end - at)))
+        return table_refuse(g, "tabs and zero bytes are not taken", at, (size_t)(end - at));
+    size_t depth = (size_t)(at - begin);
+    bool in_tensor = g->section == TABLE_PARAMETERS && g->t->n_tensors;
+    if (in_tensor && g->awaits >= 0)
+        return depth >= 2 * STEP ? table_read_number(g, at, end)
+                                 : table_refuse(g, "a number is expected", at, (size_t)(end - at));
+    if (depth == 0)
+        return table_read_section(g, at, end);
+    if (depth == STEP && g->section == TABLE_LAYERS)
+        return table_read_layer(g, at, end);
+    if (depth == STEP && g->section == TABLE_PARAMETERS)
+        return table_read_tensor(g, at, end);
+    if (depth == 2 * STEP && in_tensor)
+        return table_read_field(g, at, end);
+    return table_refuse(g, "not expected here, or behind so many blanks", at, (size_t)(end - at));
+}
+
+int quant_table_parse(struct quant_table *t, const char *text, size_t size, struct error *e)
+{
+    struct error own = {0};
+    struct reading g = {.t = t, .awaits = -1, .e = e ? e : &own};
+    const char *end = text + size;
+    *t = (struct quant_table){0};
+    if (size > MOST_BYTES)
+        return error_set(e, STATUS_PARAM_INVALID, "it is larger than 64 MiB");
+    int r = 0;
+    for (const char *at = text; at < end && r == 0;) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        stop = stop ? stop : end;
+        g.line++;
+        r = table_read_line(&g, at, stop);
+        at = stop < end ? stop + 1 : end;
+    }
+    if (r == 0)
+        r = table_finish_tensor(&g);
+    if (r == 0 && !(g.had[TABLE_LAYERS] && g.had[TABLE_PARAMETERS]))
+        r = error_set(e, STATUS_PARAM_INVALID, "line %u: it ends without \"%s:\"", g.line,
+                      g.had[TABLE_LAYERS] ? "quantize_parameters" : "custom_quantize_layers");
+    return r;
+}
+
+void quant_table_done(struct quant_table *t)
+{
+    for (size_t i = 0; i < t->n_layers; i++)
+        free(t->layers[i].name);
+    for (size_t i = 0; i < t->n_tensors; i++)
+        free(t->tensors[i].name);
+    free(t->layers);
+    free(t->tensors);
+    *t = (struct quant_table){0};
+}
+
+// ---- writing ----
+
+// Bytes above 127 are written as they are: names are UTF-8, as the file is.
+static void table_write_name(const char *name, FILE *file)
+{
+    if (table_is_plain(name)) {
+        fputs(name, file);
+        return;
+    }
+    fputc('"', file);
+    for (; *name; name++)
+        if (*name == '"' || *name == '\\')
+            fprintf(file, "\\%c", *name);
+        else if ((unsigned char)*name < 32 || *name == 127)
+            fprintf(file, "\\x%02x", (unsigned)(unsigned char)*name);
+        else
+            fputc(*name, file);
+    fputc('"', file);
+}
+
+void quant_table_write(const struct quant_table *t, FILE *file)
+{
+    fputs("custom_quantize_layers:\n", file);
+    for (size_t i = 0; i < t->n_layers; i++) {
+        fputs("    ", file);
+        table_write_name(t->layers[i].name, file);
+        fputs(": float16\n", file);
+    }
+    fputs("quantize_parameters:\n", file);
+    for (size_t i = 0; i < t->n_tensors; i++) {
+        const struct quant_table_tensor *one = &t->tensors[i];
+        fputs("    ", file);
+        table_write_name(one->name, file);
+        fprintf(file,
+                ":\n        qtype: %s_quantized\n        qmethod: layer\n        dtype: int8\n"
+                "        min:\n        - %.9g\n        max:\n        - %.9g\n        scale:\n"
+                "        - %.9g\n        zero_point:\n        - %d\n",
+                one->symmetric ? "symmetric" : "asymmetric", (double)one->min, (double)one->max,
+                (double)one->scale, one->zp);
+    }
+}

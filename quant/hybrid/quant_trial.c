@@ -1,0 +1,175 @@
+// One context at a time, one sample at a time; only the float model's outputs are kept.
+#include "quant/hybrid/quant_trial.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "quant/calibrate/quant_server.h"
+
+// What to do with the outputs of sample number `i` of those that are run.
+typedef int trial_take(struct quant_trial *t, uint32_t i, const rknn_output *outputs, double *least,
+                       struct error *e);
+
+// They are spread over all samples, as lists are often in the order of classes.
+static uint32_t trial_sample(const struct quant_trial *t, uint32_t i)
+{
+    return (uint32_t)((uint64_t)i * t->samples->n / t->n_samples);
+}
+
+// ---- what to do with outputs ----
+
+// Of the float model: what others are compared with.
+static int trial_keep(struct quant_trial *t, uint32_t i, const rknn_output *outputs, double *least,
+                      struct error *e)
+{
+    (void)least;
+    for (uint32_t k = 0; k < t->n_outputs; k++) {
+        size_t at = (size_t)i * t->n_outputs + k;
+        t->sizes[at] = outputs[k].size / (uint32_t)sizeof(float);
+        t->wanted[at] = malloc(outputs[k].size ? outputs[k].size : 1);
+        if (!t->wanted[at])
+            return error_no_memory(e, "outputs", outputs[k].size);
+        memcpy(t->wanted[at], outputs[k].buf, outputs[k].size);
+    }
+    return 0;
+}
+
+// 1: both are 0. 0: one is, or has numbers that are not finite. In doubles: outputs of a million
+// numbers would lose the last digits of a goal of 0.9999 otherwise.
+static double trial_cosine(const float *a, const float *b, uint32_t n)
+{
+    double ab = 0, aa = 0, bb = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        ab += (double)a[i] * (double)b[i];
+        aa += (double)a[i] * (double)a[i];
+        bb += (double)b[i] * (double)b[i];
+    }
+    if (aa == 0 && bb == 0)
+        return 1;
+    double cosine = ab / sqrt(aa) / sqrt(bb);
+    return isfinite(cosine) ? cosine : 0;
+}
+
+// An output counts by itself: large ones do not hide small ones.
+static int trial_compare(struct quant_trial *t, uint32_t i, const rknn_output *outputs,
+                         double *least, struct error *e)
+{
+    for (uint32_t k = 0; k < t->n_outputs; k++) {
+        size_t at = (size_t)i * t->n_outputs + k;
+        if (outputs[k].size / sizeof(float) != t->sizes[at])
+            return error_set(e, STATUS_FAIL, "output %u has %zu numbers, and %u in the float model",
+                             k, outputs[k].size / sizeof(float), t->sizes[at]);
+        *least = fmin(*least, trial_cosine(t->wanted[at], outputs[k].buf, t->sizes[at]));
+    }
+    return 0;
+}
+
+// ---- running ----
+
+static int trial_outputs(struct quant_trial *t, rknn_context context, uint32_t i, trial_take *take,
+                         double *least, struct error *e)
+{
+    cleanup(free_p) rknn_output *outputs = calloc(t->n_outputs + 1, sizeof *outputs);
+    if (!outputs)
+        return error_no_memory(e, "outputs", t->n_outputs);
+    for (uint32_t k = 0; k < t->n_outputs; k++)
+        outputs[k] = (rknn_output){.want_float = 1, .index = k};
+    int r = rknn_outputs_get(context, t->n_outputs, outputs, NULL);
+    if (r < 0)
+        return quant_server_words(r, e);
+    r = take(t, i, outputs, least, e);
+    rknn_outputs_release(context, t->n_outputs, outputs);
+    return r;
+}
+
+// Inputs are given back before outputs are looked at: one sample's memory at a time.
+static int trial_one(struct quant_trial *t, rknn_context context, uint32_t n_inputs, uint32_t i,
+                     trial_take *take, double *least, struct error *e)
+{
+    const rknnd_quant_samples *s = t->samples;
+    uint32_t sample = trial_sample(t, i);
+    cleanup(free_p) rknn_input *inputs = calloc(n_inputs + 1, sizeof *inputs);
+    if (!inputs)
+        return error_no_memory(e, "inputs", n_inputs);
+    int r = s->read(s->user, sample, n_inputs, inputs);
+    if (r < 0)
+        return error_set(e, r, "sample %u: its inputs cannot be read", sample);
+    r = rknn_inputs_set(context, n_inputs, inputs);
+    if (r == 0)
+        r = rknn_run(context, NULL);
+    if (r < 0)
+        error_set(e, r, "sample %u: %s", sample, quant_server_last_words());
+    if (s->release)
+        s->release(s->user, n_inputs, inputs);
+    return r < 0 ? r : trial_outputs(t, context, i, take, least, e);
+}
+
+// The samples' reader gets to know each context; room for outputs is made with the first one.
+static int trial_begin_context(struct quant_trial *t, rknn_context context,
+                               rknn_input_output_num *n, struct error *e)
+{
+    const rknnd_quant_samples *s = t->samples;
+    int r = rknn_query(context, RKNN_QUERY_IN_OUT_NUM, n, sizeof *n);
+    if (r < 0)
+        return quant_server_words(r, e);
+    r = s->begin ? s->begin(s->user, context) : 0;
+    if (r < 0)
+        return error_set(e, r, "the inputs do not fit the model");
+    if (t->wanted)
+        return 0;
+    size_t all = (size_t)t->n_samples * n->n_output;
+    t->n_outputs = n->n_output;
+    t->wanted = calloc(all + 1, sizeof *t->wanted);
+    t->sizes = calloc(all + 1, sizeof *t->sizes);
+    return t->wanted && t->sizes ? 0 : error_no_memory(e, "outputs", all);
+}
+
+// Opens a model, runs the samples on it, and closes it. What a run costs is mostly the opening of
+// small models and the running of large ones, so nothing is kept open between tries.
+static int trial_model(struct quant_trial *t, struct quant_model *m, trial_take *take,
+                       double *least, struct error *e)
+{
+    rknn_context context;
+    rknn_input_output_num n;
+    int r = quant_server_open(m, &context, e);
+    if (r < 0)
+        return r;
+    r = trial_begin_context(t, context, &n, e);
+    for (uint32_t i = 0; i < t->n_samples && r == 0; i++)
+        r = trial_one(t, context, n.n_input, i, take, least, e);
+    rknn_destroy(context);
+    return r;
+}
+
+int quant_trial_begin(struct quant_trial *t, struct rknnd_quant *q,
+                      const rknnd_quant_samples *samples, uint32_t n_samples, struct error *e)
+{
+    *t = (struct quant_trial){.q = q, .samples = samples};
+    t->n_samples = n_samples < samples->n ? n_samples : samples->n;
+    return trial_model(t, &q->model, trial_keep, NULL, e);
+}
+
+void quant_trial_done(struct quant_trial *t)
+{
+    for (size_t i = 0; t->wanted && i < (size_t)t->n_samples * t->n_outputs; i++)
+        free(t->wanted[i]);
+    free(t->wanted);
+    free(t->sizes);
+    *t = (struct quant_trial){0};
+}
+
+int quant_trial_run(const struct quant_trial *t, double *ret, struct error *e)
+{
+    struct quant_trial own = *t;
+    struct quant_model m;
+    double least = 1;
+    int r = quant_make(t->q, &m, e);
+    if (r == 0)
+        r = trial_model(&own, &m, trial_compare, &least, e);
+    quant_model_done(&m);
+    if (r == 0)
+        *ret = least;
+    return r;
+}
