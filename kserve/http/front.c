@@ -322,6 +322,13 @@ static void on_connection(void *owner, struct MHD_Connection *c, void **state,
 
 // ---- life ---------------------------------------------------------------------------------------
 
+// An address with a 0 would end there: it stays as it was written, and nothing is there.
+static size_t unescape_address(void *owner, struct MHD_Connection *c, char *text)
+{
+    (void)owner, (void)c;
+    return strstr(text, "%00") ? strlen(text) : MHD_http_unescape(text);
+}
+
 static int front_listen(struct front *f, int socket, struct error *e)
 {
     struct MHD_Daemon *d = MHD_start_daemon(
@@ -332,7 +339,8 @@ static int front_listen(struct front *f, int socket, struct error *e)
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
         MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)READ_STEP, MHD_OPTION_THREAD_STACK_SIZE,
         (size_t)STACK_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_COMPLETED,
-        on_completed, f, MHD_OPTION_NOTIFY_CONNECTION, on_connection, f, MHD_OPTION_END);
+        on_completed, f, MHD_OPTION_NOTIFY_CONNECTION, on_connection, f,
+        MHD_OPTION_UNESCAPE_CALLBACK, unescape_address, f, MHD_OPTION_END);
     if (!d)
         return error_set(e, STATUS_FAIL, "libmicrohttpd does not start");
     f->daemons[f->n_daemons++] = d;

@@ -183,9 +183,12 @@ async function checkMetadata() {
                     t.shape[0] === -1 && same(t.shape.slice(1), other[i].dims)), [ends, other]);
             }
         }
-    for (const path of ['nothing', 'of_fp32/versions/7', 'nothing/config', 'nothing/stats', 'of_fp32/versions/x'])
+    const strange = 'a b ä%2';
+    const model = await asked('GET', `/v2/models/${encodeURIComponent(strange)}`, 200, 'model');
+    check('a name that an address cannot have as it is', model?.name === strange, model);
+    for (const path of ['of_fp32%00', 'of_fp32%00/stats', '%00', 'of_fp32/ready%00x', '', '/of_fp32', 'of_fp32/', 'nothing', 'of_fp32/versions/7', 'nothing/config', 'nothing/stats', 'of_fp32/versions/x'])
         await asked('GET', `/v2/models/${path}`, 404, 'error');
-    for (const name of ['nothing', 'bad'])
+    for (const name of ['nothing', 'bad', 'of_fp32%00'])
         check(`${name} is not ready`, (await asked('GET', `/v2/models/${name}/ready`, 400, 'modelReady'))?.ready === false);
 }
 

@@ -3,6 +3,7 @@
 import atexit
 import csv
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -98,6 +99,23 @@ class Load:
         for thread in self.threads:
             thread.join()
         return self.failures
+
+
+class Documents(unittest.TestCase):
+    def test_the_front_of_a_board(self):
+        """What fleet.md gives rknnd-kserve's unit, with this machine's folders and addresses."""
+        text = (SOURCE / "docs/ops/fleet.md").read_text().replace("\\\n", " ")
+        _, *words = re.search(r"^ExecStart=(/.*)$", text, re.M)[1].split()
+        daemon = Daemon("--backend", "null:784:40")
+        self.addCleanup(daemon.stop)
+        here = {"/var/lib/rknnd-kserve/models": daemon.folder.name, "unix:/run/rknnd/rknnd.sock": daemon.uri,
+                "tcp:10.0.0.1:8000": f"tcp:127.0.0.1:{(port := free_port())}", "tcp:10.0.0.1:8001": f"tcp:127.0.0.1:{free_port()}"}
+        self.assertLessEqual(set(here), set(words))
+        front = subprocess.Popen([BUILD / "bin/rknnd-kserve", *[here.get(word, word) for word in words]], stdin=subprocess.DEVNULL)
+        self.addCleanup(front.wait)
+        self.addCleanup(front.kill)
+        wait_for("the front", lambda: front.poll() is not None or answers(port, "live"))
+        self.assertIsNone(front.poll())
 
 
 @unittest.skipUnless(HAPROXY, "haproxy is not installed")

@@ -25,6 +25,7 @@ class Protocol(unittest.TestCase):
             models = pathlib.Path(folder)
             for name, dtype in MODELS.items():
                 identity(models / f"of_{name}.onnx", dtype, [2, 3, 4])
+            identity(models / "a b ä%2.onnx", np.float32, [2, 3, 4])
             identity(models / "two.onnx", np.float32, [2, 3, 4], 2)
             (models / "bad.rknn").write_bytes(b"no model")
             daemon = Daemon("--backend", "sim:rk3588")
