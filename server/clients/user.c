@@ -116,6 +116,7 @@ int user_get(struct users *all, const struct origin *p, struct user **ret, struc
     u->quota = find_quota(all->options, u);
     open_account(all->accounts, u, tier_of(p));
     rounds_line_init(&u->line);
+    shelf_line_init(&u->shelf);
     scheduler_group_init(all->scheduler, &u->scheduling, u->quota.share);
     list_append(&all->all, &u->link);
     *ret = u;

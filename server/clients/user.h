@@ -9,6 +9,7 @@
 #include "server/jobs/scheduler.h"
 #include "server/listen/origin.h"
 #include "server/net/rounds.h"
+#include "server/shelf/shelf_line.h"
 
 struct options;
 
@@ -34,6 +35,8 @@ struct user {
     struct account account;
     struct rate rate;        // of what all his connections ask for
     struct rounds_line line; // in which these have their turns
+    struct shelf_line shelf; // what he asks of the model store's disk
+    uint64_t pushed;         // the turn of the last push of his that began; 0: none
     struct scheduler_group scheduling;
     unsigned n_suspended; // runs
 };

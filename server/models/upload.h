@@ -25,7 +25,7 @@ struct uploads {
     struct metrics *metrics;
     struct list all;
     uint64_t bytes;       // of all files, when complete
-    uint64_t taken_bytes; // that have come of them
+    uint64_t taken_bytes; // that have come of them, and of stored models on their way to memory
     unsigned n_uploads, n_orphans;
     struct hashers hashers;
 };

@@ -5,11 +5,14 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "server/clients/user.h"
 
 void shelf_init(struct shelf *s, uv_loop_t *loop, void (*changed)(struct shelf *s))
 {
     *s = (struct shelf){.loop = loop, .root = -1, .changed = changed};
     list_init(&s->works);
+    list_init(&s->lines);
+    shelf_line_init(&s->own);
 }
 
 int shelf_check(const struct shelf *s, struct error *e)
@@ -28,32 +31,69 @@ static void work_run(struct task *t)
     threads_post(t->threads, t);
 }
 
+static struct shelf_line *line_of(struct shelf_work *w)
+{
+    return w->user ? &w->user->shelf : &w->shelf->own;
+}
+
+static void work_leave(struct shelf_work *w)
+{
+    struct shelf_line *line = line_of(w);
+    list_remove(&w->turn);
+    if (list_empty(&line->waiting))
+        list_remove(&line->link);
+}
+
+static void work_finish(struct task *t);
+
+// The first of the line whose turn it is; the line goes to the end.
+static void shelf_next(struct shelf *s)
+{
+    struct shelf_line *line = list_first(&s->lines, struct shelf_line, link);
+    if (s->busy || !line)
+        return;
+    struct shelf_work *w = list_first(&line->waiting, struct shelf_work, turn);
+    list_remove(&line->link);
+    list_append(&s->lines, &line->link);
+    work_leave(w);
+    w->task = (struct task){.work = work_run, .finish = work_finish};
+    w->error.code = 0;
+    w->on_thread = s->busy = true;
+    threads_do(s->threads, &w->task);
+}
+
 static void work_finish(struct task *t)
 {
     struct shelf_work *w = container_of(t, struct shelf_work, task);
-    w->on_thread = false;
+    w->on_thread = w->shelf->busy = false;
+    shelf_next(w->shelf);
     w->shelf->n_failures += w->error.code < 0;
     w->done(w);
 }
 
-void shelf_begin_work(struct shelf *s, struct shelf_work *w)
+void shelf_begin_work(struct shelf *s, struct shelf_work *w, struct user *user)
 {
     w->shelf = s;
+    w->user = user ? user_ref(user) : NULL;
+    list_init(&w->turn);
     w->root = s->root;
     list_append(&s->works, &w->link);
 }
 
 void shelf_do(struct shelf_work *w)
 {
-    w->task = (struct task){.work = work_run, .finish = work_finish};
-    w->error.code = 0;
-    w->on_thread = true;
-    threads_do(w->shelf->threads, &w->task);
+    struct shelf_line *line = line_of(w);
+    if (list_empty(&line->waiting))
+        list_append(&w->shelf->lines, &line->link);
+    list_append(&line->waiting, &w->turn);
+    shelf_next(w->shelf);
 }
 
 void shelf_end_work(struct shelf_work *w)
 {
+    work_leave(w);
     list_remove(&w->link);
+    user_unref(steal_ptr(w->user));
 }
 
 // ---- counting -----------------------------------------------------------------------------------
@@ -112,16 +152,26 @@ static void look_stop(struct shelf_work *w)
         look_free(container_of(w, struct look, work));
 }
 
+// One that has not begun sees all that happened until now.
+static bool look_waits(const struct shelf *s)
+{
+    const struct shelf_work *w;
+    list_for_each (w, &s->own.waiting, turn)
+        if (w->run == look_run)
+            return true;
+    return false;
+}
+
 static void look_again(struct shelf *s, bool clean)
 {
-    struct look *l = calloc(1, sizeof *l);
+    struct look *l = look_waits(s) ? NULL : calloc(1, sizeof *l);
     if (!l)
         return;
     l->clean = clean;
     l->work.run = look_run;
     l->work.done = look_done;
     l->work.stop = look_stop;
-    shelf_begin_work(s, &l->work);
+    shelf_begin_work(s, &l->work, NULL);
     shelf_do(&l->work);
 }
 
@@ -160,9 +210,13 @@ void shelf_stop(struct shelf *s)
     struct shelf_work *w, *after;
     bool busy = false;
     list_for_each_safe (w, after, &s->works, link) {
+        struct user *user = w->user;
         busy = busy || w->on_thread;
+        work_leave(w);
         list_remove(&w->link);
+        w->user = NULL;
         w->stop(w);
+        user_unref(user);
     }
     if (threads && busy)
         threads_abandon(threads, NULL, NULL);

@@ -41,7 +41,7 @@ static struct shelf_fetch *find_other(const struct shelf_fetch *f, int state)
     return NULL;
 }
 
-// True: it loads.
+// True: it loads. Its bytes count from here on: others load at the same time.
 static bool fetch_begin_load(struct shelf_fetch *f)
 {
     struct error e;
@@ -58,6 +58,7 @@ static bool fetch_begin_load(struct shelf_fetch *f)
         return false;
     }
     f->state = FETCH_LOADS;
+    f->uploads->taken_bytes += size;
     f->work.run = fetch_load;
     shelf_do(&f->work);
     return true;
@@ -107,6 +108,7 @@ static void fetch_loaded(struct shelf_fetch *f)
     struct shelf *s = f->work.shelf;
     struct error e = f->work.error;
     cleanup(model_unref_p) struct model *m = NULL;
+    f->uploads->taken_bytes -= found.manifest.size;
     if (e.code == 0)
         e.code = fetch_keep(f, &m, &e);
     s->n_loads += e.code == 0;
@@ -139,13 +141,21 @@ static void fetch_stop(struct shelf_work *w)
     f->stopped(f);
 }
 
-void shelf_fetch(struct shelf *s, struct shelf_fetch *f)
+void shelf_fetch(struct shelf *s, struct shelf_fetch *f, struct user *user)
 {
     f->fd = -1;
     f->state = FETCH_FINDS;
     f->work.run = fetch_find;
     f->work.done = fetch_done;
     f->work.stop = fetch_stop;
-    shelf_begin_work(s, &f->work);
+    shelf_begin_work(s, &f->work, user);
     shelf_do(&f->work);
+}
+
+bool shelf_fetch_cancel(struct shelf_fetch *f)
+{
+    if (f->state != FETCH_FINDS || f->work.on_thread)
+        return false;
+    shelf_end_work(&f->work);
+    return true;
 }

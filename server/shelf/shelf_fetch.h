@@ -21,5 +21,9 @@ struct shelf_fetch {
     int fd; // of what was loaded
 };
 
-/// Of the same model only one is loaded at a time; the others wait for it.
-void shelf_fetch(struct shelf *s, struct shelf_fetch *f);
+/// For this user, or NULL: the server itself. Of the same model only one is loaded at a time; the
+/// others wait for it.
+void shelf_fetch(struct shelf *s, struct shelf_fetch *f, struct user *user);
+
+/// Nobody waits for it any more: true if it has not begun, and is over now, without fetched().
+bool shelf_fetch_cancel(struct shelf_fetch *f);

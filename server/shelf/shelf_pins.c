@@ -135,7 +135,7 @@ static void pin_fetch(struct pin *p)
     p->fetch.stopped = pin_stopped;
     snprintf(p->fetch.name, sizeof p->fetch.name, "%.*s", (int)n, p->text);
     snprintf(p->fetch.version, sizeof p->fetch.version, "%s", p->text[n] ? p->text + n + 1 : "");
-    shelf_fetch(p->all->shelf, &p->fetch);
+    shelf_fetch(p->all->shelf, &p->fetch, NULL);
 }
 
 // ---- all of them --------------------------------------------------------------------------------

@@ -8,6 +8,7 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -20,6 +21,10 @@
 
 #define NEW  ".new-"
 #define GONE ".gone-"
+#define LOCK ".lock"
+
+#define LOCK_PATIENCE_MS 3000
+#define LOCK_PAUSE_MS    20
 
 static int disk_failed(int error, const char *what, struct error *e)
 {
@@ -34,16 +39,29 @@ static int disk_failed(int error, const char *what, struct error *e)
 
 // ---- one writer at a time -----------------------------------------------------------------------
 
-// Of this process's other threads, too: the lock belongs to what is opened here.
+// Of this process's other threads, too: the lock belongs to what is opened here. A file, and not
+// the folder: whoever can read that could hold its lock. Another daemon's hold is waited for, but
+// others wait for this thread.
 static int lock_root(int root, struct error *e)
 {
-    int fd = shelf_folder(root, ".");
+    const struct timespec pause = {.tv_nsec = LOCK_PAUSE_MS * 1000000};
+    int fd = openat(root, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
     int r = fd;
-    while (r >= 0 && (r = flock(fd, LOCK_EX)) < 0 && errno == EINTR)
-        r = 0;
+    for (unsigned ms = 0; r >= 0 && (r = flock(fd, LOCK_EX | LOCK_NB)) < 0; r = fd) {
+        bool held = errno == EWOULDBLOCK && ms < LOCK_PATIENCE_MS;
+        if (!held && errno != EINTR)
+            break;
+        nanosleep(&pause, NULL);
+        ms += LOCK_PAUSE_MS;
+    }
     if (r >= 0)
         return fd;
-    disk_failed(errno, "its lock", e);
+    if (fd >= 0 && errno == EWOULDBLOCK)
+        error_set(e, STATUS_FAIL,
+                  "another process writes to the model store (it has locked " LOCK
+                  "); try again later");
+    else
+        disk_failed(errno, "its lock", e);
     fd_close(fd);
     return e->code;
 }

@@ -19,7 +19,7 @@
 
 // ---- one question to the disk -------------------------------------------------------------------
 
-// The request may be abandoned at any time; what the disk does is done all the same.
+// The request may be abandoned at any time; what the disk has begun is done all the same.
 struct ask {
     struct request request;
     struct shelf_work work;
@@ -50,7 +50,7 @@ static void ask_fail(struct ask *a, const struct error *e)
     ask_free(a);
 }
 
-// Nobody has begun to wait for the disk.
+// What waits for its turn at the disk goes; else those who come and go would fill the line.
 static void ask_abandoned(struct request *r)
 {
     struct ask *a = container_of(r, struct ask, request);
@@ -82,7 +82,7 @@ static int ask_new(struct connection *c, const struct frame_header *h, const rkn
         message_set_text(a->version, name->version);
     }
     request_begin(&a->request, &c->requests, h, ask_abandoned);
-    shelf_begin_work(c->services->shelf, &a->work);
+    shelf_begin_work(c->services->shelf, &a->work, c->user);
     *ret = a;
     return 0;
 }
@@ -251,6 +251,13 @@ static void find_fetched(struct shelf_fetch *f, struct model *m, const struct er
     free(find);
 }
 
+static void find_abandoned(struct request *r)
+{
+    struct find *find = container_of(r, struct find, request);
+    if (shelf_fetch_cancel(&find->fetch))
+        free(find);
+}
+
 int handle_model_find(struct connection *c, const struct frame_header *h,
                       const union message_any *any, struct error *e)
 {
@@ -266,8 +273,8 @@ int handle_model_find(struct connection *c, const struct frame_header *h,
     find->fetch.stopped = find_stopped;
     message_set_text(find->fetch.name, m->name);
     message_set_text(find->fetch.version, m->version);
-    request_begin(&find->request, &c->requests, h, NULL);
-    shelf_fetch(c->services->shelf, &find->fetch);
+    request_begin(&find->request, &c->requests, h, find_abandoned);
+    shelf_fetch(c->services->shelf, &find->fetch, c->user);
     return 0;
 }
 

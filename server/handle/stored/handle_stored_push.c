@@ -2,7 +2,8 @@
 //
 //   labels come --> wait for others' pushes --> a worker describes it --> the shelf's thread writes
 //
-// One is under way at a time: each takes a worker, and the disk.
+// One is under way at a time: each takes a worker, and the disk. Users take turns. Labels count as
+// bytes that are under way for the user.
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,6 +32,7 @@ struct push {
     struct shelf_put put;
     uint8_t *labels;
     size_t labels_size;
+    struct account *account; // of the user, while they are charged
     uint8_t *description;
     struct stored stored;
     enum { PUSH_RECEIVES, PUSH_WAITS, PUSH_DESCRIBES, PUSH_WRITES } state;
@@ -38,13 +40,21 @@ struct push {
 
 static void push_next(struct shelf *s);
 
+static void push_refund(struct push *p)
+{
+    if (p->account)
+        account_refund_sized(steal_ptr(p->account), ACCOUNT_REQUESTS, ACCOUNT_BYTES,
+                             p->labels_size);
+}
+
 static void push_free(struct push *p)
 {
-    shelf_end_work(&p->work);
+    push_refund(p);
     model_unref(p->model);
     fd_close(p->fd);
     free(p->labels);
     free(p->description);
+    shelf_end_work(&p->work); // and with it the user
     free(p);
 }
 
@@ -68,6 +78,7 @@ static void push_abandoned(struct request *r)
 static void push_stop(struct shelf_work *w)
 {
     struct push *p = container_of(w, struct push, work);
+    push_refund(p);
     model_unref(steal_ptr(p->model));
     if (!w->on_thread)
         push_free(p);
@@ -127,29 +138,40 @@ static void push_described(void *owner, const struct error *why, struct bytes js
     shelf_do(&p->work);
 }
 
-static void push_describe(struct push *p)
+static int push_describe(struct push *p, struct error *e)
 {
-    struct error e;
+    struct shelf *s = p->work.shelf;
     p->state = PUSH_DESCRIBES;
-    if (runner_describe(p->services->runner_options, &p->model->file, push_described, p, &e) < 0)
-        push_end(p, &e);
+    p->work.user->pushed = ++s->push_turns;
+    return runner_describe(p->services->runner_options, &p->model->file, push_described, p, e);
 }
 
-// In order of arrival.
-static void push_next(struct shelf *s)
+// Of the user whose last turn is the longest ago, in order of arrival. NULL: none waits, or one is
+// under way.
+static struct push *push_choose(const struct shelf *s)
 {
     struct shelf_work *w;
-    struct push *first = NULL;
+    struct push *best = NULL;
     list_for_each (w, &s->works, link) {
         struct push *p = container_of(w, struct push, work);
         if (w->run != push_write || p->state == PUSH_RECEIVES)
             continue;
         if (p->state > PUSH_WAITS)
-            return;
-        first = first ? first : p;
+            return NULL;
+        if (!best || w->user->pushed < best->work.user->pushed)
+            best = p;
     }
-    if (first)
-        push_describe(first);
+    return best;
+}
+
+static void push_next(struct shelf *s)
+{
+    struct push *p;
+    struct error e;
+    while ((p = push_choose(s)) && push_describe(p, &e) < 0) {
+        request_fail(&p->request, &e);
+        push_free(p);
+    }
 }
 
 // ---- asking -------------------------------------------------------------------------------------
@@ -226,12 +248,20 @@ int handle_model_push(struct connection *c, const struct frame_header *h,
     int r = check_push(c, h, m, e);
     if (r == 0)
         r = store_get(c->services->store, m->sha256, "", c->session->user, &model, e);
-    struct push *p = r == 0 ? push_new(h, model, e) : NULL;
-    if (!p)
-        return r < 0 ? r : e->code;
+    if (r == 0)
+        r = account_charge_sized(&c->user->account, ACCOUNT_REQUESTS, ACCOUNT_BYTES,
+                                 h->payload_size, e);
+    if (r < 0)
+        return r;
+    struct push *p = push_new(h, model, e);
+    if (!p) {
+        account_refund_sized(&c->user->account, ACCOUNT_REQUESTS, ACCOUNT_BYTES, h->payload_size);
+        return e->code;
+    }
+    p->account = &c->user->account;
     push_fill(p, c, m);
     request_begin(&p->request, &c->requests, h, push_abandoned);
-    shelf_begin_work(c->services->shelf, &p->work);
+    shelf_begin_work(c->services->shelf, &p->work, c->user);
     if (p->labels_size > 0)
         connection_receive(c, &(struct iovec){p->labels, p->labels_size}, 1, on_labels, p);
     else
