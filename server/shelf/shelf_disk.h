@@ -6,9 +6,9 @@
 //     ROOT/.new-…, .gone-…                       on its way in, or out: nothing, after a crash
 //
 // What is new is written and synced beside, and renamed into its place; what goes is renamed first.
-// Writers of all processes lock a file in ROOT (flock), so that what they leave half-done has no owner.
-// Readers take no lock. No state but the disk's: several daemons may have one ROOT, as during an
-// upgrade. Functions block; names and versions have been checked (shelf_names.h).
+// Writers of all processes lock a file in ROOT (flock), so that what they leave half-done has no
+// owner. Readers take no lock. No state but the disk's: several daemons may have one ROOT, as
+// during an upgrade. Functions block; names and versions have been checked (shelf_names.h).
 #pragma once
 
 #include "server/shelf/stored.h"
