@@ -52,9 +52,12 @@ static int propose_rank(struct proposing *p)
         if (q->plan.kinds[i] == QUANT_NODE_PRODUCT || q->plan.kinds[i] == QUANT_NODE_VALUE)
             list[n++] = (struct ranked){q->noise[i], i};
     qsort(list, n, sizeof *list, propose_order);
-    while (n && q->plan.kinds[list[n - 1].node] != QUANT_NODE_PRODUCT)
-        n--;
-    p->n = n ? n - 1 : 0;
+    uint32_t left = n; // the product with least noise, from behind
+    while (left-- > 0 && q->plan.kinds[list[left].node] != QUANT_NODE_PRODUCT)
+        ;
+    for (uint32_t i = left; i + 1 < n; i++)
+        list[i] = list[i + 1];
+    p->n = n - 1;
     for (uint32_t i = 0; i < p->n; i++)
         p->names[i] = quant_output(q->model.graph->node[list[i].node], 0);
     return 0;

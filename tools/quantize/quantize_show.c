@@ -140,9 +140,9 @@ int quantize_show(const struct quantize_plan *p, const struct quantize_result *r
                s->n_equalized);
     if (r->proposed)
         printf(
-            "  %u layers in floats reach the goal of %g: the outputs' cosine is %.6f, %.6f without "
-            "them (%u tries)\n",
-            r->proposal.n_floats, r->goal, r->proposal.cosine, r->proposal.plain_cosine,
+            "  goal %g: reached with %u nodes in floats: the outputs' cosine is %.6f, without them "
+            "%.6f (%u tries)\n",
+            r->goal, r->proposal.n_floats, r->proposal.cosine, r->proposal.plain_cosine,
             r->proposal.n_tries);
     quantize_show_floats(nodes);
     return 0;
