@@ -188,7 +188,8 @@ static char **cut_cells(const struct table *t, const size_t *widths)
     char **cells = malloc((t->n_cells + 1) * sizeof *cells);
     if (!cells)
         return NULL;
-    memcpy(cells, t->cells, t->n_cells * sizeof *cells);
+    if (t->n_cells)
+        memcpy(cells, t->cells, t->n_cells * sizeof *cells);
     int r = 0;
     for (size_t c = 0; c < t->n_columns && r == 0; c++)
         if (t->columns[c].flexible == TABLE_CUT_START && widths[c] != LEFT_OUT)

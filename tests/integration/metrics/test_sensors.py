@@ -93,6 +93,7 @@ class Board(Case):
                 ("rknnd_machine_clock_max_hertz", (("domain", "NPU"), ("clock", "fdab0000.npu"))): 1e9,
                 ("rknnd_machine_clock_governor", (("domain", "NPU"), ("clock", "fdab0000.npu"), ("governor", "powersave"))): 1})
 
+    @unittest.skipIf(os.environ.get("RKNND_SANITIZE"), "the Python package cannot load a sanitized library")
     def test_python(self):
         daemon = self.start(BOARD)
         program = "import rknnd, json; print(json.dumps([(s.kind, s.name, s.value, s.limit) for s in rknnd.sensors()]))"
