@@ -48,10 +48,10 @@ static inline double requant_within(double v, const double bounds[2])
 // Without its bias the sum becomes a multiple of 2^shift, the nearest, the even one of two.
 static inline int32_t requant_cut(int32_t sum, int32_t bias, uint32_t shift)
 {
-    int64_t raw = (int64_t)sum - bias, kept = raw >> shift, rest = raw - (kept << shift);
-    int64_t half = (int64_t)1 << (shift - 1);
+    int64_t one = (int64_t)1 << shift, half = one / 2;
+    int64_t raw = (int64_t)sum - bias, kept = raw >> shift, rest = raw - kept * one;
     kept += rest > half || (rest == half && (kept & 1));
-    return (int32_t)((kept << shift) + bias);
+    return (int32_t)(kept * one + bias);
 }
 
 // All stages, with nothing left out.
