@@ -28,7 +28,7 @@ NETS = {
     "BCResNet-t2-simplified": (None, 0.99),
     "light/light_shufflenet": ((127, 128), 0.99),
 }
-HYBRID = {"squeezenet_f32": 0.999}  # goals that 8 bits alone do not reach
+HYBRID = {"retinaface": 0.99}  # goals far above what 8 bits alone reach
 CAT = 285
 
 
@@ -109,7 +109,7 @@ class Nets(unittest.TestCase):
                 print(f"{name}: {plain:.5f}, with {len(said['hybrid']['floats'])} of {len(said['hybrid']['nodes'])} layers in floats "
                       f"{got:.5f} (said {said['hybrid']['cosine']:.5f}), {said['hybrid']['tries']} tries, {said['seconds']:.1f} s")
                 self.assertLess(plain, goal)
-                self.assertGreater(got, goal - (1 - goal) / 2)
+                self.assertGreater(got, goal - (1 - goal) / 10)
                 self.assertLess(len(said["hybrid"]["floats"]), len(said["hybrid"]["nodes"]) / 2)
 
     def one_net(self, path, values, least):
