@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """SIGHUP and --check-config: what changes while programs are connected, what stays, what is refused."""
+import contextlib
 import json
 import os
 import pathlib
@@ -148,14 +149,25 @@ class Reload(unittest.TestCase):
     def test_many(self):
         lines = ["backend = null:64:64", "listen = unix:HERE/a"]
         d = self.start(*lines)
-        fds = len(os.listdir(f"/proc/{d.process.pid}/fd"))
+        # Who asked whether it serves has gone: only its own socket is left.
+        wait_for("nobody to be connected", lambda: sum(fd.startswith("socket:") for fd in self.descriptors(d)) == 1)
+        before = len(self.descriptors(d))
         for i in range(300):
             d.write([*lines, f"listen = unix:HERE/{i % 7}"])
             os.kill(d.process.pid, signal.SIGHUP)
         d.reload(lines)
         wait_for("the last of them", lambda: sorted(p.name for p in d.path.iterdir() if p.is_socket()) == ["a"])
         self.assertEqual(rknnctl(d.uri(), "ping", "-n", "1").returncode, 0)
-        wait_for("descriptors to be as before", lambda: len(os.listdir(f"/proc/{d.process.pid}/fd")) == fds)
+        wait_for("descriptors to be as before", lambda: len(self.descriptors(d)) == before)
+
+    @staticmethod
+    def descriptors(daemon):
+        """What they are of; one that closes meanwhile is none."""
+        found = []
+        for fd in pathlib.Path(f"/proc/{daemon.process.pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                found.append(os.readlink(fd))
+        return found
 
     def test_tells_the_service_manager(self):
         with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
