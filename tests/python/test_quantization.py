@@ -144,6 +144,21 @@ class Endings(Quantizing):
         self.assertFalse(state.exists())
         self.assertEqual(self.output.read_bytes(), expected)
 
+    def test_other_samples_begin_anew(self):
+        """What was kept of some arrays is not gone on with for others, nor for the same ones read in another way."""
+        def end(done, _of):
+            if done == 16:
+                raise KeyError("enough")
+
+        pictures, state = [str(path) for path in PICTURES], self.folder / "state"
+        darker = [one // 2 for one in PIXELS]
+        for first, then, settings in ((PIXELS * 3, darker * 3, {}), (pictures * 3, pictures * 3, {"rgb2bgr": True})):
+            self.assertRaises(KeyError, self.quantize, first, progress=end, state=state, clients=1)
+            self.assertTrue(state.exists())
+            self.assertEqual(self.quantize(then, state=state, **settings).n_resumed, 0)
+        self.assertRaises(KeyError, self.quantize, PIXELS * 3, progress=end, state=state, clients=1)
+        self.assertGreater(self.quantize(PIXELS * 3, state=state).n_resumed, 0)
+
     def test_without_its_library(self):
         program = ("import rknnd, rknnd.quantization as q; q.NAME = 'librknnd-nothing.so'\n"
                    f"rknnd.quantize({str(FLOAT)!r}, '/dev/null', [])")

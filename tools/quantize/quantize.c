@@ -225,19 +225,24 @@ static int quantize_open(const struct quantize_plan *p, rknnd_quant **ret, struc
     return r;
 }
 
-// All of the list's files, as one text: a calibration is gone on with only for the same.
+// All of the list's files and how they are read, as one text: a calibration is gone on with only
+// for the same.
 static int quantize_key(struct samples *s, struct error *e)
 {
-    size_t size = 1;
+    const struct task *t = &s->plan->task;
+    const struct text_list *const forms[] = {&t->forms.layouts, &t->forms.types, &t->forms.fits,
+                                             &t->forms.pads, &t->shapes};
+    size_t size;
+    FILE *text = open_memstream(&s->key, &size);
+    if (!text)
+        return error_no_memory(e, "a list of inputs", 0);
+    fprintf(text, "%d %d\n", s->plan->swaps_red_blue, t->forms.pass_through);
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++, fputc('\n', text))
+        for (size_t k = 0; k < forms[i]->n; k++)
+            fprintf(text, "%s ", forms[i]->items[k]);
     for (size_t i = 0; i < s->list.n_paths; i++)
-        size += strlen(s->list.paths[i]) + 1;
-    char *at = s->key = malloc(size);
-    if (!at)
-        return error_no_memory(e, "a list of inputs", size);
-    for (size_t i = 0; i < s->list.n_paths; i++)
-        at = stpcpy(stpcpy(at, s->list.paths[i]), "\n");
-    *at = 0;
-    return 0;
+        fprintf(text, "%s\n", s->list.paths[i]);
+    return fclose(text) == 0 ? 0 : error_no_memory(e, "a list of inputs", size);
 }
 
 // A failure of the library, or what the samples' files or Ctrl-C were the reason of.

@@ -5,6 +5,7 @@
 """
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 from dataclasses import dataclass
@@ -245,8 +246,9 @@ class _Reader:
             raise _errors.InputError("there are no samples: give 20 to 200 like those that will come")
 
     def key(self) -> bytes:
-        """Stands for the samples, as far as they are files."""
-        return "\n".join(str(one) for sample in self.samples for one in _files(sample)).encode()
+        """Stands for the samples and how they are read: names of files, and digests of arrays."""
+        read = [f"layout {self._layout}, rgb2bgr {self._swap}"]
+        return "\n".join(read + [_stands_for(one) for sample in self.samples for one in _values(sample)]).encode()
 
     def read(self, index: int) -> list[tuple[Array, int]]:
         """Array and layout's number of each input."""
@@ -272,9 +274,17 @@ def _pixels_shape(info: TensorInfo) -> tuple[int, ...]:
     return n, h, w, c
 
 
-def _files(sample: Any) -> list[Any]:
-    values = sample.values() if isinstance(sample, Mapping) else sample if isinstance(sample, (list, tuple)) else [sample]
-    return [one for one in values if isinstance(one, (str, os.PathLike))]
+def _values(sample: Any) -> list[Any]:
+    if isinstance(sample, Mapping):
+        return [sample[name] for name in sorted(sample)]
+    return list(sample) if isinstance(sample, (list, tuple)) else [sample]
+
+
+def _stands_for(value: Any) -> str:
+    if isinstance(value, (str, os.PathLike)):
+        return os.fsdecode(value)
+    array = np.ascontiguousarray(value)
+    return f"{array.dtype} {array.shape} {hashlib.sha256(array.data).hexdigest()}"
 
 
 # ---- the calibration
@@ -344,7 +354,7 @@ def _calibrate(library: Any, quant: Any, reader: _Reader, settings: _Settings) -
     """On a thread of its own, so that this one can be interrupted."""
     calls = _Callbacks(reader, settings.progress)
     samples = new("rknnd_quant_samples")
-    key = ffi.new("char[]", reader.key())
+    key = ffi.new("char[]", b"" if settings.state is None else reader.key())
     state = ffi.NULL if settings.state is None else ffi.new("char[]", _path(settings.state, "state"))
     if not isinstance(settings.clients, int) or not 1 <= settings.clients <= 64:
         raise _errors.ParameterError(f"clients is {settings.clients!r}: a number from 1 to 64")

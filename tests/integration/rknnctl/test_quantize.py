@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import resource
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -654,6 +655,10 @@ class Failures(Case):
         self.assertIn(f"goes on from {state}", words)
         self.assertTrue(state.exists())
         self.assertFalse(self.out.exists())
+        copy = shutil.copy(state, self.folder / "copy")
+        others = self.rknnctl("quantize", FLOAT, "--dataset", listed, "-o", self.folder / "other.onnx", "--json", "--rgb2bgr", "--state", copy)
+        self.assertEqual(json.loads(others.stdout)["resumed"], 0)  # other samples
+        (self.folder / "other.onnx").unlink()
         said = json.loads(self.quantize(FLOAT, listed, "--json"))
         self.assertGreaterEqual(said["resumed"], 8)
         self.assertEqual(said["tensors"], whole["tensors"])
