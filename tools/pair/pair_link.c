@@ -1,8 +1,8 @@
 #include "tools/pair/pair_link.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -14,10 +14,9 @@
 #include "base/net/tcp.h"
 #include "base/tls/pairing.h"
 
-#define BACKLOG 4
+#define BACKLOG 128 // strangers that come at once are no reason to turn one away
 
-// Until one of these is the case; fds of -1 are not looked at.
-static int wait_for(struct pollfd *p, nfds_t n, uint64_t until_ms, struct error *e)
+int pair_wait(struct pollfd *p, nfds_t n, uint64_t until_ms, struct error *e)
 {
     int r;
     do {
@@ -56,7 +55,7 @@ static int finish_connecting(int fd, uint64_t until_ms)
     int why = 0;
     socklen_t size = sizeof why;
     struct pollfd p = {fd, POLLOUT, 0};
-    if (wait_for(&p, 1, until_ms, NULL) < 0)
+    if (pair_wait(&p, 1, until_ms, NULL) < 0)
         return -ETIMEDOUT;
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &size) < 0 ? -errno : -why;
 }
@@ -120,54 +119,81 @@ int pair_listen(const char *host, uint16_t port, struct error *e)
                            *host ? ", " : "", port);
 }
 
-int pair_accept(int listener, uint64_t until_ms, char *ret_from, size_t size, struct error *e)
+// An IPv4 address may come as an IPv6 one; of others the network counts, unless it is this link's.
+static void name_network(const struct sockaddr_storage *from, const char *address, char *ret,
+                         size_t size)
+{
+    const struct sockaddr_in6 *v6 = (const void *)from;
+    char text[INET6_ADDRSTRLEN];
+    struct in6_addr network = v6->sin6_addr;
+    snprintf(ret, size, "%s", address);
+    if (from->ss_family != AF_INET6 || IN6_IS_ADDR_V4MAPPED(&network) ||
+        IN6_IS_ADDR_LINKLOCAL(&network))
+        return;
+    memset(network.s6_addr + 8, 0, 8);
+    if (inet_ntop(AF_INET6, &network, text, sizeof text))
+        snprintf(ret, size, "%s", text);
+}
+
+int pair_accept(int listener, int *ret, char *ret_from, char *ret_network, size_t size,
+                struct error *e)
 {
     struct sockaddr_storage from = {0};
-    for (;;) {
-        struct pollfd p = {listener, POLLIN, 0};
-        socklen_t n = sizeof from;
-        int r = wait_for(&p, 1, until_ms, e);
-        if (r < 0)
-            return r;
-        int fd = accept4(listener, (struct sockaddr *)&from, &n, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd >= 0) {
-            if (getnameinfo((struct sockaddr *)&from, n, ret_from, (socklen_t)size, NULL, 0,
-                            NI_NUMERICHOST) != 0)
-                snprintf(ret_from, size, "?");
-            return fd;
-        }
-        if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
-            return error_set_errno(e, STATUS_FAIL, errno, "cannot take a connection");
-    }
+    socklen_t n = sizeof from;
+    int fd = accept4(listener, (struct sockaddr *)&from, &n, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0)
+        return errno == EAGAIN || errno == ECONNABORTED || errno == EINTR
+                   ? 1
+                   : error_set_errno(e, STATUS_FAIL, errno, "cannot take a connection");
+    if (getnameinfo((struct sockaddr *)&from, n, ret_from, (socklen_t)size, NULL, 0,
+                    NI_NUMERICHOST) != 0)
+        snprintf(ret_from, size, "?");
+    name_network(&from, ret_from, ret_network, size);
+    *ret = fd;
+    return 0;
 }
 
 // ---- TLS ----------------------------------------------------------------------------------------
 
+short pair_link_events(const struct pair_link *l)
+{
+    return (short)(POLLIN | (tls_wants_send(l->tls->tls) ? POLLOUT : 0));
+}
+
 static int wait_for_peer(const struct pair_link *l, struct error *e)
 {
-    short events = (short)(POLLIN | (tls_wants_send(l->tls->tls) ? POLLOUT : 0));
-    struct pollfd p = {l->fd, events, 0};
-    return wait_for(&p, 1, l->until_ms, e);
+    struct pollfd p = {l->fd, pair_link_events(l), 0};
+    return pair_wait(&p, 1, l->until_ms, e);
 }
 
-static int shake(struct pair_link *l, struct error *e)
-{
-    int r;
-    while ((r = tls_handshake(l->tls->tls)) == -EAGAIN)
-        if ((r = wait_for_peer(l, e)) < 0)
-            return r;
-    return r < 0 ? error_set(e, STATUS_FAIL, "no TLS: %s", tls_why(l->tls->tls)) : 0;
-}
-
-int pair_link_open(struct pair_link *l, int fd, bool server, uint64_t until_ms, struct error *e)
+int pair_link_begin(struct pair_link *l, int fd, bool server, uint64_t until_ms, struct error *e)
 {
     struct tls_context *context;
     *l = (struct pair_link){.fd = fd, .until_ms = until_ms};
     int r = pairing_context(server, &context, e);
     if (r == 0)
         r = stream_tls_new(context, fd, NULL, &l->tls, e);
-    if (r == 0)
-        r = shake(l, e);
+    if (r < 0)
+        pair_link_close(l);
+    return r;
+}
+
+int pair_link_shake(struct pair_link *l, struct error *e)
+{
+    int r = tls_handshake(l->tls->tls);
+    if (r == 0 || r == -EAGAIN)
+        return r != 0;
+    return error_set(e, STATUS_FAIL, "no TLS: %s", tls_why(l->tls->tls));
+}
+
+int pair_link_open(struct pair_link *l, int fd, uint64_t until_ms, struct error *e)
+{
+    int r = pair_link_begin(l, fd, false, until_ms, e);
+    if (r < 0)
+        return r;
+    while ((r = pair_link_shake(l, e)) > 0)
+        if ((r = wait_for_peer(l, e)) < 0)
+            break;
     if (r < 0)
         pair_link_close(l);
     return r;
@@ -202,34 +228,28 @@ int pair_link_send(struct pair_link *l, const struct pair_message *m, struct err
     return 0;
 }
 
-static int receive_bytes(struct pair_link *l, uint8_t bytes[PAIR_MESSAGE_SIZE], struct error *e)
+int pair_link_receive_some(struct pair_link *l, uint8_t bytes[PAIR_MESSAGE_SIZE], size_t *have,
+                           struct error *e)
 {
-    size_t have = 0;
-    while (have < PAIR_MESSAGE_SIZE) {
-        ssize_t n = tls_receive(l->tls->tls, bytes + have, PAIR_MESSAGE_SIZE - have);
+    while (*have < PAIR_MESSAGE_SIZE) {
+        ssize_t n = tls_receive(l->tls->tls, bytes + *have, PAIR_MESSAGE_SIZE - *have);
+        if (n == -EAGAIN)
+            return 1;
         if (n == 0)
             return error_set(e, STATUS_FAIL, "the other end has gone away");
-        if (n < 0 && n != -EAGAIN)
+        if (n < 0)
             return error_set(e, STATUS_FAIL, "the other end is gone: %s", tls_why(l->tls->tls));
-        if (n == -EAGAIN) {
-            int r = wait_for_peer(l, e);
-            if (r < 0)
-                return r;
-        }
-        have += n > 0 ? (size_t)n : 0;
+        *have += (size_t)n;
     }
     return 0;
 }
 
-int pair_link_receive(struct pair_link *l, enum pair_type type, struct pair_message *ret,
-                      struct error *e)
+int pair_link_read(uint8_t bytes[PAIR_MESSAGE_SIZE], enum pair_type type, struct pair_message *ret,
+                   struct error *e)
 {
-    uint8_t bytes[PAIR_MESSAGE_SIZE];
     struct pair_message m = {0};
-    int r = receive_bytes(l, bytes, e);
-    if (r == 0)
-        r = pair_message_read(bytes, &m, e);
-    explicit_bzero(bytes, sizeof bytes);
+    int r = pair_message_read(bytes, &m, e);
+    explicit_bzero(bytes, PAIR_MESSAGE_SIZE);
     if (r < 0)
         return r;
     if (m.type == PAIR_ABORT)
@@ -239,6 +259,18 @@ int pair_link_receive(struct pair_link *l, enum pair_type type, struct pair_mess
                          pair_type_name(m.type), pair_type_name(type));
     *ret = m;
     return 0;
+}
+
+int pair_link_receive(struct pair_link *l, enum pair_type type, struct pair_message *ret,
+                      struct error *e)
+{
+    uint8_t bytes[PAIR_MESSAGE_SIZE];
+    size_t have = 0;
+    int r;
+    while ((r = pair_link_receive_some(l, bytes, &have, e)) > 0)
+        if ((r = wait_for_peer(l, e)) < 0)
+            return r;
+    return r < 0 ? r : pair_link_read(bytes, type, ret, e);
 }
 
 void pair_link_abort(struct pair_link *l, const char *why)
@@ -253,8 +285,7 @@ void pair_link_abort(struct pair_link *l, const char *why)
 
 // ---- the person ---------------------------------------------------------------------------------
 
-// A line, or what there is at the end; false: nothing more can come.
-static bool read_line(char *ret, size_t size)
+bool pair_read_line(char *ret, size_t size)
 {
     size_t n = 0;
     char c;
@@ -273,14 +304,14 @@ int pair_link_ask(struct pair_link *l, const char *question, char *ret, size_t s
     struct pollfd p[] = {{STDIN_FILENO, POLLIN, 0}, {l->fd, POLLIN, 0}};
     printf("%s ", question);
     fflush(stdout);
-    int r = wait_for(p, 2, l->until_ms, e);
+    int r = pair_wait(p, 2, l->until_ms, e);
     if (r < 0)
         return r;
     if (p[1].revents) {
         r = pair_link_receive(l, PAIR_ABORT, &m, e); // cannot be anything good
         return r < 0 ? r : STATUS_FAIL;
     }
-    if (!read_line(ret, size))
+    if (!pair_read_line(ret, size))
         return error_set(e, STATUS_FAIL, "nobody is there to type");
     return 0;
 }

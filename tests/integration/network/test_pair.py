@@ -219,7 +219,7 @@ class Pairing(Base):
         self.assertRegex(lines[0], "^anna:[0-9a-f]{64}\n$")
         self.assertEqual("".join(lines[1:]), text)
 
-    def test_a_wrong_code_ends_it_at_both_ends(self):
+    def test_a_wrong_code_is_not_stored_and_the_next_attempt_has_others(self):
         board, pc = self.board(), self.pc()
         code = board.until("Type this code there: " + CODE)
         pc.until("shows:")
@@ -227,10 +227,11 @@ class Pairing(Base):
         code, said = pc.end()
         self.assertEqual(code, 1)
         self.assertIn("mistyped, or somebody is between", said)
-        code, said = board.end()
-        self.assertEqual(code, 1)
-        self.assertIn("the other end gives up: the code that was typed is another one", said)
+        board.until("the other end gives up: the code that was typed is another one.*still waiting")
         self.nothing_stored()
+        board.said = ""
+        self.pair(board, self.pc())
+        self.assertTrue(self.pc_keys.exists())
 
     def test_the_second_code_counts_too(self):
         board, pc = self.board(), self.pc()
@@ -266,7 +267,20 @@ class Pairing(Base):
         code, said = pc.end()
         self.assertEqual(code, 1)
         self.assertIn("nobody is there to type", said)
-        self.assertEqual(board.end()[0], 1)
+        board.until("nobody is there to type; still waiting")
+        pc = self.pc()
+        board.said = ""
+        code = board.until("Type this code there: " + CODE)
+        pc.until("shows:")
+        pc.type(code)
+        board.until("shows another one:")
+        board.process.stdin.close()
+        board.process.stdin = None
+        code, said = board.end()
+        self.assertEqual(code, 1)
+        self.assertIn("nobody is there to type", said)
+        self.assertEqual(pc.end()[0], 1)
+        self.nothing_stored()
 
     def test_words_that_do_not_fit_together(self):
         for words, named in ((["--listen", "--identity", "x"], "--identity is for the other end"),
@@ -315,7 +329,7 @@ class Strangers(Base):
         code, said = pc.end()
         self.assertEqual(code, 1)
         self.assertIn("somebody is between the two machines", said)
-        self.assertEqual(board.end()[0], 1)
+        board.until("still waiting")
         self.nothing_stored()
 
     def test_somebody_in_the_middle_who_says_that_all_is_well(self):
@@ -394,15 +408,72 @@ class Strangers(Base):
         with socket.create_connection(("127.0.0.1", self.port)) as plain:
             plain.sendall(b"rknn" * 20)
         board.until(f"(?s)(still waiting.*){{{len(wrongs) + 1}}}")
-        session, nonce = self.as_pc(), os.urandom(32)
-        session.sendall(message(HELLO, commitment(nonce), b"python"))
-        self.receive(session)
-        session.sendall(message(REVEAL, nonce))
+        session = self.reveal()
         board.until("Type this code there: " + CODE)
         session.sendall(message(STORED))
-        self.assertEqual(board.end()[0], 1)
-        self.assertIn("says STORED where AGREED belongs", board.said)
+        board.until("says STORED where AGREED belongs; still waiting")
         self.nothing_stored()
+
+    def reveal(self, name=b"python"):
+        """One that has come as far as the codes."""
+        session, nonce = self.as_pc(), os.urandom(32)
+        session.sendall(message(HELLO, commitment(nonce), name))
+        self.receive(session)
+        session.sendall(message(REVEAL, nonce))
+        return session
+
+    def silent(self, n, data=b""):
+        for _ in range(n):
+            s = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
+            self.addCleanup(s.close)
+            s.sendall(data)
+
+    def finish(self, board, pc, name):
+        code = board.until(f"{name} at 127.0.0.1 wants to be paired.*Type this code there: {CODE}")
+        pc.until("shows:")
+        pc.type(code)
+        code = pc.until("Now type this one there: " + CODE)
+        board.until(f"{name} at 127.0.0.1 says that the code is right")
+        board.type(code)
+        self.assertEqual((board.end()[0], pc.end()[0]), (0, 0), board.said + pc.said)
+
+    def test_strangers_who_say_nothing_are_in_nobodys_way(self):
+        board = self.board("--wait", 90)  # each of them one after the other would take longer
+        self.silent(15)
+        self.silent(15, b"\x16\x03\x01\x40\x00")  # the beginning of a record that does not come
+        pc = self.pc("--identity", "anna")
+        self.finish(board, pc, "anna")
+        self.assertNotIn("too many", board.said)
+
+    def test_more_strangers_than_there_is_room_for(self):
+        board = self.board("--wait", 90)
+        pc = self.pc("--identity", "anna")
+        board.until("anna at .*Type this code")
+        self.silent(100)  # those that have said nothing go first
+        board.until("there are too many of this network; still waiting")
+        self.finish(board, pc, "anna")
+
+    def test_strangers_who_speak_do_not_take_the_place_of_others(self):
+        board = self.board("--wait", 90)
+        liars = [self.reveal(b"anna") for _ in range(2)]
+        for liar in liars:
+            liar.sendall(message(AGREED))
+        board.until("(?s)(says that the code is right.*){2}")
+        pc = self.pc("--identity", "bob")
+        self.finish(board, pc, "bob")
+        for liar in liars:
+            self.assertEqual(parsed(self.receive(liar))[0], ABORT)
+        self.assertNotIn("anna", self.board_keys.read_text())
+
+    def test_a_network_is_shown_some_times_only(self):
+        board = self.board("--wait", 90)
+        for n in range(5):
+            session = self.reveal(b"x%d" % n)
+            board.until(f"x{n} at 127.0.0.1 wants")
+            session.close()
+        self.reveal(b"x5")
+        board.until("its network has had 5 attempts; still waiting")
+        self.assertNotIn("x5 at", board.said)
 
 
 if __name__ == "__main__":
