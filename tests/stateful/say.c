@@ -52,15 +52,17 @@ static void say(struct client *c, uint16_t type, const void *message, size_t siz
 }
 
 // A byte of the message is another one: whatever that means, the connection may end for it.
-static void spoil(struct client *c, struct frame_out *f, uint16_t type)
+static bool spoil(struct client *c, struct frame_out *f, uint16_t type)
 {
     bool harmless = type != MESSAGE_CONTEXT_BIND && type != MESSAGE_CONTEXT_INTERNAL &&
-                    type != MESSAGE_HELLO && type != MESSAGE_CLIENT_KILL; // not another's session
+                    type != MESSAGE_HELLO && type != MESSAGE_CLIENT_KILL && // not another's session
+                    type != MESSAGE_LOG_LEVEL;
     if (!harmless || f->head_size <= FRAME_HEADER_SIZE || !chance(4))
-        return;
+        return false;
     f->head[FRAME_HEADER_SIZE + below((uint32_t)(f->head_size - FRAME_HEADER_SIZE))] ^=
         (uint8_t)(1u << below(8));
     c->may_end = c->leaving = true;
+    return true;
 }
 
 static struct request *ask(struct client *c, uint16_t type, const void *message,
@@ -75,9 +77,15 @@ static struct request *ask(struct client *c, uint16_t type, const void *message,
     if (x)
         r->context = *x;
     struct frame_out *f = make_frame(type, r->id, message, payload, size);
-    spoil(c, f, type);
+    r->spoilt = spoil(c, f, type);
     client_push(c, f);
     return r;
+}
+
+struct request *client_ask(struct client *c, uint16_t type, const void *message,
+                           const void *payload, size_t size, struct file *f)
+{
+    return ask(c, type, message, payload, size, &(struct context){0, f});
 }
 
 void client_hello(struct client *c, const struct client *same)
@@ -242,7 +250,8 @@ static bool make_run(const struct context *x, rknnd_Infer *m, size_t *ret_size, 
     if (chance(100))
         m->core_mask = ONE_OF(1, 2, 4, 3, 7, 9);
     if (chance(100))
-        m->timeout_ms = ONE_OF(1, 5, 50);
+        m->timeout_ms = ONE_OF(1, 5, 50, 0x7fffffff, 0x80000000, 0xffffffff);
+    m->admit = chance(100);
     if (chance(50)) {
         m->outputs_back_count = 1;
         m->outputs_back[0] = below(3);
@@ -459,14 +468,17 @@ static void say_bind(struct client *c)
 static void say_look(struct client *c)
 {
     static const uint16_t plain[] = {MESSAGE_PING,   MESSAGE_SERVER_STATUS, MESSAGE_STATS,
-                                     MESSAGE_CLOCKS, MESSAGE_SENSORS,       MESSAGE_LIMITS};
-    uint32_t which = below(8);
+                                     MESSAGE_CLOCKS, MESSAGE_SENSORS,       MESSAGE_LIMITS,
+                                     MESSAGE_METRICS};
+    uint32_t which = below(10);
     if (which == 0)
         ask(c, MESSAGE_LOG, &(rknnd_Log){.last = 5, .wait = chance(300)}, NULL, 0, NULL);
     else if (which == 1)
         ask(c, MESSAGE_TRACE, &(rknnd_Trace){1}, NULL, 0, NULL);
+    else if (which == 2)
+        ask(c, MESSAGE_LOG_LEVEL, &(rknnd_LogLevel){ONE_OF(0, 0, 6, 0xffffffff)}, NULL, 0, NULL);
     else
-        ask(c, plain[which - 2], &(rknnd_Ping){0}, NULL, 0, NULL);
+        ask(c, plain[which - 3], &(rknnd_Ping){0}, NULL, 0, NULL);
 }
 
 void client_ask_status(struct client *c)
@@ -520,12 +532,12 @@ static const struct {
     void (*say)(struct client *c);
     unsigned weight;
 } grammar[] = {
-    {say_open, 6},        {say_offer, 2},        {say_chunk, 1},   {say_describe, 1},
-    {say_dup, 4},         {say_close, 4},        {say_infer, 24},  {say_dump, 6},
-    {say_dump_next, 20},  {say_custom_done, 12}, {say_cancel, 5},  {say_profile, 4},
-    {say_create, 3},      {say_with_fds, 3},     {say_free, 5},    {say_bind, 5},
-    {say_look, 5},        {say_kill, 1},         {say_goodbye, 1}, {say_nonsense, 1},
-    {say_hello_again, 1},
+    {say_open, 6},        {say_offer, 2},         {say_chunk, 1},   {say_describe, 1},
+    {say_dup, 4},         {say_close, 4},         {say_infer, 24},  {say_dump, 6},
+    {say_dump_next, 20},  {say_custom_done, 12},  {say_cancel, 5},  {say_profile, 4},
+    {say_create, 3},      {say_with_fds, 3},      {say_free, 5},    {say_bind, 5},
+    {say_look, 5},        {say_kill, 1},          {say_goodbye, 1}, {say_nonsense, 1},
+    {say_hello_again, 1}, {client_say_stored, 6},
 };
 #define N_GRAMMAR (sizeof grammar / sizeof *grammar)
 

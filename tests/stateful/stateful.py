@@ -85,8 +85,8 @@ class Crowd:
             self.bury(judged)
 
 
-def play(isolation, seconds, tally, files, rng):
-    daemon = Daemon("--isolation", isolation, "--hold-timeout-ms", str(rng.choice([0, 5, 2000])), "--log-level",
+def play(isolation, seconds, tally, files, rng, store):
+    daemon = Daemon("--isolation", isolation, "--model-store", store, "--hold-timeout-ms", str(rng.choice([0, 5, 2000])), "--log-level",
                     os.environ.get("RKNN_SERVER_LOGLEVEL", "0"), *FRESH)
     begin(tally, isolation)
     before = daemon.held()
@@ -113,7 +113,7 @@ def main():
         custom = pathlib.Path(folder) / "custom.rknn"
         conformance.custom().save(custom)
         for isolation in ("process", "thread") if o.isolation == "both" else (o.isolation,):
-            play(isolation, o.seconds, o.tally, [DIGITS, f"{custom}:{NODE}"], rng)
+            play(isolation, o.seconds, o.tally, [DIGITS, f"{custom}:{NODE}"], rng, pathlib.Path(folder) / isolation)
 
 
 if __name__ == "__main__":

@@ -93,6 +93,12 @@ static void take_answer(struct client *c, const struct request *r, const union m
     case MESSAGE_INFER:
         take_result(c, r, payload);
         break;
+    case MESSAGE_MODEL_FIND:
+    case MESSAGE_MODEL_LIST:
+    case MESSAGE_MODEL_MANIFEST:
+    case MESSAGE_MODEL_PULL:
+        client_take_stored(c, r, m, payload);
+        break;
     default:
         break;
     }

@@ -1,6 +1,7 @@
 // A crowd of clients in one thread that say right things in wrong orders: what they know of the
 // server, and what they are owed. Each of the files that include this one has a part of it: link.c
-// bytes, say.c what to say, take.c answers, stateful.c the whole.
+// bytes, say.c what to say, stored.c the same of models by name, take.c answers, stateful.c the
+// whole.
 #pragma once
 
 #include <stdbool.h>
@@ -36,9 +37,10 @@ struct request {
     uint16_t type; // 0: none
     struct context context;
     bool plain;   // its result is known
+    bool spoilt;  // the server may have understood something else
     bool guessed; // something was said about it before it had come to that
     bool has_part, has_call;
-    uint64_t part; // bytes that the part which is out wants back
+    uint64_t part; // bytes that the part which is out wants back; of a pull where it begins
     uint32_t call; // number of the call that waits
 };
 
@@ -51,6 +53,7 @@ struct client {
     struct request requests[N_REQUESTS];
     struct context contexts[N_CONTEXTS], gone[N_CONTEXTS];
     unsigned n_contexts, n_gone;
+    struct file *found; // under a name, last
     uint64_t memories[N_MEMORIES];
     unsigned n_memories;
     uint32_t id, old_id;
@@ -106,7 +109,17 @@ void client_open(struct client *c, struct file *f);
 void client_infer(struct client *c, const struct context *x, bool plainly);
 /// A request without fields that may always be made: its answer proves that the server serves.
 void client_ask_status(struct client *c);
+/// A request about a file; NULL: about none.
+struct request *client_ask(struct client *c, uint16_t type, const void *message,
+                           const void *payload, size_t size, struct file *f);
 bool is_bound(uint64_t session, uint64_t handle);
+
+// ---- stored.c -----------------------------------------------------------------------------------
+
+void client_say_stored(struct client *c);
+/// An answer to what that one said.
+void client_take_stored(struct client *c, const struct request *r, const union message_any *m,
+                        struct bytes payload);
 
 // ---- take.c -------------------------------------------------------------------------------------
 

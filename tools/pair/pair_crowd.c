@@ -110,7 +110,7 @@ static int accept_some(struct pair_crowd *c, struct error *e)
 // ---- guests -------------------------------------------------------------------------------------
 
 // What the person sees is worth more than room: who was shown and went away has used up some of it.
-static bool may_be_shown(struct pair_crowd *c, const char *network)
+static bool may_be_shown(struct pair_crowd *c, const char network[GUEST_FROM])
 {
     struct crowd_attempts *a = c->attempts;
     while (a < c->attempts + CROWD_NETWORKS && strcmp(a->network, network) != 0)
@@ -118,7 +118,7 @@ static bool may_be_shown(struct pair_crowd *c, const char *network)
     if (a == c->attempts + CROWD_NETWORKS) {
         a = &c->attempts[c->n_networks++ % CROWD_NETWORKS];
         a->n = 0;
-        snprintf(a->network, sizeof a->network, "%s", network);
+        memcpy(a->network, network, sizeof a->network);
     }
     return a->n++ < ATTEMPTS;
 }
