@@ -1,6 +1,6 @@
 // A crowd of clients in one thread that say right things in wrong orders: what they know of the
 // server, and what they are owed. Each of the files that include this one has a part of it: link.c
-// bytes, say.c what to say, stored.c the same of models by name, take.c answers, stateful.c the
+// bytes, say.c what to say, by_name.c the same of models by name, take.c answers, stateful.c the
 // whole.
 #pragma once
 
@@ -114,7 +114,7 @@ struct request *client_ask(struct client *c, uint16_t type, const void *message,
                            const void *payload, size_t size, struct file *f);
 bool is_bound(uint64_t session, uint64_t handle);
 
-// ---- stored.c -----------------------------------------------------------------------------------
+// ---- by_name.c ----------------------------------------------------------------------------------
 
 void client_say_stored(struct client *c);
 /// An answer to what that one said.
