@@ -49,10 +49,12 @@ static int show_next(struct reading *g, struct bytes *rest, uint64_t lost, struc
     return 0;
 }
 
-// Line numbers must not go back, or the loop of rknnd_read_log() might not end.
+// Line numbers must not go back, nor may there be more and none of them, or the loop of
+// rknnd_read_log() might not end.
 static int server_log_check(const struct reading *g, const rknnd_LogReply *m, struct error *e)
 {
-    if (m->first >= g->next && m->end - m->first >= m->n_lines && m->end >= m->first)
+    if (m->first >= g->next && m->end - m->first >= m->n_lines && m->end >= m->first &&
+        (m->n_lines > 0 || m->end == m->first))
         return 0;
     return error_set(e, STATUS_FAIL, "the server reports lines %llu to %llu, %u of them",
                      (unsigned long long)m->first, (unsigned long long)m->end, m->n_lines);

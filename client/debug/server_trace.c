@@ -21,11 +21,13 @@ struct reading {
     uint64_t next; // number of the event that is wanted; 0: the oldest
 };
 
-// Event numbers must not go back, and a part's count bounds what is allocated for it.
-static int server_trace_check(const struct reading *g, const rknnd_TraceReply *m, struct error *e)
+// Event numbers must not go back, nor may there be more and none of them. Each has at least a byte,
+// so that what is allocated for a part is bounded by what came.
+static int server_trace_check(const struct reading *g, const rknnd_TraceReply *m, size_t size,
+                              struct error *e)
 {
     if (m->first >= g->next && m->end >= m->first && m->end - m->first >= m->n_events &&
-        m->n_events <= LIMIT_LIST_BYTES)
+        m->n_events <= size && (m->n_events > 0 || m->end == m->first))
         return 0;
     return error_set(e, STATUS_FAIL, "the server reports events %llu to %llu, %u of them",
                      (unsigned long long)m->first, (unsigned long long)m->end, m->n_events);
@@ -84,7 +86,7 @@ static int read_part(struct reading *g, bool *ret_end, struct error *e)
     int r = connection_call(g->connection, &request, &(rknnd_Trace){g->next}, e);
     pthread_mutex_unlock(&g->connection->lock);
     if (r == 0)
-        r = server_trace_check(g, &reply, e);
+        r = server_trace_check(g, &reply, list.size, e);
     if (r == 0)
         r = server_trace_show(g, &reply, (struct bytes){list.data, list.size}, e);
     *ret_end = r == 0 && g->next >= reply.end;

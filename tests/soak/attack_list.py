@@ -7,11 +7,12 @@ import itertools
 import os
 import select
 import socket
+import ssl
 
 from strange import lingering
 from support.paths import DIGITS
-from support.wire import (CANCEL, CHUNK, CLOSE, CREATE, Client, DESCRIBE, DUMP, DUMP_NEXT, HEAD, HELLO, IMPORT, INFER, LIMITS,
-                          LOG, MAGIC, METRICS, OFFER, OPEN, PING, STATS, STATUS, TRACE, message, one)
+from support.wire import (CANCEL, CHUNK, CLOSE, CREATE, Client, DESCRIBE, DUMP, DUMP_NEXT, DUP, FIND, HEAD, HELLO, IMPORT, INFER, LIMITS, LIST,
+                          LOG, MAGIC, METRICS, OFFER, OPEN, PING, PULL, SENSORS, STATS, STATUS, TRACE, message, one)
 
 IDLE = 1000  # connections that only sit there
 INPUT = bytes(8 * 8)
@@ -32,7 +33,7 @@ class Scene:
     """The server as one attacker sees it."""
 
     def __init__(self, daemon, port, did, silent=None):
-        """`did`: called for each deed. `silent`: a descriptor of a file system that never answers."""
+        """`did`: called for each deed. `silent`: a descriptor of a file system that never answers. `daemon`: of beside.py."""
         self.daemon, self.port, self.did, self.silent = daemon, port, did, silent
         self.number = itertools.count()
 
@@ -41,6 +42,10 @@ class Scene:
 
     def tcp(self):
         return Client(self.daemon, self.port)
+
+    def tls(self):
+        """A socket at the port that speaks TLS."""
+        return socket.create_connection(("127.0.0.1", self.daemon.door.port), 10)
 
     def many(self, n, connect):
         """As many of n as there is room for."""
@@ -360,4 +365,168 @@ def contexts_that_come_and_go(scene):
                 if not failed:
                     c.call(CLOSE, message(f1=one(fields, 1)))
                 scene.did()
+    scene.repeat(deed)
+
+
+@attack
+def runs_that_wait(scene):
+    """Thousands, in as many queues; each asks whether it will be in time, and is not, or has all the time that there is."""
+    def deed():
+        clients = scene.many(16, scene.unix)
+        with contextlib.ExitStack() as stack:
+            contexts = []
+            for c in clients:
+                stack.enter_context(contextlib.closing(c))
+                first = scene.open(c)
+                for _ in range(200):
+                    failed, fields = c.call(DUP, message(f1=first))
+                    if not failed:
+                        contexts.append((c, one(fields, 1)))
+            for n in itertools.count():
+                for c in clients:
+                    for _ in range(48):
+                        of = contexts[next(scene.number) % len(contexts)]
+                        if of[0] is c:
+                            c.send(INFER, run_of(of[1], f2=ALL_CORES, f3=(1, 0xffffffff)[n % 2], f14=1), payload=INPUT)
+                            scene.did()
+                    c.call(PING)
+    scene.repeat(deed)
+
+
+@attack
+def sensors_pipelined(scene):
+    ask_beside_idle_ones(scene, SENSORS)
+
+
+@attack
+def followers_unread(scene):
+    """Of the log, which has a line for each of many connections that come and go."""
+    def deed():
+        clients = scene.many(64, scene.unix)
+        with contextlib.ExitStack() as stack:
+            for c in clients:
+                stack.enter_context(contextlib.closing(c))
+                for _ in range(32):
+                    c.send(LOG, message(f1=1, f3=1))
+            for _ in range(200):
+                with contextlib.closing(scene.unix()) as c:
+                    c.socket.sendall(b"no magic" * 4)
+                    scene.did()
+    scene.repeat(deed)
+
+
+# ---- models by name ------------------------------------------------------------------------------
+
+@attack
+def stored_models_listed(scene):
+    ask_beside_idle_ones(scene, LIST)
+
+
+@attack
+def stored_models_listed_unread(scene):
+    ask_beside_idle_ones(scene, LIST, read=False)
+
+
+@attack
+def stored_models_found(scene):
+    """Each is read from the disk, if it is there."""
+    def deed():
+        with contextlib.closing(scene.unix()) as c:
+            flood(scene, c, lambda n: request(FIND, message(f1=b"%d" % (n % 8)), number=n))
+    scene.repeat(deed)
+
+
+@attack
+def stored_models_pulled_unread(scene):
+    def deed():
+        with contextlib.closing(scene.unix()) as c:
+            failed, fields = c.call(FIND, message(f1=b"1"))
+            flood(scene, c, lambda n: request(PULL, message(f1=b"" if failed else one(fields, 3)), number=n), read=False)
+    scene.repeat(deed)
+
+
+# ---- TLS -----------------------------------------------------------------------------------------
+
+def client_hello():
+    out = ssl.MemoryBIO()
+    c = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    c.check_hostname, c.verify_mode = False, ssl.CERT_NONE
+    with contextlib.suppress(ssl.SSLWantReadError):
+        c.wrap_bio(ssl.MemoryBIO(), out).do_handshake()
+    return out.read()
+
+
+@attack
+def tls_handshakes(scene):
+    """The same beginning again and again, which costs nothing; the server computes a key and signs for each."""
+    hello = client_hello()
+
+    def deed():
+        with contextlib.ExitStack() as stack:
+            for _ in range(32):
+                s = stack.enter_context(scene.tls())
+                s.sendall(hello)
+            for _ in range(32):
+                scene.did()
+    scene.repeat(deed)
+
+
+@attack
+def tls_half_handshakes(scene):
+    """Of all lengths, and a byte more of each from time to time."""
+    hello = client_hello()
+
+    def deed():
+        with contextlib.ExitStack() as stack:
+            open_ones = [(stack.enter_context(scene.tls()), n) for n in range(1, len(hello))]
+            for s, n in open_ones:
+                s.sendall(hello[:n - 1])
+            for s, n in open_ones:
+                s.sendall(hello[n - 1:n])
+                scene.did()
+    scene.repeat(deed)
+
+
+@attack
+def tls_large_records_of_nothing(scene):
+    """Bytes that are no TLS, and records that are as long as they may be and wrong."""
+    def deed():
+        with scene.tls() as s:
+            s.sendall((b"\x16\x03\x01\x40\x00" + bytes(16384)) * 4)
+            s.recv(1)
+            scene.did()
+        with scene.tls() as s:
+            s.sendall(bytes(1 << 16))
+            scene.did()
+    scene.repeat(deed)
+
+
+@attack
+def tls_strangers_with_certificates(scene):
+    """A long chain that nobody trusts."""
+    def deed():
+        with scene.tls() as s, contextlib.suppress(ssl.SSLError):
+            with scene.daemon.door.context(strange=True).wrap_socket(s) as session:
+                session.recv(1)
+        scene.did()
+    scene.repeat(deed)
+
+
+@attack
+def tls_records_of_a_byte(scene):
+    """From one who is let in."""
+    def deed():
+        with scene.daemon.door.context().wrap_socket(scene.tls()) as session:
+            hello = message(f1=1, f2=1, f3=1, f4=b"strange")
+            session.sendall(request(HELLO, hello))
+            session.settimeout(0.0)
+            frame = itertools.cycle(request(PING))
+            while True:
+                for _ in range(256):
+                    with contextlib.suppress(ssl.SSLWantWriteError):
+                        session.send(bytes([next(frame)]))
+                    scene.did()
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    session.recv(1 << 16)
+                select.select([], [session], [], 0.1)
     scene.repeat(deed)

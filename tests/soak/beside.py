@@ -12,14 +12,17 @@ import contextlib
 import ctypes
 import multiprocessing
 import os
+import pathlib
 import signal
 import socket
 import sys
+import tempfile
 import time
 
 from attack_list import ATTACKS, INPUT, Scene, run_of
+from door import Door
 from strange import SilentFiles
-from support.service import Daemon, listen_on_any_port, wait_for
+from support.service import DIGITS, Daemon, listen_on_any_port, wait_for
 from support.wire import INFER, TURN_CPU
 
 PART = 1.0  # seconds of each turn
@@ -179,16 +182,22 @@ def attack_one(name, daemon, port, null, seconds):
 
 @contextlib.contextmanager
 def start_daemon(*options):
-    """For every user, over a Unix socket and a TCP port (daemon, port). Nobody reads what it logs."""
+    """For every user, over a Unix socket, a TCP port and TLS (daemon, port), with stored models. Nobody reads what it logs."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # not without an end of what was begun
     with listen_on_any_port() as listener:
         port = listener.getsockname()[1]
     unread, stderr = os.pipe()
-    daemon = Daemon("--listen", f"tcp:127.0.0.1:{port}", *options, stderr=stderr)
-    os.chmod(daemon.folder.name, 0o755)
-    os.chmod(daemon.uri[5:], 0o777)
-    yield daemon, port
-    daemon.stop()
+    with tempfile.TemporaryDirectory(prefix="rknnd-door-") as folder:
+        os.chmod(folder, 0o755)
+        door = Door(pathlib.Path(folder))
+        daemon = Daemon("--listen", f"tcp:127.0.0.1:{port}", "--model-store", f"{folder}/store", *door.options, *options, stderr=stderr)
+        daemon.door = door
+        os.chmod(daemon.folder.name, 0o755)
+        os.chmod(daemon.uri[5:], 0o777)
+        for name in "123":
+            assert daemon.rknnctl("model", "push", DIGITS, name).returncode == 0
+        yield daemon, port
+        daemon.stop()
     os.close(unread)
     os.close(stderr)
 

@@ -28,7 +28,7 @@ def growth_kb(resident):
 
 def slow_turns(daemon):
     """The log's lines about turns that took long."""
-    return [line for line in rknnctl(daemon.uri, "log", "-n", "1000").stdout.splitlines() if "a turn of the loop" in line]
+    return [line for line in rknnctl(daemon.uri, "log", "--lines", "1000").stdout.splitlines() if "a turn of the loop" in line]
 
 
 def note(path, line):
