@@ -20,14 +20,23 @@ static void alarm_at(struct job_timer *t, uint64_t at_ms)
     uv_timer_start(&t->timer, on_timer, at_ms > now ? at_ms - now : 0, 0);
 }
 
-// Searched from the start each time, because expired() may change the list.
-static struct job_deadline *find_overdue(struct job_timer *t)
+// expired() may take any of them out of its list, this one too. Searching from the start after each
+// would take the square of how many there are.
+static void expire_overdue(struct job_timer *t)
 {
-    struct job_deadline *d;
-    list_for_each (d, &t->deadlines, link)
-        if (d->at_ms <= uv_now(t->timer.loop))
-            return d;
-    return NULL;
+    struct list overdue;
+    struct job_deadline *d, *after;
+    list_init(&overdue);
+    list_for_each_safe (d, after, &t->deadlines, link) {
+        if (d->at_ms > uv_now(t->timer.loop))
+            continue;
+        list_remove(&d->link);
+        list_append(&overdue, &d->link);
+    }
+    while ((d = list_first(&overdue, struct job_deadline, link))) {
+        list_remove(&d->link);
+        t->expired(d);
+    }
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -36,10 +45,7 @@ static void on_timer(uv_timer_t *timer)
     struct job_deadline *d;
     turns_mark(timer->loop, "jobs at their deadlines");
     t->alarm_ms = NEVER;
-    while ((d = find_overdue(t))) {
-        list_remove(&d->link);
-        t->expired(d);
-    }
+    expire_overdue(t);
     t->woken(t);
     list_for_each (d, &t->deadlines, link)
         alarm_at(t, d->at_ms);

@@ -394,6 +394,34 @@ def runs_that_wait(scene):
 
 
 @attack
+def limits_of_thousands(scene):
+    """Runs that have all the time that there is, and behind them those whose time is over at once."""
+    def deed():
+        clients = scene.many(200, scene.unix)
+        with contextlib.ExitStack() as stack:
+            first = []
+            for c in clients:
+                stack.enter_context(contextlib.closing(c))
+                context = scene.open(c)
+                first.append((c, request(INFER, run_of(context, f2=ALL_CORES, f3=0xffffffff), INPUT) * 32,
+                              request(INFER, run_of(context, f2=ALL_CORES, f3=20), INPUT) * 31))
+            for n in itertools.count():
+                for at in 1, 2:
+                    for all_of in first:
+                        number = 100 * (n + 1) + 40 * at
+                        frames, one_size = all_of[at], len(all_of[1]) // 32
+                        out = bytearray(frames)
+                        for i in range(0, len(out), one_size):
+                            out[i + 8:i + 12] = (number + i // one_size).to_bytes(4, "little")
+                        all_of[0].socket.sendall(out[:len(out) - len(out) % one_size])
+                        scene.did()
+                for all_of in first:
+                    for _ in range(60):
+                        all_of[0].receive()
+    scene.repeat(deed)
+
+
+@attack
 def sensors_pipelined(scene):
     ask_beside_idle_ones(scene, SENSORS)
 

@@ -476,7 +476,9 @@ static void say_look(struct client *c)
     else if (which == 1)
         ask(c, MESSAGE_TRACE, &(rknnd_Trace){1}, NULL, 0, NULL);
     else if (which == 2)
-        ask(c, MESSAGE_LOG_LEVEL, &(rknnd_LogLevel){ONE_OF(0, 0, 6, 0xffffffff)}, NULL, 0, NULL);
+        ask(c, MESSAGE_LOG_LEVEL,
+            &(rknnd_LogLevel){ONE_OF(world.log_level, world.log_level, 6, 0xffffffff)}, NULL, 0,
+            NULL);
     else
         ask(c, plain[which - 3], &(rknnd_Ping){0}, NULL, 0, NULL);
 }

@@ -179,6 +179,8 @@ int main(int argc, char **argv)
     world.path = argv[1];
     seed = world.random = strtoull(argv[2], NULL, 10);
     uint64_t messages = strtoull(argv[3], NULL, 10);
+    const char *level = getenv("RKNN_SERVER_LOGLEVEL");
+    world.log_level = level ? (uint32_t)strtoul(level, NULL, 10) : 0;
     for (int i = 4; i < argc; i++)
         read_file(argv[i]);
     for (struct client *c = world.clients; c < world.clients + N_CLIENTS; c++)

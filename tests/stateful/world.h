@@ -67,6 +67,7 @@ struct client {
 struct world {
     const char *path; // of the server's socket
     uint64_t random;
+    uint32_t log_level; // that the server has
     struct file files[N_FILES];
     unsigned n_files;
     struct client clients[N_CLIENTS];

@@ -3,6 +3,7 @@
 // --network, Avahi. Each candidate without an obstacle is then asked who it is. --watch lists
 // candidates again and again and connects to none.
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,11 +137,26 @@ static void probe_server(struct device *d)
         rknn_error_set(&d->why, d->result, "%s", "");
 }
 
+static void *probe_in_thread(void *d)
+{
+    probe_server(d);
+    return NULL;
+}
+
+// All at once: whoever announces many that never answer makes nobody wait for one after the other.
 static size_t probe_all(struct device_list *l)
 {
+    pthread_t threads[MAX_DEVICES];
+    bool started[MAX_DEVICES];
     size_t n_up = 0;
     for (size_t i = 0; i < l->n; i++) {
-        probe_server(&l->items[i]);
+        started[i] = pthread_create(&threads[i], NULL, probe_in_thread, &l->items[i]) == 0;
+        if (!started[i])
+            probe_server(&l->items[i]);
+    }
+    for (size_t i = 0; i < l->n; i++) {
+        if (started[i])
+            pthread_join(threads[i], NULL);
         n_up += l->items[i].result == RKNN_SUCC;
     }
     return n_up;

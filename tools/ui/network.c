@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text/text.h"
 
 #define SERVICE "_rknnd._tcp"
 
@@ -44,14 +45,11 @@ struct network {
 
 // ---- what others say ---------------------------------------------------------------------------
 
-// Control characters become '?'. Names are UTF-8, which D-Bus has checked; TXT values may be any
-// bytes, so only ASCII is let through.
-static void copy_text(char *ret, size_t size, const char *text, bool utf8)
+// Cutting may leave a part of a character, which is none any more.
+static void copy_text(char *ret, size_t size, const char *text)
 {
     snprintf(ret, size, "%s", text);
-    for (unsigned char *c = (unsigned char *)ret; *c; c++)
-        if (*c < ' ' || *c == 0x7f || (*c >= 0x80 && !utf8))
-            *c = '?';
+    text_make_printable(ret);
 }
 
 // The value of a key, "" if there is none.
@@ -61,7 +59,7 @@ static void take_text(char *ret, size_t size, AvahiStringList *txt, const char *
     AvahiStringList *found = avahi_string_list_find(txt, key);
     if (found)
         avahi_string_list_get_pair(found, NULL, &value, NULL);
-    copy_text(ret, size, value ? value : "", false);
+    copy_text(ret, size, value ? value : "");
     avahi_free(value);
 }
 
@@ -130,7 +128,7 @@ static void add_entry(struct network *n, AvahiIfIndex interface, AvahiProtocol p
     }
     e->interface = interface;
     e->protocol = protocol;
-    copy_text(e->server.name, sizeof e->server.name, name, true);
+    copy_text(e->server.name, sizeof e->server.name, name);
     e->next = n->entries;
     n->entries = e;
     e->resolver = avahi_service_resolver_new(n->client, interface, protocol, name, type, domain,
@@ -143,7 +141,7 @@ static void remove_entry(struct network *n, AvahiIfIndex interface, AvahiProtoco
                          const char *name)
 {
     struct network_server gone;
-    copy_text(gone.name, sizeof gone.name, name, true);
+    copy_text(gone.name, sizeof gone.name, name);
     for (struct entry **at = &n->entries; *at; at = &(*at)->next) {
         struct entry *e = *at;
         if (e->interface != interface || e->protocol != protocol ||

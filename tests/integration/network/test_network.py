@@ -21,6 +21,13 @@ BUS = """<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration
 <allow own="*"/><allow send_type="method_call"/><allow send_type="signal"/><allow send_type="method_return"/>
 <allow send_type="error"/><allow receive_type="method_call"/><allow receive_type="signal"/>
 <allow receive_type="method_return"/><allow receive_type="error"/></policy></busconfig>"""
+SERVICE = """<?xml version="1.0" standalone='no'?><!DOCTYPE service-group SYSTEM "avahi-service.dtd">
+<service-group><name>{name}</name><service><type>_rknnd._tcp</type><port>{port}</port>
+<txt-record>chip=rk3588\u202e,=1+1</txt-record><txt-record>tls=no</txt-record></service></service-group>"""
+SILENT = """import socket, time
+all = [socket.create_server(("", 9000 + n)) for n in range(20)]
+print("ready", flush=True)
+time.sleep(3600)"""
 AVAHI = """[server]
 host-name={name}
 enable-dbus=yes
@@ -63,9 +70,11 @@ class Machine:
                                 **{"stderr": subprocess.DEVNULL, **options})
 
     def start_avahi(self):
-        """It wants a /run of its own."""
-        script = "mkdir -p /run/avahi-daemon && mount -t tmpfs run /run/avahi-daemon && exec \"$@\""
-        self.avahi = self.start("unshare", "--mount", "sh", "-c", script, "-", "avahi-daemon", "--no-drop-root",
+        """It wants a /run of its own, and announces what is in its folder."""
+        script = "mkdir -p /run/avahi-daemon && mount -t tmpfs run /run/avahi-daemon && mount --bind \"$1\" /etc/avahi/services && shift && exec \"$@\""
+        services = self.folder / "services"
+        services.mkdir(exist_ok=True)
+        self.avahi = self.start("unshare", "--mount", "sh", "-c", script, "-", services, "avahi-daemon", "--no-drop-root",
                                 "--no-chroot", "--no-rlimits", "--file", self.folder / "avahi.conf",
                                 stdout=subprocess.DEVNULL)
         wait_for("Avahi", lambda: subprocess.run(["dbus-send", "--system", "--print-reply", "--dest=org.freedesktop.Avahi",
@@ -193,6 +202,28 @@ class Network(unittest.TestCase):
         self.announce("--listen", f"tcp:10.1.2.3:{PORT}", "--listen", f"tcp:[::]:{PORT}", "--listen", "tcp:127.0.0.1:8911",
                       "--listen", f"tcp:0.0.0.0:{PORT + 2}", "--insecure")
         wait_for("the board", lambda: {n: d["uri"] for n, d in self.pc.found().items()} == {"board": "tcp:10.1.2.3:8912"})
+
+    def test_neighbours_that_lie(self):
+        """Twenty that are announced and never say a word, with names that are no names."""
+        listening = self.board.start(sys.executable, "-c", SILENT, stdout=subprocess.PIPE)
+        self.addCleanup(listening.communicate)
+        self.addCleanup(listening.kill)
+        self.assertEqual(listening.stdout.readline(), b"ready\n")
+        names = ["\u202eevil", "\u202d\u2066x", "csv", "é" * 31, "a" * 62 + "x", "=1+1"] + [f"silent {i}" for i in range(14)]
+        for n, name in enumerate(names):
+            (self.board.folder / f"services/{n}.service").write_text(SERVICE.format(name=name, port=9000 + n), encoding="utf-8")
+        self.addCleanup(self.board.start_avahi)
+        self.addCleanup(self.board.stop_avahi)
+        self.addCleanup(lambda: [p.unlink() for p in (self.board.folder / "services").iterdir()])
+        self.board.stop_avahi()
+        self.board.start_avahi()
+        self.announce("--listen", f"tcp:0.0.0.0:{PORT}", "--insecure")
+        wait_for("the board", lambda: len(self.pc.found()) > len(names) // 2 and "board" in self.pc.found())
+        found = self.pc.found()
+        self.assertEqual(found["board"]["state"], "up")
+        self.assertEqual({d["state"] for name, d in found.items() if name != "board"}, {"down"})
+        self.assertFalse([name for name in found if any(c in "\u202e\u202d\u2066\ufffd" or ord(c) < 32 for c in name)])
+        self.assertIn("?evil", found)
 
     def test_watching(self):
         watcher = self.watch()
