@@ -68,9 +68,10 @@ struct chip {
 
     // Registers of convolutions.
     enum chip_generation generation;
-    bool shifts_sums;   // right, before the bias is added
-    bool bn_in_memory;  // the BN unit's factor and shifts are in a tensor, not in registers
-    bool bn_relu_field; // bit 6 of DPU_BN_CFG bypasses a Relu
+    bool shifts_sums;          // right, before the bias is added
+    bool bn_in_memory;         // the BN unit's factor and shifts are in a tensor, not in registers
+    bool bn_relu_field;        // bit 6 of DPU_BN_CFG bypasses a Relu
+    const uint8_t *arithmetic; // a choice for each switch of arithmetic.h; NULL: its generation's
 
     struct chip_matmul matmul;
 };

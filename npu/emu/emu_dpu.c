@@ -9,8 +9,8 @@
 //
 // Each >> rounds to the nearest, ties to even, and BS and BN shift negative numbers by a number of
 // their own; bit 30 of the last shift lets ties go away from zero. The zero point joins before that
-// shift, which matters for exact ties alone: so it was measured on RV1106, and is taken for the
-// others.
+// shift, which matters for exact ties alone. What of this is not proven has a switch
+// (tensor/arithmetic.h).
 //
 // Tests: test_emulator, by measurements on boards and by files' nodes.
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static int64_t multiply_stage(const struct emu_multiply *m, uint32_t c, int64_t 
     if (m->add.kind && m->adds_last)
         v += of_channel(&m->add, c);
     if (m->factor.kind)
-        v = emu_round_even(v, v >= 0 ? m->shift : m->negative_shift);
+        v = emu_round_chosen(m->rounding, v, v >= 0 ? m->shift : m->negative_shift);
     return within_bounds(saturate32(v), m->low, m->high);
 }
 
@@ -69,7 +69,7 @@ static int64_t second_operand(const struct emu_dpu *d, int64_t v, size_t at, uin
     if (s->op == EMU_EW_LUT)
         return look_up(d, v);
     int64_t e = s->values[s->one_per_channel ? c : at];
-    e = emu_round_even((e + s->offset) * s->factor, s->shift);
+    e = emu_round_chosen(s->rounding, (e + s->offset) * s->factor, s->shift);
     int64_t product;
     switch (s->op) {
     case EMU_EW_ADD:
@@ -91,8 +91,9 @@ static int32_t convert_output(const struct emu_dpu *d, int64_t v)
     bool small = d->out == EMU_INT8 || d->out == EMU_INT16;
     int64_t highest = small ? ((int64_t)1 << (8 * emu_precision_bytes(d->out) - 1)) - 1 : INT32_MAX;
     v = within_bounds(v, d->ew_low, d->ew_high) * d->scale;
-    int64_t zero = (int64_t)d->offset * ((int64_t)1 << d->shift);
+    int64_t zero = d->offset_behind ? 0 : (int64_t)d->offset * ((int64_t)1 << d->shift);
     v = d->away ? round_away(v + zero, d->shift) : emu_round_even(v + zero, d->shift);
+    v += d->offset_behind ? d->offset : 0;
     return (int32_t)within_bounds(v, -highest - 1, highest);
 }
 
@@ -109,7 +110,7 @@ static int64_t whole_sum(const struct emu_dpu *d, uint32_t c, int64_t v, int64_t
 {
     if (d->bs.window.kind)
         v += of_channel(&d->bs.window, c) * window;
-    return emu_round_even(v, clip);
+    return emu_round_chosen(d->sum_rounding, v, clip);
 }
 
 // One channel: v is its plane, in and out; window: of its inputs' sums, or NULL.

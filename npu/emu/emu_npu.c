@@ -55,6 +55,7 @@ struct emu_npu {
     const struct emu_chip *chip;
     const struct emu_memory *memory;
     uint64_t limit;
+    uint8_t arithmetic[CHIP_N_SWITCHES];
     struct core core[EMU_CORES];
 };
 
@@ -62,7 +63,7 @@ int emu_npu_new(const char *chip, const struct emu_memory *memory, struct emu_np
                 struct error *e)
 {
     const struct emu_chip *known = emu_chip_find(chip);
-    if (!known)
+    if (!known || !chip_find(chip))
         return error_set(e, STATUS_PARAM_INVALID, "the emulator does not know the chip \"%s\"",
                          chip);
     struct emu_npu *npu = calloc(1, sizeof *npu);
@@ -71,8 +72,15 @@ int emu_npu_new(const char *chip, const struct emu_memory *memory, struct emu_np
     npu->chip = known;
     npu->memory = memory;
     npu->limit = DEFAULT_LIMIT;
+    for (unsigned i = 0; i < CHIP_N_SWITCHES; i++)
+        npu->arithmetic[i] = (uint8_t)chip_switch_taken(chip_find(chip), (enum chip_switch)i);
     *ret = npu;
     return 0;
+}
+
+void emu_npu_choose(struct emu_npu *npu, enum chip_switch s, unsigned choice)
+{
+    npu->arithmetic[s] = (uint8_t)choice;
 }
 
 void emu_npu_limit(struct emu_npu *npu, uint64_t products)
@@ -281,6 +289,7 @@ static int select_groups(struct emu_npu *npu, struct core *core, struct emu_unit
     *u = (struct emu_unit){.chip = npu->chip,
                            .memory = npu->memory,
                            .limit = npu->limit,
+                           .arithmetic = npu->arithmetic,
                            .lut = (const int16_t(*)[EMU_LUT_POINTS])core->lut};
     for (unsigned i = 1; i < EMU_N_BLOCKS; i++) {
         struct block *b = &core->block[i];
@@ -307,12 +316,28 @@ static int refuse_mixed(const struct emu_conv *conv, struct error *e)
                      conv->real ? "fp16" : "int8", conv->real ? "int8" : "fp16");
 }
 
+// How the chip rounds where its registers do not say.
+static void choose_rounding(const struct emu_unit *u, struct emu_dpu *d)
+{
+    const uint8_t *a = u->arithmetic;
+    d->offset_behind = a[CHIP_OUT_ZP] == CHIP_OUT_ZP_BEHIND;
+    d->sum_rounding = a[CHIP_SUM_SHIFT];
+    d->ew.rounding = a[CHIP_EW_SHIFT];
+    d->bn.rounding = d->ew.op == EMU_EW_LUT ? a[CHIP_LUT_IN] : CHIP_SHIFT_EVEN;
+    d->bn.adds_last = d->bn.adds_last && a[CHIP_BN_ORDER] == CHIP_BN_MULTIPLIES_FIRST;
+    for (int i = 0; i < 2; i++) {
+        d->lut[i].line = a[CHIP_LUT_LINE];
+        d->lut[i].beyond = a[CHIP_LUT_SLOPE];
+    }
+}
+
 static int run_dpu(const struct emu_unit *u, bool from_core, struct error *e)
 {
     struct emu_conv conv;
     struct emu_sums sums = {0};
     struct emu_dpu dpu = {.from_core = from_core};
     int r = from_core ? u->chip->conv(u, &conv, e) : 0;
+    conv.zeros_between = u->arithmetic[CHIP_DECONV_PAD] == CHIP_DECONV_ZERO;
     if (r == 0 && from_core && emu_conv_work(&conv) > u->limit)
         r = error_set(e, STATUS_TIMEOUT, "a convolution of more than %" PRIu64 " products",
                       u->limit);
@@ -321,6 +346,7 @@ static int run_dpu(const struct emu_unit *u, bool from_core, struct error *e)
                       : emu_conv_run(&conv, u->memory, &sums, e);
     if (r == 0)
         r = u->chip->dpu(u, from_core, &dpu, e);
+    choose_rounding(u, &dpu);
     if (r == 0)
         r = from_core && conv.real != dpu.real ? refuse_mixed(&conv, e)
             : dpu.real                         ? emu_dpu_run_real(&dpu, u->memory, &sums, e)

@@ -19,6 +19,7 @@
 #pragma once
 
 #include "npu/emu/emu_memory.h"
+#include "tensor/arithmetic.h"
 
 #define EMU_CORES 3
 
@@ -56,6 +57,9 @@ void emu_npu_free(struct emu_npu *npu); // NULL is fine
 /// STATUS_TIMEOUT or STATUS_PARAM_INVALID. Unless it is said, 2^40, which is a minute or more of a
 /// chip's time.
 void emu_npu_limit(struct emu_npu *npu, uint64_t products);
+
+/// How the chip computes where that is not known (arithmetic.h), other than what is taken for it.
+void emu_npu_choose(struct emu_npu *npu, enum chip_switch s, unsigned choice);
 
 /// Registers as a driver sees them; those of blocks that are not the PC go to the group that the
 /// block's pointer selects. Offsets that no block has are ignored and read as 0.

@@ -285,20 +285,18 @@ static int decode_lut_rk3576(const struct emu_unit *u, struct emu_lut_side ret[2
         r = check_copies(u, &copies[i].reg, 1, copies[i].value, e);
     if (r < 0)
         return r;
-    ret[0] = (struct emu_lut_side){u->lut[0],
-                                   start,
-                                   0,
-                                   emu_signed(below, 16),
-                                   emu_signed(below_slope, 16),
-                                   emu_get_field(u, EMU_LUT_INFO, 15, 8),
-                                   below_shift};
-    ret[1] = (struct emu_lut_side){u->lut[1],
-                                   0,
-                                   end,
-                                   emu_signed(above, 16),
-                                   emu_signed(above_slope, 16),
-                                   emu_get_field(u, EMU_LUT_INFO, 23, 16),
-                                   above_shift};
+    ret[0] = (struct emu_lut_side){.entries = u->lut[0],
+                                   .start = start,
+                                   .outer = emu_signed(below, 16),
+                                   .slope = emu_signed(below_slope, 16),
+                                   .bits = emu_get_field(u, EMU_LUT_INFO, 15, 8),
+                                   .slope_shift = below_shift};
+    ret[1] = (struct emu_lut_side){.entries = u->lut[1],
+                                   .end = end,
+                                   .outer = emu_signed(above, 16),
+                                   .slope = emu_signed(above_slope, 16),
+                                   .bits = emu_get_field(u, EMU_LUT_INFO, 23, 16),
+                                   .slope_shift = above_shift};
     return emu_check_lut(u, ret, e);
 }
 

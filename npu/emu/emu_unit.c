@@ -77,6 +77,11 @@ int64_t emu_round_even(int64_t v, uint32_t shift)
     return (v & (2 * half - 1)) == half ? r & ~(int64_t)1 : r;
 }
 
+int64_t emu_round_chosen(unsigned choice, int64_t v, uint32_t shift)
+{
+    return choice == CHIP_SHIFT_DOWN ? v >> shift : emu_round_even(v, shift);
+}
+
 // ---- what the CNA is told ----
 
 int emu_decode_pad(const struct emu_unit *u, enum emu_register reg, int8_t *ret, struct error *e)
@@ -357,13 +362,19 @@ int emu_check_lut(const struct emu_unit *u, const struct emu_lut_side ret[2], st
     return 0;
 }
 
+static int64_t on_line(unsigned choice, int64_t v, uint32_t shift)
+{
+    return choice == CHIP_LINE_TOWARDS_ZERO && v < 0 ? -(-v >> shift) : v >> shift;
+}
+
 int64_t emu_lut_at(const struct emu_lut_side *s, int64_t v, bool below)
 {
     if (below ? v < s->start : v >= s->end)
-        return s->outer + ((v - (below ? s->start : s->end)) * s->slope >> s->slope_shift);
+        return s->outer +
+               on_line(s->beyond, (v - (below ? s->start : s->end)) * s->slope, s->slope_shift);
     int64_t last = (int64_t)(EMU_LUT_POINTS - 1) << s->bits, u = v - s->start;
     u = u < 0 ? 0 : u > last ? last : u;
     int64_t i = u >> s->bits < EMU_LUT_POINTS - 2 ? u >> s->bits : EMU_LUT_POINTS - 2;
     int64_t step = s->entries[i + 1] - s->entries[i];
-    return s->entries[i] + (step * (u - (i << s->bits)) >> s->bits);
+    return s->entries[i] + on_line(s->line, step * (u - (i << s->bits)), s->bits);
 }

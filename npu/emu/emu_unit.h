@@ -6,12 +6,14 @@
 #include "base/error.h"
 #include "npu/emu/emu_memory.h"
 #include "npu/emu/emu_registers.h"
+#include "tensor/arithmetic.h"
 
 #define EMU_LUT_POINTS 513
 
 struct emu_unit {
     const struct emu_chip *chip;
     const struct emu_memory *memory;
+    const uint8_t *arithmetic;            // a choice for each enum chip_switch
     uint64_t limit;                       // of products, or of elements, that a task may take
     const uint32_t *block[EMU_N_BLOCKS];  // the group that this task uses; NULL: not enabled
     const int16_t (*lut)[EMU_LUT_POINTS]; // table LE, table LO
@@ -34,6 +36,9 @@ int emu_refuse_unread(const struct emu_unit *u, struct error *e);
 
 /// v / 2^shift to the nearest, ties to even.
 int64_t emu_round_even(int64_t v, uint32_t shift);
+
+/// The same, or rounded down: as CHIP_SHIFT_… says.
+int64_t emu_round_chosen(unsigned choice, int64_t v, uint32_t shift);
 
 // Where a tensor lies: lanes of channels in an atom, atoms in lines, lines in surfaces.
 //
@@ -92,6 +97,7 @@ struct emu_conv {
     bool depthwise;
     uint32_t kernel[2], stride[2], dilation[2]; // height, width
     uint32_t spread[2]; // transposed: pixels lie so far apart, with pads between; 0 is 1
+    bool zeros_between; // … or with 0 between
     uint32_t pad_top, pad_left;
     int8_t pad_value;
     uint32_t out[3]; // channels, height, width
@@ -138,8 +144,9 @@ struct emu_operand {
 struct emu_multiply {
     struct emu_operand add, window, factor;
     uint32_t shift, negative_shift;
-    bool prelu;     // the factor is for negative numbers alone
-    bool adds_last; // v * factor + add >> shift
+    unsigned rounding; // CHIP_SHIFT_…
+    bool prelu;        // the factor is for negative numbers alone
+    bool adds_last;    // v * factor + add >> shift
     int32_t low, high;
 };
 
@@ -155,6 +162,7 @@ struct emu_second {
     bool one_per_channel; // [channels]
     int32_t offset, factor;
     uint32_t shift;
+    unsigned rounding; // CHIP_SHIFT_…
 };
 
 // One of the two tables: entries every 2^bits from start on, and beyond the outer end a straight
@@ -163,9 +171,10 @@ struct emu_lut_side {
     const int16_t *entries;
     int32_t start, end, outer, slope;
     uint32_t bits, slope_shift;
+    unsigned line, beyond; // CHIP_LINE_…: how both are rounded
 };
 
-/// The value at v, straight lines between entries, rounded down. `below`: of the table for negative
+/// The value at v, straight lines between entries. `below`: of the table for negative
 /// numbers, whose outer end is its start.
 int64_t emu_lut_at(const struct emu_lut_side *s, int64_t v, bool below);
 
@@ -199,8 +208,10 @@ struct emu_dpu {
     int32_t ew_low, ew_high;
     int32_t scale, offset;
     uint32_t shift;
-    bool away;          // ties go away from zero
-    uint32_t minus_exp; // of real numbers: the output is 2^-minus_exp of it
+    bool away;             // ties go away from zero
+    bool offset_behind;    // the shift
+    unsigned sum_rounding; // CHIP_SHIFT_…
+    uint32_t minus_exp;    // of real numbers: the output is 2^-minus_exp of it
     struct emu_target target;
     uint32_t channels; // that are written
 };

@@ -45,22 +45,39 @@ static int copy_tensors(struct graph *ret, const struct graph *g, struct error *
     return 0;
 }
 
-// A list of the tensors that are there and not constant, each once.
-static int list_ends(struct graph *g, const int32_t *tensors, uint32_t n, const uint32_t **ret,
-                     uint32_t *ret_n, struct error *e)
+// Tensors that a node takes or gives.
+struct ends {
+    uint32_t *list, n;
+};
+
+// Lists a tensor that is there and not constant, once.
+static void add_end(struct ends *to, const struct graph *g, int32_t tensor)
 {
-    uint32_t *list = pool_alloc(&g->pool, n, sizeof *list), count = 0;
-    if (!list)
-        return error_no_memory(e, "a node", n * sizeof *list);
-    for (uint32_t i = 0; i < n; i++) {
-        bool there = tensors[i] >= 0 && !g->tensors[tensors[i]].constant;
-        for (uint32_t k = 0; k < count && there; k++)
-            there = list[k] != (uint32_t)tensors[i];
-        if (there)
-            list[count++] = (uint32_t)tensors[i];
-    }
-    *ret = list;
-    *ret_n = count;
+    bool there = tensor >= 0 && !g->tensors[tensor].constant;
+    for (uint32_t k = 0; k < to->n && there; k++)
+        there = to->list[k] != (uint32_t)tensor;
+    if (there)
+        to->list[to->n++] = (uint32_t)tensor;
+}
+
+// What is added behind the node's operator is an input, too.
+static int list_ends(struct graph *g, const struct graph_node *n, struct error *e)
+{
+    struct ends in = {.list = pool_alloc(&g->pool, n->n_inputs + GRAPH_MAX_POST, sizeof *in.list)};
+    struct ends out = {.list = pool_alloc(&g->pool, n->n_outputs, sizeof *out.list)};
+    if (!in.list || !out.list)
+        return error_no_memory(e, "a node", 0);
+    for (uint32_t i = 0; i < n->n_inputs; i++)
+        add_end(&in, g, n->inputs[i]);
+    for (uint32_t i = 0; i < n->n_post; i++)
+        if (n->post[i].kind == POST_ADD)
+            add_end(&in, g, n->post[i].operand);
+    for (uint32_t i = 0; i < n->n_outputs; i++)
+        add_end(&out, g, n->outputs[i]);
+    g->inputs = in.list;
+    g->n_inputs = in.n;
+    g->outputs = out.list;
+    g->n_outputs = out.n;
     return 0;
 }
 
@@ -75,9 +92,7 @@ int sim_node_new(const struct graph *g, uint32_t node, struct sim_node **ret, st
     one->nodes = only;
     int s = copy_tensors(one, g, e);
     if (s == 0)
-        s = list_ends(one, only->inputs, only->n_inputs, &one->inputs, &one->n_inputs, e);
-    if (s == 0)
-        s = list_ends(one, only->outputs, only->n_outputs, &one->outputs, &one->n_outputs, e);
+        s = list_ends(one, only, e);
     if (s == 0)
         s = plan_init(&n->plan, one, e);
     if (s < 0)

@@ -15,6 +15,7 @@ struct emulator {
 
 PUBLIC struct emulator *emulator_new(const char *chip);
 PUBLIC void emulator_free(struct emulator *emulator);
+PUBLIC void emulator_choose(struct emulator *emulator, uint32_t which, uint32_t choice);
 PUBLIC const char *emulator_error(const struct emulator *emulator);
 PUBLIC int emulator_map(struct emulator *emulator, uint64_t address, void *host, size_t size);
 PUBLIC int emulator_run(struct emulator *emulator, uint32_t core, uint64_t base,
@@ -40,6 +41,11 @@ void emulator_free(struct emulator *em)
     emu_npu_free(em->npu);
     emu_memory_done(&em->memory);
     free(em);
+}
+
+void emulator_choose(struct emulator *em, uint32_t which, uint32_t choice)
+{
+    emu_npu_choose(em->npu, (enum chip_switch)which, choice);
 }
 
 const char *emulator_error(const struct emulator *em)

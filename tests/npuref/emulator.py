@@ -19,6 +19,7 @@ def library():
     emu = ctypes.CDLL(str(BUILD / "tests/npuref/libemulator.so"))
     emu.emulator_new.argtypes, emu.emulator_new.restype = [ctypes.c_char_p], ctypes.c_void_p
     emu.emulator_free.argtypes, emu.emulator_free.restype = [ctypes.c_void_p], None
+    emu.emulator_choose.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32]
     emu.emulator_error.argtypes, emu.emulator_error.restype = [ctypes.c_void_p], ctypes.c_char_p
     emu.emulator_map.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t]
     emu.emulator_run.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint32]
@@ -43,6 +44,10 @@ class Emulator:
         self.commands = program.aligned(memory.bytes.size)
         self._map(0, memory.bytes)
         self._map(self.commands, self.words)
+
+    def choose(self, which, choice):
+        """Which: a number of CHIP_… in tensor/arithmetic.h."""
+        self.emu.emulator_choose(self.emulator, which, choice)
 
     def close(self):
         self.emu.emulator_free(self.emulator)

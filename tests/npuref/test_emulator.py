@@ -254,6 +254,74 @@ class Jobs(unittest.TestCase):
         self.assertEqual(self.written(), [7, 2, 0])
 
 
+class Switches(unittest.TestCase):
+    """The runs of docs/board-testing.md that settle a switch (tensor/arithmetic.h), each with both of its answers."""
+
+    OUT_ZP, EW_SHIFT, SUM_SHIFT, LUT_IN, LUT_LINE, LUT_SLOPE, BN_ORDER, DECONV_PAD = range(8)
+
+    def both(self, switch, run):
+        found = []
+        for choice in (None, 0, 1):
+            rig = Rig()
+            if choice is not None:
+                rig.emulator.choose(switch, choice)
+            found.append(run(rig).tolist())
+        self.assertEqual(found[0], found[1], "the first is what is taken")
+        return found[1:]
+
+    def sums(self, values, **more):
+        def run(rig):
+            rig.put(TABLE, np.array(values, "<i4"))
+            rig.run(CONV, products(len(values), BS_CFG=0x20150, **more))
+            return rig.get(TARGET_AT, len(values))
+        return run
+
+    def table(self, values, points, **more):
+        """Of a table with these points for numbers from 0 on, the last of which go on."""
+        sums = self.sums(values, BN_CFG=0x20040, EW_CFG=0x302, LUT_CFG=0x68, LUT_INFO=0x50500,
+                         LUT_LE_START=-16384, LUT_LO_END=16384, **{"BN_MUL_CFG": 1 << 16, **more})
+
+        def run(rig):
+            for side in range(2):
+                filled = points + [points[-1]] * (513 - len(points)) if side else [0] * 513
+                rig.run(FROM_MEMORY, {0x4004: CLEARED, "LUT_ACCESS_CFG": 1 << 17 | side << 16,
+                                      "LUT_ACCESS_DATA": [p & 0xFFFF for p in filled]})
+            return sums(rig)
+        return run
+
+    def test_out_zp(self):
+        run = self.sums([1, 2, 3] + [0] * 13, OUT_CVT_SHIFT=1, OUT_CVT_OFFSET=1)
+        before, behind = self.both(self.OUT_ZP, run)
+        self.assertEqual((before[:3], behind[:3]), ([2, 2, 2], [1, 2, 3]))
+
+    def test_ew_shift(self):
+        def run(rig):
+            rig.put(TABLE, np.zeros(16, "<i4"))
+            rig.put(SOURCE, np.array([1, 3, -1] + [0] * 13, np.int8))
+            rig.run(CONV, products(16, BS_CFG=0x20150, EW_CFG=0x904202C0, ERDMA_CFG=0x40000004, SRC_ADDR=SOURCE,
+                                   EW_CVT_SCALE=1 << 16 | 1))
+            return rig.get(TARGET_AT, 3)
+        self.assertEqual(self.both(self.EW_SHIFT, run), [[0, 2, 0], [0, 1, -1]])
+
+    def test_lut_in(self):
+        rows = self.both(self.LUT_IN, self.table([32 * 3 + 16] + [0] * 15, [0, 1, 2, 3, 4], BN_MUL_CFG=1 << 16 | 5 << 8))
+        self.assertEqual([row[0] for row in rows], [0, 0])  # numbers 4 and 3, both in the table's first step
+        rows = self.both(self.LUT_IN, self.table([63 * 2 + 1] + [0] * 15, [0, 32, 64, 96], BN_MUL_CFG=1 << 16 | 1 << 8))
+        self.assertEqual([row[0] for row in rows], [64, 63])
+
+    def test_lut_line(self):
+        rows = self.both(self.LUT_LINE, self.table([16] + [0] * 15, [0, -1]))
+        self.assertEqual([row[0] for row in rows], [-1, 0])
+
+    def test_lut_slope(self):
+        rows = self.both(self.LUT_SLOPE, self.table([16384 + 1] + [0] * 15, [0], LUT_LO_SLOPE_SCALE=0xFFFF << 16, LUT_LO_SLOPE_SHIFT=1 << 5))
+        self.assertEqual([row[0] for row in rows], [-1, 0])
+
+    def test_bn_order(self):
+        rows = self.both(self.BN_ORDER, self.table([8] + [0] * 15, [0, 32, 64, 96], BN_MUL_CFG=2 << 16, BN_ALU_CFG=4))
+        self.assertEqual([row[0] for row in rows], [20, 24])
+
+
 @unittest.skipUnless(VECTORS.is_dir(), "skipped: ../shared/npu-vectors is not here")
 class Vectors(unittest.TestCase):
     def test_ties_of_the_output_conversion(self):

@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "npu/model/rknn/lower/rknn_lower.h"
 #include "npu/model/rknn/lower/rknn_weights.h"
+#include "npu/model/rknn/regs/rknn_choice.h"
 #include "npu/model/rknn/regs/rknn_memory.h"
 #include "npu/model/rknn/rknn_build.h"
 
@@ -367,6 +368,8 @@ static int understand_node(struct rknn_lowering *l, const struct rknn_node *node
     out->outputs = l->outputs;
     out->n_outputs = node->n_outputs;
     r = rknn_regs_load(l->regs, l->f, node, e);
+    if (r == 0 && !out->on_cpu && rknn_choice_check(l->regs, e) < 0)
+        return error_prefix(e, "node %s (%s)", node->name, node->op);
     rknn_attrs_begin(node);
     if (r == 0)
         r = lower_node(l, e);

@@ -203,6 +203,9 @@ static int machine_init(struct program_machine *m, const struct program_run *r, 
         s = emu_npu_new(r->p->chip->name, &m->memory, &m->npu, e);
     if (s == 0)
         emu_npu_limit(m->npu, r->p->limit);
+    for (unsigned i = 0; i < CHIP_N_SWITCHES && s == 0; i++)
+        emu_npu_choose(m->npu, (enum chip_switch)i,
+                       chip_switch_taken(r->p->chip, (enum chip_switch)i));
     return s;
 }
 

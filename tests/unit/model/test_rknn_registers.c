@@ -10,6 +10,7 @@
 
 #include "npu/model/rknn/regs/rknn_registers.h"
 #include "npu/model/rknn/rknn_graph.h"
+#include "tensor/arithmetic.h"
 #include "tests/support/seed.h"
 #include "tests/support/sim_support.h"
 
@@ -238,9 +239,42 @@ static void some_bits(void **state)
         }
 }
 
+// A chip with an answer that the kernels do not give: its nodes are refused where they meet the
+// question, and no others.
+static void other_answers(void **state)
+{
+    static const struct {
+        const char *name;
+        enum chip_switch asked, not_asked;
+    } cases[] = {
+        {"strangers/lprnet_us.rk3588", CHIP_OUT_ZP, CHIP_LUT_LINE},
+        {"strangers/lprnet_us.rk3576", CHIP_SUM_SHIFT, CHIP_DECONV_PAD},
+        {"strangers/lpd_yolov8n.rk3588", CHIP_LUT_SLOPE, CHIP_SUM_SHIFT},
+        {"strangers/retinaface320.rk3566", CHIP_EW_SHIFT, CHIP_SUM_SHIFT},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct model m;
+        struct error e = {0};
+        if (!model_open(&m, cases[i].name))
+            skip();
+        uint8_t answers[CHIP_N_SWITCHES] = {0};
+        struct chip chip = *m.chip;
+        chip.arithmetic = answers;
+        m.chip = &chip;
+        answers[cases[i].not_asked] = 1;
+        assert_int_not_equal(what_it_says(&m, &e), 0);
+        answers[cases[i].asked] = 1;
+        assert_int_equal(what_it_says(&m, &e), 0);
+        assert_non_null(strstr(e.text, chip_switch_name(cases[i].asked)));
+        model_close(&m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(other_answers),
         cmocka_unit_test(all_bits),
         cmocka_unit_test(some_bits),
     };

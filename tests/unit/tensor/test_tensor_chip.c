@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "tensor/arithmetic.h"
 #include "tensor/chip.h"
 
 static void test_finds_by_name(void **state)
@@ -62,9 +63,36 @@ static void test_rows_are_whole(void **state)
     assert_string_equal(chip_default()->name, "rk3588");
 }
 
+static void test_switches_have_names_and_answers(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"rk3588", "rk3576", "rk3562", "rv1106", "rk3566"};
+    for (unsigned i = 0; i < CHIP_N_SWITCHES; i++) {
+        enum chip_switch s = (enum chip_switch)i;
+        assert_non_null(chip_switch_name(s));
+        for (unsigned k = 0; k < i; k++)
+            assert_string_not_equal(chip_switch_name(s), chip_switch_name((enum chip_switch)k));
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+            assert_non_null(chip_switch_choice(s, chip_switch_taken(chip_find(names[k]), s)));
+        assert_null(chip_switch_choice(s, CHIP_SWITCH_CHOICES));
+    }
+}
+
+static void test_a_chip_may_have_answers_of_its_own(void **state)
+{
+    (void)state;
+    const uint8_t other[CHIP_N_SWITCHES] = {[CHIP_LUT_LINE] = CHIP_LINE_TOWARDS_ZERO};
+    struct chip chip = *chip_find("rk3588");
+    chip.arithmetic = other;
+    assert_int_equal(chip_switch_taken(&chip, CHIP_LUT_LINE), CHIP_LINE_TOWARDS_ZERO);
+    assert_int_equal(chip_switch_taken(&chip, CHIP_OUT_ZP), CHIP_OUT_ZP_BEFORE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_switches_have_names_and_answers),
+        cmocka_unit_test(test_a_chip_may_have_answers_of_its_own),
         cmocka_unit_test(test_finds_by_name),
         cmocka_unit_test(test_finds_variants),
         cmocka_unit_test(test_rows_are_whole),
