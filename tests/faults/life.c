@@ -4,6 +4,7 @@
 //
 // life MODEL: prints a line for each step that went well, results included. Exits 0 if all did,
 // else 1 with words.
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -158,6 +159,59 @@ static int life_multiply(void)
     return r;
 }
 
+#define STORED "life@1"
+
+// What an earlier life may have left is in nobody's way.
+static int life_clear_store(void)
+{
+    rknnd_list *models;
+    int r = rknnd_list_models(NULL, &models);
+    if (r < 0)
+        return failed("list", r);
+    bool there = models->n > 0;
+    rknnd_free(models);
+    r = there ? rknnd_remove_model(NULL, STORED) : 0;
+    return r < 0 ? failed("remove what was there", r) : 0;
+}
+
+static int life_store(const char *path)
+{
+    char *manifest;
+    rknn_context context;
+    int r = life_clear_store();
+    if (r < 0)
+        return r;
+    r = rknnd_push_model(NULL, path, STORED, "zero\none\n", NULL);
+    if (r < 0)
+        return failed("push", r);
+    r = rknnd_get_manifest(NULL, STORED, &manifest);
+    if (r < 0)
+        return failed("manifest", r);
+    rknnd_free(manifest);
+    r = rknnd_set_default_model(NULL, STORED);
+    if (r < 0)
+        return failed("default", r);
+    r = rknn_init(&context, (char *)"rknnd:" STORED, 0, 0, NULL);
+    if (r < 0)
+        return failed("rknn_init of a stored model", r);
+    r = rknn_destroy(context);
+    if (r < 0)
+        return failed("the end of a stored model", r);
+    r = rknnd_remove_model(NULL, STORED);
+    return r < 0 ? failed("remove", r) : 0;
+}
+
+static int life_sense(struct life *l)
+{
+    rknnd_list *sensors;
+    int r = rknnd_get_sensors(NULL, &sensors);
+    if (r < 0)
+        return failed("sensors", r);
+    rknnd_free(sensors);
+    r = rknnd_set_run_admission(l->twin, 1);
+    return r < 0 ? failed("admission", r) : life_run(l, l->twin, "run that is admitted");
+}
+
 // Whatever fails here, all of it is done.
 static int life_end(struct life *l)
 {
@@ -188,6 +242,10 @@ int main(int argc, char **argv)
         r = life_share(&l);
     if (r == 0)
         r = life_multiply();
+    if (r == 0)
+        r = life_sense(&l);
+    if (r == 0)
+        r = life_store(argv[1]);
     int ended = life_end(&l);
     return r == -2 ? 3 : r < 0 || ended < 0;
 }

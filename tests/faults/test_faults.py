@@ -3,13 +3,14 @@
 nothing is left, and whoever fails says why.
 
 In the test-suite a sample: of each kind some n, chosen by RKNND_SEED. All of them, by hand:
-test_faults.py --sweep [--roles R,…] [--calls C,…] [--from N] [--stride N] [--options "…"]"""
+test_faults.py --sweep [--tls] [--roles R,…] [--calls C,…] [--from N] [--stride N] [--options "…"]"""
 import argparse
 import contextlib
 import os
 import pathlib
 import random
 import resource
+import secrets
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import time
 from support.checks.expect import EXPECT
 from support.faults import CALLS, FOR_EVER, Faults
 from support.seed import seed
-from support.service import BUILD, DIGITS, SANITIZED, Daemon, wait_for
+from support.service import BUILD, DIGITS, SANITIZED, Daemon, free_port, make_keys, wait_for
 from support.wire import LIMITS, STATUS, Client, sequence
 
 FRESH = ("--model-cache", "0", "--worker-idle", "0", "--upload-ttl", "0", "--load-timeout-ms", "20000",
@@ -44,8 +45,10 @@ HELD = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 19)
 class Bench:
     """A daemon in which calls can fail, and lives lived with it."""
 
-    def __init__(self, folder, options):
-        self.folder, self.options = folder, options
+    def __init__(self, folder, options, tls=False):
+        """`tls`: how programs reach it."""
+        self.tls = tls
+        self.folder, self.options = pathlib.Path(folder), options
         self.faults = Faults(folder)
         self.found = []
         self.lives = self.injected = 0
@@ -56,8 +59,14 @@ class Bench:
         for role in ("daemon", "worker", "client", "rknnctl"):
             self.faults.disarm(role)
         self.log = tempfile.TemporaryFile(mode="w+", dir=self.folder)
-        self.daemon = Daemon("--log-level", "1", *FRESH, *self.options, stderr=self.log,
+        keys = self.folder / "keys"
+        uri = f"tls:127.0.0.1:{free_port()}"
+        if self.tls:
+            make_keys(keys, alice=secrets.token_hex(32))
+        tls = ("--listen", uri, "--tls-psk-file", keys, "--rights", "tls/alice:run,see-own,see-all,kill,debug,push") if self.tls else ()
+        self.daemon = Daemon("--log-level", "1", "--model-store", self.folder / "store", *FRESH, *tls, *self.options, stderr=self.log,
                              environment=self.faults.environment)
+        self.env = dict(self.daemon.env, **({"RKNND_SERVER": uri, "RKNND_TLS_PSK_FILE": str(keys)} if self.tls else {}))
         self.expected = self.life()
         EXPECT.assertEqual(self.expected[0], 0, self.expected)
         self.life()
@@ -66,7 +75,7 @@ class Bench:
     def life(self, *words, faults=True):
         """Exit code (negative: a signal; None: it hung), what it printed, and its words."""
         self.lives += 1
-        environment = dict(self.daemon.env, **self.faults.environment) if faults else self.daemon.env
+        environment = dict(self.env, **self.faults.environment) if faults else self.env
         command = words or (BUILD / "tests/faults/life", DIGITS)
         with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as p:
             try:
@@ -80,7 +89,8 @@ class Bench:
         client = Client(self.daemon)
         status = client.status()
         client.call(LIMITS)
-        limits = {(l[1][0] if l[1] else b"", l[2][0]): l[5][0] for l in sequence(client.payload) if l[5] and l[5][0]}
+        limits = {(l[1][0] if l[1] else b"", l[2][0]): l[5][0] for l in sequence(client.payload)
+                  if l[5] and l[5][0] and l[2][0] != b"stored"}  # a model stays where it was put
         client.close()
         return {"status": {i: status[i] for i in HELD if status[i]}, "limits": limits,
                 "fds": len(os.listdir(f"/proc/{self.daemon.process.pid}/fd")), "children": len(self.daemon.children())}
@@ -321,12 +331,13 @@ def main():
     options.add_argument("--stride", type=int, default=1)
     options.add_argument("--seconds", type=float, default=1e9)
     options.add_argument("--options", default="")
+    options.add_argument("--tls", action="store_true")
     o = options.parse_args()
     roles = o.roles.split(",")
     until = time.monotonic() + o.seconds
     begun = cpu_seconds()
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(folder, o.options.split())
+        bench = Bench(folder, o.options.split(), o.tls)
         if not o.sweep:
             rng = random.Random(seed())
             sample(bench, rng, roles)
