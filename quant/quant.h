@@ -4,6 +4,7 @@
 #include "quant/calibrate/quant_range.h"
 #include "quant/include/rknnd_quant.h"
 #include "quant/model/quant_model.h"
+#include "quant/plan/quant_chip.h"
 #include "quant/plan/quant_plan.h"
 
 // How tensors are stored, by group of a plan.
@@ -18,28 +19,43 @@ struct quant_edit {
     struct quant_range range;
 };
 
+#define QUANT_EXPORT __attribute__((visibility("default")))
+
+/// The end of every public function: keeps the words of a failure. Returns r.
+int quant_keep(int r, const struct error *e);
+
 struct rknnd_quant {
     struct quant_model model; // float
     struct quant_index index;
     struct quant_plan plan; // as it is opened, by which it is calibrated
-    struct quant_plan now;  // with more floats
+    struct quant_plan now;  // with other choices of layers
     enum quant_algorithm algorithm;
-    bool per_layer, symmetric, corrects_bias, fuses_activations;
-    const char **floats; // of the options
-    uint32_t n_floats;
+    bool per_layer, corrects_bias, fuses_activations;
+    struct quant_store store;      // of layers that nothing else was chosen for
+    const struct quant_chip *chip; // NULL: any
+    struct quant_choice *choices;  // of the options
+    uint32_t n_choices;
     bool calibrated;
     // Once calibrated:
     struct quant_observer *seen; // of each edge that is observed
     struct quant_layout base;    // of `plan`, as the calibration chose
     struct quant_layout layout;  // of `now`
     struct quant_edit *edits;    // of each edge
-    const char **more_floats;    // one block with the names
-    uint32_t n_more_floats;
+    struct quant_choice *more;   // choices besides those of the options; one block with the names
+    uint32_t n_more;
     double *noise;         // of each node; NULL: not measured
     const char **proposed; // names of the model
     rknnd_quant_summary summary;
     rknnd_list *tensors, *nodes;
 };
+
+/// How a tensor of so many bits is stored.
+static inline struct quant_store quant_store_of(const struct rknnd_quant *q, uint8_t bits)
+{
+    struct quant_store store = q->store;
+    store.bits = bits;
+    return store;
+}
 
 /// Makes both lists anew (quant_lists.c). Without a calibration there are no tensors.
 int quant_lists_make(struct rknnd_quant *q, struct error *e);

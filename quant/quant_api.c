@@ -14,7 +14,6 @@
 #include "quant/model/quant_simplify.h"
 #include "quant/plan/quant_rewrite.h"
 
-#define QUANT_EXPORT __attribute__((visibility("default")))
 #define ALL_PASSES                                                                                 \
     (RKNND_QUANT_BATCH_NORM | RKNND_QUANT_ACTIVATIONS | RKNND_QUANT_EQUALIZATION |                 \
      RKNND_QUANT_BIAS_CORRECTION)
@@ -26,8 +25,7 @@ QUANT_EXPORT const char *rknnd_quant_last_error(void)
     return last_error.text;
 }
 
-// The end of every function.
-static int quant_keep(int r, const struct error *e)
+int quant_keep(int r, const struct error *e)
 {
     if (r < 0)
         last_error = *e;
@@ -124,31 +122,48 @@ static int quant_prepare(struct rknnd_quant *q, const rknnd_quant_options *o, st
     return r < 0 ? r : quant_rewrite_prune(&q->model, e);
 }
 
-// A plan with more floats has these, too; the program's list need not outlive its call.
-static int quant_keep_floats(struct rknnd_quant *q, const rknnd_quant_options *o, struct error *e)
+// A plan with other choices has these, too; the program's lists need not outlive its call.
+static int quant_keep_choices(struct rknnd_quant *q, const rknnd_quant_options *o, struct error *e)
 {
-    q->floats = quant_pool_take(&q->model.pool, (size_t)o->n_floats + 1, sizeof *q->floats);
-    for (uint32_t i = 0; i < o->n_floats && q->floats; i++)
-        if (!(q->floats[i] = quant_pool_text(&q->model.pool, "%s", o->floats[i])))
-            return error_no_memory(e, "names", o->n_floats);
-    q->n_floats = o->n_floats;
-    return q->floats ? 0 : error_no_memory(e, "names", o->n_floats);
+    size_t n = (size_t)o->n_int16s + o->n_floats;
+    q->choices = quant_pool_take(&q->model.pool, n + 1, sizeof *q->choices);
+    for (size_t i = 0; i < n && q->choices; i++) {
+        const char *name = i < o->n_int16s ? o->int16s[i] : o->floats[i - o->n_int16s];
+        q->choices[i] = (struct quant_choice){.name = quant_pool_text(&q->model.pool, "%s", name),
+                                              .bits = i < o->n_int16s ? 16 : 0};
+        if (!q->choices[i].name)
+            return error_no_memory(e, "names", n);
+    }
+    q->n_choices = (uint32_t)n;
+    return q->choices ? quant_chip_check_choices(q->chip, q->choices, n, e)
+                      : error_no_memory(e, "names", n);
 }
 
 static int quant_plan_all(struct rknnd_quant *q, const rknnd_quant_options *o, struct error *e)
 {
-    const struct quant_plan_options options = {
-        .fuse_activations = !(o->without & RKNND_QUANT_ACTIVATIONS),
-        .floats = o->floats,
-        .n_floats = o->n_floats,
-    };
-    q->fuses_activations = options.fuse_activations;
+    q->fuses_activations = !(o->without & RKNND_QUANT_ACTIVATIONS);
     int r = quant_index_make(&q->index, &q->model, e);
     if (r == 0)
-        r = quant_plan_make(&q->plan, &q->model, &q->index, &options, e);
+        r = quant_keep_choices(q, o, e);
+    const struct quant_plan_options options = {.fuse_activations = q->fuses_activations,
+                                               .bits = q->store.bits,
+                                               .choices = q->choices,
+                                               .n_choices = q->n_choices};
     if (r == 0)
-        r = quant_keep_floats(q, o, e);
+        r = quant_plan_make(&q->plan, &q->model, &q->index, &options, e);
     return r < 0 ? r : quant_floats_begin(q, e);
+}
+
+static int quant_choose_types(struct rknnd_quant *q, const rknnd_quant_options *o, struct error *e)
+{
+    bool fixed_point = o->dtype == RKNND_QUANT_W16A16I_DFP;
+    q->store = (struct quant_store){.bits = o->dtype == RKNND_QUANT_W8A8 ? 8 : 16,
+                                    .symmetric = o->symmetric || fixed_point,
+                                    .power_of_two = fixed_point};
+    int r = o->target ? quant_chip_find(o->target, &q->chip, e) : 0;
+    return r < 0 ? r
+                 : quant_chip_check(q->chip, q->store.bits, q->store.bits == 8 ? "w8a8" : "w16a16i",
+                                    e);
 }
 
 static int quant_open(struct rknnd_quant *q, const char *path, const rknnd_quant_options *given,
@@ -159,11 +174,14 @@ static int quant_open(struct rknnd_quant *q, const char *path, const rknnd_quant
     if (r == 0 && (o.algorithm > RKNND_QUANT_MMSE || (o.without & ~(uint32_t)ALL_PASSES)))
         r = error_set(e, STATUS_PARAM_INVALID, "algorithm %u, without %#x: there is no such one",
                       o.algorithm, o.without);
+    if (r == 0 && o.dtype > RKNND_QUANT_W16A16I_DFP)
+        r = error_set(e, STATUS_PARAM_INVALID, "dtype %u: there is no such one", o.dtype);
+    if (r == 0)
+        r = quant_choose_types(q, &o, e);
     if (r < 0)
         return r;
     q->algorithm = (enum quant_algorithm)o.algorithm;
     q->per_layer = o.per_layer;
-    q->symmetric = o.symmetric;
     q->corrects_bias = !(o.without & RKNND_QUANT_BIAS_CORRECTION);
     r = quant_model_load(&q->model, path, e);
     if (r < 0)
@@ -314,7 +332,9 @@ int quant_make(struct rknnd_quant *q, struct quant_model *ret, struct error *e)
         .forms = forms,
         .means = q->corrects_bias ? means : NULL,
         .n_means = n_means,
-        .weights = {.per_channel = !q->per_layer, .search = q->algorithm == QUANT_ALGORITHM_MMSE},
+        .weights = {.per_channel = !q->per_layer,
+                    .search = q->algorithm == QUANT_ALGORITHM_MMSE,
+                    .store = q->store},
     };
     return quant_rewrite(ret, &p, e);
 }
@@ -349,16 +369,40 @@ QUANT_EXPORT int rknnd_quant_write(rknnd_quant *quant, const char *path)
 
 // ---- layers in floats ----
 
-QUANT_EXPORT int rknnd_quant_set_floats(rknnd_quant *quant, uint32_t n, const char *const *floats)
+static bool quant_is_type(rknnd_quant_type type)
+{
+    return type == RKNND_QUANT_FLOAT16 || type == RKNND_QUANT_INT8 || type == RKNND_QUANT_INT16;
+}
+
+// types NULL: all float.
+static int quant_set_types(struct rknnd_quant *q, uint32_t n, const char *const *layers,
+                           const rknnd_quant_type *types, struct error *e)
+{
+    cleanup(free_p) struct quant_choice *choices = calloc((size_t)n + 1, sizeof *choices);
+    if (!choices)
+        return error_no_memory(e, "names", n);
+    for (uint32_t i = 0; i < n; i++) {
+        if (!layers || !layers[i] || (types && !quant_is_type(types[i])))
+            return error_set(e, STATUS_PARAM_INVALID, "layer %u: no name, or no type", i);
+        choices[i] = (struct quant_choice){layers[i], types ? (uint8_t)types[i] : 0};
+    }
+    int r = quant_chip_check_choices(q->chip, choices, n, e);
+    return r < 0 ? r : quant_floats_set(q, n, choices, NULL, e);
+}
+
+QUANT_EXPORT int rknnd_quant_set_types(rknnd_quant *quant, uint32_t n, const char *const *layers,
+                                       const rknnd_quant_type *types)
 {
     struct error e = {0};
     int r = quant_check_calibrated(quant, &e);
-    for (uint32_t i = 0; i < n && r == 0; i++)
-        if (!floats || !floats[i])
-            r = error_set(&e, STATUS_PARAM_INVALID, "a name is NULL");
     if (r == 0)
-        r = quant_floats_set(quant, n, floats, NULL, &e);
+        r = quant_set_types(quant, n, layers, types, &e);
     return quant_keep(r < 0 ? r : quant_lists_make(quant, &e), &e);
+}
+
+QUANT_EXPORT int rknnd_quant_set_floats(rknnd_quant *quant, uint32_t n, const char *const *floats)
+{
+    return rknnd_quant_set_types(quant, n, floats, NULL);
 }
 
 // Edits of other groups stay; one of this group is replaced.
@@ -367,7 +411,7 @@ static int quant_set_range(struct rknnd_quant *q, const char *tensor, float low,
 {
     const struct quant_edge *edge = quant_index_find(&q->index, tensor);
     if (!edge || !quant_plan_place(&q->plan, &q->index, edge)->quantized)
-        return error_set(e, STATUS_PARAM_INVALID, "the model has no int8 tensor \"%s\"", tensor);
+        return error_set(e, STATUS_PARAM_INVALID, "the model has no stored tensor \"%s\"", tensor);
     cleanup(free_p) struct quant_edit *edits = calloc(q->index.n + 1, sizeof *edits);
     if (!edits)
         return error_no_memory(e, "ranges", q->index.n);
@@ -377,7 +421,7 @@ static int quant_set_range(struct rknnd_quant *q, const char *tensor, float low,
             edits[k] = q->edits[k];
     int r = quant_floats_edit(q, edits, i, (struct quant_range){low, high}, e);
     if (r == 0)
-        r = quant_floats_set(q, q->n_more_floats, q->more_floats, edits, e);
+        r = quant_floats_set(q, q->n_more, q->more, edits, e);
     if (r == 0)
         edits = NULL; // taken
     return r;
@@ -410,6 +454,11 @@ static int quant_propose_checked(struct rknnd_quant *q, const rknnd_quant_sample
                    proposal->struct_size < 2 * sizeof(uint32_t)))
         r = error_set(e, STATUS_PARAM_INVALID,
                       "samples, a cosine above 0 and up to 1, and a proposal of a size are needed");
+    if (r == 0 && g.type != RKNND_QUANT_FLOAT16 && g.type != RKNND_QUANT_INT16)
+        r = error_set(e, STATUS_PARAM_INVALID, "layers can become float16 or int16, not %u",
+                      g.type);
+    if (r == 0)
+        r = quant_chip_check(q->chip, (uint8_t)g.type, "the goal", e);
     if (r == 0)
         r = quant_propose(q, &s, &g, &made, e);
     int listed = quant_lists_make(q, r < 0 ? NULL : e);

@@ -33,6 +33,7 @@ static void lists_fill_tensor(const struct rknnd_quant *q, uint32_t i, rknnd_qua
     t->zp = q->layout.forms[t->group].zp;
     t->low = q->layout.ranges[t->group].low;
     t->high = q->layout.ranges[t->group].high;
+    t->bits = q->now.places[i].bits;
     t->min = 1;
     if (!o->bins)
         return;
@@ -66,6 +67,7 @@ static rknnd_list *lists_nodes(const struct rknnd_quant *q, struct error *e)
         at->output = quant_output(n, 0);
         at->reason = q->now.reasons[i] ? q->now.reasons[i] : "";
         at->noise = q->noise ? q->noise[i] : 0;
+        at->type = at->quantized ? (rknnd_quant_type)q->now.bits[i] : RKNND_QUANT_FLOAT16;
     }
     return list;
 }

@@ -15,28 +15,54 @@ static double range_factor(int i)
     return 1 - 0.025 * i;
 }
 
+// The largest number: 127 or 32767.
+static double range_most(uint8_t bits)
+{
+    return (double)((1 << (bits - 1)) - 1);
+}
+
+// A scale that can be written: not 0, where nothing but 0 was seen, and the next power of two.
+static float range_scale(double span, struct quant_store store)
+{
+    int power;
+    if (!((float)span > 1e-30F))
+        return 1;
+    if (!store.power_of_two)
+        return (float)span;
+    double part = frexp(span, &power); // span = part * 2^power, part from .5 on
+    return ldexpf(1, part > 0.5 ? power : power - 1);
+}
+
 // Scale and zero point of a range, which always has 0 in it: padding and Relu must be exact. The
 // zero point is rounded, so the range that is stored can lie up to half a step beside the one that
 // was asked for.
-struct quant_form quant_form_of_range(struct quant_range r, bool symmetric)
+struct quant_form quant_form_of_range(struct quant_range r, struct quant_store store)
 {
     float low = fminf(r.low, 0), high = fmaxf(r.high, 0);
-    double span = symmetric ? fmax(-(double)low, high) / 127 : ((double)high - low) / 255;
-    struct quant_form f = {.scale = (float)span, .zp = 0};
-    if (!(f.scale > 1e-30F)) // nothing but 0 was seen
-        f.scale = 1;
-    if (!symmetric)
-        f.zp = (int32_t)fmin(fmax(rint(-128 - (double)low / (double)f.scale), -128), 127);
+    double most = range_most(store.bits), span = ((double)high - low) / (2 * most + 1);
+    if (store.symmetric)
+        span = fmax(-(double)low, high) / most;
+    struct quant_form f = {.scale = range_scale(span, store), .zp = 0, .bits = store.bits};
+    if (!store.symmetric)
+        f.zp =
+            (int32_t)fmin(fmax(rint(-most - 1 - (double)low / (double)f.scale), -most - 1), most);
     // Where saturation is to do what a Clip does, the largest number may not be above its bound.
-    while (!symmetric && low >= 0 && high > 0 && (float)(127 - f.zp) * f.scale > high)
+    while (!store.symmetric && !store.power_of_two && low >= 0 && high > 0 &&
+           (float)((int32_t)most - f.zp) * f.scale > high)
         f.scale = nextafterf(f.scale, 0);
     return f;
 }
 
-// Halves go to the even number, as QuantizeLinear has it.
-int8_t quant_form_store(struct quant_form f, float x)
+// What a quotient is stored as. Halves go to the even number, as QuantizeLinear has it.
+static double range_stored(struct quant_form f, double quotient)
 {
-    return (int8_t)fmin(fmax(rint((double)x / (double)f.scale) + f.zp, -128), 127);
+    double most = range_most(f.bits);
+    return fmin(fmax(rint(quotient) + f.zp, -most - 1), most);
+}
+
+int32_t quant_form_store(struct quant_form f, float x)
+{
+    return (int32_t)range_stored(f, (double)x / (double)f.scale);
 }
 
 // ---- bins ----
@@ -72,8 +98,7 @@ static double range_error_in(const struct quant_observer *o, struct range_window
         if (!o->bins[i])
             continue;
         double x = range_middle(o, i);
-        double stored = fmin(fmax(rint(x / scale) + f.zp, -128), 127);
-        double off = x - (stored - f.zp) * scale;
+        double off = x - (range_stored(f, x / scale) - f.zp) * scale;
         sum += off * off * (double)o->bins[i];
     }
     return sum;
@@ -89,8 +114,9 @@ double quant_range_error(const struct quant_observer *o, struct quant_form f)
 // All pairs of a shrunk lower and a shrunk upper end; of a symmetric range one factor for both, and
 // of one that lies on one side of 0 that side alone. Ties go to the wider range: it is tried first.
 static struct quant_range range_mmse(const struct quant_observer *o, struct quant_range all,
-                                     bool symmetric)
+                                     struct quant_store store)
 {
+    bool symmetric = store.symmetric;
     struct range_window w = range_used(o);
     struct quant_range best = all;
     double least = INFINITY;
@@ -102,7 +128,7 @@ static struct quant_range range_mmse(const struct quant_observer *o, struct quan
             double low = range_factor(symmetric ? k : i);
             struct quant_range r = {(float)((double)all.low * low),
                                     (float)((double)all.high * range_factor(k))};
-            double sum = range_error_in(o, w, quant_form_of_range(r, symmetric), least);
+            double sum = range_error_in(o, w, quant_form_of_range(r, store), least);
             if (sum < least) {
                 least = sum;
                 best = r;
@@ -191,13 +217,15 @@ static struct quant_range range_kl(const struct quant_observer *o, struct quant_
 }
 
 struct quant_range quant_range_choose(const struct quant_observer *o, enum quant_algorithm a,
-                                      bool symmetric)
+                                      struct quant_store store)
 {
     struct quant_range all = {0, 0};
     if (o->min <= o->max)
         all = (struct quant_range){fminf(o->min, 0), fmaxf(o->max, 0)};
+    if (store.bits > 8)
+        return all;
     if (a == QUANT_ALGORITHM_MMSE && all.low < all.high)
-        return range_mmse(o, all, symmetric);
+        return range_mmse(o, all, store);
     return a == QUANT_ALGORITHM_KL && all.low < all.high ? range_kl(o, all) : all;
 }
 
@@ -218,18 +246,19 @@ double quant_range_usual(const struct quant_observer *o)
 
 // Weights are symmetric and stored in -127..127, so that products of two extremes have no odd one
 // out. `search`: the factor with the least square error, else the largest weight is the end.
-float quant_weight_scale(const float *w, size_t n, bool search)
+float quant_weight_scale(const float *w, size_t n, struct quant_store store, bool search)
 {
     float largest = 0, best = 0;
-    double least = INFINITY;
+    double least = INFINITY, most = range_most(store.bits);
+    search &= store.bits == 8;
     for (size_t i = 0; i < n; i++)
         largest = fabsf(w[i]) > largest ? fabsf(w[i]) : largest;
     for (int k = 0; k < (search ? FACTORS : 1) && largest > 0; k++) {
-        float scale = (float)((double)largest * range_factor(k) / 127);
+        float scale = range_scale((double)largest * range_factor(k) / most, store);
         double sum = 0;
         for (size_t i = 0; i < n && sum < least; i++) {
             double off =
-                w[i] - fmin(fmax(rint((double)w[i] / (double)scale), -127), 127) * (double)scale;
+                w[i] - fmin(fmax(rint((double)w[i] / (double)scale), -most), most) * (double)scale;
             sum += off * off;
         }
         if (sum < least) {

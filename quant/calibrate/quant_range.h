@@ -10,12 +10,21 @@ struct quant_range {
     float low, high;
 };
 
+// How numbers of a tensor are stored.
+struct quant_store {
+    uint8_t bits;      // 8 or 16
+    bool symmetric;    // zp 0, and the lowest number is left out
+    bool power_of_two; // scales are powers of two (dynamic fixed point)
+};
+
 struct quant_form {
     float scale;
     int32_t zp;
+    uint8_t bits;
 };
 
-/// The range to be stored, within what was seen. 0 is always in it.
+/// The range to be stored, within what was seen. 0 is always in it. 16 bits have levels enough for
+/// all that was seen: the range is that of `normal` then.
 /// - normal: the least and largest value.
 /// - mmse: both ends of that range, each times 1, .975, … .225, with which the mean square error
 ///   of the bins' middles is least (SDK guide 3.1.7: brute force).
@@ -23,13 +32,14 @@ struct quant_form {
 ///   counted in the outermost ones; spread over 256 levels; the t whose distribution then is
 ///   nearest to that of the bins, by Kullback and Leibler's divergence.
 struct quant_range quant_range_choose(const struct quant_observer *o, enum quant_algorithm a,
-                                      bool symmetric);
+                                      struct quant_store store);
 
-/// How a range is stored in int8 (-128 to 127; symmetric: -127 to 127 and zp 0).
-struct quant_form quant_form_of_range(struct quant_range r, bool symmetric);
+/// How a range is stored in int8 (-128 to 127; symmetric: -127 to 127 and zp 0) or int16
+/// (likewise).
+struct quant_form quant_form_of_range(struct quant_range r, struct quant_store store);
 
-/// A number as it is stored in int8.
-int8_t quant_form_store(struct quant_form f, float x);
+/// A number as it is stored.
+int32_t quant_form_store(struct quant_form f, float x);
 
 /// Mean square of what storing does to the bins' middles.
 double quant_range_error(const struct quant_observer *o, struct quant_form f);
@@ -38,6 +48,7 @@ double quant_range_error(const struct quant_observer *o, struct quant_form f);
 /// whatever few large values there are, and however many zeros.
 double quant_range_usual(const struct quant_observer *o);
 
-/// The scale of weights that are stored in -127 to 127: largest / 127 or, by search, that times the
-/// factor of 1, .975, … .225 with which the square error is least. 0: they are all 0.
-float quant_weight_scale(const float *w, size_t n, bool search);
+/// The scale of weights, which are stored symmetrically whatever `store` says: largest / 127 (of 16
+/// bits 32767) or, by search, that times the factor of 1, .975, … .225 with which the square error
+/// is least. 0: they are all 0.
+float quant_weight_scale(const float *w, size_t n, struct quant_store store, bool search);

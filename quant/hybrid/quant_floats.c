@@ -17,21 +17,27 @@ static void floats_layout_done(struct quant_layout *l)
 
 // ---- plans ----
 
-// What the options keep in float stays so: its tensors may not have been looked at.
-static int floats_plan(const struct rknnd_quant *q, uint32_t n, const char *const *more,
+// The last choice counts. What the options keep in float stays so: its tensors may not have been
+// looked at.
+static int floats_plan(const struct rknnd_quant *q, uint32_t n, const struct quant_choice *more,
                        struct quant_plan *ret, struct error *e)
 {
-    size_t all = (size_t)n + q->n_floats;
-    cleanup(free_p) const char **names = calloc(all + 1, sizeof *names);
+    size_t all = (size_t)n + 2 * (size_t)q->n_choices, at = 0;
+    cleanup(free_p) struct quant_choice *choices = calloc(all + 1, sizeof *choices);
     *ret = (struct quant_plan){0};
-    if (!names)
+    if (!choices)
         return error_no_memory(e, "the plan", all);
-    for (uint32_t i = 0; i < q->n_floats; i++)
-        names[i] = q->floats[i];
+    for (uint32_t i = 0; i < q->n_choices; i++)
+        choices[at++] = q->choices[i];
     for (uint32_t i = 0; i < n; i++)
-        names[q->n_floats + i] = more[i];
-    const struct quant_plan_options options = {
-        .fuse_activations = q->fuses_activations, .floats = names, .n_floats = all};
+        choices[at++] = more[i];
+    for (uint32_t i = 0; i < q->n_choices; i++)
+        if (!q->choices[i].bits)
+            choices[at++] = q->choices[i];
+    const struct quant_plan_options options = {.fuse_activations = q->fuses_activations,
+                                               .bits = q->store.bits,
+                                               .choices = choices,
+                                               .n_choices = at};
     return quant_plan_make(ret, &q->model, &q->index, &options, e);
 }
 
@@ -91,7 +97,7 @@ static int floats_choose_group(const struct rknnd_quant *q, const struct quant_p
         if (p->places[i].quantized && p->places[i].group == group && q->seen[i].bins)
             quant_observer_merge(&all, &q->seen[i]);
     if (r == 0)
-        *ret = quant_range_choose(&all, q->algorithm, q->symmetric);
+        *ret = quant_range_choose(&all, q->algorithm, quant_store_of(q, p->places[group].bits));
     quant_observer_done(&all);
     return r;
 }
@@ -119,7 +125,9 @@ static int floats_ranges(const struct rknnd_quant *q, const struct quant_plan *p
             return error_set(e, STATUS_PARAM_INVALID,
                              "tensor %s would be int8, which was not looked at",
                              q->index.edges[i].name);
-        if (base && (!seen[group] || seen[group] == before[old]))
+        bool same = !seen[group] || (seen[group] == before[old] &&
+                                     p->places[group].bits == q->plan.places[old].bits);
+        if (base && same)
             l->ranges[group] = base->ranges[old];
         else
             r = floats_choose_group(q, p, group, &l->ranges[group], e);
@@ -141,7 +149,8 @@ static int floats_lay_out(const struct rknnd_quant *q, const struct quant_plan *
             continue;
         if (edits && edits[i].set)
             l->ranges[group] = edits[i].range;
-        l->forms[group] = quant_form_of_range(l->ranges[group], q->symmetric);
+        l->forms[group] =
+            quant_form_of_range(l->ranges[group], quant_store_of(q, p->places[group].bits));
     }
     return r;
 }
@@ -158,30 +167,30 @@ int quant_floats_choose(struct rknnd_quant *q, struct error *e)
 
 // ---- setting ----
 
-// The names in one block. NULL: out of memory.
-static const char **floats_copy(uint32_t n, const char *const *floats)
+// With the names in one block. NULL: out of memory.
+static struct quant_choice *floats_copy(uint32_t n, const struct quant_choice *choices)
 {
-    size_t size = ((size_t)n + 1) * sizeof(char *);
+    size_t size = ((size_t)n + 1) * sizeof *choices;
     for (uint32_t i = 0; i < n; i++)
-        size += strlen(floats[i]) + 1;
-    const char **own = calloc(1, size);
+        size += strlen(choices[i].name) + 1;
+    struct quant_choice *own = calloc(1, size);
     char *at = own ? (char *)(own + n + 1) : NULL;
     for (uint32_t i = 0; i < n && own; i++) {
-        own[i] = at;
-        at = stpcpy(at, floats[i]) + 1;
+        own[i] = (struct quant_choice){.name = at, .bits = choices[i].bits};
+        at = stpcpy(at, choices[i].name) + 1;
     }
     return own;
 }
 
 // The new plan and layout are whole before they replace the present ones. Names may be those that
 // are replaced, so they are copied first.
-int quant_floats_set(struct rknnd_quant *q, uint32_t n, const char *const *floats,
+int quant_floats_set(struct rknnd_quant *q, uint32_t n, const struct quant_choice *choices,
                      struct quant_edit *edits, struct error *e)
 {
     struct quant_plan plan;
     struct quant_layout layout = {0};
-    const char **own = floats_copy(n, floats);
-    int r = floats_plan(q, n, floats, &plan, e);
+    struct quant_choice *own = floats_copy(n, choices);
+    int r = floats_plan(q, n, choices, &plan, e);
     if (r == 0 && !own)
         r = error_no_memory(e, "names", n);
     if (r == 0)
@@ -194,11 +203,11 @@ int quant_floats_set(struct rknnd_quant *q, uint32_t n, const char *const *float
     }
     quant_plan_done(&q->now);
     floats_layout_done(&q->layout);
-    free(q->more_floats);
+    free(q->more);
     q->now = plan;
     q->layout = layout;
-    q->more_floats = own;
-    q->n_more_floats = n;
+    q->more = own;
+    q->n_more = n;
     if (edits) {
         free(q->edits);
         q->edits = edits;
@@ -237,12 +246,12 @@ void quant_floats_forget(struct rknnd_quant *q)
     floats_layout_done(&q->base);
     floats_layout_done(&q->layout);
     free(q->edits);
-    free(q->more_floats);
+    free(q->more);
     free(q->noise);
     free(q->proposed);
     q->edits = NULL;
-    q->more_floats = NULL;
-    q->n_more_floats = 0;
+    q->more = NULL;
+    q->n_more = 0;
     q->noise = NULL;
     q->proposed = NULL;
 }

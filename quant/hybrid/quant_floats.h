@@ -1,17 +1,17 @@
-// One calibration, several choices of what stays float: plans and layouts of them.
+// One calibration, several choices of what stays float or has 16 bits: plans and layouts of them.
 #pragma once
 
 #include "quant/quant.h"
 
-/// Plans without more floats than the options have. Before a calibration, too.
+/// Plans without other choices than the options have. Before a calibration, too.
 int quant_floats_begin(struct rknnd_quant *q, struct error *e);
 
 /// The base layout, of what was seen, and the present one.
 int quant_floats_choose(struct rknnd_quant *q, struct error *e);
 
-/// Plans and lays out with more floats, and `edits` (NULL: those that there are; else taken when
+/// Plans and lays out with more choices, and `edits` (NULL: those that there are; else taken when
 /// it succeeds). Nothing has changed if it fails.
-int quant_floats_set(struct rknnd_quant *q, uint32_t n, const char *const *floats,
+int quant_floats_set(struct rknnd_quant *q, uint32_t n, const struct quant_choice *choices,
                      struct quant_edit *edits, struct error *e);
 
 /// Puts a range into edits, for all tensors that have one scale with edge `i`. Refuses a range

@@ -1,6 +1,7 @@
-// The table has every tensor that is int8 without more floats, so that a layer can be taken back to
-// 8 bits. Ranges are what people change; a scale and a zero point that do not belong to them, and
-// are not what was written, are a change that would have no effect, so they are refused.
+// The table has every tensor that is stored in integers without other choices, so that a layer can
+// be taken back to 8 bits. Ranges are what people change; a scale and a zero point that do not
+// belong to them, and are not what was written, are a change that would have no effect, so they are
+// refused.
 #include "quant/hybrid/quant_hybrid.h"
 
 #include <errno.h>
@@ -22,21 +23,24 @@
 // Names are the model's own here, so that nothing but the lists is to be freed.
 static int hybrid_fill(const struct rknnd_quant *q, struct quant_table *t, struct error *e)
 {
-    t->layers = calloc((size_t)q->n_more_floats + 1, sizeof *t->layers);
+    t->layers = calloc((size_t)q->n_more + 1, sizeof *t->layers);
     t->tensors = calloc((size_t)q->index.n + 1, sizeof *t->tensors);
     if (!t->layers || !t->tensors)
         return error_no_memory(e, "the table", q->index.n);
-    for (uint32_t i = 0; i < q->n_more_floats; i++)
-        t->layers[t->n_layers++].name = (char *)(uintptr_t)q->more_floats[i];
+    for (uint32_t i = 0; i < q->n_more; i++)
+        t->layers[t->n_layers++] = (struct quant_table_layer){
+            .name = (char *)(uintptr_t)q->more[i].name, .bits = q->more[i].bits};
     for (uint32_t i = 0; i < q->index.n; i++) {
         if (!q->plan.places[i].quantized)
             continue;
         struct quant_range range =
             q->edits[i].set ? q->edits[i].range : q->base.ranges[q->plan.places[i].group];
-        struct quant_form form = quant_form_of_range(range, q->symmetric);
+        uint8_t bits = q->plan.places[i].bits;
+        struct quant_form form = quant_form_of_range(range, quant_store_of(q, bits));
         t->tensors[t->n_tensors++] =
             (struct quant_table_tensor){.name = (char *)(uintptr_t)q->index.edges[i].name,
-                                        .symmetric = q->symmetric,
+                                        .symmetric = q->store.symmetric,
+                                        .bits = bits,
                                         .min = range.low,
                                         .max = range.high,
                                         .scale = form.scale,
@@ -106,17 +110,23 @@ static int hybrid_take_tensor(const struct rknnd_quant *q, const struct quant_ta
         return error_set(e, STATUS_PARAM_INVALID, "line %u: tensor %s %s", t->line, t->name,
                          edge && had[i] ? "is there twice" : "is none that the model has in int8");
     had[i] = true;
-    if (t->symmetric != q->symmetric)
+    if (t->symmetric != q->store.symmetric)
         return error_set(e, STATUS_PARAM_INVALID,
                          "line %u: tensor %s: zero points are chosen for all tensors, by the "
                          "options, not by qtype",
                          t->line, t->name);
+    if (t->bits != q->plan.places[i].bits)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "line %u: tensor %s: dtype says what it has without choices of layers; "
+                         "give \"LAYER: int%d\" under custom_quantize_layers",
+                         t->line, t->name, t->bits);
+    struct quant_store store = quant_store_of(q, t->bits);
     struct quant_range range = {t->min, t->max};
     struct quant_range was = q->base.ranges[q->plan.places[i].group];
     struct quant_form old = q->base.forms[q->plan.places[i].group];
     bool edited = range.low != was.low || range.high != was.high;
     if (!hybrid_same_form(old, t) &&
-        !(edited && hybrid_same_form(quant_form_of_range(range, q->symmetric), t)))
+        !(edited && hybrid_same_form(quant_form_of_range(range, store), t)))
         return error_set(e, STATUS_PARAM_INVALID,
                          "line %u: tensor %s: scale and zero_point follow from min and max: change "
                          "those (without a change they are %.9g and %d)",
@@ -160,36 +170,36 @@ static bool hybrid_has_layer(const struct rknnd_quant *q, const char *name)
 
 // A layer that is float anyway (an input's normalization, a Softmax) may be named: nothing changes.
 static int hybrid_take_layers(const struct rknnd_quant *q, const struct quant_table *t,
-                              const char **names, struct error *e)
+                              struct quant_choice *choices, struct error *e)
 {
     for (size_t i = 0; i < t->n_layers; i++) {
-        names[i] = t->layers[i].name;
-        if (!hybrid_has_layer(q, names[i]))
+        choices[i] = (struct quant_choice){t->layers[i].name, t->layers[i].bits};
+        if (!hybrid_has_layer(q, choices[i].name))
             return error_set(
                 e, STATUS_PARAM_INVALID,
                 "line %u: the model has no layer \"%s\": neither a node nor the output "
                 "of one",
-                t->layers[i].line, names[i]);
+                t->layers[i].line, choices[i].name);
         for (size_t k = 0; k < i; k++)
-            if (strcmp(names[i], names[k]) == 0)
+            if (strcmp(choices[i].name, choices[k].name) == 0)
                 return error_set(e, STATUS_PARAM_INVALID, "line %u: layer %s is there twice",
-                                 t->layers[i].line, names[i]);
+                                 t->layers[i].line, choices[i].name);
     }
-    return 0;
+    return quant_chip_check_choices(q->chip, choices, t->n_layers, e);
 }
 
 // All is looked at before anything is set.
 static int hybrid_take(struct rknnd_quant *q, const struct quant_table *t, struct error *e)
 {
     cleanup(free_p) struct quant_edit *edits = calloc((size_t)q->index.n + 1, sizeof *edits);
-    cleanup(free_p) const char **names = calloc(t->n_layers + 1, sizeof *names);
-    if (!edits || !names)
+    cleanup(free_p) struct quant_choice *choices = calloc(t->n_layers + 1, sizeof *choices);
+    if (!edits || !choices)
         return error_no_memory(e, "the table", q->index.n);
-    int r = hybrid_take_layers(q, t, names, e);
+    int r = hybrid_take_layers(q, t, choices, e);
     if (r == 0)
         r = hybrid_take_tensors(q, t, edits, e);
     if (r == 0)
-        r = quant_floats_set(q, (uint32_t)t->n_layers, names, edits, e);
+        r = quant_floats_set(q, (uint32_t)t->n_layers, choices, edits, e);
     if (r == 0)
         edits = NULL; // taken
     return r;

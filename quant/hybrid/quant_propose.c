@@ -20,6 +20,7 @@ struct proposing {
     const char **names; // of the nodes that can stay float, the noisiest first
     uint32_t n;
     const char **chosen;
+    struct quant_choice *choices; // room for what is tried
     uint32_t n_tries;
     struct error *e;
 };
@@ -45,7 +46,8 @@ static int propose_rank(struct proposing *p)
     cleanup(free_p) struct ranked *list = calloc((size_t)q->plan.n_nodes + 1, sizeof *list);
     p->names = calloc((size_t)q->plan.n_nodes + 1, sizeof *p->names);
     p->chosen = calloc((size_t)q->plan.n_nodes + 1, sizeof *p->chosen);
-    if (!list || !p->names || !p->chosen)
+    p->choices = calloc((size_t)q->plan.n_nodes + 1, sizeof *p->choices);
+    if (!list || !p->names || !p->chosen || !p->choices)
         return error_no_memory(p->e, "the nodes", q->plan.n_nodes);
     uint32_t n = 0;
     for (uint32_t i = 0; i < q->plan.n_nodes; i++)
@@ -63,10 +65,17 @@ static int propose_rank(struct proposing *p)
     return 0;
 }
 
+static int propose_set(struct proposing *p, const char *const *layers, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        p->choices[i] = (struct quant_choice){layers[i], (uint8_t)p->goal->type};
+    return quant_floats_set(p->q, n, p->choices, NULL, p->e);
+}
+
 // One choice, written and run. What it chose stays set until the next one.
 static int propose_try(struct proposing *p, const char *const *floats, uint32_t n, double *ret)
 {
-    int r = quant_floats_set(p->q, n, floats, NULL, p->e);
+    int r = propose_set(p, floats, n);
     if (r == 0)
         r = quant_trial_run(&p->trial, ret, p->e);
     if (r < 0)
@@ -148,7 +157,7 @@ static int propose_search(struct proposing *p, rknnd_quant_proposal *ret)
             r = propose_thin(p, &n, &cosine);
     }
     if (r == 0)
-        r = quant_floats_set(p->q, n, p->chosen, NULL, p->e);
+        r = propose_set(p, p->chosen, n);
     ret->n_floats = n;
     ret->n_tries = p->n_tries;
     ret->cosine = cosine;
@@ -178,5 +187,6 @@ int quant_propose(struct rknnd_quant *q, const rknnd_quant_samples *samples,
     quant_trial_done(&p.trial);
     free(p.names);
     free(p.chosen);
+    free(p.choices);
     return r;
 }

@@ -2,12 +2,12 @@
 // but not all YAML is this: anchors, flow lists, comments behind a value, other types are refused.
 //
 //     custom_quantize_layers:
-//         NAME: float16
+//         NAME: float16                  or int16, int8
 //     quantize_parameters:
 //         NAME:
 //             qtype: asymmetric_quantized
 //             qmethod: layer
-//             dtype: int8
+//             dtype: int8                or int16
 //             min:
 //             - -1.5
 //             max:
@@ -181,6 +181,12 @@ static int table_read_section(struct reading *g, const char *at, const char *end
     return 0;
 }
 
+// 8, 16; -1: neither.
+static int table_bits(const char *at, const char *end)
+{
+    return table_equals(at, end, " int8") ? 8 : table_equals(at, end, " int16") ? 16 : -1;
+}
+
 static int table_read_layer(const struct reading *g, const char *at, const char *end)
 {
     struct quant_table *t = g->t;
@@ -188,16 +194,19 @@ static int table_read_layer(const struct reading *g, const char *at, const char 
     char *name = table_name(g, at, end, &rest);
     if (!name)
         return g->e->code;
-    if (!table_equals(rest, end, " float16")) {
+    int bits = table_equals(rest, end, " float16") ? 0 : table_bits(rest, end);
+    if (bits < 0) {
         free(name);
-        return table_refuse(g, "a layer's type can only be float16", at, (size_t)(end - at));
+        return table_refuse(g, "a layer's type can only be float16, int16 or int8", at,
+                            (size_t)(end - at));
     }
     int r = array_reserve(t->layers, t->room_layers, t->n_layers + 1, "layers", g->e);
     if (r < 0) {
         free(name);
         return r;
     }
-    t->layers[t->n_layers++] = (struct quant_table_layer){.name = name, .line = g->line};
+    t->layers[t->n_layers++] =
+        (struct quant_table_layer){.name = name, .bits = (uint8_t)bits, .line = g->line};
     return 0;
 }
 
@@ -225,21 +234,22 @@ static int table_read_tensor(struct reading *g, const char *at, const char *end)
     return 0;
 }
 
-// The words behind qtype, qmethod and dtype. There are others in the manuals (channel, int16),
-// which are no mistake of spelling but nothing that can be done here.
+// The words behind qtype, qmethod and dtype. There are others in the manuals (channel), which are
+// no mistake of spelling but nothing that can be done here.
 static int table_read_word(const struct reading *g, int field, const char *at, const char *end)
 {
     struct quant_table_tensor *t = &g->t->tensors[g->t->n_tensors - 1];
     if (field == TABLE_QTYPE && table_equals(at, end, " symmetric_quantized"))
         t->symmetric = true;
+    else if (field == TABLE_DTYPE && table_bits(at, end) > 0)
+        t->bits = (uint8_t)table_bits(at, end);
     else if (!(field == TABLE_QTYPE && table_equals(at, end, " asymmetric_quantized")) &&
-             !(field == TABLE_QMETHOD && table_equals(at, end, " layer")) &&
-             !(field == TABLE_DTYPE && table_equals(at, end, " int8")))
+             !(field == TABLE_QMETHOD && table_equals(at, end, " layer")))
         return error_set(g->e, STATUS_PARAM_INVALID, "line %u: %s can only be %s: \"%.*s\"",
                          g->line, fields[field],
                          field == TABLE_QTYPE     ? "asymmetric_quantized or symmetric_quantized"
                          : field == TABLE_QMETHOD ? "layer"
-                                                  : "int8",
+                                                  : "int8 or int16",
                          (int)(end - at < 100 ? end - at : 100), at);
     return 0;
 }
@@ -278,10 +288,11 @@ static int table_read_number(struct reading *g, const char *at, const char *end)
     text[n - 2] = 0;
     float value = strtof(text, &stop);
     if (*stop || !isfinite(value) || strpbrk(text, "xX") ||
-        (field == TABLE_ZERO_POINT && (value < -128 || value > 127 || value != rintf(value))))
+        (field == TABLE_ZERO_POINT && (value < -32768 || value > 32767 || value != rintf(value))))
         return table_refuse(g,
-                            field == TABLE_ZERO_POINT ? "an integer from -128 to 127 is expected"
-                                                      : "a number is expected",
+                            field == TABLE_ZERO_POINT
+                                ? "an integer from -32768 to 32767 is expected"
+                                : "a number is expected",
                             at, n);
     if (field == TABLE_ZERO_POINT)
         t->zp = (int32_t)value;
@@ -380,7 +391,10 @@ void quant_table_write(const struct quant_table *t, FILE *file)
     for (size_t i = 0; i < t->n_layers; i++) {
         fputs("    ", file);
         table_write_name(t->layers[i].name, file);
-        fputs(": float16\n", file);
+        fputs(t->layers[i].bits == 0   ? ": float16\n"
+              : t->layers[i].bits == 8 ? ": int8\n"
+                                       : ": int16\n",
+              file);
     }
     fputs("quantize_parameters:\n", file);
     for (size_t i = 0; i < t->n_tensors; i++) {
@@ -388,10 +402,10 @@ void quant_table_write(const struct quant_table *t, FILE *file)
         fputs("    ", file);
         table_write_name(one->name, file);
         fprintf(file,
-                ":\n        qtype: %s_quantized\n        qmethod: layer\n        dtype: int8\n"
+                ":\n        qtype: %s_quantized\n        qmethod: layer\n        dtype: int%d\n"
                 "        min:\n        - %.9g\n        max:\n        - %.9g\n        scale:\n"
                 "        - %.9g\n        zero_point:\n        - %d\n",
-                one->symmetric ? "symmetric" : "asymmetric", (double)one->min, (double)one->max,
-                (double)one->scale, one->zp);
+                one->symmetric ? "symmetric" : "asymmetric", one->bits, (double)one->min,
+                (double)one->max, (double)one->scale, one->zp);
     }
 }

@@ -10,6 +10,7 @@
 
 struct quant_table_layer {
     char *name;
+    uint8_t bits; // 0: float16
     uint32_t line;
 };
 
@@ -17,12 +18,13 @@ struct quant_table_tensor {
     char *name;
     uint32_t line;
     bool symmetric;
+    uint8_t bits;
     float min, max, scale;
     int32_t zp;
 };
 
 struct quant_table {
-    struct quant_table_layer *layers; // that are float16
+    struct quant_table_layer *layers; // that something was chosen for
     struct quant_table_tensor *tensors;
     size_t n_layers, n_tensors;
     size_t room_layers, room_tensors;

@@ -1,6 +1,6 @@
-// From a float ONNX model to one in 8 bits: ONNX with QuantizeLinear and DequantizeLinear, which
-// runs in rknnd and in ONNX Runtime, and is what converters take as a quantized model. In C and
-// C++; librknndquant.so, beside librknnrt.so, through which it runs the float model.
+// From a float ONNX model to one in 8 or 16 bits: ONNX with QuantizeLinear and DequantizeLinear,
+// which runs in rknnd and in ONNX Runtime, and is what converters take as a quantized model. In C
+// and C++; librknndquant.so, beside librknnrt.so, through which it runs the float model.
 //
 // Every function returns RKNN_SUCC or a negative RKNN_ERR_* code, with words in
 // rknnd_quant_last_error(). A rknnd_quant is used by one thread at a time. Structs grow at their
@@ -35,6 +35,28 @@ typedef enum rknnd_quant_pass {
     RKNND_QUANT_BIAS_CORRECTION = 8 // mean errors of rounded weights go into the biases
 } rknnd_quant_pass;
 
+/// The passes that an optimization level of the manuals (0 to 3, config()'s optimization_level)
+/// leaves out: 3 none, 2 the equalization, 1 that and the bias correction, 0 all.
+int rknnd_quant_find_level(uint32_t level, uint32_t *without);
+
+// What layers compute with. Float ones are as in the float model; boards have them in float16.
+typedef enum rknnd_quant_type {
+    RKNND_QUANT_FLOAT16 = 0,
+    RKNND_QUANT_INT8 = 8,
+    RKNND_QUANT_INT16 = 16
+} rknnd_quant_type;
+
+// What all layers have that nothing else was chosen for (config()'s quantized_dtype).
+typedef enum rknnd_quant_dtype {
+    RKNND_QUANT_W8A8,
+    RKNND_QUANT_W16A16I,    // int16
+    RKNND_QUANT_W16A16I_DFP // int16, symmetric, all scales are powers of two
+} rknnd_quant_dtype;
+
+/// By its name in the manuals, older ones too ("asymmetric_quantized-8"). RKNN_ERR_PARAM_INVALID:
+/// there is none, or it is one that is not made here, with the reason.
+int rknnd_quant_find_dtype(const char *name, rknnd_quant_dtype *dtype);
+
 // Of one input: it becomes (x - mean) / deviation in the model, which so takes pixels.
 typedef struct rknnd_quant_normalization {
     uint32_t struct_size;
@@ -54,6 +76,11 @@ typedef struct rknnd_quant_options {
     uint32_t n_floats;
     const char *const *floats;        // nodes, by their names or their outputs', that stay float
     const rknnd_list *normalizations; // of rknnd_quant_normalization, the program's; NULL: none
+    rknnd_quant_dtype dtype;
+    uint32_t n_int16s;
+    const char *const *int16s; // nodes, by their names or their outputs', that are int16
+    const char *target;        // a chip ("rk3588"), in any case: what it cannot compute is refused;
+                               // NULL: any
 } rknnd_quant_options;
 
 /// Reads a float model and plans what is to be done. Whatever `options` (NULL: all 0) points to is
@@ -99,6 +126,11 @@ int rknnd_quant_write(rknnd_quant *quant, const char *path);
 /// computed with the node before it stands for both. Lists of tensors and nodes are new ones.
 int rknnd_quant_set_floats(rknnd_quant *quant, uint32_t n, const char *const *floats);
 
+/// As rknnd_quant_set_floats(), with a type for each. A tensor has the fewest bits of the layers
+/// that make and read it; it is float where all of them are.
+int rknnd_quant_set_types(rknnd_quant *quant, uint32_t n, const char *const *layers,
+                          const rknnd_quant_type *types);
+
 /// The range of a tensor, and so of its group, in place of what the calibration chose. 0 is in it:
 /// low <= 0 <= high, and low < high.
 int rknnd_quant_set_range(rknnd_quant *quant, const char *tensor, float low, float high);
@@ -109,6 +141,8 @@ typedef struct rknnd_quant_goal {
     double cosine;      // of the outputs to the float model's, above 0, at most 1
     /// A try is done (the calibration's `user`). Not 0: RKNN_ERR_FAIL. May be NULL.
     int (*tried)(void *user, uint32_t n_floats, double cosine);
+    rknnd_quant_type type; // what layers become: float16 (0), or int16
+    uint32_t most_tries;   // 0: 1000
 } rknnd_quant_goal;
 
 typedef struct rknnd_quant_proposal {
@@ -129,15 +163,16 @@ int rknnd_quant_propose(rknnd_quant *quant, const rknnd_quant_samples *samples,
                         const rknnd_quant_goal *goal, rknnd_quant_proposal *proposal);
 
 /// Writes what there is to decide as a text that people edit (SDK guide 6.3.2): under
-/// "custom_quantize_layers:" the nodes that rknnd_quant_set_floats() has, under
-/// "quantize_parameters:" every tensor that would be int8 without them.
+/// "custom_quantize_layers:" the nodes that rknnd_quant_set_types() has, each with its type, under
+/// "quantize_parameters:" every tensor as it would be without them.
 int rknnd_quant_write_table(rknnd_quant *quant, const char *path);
 
-/// Reads it: layers that are float16 there stay float, and ranges that differ from the
-/// calibration's are set. Refuses, with the line, what it does not know; then nothing has changed.
+/// Reads it: layers get the types that they have there (float16, int16, int8), and ranges that
+/// differ from the calibration's are set. Refuses, with the line, what it does not know; then
+/// nothing has changed.
 int rknnd_quant_read_table(rknnd_quant *quant, const char *path);
 
-// A tensor that is int8.
+// A tensor that is int8 or int16.
 typedef struct rknnd_quant_tensor {
     uint32_t struct_size;
     int32_t zp;
@@ -150,7 +185,9 @@ typedef struct rknnd_quant_tensor {
     uint32_t n_bins;  // of the histogram; 0: it was not looked at
     float bin_width;  // bin i holds values from (i - n_bins / 2) * bin_width on
     const uint64_t *bins;
-    double error; // mean square of what storing does to its values
+    double error;  // mean square of what storing does to its values
+    uint32_t bits; // 8 or 16
+    uint32_t reserved;
 } rknnd_quant_tensor;
 RKNND_LIST_OF(rknnd_quant_tensor)
 
@@ -160,7 +197,7 @@ int rknnd_quant_get_tensors(const rknnd_quant *quant, const rknnd_list **tensors
 
 typedef struct rknnd_quant_node {
     uint32_t struct_size;
-    uint32_t quantized; // 1: it computes with 8 bits
+    uint32_t quantized; // 1: it computes with integers
     const char *name, *op;
     const char *output; // its first
     const char *reason; // why it is not, in words; "": it is, or no such operator ever is
@@ -168,6 +205,8 @@ typedef struct rknnd_quant_node {
     // weights in 8 bits does, added up, each in units of what is usual there, squared: the distance
     // from 0 that a tenth of a tensor's values is beyond; the median of an output's weights.
     double noise;
+    rknnd_quant_type type;
+    uint32_t reserved;
 } rknnd_quant_node;
 RKNND_LIST_OF(rknnd_quant_node)
 

@@ -249,6 +249,27 @@ void quant_model_take_nodes(struct quant_model *m, const struct quant_node_list 
     m->graph->n_node = l->n;
 }
 
+bool quant_model_import(struct quant_model *m, const char *domain, int64_t version)
+{
+    Quant__Model *p = m->proto;
+    for (size_t i = 0; i < p->n_opset_import; i++)
+        if (strcmp(quant_text(p->opset_import[i]->domain), domain) == 0)
+            return true;
+    Quant__OperatorSet **list = quant_pool_take(&m->pool, p->n_opset_import + 1, sizeof *list);
+    Quant__OperatorSet *set = quant_pool_take(&m->pool, 1, sizeof *set);
+    if (!list || !set)
+        return false;
+    quant__operator_set__init(set);
+    set->domain = quant_pool_text(&m->pool, "%s", domain);
+    set->has_version = true;
+    set->version = version;
+    if (p->n_opset_import)
+        memcpy(list, p->opset_import, p->n_opset_import * sizeof *list);
+    list[p->n_opset_import++] = set;
+    p->opset_import = list;
+    return set->domain != NULL;
+}
+
 bool quant_model_add_output(struct quant_model *m, const char *name)
 {
     Quant__Graph *g = m->graph;

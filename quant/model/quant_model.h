@@ -53,6 +53,8 @@ int quant_model_copy(struct quant_model *copy, const struct quant_model *m, stru
 /// else they come into the file.
 int quant_model_save(struct quant_model *m, const char *path, struct error *e);
 
+#define QUANT_MICROSOFT "com.microsoft" // a domain of operators of ONNX Runtime's
+
 /// Its version of the standard operators; 0: it has none.
 int64_t quant_model_opset(const struct quant_model *m);
 
@@ -76,6 +78,9 @@ struct quant_node_list {
 };
 bool quant_model_append(struct quant_model *m, struct quant_node_list *l, Quant__Node *n);
 void quant_model_take_nodes(struct quant_model *m, const struct quant_node_list *l);
+
+/// Adds a domain of operators, if it is not there.
+bool quant_model_import(struct quant_model *m, const char *domain, int64_t version);
 
 /// Adds an output by its name alone.
 bool quant_model_add_output(struct quant_model *m, const char *name);

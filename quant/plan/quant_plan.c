@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "quant/model/quant_constant.h"
 
 struct planning {
@@ -14,7 +15,8 @@ struct planning {
     const struct quant_index *x;
     const struct quant_plan_options *options;
     struct quant_plan *p;
-    bool *before, *behind; // of each edge: a product comes before it, behind it
+    bool *before, *behind;              // of each edge: a product comes before it, behind it
+    const struct quant_choice **chosen; // of each node; NULL: nothing was asked for
     struct error *e;
 };
 
@@ -151,19 +153,23 @@ static const char *plan_refuses_move(const struct planning *g, const Quant__Node
     return outputs != 1 && !quant_is(n, "Split") ? "it has more than one output" : NULL;
 }
 
-static bool plan_is_named(const struct planning *g, const Quant__Node *n, bool *used)
+// What was asked for node i; NULL: nothing. used: of each choice.
+static const struct quant_choice *plan_choice(const struct planning *g, size_t i, bool *used)
 {
-    bool named = false;
-    for (size_t i = 0; i < g->options->n_floats; i++)
-        for (size_t k = 0; k <= n->n_output; k++)
-            if (strcmp(g->options->floats[i], k ? quant_output(n, k - 1) : quant_text(n->name)) ==
-                    0 &&
-                *g->options->floats[i])
-                named = used[i] = true;
-    return named;
+    const Quant__Node *n = g->m->graph->node[i];
+    const struct quant_choice *chosen = NULL;
+    for (size_t c = 0; c < g->options->n_choices; c++)
+        for (size_t k = 0; k <= n->n_output; k++) {
+            const char *name = g->options->choices[c].name;
+            if (!*name || strcmp(name, k ? quant_output(n, k - 1) : quant_text(n->name)) != 0)
+                continue;
+            used[c] = true;
+            chosen = &g->options->choices[c];
+        }
+    return chosen;
 }
 
-static enum quant_kind plan_kind(const struct planning *g, const Quant__Node *n, bool *used,
+static enum quant_kind plan_kind(const struct planning *g, const Quant__Node *n, bool is_float,
                                  const char **reason)
 {
     enum quant_kind kind =
@@ -172,8 +178,7 @@ static enum quant_kind plan_kind(const struct planning *g, const Quant__Node *n,
         : plan_is_one_of(n, sums) || plan_is_one_of(n, pools) || plan_is_one_of(n, activations)
             ? QUANT_NODE_VALUE
             : QUANT_NODE_FLOAT;
-    bool named = plan_is_named(g, n, used);
-    *reason = named                        ? asked_for
+    *reason = is_float                     ? asked_for
               : kind == QUANT_NODE_PRODUCT ? plan_refuses_product(g, n)
               : kind == QUANT_NODE_VALUE   ? plan_refuses_value(g, n)
               : kind == QUANT_NODE_MOVE    ? plan_refuses_move(g, n)
@@ -228,12 +233,14 @@ static void plan_join(const struct quant_plan *p, uint32_t a, uint32_t b)
     p->places[a > b ? a : b].group = a > b ? b : a;
 }
 
-static bool plan_mark(const struct planning *g, const struct quant_edge *edge)
+// Whether that changes anything.
+static bool plan_mark(const struct planning *g, const struct quant_edge *edge, uint8_t bits)
 {
     struct quant_place *place = quant_plan_place(g->p, g->x, edge);
-    if (!place || edge->constant || place->quantized)
+    if (!place || edge->constant || (place->quantized && place->bits <= bits))
         return false;
     place->quantized = true;
+    place->bits = bits;
     return true;
 }
 
@@ -256,14 +263,15 @@ static bool plan_fuses(const struct planning *g, int32_t before)
            (kind == QUANT_NODE_VALUE && quant_is(g->m->graph->node[before], "Add"));
 }
 
-// A layer is known by its activation's output, too: who asks for that to stay float means all of
-// it.
+// A layer is known by its activation's output, too: who asks for something there means all of it.
 static void plan_name_whole_layers(const struct planning *g)
 {
     for (size_t i = 0; i < g->p->n_nodes; i++) {
         int32_t before = plan_before(g, i);
-        if (before < 0 || !g->p->reasons[i] || strcmp(g->p->reasons[i], asked_for) != 0 ||
-            !plan_fuses(g, before))
+        if (before < 0 || !g->chosen[i] || g->chosen[before] || !plan_fuses(g, before))
+            continue;
+        g->p->bits[before] = g->p->bits[i];
+        if (g->chosen[i]->bits)
             continue;
         g->p->kinds[before] = QUANT_NODE_FLOAT;
         g->p->reasons[before] = asked_for;
@@ -278,9 +286,10 @@ static void plan_fuse(const struct planning *g)
         if (g->p->kinds[i] != QUANT_NODE_VALUE || before < 0)
             continue;
         uint8_t kind = g->p->kinds[before];
-        if (plan_fuses(g, before))
+        if (plan_fuses(g, before)) {
             g->p->kinds[i] = QUANT_NODE_FUSED;
-        else if (kind == QUANT_NODE_FLOAT) // 8 bits in between would win nothing
+            g->p->bits[i] = g->p->bits[before];
+        } else if (kind == QUANT_NODE_FLOAT) // 8 bits in between would win nothing
             g->p->kinds[i] = QUANT_NODE_FLOAT;
     }
 }
@@ -301,30 +310,39 @@ static void plan_mark_node(const struct planning *g, size_t i)
         return;
     for (size_t k = 0; k < n->n_input && kind != QUANT_NODE_FUSED; k++)
         if (plan_is_value(g->x, n, k))
-            plan_mark(g, plan_input(g, n, k));
+            plan_mark(g, plan_input(g, n, k), g->p->bits[i]);
     if (plan_is_stored(g, out))
-        plan_mark(g, out);
+        plan_mark(g, out, g->p->bits[i]);
 }
 
-// A move is on int8 if one of its tensors is, and then all are, with one scale.
+// The tensor k of those that a move takes and gives; NULL: it says how, or is left out.
+static const struct quant_edge *plan_moved(const struct planning *g, const Quant__Node *n, size_t k)
+{
+    if (k >= n->n_input)
+        return quant_index_find(g->x, quant_output(n, k - n->n_input));
+    return plan_takes(n, k) ? plan_input(g, n, k) : NULL;
+}
+
+// A move is on integers if one of its tensors is, and then all are, with one scale, of the fewest
+// bits.
 static bool plan_spread(const struct planning *g, size_t i)
 {
     const Quant__Node *n = g->m->graph->node[i];
     const struct quant_edge *out = plan_output(g, n);
-    bool any = false, changed = false;
-    for (size_t k = 0; k < n->n_input; k++)
-        any |= plan_takes(n, k) && quant_plan_place(g->p, g->x, plan_input(g, n, k))->quantized;
-    for (size_t k = 0; k < n->n_output; k++)
-        any |= *quant_output(n, k) &&
-               quant_plan_place(g->p, g->x, quant_index_find(g->x, quant_output(n, k)))->quantized;
-    if (!any)
+    uint8_t bits = 0;
+    bool changed = false;
+    for (size_t k = 0; k < n->n_input + n->n_output; k++) {
+        const struct quant_place *place = quant_plan_place(g->p, g->x, plan_moved(g, n, k));
+        if (place && place->quantized && (!bits || place->bits < bits))
+            bits = place->bits;
+    }
+    if (!bits)
         return false;
     for (size_t k = 0; k < n->n_input + n->n_output; k++) {
-        const char *name = k < n->n_input ? quant_input(n, k) : quant_output(n, k - n->n_input);
-        const struct quant_edge *edge = quant_index_find(g->x, name);
-        if (!edge || (k < n->n_input && !plan_takes(n, k)))
+        const struct quant_edge *edge = plan_moved(g, n, k);
+        if (!edge)
             continue;
-        changed |= plan_mark(g, edge);
+        changed |= plan_mark(g, edge, bits);
         plan_join(g->p, (uint32_t)(edge - g->x->edges), (uint32_t)(out - g->x->edges));
     }
     return changed;
@@ -351,6 +369,11 @@ static void plan_spread_all(const struct planning *g)
 
 // ---- the whole ----
 
+static const char *plan_wish(uint8_t bits)
+{
+    return bits == 0 ? "stay float" : bits == 8 ? "be int8" : "be int16";
+}
+
 static int plan_classify(const struct planning *g, bool *used)
 {
     for (size_t i = 0; i < g->p->n_nodes; i++) {
@@ -360,22 +383,24 @@ static int plan_classify(const struct planning *g, bool *used)
             return error_set(g->e, STATUS_MODEL_INVALID,
                              "the model is quantized already (node %s, %s): give the float model",
                              quant_node_name(n), quant_text(n->op_type));
-        g->p->kinds[i] = (uint8_t)plan_kind(g, n, used, &g->p->reasons[i]);
+        const struct quant_choice *c = g->chosen[i] = plan_choice(g, i, used);
+        g->p->bits[i] = c && c->bits ? c->bits : g->options->bits;
+        g->p->kinds[i] = (uint8_t)plan_kind(g, n, c && !c->bits, &g->p->reasons[i]);
     }
     if (g->options->fuse_activations)
         plan_name_whole_layers(g);
     bool quantized = memchr(g->p->kinds, QUANT_NODE_PRODUCT, g->p->n_nodes) != NULL;
-    for (size_t i = 0; i < g->options->n_floats; i++)
+    for (size_t i = 0; i < g->options->n_choices; i++)
         if (!used[i])
             return error_set(g->e, STATUS_PARAM_INVALID,
-                             "\"%s\" is to stay float: the model has no node and no tensor of a "
-                             "node of that name",
-                             g->options->floats[i]);
+                             "\"%s\" is to %s: the model has no node and no tensor of a node of "
+                             "that name",
+                             g->options->choices[i].name, plan_wish(g->options->choices[i].bits));
     return quantized ? 0
                      : error_set(g->e, STATUS_MODEL_INVALID,
                                  "there is nothing to quantize: no Conv, Gemm or MatMul has "
                                  "constant float32 weights%s",
-                                 g->options->n_floats ? " and is not to stay float" : "");
+                                 g->options->n_choices ? " and is not to stay float" : "");
 }
 
 static void plan_choose_tensors(const struct planning *g)
@@ -394,14 +419,16 @@ int quant_plan_make(struct quant_plan *p, const struct quant_model *m, const str
     *p = (struct quant_plan){.n_nodes = n,
                              .n_edges = x->n,
                              .kinds = calloc(n + 1, sizeof *p->kinds),
+                             .bits = calloc(n + 1, sizeof *p->bits),
                              .reasons = calloc(n + 1, sizeof *p->reasons),
                              .places = calloc((size_t)x->n + 1, sizeof *p->places)};
-    bool *flags = calloc(2 * ((size_t)x->n + 1) + options->n_floats, sizeof *flags);
-    struct planning g = {.m = m, .x = x, .options = options, .p = p, .before = flags, .e = e};
-    if (!p->kinds || !p->reasons || !p->places || !flags) {
-        free(flags);
+    cleanup(free_p) bool *flags =
+        calloc(2 * ((size_t)x->n + 1) + options->n_choices, sizeof *flags);
+    cleanup(free_p) const struct quant_choice **chosen = calloc(n + 1, sizeof *chosen);
+    struct planning g = {
+        .m = m, .x = x, .options = options, .p = p, .before = flags, .chosen = chosen, .e = e};
+    if (!p->kinds || !p->bits || !p->reasons || !p->places || !flags || !chosen)
         return error_no_memory(e, "the plan", n);
-    }
     g.behind = flags + x->n + 1;
     for (uint32_t i = 0; i < x->n; i++)
         p->places[i].group = i;
@@ -409,13 +436,13 @@ int quant_plan_make(struct quant_plan *p, const struct quant_model *m, const str
     int r = plan_classify(&g, flags + 2 * ((size_t)x->n + 1));
     if (r == 0)
         plan_choose_tensors(&g);
-    free(flags);
     return r;
 }
 
 void quant_plan_done(struct quant_plan *p)
 {
     free(p->kinds);
+    free(p->bits);
     free(p->reasons);
     free(p->places);
     *p = (struct quant_plan){0};

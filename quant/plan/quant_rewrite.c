@@ -4,6 +4,9 @@
 //      Conv -> y -> readers      Conv -> y -> Q -> y_q -> DQ -> y_dq -> readers
 //      Conv -> y, an output      Conv -> y_real -> Q -> y_q -> DQ -> y
 //      weight w -> Conv          w_q -> DQ -> w_dq -> Conv
+//
+// Of 16 bits these nodes are standard from operator set 21 on. In older models they are those of
+// the domain com.microsoft, which ONNX Runtime has beside all sets.
 #include "quant/plan/quant_rewrite.h"
 
 #include <stdlib.h>
@@ -40,6 +43,35 @@ static uint32_t rewrite_edge(const struct rewriting *w, const char *name)
     return (uint32_t)(quant_index_find(w->p->index, name) - w->p->index->edges);
 }
 
+#define FIRST_OF_16_BITS 21 // operator set
+
+// The pool's `stored`, as elements of the bits that they are to have; in place.
+static enum quant_type rewrite_pack(int16_t *stored, size_t n, uint8_t bits)
+{
+    int8_t *bytes = (int8_t *)stored;
+    for (size_t i = 0; i < n && bits == 8; i++)
+        bytes[i] = (int8_t)stored[i];
+    return bits == 8 ? QUANT_INT8 : QUANT_INT16;
+}
+
+static int rewrite_import(const struct rewriting *w)
+{
+    if (quant_model_opset(w->m) >= FIRST_OF_16_BITS)
+        return 0;
+    return quant_model_import(w->m, QUANT_MICROSOFT, 1) ? 0 : rewrite_no_memory(w);
+}
+
+// QuantizeLinear or DequantizeLinear. NULL: out of memory.
+static Quant__Node *rewrite_linear(const struct rewriting *w, const char *op, uint8_t bits,
+                                   size_t n_inputs, const char *const *inputs, const char *output)
+{
+    Quant__Node *n = quant_model_node(w->m, op, output, n_inputs, inputs, output);
+    if (n && bits == 16 && quant_model_opset(w->m) < FIRST_OF_16_BITS &&
+        !(n->domain = quant_pool_text(&w->m->pool, "%s", QUANT_MICROSOFT)))
+        return NULL;
+    return n;
+}
+
 static bool rewrite_is_quantized(const struct rewriting *w, const char *name)
 {
     return *name && w->p->plan->places[rewrite_edge(w, name)].quantized;
@@ -51,7 +83,8 @@ static int rewrite_form(const struct rewriting *w, uint32_t edge, const char **r
     uint32_t group = w->p->plan->places[edge].group;
     char **names = &w->form_names[2 * (size_t)group];
     const struct quant_form *f = &w->p->forms[group];
-    int8_t zp = (int8_t)f->zp;
+    int16_t zp = (int16_t)f->zp;
+    enum quant_type type = rewrite_pack(&zp, 1, f->bits);
     const char *name = w->p->index->edges[group].name;
     if (!names[0]) {
         names[0] = rewrite_name(w, name, "scale");
@@ -59,7 +92,7 @@ static int rewrite_form(const struct rewriting *w, uint32_t edge, const char **r
         if (!names[0] || !names[1] ||
             !quant_model_constant(w->m, names[0], QUANT_FLOAT, 0, NULL, &f->scale,
                                   sizeof f->scale) ||
-            !quant_model_constant(w->m, names[1], QUANT_INT8, 0, NULL, &zp, sizeof zp))
+            !quant_model_constant(w->m, names[1], type, 0, NULL, &zp, f->bits / 8))
             return rewrite_no_memory(w);
     }
     ret[0] = names[0];
@@ -77,10 +110,11 @@ static int rewrite_pair(struct rewriting *w, uint32_t edge, const char *real, co
     const char *stored = rewrite_name(w, w->p->index->edges[edge].name, "q");
     if (!stored)
         return rewrite_no_memory(w);
-    Quant__Node *q = quant_model_node(w->m, "QuantizeLinear", stored, 3,
-                                      (const char *[]){real, form[0], form[1]}, stored);
-    Quant__Node *dq = quant_model_node(w->m, "DequantizeLinear", out, 3,
-                                       (const char *[]){stored, form[0], form[1]}, out);
+    uint8_t bits = w->p->plan->places[edge].bits;
+    Quant__Node *q = rewrite_linear(w, "QuantizeLinear", bits, 3,
+                                    (const char *[]){real, form[0], form[1]}, stored);
+    Quant__Node *dq = rewrite_linear(w, "DequantizeLinear", bits, 3,
+                                     (const char *[]){stored, form[0], form[1]}, out);
     return quant_model_append(w->m, &w->nodes, q) && quant_model_append(w->m, &w->nodes, dq)
                ? 0
                : rewrite_no_memory(w);
@@ -88,24 +122,39 @@ static int rewrite_pair(struct rewriting *w, uint32_t edge, const char *real, co
 
 // ---- constants ----
 
-// An integer constant and its DequantizeLinear. *ret: what that gives out.
-static int rewrite_constant(struct rewriting *w, const char *base, enum quant_type type,
-                            const Quant__Tensor *like, const void *data, size_t size,
-                            const float *scales, size_t n_scales, const int8_t *zp, uint32_t axis,
-                            char **ret)
+// An integer constant: elements, a scale for all or one for each index on an axis, as many zero
+// points (in 32 bits there are none: NULL).
+struct rewrite_integers {
+    uint8_t bits;
+    const void *data;
+    size_t n;
+    const float *scales;
+    const void *zps;
+    size_t n_scales;
+    uint32_t axis;
+};
+
+// The constant and its DequantizeLinear. *ret: what that gives out.
+static int rewrite_constant(struct rewriting *w, const char *base, const Quant__Tensor *like,
+                            const struct rewrite_integers *k, char **ret)
 {
+    enum quant_type type = k->bits == 8 ? QUANT_INT8 : k->bits == 16 ? QUANT_INT16 : QUANT_INT32;
+    const void *zp = k->zps;
+    const float *scales = k->scales;
+    size_t n_scales = k->n_scales, each = k->bits / 8;
     const char *inputs[3] = {rewrite_name(w, base, "q"), rewrite_name(w, base, "scale"),
                              zp ? rewrite_name(w, base, "zero_point") : NULL};
     char *out = rewrite_name(w, base, "dq");
     int64_t n = (int64_t)n_scales;
     if (!inputs[0] || !inputs[1] || !out || (zp && !inputs[2]) ||
-        !quant_model_constant(w->m, inputs[0], type, like->n_dims, like->dims, data, size) ||
+        !quant_model_constant(w->m, inputs[0], type, like->n_dims, like->dims, k->data,
+                              k->n * each) ||
         !quant_model_constant(w->m, inputs[1], QUANT_FLOAT, n_scales > 1, &n, scales,
                               n_scales * sizeof *scales) ||
-        (zp && !quant_model_constant(w->m, inputs[2], QUANT_INT8, n_scales > 1, &n, zp, n_scales)))
+        (zp && !quant_model_constant(w->m, inputs[2], type, n_scales > 1, &n, zp, n_scales * each)))
         return rewrite_no_memory(w);
-    Quant__Node *dq = quant_model_node(w->m, "DequantizeLinear", out, zp ? 3 : 2, inputs, out);
-    if (!dq || (n_scales > 1 && !quant_model_set_int(w->m, dq, "axis", axis)) ||
+    Quant__Node *dq = rewrite_linear(w, "DequantizeLinear", k->bits, zp ? 3 : 2, inputs, out);
+    if (!dq || (n_scales > 1 && !quant_model_set_int(w->m, dq, "axis", k->axis)) ||
         !quant_model_append(w->m, &w->nodes, dq))
         return rewrite_no_memory(w);
     *ret = out;
@@ -125,7 +174,8 @@ static int rewrite_own_inputs(struct rewriting *w, Quant__Node *n, size_t count)
     return 0;
 }
 
-static int rewrite_put_weights(struct rewriting *w, Quant__Node *n, const struct quant_weights *q)
+static int rewrite_put_weights(struct rewriting *w, Quant__Node *n, struct quant_weights *q,
+                               uint8_t bits)
 {
     const Quant__Tensor *t = quant_index_weight(w->p->index, n, 1);
     int64_t n_bias = (int64_t)q->n_outputs;
@@ -133,38 +183,50 @@ static int rewrite_put_weights(struct rewriting *w, Quant__Node *n, const struct
     Quant__Tensor bias = QUANT__TENSOR__INIT;
     const char *name = quant_output(n, 0);
     const char *weight = rewrite_name(w, name, "weight"), *shift = rewrite_name(w, name, "bias");
-    cleanup(free_p) int8_t *zp = calloc(q->n_scales, 1);
-    if (!weight || !shift || !zp)
+    cleanup(free_p) int16_t *zps = calloc(q->n_scales, sizeof *zps);
+    if (!weight || !shift || !zps)
         return rewrite_no_memory(w);
     int r = rewrite_own_inputs(w, n, q->bias ? 3 : 2);
+    rewrite_pack(q->weight, q->n, bits);
+    const struct rewrite_integers weights = {.bits = bits,
+                                             .data = q->weight,
+                                             .n = q->n,
+                                             .scales = q->scales,
+                                             .zps = zps,
+                                             .n_scales = q->n_scales,
+                                             .axis = q->axis};
+    const struct rewrite_integers shifts = {.bits = 32,
+                                            .data = q->bias,
+                                            .n = q->n_bias,
+                                            .scales = q->bias_scales,
+                                            .n_scales = q->n_scales};
     if (r == 0)
-        r = rewrite_constant(w, weight, QUANT_INT8, t, q->weight, q->n, q->scales, q->n_scales, zp,
-                             q->axis, &n->input[1]);
+        r = rewrite_constant(w, weight, t, &weights, &n->input[1]);
     bias.n_dims = 1;
     bias.dims = old_bias ? old_bias->dims : &n_bias;
     if (r == 0 && q->bias)
-        r = rewrite_constant(w, shift, QUANT_INT32, old_bias ? old_bias : &bias, q->bias,
-                             q->n_bias * sizeof *q->bias, q->bias_scales, q->n_scales, NULL, 0,
-                             &n->input[2]);
+        r = rewrite_constant(w, shift, old_bias ? old_bias : &bias, &shifts, &n->input[2]);
     return r;
 }
 
-static int rewrite_product(struct rewriting *w, Quant__Node *n)
+static int rewrite_product(struct rewriting *w, Quant__Node *n, uint8_t bits)
 {
     struct quant_weights q;
+    struct quant_weight_options options = w->p->weights;
+    options.store.bits = bits;
     uint32_t x = rewrite_edge(w, quant_input(n, 0));
     float scale = w->p->forms[w->p->plan->places[x].group].scale;
-    int r = quant_weights_make(&q, w->m, w->p->index, n, scale, &w->p->weights,
+    int r = quant_weights_make(&q, w->m, w->p->index, n, scale, &options,
                                w->p->means ? w->p->means[x] : NULL,
                                w->p->means ? w->p->n_means[x] : 0, w->e);
     if (r == 0)
-        r = rewrite_put_weights(w, n, &q);
+        r = rewrite_put_weights(w, n, &q, bits);
     quant_weights_done(&q);
     return r < 0 ? error_prefix(w->e, "node %s", quant_node_name(n)) : 0;
 }
 
 // A constant operand of a sum or product of two.
-static int rewrite_operand(struct rewriting *w, Quant__Node *n, size_t input)
+static int rewrite_operand(struct rewriting *w, Quant__Node *n, size_t input, uint8_t bits)
 {
     const Quant__Tensor *t = quant_index_weight(w->p->index, n, input);
     cleanup(free_p) float *values = NULL;
@@ -172,7 +234,7 @@ static int rewrite_operand(struct rewriting *w, Quant__Node *n, size_t input)
     int r = quant_constant_floats(w->m, t, &values, w->e);
     if (r < 0)
         return r;
-    cleanup(free_p) int8_t *stored = malloc(count ? count : 1);
+    cleanup(free_p) int16_t *stored = malloc((count + 1) * sizeof *stored);
     const char *base = rewrite_name(w, quant_output(n, 0), "operand");
     if (!stored || !base)
         return rewrite_no_memory(w);
@@ -181,23 +243,28 @@ static int rewrite_operand(struct rewriting *w, Quant__Node *n, size_t input)
         range.low = values[i] < range.low ? values[i] : range.low;
         range.high = values[i] > range.high ? values[i] : range.high;
     }
-    struct quant_form f = quant_form_of_range(range, false);
+    const struct quant_store store = {.bits = bits,
+                                      .symmetric = w->p->weights.store.power_of_two,
+                                      .power_of_two = w->p->weights.store.power_of_two};
+    struct quant_form f = quant_form_of_range(range, store);
+    int16_t zp = (int16_t)f.zp;
     for (size_t i = 0; i < count; i++)
-        stored[i] = quant_form_store(f, values[i]);
-    int8_t zp = (int8_t)f.zp;
+        stored[i] = (int16_t)quant_form_store(f, values[i]);
+    rewrite_pack(stored, count, bits);
+    rewrite_pack(&zp, 1, bits);
+    const struct rewrite_integers k = {
+        .bits = bits, .data = stored, .n = count, .scales = &f.scale, .zps = &zp, .n_scales = 1};
     r = rewrite_own_inputs(w, n, 0);
-    return r < 0 ? r
-                 : rewrite_constant(w, base, QUANT_INT8, t, stored, count, &f.scale, 1, &zp, 0,
-                                    &n->input[input]);
+    return r < 0 ? r : rewrite_constant(w, base, t, &k, &n->input[input]);
 }
 
-static int rewrite_value(struct rewriting *w, Quant__Node *n)
+static int rewrite_value(struct rewriting *w, Quant__Node *n, uint8_t bits)
 {
     int r = 0;
     bool of_two = quant_is(n, "Add") || quant_is(n, "Mul");
     for (size_t i = 0; i < n->n_input && r == 0 && of_two; i++)
         if (quant_index_weight(w->p->index, n, i))
-            r = rewrite_operand(w, n, i);
+            r = rewrite_operand(w, n, i, bits);
     return r;
 }
 
@@ -234,8 +301,9 @@ static int rewrite_node(struct rewriting *w, size_t i)
 {
     Quant__Node *n = w->m->graph->node[i];
     enum quant_kind kind = w->p->plan->kinds[i];
-    int r = kind == QUANT_NODE_PRODUCT ? rewrite_product(w, n)
-            : kind == QUANT_NODE_VALUE ? rewrite_value(w, n)
+    uint8_t bits = w->p->plan->bits[i];
+    int r = kind == QUANT_NODE_PRODUCT ? rewrite_product(w, n, bits)
+            : kind == QUANT_NODE_VALUE ? rewrite_value(w, n, bits)
                                        : 0;
     if (r == 0 && !quant_model_append(w->m, &w->nodes, n))
         r = rewrite_no_memory(w);
@@ -255,7 +323,10 @@ static void rewrite_reads(const struct rewriting *w)
 static int rewrite_all(struct rewriting *w)
 {
     const struct quant_index *x = w->p->index;
-    int r = 0;
+    bool wide = false;
+    for (size_t i = 0; i < w->m->graph->n_node; i++)
+        wide |= w->p->plan->kinds[i] != QUANT_NODE_FLOAT && w->p->plan->bits[i] == 16;
+    int r = wide ? rewrite_import(w) : 0;
     for (uint32_t i = 0; i < x->n && r == 0; i++)
         if (w->p->plan->places[i].quantized && x->edges[i].producer < 0)
             r = rewrite_tensor(w, &x->edges[i], NULL);

@@ -13,6 +13,7 @@
 
 struct weighing {
     struct quant_weights *w;
+    struct quant_store store;
     size_t outer, inner;
     float *values, *bias; // real ones; bias NULL: without
     float x_scale;
@@ -36,7 +37,7 @@ static size_t weighing_at(const struct weighing *g, size_t outer, size_t output)
 static float weighing_scale(const struct weighing *g, float scale, size_t output)
 {
     float least = 1e-12F;
-    if (g->bias && g->x_scale > 0)
+    if (g->bias && g->x_scale > 0 && g->store.bits == 8)
         least =
             fmaxf(least, (float)(fabs((double)g->bias[output]) / (double)g->x_scale / MOST_BIAS));
     return fmaxf(scale, least);
@@ -48,7 +49,7 @@ static int weighing_scales(const struct weighing *g, const struct quant_weight_o
     struct quant_weights *w = g->w;
     size_t each = g->outer * g->inner;
     if (!options->per_channel) {
-        w->scales[0] = quant_weight_scale(g->values, w->n, options->search);
+        w->scales[0] = quant_weight_scale(g->values, w->n, g->store, options->search);
         for (size_t o = 0; o < w->n_bias; o++)
             w->scales[0] = weighing_scale(g, w->scales[0], o);
         return 0;
@@ -59,19 +60,22 @@ static int weighing_scales(const struct weighing *g, const struct quant_weight_o
     for (size_t o = 0; o < w->n_outputs; o++) {
         for (size_t k = 0; k < g->outer; k++)
             memcpy(own + k * g->inner, g->values + weighing_at(g, k, o), g->inner * sizeof *own);
-        w->scales[o] = weighing_scale(g, quant_weight_scale(own, each, options->search), o);
+        w->scales[o] =
+            weighing_scale(g, quant_weight_scale(own, each, g->store, options->search), o);
     }
     return 0;
 }
 
 static void weighing_round(const struct weighing *g)
 {
+    double most = (1 << (g->store.bits - 1)) - 1;
     for (size_t k = 0; k < g->outer; k++)
         for (size_t o = 0; o < g->w->n_outputs; o++) {
             double scale = (double)g->w->scales[g->w->n_scales == 1 ? 0 : o];
             size_t at = weighing_at(g, k, o);
             for (size_t i = at; i < at + g->inner; i++)
-                g->w->weight[i] = (int8_t)fmin(fmax(rint((double)g->values[i] / scale), -127), 127);
+                g->w->weight[i] =
+                    (int16_t)fmin(fmax(rint((double)g->values[i] / scale), -most), most);
         }
 }
 
@@ -127,6 +131,12 @@ static int weighing_bias(const struct weighing *g, const Quant__Node *n, const Q
         return error_no_memory(e, "a bias", count);
     for (size_t i = 0; i < w->n_scales; i++)
         w->bias_scales[i] = g->x_scale * w->scales[i];
+    // Products of 16 bits have so fine a unit that biases often do not fit. They are added as real
+    // numbers there, so they can have one of their own.
+    for (size_t o = 0; o < count && g->bias && g->store.bits > 8; o++) {
+        float *scale = &w->bias_scales[o % w->n_scales];
+        *scale = fmaxf(*scale, (float)(fabs((double)g->bias[o]) / MOST_BIAS));
+    }
     for (size_t o = 0; o < count; o++) {
         double real = g->bias ? (double)g->bias[o] : 0;
         if (corrected)
@@ -150,12 +160,12 @@ int quant_weights_make(struct quant_weights *w, const struct quant_model *m,
     own.per_channel &= weighing_groups(n) == 1;
     w->n_outputs = (size_t)t->dims[axis];
     w->n_bias = w->n_outputs * weighing_groups(n);
-    struct weighing g = {.w = w, .outer = 1, .x_scale = x_scale};
+    struct weighing g = {.w = w, .store = own.store, .outer = 1, .x_scale = x_scale};
     for (uint32_t i = 0; i < axis; i++)
         g.outer *= (size_t)t->dims[i];
     g.inner = w->n / g.outer / w->n_outputs;
     w->n_scales = own.per_channel ? w->n_outputs : 1;
-    w->weight = malloc(w->n);
+    w->weight = malloc(w->n * sizeof *w->weight);
     w->scales = calloc(w->n_scales, sizeof *w->scales);
     int r = quant_constant_floats(m, t, &values, e);
     if (r == 0 && b)

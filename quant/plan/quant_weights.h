@@ -6,7 +6,8 @@
 
 struct quant_weight_options {
     bool per_channel; // a scale for each output, not one for all
-    bool search;      // scales by least square error (mmse)
+    bool search;      // scales by least square error (mmse); in 8 bits
+    struct quant_store store;
 };
 
 // Of one product. All malloc'ed.
@@ -14,11 +15,11 @@ struct quant_weights {
     size_t n, n_outputs;
     size_t n_bias; // of a ConvTranspose with groups: outputs of all of them
     uint32_t axis; // of the weight, that outputs lie on
-    int8_t *weight;
+    int16_t *weight;
     size_t n_scales; // 1, or n_outputs
     float *scales;
-    int32_t *bias; // in units of input scale * scale; NULL: without
-    float *bias_scales;
+    int32_t *bias;      // NULL: without
+    float *bias_scales; // input scale * scale; of 16 bits more where it would not fit
 };
 
 /// Quantizes the weight and bias of the product `n`, whose input has the scale `x_scale`. `means`

@@ -46,6 +46,32 @@ static int set_without(void *target, const char *text, struct error *e)
     return r;
 }
 
+// What a level leaves out is added to what --without does.
+static int set_level(void *target, const char *text, struct error *e)
+{
+    uint32_t left_out, level = text[0] >= '0' && !text[1] ? (uint32_t)(text[0] - '0') : UINT32_MAX;
+    if (rknnd_quant_find_level(level, &left_out) < 0)
+        return error_set(e, STATUS_PARAM_INVALID, "\"%s\" is not 0, 1, 2 or 3", text);
+    *(uint32_t *)target |= left_out;
+    return 0;
+}
+
+static int set_dtype(void *target, const char *text, struct error *e)
+{
+    int r = rknnd_quant_find_dtype(text, target);
+    return r < 0 ? error_set(e, r, "%s", rknnd_quant_last_error()) : 0;
+}
+
+static int set_hybrid_type(void *target, const char *text, struct error *e)
+{
+    static const char *const words[] = {"float16", "int16", NULL};
+    uint32_t chosen;
+    int r = choose_word(words, text, "float16 or int16", &chosen, e);
+    if (r == 0)
+        *(rknnd_quant_type *)target = chosen ? RKNND_QUANT_INT16 : RKNND_QUANT_FLOAT16;
+    return r;
+}
+
 // The measure is named, so that others can be added without another option.
 static int set_goal(void *target, const char *text, struct error *e)
 {
@@ -66,6 +92,9 @@ static int quantize_check_hybrid(const struct quantize_plan *p, struct error *e)
                          "--auto-hybrid, --hybrid-step1 and --hybrid-step2 exclude each other");
     if (p->goal > 0 && !p->proposes && !p->table_out)
         return error_set(e, STATUS_PARAM_INVALID, "--goal is for --auto-hybrid or --hybrid-step1");
+    if (p->hybrid_type != RKNND_QUANT_FLOAT16 && !p->proposes && !p->table_out)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "--hybrid-type is for --auto-hybrid or --hybrid-step1");
     if (p->table_out && p->output)
         return error_set(e, STATUS_PARAM_INVALID,
                          "--hybrid-step1 writes no model: give -o with --hybrid-step2");
@@ -96,6 +125,10 @@ static int quantize_parse(int argc, char **argv, struct quantize_plan *p, bool *
          "normal (default), kl_divergence or mmse", 0, 0, set_algorithm},
         {0, "method", OPTION_CALL, &p->options.per_layer, "NAME",
          "channel (default) or layer: scales of weights", 0, 0, set_method},
+        {0, "dtype", OPTION_CALL, &p->options.dtype, "NAME",
+         "w8a8 (default), w16a16i or w16a16i_dfp", 0, 0, set_dtype},
+        {0, "target", OPTION_TEXT, &p->options.target, "CHIP",
+         "refuse what this chip cannot compute", 0, 0, NULL},
         {0, "symmetric", OPTION_FLAG, &p->symmetric, NULL, "zero points of tensors are 0", 0, 0,
          NULL},
         {0, "mean", OPTION_CALL, &p->means, "NUMBERS", "[INPUT=]R,G,B that the model subtracts", 0,
@@ -105,12 +138,18 @@ static int quantize_parse(int argc, char **argv, struct quantize_plan *p, bool *
         {0, "rgb2bgr", OPTION_FLAG, &p->swaps_red_blue, NULL, "pictures go in as BGR", 0, 0, NULL},
         {0, "keep-float", OPTION_CALL, &p->floats, "NODE", "a node or output that stays float", 0,
          0, text_list_option},
+        {0, "int16", OPTION_CALL, &p->int16s, "NODE", "a node or output that is int16", 0, 0,
+         text_list_option},
+        {0, "optimization-level", OPTION_CALL, &p->options.without, "N",
+         "0 to 3 (default), as in the manuals", 0, 0, set_level},
         {0, "without", OPTION_CALL, &p->options.without, "PASS",
          "batchnorm, activations, equalization, bias-correction", 0, 0, set_without},
         {0, "auto-hybrid", OPTION_FLAG, &p->proposes, NULL,
          "keep the fewest layers in float that reach the goal", 0, 0, NULL},
         {0, "goal", OPTION_CALL, &p->goal, "GOAL", "cosine of the outputs to reach (cos=0.999)", 0,
          0, set_goal},
+        {0, "hybrid-type", OPTION_CALL, &p->hybrid_type, "NAME",
+         "what these layers become: float16 (default) or int16", 0, 0, set_hybrid_type},
         {0, "hybrid-step1", OPTION_TEXT, &p->table_out, "FILE",
          "write what would stay float, to be edited", 0, 0, NULL},
         {0, "hybrid-step2", OPTION_TEXT, &p->table_in, "FILE",
@@ -150,6 +189,7 @@ int cmd_quantize(const struct settings *settings, int argc, char **argv, struct 
     text_list_done(&plan.means);
     text_list_done(&plan.deviations);
     text_list_done(&plan.floats);
+    text_list_done(&plan.int16s);
     task_done(&plan.task);
     return r;
 }

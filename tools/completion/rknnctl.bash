@@ -70,7 +70,7 @@ _rknnctl_options()
     accuracy) options="--golden --input --layout --fit --pad --type --pass-through --list --shape --shape-set --core-mask --map --golden-server --entire --limit --fail-above --dump --json --csv --server --version --help" ;;
     compare) options="--with --input --layout --fit --pad --type --pass-through --list --shape --shape-set --core-mask --map --entire --limit --fail-above --dump --loop --warmup --seed --json --csv --server --version --help" ;;
     report) options="--output --golden --golden-server --input --layout --fit --pad --type --pass-through --shape --shape-set --core-mask --loop --warmup --seed --map --limit --server --version --help" ;;
-    quantize) options="--dataset --output --algorithm --method --symmetric --mean --std --rgb2bgr --keep-float --without --auto-hybrid --goal --hybrid-step1 --hybrid-step2 --clients --state --layout --fit --pad --type --shape --json --server --version --help" ;;
+    quantize) options="--dataset --output --algorithm --method --dtype --target --symmetric --mean --std --rgb2bgr --keep-float --int16 --optimization-level --without --auto-hybrid --goal --hybrid-type --hybrid-step1 --hybrid-step2 --clients --state --layout --fit --pad --type --shape --json --server --version --help" ;;
     bench) options="--loop --clients --concurrency --duration --rate --samples --report --warmup --input --layout --fit --pad --type --pass-through --shape --shape-set --core-mask --seed --float --fail-below --fail-p99-above --json --csv --server --version --help" ;;
     help) options="" ;;
     esac
@@ -86,6 +86,7 @@ _rknnctl_value()
     --core-mask | -c) value=CORES ;;
     --daemon-port) value=N ;;
     --dataset) value=FILE ;;
+    --dtype) value=NAME ;;
     --dump) value=DIR ;;
     --duration) value=SECONDS ;;
     --fail-above) value=PERCENT ;;
@@ -99,8 +100,10 @@ _rknnctl_value()
     --golden-server) value=URI ;;
     --hybrid-step1) value=FILE ;;
     --hybrid-step2) value=FILE ;;
+    --hybrid-type) value=NAME ;;
     --identity) value=NAME ;;
     --input | -i) value=FILE ;;
+    --int16) value=NODE ;;
     --interval) value=MS ;;
     --keep-float) value=NODE ;;
     --labels) value=FILE ;;
@@ -114,6 +117,7 @@ _rknnctl_value()
     --mean) value=NUMBERS ;;
     --method) value=NAME ;;
     --only) value=NAME ;;
+    --optimization-level) value=N ;;
     --output | -o) value=DIR ;;
     --pad) value=COLOUR ;;
     --rate) value=FPS ;;
@@ -127,6 +131,7 @@ _rknnctl_value()
     --sort) value=BY ;;
     --state) value=FILE ;;
     --std) value=NUMBERS ;;
+    --target) value=CHIP ;;
     --top | -t) value=N ;;
     --type) value=TYPE ;;
     --wait) value=N ;;

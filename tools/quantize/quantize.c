@@ -219,6 +219,8 @@ static int quantize_open(const struct quantize_plan *p, rknnd_quant **ret, struc
     options.normalizations = &n.list;
     options.floats = p->floats.items;
     options.n_floats = (uint32_t)p->floats.n;
+    options.int16s = p->int16s.items;
+    options.n_int16s = (uint32_t)p->int16s.n;
     if (r == 0 && (r = rknnd_quant_open(p->task.model, &options, ret)) < 0)
         quantize_words(r, e);
     quantize_normalizations_done(&n, p);
@@ -277,8 +279,10 @@ static int quantize_propose(const struct quantize_plan *p, struct samples *s,
                             struct error *e)
 {
     result->goal = p->goal > 0 ? p->goal : USUAL_GOAL;
-    const rknnd_quant_goal goal = {
-        .struct_size = sizeof goal, .cosine = result->goal, .tried = quantize_tried};
+    const rknnd_quant_goal goal = {.struct_size = sizeof goal,
+                                   .cosine = result->goal,
+                                   .tried = quantize_tried,
+                                   .type = p->hybrid_type};
     result->proposal.struct_size = sizeof result->proposal;
     progress_start_counting(&s->progress, "tries", 0);
     int r = rknnd_quant_propose(result->quant, samples, &goal, &result->proposal);

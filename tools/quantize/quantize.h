@@ -12,14 +12,16 @@ struct quantize_plan {
     rknnd_quant_options options;          // without what the lists below say
     struct text_list means, deviations;   // [INPUT=]NUMBER,… each
     struct text_list floats;              // nodes that stay float
+    struct text_list int16s;              // nodes in 16 bits
     bool symmetric;                       // zero points of tensors are 0
     bool swaps_red_blue;                  // in pictures
     uint32_t clients;
     // Layers in floats. At most one of the three; a table's calibration stays beside it.
-    const char *table_out; // step 1: the proposal goes there, and no model is written
-    const char *table_in;  // step 2: what stays float, and ranges, are taken from there
-    bool proposes;         // both at once
-    double goal;           // cosine of the outputs; 0: not said
+    const char *table_out;        // step 1: the proposal goes there, and no model is written
+    const char *table_in;         // step 2: what stays float, and ranges, are taken from there
+    bool proposes;                // both at once
+    double goal;                  // cosine of the outputs; 0: not said
+    rknnd_quant_type hybrid_type; // what proposed layers become
 };
 
 struct quantize_result {

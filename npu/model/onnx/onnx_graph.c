@@ -20,8 +20,8 @@
 #include "npu/model/onnx/onnx_names.h"
 #include "npu/model/rknn/rknn_container.h"
 
-#define OPSET_MIN 6 // of models of all operators
-#define OPSET_MAX 20
+#define OPSET_MIN 6  // of models of all operators
+#define OPSET_MAX 22 // 21 and 22 only add types to the operators that are supported
 
 // ---- constants, inputs ----
 
@@ -284,6 +284,16 @@ static bool is_standard(const char *domain)
     return !domain[0] || strcmp(domain, "ai.onnx") == 0;
 }
 
+// Whether the node's operator is one of the standard's. ONNX Runtime has a domain of its own in
+// which two of them take 16 bits, which the standard's do from operator set 21 on; they are the
+// same else.
+static bool is_known(const struct onnx_node *n)
+{
+    return is_standard(n->domain) ||
+           (strcmp(n->domain, "com.microsoft") == 0 &&
+            (strcmp(n->op, "QuantizeLinear") == 0 || strcmp(n->op, "DequantizeLinear") == 0));
+}
+
 // Whether input i may be a quantized weight in packed form (onnx_quant.c). Convolutions and
 // products do: they unpack weights only when the executor wants them.
 static bool takes_packed(const struct onnx_lowering *l, uint32_t i)
@@ -325,7 +335,7 @@ static void mark_naturals(struct onnx_lowering *l)
 static int take_node(struct onnx_lowering *l, const struct onnx_node *n, struct error *e)
 {
     uint32_t first = l->g->n_nodes;
-    const struct onnx_operator *op = is_standard(n->domain) ? onnx_operator(n->op) : NULL;
+    const struct onnx_operator *op = is_known(n) ? onnx_operator(n->op) : NULL;
     const struct onnx_expansion *x = is_standard(n->domain) ? onnx_expansion(n->op) : NULL;
     if (x)
         return onnx_expand(l, x, n, take_node, e);

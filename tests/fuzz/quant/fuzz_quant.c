@@ -31,11 +31,14 @@ static int rewrite(struct quant_model *m, const struct quant_index *x,
     if (!forms)
         abort();
     for (uint32_t i = 0; i < x->n; i++)
-        forms[i] = (struct quant_form){.scale = 0.5F, .zp = -3};
+        forms[i] =
+            (struct quant_form){.scale = 0.5F, .zp = -3, .bits = (uint8_t)(what & 32 ? 16 : 8)};
     const struct quant_rewrite_plan p = {.plan = plan,
                                          .index = x,
                                          .forms = forms,
-                                         .weights = {.per_channel = what & 4, .search = what & 8}};
+                                         .weights = {.per_channel = what & 4,
+                                                     .search = what & 8,
+                                                     .store = {.power_of_two = what & 64}}};
     return quant_rewrite(m, &p, e);
 }
 
@@ -43,7 +46,8 @@ static int quantize(struct quant_model *m, uint32_t what, struct error *e)
 {
     struct quant_index x = {0};
     struct quant_plan plan = {0};
-    const struct quant_plan_options options = {.fuse_activations = what & 16};
+    const struct quant_plan_options options = {.fuse_activations = what & 16,
+                                               .bits = (uint8_t)(what & 32 ? 16 : 8)};
     int r = prepare(m, what, e);
     if (r == 0)
         r = quant_index_make(&x, m, e);

@@ -536,7 +536,7 @@ class Hybrid(Case):
         good = cfg.read_text()
         line = {text: i for i, text in reversed(list(enumerate(good.splitlines(), 1)))}
         for old, new, where, words in (
-                ("    c3: float16", "    c3: int16", 2, "can only be float16"),
+                ("    c3: float16", "    c3: int4", 2, "can only be float16, int16 or int8"),
                 ("    c3: float16", "    c9: float16", 2, "no layer \"c9\""),
                 ("    c3: float16", "    x: float16", 2, "no layer \"x\""),
                 ("    c3: float16", "    c3: float16\n    c3: float16", 3, "twice"),
@@ -549,7 +549,8 @@ class Hybrid(Case):
                 ("qtype: asymmetric_quantized", "qtype: symmetric_quantized", line["    x:"], "by the options"),
                 ("qtype: asymmetric_quantized", "qtype: dynamic", line["    x:"] + 1, "qtype can only be"),
                 ("qmethod: layer", "qmethod: channel", line["    x:"] + 2, "qmethod can only be"),
-                ("dtype: int8", "dtype: int16", line["    x:"] + 3, "dtype can only be int8"),
+                ("dtype: int8", "dtype: int4", line["    x:"] + 3, "dtype can only be int8 or int16"),
+                ("dtype: int8", "dtype: int16", line["    x:"], "LAYER: int16"),
                 ("dtype: int8", "dtype: int8\n        dtype: int8", line["    x:"] + 4, "twice"),
                 ("dtype: int8", "dtype: int8\n        axis: 1", line["    x:"] + 4, "no property"),
                 ("        dtype: int8\n", "", line["    x:"], "has no dtype"),
