@@ -22,7 +22,7 @@ from onnx import TensorProto, helper, numpy_helper
 from sklearn.datasets import load_digits
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tests")]
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "npu/write")]
 
 from network import PADS, Network  # noqa: E402
 from rknnwriter import Model, Quant, ops, reference  # noqa: E402

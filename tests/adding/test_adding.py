@@ -139,7 +139,7 @@ class Added(unittest.TestCase):
         x = np.arange(24, dtype=np.float32).reshape(1, 4, 2, 3)
         with tempfile.TemporaryDirectory() as folder:
             model, data = pathlib.Path(folder, "m.rknn"), pathlib.Path(folder, "x.npy")
-            run(sys.executable, "-c", MIRROR_MODEL, model, env=dict(os.environ, PYTHONPATH=str(TREE / "tests")))
+            run(sys.executable, "-c", MIRROR_MODEL, model, env=dict(os.environ, PYTHONPATH=f"{TREE}/tests:{TREE}/npu/write"))
             np.save(data, x)
             self.rknnctl("sim:rk3588", "run", model, "-i", data, "--layout", "nchw", "-o", folder)
             y = np.load(pathlib.Path(folder, "out0.npy"))
@@ -156,7 +156,7 @@ class Added(unittest.TestCase):
 
     def test_texts_and_interfaces(self):
         """What tells of all commands, transports and functions tells of those that were added: no page forgets a file."""
-        environment = dict(os.environ, PYTHONPATH=str(TREE / "tests"))
+        environment = dict(os.environ, PYTHONPATH=f"{TREE}/tests:{TREE}/npu/write")
         for test in ("test_transports", "test_listen_schemes"):
             run(COPY_BUILD / "tests/unit" / test)
         run(sys.executable, TREE / "tests/unit/abi/test_rknnd_abi.py", env=environment)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """models.py OUT writes the models that the conformance programs use, with inputs and expected outputs
-(as rknnwriter.cases does). A program's model is a function of its name here."""
+(as rknncases does). A program's model is a function of its name here."""
 import pathlib
 import sys
 
@@ -9,7 +9,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from rknnwriter import Model, Quant, cases, examples, ops, reference
+import rknncases as cases
+from rknnwriter import Model, Quant, examples, ops, reference
 from support.made import make_once
 
 
@@ -212,4 +213,4 @@ def write(folder):
 if __name__ == "__main__":
     out = pathlib.Path(sys.argv[1])
     out.mkdir(parents=True, exist_ok=True)
-    make_once(out, lambda: write(out), "rknnwriter", "conformance/models.py")
+    make_once(out, lambda: write(out), "../npu/write/rknnwriter", "rknncases", "conformance/models.py")

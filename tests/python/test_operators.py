@@ -11,7 +11,7 @@ import rknnd
 WRITE = """
 import pathlib, sys
 from conformance import models
-from rknnwriter import cases
+import rknncases as cases
 for name, model in ("custom", models.custom()), ("custom_int64", models.custom_int64()):
     cases.write(pathlib.Path(sys.argv[1]), name, model, cases.STEP)
 """

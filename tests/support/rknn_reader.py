@@ -1,4 +1,4 @@
-"""A second opinion on model files: reads what tests/rknnwriter wrote, sharing no code with it.
+"""A second opinion on model files: reads what npu/write/rknnwriter wrote, sharing no code with it.
 
 Tables are read by slot number, weights are looked up element by element from the native shape.
 """

@@ -9,7 +9,7 @@ command -v qemu-system-x86_64 >/dev/null || { echo "skipped: no qemu-system-x86_
 script=$(mktemp)
 trap 'rm -f "$script"' EXIT
 {
-    echo "export RKNND_BUILD='$build' PYTHONPATH='$here/..:$build/lib/python' LC_ALL=C.UTF-8"
+    echo "export RKNND_BUILD='$build' PYTHONPATH='$here/..:$here/../../npu/write:$build/lib/python' LC_ALL=C.UTF-8"
     for variable in "$@"; do
         echo "export '${variable%%=*}'='${variable#*=}'"
     done

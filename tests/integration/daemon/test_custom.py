@@ -14,7 +14,7 @@ from support.paths import SHARED
 from support.service import BUILD, PATIENCE, Daemon, wait_for
 
 from conformance import models as conformance
-from rknnwriter import cases
+import rknncases as cases
 
 CLIENT = BUILD / "tests/integration/custom_client"
 MODELS = SHARED / "models"

@@ -12,7 +12,7 @@ import unittest
 from support.service import BUILD, PATIENCE, Daemon
 
 from conformance import models as conformance
-from rknnwriter import cases
+import rknncases as cases
 
 CLIENT = BUILD / "tests/integration/custom_client"
 # What kernels forbid or lack in any case, depending on their settings and on who asks.

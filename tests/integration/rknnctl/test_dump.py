@@ -13,7 +13,8 @@ import numpy as np
 
 from support.service import BUILD, DIGITS, PATIENCE, SOURCE, Daemon, wait_for
 
-from rknnwriter import cases, examples, ops, reference
+import rknncases as cases
+from rknnwriter import examples, ops, reference
 from rknnwriter.model import Model, Quant
 
 RKNNCTL = BUILD / "bin/rknnctl"

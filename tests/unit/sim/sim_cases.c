@@ -32,7 +32,7 @@ int sim_cases_main(int argc, char **argv, const char *group, const char *list,
     snprintf(path, sizeof path, "%s/%s", argv[1], list);
     size_t n = read_list(path, cases);
     if (n == 0) {
-        fprintf(stderr, "%s: no cases; `python3 -m rknnwriter.cases` writes them\n", path);
+        fprintf(stderr, "%s: no cases; `python3 -m rknncases` writes them\n", path);
         return 2;
     }
     for (size_t i = 0; i < n; i++)

@@ -1,4 +1,4 @@
-// Tests of model files that tests/rknnwriter/cases wrote: one cmocka test for each line of a list.
+// Tests of model files that tests/rknncases wrote: one cmocka test for each line of a list.
 #pragma once
 
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-// test_sim_cases FOLDER: the cases of one group that tests/rknnwriter/cases wrote. Each is a model
+// test_sim_cases FOLDER: the cases of one group that tests/rknncases wrote. Each is a model
 // with inputs and the outputs of the numpy reference.
 #include <math.h>
 

@@ -1,4 +1,4 @@
-// test_sim_refusals FOLDER: the spoilt models that tests/rknnwriter/cases wrote. None of them
+// test_sim_refusals FOLDER: the spoilt models that tests/rknncases wrote. None of them
 // loads, and the message has the words that are expected.
 #include "tests/support/sim_run.h"
 #include "tests/unit/sim/sim_cases.h"

@@ -3,8 +3,8 @@ nets are made of, as their files have it."""
 
 import numpy as np
 
-from .. import Model, Quant, ops
-from ..chips import CHIPS, LITE_CHIPS
+from rknnwriter import Model, Quant, ops
+from rknnwriter.chips import CHIPS, LITE_CHIPS
 from . import case
 
 STEPS = "4"  # a step of one layer grows in those behind it

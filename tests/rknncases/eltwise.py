@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from .. import Model, Quant, ops
-from ..chips import CHIPS
+from rknnwriter import Model, Quant, ops
+from rknnwriter.chips import CHIPS
 from . import EXACT, case
 
 A, B, OUT = Quant.of_range(-2, 3), Quant.of_range(-5, 1), Quant.of_range(-6, 6)

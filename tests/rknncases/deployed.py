@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from .. import ops
-from ..chips import CHIPS, LITE_CHIPS
+from rknnwriter import ops
+from rknnwriter.chips import CHIPS, LITE_CHIPS
 from . import case
 from .nets import REAL, STEPS, Net
 

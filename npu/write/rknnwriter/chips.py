@@ -75,7 +75,7 @@ CHIPS = {  # whose files are of containers 2 and 6
         Chip("rk3568", **_RK356X),
         Chip("rk3562", "rk3562", "RKNPU t4", _sizes(16, 8), _sizes(16, 8), _sizes(32, 32), 4, 16,
              True, (1,), (1,), 0, first_i2=4, first_o_align=_sizes(4, 4), depthwise_out=32,
-             depthwise_nz=2),
+             depthwise_nz=2, lut_in_columns=True),
     )
 }
 LITE_CHIPS = {name: Chip(name, **_RV110X) for name in ("rv1103", "rv1106")}  # 0x1004

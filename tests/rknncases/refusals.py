@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from .. import Model, Quant, ops
-from ..slots import Blob, Scalar, Table, Vector
+from rknnwriter import Model, Quant, ops
+from rknnwriter.slots import Blob, Scalar, Table, Vector
 from .eltwise import A, SHAPE, one, two
 from .float16 import one as half
 from .spoil import attr, constant, conv, inputs, op, quant, refuse, shape, spoilt, unary, unread

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .. import Model, ops
+from rknnwriter import Model, ops
 from . import HALF, case
 from .spoil import refuse
 

@@ -158,7 +158,7 @@ def _rk3562_conversion(p):
         (0x4038, config),
         (0x4050, form),
         (0x4054, nz | (int(p.nz[0]) & 0xFFFF if p.form == "plain" else 0)),
-        (0x4060, 0x20000 if p.lut else 2 if p.gain else
+        (0x4060, 0x13 if _relu_behind_addend(p) else 0x20000 if p.lut else 2 if p.gain else
          {"relu": 0x12, "leaky_relu": 0x22}.get(p.act, 0x13)),
         (0x4064, 0),
         (0x4068, _activation(p)),
@@ -170,7 +170,7 @@ def _rk3576_conversion(p):
     """RK3576, RV1126B: what other chips have in registers of the bias unit and the one behind it,
     they have in tensors (config_tensors)."""
     leaky = p.act == "leaky_relu"
-    unit = 0x20 if p.lut else 2 if p.gain else {"relu": 0x902, "leaky_relu": 0x402}.get(p.act, 0x903)
+    unit = 0x903 if _relu_behind_addend(p) else 0x20 if p.lut else 2 if p.gain else {"relu": 0x902, "leaky_relu": 0x402}.get(p.act, 0x903)
     return _dpu([
         (0x3024, p.sum_shift << 5 | p.sum_shift),
         (0x4010, 0),

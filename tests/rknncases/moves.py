@@ -1,7 +1,7 @@
 """Operators that move values: every axis, every chip's block, NPU and CPU."""
 
-from .. import Model, Quant, ops
-from ..chips import CHIPS
+from rknnwriter import Model, Quant, ops
+from rknnwriter.chips import CHIPS
 from . import EXACT, case
 from .eltwise import A, B, SHAPE, one
 

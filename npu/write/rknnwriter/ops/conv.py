@@ -135,7 +135,7 @@ def _int8(spec, form, symmetric, p):
         p = quantize.multiply(p, *spec.gain)
     if spec.addend is not None:
         p = replace(p, addend=quantize.addend(p, spec.addend.quant, spec.y.quant))
-    if spec.act in lut.FUNCTIONS:
+    if spec.act in lut.FUNCTIONS and not p.lut:
         p = lut.fit(p, spec.act, spec.x.quant, spec.y.quant, spec.lut_reach)
     inputs = [spec.x, spec.weight_tensor(p.weight, "int8", p.nz)]
     inputs.append(spec.bias_tensor(_table(chip, p), "int32"))

@@ -1,6 +1,6 @@
 """Models with inputs and the reference's outputs, for whatever executes model files.
 
-python3 -m rknnwriter.cases OUT [GROUP]… writes OUT/GROUP/NAME.rknn, NAME.in<i>.bin (as a program
+python3 -m rknncases OUT [GROUP]… writes OUT/GROUP/NAME.rknn, NAME.in<i>.bin (as a program
 sets them: uint8 or float32, NHWC when 4-D), NAME.out<i>.bin (the output's own type, NCHW) and
 OUT/GROUP/cases.txt, one line a case: NAME and the error allowed: in steps of an int8 output,
 of the largest value of a float one.
@@ -10,7 +10,7 @@ import pathlib
 
 import numpy as np
 
-from .. import reference
+from rknnwriter import reference
 
 GROUPS = {}  # group -> {name: (function, error)}
 

@@ -17,4 +17,4 @@ def write(folder, names):
 if sys.argv[2:]:
     write(sys.argv[1], sys.argv[2:])
 else:
-    make_once(sys.argv[1], lambda: write(sys.argv[1], [*GROUPS, "refusals"]), "rknnwriter")
+    make_once(sys.argv[1], lambda: write(sys.argv[1], [*GROUPS, "refusals"]), "../npu/write/rknnwriter", "rknncases")

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from .. import Model, Quant, lut, ops
-from ..chips import CHIPS, LITE_CHIPS
-from ..container import attribute_table
+from rknnwriter import Model, Quant, lut, ops
+from rknnwriter.chips import CHIPS, LITE_CHIPS
+from rknnwriter.container import attribute_table
 from . import EXACT, STEP, case
 
 IN = Quant.of_range(-2, 3)

@@ -3,7 +3,7 @@ weights bare, then the flatbuffer. Convolutions carry no attributes: registers s
 
 import struct
 
-from . import arena, regs
+from . import arena, programs, regs
 from .container import (DTYPES, KIND_COMMANDS, KIND_TASKS, KINDS, LAYOUTS, attribute_table,
                         attrs_text, bson_of, preprocess, tail_json, union_of)
 from .pack import align
@@ -19,6 +19,7 @@ def _padded(data):
 class _File:
     def __init__(self, model):
         self.model = model
+        self.whole = programs.complete(model)
         self.order = [None] + sorted(model.tensors, key=lambda t: not t.is_const)
         self.index = {t: i for i, t in enumerate(self.order) if t is not None}
         self.index[None] = -1
@@ -90,15 +91,29 @@ def _meta(f):
     }), b"RKNN")
 
 
+def _relocated(f, commands, tasks, starts):
+    """Addresses are those in one block: commands, constants, the arena."""
+    words = list(struct.unpack(f"<{len(commands) // 8}Q", commands))
+    for task, start in zip(tasks, starts):
+        for tensor, command, *offset in task.relocations:
+            base = len(commands) + (0 if tensor.is_const else len(f.weights))
+            words[start // 8 + command] |= base + f.offsets[tensor] + sum(offset) << 16
+    return struct.pack(f"<{len(words)}Q", *words)
+
+
 def to_bytes(model):
     f = _File(model)
     schedule = [(task, len(model.inputs) + i) for i, n in enumerate(model.nodes)
                 for task in n.lut_tasks + n.tasks]
-    commands, starts = regs.blob(model.chip, [task for task, _ in schedule], range(len(schedule)))
-    tasks = _padded(regs.records([t for t, _ in schedule], starts, [i for _, i in schedule]))
+    tasks = [task for task, _ in schedule]
+    ends = [len(tasks) - 1] if f.whole else range(len(tasks))  # programs that are not whole lead nowhere
+    commands, starts = regs.blob(model.chip, tasks, ends)
+    if f.whole:
+        commands = _relocated(f, commands, tasks, starts)
+    records = _padded(regs.records(tasks, starts, [i for _, i in schedule]))
     meta = _meta(f)
-    sizes = (len(meta), len(tasks), len(schedule), len(commands), f.internal, len(f.weights))
-    payload = struct.pack("<16I", *sizes, *[0] * 10) + tasks + commands + f.weights + meta
+    sizes = (len(meta), len(records), len(schedule), len(commands), f.internal, len(f.weights))
+    payload = struct.pack("<16I", *sizes, *[0] * 10) + records + commands + f.weights + meta
     header = struct.pack("<4sIQQ", b"RKNN", 0, 0x1004, len(payload)) + _NOT_HEADER
     tail = tail_json(model)
     return header + payload + struct.pack("<Q", len(tail)) + tail

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from .. import Model, Quant, ops
-from ..ops.activation import SUFFIXES
+from rknnwriter import Model, Quant, ops
+from rknnwriter.ops.activation import SUFFIXES
 from .conv import IN, single, transposed
 from .eltwise import A, two
 from .float16 import _conv as half_conv

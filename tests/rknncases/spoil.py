@@ -1,11 +1,11 @@
 """Models that must be refused when they load, each with the words that say why: what the operators
 of this package write, spoilt in one place.
 
-python3 -m rknnwriter.cases OUT refusals writes OUT/refusals/NAME.rknn and OUT/refusals/words.txt,
+python3 -m rknncases OUT refusals writes OUT/refusals/NAME.rknn and OUT/refusals/words.txt,
 one line a case: NAME and words of the message.
 """
 
-from .. import Quant, regs
+from rknnwriter import Quant, regs
 from .conv import single
 from .eltwise import one
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from .. import Model, Quant, ops
-from ..chips import CHIPS
+from rknnwriter import Model, Quant, ops
+from rknnwriter.chips import CHIPS
 from . import HALF, case
 from .eltwise import A
 

@@ -3,8 +3,8 @@ each chip's blocks, operators between networks and their ends, operators under s
 
 import numpy as np
 
-from .. import Model, Quant, ops
-from ..chips import CHIPS, LITE_CHIPS
+from rknnwriter import Model, Quant, ops
+from rknnwriter.chips import CHIPS, LITE_CHIPS
 from . import EXACT, HALF, STEP, case
 from .conv import _RANGES, padded_automatically, single
 from .deployed import STEPS, text_detector

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from .. import Model, Quant, ops
-from ..slots import Scalar, Table
+from rknnwriter import Model, Quant, ops
+from rknnwriter.slots import Scalar, Table
 from . import EXACT, HALF, case
 from .eltwise import A, SHAPE, one
 

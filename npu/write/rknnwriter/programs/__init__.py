@@ -1,0 +1,64 @@
+"""Whole programs: a value for each register of the blocks that a task starts, in the order of the toolkit's files, so
+that an NPU can run them. What ops wrote of a task (geometry, conversion, addresses) is kept. A module for each layout of
+registers, with convolution(node), add(node), tables(node) and perhaps max_pool(node); None: not written.
+
+On RK3588 float16, depthwise convolutions, pixels and pools, too; on the others int8 convolutions of tensors that are no
+pictures, with a fused Add, activation or lookup table, and (not on RK3576 and RV1126B) Add. Other nodes keep what
+readers of files need."""
+import numpy as np
+
+from ..pack import is_picture
+from . import on_rk356x, on_rk3562, on_rk3576, on_rk3588, on_rv110x
+from .parts import written
+
+_LAYOUTS = {
+    "rk3588": on_rk3588, "rk356x": on_rk356x, "rk3562": on_rk3562, "rk3576": on_rk3576, "rv110x": on_rv110x,
+}
+
+
+def _is_plane(t):
+    return t is not None and not t.is_const and len(t.shape) == 4 and t.shape[0] == 1 and t.dtype in ("int8", "float16")
+
+
+def _is_convolution(layout, node, taken):
+    x, group, several = node.inputs[0], node.attrs["group"], len(node.inputs) > 3
+    if len(node.inputs) < 3 or not taken <= set(layout.CONVOLUTION):
+        return False
+    if layout is on_rk3588:
+        return not (several and x.dtype == "float16") and group in (1, x.shape[1])
+    return x.dtype == "int8" and group == 1 and not (x.kind == "input" and is_picture(x.shape))
+
+
+def _is_addition(layout, node):
+    y = node.outputs[0]
+    same = len(node.inputs) == 2 and all(_is_plane(t) and t.shape == y.shape and t.dtype == y.dtype for t in node.inputs)
+    return same and np.prod(y.shape) and (layout is on_rk3588 or y.dtype == "int8")
+
+
+def _program(layout, node):
+    """The node's whole program; None: how it would be is not known here."""
+    ends = [*node.inputs[:1], *node.outputs[:1]]
+    if node.device != "npu" or len(node.tasks) != 1 or not all(map(_is_plane, ends)):
+        return None
+    taken = written(node.tasks[0])[0].keys()
+    if node.op.startswith("Conv") and not node.op.startswith("ConvTranspose"):
+        return layout.convolution(node) if _is_convolution(layout, node, taken) else None
+    if len(taken) > 2:  # others' tasks have pointers alone, unless a test spoils them
+        return None
+    plain = node.attrs.get("dilations") in (None, [1, 1]) and not any(node.attrs.get("pads", []))
+    if node.op == "MaxPool" and plain and hasattr(layout, "max_pool"):
+        return layout.max_pool(node)
+    return layout.add(node) if node.op in ("Add", "AddRelu") and _is_addition(layout, node) else None
+
+
+def complete(model):
+    """Gives nodes their whole programs, where they are known. Whether that is so of all that the NPU is to compute."""
+    if not model.runs or model.container not in (6, 0x1004):
+        return False
+    layout = _LAYOUTS[model.chip.family]
+    whole = [_program(layout, node) for node in model.nodes]
+    for node, program in zip(model.nodes, whole):
+        if program:
+            node.tasks = [program]
+            node.lut_tasks = [layout.tables(node)] if node.lut_tasks else []
+    return all(program or not node.tasks for node, program in zip(model.nodes, whole))

@@ -1,0 +1,90 @@
+"""What whole programs of all chips have in common: sizes as the NPU sees them, and tasks."""
+from .. import regs
+from ..pack import align, itemsize
+from ..quantize import fixed_point
+
+POINTER = 0xE  # both groups of registers by turns
+TARGETS = {1: regs.CNA, 2: 0x0401, 3: regs.CORE, 4: regs.DPU, 5: regs.RDMA, 6: regs.PPU, 7: 0x8001, 8: 0x0401}
+LOW, HIGH = 0x80000000, 0x7FFFFFFF  # of 32 bits
+BANK = 0x8000  # bytes of a bank of the buffer in front of the multipliers
+LUT_ACCESS, LUT_DATA = 0x4100, 0x4104
+UNIT_SHIFT = 14  # of the factors of an Add
+HALF = 0x48000002  # DATA_FORMAT of float16
+
+
+class Size:
+    """A 4-D tensor as the NPU sees it. `atom`: bytes of a block of channels of one pixel."""
+
+    def __init__(self, t, atom=16):
+        _, self.c, self.h, self.w = t.shape
+        self.half = t.dtype == "float16"
+        self.bytes = itemsize(t.dtype)
+        self.lanes = atom // self.bytes
+        self.pixels = self.h * self.w
+        self.plane = self.pixels if self.pixels == 1 else align(self.pixels, 4)  # in atoms
+        self.held = align(self.c, self.lanes)  # channels, with those that fill the last block
+
+    @property
+    def last(self):
+        """Of its last pixel, as most registers have sizes."""
+        return self.w - 1, self.h - 1
+
+    @property
+    def corner(self):
+        """Both in one register, the height above."""
+        return (self.h - 1) << 16 | self.w - 1
+
+
+def task(order, values, tensors, enable, interrupt=0x300):
+    """`tensors`: {register: (tensor, offset)}. A register that `order` has twice gets its address once."""
+    commands = [(TARGETS[r >> 12], r, values.get(r, 0)) for r in order]
+    places = [(*tensors[r], i) for i, r in enumerate(order) if r in tensors]
+    return regs.Task(enable, commands, interrupt, [(tensor, i, offset) for tensor, offset, i in places])
+
+
+def written(one):
+    """({register: value}, {register: tensor}) of a task as ops have made it."""
+    tensors = {one.commands[r[1]][1]: r[0] for r in one.relocations}
+    return {r: v for _, r, v in one.commands if r not in tensors}, tensors
+
+
+def kernel(node):
+    """(height, width, kernels, bytes of one, bytes of all) of a convolution's weights."""
+    kh, kw = node.attrs["kernel_shape"]
+    kernels = 1 if node.attrs["group"] > 1 else node.outputs[0].shape[1]
+    size = len(node.inputs[1].data)
+    return kh, kw, kernels, size // kernels, size
+
+
+def banks(data_bytes, weight_bytes, count):
+    """(for pixels, for weights) of the buffer's banks: what the pixels need, and the rest for weights."""
+    pixels = min(max(-(-data_bytes // BANK), 1), count - 1)
+    return pixels, min(max(-(-weight_bytes // BANK), 1), count - pixels)
+
+
+def loading(node, order, values, output):
+    """The task that loads a node's lookup tables: one atom from memory to memory, and the tables behind. The atom is
+    of the node's output, which the node writes later. `order`: registers, `output`: the register of where it goes."""
+    one = task(order, values, {output: (node.outputs[0], 0), 0x5018: (node.outputs[0], 0)}, 0x18)
+    entries = [(TARGETS[4], r, v) for t in node.lut_tasks for _, r, v in t.commands if r in (LUT_ACCESS, LUT_DATA)]
+    one.commands += entries
+    return one
+
+
+def _share(ratio):
+    """(factor, shift): a factor of one is 2^UNIT_SHIFT."""
+    scale, shift = fixed_point(ratio)
+    return scale, shift - UNIT_SHIFT
+
+
+def add_values(a, b, y, operation):
+    """What an Add of two int8 tensors computes, in the registers of RK3588; `operation`: of the element-wise unit. The
+    operand of the larger scale enters with a factor of one, the other one with less."""
+    base = max(a.quant.scale, b.quant.scale)
+    first, second = (_share(t.quant.scale / base) for t in (a, b))
+    scale, shift = fixed_point(base / y.quant.scale / 2.0**UNIT_SHIFT)
+    return {
+        0x4010: first[1] << 4, 0x4044: -a.quant.zero_point, 0x4048: first[0] << 16 | first[1] << 8, 0x4070: operation,
+        0x4074: -b.quant.zero_point, 0x4078: second[1] << 16 | second[0], 0x4080: y.quant.zero_point, 0x4084: scale,
+        0x4088: shift,
+    }
