@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "rknnd.h"
@@ -28,13 +29,15 @@
 
 struct program {
     const char *server, *models, *agent_address;
+    bool store;
     struct uri listen[FRONT_MAX_SOCKETS];
     unsigned n_listen;
     bool is_explicit, insecure;
     uint32_t drain_s;
     struct served_options served;
     struct front_limits limits;
-    struct model_source source;
+    struct model_source sources[2];
+    unsigned n_sources;
     struct site site;
     struct pulse *pulse;
     struct front *front;
@@ -64,7 +67,7 @@ static int show_help(void *target, const char *text, struct error *e)
 {
     (void)text, (void)e;
     printf(
-        "usage: rknnd-kserve --models FOLDER [option]...\n"
+        "usage: rknnd-kserve [--models FOLDER] [--store] [option]...\n"
         "Serves models by the Open Inference Protocol (KServe v2) over HTTP: rknnd-kserve(8).\n\n");
     option_table_print(*(const struct option_table **)target, HELP_COLUMN);
     return OPTION_TABLE_END;
@@ -75,6 +78,8 @@ static int parse_program(struct program *p, int argc, char **argv, struct error 
     const struct option_table *self;
     const struct option_row rows[] = {
         {'m', "models", OPTION_TEXT, &p->models, "FOLDER", "where the models are", 0, 0, NULL},
+        {0, "store", OPTION_FLAG, &p->store, NULL,
+         "serve the models that the daemon keeps by name, too", 0, 0, NULL},
         {'l', "listen", OPTION_CALL, p, "URI",
          "unix:PATH or tcp:HOST:PORT; may come several times (" DEFAULT_ADDRESS ")", 0, 0,
          add_address},
@@ -116,8 +121,8 @@ static int parse_program(struct program *p, int argc, char **argv, struct error 
         return r;
     if (first < argc)
         return error_set(e, STATUS_PARAM_INVALID, "%s is no option", argv[first]);
-    if (!p->models)
-        return error_set(e, STATUS_PARAM_INVALID, "--models FOLDER is missing");
+    if (!p->models && !p->store)
+        return error_set(e, STATUS_PARAM_INVALID, "--models FOLDER is missing, or --store");
     return p->n_listen ? 0 : add_address(p, DEFAULT_ADDRESS, e);
 }
 
@@ -158,13 +163,17 @@ static int start_front(struct program *p, struct error *e)
 
 static int program_start(struct program *p, struct error *e)
 {
-    if (access(p->models, R_OK | X_OK) < 0)
+    if (p->models && access(p->models, R_OK | X_OK) < 0)
         return error_set(e, STATUS_PARAM_INVALID, "--models %s: no folder that can be read",
                          p->models);
     if (rknnd_set_server(p->server) < 0)
         return error_set(e, STATUS_PARAM_INVALID, "%s", rknnd_last_error());
-    p->source = (struct model_source){.place = p->models, .list = catalog_list_folder};
-    p->site.models = repository_new(&p->source, &p->served);
+    if (p->models)
+        p->sources[p->n_sources++] =
+            (struct model_source){.place = p->models, .list = catalog_list_folder};
+    if (p->store)
+        p->sources[p->n_sources++] = (struct model_source){.list = catalog_list_store};
+    p->site.models = repository_new(p->sources, p->n_sources, &p->served);
     if (!p->site.models)
         return error_no_memory(e, "models", 0);
     p->pulse = pulse_start(load_models, p, e);
@@ -199,6 +208,16 @@ static void program_serve(struct program *p, const sigset_t *signals)
         sigtimedwait(signals, NULL, &drain); // another signal ends the wait
 }
 
+// A connection has one, and so has each large input of each context.
+static void allow_descriptors(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int main(int argc, char **argv)
 {
     static struct program p = {
@@ -213,6 +232,7 @@ int main(int argc, char **argv)
     if (r > 0)
         return EXIT_SUCCESS;
     signal(SIGPIPE, SIG_IGN);
+    allow_descriptors();
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);

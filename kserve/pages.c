@@ -6,6 +6,7 @@
 #include <string.h>
 #include <yajl/yajl_tree.h>
 
+#include "base/log.h"
 #include "kserve/infer.h"
 #include "kserve/model/pulse.h"
 #include "kserve/model/repository.h"
@@ -109,8 +110,7 @@ static void print_ends(struct reply *r, const struct served_model *m, bool outpu
 
 static const char *platform_name(const struct served_model *m)
 {
-    const char *dot = strrchr(m->path, '.');
-    return dot && strcmp(dot, ".onnx") == 0 ? "onnx_rknnd" : "rknn";
+    return m->is_onnx ? "onnx_rknnd" : "rknn";
 }
 
 static void get_model(struct visit *v)
@@ -243,8 +243,12 @@ static int read_flag(struct visit *v, const char *outer, const char *flag, bool 
 static void post_index(struct visit *v)
 {
     bool ready = false;
-    if (read_flag(v, NULL, "ready", &ready) == 0)
-        repository_index(v->site->models, ready, v->reply);
+    struct error e;
+    if (read_flag(v, NULL, "ready", &ready) < 0)
+        return;
+    if (repository_look(v->site->models, &e) < 0)
+        log_warn("%s", e.text); // what was known is told
+    repository_index(v->site->models, ready, v->reply);
 }
 
 static void say_done(struct visit *v, int r, const struct error *e)

@@ -16,6 +16,7 @@ struct connection_watch {
     struct list all;
     uint64_t patience_ms;
     unsigned n, most, n_busy;
+    bool ends; // somebody waits for all to be idle
     bool stop;
 };
 
@@ -128,7 +129,7 @@ void watched_turn(struct connection_watch *w, struct watched *c, enum turn turn)
         w->n_busy += is_busy ? 1U : -1U;
     c->turn = turn;
     c->since_ms = clock_ms();
-    if (w->n_busy == 0)
+    if (w->n_busy == 0 && w->ends)
         pthread_cond_broadcast(&w->woken);
     pthread_mutex_unlock(&w->lock);
 }
@@ -137,6 +138,7 @@ void connection_wait_idle(struct connection_watch *w, uint32_t patience_s)
 {
     uint64_t until = clock_ms() + (uint64_t)patience_s * 1000;
     pthread_mutex_lock(&w->lock);
+    w->ends = true;
     while (w->n_busy > 0 && clock_ms() < until)
         watch_wait(w, until);
     pthread_mutex_unlock(&w->lock);

@@ -13,10 +13,9 @@
 #include "kserve/http/packing.h"
 #include "kserve/request/request.h"
 
-#define CONNECTION_BYTES 131072 // a body is read in pieces of nearly this
-#define READ_STEP        65536
+#define CONNECTION_BYTES 32768 // twice a large head; what is more is cleared after each request
+#define READ_STEP        16384
 #define STACK_BYTES      (512 * 1024)
-#define GIVING_WAY       16  // connections of more, which have been told to end
 #define PACK_FROM        256 // bytes: smaller answers are not packed
 #define HEADER_LENGTH    "Inference-Header-Content-Length"
 
@@ -109,30 +108,28 @@ static enum MHD_Result refuse_request(struct intake *in, struct MHD_Connection *
 
 // ---- the head of a request ----------------------------------------------------------------------
 
-struct header_count {
-    const char *name, *value;
-    unsigned n;
+enum { CONTENT_LENGTH, TRANSFER_ENCODING, TENSOR_HEADER, CONTENT_ENCODING, N_SINGLE_HEADERS };
+
+// Headers that may come once. NULL: they have not come.
+struct single_headers {
+    const char *values[N_SINGLE_HEADERS];
+    bool twice; // one of them has
 };
 
-static enum MHD_Result count_header(void *owner, enum MHD_ValueKind kind, const char *key,
-                                    const char *value)
+static enum MHD_Result take_header(void *owner, enum MHD_ValueKind kind, const char *key,
+                                   const char *value)
 {
-    struct header_count *h = owner;
+    static const char *const names[] = {"Content-Length", "Transfer-Encoding", HEADER_LENGTH,
+                                        "Content-Encoding"};
+    struct single_headers *h = owner;
     (void)kind;
-    if (strcasecmp(key, h->name) == 0) {
-        h->n++;
-        h->value = value ? value : "";
+    for (unsigned i = 0; i < N_SINGLE_HEADERS; i++) {
+        if (strcasecmp(key, names[i]) != 0)
+            continue;
+        h->twice = h->twice || h->values[i];
+        h->values[i] = value ? value : "";
     }
     return MHD_YES;
-}
-
-// NULL: it is not there. *ret_twice is set where it comes more than once.
-static const char *single_header(struct MHD_Connection *c, const char *name, bool *ret_twice)
-{
-    struct header_count h = {.name = name};
-    MHD_get_connection_values(c, MHD_HEADER_KIND, count_header, &h);
-    *ret_twice = *ret_twice || h.n > 1;
-    return h.value;
 }
 
 static bool parse_length(const char *text, int64_t *ret)
@@ -174,13 +171,12 @@ static enum MHD_Result begin_body(struct intake *in, struct MHD_Connection *c, c
 // What two programs on the way could read in two ways is refused here.
 static enum MHD_Result begin_request(struct intake *in, struct MHD_Connection *c)
 {
-    bool twice = false;
+    struct single_headers h = {.twice = false};
     struct error e;
-    const char *length = single_header(c, "Content-Length", &twice);
-    const char *transfer = single_header(c, "Transfer-Encoding", &twice);
-    const char *header = single_header(c, HEADER_LENGTH, &twice);
-    const char *packing = single_header(c, "Content-Encoding", &twice);
-    if (twice)
+    MHD_get_connection_values(c, MHD_HEADER_KIND, take_header, &h);
+    const char *length = h.values[CONTENT_LENGTH], *transfer = h.values[TRANSFER_ENCODING];
+    const char *header = h.values[TENSOR_HEADER], *packing = h.values[CONTENT_ENCODING];
+    if (h.twice)
         return refuse_request(in, c, 400, "a header that may come once comes twice");
     if (length && transfer)
         return refuse_request(in, c, 400, "Content-Length and Transfer-Encoding: one of them");
@@ -331,16 +327,17 @@ static size_t unescape_address(void *owner, struct MHD_Connection *c, char *text
 
 static int front_listen(struct front *f, int socket, struct error *e)
 {
+    // As many again may come at once: for each, one that was there is told to end, and has yet to.
+    unsigned most = 2 * f->limits.connections;
     struct MHD_Daemon *d = MHD_start_daemon(
         MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL |
             MHD_USE_ITC,
         0, NULL, NULL, on_http_request, f, MHD_OPTION_LISTEN_SOCKET, socket,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)f->limits.connections + GIVING_WAY,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
-        MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)READ_STEP, MHD_OPTION_THREAD_STACK_SIZE,
-        (size_t)STACK_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_COMPLETED,
-        on_completed, f, MHD_OPTION_NOTIFY_CONNECTION, on_connection, f,
-        MHD_OPTION_UNESCAPE_CALLBACK, unescape_address, f, MHD_OPTION_END);
+        MHD_OPTION_CONNECTION_LIMIT, most, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)READ_STEP,
+        MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, f, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
+        f, MHD_OPTION_UNESCAPE_CALLBACK, unescape_address, f, MHD_OPTION_END);
     if (!d)
         return error_set(e, STATUS_FAIL, "libmicrohttpd does not start");
     f->daemons[f->n_daemons++] = d;

@@ -28,9 +28,8 @@ void catalog_done(struct catalog *c)
     *c = (struct catalog){0};
 }
 
-// The pointer is good until the next one is added.
-static struct catalog_model *catalog_add(struct catalog *c, const char *name, const char *version,
-                                         struct error *e)
+struct catalog_model *catalog_add(struct catalog *c, const char *name, const char *version,
+                                  struct error *e)
 {
     if (c->n == MAX_MODELS) {
         error_set(e, STATUS_FAIL, "there are more than %d models", MAX_MODELS);
@@ -50,9 +49,9 @@ static int compare_models(const void *a, const void *b)
     const struct catalog_model *x = a, *y = b;
     int r = strcmp(x->name, y->name);
     if (r == 0)
-        r = strtoull(x->version, NULL, 10) < strtoull(y->version, NULL, 10)   ? -1
-            : strtoull(x->version, NULL, 10) > strtoull(y->version, NULL, 10) ? 1
-                                                                              : 0;
+        r = (x->rank > y->rank) - (x->rank < y->rank);
+    if (r == 0)
+        r = strcmp(x->version, y->version);
     return r ? r : strcmp(x->path, y->path);
 }
 
@@ -132,6 +131,8 @@ static int set_place(struct catalog_model *m, const char *folder, const char *fi
     if (n >= (int)sizeof m->path || k >= (int)sizeof path)
         return error_set(e, STATUS_PARAM_INVALID, "%s/%s: the path is too long", folder, file);
     struct error own;
+    m->rank = strtoull(m->version, NULL, 10);
+    m->is_onnx = strcmp(strrchr(file, '.'), ".onnx") == 0;
     add_stamp(m, m->path);
     add_stamp(m, path);
     if (read_options(m, path, &own) < 0)

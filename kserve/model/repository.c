@@ -10,14 +10,17 @@
 #include "kserve/http/reply.h"
 
 struct entry {
-    char name[128], version[24];
+    char name[128], version[CATALOG_VERSION_SIZE];
     char reason[480]; // why it is not ready
     struct served_model *model;
-    uint64_t stamp; // of its files
+    uint64_t rank, stamp; // as the catalog had them last
+    unsigned source;
+    bool is_default;
 };
 
 struct repository {
-    const struct model_source *source;
+    const struct model_source *sources;
+    unsigned n_sources;
     const struct served_options *options;
     pthread_mutex_t loading; // one at a time; never inside of `lock`
     pthread_mutex_t lock;    // of what follows; held for moments
@@ -25,13 +28,14 @@ struct repository {
     size_t n, room;
 };
 
-struct repository *repository_new(const struct model_source *source,
+struct repository *repository_new(const struct model_source *sources, unsigned n_sources,
                                   const struct served_options *options)
 {
     struct repository *r = calloc(1, sizeof *r);
     if (!r)
         return NULL;
-    r->source = source;
+    r->sources = sources;
+    r->n_sources = n_sources;
     r->options = options;
     pthread_mutex_init(&r->loading, NULL);
     pthread_mutex_init(&r->lock, NULL);
@@ -56,15 +60,20 @@ static bool entry_is(const struct entry *en, const char *name, const char *versi
            (!version || !version[0] || strcmp(en->version, version) == 0);
 }
 
+static bool entry_comes_before(const struct entry *en, const struct catalog_model *m)
+{
+    int order = strcmp(en->name, m->name);
+    if (order == 0)
+        order = (en->rank > m->rank) - (en->rank < m->rank);
+    return order ? order < 0 : strcmp(en->version, m->version) < 0;
+}
+
 // Where a model stands, or is to be put. With the lock.
 static int place_of(struct repository *r, const struct catalog_model *m, struct entry **ret,
                     struct error *e)
 {
     size_t at = 0;
-    while (at < r->n &&
-           (strcmp(r->entries[at].name, m->name) < 0 ||
-            (strcmp(r->entries[at].name, m->name) == 0 &&
-             strtoull(r->entries[at].version, NULL, 10) < strtoull(m->version, NULL, 10))))
+    while (at < r->n && entry_comes_before(&r->entries[at], m))
         at++;
     if (at == r->n || !entry_is(&r->entries[at], m->name, m->version)) {
         int s = array_reserve(r->entries, r->room, r->n + 1, "models", e);
@@ -77,6 +86,9 @@ static int place_of(struct repository *r, const struct catalog_model *m, struct 
         snprintf(r->entries[at].version, sizeof r->entries[at].version, "%s", m->version);
     }
     *ret = &r->entries[at];
+    (*ret)->rank = m->rank;
+    (*ret)->source = m->source;
+    (*ret)->is_default = m->is_default;
     return 0;
 }
 
@@ -90,6 +102,7 @@ static int open_model(struct repository *r, const struct catalog_model *c,
         return s;
     snprintf((*ret)->name, sizeof(*ret)->name, "%s", c->name);
     snprintf((*ret)->version, sizeof(*ret)->version, "%s", c->version);
+    (*ret)->is_onnx = c->is_onnx;
     return 0;
 }
 
@@ -121,8 +134,11 @@ static int load_entry(struct repository *r, const struct catalog_model *c, bool 
     return s;
 }
 
+// What is in the catalog, or in a source that could not be asked.
 static bool catalog_has(const struct catalog *c, const struct entry *en)
 {
+    if (c->unknown & 1U << en->source)
+        return true;
     for (size_t i = 0; i < c->n; i++)
         if (entry_is(en, c->models[i].name, c->models[i].version))
             return true;
@@ -174,21 +190,38 @@ static bool is_loaded(struct repository *r, const struct catalog_model *c)
     return loaded;
 }
 
+// All that the sources have, or what they have of one name. A source that fails is as it was.
+static int list_sources(struct repository *r, const char *name, struct catalog *ret,
+                        struct error *e)
+{
+    struct error own;
+    int s = 0;
+    for (unsigned i = 0; i < r->n_sources; i++) {
+        size_t first = ret->n;
+        int one = r->sources[i].list(r->sources[i].place, name, ret, s == 0 ? e : &own);
+        s = s < 0 ? s : one;
+        if (one < 0)
+            ret->unknown |= 1U << i;
+        while (one < 0 && ret->n > first)
+            free(ret->models[--ret->n].options);
+        for (size_t k = first; k < ret->n; k++)
+            ret->models[k].source = i;
+    }
+    catalog_finish(ret);
+    return s;
+}
+
 static int load_all(struct repository *r, const char *name, bool open, struct error *e)
 {
     struct catalog c = {0};
-    int s = r->source->list(r->source->place, name, &c, e);
-    if (s == 0) {
-        catalog_finish(&c);
-        drop_missing(r, name, &c);
-        if (name && c.n == 0)
-            s = error_set(e, STATUS_PARAM_INVALID, "there is no model \"%.128s\" in %.200s", name,
-                          r->source->place);
-    }
     struct error own;
-    for (size_t i = 0; i < c.n && s >= 0; i++) // all are known before the first one is opened
+    int s = list_sources(r, name, &c, e);
+    drop_missing(r, name, &c);
+    if (s == 0 && name && c.n == 0)
+        s = error_set(e, STATUS_PARAM_INVALID, "there is no model \"%.128s\"", name);
+    for (size_t i = 0; i < c.n; i++) // all are known before the first one is opened
         load_entry(r, &c.models[i], false, &own);
-    for (size_t i = 0; i < c.n && s >= 0 && open; i++) {
+    for (size_t i = 0; i < c.n && open; i++) {
         if (!name && is_loaded(r, &c.models[i]))
             continue;
         int one = load_entry(r, &c.models[i], true, &own);
@@ -211,7 +244,8 @@ int repository_load(struct repository *r, const char *name, struct error *e)
 
 int repository_look(struct repository *r, struct error *e)
 {
-    pthread_mutex_lock(&r->loading);
+    if (pthread_mutex_trylock(&r->loading) != 0)
+        return 0; // who loads has just looked
     int s = load_all(r, NULL, false, e);
     pthread_mutex_unlock(&r->loading);
     return s;
@@ -245,12 +279,16 @@ struct served_model *repository_find(struct repository *r, const char *name, con
 {
     struct served_model *found = NULL;
     const struct entry *known = NULL;
+    bool chosen = false;
     pthread_mutex_lock(&r->lock);
     for (size_t i = 0; i < r->n; i++) {
         if (!entry_is(&r->entries[i], name, version))
             continue;
         known = &r->entries[i];
-        found = known->model ? known->model : found; // the last one is the highest
+        if (!known->model || chosen)
+            continue;
+        found = known->model; // the last one is the highest
+        chosen = known->is_default;
     }
     if (found)
         served_model_ref(found);

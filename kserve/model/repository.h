@@ -10,8 +10,8 @@
 struct reply;
 struct repository;
 
-/// The source and the options live as long as the repository.
-struct repository *repository_new(const struct model_source *source,
+/// At most 32 sources, which live as long as the repository, as do the options.
+struct repository *repository_new(const struct model_source *sources, unsigned n_sources,
                                   const struct served_options *options);
 void repository_free(struct repository *r);
 

@@ -8,9 +8,11 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "kserve/model/serve_job.h"
+#include "kserve/model/shared_input.h"
 
-#define MAX_GROUP STATISTICS_MAX_BATCH
-#define ATTEMPTS  2 // the second with a new connection
+#define MAX_GROUP  STATISTICS_MAX_BATCH
+#define ATTEMPTS   2     // the second with a new connection
+#define SHARE_FROM 16384 // bytes of an input: smaller ones travel with the run
 
 struct batch_entry {
     struct job *job;
@@ -72,31 +74,75 @@ static void gather_input(const struct group *g, uint32_t input, uint8_t *to)
 {
     uint64_t size = input_size(g, input);
     for (unsigned i = 0; i < g->n; i++) {
-        memcpy(to, g->jobs[i]->inputs[input].data, (size_t)size * g->jobs[i]->samples);
-        to += size * g->jobs[i]->samples;
+        const struct job_input *in = &g->jobs[i]->inputs[input];
+        uint32_t samples = g->n == 1 ? g->samples : g->jobs[i]->samples;
+        memcpy(to, in->data + size * g->offset, (size_t)size * samples);
+        to += size * samples;
     }
     memset(to, 0, (size_t)size * (set_samples(g) - g->samples));
 }
 
+// By its largest shape, so that an input goes one way, whichever shape is chosen.
+static bool is_large(const struct served_model *m, unsigned set, uint32_t input, uint64_t size)
+{
+    uint64_t now = m->sets[set].inputs[input].n_elems, most = now;
+    for (uint32_t i = 0; i < m->n_sets; i++)
+        if (m->sets[i].inputs[input].n_elems > most)
+            most = m->sets[i].inputs[input].n_elems;
+    return now && size / now * most >= SHARE_FROM;
+}
+
+// NULL: it goes by rknn_inputs_set(), which undoes a binding.
+static uint8_t *shared_place(const struct group *g, struct lane *lane, uint32_t input,
+                             uint64_t size)
+{
+    if (!lane->inputs)
+        return NULL;
+    if (!is_large(g->model, g->set, input, size)) {
+        lane->inputs[input].is_bound = false;
+        return NULL;
+    }
+    const struct job_input *in = &g->jobs[0]->inputs[input];
+    const struct input_form form = {.attr = &g->model->sets[g->set].inputs[input],
+                                    .set = g->set,
+                                    .size = (uint32_t)size,
+                                    .type = in->type,
+                                    .format = in->format};
+    return shared_input_place(&lane->inputs[input], lane->context, &form);
+}
+
+// Large inputs go into memory that the daemon has, too; what is left is for rknn_inputs_set().
 static int group_inputs(struct group *g, struct lane *lane, uint8_t **room, struct error *e)
 {
-    rknn_input inputs[REQUEST_MAX_TENSORS] = {0};
+    rknn_input inputs[REQUEST_MAX_TENSORS];
     const struct job *j = g->jobs[0];
-    for (uint32_t i = 0; i < g->model->n_inputs; i++) {
+    uint32_t n = 0;
+    int r = 0;
+    for (uint32_t i = 0; i < g->model->n_inputs && r == 0; i++) {
+        const struct job_input *in = &j->inputs[i];
         uint64_t size = input_size(g, i), all = size * set_samples(g);
-        const uint8_t *from = j->inputs[i].data + size * g->offset;
+        uint8_t *shared = shared_place(g, lane, i, all);
+        const uint8_t *from = in->data + size * g->offset;
+        if (shared) {
+            gather_input(g, i, shared);
+            r = shared_input_written(&lane->inputs[i], lane->context);
+            r = r < 0 ? library_error(e, r) : 0;
+            continue;
+        }
         if (!is_direct(g)) {
             gather_input(g, i, *room);
             from = *room;
             *room += all;
         }
-        inputs[i] = (rknn_input){.index = i,
-                                 .buf = (void *)(uintptr_t)from,
-                                 .size = (uint32_t)all,
-                                 .type = j->inputs[i].type,
-                                 .fmt = j->inputs[i].format};
+        inputs[n++] = (rknn_input){.index = i,
+                                   .buf = (void *)(uintptr_t)from,
+                                   .size = (uint32_t)all,
+                                   .type = in->type,
+                                   .fmt = in->format};
     }
-    int r = rknn_inputs_set(lane->context, g->model->n_inputs, inputs);
+    if (r < 0 || n == 0)
+        return r;
+    r = rknn_inputs_set(lane->context, n, inputs);
     return r < 0 ? library_error(e, r) : 0;
 }
 
@@ -176,7 +222,7 @@ static int run_group(struct group *g, struct lane *lane, struct error *e)
             r = end_group(g, lane, room, e);
         if (!is_lost(r))
             break;
-        lane_lost(lane);
+        lane_lost(g->model, lane);
     }
     return r;
 }
@@ -207,7 +253,7 @@ static int run_samples(struct job *j, struct served_model *m, struct lane *const
         if (s == 0)
             s = end_group(&groups[i], lanes[i], rooms[i], e);
         if (is_lost(s)) {
-            lane_lost(lanes[i]);
+            lane_lost(m, lanes[i]);
             s = run_group(&groups[i], lanes[i], e);
         }
         if (s == 0)

@@ -8,6 +8,7 @@
 #include "rknnd.h"
 
 #include "base/cleanup.h"
+#include "kserve/model/shared_input.h"
 
 #define LANES       16
 #define BATCH_LANES 2 // with more, requests run alone that could be gathered
@@ -159,6 +160,9 @@ static int describe_model(struct served_model *m, rknn_context c, struct error *
     int r = rknn_query(c, RKNN_QUERY_IN_OUT_NUM, &n, sizeof n);
     if (r < 0)
         return library_error(e, r);
+    rknnd_server_info server = {.struct_size = sizeof server};
+    m->shares_memory =
+        rknnd_get_server_info(NULL, &server) == 0 && strncmp(server.uri, "unix:", 5) == 0;
     m->n_inputs = n.n_input;
     m->n_outputs = n.n_output;
     uint32_t n_sets = count_sets(c);
@@ -195,15 +199,19 @@ static int lane_open(struct served_model *m, rknn_context *ret, struct error *e)
     return 0;
 }
 
-static void lane_free(struct lane *lane)
+static void lane_free(const struct served_model *m, struct lane *lane)
 {
-    lane_lost(lane);
+    lane_lost(m, lane);
     free(lane->room);
     free(lane);
 }
 
-void lane_lost(struct lane *lane)
+void lane_lost(const struct served_model *m, struct lane *lane)
 {
+    for (uint32_t i = 0; lane->inputs && i < m->n_inputs; i++)
+        shared_input_free(&lane->inputs[i], lane->context);
+    free(lane->inputs);
+    lane->inputs = NULL;
     if (lane->context)
         rknn_destroy(lane->context);
     lane->context = 0;
@@ -252,7 +260,12 @@ int lane_ready(struct served_model *m, struct lane *lane, unsigned set, struct e
             return r;
         lane->set = m->n_sets;
     }
-    if (m->n_sets == 1 || lane->set == set)
+    if (m->shares_memory && !lane->inputs && // without memory for it they are not shared
+        m->n_inputs > 0)
+        lane->inputs = calloc(m->n_inputs, sizeof *lane->inputs);
+    if (m->n_sets == 1)
+        lane->set = set;
+    if (lane->set == set)
         return 0;
     int r = choose_set(m, lane->context, set, e);
     lane->set = r < 0 ? m->n_sets : set;
@@ -275,7 +288,7 @@ static void served_model_free(struct served_model *m)
 {
     while (m->idle) {
         struct lane *next = m->idle->next;
-        lane_free(m->idle);
+        lane_free(m, m->idle);
         m->idle = next;
     }
     for (uint32_t i = 0; i < m->n_sets; i++) {

@@ -31,6 +31,7 @@ struct lane {
     unsigned set;         // that is chosen
     uint8_t *room;        // for inputs and outputs of several requests
     size_t room_size;
+    struct shared_input *inputs; // the model's; NULL: they are not shared
     struct lane *next;
 };
 
@@ -43,10 +44,12 @@ struct served_options {
 };
 
 struct batch_entry;
+struct shared_input;
 
 struct served_model {
     atomic_uint refs;
-    char name[128], version[24], path[4096];
+    char name[128], version[40], path[4096];
+    bool is_onnx;
     char *load_options; // NULL: none
     const struct served_options *options;
     uint32_t n_inputs, n_outputs, n_sets;
@@ -55,6 +58,7 @@ struct served_model {
     bool batches;     // the first dimension is that of samples, any number of them
     uint32_t per_run; // samples that a run takes, at most
     uint32_t max_lanes;
+    bool shares_memory; // the daemon maps memory of ours: it is on this machine
 
     pthread_mutex_t lock; // of what follows
     pthread_cond_t freed;
@@ -88,6 +92,6 @@ void lane_give(struct served_model *m, struct lane *lane);
 /// Opens the lane's context, unless it is, and chooses the shapes.
 int lane_ready(struct served_model *m, struct lane *lane, unsigned set, struct error *e);
 /// Ends a context whose server is gone.
-void lane_lost(struct lane *lane);
+void lane_lost(const struct served_model *m, struct lane *lane);
 /// At least `size` bytes at lane->room; false: no memory.
 bool lane_reserve(struct lane *lane, uint64_t size);

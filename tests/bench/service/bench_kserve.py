@@ -30,7 +30,9 @@ def request(path, model, name, array, datatype):
 
 
 def load(port, seconds, path):
-    done = subprocess.run([LOAD, "load", str(port), str(CONNECTIONS), str(seconds), path], capture_output=True, text=True, check=True)
+    done = subprocess.run([LOAD, "load", str(port), str(CONNECTIONS), str(seconds), path], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise AssertionError(done.stderr)
     return [float(word) for word in done.stdout.split()]
 
 

@@ -21,21 +21,37 @@
 
 static size_t echo_size;
 
+// A body while it comes; what a server of requests has to do at the least.
+struct echo {
+    size_t n, room;
+    char body[];
+};
+
 static enum MHD_Result on_echo(void *owner, struct MHD_Connection *c, const char *url,
                                const char *method, const char *version, const char *data,
                                size_t *size, void **state)
 {
     (void)owner, (void)url, (void)method, (void)version;
-    if (!*state) {
-        *state = calloc(1, 1 << 20);
-        return *state ? MHD_YES : MHD_NO;
+    struct echo *e = *state;
+    if (!e) {
+        const char *length = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Content-Length");
+        size_t room = length ? strtoul(length, NULL, 10) : 0;
+        e = *state = malloc(sizeof *e + room);
+        if (!e)
+            return MHD_NO;
+        *e = (struct echo){.room = room};
+        return MHD_YES;
     }
-    if (*size > 0) {
-        memcpy(*state, data, *size < 1 << 20 ? *size : 1 << 20);
+    if (*size > 0 && *size <= e->room - e->n) {
+        memcpy(e->body + e->n, data, *size);
+        e->n += *size;
         *size = 0;
         return MHD_YES;
     }
-    char *body = calloc(1, echo_size + 1);
+    char *body = malloc(echo_size + 1);
+    if (!body)
+        return MHD_NO;
+    memset(body, 0, echo_size);
     struct MHD_Response *r =
         MHD_create_response_from_buffer(echo_size, body, MHD_RESPMEM_MUST_FREE);
     enum MHD_Result queued = MHD_queue_response(c, MHD_HTTP_OK, r);

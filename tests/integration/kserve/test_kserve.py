@@ -269,13 +269,81 @@ class Inferences(Served):
         self.assertEqual(wrong, [])
 
 
+class Stored(unittest.TestCase):
+    """Models that the daemon keeps by name, beside a folder."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.models, store = pathlib.Path(folder.name, "models"), pathlib.Path(folder.name, "store")
+        self.models.mkdir()
+        store.mkdir()
+        shutil.copy(DIGITS, self.models / "other.rknn")
+        self.daemon = Daemon("--backend", "sim:rk3588", "--model-store", store)
+        self.addCleanup(self.daemon.stop)
+        self.model("push", DIGITS, "digits")
+        self.model("push", SOURCE / "examples/digits/digits.onnx", "digits@2.1-float")
+
+    def model(self, *words):
+        done = self.daemon.rknnctl("model", *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def serve(self, *options):
+        front = Front(self.daemon, self.models, "--store", *options)
+        client = front.client()
+        self.addCleanup(front.stop)
+        self.addCleanup(client.close)
+        return front, client
+
+    def index(self, client):
+        return {(m["name"], m["version"]): m["state"] for m in client.json("/v2/repository/index", "POST")}
+
+    def test_names_and_versions(self):
+        front, client = self.serve()
+        self.assertEqual(self.index(client), {("digits", "1"): "READY", ("digits", "2.1-float"): "READY", ("other", "1"): "READY"})
+        self.assertEqual(client.json("/v2/models/digits")["platform"], "onnx_rknnd", "the newest")
+        self.assertEqual(client.json("/v2/models/digits/versions/1")["platform"], "rknn")
+        answer, arrays = client.infer("digits", {"image": PICTURE}, version="1")
+        self.assertEqual(answer["model_version"], "1")
+        np.testing.assert_array_equal(arrays["probability"], client.infer("other", {"image": PICTURE})[1]["probability"])
+        self.model("default", "digits@1")
+        os.kill(front.process.pid, signal.SIGHUP)
+        wait_for("the default", lambda: client.json("/v2/models/digits")["platform"] == "rknn")
+
+    def test_what_comes_and_goes(self):
+        _, client = self.serve("--explicit")
+        self.model("push", DIGITS, "late")
+        self.assertEqual(set(self.index(client).values()), {"UNAVAILABLE"})
+        self.assertIn(("late", "1"), self.index(client))
+        client.json("/v2/repository/models/late/load", "POST")
+        client.infer("late", {"image": PICTURE})
+        self.model("remove", "late")
+        self.assertNotIn(("late", "1"), self.index(client))
+        with self.assertRaises(Refused) as refused:
+            client.infer("late", {"image": PICTURE})
+        self.assertEqual(refused.exception.status, 404)
+
+    def test_a_daemon_that_keeps_none(self):
+        bare = Daemon("--backend", "sim:rk3588")
+        self.addCleanup(bare.stop)
+        front = Front(bare, self.models, "--store")
+        self.addCleanup(front.stop)
+        client = front.client()
+        self.addCleanup(client.close)
+        client.infer("other", {"image": PICTURE})
+        self.assertEqual(self.index(client), {("other", "1"): "READY"})
+
+
 class Daemons(unittest.TestCase):
     def test_one_that_goes_and_comes(self):
         with tempfile.TemporaryDirectory() as folder:
             shutil.copy(DIGITS, folder)
+            identity(pathlib.Path(folder, "large.onnx"), np.float32, [9000])
             daemon = Daemon("--backend", "sim:rk3588")
             front = Front(daemon, folder)
             client = front.client()
+            large = np.arange(9000, dtype=np.float32)
+            client.infer("large", {"x0": large})
             _, expected = client.infer("digits", {"image": PICTURE})
             os.kill(daemon.process.pid, signal.SIGSTOP)
             wait_for("it to be missed", lambda: client.ask("GET", "/v2/health/ready")[0] == 400)
@@ -288,6 +356,7 @@ class Daemons(unittest.TestCase):
             again = Daemon("--backend", "sim:rk3588", folder=daemon.folder)
             _, arrays = client.infer("digits", {"image": PICTURE})
             np.testing.assert_array_equal(arrays["probability"], expected["probability"])
+            np.testing.assert_array_equal(client.infer("large", {"x0": large})[1]["y0"], large)
             wait_for("it to be ready", lambda: client.ask("GET", "/v2/health/ready")[0] == 200)
             client.close()
             front.stop()

@@ -25,6 +25,15 @@ def product(path, first):
                                                   [weights]), opset_imports=[helper.make_opsetid("", 13)], ir_version=7), path)
 
 
+WIDE = 1500  # of a sample: bytes of eight are few, floats are many
+
+
+def wide(path):
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", WIDE]) for name in "xy"]
+    onnx.save(helper.make_model(helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "wide", ends[:1], ends[1:]),
+                                opset_imports=[helper.make_opsetid("", 13)], ir_version=7), path)
+
+
 class Batches(WithFront):
     @classmethod
     def setUpClass(cls):
@@ -35,6 +44,8 @@ class Batches(WithFront):
         product(models / "eight.onnx", 8)
         product(models / "shapes.onnx", "n")
         (models / "shapes.options").write_text("shape x=3x8,5x8\n")
+        wide(models / "wide.onnx")
+        (models / "wide.options").write_text(f"shape x=1x{WIDE},2x{WIDE},8x{WIDE}\n")
         product(models / "bad.onnx", "n")
         (models / "bad.options").write_text("shape z=1x8\n")
         cls.daemon = Daemon("--backend", "sim:rk3588")
@@ -84,6 +95,27 @@ class Batches(WithFront):
             self.assertEqual(inferences, sum(1 + (seed + i) % 3 for seed in range(12) for i in range(20)))
             self.assertLess(executions, 240)  # as many as requests, if none were run with others
             self.assertGreater(max(b["batch_size"] for b in after["batch_stats"]), 3)
+
+    def test_large_samples(self):
+        """Of every number and type in turn, at once from several: what was there before is nobody's."""
+        wrong = []
+
+        def go(seed):
+            random = np.random.default_rng(seed)
+            client = self.front.client()
+            for i in range(24):
+                dtype = (np.float32, np.float16, np.uint8)[i % 3]
+                x = random.integers(0, 200, (1 + (seed * 5 + i) % 8, WIDE)).astype(dtype)
+                _, arrays = client.infer("wide", {"x": x})
+                if not np.array_equal(arrays["y"], x.astype(np.float32)):
+                    wrong.append((seed, i, x.shape[0], dtype))
+            client.close()
+        threads = [threading.Thread(target=go, args=(i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
 
     def test_one_that_is_refused_harms_no_other(self):
         stop = threading.Event()

@@ -201,6 +201,20 @@ class Life(Case):
             peer.close()
         front.stop()
 
+    def test_a_burst(self):
+        """As many again as there may be come at once: each of them is let in."""
+        front = Front(self.daemon, self.folder.name, "--connections", "48", "--request-timeout", "600")
+        silent = [socket.create_connection(("127.0.0.1", front.port), timeout=PATIENCE) for _ in range(48)]
+        wait_for("all of them", lambda: len(os.listdir(f"/proc/{front.process.pid}/task")) > 48)
+        burst = [socket.create_connection(("127.0.0.1", front.port), timeout=PATIENCE) for _ in range(48)]
+        for peer in burst:
+            peer.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        for peer in burst:
+            self.assertEqual(peer.recv(15), b"HTTP/1.1 200 OK")
+        for peer in silent + burst:
+            peer.close()
+        front.stop()
+
     def test_the_end_waits_for_answers(self):
         with tempfile.TemporaryDirectory() as folder:
             pathlib.Path(folder, "slow.rknn").write_bytes(b"anything")
