@@ -37,11 +37,20 @@ there() {
         $1" >>"$out/log" 2>&1 || { code=$?; tail -n 50 "$out/log" >&2; exit $code; }
 }
 
+# A mirror may have security updates of one architecture and broken lists of another's, and libraries of both have to be
+# of one version. So the layer goes back to what the release itself has.
+as_released() {
+    sed -i 's/^Suites: .*-security$/&\nEnabled: no/' /etc/apt/sources.list.d/debian.sources
+    printf 'Package: *\nPin: release l=Debian\nPin-Priority: 1001\n' >/etc/apt/preferences.d/as-released
+    apt-get -qq -o APT::Update::Error-Mode=any update && apt-get -y -qq --allow-downgrades dist-upgrade
+}
+
 rm -f "$out/log" "$out"/*.deb
 if [ ! -e "$kept" ]; then
-    there "echo force-unsafe-io >/etc/dpkg/dpkg.cfg.d/unsafe-io
+    there "$(declare -f as_released)
+        echo force-unsafe-io >/etc/dpkg/dpkg.cfg.d/unsafe-io
         dpkg --add-architecture $architecture
-        apt-get -qq -o APT::Update::Error-Mode=any update || exit 77
+        apt-get -qq -o APT::Update::Error-Mode=any update || as_released || exit 77
         dpkg --purge --force-depends libdnnl-dev # Debian has it for one architecture at a time
         apt-get -y -qq --no-install-recommends build-dep --arch-only -a$architecture -Pcross,nocheck ./
         apt-get clean"
