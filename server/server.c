@@ -22,6 +22,7 @@
 #include "server/handle/handle_memory.h"
 #include "server/listen/listen_schemes.h"
 #include "server/modules.h"
+#include "server/net/discard.h"
 #include "server/net/tls_files.h"
 #include "server/net/transport_socket.h"
 #include "server/net/watch.h"
@@ -528,6 +529,8 @@ int server_init(struct server *s, uv_loop_t *loop, struct options *options, stru
         r = trace_init(&s->trace, options->trace_events, e);
     if (r == 0)
         r = watch_prepare(loop, e);
+    if (r == 0)
+        r = discard_prepare(e);
     if (r == 0)
         r = start_threads(s, e);
     if (r == 0)

@@ -3,6 +3,7 @@
 #include "server/metrics/metrics_text.h"
 
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -183,9 +184,19 @@ static void put_device(FILE *out, const struct services *s)
               s->sram->total - s->sram->used);
 }
 
+// Of what the process has of the system, the part that somebody has allocated: the rest is arenas'
+// own, and comes and goes.
+static uint64_t heap_bytes(void)
+{
+    const struct mallinfo2 m = mallinfo2();
+    return m.uordblks + m.hblkhd;
+}
+
 static void put_now(FILE *out, const struct services *s)
 {
     const struct scheduler *scheduler = &s->jobs->scheduler;
+    put_gauge(out, "heap_bytes", "Memory of the service that is allocated, without its workers'.",
+              heap_bytes());
     put_gauge(out, "connections", "Connections of programs.", s->connections->n);
     put_gauge(out, "sessions", "Programs that are connected.", s->sessions->n);
     put_gauge(out, "contexts", "Contexts that programs have open.", s->contexts->n);

@@ -166,6 +166,14 @@ static bool discard_some(const int *fds, int n, bool unread)
     return !full;
 }
 
+int discard_prepare(struct error *e)
+{
+    pthread_mutex_lock(&lock);
+    int r = array_reserve(waiting, n_room, DISCARD_MOST, "descriptors", e);
+    pthread_mutex_unlock(&lock);
+    return r;
+}
+
 void discard_fd(int fd)
 {
     if (fd >= 0)

@@ -17,15 +17,15 @@ from attack_list import ATTACKS, INPUT, Scene, run_of
 from beside import Attacker, start, start_daemon
 from support.checks.expect import EXPECT
 from support.seed import seed
-from support.service import PATIENCE, resident_kb, wait_for
+from support.service import PATIENCE, wait_for
 from support.wire import INFER
-from tally import begin, finish, is_back
+from tally import begin, finish, is_back, memory
 
 POLITE = (1001, 1003, 1004)  # users
 TICK = 0.05
 # Who is started meanwhile would have its file, too, and could not end.
 NAMES = [name for name in ATTACKS if name != "files_that_are_silent"]
-PARTS = 3
+PARTS = 6
 
 
 def run_for_ever(scene, runs, lost):
@@ -105,14 +105,14 @@ def main():
                       "--job-timeout-ms", "3000") as (daemon, port):
         before = daemon.held()
         chaos = Chaos(daemon, port, rng, o.at_once)
-        resident, settled = [], False
+        memories, settled = [], False
         for _ in range(PARTS):
             chaos.run(o.seconds / PARTS)
-            settled = settled or (not resident and set(chaos.done) == set(NAMES))
+            settled = settled or (len(memories) < PARTS // 3 and set(chaos.done) == set(NAMES))
             wait_for(lambda: f"{daemon.held()} to be {before}", lambda: is_back(before, daemon.held()), 2 * PATIENCE)
-            resident.append(resident_kb(daemon.process.pid))
+            memories.append(memory(daemon))
         runs, lost = (sum(count[i].value for count in chaos.counts) for i in (0, 1))
-        finish(daemon, "chaos", o.isolation, o.tally, before, resident, settled, seconds=o.seconds, runs=runs, lost=lost, clients_killed=chaos.killed,
+        finish(daemon, "chaos", o.isolation, o.tally, before, memories, settled, seconds=o.seconds, runs=runs, lost=lost, clients_killed=chaos.killed,
                workers_killed=chaos.workers, attacks=dict(sorted(chaos.done.items())))
 
 

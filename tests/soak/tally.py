@@ -5,11 +5,12 @@ its end had a server that died, a wrong answer, or something that was not given 
 import collections
 import json
 import pathlib
+import re
 import sys
 
 from support.checks.expect import EXPECT
-from support.service import SANITIZED, rknnctl
-from support.wire import TURN_CPU
+from support.service import SANITIZED, resident_kb, rknnctl
+from support.wire import METRICS, TURN_CPU, Client
 
 SUMS = ("seconds", "messages", "runs", "lost", "clients_killed", "workers_killed")
 FLAT = 0.02  # by which memory may have grown after the first part, beside a part that pages and arenas come in
@@ -21,9 +22,23 @@ def is_back(before, held):
     return {**held, "fds": max(held["fds"], before["fds"])} == before
 
 
-def growth_kb(resident):
-    """From the first part, which fills pools and caches, to the last."""
-    return resident[-1] - resident[0]
+def memory(daemon):
+    """At rest: what it has of the machine, and what of its heap is allocated (0: a sanitizer has another heap), in kB."""
+    client = Client(daemon)
+    failed, _ = client.call(METRICS)
+    text = client.payload.decode()
+    client.close()
+    assert not failed
+    return resident_kb(daemon.process.pid), int(re.search(r"^rknnd_heap_bytes (\d+)$", text, re.MULTILINE)[1]) / 1024
+
+
+def filled(sizes):
+    """After the first third, which fills pools, caches and the log."""
+    return sizes[len(sizes) // 3]
+
+
+def growth_kb(sizes):
+    return sizes[-1] - filled(sizes)
 
 
 def slow_turns(daemon):
@@ -41,12 +56,14 @@ def begin(path, isolation):
     note(path, {"begun": True, "isolation": isolation, "sanitized": SANITIZED})
 
 
-def finish(daemon, name, isolation, path, before, resident, settled=True, **counts):
-    """Prints what has come of a run, and checks it. `settled`: the first part had everything in it, so that others add nothing."""
+def finish(daemon, name, isolation, path, before, memories, settled=True, **counts):
+    """Prints what has come of a run, and checks it. `memories`: memory() after each part. `settled`: the first part had everything
+    in it, so that others add nothing."""
+    resident, heap = ([round(m[i]) for m in memories] for i in (0, 1))
     status = daemon.status()
     held = daemon.held()
     line = {"name": name, "isolation": isolation, "sanitized": SANITIZED, "longest_turn_us": status["longest_turn_us"],
-            "longest_turn_cpu_us": status["longest_turn_cpu_us"], "resident_kb": resident, "fds": [before["fds"], held["fds"]], **counts}
+            "longest_turn_cpu_us": status["longest_turn_cpu_us"], "resident_kb": resident, "heap_kb": heap, "fds": [before["fds"], held["fds"]], **counts}
     print(f"{name}, {isolation}:", json.dumps(line), flush=True)
     for words in slow_turns(daemon)[-3:]:
         print(" ", words, flush=True)
@@ -54,11 +71,12 @@ def finish(daemon, name, isolation, path, before, resident, settled=True, **coun
     EXPECT.assertTrue(is_back(before, held), f"{held} is not {before}")
     EXPECT.assertLess(line["longest_turn_cpu_us"], TURN_CPU)
     if len(resident) > 1 and settled and not SANITIZED:
-        EXPECT.assertLessEqual(growth_kb(resident), FLAT * resident[0] + ARENA_KB, "the daemon's memory grows")
+        EXPECT.assertLessEqual(growth_kb(resident), FLAT * filled(resident) + ARENA_KB, "the daemon's memory grows")
+        EXPECT.assertLessEqual(growth_kb(heap), FLAT * filled(heap), "the daemon's heap grows")
 
 
 def add_up(paths):
-    table = collections.defaultdict(lambda: dict.fromkeys(SUMS, 0) | {"begun": 0, "ended": 0, "longest_turn_cpu_us": 0, "growth_kb": [], "fds_back": True})
+    table = collections.defaultdict(lambda: dict.fromkeys(SUMS, 0) | {"begun": 0, "ended": 0, "longest_turn_cpu_us": 0, "growth_kb": [], "heap_growth": [], "fds_back": True})
     for line in (json.loads(text) for path in paths for text in pathlib.Path(path).read_text().splitlines()):
         for key in line["isolation"] + (" (asan)" if line["sanitized"] else ""), "all":
             row = table[key]
@@ -70,9 +88,11 @@ def add_up(paths):
                 row[name] += line.get(name, 0)
             row["longest_turn_cpu_us"] = max(row["longest_turn_cpu_us"], line["longest_turn_cpu_us"])
             row["growth_kb"].append(growth_kb(line["resident_kb"]))
+            row["heap_growth"] += [growth_kb(line["heap_kb"]) / filled(line["heap_kb"])] if line.get("heap_kb", [0])[0] else []
             row["fds_back"] &= line["fds"][0] >= line["fds"][1]
     for key, row in sorted(table.items()):
-        row["growth_kb"] = [min(row["growth_kb"], default=0), max(row["growth_kb"], default=0)]
+        for name in "growth_kb", "heap_growth":
+            row[name] = [round(f(row[name], default=0), 4) for f in (min, max)]
         print(f"{key}: " + ", ".join(f"{name} {value:.0f}" if isinstance(value, float) else f"{name} {value}" for name, value in row.items()))
 
 

@@ -17,8 +17,8 @@ import time
 from conformance import models as conformance
 from support.checks.expect import EXPECT
 from support.seed import seed
-from support.service import BUILD, DIGITS, SANITIZED, Daemon, resident_kb, wait_for
-from soak.tally import begin, finish, is_back
+from support.service import BUILD, DIGITS, SANITIZED, Daemon, wait_for
+from soak.tally import begin, finish, is_back, memory
 
 MESSAGES = 20000 if SANITIZED else 50000  # of one client process
 NODE = 2 * 20 * 6 * 5 * 4  # bytes of the outputs of the custom operator
@@ -91,12 +91,13 @@ def play(isolation, seconds, tally, files, rng, store):
     begin(tally, isolation)
     before = daemon.held()
     crowd = Crowd(daemon, files, rng)
-    resident = []
-    for _ in range(3 if seconds > 60 else 1):
-        crowd.run(seconds / (3 if seconds > 60 else 1))
+    memories = []
+    parts = 6 if seconds > 60 else 1
+    for _ in range(parts):
+        crowd.run(seconds / parts)
         wait_for(lambda: f"{daemon.held()} to be {before}", lambda: is_back(before, daemon.held()))
-        resident.append(resident_kb(daemon.process.pid))
-    finish(daemon, "stateful", isolation, tally, before, resident, seconds=seconds, messages=crowd.messages, clients_killed=crowd.killed,
+        memories.append(memory(daemon))
+    finish(daemon, "stateful", isolation, tally, before, memories, seconds=seconds, messages=crowd.messages, clients_killed=crowd.killed,
            workers_killed=crowd.worker_kills, answers=dict(sorted(crowd.answers.items())))
     daemon.stop()
     EXPECT.assertGreater(crowd.messages, 0)
