@@ -19,10 +19,10 @@ struct quant_edit {
     struct quant_range range;
 };
 
-#define QUANT_EXPORT __attribute__((visibility("default")))
-
-/// The end of every public function: keeps the words of a failure. Returns r.
-int quant_keep(int r, const struct error *e);
+// Of a node's noise: mean squares in units of what is usual.
+struct quant_noise_parts {
+    double weight, input, output;
+};
 
 struct rknnd_quant {
     struct quant_model model; // float
@@ -43,10 +43,14 @@ struct rknnd_quant {
     struct quant_edit *edits;    // of each edge
     struct quant_choice *more;   // choices besides those of the options; one block with the names
     uint32_t n_more;
-    double *noise;         // of each node; NULL: not measured
-    const char **proposed; // names of the model
+    struct quant_noise_parts *noise;   // of each node; NULL: not measured
+    const char **proposed;             // names of the model
+    double goal, cosine, plain_cosine; // of the proposal; goal 0: there is none
+    const char **between;              // the last answer
     rknnd_quant_summary summary;
     rknnd_list *tensors, *nodes;
+    rknnd_list *layers;     // NULL: nothing was compared, or it has changed since
+    char single_words[256]; // why a server takes no inputs of layers
 };
 
 /// How a tensor of so many bits is stored.
@@ -56,6 +60,23 @@ static inline struct quant_store quant_store_of(const struct rknnd_quant *q, uin
     store.bits = bits;
     return store;
 }
+
+// Public functions, wherever they are.
+#define QUANT_EXPORT __attribute__((visibility("default")))
+
+/// The end of every public function: keeps a failure's words, and returns `r`.
+int quant_keep(int r, const struct error *e);
+
+/// `size` bytes of ours from what a program, perhaps of another version, has given (NULL: zeros).
+/// Fails if it sets what is not known here.
+int quant_take(void *ours, uint32_t size, const void *theirs, const char *what, struct error *e);
+
+/// Fails where there is no calibration yet.
+int quant_check_calibrated(const struct rknnd_quant *q, struct error *e);
+
+/// A list of n structs of `stride` bytes, which begin with their size, in one block; NULL: no
+/// memory.
+rknnd_list *quant_list_new(size_t n, size_t stride, struct error *e);
 
 /// Makes both lists anew (quant_lists.c). Without a calibration there are no tensors.
 int quant_lists_make(struct rknnd_quant *q, struct error *e);

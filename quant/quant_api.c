@@ -34,10 +34,7 @@ int quant_keep(int r, const struct error *e)
 
 // ---- structs of programs ----
 
-// `size` bytes of ours from what a program, perhaps of another version, has given. Fails if it sets
-// what is not known here.
-static int quant_take(void *ours, uint32_t size, const void *theirs, const char *what,
-                      struct error *e)
+int quant_take(void *ours, uint32_t size, const void *theirs, const char *what, struct error *e)
 {
     uint32_t its;
     memset(ours, 0, size);
@@ -221,6 +218,8 @@ static void quant_forget(struct rknnd_quant *q)
     quant_observers_free(q->seen, q->index.n);
     quant_floats_forget(q);
     free(q->tensors);
+    free(q->layers);
+    q->layers = NULL;
     q->seen = NULL;
     q->tensors = NULL;
     q->calibrated = false;
@@ -232,6 +231,7 @@ QUANT_EXPORT void rknnd_quant_free(rknnd_quant *q)
         return;
     quant_forget(q);
     free(q->nodes);
+    free(q->between);
     quant_plan_done(&q->plan);
     quant_plan_done(&q->now);
     quant_index_done(&q->index);
@@ -339,7 +339,7 @@ int quant_make(struct rknnd_quant *q, struct quant_model *ret, struct error *e)
     return quant_rewrite(ret, &p, e);
 }
 
-static int quant_check_calibrated(const struct rknnd_quant *q, struct error *e)
+int quant_check_calibrated(const struct rknnd_quant *q, struct error *e)
 {
     return q && q->calibrated
                ? 0

@@ -1,10 +1,11 @@
 // What there is to know of tensors and nodes, for programs. A list is one block: its head, then its
-// items, whose texts are the model's.
+// items, whose texts are the model's. What was compared is of another model once these change.
 #include <stdlib.h>
 
+#include "quant/hybrid/quant_noise.h"
 #include "quant/quant.h"
 
-static rknnd_list *lists_new(size_t n, size_t stride, struct error *e)
+rknnd_list *quant_list_new(size_t n, size_t stride, struct error *e)
 {
     rknnd_list *list = calloc(1, sizeof *list + n * stride);
     if (!list) {
@@ -43,11 +44,15 @@ static void lists_fill_tensor(const struct rknnd_quant *q, uint32_t i, rknnd_qua
     t->bins = o->bins;
     t->bin_width = __builtin_ldexpf(1, o->exponent);
     t->error = quant_range_error(o, q->layout.forms[t->group]);
+    struct quant_clipping c = quant_range_clipping(o, q->layout.ranges[t->group], t->scale);
+    t->power = c.power;
+    t->clipped = c.share;
+    t->clip_error = c.error;
 }
 
 static rknnd_list *lists_tensors(const struct rknnd_quant *q, struct error *e)
 {
-    rknnd_list *list = lists_new(q->summary.n_tensors, sizeof(rknnd_quant_tensor), e);
+    rknnd_list *list = quant_list_new(q->summary.n_tensors, sizeof(rknnd_quant_tensor), e);
     rknnd_quant_tensor *at = list ? (rknnd_quant_tensor *)(list + 1) : NULL;
     for (uint32_t i = 0; i < q->index.n && at; i++)
         if (q->now.places[i].quantized)
@@ -57,7 +62,7 @@ static rknnd_list *lists_tensors(const struct rknnd_quant *q, struct error *e)
 
 static rknnd_list *lists_nodes(const struct rknnd_quant *q, struct error *e)
 {
-    rknnd_list *list = lists_new(q->now.n_nodes, sizeof(rknnd_quant_node), e);
+    rknnd_list *list = quant_list_new(q->now.n_nodes, sizeof(rknnd_quant_node), e);
     rknnd_quant_node *at = list ? (rknnd_quant_node *)(list + 1) : NULL;
     for (uint32_t i = 0; i < q->now.n_nodes && at; i++, at++) {
         const Quant__Node *n = q->model.graph->node[i];
@@ -66,8 +71,13 @@ static rknnd_list *lists_nodes(const struct rknnd_quant *q, struct error *e)
         at->op = quant_text(n->op_type);
         at->output = quant_output(n, 0);
         at->reason = q->now.reasons[i] ? q->now.reasons[i] : "";
-        at->noise = q->noise ? q->noise[i] : 0;
         at->type = at->quantized ? (rknnd_quant_type)q->now.bits[i] : RKNND_QUANT_FLOAT16;
+        if (!q->noise)
+            continue;
+        at->noise = quant_noise_total(q->noise[i]);
+        at->weight_noise = q->noise[i].weight;
+        at->input_noise = q->noise[i].input;
+        at->output_noise = q->noise[i].output;
     }
     return list;
 }
@@ -83,6 +93,8 @@ int quant_lists_make(struct rknnd_quant *q, struct error *e)
     }
     free(q->nodes);
     free(q->tensors);
+    free(q->layers);
+    q->layers = NULL;
     q->nodes = nodes;
     q->tensors = tensors;
     return 0;

@@ -109,6 +109,23 @@ double quant_range_error(const struct quant_observer *o, struct quant_form f)
     return o->n ? range_error_in(o, range_used(o), f, INFINITY) / (double)o->n : 0;
 }
 
+struct quant_clipping quant_range_clipping(const struct quant_observer *o, struct quant_range r,
+                                           float scale)
+{
+    struct quant_clipping c = {0};
+    for (int32_t i = 0; i < QUANT_BINS; i++) {
+        double x = range_middle(o, i), n = (double)o->bins[i], half = (double)scale / 2;
+        double off = x > (double)r.high + half  ? x - (double)r.high
+                     : x < (double)r.low - half ? x - (double)r.low
+                                                : 0;
+        c.power += n * x * x;
+        c.share += off != 0 ? n : 0;
+        c.error += n * off * off;
+    }
+    double n = o->n ? (double)o->n : 1;
+    return (struct quant_clipping){c.power / n, c.share / n, c.error / n};
+}
+
 // ---- mmse ----
 
 // All pairs of a shrunk lower and a shrunk upper end; of a symmetric range one factor for both, and

@@ -44,6 +44,15 @@ int32_t quant_form_store(struct quant_form f, float x);
 /// Mean square of what storing does to the bins' middles.
 double quant_range_error(const struct quant_observer *o, struct quant_form f);
 
+// What lies outside of a range: bins whose middles are more than half a step beyond its ends.
+struct quant_clipping {
+    double power; // mean square of all values
+    double share; // of the values that are outside, from 0 to 1
+    double error; // what storing them as the ends does, as its part of the mean square error
+};
+struct quant_clipping quant_range_clipping(const struct quant_observer *o, struct quant_range r,
+                                           float scale);
+
 /// The distance from 0 that a tenth of the values is beyond, by the bins' middles: what is usual,
 /// whatever few large values there are, and however many zeros.
 double quant_range_usual(const struct quant_observer *o);

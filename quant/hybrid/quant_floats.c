@@ -254,4 +254,5 @@ void quant_floats_forget(struct rknnd_quant *q)
     q->n_more = 0;
     q->noise = NULL;
     q->proposed = NULL;
+    q->goal = 0;
 }

@@ -100,21 +100,20 @@ static double noise_of_result(const struct rknnd_quant *q, const Quant__Node *n)
 }
 
 // An activation that is computed with a node has no noise of its own: it stays float with it.
-static int noise_of_node(const struct rknnd_quant *q, uint32_t node, double *ret, struct error *e)
+static int noise_of_node(const struct rknnd_quant *q, uint32_t node, struct quant_noise_parts *ret,
+                         struct error *e)
 {
     const Quant__Node *n = q->model.graph->node[node];
     uint8_t kind = q->plan.kinds[node];
-    double weight = 0;
-    int r = kind == QUANT_NODE_PRODUCT ? noise_of_weight(q, n, q->plan.bits[node], &weight, e) : 0;
-    *ret = weight;
+    int r = kind == QUANT_NODE_PRODUCT ? noise_of_weight(q, n, q->plan.bits[node], &ret->weight, e) : 0;
     if (kind != QUANT_NODE_PRODUCT && kind != QUANT_NODE_VALUE)
         return r;
     for (size_t i = 0; i < n->n_input; i++) {
         const struct quant_edge *in = quant_index_find(&q->index, quant_input(n, i));
         if (in && !in->constant)
-            *ret += noise_of_edge(q, (uint32_t)(in - q->index.edges));
+            ret->input += noise_of_edge(q, (uint32_t)(in - q->index.edges));
     }
-    *ret += noise_of_result(q, n);
+    ret->output = noise_of_result(q, n);
     return r;
 }
 
@@ -122,7 +121,8 @@ int quant_noise_measure(struct rknnd_quant *q, struct error *e)
 {
     if (q->noise)
         return 0;
-    cleanup(free_p) double *noise = calloc((size_t)q->plan.n_nodes + 1, sizeof *noise);
+    cleanup(free_p) struct quant_noise_parts *noise =
+        calloc((size_t)q->plan.n_nodes + 1, sizeof *noise);
     if (!noise)
         return error_no_memory(e, "the nodes", q->plan.n_nodes);
     int r = 0;

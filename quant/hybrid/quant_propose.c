@@ -52,7 +52,7 @@ static int propose_rank(struct proposing *p)
     uint32_t n = 0;
     for (uint32_t i = 0; i < q->plan.n_nodes; i++)
         if (q->plan.kinds[i] == QUANT_NODE_PRODUCT || q->plan.kinds[i] == QUANT_NODE_VALUE)
-            list[n++] = (struct ranked){q->noise[i], i};
+            list[n++] = (struct ranked){quant_noise_total(q->noise[i]), i};
     qsort(list, n, sizeof *list, propose_order);
     uint32_t left = n; // the product with least noise, from behind
     while (left-- > 0 && q->plan.kinds[list[left].node] != QUANT_NODE_PRODUCT)
@@ -181,6 +181,9 @@ int quant_propose(struct rknnd_quant *q, const rknnd_quant_samples *samples,
         free(q->proposed);
         q->proposed = steal_ptr(p.chosen);
         ret->floats = q->proposed;
+        q->goal = goal->cosine;
+        q->cosine = ret->cosine;
+        q->plain_cosine = ret->plain_cosine;
     } else {
         quant_floats_set(q, 0, NULL, NULL, &ignored);
     }

@@ -188,6 +188,10 @@ typedef struct rknnd_quant_tensor {
     double error;  // mean square of what storing does to its values
     uint32_t bits; // 8 or 16
     uint32_t reserved;
+    // Of what was seen, as `error` is; 0 without a histogram.
+    double power;      // mean square of the values
+    double clipped;    // share of the values that lie outside of what is stored, from 0 to 1
+    double clip_error; // the part of `error` that those have
 } rknnd_quant_tensor;
 RKNND_LIST_OF(rknnd_quant_tensor)
 
@@ -207,6 +211,7 @@ typedef struct rknnd_quant_node {
     double noise;
     rknnd_quant_type type;
     uint32_t reserved;
+    double weight_noise, input_noise, output_noise; // its parts
 } rknnd_quant_node;
 RKNND_LIST_OF(rknnd_quant_node)
 
@@ -223,6 +228,51 @@ typedef struct rknnd_quant_summary {
     uint32_t n_resumed;            // samples that an earlier calibration had done
 } rknnd_quant_summary;
 int rknnd_quant_get_summary(const rknnd_quant *quant, rknnd_quant_summary *summary);
+
+// ---- how exact it is ----
+
+// A tensor of the model in 8 bits beside the float model's, both run on samples.
+typedef struct rknnd_quant_layer {
+    uint32_t struct_size;
+    uint32_t quantized; // 1: it is stored in 8 bits
+    const char *tensor, *node, *op;
+    uint32_t n_samples; // that were compared
+    uint32_t n_single; // that were compared for the last two; 0: the server does not take inputs of
+                       // layers
+    // With the errors of all nodes before.
+    double cosine; // the least of the samples
+    double
+        sqnr; // of all samples together: 10 log10(values' squares / differences'), INFINITY: equal
+    // The same where each node computes with the float model's values, so that its own errors show.
+    double single_cosine, single_sqnr;
+} rknnd_quant_layer;
+RKNND_LIST_OF(rknnd_quant_layer)
+
+/// Runs the float model and the one in 8 bits, as it is planned now, on `n_samples` (0: 8) of the
+/// samples, spread over all of them, on the server that contexts of this thread use. The samples'
+/// progress counts them. *layers, of rknnd_quant_layer in the order of nodes, belongs to `quant`,
+/// and lasts until floats or ranges are set.
+int rknnd_quant_compare(rknnd_quant *quant, const rknnd_quant_samples *samples, uint32_t n_samples,
+                        const rknnd_list **layers);
+
+// What the page says of where things come from; NULL: it is not said.
+typedef struct rknnd_quant_about {
+    uint32_t struct_size;
+    uint32_t n_samples; // of the calibration; 0: it is not said
+    const char *model, *dataset, *maker, *date;
+} rknnd_quant_about;
+
+/// Writes a page for browsers, whole or not at all, that needs nothing but itself and runs no
+/// script: layers' errors (after rknnd_quant_compare()), histograms with the chosen ranges, what
+/// clipping costs, which layers to keep in float and why, what the samples were like. `about` may
+/// be NULL.
+int rknnd_quant_write_page(rknnd_quant *quant, const rknnd_quant_about *about, const char *path);
+
+/// Nodes that lie on a way from tensor `from` to tensor `to`, for rknnd_quant_set_floats(): names
+/// of their outputs. *names belongs to `quant`, until the next call. RKNN_ERR_PARAM_INVALID: the
+/// model as it is calibrated has no such tensor, or no way.
+int rknnd_quant_find_between(rknnd_quant *quant, const char *from, const char *to, uint32_t *n,
+                             const char *const **names);
 
 #ifdef __cplusplus
 }

@@ -131,10 +131,10 @@ class Endings(Quantizing):
                 os.kill(os.getpid(), signal.SIGINT)
                 self.assertTrue(ended.wait(60))
 
-        ended, original = threading.Event(), rknnd.quantization._on_a_thread
+        ended, original = threading.Event(), rknnd._calibration.on_a_thread
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         self.addCleanup(signal.signal, signal.SIGINT, before)
-        with unittest.mock.patch("rknnd.quantization._on_a_thread",
+        with unittest.mock.patch("rknnd._calibration.on_a_thread",
                                  lambda work, end: original(work, lambda: (end(), ended.set()))):
             self.assertRaises(KeyboardInterrupt, self.quantize, PIXELS * 20, progress=interrupt, state=state)
         self.assertTrue(state.exists())

@@ -273,6 +273,7 @@ complete -c rknnctl -n '__fish_seen_subcommand_from quantize' -l goal -x -d 'cos
 complete -c rknnctl -n '__fish_seen_subcommand_from quantize' -l hybrid-type -x -d 'what these layers become: float16 (default) or int16'
 complete -c rknnctl -n '__fish_seen_subcommand_from quantize' -l hybrid-step1 -r -F -d 'write what would stay float, to be edited'
 complete -c rknnctl -n '__fish_seen_subcommand_from quantize' -l hybrid-step2 -r -F -d 'make the model by an edited file of step 1'
+complete -c rknnctl -n '__fish_seen_subcommand_from quantize' -l report -r -F -d 'write a page for a browser: errors and ranges of layers'
 complete -c rknnctl -n '__fish_seen_subcommand_from quantize' -l clients -x -d 'clients at the same time'
 complete -c rknnctl -n '__fish_seen_subcommand_from quantize' -l state -r -F -d 'kept while unfinished (OUTPUT.calibration)'
 complete -c rknnctl -n '__fish_seen_subcommand_from quantize' -s l -l layout -x -a 'nhwc nchw native' -d '[INPUT=]nhwc (default), nchw or native'

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -16,6 +17,7 @@
 
 #define MOST_VALUES 4096 // of one --mean
 #define USUAL_GOAL  0.999
+#define COMPARED    8 // samples that the page's errors are of
 
 struct samples {
     const struct quantize_plan *plan;
@@ -23,6 +25,7 @@ struct samples {
     char *key; // the list's text
     struct model model;
     struct progress progress;
+    size_t n_counted; // samples that the present step runs
     uint32_t tries;
     atomic_flag failed;
     struct error error; // the first one
@@ -81,7 +84,7 @@ static void quantize_release(void *user, uint32_t n, rknn_input *inputs)
 static int quantize_progress(void *user, uint32_t done)
 {
     struct samples *s = user;
-    progress_count(&s->progress, done, s->list.n);
+    progress_count(&s->progress, done, s->n_counted);
     return interrupt_seen();
 }
 
@@ -266,7 +269,8 @@ static int quantize_calibrate(const struct quantize_plan *p, struct samples *s,
     int r = load_options_set(&p->task.shapes, e);
     if (r < 0)
         return r;
-    progress_start_counting(&s->progress, "samples", s->list.n);
+    s->n_counted = s->list.n;
+    progress_start_counting(&s->progress, "samples", s->n_counted);
     interrupt_defer();
     r = rknnd_quant_calibrate(quant, samples);
     progress_end(&s->progress);
@@ -291,7 +295,37 @@ static int quantize_propose(const struct quantize_plan *p, struct samples *s,
     return quantize_reason(s, r, "", e);
 }
 
-// What stays float, and what is written.
+// Runs both models on some of the samples, since errors of layers are what the page is about.
+static int quantize_page(const struct quantize_plan *p, struct samples *s,
+                         const rknnd_quant_samples *samples, struct quantize_result *result,
+                         struct error *e)
+{
+    cleanup(free_p) char *maker = NULL;
+    const rknnd_list *layers;
+    char date[64];
+    time_t now = time(NULL);
+    struct tm parts;
+    if (asprintf(&maker, "rknnctl %s", rknnd_version()) < 0) {
+        maker = NULL;
+        return error_no_memory(e, "the page", 0);
+    }
+    strftime(date, sizeof date, "%Y-%m-%d %H:%M", localtime_r(&now, &parts));
+    const rknnd_quant_about about = {.struct_size = sizeof about,
+                                     .n_samples = (uint32_t)s->list.n,
+                                     .model = p->task.model,
+                                     .dataset = p->dataset,
+                                     .maker = maker,
+                                     .date = date};
+    s->n_counted = s->list.n < COMPARED ? s->list.n : COMPARED;
+    progress_start_counting(&s->progress, "compared", s->n_counted);
+    int r = rknnd_quant_compare(result->quant, samples, COMPARED, &layers);
+    progress_end(&s->progress);
+    if (r == 0)
+        r = rknnd_quant_write_page(result->quant, &about, p->page);
+    return quantize_reason(s, r, "", e);
+}
+
+// What stays float, and what is written: the model last, as what it takes longest for is done then.
 static int quantize_finish(const struct quantize_plan *p, struct samples *s,
                            const rknnd_quant_samples *samples, struct quantize_result *result,
                            struct error *e)
@@ -301,6 +335,8 @@ static int quantize_finish(const struct quantize_plan *p, struct samples *s,
         quantize_words(r, e);
     if (r == 0 && (r = rknnd_quant_get_summary(result->quant, &result->summary)) < 0)
         quantize_words(r, e);
+    if (r == 0 && p->page)
+        r = quantize_page(p, s, samples, result, e);
     if (r < 0)
         return r;
     r = p->table_out ? rknnd_quant_write_table(result->quant, p->table_out)
@@ -341,6 +377,8 @@ int quantize_execute(const struct quantize_plan *p, struct quantize_result *resu
     uint64_t start = clock_ns();
     *result = (struct quantize_result){.summary = {.struct_size = sizeof result->summary}};
     int r = output_file_check(p->table_out ? p->table_out : p->output, e);
+    if (r == 0 && p->page)
+        r = output_file_check(p->page, e);
     if (r == 0)
         r = input_list_load(&s.list, p->dataset, NULL, e);
     if (r == 0)

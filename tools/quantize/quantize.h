@@ -22,6 +22,7 @@ struct quantize_plan {
     bool proposes;                // both at once
     double goal;                  // cosine of the outputs; 0: not said
     rknnd_quant_type hybrid_type; // what proposed layers become
+    const char *page;             // the report is written there; NULL: none
 };
 
 struct quantize_result {

@@ -17,13 +17,14 @@ from .custom import Attributes
 from .layers import Comparison, Distance, Golden, Layer, Profile, RunInfo, Tensor
 from .matmul import MatMul, matmul
 from .memory import Memory
-from .quantization import Quantization, QuantizedNode, QuantizedTensor, quantize
+from .quantization import (Proposal, Quantization, QuantizedLayer, QuantizedNode, QuantizedTensor, Quantizer,
+                           quantize)
 from .servers import Clock, Device, Sensor, Server, Status, clocks, describe, devices, ping, sensors, server, status, use
 from .session import MemorySize, Model, Session
 
 __all__ = ["Attributes", "ChipError", "Clock", "ClosedError", "Comparison", "Context", "Device", "Distance", "Error",
            "Golden", "InputError", "Layer", "LibraryError", "MatMul", "Memory", "MemorySize", "Model", "ModelError",
-           "OutOfMemory", "OutputError", "ParameterError", "Profile", "Quantization", "QuantizedNode", "QuantizedTensor",
-           "RunInfo", "Sensor", "Server", "ServerError", "Session", "Status", "Tensor", "TensorInfo", "TimeoutExpired",
-           "VersionError", "clocks", "describe", "devices", "matmul", "ping", "quantize", "sensors", "server", "status",
-           "use"]
+           "OutOfMemory", "OutputError", "ParameterError", "Profile", "Proposal", "Quantization", "QuantizedLayer",
+           "QuantizedNode", "QuantizedTensor", "Quantizer", "RunInfo", "Sensor", "Server", "ServerError", "Session",
+           "Status", "Tensor", "TensorInfo", "TimeoutExpired", "VersionError", "clocks", "describe", "devices", "matmul",
+           "ping", "quantize", "sensors", "server", "status", "use"]

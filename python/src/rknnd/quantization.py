@@ -5,18 +5,19 @@
 """
 from __future__ import annotations
 
-import hashlib
+import datetime
 import os
-import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import TracebackType
 from typing import Any, Callable, Union
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from . import _arrays, _capi, _errors, _native, _pictures
+from . import _calibration, _capi, _errors, _native
+from ._calibration import Samples
 from ._capi import ffi, text
-from ._native import Array, TensorInfo
+from ._native import Array
 from ._records import items, new, record
 from .session import Shapes, load_options
 
@@ -24,8 +25,8 @@ NAME = "librknndquant.so"
 ALGORITHMS = {"normal": 0, "kl_divergence": 1, "mmse": 2}
 METHODS = {"channel": 0, "layer": 1}
 PASSES = {"batchnorm": 1, "activations": 2, "equalization": 4, "bias-correction": 8}
+GOAL = 0.999
 
-Samples = Union[str, "os.PathLike[str]", Sequence[Any]]
 Numbers = Union[Sequence[float], Mapping[str, Sequence[float]]]
 
 
@@ -35,7 +36,8 @@ class QuantizedTensor:
 
     `node` computes it ("": an input of the model); `low`, `high`: the range that is stored; `min`, `max`: what was seen
     (min > max: nothing, as others of its group were looked at); tensors of one `group` have one scale. `error` is the
-    mean square of what storing does to the values.
+    mean square of what storing does to the values, `power` that of the values, `clipped` the share of values outside of the
+    range (0 to 1), `clip_error` their part of the error. `bins` counts values: bin i those from (i - len / 2) * bin_width on.
     """
 
     name: str = ""
@@ -48,24 +50,63 @@ class QuantizedTensor:
     max: float = 0.0
     group: int = 0
     error: float = 0.0
+    power: float = 0.0
+    clipped: float = 0.0
+    clip_error: float = 0.0
+    bin_width: float = 0.0
+    bins: Array = field(default_factory=lambda: np.zeros(0, np.uint64), repr=False, compare=False)
 
 
 @dataclass(frozen=True)
 class QuantizedNode:
     """A node of the model as it was calibrated. `reason`: why it does not compute in 8 bits, in words; "": it does, or no
-    such operator ever does."""
+    such operator ever does. `noise`, once something was proposed or compared: what 8 bits do to its weights, inputs and
+    output, mean squares in units of what is usual there, squared."""
 
     name: str = ""
     op: str = ""
     output: str = ""
     quantized: int = 0
     reason: str = ""
+    noise: float = 0.0
+    weight_noise: float = 0.0
+    input_noise: float = 0.0
+    output_noise: float = 0.0
+
+
+@dataclass(frozen=True)
+class QuantizedLayer:
+    """A tensor of the model in 8 bits beside the float model's. `cosine`: the least of `n_samples`; `sqnr`: squares of the
+    values by those of the differences, of all samples, in dB (inf: equal). `single_…`: of its node alone, computing with the
+    float model's values; `n_single` 0: the server cannot tell. `quantized`: it is stored in 8 bits."""
+
+    tensor: str = ""
+    node: str = ""
+    op: str = ""
+    quantized: int = 0
+    n_samples: int = 0
+    cosine: float = 0.0
+    sqnr: float = 0.0
+    n_single: int = 0
+    single_cosine: float = 0.0
+    single_sqnr: float = 0.0
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Layers to keep in float (`floats`: names of outputs), so that the outputs' least cosine is `cosine`; it is
+    `plain_cosine` without."""
+
+    floats: Sequence[str] = ()
+    cosine: float = 0.0
+    plain_cosine: float = 0.0
+    n_tries: int = 0
 
 
 @dataclass(frozen=True)
 class Quantization:
     """What was done. `n_folded`: batch normalizations; `n_equalized`: pairs of products; `n_constant_inputs`: inputs that
-    were one number in all samples; `n_resumed`: samples that an earlier calibration had done."""
+    were one number in all samples; `n_resumed`: samples that an earlier calibration had done; `proposal`: with a goal."""
 
     tensors: Sequence[QuantizedTensor] = ()
     nodes: Sequence[QuantizedNode] = ()
@@ -76,6 +117,7 @@ class Quantization:
     n_tensors: int = 0
     n_constant_inputs: int = 0
     n_resumed: int = 0
+    proposal: Proposal | None = None
 
 
 def quantize(model: str | os.PathLike[str], output: str | os.PathLike[str], samples: Samples, *, algorithm: str = "normal",
@@ -83,7 +125,8 @@ def quantize(model: str | os.PathLike[str], output: str | os.PathLike[str], samp
              rgb2bgr: bool | Sequence[bool] = False, layout: str | Sequence[str | None] | None = "nhwc",
              keep_float: Sequence[str] = (), without: Sequence[str] = (), server: str | None = None,
              shapes: Shapes | None = None, clients: int = 2, state: str | os.PathLike[str] | None = None,
-             progress: Callable[[int, int], None] | None = None) -> Quantization:
+             progress: Callable[[int, int], None] | None = None, goal: float | None = None,
+             report: str | os.PathLike[str] | None = None) -> Quantization:
     """Runs a float ONNX model on samples and writes the model in 8 bits, whole or not at all.
 
     `samples`     path of a data set's list (a line for each sample, a file for each input, relative to the list's folder), or
@@ -102,22 +145,199 @@ def quantize(model: str | os.PathLike[str], output: str | os.PathLike[str], samp
     `clients`     samples that run at the same time
     `state`       a file in which an unfinished calibration is kept; the same call goes on from there. It is removed at the end
     `progress`    called with (samples done, all samples)
+    `goal`        keeps the fewest layers in float with which the outputs' cosine to the float model's is so large (0.999)
+    `report`      path of a page for browsers: errors and ranges of all layers
 
     Raises ModelError (damaged, quantized already, nothing to quantize), InputError (a sample does not fit, or is not finite),
     ParameterError, ServerError, or what `samples` and `progress` raise.
     """
-    options = _Options(algorithm, method, symmetric, mean, std, keep_float, without)
-    read = _Reader(_listed(samples), layout, rgb2bgr)
-    settings = _Settings(server, load_options(shapes), clients, state, progress)
-    library = _library()
-    handle = ffi.new("rknnd_quant **")
-    _check(library, library.rknnd_quant_open(_path(model, "the model"), options.pointer, handle))
-    try:
-        _calibrate(library, handle[0], read, settings)
-        _check(library, library.rknnd_quant_write(handle[0], _path(output, "the output")))
-        return _result(library, handle[0])
-    finally:
-        library.rknnd_quant_free(handle[0])
+    with Quantizer(model, samples, algorithm=algorithm, method=method, symmetric=symmetric, mean=mean, std=std, rgb2bgr=rgb2bgr,
+                   layout=layout, keep_float=keep_float, without=without, server=server, shapes=shapes, clients=clients,
+                   state=state, progress=progress) as quantizer:
+        if goal is not None:
+            quantizer.propose(goal)
+        if report is not None:
+            quantizer.compare()
+            quantizer.write_report(report)
+        quantizer.write(output)
+        return quantizer.result
+
+
+class Quantizer:
+    """A float model that was run on samples, from which any number of models in 8 bits can be made: it chooses layers that
+    stay float, and compares. Not for several threads at the same time.
+
+    Arguments are those of quantize(). `keeps_state`: `state` stays at the end, and the next Quantizer of the same model and
+    samples runs nothing. `key` stands for the samples in `state`; None: their names, or digests of arrays.
+    """
+
+    def __init__(self, model: str | os.PathLike[str], samples: Samples, *, algorithm: str = "normal", method: str = "channel",
+                 symmetric: bool = False, mean: Numbers | None = None, std: Numbers | None = None,
+                 rgb2bgr: bool | Sequence[bool] = False, layout: str | Sequence[str | None] | None = "nhwc",
+                 keep_float: Sequence[str] = (), without: Sequence[str] = (), server: str | None = None,
+                 shapes: Shapes | None = None, clients: int = 2, state: str | os.PathLike[str] | None = None,
+                 progress: Callable[[int, int], None] | None = None, keeps_state: bool = False,
+                 key: bytes | None = None) -> None:
+        options = _Options(algorithm, method, symmetric, mean, std, keep_float, without)
+        self._reader = _calibration.Reader(_calibration.listed(samples), layout, rgb2bgr)
+        self._server, self._load_options = server, load_options(shapes)
+        self._model, self._list = os.fspath(model), samples if isinstance(samples, (str, os.PathLike)) else None
+        self._library = _library()
+        self._proposal: Proposal | None = None
+        if not isinstance(clients, int) or not 1 <= clients <= 64:
+            raise _errors.ParameterError(f"clients is {clients!r}: a number from 1 to 64")
+        handle = ffi.new("rknnd_quant **")
+        self._check(self._library.rknnd_quant_open(_path(model, "the model"), options.pointer, handle))
+        self._quant: Any = ffi.gc(handle[0], self._library.rknnd_quant_free)
+        self._samples = new("rknnd_quant_samples")
+        self._samples.n, self._samples.n_clients = len(self._reader.samples), clients
+        self._samples.keeps_state = keeps_state
+        self._kept = [ffi.NULL if state is None else ffi.new("char[]", _path(state, "state")),
+                      ffi.new("char[]", b"" if state is None else self._reader.key() if key is None else key)]
+        self._samples.state, self._samples.key = self._kept
+        try:
+            self._run(lambda: self._library.rknnd_quant_calibrate(self._quant, self._samples), progress)
+        except BaseException:
+            self.close()
+            raise
+
+    # ---- what stays float
+
+    @property
+    def proposal(self) -> Proposal | None:
+        """The last one."""
+        return self._proposal
+
+    def propose(self, goal: float = GOAL, samples: int = 8, tried: Callable[[int, float], None] | None = None) -> Proposal:
+        """Keeps the fewest layers in float with which the outputs' cosine reaches `goal`, on so many of the samples. `tried` is
+        called with the number of layers and the cosine of each try. Raises Error if it cannot be reached."""
+        wanted, found = new("rknnd_quant_goal"), new("rknnd_quant_proposal")
+        if isinstance(goal, bool) or not isinstance(goal, (int, float)) or not 0 < goal <= 1:
+            raise _errors.ParameterError(f"goal is {goal!r}: a cosine above 0 and up to 1, as 0.999")
+        if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
+            raise _errors.ParameterError(f"samples is {samples!r}: how many are run for each try, 1 or more")
+        wanted.cosine, wanted.n_samples = goal, min(samples, self._samples.n)
+        calls = _calibration.Tries(tried)
+        wanted.tried = calls.tried
+        self._run(lambda: self._library.rknnd_quant_propose(self._quant, self._samples, wanted, found), None, calls)
+        proposal = record(Proposal, "rknnd_quant_proposal", found,
+                          floats=[text(found.floats[i]) for i in range(found.n_floats)])
+        self._proposal = proposal
+        return proposal
+
+    def keep_float(self, names: Sequence[str]) -> None:
+        """Which nodes stay float besides those of the begin, from now on."""
+        kept = [ffi.new("char[]", name.encode()) for name in _names(names, "names")]
+        self._check(self._library.rknnd_quant_set_floats(self._open(), len(kept), ffi.new("const char *[]", kept)))
+
+    def between(self, first: str, last: str) -> list[str]:
+        """Nodes (names of their outputs) on the ways from tensor `first` to tensor `last`, for keep_float()."""
+        n, found = ffi.new("uint32_t *"), ffi.new("const char *const **")
+        for name in (first, last):
+            if not isinstance(name, str):
+                raise _errors.ParameterError(f"{name!r} is no name of a tensor")
+        self._check(self._library.rknnd_quant_find_between(self._open(), first.encode(), last.encode(), n, found))
+        return [text(found[0][i]) for i in range(n[0])]
+
+    def set_range(self, tensor: str, low: float, high: float) -> None:
+        """The range of a tensor, and of those that share its scale, in place of the chosen one; low <= 0 <= high."""
+        self._check(self._library.rknnd_quant_set_range(self._open(), str(tensor).encode(), low, high))
+
+    def write_table(self, path: str | os.PathLike[str]) -> None:
+        """Writes what is float, and all ranges, as a text to be edited."""
+        self._check(self._library.rknnd_quant_write_table(self._open(), _path(path, "the table")))
+
+    def read_table(self, path: str | os.PathLike[str]) -> None:
+        """Takes it, edited or not. Raises Error, with the line, for what it does not know."""
+        self._check(self._library.rknnd_quant_read_table(self._open(), _path(path, "the table")))
+
+    # ---- what there is to know
+
+    @property
+    def result(self) -> Quantization:
+        """Tensors, nodes and numbers, as it is planned now."""
+        library, quant = self._library, self._open()
+        tensors, nodes, summary = ffi.new("const rknnd_list **"), ffi.new("const rknnd_list **"), new("rknnd_quant_summary")
+        self._check(library.rknnd_quant_get_tensors(quant, tensors))
+        self._check(library.rknnd_quant_get_nodes(quant, nodes))
+        self._check(library.rknnd_quant_get_summary(quant, summary))
+        return record(Quantization, "rknnd_quant_summary", summary, proposal=self._proposal,
+                      tensors=[_tensor(one) for one in items("rknnd_quant_tensor", tensors[0])],
+                      nodes=[record(QuantizedNode, "rknnd_quant_node", one) for one in items("rknnd_quant_node", nodes[0])])
+
+    def compare(self, samples: int = 8, progress: Callable[[int, int], None] | None = None) -> list[QuantizedLayer]:
+        """Runs the float model and the one in 8 bits on so many of the samples: how far each tensor is off."""
+        if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
+            raise _errors.ParameterError(f"samples is {samples!r}: how many are run, 1 or more")
+        found, n = ffi.new("const rknnd_list **"), min(samples, self._samples.n)
+        self._run(lambda: self._library.rknnd_quant_compare(self._quant, self._samples, n, found), progress, of=n)
+        return [record(QuantizedLayer, "rknnd_quant_layer", one) for one in items("rknnd_quant_layer", found[0])]
+
+    # ---- what comes out
+
+    def write(self, output: str | os.PathLike[str]) -> None:
+        """Writes the model in 8 bits, whole or not at all; as often as wanted."""
+        self._check(self._library.rknnd_quant_write(self._open(), _path(output, "the output")))
+
+    def write_report(self, path: str | os.PathLike[str]) -> None:
+        """Writes a page for browsers about what was done; after compare() with the errors of layers."""
+        about = new("rknnd_quant_about")
+        words = [self._model, "" if self._list is None else os.fsdecode(self._list), f"rknnd {_capi.version()}",
+                 f"{datetime.datetime.now():%Y-%m-%d %H:%M}"]
+        kept = [ffi.new("char[]", os.fsencode(word)) for word in words]
+        about.n_samples = self._samples.n
+        about.model, about.dataset, about.maker, about.date = kept
+        self._check(self._library.rknnd_quant_write_page(self._open(), about, _path(path, "the report")))
+
+    def close(self) -> None:
+        """Frees everything. More than once is fine."""
+        if self._quant is not None:
+            ffi.release(self._quant)
+            self._quant = None
+
+    def __enter__(self) -> Quantizer:
+        return self
+
+    def __exit__(self, *_: BaseException | type[BaseException] | TracebackType | None) -> None:
+        self.close()
+
+    # ---- the library
+
+    def _open(self) -> Any:
+        if self._quant is None:
+            raise _errors.ClosedError("the quantizer is closed")
+        return self._quant
+
+    def _check(self, code: int) -> None:
+        if code < 0:
+            raise _errors.of_code(code, text(self._library.rknnd_quant_last_error()))
+
+    def _run(self, call: Callable[[], Any], progress: Callable[[int, int], None] | None,
+             tries: _calibration.Tries | None = None, of: int | None = None) -> None:
+        """What runs samples: on a thread of its own, so that this one can be interrupted."""
+        self._open()
+        calls = _calibration.Callbacks(self._reader, progress, len(self._reader.samples) if of is None else of)
+        samples = self._samples
+        samples.begin, samples.read, samples.release, samples.progress = calls.begin, calls.read, calls.release, calls.progress
+
+        def work() -> None:
+            with _native.at_server(self._server), _native.loading(self._load_options):
+                self._check(call())
+
+        def end() -> None:
+            calls.ended = True
+            if tries is not None:
+                tries.ended = True
+
+        failed = _calibration.on_a_thread(work, end)
+        for raised in (*failed[1:], tries.raised if tries is not None else None, calls.raised, *failed[:1]):
+            if raised is not None:
+                raise raised
+
+
+def _tensor(pointer: Any) -> QuantizedTensor:
+    counts = np.frombuffer(ffi.buffer(pointer.bins, pointer.n_bins * 8), np.uint64).copy() if pointer.n_bins else None
+    return record(QuantizedTensor, "rknnd_quant_tensor", pointer, bins=np.zeros(0, np.uint64) if counts is None else counts)
 
 
 # ---- the library
@@ -131,11 +351,6 @@ def _library() -> Any:
     except OSError as error:
         raise _errors.LibraryError(f"the library that quantizes cannot be loaded ({error}): install the package rknnd-tools, "
                                    f"which has it (looked for at {place})") from None
-
-
-def _check(library: Any, code: int) -> None:
-    if code < 0:
-        raise _errors.of_code(code, text(library.rknnd_quant_last_error()))
 
 
 def _path(path: object, what: str) -> bytes:
@@ -203,207 +418,10 @@ class _Options:
                 raise _errors.ParameterError(f"mean has {len(mean)} numbers, std {len(std)}: give as many")
             one.struct_size = ffi.sizeof("rknnd_quant_normalization")
             one.input = ffi.NULL if name is None else self._keep(ffi.new("char[]", name.encode()))
-            for field, values in (("mean", mean), ("deviation", std)):
+            for kind, values in (("mean", mean), ("deviation", std)):
                 if values is not None:
                     one.n_values = len(values)
-                    setattr(one, field, self._keep(ffi.new("float[]", values.tolist())))
+                    setattr(one, kind, self._keep(ffi.new("float[]", values.tolist())))
         found = self._keep(new("rknnd_list"))
         found.n, found.stride, found.items = len(inputs), ffi.sizeof("rknnd_quant_normalization"), made
         return found
-
-
-# ---- samples
-
-
-def _listed(samples: Samples) -> Sequence[Any]:
-    """A sequence of samples; of a list in a file, with the paths of each."""
-    if not isinstance(samples, (str, os.PathLike)):
-        if not hasattr(samples, "__len__") or not hasattr(samples, "__getitem__"):
-            raise _errors.ParameterError(f"samples is of type {type(samples).__name__}: give the path of a list, or a sequence")
-        return samples
-    return read_list(samples)
-
-
-def read_list(path: str | os.PathLike[str]) -> list[list[Any]]:
-    """A data set's list: the paths of each sample, one for each input."""
-    name = os.fsdecode(path)
-    try:
-        with open(name, encoding="utf-8") as file:
-            lines = [line.split() for line in file]
-    except (OSError, UnicodeDecodeError) as error:
-        raise _errors.InputError(f"the list of samples {name} cannot be read: {error}") from error
-    folder = os.path.dirname(name)
-    return [[os.path.join(folder, path) for path in line] for line in lines if line]
-
-
-class _Reader:
-    """The samples as arrays that the library takes. Any thread may ask."""
-
-    def __init__(self, samples: Sequence[Any], layout: Any, rgb2bgr: Any) -> None:
-        self.samples, self._layout, self._swap = samples, layout, rgb2bgr
-        self.infos: list[TensorInfo] = []
-        if len(samples) == 0:
-            raise _errors.InputError("there are no samples: give 20 to 200 like those that will come")
-
-    def key(self) -> bytes:
-        """Stands for the samples and how they are read: names of files, and digests of arrays."""
-        read = [f"layout {self._layout}, rgb2bgr {self._swap}"]
-        return "\n".join(read + [_stands_for(one) for sample in self.samples for one in _values(sample)]).encode()
-
-    def read(self, index: int) -> list[tuple[Array, int]]:
-        """Array and layout's number of each input."""
-        values = _arrays.arrange(self.infos, self.samples[index])
-        layouts = _arrays.each(self._layout, len(values), "layout")
-        swaps = _arrays.each(self._swap, len(values), "rgb2bgr")
-        return [self._input(*one) for one in zip(self.infos, values, layouts, swaps)]
-
-    @staticmethod
-    def _input(info: TensorInfo, value: Any, layout: str | None, swap: bool) -> tuple[Array, int]:
-        if not isinstance(value, (str, os.PathLike)):
-            return _arrays.prepare(info, value, layout)
-        array = _pictures.read_input(value, _pixels_shape(info))
-        if not _pictures.is_picture(value):
-            return _arrays.prepare(info, array, layout)
-        return _pictures.in_bgr(array) if swap else array, _native.NHWC
-
-
-def _pixels_shape(info: TensorInfo) -> tuple[int, ...]:
-    if len(info.shape) != 4 or info.layout_number != _native.NCHW:
-        return info.shape
-    n, c, h, w = info.shape
-    return n, h, w, c
-
-
-def _values(sample: Any) -> list[Any]:
-    if isinstance(sample, Mapping):
-        return [sample[name] for name in sorted(sample)]
-    return list(sample) if isinstance(sample, (list, tuple)) else [sample]
-
-
-def _stands_for(value: Any) -> str:
-    if isinstance(value, (str, os.PathLike)):
-        return os.fsdecode(value)
-    array = np.ascontiguousarray(value)
-    return f"{array.dtype} {array.shape} {hashlib.sha256(array.data).hexdigest()}"
-
-
-# ---- the calibration
-
-
-@dataclass
-class _Settings:
-    server: str | None
-    options: str | None
-    clients: int
-    state: str | os.PathLike[str] | None
-    progress: Callable[[int, int], None] | None
-
-
-class _Callbacks:
-    """What the library asks for. The first exception ends the calibration, which raises it."""
-
-    def __init__(self, reader: _Reader, progress: Callable[[int, int], None] | None) -> None:
-        self._reader, self._progress = reader, progress
-        self._kept: dict[int, Any] = {}
-        self.raised: BaseException | None = None
-        self.ended = False
-        self.begin = ffi.callback("int(void *, rknn_context)", self._begin, error=-1, onerror=self._failed)
-        self.read = ffi.callback("int(void *, uint32_t, uint32_t, rknn_input *)", self._read, error=-1, onerror=self._failed)
-        self.release = ffi.callback("void(void *, uint32_t, rknn_input *)", self._release)
-        self.progress = ffi.callback("int(void *, uint32_t)", self._done, error=1, onerror=self._failed)
-
-    def _failed(self, _kind: Any, raised: BaseException, _trace: Any) -> None:
-        self.raised = self.raised or raised
-
-    def _begin(self, _user: Any, context: int) -> int:
-        count = ffi.new("rknn_input_output_num *")
-        _native.check(_capi.lib.rknn_query(context, _capi.lib.RKNN_QUERY_IN_OUT_NUM, count, ffi.sizeof(count[0])))
-        self._reader.infos = [self._info(context, i) for i in range(count.n_input)]
-        return 0
-
-    @staticmethod
-    def _info(context: int, index: int) -> TensorInfo:
-        attr = ffi.new("rknn_tensor_attr *")
-        attr.index = index
-        command = _capi.lib.RKNN_QUERY_CURRENT_INPUT_ATTR
-        _native.check(_capi.lib.rknn_query(context, command, attr, ffi.sizeof(attr[0])))
-        return _native.tensor_info(attr)
-
-    def _read(self, _user: Any, index: int, _count: int, inputs: Any) -> int:
-        if self.ended:
-            return -1
-        kept = []
-        for i, (array, layout) in enumerate(self._reader.read(index)):
-            data = ffi.from_buffer(array)
-            kept.append((array, data))
-            inputs[i].index, inputs[i].buf, inputs[i].size = i, data, array.nbytes
-            inputs[i].type, inputs[i].fmt = _native.TYPE_OF_DTYPE[array.dtype], layout
-        self._kept[int(ffi.cast("uintptr_t", inputs))] = kept
-        return 0
-
-    def _release(self, _user: Any, _count: int, inputs: Any) -> None:
-        self._kept.pop(int(ffi.cast("uintptr_t", inputs)), None)
-
-    def _done(self, _user: Any, done: int) -> int:
-        if self._progress is not None:
-            self._progress(done, len(self._reader.samples))
-        return self.ended
-
-
-def _calibrate(library: Any, quant: Any, reader: _Reader, settings: _Settings) -> None:
-    """On a thread of its own, so that this one can be interrupted."""
-    calls = _Callbacks(reader, settings.progress)
-    samples = new("rknnd_quant_samples")
-    key = ffi.new("char[]", b"" if settings.state is None else reader.key())
-    state = ffi.NULL if settings.state is None else ffi.new("char[]", _path(settings.state, "state"))
-    if not isinstance(settings.clients, int) or not 1 <= settings.clients <= 64:
-        raise _errors.ParameterError(f"clients is {settings.clients!r}: a number from 1 to 64")
-    samples.n, samples.n_clients = len(reader.samples), settings.clients
-    samples.begin, samples.read, samples.release = calls.begin, calls.read, calls.release
-    samples.progress, samples.state, samples.key = calls.progress, state, key
-
-    def work() -> None:
-        with _native.at_server(settings.server), _native.loading(settings.options):
-            _check(library, library.rknnd_quant_calibrate(quant, samples))
-
-    def end() -> None:
-        calls.ended = True
-
-    failed = _on_a_thread(work, end)
-    for raised in (*failed[1:], calls.raised, *failed[:1]):
-        if raised is not None:
-            raise raised
-
-
-def _on_a_thread(work: Callable[[], None], end: Callable[[], None]) -> list[BaseException | None]:
-    """What `work` raised (None: nothing), and what signals' handlers did meanwhile, at the first of which `end` is called. Waits
-    for the work's end in any case."""
-    failed: list[BaseException | None] = [None]
-    done = threading.Event()
-
-    def run() -> None:
-        try:
-            work()
-        except BaseException as error:
-            failed[0] = error
-        finally:
-            done.set()
-
-    threading.Thread(target=run, name="rknnd-quantize").start()
-    while not done.is_set():
-        try:
-            done.wait()
-        except BaseException as error:
-            failed.append(error)
-            end()
-    return failed
-
-
-def _result(library: Any, quant: Any) -> Quantization:
-    tensors, nodes, summary = ffi.new("const rknnd_list **"), ffi.new("const rknnd_list **"), new("rknnd_quant_summary")
-    _check(library, library.rknnd_quant_get_tensors(quant, tensors))
-    _check(library, library.rknnd_quant_get_nodes(quant, nodes))
-    _check(library, library.rknnd_quant_get_summary(quant, summary))
-    return record(Quantization, "rknnd_quant_summary", summary,
-                  tensors=[record(QuantizedTensor, "rknnd_quant_tensor", one) for one in items("rknnd_quant_tensor", tensors[0])],
-                  nodes=[record(QuantizedNode, "rknnd_quant_node", one) for one in items("rknnd_quant_node", nodes[0])])

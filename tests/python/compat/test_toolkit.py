@@ -363,13 +363,17 @@ class Quantizing(Toolkit):
     def test_what_cannot_be_kept_is_said(self):
         for name, value in (("quantized_dtype", "w16a16i"), ("quantized_algorithm", "best"), ("quantized_method", "tensor"),
                             ("optimization_level", 4), ("optimization_level", True), ("target_platform", "rk1"),
-                            ("remove_weight", True), ("quantize_weight", True), ("remove_reshape", True), ("quantised", 1)):
+                            ("remove_weight", True), ("quantize_weight", True), ("remove_reshape", True), ("quantised", 1),
+                            ("inputs_yuv_fmt", "nv12"), ("auto_hybrid_euc_thresh", 1.0), ("channel_mean_value", "0 0 0 1"),
+                            ("reorder_channel", "0 1 2")):
             self.fails("E config: ", name.split("_")[0], call=lambda n=name, v=value: self.rknn.config(**{n: v}))
             self.rknn.load_onnx(str(DIGITS_FLOAT))
             self.fails("config() has failed", call=lambda: self.rknn.build(dataset=str(self.list)))
         with said() as (_, err):
-            self.rknn.config(custom_string="v1", single_core_mode=True)
+            self.assertIsNone(self.rknn.config(custom_string="v1", single_core_mode=True, remove_weight=None, disable_rules=[],
+                                               float_dtype="float16", std_values=np.array([[255.0]])))
         self.assertIn("custom_string has no effect", err.getvalue())
+        self.assertEqual(err.getvalue().count("has no effect"), 2)
         self.fails("rknn_batch_size is 3", call=lambda: self.rknn.build(dataset=str(self.list), rknn_batch_size=3))
         self.fails("dataset is None", call=lambda: self.rknn.build())
         self.rknn.config(mean_values=[[1], [2]])
@@ -388,8 +392,6 @@ class Conversion(Toolkit):
         rknn = self.rknn
         calls = {
             "export_rknn": lambda: rknn.export_rknn(export_path="./x.rknn"),
-            "hybrid_quantization_step1": lambda: rknn.hybrid_quantization_step1(dataset="./dataset.txt"),
-            "hybrid_quantization_step2": lambda: rknn.hybrid_quantization_step2(model_input="a", data_input="b"),
             "reg_custom_op": lambda: rknn.reg_custom_op(object()),
             "codegen": lambda: rknn.codegen(output_path="./app", inputs=["a.jpg"], overwrite=True),
             "export_encrypted_rknn_model": lambda: rknn.export_encrypted_rknn_model("a.rknn", "b.rknn", 1),

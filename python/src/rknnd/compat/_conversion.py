@@ -5,8 +5,6 @@ from __future__ import annotations
 _WHAT = {
     "export_rknn": ".rknn files cannot be written; export_rknn('NAME.onnx') after build() writes the quantized model, which "
                    "RKNN-Toolkit2 converts as it is (load_onnx() and build(do_quantization=False))",
-    "hybrid_quantization_step1": "which layers stay float is said by rknnd.quantize(keep_float=…) or rknnctl quantize --keep-float",
-    "hybrid_quantization_step2": "which layers stay float is said by rknnd.quantize(keep_float=…) or rknnctl quantize --keep-float",
     "reg_custom_op": "a custom operator in Python serves the conversion alone; one that runs is registered with rknnd "
                      "or as a plugin (rknnd(8))",
     "codegen": "programs cannot be generated; examples/digits of rknnd is one to begin with",

@@ -1,4 +1,5 @@
-"""config() and build(): settings of RKNN-Toolkit2's conversion, as far as they concern a quantized model, which is ONNX."""
+"""config() and build(): settings of RKNN-Toolkit2's conversion, as far as they concern a quantized model, which is ONNX.
+Files of the two steps of hybrid quantization are _hybrid.py's."""
 from __future__ import annotations
 
 import os
@@ -9,7 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Callable
 from collections.abc import Mapping, Sequence
 
-from .. import _errors, quantization
+import numpy as np
+
+from .. import _calibration, _errors, quantization
 from .._native import Array
 from . import _servers
 
@@ -19,12 +22,24 @@ _LEFT_OUT = {3: (), 2: ("equalization",), 1: ("equalization", "bias-correction")
 # Of .rknn files alone: what they do to a model's numbers is nothing, so a model that is none goes without them.
 _WITHOUT_EFFECT: dict[str, Any] = {"custom_string": None, "compress_weight": False, "single_core_mode": False,
                                    "model_pruning": False, "op_target": None, "sparse_infer": False,
-                                   "enable_flash_attention": False, "float_dtype": "float16"}
+                                   "enable_flash_attention": False, "float_dtype": "float16", "disable_rules": None,
+                                   "fold_constant": True}
 # What would make another model than the one that comes out.
-_REFUSED: dict[str, Any] = {"remove_weight": False, "quantize_weight": False, "remove_reshape": False}
+_REFUSED: dict[str, Any] = {"remove_weight": False, "quantize_weight": False, "remove_reshape": False, "inputs_yuv_fmt": None,
+                            "auto_hybrid_euc_thresh": None}
+_INSTEAD = {"remove_weight": "weights are in the server's memory once for all that have a model open",
+            "quantize_weight": "build(do_quantization=True) makes weights smaller",
+            "remove_reshape": "load_onnx(outputs=…) cuts a model",
+            "inputs_yuv_fmt": "inputs are RGB here: convert pictures before",
+            "auto_hybrid_euc_thresh": "auto_hybrid_cos_thresh is the goal of layers in float"}
+# Names of RKNN-Toolkit 1, and what they are called now.
+_RENAMED = {"channel_mean_value": "mean_values and std_values", "reorder_channel": "quant_img_RGB2BGR",
+            "batch_size": "rknn_batch_size of build()", "epochs": "nothing: the whole data set is run"}
+_COSINE = 0.98  # auto_hybrid_cos_thresh
 _DEFAULTS: dict[str, Any] = {"mean_values": None, "std_values": None, "quant_img_RGB2BGR": False, "quantized_dtype": "w8a8",
                              "quantized_algorithm": "normal", "quantized_method": "channel", "optimization_level": 3,
-                             "target_platform": None, "dynamic_input": None, **_WITHOUT_EFFECT, **_REFUSED}
+                             "target_platform": None, "dynamic_input": None,
+                             "auto_hybrid_cos_thresh": _COSINE, **_WITHOUT_EFFECT, **_REFUSED}
 
 Warn = Callable[[str], None]
 
@@ -50,23 +65,43 @@ class Config:
 def read_config(named: Mapping[str, Any], warn: Warn) -> Config:
     """Checks what can be checked without a model. ParameterError names the setting."""
     unknown = [name for name in named if name not in _DEFAULTS]
+    renamed = [f"{name} (now {_RENAMED[name]})" for name in unknown if name in _RENAMED]
+    if renamed:
+        raise _errors.ParameterError(f"{', '.join(renamed)}: RKNN-Toolkit 1 has that, and this is the interface of RKNN-Toolkit2")
     if unknown:
         raise _errors.ParameterError(f"{', '.join(unknown)}: no such setting; there are {', '.join(sorted(_DEFAULTS))}")
     values = {**_DEFAULTS, **named}
     for name, default in _REFUSED.items():
-        if values[name] != default:
-            raise _errors.ParameterError(f"{name} is {values[name]!r}: only RKNN-Toolkit2 makes such models; leave it away")
+        if _differs(values[name], default):
+            raise _errors.ParameterError(f"{name} is {values[name]!r}: only RKNN-Toolkit2 makes such models; leave it away "
+                                         f"({_INSTEAD[name]})")
     for name, default in _WITHOUT_EFFECT.items():
-        if values[name] != default:
+        if _differs(values[name], default):
             warn(f"config: {name} has no effect: it is of .rknn files, and what is made here is ONNX")
     if values["quantized_dtype"] not in _INT8:
         raise _errors.ParameterError(f"quantized_dtype is {values['quantized_dtype']!r}: only 'w8a8' can be made")
     _choose(values, "quantized_algorithm", quantization.ALGORITHMS)
     _choose(values, "quantized_method", quantization.METHODS)
     _choose(values, "optimization_level", _LEFT_OUT)
+    for name in ("mean_values", "std_values"):
+        values[name] = _plain(values[name])
     if values["target_platform"] is not None:
         values["target_platform"] = _servers.check_target(values["target_platform"])
     return Config(values)
+
+
+def _differs(value: Any, default: Any) -> bool:
+    """None, False, [] and {} all say that a setting is not used."""
+    return bool(value) != bool(default) if not default or not value else bool(value != default)
+
+
+def _plain(values: Any) -> Any:
+    """Lists of lists of numbers, whatever kinds of sequences they were."""
+    if isinstance(values, np.ndarray):
+        return values.tolist()
+    if isinstance(values, (list, tuple)):
+        return [_plain(one) for one in values]
+    return values.item() if isinstance(values, np.generic) else values
 
 
 def _choose(values: Mapping[str, Any], name: str, known: Mapping[Any, Any]) -> None:
@@ -103,26 +138,32 @@ class Source:
     shapes: Mapping[str, Sequence[int]]
 
 
+def quantizer(source: Source, config: Config, samples: Sequence[Any], progress: Callable[[int, int], None] | None,
+              **more: Any) -> quantization.Quantizer:
+    """The float model, calibrated as config() says. `more`: of Quantizer."""
+    values, names = config.values, source.inputs
+    means, stds = (_of_inputs(values[kind], names, kind) for kind in ("mean_values", "std_values"))
+    return quantization.Quantizer(
+        source.path, samples, algorithm=values["quantized_algorithm"], method=values["quantized_method"], mean=means, std=stds,
+        rgb2bgr=config.swaps(len(names)), without=_LEFT_OUT[values["optimization_level"]], server=_servers.SIMULATOR,
+        shapes=_first_shapes(source, config), progress=progress, **more)
+
+
 class Built:
     """The int8 model, in a folder that lives as long as this object: its file's `path`, what was `done`, and what it does to its
     inputs (`description`, as rknnd.describe() tells of converted models) or has had done to pictures (`swaps`)."""
 
-    def __init__(self, source: Source, config: Config, dataset: object, progress: Callable[[int, int], None] | None,
-                 keep_float: Sequence[str] = ()) -> None:
+    def __init__(self, source: Source, config: Config, calibrated: quantization.Quantizer) -> None:
         values, names = config.values, source.inputs
-        means = _of_inputs(values["mean_values"], names, "mean_values")
-        stds = _of_inputs(values["std_values"], names, "std_values")
+        means, stds = (_of_inputs(values[kind], names, kind) or {} for kind in ("mean_values", "std_values"))
         self.swaps = config.swaps(len(names))
-        self.description = {"inputs": [_preprocessing((means or {}).get(name), (stds or {}).get(name)) for name in names]}
+        self.description = {"inputs": [_preprocessing(means.get(name), stds.get(name)) for name in names]}
         folder = tempfile.mkdtemp(prefix="rknnd-build-")
         weakref.finalize(self, shutil.rmtree, folder, True)
         stem = os.path.splitext(os.path.basename(source.path))[0]
         self.path = os.path.join(folder, f"{stem}_int8.onnx")
-        self.done = quantization.quantize(
-            source.path, self.path, _samples(source, dataset), algorithm=values["quantized_algorithm"],
-            method=values["quantized_method"], mean=means, std=stds, rgb2bgr=self.swaps, keep_float=keep_float,
-            without=_LEFT_OUT[values["optimization_level"]], server=_servers.SIMULATOR, shapes=_first_shapes(source, config),
-            progress=progress)
+        calibrated.write(self.path)
+        self.done = calibrated.result
 
 
 def _preprocessing(mean: Sequence[float] | None, std: Sequence[float] | None) -> dict[str, Any]:
@@ -136,11 +177,11 @@ def _first_shapes(source: Source, config: Config) -> Mapping[str, Sequence[int]]
     return dict(zip(source.inputs, _per_input(config.shape_sets[0], len(source.inputs), "dynamic_input")))
 
 
-def _samples(source: Source, dataset: object) -> Sequence[Any]:
+def samples_of(source: Source, dataset: object) -> Sequence[Any]:
     """The dataset's samples, with the inputs that are constants between them."""
     if not isinstance(dataset, (str, os.PathLike)):
         raise _errors.ParameterError(f"dataset is {dataset!r}: give the path of a list with a line of files for each sample")
-    samples = quantization.read_list(dataset)
+    samples = _calibration.read_list(dataset)
     for sample in samples:
         for index in sorted(source.constants):
             sample.insert(index, source.constants[index])

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import _errors, servers
 from .._capi import lib
-from . import _accuracy, _conversion, _parts, _quantizing, _report, _servers
+from . import _accuracy, _conversion, _hybrid, _parts, _quantizing, _report, _servers
 from .._native import Array
 from ._base import Base, answers, file_of
 from ._runtime import RKNNRuntime
@@ -32,6 +32,7 @@ class RKNN(Base):
         self._shapes: Mapping[str, Sequence[int]] = {}
         self._rknn: str | None = None
         self._config: _quantizing.Config | None = _quantizing.Config()
+        self._configured = False
         self._built: _quantizing.Built | None = None
         self._perf_debug = False
 
@@ -91,45 +92,105 @@ class RKNN(Base):
     @answers(-1)
     def config(self, mean_values: Any = None, std_values: Any = None, **settings: Any) -> int | None:
         """Settings of build(): mean_values, std_values, quant_img_RGB2BGR, quantized_dtype ('w8a8'), quantized_algorithm,
-        quantized_method, optimization_level, target_platform, dynamic_input. None; -1: one of them cannot be kept."""
+        quantized_method, optimization_level, target_platform, dynamic_input, auto_hybrid_cos_thresh. None; -1: one of them
+        cannot be kept."""
         self._config = None
+        self._configured = True
         self._config = _quantizing.read_config({"mean_values": mean_values, "std_values": std_values, **settings}, self.rknn_log.w)
         return None
 
     @answers(-1)
-    def build(self, do_quantization: bool = True, dataset: str | None = None, rknn_batch_size: int | None = None) -> int:
+    def build(self, do_quantization: bool = True, dataset: str | None = None, rknn_batch_size: int | None = None,
+              auto_hybrid: bool = False) -> int:
         """Makes the model of load_onnx() one in 8 bits, which init_runtime() opens from then on; it is ONNX.
 
         `do_quantization`  False: the float model stays as it is
         `dataset`          path of a list: a line for each sample, with a file for each input
         `rknn_batch_size`  None or 1: a batch is a dimension of an ONNX model
+        `auto_hybrid`      keeps the fewest layers in float with which the outputs' cosine reaches auto_hybrid_cos_thresh
         """
+        source, config = self._float_model(rknn_batch_size)
+        if not do_quantization:
+            self._build_float(source, config)
+            return 0
+        samples = _quantizing.samples_of(source, dataset)
+        with _quantizing.quantizer(source, config, samples, self._show_progress) as calibrated:
+            if auto_hybrid:
+                proposal = calibrated.propose(config.values["auto_hybrid_cos_thresh"])
+                self.rknn_log.i(f"build: {len(proposal.floats)} layers stay float: cosine {proposal.cosine:.6f}, without "
+                                f"{proposal.plain_cosine:.6f}")
+            self._take_built(source, config, _quantizing.Built(source, config, calibrated))
+        return 0
+
+    def _float_model(self, rknn_batch_size: object) -> tuple[_quantizing.Source, _quantizing.Config]:
+        """What is to be quantized, and how."""
         if self._onnx is None:
             raise _errors.ModelError("there is no float model: call load_onnx() first")
         if self._config is None:
             raise _errors.ParameterError("config() has failed: correct it first")
         if rknn_batch_size not in (None, 1):
             raise _errors.ParameterError(f"rknn_batch_size is {rknn_batch_size!r}: give the batch to load_onnx() (input_size_list)")
-        self._build(self._onnx, self._config, do_quantization, dataset)
-        return 0
-
-    def _build(self, onnx: tuple[str, str | None, Mapping[int, Array]], config: _quantizing.Config, quantizes: bool,
-               dataset: str | None) -> None:
-        path, options, constants = onnx
+        path, _, constants = self._onnx
         names = [one["name"] for one in servers.describe(path, _servers.SIMULATOR).get("inputs", [])]
-        source = _quantizing.Source(path, names, constants, self._shapes)
-        if quantizes:
-            self._built = _quantizing.Built(source, config, dataset, self._show_progress)
-            self._path, self._options = self._built.path, _quantizing.load_options(source, config)
-            return
+        return _quantizing.Source(path, names, constants, self._shapes), self._config
+
+    def _take_built(self, source: _quantizing.Source, config: _quantizing.Config, built: _quantizing.Built) -> None:
+        for node in built.done.nodes:
+            if node.reason and not node.quantized:
+                self.rknn_log.i(f"build: {node.name} ({node.op}) stays float: {node.reason}")
+        if built.done.n_constant_inputs:
+            self.rknn_log.w("build: an input was one and the same number in all samples: its range says nothing about others; "
+                            "give samples like those that will come")
+        self._close()
+        self._built, self._path, self._options = built, built.path, _quantizing.load_options(source, config)
+        self._constants = source.constants
+
+    def _build_float(self, source: _quantizing.Source, config: _quantizing.Config) -> None:
         if config.values["mean_values"] is not None or config.values["std_values"] is not None:
             raise _errors.ParameterError("mean_values and std_values go into a model with do_quantization=True only: leave them "
                                          "away, and give inputs that are normalized")
-        self._built, self._path = None, path
-        self._options = _quantizing.load_options(source, config) if config.shape_sets else options
+        self._close()
+        self._built, self._path, self._constants = None, source.path, source.constants
+        self._options = _quantizing.load_options(source, config)
 
     def _show_progress(self, done: int, of: int) -> None:
         self.rknn_log.i(f"build: {done} of {of} samples")
+
+    @answers(-1)
+    def hybrid_quantization_step1(self, dataset: str | None = None, rknn_batch_size: int | None = None, proposal: bool = False,
+                                  proposal_dataset_size: int = 1,
+                                  custom_hybrid: Sequence[Sequence[str]] | None = None) -> int:
+        """Runs the data set on the model of load_onnx(), and writes NAME.model, NAME.data and NAME.quantization.cfg to the
+        current folder, for hybrid_quantization_step2().
+
+        `dataset`, `rknn_batch_size`  as of build()
+        `proposal`                    lists the layers to be kept in float, with which auto_hybrid_cos_thresh is reached
+        `proposal_dataset_size`       samples that are run for that
+        `custom_hybrid`               [[input, output], …]: what lies between these tensors is listed, too
+        """
+        choice = _hybrid.read_choice(proposal, proposal_dataset_size, custom_hybrid)
+        source, config = self._float_model(rknn_batch_size)
+        names = _hybrid.step1(source, config, dataset, choice, self._show_progress)
+        self.rknn_log.i(f"hybrid_quantization_step1: {', '.join(names)} are written: edit the last one, and call "
+                        "hybrid_quantization_step2()")
+        return 0
+
+    @answers(-1)
+    def hybrid_quantization_step2(self, model_input: str, data_input: str, model_quantization_cfg: str) -> int:
+        """Makes the model in 8 bits of the files of hybrid_quantization_step1(), with the layers in float that the third one
+        names; as after build() then. Settings are those of step 1."""
+        model, data, table = file_of(model_input), file_of(data_input), file_of(model_quantization_cfg)
+        source, config, built = _hybrid.step2(model, data, table)
+        if self._configured and self._config is not None:
+            other = [name for name, value in config.values.items() if self._config.values[name] != value]
+            if other:
+                self.rknn_log.w(f"hybrid_quantization_step2: {', '.join(other)} of config() are not used: settings are those of "
+                                "hybrid_quantization_step1")
+        self._config, self._shapes = config, source.shapes
+        options = _quantizing.load_options(source, config)
+        self._onnx = (source.path, options, source.constants)
+        self._take_built(source, config, built)
+        return 0
 
     @answers(-1)
     def export_rknn(self, export_path: str, cpp_gen_cfg: Any = None, **_settings: Any) -> int:
@@ -198,7 +259,7 @@ class RKNN(Base):
     # ---- analyses
 
     @answers(-1)
-    def accuracy_analysis(self, inputs: Sequence[str], output_dir: str = "./snapshot", target: str | None = None,
+    def accuracy_analysis(self, inputs: Sequence[str], output_dir: str | None = "./snapshot", target: str | None = None,
                           device_id: str | None = None) -> int:
         """Compares each layer with the float model's, and writes error_analysis.txt and all tensors to a folder.
 
@@ -208,6 +269,7 @@ class RKNN(Base):
         `inputs`      paths of jpg, png, bmp or npy files, one for each input
         `target`, `device_id`   a board, as for init_runtime(); None: the software NPU alone
         """
+        output_dir = "./snapshot" if output_dir is None else output_dir
         if not isinstance(output_dir, (str, os.PathLike)):
             raise _errors.ParameterError(f"output_dir is {output_dir!r}: give the path of a folder")
         models = self._models_to_compare(target is not None)
@@ -261,14 +323,6 @@ class RKNN(Base):
     def _refuse(self, call: str) -> int:
         self.rknn_log.e(_conversion.refusal(call))
         return -1
-
-    def hybrid_quantization_step1(self, *_arguments: Any, **_named: Any) -> int:
-        """Conversion, which rknnd does not do: -1."""
-        return self._refuse("hybrid_quantization_step1")
-
-    def hybrid_quantization_step2(self, *_arguments: Any, **_named: Any) -> int:
-        """Conversion, which rknnd does not do: -1."""
-        return self._refuse("hybrid_quantization_step2")
 
     def reg_custom_op(self, *_arguments: Any, **_named: Any) -> int:
         """Conversion, which rknnd does not do: -1."""

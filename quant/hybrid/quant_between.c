@@ -1,0 +1,84 @@
+// The part of a graph between two tensors: what the first one leads to, and the second one comes
+// from.
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "quant/quant.h"
+
+enum { FROM = 1, TO = 2 };
+
+// Nodes are in order, so one walk in each direction is enough. `marks`: of edges.
+static void between_mark(const struct rknnd_quant *q, uint8_t *marks, uint8_t *nodes)
+{
+    const Quant__Graph *g = q->model.graph;
+    const struct quant_edge *edges = q->index.edges;
+    for (size_t k = 0; k < g->n_node; k++) {
+        for (size_t i = 0; i < g->node[k]->n_input; i++) {
+            const struct quant_edge *in = quant_index_find(&q->index, quant_input(g->node[k], i));
+            nodes[k] |= in ? marks[in - edges] & FROM : 0;
+        }
+        for (size_t i = 0; i < g->node[k]->n_output; i++) {
+            const struct quant_edge *out = quant_index_find(&q->index, quant_output(g->node[k], i));
+            if (out)
+                marks[out - edges] |= nodes[k] & FROM;
+        }
+    }
+    for (size_t k = g->n_node; k-- > 0;) {
+        for (size_t i = 0; i < g->node[k]->n_output; i++) {
+            const struct quant_edge *out = quant_index_find(&q->index, quant_output(g->node[k], i));
+            nodes[k] |= out ? marks[out - edges] & TO : 0;
+        }
+        for (size_t i = 0; i < g->node[k]->n_input; i++) {
+            const struct quant_edge *in = quant_index_find(&q->index, quant_input(g->node[k], i));
+            if (in)
+                marks[in - edges] |= nodes[k] & TO;
+        }
+    }
+}
+
+static int between_find(struct rknnd_quant *q, const char *from, const char *to, uint32_t *n,
+                        struct error *e)
+{
+    const Quant__Graph *g = q->model.graph;
+    const struct quant_edge *first = quant_index_find(&q->index, from);
+    const struct quant_edge *last = quant_index_find(&q->index, to);
+    cleanup(free_p) uint8_t *marks = calloc(1, (size_t)q->index.n + 1);
+    cleanup(free_p) uint8_t *nodes = calloc(1, g->n_node + 1);
+    cleanup(free_p) const char **names = calloc(g->n_node + 1, sizeof *names);
+    if (!first || !last)
+        return error_set(
+            e, STATUS_PARAM_INVALID,
+            "the model has no tensor \"%s\": it is misspelt, or joined with a node beside "
+            "it (a batch normalization with the weights before it)",
+            first ? to : from);
+    if (!marks || !nodes || !names)
+        return error_no_memory(e, "the graph", g->n_node);
+    marks[first - q->index.edges] |= FROM;
+    marks[last - q->index.edges] |= TO;
+    between_mark(q, marks, nodes);
+    *n = 0;
+    for (size_t k = 0; k < g->n_node; k++)
+        if (nodes[k] == (FROM | TO))
+            names[(*n)++] = quant_output(g->node[k], 0);
+    if (!*n)
+        return error_set(
+            e, STATUS_PARAM_INVALID,
+            "no way leads from tensor \"%s\" to \"%s\": give an input and an output of a "
+            "part of the model",
+            from, to);
+    free(q->between);
+    q->between = steal_ptr(names);
+    return 0;
+}
+
+QUANT_EXPORT int rknnd_quant_find_between(rknnd_quant *quant, const char *from, const char *to,
+                                          uint32_t *n, const char *const **names)
+{
+    struct error e = {0};
+    if (!quant || !from || !to || !n || !names)
+        return quant_keep(error_set(&e, STATUS_PARAM_INVALID, "no model, or no names"), &e);
+    int r = between_find(quant, from, to, n, &e);
+    if (r == 0)
+        *names = quant->between;
+    return quant_keep(r, &e);
+}

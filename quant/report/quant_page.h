@@ -1,0 +1,25 @@
+// The parts of the page of a quantization.
+#pragma once
+
+#include <stdio.h>
+
+#include "quant/quant.h"
+
+struct quant_page {
+    const struct rknnd_quant *q;
+    rknnd_quant_about about; // NULLs are ""
+    FILE *out;
+    struct error *e;
+};
+
+/// Which layers to keep in float, and why.
+int quant_page_advice(const struct quant_page *p);
+
+/// The tables of layers and of tensors with their histograms.
+int quant_page_layers(const struct quant_page *p);
+
+/// The tensor of that name; NULL: it is not stored in 8 bits.
+const rknnd_quant_tensor *quant_page_tensor(const struct quant_page *p, const char *name);
+
+/// What was compared of the tensor of that name; NULL: nothing.
+const rknnd_quant_layer *quant_page_layer(const struct quant_page *p, const char *name);
