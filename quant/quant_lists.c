@@ -5,6 +5,7 @@
 #include "quant/hybrid/quant_noise.h"
 #include "quant/quant.h"
 
+// Programs step through a list by its stride, so each item tells its size by itself.
 rknnd_list *quant_list_new(size_t n, size_t stride, struct error *e)
 {
     rknnd_list *list = calloc(1, sizeof *list + n * stride);

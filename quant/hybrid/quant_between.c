@@ -36,6 +36,8 @@ static void between_mark(const struct rknnd_quant *q, uint8_t *marks, uint8_t *n
     }
 }
 
+// Both tensors have to be of the model as it is calibrated: what was joined with another node has
+// no name any more, and the words say so.
 static int between_find(struct rknnd_quant *q, const char *from, const char *to, uint32_t *n,
                         struct error *e)
 {
@@ -71,6 +73,7 @@ static int between_find(struct rknnd_quant *q, const char *from, const char *to,
     return 0;
 }
 
+// The list of the call before is gone once this one has succeeded.
 QUANT_EXPORT int rknnd_quant_find_between(rknnd_quant *quant, const char *from, const char *to,
                                           uint32_t *n, const char *const **names)
 {

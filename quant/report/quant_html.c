@@ -1,3 +1,5 @@
+// Names come from model files: any bytes, some of which HTML would read. What is no UTF-8 is
+// replaced, not dropped, so that two names which differ in it stay two.
 #include "quant/report/quant_html.h"
 
 #include <math.h>
@@ -22,6 +24,7 @@ static size_t html_character(const unsigned char *p)
     return n > 1 && (code < least[n] || code > 0x10ffff || surrogate) ? 0 : n;
 }
 
+// What begins or ends something in HTML, in an element's text and in attributes in either quotes.
 static const char *html_entity(char c)
 {
     switch (c) {
@@ -56,6 +59,7 @@ void html_text(FILE *out, const char *text)
     }
 }
 
+// Nine digits are all that a float has; of doubles they are more than anybody compares.
 void html_number(FILE *out, double value, const char *format)
 {
     if (!isfinite(value)) {

@@ -104,6 +104,8 @@ static bool page_is_first(const struct quant_page *p, const struct quant_edge *e
     return edge && edge->is_input;
 }
 
+// Of several inputs each is shown; moves and normalizations before the first layer are looked
+// through.
 static void page_samples(const struct quant_page *p)
 {
     const struct quant_index *x = &p->q->index;
@@ -143,6 +145,7 @@ static int page_stream(const void *user, FILE *file, struct error *e)
     return r;
 }
 
+// The noise costs no run, so it is measured for the page even where nothing was proposed.
 static int page_write(struct rknnd_quant *q, const rknnd_quant_about *given, const char *path,
                       struct error *e)
 {

@@ -64,6 +64,8 @@ static void layers_row(const struct quant_page *p, const rknnd_quant_layer *l)
     fputs("</tr>\n", out);
 }
 
+// The table of what was measured. Its least cosines and sums are over the same samples for all
+// rows.
 static void layers_compared(const struct quant_page *p)
 {
     const rknnd_list *layers = p->q->layers;

@@ -208,6 +208,7 @@ static void quantize_normalizations_done(struct normalizations *n, const struct 
 
 // ---- the whole ----
 
+// The library keeps its last words for each thread; they become ours.
 static int quantize_words(int r, struct error *e)
 {
     return error_set(e, r, "%s", rknnd_quant_last_error());
