@@ -105,7 +105,8 @@ static int noise_of_node(const struct rknnd_quant *q, uint32_t node, struct quan
 {
     const Quant__Node *n = q->model.graph->node[node];
     uint8_t kind = q->plan.kinds[node];
-    int r = kind == QUANT_NODE_PRODUCT ? noise_of_weight(q, n, q->plan.bits[node], &ret->weight, e) : 0;
+    int r =
+        kind == QUANT_NODE_PRODUCT ? noise_of_weight(q, n, q->plan.bits[node], &ret->weight, e) : 0;
     if (kind != QUANT_NODE_PRODUCT && kind != QUANT_NODE_VALUE)
         return r;
     for (size_t i = 0; i < n->n_input; i++) {

@@ -234,7 +234,7 @@ int rknnd_quant_get_summary(const rknnd_quant *quant, rknnd_quant_summary *summa
 // A tensor of the model in 8 bits beside the float model's, both run on samples.
 typedef struct rknnd_quant_layer {
     uint32_t struct_size;
-    uint32_t quantized; // 1: it is stored in 8 bits
+    uint32_t bits; // that it is stored in: 8, 16; 0: as a real number
     const char *tensor, *node, *op;
     uint32_t n_samples; // that were compared
     uint32_t n_single; // that were compared for the last two; 0: the server does not take inputs of

@@ -21,6 +21,7 @@ static int advice_order(const void *a, const void *b)
     return (x->noise < y->noise) - (x->noise > y->noise);
 }
 
+// The order matters where parts are equal: what is wrong with weights stays so with all samples.
 // The part of the noise that is most of it, in words.
 static const char *advice_why(const rknnd_quant_node *n)
 {
@@ -53,7 +54,7 @@ static void advice_row(const struct quant_page *p, const rknnd_quant_node *n)
     html_text(out, n->output);
     fputs("</td><td>", out);
     html_text(out, n->op);
-    fprintf(out, "</td><td>%s</td>", n->quantized ? "8 bits" : "float");
+    fprintf(out, "</td><td>%s</td>", quant_page_bits((uint32_t)n->type));
     html_number(out, n->noise, "%.3g");
     html_number(out, l && l->n_single ? l->single_sqnr : (double)__builtin_nanf(""), "%.1f dB");
     fputs("<td class=\"why\">", out);
@@ -65,6 +66,7 @@ static void advice_row(const struct quant_page *p, const rknnd_quant_node *n)
 }
 
 // The least cosine of an output of the model; 2: nothing was compared.
+// Outputs are what is used: errors inside that later layers drop do not count here.
 static double advice_outputs(const struct quant_page *p)
 {
     const Quant__Graph *g = p->q->model.graph;
@@ -128,7 +130,8 @@ int quant_page_advice(const struct quant_page *p)
     qsort(order, n, sizeof *order, advice_order);
     fputs("<section class=\"view\" id=\"advice\"><h2>Layers to keep in float</h2>\n", p->out);
     advice_words(p, loud);
-    fputs("<p class=\"dim\">Noise: mean squares of what 8 bits do to a layer's inputs, output and "
+    fputs("<p class=\"dim\">Noise: mean squares of what rounding does to a layer's inputs, output "
+          "and "
           "weights, in units of "
           "what is usual there, squared.</p>"
           "<div class=\"table\"><table><thead><tr><th>Layer (its "

@@ -155,7 +155,7 @@ static void compare_fill(const struct comparing *c, const Quant__Node *n, uint32
                          rknnd_quant_layer *ret)
 {
     const struct compared *entire = &c->found[0][i], *single = &c->found[1][i];
-    ret->quantized = c->q->now.places[i].quantized;
+    ret->bits = c->q->now.places[i].quantized ? c->q->now.places[i].bits : 0;
     ret->tensor = c->q->index.edges[i].name;
     ret->node = quant_node_name(n);
     ret->op = quant_text(n->op_type);

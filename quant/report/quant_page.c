@@ -34,7 +34,7 @@ static void page_head(const struct quant_page *p)
     fputs(quant_style, p->out);
     fputs("</style>\n</head>\n<body>\n<header id=\"top\"><h1>", p->out);
     html_text(p->out, p->about.model);
-    fputs(" in 8 bits</h1><span class=\"dim\">", p->out);
+    fputs(", quantized</h1><span class=\"dim\">", p->out);
     html_text(p->out, p->about.maker);
     fputs(" ", p->out);
     html_text(p->out, p->about.date);
@@ -56,16 +56,16 @@ static void page_summary(const struct quant_page *p)
     const rknnd_quant_summary *s = &p->q->summary;
     fputs("<section class=\"view\" id=\"summary\"><h2>Summary</h2>\n<dl class=\"cards\">\n",
           p->out);
-    page_card(p, "Nodes in 8 bits", "n-quantized", s->n_quantized, "");
+    page_card(p, "Quantized nodes", "n-quantized", s->n_quantized, "");
     page_card(p, "of all nodes", "n-nodes", s->n_nodes, "");
-    page_card(p, "Tensors in 8 bits", "n-tensors", s->n_tensors, "");
+    page_card(p, "Quantized tensors", "n-tensors", s->n_tensors, "");
     page_card(p, "Batch normalizations", "n-folded", s->n_folded, "went into weights");
     page_card(p, "Products", "n-equalized", s->n_equalized, "were equalized, in pairs");
     page_card(p, "Samples", "n-samples", p->about.n_samples, "");
     fprintf(p->out,
             "<div class=\"card\"><dt>Ranges</dt><dd><b>%s</b> %s zero points, a scale for each "
             "%s</dd></div>\n",
-            algorithms[p->q->algorithm], p->q->symmetric ? "no" : "with",
+            algorithms[p->q->algorithm], p->q->store.symmetric ? "no" : "with",
             p->q->per_layer ? "weight" : "output of a weight");
     fputs("</dl></section>\n", p->out);
 }

@@ -18,7 +18,10 @@ int quant_page_advice(const struct quant_page *p);
 /// The tables of layers and of tensors with their histograms.
 int quant_page_layers(const struct quant_page *p);
 
-/// The tensor of that name; NULL: it is not stored in 8 bits.
+/// "8 bits", "16 bits" or "float".
+const char *quant_page_bits(uint32_t bits);
+
+/// The tensor of that name; NULL: it is real numbers.
 const rknnd_quant_tensor *quant_page_tensor(const struct quant_page *p, const char *name);
 
 /// What was compared of the tensor of that name; NULL: nothing.

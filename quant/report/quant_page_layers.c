@@ -1,4 +1,4 @@
-// Every tensor once: its errors where it was compared, how it is stored where it is in 8 bits.
+// Every tensor once: its errors where it was compared, how it is stored where it is quantized.
 #include <math.h>
 #include <string.h>
 
@@ -28,6 +28,12 @@ const rknnd_quant_layer *quant_page_layer(const struct quant_page *p, const char
     return NULL;
 }
 
+// Layers and tensors of both widths are in one model, so each row says its own.
+const char *quant_page_bits(uint32_t bits)
+{
+    return bits == 8 ? "8 bits" : bits == 16 ? "16 bits" : "float";
+}
+
 // Signal to noise of storing alone, in dB.
 static double layers_decibels(const rknnd_quant_tensor *t)
 {
@@ -53,7 +59,7 @@ static void layers_row(const struct quant_page *p, const rknnd_quant_layer *l)
     html_text(out, l->tensor);
     fputs("</td><td>", out);
     html_text(out, l->op);
-    fprintf(out, "</td><td>%s</td>", l->quantized ? "8 bits" : "float");
+    fprintf(out, "</td><td>%s</td>", quant_page_bits(l->bits));
     layers_cosine(out, l->cosine);
     html_number(out, l->sqnr, "%.1f dB");
     if (l->n_single)
@@ -141,12 +147,13 @@ static void layers_tensor(const struct quant_page *p, const rknnd_quant_tensor *
     fputs("</figcaption></figure></details>\n", out);
 }
 
+// Both tables have all tensors; a page of a few hundred kilobytes is what that takes.
 int quant_page_layers(const struct quant_page *p)
 {
     layers_compared(p);
     fputs("<section class=\"view\" id=\"tensors\"><h2>Ranges of tensors</h2>\n"
-          "<p class=\"dim\">How often values were seen (logarithms), and the range that is stored "
-          "in 8 bits; red: "
+          "<p class=\"dim\">How often values were seen (logarithms), and the range that is stored; "
+          "red: "
           "what is clipped. SQNR is that of storing the tensor alone.</p>\n",
           p->out);
     for (uint32_t i = 0; i < p->q->tensors->n; i++)

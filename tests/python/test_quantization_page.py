@@ -202,7 +202,7 @@ class Pages(unittest.TestCase):
         self.check_safe(page)
         for name in tensors[1:]:
             self.assertIn(("layers", name), page.rows)
-        self.assertIn("<b onclick=alert(1)>\ufffd[31m.onnx in 8 bits", page.words)
+        self.assertIn("<b onclick=alert(1)>\ufffd[31m.onnx, quantized", page.words)
         self.assertIn("Few samples (1)", page.words)
         self.assertIn("one number in all samples", page.words)
 

@@ -24,6 +24,7 @@ from .session import Shapes, load_options
 NAME = "librknndquant.so"
 ALGORITHMS = {"normal": 0, "kl_divergence": 1, "mmse": 2}
 METHODS = {"channel": 0, "layer": 1}
+TYPES = {"float16": 0, "int8": 8, "int16": 16}
 PASSES = {"batchnorm": 1, "activations": 2, "equalization": 4, "bias-correction": 8}
 GOAL = 0.999
 
@@ -32,7 +33,7 @@ Numbers = Union[Sequence[float], Mapping[str, Sequence[float]]]
 
 @dataclass(frozen=True)
 class QuantizedTensor:
-    """A tensor that is stored in 8 bits: real value = (stored - zp) * scale.
+    """A tensor that is stored in `bits` (8 or 16): real value = (stored - zp) * scale.
 
     `node` computes it ("": an input of the model); `low`, `high`: the range that is stored; `min`, `max`: what was seen
     (min > max: nothing, as others of its group were looked at); tensors of one `group` have one scale. `error` is the
@@ -42,6 +43,7 @@ class QuantizedTensor:
 
     name: str = ""
     node: str = ""
+    bits: int = 8
     scale: float = 0.0
     zp: int = 0
     low: float = 0.0
@@ -60,13 +62,15 @@ class QuantizedTensor:
 @dataclass(frozen=True)
 class QuantizedNode:
     """A node of the model as it was calibrated. `reason`: why it does not compute in 8 bits, in words; "": it does, or no
-    such operator ever does. `noise`, once something was proposed or compared: what 8 bits do to its weights, inputs and
+    such operator ever does. `type`: 8 or 16 bits, 0: real numbers. `noise`, once something was proposed or compared: what
+    rounding does to its weights, inputs and
     output, mean squares in units of what is usual there, squared."""
 
     name: str = ""
     op: str = ""
     output: str = ""
     quantized: int = 0
+    type: int = 0
     reason: str = ""
     noise: float = 0.0
     weight_noise: float = 0.0
@@ -78,12 +82,12 @@ class QuantizedNode:
 class QuantizedLayer:
     """A tensor of the model in 8 bits beside the float model's. `cosine`: the least of `n_samples`; `sqnr`: squares of the
     values by those of the differences, of all samples, in dB (inf: equal). `single_…`: of its node alone, computing with the
-    float model's values; `n_single` 0: the server cannot tell. `quantized`: it is stored in 8 bits."""
+    float model's values; `n_single` 0: the server cannot tell. `bits` that it is stored in; 0: a real number."""
 
     tensor: str = ""
     node: str = ""
     op: str = ""
-    quantized: int = 0
+    bits: int = 0
     n_samples: int = 0
     cosine: float = 0.0
     sqnr: float = 0.0
@@ -121,11 +125,12 @@ class Quantization:
 
 
 def quantize(model: str | os.PathLike[str], output: str | os.PathLike[str], samples: Samples, *, algorithm: str = "normal",
-             method: str = "channel", symmetric: bool = False, mean: Numbers | None = None, std: Numbers | None = None,
-             rgb2bgr: bool | Sequence[bool] = False, layout: str | Sequence[str | None] | None = "nhwc",
-             keep_float: Sequence[str] = (), without: Sequence[str] = (), server: str | None = None,
+             method: str = "channel", dtype: str = "w8a8", target: str | None = None, symmetric: bool = False,
+             mean: Numbers | None = None, std: Numbers | None = None, rgb2bgr: bool | Sequence[bool] = False,
+             layout: str | Sequence[str | None] | None = "nhwc",
+             keep_float: Sequence[str] = (), int16: Sequence[str] = (), without: Sequence[str] = (), server: str | None = None,
              shapes: Shapes | None = None, clients: int = 2, state: str | os.PathLike[str] | None = None,
-             progress: Callable[[int, int], None] | None = None, goal: float | None = None,
+             progress: Callable[[int, int], None] | None = None, goal: float | None = None, goal_type: str = "float16",
              report: str | os.PathLike[str] | None = None) -> Quantization:
     """Runs a float ONNX model on samples and writes the model in 8 bits, whole or not at all.
 
@@ -134,28 +139,31 @@ def quantize(model: str | os.PathLike[str], output: str | os.PathLike[str], samp
                   array. Its elements are asked for by several threads.
     `algorithm`   "normal", "kl_divergence" or "mmse": how ranges are chosen
     `method`      "channel" or "layer": a scale for each output of a weight, or one
+    `dtype`       "w8a8", "w16a16i" or "w16a16i_dfp", or an older name of these: what all layers are that nothing else is said of
+    `target`      a chip ("rk3588"): what it cannot compute is refused
     `symmetric`   zero points of tensors are 0
     `mean`, `std` of an input's channels: the model takes pixels then, and computes (x - mean) / std itself. Numbers for the
                   first input, or a dict by input
     `rgb2bgr`     pictures go in as BGR; one, or a list with one for each input
     `layout`      of 4-D arrays, as in Session.run(); None: the model's own
-    `keep_float`  nodes, by their names or their outputs', that stay float
+    `keep_float`, `int16`  nodes, by their names or their outputs', that stay float, or are 16 bits
     `without`     of "batchnorm", "activations", "equalization", "bias-correction": what is not done
     `server`, `shapes`: as in Session; the float model runs there
     `clients`     samples that run at the same time
     `state`       a file in which an unfinished calibration is kept; the same call goes on from there. It is removed at the end
     `progress`    called with (samples done, all samples)
-    `goal`        keeps the fewest layers in float with which the outputs' cosine to the float model's is so large (0.999)
+    `goal`        keeps the fewest layers in float with which the outputs' cosine to the float model's is so large (0.999);
+                  `goal_type` "int16": 16 bits instead
     `report`      path of a page for browsers: errors and ranges of all layers
 
     Raises ModelError (damaged, quantized already, nothing to quantize), InputError (a sample does not fit, or is not finite),
     ParameterError, ServerError, or what `samples` and `progress` raise.
     """
-    with Quantizer(model, samples, algorithm=algorithm, method=method, symmetric=symmetric, mean=mean, std=std, rgb2bgr=rgb2bgr,
-                   layout=layout, keep_float=keep_float, without=without, server=server, shapes=shapes, clients=clients,
-                   state=state, progress=progress) as quantizer:
+    with Quantizer(model, samples, algorithm=algorithm, method=method, dtype=dtype, target=target, symmetric=symmetric, mean=mean,
+                   std=std, rgb2bgr=rgb2bgr, layout=layout, keep_float=keep_float, int16=int16, without=without, server=server,
+                   shapes=shapes, clients=clients, state=state, progress=progress) as quantizer:
         if goal is not None:
-            quantizer.propose(goal)
+            quantizer.propose(goal, to=goal_type)
         if report is not None:
             quantizer.compare()
             quantizer.write_report(report)
@@ -172,13 +180,15 @@ class Quantizer:
     """
 
     def __init__(self, model: str | os.PathLike[str], samples: Samples, *, algorithm: str = "normal", method: str = "channel",
-                 symmetric: bool = False, mean: Numbers | None = None, std: Numbers | None = None,
-                 rgb2bgr: bool | Sequence[bool] = False, layout: str | Sequence[str | None] | None = "nhwc",
-                 keep_float: Sequence[str] = (), without: Sequence[str] = (), server: str | None = None,
-                 shapes: Shapes | None = None, clients: int = 2, state: str | os.PathLike[str] | None = None,
-                 progress: Callable[[int, int], None] | None = None, keeps_state: bool = False,
+                 dtype: str = "w8a8", target: str | None = None, symmetric: bool = False,
+                 mean: Numbers | None = None, std: Numbers | None = None, rgb2bgr: bool | Sequence[bool] = False,
+             layout: str | Sequence[str | None] | None = "nhwc",
+                 keep_float: Sequence[str] = (), int16: Sequence[str] = (), without: Sequence[str] = (),
+                 server: str | None = None, shapes: Shapes | None = None, clients: int = 2,
+                 state: str | os.PathLike[str] | None = None, progress: Callable[[int, int], None] | None = None,
+                 keeps_state: bool = False,
                  key: bytes | None = None) -> None:
-        options = _Options(algorithm, method, symmetric, mean, std, keep_float, without)
+        options = _Options(algorithm, method, symmetric, mean, std, keep_float, int16, without, target)
         self._reader = _calibration.Reader(_calibration.listed(samples), layout, rgb2bgr)
         self._server, self._load_options = server, load_options(shapes)
         self._model, self._list = os.fspath(model), samples if isinstance(samples, (str, os.PathLike)) else None
@@ -187,6 +197,7 @@ class Quantizer:
         if not isinstance(clients, int) or not 1 <= clients <= 64:
             raise _errors.ParameterError(f"clients is {clients!r}: a number from 1 to 64")
         handle = ffi.new("rknnd_quant **")
+        options.pointer.dtype = find_dtype(self._library, dtype)
         self._check(self._library.rknnd_quant_open(_path(model, "the model"), options.pointer, handle))
         self._quant: Any = ffi.gc(handle[0], self._library.rknnd_quant_free)
         self._samples = new("rknnd_quant_samples")
@@ -208,15 +219,18 @@ class Quantizer:
         """The last one."""
         return self._proposal
 
-    def propose(self, goal: float = GOAL, samples: int = 8, tried: Callable[[int, float], None] | None = None) -> Proposal:
-        """Keeps the fewest layers in float with which the outputs' cosine reaches `goal`, on so many of the samples. `tried` is
-        called with the number of layers and the cosine of each try. Raises Error if it cannot be reached."""
+    def propose(self, goal: float = GOAL, samples: int = 8, tried: Callable[[int, float], None] | None = None,
+                to: str = "float16") -> Proposal:
+        """Keeps the fewest layers in float (`to` "int16": in 16 bits) with which the outputs' cosine reaches `goal`, on so many of
+        the samples. `tried` is called with the number of layers and the cosine of each try. Raises Error if it cannot be
+        reached."""
         wanted, found = new("rknnd_quant_goal"), new("rknnd_quant_proposal")
         if isinstance(goal, bool) or not isinstance(goal, (int, float)) or not 0 < goal <= 1:
             raise _errors.ParameterError(f"goal is {goal!r}: a cosine above 0 and up to 1, as 0.999")
         if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
             raise _errors.ParameterError(f"samples is {samples!r}: how many are run for each try, 1 or more")
         wanted.cosine, wanted.n_samples = goal, min(samples, self._samples.n)
+        wanted.type = _one_of({"float16": 0, "int16": 16}, to, "to")
         calls = _calibration.Tries(tried)
         wanted.tried = calls.tried
         self._run(lambda: self._library.rknnd_quant_propose(self._quant, self._samples, wanted, found), None, calls)
@@ -227,8 +241,13 @@ class Quantizer:
 
     def keep_float(self, names: Sequence[str]) -> None:
         """Which nodes stay float besides those of the begin, from now on."""
-        kept = [ffi.new("char[]", name.encode()) for name in _names(names, "names")]
-        self._check(self._library.rknnd_quant_set_floats(self._open(), len(kept), ffi.new("const char *[]", kept)))
+        self.set_types(dict.fromkeys(_names(names, "names"), "float16"))
+
+    def set_types(self, types: Mapping[str, str]) -> None:
+        """What nodes become, from now on, besides those of the begin: name -> "float16", "int16" or "int8"."""
+        kept = [ffi.new("char[]", name.encode()) for name in _names(list(types), "types")]
+        kinds = ffi.new("rknnd_quant_type[]", [_one_of(TYPES, kind, "types") for kind in types.values()])
+        self._check(self._library.rknnd_quant_set_types(self._open(), len(kept), ffi.new("const char *[]", kept), kinds))
 
     def between(self, first: str, last: str) -> list[str]:
         """Nodes (names of their outputs) on the ways from tensor `first` to tensor `last`, for keep_float()."""
@@ -309,8 +328,7 @@ class Quantizer:
         return self._quant
 
     def _check(self, code: int) -> None:
-        if code < 0:
-            raise _errors.of_code(code, text(self._library.rknnd_quant_last_error()))
+        _check(self._library, code)
 
     def _run(self, call: Callable[[], Any], progress: Callable[[int, int], None] | None,
              tries: _calibration.Tries | None = None, of: int | None = None) -> None:
@@ -353,6 +371,23 @@ def _library() -> Any:
                                    f"which has it (looked for at {place})") from None
 
 
+def find_dtype(library: Any, dtype: object) -> int:
+    """A type of quantization by its name in the manuals; ParameterError with the reason where it is not made."""
+    found = ffi.new("rknnd_quant_dtype *")
+    _check(library, library.rknnd_quant_find_dtype(str(dtype).encode(), found))
+    return int(found[0])
+
+
+def check_dtype(dtype: str) -> None:
+    """ParameterError with the reason where it is not made."""
+    find_dtype(_library(), dtype)
+
+
+def _check(library: Any, code: int) -> None:
+    if code < 0:
+        raise _errors.of_code(code, text(library.rknnd_quant_last_error()))
+
+
 def _path(path: object, what: str) -> bytes:
     if not isinstance(path, (str, os.PathLike)):
         raise _errors.ParameterError(f"{what} is {path!r}: give the path of a file")
@@ -392,7 +427,7 @@ class _Options:
     """An rknnd_quant_options, and what it points to."""
 
     def __init__(self, algorithm: object, method: object, symmetric: object, mean: object, std: object,
-                 keep_float: object, without: object) -> None:
+                 keep_float: object, int16: object, without: object, target: object) -> None:
         self._kept: list[Any] = []
         self.pointer = new("rknnd_quant_options")
         self.pointer.algorithm = _one_of(ALGORITHMS, algorithm, "algorithm")
@@ -400,14 +435,19 @@ class _Options:
         self.pointer.symmetric = bool(symmetric)
         for name in _names(without, "without"):
             self.pointer.without |= _one_of(PASSES, name, "without")
-        floats = [self._keep(ffi.new("char[]", name.encode())) for name in _names(keep_float, "keep_float")]
-        self.pointer.floats = self._keep(ffi.new("const char *[]", floats))
-        self.pointer.n_floats = len(floats)
+        self.pointer.floats, self.pointer.n_floats = self._list(keep_float, "keep_float")
+        self.pointer.int16s, self.pointer.n_int16s = self._list(int16, "int16")
+        if target is not None:
+            self.pointer.target = self._keep(ffi.new("char[]", str(target).encode()))
         self.pointer.normalizations = self._normalizations(_by_input(mean, "mean"), _by_input(std, "std"))
 
     def _keep(self, made: Any) -> Any:
         self._kept.append(made)
         return made
+
+    def _list(self, values: object, what: str) -> tuple[Any, int]:
+        names = [self._keep(ffi.new("char[]", name.encode())) for name in _names(values, what)]
+        return self._keep(ffi.new("const char *[]", names)), len(names)
 
     def _normalizations(self, means: dict[str | None, Array], stds: dict[str | None, Array]) -> Any:
         inputs = list(dict.fromkeys([*means, *stds]))

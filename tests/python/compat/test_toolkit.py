@@ -345,6 +345,18 @@ class Quantizing(Toolkit):
             made.append(exported.read_bytes())
         self.assertEqual(len(set(made)), len(made))
 
+    def test_sixteen_bits_where_the_chip_has_them(self):
+        self.rknn.config(std_values=[[255]], quantized_dtype="w16a16i", target_platform="rk3588")
+        self.assertEqual(self.rknn.load_onnx(str(DIGITS_FLOAT)), 0)
+        self.fails("E build: ", "rk3588 has no int16", call=lambda: self.rknn.build(dataset=str(self.list)))
+        self.rknn.config(std_values=[[255]], quantized_dtype="w16a16i", target_platform="rv1106")
+        self.assertEqual(self.rknn.build(dataset=str(self.list)), 0)
+        self.assertEqual(self.rknn.init_runtime(), 0)
+        pixels = np.asarray(PIL.Image.open(self.pictures[7]), np.uint8).reshape(1, 8, 8, 1)
+        with rknnd.Session(DIGITS_FLOAT, "sim:") as whole:
+            wanted, = whole.run(pixels.astype(np.float32) / 255, layout="nhwc")
+        np.testing.assert_allclose(self.rknn.inference([pixels])[0], wanted, atol=1e-3)
+
     def test_shapes_that_the_file_leaves_open(self):
         a, b = (np.random.default_rng(i).random((1, n), np.float32) for i, n in enumerate((112, 80)))
         lines = [f"{self.save('a.npy', a)} {self.save('b.npy', b)}\n"]
@@ -361,7 +373,7 @@ class Quantizing(Toolkit):
         self.assertEqual((first[0].shape[2:], other[0].shape[2:]), ((6, 10), (9, 8)))
 
     def test_what_cannot_be_kept_is_said(self):
-        for name, value in (("quantized_dtype", "w16a16i"), ("quantized_algorithm", "best"), ("quantized_method", "tensor"),
+        for name, value in (("quantized_dtype", "w4a16"), ("quantized_dtype", 8), ("quantized_algorithm", "best"), ("quantized_method", "tensor"),
                             ("optimization_level", 4), ("optimization_level", True), ("target_platform", "rk1"),
                             ("remove_weight", True), ("quantize_weight", True), ("remove_reshape", True), ("quantised", 1),
                             ("inputs_yuv_fmt", "nv12"), ("auto_hybrid_euc_thresh", 1.0), ("channel_mean_value", "0 0 0 1"),

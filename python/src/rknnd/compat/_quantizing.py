@@ -16,7 +16,6 @@ from .. import _calibration, _errors, quantization
 from .._native import Array
 from . import _servers
 
-_INT8 = ("w8a8", "asymmetric_quantized-8")
 # What an optimization level leaves out: first what can cost accuracy.
 _LEFT_OUT = {3: (), 2: ("equalization",), 1: ("equalization", "bias-correction"), 0: tuple(quantization.PASSES)}
 # Of .rknn files alone: what they do to a model's numbers is nothing, so a model that is none goes without them.
@@ -78,8 +77,9 @@ def read_config(named: Mapping[str, Any], warn: Warn) -> Config:
     for name, default in _WITHOUT_EFFECT.items():
         if _differs(values[name], default):
             warn(f"config: {name} has no effect: it is of .rknn files, and what is made here is ONNX")
-    if values["quantized_dtype"] not in _INT8:
-        raise _errors.ParameterError(f"quantized_dtype is {values['quantized_dtype']!r}: only 'w8a8' can be made")
+    if not isinstance(values["quantized_dtype"], str):
+        raise _errors.ParameterError(f"quantized_dtype is {values['quantized_dtype']!r}: a name, as 'w8a8'")
+    quantization.check_dtype(values["quantized_dtype"])
     _choose(values, "quantized_algorithm", quantization.ALGORITHMS)
     _choose(values, "quantized_method", quantization.METHODS)
     _choose(values, "optimization_level", _LEFT_OUT)
@@ -144,7 +144,8 @@ def quantizer(source: Source, config: Config, samples: Sequence[Any], progress: 
     values, names = config.values, source.inputs
     means, stds = (_of_inputs(values[kind], names, kind) for kind in ("mean_values", "std_values"))
     return quantization.Quantizer(
-        source.path, samples, algorithm=values["quantized_algorithm"], method=values["quantized_method"], mean=means, std=stds,
+        source.path, samples, algorithm=values["quantized_algorithm"], method=values["quantized_method"],
+        dtype=values["quantized_dtype"], target=values["target_platform"], mean=means, std=stds,
         rgb2bgr=config.swaps(len(names)), without=_LEFT_OUT[values["optimization_level"]], server=_servers.SIMULATOR,
         shapes=_first_shapes(source, config), progress=progress, **more)
 
