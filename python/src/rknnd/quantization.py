@@ -182,7 +182,7 @@ class Quantizer:
     def __init__(self, model: str | os.PathLike[str], samples: Samples, *, algorithm: str = "normal", method: str = "channel",
                  dtype: str = "w8a8", target: str | None = None, symmetric: bool = False,
                  mean: Numbers | None = None, std: Numbers | None = None, rgb2bgr: bool | Sequence[bool] = False,
-             layout: str | Sequence[str | None] | None = "nhwc",
+                 layout: str | Sequence[str | None] | None = "nhwc",
                  keep_float: Sequence[str] = (), int16: Sequence[str] = (), without: Sequence[str] = (),
                  server: str | None = None, shapes: Shapes | None = None, clients: int = 2,
                  state: str | os.PathLike[str] | None = None, progress: Callable[[int, int], None] | None = None,

@@ -79,7 +79,10 @@ def read_config(named: Mapping[str, Any], warn: Warn) -> Config:
             warn(f"config: {name} has no effect: it is of .rknn files, and what is made here is ONNX")
     if not isinstance(values["quantized_dtype"], str):
         raise _errors.ParameterError(f"quantized_dtype is {values['quantized_dtype']!r}: a name, as 'w8a8'")
-    quantization.check_dtype(values["quantized_dtype"])
+    try:
+        quantization.check_dtype(values["quantized_dtype"])
+    except _errors.ParameterError as error:
+        raise _errors.ParameterError(f"quantized_dtype: {error}") from None
     _choose(values, "quantized_algorithm", quantization.ALGORITHMS)
     _choose(values, "quantized_method", quantization.METHODS)
     _choose(values, "optimization_level", _LEFT_OUT)
