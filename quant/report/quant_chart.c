@@ -17,6 +17,7 @@ struct chart {
 };
 
 // The picture shows what was seen and what is stored, with a little room.
+// The outermost columns take what rounding puts outside.
 static void chart_begin(struct chart *c, const rknnd_quant_tensor *t)
 {
     double low = fmin((double)t->min, (double)t->low), high = fmax((double)t->max, (double)t->high);

@@ -18,6 +18,8 @@ struct compared {
     double cosine, values, differences;
 };
 
+// One call: both models, and what is known of each edge so far. Edges that only one of the models
+// shows stay empty, and are in no list.
 struct comparing {
     struct rknnd_quant *q;
     const rknnd_quant_samples *samples;
@@ -30,6 +32,7 @@ struct comparing {
 
 // ---- tensors ----
 
+// The library tells the cosine; squares are added up here, since dB of samples cannot be.
 static void compare_add(struct compared *c, const rknnd_comparison *k)
 {
     double values = 0, differences = 0;
@@ -186,6 +189,7 @@ static uint32_t compare_walk(const struct comparing *c, rknnd_quant_layer *at)
     return found;
 }
 
+// One list for the page and for programs. The one before, of other choices, is gone with it.
 static int compare_list(const struct comparing *c, struct error *e)
 {
     rknnd_list *list = quant_list_new(compare_walk(c, NULL), sizeof(rknnd_quant_layer), e);
@@ -197,6 +201,7 @@ static int compare_list(const struct comparing *c, struct error *e)
     return 0;
 }
 
+// What was found until a failure is dropped: half of the samples would be taken for all.
 static int compare_all(struct comparing *c, struct error *e)
 {
     for (uint32_t k = 0; k < 2; k++)

@@ -51,6 +51,7 @@ static void page_card(const struct quant_page *p, const char *title, const char 
             title, id, value, value, words);
 }
 
+// The numbers of rknnd_quant_summary, and how ranges and scales were chosen.
 static void page_summary(const struct quant_page *p)
 {
     const rknnd_quant_summary *s = &p->q->summary;

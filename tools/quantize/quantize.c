@@ -297,6 +297,7 @@ static int quantize_propose(const struct quantize_plan *p, struct samples *s,
 }
 
 // Runs both models on some of the samples, since errors of layers are what the page is about.
+// The library draws it; here is what only the program knows: names, and when it was.
 static int quantize_page(const struct quantize_plan *p, struct samples *s,
                          const rknnd_quant_samples *samples, struct quantize_result *result,
                          struct error *e)
