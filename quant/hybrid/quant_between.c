@@ -1,3 +1,6 @@
+// Programs name a part of a net by where it begins and ends (custom_hybrid of RKNN-Toolkit2), not
+// by all of its layers.
+//
 // The part of a graph between two tensors: what the first one leads to, and the second one comes
 // from.
 #include <stdlib.h>

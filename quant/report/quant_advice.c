@@ -1,3 +1,6 @@
+// Two kinds of rows in one table: layers that stay float already, and those that are rounded, the
+// noisiest first.
+//
 // What stays float and what would be the next to be kept so. The order is that of the noise
 // (quant_noise.h); how much there is to gain is only known where it was tried.
 #include <stdlib.h>

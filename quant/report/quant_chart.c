@@ -59,6 +59,7 @@ static void chart_columns(FILE *out, const struct chart *c)
     }
 }
 
+// The numbers are rounded for people; the page has all digits beside.
 // One end of the range, with its number beside it, on the side where there is room.
 static void chart_end(FILE *out, const struct chart *c, double value)
 {

@@ -8,6 +8,8 @@
 
 #define FAR 0.99 // a cosine below stands out
 
+// Names are compared one after another: a net has hundreds of tensors, and the page is written
+// once.
 const rknnd_quant_tensor *quant_page_tensor(const struct quant_page *p, const char *name)
 {
     for (uint32_t i = 0; i < p->q->tensors->n; i++) {
@@ -18,6 +20,7 @@ const rknnd_quant_tensor *quant_page_tensor(const struct quant_page *p, const ch
     return NULL;
 }
 
+// NULL also where nothing was compared at all.
 const rknnd_quant_layer *quant_page_layer(const struct quant_page *p, const char *name)
 {
     for (uint32_t i = 0; p->q->layers && i < p->q->layers->n; i++) {
