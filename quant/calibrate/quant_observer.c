@@ -155,7 +155,7 @@ void quant_observer_add(struct quant_observer *o, const float *values, uint64_t 
     memset(scratch->bins, 0, sizeof scratch->bins);
     for (uint64_t at = 0; at < n; at += CHUNK) {
         uint64_t left = n - at;
-        quant_observer_chunk(o, values + at, left < CHUNK ? left : CHUNK, scratch);
+        quant_observer_chunk(o, values + at, (size_t)(left < CHUNK ? left : CHUNK), scratch);
     }
     quant_observer_flush(o, scratch);
     if (o->n_channels && inner && !o->n_bad)

@@ -155,6 +155,32 @@ class Daemon:
         assert code == 0, f"rknnd ended with {code}"
 
 
+def ended(pid):
+    """Nobody has to have waited for it: it may be another daemon's child."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def children(pid):
+    try:
+        return [int(n) for n in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def successor(pid):
+    """Its child that was started to take over."""
+    for child in children(pid):
+        try:
+            if b"--takeover" in pathlib.Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0"):
+                return child
+        except OSError:
+            pass
+    return None
+
+
 def finish_client(client):
     """Ends a loop_client; its words, if all was well with it."""
     out, err = client.communicate(timeout=PATIENCE)

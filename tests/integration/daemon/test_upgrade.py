@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import unittest
 
-from support.service import BUILD, DIGITS, PATIENCE, Configured, finish_client, free_port, rknnctl, wait_for
+from support.service import BUILD, DIGITS, PATIENCE, Configured, children, ended, finish_client, free_port, rknnctl, successor, wait_for
 
 UPGRADES = int(os.environ.get("RKNND_UPGRADES", "3"))
 TOOK_OVER = re.compile(r"process (\d+) serves from here on")
@@ -22,32 +22,6 @@ s = socket.socket(fileno=3)
 s.setblocking(True)
 """
 STAYS = "no upgrade, this rknnd goes on"
-
-
-def ended(pid):
-    """Nobody has to have waited for it: it may be another daemon's child."""
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX"
-    except OSError:
-        return True
-
-
-def children(pid):
-    try:
-        return [int(n) for n in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
-
-
-def successor(pid):
-    """Its child that was started to take over."""
-    for child in children(pid):
-        try:
-            if b"--takeover" in pathlib.Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0"):
-                return child
-        except OSError:
-            pass
-    return None
 
 
 class Line:
@@ -116,12 +90,14 @@ class Upgrade(Upgrading):
         tcp = f"tcp:127.0.0.1:{free_port()}"
         line = self.start(*self.base, f"listen = {tcp}", "http = unix:HERE/http")
         stays = stayed = 0
-        longest = []
+        longest, control = [], []
+        beside = self.start()  # nobody upgrades this one
         clients = [self.client("loop_client", line.uri(), "1"), self.client("loop_client", tcp, "2")]
         for i in range(UPGRADES):
             uri = (line.uri(), tcp)[i % 2]
-            stay = self.client("stay_client", uri)
+            stay, other = self.client("stay_client", uri), self.client("stay_client", beside.uri())
             self.runs(uri, stay)
+            self.runs(beside.uri(), other)
             old = line.pids[-1]
             line.upgrade()
             self.runs(uri, clients[0])
@@ -130,10 +106,12 @@ class Upgrade(Upgrading):
             _, duplicates, gap = map(float, finish_client(stay).split())
             stays, stayed = stays + 1, stayed + duplicates
             longest.append(gap)
+            control.append(float(finish_client(other).split()[2]))
         for client in clients:
             self.assertIn(" 0 errors", finish_client(client))
         wait_for("those that serve nobody to end", lambda: all(map(ended, line.pids[:-1])))
-        print(f"{stays} upgrades, {stayed:.0f} duplicates, longest pauses in ms: {sorted(longest)[-3:]}")
+        print(f"{stays} upgrades, {stayed:.0f} duplicates, longest pauses in ms: {sorted(longest)[-3:]}, "
+              f"of a program whose daemon stays: {sorted(control)[-3:]}")
         with socket.socket(socket.AF_UNIX) as http:
             http.settimeout(PATIENCE)
             http.connect(str(line.path / "http"))

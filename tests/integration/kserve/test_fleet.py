@@ -2,6 +2,7 @@
 """docs/ops/fleet.cfg as it is: HAProxy before three boards, which are restarted one after the other, and killed, under load."""
 import atexit
 import csv
+import os
 import pathlib
 import re
 import shutil
@@ -18,7 +19,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from kserve_front import Client, Front, answers, free_port
-from support.service import BUILD, DIGITS, PATIENCE, SOURCE, Daemon, wait_for
+from support.service import BUILD, DIGITS, PATIENCE, SOURCE, Daemon, ended, successor, wait_for
 
 HAPROXY = shutil.which("haproxy", path="/usr/sbin:/usr/bin")
 CONFIGURATION = SOURCE / "docs/ops/fleet.cfg"
@@ -31,7 +32,8 @@ class Board:
         self.start()
 
     def start(self):
-        self.daemon = Daemon("--backend", "sim:rk3588", "--log-level", "error", transport="tcp")
+        self.daemon = Daemon("--backend", "sim:rk3588", "--log-level", "error", "--retire-timeout", "1", transport="tcp")
+        self.serving = self.daemon.process.pid
         self.front = Front(self.daemon, self.models, "--agent", f"tcp:127.0.0.1:{self.agent}", "--drain", "2",
                            "--log-level", "error", port=self.port)
 
@@ -45,6 +47,21 @@ class Board:
         self.daemon.process = subprocess.Popen(self.daemon.process.args, stdin=subprocess.DEVNULL, pass_fds=(self.daemon.listener.fileno(),))
         atexit.register(self.daemon.process.kill)
         wait_for("the daemon", self.daemon.listens)
+
+    def upgrade_daemon(self):
+        """Another one takes its place while it works; the one before ends when its time to finish is over."""
+        old = self.serving
+        os.kill(old, signal.SIGUSR2)
+        wait_for("the new one", lambda: successor(old))
+        self.serving = successor(old)
+        wait_for("the old one to end", lambda: ended(old))
+        assert not ended(self.serving)
+
+    def stop_upgraded(self):
+        self.front.stop()
+        os.kill(self.serving, signal.SIGTERM)
+        wait_for("the last one to end", lambda: ended(self.serving))
+        assert self.daemon.process.wait(PATIENCE) == 0
 
     def kill(self):
         self.front.process.kill()
@@ -174,6 +191,23 @@ class Fleet(unittest.TestCase):
         self.assertEqual(load.end() + large.end(), [])
         for board in self.boards[1:]:
             board.stop()
+
+    def test_upgrades(self):
+        """SIGUSR2 to each board's daemon, one after the other, and then a board that dies."""
+        load = Load(self.port, 4)
+        wait_for("every board to have work", lambda: all(self.inferences(board) > 20 for board in self.boards))
+        for board in self.boards * 2:
+            done = self.inferences(board)
+            board.upgrade_daemon()
+            load.goes_on()
+            wait_for("it to go on", lambda b=board, n=done: self.inferences(b) > n + 20)
+        self.boards[0].front.process.kill()
+        os.kill(self.boards[0].serving, signal.SIGKILL)
+        load.goes_on(300)
+        self.assertEqual(load.end(), [])
+        self.boards[0].front.process.wait()
+        for board in self.boards[1:]:
+            board.stop_upgraded()
 
     def test_programs_of_the_library(self):
         done = subprocess.run([BUILD / "bin/rknnctl", "-s", self.uri, "bench", "--clients", "6", "-n", "20", DIGITS], capture_output=True, text=True, timeout=PATIENCE, check=False)
