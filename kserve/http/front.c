@@ -108,21 +108,23 @@ static enum MHD_Result refuse_request(struct intake *in, struct MHD_Connection *
 
 // ---- the head of a request ----------------------------------------------------------------------
 
-enum { CONTENT_LENGTH, TRANSFER_ENCODING, TENSOR_HEADER, CONTENT_ENCODING, N_SINGLE_HEADERS };
+enum { CONTENT_LENGTH, TRANSFER_ENCODING, TENSOR_HEADER, CONTENT_ENCODING, HOST, N_SINGLE_HEADERS };
 
 // Headers that may come once. NULL: they have not come.
 struct single_headers {
     const char *values[N_SINGLE_HEADERS];
-    bool twice; // one of them has
+    bool twice;  // one of them has
+    bool broken; // one has what others take for the end of a line
 };
 
 static enum MHD_Result take_header(void *owner, enum MHD_ValueKind kind, const char *key,
                                    const char *value)
 {
     static const char *const names[] = {"Content-Length", "Transfer-Encoding", HEADER_LENGTH,
-                                        "Content-Encoding"};
+                                        "Content-Encoding", "Host"};
     struct single_headers *h = owner;
     (void)kind;
+    h->broken = h->broken || strchr(key, '\r') || (value && strchr(value, '\r'));
     for (unsigned i = 0; i < N_SINGLE_HEADERS; i++) {
         if (strcasecmp(key, names[i]) != 0)
             continue;
@@ -176,6 +178,8 @@ static enum MHD_Result begin_request(struct intake *in, struct MHD_Connection *c
     MHD_get_connection_values(c, MHD_HEADER_KIND, take_header, &h);
     const char *length = h.values[CONTENT_LENGTH], *transfer = h.values[TRANSFER_ENCODING];
     const char *header = h.values[TENSOR_HEADER], *packing = h.values[CONTENT_ENCODING];
+    if (h.broken)
+        return refuse_request(in, c, 400, "a header has a carriage return in it");
     if (h.twice)
         return refuse_request(in, c, 400, "a header that may come once comes twice");
     if (length && transfer)
@@ -240,6 +244,13 @@ static struct watched *watched_of(struct MHD_Connection *c)
     return MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
+// Of an address as proxies are asked for it, "http://HOST/PATH", too.
+static const char *path_of(const char *url)
+{
+    const char *path = strncasecmp(url, "http://", 7) == 0 ? strchr(url + 7, '/') : url;
+    return path ? path : "/";
+}
+
 static enum MHD_Result end_request(struct intake *in, struct MHD_Connection *c, const char *url,
                                    const char *method)
 {
@@ -253,7 +264,7 @@ static enum MHD_Result end_request(struct intake *in, struct MHD_Connection *c, 
     watched_turn(f->watch, watched_of(c), TURN_WORK);
     if (unpack_body(in, &r) == 0) {
         const struct page_request q = {.method = method,
-                                       .path = url,
+                                       .path = path_of(url),
                                        .body = in->body,
                                        .size = in->size,
                                        .header = in->header};

@@ -90,6 +90,13 @@ class Ambiguous(Case):
                 (b"Transfer-Encoding: gzip, chunked\r\n", chunk, 501), (b"Transfer-Encoding: identity\r\n", chunk, 501),
                 (b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", chunk, 400),
                 (b"Transfer-Encoding: chunked\r\n", b"zz\r\n" + BODY + b"\r\n0\r\n\r\n", 400),
+                (b"Content-Length : %d\r\n" % len(BODY), BODY, 400), (b"Content-Length:\r\n %d\r\n" % len(BODY), BODY, 400),
+                (b"X: y\r\n Transfer-Encoding: chunked\r\nContent-Length: 0\r\n", chunk, 400),
+                (b"X: y\rContent-Length: 0\r\nContent-Length: %d\r\n" % len(BODY), BODY, 400),
+                (b"Host: b\r\nContent-Length: %d\r\n" % len(BODY), BODY, 400),
+                (b"Transfer-Encoding: chunked \r\n", chunk, 501), (b"Transfer-Encoding: \x0bchunked\r\n", chunk, 501),
+                *((b"Transfer-Encoding: chunked\r\n", size + b"\r\n" + BODY + b"\r\n0\r\n\r\n", 400)
+                  for size in (b"0x%x" % len(BODY), b" %x" % len(BODY), b"-%x" % len(BODY), b"1%016x" % len(BODY))),
                 (b"Inference-Header-Content-Length: 1\r\nInference-Header-Content-Length: 2\r\nContent-Length: 5\r\n", b"12345", 400)):
             with self.subTest(head):
                 got = self.statuses(INFER + head + b"\r\n" + body + hidden)
@@ -99,6 +106,9 @@ class Ambiguous(Case):
     def test_chunks(self):
         pieces = b"".join(b"%x\r\n%s\r\n" % (len(BODY[i:i + 7]), BODY[i:i + 7]) for i in range(0, len(BODY), 7))
         self.assertEqual(self.statuses(INFER + b"Transfer-Encoding: chunked\r\n\r\n" + pieces + b"0\r\n\r\n"), [200])
+
+    def test_an_address_for_a_proxy(self):
+        self.assertEqual(self.statuses(b"GET http://a/v2/health/live HTTP/1.1\r\nHost: a\r\n\r\n" * 2), [200, 200])
 
     def test_pipelines(self):
         request = INFER + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
