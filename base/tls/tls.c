@@ -540,7 +540,8 @@ static bool attach(struct tls *t)
     BIO_set_data(b, t);
     BIO_set_init(b, 1);
     SSL_set_bio(t->ssl, b, b);
-    SSL_set_app_data(t->ssl, t->identity);
+    if (SSL_set_app_data(t->ssl, t->identity) != 1)
+        return false;
     SSL_set_msg_callback(t->ssl, on_message);
     SSL_set_msg_callback_arg(t->ssl, t);
     return true;

@@ -205,7 +205,8 @@ int tls_context_new(bool server, struct tls_context **ret, struct error *e)
         return tls_error(e, "no TLS 1.3");
     if (server) // OpenSSL takes keys for sessions, and wants to know whose they are
         SSL_CTX_set_session_id_context(c->ssl, (const unsigned char *)"rknnd", 5);
-    SSL_CTX_set_app_data(c->ssl, c);
+    if (SSL_CTX_set_app_data(c->ssl, c) != 1)
+        return tls_error(e, "no TLS 1.3");
     *ret = steal_ptr(c);
     return 0;
 }

@@ -177,13 +177,13 @@ def sweep(bench, role, call, first, stride, until):
                 bench.one(role, call, nth, FOR_EVER if nth % 10 == 1 else nth + 20, words, good)
 
 
-def sample(bench, rng, roles):
+def sample(bench, rng, roles, calls=CALLS, samples=SAMPLES):
     """Some n of each kind in each role, and sometimes all from there on."""
     for role in roles:
-        for call in CALLS:
+        for call in calls:
             words, good = rng.choice(steps(role))
             n = bench.count(role, call, words)
-            for _ in range(min(n, SAMPLES)):
+            for _ in range(min(n, samples)):
                 nth = rng.randrange(1, n + 1)
                 bench.one(role, call, nth, FOR_EVER if rng.random() < 0.3 else 0, words, good)
 
@@ -354,6 +354,13 @@ def main():
             for call in o.calls.split(","):
                 sweep(bench, role, call, o.first, o.stride, until)
         bench.stop()
+    if not o.sweep:
+        with tempfile.TemporaryDirectory() as folder:
+            tls = Bench(folder, (), tls=True)
+            sample(tls, rng, ("daemon", "client"), ("memory", "send", "receive"), 4 * SAMPLES)
+            tls.stop()
+            for name in "lives", "injected", "found":
+                setattr(bench, name, getattr(bench, name) + getattr(tls, name))
     print(f"{bench.lives} lives, {bench.injected} with a call that failed; {len(bench.found)} found; "
           f"{cpu_seconds() - begun:.0f} s of processor time{' (sanitized)' if SANITIZED else ''}")
     return 1 if bench.found else 0
