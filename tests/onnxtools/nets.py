@@ -65,13 +65,13 @@ class Net:
     def conv(self, x, shape, bias=True, **attributes):
         return self.node("Conv", [x, *self.weights(x, shape, 0, bias)], **attributes)
 
-    def model(self, inputs, last):
+    def model(self, inputs, last, opset=13):
         outputs = self.outputs + [last]
         graph = helper.make_graph(
             self.nodes, "net",
             [helper.make_tensor_value_info(k, TensorProto.FLOAT, v) for k, v in inputs.items()],
             [helper.make_empty_tensor_value_info(o) for o in outputs], self.constants)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
         model.ir_version = 8
         return model
 
@@ -186,7 +186,72 @@ def softmax(net):
     x = net.quantized("x", .05, 126)
     a = net.quantized(net.node("Softmax", [x], axis=1), 1 / 255, 0)
     b = net.quantized(net.node("Softmax", [net.node("Flatten", [x])], axis=-1), 1 / 400, 0)
-    return net.model(IMAGE, net.node("Concat", [net.node("Flatten", [a]), b], axis=1))
+    ends = [net.quantized(net.node("Softmax", [x], axis=axis), 1 / 300, 0) for axis in (2, 3)]
+    return net.model(IMAGE, net.node("Concat", [*(net.node("Flatten", [e]) for e in (a, *ends)), b], axis=1))
+
+
+def heads(net):
+    """Attention of three heads: 4-dimensional tensors that are no images, with rows of 37 in the softmax."""
+    def turned(x, perm):
+        return net.node("Transpose", [net.node("Reshape", [x, net.constant(np.array([1, 37, 3, 16]))])], perm=perm)
+
+    x = net.quantized("x", .0079, 126)
+    q, k, v = (net.quantized(net.node("MatMul", [x, net.weights(x, (48, 48), 1, bias=False)[0]]), .05)
+               for _ in range(3))
+    s = net.node("MatMul", [turned(q, [0, 2, 1, 3]), turned(k, [0, 2, 3, 1])])
+    # Of sums of .05 * .05 * .25, none is near the middle of two steps of .1236875.
+    s = net.quantized(net.node("Mul", [s, net.constant(np.float32(.25))]), .1236875, 126)
+    s = net.quantized(net.node("Softmax", [s], axis=-1), 1 / 255, 0)
+    y = net.node("MatMul", [s, turned(v, [0, 2, 1, 3])])
+    return net.model({"x": [1, 37, 48]}, net.node("Flatten", [net.node("Transpose", [y], perm=[0, 2, 1, 3])]))
+
+
+def pieces(net):
+    """Functions of one tensor in several nodes, all of them quantized: GELU, and what follows on a table."""
+    x = net.quantized("x", .031, 126)
+    a = net.quantized(net.node("Div", [x, net.constant(np.float32(2**.5))]), .0222, 125)
+    a = net.quantized(net.node("Erf", [a]), 1 / 128, 128)
+    a = net.quantized(net.node("Add", [a, net.constant(np.float32([1]))]), 2 / 255, 0)
+    a = net.quantized(net.node("Mul", [x, a]), .058, 30)
+    a = net.quantized(net.node("Mul", [net.constant(np.float32(.5)), a]), .029, 31)
+    b = net.quantized(net.node("Sub", [net.constant(np.float32(1)), net.node("Sigmoid", [a])]), 1 / 256, 3)
+    c = net.quantized(net.node("Mul", [b, a]), .01, 77)
+    d = net.quantized(net.node("Add", [c, b]), .012, 70)
+    return net.model(IMAGE, net.node("Concat", [a, b, c, d], axis=1))
+
+
+def reals():
+    """Floats: normalizations, transposed convolutions of windows of all kinds, averages, softmax over channels."""
+    net = Net(np.uint8)
+    ends = []
+
+    def end(op, inputs, **attributes):
+        ends.append(net.node("Flatten", [net.node(op, inputs, **attributes)]))
+
+    def normal(*shape):
+        return net.constant(net.rng.normal(size=shape).astype(np.float32))
+
+    pixels = net.node("Transpose", ["x"], perm=[0, 2, 3, 1])
+    end("LayerNormalization", [pixels, normal(3), normal(3)])
+    end("LayerNormalization", ["x", normal(20, 20), normal(20, 20)], axis=2)
+    end("LayerNormalization", [net.node("Reshape", ["x", net.constant(np.array([1, 60, 20]))]), normal(20)])
+    end("InstanceNormalization", ["x", normal(3), normal(3)])
+    groups = net.node("Reshape", ["x", net.constant(np.array([1, 3, -1]))])
+    end("InstanceNormalization", [groups, normal(3), normal(3)])
+    for kernel, stride, attributes in (
+            (2, 2, {}), (3, 2, {"pads": [1] * 4, "output_padding": [1, 1]}), (4, 2, {"pads": [1] * 4}), (5, 3, {}),
+            (4, 4, {}), (3, 1, {}), (3, 2, {"dilations": [2, 2]}), (1, 2, {})):
+        for outputs, group in ((5, 1), (1, 3)):
+            w = normal(3, outputs, kernel, kernel)
+            x = net.node("ConvTranspose", ["x", w, normal(outputs * group)], strides=[stride] * 2, group=group,
+                         **attributes)
+            end("Relu", [x])
+    for attributes in ({"pads": [1] * 4}, {"strides": [2, 1], "pads": [0, 1, 1, 0], "count_include_pad": 1}, {}):
+        end("AveragePool", ["x"], kernel_shape=[3, 3], **attributes)
+    end("Softmax", ["x"], axis=1)
+    end("Softmax", ["x"], axis=3)
+    net.outputs = ends[:-1]
+    return net.model(IMAGE, ends[-1], opset=17)
 
 
 def integers(net):
@@ -231,12 +296,15 @@ def integers(net):
     return net.model(IMAGE, net.node("Concat", ends, axis=1))
 
 
-WITH_WEIGHTS = [convolutions, products, batches, residual]
-WITHOUT = [arithmetic, pools, moves, functions, softmax]
+WITH_WEIGHTS = [convolutions, products, batches, residual, heads]
+WITHOUT = [arithmetic, pools, moves, functions, softmax, pieces]
 
 
 def write_all(folder):
     """Each network's file; every quantized tensor is an output."""
+    path = folder / "reals.onnx"
+    onnx.save(reals(), path)
+    yield path
     for activation in (np.uint8, np.int8):
         kinds = [(b, w, c) for b in WITH_WEIGHTS for w in (np.uint8, np.int8) for c in (False, True)]
         for build, weight, per_channel in kinds + [(b, np.int8, False) for b in WITHOUT]:

@@ -3,6 +3,7 @@
 //      initializers, inputs     constants and ports; shapes from the load options
 //      nodes, in file order     lowered one by one (onnx_ops.c); nodes of constants are computed
 //      outputs
+//      onnx_order()             tensors that no image operator touches keep the file's order
 //      onnx_qdq()               QuantizeLinear ... DequantizeLinear become nodes on int8
 //      onnx_fuse()              activations and BatchNormalization join their neighbours
 //
@@ -417,6 +418,8 @@ static int take_outputs(struct onnx_lowering *l, struct error *e)
 int onnx_lower_outputs(struct onnx_lowering *l, struct error *e)
 {
     int r = take_outputs(l, e);
+    if (r == 0)
+        r = onnx_order(l->g, e);
     if (r == 0)
         r = onnx_qdq(l, e);
     return r < 0 ? r : onnx_fuse(l->g, e);

@@ -70,7 +70,10 @@ int qdq_emit_map(struct qdq *q, const struct graph_node *like, const int8_t *tab
     int8_t *copy = pool_alloc(&q->g->pool, 256, 1);
     if (!copy)
         return error_no_memory(e, "the graph", 0);
-    memcpy(copy, table, 256);
+    const int8_t *before = q->map[x];
+    for (int i = 0; i < 256; i++)
+        copy[i] = table[before ? (uint8_t)before[i] : i];
+    x = before ? q->map_source[x] : x;
     struct graph_node *n = qdq_emit(q, GRAPH_MAP, like, &x, 1, &y, 1, e);
     if (!n)
         return STATUS_MALLOC_FAIL;

@@ -38,7 +38,8 @@ struct graph_node *qdq_emit(struct qdq *q, enum graph_op op, const struct graph_
 /// An int8 tensor of the shape of another. Negative: an error.
 int32_t qdq_int8(struct qdq *q, int32_t like, struct qdq_form form, struct error *e);
 
-/// Emits a table between tensors of 8 bits.
+/// Emits a table between tensors of 8 bits. Where x is such a table's result already, the two
+/// become one of what x was made of.
 int qdq_emit_map(struct qdq *q, const struct graph_node *like, const int8_t *table, int32_t x,
                  int32_t y, struct error *e);
 

@@ -29,10 +29,20 @@ static int result(struct qdq *q, int32_t like, struct qdq_form form, int32_t *re
 
 // ---- tables ----
 
+// A function of one number: an activation, or an operator with a constant.
+struct link {
+    enum graph_op op; // UNARY: the activation
+    struct graph_post post;
+    float constant;
+    bool constant_first;
+};
+
+#define MAX_LINKS 8
+
 struct chain {
     int32_t from; // int8
     uint32_t n;
-    struct graph_post posts[GRAPH_MAX_POST]; // the last one first
+    struct link links[MAX_LINKS]; // the last one first
 };
 
 // x of x * sigmoid(x); -1: it is not that.
@@ -47,6 +57,42 @@ static int32_t swish_of(const struct qdq *q, const struct graph_node *n)
     return -1;
 }
 
+// Arithmetic of a tensor and one number. *ret_x: the tensor. False: it is not that.
+static bool take_arithmetic(const struct qdq *q, const struct graph_node *n, struct link *link,
+                            int32_t *ret_x)
+{
+    if ((n->op != GRAPH_ADD && n->op != GRAPH_SUB && n->op != GRAPH_MUL && n->op != GRAPH_DIV) ||
+        n->n_post)
+        return false;
+    for (uint32_t k = 0; k < 2; k++) {
+        const struct graph_tensor *t = &q->g->tensors[n->inputs[k]];
+        const struct graph_tensor *x = &q->g->tensors[n->inputs[!k]];
+        if (!t->constant || t->type != TENSOR_FLOAT32 || t->n_elems != 1 || x->constant ||
+            x->n_elems != q->g->tensors[n->outputs[0]].n_elems || qdq_origin(q, n->inputs[k]))
+            continue;
+        *link = (struct link){.op = n->op, .constant_first = k == 0};
+        graph_tensor_floats(t, &link->constant);
+        *ret_x = n->inputs[!k];
+        return true;
+    }
+    return false;
+}
+
+// The function that a node is of a tensor, *ret_x. False: it is none.
+static bool take_link(const struct qdq *q, const struct graph_node *n, struct link *link,
+                      int32_t *ret_x)
+{
+    *link = (struct link){.op = GRAPH_UNARY, .post = {.kind = POST_SWISH}};
+    *ret_x = swish_of(q, n);
+    if (*ret_x >= 0)
+        return true;
+    if (n->op != GRAPH_UNARY || n->n_post != 1)
+        return take_arithmetic(q, n, link, ret_x);
+    link->post = n->post[0];
+    *ret_x = n->inputs[0];
+    return true;
+}
+
 // Functions of one int8 tensor, applied in sequence, found from the last one backwards. False:
 // something else is in between, or there are too many.
 static bool find_chain(const struct qdq *q, int32_t x, struct chain *c)
@@ -54,16 +100,21 @@ static bool find_chain(const struct qdq *q, int32_t x, struct chain *c)
     *c = (struct chain){0};
     while (q->source[x] < 0) {
         const struct graph_node *n = source_node(q, x);
-        if (!n || c->n == GRAPH_MAX_POST)
+        if (!n || c->n == MAX_LINKS || !take_link(q, n, &c->links[c->n], &x))
             return false;
-        int32_t swished = swish_of(q, n);
-        if (swished < 0 && (n->op != GRAPH_UNARY || n->n_post != 1))
-            return false;
-        c->posts[c->n++] = swished < 0 ? n->post[0] : (struct graph_post){.kind = POST_SWISH};
-        x = swished < 0 ? n->inputs[0] : swished;
+        c->n++;
     }
     c->from = q->source[x];
     return true;
+}
+
+static float link_value(const struct link *l, float x)
+{
+    float a = l->constant_first ? l->constant : x, b = l->constant_first ? x : l->constant;
+    return l->op == GRAPH_ADD   ? a + b
+           : l->op == GRAPH_SUB ? a - b
+           : l->op == GRAPH_MUL ? a * b
+                                : a / b;
 }
 
 // table[i] = quantize(f(dequantize(i))) for all 256 values. rintf() rounds ties to even and zp is
@@ -74,8 +125,12 @@ static void fill_table(const struct qdq *q, struct qdq_form from, const struct c
     float v[256];
     for (int i = 0; i < 256; i++)
         v[i] = from.scale * (float)((int8_t)i - from.zp);
-    for (uint32_t k = c->n; k-- > 0;)
-        q->l->executor->apply(&c->posts[k], v, 256);
+    for (uint32_t k = c->n; k-- > 0;) {
+        if (c->links[k].op == GRAPH_UNARY)
+            q->l->executor->apply(&c->links[k].post, v, 256);
+        for (int i = 0; i < 256 && c->links[k].op != GRAPH_UNARY; i++)
+            v[i] = link_value(&c->links[k], v[i]);
+    }
     for (int i = 0; i < 256; i++) {
         float stored = rintf(v[i] / to.scale) + (float)to.zp;
         stored = isnan(stored) ? (float)to.zp : stored;
@@ -129,22 +184,31 @@ static int32_t find_int8_constant(struct qdq *q, int32_t tensor, struct error *e
     return int8;
 }
 
-// x * f(x), with f(x) a table (Swish, for example), depends on x alone: so it is one table of x.
-static int emit_joined(struct qdq *q, const struct graph_node *n, int32_t x, int32_t mapped,
-                       int32_t y, struct error *e)
+// The tensor that x is a table of, or x itself.
+static int32_t root_of(const struct qdq *q, int32_t x)
+{
+    return q->map[x] ? q->map_source[x] : x;
+}
+
+// f(x) * g(x), both x itself or tables of it (Swish, for example), depends on x alone: so it is one
+// table of x.
+static int emit_joined(struct qdq *q, const struct graph_node *n, const int32_t x[2], int32_t y,
+                       struct error *e)
 {
     int8_t all[256], product[256];
     for (int i = 0; i < 256; i++)
         all[i] = (int8_t)i;
-    const struct graph_tensor *forms[] = {&q->g->tensors[x], &q->g->tensors[mapped],
+    const struct graph_tensor *forms[] = {&q->g->tensors[x[0]], &q->g->tensors[x[1]],
                                           &q->g->tensors[y]};
-    q->l->executor->multiply(forms, all, q->map[mapped], product, 256);
-    return qdq_emit_map(q, n, product, x, y, e);
+    q->l->executor->multiply(forms, q->map[x[0]] ? q->map[x[0]] : all,
+                             q->map[x[1]] ? q->map[x[1]] : all, product, 256);
+    return qdq_emit_map(q, n, product, root_of(q, x[0]), y, e);
 }
 
-static bool is_map_of(const struct qdq *q, int32_t tensor, int32_t x)
+// Whether they are tables of one tensor, element by element.
+static bool is_joined(const struct qdq *q, const int32_t x[2])
 {
-    return q->map[tensor] && q->map_source[tensor] == x;
+    return root_of(q, x[0]) == root_of(q, x[1]) && (q->map[x[0]] || q->map[x[1]]);
 }
 
 // Add or Mul of two int8 tensors or constants.
@@ -161,21 +225,19 @@ static int binary(struct qdq *q, const struct graph_node *n, int32_t like, struc
     int r = result(q, like, form, ret, e);
     if (r < 0)
         return r;
-    for (uint32_t k = 0; k < 2 && n->op == GRAPH_MUL; k++)
-        if (is_map_of(q, x[k], x[!k]))
-            return emit_joined(q, n, x[!k], x[k], *ret, e) < 0 ? STATUS_MALLOC_FAIL : 1;
+    if (n->op == GRAPH_MUL && is_joined(q, x))
+        return emit_joined(q, n, x, *ret, e) < 0 ? STATUS_MALLOC_FAIL : 1;
     return qdq_emit(q, n->op, n, x, 2, ret, 1, e) ? 1 : STATUS_MALLOC_FAIL;
 }
 
 // ---- averages, Softmax ----
 
 // Whether the int8 kernels can do this node.
-static bool takes_int8(const struct qdq *q, const struct graph_node *n)
+static bool takes_int8(const struct graph_node *n)
 {
-    const struct graph_tensor *x = &q->g->tensors[n->inputs[0]];
     if (n->op == GRAPH_AVERAGE_POOL)
         return n->window.dilation[0] == 1 && n->window.dilation[1] == 1;
-    return n->op == GRAPH_SOFTMAX && (!x->channels_last || n->axis == 1);
+    return n->op == GRAPH_SOFTMAX;
 }
 
 // The node's own parameters with int8 edges.
@@ -198,7 +260,7 @@ static int single(struct qdq *q, const struct graph_node *n, int32_t like, struc
                   int32_t *ret, struct error *e)
 {
     int32_t x = q->source[n->inputs[0]];
-    if (x < 0 || !takes_int8(q, n) || q->g->tensors[x].counts_from_0 != form.counts_from_0)
+    if (x < 0 || !takes_int8(n) || q->g->tensors[x].counts_from_0 != form.counts_from_0)
         return 0;
     int r = result(q, like, form, ret, e);
     return r < 0 ? r : emit_alike(q, n, &x, ret, e);

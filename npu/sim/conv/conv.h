@@ -136,6 +136,9 @@ static inline size_t conv_pixels(const struct conv *c)
 /// group][kh][kw]) and scratch memory.
 int conv_prepare_weights(struct step *s, struct conv *c, int8_t *weights, struct error *e);
 
+/// The same for floats, whose bias is set.
+int conv_prepare_floats(struct step *s, struct conv *c, float *weights, struct error *e);
+
 /// How many lines of the output a tile has at most; those of all images when one tile holds them.
 uint32_t conv_tile_lines(const struct conv *c);
 

@@ -297,9 +297,12 @@ int conv_dnn_prepare(struct step *s, struct conv *c, void *weights, struct error
     t.args[0] = (struct dnn_arg){.arg = DNNL_ARG_SRC,
                                  .where = c->own_image ? DNN_SCRATCH : DNN_TENSOR,
                                  .at = c->own_image ? c->image_at : input};
-    t.args[1] = (struct dnn_arg){.arg = DNNL_ARG_DST,
-                                 .where = c->direct ? DNN_TENSOR : DNN_SCRATCH,
-                                 .at = c->direct ? output : c->sums_at};
+    t.args[1] =
+        (struct dnn_arg){.arg = DNNL_ARG_DST,
+                         .where = c->direct && !s->output_is_scratch ? DNN_TENSOR : DNN_SCRATCH,
+                         .at = !c->direct             ? c->sums_at
+                               : s->output_is_scratch ? s->output_at
+                                                      : output};
     t.args[2] = (struct dnn_arg){.arg = DNNL_ARG_WEIGHTS, .where = DNN_CONSTANT};
     t.args[3] =
         (struct dnn_arg){.arg = DNNL_ARG_BIAS, .where = DNN_CONSTANT, .constant = c->float_bias};

@@ -2,8 +2,8 @@
 //
 // Choice: depthwise, VNNI, oneDNN, int16 and plain for integers, the first that fits; oneDNN for
 // floats, but depthwise where the image is not stored as floats. A transposed convolution is one
-// over an image with stride - 1 zeros between its pixels; of integers these zeros are left out
-// where possible (transposed/conv_phases.h).
+// over an image with stride - 1 zeros between its pixels; these zeros are left out where possible
+// (transposed/conv_phases.h).
 //
 // Tests: test_sim_conv (which kernel is chosen, too), test_sim_cases_conv, _depthwise and _deconv.
 #include <stdlib.h>
@@ -185,6 +185,19 @@ static int conv_prepare_integer(struct step *s, struct conv *c, struct error *e)
                                  : conv_prepare_weights(s, c, weights, e);
 }
 
+int conv_prepare_floats(struct step *s, struct conv *c, float *weights, struct error *e)
+{
+    if (step_input(s, 0)->type != TENSOR_FLOAT32 && conv_depthwise_fits_floats(c, weights)) {
+        c->kernel = CONV_DEPTHWISE;
+        int r = conv_depthwise_prepare_floats(s, c, weights, e);
+        return r < 0 ? r : conv_take_scratch(s, c, e);
+    }
+    c->n_fused = conv_dnn_fuses(s->node);
+    c->direct = step_output(s, 0)->type == TENSOR_FLOAT32 && c->n_fused == s->node->n_post;
+    int r = conv_take_scratch(s, c, e);
+    return r < 0 ? r : conv_dnn_prepare(s, c, weights, e);
+}
+
 static int conv_prepare_float(struct step *s, struct conv *c, struct error *e)
 {
     const struct graph_tensor *w = step_input(s, 1), *b = step_input(s, 2);
@@ -197,15 +210,8 @@ static int conv_prepare_float(struct step *s, struct conv *c, struct error *e)
     int r = b ? step_floats(s, b, &c->float_bias, e) : 0;
     if (r < 0)
         return r;
-    if (step_input(s, 0)->type != TENSOR_FLOAT32 && conv_depthwise_fits_floats(c, weights)) {
-        c->kernel = CONV_DEPTHWISE;
-        r = conv_depthwise_prepare_floats(s, c, weights, e);
-        return r < 0 ? r : conv_take_scratch(s, c, e);
-    }
-    c->n_fused = conv_dnn_fuses(s->node);
-    c->direct = step_output(s, 0)->type == TENSOR_FLOAT32 && c->n_fused == s->node->n_post;
-    r = conv_take_scratch(s, c, e);
-    return r < 0 ? r : conv_dnn_prepare(s, c, weights, e);
+    return conv_phases_fit(s, c) ? conv_phases_prepare(s, c, weights, e)
+                                 : conv_prepare_floats(s, c, weights, e);
 }
 
 static int conv_prepare(struct step *s, struct error *e)

@@ -4,7 +4,8 @@
 // arena (any type, any layout) -> plain_load -> floats -> operator -> floats -> plain_store ->
 // arena
 //
-// Each copy (copy.h) converts type, quantization and layout in one pass.
+// Each copy (copy.h) converts type, quantization and layout in one pass. A tensor that is such
+// floats already is taken where it is.
 #include "npu/sim/exec/plain.h"
 
 // The tensor as float32, in the order of its dimensions or in its stored order.
@@ -29,6 +30,15 @@ static void set_copy(const struct graph_tensor *t, bool output, bool as_it_lies,
 {
     struct graph_tensor real = real_form(t, as_it_lies);
     copy_init_whole(&p->copy, output ? t : &real, output ? &real : t);
+    const struct nd *nd = &p->copy.nd;
+    p->there = p->copy.same && nd->n_dims == 1 && nd_stride(nd, 0) == 1 && nd_stride(nd, 1) == 1;
+}
+
+// The tensor's own memory, or NULL: it has to be copied. Offsets of .rknn files may be any.
+static void *plain_find(const struct plain *p, const void *tensor)
+{
+    bool there = p->there && (uintptr_t)tensor % sizeof(float) == 0;
+    return there ? (void *)(uintptr_t)tensor : NULL;
 }
 
 static int plain_prepare(struct step *s, const struct graph_tensor *t, bool output, struct plain *p,
@@ -76,17 +86,23 @@ const float *plain_load(const struct step *s, const struct run *r, const struct 
 {
     if (p->constant)
         return p->constant;
+    const void *tensor = run_input(s, r, p->index);
+    if (plain_find(p, tensor))
+        return tensor;
     float *values = run_scratch(r, p->at);
-    copy_run(&p->copy, values, run_input(s, r, p->index));
+    copy_run(&p->copy, values, tensor);
     return values;
 }
 
-float *plain_values(const struct run *r, const struct plain *p)
+float *plain_values(const struct step *s, const struct run *r, const struct plain *p)
 {
-    return run_scratch(r, p->at);
+    void *tensor = plain_find(p, run_output(s, r, p->index));
+    return tensor ? tensor : run_scratch(r, p->at);
 }
 
 void plain_store(const struct step *s, const struct run *r, const struct plain *p)
 {
-    copy_run(&p->copy, run_output(s, r, p->index), run_scratch(r, p->at));
+    void *tensor = run_output(s, r, p->index);
+    if (!plain_find(p, tensor))
+        copy_run(&p->copy, tensor, run_scratch(r, p->at));
 }

@@ -112,7 +112,7 @@ static int arg_max_run(const struct step *s, struct run *r, struct error *e)
     const struct arg_max *p = s->state;
     const float *real = p->raw ? NULL : plain_load(s, r, &p->in);
     const int8_t *stored = p->raw ? run_input(s, r, 0) : NULL;
-    float *index = plain_values(r, &p->out);
+    float *index = plain_values(s, r, &p->out);
     for (size_t o = 0; o < p->outer; o++)
         for (size_t i = 0; i < p->inner; i += ELEMENTS_CHUNK) {
             size_t n = p->inner - i < ELEMENTS_CHUNK ? p->inner - i : ELEMENTS_CHUNK;

@@ -1,4 +1,4 @@
-// Operators along one axis: Softmax, ReduceMean, TopK, Gather, GatherElements. Tensors are seen as
+// Operators along one axis: ReduceMean, TopK, Gather, GatherElements. Tensors are seen as
 // [outer][size][inner] (nd_axis) and worked on as floats (plain.h); rounding is that of
 // elements_store(). Gather moves bytes where both sides have the same form. Tested by
 // test_sim_cases_reduce, _index and _edges, and by test_onnx_nodes.
@@ -39,116 +39,6 @@ static int take_axis(const struct step *s, struct plain_step *p, struct error *e
     if (s->node->axis < 0 || (uint32_t)s->node->axis >= x->n_dims || !x->n_elems)
         return step_refuse(s, e, "it has no valid axis, or nothing to work on");
     p->axis = nd_axis(x, (uint32_t)s->node->axis);
-    return 0;
-}
-
-// ---- Softmax ----
-
-// y[k] = e^(x[k] - max) / Σ e^(x[j] - max). The maximum is subtracted so that nothing overflows.
-// With inner > 1, neighbours are computed together: the loop over them is the one that vectorizes.
-// Where input and output have the same storage order the tensor stays in it (plain_as_they_lie),
-// which saves two transpositions of images; outer and inner are then those of the stored order.
-
-static int prepare_softmax(struct step *s, struct error *e)
-{
-    struct plain_step *p = plain_step_new(s, 1, 1, e);
-    if (!p)
-        return STATUS_MODEL_INVALID;
-    const struct graph_tensor *x = step_input(s, 0);
-    if (x->n_elems != step_output(s, 0)->n_elems)
-        return step_refuse(s, e, "input and output differ in size");
-    int r = take_axis(s, p, e);
-    if (r < 0 || !plain_as_they_lie(s, &p->in[0], &p->out[0]))
-        return r;
-    int64_t strides[GRAPH_MAX_DIMS];
-    graph_tensor_strides(x, strides);
-    p->axis.inner = (size_t)strides[s->node->axis];
-    p->axis.outer = x->n_elems / p->axis.size / p->axis.inner;
-    return 0;
-}
-
-static const struct graph_post exponential = {.kind = POST_EXP};
-
-static void softmax_row(const float *x, size_t n, float *y)
-{
-    float top = -INFINITY, sum = 0;
-    for (size_t k = 0; k < n; k++)
-        top = x[k] > top ? x[k] : top;
-    for (size_t k = 0; k < n; k++)
-        y[k] = x[k] - top;
-    elements_post(&exponential, y, n);
-    for (size_t k = 0; k < n; k++)
-        sum += y[k];
-    for (size_t k = 0; k < n; k++)
-        y[k] /= sum;
-}
-
-// Short rows: e^x of as many at once as fit a chunk.
-static void softmax_rows(const float *x, size_t rows, size_t n, float *y)
-{
-    size_t together = ELEMENTS_CHUNK / n;
-    for (size_t count; rows; rows -= count, x += count * n, y += count * n) {
-        count = rows < together ? rows : together;
-        for (size_t i = 0; i < count * n; i += n) {
-            float top = -INFINITY;
-            for (size_t k = i; k < i + n; k++)
-                top = x[k] > top ? x[k] : top;
-            for (size_t k = i; k < i + n; k++)
-                y[k] = x[k] - top;
-        }
-        elements_post(&exponential, y, count * n);
-        for (size_t i = 0; i < count * n; i += n) {
-            float sum = 0;
-            for (size_t k = i; k < i + n; k++)
-                sum += y[k];
-            for (size_t k = i; k < i + n; k++)
-                y[k] /= sum;
-        }
-    }
-}
-
-// `width` neighbours (at most ELEMENTS_CHUNK), each of n elements at a stride of `step`.
-KERNEL(void, softmax_columns, (const float *x, size_t n, size_t step, size_t width, float *y),
-       (x, n, step, width, y))
-{
-    float top[ELEMENTS_CHUNK], sum[ELEMENTS_CHUNK] = {0};
-    for (size_t i = 0; i < width; i++)
-        top[i] = -INFINITY;
-    for (size_t k = 0; k < n; k++)
-        for (size_t i = 0; i < width; i++)
-            top[i] = x[k * step + i] > top[i] ? x[k * step + i] : top[i];
-    for (size_t k = 0; k < n; k++) {
-        float *row = y + k * step;
-        for (size_t i = 0; i < width; i++)
-            row[i] = x[k * step + i] - top[i];
-        elements_post(&exponential, row, width);
-        for (size_t i = 0; i < width; i++)
-            sum[i] += row[i];
-    }
-    for (size_t k = 0; k < n; k++)
-        for (size_t i = 0; i < width; i++)
-            y[k * step + i] /= sum[i];
-}
-
-static int run_softmax(const struct step *s, struct run *r, struct error *e)
-{
-    (void)e;
-    const struct plain_step *p = s->state;
-    const float *x = plain_load(s, r, &p->in[0]);
-    float *y = plain_values(r, &p->out[0]);
-    struct nd_axis a = p->axis;
-    bool short_rows = a.inner == 1 && a.size <= ELEMENTS_CHUNK;
-    if (short_rows)
-        softmax_rows(x, a.outer, a.size, y);
-    for (size_t o = 0; o < a.outer && !short_rows;
-         o++, x += a.size * a.inner, y += a.size * a.inner) {
-        if (a.inner == 1)
-            softmax_row(x, a.size, y);
-        for (size_t i = 0; a.inner > 1 && i < a.inner; i += ELEMENTS_CHUNK)
-            softmax_columns(x + i, a.size, a.inner,
-                            a.inner - i < ELEMENTS_CHUNK ? a.inner - i : ELEMENTS_CHUNK, y + i);
-    }
-    plain_store(s, r, &p->out[0]);
     return 0;
 }
 
@@ -253,7 +143,7 @@ static int run_reduce_mean(const struct step *s, struct run *r, struct error *e)
     const struct mean *p = s->state;
     size_t n_from = step_input(s, 0)->n_elems, n = step_output(s, 0)->n_elems;
     const uint8_t *from = run_input(s, r, 0);
-    float *sums = run_scratch(r, p->sums_at), *to = plain_values(r, &p->out);
+    float *sums = run_scratch(r, p->sums_at), *to = plain_values(s, r, &p->out);
     struct nd_position at;
     memset(sums, 0, n * sizeof *sums);
     for (nd_start(&p->nd, &at); !at.end; nd_next(&p->nd, &at))
@@ -312,7 +202,7 @@ static int run_top_k(const struct step *s, struct run *r, struct error *e)
     (void)e;
     const struct plain_step *p = s->state;
     const float *x = plain_load(s, r, &p->in[0]);
-    float *values = plain_values(r, &p->out[0]), *indices = plain_values(r, &p->out[1]);
+    float *values = plain_values(s, r, &p->out[0]), *indices = plain_values(s, r, &p->out[1]);
     uint32_t *order = run_scratch(r, p->extra);
     struct nd_axis a = p->axis;
     size_t k = step_output(s, 0)->n_elems / (a.outer * a.inner);
@@ -389,7 +279,7 @@ static int run_gather(const struct step *s, struct run *r, struct error *e)
     const struct plain_step *p = s->state;
     const float *indices = plain_load(s, r, &p->in[1]);
     const uint8_t *x = p->bytes ? run_input(s, r, 0) : (const uint8_t *)plain_load(s, r, &p->in[0]);
-    uint8_t *y = p->bytes ? run_output(s, r, 0) : (uint8_t *)plain_values(r, &p->out[0]);
+    uint8_t *y = p->bytes ? run_output(s, r, 0) : (uint8_t *)plain_values(s, r, &p->out[0]);
     struct nd_axis a = p->axis;
     size_t n = step_input(s, 1)->n_elems, at = 0;
     size_t piece = a.inner * (p->bytes ? p->bytes : sizeof(float));
@@ -426,7 +316,7 @@ static int run_gather_elements(const struct step *s, struct run *r, struct error
 {
     const struct plain_step *p = s->state;
     const float *x = plain_load(s, r, &p->in[0]), *indices = plain_load(s, r, &p->in[1]);
-    float *y = plain_values(r, &p->out[0]);
+    float *y = plain_values(s, r, &p->out[0]);
     struct nd_axis a = p->axis;
     size_t n = step_input(s, 1)->dims[s->node->axis], from = 0;
     for (size_t k = 0; k < step_output(s, 0)->n_elems; k++) {
@@ -440,7 +330,6 @@ static int run_gather_elements(const struct step *s, struct run *r, struct error
     return 0;
 }
 
-const struct op op_softmax = {.prepare = prepare_softmax, .run = run_softmax};
 const struct op op_reduce_mean = {.prepare = prepare_reduce_mean, .run = run_reduce_mean};
 const struct op op_top_k = {.prepare = prepare_top_k, .run = run_top_k};
 const struct op op_gather = {.prepare = prepare_gather, .run = run_gather};

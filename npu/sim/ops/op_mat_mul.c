@@ -150,7 +150,7 @@ static int mat_mul_run(const struct step *s, struct run *r, struct error *e)
     const struct product *p = s->state;
     bool add = step_input(s, 2) != NULL;
     const float *a = plain_load(s, r, &p->in[0]), *b = plain_load(s, r, &p->in[1]);
-    float *y = plain_values(r, &p->out);
+    float *y = plain_values(s, r, &p->out);
     uint64_t size = (uint64_t)(p->m * p->n), batches = size ? step_output(s, 0)->n_elems / size : 0;
     omp_set_num_threads(1);
     if (add && size)

@@ -74,7 +74,7 @@ static int run_ex_mat_mul(const struct step *s, struct run *r, struct error *e)
     const struct ex_mat_mul *p = s->state;
     const struct graph_tensor *a = step_input(s, 0), *y = step_output(s, 0);
     const float *va = plain_load(s, r, &p->a), *vb = plain_load(s, r, &p->b);
-    float *vy = plain_values(r, &p->y);
+    float *vy = plain_values(s, r, &p->y);
     size_t n = y->dims[0], o = y->dims[1], w = y->dims[3], k = a->dims[1];
     memset(vy, 0, y->n_elems * sizeof *vy);
     for (size_t i = 0; i < n && w == 1; i++)
@@ -159,7 +159,7 @@ static int run_grid_sample(const struct step *s, struct run *r, struct error *e)
     const struct grid_sample *p = s->state;
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
     const float *image = plain_load(s, r, &p->x), *grid = plain_load(s, r, &p->grid);
-    float *out = plain_values(r, &p->y);
+    float *out = plain_values(s, r, &p->y);
     size_t pixels = (size_t)y->dims[2] * y->dims[3], plane = (size_t)x->dims[2] * x->dims[3];
     for (size_t n = 0; n < x->dims[0]; n++)
         for (size_t i = 0; i < pixels; i++) {

@@ -260,20 +260,59 @@ static int prepare_layer_norm(struct step *s, struct error *e)
     return step_scratch(s, p->n * sizeof(float), &p->scratch, e);
 }
 
+#define LANES 8 // of doubles
+
+KERNEL(double, sum_of, (const float *v, size_t n), (v, n))
+{
+    double sums[LANES] = {0}, sum = 0;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (size_t l = 0; l < LANES; l++)
+            sums[l] += v[i + l];
+    for (; i < n; i++)
+        sum += v[i];
+    for (size_t l = 0; l < LANES; l++)
+        sum += sums[l];
+    return sum;
+}
+
+KERNEL(double, sum_of_squares, (const float *v, double mean, size_t n), (v, mean, n))
+{
+    double sums[LANES] = {0}, sum = 0;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (size_t l = 0; l < LANES; l++)
+            sums[l] += (v[i + l] - mean) * (v[i + l] - mean);
+    for (; i < n; i++)
+        sum += (v[i] - mean) * (v[i] - mean);
+    for (size_t l = 0; l < LANES; l++)
+        sum += sums[l];
+    return sum;
+}
+
+// n elements that have parameters of their own.
+KERNEL(void, scale_group,
+       (float *restrict v, double mean, double factor, const float *restrict scale,
+        const float *restrict bias, size_t n),
+       (v, mean, factor, scale, bias, n))
+{
+    for (size_t i = 0; i < n; i++)
+        v[i] = (float)((v[i] - mean) * factor);
+    for (size_t i = 0; i < n && scale; i++)
+        v[i] *= scale[i];
+    for (size_t i = 0; i < n && bias; i++)
+        v[i] += bias[i];
+}
+
 // One group, in place. Two passes in double; with rms, mean is 0.
 static void norm_normalize(const struct layer_norm *p, const struct graph_layer_norm *how, float *v)
 {
-    double sum = 0, squares = 0;
-    for (size_t i = 0; i < p->n && !how->rms; i++)
-        sum += v[i];
-    double mean = sum / (double)p->n;
-    for (size_t i = 0; i < p->n; i++)
-        squares += (v[i] - mean) * (v[i] - mean);
+    double mean = how->rms ? 0 : sum_of(v, p->n) / (double)p->n;
+    double squares = sum_of_squares(v, mean, p->n);
     double factor = how->sum ? 1 / fmax(sqrt(squares), how->epsilon)
                              : 1 / sqrt(squares / (double)p->n + how->epsilon);
-    for (size_t i = 0, k = 0; i < p->n; i++, k = k + 1 < p->period ? k + 1 : 0)
-        v[i] = (float)((v[i] - mean) * factor) * (p->scale ? p->scale[k] : 1) +
-               (p->bias ? p->bias[k] : 0);
+    for (size_t i = 0; i < p->n; i += p->period)
+        scale_group(v + i, mean, factor, p->scale, p->bias, p->period);
 }
 
 static int run_layer_norm(const struct step *s, struct run *r, struct error *e)

@@ -91,11 +91,15 @@ static int run_binary(const struct step *s, struct run *r, struct error *e)
 
 // y[k] = rint(e^(x[k] - max) * floor(1 / scale) / Σ e^(x[j] - max)) + zp. The exponentials come
 // from a table of all 256 differences, which are scaled so that the sum of `size` of them stays
-// below FLT_MAX.
+// below FLT_MAX. They are added one after the other, as ONNX Runtime does, so some rows are added
+// together: a sum takes a while until it can be added to.
 struct softmax {
     struct nd_axis axis;
     float exponentials[256];
+    uint64_t powers_at; // scratch: those of TOGETHER rows
 };
+
+#define TOGETHER 4
 
 // Entry i: e^((i - 255) * scale), scaled up as far as the sum of `size` of them allows.
 static void fill_exponentials(struct softmax *p, double scale)
@@ -106,7 +110,7 @@ static void fill_exponentials(struct softmax *p, double scale)
         p->exponentials[i] = (float)exp((i - 255 + shift) * scale);
 }
 
-// Channels last, only softmax over channels is a loop over contiguous elements; others are refused.
+// Along the axis as it lies in memory: in images, too, that is [outer][size][inner].
 static int prepare_softmax(struct step *s, struct error *e)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
@@ -117,30 +121,74 @@ static int prepare_softmax(struct step *s, struct error *e)
         x->channels_last != y->channels_last || s->node->axis < 0 ||
         (uint32_t)s->node->axis >= x->n_dims)
         return step_refuse(s, e, "its input and output do not fit");
-    p->axis = nd_axis(x, (uint32_t)s->node->axis);
-    if (x->channels_last) // of images, the channels are the innermost
-        p->axis = (struct nd_axis){x->n_elems / x->dims[1], x->dims[1], 1};
-    if (x->channels_last && s->node->axis != 1)
-        return step_refuse(s, e, "along axis %d of an image", s->node->axis);
+    int64_t strides[GRAPH_MAX_DIMS];
+    graph_tensor_strides(x, strides);
+    size_t size = x->dims[s->node->axis], inner = (size_t)strides[s->node->axis];
+    p->axis = (struct nd_axis){x->n_elems / size / inner, size, inner};
     fill_exponentials(p, (double)x->scale);
-    return 0;
+    return step_scratch(s, TOGETHER * p->axis.size * sizeof(float), &p->powers_at, e);
 }
 
+KERNEL(int, find_top, (const int8_t *x, size_t step, size_t n), (x, step, n))
+{
+    int8_t top = INT8_MIN;
+    if (step == 1)
+        for (size_t i = 0; i < n; i++)
+            top = x[i] > top ? x[i] : top;
+    else
+        for (size_t i = 0; i < n; i++)
+            top = x[i * step] > top ? x[i * step] : top;
+    return top;
+}
+
+// The exponentials of TOGETHER rows, and their sums. tables[row]: of 0, as x is.
+static void look_up_powers(const float *const *tables, const int8_t *const *rows, size_t step,
+                           size_t n, float *powers, float *ret_sums)
+{
+    float sums[TOGETHER] = {0};
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < TOGETHER; k++) {
+            float power = tables[k][rows[k][i * step]];
+            powers[k * n + i] = power;
+            sums[k] += power;
+        }
+    memcpy(ret_sums, sums, sizeof sums);
+}
+
+static inline int8_t ort_weight(float power, float steps, float sum, int32_t zp)
+{
+    float v = power * steps / sum;
+    int32_t stored = (int32_t)rintf(v < 1000 ? v : 1000) + zp;
+    return (int8_t)(stored < 127 ? stored : 127);
+}
+
+KERNEL(void, store_weights,
+       (const float *powers, size_t n, float steps, float sum, int32_t zp, int8_t *y, size_t step),
+       (powers, n, steps, sum, zp, y, step))
+{
+    if (step == 1)
+        for (size_t i = 0; i < n; i++)
+            y[i] = ort_weight(powers[i], steps, sum, zp);
+    else
+        for (size_t i = 0; i < n; i++)
+            y[i * step] = ort_weight(powers[i], steps, sum, zp);
+}
+
+// `count` rows, TOGETHER at most, which begin `apart` elements from each other.
 static void ort_softmax(const struct softmax *p, const struct graph_tensor *form, const int8_t *x,
-                        int8_t *y)
+                        size_t apart, size_t count, float *powers, int8_t *y)
 {
     size_t n = p->axis.size, step = p->axis.inner;
-    float sum = 0, steps = fminf(floorf(1 / form->scale), 1e30f);
-    int top = -128;
-    for (size_t i = 0; i < n; i++)
-        top = x[i * step] > top ? x[i * step] : top;
-    for (size_t i = 0; i < n; i++)
-        sum += p->exponentials[x[i * step] + 255 - top];
-    for (size_t i = 0; i < n; i++) {
-        float v = p->exponentials[x[i * step] + 255 - top] * steps / sum;
-        int32_t stored = (int32_t)rintf(fminf(v, 1000)) + form->zp;
-        y[i * step] = (int8_t)(stored < 127 ? stored : 127);
+    float sums[TOGETHER], steps = fminf(floorf(1 / form->scale), 1e30f);
+    const float *tables[TOGETHER];
+    const int8_t *rows[TOGETHER];
+    for (size_t k = 0; k < TOGETHER; k++) {
+        rows[k] = x + (k < count ? k : 0) * apart;
+        tables[k] = p->exponentials + 255 - find_top(rows[k], step, n);
     }
+    look_up_powers(tables, rows, step, n, powers, sums);
+    for (size_t k = 0; k < count; k++)
+        store_weights(powers + k * n, n, steps, sums[k], form->zp, y + k * apart, step);
 }
 
 static int run_softmax(const struct step *s, struct run *r, struct error *e)
@@ -150,10 +198,15 @@ static int run_softmax(const struct step *s, struct run *r, struct error *e)
     const int8_t *x = run_input(s, r, 0);
     int8_t *y = run_output(s, r, 0);
     struct nd_axis a = p->axis;
-    for (size_t o = 0; o < a.outer; o++)
-        for (size_t i = 0; i < a.inner; i++) {
-            size_t at = o * a.size * a.inner + i;
-            ort_softmax(p, step_output(s, 0), x + at, y + at);
+    // Rows that lie behind each other, or, with inner, beside each other.
+    size_t apart = a.inner == 1 ? a.size : 1, rows = a.inner == 1 ? a.outer : a.inner;
+    size_t blocks = a.inner == 1 ? 1 : a.outer;
+    for (size_t o = 0; o < blocks; o++)
+        for (size_t i = 0; i < rows; i += TOGETHER) {
+            size_t at = o * a.size * a.inner + i * apart;
+            ort_softmax(p, step_output(s, 0), x + at, apart,
+                        rows - i < TOGETHER ? rows - i : TOGETHER, run_scratch(r, p->powers_at),
+                        y + at);
         }
     return 0;
 }

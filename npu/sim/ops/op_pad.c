@@ -105,7 +105,7 @@ static int pad_run(const struct step *s, struct run *r, struct error *e)
         copy_run(&p->copy, run_output(s, r, 0), run_input(s, r, 0));
         return 0;
     }
-    pad_repeat(s, plain_load(s, r, &p->in), plain_values(r, &p->out));
+    pad_repeat(s, plain_load(s, r, &p->in), plain_values(s, r, &p->out));
     plain_store(s, r, &p->out);
     return 0;
 }

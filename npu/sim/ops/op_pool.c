@@ -2,12 +2,14 @@
 //
 //   y[n, c, i, j] = max or mean of x[n, c, i * stride + k * dilation - pad, …] over the window
 //
-// Four ways, by type:
+// Five ways, by type:
 //   max, same form     stored elements are compared: int8 as they are, fp16 as integers of the same
 //                      order
 //   mean, one scale    sums of up to 256 int8 elements in 16 bits, then one multiplication
 //   mean, ONNX's int8  as ONNX Runtime rounds (ort_int8.h), from sums of integers where the window
 //                      covers the image
+//   mean, else         lines of the image become floats once; the taps of as many pixels as share
+//                      their window's shape are added in vectors, in the order of the window
 //   else               in floats, tap by tap, rounded as elements_store() does
 //
 // The first two are separable: lines are joined downwards into one, then that along itself, so a
@@ -31,8 +33,12 @@ struct pool_step {
     bool ort;      // averages as ONNX Runtime makes them of int8
     bool whole;    // ort: of all pixels, from sums of integers
     struct element_form from, to;
-    uint64_t sums;  // scratch: one pixel's channels, twice; raw: one line
-    uint64_t lines; // stored: the sums of a line's columns, and of its windows
+    bool joined;    // averages: by taps_add()
+    bool direct;    // … of the image's own floats
+    uint64_t sums;  // scratch: one pixel's channels, twice; raw: one line; joined: an output line
+    uint64_t lines; // stored: the sums of a line's columns, and of its windows; joined: floats of
+                    // the lines that a window reaches
+    uint64_t taps;  // joined: where they are
 };
 
 // Output sizes are floor or ceil of (size + padding - reach) / stride + 1 (ceil_mode).
@@ -74,9 +80,49 @@ static bool adds_stored(const struct graph_window *w, const struct element_form 
     return from->type == TENSOR_INT8 && from->quantized && from->scale == 1 && taps <= 256;
 }
 
+#define MOST_TAPS  1024
+#define MOST_LINES (1 << 20) // bytes
+
+// Lines that a window reaches over.
+static uint64_t pool_reach(const struct graph_window *w)
+{
+    return (uint64_t)w->dilation[0] * (w->kernel[0] - 1) + 1;
+}
+
+static uint64_t line_floats(const struct graph_tensor *x)
+{
+    return (uint64_t)x->dims[3] * x->dims[1] * sizeof(float);
+}
+
+static int take_taps(struct step *s, struct pool_step *p, struct error *e)
+{
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    const struct graph_window *w = &s->node->window;
+    uint64_t taps = (uint64_t)w->kernel[0] * w->kernel[1];
+    int r = step_scratch(s, line_floats(y), &p->sums, e);
+    if (r == 0)
+        r = step_scratch(s, taps * sizeof(float *), &p->taps, e);
+    p->direct = x->type == TENSOR_FLOAT32 && !x->quantized;
+    if (r == 0 && !p->direct)
+        r = step_scratch(s, pool_reach(w) * line_floats(x), &p->lines, e);
+    return r;
+}
+
+// Whether averages are made of taps that are joined: windows that are no larger than usual.
+static bool joins_taps(const struct step *s, const struct pool_step *p)
+{
+    const struct graph_window *w = &s->node->window;
+    return !p->max && !p->whole && !p->stored &&
+           (uint64_t)w->kernel[0] * w->kernel[1] <= MOST_TAPS &&
+           pool_reach(w) * line_floats(step_input(s, 0)) <= MOST_LINES;
+}
+
 static int take_scratch(struct step *s, struct pool_step *p, struct error *e)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    p->joined = joins_taps(s, p);
+    if (p->joined)
+        return take_taps(s, p, e);
     uint64_t line = (uint64_t)x->dims[3] * x->dims[1] * tensor_type_size(x->type);
     uint64_t pixels = (uint64_t)x->dims[1] * (p->stored ? y->dims[3] : 2) * sizeof(float);
     uint64_t sums = ((uint64_t)x->dims[3] + y->dims[3]) * x->dims[1] * sizeof(int16_t);
@@ -390,6 +436,123 @@ static void run_stored_line(const struct pool_step *p, struct run *r, struct win
     store_real(p, s, means, y->dims[3] * channels, dst);
 }
 
+// ---- taps of many pixels ----
+
+typedef float vector __attribute__((vector_size(64)));
+
+#define VECTOR (sizeof(vector) / sizeof(float))
+
+static inline __attribute__((always_inline)) void
+taps_add_vectors(float *y, const float *const *taps, size_t n_taps, size_t at, size_t vectors)
+{
+    vector sums[4] = {0}, v;
+    for (size_t t = 0; t < n_taps; t++)
+        for (size_t k = 0; k < vectors; k++) {
+            memcpy(&v, taps[t] + at + k * VECTOR, sizeof v);
+            sums[k] += v;
+        }
+    memcpy(y + at, sums, vectors * sizeof *sums);
+}
+
+// y[i] = Σ taps[t][i], in the order of the taps.
+KERNEL(void, taps_add, (float *y, const float *const *taps, size_t n_taps, size_t n),
+       (y, taps, n_taps, n))
+{
+    size_t i = 0;
+    for (; i + 4 * VECTOR <= n; i += 4 * VECTOR)
+        taps_add_vectors(y, taps, n_taps, i, 4);
+    for (; i + VECTOR <= n; i += VECTOR)
+        taps_add_vectors(y, taps, n_taps, i, 1);
+    for (; i < n; i++) {
+        float sum = 0;
+        for (size_t t = 0; t < n_taps; t++)
+            sum += taps[t][i];
+        y[i] = sum;
+    }
+}
+
+// A line of the image as floats.
+static const float *pool_floats(const struct window_at *at, const struct pool_step *p,
+                                const struct run *r, int64_t iy)
+{
+    const struct graph_tensor *x = step_input(at->s, 0);
+    size_t line = (size_t)x->dims[3] * x->dims[1];
+    if (p->direct)
+        return (const float *)(const void *)at->image + iy * (int64_t)line;
+    return (float *)run_scratch(r, p->lines) +
+           (uint64_t)iy % pool_reach(&at->s->node->window) * line;
+}
+
+// Converts the lines up to the window's last one, from *ready on. They take turns in memory for as
+// many as a window reaches.
+static void pool_convert(const struct window_at *at, const struct pool_step *p, const struct run *r,
+                         int64_t *ready)
+{
+    const struct graph_tensor *x = step_input(at->s, 0);
+    size_t line = (size_t)x->dims[3] * x->dims[1], size = tensor_type_size(x->type);
+    int64_t first = at->y.start + (int64_t)at->y.first * at->s->node->window.dilation[0];
+    int64_t end = at->y.start + ((int64_t)at->y.last - 1) * at->s->node->window.dilation[0] + 1;
+    for (int64_t iy = *ready > first ? *ready : first; iy < end && at->y.last; iy++)
+        elements_load(&p->from, at->image + (size_t)iy * line * size, line,
+                      (float *)(uintptr_t)pool_floats(at, p, r, iy));
+    *ready = end > *ready ? end : *ready;
+}
+
+// How many windows from `ox` on have the shape of at->x, with their taps behind each other.
+static uint32_t count_alike(const struct window_at *at, uint32_t ox)
+{
+    const struct graph_window *w = &at->s->node->window;
+    uint32_t n = 1, width = step_input(at->s, 0)->dims[3];
+    for (; w->stride[1] == 1 && ox + n < step_output(at->s, 0)->dims[3]; n++) {
+        struct span next = find_span(w, 1, ox + n, width);
+        if (next.first != at->x.first || next.last != at->x.last || next.padded != at->x.padded)
+            break;
+    }
+    return n;
+}
+
+// Sums of `n` pixels to outputs.
+static void store_taps(const struct window_at *at, const struct pool_step *p, float *sums, size_t n,
+                       uint8_t *dst)
+{
+    const struct graph_window *w = &at->s->node->window;
+    if (p->ort) {
+        uint32_t count = w->count_pad ? w->kernel[0] * w->kernel[1] : n_inside(at);
+        ort_int8_quotient(sums, (float)count, step_output(at->s, 0), (int8_t *)dst, n);
+        return;
+    }
+    float factor = mean_factor(at);
+    for (size_t i = 0; i < n; i++)
+        sums[i] *= factor;
+    store_real(p, at->s, sums, n, dst);
+}
+
+static void run_joined_line(const struct pool_step *p, struct run *r, struct window_at *at,
+                            int64_t *ready, uint8_t *dst)
+{
+    const struct graph_tensor *x = step_input(at->s, 0), *y = step_output(at->s, 0);
+    const struct graph_window *w = &at->s->node->window;
+    size_t channels = x->dims[1], pixel = channels * tensor_type_size(y->type);
+    const float **taps = run_scratch(r, p->taps);
+    float *sums = run_scratch(r, p->sums);
+    if (!p->direct)
+        pool_convert(at, p, r, ready);
+    for (uint32_t ox = 0, count; ox < y->dims[3]; ox += count) {
+        size_t n = 0;
+        at->x = find_span(w, 1, ox, x->dims[3]);
+        count = count_alike(at, ox);
+        for (uint32_t ky = at->y.first; ky < at->y.last; ky++) {
+            const float *line = pool_floats(at, p, r, at->y.start + (int64_t)ky * w->dilation[0]);
+            for (uint32_t kx = at->x.first; kx < at->x.last; kx++)
+                taps[n++] = line + (at->x.start + (int64_t)kx * w->dilation[1]) * (int64_t)channels;
+        }
+        taps_add(sums, taps, n, count * channels);
+        store_taps(at, p, sums, count * channels, dst + ox * pixel);
+    }
+}
+
+// ---- lines ----
+
 // One output line, window by window.
 static void run_line(const struct pool_step *p, struct run *r, struct window_at *at, uint8_t *dst)
 {
@@ -416,16 +579,20 @@ static int pool_run(const struct step *s, struct run *r, struct error *e)
     size_t line = (size_t)y->dims[3] * y->dims[1] * tensor_type_size(y->type);
     uint8_t *dst = run_output(s, r, 0);
     struct window_at at = {.s = s, .image = run_input(s, r, 0)};
-    for (uint32_t n = 0; n < x->dims[0]; n++, at.image += x->size / x->dims[0])
+    for (uint32_t n = 0; n < x->dims[0]; n++, at.image += x->size / x->dims[0]) {
+        int64_t ready = 0;
         for (uint32_t oy = 0; oy < y->dims[2]; oy++, dst += line) {
             at.y = find_span(&s->node->window, 0, oy, x->dims[2]);
             if (p->raw)
                 join_windows(&at, largest_of(x->type), run_scratch(r, p->sums), dst);
             else if (p->stored)
                 run_stored_line(p, r, &at, dst);
+            else if (p->joined)
+                run_joined_line(p, r, &at, &ready, dst);
             else
                 run_line(p, r, &at, dst);
         }
+    }
     return 0;
 }
 

@@ -1,11 +1,12 @@
 // QuantizeLinear of floats into an int8 tensor of ONNX: y = saturate(rint(x / scale) + zp), the
-// quotient of floats rounded to even before the zero point is added. Divided, not multiplied by
-// 1 / scale, which would round another way now and then. NaN becomes zp. Tested by
-// test_onnx_against.
+// quotient of floats rounded to even before the zero point is added. Multiplying by 1 / scale alone
+// would round another way now and then (quotient.h). NaN becomes zp. Tested by test_onnx_against
+// and test_sim_int8.
 #include <math.h>
 
 #include "npu/sim/exec/ops.h"
-#include "npu/sim/simd/elements.h"
+#include "npu/sim/ops/quotient.h"
+#include "npu/sim/simd/avx512.h"
 
 static int quantize_prepare(struct step *s, struct error *e)
 {
@@ -16,22 +17,68 @@ static int quantize_prepare(struct step *s, struct error *e)
     return 0;
 }
 
-KERNEL(void, quantize_quantize, (const float *x, int8_t *y, size_t n, float scale, float zp),
+static inline int8_t quantize_stored(float quotient, float zp)
+{
+    float v = rintf(quotient) + zp;
+    v = v == v ? v : zp;
+    v = v < -128 ? -128 : v;
+    return (int8_t)(v > 127 ? 127 : v);
+}
+
+KERNEL(void, quantize_divide, (const float *x, int8_t *y, size_t n, float scale, float zp),
        (x, y, n, scale, zp))
 {
-    for (size_t i = 0; i < n; i++) {
-        float v = rintf(x[i] / scale) + zp;
-        v = v == v ? v : zp;
-        v = v < -128 ? -128 : v;
-        y[i] = (int8_t)(v > 127 ? 127 : v);
-    }
+    for (size_t i = 0; i < n; i++)
+        y[i] = quantize_stored(x[i] / scale, zp);
 }
+
+KERNEL(void, quantize_multiply, (const float *x, int8_t *y, size_t n, float scale, float zp),
+       (x, y, n, scale, zp))
+{
+    float inverse = 1 / scale;
+    for (size_t i = 0; i < n; i++)
+        y[i] = quantize_stored(quotient(x[i], scale, inverse), zp);
+}
+
+#ifdef KERNEL_AVX512
+// 16 at once: the conversion rounds to even, the last instruction saturates. What lies beyond 1024
+// steps saturates whatever it is, and is bounded first, since infinity less infinity is none.
+KERNEL_AVX512 static size_t quantize_many(const float *x, int8_t *y, size_t n, float scale,
+                                          int32_t zp)
+{
+    const __m512 by = _mm512_set1_ps(scale), inverse = _mm512_set1_ps(1 / scale);
+    const struct clamp_bounds far = {-1024 * scale, 1024 * scale};
+    size_t i = 0;
+    for (; i + AVX512_LANES <= n; i += AVX512_LANES) {
+        __m512 v = avx512_clamp(far, _mm512_loadu_ps(x + i)), q = _mm512_mul_ps(v, inverse);
+        q = _mm512_fmadd_ps(_mm512_fnmadd_ps(q, by, v), inverse, q);
+        q = _mm512_fmadd_ps(_mm512_fnmadd_ps(q, by, v), inverse, q);
+        __mmask16 numbers = _mm512_cmp_ps_mask(q, q, _CMP_ORD_Q);
+        __m512i steps = _mm512_maskz_cvtps_epi32(numbers, q);
+        steps = _mm512_add_epi32(steps, _mm512_set1_epi32(zp));
+        _mm_storeu_si128((void *)(y + i), _mm512_cvtsepi32_epi8(steps));
+    }
+    return i;
+}
+#else
+static size_t quantize_many(const float *x, int8_t *y, size_t n, float scale, int32_t zp)
+{
+    (void)x, (void)y, (void)n, (void)scale, (void)zp;
+    return 0;
+}
+#endif
 
 static int quantize_run(const struct step *s, struct run *r, struct error *e)
 {
     (void)e;
     const struct graph_tensor *y = step_output(s, 0);
-    quantize_quantize(run_input(s, r, 0), run_output(s, r, 0), y->n_elems, y->scale, (float)y->zp);
+    const float *from = run_input(s, r, 0);
+    int8_t *to = run_output(s, r, 0);
+    bool fast = quotient_is_fast(y->scale);
+    size_t n = y->n_elems,
+           done = fast && kernel_has_avx512() ? quantize_many(from, to, n, y->scale, y->zp) : 0;
+    (fast ? quantize_multiply : quantize_divide)(from + done, to + done, n - done, y->scale,
+                                                 (float)y->zp);
     return 0;
 }
 

@@ -12,6 +12,7 @@
 
 #include <math.h>
 
+#include "npu/sim/ops/quotient.h"
 #include "npu/sim/simd/elements.h"
 
 // uint8 tensors are stored here as int8, moved by 128; this moves them back to ONNX Runtime's
@@ -169,8 +170,21 @@ KERNEL(void, divide_reals,
         y[i] = ort_rounded(real[i] / divisor / scale + zp, move);
 }
 
+KERNEL(void, multiply_reals,
+       (const float *real, float divisor, float scale, float zp, int32_t move, int8_t *y, size_t n),
+       (real, divisor, scale, zp, move, y, n))
+{
+    float of_divisor = 1 / divisor, of_scale = 1 / scale;
+    for (size_t i = 0; i < n; i++) {
+        float mean = quotient(real[i], divisor, of_divisor);
+        y[i] = ort_rounded(quotient(mean, scale, of_scale) + zp, move);
+    }
+}
+
 void ort_int8_quotient(const float *real, float divisor, const struct graph_tensor *form, int8_t *y,
                        size_t n)
 {
-    divide_reals(real, divisor, form->scale, zero_point(form), ort_moved(form), y, n);
+    bool fast = quotient_is_fast(divisor) && quotient_is_fast(form->scale);
+    (fast ? multiply_reals : divide_reals)(real, divisor, form->scale, zero_point(form),
+                                           ort_moved(form), y, n);
 }

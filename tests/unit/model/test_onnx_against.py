@@ -94,7 +94,8 @@ def compare(against, runtime, work, model):
                     exact=model.name not in NOT_EXACT)
     except RuntimeError as e:
         return str(e)
-    isas = ("", *OTHER_ISAS) if model.name.startswith("qdq_") or model.name == QUANTIZED else ("",)
+    own = model.name.startswith("qdq_") or model.name in (QUANTIZED, "reals.onnx")
+    isas = ("", *OTHER_ISAS) if own else ("",)
     for isa in isas:
         if words := run_ours(against, model, folder, isa):
             return words

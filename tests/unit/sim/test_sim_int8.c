@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "npu/sim/ops/quotient.h"
 #include "npu/sim/simd/int8_binary.h"
 #include "tests/support/seed.h"
 
@@ -247,11 +248,46 @@ static void series_are_near(void **state)
     }
 }
 
+// ---- quotients by multiplication ----
+
+KERNEL(void, multiply_all, (const float *x, float by, size_t n, float *y), (x, by, n, y))
+{
+    float inverse = 1 / by;
+    for (size_t i = 0; i < n; i++)
+        y[i] = quotient(x[i], by, inverse);
+}
+
+// Near the middles of two steps, where one unit in the last place rounds another way.
+static float any_dividend(float by)
+{
+    float x = by * ((float)between(-300, 300) + 0.5f);
+    return between(0, 3) ? bits_float(float_bits(x) + (uint32_t)between(0, 6) - 3)
+                         : by * (float)rand() / (float)between(1, INT16_MAX);
+}
+
+static void quotients_are_rounded_once(void **state)
+{
+    (void)state;
+    SEED_EACH (seed, CASES) {
+        srand((unsigned)seed);
+        float by = ldexpf(1 + (float)between(0, 0x7fffff) * 0x1p-23f, between(-40, 39));
+        float x[MOST], y[MOST];
+        for (int i = 0; i < MOST; i++)
+            x[i] = any_dividend(by);
+        x[0] = INFINITY;
+        multiply_all(x, by, MOST, y);
+        for (int i = 0; i < MOST; i++) {
+            volatile float want = x[i] / by;
+            assert_int_equal(float_bits(y[i]), float_bits(want));
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(against_rows), cmocka_unit_test(with_floats_against_rows),
+        cmocka_unit_test(against_rows),      cmocka_unit_test(with_floats_against_rows),
         cmocka_unit_test(sums_of_all_pairs), cmocka_unit_test(scaled_bytes),
-        cmocka_unit_test(series_are_near)};
+        cmocka_unit_test(series_are_near),   cmocka_unit_test(quotients_are_rounded_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

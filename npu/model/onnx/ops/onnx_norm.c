@@ -1,5 +1,12 @@
-// LayerNormalization, InstanceNormalization and LRN of ONNX: reference operators with epsilon and
-// the like in reals[].
+// LayerNormalization, InstanceNormalization and LRN of ONNX.
+//
+// Groups of floats that are normalized by constants become LAYER_NORM of a matrix, a group a row:
+//
+//   LayerNormalization     [rows, group]   with scale and bias of the group
+//   InstanceNormalization  [N * C, pixels] without; then BATCH_NORM with those of the channels
+//
+// where a Reshape in front and behind sees to the order in memory. All else are reference operators
+// with epsilon and the like in reals[].
 #include "npu/model/onnx/onnx_lower.h"
 
 // A reference operator of all inputs, with one integer and n reals.
@@ -10,6 +17,63 @@ static int emit(struct onnx_lowering *l, enum graph_ref_op op, int64_t number, c
     if (r == 0)
         memcpy(l->g->nodes[l->g->n_nodes - 1].ref.reals, reals, n * sizeof *reals);
     return r;
+}
+
+// ---- as matrices ----
+
+static uint64_t product_of(const uint32_t *dims, uint32_t n)
+{
+    uint64_t product = 1;
+    for (uint32_t i = 0; i < n; i++)
+        product *= dims[i];
+    return product;
+}
+
+static bool is_constant_of(const struct graph_tensor *t, enum tensor_type type, uint64_t n)
+{
+    return t->constant && t->type == type && t->n_elems == n;
+}
+
+// LAYER_NORM of the matrix x, [rows, columns], to y. NULL: no memory.
+static struct graph_node *emit_rows(struct onnx_lowering *l, int32_t x, int32_t y, float epsilon,
+                                    struct error *e)
+{
+    const int32_t edges[3] = {x, l->in[1], l->n_in > 2 ? l->in[2] : -1};
+    struct graph_node *n = onnx_emit(l, GRAPH_LAYER_NORM, edges, 3, &y, 1, e);
+    if (n) {
+        n->on_cpu = true;
+        n->axis = 1;
+        n->layer_norm = (struct graph_layer_norm){.epsilon = epsilon};
+    }
+    return n;
+}
+
+// Reshape, LAYER_NORM, Reshape to `to`.
+static int emit_matrix(struct onnx_lowering *l, const uint32_t dims[2], float epsilon,
+                       bool parameters, int32_t to, struct error *e)
+{
+    enum tensor_type type = onnx_in(l, 0)->type;
+    int32_t x = onnx_temporary(l, type, 2, dims, e), y = onnx_temporary(l, type, 2, dims, e);
+    if (x < 0 || y < 0)
+        return STATUS_MALLOC_FAIL;
+    if (!onnx_emit(l, GRAPH_RESHAPE, l->in, 1, &x, 1, e))
+        return STATUS_MALLOC_FAIL;
+    struct graph_node *n = emit_rows(l, x, y, epsilon, e);
+    if (n && !parameters)
+        n->n_inputs = 1;
+    return n && onnx_emit(l, GRAPH_RESHAPE, &y, 1, &to, 1, e) ? 0 : STATUS_MALLOC_FAIL;
+}
+
+// ---- LayerNormalization ----
+
+// Floats with constants for the whole group, and no other output than the first.
+static bool layer_norm_is_fast(const struct onnx_lowering *l, uint64_t group)
+{
+    const struct graph_tensor *x = onnx_in(l, 0), *bias = onnx_in(l, 2);
+    return onnx_is_float(x->type) && !x->constant && x->n_elems && l->n_out == 1 &&
+           group <= UINT32_MAX && x->n_elems / group <= UINT32_MAX &&
+           is_constant_of(onnx_in(l, 1), x->type, group) &&
+           (!bias || is_constant_of(bias, x->type, group));
 }
 
 // Outputs 1 and 2 are mean and inverse deviation: the input's shape with 1 from the axis on.
@@ -26,15 +90,64 @@ int onnx_lower_layer_norm(struct onnx_lowering *l, struct error *e)
         dims[i] = i < axis ? x->dims[i] : 1;
     for (uint32_t i = 1; i < 3 && r == 0; i++)
         r = onnx_shape(l, i, TENSOR_FLOAT32, n, dims, e);
-    return r < 0 ? r : emit(l, REF_OP_LAYER_NORM, axis, &epsilon, 1, e);
+    if (r < 0)
+        return r;
+    uint64_t group = product_of(x->dims + axis, n - (uint32_t)axis);
+    if (!group || !layer_norm_is_fast(l, group))
+        return emit(l, REF_OP_LAYER_NORM, axis, &epsilon, 1, e);
+    uint32_t matrix[2] = {(uint32_t)(onnx_in(l, 0)->n_elems / group), (uint32_t)group};
+    return emit_matrix(l, matrix, epsilon, true, l->out[0], e);
+}
+
+// ---- InstanceNormalization ----
+
+static bool instance_norm_is_fast(const struct onnx_lowering *l)
+{
+    const struct graph_tensor *x = onnx_in(l, 0);
+    return x->type == TENSOR_FLOAT32 && !x->constant && x->n_elems && x->n_dims > 2 &&
+           x->n_elems / x->dims[0] / x->dims[1] <= UINT32_MAX &&
+           (uint64_t)x->dims[0] * x->dims[1] <= UINT32_MAX &&
+           is_constant_of(onnx_in(l, 1), x->type, x->dims[1]) &&
+           is_constant_of(onnx_in(l, 2), x->type, x->dims[1]);
+}
+
+// A constant of one number for each channel. Negative: no memory.
+static int32_t add_filled(struct onnx_lowering *l, uint32_t channels, float value, struct error *e)
+{
+    float *v = pool_alloc(&l->g->pool, channels, sizeof *v);
+    if (!v)
+        return error_no_memory(e, "the graph", channels * sizeof *v);
+    for (uint32_t i = 0; i < channels; i++)
+        v[i] = value;
+    return onnx_constant(l, TENSOR_FLOAT32, 1, &channels, v, e);
+}
+
+// y = normalized * scale[c] + bias[c]: a BatchNormalization of mean 0 and variance 1.
+static int emit_channels(struct onnx_lowering *l, int32_t normalized, struct error *e)
+{
+    uint32_t channels = onnx_in(l, 0)->dims[1];
+    int32_t zeros = add_filled(l, channels, 0, e), ones = add_filled(l, channels, 1, e);
+    const int32_t edges[5] = {normalized, l->in[1], l->in[2], zeros, ones};
+    if (zeros < 0 || ones < 0)
+        return STATUS_MALLOC_FAIL;
+    struct graph_node *n = onnx_emit(l, GRAPH_BATCH_NORM, edges, 5, l->out, 1, e);
+    return n ? 0 : STATUS_MALLOC_FAIL; // epsilon 0
 }
 
 int onnx_lower_instance_norm(struct onnx_lowering *l, struct error *e)
 {
     float epsilon = onnx_float(l, "epsilon", 1e-5f);
     int r = onnx_shape_like(l, 0, onnx_in(l, 0), e);
-    return r < 0 ? r : emit(l, REF_OP_INSTANCE_NORM, 0, &epsilon, 1, e);
+    if (r < 0 || !instance_norm_is_fast(l))
+        return r < 0 ? r : emit(l, REF_OP_INSTANCE_NORM, 0, &epsilon, 1, e);
+    const struct graph_tensor x = *onnx_in(l, 0);
+    uint32_t matrix[2] = {x.dims[0] * x.dims[1], (uint32_t)(x.n_elems / x.dims[0] / x.dims[1])};
+    int32_t normalized = onnx_temporary(l, x.type, x.n_dims, x.dims, e);
+    r = normalized < 0 ? normalized : emit_matrix(l, matrix, epsilon, false, normalized, e);
+    return r < 0 ? r : emit_channels(l, normalized, e);
 }
+
+// ---- LRN ----
 
 int onnx_lower_lrn(struct onnx_lowering *l, struct error *e)
 {

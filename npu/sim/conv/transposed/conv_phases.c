@@ -1,4 +1,4 @@
-// Transposed integer convolutions as convolutions without zeros between the pixels.
+// Transposed convolutions as convolutions without zeros between the pixels.
 //
 // op_conv.c describes one over an image with stride - 1 zeros between its pixels, z[s * j] = x[j]:
 //   y[o] = Σ_k w[k] * z[o + k - before]                          (of each dimension)
@@ -7,14 +7,16 @@
 //   y[s * i + p] = Σ_t w[s * t + skip[p]] * x[i + t + shift[p]]
 //   skip[p] = (before - p) mod s,  shift[p] = (p + skip[p] - before) / s
 // which is a convolution with a smaller window and stride 1. Of one group, all phases are channels
-// of one convolution, whose window covers those of all (taps that a phase has not stand for 0); of
-// depthwise ones, each phase is a convolution. Their outputs are then put between each other:
+// of one convolution, whose window covers those of all (taps that a phase has not stand for 0); in
+// groups, and of floats if windows differ, each phase is a convolution. Their outputs are then put
+// between each other:
 //
 //   part     pixel (i, j): | phase 0,0 | phase 0,1 | phase 1,0 | phase 1,1 |   oc channels each
 //   output   line 2i:      … | pixel 2j | pixel 2j+1 | …   line 2i+1: …
 //
-// Sums are the same integers, so outputs are the same as well. Why it is fast: no products of
-// zeros, of which there are s² - 1 in s² otherwise, and full vectors where channels are few.
+// Sums of integers are the same, so outputs are the same as well; floats are added in another
+// order. Why it is fast: no products of zeros, of which there are s² - 1 in s² otherwise, and full
+// vectors where channels are few.
 //
 // Tests: test_sim_conv, test_sim_cases.
 #include "npu/sim/conv/transposed/conv_phases.h"
@@ -24,7 +26,8 @@
 #include "base/cleanup.h"
 #include "npu/sim/exec/ops.h"
 
-#define PIECE 16 // bytes that are moved at once
+#define PIECE 16  // bytes that are moved at once
+#define LONG  256 // bytes for which a call is worth it
 
 // Phases along one dimension.
 struct phase {
@@ -70,7 +73,7 @@ static struct reach reach_of(const struct conv *c, int dim, uint32_t from, uint3
     return (struct reach){first, last - first + 1};
 }
 
-static bool is_depthwise(const struct conv *c)
+static bool is_grouped(const struct conv *c)
 {
     return c->window.groups > 1;
 }
@@ -112,18 +115,35 @@ static bool zero_fits(const struct graph_conv_quant *q)
     return true;
 }
 
-bool conv_phases_fit(const struct step *s, const struct conv *c)
+static bool quant_fits(const struct step *s, const struct conv *c)
 {
     const struct graph_conv_quant *q = s->node->quant;
-    if (!c->transposed || !c->integer || q->sums || q->n != c->oc || step_input(s, 5) ||
-        c->stride[0] * c->stride[1] == 1 || c->window.dilation[0] * c->window.dilation[1] != 1)
+    bool depthwise = is_grouped(c) && c->window.groups == c->ic && c->ic == c->oc;
+    bool dense = !is_grouped(c) && !q->nz_in_taps && zero_fits(q);
+    return !q->sums && q->n == c->oc && !step_input(s, 5) && (depthwise || dense);
+}
+
+bool conv_phases_fit(const struct step *s, const struct conv *c)
+{
+    if (!c->transposed || (c->integer && !quant_fits(s, c)) || c->stride[0] * c->stride[1] == 1 ||
+        c->window.dilation[0] * c->window.dilation[1] != 1)
         return false;
     for (uint32_t i = 0; i < s->node->n_post; i++)
         if (s->node->post[i].kind == POST_ADD)
             return false;
-    bool depthwise = is_depthwise(c) && c->window.groups == c->ic && c->ic == c->oc;
-    bool dense = !is_depthwise(c) && !q->nz_in_taps && zero_fits(q);
-    return (depthwise || dense) && phases_are_windows(c);
+    return phases_are_windows(c);
+}
+
+// Whether all phases have the same window.
+static bool windows_are_alike(const struct conv *c)
+{
+    for (int dim = 0; dim < 2; dim++) {
+        struct reach all = reach_of(c, dim, 0, c->stride[dim]);
+        for (uint32_t p = 0; p < c->stride[dim]; p++)
+            if (phase_of(c, dim, p).taps != all.n || phase_of(c, dim, p).shift != all.from)
+                return false;
+    }
+    return true;
 }
 
 // ---- preparation ----
@@ -169,6 +189,20 @@ static void take_taps(const struct conv *c, const struct graph_conv_quant *q,
                 *to = has ? w[at] : 0;
                 to_nz[o * n + t] = has ? q->nz[o * taps + at] : 0;
             }
+        }
+}
+
+// The same of floats.
+static void take_float_taps(const struct conv *c, const struct part_window *v, uint32_t phase,
+                            const float *w, float *to)
+{
+    size_t inputs = c->ic / c->window.groups, kw = c->window.kernel[1];
+    size_t taps = c->window.kernel[0] * kw, n = (size_t)(v->reach[0].n * v->reach[1].n);
+    for (size_t i = 0; i < (size_t)c->oc * inputs; i++, w += taps)
+        for (size_t t = 0; t < n; t++, to++) {
+            int64_t y = tap_of(c, 0, phase / c->stride[1], v->reach[0], (int64_t)t / v->reach[1].n);
+            int64_t x = tap_of(c, 1, phase % c->stride[1], v->reach[1], (int64_t)t % v->reach[1].n);
+            *to = y >= 0 && x >= 0 ? w[(size_t)y * kw + (size_t)x] : 0;
         }
 }
 
@@ -231,55 +265,81 @@ static void part_take_sizes(const struct conv *c, const struct part_window *v, s
                             .oh = part_size(c, 0),
                             .ow = part_size(c, 1),
                             .window = window,
-                            .integer = true,
+                            .integer = c->integer,
                             .x_zp = c->x_zp};
     p->node.window = window;
 }
 
-static int prepare_part(struct step *s, const struct conv *c, const int8_t *w, struct conv_part *p,
+static int prepare_integers(struct step *s, const struct conv *c, const struct part_window *v,
+                            const int8_t *w, struct conv_part *p, struct error *e)
+{
+    size_t inputs = c->ic / c->window.groups;
+    size_t each = (size_t)c->oc * inputs * (size_t)(v->reach[0].n * v->reach[1].n);
+    cleanup(free_p) int8_t *weights = malloc(each * p->n + 1);
+    p->node.quant = &p->quant;
+    if (!weights || !take_quant(s, c, v, w, p))
+        return error_no_memory(e, "a weight", each * p->n);
+    for (uint32_t i = 0; i < p->n; i++)
+        take_taps(c, s->node->quant, v, p->first + i, w, weights + i * each, p->quant.nz);
+    return conv_prepare_weights(&p->step, &p->conv, weights, e);
+}
+
+static int prepare_floats(struct step *s, const struct conv *c, const struct part_window *v,
+                          const float *w, struct conv_part *p, struct error *e)
+{
+    size_t inputs = c->ic / c->window.groups, n = (size_t)c->oc * p->n;
+    size_t each = (size_t)c->oc * inputs * (size_t)(v->reach[0].n * v->reach[1].n);
+    cleanup(free_p) float *weights = malloc(each * p->n * sizeof *weights + 1);
+    p->conv.float_bias = c->float_bias ? step_alloc(s, n, sizeof *p->conv.float_bias) : NULL;
+    if (!weights || (c->float_bias && !p->conv.float_bias))
+        return error_no_memory(e, "a weight", each * p->n * sizeof *weights);
+    for (size_t i = 0; i < n && c->float_bias; i++)
+        p->conv.float_bias[i] = c->float_bias[i % c->oc];
+    for (uint32_t i = 0; i < p->n; i++)
+        take_float_taps(c, v, p->first + i, w, weights + i * each);
+    return conv_prepare_floats(&p->step, &p->conv, weights, e);
+}
+
+static int prepare_part(struct step *s, const struct conv *c, const void *w, struct conv_part *p,
                         struct error *e)
 {
     const struct part_window v = part_window(c, p);
-    size_t inputs = c->ic / c->window.groups, taps = (size_t)(v.reach[0].n * v.reach[1].n);
-    size_t each = (size_t)c->oc * inputs * taps;
     p->node = *s->node;
     p->node.op = GRAPH_CONV;
-    p->node.quant = &p->quant;
     p->step = *s;
     p->step.node = &p->node;
     p->step.state = &p->conv;
     part_take_sizes(c, &v, p);
-    cleanup(free_p) int8_t *weights = malloc(each * p->n + 1);
-    if (!weights || !take_quant(s, c, &v, w, p))
-        return error_no_memory(e, "a weight", each * p->n);
-    for (uint32_t i = 0; i < p->n; i++)
-        take_taps(c, s->node->quant, &v, p->first + i, w, weights + i * each, p->quant.nz);
     uint64_t size = conv_pixels(&p->conv) * p->conv.oc * tensor_type_size(step_output(s, 0)->type);
     int r = step_scratch(&p->step, size + CONV_LANES, &p->step.output_at, e);
     p->step.output_is_scratch = true;
     if (r == 0)
-        r = conv_prepare_weights(&p->step, &p->conv, weights, e);
+        r = c->integer ? prepare_integers(s, c, &v, w, p, e) : prepare_floats(s, c, &v, w, p, e);
     s->scratch = p->step.scratch;
     return r;
 }
 
-int conv_phases_prepare(struct step *s, struct conv *c, const int8_t *w, struct error *e)
+int conv_phases_prepare(struct step *s, struct conv *c, const void *w, struct error *e)
 {
     uint32_t n = c->stride[0] * c->stride[1];
     struct conv_phases *v = c->phases = step_alloc(s, 1, sizeof *v);
     if (!v)
         return error_no_memory(e, "a step", sizeof *v);
-    v->n = is_depthwise(c) ? n : 1;
+    v->n = is_grouped(c) || (!c->integer && !windows_are_alike(c)) ? n : 1;
     v->parts = step_alloc(s, v->n, sizeof *v->parts);
     if (!v->parts)
         return error_no_memory(e, "a step", v->n * sizeof *v->parts);
+    uint64_t start = s->scratch, most = start; // parts are computed one after the other
     for (uint32_t i = 0; i < v->n; i++) {
         v->parts[i].first = i;
         v->parts[i].n = n / v->n;
+        s->scratch = start;
         int r = prepare_part(s, c, w, &v->parts[i], e);
         if (r < 0)
             return r;
+        most = s->scratch > most ? s->scratch : most;
     }
+    s->scratch = most;
     return 0;
 }
 
@@ -292,6 +352,10 @@ static void move_long_blocks(const uint8_t *from, size_t from_step, uint8_t *to,
     for (size_t i = 0; i < n; i++) {
         const uint8_t *x = from + i * from_step;
         uint8_t *y = to + i * to_step;
+        if (size >= LONG) {
+            memcpy(y, x, size);
+            continue;
+        }
         for (size_t done = 0; done + PIECE < size; done += PIECE)
             memcpy(y + done, x + done, PIECE);
         memcpy(y + size - PIECE, x + size - PIECE, PIECE);
