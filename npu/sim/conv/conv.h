@@ -148,6 +148,10 @@ uint32_t conv_dnn_fuses(const struct graph_node *n);
 /// Whether oneDNN has an integer convolution of these sizes that gives the right sums.
 bool conv_dnn_is_exact(const struct step *s, const struct conv *c);
 
+/// Whether oneDNN has a kernel of its own for one filter for each channel. It has none for some
+/// dilations and numbers of channels.
+bool conv_dnn_has_depthwise(const struct step *s, const struct conv *c);
+
 /// Prepares CONV_DNN: makes the primitives and their weights. `weights` is [oc][ic of a
 /// group][kh][kw], int8_t or float.
 int conv_dnn_prepare(struct step *s, struct conv *c, void *weights, struct error *e);

@@ -434,7 +434,9 @@ void conv_depthwise_run(const struct step *s, const struct conv *c, struct run *
             depthwise_find_sources(c, r, &lines, y, &l);
             if (c->fp16)
                 l.to = (uint16_t *)run_output(s, r, 0) + first * c->oc;
+            uint32_t denormals = kernel_drop_denormals(); // as around oneDNN's kernels
             l.sum(&l);
+            kernel_keep_denormals(denormals);
             if (!c->fp16)
                 conv_epilogue(s, c, r, l.to, first, c->ow);
         }

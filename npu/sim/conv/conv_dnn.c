@@ -159,18 +159,37 @@ static bool conv_dnn_is_wrong(const struct conv *c, const_dnnl_primitive_desc_t 
            (strstr(name, "gemm") || c->window.groups == c->ic);
 }
 
-bool conv_dnn_is_exact(const struct step *s, const struct conv *c)
+// The primitive of the whole image; NULL: there is none.
+static dnnl_primitive_desc_t conv_dnn_whole(const struct step *s, const struct conv *c)
 {
     struct dnn_part all = {c->n, c->ih, c->oh, c->window.pad[0], c->window.pad[2]};
     dnnl_memory_desc_t src, dst, bias;
     dnnl_convolution_desc_t desc;
     dnnl_primitive_desc_t pd;
-    if (conv_dnn_describe(c, &all, &desc, &src, &dst, &bias) != dnnl_success ||
-        conv_dnn_make_primitive(s, c, &desc, &pd) != dnnl_success)
+    bool made = conv_dnn_describe(c, &all, &desc, &src, &dst, &bias) == dnnl_success &&
+                conv_dnn_make_primitive(s, c, &desc, &pd) == dnnl_success;
+    return made ? pd : NULL;
+}
+
+bool conv_dnn_is_exact(const struct step *s, const struct conv *c)
+{
+    dnnl_primitive_desc_t pd = conv_dnn_whole(s, c);
+    bool exact = pd && !conv_dnn_is_wrong(c, pd);
+    if (pd)
+        dnnl_primitive_desc_destroy(pd);
+    return exact;
+}
+
+bool conv_dnn_has_depthwise(const struct step *s, const struct conv *c)
+{
+    const char *name = "";
+    dnnl_primitive_desc_t pd = conv_dnn_whole(s, c);
+    if (!pd)
         return false;
-    bool wrong = conv_dnn_is_wrong(c, pd);
+    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
+    bool has = strstr(name, "dw") != NULL;
     dnnl_primitive_desc_destroy(pd);
-    return !wrong;
+    return has;
 }
 
 // The primitive for a part of the image.

@@ -1,9 +1,9 @@
 // The operators Conv and ConvTranspose: checks, the choice of the kernel, scratch memory, running.
 //
 // Choice: depthwise, VNNI, oneDNN, int16 and plain for integers, the first that fits; oneDNN for
-// floats, but depthwise where the image is not stored as floats. A transposed convolution is one
-// over an image with stride - 1 zeros between its pixels; these zeros are left out where possible
-// (transposed/conv_phases.h).
+// floats, but depthwise where the image is not stored as floats, or oneDNN has no kernel for it. A
+// transposed convolution is one over an image with stride - 1 zeros between its pixels; these zeros
+// are left out where possible (transposed/conv_phases.h).
 //
 // Tests: test_sim_conv (which kernel is chosen, too), test_sim_cases_conv, _depthwise and _deconv.
 #include <stdlib.h>
@@ -187,7 +187,8 @@ static int conv_prepare_integer(struct step *s, struct conv *c, struct error *e)
 
 int conv_prepare_floats(struct step *s, struct conv *c, float *weights, struct error *e)
 {
-    if (step_input(s, 0)->type != TENSOR_FLOAT32 && conv_depthwise_fits_floats(c, weights)) {
+    bool own = step_input(s, 0)->type != TENSOR_FLOAT32 || !conv_dnn_has_depthwise(s, c);
+    if (own && conv_depthwise_fits_floats(c, weights)) {
         c->kernel = CONV_DEPTHWISE;
         int r = conv_depthwise_prepare_floats(s, c, weights, e);
         return r < 0 ? r : conv_take_scratch(s, c, e);

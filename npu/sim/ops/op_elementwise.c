@@ -161,13 +161,13 @@ static void elementwise_store(const struct rows *p, uint8_t *to, struct patch_st
         elements_store_strided(&p->to, to, step.x, n, x);
 }
 
-// a = a op b. The switch is outside of the loops, so that each vectorizes.
-KERNEL(void, elementwise_combine, (enum graph_op op, float *a, const float *b, size_t n),
-       (op, a, b, n))
+// y = a op b; y may be an operand. The switch is outside of the loops, so that each vectorizes.
+KERNEL(void, elementwise_combine,
+       (enum graph_op op, const float *a, const float *b, size_t n, float *y), (op, a, b, n, y))
 {
 #define EACH(expression)                                                                           \
     for (size_t i = 0; i < n; i++)                                                                 \
-        a[i] = (expression);                                                                       \
+        y[i] = (expression);                                                                       \
     break
     switch (op) {
     case GRAPH_ADD:
@@ -196,18 +196,18 @@ KERNEL(bool, all_are, (const float *v, float wanted, size_t n), (v, wanted, n))
 }
 
 // Operators with a call per element, too. An exponent of 2, the usual one, is a multiplication.
-static void combine_slowly(enum graph_op op, float *a, const float *b, size_t n)
+static void combine_slowly(enum graph_op op, const float *a, const float *b, size_t n, float *y)
 {
     if (op == GRAPH_POW && all_are(b, 2, n)) {
-        elementwise_combine(GRAPH_MUL, a, a, n);
+        elementwise_combine(GRAPH_MUL, a, a, n, y);
     } else if (op == GRAPH_POW) {
         for (size_t i = 0; i < n; i++)
-            a[i] = b[i] == 2 ? a[i] * a[i] : powf(a[i], b[i]);
+            y[i] = b[i] == 2 ? a[i] * a[i] : powf(a[i], b[i]);
     } else if (op == GRAPH_MOD) {
         for (size_t i = 0; i < n; i++) // the sign of the divisor, as ONNX has it for integers
-            a[i] -= b[i] * floorf(a[i] / b[i]);
+            y[i] = a[i] - b[i] * floorf(a[i] / b[i]);
     } else {
-        elementwise_combine(op, a, b, n);
+        elementwise_combine(op, a, b, n, y);
     }
 }
 
@@ -250,7 +250,7 @@ static void fill_binary_table(const struct step *s, struct rows *p)
     elements_load(&p->operands[p->only].form, all, 256, values[p->only]);
     for (int i = 0; i < 256; i++)
         values[!p->only][i] = *p->operands[!p->only].constant;
-    combine_slowly(s->node->op, values[0], values[1], 256);
+    combine_slowly(s->node->op, values[0], values[1], 256, values[0]);
     for (uint32_t i = 0; i < s->node->n_post; i++)
         elements_post(&s->node->post[i], values[0], 256);
     elements_store(&p->to, p->table, 256, values[0]);
@@ -314,23 +314,43 @@ static int prepare_unary(struct step *s, struct error *e)
     return p->mapped ? fill_unary_table(s, p, e) : 0;
 }
 
-// Load, combine, activations, store, all on floats that stay in the L1 cache.
+// A patch that is floats already, without gaps: its own memory. NULL: it has to be copied.
+static float *elementwise_floats(const struct element_form *form, const uint8_t *at,
+                                 struct patch_strides step, const struct patch *patch)
+{
+    bool floats = form->type == TENSOR_FLOAT32 && !form->quantized && step.x == 1 &&
+                  (patch->rows == 1 || is_one_row(step, patch));
+    return floats && (uintptr_t)at % sizeof(float) == 0 ? (float *)(uintptr_t)at : NULL;
+}
+
+// Load, combine, activations, store, all on floats that stay in the L1 cache, or where they are.
 static void run_patch(const struct step *s, const struct rows *p, const uint8_t *const from[2],
                       uint8_t *to, const struct patch *at)
 {
     float values[2][ELEMENTS_CHUNK];
+    const float *x[2] = {values[0], values[1]};
     uint32_t n_operands = p->nd.n_operands - 1;
+    size_t n = at->rows * at->row;
+    struct patch_strides step = strides_of(p, 0);
+    uint8_t *stored = to + offset_of(step, at) * (int64_t)p->to_size;
+    float *there = elementwise_floats(&p->to, stored, step, at), *y = there ? there : values[0];
     for (uint32_t k = 0; k < n_operands; k++) {
         const struct operand *o = &p->operands[k];
-        struct patch_strides step = strides_of(p, k + 1);
-        elementwise_load(o, from[k] + offset_of(step, at) * (int64_t)o->size, step, at, values[k]);
+        struct patch_strides own = strides_of(p, k + 1);
+        const uint8_t *first = from[k] + offset_of(own, at) * (int64_t)o->size;
+        const float *floats = elementwise_floats(&o->form, first, own, at);
+        x[k] = floats ? floats : values[k];
+        if (!floats)
+            elementwise_load(o, first, own, at, values[k]);
     }
     if (n_operands == 2)
-        combine_slowly(s->node->op, values[0], values[1], at->rows * at->row);
+        combine_slowly(s->node->op, x[0], x[1], n, y);
+    else if (x[0] != y)
+        memcpy(y, x[0], n * sizeof *y);
     for (uint32_t i = 0; i < s->node->n_post; i++)
-        elements_post(&s->node->post[i], values[0], at->rows * at->row);
-    struct patch_strides step = strides_of(p, 0);
-    elementwise_store(p, to + offset_of(step, at) * (int64_t)p->to_size, step, at, values[0]);
+        elements_post(&s->node->post[i], y, n);
+    if (!there)
+        elementwise_store(p, stored, step, at, y);
 }
 
 // The two innermost dimensions, cut into patches of at most ELEMENTS_CHUNK elements.

@@ -139,12 +139,23 @@ static int prepare_batch_norm(struct step *s, struct error *e)
     return p->together > 1 ? repeat_parameters(s, p, channels, e) : 0;
 }
 
+// y = x * factor + term; y may be x.
 KERNEL(void, scale_rows,
-       (float *restrict v, const float *restrict factor, const float *restrict term, size_t n),
-       (v, factor, term, n))
+       (const float *x, const float *restrict factor, const float *restrict term, size_t n,
+        float *y),
+       (x, factor, term, n, y))
 {
     for (size_t i = 0; i < n; i++)
-        v[i] = v[i] * factor[i] + term[i];
+        y[i] = x[i] * factor[i] + term[i];
+}
+
+// Rows of floats along the channels, which are scaled from where they are to where they go.
+static bool norm_is_direct(const struct graph_tensor *x, const struct graph_tensor *y,
+                           const void *src, const void *dst)
+{
+    return x->channels_last && x->type == TENSOR_FLOAT32 && y->type == TENSOR_FLOAT32 &&
+           !x->quantized && !y->quantized && (uintptr_t)src % sizeof(float) == 0 &&
+           (uintptr_t)dst % sizeof(float) == 0;
 }
 
 // n elements of a row along the channels of pixels, with parameters from `first` on, or of a row of
@@ -170,9 +181,16 @@ static void norm_part(const struct step *s, size_t first, const uint8_t *src, si
         int8_scale(forms, src, factor, term, n, p->bounds, dst);
         return;
     }
+    if (norm_is_direct(x, y, src, dst)) {
+        float *to_floats = (float *)(void *)dst;
+        scale_rows((const float *)(const void *)src, factor, term, n, to_floats);
+        for (uint32_t i = 0; i < s->node->n_post; i++)
+            elements_post(&s->node->post[i], to_floats, n);
+        return;
+    }
     elements_load(&from, src, n, v);
     if (x->channels_last)
-        scale_rows(v, factor, term, n);
+        scale_rows(v, factor, term, n, v);
     else
         elements_post(&(struct graph_post){.kind = POST_SCALE, .alpha = *factor, .beta = *term}, v,
                       n);

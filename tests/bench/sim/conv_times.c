@@ -94,11 +94,15 @@ static void add_memory(struct call *c, int i, int arg, const dnnl_memory_desc_t 
         abort();
 }
 
-static bool call_init(struct call *c, const struct graph *g, const struct graph_node *n)
+typedef const_dnnl_primitive_desc_t describe(const struct graph *g, const struct graph_node *n,
+                                             dnnl_engine_t engine);
+
+static bool call_init(struct call *c, const struct graph *g, const struct graph_node *n,
+                      describe *make)
 {
     dnnl_engine_create(&c->engine, dnnl_cpu, 0);
     dnnl_stream_create(&c->stream, c->engine, dnnl_stream_default_flags);
-    const_dnnl_primitive_desc_t pd = make_desc(g, n, c->engine);
+    const_dnnl_primitive_desc_t pd = make(g, n, c->engine);
     if (!pd || dnnl_primitive_create(&c->primitive, pd) != dnnl_success)
         return false;
     add_memory(c, 0, DNNL_ARG_SRC, dnnl_primitive_desc_query_md(pd, dnnl_query_src_md, 0));
@@ -128,11 +132,105 @@ static void execute(void *arg)
     dnnl_stream_wait(c->stream);
 }
 
+// ---- products of matrices and transposed convolutions, of floats ----
+
+struct product {
+    bool turned[2];
+    dnnl_dim_t m, n, k;
+    uint64_t times;
+    float *a, *b, *y;
+};
+
+static void multiply(void *arg)
+{
+    const struct product *p = arg;
+    for (uint64_t i = 0; i < p->times; i++)
+        if (dnnl_sgemm(p->turned[0] ? 'T' : 'N', p->turned[1] ? 'T' : 'N', p->m, p->n, p->k, 1,
+                       p->a, p->turned[0] ? p->m : p->k, p->b, p->turned[1] ? p->k : p->n, 0, p->y,
+                       p->n) != dnnl_success)
+            abort();
+}
+
+// The size of dimension n_dims - from_end; 1 where it has none.
+static dnnl_dim_t size_of(const struct graph_tensor *t, uint32_t from_end)
+{
+    return t->n_dims < from_end ? 1 : t->dims[t->n_dims - from_end];
+}
+
+static double mat_mul_time_ns(const struct graph *g, const struct graph_node *n)
+{
+    const struct graph_tensor *a = &g->tensors[n->inputs[0]], *b = &g->tensors[n->inputs[1]];
+    struct product p = {.turned = {n->product.transpose[0], n->product.transpose[1]}};
+    p.m = size_of(a, p.turned[0] ? 1 : 2);
+    p.k = size_of(a, p.turned[0] ? 2 : 1);
+    p.n = size_of(b, p.turned[1] ? 2 : 1);
+    if (b->n_dims < 2 || p.m * p.n == 0 || p.k == 0)
+        return 0;
+    p.times = g->tensors[n->outputs[0]].n_elems / (uint64_t)(p.m * p.n);
+    p.a = calloc((size_t)(p.m * p.k), sizeof *p.a);
+    p.b = calloc((size_t)(p.k * p.n), sizeof *p.b);
+    p.y = calloc((size_t)(p.m * p.n), sizeof *p.y);
+    if (!p.a || !p.b || !p.y)
+        abort();
+    double ns = samples_best_ns(multiply, &p);
+    free(p.a);
+    free(p.b);
+    free(p.y);
+    return ns;
+}
+
+// A graph's weight is that of a convolution over an image with zeros between its pixels, of which
+// oneDNN's own form of the same has only the sizes.
+static const_dnnl_primitive_desc_t make_transposed(const struct graph *g,
+                                                   const struct graph_node *n, dnnl_engine_t engine)
+{
+    const struct graph_tensor *x = &g->tensors[n->inputs[0]], *y = &g->tensors[n->outputs[0]];
+    const struct graph_window *v = &n->window;
+    dnnl_dim_t groups = v->groups, o = y->dims[1], i = x->dims[1];
+    dnnl_dims_t x_dims = {x->dims[0], i, x->dims[2], x->dims[3]};
+    dnnl_dims_t y_dims = {y->dims[0], o, y->dims[2], y->dims[3]};
+    dnnl_dims_t dense = {o, i, v->kernel[0], v->kernel[1]};
+    dnnl_dims_t grouped = {groups, o / groups, i / groups, v->kernel[0], v->kernel[1]};
+    dnnl_dims_t strides = {v->stride[0], v->stride[1]}, before = {v->pad[0], v->pad[1]};
+    dnnl_dims_t dilates = {v->dilation[0] - 1, v->dilation[1] - 1}, after;
+    for (int d = 0; d < 2; d++) {
+        dnnl_dim_t reach = (dnnl_dim_t)v->dilation[d] * (v->kernel[d] - 1) + 1;
+        dnnl_dim_t all = ((dnnl_dim_t)x->dims[2 + d] - 1) * v->stride[d] + reach;
+        after[d] = all - before[d] - y->dims[2 + d];
+    }
+    dnnl_memory_desc_t src, weights, bias, dst;
+    dnnl_deconvolution_desc_t desc;
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_memory_desc_init_by_tag(&src, 4, x_dims, dnnl_f32, dnnl_format_tag_any);
+    dnnl_memory_desc_init_by_tag(&dst, 4, y_dims, dnnl_f32, dnnl_format_tag_any);
+    dnnl_memory_desc_init_by_tag(&weights, groups > 1 ? 5 : 4, groups > 1 ? grouped : dense,
+                                 dnnl_f32, dnnl_format_tag_any);
+    dnnl_memory_desc_init_by_tag(&bias, 1, (dnnl_dims_t){o}, dnnl_f32, dnnl_a);
+    if (dnnl_dilated_deconvolution_forward_desc_init(
+            &desc, dnnl_forward_inference, dnnl_deconvolution_direct, &src, &weights, &bias, &dst,
+            strides, dilates, before, after) == dnnl_success)
+        dnnl_primitive_desc_create(&pd, &desc, NULL, engine, NULL);
+    return pd;
+}
+
+double product_time_ns(const struct graph *g, const struct graph_node *n)
+{
+    omp_set_num_threads(1);
+    if (n->op == GRAPH_MAT_MUL)
+        return mat_mul_time_ns(g, n);
+    if (n->op != GRAPH_CONV_TRANSPOSE || n->quant)
+        return 0;
+    struct call c = {0};
+    double ns = call_init(&c, g, n, make_transposed) ? samples_best_ns(execute, &c) : 0;
+    call_done(&c);
+    return ns;
+}
+
 double conv_time_ns(const struct graph *g, const struct graph_node *n)
 {
     struct call c = {0};
     omp_set_num_threads(1);
-    double ns = call_init(&c, g, n) ? samples_best_ns(execute, &c) : -1;
+    double ns = call_init(&c, g, n, make_desc) ? samples_best_ns(execute, &c) : -1;
     call_done(&c);
     return ns;
 }

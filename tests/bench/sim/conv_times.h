@@ -11,3 +11,7 @@
 /// Nanoseconds of one call on one thread: the best of many. 8-bit integers to 8-bit integers for
 /// a convolution of integers, else floats to floats. Negative: oneDNN has none.
 double conv_time_ns(const struct graph *g, const struct graph_node *n);
+
+/// The best time of oneDNN's own product of matrices for a MatMul, its own transposed convolution
+/// for a ConvTranspose, of floats; 0 for all other nodes.
+double product_time_ns(const struct graph *g, const struct graph_node *n);
