@@ -19,10 +19,17 @@
 #include "tools/ui/terminal.h"
 
 #define X(name, summary) {#name, summary, cmd_##name},
-static const struct command commands[] = {COMMAND_LIST(X)};
+static struct command commands[] = {COMMAND_LIST(X)};
 #undef X
 
 #define N_COMMANDS (sizeof commands / sizeof *commands)
+
+static void name_commands(void)
+{
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        for (char *c = commands[i].name; (c = strchr(c, '_'));)
+            *c = '-';
+}
 
 static const struct command *find_command(const char *name)
 {
@@ -169,6 +176,7 @@ int main(int argc, char **argv)
 {
     struct error e = {0};
     terminal_keep_standard_streams();
+    name_commands();
     interrupt_init();
     int r = flush_output(run_command(argc, argv, &e), &e);
     if (is_failed(r)) {

@@ -20,11 +20,12 @@ struct settings {
 typedef int command_run(const struct settings *settings, int argc, char **argv, struct error *e);
 
 struct command {
-    const char *name, *summary;
+    char name[16];
+    const char *summary;
     command_run *run;
 };
 
-// X(name, what it does), in the order of `rknnctl help`.
+// X(name, what it does), in the order of `rknnctl help`. A name's _ is - for people.
 // clang-format off
 #define COMMAND_LIST(X) \
     X(run,      "run a model on inputs from files, write its outputs") \
@@ -49,7 +50,8 @@ struct command {
     X(compare,  "compare two models or servers, layer by layer")       \
     X(report,   "write all of that into one page for a browser")       \
     X(quantize, "make an int8 model of a float one")                   \
-    X(bench,    "measure throughput and latency of a model")
+    X(bench,    "measure throughput and latency of a model")           \
+    X(board_test, "find out how a board's NPU computes, and write it down")
 // clang-format on
 #define X(name, summary) command_run cmd_##name;
 COMMAND_LIST(X)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 HERE = pathlib.Path(__file__).resolve().parent
 FILES = ("rknnctl.bash", "_rknnctl", "rknnctl.fish")
 OPTION = re.compile(r"^  (?:-(\w), |    )--([a-z0-9-]+)(?: ([A-Z][A-Z=]*))? +(\S.*)$")
-COMMAND = re.compile(r"^  ([a-z]+) {2,}(\S.*)$")
+COMMAND = re.compile(r"^  ([a-z-]+) {2,}(\S.*)$")
 CHOICES = {"LAYOUT": "nhwc nchw native", "CORES": "auto all 0 1 2 0_1 0_1_2", "FIT": "letterbox stretch crop",
            "TYPE": "float32 float16 int8 uint8 int16 uint16 int32 uint32 int64 bool",
            "LEVEL": "silent error warn info debug trace"}

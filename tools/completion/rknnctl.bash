@@ -26,6 +26,7 @@ _rknnctl_commands=(
     report
     quantize
     bench
+    board-test
     help
 )
 _rknnctl_with_files=(
@@ -43,6 +44,7 @@ _rknnctl_with_files=(
     report
     quantize
     bench
+    board-test
 )
 
 _rknnctl_options()
@@ -72,6 +74,7 @@ _rknnctl_options()
     report) options="--output --golden --golden-server --input --layout --fit --pad --type --pass-through --shape --shape-set --core-mask --loop --warmup --seed --map --limit --server --version --help" ;;
     quantize) options="--dataset --output --algorithm --method --dtype --target --symmetric --mean --std --rgb2bgr --keep-float --int16 --optimization-level --without --auto-hybrid --goal --hybrid-type --hybrid-step1 --hybrid-step2 --report --clients --state --layout --fit --pad --type --shape --json --server --version --help" ;;
     bench) options="--loop --clients --concurrency --duration --rate --samples --report --warmup --input --layout --fit --pad --type --pass-through --shape --shape-set --core-mask --seed --float --fail-below --fail-p99-above --json --csv --server --version --help" ;;
+    board-test) options="--output --page --probe --probes --chip --models --journal --json --server --version --help" ;;
     help) options="" ;;
     esac
 }
@@ -81,6 +84,7 @@ _rknnctl_value()
     value=
     case $1 in
     --algorithm) value=NAME ;;
+    --chip) value=CHIP ;;
     --clients) value=N ;;
     --concurrency) value=RANGE ;;
     --core-mask | -c) value=CORES ;;
@@ -105,6 +109,7 @@ _rknnctl_value()
     --input | -i) value=FILE ;;
     --int16) value=NODE ;;
     --interval) value=MS ;;
+    --journal) value=FILE ;;
     --keep-float) value=NODE ;;
     --labels) value=FILE ;;
     --layout | -l) value=LAYOUT ;;
@@ -116,10 +121,13 @@ _rknnctl_value()
     --map) value=NAME=OTHER ;;
     --mean) value=NUMBERS ;;
     --method) value=NAME ;;
+    --models) value=FOLDER ;;
     --only) value=NAME ;;
     --optimization-level) value=N ;;
     --output | -o) value=DIR ;;
     --pad) value=COLOUR ;;
+    --page) value=FILE ;;
+    --probe) value=NAME ;;
     --rate) value=FPS ;;
     --report) value=FILE ;;
     --samples) value=FILE ;;

@@ -2,7 +2,7 @@
 # scripts is that in which they need each other.
 set(styles base parts charts print)
 set(scripts dom format series model state tooltip table chart timeline layers summary layout graph memory
-  accuracy bench details facts keys main)
+  accuracy bench board details facts keys main)
 
 function(read_parts names suffix ret)
   set(all "")

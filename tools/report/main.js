@@ -1,7 +1,8 @@
 // The page: its views, what is above them, and the theme.
 
 const VIEWS = [
-  { id: "summary", title: "Summary", make: s => new SummaryView(s), there: m => m.data.profile || !m.data.bench },
+  { id: "summary", title: "Summary", make: s => new SummaryView(s), there: m => m.data.profile || (!m.data.bench && !m.data.board) },
+  { id: "board", title: "Board", make: s => new BoardView(s), there: m => m.data.board },
   { id: "bench", title: "Load", make: s => new BenchView(s), there: m => m.data.bench },
   { id: "layers", title: "Layers", heading: "Layers", make: s => new LayersView(s), there: m => m.items.length > 0 },
   { id: "graph", title: "Graph", heading: "Graph", make: s => new GraphView(s), there: m => m.items.some(i => i.node) },

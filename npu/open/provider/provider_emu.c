@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "npu/emu/emu_npu.h"
+#include "npu/open/provider/emu_standin.h"
 #include "npu/open/provider/provider.h"
 #include "npu/stop.h"
 #include "tensor/chip.h"
@@ -28,6 +29,8 @@ struct emu_provider {
     pthread_mutex_t lock; // of what follows: one job after another
     struct emu_memory memory;
     struct emu_npu *npu;
+    struct emu_standin standin;
+    bool new_registers;
 };
 
 struct emu_provider_memory {
@@ -55,26 +58,33 @@ static void emu_close(struct provider *p)
 
 static int emu_open(const char *options, struct provider **ret, struct error *e)
 {
-    const struct chip *chip = chip_find(options);
+    struct emu_standin standin;
     char names[CHIP_NAMES_MAX];
+    int s = emu_standin_parse(options, &standin, e);
+    if (s < 0)
+        return s;
+    const struct chip *chip = chip_find(standin.chip);
     if (!chip)
         return error_set(e, STATUS_PARAM_INVALID,
                          "the emulator is of one chip: emu:CHIP, where \"%s\" is none of %s",
-                         options, chip_names(names));
+                         standin.chip, chip_names(names));
     struct emu_provider *emu = calloc(1, sizeof *emu);
     if (!emu)
         return error_no_memory(e, "the emulator", sizeof *emu);
     emu->head.ops = &provider_emu;
+    emu->standin = standin;
+    emu->new_registers = chip->generation == CHIP_GEN_RK3576 || chip->generation == CHIP_GEN_RK3562;
     emu->info = (struct provider_info){.driver = "none (register-level emulator)",
                                        .n_cores = chip->n_cores,
                                        .timing = NPU_TIMING_MACHINE};
     snprintf(emu->info.chip, sizeof emu->info.chip, "%s", chip->name);
     pthread_mutex_init(&emu->lock, NULL);
-    int s = emu_npu_new(chip->name, &emu->memory, &emu->npu, e);
+    s = emu_npu_new(chip->name, &emu->memory, &emu->npu, e);
     if (s < 0) {
         emu_close(&emu->head);
         return s;
     }
+    emu_standin_choose(&emu->standin, emu->npu);
     *ret = &emu->head;
     return 0;
 }
@@ -267,6 +277,23 @@ static int check_submission(const struct emu_provider *emu, const struct provide
     return 0;
 }
 
+// Turns over a bit of what the first task that says where it writes has written.
+static void spoil(struct emu_provider *emu, const struct emu_core *c)
+{
+    for (uint32_t i = 0; i < c->n; i++) {
+        const uint8_t *record = record_at(c, i);
+        uint32_t n = read_le32(record + TASK_AMOUNT);
+        const uint8_t *commands =
+            emu_memory_at(&emu->memory, read_le64(record + TASK_ADDRESS), 8 * (size_t)n, NULL);
+        uint64_t at = commands ? emu_standin_output(commands, n, emu->new_registers) : 0;
+        uint8_t *written = at ? (uint8_t *)emu_memory_at(&emu->memory, at, 1, NULL) : NULL;
+        if (written) {
+            *written ^= 1;
+            return;
+        }
+    }
+}
+
 static int emu_submit(struct provider *p, struct provider_job *job, struct error *e)
 {
     struct emu_provider *emu = emu_of(p);
@@ -284,7 +311,12 @@ static int emu_submit(struct provider *p, struct provider_job *job, struct error
                                            .n = range->n};
         }
     pthread_mutex_lock(&emu->lock);
-    s = run_cores(emu, job, cores, n, e);
+    bool wrong = false;
+    s = emu_standin_before(&emu->standin, &wrong, e);
+    if (s == 0)
+        s = run_cores(emu, job, cores, n, e);
+    if (s == 0 && wrong)
+        spoil(emu, &cores[0]);
     for (unsigned i = 0; i < n && s < 0; i++) // as a driver does behind a hang
         emu_npu_reset(emu->npu, cores[i].core);
     pthread_mutex_unlock(&emu->lock);

@@ -23,7 +23,7 @@ class Chip:
     lut_in_columns: bool = False  # column 0 of slot 10 counts the lookup-table tasks
     conv_enable: int = 0x1D
     bias_register: int = 0x20140  # register 0x4040 without the bypass bit
-    depthwise_block: int = 32  # channels of a block of depthwise weights
+    depthwise_block: int = 32  # channels of a block of depthwise weights; RK3588: of int8, half as many of float16
     depthwise_out: int = 0  # channels that a depthwise convolution writes at once; 0: o2
     depthwise_nz: int = 0  # depthwise weights carry nz: that many weights, then as many nz
 
@@ -44,7 +44,7 @@ def _sizes(int8, float16):
 
 _RK3588 = Chip(
     "rk3588", "rk3588", "RKNPU v2", _sizes(16, 8), _sizes(32, 16), _sizes(32, 32), 8, 32, False,
-    (1, 1, 1, 1, 1, 1), (1, 1, 0, 1, 0, 0), 9, depthwise_out=64,
+    (1, 1, 1, 1, 1, 1), (1, 1, 0, 1, 0, 0), 9, depthwise_block=64, depthwise_out=64,
 )
 _RK3576 = dict(
     family="rk3576", c2=_sizes(16, 8), o2=_sizes(32, 32), i2=_sizes(32, 16), bias_group=8,

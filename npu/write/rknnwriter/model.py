@@ -71,6 +71,7 @@ class Node:
     lut_tasks: list = field(default_factory=list)
     params: object = None  # what the reference needs beyond attrs
     fused: bool = False  # fused ops carry no BSON
+    whole: bool = False  # its tasks are whole programs
     slots: dict = field(default_factory=dict)  # as a tensor's
 
 

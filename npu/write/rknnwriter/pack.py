@@ -83,7 +83,7 @@ def weight_blocks(chip, dtype, o, i, first):
 
 def depthwise_blocks(chip, dtype, channels):
     """[(blocks, size)] of a depthwise convolution's channels."""
-    block = chip.depthwise_block
+    block = chip.depthwise_block // (itemsize(dtype) if chip.family == "rk3588" else 1)
     if chip.family == "rk3576":
         return _split(channels, block, lambda n: align(n, 16))
     parts = _split(channels, block, lambda n: _tail(n, block, chip.c2[dtype]))

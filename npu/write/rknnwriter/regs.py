@@ -222,7 +222,7 @@ def _lite_conversion(p):
         (0x4064, 0),
         (0x4068, _activation(p, rest)),
         (0x4070, 0x8002C0C0 if p.addend else 0x01004140 if p.lut else 0x010041C1),
-        (0x4074, p.addend.offset if p.addend else 0),
+        (0x4074, p.addend.offset & 0xFFFF if p.addend else 0),
         (0x4078, p.addend.shift << 16 | p.addend.scale if p.addend else 1),
         (0x4080, p.out_offset),
         (0x4084, p.scale),

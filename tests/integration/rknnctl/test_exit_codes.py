@@ -25,7 +25,7 @@ DONE, FAILED, USAGE, UNREACHABLE, MODEL, INPUT, GATE = range(7)
 OF_MODELS = ("run", "info", "dump", "perf", "memory", "accuracy", "compare", "report", "bench")
 WITH_INPUTS = ("run", "dump", "perf", "accuracy", "compare", "report", "bench")
 OF_SERVER = ("ping", "status", "top", "stats", "kill", "log", "trace", "devices", "model")
-OTHERS = ("record", "replay", "doctor", "quantize")
+OTHERS = ("record", "replay", "doctor", "quantize", "board-test")
 ALL = OF_MODELS + OF_SERVER + OTHERS
 
 
@@ -60,6 +60,7 @@ class Case(unittest.TestCase):
             "trace": ["-o", self.folder / "t.json"], "kill": [1], "model": ["list"], "top": ["--batch", "--interval", 50],
             "record": ["-o", self.folder / "b.rec", "--", RKNNCTL, "bench", model, "-n", 1],
             "quantize": [FLOAT, "--dataset", self.samples(), "-o", self.folder / "q.onnx"],
+            "board-test": ["--probe", "conv", "-o", self.folder / "k.tar.xz", "--journal", self.folder / "k.journal"],
             "replay": [self.recording]}.get(command, [])]
 
     def check(self, code, *words, named="", **more):

@@ -143,7 +143,7 @@ class Help(unittest.TestCase):
 
 def man_sections():
     text = (SOURCE / "docs/rknnctl.1").read_text().replace("\\-", "-")
-    return dict(re.findall(r"^\.SH ([A-Z, ]+)\n(.*?)(?=^\.SH |\Z)", text, re.M | re.S))
+    return dict(re.findall(r"^\.SH ([A-Z, -]+)\n(.*?)(?=^\.SH |\Z)", text, re.M | re.S))
 
 
 def tags(section):

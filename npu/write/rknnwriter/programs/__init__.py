@@ -56,9 +56,9 @@ def complete(model):
     if not model.runs or model.container not in (6, 0x1004):
         return False
     layout = _LAYOUTS[model.chip.family]
-    whole = [_program(layout, node) for node in model.nodes]
-    for node, program in zip(model.nodes, whole):
+    for node in model.nodes:
+        program = None if node.whole else _program(layout, node)
         if program:
-            node.tasks = [program]
+            node.tasks, node.whole = [program], True
             node.lut_tasks = [layout.tables(node)] if node.lut_tasks else []
-    return all(program or not node.tasks for node, program in zip(model.nodes, whole))
+    return all(node.whole or not node.tasks for node in model.nodes)

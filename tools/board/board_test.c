@@ -1,0 +1,359 @@
+// One probe after the other, on one target after the other: nothing runs at the same time, so that
+// what hangs is known by name.
+#include "tools/board/board_test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "tools/board/facts.h"
+#include "tools/board/journal.h"
+#include "tools/board/judge.h"
+#include "tools/board/outcome.h"
+#include "tools/board/probe_process.h"
+#include "tools/board/try.h"
+#include "tools/ui/interrupt.h"
+#include "tools/ui/print.h"
+
+#define ALL_MS      600000u // ten minutes
+#define PROBE_MS    45000u
+#define SHORT_MS    3000u // less is not worth a beginning
+#define ANY_CHIP    "rk3588"
+#define START       "start"
+#define MAX_TARGETS 8
+
+struct state {
+    const struct board_plan *plan;
+    struct kit kit;
+    struct journal journal;
+    FILE *log;
+    uint64_t began_ms;
+    json_t *facts, *targets, *results; // results: of each probe, in the kit's order
+    struct target all[MAX_TARGETS];
+    const char *given_up[MAX_TARGETS]; // why the target is not asked any more
+    int n;
+    char chip[64];
+};
+
+// ---- what is tried ----
+
+// `backend` is for a daemon of the kit's own, `uri` for a server that runs already: one of the two.
+static void add_target(struct state *s, const char *name, const char *backend, const char *uri,
+                       const char *words)
+{
+    struct target *t = &s->all[s->n++];
+    *t = (struct target){.uri = uri, .words = words};
+    snprintf(t->name, sizeof t->name, "%s", name);
+    snprintf(t->backend, sizeof t->backend, "%s", backend);
+}
+
+// Hardware comes first: its time is what the ten minutes are for. The two that compute on this
+// machine's processor are the comparison, and need none of it.
+static void add_targets(struct state *s)
+{
+    char backend[128];
+    if (s->plan->server) {
+        add_target(s, "device", "", s->plan->server, "the server that was named");
+    } else {
+        add_target(s, "vendor", "vendor", NULL, "the maker's runtime");
+        add_target(s, "rknpu", "open:rknpu", NULL, "the open runtime on the maker's driver");
+        add_target(s, "rocket", "open:rocket", NULL, "the open runtime on mainline's driver");
+    }
+    snprintf(backend, sizeof backend, "emu:%.64s", s->chip);
+    add_target(s, "emulator", backend, NULL, "the emulator of registers");
+    snprintf(backend, sizeof backend, "sim:%.64s", s->chip);
+    add_target(s, "software", backend, NULL, "the software NPU");
+}
+
+// Whether something can be hung there: the kit takes care of these alone.
+static bool is_hardware(const struct target *t)
+{
+    return strcmp(t->name, "emulator") != 0 && strcmp(t->name, "software") != 0;
+}
+
+// Of the ten minutes, in milliseconds.
+static uint32_t time_left(const struct state *s)
+{
+    uint64_t gone = clock_ms() - s->began_ms;
+    return gone >= ALL_MS ? 0 : (uint32_t)(ALL_MS - gone);
+}
+
+// ---- one thing at a time ----
+
+// Words for how a probe's process ended, where it has no answer to say it with.
+static const char *const ends[] = {[WATCH_DIED] = "its process died",
+                                   [WATCH_LATE] = "it did not end in time, and was ended",
+                                   [WATCH_STUCK] = "it hangs in a driver, and cannot be ended",
+                                   [WATCH_STOPPED] = "stopped by Ctrl-C"};
+
+// Its answer, or {"failed"}. On the disk before it begins; *ret_end: how it ended.
+static json_t *try_watched(struct state *s, struct trial *trial, const char *name,
+                           enum watch_end *ret_end, uint64_t *ret_ms, struct error *e)
+{
+    uint32_t left = time_left(s), limit = left < PROBE_MS ? left : PROBE_MS;
+    if (journal_begin(&s->journal, trial->target->name, name, e) < 0)
+        return NULL;
+    fprintf(s->log, "== %s on %s\n", name, trial->target->name);
+    struct watched w = watch_run(try_probe, trial, limit, fileno(s->log));
+    fseek(s->log, 0, SEEK_END);
+    *ret_end = w.end;
+    *ret_ms = w.ns / 1000000;
+    if (w.end != WATCH_STUCK && journal_end(&s->journal, trial->target->name, name, e) < 0) {
+        json_decref(w.answer);
+        return NULL;
+    }
+    if (w.end == WATCH_DONE)
+        return w.answer;
+    if (w.end == WATCH_DIED && w.signal)
+        return json_pack("{s:o}", "failed", json_sprintf("%s: signal %d", ends[w.end], w.signal));
+    return json_pack("{s:s}", "failed", ends[w.end]);
+}
+
+// Which probe was running when the kit or the machine stopped; NULL: none.
+static const char *past_words(const struct state *s, const struct target *t, const char *name)
+{
+    switch (journal_past(&s->journal, t->name, name)) {
+    case JOURNAL_REBOOTED:
+        return "not repeated: the machine was started again while it was running "
+               "(--probe NAME tries it all the same)";
+    case JOURNAL_CUT:
+        return "not repeated: the kit ended without a word while it was running "
+               "(--probe NAME tries it all the same)";
+    default:
+        return NULL;
+    }
+}
+
+// Opening a driver may hang as well: it is watched as a probe is.
+static int look_at_target(struct state *s, int i, struct error *e)
+{
+    struct target *t = &s->all[i];
+    struct trial trial = {.target = t, .kit = &s->kit};
+    enum watch_end end;
+    uint64_t ms;
+    const char *past = s->plan->only.n ? NULL : past_words(s, t, START);
+    json_t *answer =
+        past ? json_pack("{s:s}", "failed", past) : try_watched(s, &trial, START, &end, &ms, e);
+    if (!answer)
+        return e->code;
+    const char *why = json_string_value(json_object_get(answer, "failed"));
+    json_object_set_new(answer, "name", json_string(t->name));
+    json_object_set_new(answer, "words", json_string(t->words));
+    json_object_set_new(answer, "there", json_boolean(!why));
+    facts_without_names(answer);
+    json_array_append_new(s->targets, answer);
+    if (why)
+        s->given_up[i] = "it is not there";
+    outcome_show_target(answer);
+    return 0;
+}
+
+// After a failure: does the simplest one still come right? Else the target is left alone.
+static int check_alive(struct state *s, int i, struct error *e)
+{
+    struct trial trial = {.target = &s->all[i],
+                          .kit = &s->kit,
+                          .probe = json_array_get(json_object_get(s->kit.table, "probes"), 0)};
+    enum watch_end end;
+    uint64_t ms;
+    json_t *answer = try_watched(s, &trial, "alive", &end, &ms, e);
+    if (!answer)
+        return e->code;
+    if (json_object_get(answer, "failed")) {
+        s->given_up[i] = "after a failure the simplest model fails, too: it is left alone";
+        fprintf(stderr, "%-16s %-9s %s\n", "", s->all[i].name, s->given_up[i]);
+    }
+    json_decref(answer);
+    return 0;
+}
+
+// A result of what was not tried, with the reason.
+static json_t *skipped(const char *why)
+{
+    return json_pack("{s:s, s:s}", "is", "skipped", "words", why);
+}
+
+// By --probe, which overrides what is risky and what the journal says.
+static bool is_named(const struct state *s, const char *id)
+{
+    for (size_t i = 0; i < s->plan->only.n; i++)
+        if (strcmp(s->plan->only.items[i], id) == 0)
+            return true;
+    return false;
+}
+
+// Why a probe is not tried there; NULL: it is.
+static const char *why_not(const struct state *s, json_t *probe, int i)
+{
+    const char *id = json_string_value(json_object_get(probe, "id"));
+    bool named = is_named(s, id);
+    if (s->given_up[i])
+        return s->given_up[i];
+    if (json_object_get(probe, "risk") && is_hardware(&s->all[i]) && !named)
+        return "risky: only with --probe";
+    if (interrupt_seen())
+        return "stopped by Ctrl-C";
+    if (time_left(s) < SHORT_MS)
+        return "the ten minutes are over";
+    return named ? NULL : past_words(s, &s->all[i], id);
+}
+
+// A probe on a target, and what follows of its end for the target.
+static int run_on_target(struct state *s, json_t *probe, int i, json_t *results, struct error *e)
+{
+    const char *id = json_string_value(json_object_get(probe, "id")), *why = why_not(s, probe, i);
+    struct trial trial = {.target = &s->all[i], .kit = &s->kit, .probe = probe};
+    enum watch_end end = WATCH_DONE;
+    uint64_t ms = 0;
+    json_t *answer = NULL, *verdict;
+    if (!why && !(answer = try_watched(s, &trial, id, &end, &ms, e)))
+        return e->code;
+    verdict = why ? skipped(why) : judge_answer(&s->kit, probe, answer);
+    outcome_add_times(verdict, answer, ms);
+    json_object_set_new(verdict, "target", json_string(s->all[i].name));
+    json_array_append_new(results, facts_without_names(verdict));
+    if (!why || why != s->given_up[i])
+        outcome_show_verdict(id, verdict);
+    bool failed = !why && json_object_get(answer, "failed"),
+         refused = json_integer_value(json_object_get(answer, "code")) == STATUS_MODEL_INVALID;
+    json_decref(answer);
+    if (end == WATCH_STUCK)
+        s->given_up[i] = "a driver holds a process that cannot be ended: it is left alone";
+    else if (failed && !refused && is_hardware(&s->all[i]) && end != WATCH_STOPPED)
+        return check_alive(s, i, e);
+    return 0;
+}
+
+// In the kit's order, which begins with the simplest. Rows of probes that were not asked for stay,
+// without results: the page says that they exist.
+static int run_probes(struct state *s, struct error *e)
+{
+    json_t *probe;
+    size_t p;
+    json_array_foreach(json_object_get(s->kit.table, "probes"), p, probe)
+    {
+        json_t *results = json_array(), *row = json_copy(probe);
+        json_object_del(row, "inputs");
+        json_object_set_new(row, "results", results);
+        json_array_append_new(s->results, row);
+        if (s->plan->only.n && !is_named(s, json_string_value(json_object_get(probe, "id"))))
+            continue;
+        for (int i = 0; i < s->n; i++) {
+            int r = run_on_target(s, probe, i, results, e);
+            if (r < 0)
+                return r;
+        }
+    }
+    return 0;
+}
+
+// ---- all of it ----
+
+// As asked, as the server or the device tree says, or any, which is said.
+static int choose_chip(struct state *s, struct error *e)
+{
+    rknnd_server_info info = {.struct_size = sizeof info};
+    const char *found = json_string_value(json_object_get(s->facts, "chip"));
+    if (s->plan->chip)
+        found = s->plan->chip;
+    else if (s->plan->server) {
+        int r = print_get_server(&info, e);
+        if (r < 0)
+            return r;
+        found = strcmp(info.chip, "any") == 0 ? NULL : info.chip;
+    }
+    if (!found)
+        json_array_append_new(json_object_get(s->facts, "hints"),
+                              json_string("No chip was found, so models for " ANY_CHIP
+                                          " are used, and what is compared is the emulator and the "
+                                          "software NPU. --chip NAME takes another."));
+    snprintf(s->chip, sizeof s->chip, "%s", found ? found : ANY_CHIP);
+    return 0;
+}
+
+// Before anything runs: a name that is spelled wrongly should not cost ten minutes.
+static int check_names(const struct state *s, struct error *e)
+{
+    for (size_t i = 0; i < s->plan->only.n; i++)
+        if (!kit_probe(&s->kit, s->plan->only.items[i]))
+            return error_set(e, STATUS_PARAM_INVALID,
+                             "there is no probe \"%s\" for %s (--probes says which there are)",
+                             s->plan->only.items[i], s->chip);
+    return 0;
+}
+
+// What can fail without a board fails here, before anything is tried: names, folders, the kit
+// itself.
+static int prepare(struct state *s, struct error *e)
+{
+    s->began_ms = clock_ms();
+    s->facts = facts_look();
+    s->targets = json_array();
+    s->results = json_array();
+    s->log = tmpfile();
+    if (!s->facts || !s->targets || !s->results || !s->log)
+        return error_no_memory(e, "what is found", 0);
+    int r = choose_chip(s, e);
+    if (r == 0)
+        r = kit_open(&s->kit, s->plan->models, s->chip, e);
+    return r == 0 ? check_names(s, e) : r;
+}
+
+// Also after a failure in the middle.
+static void finish(struct state *s)
+{
+    journal_close(&s->journal);
+    kit_close(&s->kit);
+    json_decref(s->facts);
+    json_decref(s->targets);
+    json_decref(s->results);
+    if (s->log)
+        fclose(s->log);
+}
+
+// All that there is to say. The inputs of probes are not in it: they are the kit's.
+static json_t *result_json(const struct state *s)
+{
+    return json_pack("{s:s, s:o, s:s, s:O, s:O, s:O, s:O?, s:O?, s:I}", "tool", rknnd_version(),
+                     "date", print_json_date(), "chip", s->chip, "facts",
+                     facts_without_names(s->facts), "targets", s->targets, "probes", s->results,
+                     "by_hand", json_object_get(s->kit.table, "by_hand"), "unwritten",
+                     json_object_get(s->kit.table, "unwritten"), "seconds",
+                     (json_int_t)((clock_ms() - s->began_ms) / 1000));
+}
+
+// Ctrl-C ends the probe that runs and skips the others; what was found until then is written all
+// the same.
+int board_test_execute(const struct board_plan *plan, struct error *e)
+{
+    struct state s = {.plan = plan, .journal = {.fd = -1}};
+    int r = prepare(&s, e);
+    if (r == 0)
+        r = outcome_check_files(plan, e);
+    if (r == 0)
+        r = journal_open(&s.journal, plan->journal, e);
+    if (r == 0) {
+        interrupt_defer();
+        outcome_show_facts(s.facts, s.chip);
+        add_targets(&s);
+        for (int i = 0; i < s.n && r == 0; i++)
+            r = look_at_target(&s, i, e);
+    }
+    if (r == 0)
+        r = run_probes(&s, e);
+    if (r == 0)
+        r = outcome_write(plan, result_json(&s), s.log, e);
+    finish(&s);
+    return r;
+}
+
+int board_test_list(const struct board_plan *plan, struct error *e)
+{
+    struct state s = {.plan = plan, .journal = {.fd = -1}};
+    int r = prepare(&s, e);
+    if (r == 0)
+        r = outcome_list(s.kit.table, plan->json, e);
+    finish(&s);
+    return r;
+}
