@@ -111,6 +111,7 @@ static json_t *try_watched(struct state *s, struct trial *trial, const char *nam
 }
 
 // Which probe was running when the kit or the machine stopped; NULL: none.
+// The journal's word on a probe, for people: what is not repeated says how to repeat it.
 static const char *past_words(const struct state *s, const struct target *t, const char *name)
 {
     switch (journal_past(&s->journal, t->name, name)) {
@@ -348,6 +349,7 @@ int board_test_execute(const struct board_plan *plan, struct error *e)
     return r;
 }
 
+// Of the chip that board-test would take; nothing is tried.
 int board_test_list(const struct board_plan *plan, struct error *e)
 {
     struct state s = {.plan = plan, .journal = {.fd = -1}};

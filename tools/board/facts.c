@@ -31,6 +31,7 @@ static void add_line(json_t *o, const char *key, const char *path)
 }
 
 // The device tree's names, and the chip: the last one of the maker.
+// Names end with a zero byte each, the most special first.
 static void add_chip(json_t *o)
 {
     char list[1024];

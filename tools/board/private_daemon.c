@@ -19,6 +19,8 @@
 #define START_MS 30000u // a daemon, and an answer from the driver's first opening
 #define STOP_MS  3000u
 
+// A driver waits three times for what it is given before it gives up and resets the core; the
+// daemon is to hear of that before it ends the worker.
 static const char *const job_limit = "15000"; // ms: longer than a driver's own
 
 // ---- the program ----

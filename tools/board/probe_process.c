@@ -47,6 +47,7 @@ static void child(watch_function *run, void *user, int out, int log_fd)
 }
 
 // False: nothing more will come.
+// An answer larger than is sensible is cut, and then is no JSON.
 static bool read_some(int fd, struct answer *a)
 {
     if (a->room - a->size < 4096 && a->room < ANSWER_MAX) {

@@ -70,6 +70,7 @@ static json_t *hex_json(const void *data, size_t size)
     return json_stringn(text, 2 * size);
 }
 
+// As the file has them: NCHW of images.
 static json_t *dims_json(const uint32_t *dims, uint32_t n)
 {
     json_t *list = json_array();
@@ -90,6 +91,7 @@ static int on_node(void *user, const rknnd_tensor *t)
 
 // ---- one model ----
 
+// A context with what it needs; one for each probe.
 struct run {
     const struct trial *trial;
     rknn_context context;
@@ -98,6 +100,7 @@ struct run {
     rknn_tensor_attr outputs[MAX_ATTRS];
 };
 
+// In the library's words, which name the model.
 static int model_failed(const struct run *run, int code, struct error *e)
 {
     (void)run;
