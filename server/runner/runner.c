@@ -606,6 +606,13 @@ static bool use_context(struct runner_context *c)
     return true;
 }
 
+// After a worker's death a context is opened again when somebody wants something of it: thousands
+// may be idle, and opening one costs a message.
+static bool is_wanted(const struct runner_context *c)
+{
+    return c->opened || !list_empty(&c->waiting) || !list_empty(&c->profiles);
+}
+
 // One step of runner_context_advance(), by the state of runner and context. False: nothing to do
 // now.
 static bool runner_context_step(struct runner_context *c)
@@ -618,6 +625,8 @@ static bool runner_context_step(struct runner_context *c)
         return false;
     if (c->state == CONTEXT_OPEN)
         return use_context(c);
+    if (!is_wanted(c))
+        return false;
     open_context(c);
     return true;
 }

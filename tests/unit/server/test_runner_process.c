@@ -15,6 +15,7 @@
 
 #include "base/fd.h"
 #include "protocol/tensor_message.h"
+#include "server/runner/runner_kind.h"
 #include "tests/support/fds.h"
 #include "tests/support/runner_rig.h"
 #include "worker/worker.h"
@@ -301,6 +302,27 @@ static void idle_worker_is_replaced(void **state)
     assert_int_equal(r.counters.jobs_retried, 0);
     assert_int_equal(r.counters.workers, 1);
     runner_context_free(c);
+    rig_free(&r);
+    rig_done(&r);
+}
+
+// Thousands of contexts may be open of which nobody wants anything now.
+static void idle_contexts_wait_to_be_wanted(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_init(&r, false, "64:64");
+    rig_load(&r);
+    struct runner_context *used = rig_open(&r), *idle = rig_open(&r);
+    kill(find_worker(), SIGKILL);
+    wait_for_deaths(&r, 1);
+    rig_run(&r, used, 1);
+    assert_int_equal(used->state, CONTEXT_OPEN);
+    assert_int_equal(idle->state, CONTEXT_CLOSED);
+    rig_run(&r, idle, 2);
+    assert_int_equal(idle->state, CONTEXT_OPEN);
+    runner_context_free(used);
+    runner_context_free(idle);
     rig_free(&r);
     rig_done(&r);
 }
@@ -645,6 +667,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(cancelled_hang_is_killed),
         cmocka_unit_test(killed_at_any_moment),
         cmocka_unit_test(idle_worker_is_replaced),
+        cmocka_unit_test(idle_contexts_wait_to_be_wanted),
         cmocka_unit_test(out_of_descriptors),
         cmocka_unit_test(worker_is_confined),
         cmocka_unit_test(no_orphans),
