@@ -30,11 +30,66 @@ NETS = {
 }
 HYBRID = {"retinaface": 0.99}  # goals far above what 8 bits alone reach
 CAT = 285
+# Nets that find faces: size of their pictures (width, height), mean and deviation, whether they take BGR, and what makes them good
+# enough (docs/quantization.md): options, and begins of the names of nodes that stay float.
+FACES = {
+    "ultraface_slim320": ((320, 240), (127, 127, 127), (128, 128, 128), False, ["--algorithm", "mmse"], ()),
+    "retinaface": ((640, 640), (104, 117, 123), (1, 1, 1), True, [], ("/stage1/", "/BboxHead", "/ClassHead", "/LandmarkHead")),
+}
 
 
 def cosine(a, b):
     a, b = a.astype(np.float64).ravel(), b.astype(np.float64).ravel()
     return a @ b / np.sqrt((a @ a) * (b @ b))
+
+
+# ---- boxes, by the nets' papers ----
+
+def overlap(box, others):
+    """Intersection over union of a box with each of others; corners."""
+    sides = np.clip(np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2]), 0, None).prod(1)
+    return sides / ((box[2:] - box[:2]).prod() + (others[:, 2:] - others[:, :2]).prod(1) - sides)
+
+
+def anchors(size):
+    """Centre and size, in units of the picture, of RetinaFace's: two for each place of each of three grids."""
+    made = []
+    for step, sizes in ((8, (16, 32)), (16, (64, 128)), (32, (256, 512))):
+        n = size // step
+        made += [((x + .5) / n, (y + .5) / n, side / size, side / size) for y in range(n) for x in range(n) for side in sizes]
+    return np.array(made)
+
+
+def decode(name, outputs):
+    """All boxes and how sure the net is of each."""
+    if name == "ultraface_slim320":  # scores, boxes
+        return outputs[1].reshape(-1, 4).astype(np.float64), outputs[0].reshape(-1, 2)[:, 1]
+    offsets, scores = outputs[0].reshape(-1, 4).astype(np.float64), outputs[1].reshape(-1, 2)
+    known = anchors(640)
+    centres, sizes = known[:, :2] + .1 * offsets[:, :2] * known[:, 2:], known[:, 2:] * np.exp(.2 * offsets[:, 2:])
+    return np.concatenate([centres - sizes / 2, centres + sizes / 2], 1), 1 / (1 + np.exp(scores[:, 0] - scores[:, 1]))
+
+
+def faces(name, outputs, sure):
+    """Boxes of which the net is sure, the surest of each heap that overlaps by more than .4."""
+    boxes, scores = decode(name, outputs)
+    order, kept = [i for i in np.argsort(-scores) if scores[i] > sure], []
+    while order:
+        kept.append(order[0])
+        order = [i for i in order[1:] if overlap(boxes[kept[-1]], boxes[i:i + 1])[0] <= .4]
+    return boxes[kept]
+
+
+def photos():
+    """Pictures with a face, pictures without one, and more to calibrate with."""
+    from sklearn.datasets import load_sample_image
+    child = Image.fromarray(np.load(MODELS.parent / "golden/pp_human_segv2_custom_argmax.rk3588.in0.npy")[0])
+    with Image.open(MODELS / "cat.png") as image:
+        cat = image.convert("RGB")
+    others = [Image.fromarray(load_sample_image(name)) for name in ("flower.jpg", "china.jpg")]
+    parts = [image.crop((i * 40, 0, i * 40 + 130, 130)) for image in (cat, *others) for i in range(4)]
+    near = [child.crop(part) for part in ((80, 0, 176, 96), (96, 8, 160, 72), (60, 0, 190, 110))]
+    return [child, *near], [cat, cat.crop((150, 40, 400, 300)), *others], parts
 
 
 class Nets(unittest.TestCase):
@@ -111,6 +166,55 @@ class Nets(unittest.TestCase):
                 self.assertLess(plain, goal)
                 self.assertGreater(got, goal - (1 - goal) / 10)
                 self.assertLess(len(said["hybrid"]["floats"]), len(said["hybrid"]["nodes"]) / 2)
+
+    def write_list(self, images, size, bgr):
+        lines = []
+        for i, image in enumerate(images):
+            pixels = np.asarray(image.resize(size, Image.BILINEAR), np.float32)
+            np.save(self.folder / f"p{i}.npy", np.ascontiguousarray((pixels[..., ::-1] if bgr else pixels).transpose(2, 0, 1)[None]))
+            lines.append(f"p{i}.npy\n")
+        (self.folder / "list.txt").write_text("".join(lines))
+        return [np.load(self.folder / line.strip()) for line in lines]
+
+    def test_faces_are_where_they_were(self):
+        """Boxes of the model in 8 bits, in ONNX Runtime and here, against those of the float one in ONNX Runtime."""
+        with_face, without, more = photos()
+        for name, (size, mean, std, bgr, options, floats) in FACES.items():
+            path = MODELS / f"{name}.onnx"
+            kept = [node.name for node in onnx.load(path).graph.node if floats and node.name.startswith(floats)
+                    and node.op_type in ("Conv", "LeakyRelu")]
+            options = options + [word for node in kept for word in ("--keep-float", node)]
+            pixels = self.write_list([*with_face, *without, *more], size, bgr)[:len(with_face) + len(without)]
+            with self.subTest(name):
+                out, _ = self.quantize(path, "--mean", ",".join(map(str, mean)), "--std", ",".join(map(str, std)), *options)
+                least = []
+                for i, values in enumerate(pixels):
+                    normal = ((values - np.reshape(mean, (3, 1, 1))) / np.reshape(std, (3, 1, 1))).astype(np.float32)
+                    wanted = faces(name, self.in_ort(path, normal), 0.7)
+                    self.assertEqual(len(wanted), int(i < len(with_face)))
+                    np.save(self.folder / "x.npy", values)
+                    for outputs in (self.in_ort(out, values), self.here(out)):
+                        found = faces(name, outputs, 0.7)
+                        self.assertEqual(len(found), len(wanted), f"picture {i}")
+                        least += [overlap(box, found).max() for box in wanted]
+                print(f"{name}: boxes overlap by {min(least):.3f} at least")
+                self.assertGreaterEqual(min(least), 0.9)
+
+    def test_classes_are_the_same(self):
+        """SqueezeNet on all pictures at hand: the first class, and how many of the first five."""
+        images = [image for group in photos() for image in group]
+        path, n = MODELS / "squeezenet_f32.onnx", len(images)
+        pixels = self.write_list(images, (224, 224), False)
+        real = [self.in_ort(path, values)[0] for values in pixels]
+        for algorithm in ("normal", "mmse"):
+            out, _ = self.quantize(path, "--algorithm", algorithm)
+            stored = [self.in_ort(out, values)[0] for values in pixels]
+            first = sum(a.argmax() == b.argmax() for a, b in zip(real, stored))
+            five = sum(len(set(np.argsort(a)[-5:]) & set(np.argsort(b)[-5:])) for a, b in zip(real, stored)) / 5
+            print(f"squeezenet_f32, {algorithm}: {first} of {n} first classes, {100 * five / n:.1f} % of the first five, "
+                  f"cosine {min(map(cosine, real, stored)):.4f}")
+            self.assertGreaterEqual(first, n * 0.8)
+            self.assertGreaterEqual(five, n * 0.8)
 
     def one_net(self, path, values, least):
         real = self.in_ort(path, values)
