@@ -71,6 +71,9 @@ int quant_keep(int r, const struct error *e);
 /// Fails if it sets what is not known here.
 int quant_take(void *ours, uint32_t size, const void *theirs, const char *what, struct error *e);
 
+/// Whether a tensor is an input of the model, or only float nodes (normalizing) lie between.
+bool quant_is_first(const struct rknnd_quant *q, const struct quant_edge *edge);
+
 /// Fails where there is no calibration yet.
 int quant_check_calibrated(const struct rknnd_quant *q, struct error *e);
 

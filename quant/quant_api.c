@@ -241,12 +241,21 @@ QUANT_EXPORT void rknnd_quant_free(rknnd_quant *q)
 
 // ---- calibrating ----
 
+bool quant_is_first(const struct rknnd_quant *q, const struct quant_edge *edge)
+{
+    while (edge && !edge->is_input && edge->producer >= 0 &&
+           q->now.kinds[edge->producer] == QUANT_NODE_FLOAT)
+        edge = quant_index_find(&q->index, quant_input(q->model.graph->node[edge->producer], 0));
+    return edge && edge->is_input;
+}
+
+// Of an input that the model normalizes, what comes out of that is looked at.
 static void quant_count_constant_inputs(struct rknnd_quant *q)
 {
     q->summary.n_constant_inputs = 0;
     for (uint32_t i = 0; i < q->index.n; i++)
-        q->summary.n_constant_inputs +=
-            q->seen[i].bins && q->index.edges[i].is_input && q->seen[i].min == q->seen[i].max;
+        q->summary.n_constant_inputs += q->seen[i].bins && quant_is_first(q, &q->index.edges[i]) &&
+                                        q->seen[i].min == q->seen[i].max;
 }
 
 static int quant_calibrate_all(struct rknnd_quant *q, const rknnd_quant_samples *given,

@@ -94,17 +94,6 @@ static void page_input(const struct quant_page *p, const char *name, const rknnd
             t->min == t->max ? " They are all the same number." : "");
 }
 
-// Whether a tensor is an input, or only float nodes with one input each (normalizing, a transpose)
-// lie between.
-static bool page_is_first(const struct quant_page *p, const struct quant_edge *edge)
-{
-    const struct quant_index *x = &p->q->index;
-    while (edge && !edge->is_input && edge->producer >= 0 &&
-           p->q->now.kinds[edge->producer] == QUANT_NODE_FLOAT)
-        edge = quant_index_find(x, quant_input(p->q->model.graph->node[edge->producer], 0));
-    return edge && edge->is_input;
-}
-
 // Of several inputs each is shown; moves and normalizations before the first layer are looked
 // through.
 static void page_samples(const struct quant_page *p)
@@ -119,7 +108,7 @@ static void page_samples(const struct quant_page *p)
     fputs("What goes into the first layers:</p>\n", p->out);
     for (uint32_t i = 0; i < x->n; i++) {
         const rknnd_quant_tensor *t =
-            page_is_first(p, &x->edges[i]) ? quant_page_tensor(p, x->edges[i].name) : NULL;
+            quant_is_first(p->q, &x->edges[i]) ? quant_page_tensor(p, x->edges[i].name) : NULL;
         if (t && t->n_bins)
             page_input(p, t->name, t);
     }

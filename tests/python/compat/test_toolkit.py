@@ -345,6 +345,27 @@ class Quantizing(Toolkit):
             made.append(exported.read_bytes())
         self.assertEqual(len(set(made)), len(made))
 
+    def test_one_constant_picture(self):
+        """It is said, also where the model normalizes what it is given."""
+        self.list.write_text(self.save("constant.npy", np.full((1, 8, 8, 1), 7, np.uint8)) + "\n")
+        for settings in ({}, {"mean_values": [[1]], "std_values": [[255]]}):
+            self.rknn.config(**settings)
+            self.assertEqual(self.rknn.load_onnx(str(DIGITS_FLOAT)), 0)
+            with said() as (_, err):
+                self.assertEqual(self.rknn.build(dataset=str(self.list)), 0)
+            self.assertIn("W build: an input was one and the same number", err.getvalue())
+
+    def test_a_build_that_fails_leaves_nothing_built(self):
+        self.build()
+        self.list.write_text("nowhere.png\n")
+        self.fails("nowhere.png does not exist", call=lambda: self.rknn.build(dataset=str(self.list)))
+        self.fails("call build() first", call=lambda: self.rknn.export_rknn(str(self.folder / "old.onnx")))
+        self.assertEqual(list(self.folder.glob("*.onnx")), [])
+        self.assertEqual(self.rknn.init_runtime(), 0)  # the float model
+        self.list.write_text("text\n")
+        self.assertEqual(self.rknn.load_onnx(str(self.list)), 0)
+        self.fails("it is no ONNX model", call=lambda: self.rknn.build(dataset=str(self.list)))
+
     def test_sixteen_bits_where_the_chip_has_them(self):
         self.rknn.config(std_values=[[255]], quantized_dtype="w16a16i", target_platform="rk3588")
         self.assertEqual(self.rknn.load_onnx(str(DIGITS_FLOAT)), 0)

@@ -145,7 +145,8 @@ def quantizer(source: Source, config: Config, samples: Sequence[Any], progress: 
               **more: Any) -> quantization.Quantizer:
     """The float model, calibrated as config() says. `more`: of Quantizer."""
     values, names = config.values, source.inputs
-    means, stds = (_of_inputs(values[kind], names, kind) for kind in ("mean_values", "std_values"))
+    # Of a file that is no model, no input is known: the library says what it is.
+    means, stds = (_of_inputs(values[kind], names, kind) if names else None for kind in ("mean_values", "std_values"))
     return quantization.Quantizer(
         source.path, samples, algorithm=values["quantized_algorithm"], method=values["quantized_method"],
         dtype=values["quantized_dtype"], target=values["target_platform"], mean=means, std=stds,

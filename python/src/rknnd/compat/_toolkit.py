@@ -113,6 +113,7 @@ class RKNN(Base):
         if not do_quantization:
             self._build_float(source, config)
             return 0
+        self._built, self._path = None, source.path  # a failure leaves the float model, not what was built before
         samples = _quantizing.samples_of(source, dataset)
         with _quantizing.quantizer(source, config, samples, self._show_progress) as calibrated:
             if auto_hybrid:
