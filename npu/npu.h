@@ -212,7 +212,7 @@ struct npu_layer {
 
 // Goes up with every change of this file, or of a struct below, that a module has to know of:
 // another member, another order of calls, another meaning.
-#define NPU_API_VERSION 3
+#define NPU_API_VERSION 4
 
 // The structs that calls pass. Their sizes are compared, too, for changes that nobody has counted.
 #define NPU_STRUCT_LIST(X)                                                                         \
@@ -294,6 +294,11 @@ struct npu_backend {
     /// (unless npu_device_info.never_blocks): call it from a thread that has nothing else to do.
     /// One job at a time for a context.
     int (*context_submit)(struct npu_context *context, struct npu_job *job, struct error *e);
+
+    /// The buffer, which jobs may have had as `dmabuf`, is about to go: no job has it any more, and
+    /// what the device keeps of it is to be given back now. From any thread, at any time. May be
+    /// NULL: the backend keeps nothing behind a job.
+    void (*buffer_gone)(struct npu_device *device, const struct npu_buffer *b);
 
     /// The layers of the last job with collect_perf, in order; *ret_n is 0 when there was none.
     /// Valid until the next submit.

@@ -108,6 +108,8 @@ void worker_memory_drop(struct worker *w, uint32_t number)
 {
     struct worker_memory *m = worker_memory_find(w, number);
     list_remove(&m->object.link);
+    if (w->loaded.backend->buffer_gone && m->buffer.fd >= 0)
+        w->loaded.backend->buffer_gone(w->loaded.device, &m->buffer);
     npu_buffer_done(&m->buffer);
     free(m);
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "npu/open/direct/imports.h"
 #include "npu/open/open_describe.h"
 #include "npu/open/open_options.h"
 #include "npu/open/open_run.h"
@@ -14,14 +15,17 @@
 
 struct npu_device {
     struct provider *provider;
+    struct imports imports; // when there is a provider
     const struct chip *chip;
     struct npu_device_info info;
 };
 
 static void device_free(struct npu_device *d)
 {
-    if (d && d->provider)
+    if (d && d->provider) {
+        imports_done(&d->imports);
         d->provider->ops->free(d->provider);
+    }
     free(d);
 }
 
@@ -43,12 +47,14 @@ static int describe_device(struct npu_device *d, struct error *e)
     d->chip = chip_find_variant(info->chip);
     if (!d->chip)
         return error_set(e, STATUS_DEVICE_UNAVAILABLE, "the chip \"%s\" is not known", info->chip);
-    d->info = (struct npu_device_info){.backend = OPEN_BACKEND,
-                                       .n_cores = info->n_cores,
-                                       .sram_size = info->sram_size,
-                                       .timing = info->timing,
-                                       .replaces = true,
-                                       .slices = true};
+    d->info =
+        (struct npu_device_info){.backend = OPEN_BACKEND,
+                                 .n_cores = info->n_cores,
+                                 .sram_size = info->sram_size,
+                                 .timing = info->timing,
+                                 .replaces = true,
+                                 .slices = true,
+                                 .dma = info->timing == NPU_TIMING_DEVICE && !info->no_import};
     snprintf(d->info.chip, sizeof d->info.chip, "%s", d->chip->name);
     snprintf(d->info.driver_version, sizeof d->info.driver_version, "%s", info->driver);
     snprintf(d->info.runtime_version, sizeof d->info.runtime_version, "rknnd open %s",
@@ -66,8 +72,10 @@ static int device_open(const char *options, struct npu_device **ret, struct erro
     int s = open_options_parse(OPEN_BACKEND, options, &ops, &rest, e);
     if (s == 0)
         s = ops->open(rest, &d->provider, e);
-    if (s == 0)
+    if (s == 0) {
+        imports_init(&d->imports, d->provider);
         s = describe_device(d, e);
+    }
     if (s < 0)
         return s;
     *ret = steal_ptr(d);
@@ -82,7 +90,7 @@ static const struct npu_device_info *device_info(const struct npu_device *d)
 static int model_load(struct npu_device *d, const struct npu_model_source *source,
                       struct npu_model **ret, struct error *e)
 {
-    return open_load_new(d->provider, d->chip, source, ret, e);
+    return open_load_new(d->provider, &d->imports, d->chip, source, ret, e);
 }
 
 static void model_free(struct npu_model *m)
@@ -128,4 +136,9 @@ static const struct npu_layer *context_layers(const struct npu_context *c, size_
     return c->layers;
 }
 
-NPU_BACKEND(OPEN_BACKEND, .list_paths = list_paths);
+static void buffer_gone(struct npu_device *d, const struct npu_buffer *b)
+{
+    imports_drop(&d->imports, b);
+}
+
+NPU_BACKEND(OPEN_BACKEND, .list_paths = list_paths, .buffer_gone = buffer_gone);

@@ -17,6 +17,7 @@ void open_context_free(struct npu_context *c)
     for (uint32_t i = 0; c->runs && i < c->model->file.n_nodes; i++)
         sim_node_run_free(c->runs[i]);
     pool_done(&c->texts);
+    free(c->places);
     free(c->runs);
     free(c->dense);
     free(c->layers);
@@ -38,6 +39,10 @@ static int make_npu_memory(struct npu_context *c, struct error *e)
                             e);
     if (s < 0)
         return s;
+    c->places =
+        calloc((size_t)c->model->info.n_inputs + c->model->info.n_outputs + 1, sizeof *c->places);
+    if (!c->places)
+        return error_no_memory(e, "a context", 0);
     rknn_program_arena(p, c->arena->map);
     return open_context_sync(c, 0, p->arena_size, PROVIDER_TO_DEVICE, e);
 }

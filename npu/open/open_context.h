@@ -4,12 +4,21 @@
 
 #include "npu/open/open_load.h"
 
+// Where an input or output is that may lie in a program's memory (npu/open/direct).
+struct direct_place {
+    const struct import *import; // NULL: in the arena
+    uint64_t offset;             // there
+    uint64_t address;            // that commands have now
+    const char *said;            // why it is copied, as that was last logged; only compared
+};
+
 struct npu_context {
     const struct npu_model *model;
     struct provider_memory *arena, *commands, *tasks;
-    struct sim_node_run **runs; // of each node; NULL: none
-    void *dense;                // room for the largest tensor, packed
-    struct npu_layer *layers;   // of the last measured run
+    struct direct_place *places; // of inputs, then outputs
+    struct sim_node_run **runs;  // of each node; NULL: none
+    void *dense;                 // room for the largest tensor, packed
+    struct npu_layer *layers;    // of the last measured run
     size_t n_layers;
     struct pool texts; // of the layers
 };

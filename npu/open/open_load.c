@@ -10,6 +10,8 @@
 #include "npu/model/rknn/program/rknn_pixels.h"
 #include "npu/model/rknn/rknn_chip.h"
 #include "npu/model/rknn/rknn_graph.h"
+#include "npu/open/direct/direct_form.h"
+#include "npu/open/direct/direct_port.h"
 #include "npu/open/open_chain.h"
 #include "npu/sim/sim_custom.h"
 #include "npu/sim/sim_io.h"
@@ -184,6 +186,8 @@ static int load_ports(struct npu_model *m, struct error *e)
             s = open_load_port(m, m->graph.inputs[i], &m->inputs[i], e);
         if (s == 0)
             s = rknn_pixels_set(&m->program, m->chip, m->inputs[i].tensor, &m->inputs[i].layout, e);
+        if (s == 0)
+            direct_form_values(&m->inputs[i], &info->inputs[i]);
     }
     for (uint32_t i = 0; i < info->n_outputs && s == 0; i++) {
         s = describe_port(m, i, false, e);
@@ -254,23 +258,37 @@ static int load_model_file(struct npu_model *m, const struct chip *wanted, struc
     s = load_nodes(m, e);
     if (s == 0)
         s = load_ports(m, e);
+    return s == 0 ? direct_ports_find(m, e) : s;
+}
+
+int open_load_plan(struct provider *provider, const struct chip *wanted, struct bytes file,
+                   struct npu_model **ret, struct error *e)
+{
+    cleanup(open_load_free_p) struct npu_model *m = calloc(1, sizeof *m);
+    if (!m)
+        return error_no_memory(e, "a model", sizeof *m);
+    m->provider = provider;
+    int s = load_model_file(m, wanted, file, e);
     if (s == 0)
-        s = load_constants(m, e);
+        *ret = steal_ptr(m);
     return s;
 }
 
-int open_load_new(struct provider *provider, const struct chip *wanted,
+int open_load_new(struct provider *provider, struct imports *imports, const struct chip *wanted,
                   const struct npu_model_source *source, struct npu_model **ret, struct error *e)
 {
     cleanup(open_load_free_p) struct npu_model *m = calloc(1, sizeof *m);
     if (!m)
         return error_no_memory(e, "a model", sizeof *m);
     m->provider = provider;
+    m->imports = imports;
     if (source->options && source->options[0])
         return error_set(e, STATUS_PARAM_INVALID,
                          "load options are for ONNX models: a .rknn file has the shapes that it "
                          "was converted with");
     int s = load_model_file(m, wanted, source->file, e);
+    if (s == 0)
+        s = load_constants(m, e);
     if (s < 0)
         return s;
     fill_model_info(m);

@@ -17,15 +17,29 @@ enum open_step {
     OPEN_CPU,
 };
 
+// A command that takes the address of this byte of a tensor.
+struct open_port_patch {
+    uint64_t command, offset;
+};
+
 // A tensor that this process reads or writes.
 struct open_port {
     uint32_t tensor;
     struct rknn_memory_layout layout;
     size_t dense; // bytes of one input of a batch, packed
+    // Of the model's inputs and outputs: what has to be changed for it to lie outside the arena,
+    // and why it cannot (NULL: it can). direct_port.h
+    struct open_port_patch *patches;
+    uint64_t n_patches;
+    const char *why;
+    bool same[TENSOR_TYPE_COUNT]; // an input's values of this type are what the NPU reads
 };
+
+struct imports; // npu/open/direct/imports.h
 
 struct npu_model {
     struct provider *provider;
+    struct imports *imports; // the device's; NULL: tensors are always copied
     const struct chip *chip;
     struct pool pool; // of what follows
     struct rknn_file file;
@@ -44,8 +58,12 @@ struct npu_model {
 };
 
 /// `wanted` is the device's chip. Free with open_load_free(), which takes half a model, too.
-int open_load_new(struct provider *provider, const struct chip *wanted,
+int open_load_new(struct provider *provider, struct imports *imports, const struct chip *wanted,
                   const struct npu_model_source *source, struct npu_model **ret, struct error *e);
+
+/// All of it that needs no memory of the NPU: for looking at, not for contexts.
+int open_load_plan(struct provider *provider, const struct chip *wanted, struct bytes file,
+                   struct npu_model **ret, struct error *e);
 void open_load_free(struct npu_model *m);
 
 /// Where a tensor that NPU or CPU computes lies in the arena, and how. STATUS_MODEL_INVALID when

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "npu/open/direct/direct_bind.h"
 #include "npu/open/open_io.h"
 #include "npu/open/open_layers.h"
 #include "npu/open/open_slices.h"
@@ -183,6 +184,22 @@ static int run_node(struct open_run *r, uint32_t node, struct error *e)
     return s;
 }
 
+// Tensors in the program's memory are the NPU's from here on, or a CPU's again.
+static int put_input(struct open_run *r, uint32_t i, uint32_t item, struct error *e)
+{
+    return r->c->places[i].import ? direct_sync(r->c, i, PROVIDER_TO_DEVICE, e)
+                                  : open_put_input(r->c, i, item, &r->job->inputs[i], e);
+}
+
+static int take_output(struct open_run *r, uint32_t i, uint32_t item, uint8_t *whole,
+                       struct error *e)
+{
+    uint32_t port = r->c->model->info.n_inputs + i;
+    if (r->c->places[port].import)
+        return direct_sync(r->c, port, PROVIDER_FROM_DEVICE, e);
+    return whole ? open_take_output(r->c, i, item, whole, e) : 0;
+}
+
 static int run_item(struct open_run *r, uint32_t item, uint8_t **outputs, struct error *e)
 {
     const struct npu_model *m = r->c->model;
@@ -190,7 +207,7 @@ static int run_item(struct open_run *r, uint32_t item, uint8_t **outputs, struct
     if (r->job->divide_batch)
         choose_core(r, item);
     for (uint32_t i = 0; i < m->info.n_inputs && s == 0; i++)
-        s = open_put_input(r->c, i, item, &r->job->inputs[i], e);
+        s = put_input(r, i, item, e);
     uint64_t start = clock_us(), waited = r->waited_us;
     for (uint32_t i = 0; i < m->file.n_nodes && s == 0; i++)
         s = run_node(r, i, e);
@@ -198,16 +215,16 @@ static int run_item(struct open_run *r, uint32_t item, uint8_t **outputs, struct
         s = submit_segment(r, e);
     r->job->run_us += clock_us() - start - (r->waited_us - waited);
     for (uint32_t i = 0; i < m->info.n_outputs && s == 0; i++)
-        if (outputs[i])
-            s = open_take_output(r->c, i, item, outputs[i], e);
+        s = take_output(r, i, item, outputs[i], e);
     return s;
 }
 
-static int make_outputs(const struct npu_model *m, const struct npu_job *job, uint8_t **outputs,
+static int make_outputs(const struct npu_context *c, const struct npu_job *job, uint8_t **outputs,
                         struct error *e)
 {
+    const struct npu_model *m = c->model;
     for (uint32_t i = 0; i < m->info.n_outputs; i++) {
-        if (!job->outputs[i].data)
+        if (!job->outputs[i].data || c->places[m->info.n_inputs + i].import)
             continue;
         outputs[i] = malloc(m->info.outputs[i].logical.size + 1);
         if (!outputs[i])
@@ -223,7 +240,9 @@ int open_run(struct npu_context *c, struct npu_job *job, struct error *e)
     cleanup(free_p) uint8_t **outputs = calloc((size_t)m->info.n_outputs + 1, sizeof *outputs);
     if (!outputs)
         return error_no_memory(e, "outputs", m->info.n_outputs * sizeof *outputs);
-    int s = make_outputs(m, job, outputs, e);
+    int s = direct_bind(c, job->tap ? NULL : job, e);
+    if (s == 0)
+        s = make_outputs(c, job, outputs, e);
     job->run_us = 0;
     choose_schedule(&r, job->core_mask);
     open_layers_begin(c);

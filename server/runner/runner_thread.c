@@ -34,8 +34,9 @@ struct thread_runner {
     int status;       // of loading
     struct error error;
     bool loading, ending, abandoned;
-    unsigned n_lost;  // threads that hang
-    unsigned n_gated; // runs that wait for their clients
+    unsigned n_lost;      // threads that hang
+    unsigned n_gated;     // runs that wait for their clients
+    struct list memories; // struct memory_user: dma-bufs of which the device may keep something
 };
 
 // The task is what the context is busy with: opening, a run or closing.
@@ -74,6 +75,55 @@ static struct thread_context *context_of(struct runner_context *c)
 static struct thread_runner *runner_of_context(struct thread_context *c)
 {
     return runner_of(c->base.runner);
+}
+
+// ---- memory ------------------------------------------------------------------------------------
+
+static void memory_user_free(struct memory_user *u)
+{
+    list_remove(&u->in_memory);
+    list_remove(&u->in_owner);
+    free(u);
+}
+
+static void on_memory_gone(struct memory_user *u)
+{
+    const struct thread_runner *runner = u->owner;
+    runner->loaded.backend->buffer_gone(runner->loaded.device, &u->memory->buffer);
+    memory_user_free(u);
+}
+
+static void forget_memories(struct thread_runner *runner)
+{
+    struct memory_user *u;
+    while ((u = list_first(&runner->memories, struct memory_user, in_owner)))
+        memory_user_free(u);
+}
+
+// The backend hears when a dma-buf goes that a job has had.
+static int note_memory(struct thread_runner *runner, struct memory *m, struct error *e)
+{
+    struct memory_user *u;
+    if (!m || !m->dmabuf || !runner->loaded.backend->buffer_gone)
+        return 0;
+    list_for_each (u, &m->users, in_memory)
+        if (u->owner == runner)
+            return 0;
+    u = malloc(sizeof *u);
+    if (!u)
+        return error_no_memory(e, "a memory's user", sizeof *u);
+    *u = (struct memory_user){.memory = m, .owner = runner, .gone = on_memory_gone};
+    list_append(&m->users, &u->in_memory);
+    list_append(&runner->memories, &u->in_owner);
+    return 0;
+}
+
+static int note_memories(struct thread_runner *runner, const struct binding *b, struct error *e)
+{
+    int r = 0;
+    for (uint32_t i = 0; b && i < b->n_inputs + b->n_outputs && r == 0; i++)
+        r = note_memory(runner, b->tensors[i].memory, e);
+    return r;
 }
 
 // ---- the end -----------------------------------------------------------------------------------
@@ -116,9 +166,11 @@ static void continue_end(struct thread_runner *runner)
     if (runner->n_lost > 0) {
         log_warn("model %s: a thread that hangs keeps its memory until rknnd ends",
                  runner->base.model.name);
+        forget_memories(runner);
         runner->abandoned = true;
         threads_abandon(runner->threads, on_threads_closed, runner);
     } else if (!runner->loading && list_empty(&runner->base.contexts)) {
+        forget_memories(runner);
         runner->task.work = work_close;
         runner->task.finish = finish_close;
         threads_do(runner->threads, &runner->task);
@@ -228,6 +280,7 @@ int runner_thread_new(const struct runner_options *options, const struct model_f
     snprintf(runner->plugin_dir, sizeof runner->plugin_dir, "%s", options->plugin_dir);
     plugins_init(&runner->plugins, runner->plugin_dir, options->module_dir, NULL);
     runner->threads = threads;
+    list_init(&runner->memories);
     runner->loading = true;
     runner->task.work = work_load;
     runner->task.finish = finish_load;
@@ -529,7 +582,8 @@ static void thread_run(struct runner_context *base)
     struct error e;
     if (refuses_work(runner, &e) ||
         (base->job->part &&
-         dump_tap_check(&base->runner->info.device, base->job->replace, &e) < 0)) {
+         dump_tap_check(&base->runner->info.device, base->job->replace, &e) < 0) ||
+        note_memories(runner, base->job->binding, &e) < 0) {
         runner_context_ran(base, &e);
         return;
     }

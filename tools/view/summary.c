@@ -431,6 +431,29 @@ static void print_left_to_cpu(struct page *p)
     }
 }
 
+// Inputs and outputs that the NPU has where programs have them in dma-bufs, and in which forms; on
+// servers whose NPU does so at all.
+static void print_in_place(struct page *p)
+{
+    const json_t *list = json_object_get(p->model, "in_place");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        json_t *port = json_array_get(list, i);
+        const json_t *forms = json_object_get(port, "forms");
+        struct line l;
+        FILE *out = line_begin(p, &l);
+        if (!out)
+            continue;
+        fprintf(out, "%s %s: ", json_is_true(json_object_get(port, "input")) ? "input" : "output",
+                text_of(port, "tensor"));
+        for (size_t k = 0; k < json_array_size(forms); k++)
+            fprintf(out, "%s%s", k ? ", " : "in place as ",
+                    json_string_value(json_array_get(forms, k)));
+        if (!forms)
+            fprintf(out, "copied: %s", text_of(port, "why"));
+        line_end(p, &l, "dma-buf");
+    }
+}
+
 // The last word: whether this server runs it, and if not why.
 static void print_server(struct page *p, const rknnd_server_info *s)
 {
@@ -463,6 +486,7 @@ int summary_print(json_t *model, const rknnd_server_info *server, FILE *out, siz
     print_time(&p);
     print_programs(&p);
     print_left_to_cpu(&p);
+    print_in_place(&p);
     print_server(&p, server);
     if (json_array_size(json_object_get(model, "nodes")))
         fputs("  more      --all: nodes, attributes, costs of layers; --json; --dot: graph\n", out);

@@ -46,7 +46,8 @@ struct provider_info {
     uint32_t n_cores;
     uint64_t sram_size; // 0: none, or not known
     enum npu_timing timing;
-    bool one_core_jobs; // the driver chooses the core of a job, which is one
+    bool one_core_jobs;    // the driver chooses the core of a job, which is one
+    const char *no_import; // why dma-bufs of others are not used where they are; NULL: they can be
 };
 
 // Consecutive task records.
@@ -100,6 +101,12 @@ struct provider_ops {
     void (*memory_free)(struct provider *p, struct provider_memory *m); // not while it is used
     int (*memory_sync)(struct provider *p, struct provider_memory *m, uint64_t offset,
                        uint64_t size, enum provider_way way, struct error *e);
+
+    /// Memory of others where it is: a dma-buf, mapped at b->map; both stay the caller's, and until
+    /// memory_free(). One may be imported several times. What is refused, with words, can still be
+    /// copied. Not called with info->no_import, and NULL where that is always so.
+    int (*memory_import)(struct provider *p, const struct npu_buffer *b,
+                         struct provider_memory **ret, struct error *e);
 
     /// Says of each task of one chain, in its order, whether it can be run (`unable`, static text);
     /// what cannot is not submitted. `commands` have no addresses yet. NULL: all can be.

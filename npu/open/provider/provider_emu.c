@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "npu/buffer/buffer.h"
 #include "npu/emu/emu_npu.h"
 #include "npu/open/provider/emu_standin.h"
 #include "npu/open/provider/provider.h"
@@ -36,6 +37,7 @@ struct emu_provider {
 struct emu_provider_memory {
     struct provider_memory head;
     uint8_t *device;
+    bool imported; // the map is another's
 };
 
 static struct emu_provider *emu_of(struct provider *p)
@@ -114,7 +116,8 @@ static void emu_memory_free(struct provider *p, struct provider_memory *memory)
     if (m->head.address)
         emu_memory_unmap(&emu_of(p)->memory, m->head.address);
     pthread_mutex_unlock(&emu_of(p)->lock);
-    free(m->head.map);
+    if (!m->imported)
+        free(m->head.map);
     free(m->device);
     free(m);
 }
@@ -145,6 +148,27 @@ static int emu_memory_alloc(struct provider *p, uint64_t size, enum provider_use
     int s = m->head.map && m->device
                 ? emu_place(emu_of(p), m, e)
                 : error_no_memory(e, "memory of the NPU", (size_t)m->head.size);
+    if (s < 0) {
+        emu_memory_free(p, &m->head);
+        return s;
+    }
+    *ret = &m->head;
+    return 0;
+}
+
+// Behind caches of its own, as all memory here.
+static int emu_memory_import(struct provider *p, const struct npu_buffer *b,
+                             struct provider_memory **ret, struct error *e)
+{
+    struct emu_provider_memory *m = calloc(1, sizeof *m);
+    if (!m)
+        return error_no_memory(e, "memory of the NPU", sizeof *m);
+    m->imported = true;
+    m->head.map = b->map;
+    m->head.size = b->size;
+    m->device = calloc(1, (size_t)b->size);
+    int s = m->device ? emu_place(emu_of(p), m, e)
+                      : error_no_memory(e, "memory of the NPU", (size_t)b->size);
     if (s < 0) {
         emu_memory_free(p, &m->head);
         return s;
@@ -331,5 +355,6 @@ const struct provider_ops provider_emu = {
     .memory_new = emu_memory_alloc,
     .memory_free = emu_memory_free,
     .memory_sync = emu_sync,
+    .memory_import = emu_memory_import,
     .submit = emu_submit,
 };

@@ -5,13 +5,16 @@
 #include <drm.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <linux/dma-buf.h>
 #include <linux/ioctl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "npu/buffer/buffer.h"
 #include "npu/npu_board.h"
 #include "npu/open/provider/device_calls.h"
@@ -39,6 +42,8 @@ struct rknpu {
     atomic_uint create_bytes; // of MEM_CREATE's structure
     uint32_t domain;          // of the IOMMU
     struct npu_buffers heap;  // of /dev/rknpu
+    pthread_mutex_t lock;     // of what follows
+    struct list imports;      // of the node of DRM, where a dma-buf has one handle in all
 };
 
 struct rknpu_memory {
@@ -47,6 +52,8 @@ struct rknpu_memory {
     uint32_t handle;
     bool made, mapped;        // by the driver, here
     struct npu_buffer buffer; // of a heap, when fd is not -1
+    int file;                 // of an import: the dma-buf, which is another's; else -1
+    struct list link;         // of an import: in rknpu.imports; others of its handle may be, too
 };
 
 static struct rknpu *rknpu_of(struct provider *p)
@@ -106,6 +113,7 @@ static void rknpu_close(struct provider *p)
     if (n->fd >= 0)
         device_calls->close(n->fd);
     npu_buffers_close(&n->heap);
+    pthread_mutex_destroy(&n->lock);
     free(n);
 }
 
@@ -168,6 +176,12 @@ static int rknpu_describe(struct rknpu *n, struct error *e)
     if (s == 0)
         s = rknpu_ask_perhaps(n, RKNPU_GET_TOTAL_SRAM_SIZE, "its SRAM is not told", 0, &value, e);
     n->info.sram_size = s == 0 ? value : 0;
+    // The driver tells the address of a dma-buf's first piece, in the domain that is at work.
+    n->info.no_import = !n->iommu ? "without an IOMMU nobody says whether a dma-buf is in one piece"
+                        : n->domain
+                            ? "its memory is in another domain of the IOMMU than dma-bufs of "
+                              "others"
+                            : NULL;
     return s;
 }
 
@@ -178,6 +192,8 @@ static int rknpu_open(const char *options, struct provider **ret, struct error *
         return error_no_memory(e, "a device", sizeof *n);
     n->head.ops = &provider_rknpu;
     n->fd = n->heap.device = -1;
+    pthread_mutex_init(&n->lock, NULL);
+    list_init(&n->imports);
     int s = device_options_parse(options, &n->options, e);
     if (s == 0)
         s = rknpu_open_node(n, e);
@@ -221,17 +237,38 @@ static int rknpu_list_paths(const char *options, npu_add_path *add, void *owner,
 
 // ---- memory ----
 
+static void rknpu_destroy(const struct rknpu *n, uint32_t handle, uint64_t object)
+{
+    struct rknpu_mem_destroy d = {.handle = handle, .obj_addr = object};
+    rknpu_request(n, RKNPU_MEM_DESTROY, &d, sizeof d);
+}
+
+// An import of the same dma-buf, beside `m` itself.
+static struct rknpu_memory *rknpu_find_import(struct rknpu *n, const struct rknpu_memory *m,
+                                              uint32_t handle)
+{
+    struct rknpu_memory *other;
+    list_for_each (other, &n->imports, link)
+        if (other != m && other->handle == handle)
+            return other;
+    return NULL;
+}
+
+// The handle goes with the last import.
 static void rknpu_memory_free(struct provider *p, struct provider_memory *memory)
 {
+    struct rknpu *n = rknpu_of(p);
     struct rknpu_memory *m = (struct rknpu_memory *)memory;
     if (!m)
         return;
     if (m->mapped)
         device_calls->unmap(m->head.map, (size_t)m->head.size);
-    if (m->made) {
-        struct rknpu_mem_destroy d = {.handle = m->handle, .obj_addr = m->object};
-        rknpu_request(rknpu_of(p), RKNPU_MEM_DESTROY, &d, sizeof d);
-    }
+    pthread_mutex_lock(&n->lock);
+    if (m->made && (m->file < 0 || n->misc || !rknpu_find_import(n, m, m->handle)))
+        rknpu_destroy(n, m->handle, m->object);
+    if (m->made && m->file >= 0)
+        list_remove(&m->link);
+    pthread_mutex_unlock(&n->lock);
     if (m->buffer.fd >= 0)
         npu_buffer_done(&m->buffer);
     free(m);
@@ -261,12 +298,6 @@ static bool is_reachable(const struct rknpu_mem_create *c, uint64_t size)
     return c->dma_addr && c->dma_addr + size <= (uint64_t)UINT32_MAX + 1;
 }
 
-static void rknpu_drop(const struct rknpu *n, const struct rknpu_mem_create *c)
-{
-    struct rknpu_mem_destroy d = {.handle = c->handle, .obj_addr = c->obj_addr};
-    rknpu_request(n, RKNPU_MEM_DESTROY, &d, sizeof d);
-}
-
 // Programs have addresses of 32 bits. Whether the flag for memory below 4 GB says so or the
 // opposite depends on the version, so it is tried the other way, too.
 static int rknpu_create_reachable(struct rknpu *n, struct rknpu_memory *m,
@@ -289,7 +320,7 @@ static int rknpu_create_reachable(struct rknpu *n, struct rknpu_memory *m,
             m->head.address = c->dma_addr;
             return 0;
         }
-        rknpu_drop(n, c);
+        rknpu_destroy(n, c->handle, c->obj_addr);
         if (m->buffer.fd >= 0)
             break; // it lies where it lies
     }
@@ -357,7 +388,7 @@ static int rknpu_memory_alloc(struct provider *p, uint64_t size, enum provider_u
     struct rknpu_memory *m = calloc(1, sizeof *m);
     if (!m)
         return error_no_memory(e, "memory of the NPU", sizeof *m);
-    m->buffer.fd = -1;
+    m->buffer.fd = m->file = -1;
     m->head.size = align_up(size ? size : 1, PAGE);
     int s = rknpu_memory_fill(rknpu_of(p), m, use, e);
     if (s < 0) {
@@ -367,6 +398,116 @@ static int rknpu_memory_alloc(struct provider *p, uint64_t size, enum provider_u
     *ret = &m->head;
     return 0;
 }
+
+// ---- memory of others ----
+
+// A dma-buf's place, as the driver tells it of a handle; of /dev/rknpu the file is the handle. On
+// failure the handle is still the caller's, and m->object what /dev/rknpu has made.
+static int rknpu_import_handle(struct rknpu *n, struct rknpu_memory *m, uint32_t handle,
+                               struct error *e)
+{
+    struct rknpu_mem_create c = {.handle = handle,
+                                 .flags = rknpu_memory_flags(n, PROVIDER_DATA),
+                                 .size = m->head.size,
+                                 .iommu_domain_id = (int32_t)n->domain};
+    int s = rknpu_create(n, &c);
+    if (s < 0)
+        return rknpu_explain(n, -s, "a program's dma-buf has no address", e);
+    if (c.handle != handle) { // memory of its own
+        rknpu_destroy(n, c.handle, c.obj_addr);
+        return error_set(e, STATUS_DEVICE_UNMATCH, "%s: the driver knows no dma-bufs by handle",
+                         n->path);
+    }
+    m->handle = handle;
+    m->object = c.obj_addr;
+    m->head.address = c.dma_addr;
+    if (c.size < m->head.size)
+        return error_set(e, STATUS_DEVICE_UNMATCH,
+                         "%s: %" PRIu64 " of a dma-buf's %" PRIu64 " bytes", n->path,
+                         (uint64_t)c.size, m->head.size);
+    if (!is_reachable(&c, m->head.size))
+        return error_set(e, STATUS_MALLOC_FAIL,
+                         "%s: a dma-buf at %#" PRIx64 ", where programs reach what is below 4 GB",
+                         n->path, (uint64_t)c.dma_addr);
+    return 0;
+}
+
+static int rknpu_import_misc(struct rknpu *n, struct rknpu_memory *m, struct error *e)
+{
+    int s = rknpu_import_handle(n, m, (uint32_t)m->file, e);
+    if (s < 0 && m->object)
+        rknpu_destroy(n, m->handle, m->object);
+    return s;
+}
+
+// The node of DRM gives one dma-buf one handle, however often it is asked.
+static int rknpu_import_drm(struct rknpu *n, struct rknpu_memory *m, struct error *e)
+{
+    struct drm_prime_handle h = {.fd = m->file};
+    int s = device_ioctl(n->fd, DRM_IOCTL_PRIME_FD_TO_HANDLE, &h);
+    if (s < 0)
+        return rknpu_explain(n, -s, "a program's dma-buf is not taken", e);
+    const struct rknpu_memory *same = rknpu_find_import(n, m, h.handle);
+    if (same) {
+        m->handle = same->handle;
+        m->object = same->object;
+        m->head.address = same->head.address;
+        return 0;
+    }
+    s = rknpu_import_handle(n, m, h.handle, e);
+    if (s < 0) {
+        struct drm_gem_close c = {.handle = h.handle};
+        device_ioctl(n->fd, DRM_IOCTL_GEM_CLOSE, &c);
+    }
+    return s;
+}
+
+static int rknpu_memory_import(struct provider *p, const struct npu_buffer *b,
+                               struct provider_memory **ret, struct error *e)
+{
+    struct rknpu *n = rknpu_of(p);
+    struct rknpu_memory *m = calloc(1, sizeof *m);
+    if (!m)
+        return error_no_memory(e, "memory of the NPU", sizeof *m);
+    m->buffer.fd = -1;
+    m->file = b->fd;
+    m->head.map = b->map;
+    m->head.size = b->size;
+    pthread_mutex_lock(&n->lock);
+    int s = n->misc ? rknpu_import_misc(n, m, e) : rknpu_import_drm(n, m, e);
+    m->made = s == 0;
+    if (s == 0)
+        list_append(&n->imports, &m->link);
+    pthread_mutex_unlock(&n->lock);
+    if (s < 0) {
+        free(m);
+        return s;
+    }
+    *ret = &m->head;
+    return 0;
+}
+
+// The driver has no caches of dma-bufs of others in hand: their own maker does.
+static int rknpu_sync_file(const struct rknpu *n, int file, enum provider_way way, struct error *e)
+{
+    const struct {
+        enum provider_way way;
+        uint64_t access;
+    } ways[] = {{PROVIDER_TO_DEVICE, DMA_BUF_SYNC_WRITE},
+                {PROVIDER_FROM_DEVICE, DMA_BUF_SYNC_READ}};
+    int s = 0;
+    for (size_t i = 0; i < 2; i++) {
+        struct dma_buf_sync begin = {.flags = DMA_BUF_SYNC_START | ways[i].access};
+        struct dma_buf_sync end = {.flags = DMA_BUF_SYNC_END | ways[i].access};
+        if (way & ways[i].way && s == 0)
+            s = device_ioctl(file, DMA_BUF_IOCTL_SYNC, &begin);
+        if (way & ways[i].way && s == 0)
+            s = device_ioctl(file, DMA_BUF_IOCTL_SYNC, &end);
+    }
+    return s < 0 ? rknpu_explain(n, -s, "a dma-buf cannot be synchronised", e) : 0;
+}
+
+// ---- caches ----
 
 static int rknpu_sync(struct provider *p, struct provider_memory *memory, uint64_t offset,
                       uint64_t size, enum provider_way way, struct error *e)
@@ -384,6 +525,8 @@ static int rknpu_sync(struct provider *p, struct provider_memory *memory, uint64
                          offset, m->head.size);
     if (!size)
         return 0;
+    if (m->file >= 0)
+        return rknpu_sync_file(rknpu_of(p), m->file, way, e);
     int s = rknpu_request(rknpu_of(p), RKNPU_MEM_SYNC, &sync, sizeof sync);
     return s < 0 ? rknpu_explain(rknpu_of(p), -s, "caches are not written back", e) : 0;
 }
@@ -474,5 +617,6 @@ const struct provider_ops provider_rknpu = {
     .memory_new = rknpu_memory_alloc,
     .memory_free = rknpu_memory_free,
     .memory_sync = rknpu_sync,
+    .memory_import = rknpu_memory_import,
     .submit = rknpu_submit,
 };

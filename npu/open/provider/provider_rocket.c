@@ -113,6 +113,7 @@ static int rocket_describe(struct rocket *r, struct error *e)
     r->info.n_cores = board.n_cores;
     r->info.timing = NPU_TIMING_DEVICE;
     r->info.one_core_jobs = true;
+    r->info.no_import = "the driver rocket gives memory of others no address for the NPU";
     return 0;
 }
 

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-#include "tests/support/sim_run.h"
 #include "tests/support/sim_support.h"
 
 #define DIGITS  PROJECT_ROOT "/examples/digits/digits.rknn"
@@ -58,6 +58,44 @@ int digits_of_chip(const char *chip, const char *options, struct error *e)
     if (status == 0)
         status = digits_whole(options, scores, e);
     return write_chip("rk3588") < 0 ? -1 : status;
+}
+
+int digits_direct_init(struct digits_direct *d, const char *options, struct error *e)
+{
+    char words[256];
+    *d = (struct digits_direct){
+        .buffer = {.fd = memfd_create("picture", MFD_CLOEXEC), .size = 4096}};
+    if (d->buffer.fd < 0 || ftruncate(d->buffer.fd, (off_t)d->buffer.size) < 0)
+        return error_set(e, STATUS_FAIL, "no memfd");
+    d->buffer.map =
+        mmap(NULL, (size_t)d->buffer.size, PROT_READ | PROT_WRITE, MAP_SHARED, d->buffer.fd, 0);
+    for (uint32_t i = 0; i < DIGITS_PICTURE; i++)
+        d->buffer.map[DIGITS_PICTURE + i] = (uint8_t)(i * 37 + i * i % 11);
+    snprintf(words, sizeof words, "%s%s", options, strstr(options, "=") ? compatible : "");
+    return sim_run_init_with(&d->s, words, DIGITS, e);
+}
+
+void digits_direct_done(struct digits_direct *d)
+{
+    sim_run_done(&d->s);
+    munmap(d->buffer.map, (size_t)d->buffer.size);
+    close(d->buffer.fd);
+}
+
+int digits_direct_run(struct digits_direct *d, const struct npu_buffer *dmabuf,
+                      float scores[DIGITS_SCORES], struct error *e)
+{
+    struct npu_input input = {.data = d->buffer.map + DIGITS_PICTURE,
+                              .size = DIGITS_PICTURE,
+                              .pass_through = true,
+                              .dmabuf = dmabuf};
+    struct convert_form form = {.type = TENSOR_FLOAT32,
+                                .layout = d->s.info->outputs[0].logical.layout};
+    struct npu_output output = {
+        .data = scores, .size = DIGITS_SCORES * sizeof *scores, .form = &form};
+    if (dmabuf)
+        input.data = dmabuf->map + DIGITS_PICTURE;
+    return sim_run_once(&d->s, &input, &output, e);
 }
 
 #define MAX_PORTS 32

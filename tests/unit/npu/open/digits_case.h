@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-#include "base/error.h"
+#include "npu/buffer/buffer.h"
+#include "tests/support/sim_run.h"
 
 #define DIGITS_SCORES 10
 
@@ -16,6 +17,21 @@ int digits_whole(const char *options, float scores[DIGITS_SCORES], struct error 
 int digits_of_chip(const char *chip, const char *options, struct error *e);
 
 const float *digits_expected(void);
+
+/// The digits example whose picture is its native bytes (64 of int8), in a buffer at an offset of
+/// 64, once with that as a dma-buf: a run, and what it takes for one.
+struct digits_direct {
+    struct sim_run s;
+    struct npu_buffer buffer;
+};
+#define DIGITS_PICTURE 64
+
+/// Opens; the bytes are always the same, and found nowhere else. digits_direct_done() also after a
+/// failure.
+int digits_direct_init(struct digits_direct *d, const char *options, struct error *e);
+void digits_direct_done(struct digits_direct *d);
+int digits_direct_run(struct digits_direct *d, const struct npu_buffer *dmabuf,
+                      float scores[DIGITS_SCORES], struct error *e);
 
 /// Runs a shared file with inputs that are always the same; *ret is malloc'ed: all its outputs, one
 /// behind the other. *left: nodes that were the CPU's. NULL, and 0: there are no shared files.

@@ -1,7 +1,6 @@
 #include "tests/unit/npu/open/kernel_standin.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +8,8 @@
 #include <sys/stat.h>
 
 #include "base/bytes.h"
-#include "npu/open/provider/device_calls.h"
 #include "tests/support/emu/emu_records.h"
+#include "tests/unit/npu/open/standin_npu.h"
 
 #define FIRST_FD    5000
 #define MAX_OBJECTS 32
@@ -21,28 +20,14 @@ struct object {
     uint8_t *map, *device;
     uint64_t size, address;
     uint32_t flags;
-    bool used, imported;
+    bool used, imported, begun; // begun: a CPU accesses the dma-buf
+    int file;                   // of an import
+    ino_t inode;
 };
 
 static struct standin_settings set;
 static struct standin_counts counts;
 static struct object objects[MAX_OBJECTS];
-static struct emu_memory memory;
-static struct emu_npu *npu;
-static uint64_t next_address;
-
-static int wrong(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static int wrong(const char *format, ...)
-{
-    va_list a;
-    va_start(a, format);
-    fputs("stand-in: ", stderr);
-    vfprintf(stderr, format, a);
-    fputc('\n', stderr);
-    va_end(a);
-    counts.wrong++;
-    return -EINVAL;
-}
 
 // ---- the tables ----
 
@@ -88,6 +73,11 @@ static bool is_newer(void)
     return set.version >= 906;
 }
 
+static uint32_t domain(void)
+{
+    return is_newer() ? set.domain : 0;
+}
+
 static uint64_t field_value(const uint8_t *b, const struct field *f)
 {
     return f->bytes == 4 ? read_le32(b + f->at) : read_le64(b + f->at);
@@ -100,15 +90,21 @@ static int check_fields(const struct request *r, const uint8_t *b, unsigned size
             continue;
         uint64_t v = field_value(b, f);
         if ((f->kind == ZERO || f->kind == OUT) && v)
-            return wrong("%s: %s holds %#llx", r->name, f->name, (unsigned long long)v);
+            return standin_npu_wrong("%s: %s holds %#llx", r->name, f->name, (unsigned long long)v);
         if (f->kind == BITS && v & ~f->bits)
-            return wrong("%s: %s holds %#llx of %#llx", r->name, f->name, (unsigned long long)v,
-                         (unsigned long long)f->bits);
+            return standin_npu_wrong("%s: %s holds %#llx of %#llx", r->name, f->name,
+                                     (unsigned long long)v, (unsigned long long)f->bits);
     }
     return 0;
 }
 
 // ---- objects ----
+
+static ino_t inode_of(int file)
+{
+    struct stat st;
+    return fstat(file, &st) < 0 ? 0 : st.st_ino;
+}
 
 static struct object *object_by(uint64_t value, uint64_t base)
 {
@@ -124,56 +120,113 @@ static struct object *object_of(uint64_t address)
 static uint64_t place(uint64_t size, uint32_t flags)
 {
     bool low = ((flags & 0x80) != 0) == set.flag_means_low;
-    uint64_t at = next_address + (set.starts_high && !low ? 1ull << 33 : 0);
-    next_address += (size + 0x1fff) & ~0xfffull;
-    return at;
+    return standin_npu_place(size) + (set.starts_high && !low ? 1ull << 33 : 0);
+}
+
+static struct object *free_object(void)
+{
+    for (struct object *o = objects; o < objects + MAX_OBJECTS; o++)
+        if (!o->used)
+            return o;
+    return NULL;
+}
+
+static void tell_object(const struct object *o, uint8_t *b)
+{
+    write_le64(b + 8, o->size);
+    write_le64(b + 16, OBJECT_BASE + (uint64_t)(o - objects));
+    write_le64(b + 24, o->address);
+}
+
+// Of a dma-buf that has a handle already; a driver that does not know it makes other memory.
+static int tell_import(uint8_t *b)
+{
+    struct object *o = object_by(read_le32(b), HANDLE_BASE);
+    if (!o || !o->imported)
+        return standin_npu_wrong("MEM_CREATE with handle %u", read_le32(b));
+    tell_object(o, b);
+    return 0;
+}
+
+// drm_prime_handle: handle, flags, fd. One handle for one file.
+static int do_prime(uint8_t *b)
+{
+    struct stat st;
+    struct error e = {0};
+    int fd = (int)read_le32(b + 8);
+    if (read_le32(b) || read_le32(b + 4) || fstat(fd, &st) < 0)
+        return standin_npu_wrong("PRIME_FD_TO_HANDLE of %d", fd);
+    for (struct object *o = objects; o < objects + MAX_OBJECTS; o++)
+        if (o->used && o->imported && o->inode == st.st_ino) {
+            write_le32(b, HANDLE_BASE + (uint32_t)(o - objects));
+            return 0;
+        }
+    struct object *o = free_object();
+    if (!o)
+        return -ENOMEM;
+    *o = (struct object){.size = (uint64_t)st.st_size,
+                         .used = true,
+                         .imported = true,
+                         .file = fd,
+                         .inode = st.st_ino};
+    o->address = place(o->size, set.flag_means_low ? 0 : 0x80);
+    o->device = calloc(1, o->size);
+    o->map = mmap(NULL, o->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (!o->device || o->map == MAP_FAILED ||
+        emu_memory_map(&standin.memory, o->address, o->device, o->size, &e))
+        return standin_npu_wrong("PRIME_FD_TO_HANDLE: %s", e.text);
+    counts.objects++;
+    counts.imports++;
+    write_le32(b, HANDLE_BASE + (uint32_t)(o - objects));
+    return 0;
 }
 
 static int do_create(uint8_t *b, unsigned size)
 {
     uint64_t bytes = read_le64(b + 8);
     uint32_t handle = read_le32(b), flags = read_le32(b + 4);
-    struct object *o = objects;
+    struct object *o = free_object();
     struct error e = {0};
-    while (o < objects + MAX_OBJECTS && o->used)
-        o++;
-    if (o == objects + MAX_OBJECTS)
+    if (handle && !set.misc && !set.ignores_handles)
+        return tell_import(b);
+    if (!o)
         return -ENOMEM;
-    if (!bytes || bytes % 4096 || (handle != 0) != set.misc)
-        return wrong("MEM_CREATE of %llu bytes, handle %u", (unsigned long long)bytes, handle);
+    if (!bytes || bytes % 4096 || ((handle != 0) != set.misc && !set.ignores_handles))
+        return standin_npu_wrong("MEM_CREATE of %llu bytes, handle %u", (unsigned long long)bytes,
+                                 handle);
     if (((flags & 0x11) == 0x11) == set.no_iommu || !(flags & 2))
-        return wrong("MEM_CREATE with flags %#x", flags);
+        return standin_npu_wrong("MEM_CREATE with flags %#x", flags);
     if ((flags & 0x100) != 0) {
         if (read_le64(b + 32) > bytes || read_le64(b + 32) > 0x60000)
-            return wrong("SRAM of %llu bytes", (unsigned long long)read_le64(b + 32));
+            return standin_npu_wrong("SRAM of %llu bytes", (unsigned long long)read_le64(b + 32));
         counts.sram += read_le64(b + 32);
     }
-    if (size == 48 && read_le32(b + 40) != (is_newer() ? 3u : 0u))
-        return wrong("domain %u", read_le32(b + 40));
+    if (size == 48 && read_le32(b + 40) != domain())
+        return standin_npu_wrong("domain %u", read_le32(b + 40));
     *o = (struct object){
-        .size = bytes - set.lacks, .flags = flags, .used = true, .imported = set.misc};
+        .size = bytes - set.lacks, .flags = flags, .used = true, .file = (int)handle};
     o->address = place(bytes, flags);
+    o->inode = set.misc ? inode_of((int)handle) : 0;
     o->device = calloc(1, bytes);
     if (set.misc)
         o->map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, (int)handle, 0);
     else
         o->map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (!o->device || o->map == MAP_FAILED ||
-        emu_memory_map(&memory, o->address, o->device, bytes, &e))
-        return wrong("MEM_CREATE: %s", e.text);
+        emu_memory_map(&standin.memory, o->address, o->device, bytes, &e))
+        return standin_npu_wrong("MEM_CREATE: %s", e.text);
     counts.objects++;
     write_le32(b, set.misc ? handle : HANDLE_BASE + (uint32_t)(o - objects));
-    write_le64(b + 8, o->size);
-    write_le64(b + 16, OBJECT_BASE + (uint64_t)(o - objects));
-    write_le64(b + 24, o->address);
+    tell_object(o, b);
     return 0;
 }
 
 static void drop(struct object *o)
 {
-    emu_memory_unmap(&memory, o->address);
+    counts.imports -= o->imported;
+    emu_memory_unmap(&standin.memory, o->address);
     free(o->device);
-    munmap(o->map, o->size + set.lacks);
+    munmap(o->map, o->size + (o->imported ? 0 : set.lacks));
     *o = (struct object){0};
     counts.objects--;
 }
@@ -182,7 +235,7 @@ static int do_destroy(uint8_t *b)
 {
     struct object *o = object_of(read_le64(b + 8));
     if (!o || (!set.misc && read_le32(b) != HANDLE_BASE + (unsigned)(o - objects)))
-        return wrong("MEM_DESTROY of what is not there");
+        return standin_npu_wrong("MEM_DESTROY of what is not there");
     drop(o);
     return 0;
 }
@@ -191,15 +244,72 @@ static int do_sync(const uint8_t *b)
 {
     struct object *o = object_of(read_le64(b + 8));
     uint64_t at = read_le64(b + 16), n = read_le64(b + 24);
-    if (!o || !n || at > o->size || n > o->size - at || !read_le32(b))
-        return wrong("MEM_SYNC of %llu bytes at %llu", (unsigned long long)n,
-                     (unsigned long long)at);
+    if (!o || o->imported || !n || at > o->size || n > o->size - at || !read_le32(b))
+        return standin_npu_wrong("MEM_SYNC of %llu bytes at %llu", (unsigned long long)n,
+                                 (unsigned long long)at);
     if (read_le32(b) & 1)
         memcpy(o->device + at, o->map + at, n);
     if (read_le32(b) & 2)
         memcpy(o->map + at, o->device + at, n);
     counts.syncs++;
     return 0;
+}
+
+// DMA_BUF_IOCTL_SYNC of a file: flags (1 read, 2 write, 4 end).
+static int do_file_sync(int fd, const uint8_t *b)
+{
+    uint64_t flags = read_le64(b);
+    int n = 0;
+    for (struct object *o = objects; o < objects + MAX_OBJECTS; o++) {
+        if (!o->used || o->file != fd || (!o->imported && !set.misc))
+            continue;
+        if (!(flags & 3) || flags & ~7ull || o->begun != ((flags & 4) != 0))
+            return standin_npu_wrong("DMA_BUF_IOCTL_SYNC %llu", (unsigned long long)flags);
+        if (flags == 6)
+            memcpy(o->device, o->map, o->size);
+        if (flags == 1)
+            memcpy(o->map, o->device, o->size);
+        o->begun = !(flags & 4);
+        n++;
+    }
+    counts.syncs++;
+    return n ? 0 : standin_npu_wrong("DMA_BUF_IOCTL_SYNC of file %d", fd);
+}
+
+static int do_gem_close(const uint8_t *b)
+{
+    struct object *o = object_by(read_le32(b), HANDLE_BASE);
+    if (!o || !o->imported || read_le32(b + 4))
+        return standin_npu_wrong("GEM_CLOSE of %u", read_le32(b));
+    drop(o);
+    return 0;
+}
+
+static const void *watched;
+static ino_t watched_file;
+static size_t n_watched;
+static unsigned copies;
+
+void standin_watch(int file, const void *bytes, size_t n)
+{
+    watched_file = inode_of(file);
+    watched = bytes;
+    n_watched = n;
+    copies = 0;
+}
+
+unsigned standin_copies(void)
+{
+    return copies;
+}
+
+static void look_for_copies(void)
+{
+    unsigned found = 0;
+    for (const struct object *o = objects; o < objects + MAX_OBJECTS && n_watched; o++)
+        found += o->used && o->inode != watched_file &&
+                 memmem(o->map, o->size, watched, n_watched) != NULL;
+    copies = found > copies ? found : copies;
 }
 
 // ---- jobs ----
@@ -214,11 +324,11 @@ static int do_submit(uint8_t *b)
     if (set.submit_errno)
         return -set.submit_errno;
     if (!o || !(o->flags & 8) || (read_le32(b) & 1) == 0 || !read_le32(b + 4))
-        return wrong("SUBMIT without records, or not by the PC");
+        return standin_npu_wrong("SUBMIT without records, or not by the PC");
     if (!mask || mask == 5 || mask == 6)
-        return wrong("SUBMIT to cores %#x", mask);
-    if (is_newer() ? read_le32(b + 32) != 3 : read_le32(b + 32) != 0)
-        return wrong("SUBMIT in domain %u", read_le32(b + 32));
+        return standin_npu_wrong("SUBMIT to cores %#x", mask);
+    if (read_le32(b + 32) != domain())
+        return standin_npu_wrong("SUBMIT in domain %u", read_le32(b + 32));
     for (unsigned core = 0; core < 3; core++) {
         const uint8_t *sub = b + 64 + 8 * (n_cores == 3 ? core + 2 : core);
         if (!(mask >> core & 1))
@@ -226,14 +336,15 @@ static int do_submit(uint8_t *b)
         cores[n] = (struct emu_records_core){core, read_le32(sub), read_le32(sub + 4)};
         sum += cores[n].n;
         if ((uint64_t)cores[n].first + cores[n].n > o->size / 40 || !cores[n].n)
-            return wrong("SUBMIT of records behind their end");
+            return standin_npu_wrong("SUBMIT of records behind their end");
         n++;
     }
     if (sum != read_le32(b + 12) || cores[0].first != read_le32(b + 8))
-        return wrong("SUBMIT of %u tasks, of all cores %u", read_le32(b + 12), sum);
+        return standin_npu_wrong("SUBMIT of %u tasks, of all cores %u", read_le32(b + 12), sum);
+    look_for_copies();
     counts.submits++;
     counts.cores |= mask;
-    int s = emu_records_run(npu, o->device, cores, n, &done, &e);
+    int s = emu_records_run(standin.npu, o->device, cores, n, &done, &e);
     write_le32(b + 16, done);
     write_le64(b + 48, 1000);
     if (s < 0)
@@ -246,12 +357,12 @@ static int do_submit(uint8_t *b)
 static int do_action(uint8_t *b)
 {
     uint32_t values[] = {[0] = 0x46495245, [1] = set.version, [18] = !set.no_iommu,
-                         [22] = 0x80000,   [23] = 0x60000,    [24] = 3};
+                         [22] = 0x80000,   [23] = 0x60000,    [24] = domain()};
     uint32_t what = read_le32(b);
     if (what != 0 && what != 1 && what != 18 && what != 22 && what != 23 && what != 24)
-        return wrong("ACTION %u", what);
+        return standin_npu_wrong("ACTION %u", what);
     if (what == 24 && !is_newer())
-        return wrong("ACTION 24 of an old driver");
+        return standin_npu_wrong("ACTION 24 of an old driver");
     write_le32(b + 4, values[what]);
     return 0;
 }
@@ -260,10 +371,11 @@ static int do_request(unsigned nr, uint8_t *b, unsigned size)
 {
     bool newer = is_newer() != set.other_size;
     if (nr >= sizeof requests / sizeof *requests)
-        return wrong("request %u", nr);
+        return standin_npu_wrong("request %u", nr);
     if (size != (newer ? requests[nr].new_bytes : requests[nr].old_bytes))
-        return nr == 2 && set.other_size ? -ENOTTY
-                                         : wrong("%s of %u bytes", requests[nr].name, size);
+        return nr == 2 && set.other_size
+                   ? -ENOTTY
+                   : standin_npu_wrong("%s of %u bytes", requests[nr].name, size);
     int s = check_fields(&requests[nr], b, size);
     if (s < 0)
         return s;
@@ -277,7 +389,7 @@ static int do_request(unsigned nr, uint8_t *b, unsigned size)
     case 3: {
         struct object *o = object_by(read_le32(b), HANDLE_BASE);
         if (!o || set.misc)
-            return wrong("MEM_MAP of what is not there");
+            return standin_npu_wrong("MEM_MAP of what is not there");
         write_le64(b + 8, 0x100000000u + (uint64_t)(o - objects) * 0x10000000u);
         return 0;
     }
@@ -303,7 +415,7 @@ static int call_open(const char *path, int flags)
 static int call_close(int fd)
 {
     if (fd != FIRST_FD)
-        return wrong("close of %d", fd);
+        return standin_npu_wrong("close of %d", fd);
     counts.open_files--;
     return 0;
 }
@@ -321,20 +433,29 @@ static int drm_version(uint8_t *b)
 static int call_ioctl(int fd, unsigned long request, void *argument)
 {
     unsigned type = request >> 8 & 0xff, nr = request & 0xff, size = request >> 16 & 0x3fff;
+    unsigned direction = (unsigned)(request >> 30);
     int s;
-    if (fd != FIRST_FD || request >> 30 != 3)
-        s = wrong("request %#lx of file %d", request, fd);
+    if (fd == FIRST_FD && direction != (type == 'd' && nr == 9 ? 1 : 3))
+        s = standin_npu_wrong("request %#lx of file %d", request, fd);
     else if (counts.requests++ >= set.fail_at && set.fail_times > 0) {
         set.fail_times--;
-        counts.kept +=
-            nr == (set.misc ? 4 : 0x44) && set.fail_errno != EINTR && set.fail_errno != EAGAIN;
+        counts.kept += (nr == (set.misc ? 4 : 0x44) || (nr == 9 && type == 'd')) &&
+                       set.fail_errno != EINTR && set.fail_errno != EAGAIN;
         s = -set.fail_errno;
     } else if (type == 'd' && nr == 0 && !set.misc)
         s = drm_version(argument);
+    else if (fd != FIRST_FD)
+        s = type == 'b' && nr == 0 && size == 8 && direction == 1
+                ? do_file_sync(fd, argument)
+                : standin_npu_wrong("request %#lx of file %d", request, fd);
+    else if (type == 'd' && nr == 0x2e && size == 12 && !set.misc)
+        s = do_prime(argument);
+    else if (type == 'd' && nr == 9 && size == 8 && !set.misc)
+        s = do_gem_close(argument);
     else if (type == (set.misc ? 'r' : 'd') && nr >= (set.misc ? 0u : 0x40u))
         s = do_request(nr - (set.misc ? 0u : 0x40u), argument, size);
     else
-        s = wrong("request %#lx", request);
+        s = standin_npu_wrong("request %#lx", request);
     errno = -s;
     return s < 0 ? -1 : 0;
 }
@@ -346,7 +467,7 @@ static void *call_map(size_t size, int fd, uint64_t offset)
     if (set.map_fails)
         return MAP_FAILED;
     if (fd != FIRST_FD || !o || size != o->size) {
-        wrong("map of %zu bytes", size);
+        standin_npu_wrong("map of %zu bytes", size);
         return MAP_FAILED;
     }
     counts.maps++;
@@ -363,29 +484,20 @@ static int call_unmap(void *map, size_t size)
 
 static const struct device_calls calls = {call_open, call_close, call_ioctl,
                                           call_map,  call_unmap, NULL};
-static const struct device_calls *before;
 
 void standin_begin(const struct standin_settings *settings)
 {
-    struct error e = {0};
     set = *settings;
     counts = (struct standin_counts){0};
-    memory = (struct emu_memory){0};
-    next_address = 0x10000;
-    if (emu_npu_new("rk3588", &memory, &npu, &e) < 0)
-        wrong("%s", e.text);
-    before = device_calls;
-    device_calls = &calls;
+    standin_npu_begin(&calls, 0x10000, &counts.wrong);
 }
 
 struct standin_counts standin_end(void)
 {
     struct standin_counts ret = counts;
-    device_calls = before;
     for (struct object *o = objects; o < objects + MAX_OBJECTS; o++)
         if (o->used)
             drop(o);
-    emu_npu_free(npu);
-    emu_memory_done(&memory);
+    standin_npu_end();
     return ret;
 }

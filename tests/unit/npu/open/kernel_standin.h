@@ -6,6 +6,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define STANDIN_DRM  "/dev/dri/renderD129"
@@ -17,7 +18,9 @@ struct standin_settings {
     bool other_size;                  // MEM_CREATE has the structure of the other versions
     bool flag_means_low, starts_high; // of memory above and below 4 GB
     bool no_iommu;
-    uint64_t lacks; // bytes that each memory has too few
+    unsigned domain;      // of the IOMMU, of drivers that have several
+    bool ignores_handles; // MEM_CREATE makes memory of its own for the handle of a dma-buf
+    uint64_t lacks;       // bytes that each memory has too few
     bool map_fails, denies_nodes;
     // The request number fail_at (counted from 0, of all) fails with this errno, fail_times times.
     long fail_at;
@@ -27,7 +30,7 @@ struct standin_settings {
 
 struct standin_counts {
     long requests, wrong, submits, syncs;
-    int open_files, objects, maps;
+    int open_files, objects, maps, imports;
     unsigned cores; // of all jobs
     int kept;       // objects whose MEM_DESTROY was made to fail
     uint64_t sram;  // that was asked for
@@ -35,3 +38,8 @@ struct standin_counts {
 
 void standin_begin(const struct standin_settings *settings);
 struct standin_counts standin_end(void);
+
+/// From now on each job is looked through for these bytes of a program's file: how many other
+/// memories had them at once is what standin_copies() says. n 0: no longer.
+void standin_watch(int file, const void *bytes, size_t n);
+unsigned standin_copies(void);

@@ -20,6 +20,7 @@
 static void check_clean(struct standin_counts c)
 {
     assert_int_equal(c.wrong, 0);
+    assert_true(c.imports <= c.kept);
     assert_int_equal(c.objects, c.kept);
     assert_int_equal(c.maps, 0);
     assert_int_equal(c.open_files, 0);
@@ -64,6 +65,7 @@ static void all_versions_are_right(void **state)
         check_right((struct standin_settings){.version = versions[i]}, OPTIONS);
         check_right((struct standin_settings){.version = versions[i], .misc = true}, OPTIONS);
         check_right((struct standin_settings){.version = versions[i], .other_size = true}, OPTIONS);
+        check_right((struct standin_settings){.version = versions[i], .domain = 3}, OPTIONS);
     }
 }
 
@@ -202,6 +204,128 @@ static void sram_is_asked_for_by_name(void **state)
     }
 }
 
+// ---- memory of programs ----
+
+// What the emulator gives of the picture, with a copy.
+static void expect_direct(float scores[DIGITS_SCORES])
+{
+    struct digits_direct d;
+    struct error e = {0};
+    int status = digits_direct_init(&d, "emu:rk3588", &e);
+    if (status == 0)
+        status = digits_direct_run(&d, NULL, scores, &e);
+    digits_direct_done(&d);
+    if (status < 0)
+        fail_msg("%s", e.text);
+}
+
+static void check_run(struct digits_direct *d, const struct npu_buffer *b)
+{
+    float scores[DIGITS_SCORES] = {0}, wanted[DIGITS_SCORES];
+    struct error e = {0};
+    expect_direct(wanted);
+    if (digits_direct_run(d, b, scores, &e) < 0)
+        fail_msg("%s", e.text);
+    assert_memory_equal(scores, wanted, sizeof wanted);
+}
+
+// How often the picture is in the driver's own memory after a run with it as a dma-buf.
+static unsigned count_copies(struct standin_settings set)
+{
+    struct digits_direct d;
+    struct error e = {0};
+    float unused[DIGITS_SCORES];
+    expect_direct(unused); // before the stand-in takes the kernel's place
+    standin_begin(&set);
+    if (digits_direct_init(&d, OPTIONS, &e) < 0)
+        fail_msg("%s", e.text);
+    standin_watch(d.buffer.fd, d.buffer.map + DIGITS_PICTURE, DIGITS_PICTURE);
+    for (int i = 0; i < 2; i++)
+        check_run(&d, &d.buffer);
+    unsigned copies = standin_copies();
+    npu_backend.buffer_gone(d.s.device, &d.buffer);
+    check_run(&d, NULL);
+    assert_int_equal(standin_copies(), 1);
+    standin_watch(-1, NULL, 0);
+    digits_direct_done(&d);
+    check_clean(standin_end());
+    return copies;
+}
+
+static void nothing_of_a_dma_buf_is_copied(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++)
+        for (int misc = 0; misc < 2; misc++)
+            assert_int_equal(
+                count_copies((struct standin_settings){.version = versions[i], .misc = misc}), 0);
+}
+
+static void what_cannot_stay_is_copied(void **state)
+{
+    const struct standin_settings cases[] = {
+        {.version = 908, .no_iommu = true},
+        {.version = 908, .domain = 3},
+        {.version = 908, .ignores_handles = true},
+        {.version = 908, .starts_high = true, .flag_means_low = true},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(count_copies(cases[i]), 1);
+}
+
+// The kernel gives one handle for one file.
+static void two_buffers_of_one_file(void **state)
+{
+    struct digits_direct d;
+    struct error e = {0};
+    (void)state;
+    standin_begin(&(struct standin_settings){.version = 908});
+    if (digits_direct_init(&d, OPTIONS, &e) < 0)
+        fail_msg("%s", e.text);
+    struct npu_buffer other = d.buffer;
+    standin_watch(d.buffer.fd, d.buffer.map + DIGITS_PICTURE, DIGITS_PICTURE);
+    check_run(&d, &d.buffer);
+    check_run(&d, &other);
+    npu_backend.buffer_gone(d.s.device, &d.buffer);
+    check_run(&d, &other);
+    assert_int_equal(standin_copies(), 0);
+    standin_watch(-1, NULL, 0);
+    npu_backend.buffer_gone(d.s.device, &other);
+    npu_backend.buffer_gone(d.s.device, &other); // nothing more
+    digits_direct_done(&d);
+    check_clean(standin_end());
+}
+
+// Each request of a run with a dma-buf fails once: the tensor is copied, or the run has words.
+static void imports_that_fail(void **state)
+{
+    int right = 0, refused = 0;
+    float wanted[DIGITS_SCORES];
+    (void)state;
+    expect_direct(wanted);
+    for (int misc = 0; misc < 2; misc++)
+        for (long i = 0; i < 40; i++) {
+            struct digits_direct d;
+            float scores[DIGITS_SCORES] = {0};
+            struct error e = {0};
+            standin_begin(&(struct standin_settings){
+                .version = 908, .misc = misc, .fail_at = i, .fail_errno = ENOMEM, .fail_times = 1});
+            int status = digits_direct_init(&d, OPTIONS, &e);
+            if (status == 0)
+                status = digits_direct_run(&d, &d.buffer, scores, &e);
+            if (status == 0)
+                assert_memory_equal(scores, wanted, sizeof wanted);
+            else
+                assert_true(strlen(e.text) > 10);
+            right += status == 0;
+            refused += status < 0;
+            digits_direct_done(&d);
+            check_clean(standin_end());
+        }
+    assert_true(right > 10 && refused > 20);
+}
+
 // ---- failures ----
 
 static void a_signal_is_no_failure(void **state)
@@ -269,6 +393,10 @@ int main(void)
         cmocka_unit_test(memory_is_below_4_gb),
         cmocka_unit_test(memory_as_the_chip_has_it),
         cmocka_unit_test(sram_is_asked_for_by_name),
+        cmocka_unit_test(nothing_of_a_dma_buf_is_copied),
+        cmocka_unit_test(what_cannot_stay_is_copied),
+        cmocka_unit_test(two_buffers_of_one_file),
+        cmocka_unit_test(imports_that_fail),
         cmocka_unit_test(a_signal_is_no_failure),
         cmocka_unit_test(each_request_fails_with_words),
         cmocka_unit_test(a_job_that_fails_says_how),

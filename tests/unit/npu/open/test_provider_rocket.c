@@ -134,6 +134,28 @@ static void what_it_cannot_do_is_said(void **state)
     check_clean(rocket_standin_end());
 }
 
+static void dma_bufs_are_copied(void **state)
+{
+    struct digits_direct d, emulated;
+    float scores[DIGITS_SCORES] = {0}, wanted[DIGITS_SCORES] = {1};
+    struct error e = {0};
+    (void)state;
+    int status = digits_direct_init(&emulated, "emu:rk3588", &e);
+    if (status == 0)
+        status = digits_direct_run(&emulated, NULL, wanted, &e);
+    digits_direct_done(&emulated);
+    assert_int_equal(status, 0);
+    rocket_standin_begin(&(struct rocket_standin_settings){0});
+    status = digits_direct_init(&d, OPTIONS, &e);
+    if (status == 0)
+        status = digits_direct_run(&d, &d.buffer, scores, &e);
+    digits_direct_done(&d);
+    check_clean(rocket_standin_end());
+    if (status < 0)
+        fail_msg("%s", e.text);
+    assert_memory_equal(scores, wanted, sizeof wanted);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -143,6 +165,7 @@ int main(void)
         cmocka_unit_test(a_signal_is_no_failure),
         cmocka_unit_test(each_request_fails_with_words),
         cmocka_unit_test(what_it_cannot_do_is_said),
+        cmocka_unit_test(dma_bufs_are_copied),
     };
     return cmocka_run_group_tests(tests, digits_begin, digits_end);
 }

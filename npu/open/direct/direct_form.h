@@ -1,0 +1,13 @@
+// Whether what a program has in its memory is, byte for byte, what the NPU reads or writes.
+#pragma once
+
+#include "npu/open/open_load.h"
+
+/// Sets port->same of a model's input: values that converting them for the NPU would not change.
+void direct_form_values(struct open_port *port, const struct tensor_io *io);
+
+/// NULL: it is. Else why not, static text. Looks at no data; `input` is from its start on.
+const char *direct_form_input(const struct open_port *port, const struct tensor_io *io,
+                              const struct npu_input *input);
+const char *direct_form_output(const struct open_port *port, const struct tensor_io *io,
+                               const struct npu_output *output);
