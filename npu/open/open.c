@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "npu/open/direct/imports.h"
 #include "npu/open/open_describe.h"
+#include "npu/open/open_load.h"
 #include "npu/open/open_options.h"
 #include "npu/open/open_run.h"
 #include "npu/sim/describe/describe.h"

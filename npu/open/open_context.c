@@ -58,6 +58,11 @@ static int write_commands(struct npu_context *c, struct error *e)
     int s = rknn_program_relocate(p, bases, (uint64_t *)(void *)c->commands->map, e);
     if (s < 0)
         return s;
+    for (uint32_t i = 0; i < m->info.n_inputs; i++)
+        c->places[i].address = c->arena->address + open_port_offset(m, &m->inputs[i]);
+    for (uint32_t i = 0; i < m->info.n_outputs; i++)
+        c->places[m->info.n_inputs + i].address =
+            c->arena->address + open_port_offset(m, &m->outputs[i]);
     for (uint64_t i = 0; i < p->n_commands; i++) // as the NPU reads them, on any machine
         write_le64(c->commands->map + 8 * i, ((uint64_t *)(void *)c->commands->map)[i]);
     return m->provider->ops->memory_sync(m->provider, c->commands, 0, p->n_commands * 8,

@@ -2,7 +2,7 @@
 // CPU computes.
 #pragma once
 
-#include "npu/open/open_load.h"
+#include "npu/open/open_model.h"
 
 // Where an input or output is that may lie in a program's memory (npu/open/direct).
 struct direct_place {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "npu/open/open_load.h"
 #include "tensor/convert.h"
 
 static int expect_size(const char *what, size_t size, size_t expected, int code, struct error *e)

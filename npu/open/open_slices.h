@@ -2,7 +2,7 @@
 // slice, by what they took before.
 #pragma once
 
-#include "npu/open/open_load.h"
+#include "npu/open/open_model.h"
 
 // The nodes of a segment, of which others may have any place between.
 struct open_slice {

@@ -77,6 +77,7 @@ int sim_run_once(struct sim_run *s, const struct npu_input *inputs,
                           .core_mask = s->core_mask ? s->core_mask : 1,
                           .collect_perf = s->collect_perf,
                           .stop = s->stop,
+                          .slices = s->slices,
                           .done = note_done,
                           .owner = &w};
     int r = npu_backend.context_submit(s->context, &job, e);

@@ -13,8 +13,9 @@ struct sim_run {
     bool collect_perf;       // in the next runs
     uint32_t core_mask;      // of the next runs; 0: core 0
     const atomic_bool *stop; // of the next runs
-    uint64_t run_us;         // of the last run
-    uint64_t estimate_ns;    // of the last run
+    struct npu_slices *slices;
+    uint64_t run_us;      // of the last run
+    uint64_t estimate_ns; // of the last run
 };
 
 /// The whole file, malloc'ed; NULL with words.

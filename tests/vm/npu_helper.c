@@ -1,9 +1,11 @@
 // Computes the jobs of the module's nodes (tests/vm/module) on the emulator of a chip: usage
-// npu_helper CHIP.
+// npu_helper CHIP [WATCHED]. While there is a file WATCHED, each job's memory is looked through for
+// its bytes, and how many memories have them is written to WATCHED.found, a line for each job.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -87,14 +89,38 @@ static int run_tasks(struct helper *h, const struct npu_message *job, const stru
     return s;
 }
 
-static struct npu_answer run_job(struct helper *h, const struct npu_message *job)
+static void look_for_copies(const struct helper *h, const char *watched)
+{
+    char path[256];
+    unsigned found = 0;
+    FILE *f = fopen(watched, "rb");
+    if (!f)
+        return;
+    static uint8_t bytes[1 << 16];
+    size_t n = fread(bytes, 1, sizeof bytes, f);
+    fclose(f);
+    for (size_t i = 0; i < h->memory.n && n; i++)
+        found += memmem(h->memory.regions[i].host, h->memory.regions[i].size, bytes, n) != NULL;
+    snprintf(path, sizeof path, "%s.found", watched);
+    f = fopen(path, "a");
+    if (f) {
+        fprintf(f, "%u\n", found);
+        fclose(f);
+    }
+}
+
+static struct npu_answer run_job(struct helper *h, const struct npu_message *job,
+                                 const char *watched)
 {
     const struct npu_file *files = (const void *)(job + 1);
     const struct npu_task *tasks = (const void *)(files + job->n_files);
     struct npu_answer answer = {.id = job->id};
     struct error e = {0};
     int s = STATUS_FAIL;
-    if (map_files(h, job, files) == job->n_files)
+    bool mapped = map_files(h, job, files) == job->n_files;
+    if (mapped && watched)
+        look_for_copies(h, watched);
+    if (mapped)
         s = job->kind == NPU_RKNPU ? run_records(h, job, &answer.done, &e)
                                    : run_tasks(h, job, tasks, &answer.done, &e);
     unmap_files(h);
@@ -110,8 +136,8 @@ int main(int n, char **words)
     struct helper h = {0};
     struct error e = {0};
     int fd = open(NPU_HELPER_NODE, O_RDWR | O_CLOEXEC);
-    if (n != 2 || fd < 0 || emu_npu_new(words[1], &h.memory, &h.npu, &e) < 0) {
-        fprintf(stderr, "npu_helper CHIP: %s\n", e.text);
+    if (n < 2 || n > 3 || fd < 0 || emu_npu_new(words[1], &h.memory, &h.npu, &e) < 0) {
+        fprintf(stderr, "npu_helper CHIP [WATCHED]: %s\n", e.text);
         return 1;
     }
     for (;;) {
@@ -120,7 +146,7 @@ int main(int n, char **words)
             continue;
         if (got < 0)
             return fail("read");
-        struct npu_answer answer = run_job(&h, (const void *)room);
+        struct npu_answer answer = run_job(&h, (const void *)room, n > 2 ? words[2] : NULL);
         if (write(fd, &answer, sizeof answer) < 0 && errno != ENOENT)
             return fail("write");
     }

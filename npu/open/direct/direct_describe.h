@@ -3,7 +3,7 @@
 
 #include <jansson.h>
 
-#include "npu/open/open_load.h"
+#include "npu/open/open_model.h"
 
 /// "in_place" of a description (PROTOCOL.md, MODEL_DESCRIBE). NULL: no memory.
 json_t *direct_describe(const struct npu_model *m);

@@ -1,7 +1,7 @@
 // How far an output's tasks write.
 #pragma once
 
-#include "npu/open/open_load.h"
+#include "npu/open/open_model.h"
 
 /// NULL: the tasks that have an address of the output (`marked`, by number) write nothing behind
 /// its end. Else why that is not sure, static text.

@@ -1,7 +1,7 @@
 // Whether what a program has in its memory is, byte for byte, what the NPU reads or writes.
 #pragma once
 
-#include "npu/open/open_load.h"
+#include "npu/open/open_model.h"
 
 /// Sets port->same of a model's input: values that converting them for the NPU would not change.
 void direct_form_values(struct open_port *port, const struct tensor_io *io);

@@ -2,7 +2,7 @@
 // has to be the NPU's, and has to take its address from commands that the file says are for it.
 #pragma once
 
-#include "npu/open/open_load.h"
+#include "npu/open/open_model.h"
 
 /// Sets patches, and `why` where it cannot be (text in m->pool), of all inputs and outputs of a
 /// model whose steps and ports are known.

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,10 @@ from support.service import BUILD, PATIENCE, Daemon, wait_for
 DIGITS = SOURCE / "examples/digits"
 MODULE = pathlib.Path(os.environ["RKNND_NPU_MODULE"])
 MODELS = BUILD / "tests/conformance/models"
+DIRECT = BUILD / "tests/vm/dmabuf_direct"
+WATCHED = pathlib.Path("/run/watched")
+FOUND = pathlib.Path("/run/watched.found")
+DIRECT_MODEL = MODELS / "three_outputs.rknn"
 PARAMETERS = pathlib.Path("/sys/module/rknnd_npu/parameters")
 KILLS = int(os.environ.get("RKNND_NPU_KILLS", "8"))
 COMPATIBLE = pathlib.Path("/tmp/compatible")
@@ -41,13 +46,14 @@ class OpenNpu(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         COMPATIBLE.write_bytes(b"our,board\0rockchip,rk3588\0")
+        run("modprobe", "vgem")
         run("modprobe", "drm_shmem_helper")
         run("insmod", MODULE)
         cls.start_helper()
 
     @classmethod
     def start_helper(cls):
-        cls.helper = subprocess.Popen([BUILD / "tests/vm/npu_helper", "rk3588"])
+        cls.helper = subprocess.Popen([BUILD / "tests/vm/npu_helper", "rk3588", WATCHED])
 
     @classmethod
     def end_helper(cls):
@@ -61,7 +67,7 @@ class OpenNpu(unittest.TestCase):
 
     def tearDown(self):
         wait_for(lambda: f"{count('objects')} objects, {count('jobs')} jobs",
-                 lambda: count("objects") == count("jobs") == 0)
+                 lambda: count("objects") == count("jobs") == count("imports") == 0)
         self.assertEqual(kernel_complaints(), [])
 
     def start(self, provider, *options):
@@ -138,30 +144,32 @@ class OpenNpu(unittest.TestCase):
                                  "1000000"], env=daemon.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def test_5_killed_with_jobs_in_flight(self):
-        """Workers, by turns with whole daemons, while one job is being computed, and others may wait."""
+        """Workers, by turns with whole daemons, while one job is being computed, and others may wait; one of the programs
+        has its tensors in dma-bufs."""
         rng = random.Random(5)
         for i in range(KILLS):
-            provider = (DRM, MISC, ROCKET)[i % 3]
-            daemon = self.start(provider)
+            provider, threads = (DRM, MISC, ROCKET)[i % 3], i // 4 % 2 == 1
+            daemon = self.start(provider, "--isolation", "thread" if threads else "process")
             expected = self.digit(daemon, PICTURES[1])
-            loops = [self.loop(daemon) for _ in range(2)]
+            loops = [self.loop(daemon), self.direct(daemon, "udmabuf", "on")]
             done = daemon.status()["jobs_done"]
             wait_for("jobs", lambda: daemon.status()["jobs_done"] > done + rng.randrange(3))
             self.hold_a_job()
-            victims = daemon.children() if i % 4 < 2 else [daemon.process.pid, *daemon.children()]
+            worker = i % 4 < 2 and not threads
+            victims = daemon.children() if worker else [daemon.process.pid, *daemon.children()]
             for pid in victims:
                 os.kill(pid, signal.SIGKILL)
             self.helper.send_signal(signal.SIGCONT)
             for process in loops:
                 process.kill()
-                process.wait()
-            if i % 4 < 2:
+                process.communicate()
+            if worker:
                 self.assertEqual(self.digit(daemon, PICTURES[1]), expected)
                 daemon.stop()
             else:
                 daemon.process.wait(PATIENCE)
             wait_for(lambda: f"kill {i}: {count('objects')} objects, {count('jobs')} jobs",
-                     lambda: count("objects") == count("jobs") == 0)
+                     lambda: count("objects") == count("jobs") == count("imports") == 0)
 
     def hold_a_job(self):
         """Stops what computes while it is about a job."""
@@ -205,6 +213,63 @@ class OpenNpu(unittest.TestCase):
         self.assertEqual({"pooling" in why for name, why in left.items() if "Pool" in ops[name]}, {True})
         self.assertRegex(daemon.rknnctl("info", DIGITS / "digits.rknn").stdout, "left to the CPU")
         daemon.stop()
+
+    def direct(self, daemon, kind, *more):
+        return subprocess.Popen([DIRECT, DIRECT_MODEL, kind, WATCHED, *more], env=daemon.env, stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def check_direct(self, provider, isolation, kind, copied):
+        """A program whose tensors are in dma-bufs. Which are copied is in the log; how many memories of each job have
+        the input's bytes, what computes has counted."""
+        FOUND.unlink(missing_ok=True)
+        with tempfile.TemporaryFile("w+") as log:
+            daemon = Daemon("--backend", backend(provider), "--isolation", isolation, stderr=log)
+            self.addCleanup(daemon.process.kill)
+            program = self.direct(daemon, kind)
+            said, _ = program.communicate(timeout=PATIENCE)
+            self.assertEqual(program.returncode, 0, said)
+            wait_for("imports to be given back", lambda: count("imports") == 0)
+            daemon.stop()
+            log.seek(0)
+            words = re.findall(r"([a-z]+put) .* is copied, and not left in the program's dma-buf: (.*)", log.read())
+        self.assertEqual({int(line) for line in FOUND.read_text().split()}, {1}, (provider, kind))
+        self.assertEqual({what for what, _ in words}, copied, words)
+        return {why for _, why in words}
+
+    def test_9_dma_bufs_stay(self):
+        card = next(n for n in sorted(pathlib.Path("/sys/class/drm").glob("card?")) if "vgem" in str(n.resolve())).name
+        for provider in (DRM, MISC):
+            for isolation in ("process", "thread"):
+                for kind in (f"drm:/dev/dri/{card}", "udmabuf", "dma_heap"):
+                    with self.subTest(f"{provider} {isolation} {kind}"):
+                        self.check_direct(provider, isolation, kind, set())
+
+    def test_9_dma_bufs_are_copied_with_words(self):
+        why = self.check_direct(ROCKET, "process", "udmabuf", {"input", "output"})
+        self.assertEqual(why, {"the driver rocket gives memory of others no address for the NPU"})
+        daemon = self.start(ROCKET)
+        self.assertIn("no address for the NPU", daemon.rknnctl("info", DIRECT_MODEL).stdout)
+        daemon.stop()
+        daemon = self.start(DRM)
+        self.assertIn("in place as native", daemon.rknnctl("info", DIRECT_MODEL).stdout)
+        daemon.stop()
+
+    def test_9_programs_with_dma_bufs_are_killed(self):
+        for provider, isolation in ((DRM, "process"), (DRM, "thread"), (MISC, "process")):
+            daemon = self.start(provider, "--isolation", isolation)
+            before = count("objects")
+            for _ in range(3):
+                program = self.direct(daemon, "udmabuf", "on")
+                self.assertEqual(program.stdout.readline(), "ran\n")
+                if provider == DRM:
+                    wait_for("imports", lambda: count("imports") > 0)
+                program.kill()
+                program.communicate()
+                wait_for(lambda: f"{count('imports')} imports", lambda: count("imports") == 0)
+            wait_for("contexts to end", lambda: daemon.status()["contexts"] == 0)
+            self.assertEqual(daemon.status()["worker_deaths"], 0)
+            self.assertGreaterEqual(count("objects"), before)
+            daemon.stop()
 
     def test_7_layers_one_by_one(self):
         self.check_layers(DRM)

@@ -19,7 +19,7 @@
 
 // ---- what is there, for tests: /sys/module/rknnd_npu/parameters ----
 
-static atomic_t n_objects, n_jobs, n_taken;
+static atomic_t n_objects, n_jobs, n_taken, n_imports;
 
 static int show_count(char *buffer, const struct kernel_param *p)
 {
@@ -29,7 +29,8 @@ static int show_count(char *buffer, const struct kernel_param *p)
 static const struct kernel_param_ops count_ops = {.get = show_count};
 module_param_cb(objects, &count_ops, &n_objects, 0444);
 module_param_cb(jobs, &count_ops, &n_jobs, 0444);
-module_param_cb(taken, &count_ops, &n_taken, 0444); // jobs that are being computed
+module_param_cb(imports, &count_ops, &n_imports, 0444); // dma-bufs of others, of nodes of DRM
+module_param_cb(taken, &count_ops, &n_taken, 0444);     // jobs that are being computed
 
 // ---- spaces ----
 
@@ -66,6 +67,8 @@ struct npu_memory *npu_space_add(struct npu_space *s, u32 handle, u64 size, stru
             m->size = size;
             m->file = file;
             m->object = object;
+            m->imported = object && ((const struct drm_gem_object *)object)->import_attach;
+            atomic_add(m->imported, &n_imports);
             list_add_tail(&m->link, &s->memories);
         }
         mutex_unlock(&s->lock);
@@ -103,6 +106,7 @@ void npu_space_remove(struct npu_space *s, struct npu_memory *m)
     list_del(&m->link);
     drm_mm_remove_node(&m->node);
     mutex_unlock(&s->lock);
+    atomic_sub(m->imported, &n_imports);
     dma_buf_put(m->file);
     kfree(m);
 }

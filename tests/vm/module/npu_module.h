@@ -64,6 +64,7 @@ struct npu_memory {
     u32 handle;
     struct dma_buf *file;
     const void *object; // of DRM, whose last handle ends the memory; NULL: none
+    bool imported;      // a dma-buf of others, on a node of DRM
 };
 
 struct npu_job {

@@ -97,7 +97,8 @@ static int do_sync(struct npu_space *s, struct of_sync *a)
 
     if (!m || a->offset > m->size || a->size > m->size - a->offset || !a->way || a->way & ~3u)
         return -EINVAL;
-    return 0; // this machine has one memory
+    return m->imported ? -EINVAL
+                       : 0; // this machine has one memory, and others' is not the driver's
 }
 
 static int fill_cores(const struct of_submit *a, const struct npu_memory *m, struct npu_message *to)

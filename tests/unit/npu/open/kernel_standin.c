@@ -252,6 +252,7 @@ static int do_sync(const uint8_t *b)
     if (read_le32(b) & 2)
         memcpy(o->map + at, o->device + at, n);
     counts.syncs++;
+    counts.synced += n;
     return 0;
 }
 
@@ -490,6 +491,11 @@ void standin_begin(const struct standin_settings *settings)
     set = *settings;
     counts = (struct standin_counts){0};
     standin_npu_begin(&calls, 0x10000, &counts.wrong);
+}
+
+struct standin_counts standin_counts(void)
+{
+    return counts;
 }
 
 struct standin_counts standin_end(void)

@@ -31,13 +31,15 @@ struct standin_settings {
 struct standin_counts {
     long requests, wrong, submits, syncs;
     int open_files, objects, maps, imports;
-    unsigned cores; // of all jobs
-    int kept;       // objects whose MEM_DESTROY was made to fail
-    uint64_t sram;  // that was asked for
+    unsigned cores;  // of all jobs
+    int kept;        // objects whose MEM_DESTROY was made to fail
+    uint64_t sram;   // that was asked for
+    uint64_t synced; // bytes of all syncs
 };
 
 void standin_begin(const struct standin_settings *settings);
 struct standin_counts standin_end(void);
+struct standin_counts standin_counts(void); // so far
 
 /// From now on each job is looked through for these bytes of a program's file: how many other
 /// memories had them at once is what standin_copies() says. n 0: no longer.

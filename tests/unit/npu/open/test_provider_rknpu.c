@@ -326,6 +326,42 @@ static void imports_that_fail(void **state)
     assert_true(right > 10 && refused > 20);
 }
 
+static int go_on(struct npu_slices *slices, struct error *e)
+{
+    (void)slices;
+    (void)e;
+    return 0;
+}
+
+// Copies and syncs are those of inputs, outputs and the CPU's nodes, however many segments.
+static void segments_copy_nothing(void **state)
+{
+    static const atomic_bool never;
+    struct npu_slices slices = {.us = 1, .wanted = &never, .wait = go_on};
+    struct digits_direct d;
+    struct error e = {0};
+    struct standin_counts c[3];
+    float scores[DIGITS_SCORES];
+    (void)state;
+    standin_begin(&(struct standin_settings){.version = 908});
+    if (digits_direct_init(&d, OPTIONS, &e) < 0)
+        fail_msg("%s", e.text);
+    c[0] = standin_counts();
+    for (int i = 1; i < 3; i++) {
+        d.s.slices = i == 2 ? &slices : NULL;
+        if (digits_direct_run(&d, NULL, scores, &e) < 0)
+            fail_msg("%s", e.text);
+        c[i] = standin_counts();
+    }
+    digits_direct_done(&d);
+    check_clean(standin_end());
+    assert_int_equal(c[1].submits - c[0].submits, 1);
+    assert_true(c[2].submits - c[1].submits >= 4);
+    assert_int_equal(c[2].syncs - c[1].syncs, c[1].syncs - c[0].syncs);
+    assert_int_equal(c[2].synced - c[1].synced, c[1].synced - c[0].synced);
+    assert_int_equal(c[2].objects, c[0].objects);
+}
+
 // ---- failures ----
 
 static void a_signal_is_no_failure(void **state)
@@ -397,6 +433,7 @@ int main(void)
         cmocka_unit_test(what_cannot_stay_is_copied),
         cmocka_unit_test(two_buffers_of_one_file),
         cmocka_unit_test(imports_that_fail),
+        cmocka_unit_test(segments_copy_nothing),
         cmocka_unit_test(a_signal_is_no_failure),
         cmocka_unit_test(each_request_fails_with_words),
         cmocka_unit_test(a_job_that_fails_says_how),
