@@ -8,9 +8,16 @@ struct open_cuts {
     bool *one[RKNN_MAX_CORES], *several[RKNN_MAX_CORES - 1]; // of each node: in front of it
 };
 
-/// As the program's schedules; in `pool`.
-int open_cuts_find(const struct rknn_program *p, const struct chip *chip, struct pool *pool,
-                   struct open_cuts *ret, struct error *e);
+/// As the program's schedules; in `pool`. The tasks of nodes that a CPU computes (on_cpu) are not
+/// run; NULL: all are.
+int open_cuts_find(const struct rknn_program *p, const struct chip *chip, const bool *on_cpu,
+                   struct pool *pool, struct open_cuts *ret, struct error *e);
+
+/// The same, for a chain that is run as it is: a node that, behind one of the CPU's, would need
+/// what was in the NPU before that becomes the CPU's, too, since other processes may have been
+/// there.
+int open_cuts_settle(const struct rknn_program *p, const struct chip *chip, bool *on_cpu,
+                     struct pool *pool, struct open_cuts *ret, struct error *e);
 
 /// Those of one of the program's schedules.
 const bool *open_cuts_of(const struct open_cuts *cuts, const struct rknn_program *p,

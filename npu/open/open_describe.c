@@ -24,7 +24,7 @@ char *open_describe(struct provider *p, const struct chip *wanted, struct bytes 
     char *ret = NULL;
     json_t *root = json_loads(text, 0, NULL);
     if (root && open_load_plan(p, wanted, file, &m, &refused) == 0) {
-        int r = p->ops->judge ? list_nodes(m, root) : 0;
+        int r = list_nodes(m, root);
         if (r == 0 && json_object_set_new(root, "in_place", direct_describe(m)) == 0)
             ret = json_dumps(root, JSON_COMPACT);
         open_load_free(m);

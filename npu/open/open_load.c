@@ -224,12 +224,27 @@ static void fill_model_info(struct npu_model *m)
     info->custom_string = m->file.custom_string;
 }
 
+// Where the provider runs tasks as they are, what a node needs of others before it has to be there.
 static int load_slices(struct npu_model *m, struct error *e)
 {
+    static const char why[] =
+        "it needs registers or a table from before a node of the CPU's, where "
+        "other programs may have used the NPU";
+    cleanup(free_p) bool *on_cpu = calloc((size_t)m->file.n_nodes + 1, sizeof *on_cpu);
     m->node_us = pool_alloc(&m->pool, m->file.n_nodes, sizeof *m->node_us);
-    if (!m->node_us)
+    if (!m->node_us || !on_cpu)
         return error_no_memory(e, "slices", m->file.n_nodes * sizeof *m->node_us);
-    return open_cuts_find(&m->program, m->chip, &m->pool, &m->cuts, e);
+    if (m->provider->ops->prepare)
+        return open_cuts_find(&m->program, m->chip, NULL, &m->pool, &m->cuts, e);
+    for (uint32_t i = 0; i < m->file.n_nodes; i++)
+        on_cpu[i] = m->steps[i] == OPEN_CPU;
+    int s = open_cuts_settle(&m->program, m->chip, on_cpu, &m->pool, &m->cuts, e);
+    for (uint32_t i = 0; i < m->file.n_nodes && s == 0; i++)
+        if (on_cpu[i] && m->steps[i] == OPEN_NPU) {
+            m->steps[i] = OPEN_CPU;
+            m->unable[i] = why;
+        }
+    return s;
 }
 
 static int load_model_file(struct npu_model *m, const struct chip *wanted, struct bytes file,
@@ -245,11 +260,11 @@ static int load_model_file(struct npu_model *m, const struct chip *wanted, struc
     if (s == 0)
         s = rknn_program_open(&m->program, &m->file, m->chip, e);
     if (s == 0)
-        s = load_slices(m, e);
-    if (s == 0)
         s = choose_steps(m, e);
     if (s == 0)
         s = judge_steps(m, e);
+    if (s == 0)
+        s = load_slices(m, e);
     if (s == 0)
         s = load_cpu_graph(m, e);
     if (s < 0)

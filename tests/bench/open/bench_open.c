@@ -123,7 +123,7 @@ static int bench(struct sim_run *s, unsigned n_runs, struct error *e)
 {
     struct npu_slices slices = {.us = 1, .wanted = &never, .wait = no_wait};
     static struct ports p;
-    double few, many;
+    double few = 0, many = 0;
     make_ports(s, &p);
     int r = measure_runs(s, &p, n_runs, &few, e);
     unsigned n_few = seen.submits, syncs = seen.syncs;
