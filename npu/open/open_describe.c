@@ -1,3 +1,4 @@
+// The file is loaded as for running, but for the NPU's memory: what is said is what a run would do.
 #include "npu/open/open_describe.h"
 
 #include <jansson.h>

@@ -93,6 +93,7 @@ static void on_memory_gone(struct memory_user *u)
     memory_user_free(u);
 }
 
+// The device goes, and with it what it has kept.
 static void forget_memories(struct thread_runner *runner)
 {
     struct memory_user *u;
@@ -118,6 +119,7 @@ static int note_memory(struct thread_runner *runner, struct memory *m, struct er
     return 0;
 }
 
+// On the loop, before the job is given to a thread.
 static int note_memories(struct thread_runner *runner, const struct binding *b, struct error *e)
 {
     int r = 0;

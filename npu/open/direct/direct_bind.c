@@ -1,3 +1,6 @@
+// A context has one job at a time, so its commands may be changed between two: those few that take
+// the address of a tensor which has moved. The arena's room for it stays, and is used again when a
+// program binds something else.
 #include "npu/open/direct/direct_bind.h"
 
 #include "base/log.h"
@@ -23,6 +26,7 @@ static const char *name_of(const struct npu_model *m, uint32_t i)
                                 : m->info.outputs[i - m->info.n_inputs].logical.name;
 }
 
+// The form is looked at only where the model allows what it is looked at for.
 static struct direct_data data_of(const struct npu_model *m, const struct npu_job *job, uint32_t i)
 {
     const struct open_port *port = port_of(m, i);
@@ -83,6 +87,7 @@ static int set_address(struct npu_context *c, const struct open_port *port,
     return s;
 }
 
+// A job that is as the one before says nothing, or a camera would fill the log.
 static void say(const struct npu_model *m, uint32_t i, struct direct_place *place, const char *why)
 {
     const char *what = i < m->info.n_inputs ? "input" : "output";
@@ -92,6 +97,7 @@ static void say(const struct npu_model *m, uint32_t i, struct direct_place *plac
     place->said = why;
 }
 
+// Where the tensor of this job is; without a job, or without a dma-buf, in the arena.
 static int bind_port(struct npu_context *c, const struct npu_job *job, uint32_t i, struct error *e)
 {
     const struct npu_model *m = c->model;

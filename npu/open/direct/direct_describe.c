@@ -1,3 +1,5 @@
+// What is listed is asked of direct_form.h, form by form, as a run would ask: so the list cannot
+// say something else than what a run does. Offsets and the buffers themselves are the run's affair.
 #include "npu/open/direct/direct_describe.h"
 
 #include <stdio.h>
@@ -15,6 +17,8 @@ static void add_form(json_t *forms, const struct convert_form *f)
     json_array_append_new(forms, json_string(text));
 }
 
+// As rknn_set_io_mem() has them: passed through natively, or any type in one of the two layouts
+// that programs give.
 static json_t *input_forms(const struct open_port *port, const struct tensor_io *io)
 {
     static const enum tensor_layout layouts[] = {TENSOR_NHWC, TENSOR_NCHW};
@@ -40,6 +44,7 @@ static json_t *input_forms(const struct open_port *port, const struct tensor_io 
     return forms;
 }
 
+// The three views of an output that programs can ask for; those of one layout are one.
 static json_t *output_forms(const struct open_port *port, const struct tensor_io *io)
 {
     const struct tensor_attr *views[] = {&io->logical, &io->native, &io->native_nhwc};
@@ -63,6 +68,7 @@ static json_t *output_forms(const struct open_port *port, const struct tensor_io
 
 // ---- the list ----
 
+// A reason that is the provider's comes first: it is that of all tensors.
 static int add_port(json_t *list, const struct npu_model *m, uint32_t i, bool input)
 {
     const struct open_port *port = input ? &m->inputs[i] : &m->outputs[i];

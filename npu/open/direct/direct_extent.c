@@ -70,6 +70,7 @@ static bool fits(const struct rknn_memory_layout *l, uint32_t n_channels)
            l->c * l->w <= n_channels;
 }
 
+// Tasks that only read it are held to the same, which refuses a little more than it had to.
 static const char *judge_task(const struct npu_model *m, const struct open_port *port,
                               uint32_t task)
 {

@@ -90,6 +90,7 @@ static bool is_form(const struct open_port *port, const struct tensor_io *io,
 
 static const char other_layout[] = "the NPU has its elements in other places";
 
+// Blocks of channels end behind the last channel, where a form of fewer bytes ends before.
 static const char *judge_bytes(const struct open_port *port, size_t size)
 {
     return size < port->layout.size ? "it ends before what the NPU has of it" : NULL;
@@ -139,6 +140,7 @@ const char *direct_form_input(const struct open_port *port, const struct tensor_
 
 // ---- outputs ----
 
+// Outputs are not converted by the NPU: what it writes is what the model stores.
 const char *direct_form_output(const struct open_port *port, const struct tensor_io *io,
                                const struct npu_output *output)
 {

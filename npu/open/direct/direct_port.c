@@ -92,6 +92,7 @@ static void mark_tasks(struct search *s, uint64_t command)
         s->marked[s->sorted[i] - p->tasks] = true;
 }
 
+// The port's commands, for whoever moves it, and the tasks that have them.
 static int take_patches(struct search *s, struct open_port *port, struct error *e)
 {
     const struct rknn_program *p = &s->m->program;
@@ -155,6 +156,7 @@ static const char *judge_node(struct search *s, uint32_t node)
 
 // ---- others ----
 
+// Bytes that are the port's while it is there.
 static bool is_inside(const struct search *s, uint64_t offset)
 {
     return offset >= s->begin && offset < s->end;
@@ -216,6 +218,8 @@ static const char *judge_parts(struct search *s, uint32_t node)
 
 // ---- a port ----
 
+// In the order of how much a reason helps who reads it. Ends of the graph, which nobody computes,
+// are no matter.
 static const char *judge_port(struct search *s, const struct open_port *port, bool input)
 {
     const struct npu_model *m = s->m;

@@ -35,6 +35,8 @@ static struct import *import_find(struct imports *all, const struct npu_buffer *
     return NULL;
 }
 
+// Under the lock, since the driver may give one buffer of two threads one handle. A refusal stays,
+// too, for as long as the buffer: a driver that refuses one refuses it again.
 static struct import *import_new(struct imports *all, const struct npu_buffer *b)
 {
     struct import *i = calloc(1, sizeof *i);

@@ -432,6 +432,7 @@ static int rknpu_import_handle(struct rknpu *n, struct rknpu_memory *m, uint32_t
     return 0;
 }
 
+// Each time it is asked the device makes an object of its own, so that nothing is shared.
 static int rknpu_import_misc(struct rknpu *n, struct rknpu_memory *m, struct error *e)
 {
     int s = rknpu_import_handle(n, m, (uint32_t)m->file, e);
@@ -462,6 +463,8 @@ static int rknpu_import_drm(struct rknpu *n, struct rknpu_memory *m, struct erro
     return s;
 }
 
+// Both the handle and the list are looked at under the lock: between the last import's end and the
+// next one's begin the kernel may give the same handle to another file.
 static int rknpu_memory_import(struct provider *p, const struct npu_buffer *b,
                                struct provider_memory **ret, struct error *e)
 {
