@@ -152,6 +152,7 @@ int open_cuts_find(const struct rknn_program *p, const struct chip *chip, const 
 }
 
 // Whether a run may begin at the node, on whatever cores.
+// Schedules that the file does not have allow all: they have no tasks that need anything.
 static bool begins(const struct open_cuts *cuts, uint32_t node)
 {
     bool all = true;

@@ -219,6 +219,8 @@ static int run_item(struct open_run *r, uint32_t item, uint8_t **outputs, struct
     return s;
 }
 
+// Room for outputs that are converted behind the run; what stays in the program's memory needs
+// none.
 static int make_outputs(const struct npu_context *c, const struct npu_job *job, uint8_t **outputs,
                         struct error *e)
 {

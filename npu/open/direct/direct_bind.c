@@ -15,6 +15,7 @@ struct direct_data {
     const char *why; // its form is not the NPU's
 };
 
+// Inputs count first, then outputs, as in npu_context.places.
 static const struct open_port *port_of(const struct npu_model *m, uint32_t i)
 {
     return i < m->info.n_inputs ? &m->inputs[i] : &m->outputs[i - m->info.n_inputs];
@@ -46,6 +47,8 @@ static struct direct_data data_of(const struct npu_model *m, const struct npu_jo
 }
 
 // Imports the buffer. NULL, with *why: the tensor is to be copied.
+// What can be known without the driver is looked at first, so that no buffer is imported in vain:
+// an import pins its memory.
 static const struct import *choose(const struct npu_model *m, const struct open_port *port,
                                    const struct direct_data *d, const char **why)
 {
@@ -131,6 +134,7 @@ int direct_bind(struct npu_context *c, const struct npu_job *job, struct error *
     return s;
 }
 
+// The whole tensor, since a driver may have it of whole buffers alone.
 int direct_sync(struct npu_context *c, uint32_t port, enum provider_way way, struct error *e)
 {
     struct provider *provider = c->model->provider;

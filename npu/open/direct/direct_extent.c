@@ -61,6 +61,7 @@ static bool highest(const struct npu_model *m, uint32_t task, enum rknn_register
 }
 
 // Bytes that lie in whole surfaces; of other tensors, all in a row.
+// A row of numbers that is written as one atom behind the other has to end with a whole atom.
 static bool fits(const struct rknn_memory_layout *l, uint32_t n_channels)
 {
     uint32_t lanes = ATOM / l->element, surfaces = (n_channels + lanes - 1) / lanes;
@@ -86,6 +87,7 @@ static const char *judge_task(const struct npu_model *m, const struct open_port 
     return fits(&port->layout, found + 1) ? NULL : "the NPU writes more channels than it has";
 }
 
+// Elements of 64 bits are no output of the DPU's.
 const char *direct_extent_judge(const struct npu_model *m, const struct open_port *port,
                                 const bool *marked)
 {

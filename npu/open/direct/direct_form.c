@@ -7,6 +7,8 @@
 // ---- values ----
 
 // All bytes as values of this type, in each channel that is converted in its own way.
+// Channels without a conversion of their own are like the first. Where it is refused for this type,
+// nothing is known of its values.
 static int probe_bytes(const struct open_port *port, const struct tensor_io *io,
                        enum tensor_type type, bool *ret, struct error *e)
 {
@@ -55,6 +57,7 @@ void direct_form_values(struct open_port *port, const struct tensor_io *io)
 // ---- places ----
 
 // A form's places, as of memory; dims are N, C, H, W.
+// Strides of 0 are those of packed elements. What has no layout is one row of all elements.
 static struct rknn_memory_layout layout_of(const uint32_t dims[4], const struct convert_form *f)
 {
     struct rknn_memory_layout l = {.n = dims[0], .c = dims[1], .h = dims[2], .w = dims[3]};
@@ -77,6 +80,7 @@ static bool is_same_place(const struct rknn_memory_layout *a, const struct rknn_
     return same;
 }
 
+// The form fits the tensor as a whole, for a tensor without four dimensions as one row.
 static bool is_form(const struct open_port *port, const struct tensor_io *io,
                     const struct convert_form *f)
 {
@@ -113,6 +117,8 @@ static const char *judge_native(const struct open_port *port, const struct tenso
     return is_form(port, io, &f) ? NULL : other_layout;
 }
 
+// The size has to be exactly that of the form, as it has to be where it is copied: what a run would
+// refuse is left to that, which has the better words.
 const char *direct_form_input(const struct open_port *port, const struct tensor_io *io,
                               const struct npu_input *input)
 {

@@ -24,6 +24,7 @@ static int compare_first(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+// Once for all ports of a model: files have thousands of tasks, and tens of thousands of addresses.
 static int search_init(struct search *s, struct npu_model *m, struct error *e)
 {
     const struct rknn_program *p = &m->program;
@@ -63,6 +64,7 @@ static uint32_t tasks_with(const struct search *s, uint64_t command)
     return low - 1;
 }
 
+// The node whose task has the command.
 static uint32_t node_of(const struct search *s, const struct rknn_patch *patch)
 {
     uint32_t at = tasks_with(s, patch->command);
@@ -127,6 +129,7 @@ static bool takes_address(const struct search *s, const struct rknn_schedule *sc
     return schedule->n_cores == 0;
 }
 
+// Unused operands are -1.
 static bool lists(const int32_t *tensors, uint32_t n, uint32_t tensor)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -162,6 +165,7 @@ static bool is_inside(const struct search *s, uint64_t offset)
     return offset >= s->begin && offset < s->end;
 }
 
+// Whoever has an address in the memory of the port that is not the port's own.
 static const char *shared_with(struct search *s, const struct rknn_patch *patch)
 {
     if (patch->tensor == RKNN_NO_TENSOR)
@@ -248,6 +252,7 @@ static const char *judge_port(struct search *s, const struct open_port *port, bo
     return found || input ? found : direct_extent_judge(m, port, s->marked);
 }
 
+// In the arena a port lies where the file has put it: its memory is what others are compared with.
 static int find_port(struct search *s, struct open_port *port, bool input, struct error *e)
 {
     s->tensor = port->tensor;

@@ -18,6 +18,7 @@ static void import_free(struct imports *all, struct import *i)
     free(i);
 }
 
+// With the device: no job is left that could have one of them.
 void imports_done(struct imports *all)
 {
     struct import *i;
@@ -26,6 +27,7 @@ void imports_done(struct imports *all)
     pthread_mutex_destroy(&all->lock);
 }
 
+// A program has a handful of buffers at once, so a list will do.
 static struct import *import_find(struct imports *all, const struct npu_buffer *b)
 {
     struct import *i;

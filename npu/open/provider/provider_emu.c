@@ -91,6 +91,7 @@ static int emu_open(const char *options, struct provider **ret, struct error *e)
     return 0;
 }
 
+// The chip is the one that was asked for, with all of its cores.
 static const struct provider_info *emu_info(const struct provider *p)
 {
     return &((const struct emu_provider *)p)->info;

@@ -237,6 +237,7 @@ static int rknpu_list_paths(const char *options, npu_add_path *add, void *owner,
 
 // ---- memory ----
 
+// Nothing is left to be done where that fails: with the device's file all of it goes.
 static void rknpu_destroy(const struct rknpu *n, uint32_t handle, uint64_t object)
 {
     struct rknpu_mem_destroy d = {.handle = handle, .obj_addr = object};
