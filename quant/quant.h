@@ -37,11 +37,11 @@ struct rknnd_quant {
     uint32_t n_choices;
     bool calibrated;
     // Once calibrated:
-    struct quant_observer *seen; // of each edge that is observed
-    struct quant_layout base;    // of `plan`, as the calibration chose
-    struct quant_layout layout;  // of `now`
-    struct quant_edit *edits;    // of each edge
-    struct quant_choice *more;   // choices besides those of the options; one block with the names
+    struct observer *seen;      // of each edge that is observed
+    struct quant_layout base;   // of `plan`, as the calibration chose
+    struct quant_layout layout; // of `now`
+    struct quant_edit *edits;   // of each edge
+    struct quant_choice *more;  // choices besides those of the options; one block with the names
     uint32_t n_more;
     struct quant_noise_parts *noise;   // of each node; NULL: not measured
     const char **proposed;             // names of the model

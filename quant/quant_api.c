@@ -206,16 +206,16 @@ QUANT_EXPORT int rknnd_quant_open(const char *path, const rknnd_quant_options *o
     return quant_keep(r, &e);
 }
 
-static void quant_observers_free(struct quant_observer *list, uint32_t n)
+static void observers_free(struct observer *list, uint32_t n)
 {
     for (uint32_t i = 0; list && i < n; i++)
-        quant_observer_done(&list[i]);
+        observer_done(&list[i]);
     free(list);
 }
 
 static void quant_forget(struct rknnd_quant *q)
 {
-    quant_observers_free(q->seen, q->index.n);
+    observers_free(q->seen, q->index.n);
     quant_floats_forget(q);
     free(q->tensors);
     free(q->layers);
@@ -309,11 +309,11 @@ static int quant_means(const struct rknnd_quant *q, const double ***ret, uint32_
         return error_no_memory(e, "means", sums);
     double *at = (double *)(rows + q->index.n + 1);
     for (uint32_t i = 0; i < q->index.n; i++) {
-        const struct quant_observer *o = &q->seen[i];
+        const struct observer *o = &q->seen[i];
         rows[i] = o->n_channels ? at : NULL;
         n[i] = o->n_channels;
         for (uint32_t c = 0; c < o->n_channels; c++)
-            *at++ = o->n ? o->sums[c] / ((double)o->n / o->n_channels) : 0;
+            *at++ = o->n_summed ? o->sums[c] / ((double)o->n_summed / o->n_channels) : 0;
     }
     return 0;
 }

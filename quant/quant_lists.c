@@ -27,7 +27,7 @@ rknnd_list *quant_list_new(size_t n, size_t stride, struct error *e)
 static void lists_fill_tensor(const struct rknnd_quant *q, uint32_t i, rknnd_quant_tensor *t)
 {
     const struct quant_edge *edge = &q->index.edges[i];
-    const struct quant_observer *o = &q->seen[i];
+    const struct observer *o = &q->seen[i];
     t->group = q->now.places[i].group;
     t->name = edge->name;
     t->node = edge->producer < 0 ? "" : quant_node_name(q->model.graph->node[edge->producer]);
@@ -41,7 +41,7 @@ static void lists_fill_tensor(const struct rknnd_quant *q, uint32_t i, rknnd_qua
         return;
     t->min = o->min;
     t->max = o->max;
-    t->n_bins = QUANT_BINS;
+    t->n_bins = OBSERVER_BINS;
     t->bins = o->bins;
     t->bin_width = __builtin_ldexpf(1, o->exponent);
     t->error = quant_range_error(o, q->layout.forms[t->group]);

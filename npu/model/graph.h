@@ -92,6 +92,7 @@ struct graph_tensor {
     X(QUANTIZE, op_quantize, WHOLE, NONE) \
     X(MAP, op_map, WHOLE, NONE) /* a table of 256 bytes */ \
     X(SIGNED_BYTES, op_signed_bytes, VALUES, NONE) /* int8 of bytes, padded with input 1 */ \
+    X(OBSERVE, op_observe, WHOLE, NONE) /* for calibrations */ \
     X(DYNAMIC_QUANTIZE, op_dynamic_quantize, VALUES, NONE) \
     X(LATE, op_late, WHOLE, NONE) /* a run decides what it does */ \
     X(PROGRAM, op_program, WHOLE, NONE) /* by the file's own register program */
@@ -324,6 +325,10 @@ struct graph_node {
             struct graph_layer_norm layer_norm;
         };
         uint32_t perm[GRAPH_MAX_DIMS];
+        struct {
+            bool bins;
+            uint32_t channels; // 0: their sums are not wanted
+        } observe;
         struct {
             int64_t start[GRAPH_MAX_DIMS], step[GRAPH_MAX_DIMS]; // of every dimension
         } slice;

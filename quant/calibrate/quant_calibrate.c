@@ -2,8 +2,9 @@
 // Samples are taken in rounds, after which the clients' observers are added up and, now and then,
 // written to the state file: so what it says is always of the first so many samples.
 //
-// Values are seen by dumps. What a dump leaves out, since the device fuses it into another node,
-// becomes an output of the model that is run: the first dump tells.
+// Where the server can look at tensors itself (quant_watch.h) it does. Else values are seen by
+// dumps. What a dump leaves out, since the device fuses it into another node, becomes an output of
+// the model that is run: the first dump tells.
 #include "quant/calibrate/quant_calibrate.h"
 
 #include <pthread.h>
@@ -18,10 +19,14 @@
 #include "quant/calibrate/quant_server.h"
 #include "quant/calibrate/quant_state.h"
 #include "quant/calibrate/quant_values.h"
+#include "quant/calibrate/quant_watch.h"
 
-#define ROUND         8           // samples of each client before what they saw is added up
+#define ROUND         8           // samples of each client before what they saw is added up,
+#define MOST_ROUND    256         // as long as a round takes less than
+#define SHORT_ROUND   500000000u  // ns
 #define SAVE_EVERY_NS 2000000000u // of the state
 #define MOST_CLIENTS  64
+#define MOST_FULL     16  // samples with histograms where bounds are what a range is chosen by
 #define MOST_OUTPUTS  128 // of a model
 
 struct calibration {
@@ -31,6 +36,8 @@ struct calibration {
     rknn_tensor_attr *inputs;
     struct quant_edge **input_edges; // NULL: it is not to be observed
     bool *shown;                     // edges that the first dump has
+    struct quant_watched watched;
+    bool watches; // by nodes of the model; else by dumps
     _Atomic uint32_t next, end, done, failed;
     pthread_mutex_t lock; // of `error`, and calls of progress()
     struct error error;
@@ -39,31 +46,35 @@ struct calibration {
 struct client {
     struct calibration *c;
     rknn_context context;
+    rknn_context brief; // the model whose nodes make no histograms; 0: there is none
     bool open;
     uint32_t sample;
-    struct quant_observer *seen;
-    struct quant_scratch scratch;
+    struct observer *seen;
+    struct observer_scratch scratch;
     struct error error;
 };
 
 // ---- one sample ----
 
+static int calibrate_not_finite(struct client *k, const struct quant_edge *edge, uint64_t n)
+{
+    return error_set(&k->error, STATUS_INPUT_INVALID,
+                     "sample %u: tensor %s has %llu values that are no finite numbers (NaN or "
+                     "infinite)",
+                     k->sample, edge->name, (unsigned long long)n);
+}
+
 static int calibrate_observe(struct client *k, const struct quant_edge *edge,
                              const struct quant_values *v)
 {
-    struct quant_observer *o = &k->seen[edge - k->c->q->index.edges];
+    struct observer *o = &k->seen[edge - k->c->q->index.edges];
     uint32_t channels = k->c->q->corrects_bias ? v->n_channels : 0;
-    int r = o->bins ? 0 : quant_observer_init(o, channels, &k->error);
+    int r = o->bins ? 0 : observer_init(o, channels, &k->error);
     if (r < 0)
         return r;
-    quant_observer_add(o, v->values, v->n, o->n_channels == v->n_channels ? v->inner : 0,
-                       &k->scratch);
-    if (o->n_bad)
-        return error_set(&k->error, STATUS_INPUT_INVALID,
-                         "sample %u: tensor %s has %llu values that are no finite numbers (NaN or "
-                         "infinite)",
-                         k->sample, edge->name, (unsigned long long)o->n_bad);
-    return 0;
+    observer_add(o, v->values, v->n, o->n_channels == v->n_channels ? v->inner : 0, &k->scratch,
+                 NULL);
+    return o->n_bad ? calibrate_not_finite(k, edge, o->n_bad) : 0;
 }
 
 static int calibrate_take_tensor(void *user, const rknnd_tensor *t)
@@ -97,6 +108,49 @@ static int calibrate_take_inputs(struct client *k, const rknn_input *inputs)
     return r;
 }
 
+// By dumps.
+static int calibrate_dump(struct client *k, rknn_input *inputs)
+{
+    int r = calibrate_take_inputs(k, inputs);
+    if (r == 0)
+        r = rknn_inputs_set(k->context, k->c->n_inputs, inputs);
+    return r < 0 ? r : rknnd_dump_layers(k->context, NULL, calibrate_take_tensor, k);
+}
+
+// Samples whose histograms are wanted are spread over all, the first one among them.
+static bool calibrate_is_full(const struct calibration *c, uint32_t sample)
+{
+    uint64_t n = c->samples->n;
+    return !sample || sample * (uint64_t)MOST_FULL / n != (sample - 1) * (uint64_t)MOST_FULL / n;
+}
+
+static int calibrate_take_seen(struct client *k, const rknn_output *output)
+{
+    const struct rknnd_quant *q = k->c->q;
+    int32_t bad;
+    int r = quant_watch_take(q, &k->c->watched, output->buf, output->size / sizeof(int32_t),
+                             k->seen, &bad, &k->error);
+    return bad < 0 ? r : calibrate_not_finite(k, &q->index.edges[bad], k->seen[bad].n_bad);
+}
+
+// By nodes of the model, whose output is small.
+static int calibrate_watch(struct client *k, rknn_input *inputs)
+{
+    bool brief = k->brief && !calibrate_is_full(k->c, k->sample);
+    rknn_context context = brief ? k->brief : k->context;
+    rknn_output output = {0};
+    int r = rknn_inputs_set(context, k->c->n_inputs, inputs);
+    if (r == 0)
+        r = rknn_run(context, NULL);
+    if (r == 0)
+        r = rknn_outputs_get(context, 1, &output, NULL);
+    if (r < 0)
+        return r;
+    r = calibrate_take_seen(k, &output);
+    rknn_outputs_release(context, 1, &output);
+    return r;
+}
+
 static int calibrate_sample(struct client *k, uint32_t sample)
 {
     const rknnd_quant_samples *s = k->c->samples;
@@ -108,11 +162,7 @@ static int calibrate_sample(struct client *k, uint32_t sample)
     int r = s->read(s->user, sample, k->c->n_inputs, inputs);
     if (r < 0)
         return error_set(&k->error, r, "sample %u: its inputs cannot be read", sample);
-    r = calibrate_take_inputs(k, inputs);
-    if (r == 0)
-        r = rknn_inputs_set(k->context, k->c->n_inputs, inputs);
-    if (r == 0)
-        r = rknnd_dump_layers(k->context, NULL, calibrate_take_tensor, k);
+    r = k->c->watches ? calibrate_watch(k, inputs) : calibrate_dump(k, inputs);
     if (s->release)
         s->release(s->user, k->c->n_inputs, inputs);
     if (r < 0 && !k->error.code)
@@ -160,10 +210,12 @@ static int calibrate_collect(struct client *k, struct error *e)
         if (!k->seen[i].bins)
             continue;
         if (!q->seen[i].bins)
-            r = quant_observer_init(&q->seen[i], k->seen[i].n_channels, e);
+            r = observer_init(&q->seen[i], k->seen[i].n_channels, e);
+        else
+            r = observer_widen(&q->seen[i], k->seen[i].n_channels, e);
         if (r == 0)
-            quant_observer_merge(&q->seen[i], &k->seen[i]);
-        quant_observer_done(&k->seen[i]);
+            observer_merge(&q->seen[i], &k->seen[i]);
+        observer_done(&k->seen[i]);
     }
     return r;
 }
@@ -193,16 +245,19 @@ static int calibrate_rounds(struct calibration *c, struct client *clients, uint3
 {
     const rknnd_quant_samples *s = c->samples;
     uint64_t saved = clock_ns();
-    uint32_t done_before = from;
+    uint32_t done_before = from, round = ROUND;
     int r = 0;
     c->done = from;
     while (from < s->n && r == 0) {
-        uint32_t end = s->n - from > n * ROUND ? from + n * ROUND : s->n;
+        uint64_t begun = clock_ns();
+        uint32_t end = s->n - from > n * round ? from + n * round : s->n;
         c->next = from;
         c->end = end;
         r = calibrate_round(c, clients, n, e);
         if (r == 0)
             from = end;
+        if (clock_ns() - begun < SHORT_ROUND && round < MOST_ROUND)
+            round *= 2;
         bool due = r < 0 || (from < s->n && clock_ns() - saved > SAVE_EVERY_NS);
         if (!s->state || !due || !from)
             continue;
@@ -293,11 +348,32 @@ static int calibrate_probe(struct calibration *c, struct client *k, struct error
     if (r == 0 && (r = calibrate_sample(k, 0)) < 0)
         error_set(e, r, "%s", k->error.text);
     for (uint32_t i = 0; i < c->q->index.n; i++)
-        quant_observer_done(&k->seen[i]);
+        observer_done(&k->seen[i]);
     return r;
 }
 
-static int calibrate_prepare(struct calibration *c, struct client *k, struct error *e)
+static int calibrate_open_watched(const struct calibration *c, bool bins, rknn_context *ret,
+                                  struct error *e)
+{
+    struct quant_model m;
+    int r = quant_watch_make(c->q, &c->watched, bins, &m, e);
+    if (r == 0)
+        r = quant_server_open(&m, ret, e);
+    quant_model_done(&m);
+    return r;
+}
+
+// Least and largest need no histograms; those of some samples serve for what there is to know.
+static int calibrate_prepare_watched(struct calibration *c, struct client *k, struct error *e)
+{
+    bool bounds = c->q->algorithm == QUANT_ALGORITHM_NORMAL && c->samples->n > MOST_FULL;
+    int r = calibrate_query_inputs(c, k->context, e);
+    if (r == 0)
+        r = calibrate_begin(c, k->context, e);
+    return r == 0 && bounds ? calibrate_open_watched(c, false, &k->brief, e) : r;
+}
+
+static int calibrate_prepare_dumps(struct calibration *c, struct client *k, struct error *e)
 {
     uint32_t missing = 0;
     int r = calibrate_probe(c, k, e);
@@ -313,6 +389,20 @@ static int calibrate_prepare(struct calibration *c, struct client *k, struct err
             r = error_set(e, STATUS_MODEL_INVALID, "the server does not show tensor %s",
                           c->q->index.edges[i].name);
     return r;
+}
+
+// A server that does not know the nodes refuses the model; what else there is to refuse is found,
+// and told, by the next way.
+static int calibrate_prepare(struct calibration *c, struct client *k, struct error *e)
+{
+    struct error ignored;
+    int r = quant_watch_plan(c->q, &c->watched, e);
+    if (r < 0)
+        return r;
+    c->watches =
+        !c->samples->by_dumps && calibrate_open_watched(c, true, &k->context, &ignored) == 0;
+    k->open = c->watches;
+    return c->watches ? calibrate_prepare_watched(c, k, e) : calibrate_prepare_dumps(c, k, e);
 }
 
 // ---- clients ----
@@ -339,6 +429,8 @@ static int calibrate_dup(struct client *clients, uint32_t n, struct error *e)
     for (uint32_t i = 1; i < n && r == 0; i++) {
         r = rknn_dup_context(&clients[0].context, &clients[i].context);
         clients[i].open = r == 0;
+        if (r == 0 && clients[0].brief)
+            r = rknn_dup_context(&clients[0].brief, &clients[i].brief);
     }
     return r < 0 ? quant_server_words(r, e) : 0;
 }
@@ -348,8 +440,10 @@ static void calibrate_clients_done(struct calibration *c, struct client *clients
     for (uint32_t i = n; clients && i-- > 0;) {
         if (clients[i].open)
             rknn_destroy(clients[i].context);
+        if (clients[i].brief)
+            rknn_destroy(clients[i].brief);
         for (uint32_t k = 0; clients[i].seen && k < c->q->index.n; k++)
-            quant_observer_done(&clients[i].seen[k]);
+            observer_done(&clients[i].seen[k]);
         free(clients[i].seen);
     }
     free(clients);
@@ -391,6 +485,7 @@ int quant_calibrate(struct rknnd_quant *q, const rknnd_quant_samples *samples,
     calibrate_clients_done(&c, clients, n);
     free(c.inputs);
     free(c.input_edges);
+    quant_watched_done(&c.watched);
     q->model.graph->n_output = outputs;
     return r;
 }

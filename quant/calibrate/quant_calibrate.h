@@ -1,4 +1,4 @@
-// Runs the float model on samples, and keeps what its tensors hold (quant_observer.h).
+// Runs the float model on samples, and keeps what its tensors hold (observer.h).
 #pragma once
 
 #include "quant/quant.h"

@@ -72,9 +72,9 @@ struct range_window {
     int32_t first, last;
 };
 
-static struct range_window range_used(const struct quant_observer *o)
+static struct range_window range_used(const struct observer *o)
 {
-    struct range_window w = {0, QUANT_BINS};
+    struct range_window w = {0, OBSERVER_BINS};
     while (w.first < w.last && !o->bins[w.first])
         w.first++;
     while (w.last > w.first && !o->bins[w.last - 1])
@@ -83,15 +83,15 @@ static struct range_window range_used(const struct quant_observer *o)
 }
 
 // Every value of a bin is taken to lie in its middle; bins are 2^exponent wide.
-static double range_middle(const struct quant_observer *o, int32_t bin)
+static double range_middle(const struct observer *o, int32_t bin)
 {
-    return ldexp(bin - QUANT_SIDE + 0.5, o->exponent);
+    return ldexp(bin - OBSERVER_SIDE + 0.5, o->exponent);
 }
 
 // The square error of all values of a window. Given up as soon as it is no better than `best`:
 // a search over 32 x 32 ranges looks at few bins of most of them.
-static double range_error_in(const struct quant_observer *o, struct range_window w,
-                             struct quant_form f, double best)
+static double range_error_in(const struct observer *o, struct range_window w, struct quant_form f,
+                             double best)
 {
     double scale = (double)f.scale, sum = 0;
     for (int32_t i = w.first; i < w.last && sum < best; i++) {
@@ -104,16 +104,20 @@ static double range_error_in(const struct quant_observer *o, struct range_window
     return sum;
 }
 
-double quant_range_error(const struct quant_observer *o, struct quant_form f)
+double quant_range_error(const struct observer *o, struct quant_form f)
 {
-    return o->n ? range_error_in(o, range_used(o), f, INFINITY) / (double)o->n : 0;
+    double n = 0; // fewer than values where not all samples have histograms
+    for (int32_t i = 0; i < OBSERVER_BINS; i++)
+        n += (double)o->bins[i];
+    return n > 0 ? range_error_in(o, range_used(o), f, INFINITY) / n : 0;
 }
 
-struct quant_clipping quant_range_clipping(const struct quant_observer *o, struct quant_range r,
+struct quant_clipping quant_range_clipping(const struct observer *o, struct quant_range r,
                                            float scale)
 {
     struct quant_clipping c = {0};
-    for (int32_t i = 0; i < QUANT_BINS; i++) {
+    double all = 0;
+    for (int32_t i = 0; i < OBSERVER_BINS; i++) {
         double x = range_middle(o, i), n = (double)o->bins[i], half = (double)scale / 2;
         double off = x > (double)r.high + half  ? x - (double)r.high
                      : x < (double)r.low - half ? x - (double)r.low
@@ -121,8 +125,9 @@ struct quant_clipping quant_range_clipping(const struct quant_observer *o, struc
         c.power += n * x * x;
         c.share += off != 0 ? n : 0;
         c.error += n * off * off;
+        all += n;
     }
-    double n = o->n ? (double)o->n : 1;
+    double n = all > 0 ? all : 1;
     return (struct quant_clipping){c.power / n, c.share / n, c.error / n};
 }
 
@@ -130,7 +135,7 @@ struct quant_clipping quant_range_clipping(const struct quant_observer *o, struc
 
 // All pairs of a shrunk lower and a shrunk upper end; of a symmetric range one factor for both, and
 // of one that lies on one side of 0 that side alone. Ties go to the wider range: it is tried first.
-static struct quant_range range_mmse(const struct quant_observer *o, struct quant_range all,
+static struct quant_range range_mmse(const struct observer *o, struct quant_range all,
                                      struct quant_store store)
 {
     bool symmetric = store.symmetric;
@@ -184,7 +189,7 @@ static double range_divergence(const double *p, const double *plain, int32_t n, 
 }
 
 // Counts of the window, and the same with those outside in its ends.
-static void range_fold_outliers(const struct quant_observer *o, struct range_window used,
+static void range_fold_outliers(const struct observer *o, struct range_window used,
                                 struct range_window w, double *p, double *plain)
 {
     for (int32_t i = w.first; i < w.last; i++)
@@ -198,22 +203,23 @@ static void range_fold_outliers(const struct quant_observer *o, struct range_win
 // `half` bins on each side of 0, cut to the bins that are used; 0 stays at an edge or inside.
 static struct range_window range_within(struct range_window used, int32_t half)
 {
-    struct range_window w = {QUANT_SIDE - half, QUANT_SIDE + half};
+    struct range_window w = {OBSERVER_SIDE - half, OBSERVER_SIDE + half};
     if (w.first < used.first)
-        w.first = used.first > QUANT_SIDE ? QUANT_SIDE : used.first;
+        w.first = used.first > OBSERVER_SIDE ? OBSERVER_SIDE : used.first;
     if (w.last > used.last)
-        w.last = used.last < QUANT_SIDE ? QUANT_SIDE : used.last;
+        w.last = used.last < OBSERVER_SIDE ? OBSERVER_SIDE : used.last;
     return w;
 }
 
 // Wider and wider windows around 0, up to all bins; the one whose 256 levels tell most of what the
 // bins tell. Those of fewer bins than levels say nothing and are passed over.
-static struct quant_range range_kl(const struct quant_observer *o, struct quant_range all)
+static struct quant_range range_kl(const struct observer *o, struct quant_range all)
 {
-    double p[QUANT_BINS], plain[QUANT_BINS], q[QUANT_BINS], least = INFINITY;
+    double p[OBSERVER_BINS], plain[OBSERVER_BINS], q[OBSERVER_BINS], least = INFINITY;
     struct range_window used = range_used(o);
-    int32_t most = QUANT_SIDE - used.first > used.last - QUANT_SIDE ? QUANT_SIDE - used.first
-                                                                    : used.last - QUANT_SIDE;
+    int32_t most = OBSERVER_SIDE - used.first > used.last - OBSERVER_SIDE
+                       ? OBSERVER_SIDE - used.first
+                       : used.last - OBSERVER_SIDE;
     struct quant_range best = all;
     for (int32_t half = FIRST_HALF; half - HALF_STEP < most; half += HALF_STEP) {
         bool whole = half >= most;
@@ -233,7 +239,7 @@ static struct quant_range range_kl(const struct quant_observer *o, struct quant_
     return best;
 }
 
-struct quant_range quant_range_choose(const struct quant_observer *o, enum quant_algorithm a,
+struct quant_range quant_range_choose(const struct observer *o, enum quant_algorithm a,
                                       struct quant_store store)
 {
     struct quant_range all = {0, 0};
@@ -246,15 +252,15 @@ struct quant_range quant_range_choose(const struct quant_observer *o, enum quant
     return a == QUANT_ALGORITHM_KL && all.low < all.high ? range_kl(o, all) : all;
 }
 
-double quant_range_usual(const struct quant_observer *o)
+double quant_range_usual(const struct observer *o)
 {
     double all = 0, within = 0;
-    for (int32_t i = 0; i < QUANT_BINS; i++)
+    for (int32_t i = 0; i < OBSERVER_BINS; i++)
         all += (double)o->bins[i];
-    for (int32_t d = 0; d < QUANT_SIDE; d++) {
-        within += (double)o->bins[QUANT_SIDE + d] + (double)o->bins[QUANT_SIDE - 1 - d];
+    for (int32_t d = 0; d < OBSERVER_SIDE; d++) {
+        within += (double)o->bins[OBSERVER_SIDE + d] + (double)o->bins[OBSERVER_SIDE - 1 - d];
         if (within >= 0.9 * all)
-            return all > 0 ? range_middle(o, QUANT_SIDE + d) : 0;
+            return all > 0 ? range_middle(o, OBSERVER_SIDE + d) : 0;
     }
     return 0;
 }

@@ -2,7 +2,7 @@
 // clip(round(x / scale) + zp, lowest, highest), halves to even.
 #pragma once
 
-#include "quant/calibrate/quant_observer.h"
+#include "tensor/observe/observer.h"
 
 enum quant_algorithm { QUANT_ALGORITHM_NORMAL, QUANT_ALGORITHM_KL, QUANT_ALGORITHM_MMSE };
 
@@ -31,7 +31,7 @@ struct quant_form {
 /// - kl_divergence: the bins within t bins of 0, t = 128, 144, … or all: what lies outside is
 ///   counted in the outermost ones; spread over 256 levels; the t whose distribution then is
 ///   nearest to that of the bins, by Kullback and Leibler's divergence.
-struct quant_range quant_range_choose(const struct quant_observer *o, enum quant_algorithm a,
+struct quant_range quant_range_choose(const struct observer *o, enum quant_algorithm a,
                                       struct quant_store store);
 
 /// How a range is stored in int8 (-128 to 127; symmetric: -127 to 127 and zp 0) or int16
@@ -42,7 +42,7 @@ struct quant_form quant_form_of_range(struct quant_range r, struct quant_store s
 int32_t quant_form_store(struct quant_form f, float x);
 
 /// Mean square of what storing does to the bins' middles.
-double quant_range_error(const struct quant_observer *o, struct quant_form f);
+double quant_range_error(const struct observer *o, struct quant_form f);
 
 // What lies outside of a range: bins whose middles are more than half a step beyond its ends.
 struct quant_clipping {
@@ -50,12 +50,12 @@ struct quant_clipping {
     double share; // of the values that are outside, from 0 to 1
     double error; // what storing them as the ends does, as its part of the mean square error
 };
-struct quant_clipping quant_range_clipping(const struct quant_observer *o, struct quant_range r,
+struct quant_clipping quant_range_clipping(const struct observer *o, struct quant_range r,
                                            float scale);
 
 /// The distance from 0 that a tenth of the values is beyond, by the bins' middles: what is usual,
 /// whatever few large values there are, and however many zeros.
-double quant_range_usual(const struct quant_observer *o);
+double quant_range_usual(const struct observer *o);
 
 /// The scale of weights, which are stored symmetrically whatever `store` says: largest / 127 (of 16
 /// bits 32767) or, by search, that times the factor of 1, .975, … .225 with which the square error

@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 
-#define MAGIC         0x31514b4e52646e71u
+#define MAGIC         0x32514b4e52646e71u
 #define MOST_CHANNELS (1u << 24)
 
 struct state_head {
@@ -22,7 +22,7 @@ struct state_head {
 struct state_observer {
     uint32_t edge, n_channels;
     float min, max;
-    uint64_t n;
+    uint64_t n, n_summed;
     int32_t exponent, reserved;
 };
 
@@ -61,17 +61,18 @@ static bool state_read_observer(struct rknnd_quant *q, FILE *file)
 {
     struct state_observer head;
     if (fread(&head, sizeof head, 1, file) != 1 || head.edge >= q->index.n ||
-        head.n_channels > MOST_CHANNELS || head.exponent < QUANT_FINEST || head.exponent > 128)
+        head.n_channels > MOST_CHANNELS || head.exponent < OBSERVER_FINEST || head.exponent > 128)
         return false;
-    struct quant_observer *o = &q->seen[head.edge];
-    if (o->bins || quant_observer_init(o, head.n_channels, NULL) < 0)
+    struct observer *o = &q->seen[head.edge];
+    if (o->bins || observer_init(o, head.n_channels, NULL) < 0)
         return false;
     o->min = head.min;
     o->max = head.max;
     o->n = head.n;
+    o->n_summed = head.n_summed;
     o->exponent = head.exponent;
     return fread(o->sums, sizeof *o->sums, head.n_channels, file) == head.n_channels &&
-           fread(o->bins, sizeof *o->bins, QUANT_BINS, file) == QUANT_BINS;
+           fread(o->bins, sizeof *o->bins, OBSERVER_BINS, file) == OBSERVER_BINS;
 }
 
 int quant_state_load(struct rknnd_quant *q, const char *path, uint64_t fingerprint,
@@ -92,21 +93,22 @@ int quant_state_load(struct rknnd_quant *q, const char *path, uint64_t fingerpri
     if (fits)
         *ret_done = head.done;
     for (uint32_t i = 0; i < q->index.n && !fits; i++)
-        quant_observer_done(&q->seen[i]);
+        observer_done(&q->seen[i]);
     return 0;
 }
 
-static bool state_write_observer(const struct quant_observer *o, uint32_t edge, FILE *file)
+static bool state_write_observer(const struct observer *o, uint32_t edge, FILE *file)
 {
     struct state_observer head = {.edge = edge,
                                   .n_channels = o->n_channels,
                                   .min = o->min,
                                   .max = o->max,
                                   .n = o->n,
+                                  .n_summed = o->n_summed,
                                   .exponent = o->exponent};
     return fwrite(&head, sizeof head, 1, file) == 1 &&
            fwrite(o->sums, sizeof *o->sums, o->n_channels, file) == o->n_channels &&
-           fwrite(o->bins, sizeof *o->bins, QUANT_BINS, file) == QUANT_BINS;
+           fwrite(o->bins, sizeof *o->bins, OBSERVER_BINS, file) == OBSERVER_BINS;
 }
 
 static bool state_write(const struct rknnd_quant *q, uint64_t fingerprint, uint32_t done,

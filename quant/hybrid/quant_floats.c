@@ -91,14 +91,14 @@ static uint32_t *floats_seen(const struct rknnd_quant *q, const struct quant_pla
 static int floats_choose_group(const struct rknnd_quant *q, const struct quant_plan *p,
                                uint32_t group, struct quant_range *ret, struct error *e)
 {
-    struct quant_observer all = {0};
-    int r = quant_observer_init(&all, 0, e);
+    struct observer all = {0};
+    int r = observer_init(&all, 0, e);
     for (uint32_t i = 0; i < p->n_edges && r == 0; i++)
         if (p->places[i].quantized && p->places[i].group == group && q->seen[i].bins)
-            quant_observer_merge(&all, &q->seen[i]);
+            observer_merge(&all, &q->seen[i]);
     if (r == 0)
         *ret = quant_range_choose(&all, q->algorithm, quant_store_of(q, p->places[group].bits));
-    quant_observer_done(&all);
+    observer_done(&all);
     return r;
 }
 

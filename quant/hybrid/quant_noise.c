@@ -24,7 +24,7 @@ static double noise_of_edge(const struct rknnd_quant *q, uint32_t i)
     if (!q->plan.places[i].quantized)
         return 0;
     for (uint32_t k = 0; k < q->index.n; k++) {
-        const struct quant_observer *o = &q->seen[k];
+        const struct observer *o = &q->seen[k];
         if (!o->bins || q->plan.places[k].group != group || (q->seen[i].bins && k != i))
             continue;
         double ratio =

@@ -107,11 +107,15 @@ typedef struct rknnd_quant_samples {
     // A file in which an unfinished calibration is kept from time to time; one that fits this model
     // and `key` is gone on with. It is removed at the end, unless `keeps_state`. NULL: none.
     const char *state;
-    const char *key; // stands for the samples; NULL: ""
+    const char *key;   // stands for the samples; NULL: ""
+    uint32_t by_dumps; // 1: values come here also from servers that could look at them themselves
+    uint32_t reserved;
 } rknnd_quant_samples;
 
 /// Runs the float model on the samples, on the server that contexts of this thread use, and looks
-/// at every tensor that is to be int8. Holds histograms, of each client one tensor. RKNN_ERR_FAIL:
+/// at every tensor that is to be stored, where the server has nodes for that there, else by dumps.
+/// With the algorithm normal, and nodes, histograms and means are of up to 16 samples, spread over
+/// all. Holds histograms and, with dumps, of each client one tensor. RKNN_ERR_FAIL:
 /// a tensor is not finite.
 int rknnd_quant_calibrate(rknnd_quant *quant, const rknnd_quant_samples *samples);
 

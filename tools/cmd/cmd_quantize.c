@@ -155,6 +155,8 @@ static int quantize_parse(int argc, char **argv, struct quantize_plan *p, bool *
         {0, "hybrid-step2", OPTION_TEXT, &p->table_in, "FILE",
          "make the model by an edited file of step 1", 0, 0, NULL},
         {0, "report", OPTION_TEXT, &p->page, "FILE", "write a page for a browser", 0, 0, NULL},
+        {0, "dumps", OPTION_FLAG, &p->by_dumps, NULL, "look at tensors here, not on the server", 0,
+         0, NULL},
         OPTIONS_CLIENTS(&p->clients, QUANTIZE_CLIENTS),
         {0, "state", OPTION_TEXT, &p->state, "FILE", "kept while unfinished (OUTPUT.calibration)",
          0, 0, NULL},

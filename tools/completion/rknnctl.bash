@@ -72,7 +72,7 @@ _rknnctl_options()
     accuracy) options="--golden --input --layout --fit --pad --type --pass-through --list --shape --shape-set --core-mask --map --golden-server --entire --limit --fail-above --dump --json --csv --server --version --help" ;;
     compare) options="--with --input --layout --fit --pad --type --pass-through --list --shape --shape-set --core-mask --map --entire --limit --fail-above --dump --loop --warmup --seed --json --csv --server --version --help" ;;
     report) options="--output --golden --golden-server --input --layout --fit --pad --type --pass-through --shape --shape-set --core-mask --loop --warmup --seed --map --limit --server --version --help" ;;
-    quantize) options="--dataset --output --algorithm --method --dtype --target --symmetric --mean --std --rgb2bgr --keep-float --int16 --optimization-level --without --auto-hybrid --goal --hybrid-type --hybrid-step1 --hybrid-step2 --report --clients --state --layout --fit --pad --type --shape --json --server --version --help" ;;
+    quantize) options="--dataset --output --algorithm --method --dtype --target --symmetric --mean --std --rgb2bgr --keep-float --int16 --optimization-level --without --auto-hybrid --goal --hybrid-type --hybrid-step1 --hybrid-step2 --report --dumps --clients --state --layout --fit --pad --type --shape --json --server --version --help" ;;
     bench) options="--loop --clients --concurrency --duration --rate --samples --report --warmup --input --layout --fit --pad --type --pass-through --shape --shape-set --core-mask --seed --float --fail-below --fail-p99-above --json --csv --server --version --help" ;;
     board-test) options="--output --page --probe --probes --chip --models --journal --json --server --version --help" ;;
     help) options="" ;;

@@ -275,6 +275,7 @@ complete -c rknnctl -n '__fish_seen_subcommand_from quantize' -l hybrid-type -x 
 complete -c rknnctl -n '__fish_seen_subcommand_from quantize' -l hybrid-step1 -r -F -d 'write what would stay float, to be edited'
 complete -c rknnctl -n '__fish_seen_subcommand_from quantize' -l hybrid-step2 -r -F -d 'make the model by an edited file of step 1'
 complete -c rknnctl -n '__fish_seen_subcommand_from quantize' -l report -r -F -d 'write a page for a browser'
+complete -c rknnctl -n '__fish_seen_subcommand_from quantize' -l dumps -d 'look at tensors here, not on the server'
 complete -c rknnctl -n '__fish_seen_subcommand_from quantize' -l clients -x -d 'clients at the same time'
 complete -c rknnctl -n '__fish_seen_subcommand_from quantize' -l state -r -F -d 'kept while unfinished (OUTPUT.calibration)'
 complete -c rknnctl -n '__fish_seen_subcommand_from quantize' -s l -l layout -x -a 'nhwc nchw native' -d '[INPUT=]nhwc (default), nchw or native'

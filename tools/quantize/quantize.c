@@ -366,7 +366,8 @@ static int quantize_run(const struct quantize_plan *p, struct samples *s,
                                          .progress = quantize_progress,
                                          .user = s,
                                          .state = p->state ? p->state : state,
-                                         .key = s->key};
+                                         .key = s->key,
+                                         .by_dumps = p->by_dumps};
     uint64_t begun = clock_ns();
     int r = quantize_calibrate(p, s, &samples, result->quant, e);
     result->calibrate_ns = clock_ns() - begun;

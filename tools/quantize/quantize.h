@@ -15,6 +15,7 @@ struct quantize_plan {
     struct text_list int16s;              // nodes in 16 bits
     bool symmetric;                       // zero points of tensors are 0
     bool swaps_red_blue;                  // in pictures
+    bool by_dumps;                        // values of tensors come to this program
     uint32_t clients;
     // Layers in floats. At most one of the three; a table's calibration stays beside it.
     const char *table_out;        // step 1: the proposal goes there, and no model is written

@@ -68,6 +68,7 @@ static const struct {
     {"Mod", "fmod"},
     {"Mul", "axis broadcast consumed_inputs"},
     {"Neg", "consumed_inputs"},
+    {"Observe", "bins channels"},
     {"OneHot", "axis"},
     {"Or", "axis broadcast"},
     {"PRelu", "consumed_inputs"},

@@ -290,6 +290,9 @@ static bool is_standard(const char *domain)
 // same else.
 static bool is_known(const struct onnx_node *n)
 {
+    // For calibrations: rknnd's own.
+    if (strcmp(n->op, "Observe") == 0)
+        return strcmp(n->domain, "rknnd") == 0;
     return is_standard(n->domain) ||
            (strcmp(n->domain, "com.microsoft") == 0 &&
             (strcmp(n->op, "QuantizeLinear") == 0 || strcmp(n->op, "DequantizeLinear") == 0));

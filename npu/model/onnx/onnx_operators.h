@@ -87,6 +87,7 @@
     X("Mul", 2, 2, 1, onnx_lower_binary, AR_MUL) \
     X("Neg", 1, 1, 1, onnx_lower_unary, POST_NEG) \
     X("Not", 1, 1, 1, onnx_lower_ref_unary, REF_NOT) \
+    X("Observe", 1, 1, 1, onnx_lower_observe, 0) /* domain rknnd */ \
     X("OneHot", 3, 3, 1, onnx_lower_one_hot, 0) \
     X("Or", 2, 2, 1, onnx_lower_compare, REF_OR) \
     X("PRelu", 2, 2, 1, onnx_lower_binary, AR_PRELU) \

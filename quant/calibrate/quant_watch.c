@@ -1,0 +1,128 @@
+// Each node stands right behind the one that makes its tensor, which is still in the caches then:
+//
+//     Conv -> y -> readers            all that is seen -> Concat -> the output
+//             y -> Observe -> y_seen ----^
+#include "quant/calibrate/quant_watch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tensor/observe/observation.h"
+
+#define DOMAIN "rknnd"
+
+void quant_watched_done(struct quant_watched *w)
+{
+    free(w->edges);
+    *w = (struct quant_watched){0};
+}
+
+int quant_watch_plan(const struct rknnd_quant *q, struct quant_watched *w, struct error *e)
+{
+    *w = (struct quant_watched){.edges = calloc((size_t)q->index.n + 1, sizeof *w->edges)};
+    if (!w->edges)
+        return error_no_memory(e, "the calibration", q->index.n);
+    for (uint32_t i = 0; i < q->index.n; i++)
+        if (q->plan.places[i].observed)
+            w->edges[w->n++] = i;
+    return 0;
+}
+
+// ---- the model ----
+
+struct watching {
+    const struct rknnd_quant *q;
+    struct quant_model *m;
+    bool bins;
+    struct quant_node_list nodes;
+    const char **seen; // names, by place in quant_watched.edges
+};
+
+// "" for tensors of other nodes; NULL: out of memory.
+static char *watch_name(const struct watching *g, const char *what, uint32_t i)
+{
+    char *name = quant_pool_text(&g->m->pool, "rknnd_%s%u", what, i);
+    while (name && quant_index_find(&g->q->index, name))
+        name = quant_pool_text(&g->m->pool, "%s_", name);
+    return name;
+}
+
+static bool watch_edge(struct watching *g, const struct quant_watched *w, uint32_t i)
+{
+    const char *name = g->q->index.edges[w->edges[i]].name;
+    const char *seen = g->seen[i] = watch_name(g, "seen", i);
+    if (!seen)
+        return false;
+    Quant__Node *n = quant_model_node(g->m, "Observe", seen, 1, &name, seen);
+    return n && (n->domain = quant_pool_text(&g->m->pool, "%s", DOMAIN)) &&
+           quant_model_set_int(g->m, n, "bins", g->bins) &&
+           quant_model_set_int(g->m, n, "channels", g->bins && g->q->corrects_bias) &&
+           quant_model_append(g->m, &g->nodes, n);
+}
+
+// Those of inputs (producer -1), or behind a node.
+static bool watch_behind(struct watching *g, const struct quant_watched *w, int32_t producer)
+{
+    for (uint32_t i = 0; i < w->n; i++)
+        if (g->q->index.edges[w->edges[i]].producer == producer && !watch_edge(g, w, i))
+            return false;
+    return true;
+}
+
+static bool watch_join(struct watching *g, const struct quant_watched *w)
+{
+    Quant__Graph *graph = g->m->graph;
+    const char *all = watch_name(g, "seen_all", 0);
+    Quant__Node *join = all ? quant_model_node(g->m, "Concat", all, w->n, g->seen, all) : NULL;
+    graph->n_output = 0;
+    return join && quant_model_set_int(g->m, join, "axis", 0) &&
+           quant_model_append(g->m, &g->nodes, join) && quant_model_add_output(g->m, all) &&
+           quant_model_import(g->m, DOMAIN, 1);
+}
+
+int quant_watch_make(const struct rknnd_quant *q, const struct quant_watched *w, bool bins,
+                     struct quant_model *ret, struct error *e)
+{
+    int r = quant_model_copy(ret, &q->model, e);
+    struct watching g = {.q = q, .m = ret, .bins = bins};
+    g.seen = r == 0 ? quant_pool_take(&ret->pool, (size_t)w->n + 1, sizeof *g.seen) : NULL;
+    if (r < 0 || !g.seen)
+        return r < 0 ? r : error_no_memory(e, "the model", w->n);
+    bool good = watch_behind(&g, w, -1);
+    for (size_t i = 0; i < ret->graph->n_node && good; i++)
+        good = quant_model_append(ret, &g.nodes, ret->graph->node[i]) &&
+               watch_behind(&g, w, (int32_t)i);
+    if (!good || !watch_join(&g, w))
+        return error_no_memory(e, "the model", w->n);
+    quant_model_take_nodes(ret, &g.nodes);
+    return 0;
+}
+
+// ---- what comes out ----
+
+int quant_watch_take(const struct rknnd_quant *q, const struct quant_watched *w,
+                     const int32_t *words, uint64_t n, struct observer *seen, int32_t *ret_bad,
+                     struct error *e)
+{
+    *ret_bad = -1;
+    for (uint32_t i = 0; i < w->n; i++) {
+        struct observer *o = &seen[w->edges[i]];
+        uint32_t channels = n >= OBSERVATION_HEAD ? (uint32_t)words[6] : 0;
+        int r = 0;
+        if (2 * (uint64_t)channels <= n)
+            r = o->bins ? observer_widen(o, channels, e) : observer_init(o, channels, e);
+        if (r < 0)
+            return r;
+        uint64_t taken = o->bins ? observation_take(o, words, n) : 0;
+        if (!taken)
+            return error_set(e, STATUS_FAIL, "what the server saw of tensor %s is damaged",
+                             q->index.edges[w->edges[i]].name);
+        if (o->n_bad) {
+            *ret_bad = (int32_t)w->edges[i];
+            return STATUS_INPUT_INVALID;
+        }
+        words += taken;
+        n -= taken;
+    }
+    return n ? error_set(e, STATUS_FAIL, "the server saw more than it was asked for") : 0;
+}
