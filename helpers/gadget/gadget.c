@@ -274,6 +274,13 @@ static int print_help(void *table, const char *text, struct error *e)
     return OPTION_TABLE_END;
 }
 
+static int print_version(void *target, const char *text, struct error *e)
+{
+    (void)target, (void)text, (void)e;
+    printf("rknnd-gadget %s\n", RKNND_VERSION);
+    return OPTION_TABLE_END;
+}
+
 // Returns 0, OPTION_TABLE_END or STATUS_PARAM_INVALID.
 static int gadget_parse(struct settings *s, int argc, char **argv, const char **ret_command,
                         struct error *e)
@@ -291,6 +298,7 @@ static int gadget_parse(struct settings *s, int argc, char **argv, const char **
         {0, "no-mount", OPTION_FLAG, &s->no_mount, NULL,
          "leave it to others to mount the function, and to unmount it", 0, 0, NULL},
         {0, "help", OPTION_CALL, &table, NULL, "print this", 0, 0, print_help},
+        {0, "version", OPTION_CALL, NULL, NULL, "print the version", 0, 0, print_version},
     };
     table = (struct option_table){.rows = rows, .n_rows = sizeof rows / sizeof *rows};
     int first, r = option_table_parse(&table, argc, argv, &first, e);

@@ -85,7 +85,8 @@ int quant_values_of_input(const rknn_input *input, const rknn_tensor_attr *attr,
         ret->n_channels = attr->dims[1];
     if (ret->n_channels && !innermost && attr->dims[0])
         ret->inner = n / ret->n_channels / attr->dims[0];
-    ret->own = malloc(n ? n * sizeof *ret->own : 1);
+    ret->own =
+        n <= SIZE_MAX / sizeof *ret->own ? malloc((size_t)(n ? n : 1) * sizeof *ret->own) : NULL;
     if (!ret->own)
         return error_no_memory(e, "an input", n);
     for (uint64_t i = 0; i < n; i++)

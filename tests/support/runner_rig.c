@@ -179,7 +179,8 @@ void rig_submit(struct rig *r, struct rig_job *j, struct runner_context *c, uint
 {
     struct error e;
     const struct model_info *info = runner_info(r->runner);
-    uint64_t size = info->tensors[0].logical.size, out_size = info->tensors[1].logical.size;
+    uint32_t size = (uint32_t)info->tensors[0].logical.size;
+    uint32_t out_size = (uint32_t)info->tensors[1].logical.size;
     struct buffer *b;
     if (buffer_get(runner_buffers(r->runner), size, out_size, &b, &e) < 0)
         fail_msg("%s", e.text);

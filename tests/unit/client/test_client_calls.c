@@ -490,7 +490,7 @@ static void wrong_contexts(void **state)
     (void)state;
     rknn_context c = open_context(0), dup;
     rknn_input_output_num n;
-    rknn_context numbers[] = {0, 1, c + 1, c ^ 0x10000, UINT64_MAX, (uintptr_t)&c};
+    rknn_context numbers[] = {0, 1, c + 1, c ^ 0x10000, (rknn_context)-1, (uintptr_t)&c};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         rknn_context bad = numbers[i];
         assert_int_equal(rknn_run(bad, NULL), RKNN_ERR_CTX_INVALID);

@@ -373,7 +373,7 @@ static enum fake_answer only_pings(struct fake_peer *p, const struct frame_heade
         struct error e;
         if (recv(p->fd, head, sizeof head, MSG_WAITALL) != sizeof head ||
             frame_header_read(head, &ping, &e) < 0 || ping.type != MESSAGE_PING ||
-            recv(p->fd, body, ping.message_size, MSG_WAITALL) != ping.message_size ||
+            recv(p->fd, body, ping.message_size, MSG_WAITALL) != (ssize_t)ping.message_size ||
             message_decode(rknnd_Ping_fields, (struct bytes){body, ping.message_size}, &message,
                            &e) < 0)
             return FAKE_HANG_UP;
