@@ -159,8 +159,8 @@ class Codes(OnDaemon):
         for command in ALL:
             self.check(USAGE, *self.words(command)[:1], "--server", "bogus", *self.words(command)[1:],
                        named='"bogus" is not the URI of a server')
-            if command in ("doctor", "record", "compare", "accuracy"):
-                continue  # the doctor explains it; the program of record says it; the others name servers of their own
+            if command in ("doctor", "record", "compare", "accuracy", "board-test"):
+                continue  # the doctor explains it; the program of record says it; the others have servers of their own
             self.check(USAGE, *self.words(command), env={"RKNND_SERVER": "bogus"},
                        named='"bogus" is not the URI of a server')
         for option in ("--with", "--golden-server"):
