@@ -7,6 +7,7 @@ import stat
 import subprocess
 import time
 import unittest
+import urllib.request
 
 PROJECT = pathlib.Path(__file__).resolve().parents[3]
 PACKAGES = sorted(map(str, (PROJECT / "build/packages").glob("*.deb")))
@@ -99,6 +100,87 @@ class Packages(unittest.TestCase):
 
     def test_4_runs_models_in_its_sandbox(self):
         must("rknnctl", "bench", DIGITS, "-n", "3", user="nobody", group="nogroup", extra_groups=["rknnd"])
+
+    def program(self):
+        """One that runs a model until it is told to end, through all that happens meanwhile."""
+        client = subprocess.Popen(["rknnctl", "bench", DIGITS, "--duration", "600", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  text=True, user="nobody", group="nogroup", extra_groups=["rknnd"])
+        self.addCleanup(client.kill)
+        wait_for("it to run", lambda: client.poll() is not None or "jobs" in run("rknnctl", "stats").stdout)
+        return client
+
+    def ends_well(self, client):
+        self.assertIsNone(client.poll(), client.poll() is not None and client.communicate())
+        client.send_signal(signal.SIGINT)
+        _, errors = client.communicate(timeout=PATIENCE)
+        self.assertNotIn("rknn_", errors)
+        self.assertIn(client.returncode, (0, 130, -signal.SIGINT), errors)
+
+    def test_4_reloaded(self):
+        """Each kind of option that can change while the service runs; a program that is there notices nothing."""
+        good, pid = CONFIG.read_text(), prop("MainPID")
+        self.addCleanup(CONFIG.write_text, good)
+        client = self.program()
+        keys = pathlib.Path("/etc/rknnd.keys")
+        for key in "11" * 32, "22" * 32:
+            keys.write_text(f"anna:{key}\n")
+            os.chown(keys, -1, grp.getgrnam("rknnd").gr_gid)
+            keys.chmod(0o640)
+            CONFIG.write_text(f"{good}\nlimit = uploads=33\nquota = *:contexts=7\nlog-level = debug\nplugin-dir = /usr/lib/rknnd-plugins\n"
+                              f"listen = tcp:127.0.0.1:8910\nlisten = tls:127.0.0.1:8911\ntls-psk-file = {keys}\n")
+            must("systemctl", "reload", "rknnd")
+            mine = pathlib.Path("/tmp/keys")
+            mine.write_text(f"anna:{key}\n")
+            mine.chmod(0o644)
+            wait_for("the address and the key", lambda m=mine: run("rknnctl", "--server", "tls:127.0.0.1:8911", "ping", "-n", "1",
+                                                                   env=dict(os.environ, RKNND_TLS_PSK_FILE=str(m))).returncode == 0)
+        self.assertTrue(answers(uri="tcp:127.0.0.1:8910"))
+        limits = must("rknnctl", "status", "--limits")
+        self.assertRegex(limits, r"uploads +\S+ +33")
+        self.assertRegex(limits, r"contexts +\d+ +7 +quota")
+        said = must("journalctl", "-u", "rknnd.service", "--no-pager", "-o", "cat")
+        for name in "limit", "quota", "log-level", "plugin-dir", "listen", "tls-psk-file":
+            self.assertRegex(said, rf"changed: .*\b{name}\b", name)
+        CONFIG.write_text(good + "\nnonsense = 3\n")
+        self.assertNotEqual(run("systemctl", "reload", "rknnd").returncode, 0)
+        self.assertTrue(answers(uri="tcp:127.0.0.1:8910"))
+        CONFIG.write_text(good)
+        must("systemctl", "reload", "rknnd")
+        wait_for("the addresses to go", lambda: not answers(uri="tcp:127.0.0.1:8910"))
+        self.assertEqual((prop("MainPID"), prop("ActiveState")), (pid, "active"))
+        self.ends_well(client)
+
+    def test_4_taken_over(self):
+        """SIGUSR2: systemd follows to the new one, and whoever runs goes on."""
+        client, old = self.program(), prop("MainPID")
+        must("systemctl", "kill", "--kill-who=main", "-s", "USR2", "rknnd")
+        wait_for("another process", lambda: prop("MainPID") not in (old, "0"))
+        self.assertTrue(answers("rknnd"))
+        self.assertTrue(pathlib.Path(f"/proc/{old}").exists(), "it has a program, which goes on")
+        self.ends_well(client)
+        wait_for("the old one to end", lambda: not pathlib.Path(f"/proc/{old}").exists())
+        self.assertEqual((prop("ActiveState"), prop("NRestarts"), prop("Result")), ("active", "0", "success"))
+
+    def ask(self, path, method="GET"):
+        with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:8000/v2/{path}", method=method), timeout=PATIENCE) as answer:
+            return answer.read().decode()
+
+    def test_4_to_a_served_model(self):
+        """docs/board.md, on the software NPU; and a model that the daemon keeps."""
+        must("rknnctl", "doctor", DIGITS)
+        must("install", "-D", "-m", "644", DIGITS, "/var/lib/rknnd-kserve/models/digits.rknn")
+        must("systemctl", "enable", "--now", "rknnd-kserve")
+        wait_for("the model", lambda: run("journalctl", "-u", "rknnd-kserve", "--no-pager").stdout.count("is loaded"))
+        self.assertIn('"versions":["1"]', self.ask("models/digits"))
+        must("rknnctl", "model", "push", DIGITS, "kept")
+        must("systemctl", "reload", "rknnd-kserve")
+        wait_for("the one that was pushed", lambda: '"kept","version":"1","state":"READY"' in self.ask("repository/index", "POST"))
+        must("systemctl", "restart", "rknnd")
+        self.assertIn('"versions":["1"]', self.ask("models/kept"))
+        os.kill(int(prop("MainPID", "rknnd-kserve")), signal.SIGKILL)
+        wait_for("another front", lambda: prop("ActiveState", "rknnd-kserve") == "active" and prop("NRestarts", "rknnd-kserve") == "1")
+        self.assertTrue(answers("rknnd"))
+        must("systemctl", "disable", "--now", "rknnd-kserve")
 
     def test_5_not_ready_is_not_started(self):
         good = CONFIG.read_text()
