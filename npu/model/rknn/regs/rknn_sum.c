@@ -135,6 +135,8 @@ static bool sum_is_one(const struct rknn_regs *regs)
     return true;
 }
 
+// Of the pairs of bounds behind each stage, those that clamp from below. Their places are not in
+// one order on all chips, so they are named.
 static bool is_lowest(enum rknn_register reg)
 {
     switch (reg) {

@@ -28,6 +28,7 @@ static bool is_set(const struct tile *t, enum rknn_register reg)
     return rknn_regs_get(t->regs, reg, &value);
 }
 
+// A register that the node never sets is not looked at: what it holds is not this node's.
 static int check(const struct tile *t, enum rknn_register reg, bool right, struct error *e)
 {
     if (right || !is_set(t, reg))
@@ -45,6 +46,8 @@ static bool is_aligned(uint32_t n, uint32_t of)
     return false;
 }
 
+// The output's width, height and pixels, which every unit on the way has: they count from 0 or, in
+// the CNA, as `less` says.
 static int check_output(const struct tile *t, struct error *e)
 {
     const uint32_t *v = t->s->value;
@@ -189,6 +192,8 @@ static int check_addend(const struct tile *t, struct error *e)
     return r < 0 ? r : check(t, RDMA_HEIGHT, bits(v[RDMA_HEIGHT], 12, 0) + 1 == t->height, e);
 }
 
+// Packed pixels are images as cameras give them, read by a form of their own: of these only the
+// output, the lines and the weights are held against the tensors.
 static int check_tile(const struct tile *t, struct error *e)
 {
     enum { PACKED = 0xf000, PACKED_KINDS = 6 };
@@ -206,6 +211,8 @@ static int check_tile(const struct tile *t, struct error *e)
     return r < 0 ? r : check_addend(t, e);
 }
 
+// Lines times channels, summed up over the tasks, are those of the output, or of its whole blocks
+// of channels: no task is left out, and none writes what another one has written.
 int rknn_tiles_agree(const struct rknn_regs *regs, const struct rknn_file *f,
                      const struct rknn_node *n, const struct rknn_agree_conv *c, struct error *e)
 {
