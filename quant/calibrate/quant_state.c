@@ -4,9 +4,11 @@
 #include "quant/calibrate/quant_state.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -75,14 +77,33 @@ static bool state_read_observer(struct rknnd_quant *q, FILE *file)
            fread(o->bins, sizeof *o->bins, OBSERVER_BINS, file) == OBSERVER_BINS;
 }
 
+// Neither a pipe nor a device, which could be waited for without end. Without a file there is no
+// error: *ret is NULL.
+static int state_open(const char *path, FILE **ret, struct error *e)
+{
+    struct stat st = {0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    *ret = NULL;
+    if (fd < 0)
+        return errno == ENOENT ? 0 : error_set_errno(e, STATUS_FAIL, errno, "state %s", path);
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (*ret = fdopen(fd, "r")) != NULL)
+        return 0;
+    int why = errno;
+    bool regular = S_ISREG(st.st_mode);
+    close(fd);
+    return regular ? error_set_errno(e, STATUS_FAIL, why, "state %s", path)
+                   : error_set(e, STATUS_PARAM_INVALID, "state %s is no file: name another", path);
+}
+
 int quant_state_load(struct rknnd_quant *q, const char *path, uint64_t fingerprint,
                      uint32_t *ret_done, struct error *e)
 {
-    cleanup(fclose_p) FILE *file = fopen(path, "re");
+    cleanup(fclose_p) FILE *file = NULL;
     struct state_head head;
     *ret_done = 0;
-    if (!file)
-        return errno == ENOENT ? 0 : error_set_errno(e, STATUS_FAIL, errno, "state %s", path);
+    int r = state_open(path, &file, e);
+    if (r < 0 || !file)
+        return r;
     if (fread(&head, sizeof head, 1, file) != 1 || head.magic != MAGIC)
         return error_set(e, STATUS_PARAM_INVALID,
                          "state %s is no unfinished calibration: name another file, or remove it",
@@ -132,7 +153,8 @@ int quant_state_save(const struct rknnd_quant *q, const char *path, uint64_t fin
         temporary = NULL;
         return error_no_memory(e, "a path", 0);
     }
-    FILE *file = fopen(temporary, "we");
+    unlink(temporary); // what a run that was killed has left, or anything else of this name
+    FILE *file = fopen(temporary, "wxe");
     if (!file)
         return error_set_errno(e, STATUS_FAIL, errno, "state %s cannot be written", temporary);
     bool good = state_write(q, fingerprint, done, file);

@@ -146,7 +146,7 @@ typedef struct rknnd_quant_goal {
     /// A try is done (the calibration's `user`). Not 0: RKNN_ERR_FAIL. May be NULL.
     int (*tried)(void *user, uint32_t n_floats, double cosine);
     rknnd_quant_type type; // what layers become: float16 (0), or int16
-    uint32_t most_tries;   // 0: 1000
+    uint32_t reserved;     // 0
 } rknnd_quant_goal;
 
 typedef struct rknnd_quant_proposal {

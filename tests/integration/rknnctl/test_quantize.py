@@ -666,6 +666,9 @@ class Failures(Case):
         self.assertFalse(state.exists())
         state.write_text("something of somebody")
         self.assertIn("no unfinished calibration", self.rknnctl(*command[1:], code=2).stderr)
+        state.unlink()
+        os.mkfifo(state)
+        self.assertIn("is no file", self.rknnctl(*command[1:], code=2).stderr)
 
 
 if __name__ == "__main__":
