@@ -100,6 +100,8 @@ static bool read_shape(struct reader *r, struct npy *a)
     return true;
 }
 
+// NumPy has more of them, which nothing here computes with: complex numbers, strings, objects. The
+// words name what to convert to.
 static int refuse_type(const char *descr, struct error *e)
 {
     return error_set(

@@ -58,6 +58,8 @@ static int parse_name(const char *name, rknnd_StoredName *ret, struct error *e)
 
 // ---- pushing ------------------------------------------------------------------------------------
 
+// The server has the bytes already, as of any model that is opened: the message only says under
+// which name they are kept. The answer may take as long as a disk does.
 static int push_message(struct connection *c, const struct model *m, const rknnd_StoredName *name,
                         const char *labels, rknnd_StoredModel *ret, struct error *e)
 {
@@ -75,6 +77,7 @@ static int push_message(struct connection *c, const struct model *m, const rknnd
     return r;
 }
 
+// A path may be the name of a stored model, too: then that one gets another name.
 static int push_file(const char *uri, const char *path, const rknnd_StoredName *name,
                      const char *labels, rknnd_StoredModel *ret, struct error *e)
 {

@@ -84,6 +84,8 @@ static bool is_model_file(const char *name, size_t *ret_stem)
            (strcmp(dot, ".rknn") == 0 || strcmp(dot, ".onnx") == 0);
 }
 
+// As in Triton's repositories: a folder of another name is none of a model's versions. 18 digits
+// fit an int64_t.
 static bool is_version(const char *name)
 {
     return name[0] >= '1' && name[0] <= '9' && strlen(name) <= 18 &&

@@ -215,12 +215,16 @@ static int take_data(struct parser *p, const struct value *v)
     return 0;
 }
 
+// Nested lists and flat ones are both allowed, so this is about how many elements there are, or
+// about lists whose lengths differ from the shape.
 static int data_disagrees(struct parser *p)
 {
     return error_set(p->e, STATUS_PARAM_INVALID, "input \"%s\": its data does not have its shape",
                      input_now(p)->name);
 }
 
+// An element, or the begin of a list within the list. Where shape and type come behind the data,
+// elements are only counted here, and read in a second pass.
 static int take_element(struct parser *p, const struct value *v)
 {
     struct request_input *in = input_now(p);
@@ -266,6 +270,7 @@ static int end_data(struct parser *p)
 
 // ---- the grammar --------------------------------------------------------------------------------
 
+// What opens a place of its own has nothing to be taken yet; members there have rules of their own.
 static int skip_member(struct parser *p, const struct value *v)
 {
     (void)p, (void)v;

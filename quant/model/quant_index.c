@@ -22,6 +22,8 @@ static uint32_t quant_index_hash(const char *s)
     return h;
 }
 
+// Where a name is, or would be put: the next free slot behind its own. Slots are a power of two,
+// and never all taken.
 static size_t quant_index_slot(const struct quant_index *x, const char *name)
 {
     size_t at = quant_index_hash(name) & (x->n_slots - 1);

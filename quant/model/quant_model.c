@@ -24,6 +24,8 @@ static void pool_free_for_proto(void *pool, void *p)
     (void)p;
 }
 
+// If, Loop and Scan have graphs in their attributes, which may read any tensor of the outer one
+// without naming it as an input.
 static bool quant_model_has_subgraph(const Quant__Graph *g)
 {
     for (size_t i = 0; i < g->n_node; i++)
@@ -249,6 +251,8 @@ void quant_model_take_nodes(struct quant_model *m, const struct quant_node_list 
     m->graph->n_node = l->n;
 }
 
+// An operator of a domain that the model does not import is refused by ONNX Runtime, so the domain
+// comes with the first node of it.
 bool quant_model_import(struct quant_model *m, const char *domain, int64_t version)
 {
     Quant__Model *p = m->proto;

@@ -73,6 +73,7 @@ static json_t *shorten_tensors(const json_t *description, const char *which)
     return ret;
 }
 
+// The text comes out of the file, so people only get to see what is harmless.
 static void take_chip(struct manifest *m, const json_t *description)
 {
     const char *chip = json_string_value(json_object_get(description, "chip"));
@@ -99,6 +100,8 @@ static json_t *pack(const struct manifest *m, json_t *labels, json_t *inputs, js
                      "outputs", outputs);
 }
 
+// What is kept is small on purpose: all manifests are read when models are listed, and a name's
+// labels or tensors must not make that slow for others.
 int manifest_write(struct manifest *m, struct bytes labels, struct bytes description, char **ret,
                    struct error *e)
 {

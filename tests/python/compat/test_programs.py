@@ -88,7 +88,7 @@ class Programs(Ways):
     def test_examples_of_the_manual(self):
         text = (SOURCE / "docs/python-compat.md").read_text()
         blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-        self.assertEqual(len(blocks), 3)
+        self.assertEqual(len(blocks), 5)
         with tempfile.TemporaryDirectory() as folder:
             shutil.copytree(DIGITS.parent, folder, dirs_exist_ok=True)
             pathlib.Path(folder, "dataset.txt").write_text("".join(f"pictures/{digit}_0.png\n" for digit in range(10)))

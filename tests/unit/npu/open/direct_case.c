@@ -289,7 +289,7 @@ int direct_case_run(const char *options, const char *path, struct direct_counts 
     for (uint32_t i = 0; i < n_out && s == 0; i++)
         s = try_forms(r, false, i, &mask, counts, e);
     for (uint32_t i = 0; i < n_in + n_out; i++) {
-        *(i < n_in ? &counts->inputs : &counts->outputs) += mask >> i & 1;
+        *(i < n_in ? &counts->inputs : &counts->outputs) += (unsigned)(mask >> i & 1);
         place_free(r, &r->places[i]);
     }
     sim_run_done(&r->s);
