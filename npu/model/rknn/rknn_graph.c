@@ -15,9 +15,8 @@
 #include "base/cleanup.h"
 #include "npu/model/rknn/lower/rknn_lower.h"
 #include "npu/model/rknn/lower/rknn_weights.h"
-#include "npu/model/rknn/regs/check/rknn_choice.h"
-#include "npu/model/rknn/regs/check/rknn_memory.h"
-#include "npu/model/rknn/regs/check/rknn_real.h"
+#include "npu/model/rknn/regs/rknn_choice.h"
+#include "npu/model/rknn/regs/rknn_memory.h"
 #include "npu/model/rknn/rknn_build.h"
 
 #define ARENA_MAX UINT32_MAX
@@ -329,9 +328,7 @@ static int check_packed(const struct rknn_lowering *l, struct error *e)
 // Attention is a net of its own: its reader takes what it needs of each task.
 static int check_memory(const struct rknn_lowering *l, struct error *e)
 {
-    if (l->out->on_cpu || !l->regs->checks ||
-        (rknn_memory_known(l->regs, l->f, l->node, e) == 0 &&
-         rknn_real_known(l->regs, l->f, l->node, e) == 0))
+    if (l->out->on_cpu || !l->regs->checks || rknn_memory_known(l->regs, l->f, l->node, e) == 0)
         return 0;
     return error_prefix(e, "node %s (%s)", l->node->name, l->node->op);
 }
@@ -380,8 +377,6 @@ static int understand_node(struct rknn_lowering *l, const struct rknn_node *node
         return error_prefix(e, "node %s (%s)", node->name, node->op);
     if (r == 0)
         r = lower_chains(l, e);
-    if (r == 0)
-        r = lower_copies(l, e);
     if (r == 0)
         r = check_memory(l, e);
     if (r == 0 && (out->on_cpu || out->op == GRAPH_CUSTOM))

@@ -132,7 +132,7 @@ class Keys(Base):
                 break
             wait_for(f"change {done} in {said}", changed)
             done += 1
-        self.assertIn(done, range(16, 40), said)
+        self.assertIn(done, range(16, 100), said)  # slow clients have more, since the right comes back with time
         self.assertEqual(daemon.rknnctl("ping", "-n", "1").returncode, 0)
 
     def test_no_tickets_and_no_early_data(self):

@@ -31,34 +31,6 @@ static int take_chain(struct rknn_lowering *l, uint32_t x, uint32_t y,
     return r < 0 ? error_prefix(e, "node %s (%s)", l->node->name, l->node->op) : 0;
 }
 
-// Whether it only moves the bytes of its first input. What convolutions do for it (Expand spreads
-// one channel by a kernel of ones) is not looked at here.
-static bool moves_bytes(const struct rknn_lowering *l)
-{
-    const struct graph_tensor *x = lower_input(l, 0), *y = lower_output(l, 0);
-    switch (l->out->op) {
-    case GRAPH_RESHAPE:
-    case GRAPH_TRANSPOSE:
-    case GRAPH_SLICE:
-    case GRAPH_EXPAND:
-    case GRAPH_PAD:
-    case GRAPH_RESIZE:
-        if (l->out->op == GRAPH_RESIZE && l->out->resize.mode != INTERPOLATE_NEAREST)
-            return false;
-        return is_bytes(x) && is_bytes(y) && x->zp == y->zp && x->scale == y->scale;
-    default:
-        return false;
-    }
-}
-
-int lower_copies(struct rknn_lowering *l, struct error *e)
-{
-    if (l->out->on_cpu || !moves_bytes(l))
-        return 0;
-    int r = rknn_chain_copies(l->regs, l->f, l->node, l->g, e);
-    return r < 0 ? error_prefix(e, "node %s (%s)", l->node->name, l->node->op) : 0;
-}
-
 int lower_chains(struct rknn_lowering *l, struct error *e)
 {
     uint32_t n = l->out->on_cpu ? 0 : count_parts(l);

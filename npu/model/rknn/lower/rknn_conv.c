@@ -9,7 +9,6 @@
 // Images are NCHW by their logical shape. Index 0 of a window is height, index 1 width.
 #include "npu/model/rknn/lower/rknn_lower.h"
 #include "npu/model/rknn/lower/rknn_weights.h"
-#include "npu/model/rknn/regs/check/rknn_tiles.h"
 #include "npu/model/rknn/regs/rknn_agree.h"
 #include "npu/model/rknn/regs/rknn_lut.h"
 #include "npu/model/rknn/regs/rknn_quant.h"
@@ -302,10 +301,7 @@ static int check_registers(const struct rknn_lowering *l, bool depthwise, int32_
                                 .relu_behind = strstr(l->suffix, "AddRelu") != NULL,
                                 .of_input = l->f->tensors[l->inputs[0]].kind == RKNN_KIND_INPUT,
                                 .transposed = l->out->op == GRAPH_CONV_TRANSPOSE};
-    int r = l->out->on_cpu ? 0 : rknn_agree_conv(l->regs, &c, e);
-    if (r == 0 && !l->out->on_cpu && !c.transposed && strncmp(l->node->op, "Conv", 4) == 0)
-        r = rknn_tiles_agree(l->regs, l->f, l->node, &c, e);
-    if (r == 0)
+    if (l->out->on_cpu || rknn_agree_conv(l->regs, &c, e) == 0)
         return 0;
     return error_prefix(e, "node %s (%s)", l->node->name, l->node->op);
 }

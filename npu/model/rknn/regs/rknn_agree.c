@@ -216,14 +216,6 @@ static int agree_converter(const struct rknn_regs *regs, const struct rknn_agree
     return rknn_regs_refuse(regs, CNA_CVT_CON0, value, "how it converts its input is not known", e);
 }
 
-static int differing(const struct rknn_regs *regs, enum rknn_register reg, struct error *e)
-{
-    return error_set(e, STATUS_MODEL_INVALID,
-                     "register %s (0x%04x) holds different values in its tasks: what that does is "
-                     "not known",
-                     rknn_register_name(reg), rknn_register_at(regs->chip, reg));
-}
-
 // What is between sums and outputs is the same in all of the node's tasks.
 static int agree_tasks(const struct rknn_regs *regs, struct error *e)
 {
@@ -240,18 +232,17 @@ static int agree_tasks(const struct rknn_regs *regs, struct error *e)
         {DPU_BS_ALU_CFG, 0xffffffff},    {DPU_BS_MUL_CFG, 0xffffffff},
         {DPU_BS_OW_OP, 0xffffffff},      {DPU_BN_CFG, 0xffffffff},
         {DPU_BN_MUL_CFG, 0xffffffff},    {DPU_BN_RELUX_CMP, 0xffffffff},
-        {DPU_BN_ALU_CFG, 0xffffffff},    {DPU_BS_RELUX_CMP, 0xffffffff},
-        {CNA_WEIGHT_ZERO, 0xffffffff},   {DPU_LUT_CFG, 0xffffffff},
         {DPU_EW_CFG, 0xffffffff},        {DPU_EW_CVT_OFFSET, 0xffffffff},
         {DPU_EW_CVT_SCALE, 0xffffffff},  {DPU_OUT_CVT_OFFSET, 0xffffffff},
         {DPU_OUT_CVT_SCALE, 0xffffffff}, {DPU_OUT_CVT_SHIFT, 0xffffffff},
     };
-    for (int reg = DPU_BS_LOW_0; reg <= DPU_BOUND_11; reg++)
-        if (rknn_regs_varies(regs, (enum rknn_register)reg))
-            return differing(regs, (enum rknn_register)reg, e);
     for (size_t i = 0; i < sizeof stages / sizeof *stages; i++)
         if (rknn_regs_varies(regs, stages[i].reg) & stages[i].mask)
-            return differing(regs, stages[i].reg, e);
+            return error_set(e, STATUS_MODEL_INVALID,
+                             "register %s (0x%04x) holds different values in its tasks: what that "
+                             "does is not known",
+                             rknn_register_name(stages[i].reg),
+                             rknn_register_at(regs->chip, stages[i].reg));
     return 0;
 }
 

@@ -24,7 +24,6 @@ struct source {
     const struct rknn_regs *regs;
     const struct rknn_file *f;
     const struct rknn_state *state;
-    bool vector; // BN may add a number of each channel's own, which is left out
 };
 
 static uint32_t bits(uint32_t value, unsigned high, unsigned low)
@@ -62,19 +61,6 @@ static bool adds(const struct source *s, uint32_t cfg)
                                                         : (cfg & 0xf000c) == 8;
 }
 
-// Whether BN adds a number of each channel's own, and nothing else is to be read of it.
-static bool adds_vector(const struct source *s, enum rknn_register unit)
-{
-    enum { READ_ADDEND = 2, RK3576_EACH = 0x924, RK3576_READ_EACH = 0x100 };
-    uint32_t cfg = get(s, DPU_BN_CFG), reads = get(s, RDMA_BN_CFG);
-    if (!s->vector || unit != DPU_BN_CFG)
-        return false;
-    if (s->regs->chip->generation == CHIP_GEN_RK3576)
-        return cfg == RK3576_EACH && reads == RK3576_READ_EACH;
-    return s->regs->chip->bn_relu_field && cfg & UNIT_ALU_MEMORY && cfg & UNIT_MUL_BYPASS &&
-           cfg & UNIT_RELU_BYPASS && get(s, DPU_BN_ALU_CFG) == 0 && reads == READ_ADDEND;
-}
-
 static int read_unit(const struct source *s, const struct unit *u, int32_t *add,
                      struct graph_scaling stage[2], int32_t bounds[2], struct error *e)
 {
@@ -86,8 +72,6 @@ static int read_unit(const struct source *s, const struct unit *u, int32_t *add,
     if (cfg & UNIT_BYPASS)
         return 0;
     bool added = !(cfg & UNIT_ALU_BYPASS), multiplied = !(cfg & UNIT_MUL_BYPASS);
-    if (adds_vector(s, u->cfg))
-        cfg &= ~UNIT_ALU_MEMORY;
     if (cfg & (UNIT_MUL_PRELU | UNIT_ALU_MEMORY) || (added && !adds(s, cfg)))
         return refuse(s, u->cfg, e);
     if (multiplied && mul & MUL_IN_MEMORY)
@@ -190,32 +174,15 @@ static int newer_to_table_memory(const struct source *s, struct graph_chain *c, 
     return 0;
 }
 
-// What is added at bytes 0 and 16 of a tensor, and nothing else.
-static int newer_addend_memory(const struct source *s, struct graph_chain *c, struct error *e)
-{
-    enum { READ_ADDEND = 2, AGAIN_AT = 16, LEAST = 20 };
-    int32_t index = s->state->tensor[RDMA_BN_BASE];
-    struct bytes b = index < 0 ? (struct bytes){0} : s->f->tensors[index].data;
-    if (get(s, RDMA_BN_CFG) != READ_ADDEND || b.size < LEAST ||
-        read_le32(b.data) != read_le32(b.data + AGAIN_AT))
-        return refuse(s, RDMA_BN_CFG, e);
-    c->bn_add = (int32_t)read_le32(b.data);
-    return 0;
-}
-
-// BN: off, but for a Relu that the bounds have; or a factor towards a table; or an addition.
+// BN: off, but for a Relu that the bounds have; or a factor towards a table.
 static int read_newer_bn(const struct source *s, struct graph_chain *c, struct error *e)
 {
     enum { RK3562_OFF = 0x13, RK3562_RELU = 0x12, RK3562_TABLE = 0x20000 };
-    enum { RK3576_OFF = 0x903, RK3576_RELU = 0x902, RK3576_TABLE = 0x20, RK3576_ADDS = 0x920 };
+    enum { RK3576_OFF = 0x903, RK3576_RELU = 0x902, RK3576_TABLE = 0x20 };
     uint32_t cfg = get(s, DPU_BN_CFG);
     bool rk3562 = s->regs->chip->generation != CHIP_GEN_RK3576;
     if (rk3562 ? cfg == RK3562_OFF || cfg == RK3562_RELU : cfg == RK3576_OFF || cfg == RK3576_RELU)
         return 0;
-    if (adds_vector(s, DPU_BN_CFG))
-        return 0;
-    if (!rk3562 && cfg == RK3576_ADDS)
-        return newer_addend_memory(s, c, e);
     if (cfg != (rk3562 ? RK3562_TABLE : RK3576_TABLE))
         return refuse(s, DPU_BN_CFG, e);
     return rk3562 ? newer_to_table_registers(s, c, e) : newer_to_table_memory(s, c, e);
@@ -360,14 +327,6 @@ int rknn_chain(const struct rknn_regs *regs, const struct rknn_file *f, const st
                int32_t from, int32_t to, struct graph *g, const struct graph_chain **ret,
                struct error *e)
 {
-    return rknn_chain_with(regs, f, n, (const int32_t[]){from, to}, g, ret, NULL, e);
-}
-
-int rknn_chain_with(const struct rknn_regs *regs, const struct rknn_file *f,
-                    const struct rknn_node *n, const int32_t ends[2], struct graph *g,
-                    const struct graph_chain **ret, struct bytes *added, struct error *e)
-{
-    int32_t from = ends[0], to = ends[1];
     struct rknn_walk w;
     struct rknn_state first;
     bool found = false;
@@ -392,80 +351,10 @@ int rknn_chain_with(const struct rknn_regs *regs, const struct rknn_file *f,
     struct graph_chain *c = pool_alloc(&g->pool, 1, sizeof *c);
     if (!c)
         return error_no_memory(e, "a chain of stages", sizeof *c);
-    const struct source s = {regs, f, &first, added != NULL};
+    const struct source s = {regs, f, &first};
     int r = read_chain(&s, n, g, c, e);
     bool guessed = f->container.kind == RKNN_LITE;
-    if (added) {
-        bool apart = regs->chip->generation == CHIP_GEN_RK3576;
-        int32_t index = first.tensor[apart ? RDMA_BN_DATA_BASE : RDMA_BN_BASE];
-        bool each = adds_vector(&s, DPU_BN_CFG);
-        *added = each && index >= 0 ? f->tensors[index].data : (struct bytes){0};
-    }
     bool taken = r == 0 && (!guessed || suits(c, &f->tensors[from], &f->tensors[to]));
     *ret = taken ? c : NULL;
     return r;
-}
-
-// ---- copies ----
-
-// To the nearest, ties to even. Doubles hold what bytes become by factors of 16 bits.
-static int64_t scaled(int64_t v, struct graph_scaling by)
-{
-    return (int64_t)nearbyint(ldexp((double)v * by.factor, -(int)by.shift));
-}
-
-static int64_t bounded(int64_t v, const int32_t bounds[2])
-{
-    return v < bounds[0] ? bounds[0] : v > bounds[1] ? bounds[1] : v;
-}
-
-void rknn_chain_map(const struct graph_chain *c, int8_t map[256])
-{
-    static const int32_t bytes[2] = {INT8_MIN, INT8_MAX};
-    for (int x = INT8_MIN; x <= INT8_MAX; x++) {
-        int64_t v = x + c->bs_add;
-        v = bounded(scaled(v, c->bs[v < 0]), c->bounds[0]);
-        v = v * c->bn[v < 0].factor + c->bn_add;
-        v = bounded(scaled(v, (struct graph_scaling){1, c->bn[v < 0].shift}), c->bounds[1]);
-        v = v * c->out.factor + (int64_t)ldexp(c->zp, (int)c->out.shift);
-        map[(uint8_t)x] =
-            (int8_t)bounded(scaled(v, (struct graph_scaling){1, c->out.shift}), bytes);
-    }
-}
-
-static bool copies(const struct graph_chain *c)
-{
-    int8_t map[256];
-    if (c->lut)
-        return false;
-    rknn_chain_map(c, map);
-    for (int i = 0; i < 256; i++)
-        if (map[i] != (int8_t)i)
-            return false;
-    return true;
-}
-
-int rknn_chain_copies(const struct rknn_regs *regs, const struct rknn_file *f,
-                      const struct rknn_node *n, struct graph *g, struct error *e)
-{
-    enum { FROM_MEMORY = 1 };
-    const uint32_t precisions = 0xfc000007;
-    struct rknn_walk w;
-    const struct rknn_state *state;
-    rknn_walk_begin(&w, regs, f, n);
-    while ((state = rknn_walk_next(&w)) != NULL) {
-        struct graph_chain c;
-        if (!(state->value[DPU_FEATURE_MODE_CFG] & FROM_MEMORY) ||
-            state->value[DPU_DATA_FORMAT] & precisions)
-            continue;
-        if (read_chain(&(struct source){regs, f, state, false}, n, g, &c, e) < 0)
-            return STATUS_MODEL_INVALID;
-        if (!copies(&c))
-            return error_set(e, STATUS_MODEL_INVALID,
-                             "its registers change the values that it moves (%s 0x%08x, %s 0x%08x)",
-                             rknn_register_name(DPU_OUT_CVT_SCALE), state->value[DPU_OUT_CVT_SCALE],
-                             rknn_register_name(DPU_OUT_CVT_OFFSET),
-                             state->value[DPU_OUT_CVT_OFFSET]);
-    }
-    return 0;
 }

@@ -13,17 +13,3 @@
 int rknn_chain(const struct rknn_regs *regs, const struct rknn_file *f, const struct rknn_node *n,
                int32_t from, int32_t to, struct graph *g, const struct graph_chain **ret,
                struct error *e);
-
-/// The same, between ends[0] and ends[1], where BN may add an int32 of each channel's own to what
-/// *ret says: *added has these; empty: it does not.
-int rknn_chain_with(const struct rknn_regs *regs, const struct rknn_file *f,
-                    const struct rknn_node *n, const int32_t ends[2], struct graph *g,
-                    const struct graph_chain **ret, struct bytes *added, struct error *e);
-
-/// What becomes of each stored byte, by its bits. Not of a chain with a table.
-void rknn_chain_map(const struct graph_chain *c, int8_t map[256]);
-
-/// Of a node that moves bytes: whether all its tasks that work on bytes in memory leave each value
-/// as it is. STATUS_MODEL_INVALID: one does not, or what it does is not known.
-int rknn_chain_copies(const struct rknn_regs *regs, const struct rknn_file *f,
-                      const struct rknn_node *n, struct graph *g, struct error *e);

@@ -165,30 +165,22 @@ static bool clears_pointers(const struct rknn_walk *w, struct bytes commands)
     return false;
 }
 
-// Takes a task's commands. False: it does nothing with the DPU. *ret_table: it loads a table, as
-// fills_lut() says.
-static bool walk_take(struct rknn_walk *w, const struct rknn_task *task, bool *ret_table)
+// Takes a task's commands. False: it does nothing with the DPU.
+static bool walk_take(struct rknn_walk *w, const struct rknn_task *task)
 {
     enum { DPU_BLOCK = 4 }; // the highest four bits of its registers
     struct rknn_state *to = &w->groups[w->group];
     struct bytes b = task->commands;
-    uint32_t points = 0;
-    bool dpu = false, writes = false;
+    bool dpu = false;
     for (size_t at = 0; at + 8 <= b.size; at += 8) {
         struct command c = decode(w->f, b.data + at);
         uint32_t reg = w->regs->reg[c.reg / 4];
         dpu = dpu || c.reg >> 12 == DPU_BLOCK;
-        writes = writes || (reg == DPU_LUT_ACCESS_CFG + 1 && LUT_WRITES(c.value));
-        if (reg == DPU_LUT_ACCESS_DATA + 1) {
-            points += writes;
-            continue;
-        }
         if (!reg)
             continue;
         to->value[reg - 1] = c.value;
         to->tensor[reg - 1] = rknn_file_relocation(w->f, task, at / 8, c.reg);
     }
-    *ret_table = points >= RKNN_LUT_POINTS;
     return dpu;
 }
 
@@ -199,7 +191,7 @@ const struct rknn_state *rknn_walk_next(struct rknn_walk *w)
         bool cleared = clears_pointers(w, task->commands);
         w->group = cleared ? 0 : w->group;
         const struct rknn_state *taken = &w->groups[w->group];
-        bool table, dpu = walk_take(w, task, &table);
+        bool dpu = walk_take(w, task), table = fills_lut(w->regs, w->f, task->commands);
         w->group = dpu && !cleared ? !w->group : w->group;
         if (dpu && !table)
             return taken;

@@ -1,7 +1,7 @@
 // Fields of the DPU's units in tasks that work on bytes in memory. What they do is read elsewhere
 // (rknn_chain.c, rknn_sum.c, rknn_norm.c), or follows from the node's operator; here what no
 // analysed file uses is refused, in any of the node's tasks.
-#include "npu/model/rknn/regs/check/rknn_memory.h"
+#include "npu/model/rknn/regs/rknn_memory.h"
 
 // Bits that may be set.
 struct fields {
