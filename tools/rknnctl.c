@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file/output_file.h"
 #include "base/options/nearest.h"
 #include "rknnd.h"
-#include "tools/format/output_file.h"
 #include "tools/ui/cmd_options.h"
 #include "tools/ui/exit_code.h"
 #include "tools/ui/interrupt.h"

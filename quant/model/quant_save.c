@@ -1,6 +1,3 @@
-// Writes models and other files: under a temporary name first, so that there is the whole file or
-// none.
-#include <errno.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
@@ -9,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/file/output_file.h"
 #include "quant/model/quant_constant.h"
 #include "quant/model/quant_model.h"
 #include "quant/model/quant_save.h"
@@ -18,17 +16,14 @@
 struct quant_sink {
     ProtobufCBuffer base;
     FILE *file;
-    bool failed;
-    int why;
 };
 
+// A failure is the stream's, and told when that is closed.
 static void quant_sink_append(ProtobufCBuffer *base, size_t size, const uint8_t *data)
 {
-    struct quant_sink *s = (struct quant_sink *)base;
-    if (!s->failed && fwrite(data, 1, size, s->file) != size) {
-        s->failed = true;
-        s->why = errno;
-    }
+    const struct quant_sink *s = (struct quant_sink *)base;
+    if (!ferror(s->file))
+        fwrite(data, 1, size, s->file);
 }
 
 // Whether two paths are one folder.
@@ -55,50 +50,19 @@ static int quant_save_stream(const void *user, FILE *file, struct error *e)
 {
     const struct quant_model *m = user;
     struct quant_sink sink = {.base = {.append = quant_sink_append}, .file = file};
+    (void)e;
     quant__model__pack_to_buffer(m->proto, &sink.base);
-    if (!sink.failed && fflush(file) != 0) {
-        sink.failed = true;
-        sink.why = errno;
-    }
-    return sink.failed ? error_set_errno(e, STATUS_FAIL, sink.why, "it cannot be written") : 0;
-}
-
-// A new file with the mode that a new file gets, or the one that it replaces has.
-static FILE *quant_save_open(char *temporary, const char *path)
-{
-    struct stat st;
-    mode_t mask = umask(0);
-    umask(mask);
-    int fd = mkstemp(temporary);
-    if (fd < 0)
-        return NULL;
-    mode_t mode = stat(path, &st) == 0 ? st.st_mode & 0777 : 0666 & ~mask;
-    FILE *file = fchmod(fd, mode) == 0 ? fdopen(fd, "w") : NULL;
-    if (!file) {
-        close(fd);
-        unlink(temporary);
-    }
-    return file;
+    return 0;
 }
 
 int quant_save_file(const char *path, quant_save_write *write, const void *user, struct error *e)
 {
-    cleanup(free_p) char *temporary = NULL;
-    if (asprintf(&temporary, "%s.XXXXXX", path) < 0) {
-        temporary = NULL;
-        return error_no_memory(e, "a path", 0);
-    }
-    FILE *file = quant_save_open(temporary, path);
-    if (!file)
-        return error_set_errno(e, STATUS_FAIL, errno, "it cannot be written");
-    int r = write(user, file, e);
-    if (fclose(file) != 0 && r == 0)
-        r = error_set_errno(e, STATUS_FAIL, errno, "it cannot be written");
-    if (r == 0 && rename(temporary, path) < 0)
-        r = error_set_errno(e, STATUS_FAIL, errno, "it cannot be written");
-    if (r < 0)
-        unlink(temporary);
-    return r;
+    cleanup(output_file_drop) struct output_file out = {0};
+    const bool dash = strcmp(path, "-") == 0; // which is a file's name here
+    int r = output_file_open(&out, dash ? "./-" : path, e);
+    if (r == 0 && (r = write(user, out.stream, e)) < 0)
+        error_prefix(e, "%s", path);
+    return r < 0 ? r : output_file_close(&out, e);
 }
 
 int quant_model_save(struct quant_model *m, const char *path, struct error *e)
@@ -108,7 +72,5 @@ int quant_model_save(struct quant_model *m, const char *path, struct error *e)
         r = error_set(e, STATUS_FAIL,
                       "it would be larger than 2 GB, which ONNX files cannot be: write it into the "
                       "folder of the model, where its weights in other files can stay");
-    if (r == 0)
-        r = quant_save_file(path, quant_save_stream, m, e);
-    return r < 0 ? error_prefix(e, "%s", path) : 0;
+    return r < 0 ? error_prefix(e, "%s", path) : quant_save_file(path, quant_save_stream, m, e);
 }

@@ -2,7 +2,6 @@
 // name that got out of its place could do nothing. Names are of model files and are not trusted.
 #include "quant/report/quant_page.h"
 
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 
@@ -130,8 +129,6 @@ static int page_stream(const void *user, FILE *file, struct error *e)
     if (r == 0)
         r = quant_page_layers(&p);
     fputs("</main></div>\n</body>\n</html>\n", file);
-    if (r == 0 && (fflush(file) != 0 || ferror(file)))
-        r = error_set_errno(e, STATUS_FAIL, errno, "it cannot be written");
     return r;
 }
 
@@ -146,9 +143,7 @@ static int page_write(struct rknnd_quant *q, const rknnd_quant_about *given, con
         *texts[i] = *texts[i] ? *texts[i] : "";
     if (r == 0 && !q->noise && (r = quant_noise_measure(q, e)) == 0)
         r = quant_lists_make(q, e);
-    if (r == 0)
-        r = quant_save_file(path, page_stream, &p, e);
-    return r < 0 ? error_prefix(e, "%s", path) : 0;
+    return r < 0 ? error_prefix(e, "%s", path) : quant_save_file(path, page_stream, &p, e);
 }
 
 QUANT_EXPORT int rknnd_quant_write_page(rknnd_quant *quant, const rknnd_quant_about *about,

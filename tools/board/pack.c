@@ -4,7 +4,7 @@
 #include <archive.h>
 #include <archive_entry.h>
 
-#include "tools/format/output_file.h"
+#include "base/file/output_file.h"
 
 #define FOLDER "board-test/"
 

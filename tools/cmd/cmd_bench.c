@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/file/output_file.h"
 #include "base/options/number.h"
 #include "tools/format/order_stats.h"
-#include "tools/format/output_file.h"
 #include "tools/rknnctl.h"
 #include "tools/run/bench_show.h"
 #include "tools/ui/exit_code.h"

@@ -6,8 +6,8 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/file/output_file.h"
 #include "tools/format/format.h"
-#include "tools/format/output_file.h"
 #include "tools/format/table.h"
 #include "tools/rknnctl.h"
 #include "tools/ui/cmd_options.h"

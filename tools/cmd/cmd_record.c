@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/file/output_file.h"
 #include "tools/format/format.h"
-#include "tools/format/output_file.h"
 #include "tools/rknnctl.h"
 #include "tools/ui/cmd_options.h"
 #include "tools/ui/interrupt.h"

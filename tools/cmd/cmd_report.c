@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/file/output_file.h"
 #include "tools/compare/comparison.h"
-#include "tools/format/output_file.h"
 #include "tools/rknnctl.h"
 #include "tools/run/measured.h"
 #include "tools/run/memory_use.h"

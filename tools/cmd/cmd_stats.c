@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/cleanup.h"
-#include "tools/format/output_file.h"
+#include "base/file/output_file.h"
 #include "tools/rknnctl.h"
 #include "tools/ui/cmd_options.h"
 #include "tools/ui/print.h"

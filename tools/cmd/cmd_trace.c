@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "tools/format/output_file.h"
+#include "base/file/output_file.h"
 #include "tools/rknnctl.h"
 #include "tools/ui/cmd_options.h"
 #include "tools/ui/interrupt.h"

@@ -2,7 +2,7 @@
 // whole or not at all.
 #include "tools/format/npy_file.h"
 
-#include "tools/format/output_file.h"
+#include "base/file/output_file.h"
 
 // The stream remembers failed writes; output_file_close() reports them.
 int npy_file_write(const char *path, rknn_tensor_type type, const uint32_t *dims, uint32_t n_dims,

@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "tools/format/output_file.h"
+#include "base/file/output_file.h"
 #include "tools/input/input_list.h"
 #include "tools/run/load_option_args.h"
 #include "tools/ui/interrupt.h"

@@ -3,9 +3,9 @@
 #include <stdio.h>
 
 #include "base/cleanup.h"
+#include "base/file/output_file.h"
 #include "tools/format/format.h"
 #include "tools/format/order_stats.h"
-#include "tools/format/output_file.h"
 #include "tools/format/table.h"
 #include "tools/ui/print.h"
 #include "tools/ui/terminal.h"

@@ -639,6 +639,25 @@ class Failures(Case):
         listed = self.arrays([np.ones((1, 8, 8, 1), np.float32)])
         self.assertIn("File too large", self.quantize(FLOAT, listed, code=1, preexec_fn=limit))
 
+    def test_outputs_that_are_no_ordinary_files(self):
+        listed = self.arrays([self.rng.normal(0, 1, (1, 8, 8, 1)).astype(np.float32)])
+        self.quantize(FLOAT, listed, "--report", self.folder / "page.html")
+        model = self.out.read_bytes()
+        self.out.rename(self.folder / "target.onnx")
+        self.out.symlink_to("target.onnx")
+        (self.folder / "target.onnx").write_bytes(b"before")
+        self.quantize(FLOAT, listed)
+        self.assertTrue(self.out.is_symlink())
+        self.assertEqual((self.folder / "target.onnx").read_bytes(), model)
+        for name, option in ("full.onnx", "-o"), ("full.html", "--report"), ("full.cfg", "--hybrid-step1"):
+            full = self.folder / name
+            full.symlink_to("/dev/full")
+            words = [] if option != "--report" else ["-o", self.folder / "beside.onnx"]
+            done = self.rknnctl("quantize", FLOAT, "--dataset", listed, *words, option, full, code=1)
+            self.assertIn("No space left", done.stderr)
+            self.assertTrue(full.is_symlink())
+        self.assertTrue(pathlib.Path("/dev/full").is_char_device())
+
     def test_a_calibration_that_is_ended_is_gone_on_with(self):
         samples = [self.rng.normal(0, 1 + i, (1, 8, 8, 1)).astype(np.float32) for i in range(60)]
         listed = self.arrays(samples)

@@ -1,7 +1,7 @@
 // A file that is written whole or not at all: data goes to TARGET.PID.tmp in the same folder, which
 // rename() puts in place when everything has been written. Standard output, devices and pipes are
 // written directly. A symbolic link stays: its target is replaced.
-#include "tools/format/output_file.h"
+#include "base/file/output_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
