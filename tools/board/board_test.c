@@ -110,7 +110,6 @@ static json_t *try_watched(struct state *s, struct trial *trial, const char *nam
     return json_pack("{s:s}", "failed", ends[w.end]);
 }
 
-// Which probe was running when the kit or the machine stopped; NULL: none.
 // The journal's word on a probe, for people: what is not repeated says how to repeat it.
 static const char *past_words(const struct state *s, const struct target *t, const char *name)
 {

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "tensor/arithmetic.h"
 #include "tensor/convert.h"
+#include "tools/format/json_get.h"
 
 // A tensor's values and what they are to be.
 struct pair {
@@ -25,11 +26,6 @@ struct pair {
 struct count {
     size_t n, n_wrong, first; // elements
 };
-
-static const char *text_of(const json_t *o, const char *key)
-{
-    return json_string_value(json_object_get(o, key)) ?: "";
-}
 
 static int digit(char c)
 {
@@ -78,7 +74,7 @@ static json_t *find_tensor(json_t *answer, const char *name)
     for (int l = 0; l < 2; l++) {
         json_array_foreach(json_object_get(answer, lists[l]), i, tensor)
         {
-            if (strcmp(text_of(tensor, "name"), name) == 0)
+            if (strcmp(json_get_text(tensor, "name"), name) == 0)
                 return tensor;
         }
     }
@@ -97,19 +93,19 @@ static json_t *describe_first(const struct pair *p, const struct count *c)
 // target did not tell of are no fault, as long as the outputs are there.
 static bool tensor_fits(const struct kit *k, json_t *want, json_t *answer, json_t *verdict)
 {
-    json_t *tensor = find_tensor(answer, text_of(want, "name"));
-    const struct kit_file *f = kit_find(k, text_of(want, "file"));
+    json_t *tensor = find_tensor(answer, json_get_text(want, "name"));
+    const struct kit_file *f = kit_find(k, json_get_text(want, "file"));
     if (!tensor || !f)
         return f && !json_is_true(json_object_get(want, "output"));
     size_t size;
-    cleanup(free_p) uint8_t *seen = from_hex(text_of(tensor, "hex"), &size);
+    cleanup(free_p) uint8_t *seen = from_hex(json_get_text(tensor, "hex"), &size);
     struct pair p = {
-        .tensor = text_of(want, "name"),
-        .node = text_of(want, "node"),
+        .tensor = json_get_text(want, "name"),
+        .node = json_get_text(want, "node"),
         .expected = f->data,
         .seen = seen,
         .size = size,
-        .half = strcmp(text_of(want, "type"), "float16") == 0,
+        .half = strcmp(json_get_text(want, "type"), "float16") == 0,
         .tolerance = json_number_value(json_object_get(want, "tolerance")),
     };
     if (!seen || size != f->size) {
@@ -143,10 +139,10 @@ static bool hypothesis_fits(const struct kit *k, json_t *h, json_t *answer, json
 // What rknnd takes the chip to do: as its switch of the probe's name says, else as the kit does.
 static bool is_taken(const struct kit *k, json_t *probe, json_t *h)
 {
-    const struct chip *chip = chip_find(text_of(k->table, "chip"));
+    const struct chip *chip = chip_find(json_get_text(k->table, "chip"));
     const json_t *choice = json_object_get(h, "choice");
     for (int s = 0; chip && choice && s < CHIP_N_SWITCHES; s++)
-        if (strcmp(chip_switch_name((enum chip_switch)s), text_of(probe, "switch")) == 0)
+        if (strcmp(chip_switch_name((enum chip_switch)s), json_get_text(probe, "switch")) == 0)
             return json_integer_value(choice) == chip_switch_taken(chip, (enum chip_switch)s);
     return json_is_true(json_object_get(h, "default"));
 }

@@ -14,9 +14,13 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "tensor/arithmetic.h"
+#include "tools/format/json_get.h"
 
 #define TABLE    "kit.json"
 #define MAX_FILE (16u << 20) // bytes of one file in an archive
+#define MAX_ALL  (64u << 20) // and of all of them
+#define MAX_ID   60          // of a probe: the journal has it in a line of its own
 
 // ---- where it is ----
 
@@ -56,7 +60,10 @@ static int add_file(struct kit *k, struct archive *a, struct archive_entry *entr
 {
     int64_t size = archive_entry_size(entry);
     const char *name = archive_entry_pathname(entry);
-    if (!name || size < 0 || size > MAX_FILE)
+    size_t all = 0;
+    for (size_t i = 0; i < k->n_files; i++)
+        all += k->files[i].size;
+    if (!name || size < 0 || size > MAX_FILE || all + (size_t)size > MAX_ALL)
         return error_set(e, STATUS_MODEL_INVALID, "a file in it has no name, or %lld bytes",
                          (long long)size);
     int r = array_reserve(k->files, k->room, k->n_files + 1, "a kit", e);
@@ -90,6 +97,31 @@ static int read_archive(struct kit *k, const char *path, struct error *e)
     return r < 0 ? error_prefix(e, "%s", path) : 0;
 }
 
+// What an answer says of a chip is said by the switch's name: of one that this program does not
+// have nothing could be said.
+static int check_switch(json_t *probe, struct error *e)
+{
+    const char *name = json_get_text(probe, "switch");
+    json_t *h;
+    size_t i;
+    int at = 0;
+    while (at < CHIP_N_SWITCHES && strcmp(chip_switch_name((enum chip_switch)at), name) != 0)
+        at++;
+    json_array_foreach(json_object_get(probe, "hypotheses"), i, h)
+    {
+        const json_t *choice = json_object_get(h, "choice");
+        if (choice &&
+            (at == CHIP_N_SWITCHES ||
+             !chip_switch_choice((enum chip_switch)at, (unsigned)json_integer_value(choice))))
+            return error_set(e, STATUS_MODEL_INVALID,
+                             TABLE
+                             ": probe %.60s: switch \"%.60s\" with choice %" JSON_INTEGER_FORMAT
+                             " is none that this rknnctl knows",
+                             json_get_text(probe, "id"), name, json_integer_value(choice));
+    }
+    return 0;
+}
+
 // The table is a file among the others.
 static int read_table(struct kit *k, struct error *e)
 {
@@ -102,6 +134,18 @@ static int read_table(struct kit *k, struct error *e)
         return error_set(e, STATUS_MODEL_INVALID, TABLE ":%d: %s", wrong.line, wrong.text);
     if (!json_is_array(json_object_get(k->table, "probes")))
         return error_set(e, STATUS_MODEL_INVALID, TABLE " has no probes");
+    json_t *probe;
+    size_t i;
+    json_array_foreach(json_object_get(k->table, "probes"), i, probe)
+    {
+        size_t size = strlen(json_get_text(probe, "id"));
+        if (size == 0 || size > MAX_ID)
+            return error_set(e, STATUS_MODEL_INVALID,
+                             TABLE ": probe %zu has no id of 1 to %d bytes", i + 1, MAX_ID);
+        int r = check_switch(probe, e);
+        if (r < 0)
+            return r;
+    }
     return 0;
 }
 
@@ -143,7 +187,7 @@ json_t *kit_probe(const struct kit *k, const char *id)
     size_t i;
     json_array_foreach(list, i, probe)
     {
-        if (strcmp(json_string_value(json_object_get(probe, "id")) ?: "", id) == 0)
+        if (strcmp(json_get_text(probe, "id"), id) == 0)
             return probe;
     }
     return NULL;

@@ -7,9 +7,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/file/output_file.h"
 #include "tools/board/facts.h"
 #include "tools/board/pack.h"
-#include "tools/format/output_file.h"
+#include "tools/format/json_get.h"
 #include "tools/ui/print.h"
 #include "tools/view/page.h"
 
@@ -27,11 +28,6 @@ static const char readme[] =
     "No serial number, no address, no file of yours. log.txt is text of daemons: look at it "
     "before\n"
     "you send it.\n";
-
-static const char *text_of(const json_t *o, const char *key)
-{
-    return json_string_value(json_object_get(o, key)) ?: "";
-}
 
 // "kit.tar.xz" has its page in "kit.html".
 static void page_path(const struct board_plan *plan, char path[PATH_MAX])
@@ -70,8 +66,9 @@ void outcome_show_facts(const json_t *facts, const char *chip)
 {
     json_t *hint;
     size_t i;
-    fprintf(stderr, "models for %s; %s on %s\n", chip, text_of(facts, "kernel"),
-            *text_of(facts, "board") ? text_of(facts, "board") : text_of(facts, "machine"));
+    fprintf(stderr, "models for %s; %s on %s\n", chip, json_get_text(facts, "kernel"),
+            *json_get_text(facts, "board") ? json_get_text(facts, "board")
+                                           : json_get_text(facts, "machine"));
     json_array_foreach(json_object_get(facts, "hints"), i, hint)
     {
         fprintf(stderr, "  %s\n", json_string_value(hint));
@@ -81,11 +78,11 @@ void outcome_show_facts(const json_t *facts, const char *chip)
 // One line, with the reason where it is not there.
 void outcome_show_target(const json_t *target)
 {
-    fprintf(stderr, "%-9s %s: ", text_of(target, "name"), text_of(target, "words"));
+    fprintf(stderr, "%-9s %s: ", json_get_text(target, "name"), json_get_text(target, "words"));
     if (json_is_true(json_object_get(target, "there")))
-        fprintf(stderr, "%s", text_of(json_object_get(target, "server"), "chip"));
+        fprintf(stderr, "%s", json_get_text(json_object_get(target, "server"), "chip"));
     else
-        show_text(text_of(target, "failed"));
+        show_text(json_get_text(target, "failed"));
     fputc('\n', stderr);
 }
 
@@ -98,8 +95,8 @@ static void show_first(const json_t *verdict)
     fprintf(stderr,
             "tensor %s%s%s, value %" JSON_INTEGER_FORMAT
             ": %g expected, %g seen; %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT " differ",
-            text_of(first, "tensor"), *text_of(first, "node") ? " of node " : "",
-            text_of(first, "node"), json_integer_value(json_object_get(first, "index")),
+            json_get_text(first, "tensor"), *json_get_text(first, "node") ? " of node " : "",
+            json_get_text(first, "node"), json_integer_value(json_object_get(first, "index")),
             json_number_value(json_object_get(first, "expected")),
             json_number_value(json_object_get(first, "seen")),
             json_integer_value(json_object_get(verdict, "n_wrong")),
@@ -109,13 +106,14 @@ static void show_first(const json_t *verdict)
 // One line for each probe and target, as soon as it is known.
 void outcome_show_verdict(const char *probe, const json_t *verdict)
 {
-    const char *is = text_of(verdict, "is");
-    fprintf(stderr, "%-16s %-9s %-7s ", probe, text_of(verdict, "target"), is);
+    const char *is = json_get_text(verdict, "is");
+    fprintf(stderr, "%-16s %-9s %-7s ", probe, json_get_text(verdict, "target"), is);
     if (strcmp(is, "other") == 0)
-        fprintf(stderr,
-                "hypothesis %s, where rknnd takes %s (switch %s): ", text_of(verdict, "hypothesis"),
-                text_of(verdict, "taken"), text_of(verdict, "switch"));
-    show_text(*text_of(verdict, "words") ? text_of(verdict, "words") : text_of(verdict, "says"));
+        fprintf(stderr, "hypothesis %s, where rknnd takes %s (switch %s): ",
+                json_get_text(verdict, "hypothesis"), json_get_text(verdict, "taken"),
+                json_get_text(verdict, "switch"));
+    show_text(*json_get_text(verdict, "words") ? json_get_text(verdict, "words")
+                                               : json_get_text(verdict, "says"));
     show_first(verdict);
     fputc('\n', stderr);
 }
@@ -148,7 +146,7 @@ void outcome_add_times(json_t *verdict, const json_t *answer, uint64_t ms)
     }
     json_object_set(verdict, "layers", json_object_get(answer, "layers"));
     json_object_set(verdict, "no_nodes", json_object_get(answer, "no_nodes"));
-    if (strcmp(text_of(verdict, "is"), "wrong") == 0)
+    if (strcmp(json_get_text(verdict, "is"), "wrong") == 0)
         json_object_set(verdict, "seen", json_object_get(answer, "tensors"));
 }
 
@@ -176,8 +174,8 @@ static char *make_page(json_t *result)
     char *text = NULL;
     size_t size = 0;
     json_t *data = json_pack("{s:o, s:O, s:O, s:O}", "model",
-                             json_sprintf("board-test of %s", text_of(result, "chip")), "tool",
-                             json_object_get(result, "tool"), "date",
+                             json_sprintf("board-test of %s", json_get_text(result, "chip")),
+                             "tool", json_object_get(result, "tool"), "date",
                              json_object_get(result, "date"), "board", result);
     FILE *out = open_memstream(&text, &size);
     bool wrong = !out || !data || page_write(data, out) < 0;
@@ -252,8 +250,9 @@ int outcome_list(const json_t *table, bool json, struct error *e)
     for (int i = 0; i < 3; i++) {
         json_array_foreach(json_object_get(table, lists[i]), k, one)
         {
-            printf("%-16s %s%s%s%s\n", text_of(one, "id"), words[i], text_of(one, "title"),
-                   json_object_get(one, "risk") ? "; risky: " : "", text_of(one, "risk"));
+            printf("%-16s %s%s%s%s\n", json_get_text(one, "id"), words[i],
+                   json_get_text(one, "title"), json_object_get(one, "risk") ? "; risky: " : "",
+                   json_get_text(one, "risk"));
         }
     }
     return 0;

@@ -101,9 +101,8 @@ struct run {
 };
 
 // In the library's words, which name the model.
-static int model_failed(const struct run *run, int code, struct error *e)
+static int model_failed(int code, struct error *e)
 {
-    (void)run;
     return rknn_error_set(e, code, "%s", "");
 }
 
@@ -117,14 +116,14 @@ static int open_model(struct run *run, struct error *e)
         return error_set(e, STATUS_MODEL_INVALID, "the kit lacks the probe's model");
     int r = rknn_init(&run->context, f->data, (uint32_t)f->size, RKNN_FLAG_COLLECT_PERF_MASK, NULL);
     if (r < 0)
-        return model_failed(run, r, e);
+        return model_failed(r, e);
     json_int_t cores = json_integer_value(json_object_get(probe, "cores"));
     if (cores && (r = rknn_set_core_mask(run->context, (rknn_core_mask)cores)) < 0)
-        return model_failed(run, r, e);
+        return model_failed(r, e);
     rknn_input_output_num n;
     r = rknn_query(run->context, RKNN_QUERY_IN_OUT_NUM, &n, sizeof n);
     if (r < 0)
-        return model_failed(run, r, e);
+        return model_failed(r, e);
     if (n.n_input > MAX_INPUTS || n.n_output > MAX_ATTRS)
         return error_set(e, STATUS_MODEL_INVALID, "the model has %u inputs and %u outputs",
                          n.n_input, n.n_output);
@@ -134,7 +133,7 @@ static int open_model(struct run *run, struct error *e)
         r = rknn_query(run->context, RKNN_QUERY_OUTPUT_ATTR, &run->outputs[i],
                        sizeof run->outputs[i]);
         if (r < 0)
-            return model_failed(run, r, e);
+            return model_failed(r, e);
     }
     return 0;
 }
@@ -158,7 +157,7 @@ static int set_inputs(struct run *run, struct error *e)
         run->n_inputs++;
     }
     int r = rknn_inputs_set(run->context, run->n_inputs, run->inputs);
-    return r < 0 ? model_failed(run, r, e) : 0;
+    return r < 0 ? model_failed(r, e) : 0;
 }
 
 // As they are stored, in the order of the model's attributes.
@@ -169,7 +168,7 @@ static int take_outputs(struct run *run, json_t *list, struct error *e)
         outputs[i].index = i;
     int r = rknn_outputs_get(run->context, run->n_outputs, outputs, NULL);
     if (r < 0)
-        return model_failed(run, r, e);
+        return model_failed(r, e);
     for (uint32_t i = 0; i < run->n_outputs; i++) {
         const rknn_tensor_attr *a = &run->outputs[i];
         json_array_append_new(list, json_pack("{s:o, s:s, s:s, s:s, s:o, s:o}", "name",
@@ -191,7 +190,7 @@ static int take_times(struct run *run, json_t *times, struct error *e)
         if (r == RKNN_SUCC)
             r = rknnd_get_run_info(run->context, &info);
         if (r < 0)
-            return model_failed(run, r, e);
+            return model_failed(r, e);
         json_array_append_new(times, json_integer((json_int_t)info.run_us));
     }
     return 0;
@@ -238,7 +237,7 @@ static json_t *run_model(const struct trial *trial, struct error *e)
         r = set_inputs(&run, e);
     if (r == 0) {
         r = rknn_run(run.context, NULL);
-        r = r < 0 ? model_failed(&run, r, e) : take_outputs(&run, tensors, e);
+        r = r < 0 ? model_failed(r, e) : take_outputs(&run, tensors, e);
     }
     if (r == 0)
         r = take_times(&run, times, e);

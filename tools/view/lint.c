@@ -8,18 +8,13 @@
 #include "base/cleanup.h"
 #include "tools/format/csv.h"
 #include "tools/format/format.h"
+#include "tools/format/json_get.h"
 
 #define SLOW_SHARE  0.10 // of the model's time, from which on a layer is worth a word
 #define SLOW_USAGE  15.0 // percent of the multipliers at work, up to which
 #define SLOW_LAYERS 4    // with products, from which on shares say something
 #define SLOW_US     100.0
 #define LANES       32 // channels that the NPU multiplies at once, of 8 bits
-
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "";
-}
 
 static double number_of(const json_t *object, const char *key)
 {
@@ -28,7 +23,7 @@ static double number_of(const json_t *object, const char *key)
 
 static bool is_on_npu(const json_t *node)
 {
-    return strcmp(text_of(node, "device"), "NPU") == 0;
+    return strcmp(json_get_text(node, "device"), "NPU") == 0;
 }
 
 // Nodes by their names.
@@ -37,7 +32,7 @@ static json_t *nodes_by_name(const json_t *model)
     json_t *names = json_object(), *node;
     size_t i;
     json_array_foreach(json_object_get(model, "nodes"), i, node)
-        json_object_set(names, text_of(node, "name"), node);
+        json_object_set(names, json_get_text(node, "name"), node);
     return names;
 }
 
@@ -51,8 +46,8 @@ __attribute__((format(printf, 6, 7))) static void add_finding(json_t *list, cons
     json_t *what = json_vsprintf(format, args);
     va_end(args);
     json_t *finding =
-        json_pack("{s:s, s:s, s:s, s:o, s:s}", "kind", kind, "node", text_of(node, "name"), "op",
-                  text_of(node, "op"), "what", what, "advice", advice);
+        json_pack("{s:s, s:s, s:s, s:o, s:s}", "kind", kind, "node", json_get_text(node, "name"),
+                  "op", json_get_text(node, "op"), "what", what, "advice", advice);
     if (us > 0)
         json_object_set_new(finding, "us", json_real(us));
     json_array_append_new(list, finding);
@@ -66,10 +61,10 @@ static void find_defects(const json_t *model, const json_t *by_name, json_t *lis
     size_t i;
     json_t *defect;
     json_array_foreach(json_object_get(model, "defects"), i, defect)
-        add_finding(list, "converter", json_object_get(by_name, text_of(defect, "node")), 0,
+        add_finding(list, "converter", json_object_get(by_name, json_get_text(defect, "node")), 0,
                     "swap the operands in the model (what is broadcast comes second), or convert "
                     "with another version",
-                    "%s: results are wrong on the board", text_of(defect, "text"));
+                    "%s: results are wrong on the board", json_get_text(defect, "text"));
 }
 
 // ---- the CPU between parts of the NPU ----------------------------------------------------------
@@ -79,8 +74,8 @@ static bool has_any(const json_t *names, const json_t *tensors)
 {
     size_t i;
     json_t *tensor;
-    json_array_foreach(tensors, i,
-                       tensor) if (json_object_get(names, text_of(tensor, "name"))) return true;
+    json_array_foreach(
+        tensors, i, tensor) if (json_object_get(names, json_get_text(tensor, "name"))) return true;
     return false;
 }
 
@@ -89,7 +84,7 @@ static void add_names(json_t *names, const json_t *tensors)
     size_t i;
     json_t *tensor;
     json_array_foreach(tensors, i, tensor)
-        json_object_set_new(names, text_of(tensor, "name"), json_true());
+        json_object_set_new(names, json_get_text(tensor, "name"), json_true());
 }
 
 // Names of tensors that come from the NPU, directly or not; nodes are in the order of execution.
@@ -123,7 +118,7 @@ static double elements_of(const json_t *tensors, const json_t *names)
     json_t *tensor, *dim;
     json_array_foreach(tensors, i, tensor)
     {
-        double n = !names || json_object_get(names, text_of(tensor, "name")) ? 1 : 0;
+        double n = !names || json_object_get(names, json_get_text(tensor, "name")) ? 1 : 0;
         json_array_foreach(json_object_get(tensor, "shape"), k, dim) n *= json_number_value(dim);
         sum += n;
     }
@@ -141,7 +136,7 @@ static void find_cpu(const json_t *model, json_t *list)
     {
         const json_t *inputs = json_object_get(node, "inputs");
         const json_t *outputs = json_object_get(node, "outputs");
-        const char *op = text_of(node, "op");
+        const char *op = json_get_text(node, "op");
         if (is_on_npu(node) || !has_any(behind, inputs) || !has_any(ahead, outputs) ||
             strcmp(op, "InputOperator") == 0 || strcmp(op, "OutputOperator") == 0)
             continue;
@@ -170,7 +165,7 @@ static const char *advice_for(const json_t *node, const json_t *layer)
 {
     double channels = dim_of(node, "inputs", 0, 1), of_kernel = dim_of(node, "inputs", 1, 1);
     double pixels = dim_of(node, "outputs", 0, 2) * dim_of(node, "outputs", 0, 3);
-    if (strstr(text_of(node, "op"), "ConvTranspose"))
+    if (strstr(json_get_text(node, "op"), "ConvTranspose"))
         return "a resize and a convolution do the same with less";
     if (channels > 1 && of_kernel == 1)
         return "a depthwise convolution uses few of the multipliers: an ordinary one, or one of "
@@ -209,7 +204,7 @@ static void find_slow(const json_t *model, const json_t *by_name, json_t *list)
     json_array_foreach(layers, i, layer)
     {
         double us = number_of(layer, "us"), usage = number_of(layer, "mac_usage");
-        const json_t *node = json_object_get(by_name, text_of(layer, "node"));
+        const json_t *node = json_object_get(by_name, json_get_text(layer, "node"));
         if (!node || number_of(layer, "macs") <= 0 || us < SLOW_SHARE * all || usage >= SLOW_USAGE)
             continue;
         bool memory = number_of(layer, "ddr_cycles") >= number_of(layer, "npu_cycles");
@@ -244,9 +239,10 @@ void lint_print(const json_t *findings, FILE *out)
     json_t *f;
     json_array_foreach(findings, i, f)
     {
-        fprintf(out, "%s: %s (%s)", text_of(f, "kind"), text_of(f, "node"), text_of(f, "op"));
+        fprintf(out, "%s: %s (%s)", json_get_text(f, "kind"), json_get_text(f, "node"),
+                json_get_text(f, "op"));
         print_time(f, out);
-        fprintf(out, "\n    %s\n    %s\n", text_of(f, "what"), text_of(f, "advice"));
+        fprintf(out, "\n    %s\n    %s\n", json_get_text(f, "what"), json_get_text(f, "advice"));
     }
     if (json_array_size(findings) == 0)
         fputs("nothing to say\n", out);
@@ -266,6 +262,6 @@ void lint_csv(const json_t *findings, FILE *out)
         char us[32] = "";
         if (json_is_number(json_object_get(f, columns[k])))
             snprintf(us, sizeof us, "%.1f", number_of(f, columns[k]));
-        csv_cell(out, *us ? us : text_of(f, columns[k]), k == 0, k == N - 1);
+        csv_cell(out, *us ? us : json_get_text(f, columns[k]), k == 0, k == N - 1);
     }
 }

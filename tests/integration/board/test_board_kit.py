@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """rknnctl board-test: on a machine without an NPU, and with emulators that stand in for devices, good ones and bad ones."""
+import io
 import json
 import os
 import pathlib
@@ -86,6 +87,26 @@ class WithoutNpu(Kit):
         self.assertIn('no probe "nonsense"', self.said)
         self.run_kit("--chip", "rk9999", expect=4)
         self.assertIn("no models for rk9999", self.said)
+
+    def test_tables_that_are_none(self):
+        bit = {"id": "A", "choice": 0, "tensors": []}
+        for table, words in (([], "no probes"), ({"probes": 5}, "no probes"),
+                             ({"probes": [7]}, "probe 1 has no id"), ({"probes": [{"id": "a"}, {}]}, "probe 2 has no id"),
+                             ({"probes": [{"id": "x" * 400}]}, "probe 1 has no id"),
+                             ({"probes": [{"id": "a", "switch": "tie-rule", "hypotheses": [bit]}]}, 'switch "tie-rule"'),
+                             ({"probes": [{"id": "a", "hypotheses": [bit]}]}, 'switch ""'),
+                             ({"probes": [{"id": "a", "switch": "out-zp", "hypotheses": [{**bit, "choice": 9}]}]}, "choice 9")):
+            with self.subTest(words), tarfile.open(self.folder / "rk3588.tar.xz", "w:xz") as archive:
+                data = json.dumps(table).encode()
+                entry = tarfile.TarInfo("kit.json")
+                entry.size = len(data)
+                archive.addfile(entry, io.BytesIO(data))
+                archive.close()
+                self.run_kit("--chip", "rk3588", "--models", self.folder, "--probe", "a", expect=4)
+                self.assertIn(words, self.said)
+        (self.folder / "rk3588.tar.xz").write_bytes(b"none")
+        self.run_kit("--chip", "rk3588", "--models", self.folder, expect=4)
+        self.assertIn("archive", self.said)
 
     def test_unwritable_file_before_anything_is_tried(self):
         done = subprocess.run([RKNNCTL, "board-test", "-o", "/nowhere/kit.tar.xz", "--journal", self.journal],
