@@ -10,6 +10,7 @@
 #include "rknn_api.h"
 
 #include "base/error.h"
+#include "kserve/model/catalog.h"
 #include "kserve/model/model_counts.h"
 #include "kserve/request/datatype.h"
 
@@ -48,7 +49,7 @@ struct shared_input;
 
 struct served_model {
     atomic_uint refs;
-    char name[128], version[40], path[4096];
+    char name[128], version[CATALOG_VERSION_SIZE], path[4096];
     bool is_onnx;
     char *load_options; // NULL: none
     const struct served_options *options;

@@ -107,13 +107,11 @@ int quant_watch_take(const struct rknnd_quant *q, const struct quant_watched *w,
     *ret_bad = -1;
     for (uint32_t i = 0; i < w->n; i++) {
         struct observer *o = &seen[w->edges[i]];
-        uint32_t channels = n >= OBSERVATION_HEAD ? (uint32_t)words[6] : 0;
-        int r = 0;
-        if (2 * (uint64_t)channels <= n)
-            r = o->bins ? observer_widen(o, channels, e) : observer_init(o, channels, e);
+        uint32_t channels = observation_channels(words, n);
+        int r = o->bins ? observer_widen(o, channels, e) : observer_init(o, channels, e);
         if (r < 0)
             return r;
-        uint64_t taken = o->bins ? observation_take(o, words, n) : 0;
+        uint64_t taken = observation_take(o, words, n);
         if (!taken)
             return error_set(e, STATUS_FAIL, "what the server saw of tensor %s is damaged",
                              q->index.edges[w->edges[i]].name);

@@ -10,33 +10,36 @@
 
 enum { FROM = 1, TO = 2 };
 
-// Nodes are in order, so one walk in each direction is enough. `marks`: of edges.
+// A tensor of a node, by its place among inputs or outputs.
+typedef const char *between_tensor(const Quant__Node *n, size_t i);
+
+// Takes a mark from any of a node's tensors on one side to all of those on the other. `marks`: of
+// edges.
+static void between_pass(const struct rknnd_quant *q, const Quant__Node *n, uint8_t mark,
+                         uint8_t *marks, uint8_t *node)
+{
+    bool down = mark == FROM;
+    between_tensor *before = down ? quant_input : quant_output;
+    between_tensor *behind = down ? quant_output : quant_input;
+    for (size_t i = 0; i < (down ? n->n_input : n->n_output); i++) {
+        const struct quant_edge *edge = quant_index_find(&q->index, before(n, i));
+        *node |= edge ? marks[edge - q->index.edges] & mark : 0;
+    }
+    for (size_t i = 0; i < (down ? n->n_output : n->n_input); i++) {
+        const struct quant_edge *edge = quant_index_find(&q->index, behind(n, i));
+        if (edge)
+            marks[edge - q->index.edges] |= *node & mark;
+    }
+}
+
+// Nodes are in order, so one walk in each direction is enough.
 static void between_mark(const struct rknnd_quant *q, uint8_t *marks, uint8_t *nodes)
 {
     const Quant__Graph *g = q->model.graph;
-    const struct quant_edge *edges = q->index.edges;
-    for (size_t k = 0; k < g->n_node; k++) {
-        for (size_t i = 0; i < g->node[k]->n_input; i++) {
-            const struct quant_edge *in = quant_index_find(&q->index, quant_input(g->node[k], i));
-            nodes[k] |= in ? marks[in - edges] & FROM : 0;
-        }
-        for (size_t i = 0; i < g->node[k]->n_output; i++) {
-            const struct quant_edge *out = quant_index_find(&q->index, quant_output(g->node[k], i));
-            if (out)
-                marks[out - edges] |= nodes[k] & FROM;
-        }
-    }
-    for (size_t k = g->n_node; k-- > 0;) {
-        for (size_t i = 0; i < g->node[k]->n_output; i++) {
-            const struct quant_edge *out = quant_index_find(&q->index, quant_output(g->node[k], i));
-            nodes[k] |= out ? marks[out - edges] & TO : 0;
-        }
-        for (size_t i = 0; i < g->node[k]->n_input; i++) {
-            const struct quant_edge *in = quant_index_find(&q->index, quant_input(g->node[k], i));
-            if (in)
-                marks[in - edges] |= nodes[k] & TO;
-        }
-    }
+    for (size_t k = 0; k < g->n_node; k++)
+        between_pass(q, g->node[k], FROM, marks, &nodes[k]);
+    for (size_t k = g->n_node; k-- > 0;)
+        between_pass(q, g->node[k], TO, marks, &nodes[k]);
 }
 
 // Both tensors have to be of the model as it is calibrated: what was joined with another node has

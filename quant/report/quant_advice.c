@@ -51,13 +51,7 @@ static void advice_row(const struct quant_page *p, const rknnd_quant_node *n)
 {
     FILE *out = p->out;
     const rknnd_quant_layer *l = quant_page_layer(p, advice_result(p, n));
-    fputs("<tr data-node=\"", out);
-    html_text(out, n->output);
-    fputs("\"><td>", out);
-    html_text(out, n->output);
-    fputs("</td><td>", out);
-    html_text(out, n->op);
-    fprintf(out, "</td><td>%s</td>", quant_page_bits((uint32_t)n->type));
+    quant_page_row(out, "node", n->output, n->op, (uint32_t)n->type);
     html_number(out, n->noise, "%.3g");
     html_number(out, l && l->n_single ? l->single_sqnr : (double)__builtin_nanf(""), "%.1f dB");
     fputs("<td class=\"why\">", out);

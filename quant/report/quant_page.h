@@ -18,8 +18,9 @@ int quant_page_advice(const struct quant_page *p);
 /// The tables of layers and of tensors with their histograms.
 int quant_page_layers(const struct quant_page *p);
 
+/// Begins a row of a table: which node or tensor ("node", "tensor": `what`), its operator, and
 /// "8 bits", "16 bits" or "float".
-const char *quant_page_bits(uint32_t bits);
+void quant_page_row(FILE *out, const char *what, const char *name, const char *op, uint32_t bits);
 
 /// The tensor of that name; NULL: it is real numbers.
 const rknnd_quant_tensor *quant_page_tensor(const struct quant_page *p, const char *name);

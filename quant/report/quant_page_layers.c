@@ -32,9 +32,20 @@ const rknnd_quant_layer *quant_page_layer(const struct quant_page *p, const char
 }
 
 // Layers and tensors of both widths are in one model, so each row says its own.
-const char *quant_page_bits(uint32_t bits)
+static const char *layers_bits(uint32_t bits)
 {
     return bits == 8 ? "8 bits" : bits == 16 ? "16 bits" : "float";
+}
+
+void quant_page_row(FILE *out, const char *what, const char *name, const char *op, uint32_t bits)
+{
+    fprintf(out, "<tr data-%s=\"", what);
+    html_text(out, name);
+    fputs("\"><td>", out);
+    html_text(out, name);
+    fputs("</td><td>", out);
+    html_text(out, op);
+    fprintf(out, "</td><td>%s</td>", layers_bits(bits));
 }
 
 // Signal to noise of storing alone, in dB.
@@ -56,13 +67,7 @@ static void layers_cosine(FILE *out, double cosine)
 static void layers_row(const struct quant_page *p, const rknnd_quant_layer *l)
 {
     FILE *out = p->out;
-    fputs("<tr data-tensor=\"", out);
-    html_text(out, l->tensor);
-    fputs("\"><td>", out);
-    html_text(out, l->tensor);
-    fputs("</td><td>", out);
-    html_text(out, l->op);
-    fprintf(out, "</td><td>%s</td>", quant_page_bits(l->bits));
+    quant_page_row(out, "tensor", l->tensor, l->op, l->bits);
     layers_cosine(out, l->cosine);
     html_number(out, l->sqnr, "%.1f dB");
     if (l->n_single)

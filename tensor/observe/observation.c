@@ -39,6 +39,12 @@ static void observation_merge(struct observer *o, const int32_t *words)
     o->n_summed += n_channels ? seen.n : 0;
 }
 
+uint32_t observation_channels(const int32_t *words, uint64_t n)
+{
+    uint32_t channels = n >= OBSERVATION_HEAD ? (uint32_t)words[6] : 0;
+    return 2 * (uint64_t)channels <= n ? channels : 0;
+}
+
 uint64_t observation_take(struct observer *o, const int32_t *words, uint64_t n)
 {
     if (n < OBSERVATION_HEAD || (words[6] && (uint32_t)words[6] != o->n_channels) || words[4] < 0 ||

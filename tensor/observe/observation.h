@@ -15,6 +15,9 @@ static inline uint64_t observation_words(uint32_t n_channels, bool bins)
     return OBSERVATION_HEAD + 2 * (uint64_t)n_channels + (bins ? OBSERVER_BINS : 0);
 }
 
+/// How many channels the first of n words say, as far as n words can have their sums; 0: none.
+uint32_t observation_channels(const int32_t *words, uint64_t n);
+
 /// Counts fit: a tensor has fewer than 2^32 elements.
 void observation_put(const struct observer *o, int32_t *words);
 
