@@ -70,6 +70,7 @@ struct npu_model_info {
     const struct tensor_io *inputs, *outputs; // of each shape set in turn; owned by the model
     uint64_t weight_size, internal_size;      // bytes, as the chip would report them
     uint64_t memory_size;                     // bytes the model really holds here
+    uint64_t context_size;                    // bytes that each context holds; 0: not known
     uint32_t core_limit;                      // cores one run can use
     uint32_t batch;                           // rknn_batch_size, 1 where the model has none
     const char *custom_string;                // never NULL
@@ -212,7 +213,7 @@ struct npu_layer {
 
 // Goes up with every change of this file, or of a struct below, that a module has to know of:
 // another member, another order of calls, another meaning.
-#define NPU_API_VERSION 4
+#define NPU_API_VERSION 5
 
 // The structs that calls pass. Their sizes are compared, too, for changes that nobody has counted.
 #define NPU_STRUCT_LIST(X)                                                                         \
@@ -283,11 +284,12 @@ struct npu_backend {
     void (*context_free)(struct npu_context *context); // not while a job is in flight
 
     /// From the next job on intermediate results are kept in this memory if it is large enough for
-    /// them; NULL: in the context's own again. Others may write to it between jobs, and a hostile
+    /// them; NULL: in the context's own again. `dmabuf` holds it (NULL: plain memory), and a job
+    /// may have it as those of its inputs. Others may write to it between jobs, and a hostile
     /// client at any time. May be NULL: the backend has no use for such memory. Not while a job is
     /// in flight.
     int (*context_set_internal)(struct npu_context *context, void *memory, size_t size,
-                                struct error *e);
+                                const struct npu_buffer *dmabuf, struct error *e);
 
     /// Starts a job. Either accepts it (returns 0; done() comes exactly once) or refuses it at
     /// once with a negative status (done() does not come). May block as long as the job runs

@@ -20,6 +20,12 @@
 
 #include "tensor/convert_inner.h"
 
+// Of a size that is known here, so that each element is one load and one store.
+#define COPY(size)                                                                                 \
+    for (size_t i = 0; i < n; i++)                                                                 \
+        memcpy(dst + i * dst_stride * (size), src + i * src_stride * (size), (size));              \
+    break
+
 static void convert_copy(const uint8_t *src, size_t src_stride, uint8_t *dst, size_t dst_stride,
                          size_t n, size_t element)
 {
@@ -27,8 +33,16 @@ static void convert_copy(const uint8_t *src, size_t src_stride, uint8_t *dst, si
         memcpy(dst, src, n * element);
         return;
     }
-    for (size_t i = 0; i < n; i++)
-        memcpy(dst + i * dst_stride * element, src + i * src_stride * element, element);
+    switch (element) {
+    case 1:
+        COPY(1);
+    case 2:
+        COPY(2);
+    case 4:
+        COPY(4);
+    default:
+        COPY(8);
+    }
 }
 
 // A tensor that is not 4-D is one row of one channel. Strides are in elements.

@@ -2,6 +2,7 @@
 #include "tensor/npy.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "tensor/convert.h"
@@ -194,13 +195,13 @@ int npy_parse_wide(struct bytes file, struct npy *ret, struct error *e)
         r = read_header(&reader, &a, e);
     if (r < 0)
         return r;
-    size_t size = a.wide ? sizeof(double) : npy_type_size(a.type);
+    uint64_t size = a.wide ? sizeof(double) : npy_type_size(a.type);
     for (size_t i = 0; i < a.n_dims; i++)
         if (__builtin_mul_overflow(size, a.shape[i], &size))
             return bad_header(e);
     if (size != a.data.size)
-        return error_set(e, STATUS_FAIL, "%zu bytes of data where its header says %zu", a.data.size,
-                         size);
+        return error_set(e, STATUS_FAIL, "%zu bytes of data where its header says %" PRIu64,
+                         a.data.size, size);
     *ret = a;
     return 0;
 }

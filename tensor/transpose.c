@@ -14,8 +14,9 @@
 //   AVX512     4 of them, 64 x 16    4, 32 x 8; 16 x 16    16 x 16; 4, 16 x 4
 //
 // Why it is fast: loads and stores are whole vectors, a square stays in registers, and there are
-// log2 N shuffles for each vector. The last squares are moved back so that they end where the
-// matrix ends: some elements are written twice. Values are never changed.
+// log2 N shuffles for each vector. Of AVX512 stores are aligned where the columns are. The last
+// squares are moved back so that they end where the matrix ends: some elements are written twice.
+// Values are never changed.
 //
 // Tests: test_tensor_transpose (every_size, many_rows_of_bytes, rows_from_the_end).
 #include "tensor/transpose.h"
@@ -116,10 +117,11 @@ static transpose_square *const transpose_square_of[] = {
     [1] = transpose_square_1, [2] = transpose_square_2, [4] = transpose_square_4};
 
 // Squares of a matrix that is wide enough for them.
-static void transpose_squares(const struct matrix *m, size_t n, transpose_square *turn)
+static void transpose_squares(const struct matrix *m, size_t n, size_t first,
+                              transpose_square *turn)
 {
     size_t n_in = m->rows < n ? m->rows : n;
-    for (size_t row = 0; row < m->rows; row += n)
+    for (size_t row = 0; row < m->rows; row += row ? n : first)
         for (size_t column = 0; column < m->columns; column += n)
             turn(m, row + n_in > m->rows ? m->rows - n_in : row, n_in,
                  column + n > m->columns ? m->columns - n : column, n);
@@ -127,6 +129,14 @@ static void transpose_squares(const struct matrix *m, size_t n, transpose_square
 
 // With AVX512 a shuffle of a vector of 32 bytes is one instruction, too.
 #ifdef __x86_64__
+// How many rows the first ones of n are, for what is written behind them to begin with a line of
+// the cache: a vector of a whole line that lies in two takes twice as long.
+static size_t transpose_first_rows(const struct matrix *m, size_t n, size_t element)
+{
+    size_t before = (uintptr_t)m->dst % (n * element) / element;
+    return n - before;
+}
+
 SQUARE(2_wide, 2, WIDE_BYTES, __attribute__((target("avx512bw,avx512vl"))))
 
 static bool transpose_wide_fits(const struct matrix *m, size_t element)
@@ -192,11 +202,12 @@ static bool transpose_tall(const struct matrix *m, size_t element)
         !__builtin_cpu_supports("avx512bw"))
         return false;
     if (element == 4 && m->columns >= rows) {
-        transpose_squares(m, rows, transpose_square_4_line);
+        transpose_squares(m, rows, transpose_first_rows(m, rows, element), transpose_square_4_line);
         return true;
     }
     size_t last_row = m->rows - rows, last_column = m->columns - columns;
-    for (size_t row = 0; row < m->rows; row += rows)
+    size_t first = transpose_first_rows(m, rows, element);
+    for (size_t row = 0; row < m->rows; row += row ? rows : first)
         for (size_t column = 0; column < m->columns; column += columns)
             four[element](m, row < last_row ? row : last_row,
                           column < last_column ? column : last_column);
@@ -259,9 +270,9 @@ void transpose_matrix(const void *src, ptrdiff_t src_pitch, void *dst, ptrdiff_t
     if (transpose_tall(&m, element))
         return;
     if (transpose_wide_fits(&m, element))
-        transpose_squares(&m, WIDE_BYTES / element, transpose_square_2_wide);
+        transpose_squares(&m, WIDE_BYTES / element, WIDE_BYTES / element, transpose_square_2_wide);
     else if (element <= 4 && rows > n / 2 && columns >= n)
-        transpose_squares(&m, n, transpose_square_of[element]);
+        transpose_squares(&m, n, n, transpose_square_of[element]);
     else if (element <= 4 && rows >= n && src_pitch > 0)
         transpose_short_rows(&m, n, element);
     else

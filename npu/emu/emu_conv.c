@@ -72,8 +72,12 @@ static int16_t convert(const struct emu_conv *c, uint32_t channel, int8_t x)
     if (!c->converts)
         return x;
     int64_t y = (int64_t)(uint8_t)x * lane->factor;
-    y = lane->offset_first ? emu_round_even(y + lane->offset, lane->shift)
-                           : emu_round_even(y, lane->shift) + lane->offset;
+    if (lane->order == EMU_OFFSET_FIRST)
+        y = emu_round_even(((int64_t)x + lane->offset) * lane->factor, lane->shift);
+    else if (lane->order == EMU_OFFSET_SECOND)
+        y = emu_round_even(y + lane->offset, lane->shift);
+    else
+        y = emu_round_even(y, lane->shift) + lane->offset;
     return (int16_t)(y < INT8_MIN ? INT8_MIN : y > INT8_MAX ? INT8_MAX : y);
 }
 
@@ -300,8 +304,8 @@ static int sums_new(const struct emu_conv *c, struct emu_sums *s, struct error *
     return s->sums && s->window ? 0 : error_no_memory(e, "sums", c->out[0] * plane * 4);
 }
 
-int emu_conv_run(const struct emu_conv *c, const struct emu_memory *m, struct emu_sums *ret,
-                 struct error *e)
+static int run_whole(const struct emu_conv *c, const struct emu_memory *m, struct emu_sums *ret,
+                     struct error *e)
 {
     struct image image = {0};
     uint32_t taps = c->kernel[0] * c->kernel[1];
@@ -323,6 +327,48 @@ int emu_conv_run(const struct emu_conv *c, const struct emu_memory *m, struct em
     if (r < 0)
         emu_sums_done(ret);
     return r;
+}
+
+// Channels [first, first + half's) of both; windows are each channel's, since halves have others.
+static void put_half(const struct emu_sums *half, uint32_t first, struct emu_sums *s)
+{
+    size_t plane = (size_t)s->shape[1] * s->shape[2];
+    memcpy(s->sums + first * plane, half->sums, half->shape[0] * plane * sizeof *s->sums);
+    for (uint32_t c = 0; c < half->shape[0]; c++)
+        memcpy(s->window + (first + c) * plane, half->window, plane * sizeof *s->window);
+}
+
+static int run_halves(const struct emu_conv *c, const struct emu_memory *m, struct emu_sums *ret,
+                      struct error *e)
+{
+    struct emu_conv part = *c;
+    struct emu_sums half = {0};
+    part.out[0] = c->out[0] / 2;
+    int r = c->depthwise || c->out[0] % 2 || c->pad_bottom >= c->size[0]
+                ? error_set(e, STATUS_PARAM_INVALID, "halves of %u channels and %u lines",
+                            c->out[0], c->size[0])
+                : sums_new(c, ret, e);
+    free(ret->window);
+    ret->window_channels = c->out[0];
+    ret->window = calloc((size_t)c->out[0] * c->out[1] * c->out[2], sizeof *ret->window);
+    if (r == 0 && !ret->window)
+        r = error_no_memory(e, "sums", 0);
+    for (uint32_t i = 0; i < 2 && r == 0; i++) {
+        r = run_whole(&part, m, &half, e);
+        if (r == 0)
+            put_half(&half, i * part.out[0], ret);
+        emu_sums_done(&half);
+        part.feature.base += c->lower_half;
+        part.size[0] -= c->pad_bottom;
+        part.pad_top = 0;
+    }
+    return r;
+}
+
+int emu_conv_run(const struct emu_conv *c, const struct emu_memory *m, struct emu_sums *ret,
+                 struct error *e)
+{
+    return c->lower_half ? run_halves(c, m, ret, e) : run_whole(c, m, ret, e);
 }
 
 uint64_t emu_conv_work(const struct emu_conv *c)

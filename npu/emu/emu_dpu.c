@@ -13,6 +13,7 @@
 // (tensor/arithmetic.h).
 //
 // Tests: test_emulator, by measurements on boards and by files' nodes.
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,15 +141,16 @@ static int write_integers(const struct emu_dpu *d, const struct emu_memory *m, c
                           struct error *e)
 {
     uint32_t bytes = emu_precision_bytes(d->out);
-    uint32_t written[3] = {d->channels < d->shape[0] ? d->channels : d->shape[0], d->shape[1],
-                           d->shape[2]};
-    size_t n = count_elements(written);
+    uint32_t written[3];
+    emu_written_shape(d, written);
+    size_t n = count_elements(written), there = count_elements(d->shape);
     uint8_t *raw = malloc(n * bytes);
     if (!raw)
         return error_no_memory(e, "a cube", n * bytes);
+    n = n < there ? n : there;
     for (size_t i = 0; i < n; i++)
         if (d->out == EMU_FP16)
-            write_le16(raw + 2 * i, emu_float_half((float)v[i]));
+            write_le16(raw + 2 * i, emu_float_half(ldexpf((float)v[i], -(int)d->minus_exp)));
         else if (d->out == EMU_FP32)
             write_le32(raw + 4 * i, float_bits((float)v[i]));
         else if (bytes == 1)
@@ -157,6 +159,7 @@ static int write_integers(const struct emu_dpu *d, const struct emu_memory *m, c
             write_le16(raw + 2 * i, (uint16_t)v[i]);
         else
             write_le32(raw + 4 * i, (uint32_t)v[i]);
+    emu_fill_channels(raw, written, bytes, d->real_channels, d->behind);
     int r = emu_write(m, &d->target, written, raw, e);
     free(raw);
     return r;

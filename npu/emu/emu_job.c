@@ -2,12 +2,23 @@
 // Tests: test_emulator (orders, timeouts, wrong interrupts).
 #include "npu/emu/emu_job.h"
 
+#include "base/bytes.h"
+
 #define CNA_POINTER  0x1004
 #define CORE_POINTER 0x3004
 #define PING_PONG    0xe // both groups of registers by turns
 #define CORE_SHIFT   28  // of the pointers: which core's they are
 // Of TASK_CON, above the count: counts are cleared, ping-pong.
 #define TASK_CONTROL 7u
+
+bool emu_task_is_shared(const struct emu_memory *m, const struct emu_task *task)
+{
+    enum { AMOUNT = 1, ENABLE = 3, CORES_SHIFT = 32, SHARED_SHIFT = 40 }; // words; bits of words
+    uint64_t at = task->commands + 8 * (uint64_t)task->words;
+    const uint8_t *trailer = emu_memory_at(m, at, 8 * EMU_TRAILER_WORDS, NULL);
+    return trailer && ((read_le64(trailer + 8 * AMOUNT) >> CORES_SHIFT & 3) ||
+                       (read_le64(trailer + 8 * ENABLE) >> SHARED_SHIFT & 1));
+}
 
 static int check_job(const struct emu_npu *npu, const struct emu_job *job, struct error *e)
 {

@@ -7,8 +7,8 @@
 //     struct emu_job job = {.core = 0, .tasks = tasks, .n = n};
 //     r = emu_job_run(npu, &job, &result, &e);
 //
-// A job for several cores is one for each of them: run one after the other, in any order, since
-// cores meet at the ends of jobs alone.
+// A job for several cores is some for each of them: each ends in front of a task that they begin
+// together, and the cores' first ones are run one after the other, in any order, then their second.
 #pragma once
 
 #include "npu/emu/emu_npu.h"
@@ -19,6 +19,13 @@ struct emu_task {
     uint32_t words;     // before its trailer
     uint32_t interrupt; // that says it is done: EMU_INTERRUPT_DPU or EMU_INTERRUPT_PPU
 };
+
+/// Whether the task is a convolution that several cores do together, by its trailer: bits 16 and 17
+/// of the next program's amount, or, of RK3576, bit 24 of what it enables. Such cores begin it at
+/// the same time. In the shared files' programs that, and the ends of jobs, is all that they have
+/// to wait for each other, if a job ends behind the pool that ends a part (test_open, with
+/// "races"). False where its program is not mapped.
+bool emu_task_is_shared(const struct emu_memory *m, const struct emu_task *task);
 
 struct emu_job {
     unsigned core; // below EMU_CORES

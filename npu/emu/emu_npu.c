@@ -53,14 +53,13 @@ struct core {
 
 struct emu_npu {
     const struct emu_chip *chip;
-    const struct emu_memory *memory;
+    struct emu_memory *memory;
     uint64_t limit;
     uint8_t arithmetic[CHIP_N_SWITCHES];
     struct core core[EMU_CORES];
 };
 
-int emu_npu_new(const char *chip, const struct emu_memory *memory, struct emu_npu **ret,
-                struct error *e)
+int emu_npu_new(const char *chip, struct emu_memory *memory, struct emu_npu **ret, struct error *e)
 {
     const struct emu_chip *known = emu_chip_find(chip);
     if (!known || !chip_find(chip))
@@ -386,6 +385,8 @@ static int run_task(struct emu_npu *npu, struct core *core, bool work, struct er
     int r = fetch_program(npu, core, e);
     if (r == 0)
         r = run_blocks(npu, core, work, e);
+    if (r == 0)
+        r = emu_memory_settle(npu->memory, e);
     if (r < 0)
         return r;
     core->raw |= core->raises;
@@ -399,6 +400,7 @@ static int run_tasks(struct emu_npu *npu, unsigned core, bool work, struct error
     uint32_t n = c->started ? emu_field(c->task_con, npu->chip->task_bits - 1, 0) : 0;
     c->started = false;
     c->tasks_started = c->tasks_done = 0;
+    npu->memory->core = core;
     for (uint32_t i = 0; i < n; i++) {
         int r = run_task(npu, c, work, e);
         if (r < 0)

@@ -21,8 +21,6 @@
 #include "npu/emu/emu_memory.h"
 #include "tensor/arithmetic.h"
 
-#define EMU_CORES 3
-
 // The PC's registers.
 enum {
     EMU_PC_OPERATION_ENABLE = 0x08,
@@ -49,8 +47,7 @@ struct emu_npu;
 
 /// `memory` stays the caller's, who may change what is mapped between runs. STATUS_PARAM_INVALID
 /// for a chip that is not known. Free with emu_npu_free().
-int emu_npu_new(const char *chip, const struct emu_memory *memory, struct emu_npu **ret,
-                struct error *e);
+int emu_npu_new(const char *chip, struct emu_memory *memory, struct emu_npu **ret, struct error *e);
 void emu_npu_free(struct emu_npu *npu); // NULL is fine
 
 /// A task that takes more products than that, or whose tensors have more elements, fails with

@@ -65,7 +65,7 @@ static void decode_pool(const struct emu_unit *u, struct pool *p)
         .reciprocal = (uint64_t)emu_get_field(u, EMU_POOL_RECIP_WIDTH, 16, 0) *
                       emu_get_field(u, EMU_POOL_RECIP_HEIGHT, 16, 0),
         .source = {emu_get(u, EMU_POOL_SRC_ADDR), stride_of(u, EMU_POOL_SRC_SURF_STRIDE),
-                   stride_of(u, EMU_POOL_SRC_LINE_STRIDE), lanes, lanes, 1},
+                   stride_of(u, EMU_POOL_SRC_LINE_STRIDE), lanes, lanes, 1, false},
     };
     int64_t gap = emu_get_field(u, EMU_POOL_MODE, 28, 16);
     p->target = (struct emu_cube){emu_get(u, EMU_POOL_DST_ADDR),
@@ -73,7 +73,8 @@ static void decode_pool(const struct emu_unit *u, struct pool *p)
                                   (p->out[2] + gap) * lanes,
                                   lanes,
                                   lanes,
-                                  1};
+                                  1,
+                                  false};
 }
 
 static int8_t pool_window(const struct pool *p, const int8_t *x, uint32_t oy, uint32_t ox)

@@ -1,14 +1,14 @@
-// Real numbers: fp16 in memory, fp32 inside.
+// Real numbers: fp16 or bf16 in memory, fp32 inside.
 //
 // A convolution's sum is made of groups of 32 products, in the order of the weights in memory:
 //
 //     group = the exact sum of 32 products, rounded to fp32
 //     sum   = fp32(sum + group)
 //
-// as it was measured on RK3588. What was measured there beside it, an error in the last bits of
-// each sixteenth channel that depends on the core, is not modelled. The DPU then computes in fp32,
-// each operation rounded once.
-// Tests: test_emulator, by measurements on a board.
+// as it was measured on RK3588, with fp16; bf16 is taken to be the same. What was measured there
+// beside it, an error in the last bits of each sixteenth channel that depends on the core, is not
+// modelled. The DPU then computes in fp32, each operation rounded once. Tests: test_emulator, by
+// measurements on a board.
 #include <math.h>
 #include <stdlib.h>
 
@@ -48,6 +48,24 @@ uint16_t emu_float_half(float value)
     return sign | (uint16_t)(step == -24 ? n : n + (uint32_t)(step + 24) * 0x400);
 }
 
+float emu_bf16_float(uint16_t bf16)
+{
+    return bits_float((uint32_t)bf16 << 16);
+}
+
+// To the nearest, ties to even; no number that is not one.
+static uint16_t float_bf16(float value)
+{
+    uint32_t bits = float_bits(value);
+    return isnan(value) ? 0x7fc0 : (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static float two_bytes_float(bool bf16, const uint8_t *from)
+{
+    uint16_t value = read_le16(from);
+    return bf16 ? emu_bf16_float(value) : emu_half_float(value);
+}
+
 // To the nearest whole number of 8 bits, ties to even.
 static int8_t float_byte(float value)
 {
@@ -70,28 +88,30 @@ int emu_cube_read_real(const struct emu_memory *m, const struct emu_cube *cube,
     int r = emu_cube_read(m, cube, shape, raw, e);
     for (size_t i = 0; r == 0 && i < n; i++)
         dst[i] = bytes == 1   ? (float)(int8_t)raw[i]
-                 : bytes == 2 ? emu_half_float(read_le16(raw + 2 * i))
+                 : bytes == 2 ? two_bytes_float(cube->bf16, raw + 2 * i)
                               : bits_float(read_le32(raw + 4 * i));
     free(raw);
     return r;
 }
 
-static int write_real(const struct emu_memory *m, const struct emu_target *target,
-                      const uint32_t shape[3], const float *src, struct error *e)
+static int write_real(const struct emu_memory *m, const struct emu_dpu *d, const uint32_t shape[3],
+                      const float *src, struct error *e)
 {
-    const struct emu_cube *cube = &target->cube;
-    size_t n = count_elements(shape);
+    const struct emu_cube *cube = &d->target.cube;
+    size_t n = count_elements(shape), there = count_elements(d->shape);
     uint8_t *raw = malloc(n * cube->bytes);
     if (!raw)
         return error_no_memory(e, "a cube", n * cube->bytes);
+    n = n < there ? n : there;
     for (size_t i = 0; i < n; i++)
         if (cube->bytes == 1)
             raw[i] = (uint8_t)float_byte(src[i]);
         else if (cube->bytes == 2)
-            write_le16(raw + 2 * i, emu_float_half(src[i]));
+            write_le16(raw + 2 * i, cube->bf16 ? float_bf16(src[i]) : emu_float_half(src[i]));
         else
             write_le32(raw + 4 * i, float_bits(src[i]));
-    int r = emu_write(m, target, shape, raw, e);
+    emu_fill_channels(raw, shape, cube->bytes, d->real_channels, d->behind);
+    int r = emu_write(m, &d->target, shape, raw, e);
     free(raw);
     return r;
 }
@@ -188,7 +208,7 @@ static int read_weights(const struct sources *s, const struct emu_memory *m, siz
     if (!from)
         return error_prefix(e, "weights");
     for (size_t i = 0; i < n; i++)
-        s->w[i] = emu_half_float(read_le16(from + 2 * i));
+        s->w[i] = two_bytes_float(s->c->feature.bf16, from + 2 * i);
     return 0;
 }
 
@@ -213,6 +233,11 @@ int emu_conv_run_real(const struct emu_conv *c, const struct emu_memory *m, stru
                          "an fp16 convolution of %u x %u by %u x %u, "
                          "padded with %d",
                          c->size[0], c->size[1], c->kernel[0], c->kernel[1], c->pad_value);
+    if (c->spread[0] > 1 || c->spread[1] > 1 || c->clip || c->weight_zero)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "an fp16 convolution with pixels %u x %u apart, sums that lose %u bits, "
+                         "and weights from %d on",
+                         c->spread[0], c->spread[1], c->clip, c->weight_zero);
     s.channels = (c->depthwise ? c->weight_bytes : c->bytes_per_kernel) / 2 / taps;
     size_t n = (size_t)s.channels * taps * (c->depthwise ? 1 : c->kernels);
     if (!n || n > 1u << 28)
@@ -266,6 +291,14 @@ static float look_up(const struct emu_dpu *d, float v)
     return ldexpf((float)(y + d->offset), -(int)d->minus_exp) * (float)d->scale;
 }
 
+// The largest channel of each pixel, in the first one's place.
+static void keep_maxima(const uint32_t shape[3], float *v)
+{
+    size_t plane = (size_t)shape[1] * shape[2];
+    for (size_t i = plane; i < shape[0] * plane; i++)
+        v[i % plane] = v[i] > v[i % plane] ? v[i] : v[i % plane];
+}
+
 static float second_real(const struct emu_dpu *d, float v, size_t at, uint32_t c)
 {
     const struct emu_second *s = &d->ew;
@@ -279,6 +312,8 @@ static float second_real(const struct emu_dpu *d, float v, size_t at, uint32_t c
         return v - e;
     case EMU_EW_MUL:
         return v * e;
+    case EMU_EW_DIV:
+        return v / e;
     case EMU_EW_MAX:
         return v > e ? v : e;
     default:
@@ -314,9 +349,12 @@ int emu_dpu_run_real(const struct emu_dpu *d, const struct emu_memory *m,
         v[i] = sums->real[i];
     for (size_t i = 0; i < count_elements(d->shape); i++)
         v[i] = convert_real(d, (uint32_t)(i / plane), v[i], i);
-    uint32_t written[3] = {smaller_of(d->channels, d->shape[0]), d->shape[1], d->shape[2]};
+    if (d->maxima)
+        keep_maxima(d->shape, v);
+    uint32_t written[3];
+    emu_written_shape(d, written);
     if (r == 0)
-        r = write_real(m, &d->target, written, v, e);
+        r = write_real(m, d, written, v, e);
     free(v);
     return r;
 }

@@ -41,6 +41,7 @@ enum emu_generation {
     X(CVT_OFFSET_1,        0, 0, 0x1058, 0x1058, 0x1058) \
     X(CVT_OFFSET_2,        0, 0, 0x105c, 0x105c, 0x105c) \
     X(CVT_OFFSET_3,        0, 0, 0x1060, 0x1060, 0x106c) \
+    X(CVT_CON5,            0x1180, 0, 0, 0, 0) \
     X(PAD_CON0,            0x1068, 0x1068, 0x1080, 0x1080, 0x1068) \
     X(PAD_CON1,            0x1184, 0, 0x1084, 0x1084, 0x1184) \
     X(FEATURE_ADDR,        0x1070, 0x1070, 0x1088, 0x1088, 0x1070) \
@@ -55,6 +56,7 @@ enum emu_generation {
     /* DPU: from sums to outputs */ \
     X(FEATURE_MODE,        0x400c, 0x400c, 0x400c, 0x400c, 0x400c) \
     X(DATA_FORMAT,         0x4010, 0x4010, 0x4010, 0x4010, 0x4010) \
+    X(OFFSET_PEND,         0x4014, 0, 0, 0x4014, 0) \
     X(DST_ADDR,            0x4020, 0x4020, 0x4018, 0x4018, 0x4020) \
     X(DST_SURF_STRIDE,     0x4024, 0x4024, 0x401c, 0x401c, 0x4024) \
     X(CUBE_WIDTH,          0x4030, 0x4030, 0x4020, 0x4020, 0x4030) \
@@ -178,6 +180,9 @@ const char *emu_register_name(enum emu_register reg);
 
 /// The bits of the register at `offset` that the emulator reads, or knows to be without effect.
 uint32_t emu_register_known_bits(enum emu_generation generation, uint32_t offset);
+
+/// Those of them that change no result, by these tables.
+uint32_t emu_register_inert_bits(enum emu_generation generation, uint32_t offset);
 
 /// "without a name" where it has none.
 const char *emu_register_name_at(enum emu_generation generation, uint32_t offset);

@@ -1,6 +1,7 @@
 // How RK3562's registers say what the DPU does, and those of RK3576 and RV1126B, which keep shifts
 // and single operands in memory (configuration tensors), and those of RV1103 and RV1106. Decodes
 // only: emu_dpu.c has the arithmetic. Tests: test_emulator.
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/bytes.h"
@@ -23,14 +24,23 @@ static int64_t stride_of(const struct emu_unit *u, enum emu_register reg)
     return (int64_t)emu_get(u, reg) * u->chip->stride_unit;
 }
 
-static void decode_bounds(const struct emu_unit *u, enum emu_register low_0,
-                          enum emu_register high_0, enum emu_register low_1,
-                          enum emu_register high_1, int32_t ret[2])
+// Of a stage: the higher of two low ones, the lower of two high ones. Of real numbers only programs
+// without bounds are known, whose registers hold the same as those for whole numbers.
+static int decode_bounds(const struct emu_unit *u, const enum emu_register reg[4], bool real,
+                         int32_t ret[2], struct error *e)
 {
-    int32_t low[2] = {(int32_t)emu_get(u, low_0), (int32_t)emu_get(u, low_1)};
-    int32_t high[2] = {(int32_t)emu_get(u, high_0), (int32_t)emu_get(u, high_1)};
+    int32_t low[2] = {(int32_t)emu_get(u, reg[0]), (int32_t)emu_get(u, reg[2])};
+    int32_t high[2] = {(int32_t)emu_get(u, reg[1]), (int32_t)emu_get(u, reg[3])};
     ret[0] = low[0] > low[1] ? low[0] : low[1];
     ret[1] = high[0] < high[1] ? high[0] : high[1];
+    if (!real)
+        return 0;
+    for (int i = 0; i < 4; i++)
+        if ((int32_t)emu_get(u, reg[i]) != (i % 2 ? INT32_MAX : INT32_MIN))
+            return emu_refuse(u, reg[i], "a bound of real numbers", e);
+    ret[0] = (int32_t)float_bits(-INFINITY);
+    ret[1] = (int32_t)float_bits(INFINITY);
+    return 0;
 }
 
 // ---- operands of BS and BN ----
@@ -167,13 +177,15 @@ static int check_bs(const struct emu_unit *u, struct error *e)
 
 static int decode_bs(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
 {
+    static const enum emu_register reg[] = {EMU_BS_LOW_0, EMU_BS_HIGH_0, EMU_BS_LOW_1,
+                                            EMU_BS_HIGH_1};
     struct operands o = {0};
     int32_t bounds[2];
-    decode_bounds(u, EMU_BS_LOW_0, EMU_BS_HIGH_0, EMU_BS_LOW_1, EMU_BS_HIGH_1, bounds);
+    int r = decode_bounds(u, reg, d->real, bounds, e);
     d->bs = (struct emu_multiply){.low = bounds[0], .high = bounds[1]};
-    if (emu_get(u, EMU_BS_CFG) & 1)
-        return 0;
-    int r = check_bs(u, e);
+    if (r < 0 || emu_get(u, EMU_BS_CFG) & 1)
+        return r;
+    r = check_bs(u, e);
     if (r == 0)
         r = (is_rk3576(u) ? bs_operands_rk3576 : bs_operands_rk3562)(u, d->shape[0], d->real, &o,
                                                                      e);
@@ -230,13 +242,15 @@ static int decode_bn_rk3562(const struct emu_unit *u, struct emu_dpu *d, struct 
 
 static int decode_bn(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
 {
+    static const enum emu_register reg[] = {EMU_BN_LOW_0, EMU_BN_HIGH_0, EMU_BN_LOW_1,
+                                            EMU_BN_HIGH_1};
     uint32_t cfg = emu_get(u, EMU_BN_CFG);
     int32_t bounds[2];
-    decode_bounds(u, EMU_BN_LOW_0, EMU_BN_HIGH_0, EMU_BN_LOW_1, EMU_BN_HIGH_1, bounds);
+    int r = decode_bounds(u, reg, d->real, bounds, e);
     d->bn = (struct emu_multiply){.low = bounds[0], .high = bounds[1]};
-    if (IS_ONE_OF(cfg, 0x903, 0x902, 0x13, 0x12))
-        return 0;
-    int r = (is_rk3576(u) ? decode_bn_rk3576 : decode_bn_rk3562)(u, d, e);
+    if (r < 0 || IS_ONE_OF(cfg, 0x903, 0x902, 0x13, 0x12))
+        return r;
+    r = (is_rk3576(u) ? decode_bn_rk3576 : decode_bn_rk3562)(u, d, e);
     return r < 0 ? r : emu_check_shifts(u, &d->bn, e);
 }
 
@@ -303,40 +317,56 @@ static int decode_lut_rk3576(const struct emu_unit *u, struct emu_lut_side ret[2
 // The second operand: a cube, or a value for each channel.
 static int read_operand(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
 {
-    uint32_t cfg = emu_get(u, EMU_RDMA_ERDMA_CFG);
+    uint32_t cfg = emu_get(u, EMU_RDMA_ERDMA_CFG), bytes = emu_precision_bytes(d->in);
     struct emu_cube cube = {emu_get(u, EMU_RDMA_EW_ADDR),
                             stride_of(u, EMU_RDMA_EW_SURF_STRIDE),
                             (int64_t)d->shape[2] * LANES,
+                            LANES / bytes,
                             LANES,
-                            LANES,
-                            1};
-    if (cfg & 1 || emu_field(cfg, 3, 2) != 1 || emu_field(cfg, 31, 30) > 1)
-        return emu_refuse(u, EMU_RDMA_ERDMA_CFG, "another operand than int8", e);
+                            bytes,
+                            false};
+    if (cfg & 1 || emu_field(cfg, 3, 2) != bytes || emu_field(cfg, 31, 30) > 1)
+        return emu_refuse(u, EMU_RDMA_ERDMA_CFG, "an operand of another precision", e);
     d->ew.one_per_channel = !emu_field(cfg, 31, 30);
     if (d->ew.one_per_channel)
         return emu_read_second(u, &cube, (uint32_t[]){d->shape[0], 1, 1}, d->real, &d->ew, e);
     return emu_read_second(u, &cube, d->shape, d->real, &d->ew, e);
 }
 
-static int decode_ew(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
+// Operations that are known, of int8 or of real numbers. Of these: bits 16 to 19 say what RK3588's
+// do, where 4 is the difference; the softmax of two files divides by its sum with the last one.
+static bool find_operation(uint32_t cfg, bool real, enum emu_ew *ret)
 {
     static const struct {
         uint32_t cfg;
         enum emu_ew op;
-    } known[] = {{0x010041c1, EMU_EW_NONE}, {0x01004140, EMU_EW_LUT}, {0x8002c0c0, EMU_EW_ADD},
-                 {0x8000c0c4, EMU_EW_MUL},  {0x810f4094, EMU_EW_MUL}, {0x81004094, EMU_EW_MUL},
-                 {0x8000c0c0, EMU_EW_MAX}};
+        bool real;
+    } known[] = {{0x8002c0c0, EMU_EW_ADD, false}, {0x8000c0c4, EMU_EW_MUL, false},
+                 {0x810f4094, EMU_EW_MUL, false}, {0x81004094, EMU_EW_MUL, false},
+                 {0x8000c0c0, EMU_EW_MAX, false}, {0x0004c0c0, EMU_EW_SUB, true},
+                 {0x810021c8, EMU_EW_DIV, true}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].cfg == cfg && known[i].real == real) {
+            *ret = known[i].op;
+            return true;
+        }
+    *ret = cfg == 0x01004140 ? EMU_EW_LUT : EMU_EW_NONE;
+    return cfg == 0x01004140 || cfg == 0x010041c1;
+}
+
+static int decode_ew(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
+{
+    static const enum emu_register reg[] = {EMU_EW_LOW_0, EMU_EW_HIGH_0, EMU_EW_LOW_1,
+                                            EMU_EW_HIGH_1};
     uint32_t cfg = emu_get(u, EMU_EW_CFG), scale = emu_get(u, EMU_EW_CVT_SCALE);
     int32_t bounds[2];
-    decode_bounds(u, EMU_EW_LOW_0, EMU_EW_HIGH_0, EMU_EW_LOW_1, EMU_EW_HIGH_1, bounds);
+    int r = decode_bounds(u, reg, d->real, bounds, e);
+    if (r < 0)
+        return r;
     d->ew_low = bounds[0];
     d->ew_high = bounds[1];
-    size_t i = 0;
-    while (i < sizeof known / sizeof *known && known[i].cfg != cfg)
-        i++;
-    if (i == sizeof known / sizeof *known)
+    if (!find_operation(cfg, d->real, &d->ew.op))
         return emu_refuse(u, EMU_EW_CFG, "an operation that is not known", e);
-    d->ew.op = known[i].op;
     if (d->ew.op == EMU_EW_NONE)
         return 0;
     if (d->ew.op == EMU_EW_LUT)
@@ -345,6 +375,8 @@ static int decode_ew(const struct emu_unit *u, struct emu_dpu *d, struct error *
     d->ew.offset = emu_signed(emu_get(u, EMU_EW_CVT_OFFSET), 16);
     d->ew.factor = emu_signed(scale, 16);
     d->ew.shift = emu_field(scale, 21, 16);
+    if (d->real && (d->ew.offset || d->ew.factor != 1 || d->ew.shift))
+        return emu_refuse(u, EMU_EW_CVT_SCALE, "a real operand that is converted", e);
     return read_operand(u, d, e);
 }
 
@@ -365,18 +397,21 @@ static int decode_source(const struct emu_unit *u, struct emu_dpu *d, struct err
                         : (int64_t)emu_signed(emu_get(u, EMU_RDMA_SURF_NOTCH), 28) * LANES;
     int64_t surface = ((d->shape[1] - 1) * line + d->shape[2]) * LANES + notch;
     d->source = (struct emu_cube){
-        emu_get(u, EMU_RDMA_SRC_ADDR), surface, line * LANES, LANES / bytes, LANES, bytes};
+        emu_get(u, EMU_RDMA_SRC_ADDR), surface, line * LANES, LANES / bytes, LANES, bytes, false};
     return 0;
 }
 
 // RK3562 transposes bytes of elements of 32 bits: lines are the second eight of a surface's bytes,
-// and SURFACE_ADD is the step to the next pixels; or moves whole atoms.
+// and SURFACE_ADD is the step to what comes next, be it pixels or, as RV1106 has it, surfaces; or
+// moves whole atoms.
 static int decode_transposed_rk3562(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
 {
     uint32_t rows = emu_get_field(u, EMU_WDMA_SIZE_1, 28, 16) + 1;
     uint32_t columns = emu_get_field(u, EMU_WDMA_SIZE_1, 12, 0) + 1;
     int64_t line = (int64_t)(columns + emu_get_field(u, EMU_CUBE_NOTCH, 12, 0)) * LANES;
     uint32_t how = emu_get(u, EMU_BS_OW_CFG);
+    int64_t add = (int64_t)(int32_t)emu_get(u, EMU_SURFACE_ADD) * u->chip->stride_unit;
+    bool one_surface = d->shape[0] <= 4, one_atom = d->shape[1] * d->shape[2] <= LANES;
     bool moved = how == 0x3007fe;
     if (is_rv1106(u) && how == 0x80007fe) {
         moved = emu_get_field(u, EMU_CUBE_WIDTH, 20, 20);
@@ -391,12 +426,13 @@ static int decode_transposed_rk3562(const struct emu_unit *u, struct emu_dpu *d,
         .blocks = 2,
         .block = line,
         .columns = 1,
-        .line = moved ? line : (int64_t)(int32_t)emu_get(u, EMU_SURFACE_ADD) * u->chip->stride_unit,
+        .line = moved ? line : add,
+        .outer = add,
     };
     d->channels = d->shape[0];
     if (how != 0x2007fe && !moved)
         return emu_refuse(u, EMU_BS_OW_CFG, "a write of 32 bits of another kind", e);
-    if (moved ? columns != d->shape[1] : columns != 1 || rows != 2 || d->shape[0] > 4)
+    if (moved ? columns != d->shape[1] : columns != 1 || rows != 2 || (!one_surface && !one_atom))
         return emu_refuse(u, EMU_WDMA_SIZE_1, "a transposed write of another size", e);
     return 0;
 }
@@ -436,7 +472,8 @@ static int decode_cube(const struct emu_unit *u, struct emu_dpu *d, struct error
                                        line * LANES,
                                        LANES / bytes,
                                        LANES,
-                                       bytes};
+                                       bytes,
+                                       false};
     if (rows == d->shape[1] && columns == width)
         return 0;
     if (rows != d->shape[1] || columns != 1 || width != d->shape[2])
@@ -449,10 +486,40 @@ static int decode_cube(const struct emu_unit *u, struct emu_dpu *d, struct error
     return 0;
 }
 
+// RK3576: whole atoms, as RK3562 moves them.
+static int decode_moved_rk3576(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
+{
+    uint32_t rows = emu_get_field(u, EMU_WDMA_SIZE_1, 28, 16) + 1;
+    uint32_t columns = emu_get_field(u, EMU_WDMA_SIZE_1, 12, 0) + 1;
+    uint32_t bytes = emu_precision_bytes(d->out), lanes = LANES / bytes;
+    d->channels = d->shape[0];
+    d->target = (struct emu_target){
+        .kind = EMU_MOVED,
+        .cube = {.base = emu_get(u, EMU_DST_ADDR), .bytes = bytes},
+        .row = stride_of(u, EMU_DST_SURF_STRIDE),
+        .line = (int64_t)(columns + emu_get_field(u, EMU_CUBE_NOTCH, 12, 0)) * LANES};
+    if (d->out != EMU_INT16 || d->from_core)
+        return emu_refuse(u, EMU_BS_OW_CFG, "a write that moves atoms of another precision", e);
+    if (columns != d->shape[1] || rows != (d->shape[0] + lanes - 1) / lanes)
+        return emu_refuse(u, EMU_WDMA_SIZE_1, "a transposed write of another size", e);
+    return 0;
+}
+
+// RK3576: the largest channel of each pixel of a line.
+static int decode_maxima(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
+{
+    enum { OF_CHANNELS = 0x25 }; // what the files' have in these bits; single ones are not known
+    if (emu_get_field(u, EMU_CUBE_HEIGHT, 21, 16) != OF_CHANNELS)
+        return emu_refuse(u, EMU_CUBE_HEIGHT, "maxima of another kind", e);
+    return emu_decode_maxima(u, d, e);
+}
+
 static int decode_target(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
 {
     bool stream = emu_get_field(u, EMU_FEATURE_MODE, 25, 25);
     uint32_t core = is_rk3576(u) && d->from_core;
+    if (is_rk3576(u) && emu_get_field(u, EMU_CUBE_HEIGHT, 21, 16))
+        return decode_maxima(u, d, e);
     if (emu_get_field(u, EMU_FEATURE_MODE, 31, 30) != core ||
         (!stream && emu_get_field(u, EMU_FEATURE_MODE, 29, 26)))
         return emu_refuse(u, EMU_FEATURE_MODE, "a write of another kind", e);
@@ -465,14 +532,20 @@ static int decode_target(const struct emu_unit *u, struct emu_dpu *d, struct err
         d->channels = d->shape[0];
         if (d->target.piece == LANES)
             d->target.piece = 0;
+        if (!is_rk3576(u))
+            d->target.together = emu_get_field(u, EMU_BS_OW_CFG, 4, 2) + 1;
         if (d->target.piece && d->target.tail)
             return emu_refuse(u, EMU_STREAM_PIECE, "pieces of atoms that are cut", e);
         return 0;
     }
+    if (d->out == EMU_FP32)
+        return emu_refuse(u, EMU_FEATURE_MODE, "fp32 that is no stream", e);
     if (is_rv1106(u) && emu_get_field(u, EMU_CUBE_WIDTH, 20, 20) && d->out != EMU_INT32)
         return emu_refuse(u, EMU_CUBE_WIDTH, "a transposed write of another precision", e);
     if (!is_rk3576(u) && d->out == EMU_INT32)
         return decode_transposed_rk3562(u, d, e);
+    if (is_rk3576(u) && emu_get_field(u, EMU_BS_OW_CFG, 21, 20) == 3)
+        return decode_moved_rk3576(u, d, e);
     if (is_rk3576(u) && (emu_get(u, EMU_BS_OW_CFG) == 0x22ffff))
         decode_transposed_rk3576(u, d);
     else
@@ -480,20 +553,114 @@ static int decode_target(const struct emu_unit *u, struct emu_dpu *d, struct err
     return 0;
 }
 
-// Whole numbers alone: RK3562 says 32 bits of what is moved alone, and reads so, too.
-static int decode_format(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
+// RK3576: of 16 bits, whole atoms are written from memory, and behind the channels stands
+// OFFSET_PEND. Files take maxima of whole atoms of which they have made fewer channels, in two
+// ways: RK3576's fills them with the least fp16 by a task of its own; RV1126B's copies the real
+// ones in place, as int16, with OFFSET_PEND 0, which does nothing else.
+static int decode_behind(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
 {
-    // Bits 23 and 24, which RV1106 sets, are known to change nothing.
-    uint32_t format = emu_get(u, EMU_DATA_FORMAT) & ~(is_rv1106(u) ? 0x0180fff0u : 0xfff0u);
+    uint32_t lanes = LANES / emu_precision_bytes(d->out), whole = (d->channels + lanes - 1) / lanes;
+    if (!is_rk3576(u) || d->from_core || emu_precision_bytes(d->out) != 2 || d->in != d->out ||
+        d->target.kind != EMU_CUBE || d->maxima)
+        return !is_rk3576(u) || !emu_get(u, EMU_OFFSET_PEND) || d->maxima
+                   ? 0
+                   : emu_refuse(u, EMU_OFFSET_PEND, "channels of another kind that are filled", e);
+    if (whole * lanes == d->channels)
+        return 0;
+    d->real_channels = d->channels;
+    d->channels = whole * lanes;
+    d->behind = (uint16_t)emu_get(u, EMU_OFFSET_PEND);
+    return 0;
+}
+
+// int8, int16 that is moved, fp16, and fp16 of int8: as RK3588's bits are, what goes in has the
+// precision that is worked with.
+static int decode_format_rk3576(const struct emu_unit *u, uint32_t format, struct emu_dpu *d,
+                                struct error *e)
+{
     switch (format) {
     case 0:
         return 0;
+    case 0x20000001:
+        d->in = d->out = EMU_INT16;
+        break;
+    case 0x40000000:
+        d->out = EMU_FP16;
+        break;
+    case 0x40000002:
+        d->in = d->out = EMU_FP16;
+        d->real = true;
+        return 0;
+    default:
+        return emu_refuse(u, EMU_DATA_FORMAT, "a combination of precisions that is not known", e);
+    }
+    return d->from_core ? emu_refuse(u, EMU_DATA_FORMAT, "16 bits of a core of int8", e) : 0;
+}
+
+// Whole numbers, of which 32 bits are moved alone and read so, too; and what outputs are made of:
+// bytes become fp32, and these are computed with.
+static int decode_format(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
+{
+    // Bits 23 and 24, which RV1106 sets, are known to change nothing; from 10 on is BN's shift.
+    uint32_t format = emu_get(u, EMU_DATA_FORMAT) & ~(is_rv1106(u) ? 0x0180fc00u : 0xfc00u);
+    if (is_rk3576(u))
+        return decode_format_rk3576(u, format, d, e);
+    switch (format) {
+    case 0:
+        return 0;
+    case 0x40000002:
+        d->in = d->out = EMU_FP16;
+        d->real = true;
+        return d->from_core && !is_rv1106(u) ? 0 : emu_refuse(u, EMU_DATA_FORMAT, "not int8", e);
     case 0x80000004:
         d->in = d->out = EMU_INT32;
-        return is_rk3576(u) ? emu_refuse(u, EMU_DATA_FORMAT, "not int8", e) : 0;
+        return 0;
+    case 0xa0000000:
+        d->out = EMU_FP32;
+        return 0;
+    case 0xa0000005:
+        d->in = d->out = EMU_FP32;
+        d->real = true;
+        return d->from_core ? emu_refuse(u, EMU_DATA_FORMAT, "fp32 of a core of int8", e) : 0;
     default:
         return emu_refuse(u, EMU_DATA_FORMAT, "not int8", e);
     }
+}
+
+// RK3576's real numbers of whole ones, be it a table's or int8: what is converted as ever is then
+// 2^-MINUS_EXP of a number. Of tables, which are read in fp32, only conversions that change nothing
+// are known.
+static int decode_output_rk3576(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
+{
+    uint32_t cfg = emu_get(u, EMU_OUT_CVT_SHIFT), shift = emu_field(cfg, 11, 0);
+    d->scale = emu_signed(emu_get(u, EMU_OUT_CVT_SCALE), 16);
+    d->offset = (int32_t)emu_get(u, EMU_OUT_CVT_OFFSET);
+    d->shift = shift;
+    d->minus_exp = emu_field(cfg, 19, 12);
+    d->away = emu_field(cfg, 30, 30);
+    if (emu_field(cfg, 31, 31) || shift > 31 || d->away)
+        return emu_refuse(u, EMU_OUT_CVT_SHIFT, "a conversion of another kind", e);
+    if (d->offset < INT16_MIN || d->offset > INT16_MAX)
+        return emu_refuse(u, EMU_OUT_CVT_OFFSET, "no offset of 16 bits", e);
+    if (!d->real)
+        return 0;
+    if (shift > 14 || d->scale != 1 << shift)
+        return emu_refuse(u, EMU_OUT_CVT_SCALE, "a table that is scaled", e);
+    d->scale = 1;
+    return 0;
+}
+
+static int decode_output(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
+{
+    if (is_rk3576(u) && d->out == EMU_FP16 && (!d->real || d->ew.op == EMU_EW_LUT))
+        return decode_output_rk3576(u, d, e);
+    int r = emu_decode_conversion(u, d, e);
+    if (r < 0 || !d->real)
+        return r;
+    bool only_fp32 = !is_rk3576(u) && d->ew.op != EMU_EW_NONE;
+    if (d->scale != 1 || d->offset || d->shift || (d->away && !d->maxima) || only_fp32)
+        return emu_refuse(u, EMU_OUT_CVT_SCALE, "real numbers that are scaled", e);
+    return 0;
 }
 
 int emu_dpu_rk3562(const struct emu_unit *u, bool from_core, struct emu_dpu *ret, struct error *e)
@@ -504,6 +671,8 @@ int emu_dpu_rk3562(const struct emu_unit *u, bool from_core, struct emu_dpu *ret
     int r = emu_check_modes(u, from_core, 0x04, is_rv1106(u) ? 0x1c : 0x0c, 0x05, e);
     if (r == 0)
         r = decode_format(u, ret, e);
+    if (r == 0)
+        r = emu_check_reader(u, ret->in, e);
     if (r < 0)
         return r;
     for (int i = 0; i < 3; i++)
@@ -519,5 +688,7 @@ int emu_dpu_rk3562(const struct emu_unit *u, bool from_core, struct emu_dpu *ret
         r = decode_ew(u, ret, e);
     if (r == 0)
         r = decode_target(u, ret, e);
-    return r < 0 ? r : emu_decode_conversion(u, ret, e);
+    if (r == 0)
+        r = decode_behind(u, ret, e);
+    return r < 0 ? r : decode_output(u, ret, e);
 }

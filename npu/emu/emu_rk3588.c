@@ -11,11 +11,17 @@ enum { BYPASS = 1 << 0, ALU_BYPASS = 1 << 1, MUL_BYPASS = 1 << 4, PRELU = 1 << 5
 #define ATOM 16 // of all chips but RK3566 and RK3568
 
 enum { RELU_BYPASS = 1 << 6, RELUX = 1 << 7, FROM_MEMORY = 1 << 8 };
-enum { ALU_MAX = 0, ALU_MIN = 1, ALU_ADD = 2, ALU_SUB = 4 };
+enum { ALU_MAX = 0, ALU_MIN = 1, ALU_ADD = 2, ALU_DIV = 3, ALU_SUB = 4 };
 
 static bool is_rk3568(const struct emu_unit *u)
 {
     return u->chip->generation == EMU_RK3568;
+}
+
+// Bytes of a pixel's atom: on RK3568, too, four numbers of 32 bits lie together.
+static uint32_t atom_of(const struct emu_unit *u, enum emu_precision precision)
+{
+    return emu_precision_bytes(precision) == 4 ? ATOM : u->chip->atom;
 }
 
 // A stride in bytes, of whole atoms.
@@ -33,10 +39,10 @@ static int decode_precision(const struct emu_unit *u, bool *ret_real, struct err
     uint32_t in = emu_get_field(u, EMU_CONV_CON1, 6, 4);
     uint32_t work = is_rk3568(u) ? emu_get_field(u, EMU_CONV_CON1, 10, 8)
                                  : emu_get_field(u, EMU_CONV_CON1, 9, 7);
-    *ret_real = in == EMU_FP16;
-    if (in != work || (in != EMU_INT8 && in != EMU_FP16))
+    *ret_real = in == EMU_FP16 || (in == EMU_BF16 && !is_rk3568(u));
+    if (in != work || (in != EMU_INT8 && !*ret_real))
         return emu_refuse(u, EMU_CONV_CON1, "neither int8 nor fp16", e);
-    if (misc != (is_rk3568(u) ? (*ret_real ? 0x2000u : 0) : *ret_real ? 0x200u : 1))
+    if (misc != (is_rk3568(u) ? (*ret_real ? 0x2000u : 0) : *ret_real ? in << 8 : 1))
         return emu_refuse(u, EMU_CORE_MISC, "not the precision of CONV_CON1", e);
     return 0;
 }
@@ -56,7 +62,29 @@ static int check_conv(const struct emu_unit *u, struct error *e)
     return 0;
 }
 
-// CVT_CON0 of a converter that works ends in 1 on RK3568; on RK3588 none is known.
+// What RK3588 does to the first operand of a product (exMatMul, exSDPAttention), whose zero point
+// no weights' table can have: all channels alike, (x + offset) * factor >> shift. That the offset
+// comes first follows from its values: the zero point's opposite, and factors of 127 of the rest's
+// largest.
+static int decode_operand_converter(const struct emu_unit *u, struct emu_conv *c, struct error *e)
+{
+    enum { ALL_CHANNELS = 0xffff };
+    emu_decode_lane_shifts(u, c);
+    for (int i = 0; i < EMU_LANES; i++) {
+        uint32_t lane = emu_get(u, (enum emu_register)(EMU_CVT_CON1 + i));
+        c->lanes[i].factor = (int32_t)emu_field(lane, 31, 16);
+        c->lanes[i].offset = emu_signed(lane, 16);
+        c->lanes[i].order = EMU_OFFSET_FIRST;
+        if (lane != emu_get(u, EMU_CVT_CON1) || c->lanes[i].shift != c->lanes[0].shift)
+            return emu_refuse(u, EMU_CVT_CON1, "channels that are converted differently", e);
+    }
+    if (emu_get(u, EMU_CVT_CON5) != ALL_CHANNELS)
+        return emu_refuse(u, EMU_CVT_CON5, "a converter of other channels", e);
+    c->converts = true;
+    return 0;
+}
+
+// CVT_CON0 of a converter that works ends in 1 on RK3568, in 10 on RK3588.
 static int decode_converter(const struct emu_unit *u, struct emu_conv *c, bool packed,
                             struct error *e)
 {
@@ -65,6 +93,8 @@ static int decode_converter(const struct emu_unit *u, struct emu_conv *c, bool p
     uint32_t cfg = emu_get(u, EMU_CVT_CON0);
     if (cfg == (is_rk3568(u) ? 0xa : 0xb))
         return 0;
+    if (!is_rk3568(u) && !packed && !c->real && emu_field(cfg, 3, 0) == 0xa)
+        return decode_operand_converter(u, c, e);
     if (!is_rk3568(u) || !packed || emu_field(cfg, 3, 0) != 1)
         return emu_refuse(u, EMU_CVT_CON0, "inputs that are converted in another way", e);
     emu_decode_lane_shifts(u, c);
@@ -81,7 +111,7 @@ static struct emu_cube feature_of(const struct emu_unit *u, uint32_t packed, uin
 {
     uint32_t atom = u->chip->atom;
     int64_t lines = emu_get_field(u, EMU_LINE_STRIDE, 27, 0);
-    struct emu_cube cube = {emu_get(u, EMU_FEATURE_ADDR), 0, 0, atom / bytes, atom, bytes};
+    struct emu_cube cube = {emu_get(u, EMU_FEATURE_ADDR), 0, 0, atom / bytes, atom, bytes, false};
     if (packed) {
         cube.lanes = packed;
         cube.pixel = packed * bytes;
@@ -134,7 +164,7 @@ int emu_conv_rk3588(const struct emu_unit *u, struct emu_conv *ret, struct error
                    emu_get_field(u, EMU_CONV_CON3, 10, 8) + 1},
         .pad_top = pad & 0xf,
         .pad_left = pad >> 4 & 0xf,
-        .pad_value = (int8_t)(pad >> 16),
+        .pad_value = (int8_t)(pad >> 16), // RK3568
         .out = {emu_get_field(u, EMU_CORE_SIZE1, 15, 0) + 1,
                 emu_get_field(u, EMU_CORE_SIZE0, 31, 16) + 1,
                 emu_get_field(u, EMU_CORE_SIZE0, 15, 0) + 1},
@@ -146,7 +176,10 @@ int emu_conv_rk3588(const struct emu_unit *u, struct emu_conv *ret, struct error
         .channel_block = 32,
         .depthwise_block = u->chip->depthwise_block / half,
     };
+    ret->feature.bf16 = real && emu_get_field(u, EMU_CONV_CON1, 6, 4) == EMU_BF16;
     r = emu_check_shape(u, ret->out, e);
+    if (r == 0 && is_rk3568(u) && (int16_t)(pad >> 16) != ret->pad_value)
+        r = emu_refuse(u, EMU_PAD_CON0, "a pad value of more than 8 bits", e);
     if (r == 0 && !is_rk3568(u))
         r = emu_decode_pad(u, EMU_PAD_CON1, &ret->pad_value, e);
     return r < 0 ? r : decode_converter(u, ret, packed, e);
@@ -186,11 +219,14 @@ static void decode_bounds(uint32_t cfg, uint32_t highest, bool real, struct emu_
         m->high = (int32_t)highest;
 }
 
-// A factor: of 16 bits, a whole number or fp16.
-static int32_t factor_of(uint32_t mul, bool real)
+// A factor: of 16 bits, a whole number, fp16 or bf16.
+static int32_t factor_of(const struct emu_unit *u, uint32_t mul, bool real)
 {
-    return real ? (int32_t)float_bits(emu_half_float((uint16_t)(mul >> 16)))
-                : emu_signed(mul >> 16, 16);
+    if (!real)
+        return emu_signed(mul >> 16, 16);
+    bool bf16 = emu_get_field(u, EMU_DATA_FORMAT, 2, 0) == EMU_BF16;
+    uint16_t value = (uint16_t)(mul >> 16);
+    return (int32_t)float_bits(bf16 ? emu_bf16_float(value) : emu_half_float(value));
 }
 
 // Hands what was read over to the stage, or frees it.
@@ -228,7 +264,7 @@ static int decode_bs(const struct emu_unit *u, uint32_t channels, struct emu_dpu
     m->add = choose_operand(adds, &abc[0], (int32_t)emu_get(u, EMU_BS_ALU_CFG), cfg & FROM_MEMORY);
     m->window = choose_operand(windows, &abc[1], emu_signed(emu_get(u, EMU_BS_OW_OP), 16),
                                emu_get_field(u, EMU_BS_OW_CFG, 0, 0));
-    m->factor = choose_operand(multiplies, &abc[2], factor_of(mul, d->real), mul & 1);
+    m->factor = choose_operand(multiplies, &abc[2], factor_of(u, mul, d->real), mul & 1);
     if (multiplies) {
         m->shift = emu_field(mul, 13, 8);
         m->negative_shift = emu_get_field(u, EMU_DATA_FORMAT, 9, 4);
@@ -272,7 +308,7 @@ static int decode_bn(const struct emu_unit *u, uint32_t channels, struct emu_dpu
     if (!(cfg & MUL_BYPASS)) {
         if (mul & 1)
             return emu_refuse(u, EMU_BN_MUL_CFG, "factors of each channel", e);
-        m->factor = (struct emu_operand){EMU_ALL, factor_of(mul, d->real), NULL};
+        m->factor = (struct emu_operand){EMU_ALL, factor_of(u, mul, d->real), NULL};
         m->shift = emu_field(mul, 13, 8);
         m->negative_shift = emu_get_field(u, EMU_DATA_FORMAT, 15, 10);
     }
@@ -302,7 +338,8 @@ static int read_shared(const struct emu_unit *u, const uint32_t shape[3], uint32
                                 (int64_t)shape[2] * atom,
                                 lanes,
                                 atom,
-                                bytes};
+                                bytes,
+                                false};
         uint32_t part[3] = {shape[0] - c < lanes ? shape[0] - c : lanes, shape[1], shape[2]};
         int r = real ? emu_cube_read_real(u->memory, &cube, part, ret->real + c * plane, e)
                      : emu_cube_read_integers(u->memory, &cube, part, ret->values + c * plane, e);
@@ -328,13 +365,16 @@ static int read_operand(const struct emu_unit *u, const struct emu_dpu *d, struc
                             0,
                             atom / bytes,
                             atom,
-                            bytes};
+                            bytes,
+                            emu_get_field(u, EMU_DATA_FORMAT, 28, 26) == EMU_BF16};
     if (mode == 0) {
         s->one_per_channel = true;
         return emu_read_second(u, &cube, (uint32_t[]){d->shape[0], 1, 1}, d->real, s, e);
     }
     if (mode != 1)
         return emu_refuse(u, EMU_EW_CFG, "an operand of another kind", e);
+    if (d->from_core && cube.bf16)
+        return emu_refuse(u, EMU_DATA_FORMAT, "an operand of bf16 behind the core", e);
     if (d->from_core && !is_rk3568(u))
         return read_shared(u, d->shape, bytes, d->real, s, e);
     cube.line = (int64_t)(d->shape[2] + emu_get_field(u, EMU_RDMA_HEIGHT, 28, 16)) * atom;
@@ -364,9 +404,10 @@ static int decode_ew(const struct emu_unit *u, struct emu_dpu *d, struct error *
     static const enum emu_ew ops[] = {[ALU_MAX] = EMU_EW_MAX,
                                       [ALU_MIN] = EMU_EW_MIN,
                                       [ALU_ADD] = EMU_EW_ADD,
+                                      [ALU_DIV] = EMU_EW_DIV,
                                       [ALU_SUB] = EMU_EW_SUB};
     d->ew.op = cfg & MULTIPLY ? EMU_EW_MUL : how <= ALU_SUB ? ops[how] : EMU_EW_NONE;
-    if (d->ew.op == EMU_EW_NONE)
+    if (d->ew.op == EMU_EW_NONE || (d->ew.op == EMU_EW_DIV && (!d->real || is_rk3568(u))))
         return emu_refuse(u, EMU_EW_CFG, "an operation that is not known", e);
     if (!(cfg & CVT_BYPASS)) {
         d->ew.offset = (int32_t)emu_get(u, EMU_EW_CVT_OFFSET);
@@ -380,24 +421,26 @@ static int decode_ew(const struct emu_unit *u, struct emu_dpu *d, struct error *
 
 // ---- DPU: what it reads and writes ----
 
-// fp32 has twice as many surfaces as fp16: the second reader takes the odd ones, and there is no
-// second operand.
+// Of a cube that has twice as many surfaces as what is written (fp32 of fp16, fp16 of int8) the
+// second reader takes the odd ones, and there is no second operand.
 static int decode_combined(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
 {
-    if (d->in != EMU_FP32 || !(emu_get(u, EMU_EW_CFG) & BYPASS))
+    uint32_t bytes = emu_precision_bytes(d->in);
+    if (!d->real || d->in == EMU_BF16 || bytes != 2 * emu_precision_bytes(d->out) ||
+        !(emu_get(u, EMU_EW_CFG) & BYPASS))
         return emu_refuse(u, EMU_FEATURE_MODE, "two sources that are combined", e);
-    if (emu_get_field(u, EMU_RDMA_ERDMA_CFG, 3, 2) != 3 ||
+    if (emu_get_field(u, EMU_RDMA_ERDMA_CFG, 3, 2) != (bytes == 4 ? 3u : 2u) ||
         emu_get_field(u, EMU_RDMA_SRC_DMA_CFG, 31, 19))
         return emu_refuse(u, EMU_RDMA_ERDMA_CFG, "two sources of another kind", e);
     struct emu_second both = {.op = EMU_EW_NONE};
-    int r = read_shared(u, d->shape, emu_precision_bytes(d->in), true, &both, e);
+    int r = read_shared(u, d->shape, bytes, true, &both, e);
     d->main = both.real;
     return r;
 }
 
 static int decode_source(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
 {
-    uint32_t atom = u->chip->atom;
+    uint32_t atom = atom_of(u, d->in);
     if (emu_get_field(u, EMU_RDMA_SRC_DMA_CFG, 13, 0)) {
         int r = emu_decode_repeat(u, d, e);
         if (r < 0)
@@ -414,6 +457,7 @@ static int decode_source(const struct emu_unit *u, struct emu_dpu *d, struct err
         .lanes = atom / emu_precision_bytes(d->in),
         .pixel = atom,
         .bytes = emu_precision_bytes(d->in),
+        .bf16 = d->in == EMU_BF16,
     };
     return 0;
 }
@@ -455,17 +499,34 @@ static int decode_transposed(const struct emu_unit *u, struct emu_dpu *d, struct
 }
 
 // Atoms stay whole: pixels of a line become surfaces, lines columns, surfaces lines.
+// RK3568's surfaces follow each other.
 static int decode_moved(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
 {
-    uint32_t columns = emu_get_field(u, EMU_WDMA_SIZE_1, 12, 0) + 1;
+    bool old = is_rk3568(u);
+    enum emu_register size = old ? EMU_CUBE_HEIGHT : EMU_WDMA_SIZE_1;
+    uint32_t columns = emu_get_field(u, size, 12, 0) + 1;
     uint32_t notch = emu_get_field(u, EMU_CUBE_NOTCH, 12, 0);
     d->target = (struct emu_target){.kind = EMU_MOVED,
                                     .cube = {.base = emu_get(u, EMU_DST_ADDR), .bytes = 2},
                                     .row = bytes_of(u, EMU_DST_SURF_STRIDE),
-                                    .line = (int64_t)(columns + notch) * ATOM};
+                                    .line = (int64_t)(columns + notch) * u->chip->atom,
+                                    .atom = u->chip->atom};
     d->channels = d->shape[0];
-    if (columns != d->shape[1])
-        return emu_refuse(u, EMU_WDMA_SIZE_1, "a transposed write of another size", e);
+    if (columns != d->shape[1] || (old && columns != 1))
+        return emu_refuse(u, size, "a transposed write of another size", e);
+    return 0;
+}
+
+// Outputs as RK3568 makes them for programs.
+static int decode_stream_rk3568(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
+{
+    d->target = (struct emu_target){
+        .kind = EMU_STREAM,
+        .cube = {.base = emu_get(u, EMU_DST_ADDR), .bytes = emu_precision_bytes(d->out)},
+        .together = emu_get_field(u, EMU_BS_OW_CFG, 4, 2) + 1};
+    d->channels = d->shape[0];
+    if (emu_get_field(u, EMU_FEATURE_MODE, 29, 26))
+        return emu_refuse(u, EMU_FEATURE_MODE, "a stream of atoms that are cut", e);
     return 0;
 }
 
@@ -478,17 +539,46 @@ static bool is_dense(const struct emu_unit *u, const struct emu_dpu *d)
             d->shape[0] * emu_precision_bytes(d->out) <= u->chip->atom);
 }
 
+// Pixels that are read as few of each of many lines, and written as as many in a line, pixels an
+// atom apart and surfaces SURFACE_ADD: so products get their operand's blocks of 32 kernels and
+// channels.
+static bool is_regrouped(const struct emu_unit *u, const struct emu_dpu *d)
+{
+    uint32_t rows = emu_get_field(u, EMU_WDMA_SIZE_1, 28, 16) + 1;
+    uint32_t columns = emu_get_field(u, EMU_WDMA_SIZE_1, 12, 0) + 1;
+    uint32_t surfaces = emu_get_field(u, EMU_WDMA_SIZE_0, 26, 16) + 1;
+    uint32_t bytes = d->channels * emu_precision_bytes(d->out);
+    return (uint64_t)rows * columns == (uint64_t)d->shape[1] * d->shape[2] &&
+           emu_get_field(u, EMU_CUBE_HEIGHT, 12, 0) + 1 == rows &&
+           emu_get_field(u, EMU_CUBE_WIDTH, 12, 0) + 1 == columns &&
+           bytes_of(u, EMU_DST_SURF_STRIDE) == u->chip->atom && bytes == surfaces * u->chip->atom;
+}
+
+// Whether the cube's registers have the sizes that are read.
+static bool is_of_cube_size(const struct emu_unit *u, const struct emu_dpu *d)
+{
+    return emu_get_field(u, EMU_CUBE_HEIGHT, 12, 0) + 1 == d->shape[1] &&
+           emu_get_field(u, EMU_CUBE_WIDTH, 12, 0) + 1 == d->shape[2];
+}
+
 // Lines of atoms; or, where the writer is told of lines of one pixel, pixels with gaps between them
 // (what a transposed convolution by parts makes).
 static int decode_target(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
 {
+    enum { OF_CHANNELS = 7 }; // what all maxima of files have in these bits of CUBE_HEIGHT
     bool old = is_rk3568(u);
     bool transposed = emu_get_field(u, EMU_BS_OW_CFG, 27, 27);
     bool moved = emu_get_field(u, EMU_FEATURE_MODE, 30, 30);
+    if (old && d->out == EMU_FP32 && !d->from_core && emu_get_field(u, EMU_FEATURE_MODE, 25, 25))
+        return decode_stream_rk3568(u, d, e);
+    if (emu_get_field(u, EMU_CUBE_HEIGHT, 24, 22))
+        return emu_get_field(u, EMU_CUBE_HEIGHT, 24, 22) == OF_CHANNELS
+                   ? emu_decode_maxima(u, d, e)
+                   : emu_refuse(u, EMU_CUBE_HEIGHT, "maxima of another kind", e);
     if (emu_get_field(u, EMU_FEATURE_MODE, 29, 25) && !is_dense(u, d))
         return emu_refuse(u, EMU_FEATURE_MODE, "a stream of atoms", e);
     if (transposed || moved) {
-        if (old || d->out != EMU_INT16 || (transposed && moved))
+        if ((old && transposed) || d->out != EMU_INT16 || (transposed && moved))
             return emu_refuse(u, moved ? EMU_FEATURE_MODE : EMU_BS_OW_CFG,
                               "a transposed write of another precision", e);
         return transposed ? decode_transposed(u, d, e) : decode_moved(u, d, e);
@@ -506,14 +596,49 @@ static int decode_target(const struct emu_unit *u, struct emu_dpu *d, struct err
         .lanes = atom / emu_precision_bytes(d->out),
         .pixel = atom,
         .bytes = emu_precision_bytes(d->out),
+        .bf16 = d->out == EMU_BF16,
     };
     if (rows + 1 == d->shape[1] && columns + 1 == d->shape[2] * repeat)
         return 0;
+    // The writer may count the same pixels by other lines, if none has a gap.
+    bool as_many = (uint64_t)(rows + 1) * (columns + 1) == (uint64_t)d->shape[1] * d->shape[2];
+    if (old && d->from_core && !notch && as_many)
+        return 0;
+    if (!old && !d->from_core && repeat == 1 && !notch && as_many && is_of_cube_size(u, d))
+        return 0;
+    if (!old && !d->from_core && repeat == 1 && is_regrouped(u, d)) {
+        d->lines[0] = rows + 1;
+        d->lines[1] = columns + 1;
+        d->target.cube.line = (int64_t)(columns + 1 + notch) * atom;
+        d->target.cube.surface = bytes_of(u, EMU_SURFACE_ADD);
+        return 0;
+    }
     if (rows + 1 != d->shape[1] || columns || repeat > 1)
         return emu_refuse(u, old ? EMU_CUBE_WIDTH : EMU_WDMA_SIZE_1, "not the size of the cube", e);
     d->channels /= d->shape[2];
     d->target.cube.line = bytes_of(u, EMU_SURFACE_ADD);
     d->target.cube.pixel = (1 + notch) * atom;
+    return 0;
+}
+
+// OFFSET_PEND is what channels get that are written behind ORIG_CHANNEL: the softmax of
+// exSDPAttention has the least fp16 there, so that no maximum sees them. Files copy a last surface
+// in place, of as many channels as are real, for nothing but that. Where it is 0, channels that
+// were read stay what they come to: nothing that is known reads them.
+static int decode_behind(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
+{
+    uint32_t value = emu_get(u, EMU_OFFSET_PEND);
+    uint32_t real = emu_get_field(u, EMU_CUBE_CHANNEL, 28, 16) + 1;
+    bool read = d->from_core || d->shape[0] >= d->channels;
+    if (is_rk3568(u) || d->maxima || real >= d->channels || (!value && read))
+        return 0;
+    uint32_t lanes = u->chip->atom / emu_precision_bytes(d->out);
+    if (real > d->shape[0] || d->channels > (d->shape[0] + lanes - 1) / lanes * lanes)
+        return emu_refuse(u, EMU_CUBE_CHANNEL, "more channels than are read", e);
+    if (d->target.kind != EMU_CUBE || emu_precision_bytes(d->out) > 2)
+        return emu_refuse(u, EMU_OFFSET_PEND, "channels of another kind that are filled", e);
+    d->real_channels = real;
+    d->behind = (uint16_t)value;
     return 0;
 }
 
@@ -531,9 +656,10 @@ static void decode_size(const struct emu_unit *u, struct emu_dpu *d)
         d->shape[i] = emu_get_field(u, d->from_core ? core[i] : memory[i], 12, 0) + 1;
 }
 
-static bool is_real(uint32_t precision)
+static bool is_real(const struct emu_unit *u, uint32_t precision)
 {
-    return precision == EMU_FP16 || precision == EMU_FP32;
+    return precision == EMU_FP16 || precision == EMU_FP32 ||
+           (precision == EMU_BF16 && !is_rk3568(u));
 }
 
 static bool is_integer(uint32_t precision)
@@ -541,7 +667,17 @@ static bool is_integer(uint32_t precision)
     return precision == EMU_INT8 || precision == EMU_INT16 || precision == EMU_INT32;
 }
 
-// All of one kind: whole numbers, or fp16 and fp32 in any combination.
+// Of fp16 and bf16 the main reader has its own: what DATA_FORMAT says is that of operands and of
+// factors. So the square root of exNorm multiplies a sum of bf16 by fp16.
+static bool is_read_apart(const struct emu_unit *u, const struct emu_dpu *d)
+{
+    uint32_t said = emu_get_field(u, EMU_RDMA_FEATURE_MODE, 17, 15);
+    return d->real && !d->from_core && u->block[5] && is_real(u, said) &&
+           emu_precision_bytes((enum emu_precision)said) == 2 && emu_precision_bytes(d->in) == 2 &&
+           (said == EMU_BF16 || d->in == EMU_BF16);
+}
+
+// All of one kind: whole numbers, or fp16, bf16 and fp32 in any combination.
 static int decode_format(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
 {
     uint32_t in = emu_get_field(u, EMU_DATA_FORMAT, 28, 26);
@@ -549,12 +685,14 @@ static int decode_format(const struct emu_unit *u, struct emu_dpu *d, struct err
     uint32_t work = emu_get_field(u, EMU_DATA_FORMAT, 2, 0);
     d->in = (enum emu_precision)in;
     d->out = (enum emu_precision)out;
-    d->real = is_real(in) && is_real(work) && (is_real(out) || out == EMU_INT8);
+    d->real = is_real(u, in) && is_real(u, work) && (is_real(u, out) || out == EMU_INT8);
     bool repeated = emu_get_field(u, EMU_RDMA_SRC_DMA_CFG, 12, 12);
-    if (!d->real &&
-        !(is_integer(in) && (is_integer(out) || is_real(out)) && (in == work || repeated)))
+    if (!d->real && !(is_integer(in) && (is_integer(out) || (is_real(u, out) && out != EMU_BF16)) &&
+                      (in == work || repeated)))
         return emu_refuse(u, EMU_DATA_FORMAT, "a combination of precisions that is not known", e);
-    return 0;
+    if (is_read_apart(u, d))
+        d->in = (enum emu_precision)emu_get_field(u, EMU_RDMA_FEATURE_MODE, 17, 15);
+    return emu_check_reader(u, d->in, e);
 }
 
 static int decode_output(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
@@ -566,7 +704,8 @@ static int decode_output(const struct emu_unit *u, struct emu_dpu *d, struct err
     d->scale = emu_signed(emu_get(u, EMU_OUT_CVT_SCALE), 16);
     d->offset = (int32_t)emu_get(u, EMU_OUT_CVT_OFFSET);
     d->minus_exp = emu_field(shift, 19, 12);
-    if (emu_field(shift, 11, 0) || (!lut && emu_field(shift, 31, 30)))
+    bool rounds = lut || d->maxima; // bit 30, of what is not rounded
+    if (emu_field(shift, 11, 0) || (!rounds && emu_field(shift, 31, 30)))
         return emu_refuse(u, EMU_OUT_CVT_SHIFT, "a shift of real numbers", e);
     if (!lut && (d->scale != 1 || d->offset))
         return emu_refuse(u, EMU_OUT_CVT_SCALE, "real numbers that are scaled", e);
@@ -594,5 +733,7 @@ int emu_dpu_rk3588(const struct emu_unit *u, bool from_core, struct emu_dpu *ret
         r = decode_ew(u, ret, e);
     if (r == 0)
         r = decode_target(u, ret, e);
+    if (r == 0)
+        r = decode_behind(u, ret, e);
     return r < 0 ? r : decode_output(u, ret, e);
 }

@@ -23,18 +23,21 @@ static int decode_converter(const struct emu_unit *u, struct emu_conv *c, bool p
 {
     int r = emu_decode_lanes_apart(u, c, packed, 9, e);
     for (int i = 0; i < EMU_LANES; i++)
-        c->lanes[i].offset_first = c->converts;
+        c->lanes[i].order = EMU_OFFSET_SECOND;
     return r;
 }
 
-static struct emu_cube feature_of(const struct emu_unit *u, uint32_t packed, uint32_t width)
+static int decode_feature(const struct emu_unit *u, uint32_t packed, struct emu_conv *c,
+                          struct error *e)
 {
     uint64_t base = emu_get(u, EMU_FEATURE_ADDR);
-    if (packed)
-        return (struct emu_cube){base, 0, (int64_t)width * packed, packed, packed, 1};
     int64_t line = emu_get(u, EMU_LINE_STRIDE) / 4 * LANES;
-    return (struct emu_cube){
-        base, (int64_t)emu_get(u, EMU_SURFACE_STRIDE) * LANES, line, LANES, LANES, 1};
+    c->feature = (struct emu_cube){
+        base, (int64_t)emu_get(u, EMU_SURFACE_STRIDE) * LANES, line, LANES, LANES, 1, false};
+    if (!packed)
+        return 0;
+    c->feature = (struct emu_cube){base, 0, 0, packed, packed, 1, false};
+    return emu_decode_packed_line(u, c->size[0], c->size[1] * packed, &c->feature.line, e);
 }
 
 int emu_conv_rv1106(const struct emu_unit *u, struct emu_conv *ret, struct error *e)
@@ -49,7 +52,6 @@ int emu_conv_rv1106(const struct emu_unit *u, struct emu_conv *ret, struct error
         .channels = packed ? EMU_LANES : emu_get_field(u, EMU_DATA_SIZE1, 15, 0),
         .present = packed ? packed : emu_get_field(u, EMU_DATA_SIZE1, 29, 16) + 1,
         .size = {emu_get_field(u, EMU_DATA_SIZE0, 10, 0), width},
-        .feature = feature_of(u, packed, width),
         .depthwise = emu_get_field(u, EMU_CONV_CON1, 3, 0) == 7,
         .kernel = {emu_get_field(u, EMU_WEIGHT_SIZE2, 20, 16),
                    emu_get_field(u, EMU_WEIGHT_SIZE2, 28, 24)},
@@ -70,7 +72,9 @@ int emu_conv_rv1106(const struct emu_unit *u, struct emu_conv *ret, struct error
         .clip = emu_get_field(u, EMU_CLIP_TRUNCATE, 4, 0),
     };
     ret->paired = ret->alternating = ret->depthwise;
-    r = emu_check_shape(u, ret->out, e);
+    r = decode_feature(u, packed, ret, e);
+    if (r == 0)
+        r = emu_check_shape(u, ret->out, e);
     if (r == 0)
         r = emu_decode_pad(u, EMU_PAD_CON1, &ret->pad_value, e);
     return r < 0 ? r : decode_converter(u, ret, packed, e);

@@ -95,6 +95,18 @@ int emu_decode_pad(const struct emu_unit *u, enum emu_register reg, int8_t *ret,
     return emu_refuse(u, reg, "not the same in all channels", e);
 }
 
+int emu_decode_packed_line(const struct emu_unit *u, uint32_t rows, uint32_t bytes, int64_t *ret,
+                           struct error *e)
+{
+    enum { ATOM_BYTES = 16 };
+    uint32_t atoms = emu_get(u, EMU_LINE_STRIDE);
+    bool together = rows && atoms % rows == 0 && (uint64_t)atoms / rows * ATOM_BYTES >= bytes;
+    *ret = (int64_t)(together ? atoms / rows : atoms) * ATOM_BYTES;
+    return *ret >= bytes
+               ? 0
+               : emu_refuse(u, EMU_LINE_STRIDE, "less than lines of packed pixels have", e);
+}
+
 void emu_decode_lane_shifts(const struct emu_unit *u, struct emu_conv *c)
 {
     uint32_t shifts = emu_get(u, EMU_CVT_CON0) >> 4;
@@ -127,7 +139,8 @@ int emu_decode_lanes_apart(const struct emu_unit *u, struct emu_conv *c, bool pa
 
 uint32_t emu_precision_bytes(enum emu_precision precision)
 {
-    return precision == EMU_INT8 ? 1 : precision == EMU_INT16 || precision == EMU_FP16 ? 2 : 4;
+    bool two = precision == EMU_INT16 || precision == EMU_FP16 || precision == EMU_BF16;
+    return precision == EMU_INT8 ? 1 : two ? 2 : 4;
 }
 
 static size_t bytes_of(const struct emu_cube *cube)
@@ -135,12 +148,26 @@ static size_t bytes_of(const struct emu_cube *cube)
     return cube->bytes ? cube->bytes : 1;
 }
 
-// One line of one block of lanes; NULL with words when it is not mapped.
+static uint8_t *bytes_at(const struct emu_memory *m, uint64_t at, size_t size, bool write,
+                         struct error *e)
+{
+    return write ? emu_memory_to(m, at, size, e) : emu_memory_at(m, at, size, e);
+}
+
+// One line of one block of lanes; NULL with words when it is not mapped. What lies between pixels
+// that are apart is not touched.
 static uint8_t *line_at(const struct emu_memory *m, const struct emu_cube *cube, uint32_t block,
-                        uint32_t y, uint32_t width, uint32_t lanes, struct error *e)
+                        uint32_t y, uint32_t width, uint32_t lanes, bool write, struct error *e)
 {
     uint64_t at = cube->base + (uint64_t)(block * cube->surface + y * cube->line);
-    return emu_memory_at(m, at, (size_t)(width - 1) * cube->pixel + lanes * bytes_of(cube), e);
+    size_t one = lanes * bytes_of(cube);
+    uint8_t *line = NULL;
+    if (cube->pixel <= EMU_GRAIN)
+        return bytes_at(m, at, (size_t)(width - 1) * cube->pixel + one, write, e);
+    for (uint32_t x = width; x-- > 0;)
+        if (!(line = bytes_at(m, at + (uint64_t)x * cube->pixel, one, write, e)))
+            return NULL;
+    return line;
 }
 
 // Between a line of one block of lanes and the channels' planes, from element `at` on.
@@ -162,7 +189,7 @@ static int copy_cube(const struct emu_memory *m, const struct emu_cube *cube,
     for (uint32_t c = 0; c < shape[0]; c += cube->lanes) {
         uint32_t lanes = shape[0] - c < cube->lanes ? shape[0] - c : cube->lanes;
         for (uint32_t y = 0; y < shape[1]; y++) {
-            uint8_t *line = line_at(m, cube, c / cube->lanes, y, shape[2], lanes, e);
+            uint8_t *line = line_at(m, cube, c / cube->lanes, y, shape[2], lanes, write, e);
             if (!line)
                 return error_prefix(e, write ? "writing" : "reading");
             copy_line(cube, line, planes, c * plane + (size_t)y * shape[2], plane, shape[2], lanes,
@@ -210,6 +237,8 @@ int emu_decode_conversion(const struct emu_unit *u, struct emu_dpu *ret, struct 
     ret->away = emu_get_field(u, EMU_OUT_CVT_SHIFT, 30, 30);
     if (ret->shift > MAX_SHIFT)
         return emu_refuse(u, EMU_OUT_CVT_SHIFT, "a shift that leaves nothing of the sums", e);
+    if (emu_get(u, EMU_OUT_CVT_SHIFT) & ~0x4000003fu)
+        return emu_refuse(u, EMU_OUT_CVT_SHIFT, "more than a shift of whole numbers", e);
     if (ret->offset < INT16_MIN || ret->offset > INT16_MAX)
         return emu_refuse(u, EMU_OUT_CVT_OFFSET, "no zero point of 8 or 16 bits", e);
     return 0;
@@ -238,6 +267,14 @@ int emu_check_modes(const struct emu_unit *u, bool from_core, uint32_t conv, uin
     return 0;
 }
 
+int emu_check_reader(const struct emu_unit *u, enum emu_precision in, struct error *e)
+{
+    uint32_t said = emu_get_field(u, EMU_RDMA_FEATURE_MODE, 17, 15);
+    if (!u->block[5] || emu_get_field(u, EMU_RDMA_SRC_DMA_CFG, 12, 12) || said == in)
+        return 0;
+    return emu_refuse(u, EMU_RDMA_FEATURE_MODE, "another precision than the DPU's", e);
+}
+
 int emu_decode_repeat(const struct emu_unit *u, struct emu_dpu *ret, struct error *e)
 {
     uint32_t high = emu_get_field(u, EMU_RDMA_SRC_DMA_CFG, 5, 3) + 1;
@@ -254,6 +291,19 @@ int emu_decode_repeat(const struct emu_unit *u, struct emu_dpu *ret, struct erro
     ret->in = ret->out;
     ret->target.repeat[0] = high;
     ret->target.repeat[1] = wide;
+    return 0;
+}
+
+int emu_decode_maxima(const struct emu_unit *u, struct emu_dpu *ret, struct error *e)
+{
+    uint32_t bytes = emu_precision_bytes(ret->out);
+    if (ret->out != EMU_FP16 || !ret->real || ret->from_core || ret->shape[1] != 1 ||
+        !emu_get_field(u, EMU_FEATURE_MODE, 25, 25) || emu_get_field(u, EMU_FEATURE_MODE, 31, 26))
+        return emu_refuse(u, EMU_FEATURE_MODE, "maxima that are written in another way", e);
+    ret->maxima = true;
+    ret->channels = 1;
+    ret->target.cube = (struct emu_cube){
+        emu_get(u, EMU_DST_ADDR), 0, (int64_t)ret->shape[2] * bytes, 1, bytes, bytes, false};
     return 0;
 }
 

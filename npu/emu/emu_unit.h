@@ -48,6 +48,7 @@ struct emu_cube {
     int64_t surface, line;
     uint32_t lanes, pixel;
     uint32_t bytes; // of an element: 1 (as 0), 2 or 4
+    bool bf16;      // real numbers of two bytes: bf16, else fp16
 };
 
 /// Reads [channels][height][width] elements as they are into dst.
@@ -57,12 +58,22 @@ int emu_cube_write(const struct emu_memory *m, const struct emu_cube *cube, cons
                    const void *src, struct error *e);
 
 // The precisions that are modelled, by their codes.
-enum emu_precision { EMU_INT8 = 0, EMU_INT16 = 1, EMU_FP16 = 2, EMU_INT32 = 4, EMU_FP32 = 5 };
+enum emu_precision {
+    EMU_INT8 = 0,
+    EMU_INT16 = 1,
+    EMU_FP16 = 2,
+    EMU_BF16 = 3,
+    EMU_INT32 = 4,
+    EMU_FP32 = 5
+};
 
 /// Bytes of an element.
 uint32_t emu_precision_bytes(enum emu_precision precision);
 
 float emu_half_float(uint16_t half);
+
+/// bf16 are the higher halves of floats.
+float emu_bf16_float(uint16_t bf16);
 
 /// To the nearest, ties to even; what is too large becomes infinite.
 uint16_t emu_float_half(float value);
@@ -75,24 +86,27 @@ int emu_cube_read_integers(const struct emu_memory *m, const struct emu_cube *cu
 int emu_cube_read_real(const struct emu_memory *m, const struct emu_cube *cube,
                        const uint32_t shape[3], float *dst, struct error *e);
 
-// How the input's converter changes a channel: rne(x * factor / 2^shift) + offset, or
-// rne((x * factor + offset) / 2^shift).
+// How the input's converter changes a channel, where x is a byte without sign but in the last.
 struct emu_lane {
     int32_t factor, offset;
     uint32_t shift;
-    bool offset_first;
+    enum {
+        EMU_OFFSET_LAST,   // rne(x * factor / 2^shift) + offset
+        EMU_OFFSET_SECOND, // rne((x * factor + offset) / 2^shift)
+        EMU_OFFSET_FIRST,  // rne((x + offset) * factor / 2^shift), x with its sign
+    } order;
 };
 
 #define EMU_LANES 4
 
 // CNA and CORE.
 struct emu_conv {
-    bool real;         // fp16, else int8
+    bool real;         // fp16, or bf16 as the feature says; else int8
     uint32_t channels; // that are worked on
     uint32_t present;  // that are in memory; the others are the pad value
     uint32_t size[2];  // of the tile: height, width
     struct emu_cube feature;
-    bool converts; // bytes without sign, by a lane each: those of a pixel
+    bool converts; // by a lane each: channels of a pixel, or every fourth one
     struct emu_lane lanes[EMU_LANES];
     bool depthwise;
     uint32_t kernel[2], stride[2], dilation[2]; // height, width
@@ -109,7 +123,12 @@ struct emu_conv {
     bool paired;        // depthwise weights: two of them, then what is added to each
     int8_t weight_zero; // subtracted from each weight
     uint32_t clip;      // bits that sums lose on their way to the DPU
-    bool rows_of_16;    // packed pixels: a kernel's row takes whole 16 bytes, four for each pixel
+    // The image's lower half beside the upper one: out has twice the channels of the kernels, first
+    // of the tile here, then of one that begins so many bytes behind it. That one has no pad on
+    // top, and its last pad_bottom lines are the pad value.
+    uint64_t lower_half; // 0: the whole image
+    uint32_t pad_bottom;
+    bool rows_of_16; // packed pixels: a kernel's row takes whole 16 bytes, four for each pixel
 };
 
 // What the CORE hands to the DPU.
@@ -152,7 +171,16 @@ struct emu_multiply {
 
 #define EMU_NO_BOUNDS .low = INT32_MIN, .high = INT32_MAX
 
-enum emu_ew { EMU_EW_NONE, EMU_EW_ADD, EMU_EW_SUB, EMU_EW_MUL, EMU_EW_MAX, EMU_EW_MIN, EMU_EW_LUT };
+enum emu_ew {
+    EMU_EW_NONE,
+    EMU_EW_ADD,
+    EMU_EW_SUB,
+    EMU_EW_MUL,
+    EMU_EW_DIV, // of real numbers alone
+    EMU_EW_MAX,
+    EMU_EW_MIN,
+    EMU_EW_LUT
+};
 
 // The second input of the EW unit: v op ((e + offset) * factor >> shift)
 struct emu_second {
@@ -187,10 +215,17 @@ struct emu_target {
     uint32_t rows, blocks, columns, unit; // transposed
     int64_t block, outer;
     uint32_t
-        repeat[2];  // a cube of one surface: lines so often, a surface apart, and pixels; 0 is 1
-    uint32_t tail;  // stream: bytes of a line's last atom, 0 for all
-    uint32_t piece; // stream: bytes behind which a new atom begins, 0 for none
+        repeat[2];     // a cube of one surface: lines so often, a surface apart, and pixels; 0 is 1
+    uint32_t tail;     // stream: bytes of a line's last atom, 0 for all
+    uint32_t piece;    // stream: bytes behind which a new atom begins, 0 for none
+    uint32_t together; // stream: surfaces whose atoms of a pixel come one after the other; 0 is 1
+    uint32_t atom;     // moved: its bytes; 0 is 16
 };
+
+/// Puts `value`, of `bytes` (1 or 2), into all elements of [channels][height][width] from channel
+/// `first` on; first 0: into none.
+void emu_fill_channels(uint8_t *raw, const uint32_t shape[3], uint32_t bytes, uint32_t first,
+                       uint16_t value);
 
 int emu_write(const struct emu_memory *m, const struct emu_target *t, const uint32_t shape[3],
               const void *src, struct error *e);
@@ -212,9 +247,18 @@ struct emu_dpu {
     bool offset_behind;    // the shift
     unsigned sum_rounding; // CHIP_SHIFT_…
     uint32_t minus_exp;    // of real numbers: the output is 2^-minus_exp of it
+    bool maxima;           // of real numbers: the largest channel of each pixel is written alone
     struct emu_target target;
     uint32_t channels; // that are written
+    uint32_t lines[2]; // height and width that are written, of as many pixels; 0: those of shape
+    // Those from real_channels on (0: all are real) get `behind`, as it is stored.
+    uint32_t real_channels;
+    uint16_t behind;
 };
+
+/// What is written: channels, height, width. Channels that `behind` stands in may be more than
+/// there are.
+void emu_written_shape(const struct emu_dpu *d, uint32_t ret[3]);
 
 /// `sums`: of the core, if the plan takes them.
 int emu_dpu_run(const struct emu_dpu *d, const struct emu_memory *m, const struct emu_sums *sums,
@@ -261,9 +305,17 @@ int emu_decode_conversion(const struct emu_unit *u, struct emu_dpu *ret, struct 
 int emu_check_modes(const struct emu_unit *u, bool from_core, uint32_t conv, uint32_t depthwise,
                     uint32_t memory, struct error *e);
 
+/// The reader must fetch what the DPU takes for its input; where it repeats pixels, it has a
+/// precision of its own.
+int emu_check_reader(const struct emu_unit *u, enum emu_precision in, struct error *e);
+
 /// Upsampling by RDMA_SRC_DMA_CFG: pixels are repeated, one surface of atoms as they are. Sets the
 /// source's precision to the target's, and how often.
 int emu_decode_repeat(const struct emu_unit *u, struct emu_dpu *ret, struct error *e);
+
+/// The largest fp16 of each pixel's channels, which a line is written of as a stream: one number
+/// behind the other.
+int emu_decode_maxima(const struct emu_unit *u, struct emu_dpu *ret, struct error *e);
 
 /// The positive and the negative shift of a multiplication.
 int emu_check_shifts(const struct emu_unit *u, const struct emu_multiply *m, struct error *e);
@@ -279,6 +331,11 @@ int emu_read_table(const struct emu_unit *u, uint64_t address, uint32_t channels
 
 /// The value of pads: of all channels alike, in a register that may hold it in each of its bytes.
 int emu_decode_pad(const struct emu_unit *u, enum emu_register reg, int8_t *ret, struct error *e);
+
+/// Bytes from a line of packed pixels to the next one, where LINE_STRIDE counts the atoms of all
+/// `rows` lines, which have `bytes` each; container 2 counts those of one line.
+int emu_decode_packed_line(const struct emu_unit *u, uint32_t rows, uint32_t bytes, int64_t *ret,
+                           struct error *e);
 
 /// Fills in shifts of the converter's lanes, of CVT_CON0.
 void emu_decode_lane_shifts(const struct emu_unit *u, struct emu_conv *c);

@@ -4,7 +4,9 @@
 //
 //     EMU_TRANSPOSED  channels become lines: pixels of one channel come to lie side by side
 //     EMU_MOVED       atoms stay whole, but pixels become surfaces and surfaces lines
-//     EMU_STREAM      atoms one behind the other; of the last one of each line only `tail` bytes
+//     EMU_STREAM      atoms one behind the other, all of a surface before the next one's, or of as
+//                     many surfaces together as the writer takes at once (so fp32 of one surface of
+//                     int8 stay in order); of the last one of each line only `tail` bytes
 //
 // Elements are written as they are. Tests: test_emulator.
 #include <stdlib.h>
@@ -52,11 +54,16 @@ static int write_transposed(const struct emu_memory *m, const struct emu_target 
 
 // ---- whole atoms ----
 
+static uint32_t atom_of(const struct emu_target *t)
+{
+    return t->atom ? t->atom : ATOM;
+}
+
 // The atom of a surface's pixel; behind the last channel stand zeros.
 static void gather_atom(const struct emu_target *t, const uint32_t shape[3], const uint8_t *src,
                         uint32_t surface, size_t pixel, uint8_t ret[ATOM])
 {
-    uint32_t lanes = ATOM / t->cube.bytes;
+    uint32_t lanes = atom_of(t) / t->cube.bytes;
     memset(ret, 0, ATOM);
     for (uint32_t i = 0; i < lanes && surface * lanes + i < shape[0]; i++)
         memcpy(ret + i * t->cube.bytes,
@@ -90,24 +97,38 @@ static int put_stream(const struct emu_memory *m, const struct emu_target *t, ui
     return r;
 }
 
+// What there is of a pixel in the surfaces [first, end).
+static int write_pixel(const struct emu_memory *m, const struct emu_target *t,
+                       const uint32_t shape[3], const uint8_t *src, const uint32_t surfaces[2],
+                       size_t p, uint64_t *stream, struct error *e)
+{
+    uint32_t size = atom_of(t);
+    int r = 0;
+    for (uint32_t s = surfaces[0]; r == 0 && s < surfaces[1]; s++) {
+        uint8_t atom[ATOM];
+        gather_atom(t, shape, src, s, p, atom);
+        bool last = p % shape[2] == shape[2] - 1;
+        int64_t moved =
+            (int64_t)(p % shape[2]) * t->row + (int64_t)(p / shape[2]) * size + s * t->line;
+        r = t->kind == EMU_STREAM
+                ? put_stream(m, t, stream, atom, last && t->tail ? t->tail : ATOM, e)
+                : put_bytes(m, t->cube.base + (uint64_t)moved, atom, size, e);
+    }
+    return r;
+}
+
 static int write_atoms(const struct emu_memory *m, const struct emu_target *t,
                        const uint32_t shape[3], const uint8_t *src, struct error *e)
 {
-    uint32_t lanes = ATOM / t->cube.bytes, surfaces = (shape[0] + lanes - 1) / lanes;
-    size_t pixels = count_pixels(shape);
+    uint32_t lanes = atom_of(t) / t->cube.bytes, surfaces = (shape[0] + lanes - 1) / lanes;
+    uint32_t together = t->together ? t->together : 1;
     uint64_t stream = 0;
     int r = 0;
-    for (uint32_t s = 0; s < surfaces; s++)
-        for (size_t p = 0; r == 0 && p < pixels; p++) {
-            uint8_t atom[ATOM];
-            gather_atom(t, shape, src, s, p, atom);
-            bool last = p % shape[2] == shape[2] - 1;
-            size_t n = t->kind == EMU_STREAM && last && t->tail ? t->tail : ATOM;
-            int64_t moved =
-                (int64_t)(p % shape[2]) * t->row + (int64_t)(p / shape[2]) * ATOM + s * t->line;
-            r = t->kind == EMU_STREAM ? put_stream(m, t, &stream, atom, n, e)
-                                      : put_bytes(m, t->cube.base + (uint64_t)moved, atom, ATOM, e);
-        }
+    for (uint32_t s = 0; s < surfaces; s += together) {
+        uint32_t part[2] = {s, surfaces - s < together ? surfaces : s + together};
+        for (size_t p = 0; r == 0 && p < count_pixels(shape); p++)
+            r = write_pixel(m, t, shape, src, part, p, &stream, e);
+    }
     return r;
 }
 
@@ -126,6 +147,23 @@ static int write_cube(const struct emu_memory *m, const struct emu_target *t,
         r = emu_cube_write(m, &cube, shape, src, e);
     }
     return r;
+}
+
+void emu_written_shape(const struct emu_dpu *d, uint32_t ret[3])
+{
+    bool fewer = d->channels < d->shape[0] || d->real_channels;
+    ret[0] = d->maxima ? 1 : fewer ? d->channels : d->shape[0];
+    ret[1] = d->lines[0] ? d->lines[0] : d->shape[1];
+    ret[2] = d->lines[0] ? d->lines[1] : d->shape[2];
+}
+
+void emu_fill_channels(uint8_t *raw, const uint32_t shape[3], uint32_t bytes, uint32_t first,
+                       uint16_t value)
+{
+    size_t n = first ? shape[0] * count_pixels(shape) : 0;
+    for (size_t i = first * count_pixels(shape); i < n; i++)
+        for (uint32_t j = 0; j < bytes; j++)
+            raw[i * bytes + j] = (uint8_t)(value >> 8 * j);
 }
 
 int emu_write(const struct emu_memory *m, const struct emu_target *t, const uint32_t shape[3],

@@ -326,8 +326,10 @@ struct graph_node {
         };
         uint32_t perm[GRAPH_MAX_DIMS];
         struct {
-            bool bins;
+            bool bins;         // counts of all values
             uint32_t channels; // 0: their sums are not wanted
+            bool tails;        // are handed over as well
+            uint32_t stride;   // between values that are handed over; 0: none is
         } observe;
         struct {
             int64_t start[GRAPH_MAX_DIMS], step[GRAPH_MAX_DIMS]; // of every dimension
@@ -356,7 +358,11 @@ struct graph_node {
         struct graph_late late;
         const struct graph_sum *sum; // Add, Mul of int8; NULL: of real numbers
         const int8_t *map;           // Map: what becomes of each of 256 stored bytes
-        bool multiply; // exMatMul: the product is multiplied by input 2, else that is added
+        struct {
+            bool multiply; // exMatMul: the product is multiplied by input 2, else that is added
+            // Of int8: input 1 is multiplied by this and rounded to an int8 before (0: it is not).
+            float factor;
+        } ex_product;
         uint32_t axes; // ReduceMean: a bit for each dimension
         struct {
             enum graph_ref_op op;

@@ -30,6 +30,7 @@
 #include "npu/sim/sim_shape_set.h"
 #include "npu/sim/sim_tap.h"
 
+#define USES_KEPT 4 // of the largest, that a context has at once
 #define ANY_CORES 3 // a device without a chip takes any model: as many cores as the largest chip
 
 struct npu_device {
@@ -62,6 +63,7 @@ struct npu_context {
     void *internal;                 // context_set_internal()
     size_t internal_size;
     size_t n_layers;
+    uint64_t n_runs;
 };
 
 // ---- device ----
@@ -237,11 +239,15 @@ static void fill_info(struct npu_model *m)
 {
     struct npu_model_info *info = &m->info;
     const struct sim_shape_set *first = &m->shape_sets[0];
-    uint64_t arena = 0, graphs = 0;
+    uint64_t arena = 0, graphs = 0, use = 0, uses = 0;
     for (uint32_t i = 0; i < info->n_shape_sets; i++) {
-        arena = m->shape_sets[i].arena_size > arena ? m->shape_sets[i].arena_size : arena;
-        graphs += m->shape_sets[i].graph.pool.total;
+        const struct sim_shape_set *set = &m->shape_sets[i];
+        arena = set->arena_size > arena ? set->arena_size : arena;
+        graphs += set->graph.pool.total;
+        use = set->use_size > use ? set->use_size : use;
+        uses += set->use_size;
     }
+    info->context_size = uses < USES_KEPT * use ? uses : USES_KEPT * use;
     info->weight_size = m->file.weight_size ? m->file.weight_size : first->memory.weight_size;
     info->internal_size = m->file.internal_size ? m->file.internal_size : arena;
     info->memory_size =
@@ -261,8 +267,10 @@ static int load_product(struct npu_model *m, struct bytes file, struct error *e)
     if (!m->product)
         return error_no_memory(e, "a matmul", sizeof *m->product);
     int r = product_init(m->product, m->chip, file, e);
-    if (r == 0)
+    if (r == 0) {
         product_info(m->product, &m->info);
+        m->info.context_size = product_state_size(m->product);
+    }
     m->info.estimate_chip = m->chip->name;
     return r;
 }
@@ -312,7 +320,7 @@ static int model_describe(struct npu_device *d, const struct npu_model_source *s
     if (matmul_model_is(source->file))
         return product_describe(source->file, ret, e);
     return onnx_is_model(source->file) ? describe_onnx(source->file, source->options, ret, e)
-                                       : describe_rknn(d->options.chip, source->file, ret, e);
+                                       : describe_rknn(&d->options, source->file, ret, e);
 }
 
 // ---- context ----
@@ -330,6 +338,40 @@ static void context_free(struct npu_context *c)
 
 CLEANUP_DEFINE(struct npu_context, context_free)
 
+// A context holds no more than its model's context_size. True: there was a use to give up.
+static bool end_oldest_use(struct npu_context *c)
+{
+    struct sim_use *oldest = NULL;
+    for (uint32_t i = 0; i < c->model->info.n_shape_sets; i++) {
+        struct sim_use *use = &c->uses[i];
+        if (use->run.plan && (!oldest || use->last_run < oldest->last_run))
+            oldest = use;
+    }
+    if (oldest)
+        sim_use_done(oldest);
+    return oldest;
+}
+
+static uint64_t held_size(const struct npu_context *c)
+{
+    uint64_t held = 0;
+    for (uint32_t i = 0; i < c->model->info.n_shape_sets; i++)
+        held += c->uses[i].run.plan ? c->model->shape_sets[i].use_size : 0;
+    return held;
+}
+
+static int use_begin(struct npu_context *c, uint32_t shape_set, struct error *e)
+{
+    struct sim_use *use = &c->uses[shape_set];
+    struct sim_shape_set *set = &c->model->shape_sets[shape_set];
+    use->last_run = ++c->n_runs;
+    if (use->run.plan)
+        return 0;
+    while (held_size(c) + set->use_size > c->model->info.context_size && end_oldest_use(c))
+        continue;
+    return sim_use_begin(use, set, e);
+}
+
 // Only the first shape set gets its memory here; a model may have many sets of which a program uses
 // one.
 static int context_new(struct npu_model *m, struct npu_context **ret, struct error *e)
@@ -341,8 +383,7 @@ static int context_new(struct npu_model *m, struct npu_context **ret, struct err
     c->uses = calloc(m->info.n_shape_sets, sizeof *c->uses);
     if (!c->uses)
         return error_no_memory(e, "a context", m->info.n_shape_sets * sizeof *c->uses);
-    int r = m->product ? product_state_new(m->product, &c->product, e)
-                       : sim_use_begin(&c->uses[0], &m->shape_sets[0], e);
+    int r = m->product ? product_state_new(m->product, &c->product, e) : use_begin(c, 0, e);
     if (r < 0)
         return r;
     *ret = steal_ptr(c);
@@ -418,8 +459,10 @@ static void note_layers(struct npu_context *c, const struct npu_job *job)
 
 // Memory that the program brought for intermediate results (rknn_set_internal_mem). It is used if
 // large enough and aligned to 64 bytes, else silently not: see run_place_internal().
-static int context_set_internal(struct npu_context *c, void *memory, size_t size, struct error *e)
+static int context_set_internal(struct npu_context *c, void *memory, size_t size,
+                                const struct npu_buffer *dmabuf, struct error *e)
 {
+    (void)dmabuf;
     (void)e;
     c->internal = memory;
     c->internal_size = size;
@@ -499,11 +542,14 @@ static int run_paced(struct npu_context *c, struct npu_job *job, struct error *e
 static int run_product(struct npu_context *c, struct npu_job *job, struct error *e)
 {
     const struct sim_options *o = &c->model->device->options;
-    uint64_t start = clock_us();
+    struct estimate_pace pace = {.start_us = clock_us(), .divides = true};
     int r = product_run(c->product, job, e);
-    if (r == 0 && o->paced)
-        r = pace_until(job, start + (uint64_t)(product_us(c->product) / o->speed), e);
-    job->run_us = clock_us() - start;
+    pace.waited_us = product_waited_us(c->product);
+    if (r == 0 && o->paced) {
+        pace.us = product_us(c->product) / o->speed;
+        r = estimate_pace(&pace, job, e);
+    }
+    job->run_us = clock_us() - pace.start_us - pace.waited_us;
     return r;
 }
 
@@ -536,9 +582,7 @@ static int context_submit(struct npu_context *c, struct npu_job *job, struct err
     if (job->shape_set >= m->info.n_shape_sets)
         return error_set(e, STATUS_INPUT_INVALID, "shapes %u of %u", job->shape_set,
                          m->info.n_shape_sets);
-    int r = c->product ? 0
-                       : sim_use_begin(&c->uses[job->shape_set], &m->shape_sets[job->shape_set],
-                                       &job->error);
+    int r = c->product ? 0 : use_begin(c, job->shape_set, &job->error);
     if (r == 0)
         r = run_with_faults(c, job, &job->error);
     if (r == 0 && job->collect_perf)

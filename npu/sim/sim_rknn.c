@@ -39,7 +39,8 @@ int sim_rknn_load(const struct sim_rknn *load, struct graph_programs **programs,
     }
     if (program_new(load->file, load->chip, programs, &why) < 0)
         return load->by_program[0] ? error_set(e, why.code, "%s", why.text) : r;
-    const struct rknn_graph_choice choice = {.programs = *programs, .by_program = by_program};
+    const struct rknn_graph_choice choice = {
+        .programs = *programs, .by_program = by_program, .strict = load->strict};
     r = take_graph(load, &choice, &why);
     if (r == 0)
         return 0;

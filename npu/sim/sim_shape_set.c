@@ -50,6 +50,7 @@ int sim_shape_set_init(struct sim_shape_set *set, const struct graph *graph,
     *set = (struct sim_shape_set){.graph = *graph, .lock = PTHREAD_MUTEX_INITIALIZER};
     int s = shape_set_plan(set, e);
     set->arena_size = set->plan.arena_size;
+    set->use_size = run_size(&set->plan) + set->plan.n_steps * sizeof(struct npu_layer);
     if (s == 0)
         s = shape_set_describe(set, chip, inputs, outputs, e);
     if (s == 0)

@@ -19,6 +19,7 @@ struct sim_shape_set {
     double chip_us[NPU_MAX_CORES + 1]; // of a job on the chip, by its number of cores
     uint32_t n_unestimated;            // layers that these leave out
     uint64_t arena_size;               // of a run
+    uint64_t use_size;                 // bytes of a sim_use, most of them the arena
     struct estimate_memory memory;
     pthread_mutex_t lock; // guards the making of the plan
     bool planned;
@@ -31,6 +32,7 @@ struct sim_use {
     uint64_t *step_us;
     struct npu_layer *layers;
     struct result_cache cache; // in paced mode
+    uint64_t last_run;         // the owner's; the use that ran longest ago goes first
 };
 
 /// Takes over `graph`, also on failure: the set is then empty. Refuses what cannot be run,

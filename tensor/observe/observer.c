@@ -1,6 +1,6 @@
-// Values are taken in chunks that fit the first cache: bounds first, then the bins' numbers, both
-// without branches, then the counts, in four tables in turn, so that equal values (the zeros behind
-// a Relu) do not wait for each other.
+// Values are taken in blocks that fit the second cache: their bounds tell how wide bins must be.
+// Then, in chunks that fit the first one, the bins' numbers, without branches, and the counts, in
+// four tables in turn, so that equal values (the zeros behind a Relu) do not wait for each other.
 #include "tensor/observe/observer.h"
 
 #include <float.h>
@@ -9,16 +9,13 @@
 #include <string.h>
 
 #define CHUNK 4096
-#define FEW   (8 * OBSERVER_BINS) // values for which clearing more tables costs more than they save
-
-struct observer observer_empty(void)
-{
-    return (struct observer){.min = INFINITY, .max = -INFINITY, .exponent = OBSERVER_FINEST};
-}
+#define BLOCK (32 * CHUNK)
+#define FEW   OBSERVER_BINS // values for which clearing more tables costs more than they save
+#define SOME  64            // bins
 
 int observer_init(struct observer *o, uint32_t n_channels, struct error *e)
 {
-    *o = observer_empty();
+    *o = (struct observer){.min = INFINITY, .max = -INFINITY, .exponent = OBSERVER_FINEST};
     o->n_channels = n_channels;
     o->sums = calloc(n_channels + 1, sizeof *o->sums);
     o->bins = calloc(OBSERVER_BINS, sizeof *o->bins);
@@ -42,7 +39,16 @@ void observer_done(struct observer *o)
 {
     free(o->sums);
     free(o->bins);
+    free(o->waiting);
     *o = (struct observer){0};
+}
+
+// The bin that holds bin i when bins are 2^steps times as wide.
+static int32_t observer_wider(int32_t i, int32_t steps)
+{
+    int32_t side = i - OBSERVER_SIDE;
+    int32_t to = steps > 12 ? -(side < 0) : side >= 0 ? side >> steps : -((-side - 1) >> steps) - 1;
+    return to + OBSERVER_SIDE;
 }
 
 // Makes bins 2^steps times as wide.
@@ -52,15 +58,25 @@ static void observer_coarsen(struct observer *o, int32_t exponent)
     if (steps <= 0)
         return;
     uint64_t wide[OBSERVER_BINS] = {0};
-    for (int32_t i = 0; i < OBSERVER_BINS; i++) {
-        int32_t side = i - OBSERVER_SIDE;
-        int32_t to = steps > 12  ? -(side < 0)
-                     : side >= 0 ? side >> steps
-                                 : -((-side - 1) >> steps) - 1;
-        wide[to + OBSERVER_SIDE] += o->bins[i];
-    }
+    for (int32_t i = 0; i < OBSERVER_BINS; i++)
+        wide[observer_wider(i, steps)] += o->bins[i];
     memcpy(o->bins, wide, sizeof wide);
     o->exponent = exponent;
+}
+
+void observer_add_counts(struct observer *o, int32_t exponent, const uint32_t *counts)
+{
+    observer_coarsen(o, exponent);
+    int32_t steps = o->exponent - exponent;
+    for (int32_t i = 0; i < OBSERVER_BINS && steps > 0; i++)
+        o->bins[observer_wider(i, steps)] += counts[i];
+    for (int32_t at = 0; at < OBSERVER_BINS && steps == 0; at += SOME) {
+        uint32_t any = 0; // most are empty, and half of them where there are no negative numbers
+        for (int32_t i = at; i < at + SOME; i++)
+            any |= counts[i];
+        for (int32_t i = at; i < at + SOME && any; i++)
+            o->bins[i] += counts[i];
+    }
 }
 
 // The least exponent with which |values| up to `most` have a bin.
@@ -84,79 +100,142 @@ static void observer_plain_index(const float *v, size_t n, float factor, uint16_
     observer_index_of(v, n, factor, index);
 }
 
-static void observer_plain_sum(const float *v, uint64_t n, uint64_t inner, uint32_t n_channels,
-                               double *sums)
+static void observer_plain_join(uint32_t (*tables)[OBSERVER_BINS])
 {
-    observer_sum_of(v, n, inner, n_channels, sums);
+    observer_join_of(tables);
 }
 
 static const struct observer_parts observer_plain = {observer_plain_bounds, observer_plain_index,
-                                                     observer_plain_sum};
+                                                     observer_plain_join};
 
 static void observer_count(struct observer_scratch *s, size_t n)
 {
     size_t i = 0;
     for (; s->n_tables == 4 && i + 4 <= n; i += 4) {
-        s->bins[0][s->index[i]]++;
-        s->bins[1][s->index[i + 1]]++;
-        s->bins[2][s->index[i + 2]]++;
-        s->bins[3][s->index[i + 3]]++;
+        uint64_t four; // one load instead of four
+        memcpy(&four, s->index + i, sizeof four);
+        s->bins[0][(uint16_t)four]++;
+        s->bins[1][(uint16_t)(four >> 16)]++;
+        s->bins[2][(uint16_t)(four >> 32)]++;
+        s->bins[3][four >> 48]++;
     }
     for (; i < n; i++)
         s->bins[0][s->index[i]]++;
 }
 
-static void observer_clear(struct observer_scratch *s)
+static void observer_join(struct observer_scratch *s, const struct observer_parts *parts)
 {
+    if (s->n_tables == 4)
+        parts->join(s->bins);
+}
+
+// Bins of what was counted before become as wide as those of the next values.
+static void observer_widen_tables(struct observer_scratch *s, int32_t exponent,
+                                  const struct observer_parts *parts)
+{
+    uint32_t wide[OBSERVER_BINS] = {0};
+    observer_join(s, parts);
+    for (int32_t i = 0; i < OBSERVER_BINS; i++)
+        wide[observer_wider(i, exponent - s->exponent)] += s->bins[0][i];
     memset(s->bins, 0, s->n_tables * sizeof *s->bins);
+    memcpy(s->bins[0], wide, sizeof wide);
 }
 
-// What the tables have goes to the histogram.
-static void observer_flush(struct observer *o, const struct observer_scratch *s)
+static void observer_count_block(struct observer_scratch *s, const float *v, size_t n,
+                                 const struct observer_parts *parts)
 {
-    for (uint32_t t = 0; t < s->n_tables; t++)
-        for (size_t i = 0; i < OBSERVER_BINS; i++)
-            o->bins[i] += s->bins[t][i];
+    for (size_t at = 0; at < n; at += CHUNK) {
+        size_t chunk = n - at < CHUNK ? n - at : CHUNK;
+        parts->index(v + at, chunk, ldexpf(1, -s->exponent), s->index);
+        observer_count(s, chunk);
+    }
 }
 
-static void observer_chunk(struct observer *o, const float *v, size_t n, struct observer_scratch *s,
-                           const struct observer_parts *parts)
+struct observer_bounds observer_look(const float *values, uint64_t n, bool counts,
+                                     struct observer_scratch *s, const struct observer_parts *parts)
 {
-    struct observer_bounds b = parts->bounds(v, n);
-    o->n += n;
-    if (b.n_bad) { // seldom, and the end of the calibration
-        o->n_bad += b.n_bad;
-        return;
+    struct observer_bounds all = {INFINITY, -INFINITY, 0};
+    parts = parts ? parts : &observer_plain;
+    s->n_tables = !counts ? 0 : n < FEW ? 1 : 4;
+    s->exponent = OBSERVER_FINEST;
+    memset(s->bins, 0, s->n_tables * sizeof *s->bins);
+    for (uint64_t at = 0; at < n; at += BLOCK) {
+        size_t block = (size_t)(n - at < BLOCK ? n - at : BLOCK);
+        struct observer_bounds b = parts->bounds(values + at, block);
+        all.n_bad += b.n_bad;
+        if (all.n_bad) // seldom, and the end of the calibration
+            continue;
+        all.min = b.min < all.min ? b.min : all.min;
+        all.max = b.max > all.max ? b.max : all.max;
+        if (!counts)
+            continue;
+        int32_t exponent = observer_exponent(fmaxf(-b.min, b.max));
+        if (exponent > s->exponent && at)
+            observer_widen_tables(s, exponent, parts);
+        s->exponent = exponent > s->exponent ? exponent : s->exponent;
+        observer_count_block(s, values + at, block, parts);
     }
-    o->min = b.min < o->min ? b.min : o->min;
-    o->max = b.max > o->max ? b.max : o->max;
-    int32_t exponent = observer_exponent(fmaxf(-b.min, b.max));
-    if (exponent > o->exponent && o->bins) {
-        observer_flush(o, s);
-        observer_clear(s);
-        observer_coarsen(o, exponent);
+    if (counts)
+        observer_join(s, parts);
+    return all;
+}
+
+// Bins are as wide as all values need that have been seen, also those that are not counted: so
+// widths do not depend on which are. Adding a weight is as exact as adding one that many times.
+void observer_count_now(struct observer *o, const float *values, uint64_t n, uint32_t weight)
+{
+    uint16_t index[512];
+    const uint64_t most = sizeof index / sizeof *index;
+    observer_coarsen(o, observer_exponent(fmaxf(-o->min, o->max)));
+    for (uint64_t at = 0; at < n; at += most) {
+        uint64_t some = n - at < most ? n - at : most;
+        observer_index_of(values + at, some, ldexpf(1, -o->exponent), index);
+        for (uint64_t i = 0; i < some; i++)
+            o->bins[index[i]] += weight;
     }
-    if (!o->bins)
-        return;
-    parts->index(v, n, ldexpf(1, -o->exponent), s->index);
-    observer_count(s, n);
+}
+
+void observer_flush(struct observer *o)
+{
+    if (o->n_waiting)
+        observer_count_now(o, o->waiting, o->n_waiting, o->weight);
+    o->n_waiting = 0;
+}
+
+// Few values at a time would be far from each other in many histograms, which no cache holds.
+int observer_count_values(struct observer *o, const float *values, uint64_t n, uint32_t weight,
+                          struct error *e)
+{
+    if (!o->waiting && !(o->waiting = malloc(OBSERVER_WAITING * sizeof *o->waiting)))
+        return error_no_memory(e, "values", OBSERVER_WAITING);
+    if (o->weight != weight)
+        observer_flush(o);
+    o->weight = weight;
+    for (uint64_t at = 0, some; at < n; at += some) {
+        uint64_t room = OBSERVER_WAITING - o->n_waiting;
+        some = n - at < room ? n - at : room;
+        memcpy(o->waiting + o->n_waiting, values + at, some * sizeof *values);
+        o->n_waiting += (uint32_t)some;
+        if (o->n_waiting == OBSERVER_WAITING)
+            observer_flush(o);
+    }
+    return 0;
 }
 
 void observer_add(struct observer *o, const float *values, uint64_t n, uint64_t inner,
-                  struct observer_scratch *scratch, const struct observer_parts *parts)
+                  struct observer_scratch *scratch)
 {
-    parts = parts ? parts : &observer_plain;
-    scratch->n_tables = !o->bins ? 0 : n < FEW ? 1 : 4;
-    observer_clear(scratch);
-    for (uint64_t at = 0; at < n; at += CHUNK) {
-        uint64_t left = n - at;
-        observer_chunk(o, values + at, (size_t)(left < CHUNK ? left : CHUNK), scratch, parts);
-    }
-    if (o->bins)
-        observer_flush(o, scratch);
-    if (!o->n_channels || !inner || o->n_bad)
+    struct observer_bounds b = observer_look(values, n, true, scratch, NULL);
+    o->n += n;
+    o->n_bad += b.n_bad;
+    if (o->n_bad)
         return;
-    parts->sum(values, n, inner, o->n_channels, o->sums);
+    o->min = b.min < o->min ? b.min : o->min;
+    o->max = b.max > o->max ? b.max : o->max;
+    observer_add_counts(o, scratch->exponent, scratch->bins[0]);
+    if (!o->n_channels || !inner)
+        return;
+    observer_sum_of(values, n, inner, o->n_channels, o->sums);
     o->n_summed += n;
 }
 

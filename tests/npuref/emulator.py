@@ -25,6 +25,10 @@ def library():
     emu.emulator_run.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint32]
     for name in ("end", "tasks", "interrupt"):
         getattr(emu, f"emulator_{name}").argtypes = [ctypes.c_void_p]
+    emu.emulator_watch.argtypes, emu.emulator_meet.argtypes = [ctypes.c_void_p, ctypes.c_uint64], [ctypes.c_void_p]
+    emu.emulator_bits.argtypes = [ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint32]
+    emu.emulator_bits.restype = ctypes.c_uint32
+    emu.emulator_name.argtypes, emu.emulator_name.restype = [ctypes.c_char_p, ctypes.c_uint32], ctypes.c_char_p
     emu.emulator_read.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32]
     return emu
 
@@ -78,6 +82,13 @@ class Emulator:
     def result(self):
         """How the job ended, tasks that were done, interrupts."""
         return tuple(getattr(self.emu, f"emulator_{name}")(self.emulator) for name in ("end", "tasks", "interrupt"))
+
+    def watch(self):
+        """Cores may not touch what another one has in self.memory, until they meet()."""
+        self._check(self.emu.emulator_watch(self.emulator, 0))
+
+    def meet(self):
+        self.emu.emulator_meet(self.emulator)
 
     def read(self, register, core=0):
         return self.emu.emulator_read(self.emulator, core, register)

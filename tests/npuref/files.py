@@ -2,24 +2,37 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 
 import numpy as np
 
 from npuref.pixels import convert, converters
 from support import rknn_reader
+from support.service import Daemon
 
 MODELS = pathlib.Path(__file__).resolve().parents[3] / "shared/models"
 FILES = {p.stem: p for p in sorted(MODELS.glob("*/*.rknn"))}
-RKNNCTL = pathlib.Path(os.environ.get("RKNND_BUILD", "build/release")) / "bin/rknnctl"
+BUILD = pathlib.Path(os.environ.get("RKNND_BUILD", "build/release"))
+RKNNCTL = BUILD / "bin/rknnctl"
+PLUGIN = BUILD / "tests/integration/libplugin_good.so"  # of the operator that shared files have
 SEED = 7
+PATIENCE = 600  # seconds, on a machine that others use
+CONTAINER, BATCH = 6, 14  # its root has in this slot how many inputs a run has
+KINDS = {"INT8": np.int8, "INT64": np.int64, "FP16": np.float16, "FP32": np.float32}
+
+
+def said_inputs(model):
+    said = subprocess.run([RKNNCTL, "info", model, "-s", "sim:", "--json"], capture_output=True, check=True)
+    return json.loads(said.stdout)["model"]["inputs"]
 
 
 def inputs_of(model, folder):
     """Inputs like pictures: squares of one value each, and some noise. None: not what is judged here."""
-    said = subprocess.run([RKNNCTL, "info", model, "-s", "sim:", "--json"], capture_output=True, check=True)
-    rng, arguments, lanes = np.random.default_rng(SEED), [], converters(rknn_reader.read(model.read_bytes()))
-    for i, tensor in enumerate(json.loads(said.stdout)["model"]["inputs"]):
+    inputs, file = said_inputs(model), rknn_reader.read(model.read_bytes())
+    rng, arguments, lanes = np.random.default_rng(SEED), [], converters(file)
+    batch = max(1, int(file.root.text(BATCH) or 1)) if file.container == CONTAINER else 1
+    for i, tensor in enumerate(inputs):
         if tensor["type"] not in ("INT8", "FP16") or len(tensor["shape"]) != 4:
             return None
         _, c, h, w = tensor["shape"]
@@ -31,7 +44,18 @@ def inputs_of(model, folder):
             x = convert(pixels_of, lanes[tensor["name"]])
         x = x.astype(np.int8) if tensor["type"] == "INT8" else (x / 64).astype(np.float16)
         np.save(folder / f"in_{i}.npy", x[None])
-        np.save(folder / f"native_{i}.npy", native(x, tensor["native_shape"]))
+        np.save(folder / f"native_{i}.npy", np.repeat(native(x, tensor["native_shape"]), batch, 0))
+        arguments += ["-i", folder / f"native_{i}.npy"]
+    return arguments
+
+
+def numbers_of(model, folder):
+    """Inputs that are no pictures: small numbers, in the model's own form."""
+    rng, arguments = np.random.default_rng(SEED), []
+    for i, tensor in enumerate(said_inputs(model)):
+        x = rng.integers(0, 20, tensor["native_shape"]).astype(KINDS[tensor["type"]])
+        np.save(folder / f"native_{i}.npy", x)
+        np.save(folder / f"in_{i}.npy", x.reshape(tensor["shape"]))
         arguments += ["-i", folder / f"native_{i}.npy"]
     return arguments
 
@@ -47,7 +71,15 @@ def native(x, shape):
 
 def dump_of(model, folder):
     """Every tensor as the software NPU computes it, with the inputs beside them. Returns the folder."""
-    arguments = inputs_of(model, folder)
-    subprocess.run([RKNNCTL, "dump", model, "-s", "sim:", *arguments, "-o", folder, "--raw", "--pass-through"],
-                   check=True, capture_output=True)
+    arguments = inputs_of(model, folder) or numbers_of(model, folder)
+    plugins = folder / "plugins"
+    plugins.mkdir()
+    shutil.copy(PLUGIN, plugins / "librkcst_good.so")
+    daemon = Daemon("--backend", "sim:any", "--plugin-dir", plugins)
+    try:
+        ran = daemon.rknnctl("dump", model, *arguments, "-o", folder, "--raw", "--pass-through", patience=PATIENCE)
+        if ran.returncode:
+            raise subprocess.CalledProcessError(ran.returncode, ran.args, ran.stdout, ran.stderr)
+    finally:
+        daemon.stop()
     return folder

@@ -11,10 +11,12 @@ COMMANDS, TASKS = 9, 10  # kinds of tensors
 ON_CHIP = {1, 2, 3, 8}  # kinds of tensors that lie in the arena
 ALIGNMENT = 4096
 LITE = 0x1004
-SPARE = 1 << 16  # some programs write behind the last tensor
+SPARE = 1 << 22  # some programs write behind the last tensor
 
 # What a task's enable word starts.
 CNA, CORE, DPU, DPU_RDMA, PPU, PPU_RDMA = 1, 4, 8, 16, 32, 64
+FP32 = 5  # of precisions
+RDMA_MODE = 0x5044  # on all chips
 
 
 def aligned(n):
@@ -46,7 +48,8 @@ class Memory:
         """Container 0x1004 is one block: commands, constants, the arena; addresses in commands are inside it."""
         constants = len(file.commands)
         arena = constants + len(file.constants)
-        self.bytes = np.zeros(aligned(arena + file.arena + SPARE), np.uint8)
+        self.outputs = aligned(arena + file.arena)
+        self.bytes = np.zeros(self.outputs + SPARE, np.uint8)
         self.write(constants, np.frombuffer(file.constants, np.uint8))
         for t in file.tensors:
             self.bases[t.name] = (constants if t.kind in (4, 5, 8) else arena) + t.offset
@@ -209,3 +212,18 @@ class Groups:
                 if self.flips[block]:
                     self.pointer[block] ^= 1
         return seen
+
+
+def outputs_apart(memory, tasks):
+    """The tasks of an OutputOperator of container 0x1004, with what they write and read as fp32 in memory of its own: the
+    arena has no room for it, and files would write over what they have yet to read."""
+    groups, format_of, reader, first = Groups(), TABLE["DATA_FORMAT"][RK3588], RDMA_MODE, None
+    for task in tasks:
+        seen, moved = groups.load(task), set()
+        if seen[format_of] >> 29 == FP32:
+            moved |= {TABLE["DST_ADDR"][RK3588]}
+        if field(seen[reader], 17, 15) == FP32:
+            moved |= {TABLE["SRC_ADDR"][RK3588]}
+        if moved and first is None:
+            first = seen[TABLE["DST_ADDR"][RK3588]]
+        yield Task(task.node, task.enable, [(r, v - first + memory.outputs if r in moved else v) for r, v in task.writes])

@@ -48,8 +48,12 @@ class RK3562(Unit):
         line = self.get("LINE_STRIDE") // (1 if self.get("CONV_CON1", 29, 29) else 4) * LANES
         return Cube(self.get("FEATURE_ADDR") - kept * line, self.get("SURFACE_STRIDE") * LANES, line, LANES)
 
-    def _packed_feature(self, packed, width):
-        return Cube(self.get("FEATURE_ADDR"), 0, width * packed, packed)
+    def _packed_feature(self, packed, width, height):
+        """LINE_STRIDE has the atoms of all lines together; in container 2 those of one."""
+        line, rest = divmod(self.get("LINE_STRIDE"), height)
+        if rest or line * LANES < width * packed:
+            line = self.get("LINE_STRIDE")
+        return Cube(self.get("FEATURE_ADDR"), 0, line * LANES, packed)
 
     def conv(self):
         m = self.less_one
@@ -63,7 +67,7 @@ class RK3562(Unit):
         paired = depthwise and weight_bytes == 2 * self.get("WEIGHT_SIZE1", 15, 0)
         return Shape(
             channels, packed or self.get("DATA_CHANNEL_REAL") + m, height, width,
-            self._packed_feature(packed, width) if packed else self._feature(height), self._unsigned(),
+            self._packed_feature(packed, width, height) if packed else self._feature(height), self._unsigned(),
             depthwise, kernel, stride=(self.get("CONV_CON3", 5, 3), self.get("CONV_CON3", 2, 0)), dilation=(1, 1),
             pad_top=pads & 0xFF, pad_left=pads >> 8 & 0xFF, pad_value=signed(self.get("PAD_CON1"), 8),
             out_height=self.get("CORE_SIZE0", 31, 16) + 1, out_width=self.get("CORE_SIZE0", 15, 0) + 1,
@@ -224,7 +228,7 @@ class RK3576(RK3562):
             self.refuse("CONV_CON1")
         return mode & 0xF == 1, packed
 
-    def _packed_feature(self, packed, width):
+    def _packed_feature(self, packed, _width, _height):
         return Cube(self.get("FEATURE_ADDR"), 0, self.get("LINE_STRIDE") * LANES, packed)
 
     def _gapped_line(self, width, notch):

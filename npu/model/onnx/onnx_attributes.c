@@ -68,7 +68,7 @@ static const struct {
     {"Mod", "fmod"},
     {"Mul", "axis broadcast consumed_inputs"},
     {"Neg", "consumed_inputs"},
-    {"Observe", "bins channels"},
+    {"Observe", "bins channels tails values"},
     {"OneHot", "axis"},
     {"Or", "axis broadcast"},
     {"PRelu", "consumed_inputs"},

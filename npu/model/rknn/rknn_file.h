@@ -105,6 +105,12 @@ struct rknn_task {
     uint32_t node;
 };
 
+// Whose address a register command takes, and from which of its bytes on.
+struct rknn_relocation {
+    int32_t tensor; // -1: nobody's, or the file does not say
+    uint32_t offset;
+};
+
 struct rknn_file {
     struct rknn_container container;
     struct fb fb;
@@ -121,10 +127,10 @@ struct rknn_file {
     uint32_t n_tensors, n_nodes, n_inputs, n_outputs, n_tasks;
     struct rknn_tensor *tensors;
     struct rknn_node *nodes;
-    uint32_t *inputs, *outputs;         // tensor indices
-    struct rknn_preprocess *preprocess; // n_inputs
-    struct rknn_task *tasks;            // of one core, sorted by node
-    int32_t *relocations; // of each register command: whose address it takes; NULL: not said
+    uint32_t *inputs, *outputs;          // tensor indices
+    struct rknn_preprocess *preprocess;  // n_inputs
+    struct rknn_task *tasks;             // of one core, sorted by node
+    struct rknn_relocation *relocations; // of each register command; NULL: not said
     uint64_t n_relocations;
 };
 
@@ -133,7 +139,11 @@ struct rknn_file {
 int rknn_file_open(struct rknn_file *f, struct bytes file, struct error *e);
 void rknn_file_done(struct rknn_file *f);
 
-/// The tensor whose address the k-th command of a task, which writes register `reg`, takes; -1:
-/// none, or the file does not say.
-int32_t rknn_file_relocation(const struct rknn_file *f, const struct rknn_task *task, size_t k,
-                             uint32_t reg);
+/// Of the k-th command of a task, which writes register `reg`. What it takes replaces its value.
+struct rknn_relocation rknn_file_relocation(const struct rknn_file *f, const struct rknn_task *task,
+                                            size_t k, uint32_t reg);
+
+/// Container 0x1004 has addresses in one block: commands, constants of sub-tasks, weights and then
+/// the arena. Whether one is in a tensor of the arena; *ret: at which of its bytes. False: another
+/// container, too.
+bool rknn_file_offset(const struct rknn_file *f, int32_t tensor, uint32_t address, uint64_t *ret);

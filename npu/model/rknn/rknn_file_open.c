@@ -322,19 +322,34 @@ void rknn_file_done(struct rknn_file *f)
 }
 
 // Container 6 maps command numbers to tensors in one array. Containers 1 and 2 have records of {u32
-// register, i32 tensor, u64 offset, u32 row, u32 0} per task, of which only the first two matter
-// here; the list is short, so it is searched.
-int32_t rknn_file_relocation(const struct rknn_file *f, const struct rknn_task *task, size_t k,
-                             uint32_t reg)
+// register, i32 tensor, u64 offset, u32 row, u32 0} per task; the list is short, so it is searched.
+// Offsets beyond the 4 GB that tensors may have are those of nobody.
+struct rknn_relocation rknn_file_relocation(const struct rknn_file *f, const struct rknn_task *task,
+                                            size_t k, uint32_t reg)
 {
+    static const struct rknn_relocation none = {.tensor = -1};
     uint64_t command = task->first_command + k;
     if (f->relocations)
-        return command < f->n_relocations ? f->relocations[command] : -1;
+        return command < f->n_relocations ? f->relocations[command] : none;
     const uint8_t *p = task->relocations.data;
     for (size_t n = task->relocations.size / RKNN_RELOCATION_BYTES; n > 0; n--) {
+        uint64_t offset = read_le64(p + 8);
         if (read_le32(p) == reg)
-            return read_le32(p + 4) < f->n_tensors ? (int32_t)read_le32(p + 4) : -1;
+            return read_le32(p + 4) < f->n_tensors && offset <= UINT32_MAX
+                       ? (struct rknn_relocation){(int32_t)read_le32(p + 4), (uint32_t)offset}
+                       : none;
         p += RKNN_RELOCATION_BYTES;
     }
-    return -1;
+    return none;
+}
+
+bool rknn_file_offset(const struct rknn_file *f, int32_t tensor, uint32_t address, uint64_t *ret)
+{
+    const struct rknn_container *c = &f->container;
+    if (c->kind != RKNN_LITE || (uint32_t)tensor >= f->n_tensors)
+        return false;
+    const struct rknn_tensor *t = &f->tensors[tensor];
+    uint64_t arena = c->registers.size + c->scratch.size + c->weights.size;
+    *ret = (uint64_t)address - arena - t->offset;
+    return t->kind >= RKNN_KIND_INPUT && t->kind <= RKNN_KIND_ACTIVATION && *ret < t->size;
 }

@@ -15,8 +15,14 @@
 #include "base/cleanup.h"
 #include "npu/model/rknn/lower/rknn_lower.h"
 #include "npu/model/rknn/lower/rknn_weights.h"
-#include "npu/model/rknn/regs/rknn_choice.h"
-#include "npu/model/rknn/regs/rknn_memory.h"
+#include "npu/model/rknn/regs/check/rknn_choice.h"
+#include "npu/model/rknn/regs/check/rknn_joins.h"
+#include "npu/model/rknn/regs/check/rknn_memory.h"
+#include "npu/model/rknn/regs/check/rknn_moves.h"
+#include "npu/model/rknn/regs/check/rknn_places.h"
+#include "npu/model/rknn/regs/check/rknn_real.h"
+#include "npu/model/rknn/regs/check/rknn_spread.h"
+#include "npu/model/rknn/regs/check/rknn_types.h"
 #include "npu/model/rknn/rknn_build.h"
 
 #define ARENA_MAX UINT32_MAX
@@ -328,7 +334,14 @@ static int check_packed(const struct rknn_lowering *l, struct error *e)
 // Attention is a net of its own: its reader takes what it needs of each task.
 static int check_memory(const struct rknn_lowering *l, struct error *e)
 {
-    if (l->out->on_cpu || !l->regs->checks || rknn_memory_known(l->regs, l->f, l->node, e) == 0)
+    if (l->out->on_cpu || !l->regs->checks ||
+        (rknn_memory_known(l->regs, l->node, e) == 0 &&
+         rknn_real_known(l->regs, l->f, l->node, e) == 0 &&
+         rknn_places_agree(l->regs, l->f, l->node, e) == 0 &&
+         rknn_spread_known(l->regs, l->f, l->node, e) == 0 &&
+         rknn_moves_agree(l->regs, l->f, l->node, l->out, e) == 0 &&
+         rknn_joins_known(l->regs, l->f, l->node, l->out, e) == 0 &&
+         rknn_types_agree(l->regs, l->f, l->node, e) == 0))
         return 0;
     return error_prefix(e, "node %s (%s)", l->node->name, l->node->op);
 }
@@ -377,6 +390,8 @@ static int understand_node(struct rknn_lowering *l, const struct rknn_node *node
         return error_prefix(e, "node %s (%s)", node->name, node->op);
     if (r == 0)
         r = lower_chains(l, e);
+    if (r == 0)
+        r = lower_copies(l, e);
     if (r == 0)
         r = check_memory(l, e);
     if (r == 0 && (out->on_cpu || out->op == GRAPH_CUSTOM))
@@ -437,7 +452,8 @@ static int convert_node(struct rknn_lowering *l, const struct rknn_node *node, s
     int r = chosen ? error_set(&unread, STATUS_MODEL_INVALID, "node %s (%s): the options say so",
                                node->name, node->op)
                    : understand_node(l, node, &unread);
-    bool program = r == STATUS_MODEL_INVALID && c->programs && node->device != 0 && node->n_tasks;
+    bool program = r == STATUS_MODEL_INVALID && c->programs && (chosen || !c->strict) &&
+                   node->device != 0 && node->n_tasks;
     if (chosen && !program)
         r = understand_node(l, node, &unread);
     else if (program)
@@ -514,10 +530,9 @@ int rknn_graph_of(struct graph *g, const struct rknn_file *f, const struct chip 
                   const struct rknn_graph_choice *choice, struct error *e)
 {
     *g = (struct graph){.programs = choice->programs};
-    cleanup(free_p) struct rknn_regs *regs = calloc(1, sizeof *regs);
+    struct rknn_regs *regs = rknn_regs_new(chip);
     if (!regs)
         return error_no_memory(e, "the graph", 0);
-    regs->chip = chip;
     struct rknn_lowering l = {.f = f, .chip = chip, .choice = choice, .g = g, .regs = regs};
     int r = rknn_build_check(f, e);
     if (r == 0)
@@ -528,6 +543,7 @@ int rknn_graph_of(struct graph *g, const struct rknn_file *f, const struct chip 
         r = convert_nodes(&l, e);
     if (r == 0)
         r = measure_arena(g, e);
+    rknn_regs_free(regs);
     if (r < 0)
         graph_done(g);
     return r;

@@ -17,6 +17,7 @@ struct rknn_graph_choice {
     // so do those for which `by_program` has true (NULL: no others).
     const struct graph_programs *programs;
     const bool *by_program;
+    bool strict; // … these alone: what is not understood is refused
 };
 
 int rknn_graph_of(struct graph *g, const struct rknn_file *f, const struct chip *chip,

@@ -225,7 +225,7 @@ static int sort_names(struct rknn_file *f, const struct rknn_tensor ***ret, stru
 }
 
 // Marks the commands that take this tensor's address. Pairs of {i32 offset in the tensor, i32
-// command number}; the offset is not needed, as the command's value already holds it.
+// command number}.
 static int take_relocations(struct rknn_file *f, struct bytes pairs, int32_t tensor,
                             struct error *e)
 {
@@ -234,7 +234,7 @@ static int take_relocations(struct rknn_file *f, struct bytes pairs, int32_t ten
         if (command >= f->n_relocations)
             return error_set(e, STATUS_MODEL_INVALID, "register command %u does not exist",
                              command);
-        f->relocations[command] = tensor;
+        f->relocations[command] = (struct rknn_relocation){tensor, read_le32(pairs.data + at)};
     }
     return 0;
 }
@@ -255,7 +255,7 @@ int rknn_read_relocations(struct rknn_file *f, const struct fb_table *graph, str
     if (r != 0)
         return r;
     for (uint64_t i = 0; i < f->n_relocations; i++)
-        f->relocations[i] = -1;
+        f->relocations[i].tensor = -1;
     for (uint32_t i = 0; i < list.n && r == 0; i++) {
         struct fb_table t = fb_list_get(&list, i);
         struct rknn_tensor key = {.name = pool_text(&f->pool, fb_vector(&t, 0, 1))};

@@ -62,9 +62,10 @@ struct conv_requant {
     bool vnni;       // there is AVX512-VNNI
     struct requant_factors factors;
     struct graph_stages stages;
-    double low, high;         // FLOAT32: integers, without the zero point
-    float error;              // LEAKY: of what floats give, at most, in units of the output
-    int32_t addend;           // a tensor; -1: none
+    const int32_t *own_bias; // what of the bias is not the input's zero point's; NULL: no sum_shift
+    double low, high;        // FLOAT32: integers, without the zero point
+    float error;             // LEAKY: of what floats give, at most, in units of the output
+    int32_t addend;          // a tensor; -1: none
     struct element_form form; // of the output
     struct requant_job *job;  // all of it but what a run knows
 };
@@ -196,8 +197,8 @@ void conv_int16_run(const struct step *s, const struct conv *c, struct run *r, c
 /// Sets c->requant; its kind stays REQUANT_NONE where outputs must be made from real numbers.
 int conv_requantize_prepare(struct step *s, struct conv *c, struct error *e);
 
-/// conv_epilogue() where c->requant has another kind.
-void conv_requantize(const struct step *s, const struct conv *c, struct run *r, const int32_t *sums,
+/// conv_epilogue() where c->requant has another kind. Where sums lose bits, they are written to.
+void conv_requantize(const struct step *s, const struct conv *c, struct run *r, int32_t *sums,
                      size_t first, size_t n_pixels);
 
 /// Turns the sums of `n_pixels` outputs from `first` on into stored outputs. CONV_LANES more sums

@@ -12,7 +12,7 @@
 
 #define MAX_SUMS       4096 // sums of a chunk: they stay in the L1 cache
 #define MAX_LINE       4096 // elements of lines that are joined to one
-#define PIXEL_MULTIPLE 12   // pixels of a chunk: whole tiles of 6
+#define PIXEL_MULTIPLE 12   // pixels of a chunk: whole tiles of 6 or 12
 
 bool conv_int16_fits(const struct conv *c)
 {
@@ -54,11 +54,11 @@ static void int16_describe_window(const struct conv *c, struct conv_int16 *v)
 // Weights of one channel, taps in segments of `together`. The memory is zeroed: the element that an
 // odd segment lacks is multiplied by 0.
 static void int16_pack_channel(const struct step *s, const struct conv *c, const int8_t *w,
-                               size_t o, int16_t *to)
+                               size_t o, size_t lanes, int16_t *to)
 {
     const struct conv_int16 *v = c->int16;
     size_t taps = (size_t)c->window.kernel[0] * c->window.kernel[1];
-    size_t inputs = c->ic / c->window.groups, next = CONV_LANES * 2, together = v->segment / inputs;
+    size_t inputs = c->ic / c->window.groups, next = lanes * 2, together = v->segment / inputs;
     for (size_t tap = 0; tap < taps; tap++) {
         int16_t *segment = to + tap / together * v->pairs * next;
         size_t word = tap % together * inputs;
@@ -79,9 +79,10 @@ static int int16_pack(struct step *s, struct conv *c, const int8_t *w, struct er
         return error_no_memory(e, "a weight", v->n_blocks * block * sizeof *to);
     for (size_t i = 0; i < v->n_blocks; i++, to += block) {
         size_t left = outputs - from % outputs, count = left < CONV_LANES ? left : CONV_LANES;
-        v->blocks[i] = (struct int16_block){from, count, from / outputs * inputs, to};
+        size_t lanes = count > INT16_LANES ? CONV_LANES : INT16_LANES;
+        v->blocks[i] = (struct int16_block){from, count, lanes, from / outputs * inputs, to};
         for (size_t k = 0; k < count; k++)
-            int16_pack_channel(s, c, w, from + k, to + 2 * k);
+            int16_pack_channel(s, c, w, from + k, lanes, to + 2 * k);
         from += count;
     }
     return 0;

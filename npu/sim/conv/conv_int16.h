@@ -12,6 +12,8 @@
 //   line    | x0 x1 | x2 x3 | x4 … |       a pair is broadcast to 8 lanes, twice (CONV_LANES = 16)
 //   weights   [block][segment][pair][o of the block: 16][a, b]      64 bytes for each pair
 //
+// Of 8 channels or fewer that are left a block has one vector: half of the work of two.
+//
 //   pair p, block of channels o0 … o15:  w00a w00b w01a w01b … w15a w15b
 #pragma once
 
@@ -19,11 +21,14 @@
 
 #define INT16_SEGMENTS 512
 
+#define INT16_LANES 8 // sums of a vector
+
 // Channels of the output that the kernel computes at a time, all of one group.
 struct int16_block {
     size_t from, count;     // CONV_LANES at most
+    size_t lanes;           // CONV_LANES, or INT16_LANES where these hold them
     size_t image;           // the group's first channel of the image
-    const int16_t *weights; // [segment][pair][CONV_LANES][2], as they are read
+    const int16_t *weights; // [segment][pair][lanes][2], as they are read
 };
 
 struct conv_int16 {

@@ -26,6 +26,9 @@
 // So the result is computed twice, with the largest error (requant_error()) subtracted and added:
 // where both give the same int8, so does the exact one. The few others are computed in doubles.
 //
+// Where sums lose bits first (graph_stages.sum_shift), a pass over a chunk of them, which is in the
+// L1 cache, completes and cuts them (requant_cut_sums()); all stages then find sums without bias.
+//
 // REQUANT_FLOAT32 is ONNX Runtime's: one float product, rounded to nearest, ties to even, before zp
 // is added.
 //
@@ -168,7 +171,8 @@ static bool requant_channel_fits(const struct conv *c, const struct conv_requant
         return !requant_is_leaky(f->kind);
     double out = fabs(requant_factor(t->out)), beyond = requant_reach(f) + 1;
     double stage = requant_is_leaky(f->kind) ? fabs(requant_factor(t->bn[1])) * out : out;
-    double sum = fabs((double)f->factors.stage[o]) * stage, max_sum = (double)c->max_sums[o];
+    double sum = fabs((double)f->factors.stage[o]) * stage;
+    double max_sum = (double)c->max_sums[o] + ldexp(t->sum_shift ? 0.5 : 0, (int)t->sum_shift);
     if (requant_is_leaky(f->kind))
         sum = fmin(sum, fabs((double)f->factors.positive[o]));
     bool sums = max_sum < MAX_EXACT || sum * MAX_EXACT > beyond;
@@ -245,15 +249,17 @@ static struct requant_job requant_job_of(const struct conv *c)
 }
 
 // As many as c->bias has, since few channels may share a vector.
-static int requant_keep_bias(struct step *s, struct conv *c, uint32_t sum_shift, struct error *e)
+// The job's bias becomes 0: cut sums have theirs.
+static int requant_keep_bias(struct step *s, struct conv *c, struct error *e)
 {
     int32_t *bias = step_alloc(s, c->oc + CONV_MORE, sizeof *bias);
-    if (!bias)
+    int32_t *none = step_alloc(s, c->oc + CONV_MORE, sizeof *none);
+    if (!bias || !none)
         return error_no_memory(e, "a bias", c->oc * sizeof *bias);
     for (uint32_t o = 0; o < c->oc + CONV_MORE; o++)
         bias[o] = s->node->quant->bias[o % c->oc];
-    c->requant.job->own_bias = bias;
-    c->requant.job->sum_shift = sum_shift;
+    c->requant.own_bias = bias;
+    c->requant.job->bias = none;
     return 0;
 }
 
@@ -276,10 +282,10 @@ int conv_requantize_prepare(struct step *s, struct conv *c, struct error *e)
         return error_no_memory(e, "scales", c->oc * sizeof(double));
     requant_take_factors(s, f, c->oc);
     f->vnni = dnn_has_vnni();
-    f->in_doubles = f->kind != REQUANT_FLOAT32 && (sum_shift || !requant_fits_floats(c));
+    f->in_doubles = f->kind != REQUANT_FLOAT32 && !requant_fits_floats(c);
     f->error = requant_error(f);
     *f->job = requant_job_of(c);
-    return sum_shift ? requant_keep_bias(s, c, sum_shift, e) : 0;
+    return sum_shift ? requant_keep_bias(s, c, e) : 0;
 }
 
 // ---- running ----
@@ -288,8 +294,8 @@ struct requant_job conv_requantize_begin(const struct step *s, const struct conv
                                          const struct run *r)
 {
     struct requant_job t = *c->requant.job;
-    t.nz = c->nz;
-    t.groups = c->nz ? c->window.groups : 1;
+    t.nz = c->requant.own_bias ? NULL : c->nz;
+    t.groups = t.nz ? c->window.groups : 1;
     t.channels = c->oc / t.groups;
     t.dst = run_output(s, r, 0);
     if (c->requant.addend >= 0)
@@ -319,10 +325,52 @@ static void requant_run(struct requant_job *t, bool vnni)
         conv_requantize_any(t);
 }
 
-void conv_requantize(const struct step *s, const struct conv *c, struct run *r, const int32_t *sums,
+// n channels of one pixel, complete: without its own bias each sum becomes a multiple of 2^shift,
+// the nearest, the even one of two. What is taken away and added depends on its low bits alone, so
+// that nothing overflows. `up` is 2^shift where the rest is more than a half, or a half of an odd
+// multiple.
+static inline void requant_cut_pixel(int32_t *restrict sums, const int32_t *restrict bias,
+                                     const int32_t *restrict own_bias, size_t n, uint32_t shift)
+{
+    uint32_t one = 1u << shift, half = one / 2;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t sum = (uint32_t)sums[i] + (uint32_t)bias[i], raw = sum - (uint32_t)own_bias[i];
+        uint32_t rest = raw & (one - 1), odd = raw >> shift & 1;
+        uint32_t up = (rest + half - 1 + odd) & ~(one - 1);
+        sums[i] = (int32_t)(sum - rest + up);
+    }
+}
+
+static inline void requant_add_windows(int32_t *restrict sums, const int32_t *restrict nz, size_t n,
+                                       uint32_t window)
+{
+    for (size_t i = 0; i < n; i++)
+        sums[i] = (int32_t)((uint32_t)sums[i] + (uint32_t)nz[i] * window);
+}
+
+// windows: of the first pixel; NULL where there are no zero points of weights.
+KERNEL(void, requant_cut_sums,
+       (const struct conv *c, int32_t *sums, const int32_t *windows, size_t n_pixels),
+       (c, sums, windows, n_pixels))
+{
+    size_t groups = c->window.groups, each = c->oc / groups;
+    for (size_t p = 0; p < n_pixels; p++, sums += c->oc) {
+        for (size_t g = 0; windows && g < groups; g++)
+            requant_add_windows(sums + g * each, c->nz + g * each, each,
+                                (uint32_t)windows[p * groups + g]);
+        requant_cut_pixel(sums, c->bias, c->requant.own_bias, c->oc, c->requant.stages.sum_shift);
+    }
+}
+
+void conv_requantize(const struct step *s, const struct conv *c, struct run *r, int32_t *sums,
                      size_t first, size_t n_pixels)
 {
     struct requant_job t = conv_requantize_begin(s, c, r);
+    if (c->requant.own_bias)
+        requant_cut_sums(
+            c, sums,
+            c->nz ? (const int32_t *)run_scratch(r, c->window_at) + first * c->window.groups : NULL,
+            n_pixels);
     t.n = n_pixels * t.groups;
     t.sums = sums;
     t.dst += first * c->oc;

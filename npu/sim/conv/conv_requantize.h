@@ -28,8 +28,6 @@ struct requant_job {
     bool in_doubles;
     size_t n, groups, channels;                    // n: pixels x groups; channels: of a group
     const int32_t *sums, *window_sums, *bias, *nz; // nz NULL: there are none
-    uint32_t sum_shift;      // bits that sums lose before their own bias, in_doubles only
-    const int32_t *own_bias; // what of `bias` is not the input's zero point's; with sum_shift
     struct requant_factors factors;
     const int8_t *addend;
     int8_t *dst;

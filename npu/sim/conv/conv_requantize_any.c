@@ -45,15 +45,6 @@ static inline double requant_within(double v, const double bounds[2])
     return v < bounds[1] ? v : bounds[1];
 }
 
-// Without its bias the sum becomes a multiple of 2^shift, the nearest, the even one of two.
-static inline int32_t requant_cut(int32_t sum, int32_t bias, uint32_t shift)
-{
-    int64_t one = (int64_t)1 << shift, half = one / 2;
-    int64_t raw = (int64_t)sum - bias, kept = raw >> shift, rest = raw - kept * one;
-    kept += rest > half || (rest == half && (kept & 1));
-    return (int32_t)(kept * one + bias);
-}
-
 // All stages, with nothing left out.
 static inline int8_t requant_by_stages(const struct requant_exact *t, int32_t sum,
                                        const double factors[2], int32_t addend)
@@ -79,8 +70,6 @@ KERNEL(void, requant_exact, (const struct requant_job *call, const struct requan
             int32_t window = t.nz ? t.window_sums[part.first + g] : 0;
             int32_t sum = requant_wrapping_sum(part.sums[g * part.pitch + i], t.bias[k],
                                                t.nz ? t.nz[k] : 0, window);
-            if (t.sum_shift)
-                sum = requant_cut(sum, t.own_bias[k], t.sum_shift);
             const double factors[2] = {t.factors.exact[0][k], t.factors.exact[1][k]};
             t.dst[at] = requant_by_stages(&t.exact, sum, factors,
                                           t.addend ? t.addend[at] + t.addend_offset : 0);

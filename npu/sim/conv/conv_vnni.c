@@ -72,7 +72,8 @@ static void vnni_describe_window(const struct step *s, const struct conv *c, str
                    ? PIXEL_MULTIPLE
                    : MAX_SUMS / c->oc / PIXEL_MULTIPLE * PIXEL_MULTIPLE;
     vnni_describe_lines(c, v);
-    if (c->requant.vnni && c->requant.kind != REQUANT_NONE && !c->requant.in_doubles)
+    if (c->requant.vnni && c->requant.kind != REQUANT_NONE && !c->requant.in_doubles &&
+        !c->requant.own_bias)
         v->n_whole = conv_pixels(c) - vnni_tail_pixels(c);
 }
 

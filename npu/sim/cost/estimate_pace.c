@@ -1,4 +1,5 @@
-// A slice is as many layers as fit into npu_slices.us of estimated time, or one that does not.
+// A slice is as many layers as fit into npu_slices.us of estimated time, or one that does not; of
+// what has no layers, that time.
 #include "npu/sim/cost/estimate_pace.h"
 
 #include "npu/pace.h"
@@ -30,8 +31,19 @@ static int pace_slices(struct estimate_pace *p, const struct npu_job *job, struc
     return r;
 }
 
+static int pace_parts(struct estimate_pace *p, const struct npu_job *job, struct error *e)
+{
+    int r = 0;
+    uint64_t step = job->slices->us;
+    for (uint64_t us = step; (double)us < p->us && r == 0; us += step)
+        r = pace_slice(p, (double)us / p->us, job, e);
+    return r;
+}
+
 int estimate_pace(struct estimate_pace *p, const struct npu_job *job, struct error *e)
 {
-    int r = job->slices ? pace_slices(p, job, e) : 0;
+    int r = 0;
+    if (job->slices)
+        r = p->divides ? pace_parts(p, job, e) : pace_slices(p, job, e);
     return r < 0 ? r : pace_until(job, p->start_us + p->waited_us + (uint64_t)p->us, e);
 }

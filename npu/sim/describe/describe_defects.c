@@ -58,25 +58,25 @@ static void add_defect(json_t *list, const struct rknn_node *n)
                         "its program takes one operand twice, and the other one not at all"));
 }
 
-// Each node once, however many of its tasks are wrong. Programs that cannot be read are no defect
-// of theirs: nothing is said.
+// Each node once, however many of its tasks are wrong: it has some in each program, for one core
+// and for several. Of programs that cannot be read nothing is said.
 void describe_defects(json_t *root, const struct rknn_file *f, const struct chip *chip)
 {
     struct rknn_program p;
     if (rknn_program_open(&p, f, chip, NULL) < 0)
         return;
     cleanup(free_p) uint32_t *patches = patch_of_commands(&p);
+    cleanup(free_p) bool *told = calloc((size_t)f->n_nodes + 1, sizeof *told);
     json_t *list = json_array();
-    uint32_t last = UINT32_MAX;
-    for (uint32_t i = 0; patches && i < p.n_tasks; i++) {
+    for (uint32_t i = 0; patches && told && i < p.n_tasks; i++) {
         const struct rknn_program_task *t = &p.tasks[i];
         const struct rknn_node *n = &f->nodes[t->node];
-        if (t->node != last && has_two_operands(f, n) && reads_one_twice(&p, patches, t, chip)) {
+        if (!told[t->node] && has_two_operands(f, n) && reads_one_twice(&p, patches, t, chip)) {
             add_defect(list, n);
-            last = t->node;
+            told[t->node] = true;
         }
     }
-    if (patches)
+    if (patches && told)
         json_object_set(root, "defects", list);
     json_decref(list);
     rknn_program_done(&p);

@@ -344,14 +344,18 @@ static int describe_graph(void *user, struct graph *g, struct error *e)
 }
 
 // Loads and plans the model as a context would and keeps nothing: tells whether it runs.
-static int try_to_load(const struct chip *wanted, const struct rknn_file *f, json_t *root,
+static int try_to_load(const struct sim_options *o, const struct rknn_file *f, json_t *root,
                        struct error *e)
 {
     struct description d = {.root = root};
     struct graph_programs *programs = NULL;
-    int r = rknn_find_chip(wanted, f, &d.chip, e);
-    const struct sim_rknn load = {
-        .file = f, .chip = d.chip, .by_program = "", .take = describe_graph, .user = &d};
+    int r = rknn_find_chip(o->chip, f, &d.chip, e);
+    const struct sim_rknn load = {.file = f,
+                                  .chip = d.chip,
+                                  .by_program = o->programs,
+                                  .strict = o->strict,
+                                  .take = describe_graph,
+                                  .user = &d};
     if (r == 0)
         describe_defects(root, f, d.chip);
     if (r == 0)
@@ -378,7 +382,7 @@ static const char *container_name(const struct rknn_container *c)
     }
 }
 
-int describe_rknn(const struct chip *wanted, struct bytes file, char **ret, struct error *e)
+int describe_rknn(const struct sim_options *options, struct bytes file, char **ret, struct error *e)
 {
     struct rknn_file f;
     struct error why = {0};
@@ -388,7 +392,7 @@ int describe_rknn(const struct chip *wanted, struct bytes file, char **ret, stru
     json_object_set_new(root, "file_size", json_integer((json_int_t)file.size));
     if (r == 0) {
         add_file(root, &f);
-        r = try_to_load(wanted, &f, root, &why);
+        r = try_to_load(options, &f, root, &why);
         rknn_file_done(&f);
     }
     return json_finish(root, r < 0 ? &why : NULL, ret, e);

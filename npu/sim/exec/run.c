@@ -21,6 +21,11 @@ static void *memory_new(uint64_t size)
     return memory ? memset(memory, 0, rounded) : NULL;
 }
 
+uint64_t run_size(const struct plan *p)
+{
+    return p->arena_size + p->scratch_size;
+}
+
 // `p` must outlive the run. On failure the run is empty.
 int run_init(struct run *r, const struct plan *p, struct error *e)
 {

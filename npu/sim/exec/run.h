@@ -3,6 +3,9 @@
 
 #include "npu/sim/exec/step.h"
 
+/// Bytes that a run takes.
+uint64_t run_size(const struct plan *p);
+
 int run_init(struct run *r, const struct plan *p, struct error *e);
 void run_done(struct run *r);
 

@@ -28,10 +28,15 @@ struct product_state;
 
 /// What belongs to one context: B as it is multiplied, and room for sums.
 int product_state_new(const struct product *p, struct product_state **ret, struct error *e);
+uint64_t product_state_size(const struct product *p); // bytes, at most
 void product_state_free(struct product_state *s);
 
-/// Runs a job; sets run_us.
+/// Runs a job, which lends the device to others as job->slices says and ends early when job->stop
+/// is set; sets run_us.
 int product_run(struct product_state *s, struct npu_job *job, struct error *e);
+
+/// How long the last run has waited for those to whom it lent the device.
+uint64_t product_waited_us(const struct product_state *s);
 
 /// The only layer of the last run that ended well, with the chip's cycles; the microseconds of
 /// them.

@@ -98,9 +98,8 @@ static void take_values(struct factor *f, const uint8_t *data)
 
 static double factor_value(const struct factor *f, uint32_t k, uint32_t n)
 {
-    size_t i = f->matrix.transposed ? (size_t)n * f->k + k : (size_t)k * f->n + n;
-    return f->way == FACTOR_INT8 ? (double)((const int8_t *)f->values)[i]
-                                 : (double)((const float *)f->values)[i];
+    const void *at = factor_at(f, k, n);
+    return f->way == FACTOR_INT8 ? (double)*(const int8_t *)at : (double)*(const float *)at;
 }
 
 static void take_sums(struct factor *f)

@@ -39,10 +39,10 @@ static inline uint32_t factor_slice(const struct factor *f, uint32_t k)
     return left < f->slice ? left : f->slice;
 }
 
-/// Address of the value at (k, 0).
-static inline const void *factor_at(const struct factor *f, uint32_t k)
+/// Address of the value at (k, n).
+static inline const void *factor_at(const struct factor *f, uint32_t k, uint32_t n)
 {
-    size_t i = f->matrix.transposed ? k : (size_t)k * f->n;
+    size_t i = f->matrix.transposed ? (size_t)n * f->k + k : (size_t)k * f->n + n;
     return f->way == FACTOR_INT8 ? (const void *)((const int8_t *)f->values + i)
                                  : (const void *)((const float *)f->values + i);
 }

@@ -1,4 +1,5 @@
-// Runs a product: blocks of BLOCK_ROWS rows of A times slices of B, by oneDNN's gemm.
+// Runs a product: blocks of BLOCK_ROWS rows of A times slices of B, by oneDNN's gemm, which gets so
+// many columns at a time that others need not wait long for the device.
 //
 //   C[i, j] = Σ_slices scale[slice, j] * Σ_k∈slice (a[i, k] - za) * (b[k, j] - zb[slice, j])
 //
@@ -22,9 +23,12 @@
 #include "npu/sim/matmul/product_data.h"
 #include "npu/sim/matmul/product_factor.h"
 #include "npu/sim/simd/elements.h"
+#include "npu/slices.h"
 #include "npu/stop.h"
 
-#define BLOCK_ROWS 128
+#define BLOCK_ROWS   128
+#define STEP_MACS    (UINT64_C(1) << 26) // between two looks at who else wants the device
+#define STEP_COLUMNS 64u                 // whole kernels of gemm, so that results are the same
 
 struct product_state {
     const struct product *product;
@@ -34,32 +38,56 @@ struct product_state {
     void *rows;       // of A: float or int8_t
     void *slice_sums; // float or int32_t
     double *sums;
+    struct npu_job *running;
+    uint64_t waited_us; // of it, between slices
     struct npu_layer layer;
     char input_shapes[64], output_shapes[32];
 };
 
 // ---- one block of rows ----
 
-// slice_sums = A[:, k .. k + length) x B[k .. k + length, :] for n rows. gemm takes row-major
-// matrices here; a transposed B is read in place.
-static int product_multiply(struct product_state *s, uint32_t k, uint32_t length, uint32_t n,
-                            struct error *e)
+// Others who wait for the device have it now; a job that is stopped ends.
+static int product_pass(struct product_state *s, struct error *e)
+{
+    int r = npu_slices_pass(s->running->slices, &s->waited_us, e);
+    return r < 0 ? r : npu_stop_check(s->running->stop, e);
+}
+
+// Of `width` columns from `column` on. gemm takes row-major matrices here; a transposed B is read
+// in place.
+static dnnl_status_t multiply_columns(struct product_state *s, uint32_t k, uint32_t length,
+                                      uint32_t n, uint32_t column, uint32_t width)
 {
     const struct factor *f = &s->factor;
     char order = f->matrix.transposed ? 'T' : 'N';
     uint32_t b_step = f->matrix.transposed ? f->k : f->n;
-    dnnl_status_t status;
+    const void *b = factor_at(f, k, column);
     if (f->way == FACTOR_INT8)
-        status = dnnl_gemm_s8s8s32('N', order, 'F', n, f->n, length, 1, (const int8_t *)s->rows + k,
-                                   f->k, 0, factor_at(f, k), b_step, 0, 0, s->slice_sums, f->n,
-                                   &(int32_t){0});
-    else
-        status = dnnl_sgemm('N', order, n, f->n, length, 1, (const float *)s->rows + k, f->k,
-                            factor_at(f, k), b_step, 0, s->slice_sums, f->n);
-    if (status == dnnl_success)
-        return 0;
-    return error_set(e, status == dnnl_out_of_memory ? STATUS_MALLOC_FAIL : STATUS_FAIL,
-                     "oneDNN: a product: status %d", (int)status);
+        return dnnl_gemm_s8s8s32('N', order, 'F', n, width, length, 1, (const int8_t *)s->rows + k,
+                                 f->k, 0, b, b_step, 0, 0, (int32_t *)s->slice_sums + column, f->n,
+                                 &(int32_t){0});
+    return dnnl_sgemm('N', order, n, width, length, 1, (const float *)s->rows + k, f->k, b, b_step,
+                      0, (float *)s->slice_sums + column, f->n);
+}
+
+// slice_sums = A[:, k .. k + length) x B[k .. k + length, :] for n rows, some columns at a time.
+static int product_multiply(struct product_state *s, uint32_t k, uint32_t length, uint32_t n,
+                            struct error *e)
+{
+    uint32_t columns = s->factor.n;
+    uint64_t step = STEP_MACS / ((uint64_t)length * n) / STEP_COLUMNS * STEP_COLUMNS;
+    step = step ? step : STEP_COLUMNS;
+    for (uint32_t column = 0; column < columns; column += (uint32_t)step) {
+        uint32_t left = columns - column, width = left < step ? left : (uint32_t)step;
+        int r = product_pass(s, e);
+        if (r < 0)
+            return r;
+        dnnl_status_t status = multiply_columns(s, k, length, n, column, width);
+        if (status != dnnl_success)
+            return error_set(e, status == dnnl_out_of_memory ? STATUS_MALLOC_FAIL : STATUS_FAIL,
+                             "oneDNN: a product: status %d", (int)status);
+    }
+    return 0;
 }
 
 KERNEL(void, add_floats, (const float *from, const float *scales, uint32_t n, double *sums),
@@ -231,23 +259,25 @@ static void note_layer(struct product_state *s)
                                   .write_bytes = cost.write_bytes};
 }
 
-// A run whose output is NULL only prepares B. `stop` is polled between blocks.
+// A run whose output is NULL only prepares B.
 int product_run(struct product_state *s, struct npu_job *job, struct error *e)
 {
     uint64_t start = clock_us();
     const struct npu_input *in = job->inputs;
+    s->running = job;
+    s->waited_us = 0;
     int r = product_io_read(&s->product->io, s->product->chip->name, job, &s->job, e);
+    if (r == 0)
+        r = product_pass(s, e);
     if (r == 0)
         r = prepare_factor(s, job, e);
     omp_set_num_threads(1);
     for (uint32_t row = 0; r == 0 && row < s->job.shape.m && job->outputs->data;
          row += BLOCK_ROWS) {
         uint32_t left = s->job.shape.m - row, n = left < BLOCK_ROWS ? left : BLOCK_ROWS;
-        r = npu_stop_check(job->stop, e);
-        if (r == 0)
-            r = run_rows(s, in[MATMUL_A].data, row, n, job->outputs->data, e);
+        r = run_rows(s, in[MATMUL_A].data, row, n, job->outputs->data, e);
     }
-    job->run_us = clock_us() - start;
+    job->run_us = clock_us() - start - s->waited_us;
     if (r == 0) {
         note_layer(s);
         s->layer.core_mask = job->core_mask;
@@ -257,17 +287,34 @@ int product_run(struct product_state *s, struct npu_job *job, struct error *e)
 
 // ---- state ----
 
+// Rows that a block has at most, and the largest k and n.
+static struct matmul_shape largest_block(const struct product *p)
+{
+    struct matmul_shape block = {0};
+    for (uint32_t i = 0; i < p->io.model.n_shapes; i++) {
+        struct matmul_shape x = matmul_model_shape(&p->io.model, i);
+        block.k = x.k > block.k ? x.k : block.k;
+        block.n = x.n > block.n ? x.n : block.n;
+        block.m = x.m > block.m ? x.m : block.m;
+    }
+    block.m = block.m < BLOCK_ROWS ? block.m : BLOCK_ROWS;
+    return block;
+}
+
+// Of B as if all its values became floats.
+uint64_t product_state_size(const struct product *p)
+{
+    struct matmul_shape x = largest_block(p);
+    uint64_t rows =
+        (uint64_t)x.m * (x.k + x.n) * sizeof(float) + (uint64_t)x.m * x.n * sizeof(double);
+    return rows + (uint64_t)x.k * x.n * sizeof(float);
+}
+
 // Buffers for the largest shape, so that runs of any shape allocate nothing but B.
 int product_state_new(const struct product *p, struct product_state **ret, struct error *e)
 {
-    size_t k = 0, n = 0, m = 0;
-    for (uint32_t i = 0; i < p->io.model.n_shapes; i++) {
-        struct matmul_shape x = matmul_model_shape(&p->io.model, i);
-        k = x.k > k ? x.k : k;
-        n = x.n > n ? x.n : n;
-        m = x.m > m ? x.m : m;
-    }
-    m = m < BLOCK_ROWS ? m : BLOCK_ROWS;
+    struct matmul_shape block = largest_block(p);
+    size_t k = block.k, n = block.n, m = block.m;
     struct product_state *s = calloc(1, sizeof *s);
     if (!s)
         return error_no_memory(e, "a matmul", sizeof *s);
@@ -297,6 +344,11 @@ void product_state_free(struct product_state *s)
 struct npu_layer *product_layer(struct product_state *s)
 {
     return &s->layer;
+}
+
+uint64_t product_waited_us(const struct product_state *s)
+{
+    return s->waited_us;
 }
 
 double product_us(const struct product_state *s)

@@ -26,6 +26,17 @@ static int prepare_third(struct step *s, struct ex_mat_mul *p, struct error *e)
     return r;
 }
 
+// What the chip multiplies with in place of b: as an int8, by a factor.
+static void round_operand(const struct step *s, float *b)
+{
+    const struct graph_tensor *t = step_input(s, 1);
+    float factor = s->node->ex_product.factor;
+    for (size_t i = 0; factor > 0 && i < t->n_elems; i++) {
+        float v = rintf(rintf(b[i] / t->scale) * factor);
+        b[i] = (v < INT8_MIN ? INT8_MIN : v > INT8_MAX ? INT8_MAX : v) / factor * t->scale;
+    }
+}
+
 static int prepare_ex_mat_mul(struct step *s, struct error *e)
 {
     struct ex_mat_mul *p = s->state = step_alloc(s, 1, sizeof *p);
@@ -34,6 +45,8 @@ static int prepare_ex_mat_mul(struct step *s, struct error *e)
     if (plain_input(s, 0, &p->a, e) < 0 || plain_input(s, 1, &p->b, e) < 0 ||
         prepare_third(s, p, e) < 0 || plain_output(s, 0, &p->y, e) < 0)
         return STATUS_MODEL_INVALID;
+    if (p->b.constant)
+        round_operand(s, p->b.constant);
     const struct graph_tensor *a = step_input(s, 0), *b = step_input(s, 1), *y = step_output(s, 0);
     bool fits = a->n_dims == 4 && b->n_dims == 4 && y->n_dims == 4 && a->dims[2] == 1 &&
                 b->dims[2] == 1 && y->dims[2] == 1 && a->dims[0] == b->dims[0] &&
@@ -65,7 +78,7 @@ static void apply_third(const struct step *s, const struct ex_mat_mul *p, const 
 {
     struct ref_walk w = p->walk;
     for (size_t i = 0; i < step_output(s, 0)->n_elems; i++, ref_walk_next(&w))
-        y[i] = s->node->multiply ? y[i] * c[w.at[0]] : y[i] + c[w.at[0]];
+        y[i] = s->node->ex_product.multiply ? y[i] * c[w.at[0]] : y[i] + c[w.at[0]];
 }
 
 static int run_ex_mat_mul(const struct step *s, struct run *r, struct error *e)
@@ -74,6 +87,8 @@ static int run_ex_mat_mul(const struct step *s, struct run *r, struct error *e)
     const struct ex_mat_mul *p = s->state;
     const struct graph_tensor *a = step_input(s, 0), *y = step_output(s, 0);
     const float *va = plain_load(s, r, &p->a), *vb = plain_load(s, r, &p->b);
+    if (!p->b.constant)
+        round_operand(s, (float *)vb); // bytes are floats in the step's own memory
     float *vy = plain_values(s, r, &p->y);
     size_t n = y->dims[0], o = y->dims[1], w = y->dims[3], k = a->dims[1];
     memset(vy, 0, y->n_elems * sizeof *vy);

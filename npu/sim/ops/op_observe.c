@@ -3,34 +3,53 @@
 // vectors. Without bins it costs about as much as reading the tensor. Tested by
 // test_quantize_observed.
 #include "npu/sim/exec/ops.h"
+#include "npu/sim/ops/observe_look.h"
 #include "npu/sim/simd/elements.h"
 #include "tensor/observe/observation.h"
 
 struct observe {
-    uint32_t channels;
-    bool bins;
-    uint64_t inner;              // elements between two of neighbouring channels
-    uint64_t sums, counts, room; // in scratch memory
+    struct observation_form form;
+    struct observe_shape shape;
+    uint64_t sums, room, counting; // in scratch memory
 };
 
+// Elements between two of neighbouring channels.
+static uint64_t observe_inner(const struct graph_tensor *x)
+{
+    uint64_t inner = 1;
+    for (uint32_t i = 2; i < x->n_dims && !x->channels_last; i++)
+        inner *= x->dims[i];
+    return inner;
+}
+
+// The reader has worked out the same words from the same rule; what does not fit is a graph that is
+// not its own.
 static int observe_prepare(struct step *s, struct error *e)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
     struct observe *p = s->state = step_alloc(s, 1, sizeof *p);
+    uint32_t stride = s->node->observe.stride;
     if (!p)
         return error_no_memory(e, "a step", sizeof *p);
-    *p = (struct observe){.channels = s->node->observe.channels, .bins = s->node->observe.bins};
+    p->form =
+        observation_form_of(x->n_elems, s->node->observe.channels, stride, s->node->observe.tails);
+    p->form.bins = s->node->observe.bins;
     if (x->type != TENSOR_FLOAT32 || y->type != TENSOR_INT32 || x->constant ||
-        y->n_elems != observation_words(p->channels, p->bins) ||
-        (p->channels && (x->n_dims < 2 || x->dims[1] != p->channels)))
+        y->n_elems != observation_words(p->form) ||
+        (p->form.n_channels && (x->n_dims < 2 || x->dims[1] != p->form.n_channels)))
         return step_refuse(s, e, "it looks at floats, and tells of these channels");
-    p->inner = 1;
-    for (uint32_t i = 2; i < x->n_dims && !x->channels_last; i++)
-        p->inner *= x->dims[i];
-    int r = step_scratch(s, (p->channels + 1) * sizeof(double), &p->sums, e);
+    p->shape = (struct observe_shape){.layout = {.n = x->n_elems, .stride = stride},
+                                      .tails = p->form.n_tails > 0,
+                                      .n_channels = p->form.n_channels,
+                                      .inner = observe_inner(x)};
+    if (x->n_dims > 2)
+        sampling_lay(&p->shape.layout, x->dims[1], p->shape.inner);
+    int r = step_scratch(s, (p->form.n_channels + 1) * sizeof(double), &p->sums, e);
     if (r == 0)
-        r = step_scratch(s, OBSERVER_BINS * sizeof(uint64_t), &p->counts, e);
-    return r < 0 ? r : step_scratch(s, sizeof(struct observer_scratch), &p->room, e);
+        r = step_scratch(s, observe_room(x->n_elems), &p->room, e);
+    return r < 0 || !p->form.bins
+               ? r
+               : step_scratch(s, sizeof(struct observer_scratch), &p->counting, e);
 }
 
 KERNEL(struct observer_bounds, observe_bounds, (const float *v, size_t n), (v, n))
@@ -44,29 +63,41 @@ KERNEL(void, observe_index, (const float *v, size_t n, float factor, uint16_t *i
     observer_index_of(v, n, factor, index);
 }
 
-KERNEL(void, observe_sum,
-       (const float *v, uint64_t n, uint64_t inner, uint32_t n_channels, double *sums),
-       (v, n, inner, n_channels, sums))
+KERNEL(void, observe_join, (uint32_t(*tables)[OBSERVER_BINS]), (tables))
 {
-    observer_sum_of(v, n, inner, n_channels, sums);
+    observer_join_of(tables);
+}
+
+// Every value, which takes several times as long.
+static const uint32_t *observe_count(const struct observe *p, const float *x, struct run *r,
+                                     struct observer *o)
+{
+    static const struct observer_parts parts = {observe_bounds, observe_index, observe_join};
+    struct observer_scratch *room = run_scratch(r, p->counting);
+    observer_look(x, p->shape.layout.n, true, room, &parts);
+    o->exponent = room->exponent;
+    return room->bins[0];
 }
 
 static int observe_run(const struct step *s, struct run *r, struct error *e)
 {
     (void)e;
-    static const struct observer_parts parts = {observe_bounds, observe_index, observe_sum};
     const struct observe *p = s->state;
-    struct observer o = observer_empty();
-    o.n_channels = p->channels;
-    o.sums = run_scratch(r, p->sums);
-    memset(o.sums, 0, p->channels * sizeof *o.sums);
-    if (p->bins) {
-        o.bins = run_scratch(r, p->counts);
-        memset(o.bins, 0, OBSERVER_BINS * sizeof *o.bins);
-    }
-    observer_add(&o, run_input(s, r, 0), step_input(s, 0)->n_elems, p->inner,
-                 run_scratch(r, p->room), &parts);
-    observation_put(&o, run_output(s, r, 0));
+    const float *x = run_input(s, r, 0);
+    int32_t *words = run_output(s, r, 0);
+    struct observer o = {.n = p->shape.layout.n,
+                         .exponent = OBSERVER_FINEST,
+                         .n_channels = p->form.n_channels,
+                         .sums = run_scratch(r, p->sums)};
+    struct observed seen = {.sums = o.sums,
+                            .values = observation_values(p->form, words),
+                            .tails = {.values = observation_tail_values(p->form, words)}};
+    observe_look(&p->shape, x, run_scratch(r, p->room), &seen);
+    o.min = seen.bounds.min;
+    o.max = seen.bounds.max;
+    o.n_bad = seen.bounds.n_bad;
+    const uint32_t *counts = p->form.bins ? observe_count(p, x, r, &o) : NULL;
+    observation_put(p->form, &o, counts, p->form.n_tails ? &seen.tails : NULL, words);
     return 0;
 }
 

@@ -7,9 +7,12 @@
 //                   Without AVX2 the same in a 64-bit integer: even and odd bytes are added as
 //                   16-bit numbers, and a multiplication adds the four of these into the highest.
 // int8_map          a table of 256 bytes in four registers: vpermi2b looks up 7 bits in two of
-// them,
-//                   the sign bit chooses between the halves. 64 elements by two look-ups and a
-//                   blend.
+//                   them, the sign bit chooses between the halves. 64 elements by two look-ups and
+//                   a blend. With AVX2 by pieces of 16 bytes: vpshufb takes an index's low 4 bits,
+//                   and gives 0 for negative ones. A piece is kept as what differs from the one
+//                   before. From an index that is 16 less for each piece, and stays negative once
+//                   it is, all pieces up to the right one are looked up; xor leaves that one:
+//                     index 37:  T0[5] ^ (T0 ^ T1)[5] ^ (T1 ^ T2)[5] ^ 0 …  =  T2[5]
 // int8_take         every 2nd or 4th byte: shuffles of two vectors that keep the even bytes.
 //
 // All are exact. Tests: test_sim_conv_AVX2_VNNI (sums), test_sim_cases.
@@ -18,6 +21,8 @@
 #include <string.h>
 
 #include "npu/sim/simd/kernel.h"
+
+#define PIECES_MIN 128 // elements, for which it is worth to prepare pieces
 
 // The sum of 8 bytes.
 static inline int32_t int8_sum_eight(const int8_t *x)
@@ -71,9 +76,53 @@ int8_map_many(const int8_t *table, const int8_t *x, size_t n, int8_t *y)
     return i;
 }
 
+#define PIECES 8 // of 16 bytes, of a half of the table
+
+// What 32 indexes of 0 to 127 become; of negative ones 0.
+__attribute__((target("avx2"))) static inline __attribute__((always_inline)) __m256i
+int8_look_up_half(const __m256i pieces[PIECES], __m256i index)
+{
+    const __m256i piece = _mm256_set1_epi8(16);
+    __m256i v = _mm256_shuffle_epi8(pieces[0], index);
+#pragma GCC unroll 8
+    for (int i = 1; i < PIECES; i++) {
+        index = _mm256_subs_epi8(index, piece);
+        v = _mm256_xor_si256(v, _mm256_shuffle_epi8(pieces[i], index));
+    }
+    return v;
+}
+
+__attribute__((target("avx2"))) static size_t int8_map_pieces(const int8_t *table, const int8_t *x,
+                                                              size_t n, int8_t *y)
+{
+    const __m256i flip = _mm256_set1_epi8(-128);
+    __m256i halves[2][PIECES];
+    size_t i = 0;
+    for (int half = 0; half < 2; half++) {
+        __m256i before = _mm256_setzero_si256();
+        for (int k = 0; k < PIECES; k++, table += 16) {
+            __m256i piece = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)table));
+            halves[half][k] = _mm256_xor_si256(piece, before);
+            before = piece;
+        }
+    }
+    for (; i + 32 <= n; i += 32) {
+        __m256i v = _mm256_loadu_si256((const void *)(x + i));
+        v = _mm256_xor_si256(int8_look_up_half(halves[0], v),
+                             int8_look_up_half(halves[1], _mm256_xor_si256(v, flip)));
+        _mm256_storeu_si256((void *)(y + i), v);
+    }
+    return i;
+}
+
 static bool int8_can_sum(void)
 {
     return kernel_level() >= KERNEL_V3;
+}
+
+static bool int8_has_pieces(size_t n)
+{
+    return n >= PIECES_MIN && kernel_level() >= KERNEL_V3;
 }
 
 bool int8_map_is_fast(void)
@@ -95,9 +144,20 @@ static size_t int8_map_many(const int8_t *table, const int8_t *x, size_t n, int8
     return n;
 }
 
+static size_t int8_map_pieces(const int8_t *table, const int8_t *x, size_t n, int8_t *y)
+{
+    return int8_map_many(table, x, n, y);
+}
+
 static bool int8_can_sum(void)
 {
     return true;
+}
+
+static bool int8_has_pieces(size_t n)
+{
+    (void)n;
+    return false;
 }
 
 bool int8_map_is_fast(void)
@@ -114,7 +174,10 @@ void int8_sum_eights(const int8_t *x, size_t n, int32_t *sums)
 
 void int8_map(const int8_t *table, const int8_t *x, size_t n, int8_t *y)
 {
-    for (size_t i = int8_map_is_fast() ? int8_map_many(table, x, n, y) : 0; i < n; i++)
+    size_t i = int8_map_is_fast()   ? int8_map_many(table, x, n, y)
+               : int8_has_pieces(n) ? int8_map_pieces(table, x, n, y)
+                                    : 0;
+    for (; i < n; i++)
         y[i] = table[(uint8_t)x[i]];
 }
 

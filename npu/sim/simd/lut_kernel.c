@@ -103,11 +103,14 @@ static void lut_look_up(const int8_t *restrict dense, const uint32_t *restrict a
 struct lut_lines {
     double edge[2], slope[2];
     double factor, offset; // offset: with LUT_ROUNDER_DOUBLE
+    bool above;            // nothing lies below the tables, and floats are exact above
 };
 
-static struct lut_lines lut_lines(const struct graph_lut *lut)
+static struct lut_lines lut_lines(const struct lut_kernel *k)
 {
+    const struct graph_lut *lut = k->lut;
     struct lut_lines l = {
+        .above = k->bounds[0] >= k->first && lut_fits_vbmi(lut, k->bounds),
         .edge = {lut->below[0], lut->above[LUT_POINTS - 1]},
         .factor = ldexp(lut->out_factor, -(int)lut->out_shift),
         .offset = LUT_ROUNDER_DOUBLE + lut->out_offset,
@@ -154,13 +157,37 @@ KERNEL_AVX2 static void lut_beyond_avx2(const struct lut_lines *l, const uint32_
     }
 }
 
+// The same above the tables alone, by float. The product is rounded down as it is to nearest,
+// less 1 where that is more: what it differs by is exact, since it has few bits.
+KERNEL_AVX2 static void lut_above_avx2(const struct lut_lines *l, const uint32_t *at,
+                                       uint32_t first, int32_t *dst)
+{
+    const __m256 rounder = _mm256_set1_ps(LUT_ROUNDER), slope = _mm256_set1_ps((float)l->slope[1]);
+    const __m256 edge = _mm256_set1_ps((float)l->edge[1]);
+    const __m256 offset = _mm256_set1_ps((float)(l->offset - LUT_ROUNDER_DOUBLE) + LUT_ROUNDER);
+    for (size_t i = 0; i < LUT_LANES; i += 8) {
+        __m256i v = _mm256_loadu_si256((const void *)(at + i));
+        v = _mm256_add_epi32(v, _mm256_set1_epi32((int32_t)first - LUT_REACH));
+        __m256 from = _mm256_cvtepi32_ps(_mm256_max_epi32(v, _mm256_setzero_si256()));
+        __m256 y = _mm256_sub_ps(_mm256_fmadd_ps(from, slope, rounder), rounder);
+        __m256 more =
+            _mm256_cmp_ps(_mm256_fmsub_ps(from, slope, y), _mm256_setzero_ps(), _CMP_LT_OQ);
+        y = _mm256_sub_ps(y, _mm256_and_ps(more, _mm256_set1_ps(1)));
+        y = _mm256_fmadd_ps(_mm256_add_ps(y, edge), _mm256_set1_ps((float)l->factor), offset);
+        y = _mm256_max_ps(y, _mm256_set1_ps(LUT_ROUNDER - 128));
+        y = _mm256_min_ps(y, _mm256_set1_ps(LUT_ROUNDER + 127));
+        _mm256_storeu_si256((void *)(dst + i),
+                            _mm256_sub_epi32(_mm256_castps_si256(y), _mm256_castps_si256(rounder)));
+    }
+}
+
 // Looked up are all, with those beyond at the table's beginning; then the others are chosen.
 KERNEL_AVX2 static void lut_mixed_avx2(const struct lut_kernel *k, const struct lut_lines *lines,
                                        const uint32_t *at, int32_t *dst)
 {
     uint32_t inside[LUT_LANES], n_dense = (uint32_t)k->n_dense;
     int32_t beyond[LUT_LANES];
-    lut_beyond_avx2(lines, at, (uint32_t)k->first, beyond);
+    (lines->above ? lut_above_avx2 : lut_beyond_avx2)(lines, at, (uint32_t)k->first, beyond);
     for (size_t i = 0; i < LUT_LANES; i++)
         inside[i] = at[i] < n_dense ? at[i] : 0;
     for (size_t i = 0; i < LUT_LANES; i++)
@@ -184,7 +211,7 @@ KERNEL(bool, lut_is_covered, (const uint32_t *at, uint32_t n_dense), (at, n_dens
 static void lut_look_up_any(const struct lut_kernel *k, const uint32_t *restrict at, size_t n,
                             int8_t *restrict dst)
 {
-    const struct lut_lines lines = lut_lines(k->lut);
+    const struct lut_lines lines = lut_lines(k);
     for (size_t done = 0; done < n; done += LUT_LANES, at += LUT_LANES, dst += LUT_LANES) {
         int32_t stored[LUT_LANES];
         size_t count = n - done < LUT_LANES ? n - done : LUT_LANES;

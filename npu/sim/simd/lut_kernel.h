@@ -58,7 +58,7 @@ void lut_sums(const struct lut_job *job);
 void lut_sums_any(const struct lut_job *job);
 void lut_sums_exact(const struct lut_job *job);
 
-/// Whether lut_sums_vbmi() gives the right values, where there is AVX512-VBMI.
+/// Whether floats give what lies beyond the tables, as lut_sums_vbmi() has it.
 bool lut_fits_vbmi(const struct graph_lut *lut, const int32_t bounds[2]);
 
 /// With AVX512-VBMI.

@@ -20,11 +20,17 @@
 #include "npu/sim/simd/kernel.h"
 #include "npu/sim/simd/lut_kernel.h"
 
+#define LUT_REACH_BITS 14
+#define MAX_EDGE       (1 << 16) // a table's last number is smaller
+
 bool lut_fits_vbmi(const struct graph_lut *lut, const int32_t bounds[2])
 {
     for (int side = 0; side < 2; side++) {
         int64_t beyond = llabs((int64_t)bounds[side]) - LUT_REACH;
-        if (beyond * abs(lut->slope[side]) >> lut->slope_shift[side] >= LUT_MAX_V)
+        int64_t rise = beyond * abs(lut->slope[side]) >> lut->slope_shift[side];
+        int64_t first = (int64_t)LUT_REACH * abs(lut->slope[side]) >> lut->slope_shift[side];
+        if (lut->slope_shift[side] > LUT_REACH_BITS || first >= LUT_MAX_V / 4 ||
+            rise >= LUT_MAX_V - MAX_EDGE)
             return false;
     }
     return abs(lut->out_factor) < 1 << 24 && abs(lut->out_offset) < LUT_MAX_V;
@@ -59,13 +65,16 @@ struct vbmi_tables {
 struct vbmi_kind {
     bool halves;    // 256 segments, not 128
     bool saturates; // nothing but the segments is needed
+    bool above;     // numbers below them are clamped: what lies beyond lies above
     bool complete;  // as lut_job.complete
 };
 
-// What lies beyond the tables, by float: y = edge + floor((v - from) * slope).
+// What lies beyond the tables, by float: y = edge + floor((v - from) * slope), rounded down by the
+// fused multiply-add v * slope + start: from * slope is an integer, since `from` is 2^14 and slopes
+// have no more bits behind the point (lut_fits_vbmi()).
 struct vbmi_beyond {
     __m512i bounds[2];
-    __m512 from[2], edge[2], slope[2];
+    __m512 start[2], slope[2];     // start: LUT_ROUNDER + edge - from * slope
     __m512 out_factor, out_offset; // offset: with LUT_ROUNDER
 };
 
@@ -104,9 +113,9 @@ VBMI_INLINE struct vbmi_beyond vbmi_load_beyond(const struct lut_kernel *k)
     for (int side = 0; side < 2; side++) {
         float unit = bits_float((127 - lut->slope_shift[side]) << 23); // 2^-shift
         b.bounds[side] = _mm512_set1_epi32(k->bounds[side]);
-        b.from[side] = _mm512_set1_ps(side ? LUT_REACH : -LUT_REACH);
-        b.edge[side] = _mm512_set1_ps(edges[side]);
-        b.slope[side] = _mm512_set1_ps((float)lut->slope[side] * unit);
+        float slope = (float)lut->slope[side] * unit, from = side ? LUT_REACH : -LUT_REACH;
+        b.start[side] = _mm512_set1_ps(LUT_ROUNDER + ((float)edges[side] - from * slope));
+        b.slope[side] = _mm512_set1_ps(slope);
     }
     b.out_factor =
         _mm512_set1_ps((float)lut->out_factor * bits_float((127 - lut->out_shift) << 23));
@@ -114,22 +123,24 @@ VBMI_INLINE struct vbmi_beyond vbmi_load_beyond(const struct lut_kernel *k)
     return b;
 }
 
-// Stored values in the lowest bytes of lanes.
-VBMI_INLINE __m128i vbmi_beyond(const struct vbmi_beyond *b, __m512i v)
+// Stored values that are not saturated above. Of what is too large for its rounding, bits are
+// large, too.
+VBMI_INLINE __m512i vbmi_beyond(const struct vbmi_beyond *b, __m512i v, const bool above)
 {
     const __m512 rounder = _mm512_set1_ps(LUT_ROUNDER);
-    v = _mm512_min_epi32(_mm512_max_epi32(v, b->bounds[0]), b->bounds[1]);
-    __mmask16 above = _mm512_cmpge_epi32_mask(v, _mm512_setzero_si512());
-    __m512 from = _mm512_mask_mov_ps(b->from[0], above, b->from[1]);
-    __m512 edge = _mm512_mask_mov_ps(b->edge[0], above, b->edge[1]);
-    __m512 slope = _mm512_mask_mov_ps(b->slope[0], above, b->slope[1]);
-    __m512 y = _mm512_fmadd_round_ps(_mm512_sub_ps(_mm512_cvtepi32_ps(v), from), slope, rounder,
+    __m512 start = b->start[1], slope = b->slope[1];
+    v = _mm512_min_epi32(v, b->bounds[1]);
+    if (!above) {
+        v = _mm512_max_epi32(v, b->bounds[0]);
+        __mmask16 below = _mm512_movepi32_mask(v);
+        start = _mm512_mask_mov_ps(start, below, b->start[0]);
+        slope = _mm512_mask_mov_ps(slope, below, b->slope[0]);
+    }
+    __m512 y = _mm512_fmadd_round_ps(_mm512_cvtepi32_ps(v), slope, start,
                                      _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
-    y = _mm512_add_ps(_mm512_sub_ps(y, rounder), edge);
-    y = _mm512_fmadd_ps(y, b->out_factor, b->out_offset);
+    y = _mm512_fmadd_ps(_mm512_sub_ps(y, rounder), b->out_factor, b->out_offset);
     y = _mm512_max_ps(y, _mm512_set1_ps(LUT_ROUNDER - 128));
-    y = _mm512_min_ps(y, _mm512_set1_ps(LUT_ROUNDER + 127));
-    return _mm512_cvtepi32_epi8(_mm512_castps_si512(y));
+    return _mm512_sub_epi32(_mm512_castps_si512(y), _mm512_castps_si512(rounder));
 }
 
 // The numbers w that 64 sums become. What may be too large is bounded below, where bits of floats
@@ -192,9 +203,10 @@ VBMI_INLINE void vbmi_mix_exceptions(const struct lut_segments *s, const __m512i
     }
 }
 
-// The stored values of positions. What comes out of positions beyond the end does not matter.
-VBMI_INLINE __m512i vbmi_covered(const struct vbmi_tables *t, const struct lut_segments *s,
-                                 const __m512i u[2], const bool halves)
+// Lines, whose upper bytes are the stored values of positions. What comes out of positions beyond
+// the end does not matter.
+VBMI_INLINE void vbmi_covered(const struct vbmi_tables *t, const struct lut_segments *s,
+                              const __m512i u[2], const bool halves, __m512i lines[2])
 {
     const __m512i zero = _mm512_setzero_si512();
     __m512i k =
@@ -203,45 +215,37 @@ VBMI_INLINE __m512i vbmi_covered(const struct vbmi_tables *t, const struct lut_s
     __m512i slope = vbmi_look_up(&t->slope, k, upper, halves);
     __m512i low = vbmi_look_up(&t->offset_low, k, upper, halves);
     __m512i high = vbmi_look_up(&t->offset_high, k, upper, halves);
-    __m512i lines[2] = {
-        vbmi_line(t, u[0], _mm512_unpacklo_epi8(zero, slope), _mm512_unpacklo_epi8(low, high)),
-        vbmi_line(t, u[1], _mm512_unpackhi_epi8(zero, slope), _mm512_unpackhi_epi8(low, high))};
+    lines[0] =
+        vbmi_line(t, u[0], _mm512_unpacklo_epi8(zero, slope), _mm512_unpacklo_epi8(low, high));
+    lines[1] =
+        vbmi_line(t, u[1], _mm512_unpackhi_epi8(zero, slope), _mm512_unpackhi_epi8(low, high));
     vbmi_mix_exceptions(s, u, lines);
-    return _mm512_permutex2var_epi8(lines[0], t->upper_bytes, lines[1]);
 }
 
-// Which numbers lie beyond the tables. As unsigned numbers, those below are large ones.
-VBMI_INLINE __mmask64 vbmi_find_beyond(const __m512i v[4])
+// Puts what lies beyond the tables in its places, as the upper bytes of lines: where positions are
+// 2^15 and more.
+VBMI_INLINE void vbmi_mix_beyond(const struct vbmi_beyond *b, const __m512i v[4],
+                                 const __m512i u[2], const bool above, __m512i lines[2])
 {
-    __mmask64 beyond = 0;
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        __m512i position = _mm512_add_epi32(v[i], _mm512_set1_epi32(LUT_REACH));
-        __mmask16 m = _mm512_cmpge_epu32_mask(position, _mm512_set1_epi32(LUT_N_DENSE));
-        beyond |= (__mmask64)m << (LUT_LANES * i);
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++) {
+        __m512i more = _mm512_packs_epi32(vbmi_beyond(b, v[2 * i], above),
+                                          vbmi_beyond(b, v[2 * i + 1], above));
+        more = _mm512_min_epi16(more, _mm512_set1_epi16(127));
+        lines[i] = _mm512_mask_slli_epi16(lines[i], _mm512_movepi16_mask(u[i]), more, 8);
     }
-    return beyond;
-}
-
-VBMI_INLINE __m512i vbmi_mix_beyond(const struct vbmi_beyond *b, const __m512i v[4], __m512i stored)
-{
-    __m512i more = _mm512_castsi128_si512(vbmi_beyond(b, v[0]));
-    more = _mm512_inserti32x4(more, vbmi_beyond(b, v[1]), 1);
-    more = _mm512_inserti32x4(more, vbmi_beyond(b, v[2]), 2);
-    more = _mm512_inserti32x4(more, vbmi_beyond(b, v[3]), 3);
-    return _mm512_mask_mov_epi8(stored, vbmi_find_beyond(v), more);
 }
 
 VBMI_INLINE void vbmi_64(const struct vbmi_job *t, const struct vbmi_kind kind, const int32_t *sums,
                          size_t channel, int8_t *dst)
 {
-    __m512i v[4], u[2];
+    __m512i v[4], u[2], lines[2];
     vbmi_inputs(t, sums, channel, kind.complete, v);
     vbmi_positions(t, v, kind.saturates, u);
-    __m512i stored = vbmi_covered(&t->tables, t->job.kernel->segments, u, kind.halves);
+    vbmi_covered(&t->tables, t->job.kernel->segments, u, kind.halves, lines);
     if (!kind.saturates && _mm512_movepi16_mask(_mm512_or_si512(u[0], u[1])))
-        stored = vbmi_mix_beyond(&t->beyond, v, stored);
-    _mm512_storeu_si512(dst, stored);
+        vbmi_mix_beyond(&t->beyond, v, u, kind.above, lines);
+    _mm512_storeu_si512(dst, _mm512_permutex2var_epi8(lines[0], t->tables.upper_bytes, lines[1]));
 }
 
 // The upper bytes of int16 in the order of packs, put in that of the sums: of dword j of each
@@ -256,12 +260,17 @@ VBMI_INLINE __m512i vbmi_upper_bytes(void)
     return _mm512_loadu_si512(at);
 }
 
+static bool vbmi_clamps_below(const struct lut_kernel *k)
+{
+    return k->lut->slope[0] == 0;
+}
+
 VBMI_INLINE struct vbmi_job vbmi_begin(const struct lut_job *job)
 {
     const struct lut_kernel *k = job->kernel;
     const struct lut_segments *s = k->segments;
     int start = s->first - LUT_REACH, last = start + (int)(s->n << s->bits) - 1;
-    int low = s->saturates || !k->lut->slope[0] ? start : INT16_MIN;
+    int low = s->saturates || vbmi_clamps_below(k) ? start : INT16_MIN;
     return (struct vbmi_job){
         .job = *job,
         .tables = {.slope = vbmi_load_bytes(s->slope),
@@ -299,29 +308,37 @@ VBMI_INLINE void vbmi_all(const struct lut_job *job, const struct vbmi_kind kind
         job->dst[i] = stored[i - at];
 }
 
-#define VBMI_KIND(name, halves, saturates, complete)                                               \
+#define VBMI_KIND(name, halves, saturates, above, complete)                                        \
     VBMI static void name(const struct lut_job *job)                                               \
     {                                                                                              \
-        vbmi_all(job, (struct vbmi_kind){halves, saturates, complete});                            \
+        vbmi_all(job, (struct vbmi_kind){halves, saturates, above, complete});                     \
     }
 
-VBMI_KIND(vbmi_any, false, false, false)
-VBMI_KIND(vbmi_complete, false, false, true)
-VBMI_KIND(vbmi_saturating, false, true, false)
-VBMI_KIND(vbmi_saturating_complete, false, true, true)
-VBMI_KIND(vbmi_halves, true, false, false)
-VBMI_KIND(vbmi_halves_complete, true, false, true)
-VBMI_KIND(vbmi_halves_saturating, true, true, false)
-VBMI_KIND(vbmi_halves_saturating_complete, true, true, true)
+VBMI_KIND(vbmi_any, false, false, false, false)
+VBMI_KIND(vbmi_complete, false, false, false, true)
+VBMI_KIND(vbmi_above, false, false, true, false)
+VBMI_KIND(vbmi_above_complete, false, false, true, true)
+VBMI_KIND(vbmi_saturating, false, true, false, false)
+VBMI_KIND(vbmi_saturating_complete, false, true, false, true)
+VBMI_KIND(vbmi_halves, true, false, false, false)
+VBMI_KIND(vbmi_halves_complete, true, false, false, true)
+VBMI_KIND(vbmi_halves_above, true, false, true, false)
+VBMI_KIND(vbmi_halves_above_complete, true, false, true, true)
+VBMI_KIND(vbmi_halves_saturating, true, true, false, false)
+VBMI_KIND(vbmi_halves_saturating_complete, true, true, false, true)
 
 void lut_sums_vbmi(const struct lut_job *job)
 {
-    static void (*const kinds[2][2][2])(const struct lut_job *job) = {
-        {{vbmi_any, vbmi_complete}, {vbmi_saturating, vbmi_saturating_complete}},
+    static void (*const kinds[2][3][2])(const struct lut_job *job) = {
+        {{vbmi_any, vbmi_complete},
+         {vbmi_above, vbmi_above_complete},
+         {vbmi_saturating, vbmi_saturating_complete}},
         {{vbmi_halves, vbmi_halves_complete},
+         {vbmi_halves_above, vbmi_halves_above_complete},
          {vbmi_halves_saturating, vbmi_halves_saturating_complete}}};
     const struct lut_segments *s = job->kernel->segments;
-    kinds[s->n > LUT_SEGMENTS / 2][s->saturates][job->complete](job);
+    int beyond = s->saturates ? 2 : vbmi_clamps_below(job->kernel);
+    kinds[s->n > LUT_SEGMENTS / 2][beyond][job->complete](job);
 }
 #else
 bool lut_has_vbmi(void)

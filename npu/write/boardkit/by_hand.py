@@ -2,7 +2,7 @@
 
 BY_HAND = [  # id, what, what it needs
     ("bn-order", "BN in front of a table multiplies before it adds", "an int8 Sigmoid of the toolkit's with a zero point"),
-    ("ew-product", "products are rounded once, in OUT_CVT", "a Mul of int8 of the toolkit's"),
+    ("ew-product", "products are rounded once, in OUT_CVT; chips without such a probe", "a Mul of int8 of the toolkit's"),
     ("resize-halves", "halves of a bilinear Resize", "a Resize of the toolkit's; it follows from out-zp"),
     ("batch-norm", "BatchNormalization is rounded once", "one of int8 of the toolkit's"),
     ("pad-channels", "weights of channels that are not there", "a file of container 1, of a toolkit up to 1.2"),
@@ -27,6 +27,6 @@ BY_HAND = [  # id, what, what it needs
     ("step-17", "a camera's buffers", "a camera"),
     ("step-18", "dma-bufs without imports", "this tree built on the board, and strace"),
     ("reset", "what a driver's reset leaves behind", "a job that hangs, which no file of ours can make: what the kit reports when one does"),
-    ("barriers", "how cores wait for each other when they share a node's rows",
-     "--probe cores-2 and cores-3 for programs whose cores do the same; for shared rows a large model of the toolkit's"),
+    ("barriers", "whether the pools of one pixel are needed with which the toolkit's programs for several cores end",
+     "nothing more: --probe barrier-2 and barrier-3 have programs without them, which end or do not"),
 ]

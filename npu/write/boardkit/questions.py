@@ -208,6 +208,21 @@ def leaky(chip):
     return _checked("leaky", "LeakyRelu keeps the multiplier's bits", model, [_image(EVERY, channels)])
 
 
+def product(chip):
+    """Three times each number, and then a fourth of that: halves, and what lies beyond int8 before."""
+    channels = _channels(chip)
+    model, x = _start(chip, "ew-product", channels)
+    if model.chip.family not in ("rk3588", "rk356x"):
+        raise Unwritten("products of two tensors are written for RK3588, RK3566 and RK3568")
+    by = model.input("by", (1, channels, 1, 1), ONE)
+    model.output(ops.mul(model, x, by, out=Quant(4.0, 0)), "y")
+    ways = [*((i, f"the product whole, then {w}", c, how(EVERY * 3, 2)) for i, w, c, how in ROUNDINGS),
+            ("early", "the product saturates at 8 bits in front of the conversion", None, shifted(int8(EVERY * 3), 2))]
+    return Probe("ew-product", "products are whole until the output conversion, which rounds", model,
+                 [_image(EVERY, channels), np.full((1, 1, 1, channels), 3, np.float32)],
+                 [(i, w, None, {"y": _spread(int8(v), channels)}) for i, w, _, v in ways])
+
+
 # ---- what is no question: everything has to come right --------------------------------------
 
 
@@ -246,27 +261,48 @@ def chain(chip):
                     nodes=True)
 
 
+def addition(chip):
+    """Two tensors of different scales and zero points, of which the smaller comes first: 2 b + a, and nothing to round."""
+    rng, model = np.random.default_rng(3), Model(chip, "add")
+    a, b = model.input("a", (1, 32, 8, 8), Quant(0.5, 3)), model.input("b", (1, 32, 8, 8), ONE)
+    y = ops.add(model, a, b, out=Quant(0.5, -1))
+    model.output(y, "y")
+    stored = rng.integers(-128, 128, (1, 8, 8, 32)), rng.integers(-64, 64, (1, 8, 8, 32))
+    wanted = int8(stored[0] - 3 + 2 * stored[1] - 1).transpose(0, 3, 1, 2)
+    return Probe("add", "a sum of two tensors of different scales and zero points", model,
+                 [((stored[0] - 3) * 0.5).astype(np.float32), stored[1].astype(np.float32)],
+                 [("as", "as computed", None, {"y": wanted})])
+
+
 def half(chip):
     rng, model = np.random.default_rng(4), Model(chip, "half")
-    if chip != "rk3588":
-        raise Unwritten("float16 programs are written for RK3588 alone")
-    x = model.input("x", (1, 32, 8, 8))
-    y = ops.conv(model, x, rng.normal(size=(32, 32, 3, 3)) * 0.05, rng.normal(size=32), pad=1, act="relu")
+    if model.chip.family not in ("rk3588", "rk356x"):
+        raise Unwritten("float16 programs are written for RK3588, RK3566 and RK3568")
+    whole, channels = chip == "rk3588", 32 if chip == "rk3588" else 16
+    x, weight = model.input("x", (1, channels, 8, 8)), rng.normal(size=(32, channels, 3, 3)) * 0.05
+    y = ops.conv(model, x, weight, rng.normal(size=32) if whole else None, pad=1, act="relu" if whole else None)
     model.output(y, "y")
-    return _checked("half", "a convolution of float16", model, [rng.normal(size=(1, 8, 8, 32)).astype(np.float16).astype(np.float32)],
+    return _checked("half", "a convolution of float16", model, [rng.normal(size=(1, 8, 8, channels)).astype(np.float16).astype(np.float32)],
                     tolerance=2.0**-9)
 
 
 def depthwise(chip):
     rng, model = np.random.default_rng(5), Model(chip, "depthwise")
-    if chip != "rk3588":
-        raise Unwritten("depthwise programs are written for RK3588 alone")
     x = model.input("x", (1, 64, 8, 8), ONE)
     y = ops.conv(model, x, rng.normal(size=(64, 1, 3, 3)) * 0.3, rng.normal(size=64) * 20, pad=1, group=64,
                  out=Quant(2.0, 1))
     model.output(ops.max_pool(model, y, 2), "y")
     return _checked("depthwise", "a depthwise convolution and a pool of largest values", model,
                     [_random_image(rng, 64, 8)], nodes=True)
+
+
+def pool(chip):
+    rng, model = np.random.default_rng(9), Model(chip, "pool")
+    x = model.input("x", (1, 32, 8, 8), ONE)
+    y = _conv(model, rng, x, 32, out=Quant(2.0, 3))
+    model.output(ops.max_pool(model, ops.max_pool(model, y, 3, stride=1), 2), "y")
+    return _checked("pool", "pools of largest values, of three lines and of two", model, [_random_image(rng, 32, 8)],
+                    nodes=True)
 
 
 def cores(count):
@@ -278,15 +314,46 @@ def cores(count):
         x = model.input("x", (1, 32, 16, 16), ONE)
         a = _conv(model, rng, x, 32, 3, out=Quant(3.0, -20))
         model.output(_conv(model, rng, a, 32, out=Quant(5.0, 0)), "y")
-        return _checked(f"cores-{count}", f"two convolutions on {count} cores that wait for each other", model,
+        return _checked(f"cores-{count}", f"two convolutions that {count} cores begin together, and compute alike", model,
                         [_random_image(rng, 32, 16)], cores=(1 << count) - 1,
                         risk="cores that do not find each other may hang until the driver resets them")
 
     return several
 
 
+def barrier(count):
+    """The first core is soon done with its two rows, and its rows of the next layer are made of those which others compute
+    last. If it does not wait it reads what the run before has left, whose input was all zeros. All others have their own
+    rows, or some that are there long before."""
+    def shared(chip):
+        rng, model = np.random.default_rng(8), Model(chip, f"barrier-{count}")
+        model.apart = True
+        if chip != "rk3588":
+            raise Unwritten("how cores share the rows of a layer is written for RK3588 alone")
+        x = model.input("x", (1, 32, 32, 32), ONE)
+        a = _conv(model, rng, x, 32, 3, out=Quant(3.0, -20))
+        model.output(_conv(model, rng, a, 32, 3, out=Quant(5.0, 0)), "y")
+        first, second = model.nodes
+        first.shares = {2: [(0, 2), (2, 32)]} if count == 2 else {3: [(0, 2), (2, 12), (12, 32)]}
+        second.shares = {2: [(24, 32), (0, 24)]} if count == 2 else {3: [(24, 32), (0, 11), (11, 24)]}
+        inputs = [_random_image(rng, 32, 32)]
+        values = reference.run(model, inputs)
+        own, early = second.shares[count][0], dict(values)
+        early[a] = values[a].copy()
+        early[a][:, :, 2:] = reference.run(model, [np.zeros_like(inputs[0])])[a][:, :, 2:]
+        wrong, y = values[model.outputs[0]].copy(), model.outputs[0]
+        wrong[:, :, slice(*own)] = reference.run_from(model, second, early)[y][:, :, slice(*own)]
+        return Probe(f"barrier-{count}", f"whether {count} cores wait for each other where they share the rows of two layers", model,
+                     inputs, [("wait", "they wait at each layer that they share", None, {"y": values[y]}),
+                              ("run-on", "the first core goes on before others have written what it reads", None, {"y": wrong})],
+                     cores=(1 << count) - 1, risk="cores that do not find each other may hang until the driver resets them")
+
+    return shared
+
+
 PROBES = {
-    "conv": simplest, "chain": chain, "depthwise": depthwise, "half": half, "out-zp": output_zero_point,
+    "conv": simplest, "chain": chain, "add": addition, "pool": pool, "depthwise": depthwise, "half": half, "out-zp": output_zero_point,
     "ew-shift": addend_shift, "sum-shift": sum_shift, "lut-in": table_rounding, "lut-line": table_line,
-    "lut-slope": table_slope, "leaky": leaky, "cores-2": cores(2), "cores-3": cores(3),
+    "lut-slope": table_slope, "ew-product": product, "leaky": leaky, "cores-2": cores(2), "cores-3": cores(3),
+    "barrier-2": barrier(2), "barrier-3": barrier(3),
 }

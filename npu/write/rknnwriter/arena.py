@@ -29,7 +29,7 @@ def place(model):
     life, placed, end = _lifetimes(model), [], 0
     offsets = {}
     for t, (first, last) in life.items():
-        taken = sorted((o, o + n) for o, n, a, b in placed if a <= last and first <= b)
+        taken = sorted((o, o + n) for o, n, a, b in placed if model.apart or (a <= last and first <= b))
         at = 0
         for start, stop in taken:
             if at + align(t.size, 64) <= start:

@@ -44,7 +44,7 @@ def _sizes(int8, float16):
 
 _RK3588 = Chip(
     "rk3588", "rk3588", "RKNPU v2", _sizes(16, 8), _sizes(32, 16), _sizes(32, 32), 8, 32, False,
-    (1, 1, 1, 1, 1, 1), (1, 1, 0, 1, 0, 0), 9, depthwise_block=64, depthwise_out=64,
+    (1, 1, 1, 1, 1, 1), (1, 1, 0, 1, 0, 0), 9, o_align=_sizes(2, 1), depthwise_block=64, depthwise_out=64,
 )
 _RK3576 = dict(
     family="rk3576", c2=_sizes(16, 8), o2=_sizes(32, 32), i2=_sizes(32, 16), bias_group=8,
@@ -74,7 +74,7 @@ CHIPS = {  # whose files are of containers 2 and 6
         Chip("rk3566", **_RK356X),
         Chip("rk3568", **_RK356X),
         Chip("rk3562", "rk3562", "RKNPU t4", _sizes(16, 8), _sizes(16, 8), _sizes(32, 32), 4, 16,
-             True, (1,), (1,), 0, first_i2=4, first_o_align=_sizes(4, 4), depthwise_out=32,
+             True, (1,), (1,), 0, first_i2=4, first_o_align=_sizes(4, 4), o_align=_sizes(2, 1), depthwise_out=32,
              depthwise_nz=2, lut_in_columns=True),
     )
 }

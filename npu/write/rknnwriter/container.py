@@ -3,6 +3,7 @@ shares has no underscore."""
 
 import json
 import struct
+from dataclasses import replace
 
 import numpy as np
 
@@ -181,6 +182,9 @@ def _blob_tasks(f, node):
     return tables
 
 
+CORES = (1, 2, 2, 3, 3, 3)  # of a column; convolutions are begun by all of them together
+
+
 def _schedule(f):
     """All tasks in file order, column by column of the core modes: [(task, node index)], and where the columns begin."""
     schedule, starts = [], []
@@ -190,7 +194,9 @@ def _schedule(f):
             pattern = f.chip.conv_columns if node.op.startswith("Conv") else f.chip.other_columns
             if pattern[column]:
                 at = len(f.model.inputs) + i
-                schedule += [(task, at) for task in node.lut_tasks + node.tasks]
+                together = CORES[column] if node.op.startswith("Conv") else 1
+                tasks = [replace(t, cores=together) for t in node.core_tasks.get(column, node.tasks)]
+                schedule += [(task, at) for task in node.lut_tasks + tasks]
     return schedule, starts
 
 

@@ -72,6 +72,8 @@ class Node:
     params: object = None  # what the reference needs beyond attrs
     fused: bool = False  # fused ops carry no BSON
     whole: bool = False  # its tasks are whole programs
+    shares: dict = field(default_factory=dict)  # {cores: (first row and the one behind the last) of each core}
+    core_tasks: dict = field(default_factory=dict)  # {column of node slot 10: tasks}, where they are not `tasks`
     slots: dict = field(default_factory=dict)  # as a tensor's
 
 
@@ -86,6 +88,7 @@ class Model:
             raise ValueError(f"{chip} has no container {self.container:#x}")
         self.tensors, self.nodes, self.inputs, self.outputs = [], [], [], []
         self.runs = True  # an NPU is to run it: nodes get whole programs, where these are known
+        self.apart = False  # tensors share no memory
         self.batch = 1  # rknn_batch_size: tensors are those of one
         self.dynamic_shapes = {}  # as the file's attributes say them; input name -> shapes
         self.graph_slots, self.root_slots = {}, {}  # as a tensor's

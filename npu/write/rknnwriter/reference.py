@@ -63,19 +63,32 @@ def run(model, arrays):
     values = {t: prepare_input(t, a) for t, a in zip(model.inputs, arrays)}
     values.update({t: t.value for t in model.tensors if t.value is not None})
     for node in model.nodes:
-        function = _OPERATORS[node.op]
-        inputs = [values.get(t) if t is not None else None for t in node.inputs]
-        if not getattr(function, "stored", False):
-            inputs = [None if v is None else load(t, v) for t, v in zip(node.inputs, inputs)]
-        results = function(node, *inputs)
-        results = results if isinstance(results, (list, tuple)) else [results]
-        for tensor, result in zip(node.outputs, results):
-            if tensor is None:
-                continue
-            stored = result if getattr(function, "stored", False) else store(tensor, result)
-            assert stored.shape == tensor.shape, (node.name, stored.shape, tensor.shape)
-            values[tensor] = stored
+        values.update(_node_values(node, values))
     return values
+
+
+def run_from(model, first, values):
+    """The same from node `first` on, from the values of all tensors before it."""
+    values = dict(values)
+    for node in model.nodes[model.nodes.index(first) :]:
+        values.update(_node_values(node, values))
+    return values
+
+
+def _node_values(node, values):
+    function = _OPERATORS[node.op]
+    inputs = [values.get(t) if t is not None else None for t in node.inputs]
+    if not getattr(function, "stored", False):
+        inputs = [None if v is None else load(t, v) for t, v in zip(node.inputs, inputs)]
+    results, found = function(node, *inputs), {}
+    results = results if isinstance(results, (list, tuple)) else [results]
+    for tensor, result in zip(node.outputs, results):
+        if tensor is None:
+            continue
+        stored = result if getattr(function, "stored", False) else store(tensor, result)
+        assert stored.shape == tensor.shape, (node.name, stored.shape, tensor.shape)
+        found[tensor] = stored
+    return found
 
 
 def outputs(model, arrays):

@@ -29,6 +29,7 @@ class Task:
     commands: list  # (target, register, value)
     interrupt: int = 0x300
     relocations: list = field(default_factory=list)  # (tensor, index of the command[, offset in the tensor])
+    cores: int = 1  # that begin it together, each with a part
 
     def words(self):
         return [t << 48 | (v & 0xFFFFFFFF) << 16 | r for t, r, v in self.commands]
@@ -109,7 +110,7 @@ def _old_conversion(chip, p):
         (0x4040, chip.bias_register | (0x10 if bypass else 0)),
         (0x4048, 0 if bypass else 14 << 8 | 1),
         (0x4050, 0x124 if bypass else 0x125),
-        (0x4054, int(p.nz[0]) if bypass else 0),
+        (0x4054, int(p.nz[0]) & 0xFFFF if bypass else 0),
         (0x4060, lut if p.lut else 0x12 if p.act == "relu" and not _relu_behind_addend(p) else
          slope if p.act == "leaky_relu" else 0x53),
         (0x4064, 0),
@@ -346,7 +347,10 @@ def blob(chip, tasks, last):
     starts, data = [sum(sizes[:i]) for i in range(len(tasks))], b""
     for i, task in enumerate(tasks):
         link = [0, 0] if i in last else _link(chip, tasks[i + 1], starts[i + 1])
-        words = task.words() + link + [0x0041 << 48, 0x0081 << 48 | task.enable << 16 | 0x08]
+        if task.cores > 1:
+            link[1] |= 0x0101 << 48 | (task.cores - 1) << 32 | 0x14
+        together = (task.cores > 1 and chip.family == "rk3576") << 24
+        words = task.words() + link + [0x0041 << 48, 0x0081 << 48 | (task.enable | together) << 16 | 0x08]
         chunk = struct.pack(f"<{len(words)}Q", *words)
         data += chunk + bytes(-len(chunk) % 64)
     return data, starts

@@ -1,5 +1,6 @@
 """examples/digits: the committed model files are as good as they say, and can be made again."""
 
+import os
 import pathlib
 import struct
 import sys
@@ -101,6 +102,7 @@ class Digits(unittest.TestCase):
             label = int(path.name[0])
             self.assertEqual((self.labels[row], self.int8[row].argmax()), (label, label), path)
 
+    @unittest.skipIf("RKNND_CC" in os.environ, "built for another machine: QEMU's user mode has no private daemons")
     def test_training_again(self):
         with tempfile.TemporaryDirectory() as folder:
             out = pathlib.Path(folder)

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "npu/sim/ops/quotient.h"
+#include "npu/sim/simd/int8.h"
 #include "npu/sim/simd/int8_binary.h"
 #include "tests/support/seed.h"
 
@@ -283,11 +284,38 @@ static void quotients_are_rounded_once(void **state)
     }
 }
 
+#define MOST_MAPPED 700
+
+// Every byte at every place of a vector, whatever the table; also in place.
+static void maps_by_any_table(void **state)
+{
+    (void)state;
+    SEED_EACH (seed, CASES) {
+        srand((unsigned)seed);
+        int8_t table[256], x[MOST_MAPPED], y[MOST_MAPPED + 1];
+        size_t n = (size_t)between(1, MOST_MAPPED);
+        for (size_t i = 0; i < sizeof table; i++)
+            table[i] = (int8_t)between(-128, 127);
+        for (size_t i = 0; i < n; i++)
+            x[i] = (int8_t)between(-128, 127);
+        y[n] = 77;
+        int8_map(table, x, n, y);
+        for (size_t i = 0; i < n; i++)
+            assert_int_equal(y[i], table[x[i] < 0 ? x[i] + 256 : x[i]]);
+        assert_int_equal(y[n], 77);
+        int8_map(table, x, n, x);
+        assert_memory_equal(x, y, n);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(against_rows),      cmocka_unit_test(with_floats_against_rows),
-        cmocka_unit_test(sums_of_all_pairs), cmocka_unit_test(scaled_bytes),
-        cmocka_unit_test(series_are_near),   cmocka_unit_test(quotients_are_rounded_once)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(maps_by_any_table),
+                                       cmocka_unit_test(against_rows),
+                                       cmocka_unit_test(with_floats_against_rows),
+                                       cmocka_unit_test(sums_of_all_pairs),
+                                       cmocka_unit_test(scaled_bytes),
+                                       cmocka_unit_test(series_are_near),
+                                       cmocka_unit_test(quotients_are_rounded_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

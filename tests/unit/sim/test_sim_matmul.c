@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/cleanup.h"
+#include "base/list.h"
 #include "tensor/matmul_model.h"
 #include "tests/conformance/matmul/matmul_plain.h"
 #include "tests/support/sim_run.h"
@@ -271,6 +272,84 @@ static void stopped_run(void **state)
     sim_run_done(&s);
 }
 
+// ---- others between its slices ----
+
+// A product that lends the device to another context's.
+struct lent {
+    struct npu_slices slices;
+    struct sim_run other;
+    struct plain_problem x;
+    int n, stop_at; // times; 0: it is never stopped
+};
+
+static int lend(struct npu_slices *slices, struct error *e)
+{
+    struct lent *l = container_of(slices, struct lent, slices);
+    if (++l->n == l->stop_at)
+        return error_set(e, STATUS_TIMEOUT, "long enough");
+    check(&l->other, &l->x, 0, (uint64_t)l->n % 2);
+    return 0;
+}
+
+static void others_between(const struct plain_case *p, int at_least)
+{
+    static const atomic_bool always = true;
+    struct plain_case small = {.chip = "rk3588", .type = 2, .m = 4, .k = 64, .n = 32};
+    struct lent l = {.slices = {.us = 2000, .wanted = &always, .wait = lend}};
+    struct plain_problem x;
+    struct sim_run s;
+    struct error e = {0};
+    open_shapes(&s, p, &(struct matmul_shape){p->m, p->k, p->n}, 1);
+    open_shapes(&l.other, &small, &(struct matmul_shape){small.m, small.k, small.n}, 1);
+    plain_problem_make(&x, p, true);
+    plain_problem_make(&l.x, &small, false);
+    size_t size = plain_bytes(p, 'C');
+    cleanup(free_p) uint8_t *alone = multiply(&s, &x, 0, 1);
+    s.slices = &l.slices;
+    cleanup(free_p) uint8_t *between = multiply(&s, &x, 0, 2);
+    assert_memory_equal(between, alone, size);
+    assert_true(plain_check_some(&x, between, 37));
+    assert_cmp(l.n, >=, at_least);
+    l.stop_at = l.n + 3;
+    assert_int_equal(run(&s, &x, 0, 2, between, &e), STATUS_TIMEOUT);
+    assert_int_equal(l.n, l.stop_at);
+    s.slices = NULL;
+    cleanup(free_p) uint8_t *after = multiply(&s, &x, 0, 2);
+    assert_memory_equal(after, alone, size);
+    plain_problem_done(&x);
+    plain_problem_done(&l.x);
+    sim_run_done(&l.other);
+    sim_run_done(&s);
+}
+
+// 128 rows at a time, and so many columns of these that a slice has 2^26 products.
+static void others_between_slices(void **state)
+{
+    (void)state;
+    others_between(&(struct plain_case){.chip = "rk3588",
+                                        .type = 2,
+                                        .ac_layout = 1,
+                                        .b_layout = 1,
+                                        .m = 260,
+                                        .k = 2048,
+                                        .n = 544},
+                   6);
+    others_between(
+        &(struct plain_case){
+            .chip = "rk3588", .type = 1, .b_layout = 2, .m = 130, .k = 4096, .n = 320},
+        4);
+    // Scales of groups: some columns of one group have been multiplied when others come.
+    others_between(&(struct plain_case){.chip = "rk3576",
+                                        .type = 11,
+                                        .b_layout = 1,
+                                        .b_quant = 4,
+                                        .group_size = 1024,
+                                        .m = 128,
+                                        .k = 2048,
+                                        .n = 1024},
+                   4);
+}
+
 // ---- what is refused ----
 
 static void refuse(const char *chip, struct matmul_kind kind, struct matmul_shape shape,
@@ -317,10 +396,15 @@ static void refused_shapes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_there_are),     cmocka_unit_test(long_columns),
-        cmocka_unit_test(many_rows),         cmocka_unit_test(integers_saturate),
-        cmocka_unit_test(halves_go_to_even), cmocka_unit_test(shapes_of_one_model),
-        cmocka_unit_test(b_stays),           cmocka_unit_test(stopped_run),
+        cmocka_unit_test(all_there_are),
+        cmocka_unit_test(long_columns),
+        cmocka_unit_test(many_rows),
+        cmocka_unit_test(integers_saturate),
+        cmocka_unit_test(halves_go_to_even),
+        cmocka_unit_test(shapes_of_one_model),
+        cmocka_unit_test(b_stays),
+        cmocka_unit_test(stopped_run),
+        cmocka_unit_test(others_between_slices),
         cmocka_unit_test(refused_shapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,8 @@
 // Images are NCHW by their logical shape. Index 0 of a window is height, index 1 width.
 #include "npu/model/rknn/lower/rknn_lower.h"
 #include "npu/model/rknn/lower/rknn_weights.h"
+#include "npu/model/rknn/regs/check/rknn_bases.h"
+#include "npu/model/rknn/regs/check/rknn_tiles.h"
 #include "npu/model/rknn/regs/rknn_agree.h"
 #include "npu/model/rknn/regs/rknn_lut.h"
 #include "npu/model/rknn/regs/rknn_quant.h"
@@ -217,6 +219,9 @@ static int take_quantization(struct rknn_lowering *l, const struct rknn_packing 
         return r;
     bool leaky = l->out->n_post && post[0].kind == POST_LEAKY_RELU;
     r = rknn_conv_quant(&s, &l->g->pool, lut, leaky ? &post[0].alpha : NULL, &l->out->quant, e);
+    if (r == 0 && l->f->tensors[l->inputs[0]].kind == RKNN_KIND_INPUT && !l->out->on_cpu)
+        r = rknn_check_spare_pixels(p, s.weight, l->out->quant->nz, l->f->container.version == 1,
+                                    e);
     return r < 0 ? error_prefix(e, "node %s (%s)", l->node->name, l->node->op) : 0;
 }
 
@@ -301,9 +306,42 @@ static int check_registers(const struct rknn_lowering *l, bool depthwise, int32_
                                 .relu_behind = strstr(l->suffix, "AddRelu") != NULL,
                                 .of_input = l->f->tensors[l->inputs[0]].kind == RKNN_KIND_INPUT,
                                 .transposed = l->out->op == GRAPH_CONV_TRANSPOSE};
-    if (l->out->on_cpu || rknn_agree_conv(l->regs, &c, e) == 0)
+    bool plain = !c.transposed && strncmp(l->node->op, "Conv", 4) == 0;
+    if (l->out->on_cpu)
+        return 0;
+    int r = rknn_agree_conv(l->regs, &c, e);
+    if (r == 0 && plain)
+        r = rknn_tiles_agree(l->regs, &c, e);
+    if (r == 0 && plain)
+        r = rknn_bases_agree(l->regs, l->f, l->node, &c, e);
+    if (r == 0)
         return 0;
     return error_prefix(e, "node %s (%s)", l->node->name, l->node->op);
+}
+
+// What is behind the weight is a bias, or added by the operator's name: nothing is left out. And a
+// bias that the registers fetch is the node's.
+static int check_inputs(const struct rknn_lowering *l, int32_t bias, int32_t addend,
+                        struct error *e)
+{
+    bool added = addend < 0;
+    for (uint32_t i = 0; i < l->out->n_post; i++)
+        added = added || l->out->post[i].kind == POST_ADD;
+    if (!added)
+        return lower_refuse(l, e, "what its input %s is for is not known",
+                            l->g->tensors[addend].name);
+    const struct graph_tensor *t = addend < 0 ? NULL : &l->g->tensors[addend];
+    bool bytes = lower_input(l, 0)->type == TENSOR_INT8;
+    if (bytes && t && !l->out->on_cpu && (t->type != TENSOR_INT8 || !t->quantized))
+        return lower_refuse(l, e, "what it adds, %s, are no bytes with a scale", t->name);
+    if (l->out->on_cpu || bytes)
+        return 0;
+    int32_t fetched = rknn_regs_tensor(l->regs, RDMA_BS_BASE);
+    if (bias >= 0 && l->g->tensors[bias].type != TENSOR_FLOAT32)
+        return lower_refuse(l, e, "its bias is of %s", tensor_type_name(l->g->tensors[bias].type));
+    if (fetched >= 0 && fetched != bias && fetched != addend)
+        return lower_refuse(l, e, "its registers fetch %s", l->f->tensors[fetched].name);
+    return 0;
 }
 
 // The order matters: groups need the geometry, packing needs the groups, and quantization needs
@@ -345,6 +383,8 @@ int lower_conv(struct rknn_lowering *l, struct error *e)
         r = take_quantization(l, p, bias, e);
     else if (r == 0)
         lower_fp16_posts(l);
+    if (r == 0)
+        r = check_inputs(l, bias, addend, e);
     if (r == 0)
         r = lower_check_posts(l, e);
     if (r == 0)

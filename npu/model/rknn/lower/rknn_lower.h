@@ -110,6 +110,12 @@ int lower_check_posts(struct rknn_lowering *l, struct error *e);
 /// Sets l->out->chains of what has been lowered.
 int lower_chains(struct rknn_lowering *l, struct error *e);
 
+/// Whether its registers say how it computes. A converter's always do.
+bool lower_has_program(const struct rknn_lowering *l);
+
+/// Refuses a node of the NPU that should only move bytes and whose registers change them.
+int lower_copies(struct rknn_lowering *l, struct error *e);
+
 // What the rows of the table (rknn_ops.c) name. The row's inputs are there, l->out->op is set, and
 // the rest of *l->out is theirs to fill. Those that say nothing here take no argument.
 rknn_lower lower_plain; // nothing is to be filled

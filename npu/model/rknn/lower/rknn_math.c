@@ -1,5 +1,10 @@
 // Operators of .rknn files that compute with values: arithmetic, comparisons, casts, products.
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
 #include "npu/model/rknn/lower/rknn_lower.h"
+#include "npu/model/rknn/regs/rknn_chain.h"
 #include "npu/model/rknn/regs/rknn_sum.h"
 
 // Integers have an exact reference operator, real numbers the fast one, with fused activations.
@@ -8,14 +13,15 @@ static bool is_stored_number(const struct graph_tensor *t)
     return t && t->type == TENSOR_INT8 && t->quantized && !t->constant;
 }
 
+static const char unknown[] = "how its registers compute it with integers is not known";
+
 // An Add or a Mul of quantized numbers as its registers have it.
-static int take_sum(struct rknn_lowering *l, struct error *e)
+static int take_sum(struct rknn_lowering *l, const int32_t inputs[2], struct error *e)
 {
     struct graph_sum found, *sum;
-    if ((l->out->op != GRAPH_ADD && l->out->op != GRAPH_MUL) ||
-        !is_stored_number(lower_input(l, 0)) || !is_stored_number(lower_input(l, 1)) ||
-        !is_stored_number(lower_output(l, 0)) || !rknn_sum_read(l->regs, l->f, l->inputs, &found))
-        return 0;
+    bool relu = strcmp(l->suffix, "Relu") == 0;
+    if ((*l->suffix && !relu) || !rknn_sum_read(l->regs, l->f, inputs, relu, &found))
+        return lower_refuse(l, e, unknown);
     if (found.product != (l->out->op == GRAPH_MUL))
         return lower_refuse(l, e, "its registers %s", found.product ? "multiply" : "add");
     sum = pool_alloc(&l->g->pool, 1, sizeof *sum);
@@ -24,6 +30,105 @@ static int take_sum(struct rknn_lowering *l, struct error *e)
     *sum = found;
     l->out->sum = sum;
     return 0;
+}
+
+// Whether adding the constant in real numbers comes to what the chain does with the numbers that it
+// adds to each channel, for all bytes, by a step at most.
+static bool adds_the_same(const struct rknn_lowering *l, const struct graph_chain *chain,
+                          struct bytes added, const float *constant)
+{
+    const struct graph_tensor *x = lower_input(l, 0), *y = lower_output(l, 0);
+    for (uint32_t c = 0; c < y->dims[1]; c++) {
+        struct graph_chain each = *chain;
+        int8_t map[256];
+        each.bn_add = (int32_t)read_le32(added.data + 4 * (size_t)c);
+        rknn_chain_map(&each, map);
+        for (int v = INT8_MIN; v <= INT8_MAX; v++) {
+            double real =
+                ((double)(v - x->zp) * (double)x->scale + (double)constant[c]) / (double)y->scale;
+            double stored = fmin(fmax(real + y->zp, INT8_MIN), INT8_MAX);
+            if (fabs(stored - map[(uint8_t)v]) > 1)
+                return false;
+        }
+    }
+    return true;
+}
+
+// A number for each channel is added in real numbers, if the registers say that.
+static int check_vector(struct rknn_lowering *l, const struct graph_chain *chain,
+                        struct bytes added, struct error *e)
+{
+    const struct graph_tensor *k = lower_input(l, 1), *y = lower_output(l, 0);
+    bool each = l->out->op == GRAPH_ADD && chain && !chain->lut && !*l->suffix && k &&
+                k->constant && y->n_dims == 4 && k->n_elems == y->dims[1] && k->n_dims == 4 &&
+                k->dims[1] == k->n_elems && added.size / 4 >= k->n_elems;
+    cleanup(free_p) float *constant = each ? calloc(k->n_elems, sizeof *constant) : NULL;
+    if (each && !constant)
+        return error_no_memory(e, "a constant", 0);
+    if (each)
+        graph_tensor_floats(k, constant);
+    return each && adds_the_same(l, chain, added, constant) ? 0 : lower_refuse(l, e, unknown);
+}
+
+// With a constant: by the registers, a table of what becomes of each byte.
+static int take_map(struct rknn_lowering *l, uint32_t x, struct error *e)
+{
+    const struct graph_chain *chain = NULL;
+    struct bytes added;
+    int8_t *map = pool_alloc(&l->g->pool, 256, sizeof *map);
+    int32_t *input = pool_alloc(&l->g->pool, 1, sizeof *input);
+    if (!map || !input)
+        return error_no_memory(e, "a table", 256);
+    int r = rknn_chain_with(l->regs, l->f, l->node, (int32_t[]){l->inputs[x], l->outputs[0]}, l->g,
+                            &chain, &added, e);
+    if (r == 0 && added.size)
+        return check_vector(l, chain, added, e);
+    if (r == 0 &&
+        (!chain || chain->lut || lower_input(l, x)->n_elems != lower_output(l, 0)->n_elems))
+        return lower_refuse(l, e, unknown);
+    if (r < 0)
+        return error_prefix(e, "node %s (%s)", l->node->name, l->node->op);
+    rknn_chain_map(chain, map);
+    *input = l->inputs[x];
+    l->out->op = GRAPH_MAP;
+    l->out->map = map;
+    l->out->inputs = input;
+    l->out->n_inputs = 1;
+    l->out->n_post = 0;
+    return 0;
+}
+
+// A square is a product of its base with itself.
+static int take_square(struct rknn_lowering *l, struct error *e)
+{
+    float exponent;
+    int32_t *both = pool_alloc(&l->g->pool, 2, sizeof *both);
+    if (!both)
+        return error_no_memory(e, "a square", 0);
+    both[0] = both[1] = l->inputs[0];
+    if (*l->suffix || !lower_number(l, 1, &exponent) || exponent != 2)
+        return lower_refuse(l, e, unknown);
+    l->out->op = GRAPH_MUL;
+    l->out->inputs = both;
+    return take_sum(l, both, e);
+}
+
+bool lower_has_program(const struct rknn_lowering *l)
+{
+    uint32_t mode;
+    return l->out->program && rknn_regs_get(l->regs, DPU_FEATURE_MODE_CFG, &mode);
+}
+
+// Arithmetic of bytes on the NPU is what its registers say, and nothing else.
+static int take_integers(struct rknn_lowering *l, struct error *e)
+{
+    bool first = is_stored_number(lower_input(l, 0)), second = is_stored_number(lower_input(l, 1));
+    bool known = l->out->op == GRAPH_ADD || l->out->op == GRAPH_MUL;
+    if (!lower_has_program(l) || !is_stored_number(lower_output(l, 0)) || (!first && !second))
+        return 0;
+    if (first && second)
+        return known ? take_sum(l, l->inputs, e) : lower_refuse(l, e, unknown);
+    return l->out->op == GRAPH_POW && first ? take_square(l, e) : take_map(l, first ? 0 : 1, e);
 }
 
 // Whether input i is there for the operator: inputs that nothing fills are the chip's own memory.
@@ -52,7 +157,7 @@ int lower_arithmetic(struct rknn_lowering *l, struct error *e)
         kind = REF_FMOD;
     if (!lower_is_integers(lower_output(l, 0)) && kind != REF_FMOD) {
         int r = lower_posts(l, l->suffix, -1, e);
-        return r < 0 ? r : take_sum(l, e);
+        return r < 0 ? r : take_integers(l, e);
     }
     if (*l->suffix)
         return lower_refuse(l, e, "\"%s\" is not fused into arithmetic of integers", l->suffix);
@@ -61,7 +166,9 @@ int lower_arithmetic(struct rknn_lowering *l, struct error *e)
 
 int lower_two(struct rknn_lowering *l, struct error *e)
 {
-    return lower_posts(l, l->suffix, -1, e);
+    bool bytes = is_stored_number(lower_input(l, 0)) && is_stored_number(lower_output(l, 0));
+    return lower_has_program(l) && bytes ? lower_refuse(l, e, unknown)
+                                         : lower_posts(l, l->suffix, -1, e);
 }
 
 // The operator's name is the activation.
@@ -73,20 +180,46 @@ int lower_unary(struct rknn_lowering *l, struct error *e)
 // Floats lose their fraction where they become integers.
 int lower_cast(struct rknn_lowering *l, struct error *e)
 {
+    const struct graph_tensor *x = lower_input(l, 0);
+    bool bytes = x->type == TENSOR_INT8 && (!x->quantized || (x->scale == 1 && x->zp == 0));
+    if (lower_has_program(l) && (x->type == TENSOR_INT8 || x->type == TENSOR_UINT8) && !bytes)
+        return lower_refuse(l, e, "the NPU casts bytes as they are, without a scale");
     if (!lower_is_integers(lower_output(l, 0)))
         return 0;
     return lower_emit_ref(l, REF_OP_CAST, 1, NULL, 0, e);
 }
 
+// RK3588's converter brings input 1, less its zero point, into an int8 before it is multiplied:
+// (x + offset) * factor >> shift, by CVT_CON; other chips' is not known.
+static int take_operand_factor(struct rknn_lowering *l, struct error *e)
+{
+    enum { WITH_SIGN_OFFSET_FIRST = 0xa };
+    for (uint32_t t = 0; t < l->node->n_tasks; t++) {
+        uint32_t lane, how = 0;
+        if (!rknn_regs_of_task(l->regs, l->f, l->node, t, CNA_CVT_CON1, &lane) || lane >> 16 <= 1)
+            continue;
+        rknn_regs_of_task(l->regs, l->f, l->node, t, CNA_CVT_CON0, &how);
+        const struct graph_tensor *b = lower_input(l, 1);
+        if (l->chip->generation != CHIP_GEN_RK3588 || (how & 0xf) != WITH_SIGN_OFFSET_FIRST || !b ||
+            b->type != TENSOR_INT8 || (int16_t)lane != -b->zp)
+            return lower_refuse(l, e, "how its second input is converted is not known");
+        l->out->ex_product.factor = ldexpf((float)(lane >> 16), -(int)(how >> 4 & 0x3f));
+    }
+    return 0;
+}
+
 // A third input is added to the product, or multiplied with it (c_type "mul").
 int lower_ex_mat_mul(struct rknn_lowering *l, struct error *e)
 {
+    int r = take_operand_factor(l, e);
+    if (r < 0)
+        return r;
     char form[16];
     rknn_attr_text(l->node, "c_type", "add", form, sizeof form);
-    l->out->multiply = strcmp(form, "mul") == 0;
-    if (!l->out->multiply && strcmp(form, "add") != 0)
+    l->out->ex_product.multiply = strcmp(form, "mul") == 0;
+    if (!l->out->ex_product.multiply && strcmp(form, "add") != 0)
         return lower_refuse(l, e, "c_type \"%s\" is not known", form);
-    bool third = l->out->multiply || lower_input(l, 2);
+    bool third = l->out->ex_product.multiply || lower_input(l, 2);
     return third ? lower_inputs(l, 3, e) : 0;
 }
 

@@ -100,7 +100,22 @@ static int check_integer_norm(struct rknn_lowering *l, struct error *e)
         return lower_refuse(l, e, "in what units its integers are is not known");
     l->out->norm.integer = true;
     take_norm_factor(l);
+    if (lower_has_program(l) && !l->out->on_cpu && !l->out->norm.out.factor)
+        return lower_refuse(l, e, "how its registers scale and add is not known");
     return check_norm_factor(l, e);
+}
+
+// The NPU's units scale and add: the converter has made mean and variance part of both, and says 0
+// and 1.
+static int check_real_norm(const struct rknn_lowering *l, struct error *e)
+{
+    enum { ONE_HALF_PRECISION = 0x3c00, ONE = 0x3f800000 };
+    const struct graph_tensor *mean = lower_input(l, 3), *variance = lower_input(l, 4);
+    bool wide = variance->type == TENSOR_FLOAT32;
+    if (l->out->on_cpu || !lower_has_program(l) ||
+        (all_are(mean, 0) && all_are(variance, wide ? ONE : ONE_HALF_PRECISION)))
+        return 0;
+    return lower_refuse(l, e, "its mean and variance are not 0 and 1, as its registers have it");
 }
 
 // Inputs: x, scale, bias, mean, variance; all float, or all integers.
@@ -114,7 +129,7 @@ int lower_norm(struct rknn_lowering *l, struct error *e)
             return check_integer_norm(l, e) < 0 ? STATUS_MODEL_INVALID
                                                 : lower_posts(l, l->suffix, -1, e);
     }
-    return lower_posts(l, l->suffix, -1, e);
+    return check_real_norm(l, e) < 0 ? STATUS_MODEL_INVALID : lower_posts(l, l->suffix, -1, e);
 }
 
 // Of channels-last images, the normalized dimensions are not contiguous in memory: the reference

@@ -85,18 +85,20 @@ static bool read_phases(const struct rknn_lowering *l, struct phases *p)
     struct rknn_walk w;
     const struct rknn_state *t;
     uint32_t first = UINT32_MAX;
-    rknn_walk_begin(&w, l->regs, l->f, l->node);
+    rknn_walk_begin(&w, l->regs);
     while ((t = rknn_walk_next(&w)) != NULL)
         if (divides_only(l, t) && t->value[DPU_DST_BASE] < first)
             first = t->value[DPU_DST_BASE];
     bool known = true;
-    rknn_walk_begin(&w, l->regs, l->f, l->node);
+    rknn_walk_begin(&w, l->regs);
     while (known && (t = rknn_walk_next(&w)) != NULL)
         known = !divides_only(l, t) || take_phase(l, p, t, first);
     for (uint32_t i = 0; i < p->times[0] * p->times[1]; i++)
         known = known && p->halves[i] != NO_HALVES;
     return known;
 }
+
+static const char unlike[] = "how its registers interpolate is not known";
 
 static int take_halves(struct rknn_lowering *l, struct error *e)
 {
@@ -109,12 +111,12 @@ static int take_halves(struct rknn_lowering *l, struct error *e)
         p.times[i] = x->dims[2 + i] ? y->dims[2 + i] / x->dims[2 + i] : 0;
         if (p.times[i] < 2 || p.times[i] > MAX_TIMES ||
             p.times[i] * x->dims[2 + i] != y->dims[2 + i])
-            return 0;
+            return lower_has_program(l) ? lower_refuse(l, e, unlike) : 0;
     }
     for (size_t i = 0; i < sizeof p.halves / sizeof *p.halves; i++)
         p.halves[i] = NO_HALVES;
-    if (!read_phases(l, &p))
-        return 0;
+    if (!read_phases(l, &p) || x->zp != y->zp || x->scale != y->scale)
+        return lower_has_program(l) ? lower_refuse(l, e, unlike) : 0;
     enum graph_halves *halves =
         pool_alloc(&l->g->pool, (size_t)p.times[0] * p.times[1], sizeof *halves);
     if (!halves)
@@ -122,6 +124,44 @@ static int take_halves(struct rknn_lowering *l, struct error *e)
     memcpy(halves, p.halves, (size_t)p.times[0] * p.times[1] * sizeof *halves);
     memcpy(l->out->resize.phases, p.times, sizeof p.times);
     l->out->resize.halves = halves;
+    return 0;
+}
+
+// ---- the nearest pixel ----
+
+// Of one dimension: which pixel ONNX's attributes take for the o-th one of the output.
+static double nearest_of(const struct graph_resize *r, uint32_t in, uint32_t out, uint32_t o)
+{
+    double scale = (double)out / in, at = (o + 0.5) / scale - 0.5;
+    if (r->coordinates == COORDINATES_ALIGN_CORNERS)
+        at = out > 1 ? (double)o * (in - 1) / (out - 1) : 0;
+    else if (r->coordinates == COORDINATES_ASYMMETRIC)
+        at = o / scale;
+    at = r->nearest == NEAREST_FLOOR      ? floor(at)
+         : r->nearest == NEAREST_CEIL     ? ceil(at)
+         : r->nearest == NEAREST_ROUND_UP ? floor(at + 0.5)
+                                          : ceil(at - 0.5);
+    return fmin(fmax(at, 0), in - 1);
+}
+
+// The NPU repeats each pixel, whatever the attributes say.
+static int check_repeats(const struct rknn_lowering *l, struct error *e)
+{
+    const struct graph_tensor *x = lower_input(l, 0), *y = lower_output(l, 0);
+    const struct graph_resize *r = &l->out->resize;
+    if (l->out->on_cpu || !lower_has_program(l) || r->mode != INTERPOLATE_NEAREST ||
+        x->n_dims != 4 || y->n_dims != 4)
+        return 0;
+    for (int i = 2; i < 4; i++) {
+        uint32_t in = x->dims[i], out = y->dims[i], times = in ? out / in : 0;
+        bool same = times && times * in == out;
+        for (uint32_t o = 0; same && o < out; o++)
+            same = (uint32_t)nearest_of(r, in, out, o) == o / times;
+        if (!same)
+            return lower_refuse(l, e,
+                                "its attributes take other pixels than those that are "
+                                "repeated on the NPU");
+    }
     return 0;
 }
 
@@ -146,7 +186,8 @@ int lower_resize(struct rknn_lowering *l, struct error *e)
                               .cubic_a = (float)rknn_attr_float(l->node, "cubic_coeff_a", -0.75),
                               .exclude_outside = rknn_attr_int(l->node, "exclude_outside", 0) != 0};
     int status = take_scales(l, 2, e);
-    return status < 0 ? status : take_halves(l, e);
+    status = status < 0 ? status : take_halves(l, e);
+    return status < 0 ? status : check_repeats(l, e);
 }
 
 // What was before Resize: its corners lie on each other, and the nearest pixel is that before.
@@ -159,7 +200,8 @@ int lower_upsample(struct rknn_lowering *l, struct error *e)
     l->out->resize = (struct graph_resize){
         .mode = m, .coordinates = COORDINATES_ASYMMETRIC, .nearest = NEAREST_FLOOR};
     l->out->n_inputs = 1;
-    return take_scales(l, 1, e);
+    int r = take_scales(l, 1, e);
+    return r < 0 ? r : check_repeats(l, e);
 }
 
 // Inputs: image and grid [N, H, W, 2] of positions from -1 to 1.

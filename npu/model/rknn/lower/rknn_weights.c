@@ -18,9 +18,10 @@
 #include "base/bytes.h"
 #include "base/cleanup.h"
 
-#define ROW_UNIT  16 // PACKED_ROWS: bytes to which a row is padded
-#define ROW_PIXEL 4  // PACKED_ROWS: bytes of one pixel
-#define DATA_UNIT 64 // bytes to which files pad data
+#define ROW_UNIT   16 // PACKED_ROWS: bytes to which a row is padded
+#define ROW_PIXEL  4  // PACKED_ROWS: bytes of one pixel
+#define DATA_UNIT  64 // bytes to which files pad data
+#define MOST_SPARE 16 // channels that there is room for in pixels of an input
 
 // Bytes of an element; types other than these have been refused, or have 4.
 static size_t element_size(uint8_t type)
@@ -204,6 +205,31 @@ int rknn_check_spare(const struct rknn_packing *p, const struct rknn_tensor *t, 
     for (uint32_t o = 0; o < p->o; o++)
         if (!same_elements(all + o * row + own * p->element, row / p->element - own, p->element))
             return grouped_otherwise(p, t, e);
+    return 0;
+}
+
+int rknn_check_spare_pixels(const struct rknn_packing *p, const struct rknn_tensor *t,
+                            const int16_t *nz, bool zeros, struct error *e)
+{
+    struct rknn_packing whole = *p;
+    size_t taps = (size_t)p->kh * p->kw;
+    uint32_t columns = p->main.i1 * p->main.i2;
+    if (columns <= p->i || columns > MOST_SPARE || p->depthwise || p->element != 1)
+        return 0;
+    whole.i = columns;
+    cleanup(free_p) int8_t *all = calloc(p->o, columns * taps);
+    if (!all)
+        return error_no_memory(e, "a weight", columns * taps);
+    rknn_unpack(&(struct graph_tensor){.data = t->data, .packing = &whole}, all);
+    for (uint32_t o = 0; o < p->o; o++)
+        for (size_t i = p->i * taps; i < columns * taps; i++) {
+            int8_t w = all[o * columns * taps + i];
+            if (w != (int8_t)-nz[o] && !(zeros && w == 0))
+                return error_set(e, STATUS_MODEL_INVALID,
+                                 "weight %s: channels that its input does not have are padded with "
+                                 "%d, not with the zero point %d",
+                                 t->name, w, -nz[o]);
+        }
     return 0;
 }
 

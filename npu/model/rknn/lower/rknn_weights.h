@@ -49,5 +49,11 @@ void rknn_unpack(const struct graph_tensor *t, void *dst);
 /// there, it is no weights. Refuses others.
 int rknn_check_spare(const struct rknn_packing *p, const struct rknn_tensor *t, struct error *e);
 
+/// Of int8 weights for an input whose pixels have few channels: whether those that it has not are
+/// padded with the zero point, -nz[output], which leaves sums as they are. `zeros`: or with 0, as
+/// old toolkits do.
+int rknn_check_spare_pixels(const struct rknn_packing *p, const struct rknn_tensor *t,
+                            const int16_t *nz, bool zeros, struct error *e);
+
 /// The zero points that PACKED_TAP_* keeps among the weights: nz[channel][ky][kx].
 void rknn_unpack_tap_nz(const struct rknn_packing *p, const uint8_t *src, int16_t *nz);

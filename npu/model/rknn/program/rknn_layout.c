@@ -43,7 +43,8 @@ static void set_plain(struct rknn_memory_layout *l, const struct rknn_tensor *t)
     l->image = l->plane * l->c;
 }
 
-// Lines of pixels. RK3566, RK3568, RK3576 and RV1126B pad them.
+// Lines of pixels, for whom no program says how they lie (rknn_pixels.c): RK3566, RK3568, RK3576
+// and RV1126B pad them.
 static void set_pixels(struct rknn_memory_layout *l, const struct rknn_tensor *t,
                        const struct chip *chip)
 {
@@ -81,6 +82,13 @@ static uint64_t measure_layout(const struct rknn_memory_layout *l)
                                  (uint64_t)(l->h - 1) * l->row + (uint64_t)(l->w - 1) * l->column +
                                  l->block;
     return elements * l->element > UINT32_MAX ? 0 : (uint64_t)elements * l->element;
+}
+
+void rknn_layout_set_line(struct rknn_memory_layout *l, uint64_t bytes)
+{
+    l->row = bytes / l->element;
+    l->plane = l->image = l->row * l->h;
+    l->size = measure_layout(l);
 }
 
 int rknn_layout_of(struct rknn_memory_layout *l, const struct rknn_tensor *t,

@@ -21,6 +21,9 @@ struct rknn_memory_layout {
 int rknn_layout_of(struct rknn_memory_layout *l, const struct rknn_tensor *t,
                    const struct chip *chip, struct error *e);
 
+/// Of pixels: lines lie so many bytes apart, at least as many as they have.
+void rknn_layout_set_line(struct rknn_memory_layout *l, uint64_t bytes);
+
 /// Both take all elements. Channels that fill the last block are set to 0.
 void rknn_layout_put(const struct rknn_memory_layout *l, bool nhwc, const void *dense,
                      void *memory);

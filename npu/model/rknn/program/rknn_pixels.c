@@ -6,6 +6,7 @@
 #include "npu/model/rknn/regs/rknn_registers.h"
 
 #define CNA_BLOCK    1
+#define ATOM         16
 #define MAX_CHANNELS 4
 
 // CVT_CON0: the low bits say whether and how it converts; then come the truncations.
@@ -45,6 +46,10 @@ struct converter_field {
         CNA_CVT_CON3, CNA_CVT_CON4, CNA_CVT_CON5, CNA_FC_CON0                                      \
     }
 
+// Of fp16 files of RK3562, RK3576 and RV1126B say so that it is bypassed, and leave factors, and a
+// zero point of a tensor that is elsewhere, in registers behind it.
+#define HALVES_BYPASS 9u
+
 // On RK3588 no converter that works has been seen.
 static const struct converter_form converter_forms[CHIP_N_GENERATIONS] = {
     [CHIP_GEN_RK3588] = {0xb, 0xb, false, false, APART, APART},
@@ -76,15 +81,25 @@ static bool set_field(struct rknn_program *p, const struct rknn_program_task *t,
     return found;
 }
 
+// Whether the task says the register.
+static bool said_by(const struct rknn_program *p, const struct chip *chip,
+                    const struct rknn_program_task *t, enum rknn_register reg, uint32_t *ret)
+{
+    bool said = false;
+    for (uint64_t i = t->first; i < t->first + t->n_commands; i++)
+        if ((p->commands[i] & 0xffff) == rknn_register_at(chip, reg)) {
+            *ret = rknn_command_value(p->commands[i]);
+            said = true;
+        }
+    return said;
+}
+
 // Whether the converter of the task works; UINT32_MAX: the task does not say it.
 static uint32_t converter_mode(const struct rknn_program *p, const struct chip *chip,
                                const struct rknn_program_task *t)
 {
-    uint32_t mode = UINT32_MAX;
-    for (uint64_t i = t->first; i < t->first + t->n_commands; i++)
-        if ((p->commands[i] & 0xffff) == rknn_register_at(chip, CNA_CVT_CON0))
-            mode = rknn_command_value(p->commands[i]) & MODE_BITS;
-    return mode;
+    uint32_t mode;
+    return said_by(p, chip, t, CNA_CVT_CON0, &mode) ? mode & MODE_BITS : UINT32_MAX;
 }
 
 static bool set_channel(struct rknn_program *p, const struct chip *chip,
@@ -156,11 +171,11 @@ static int set_converters(struct rknn_program *p, const struct chip *chip, uint3
     const char *name = p->file->tensors[tensor].name;
     uint32_t working = 0, bypassed = 0;
     bool known = layout->element == 1;
-    if (layout->block != layout->c || layout->c > MAX_CHANNELS)
-        return 0;
     for (uint64_t i = 0; i < p->n_patches; i++) {
         const struct rknn_program_task *t = pixels_reader(p, &p->patches[i], tensor);
         uint32_t mode = t ? converter_mode(p, chip, t) : 0;
+        if (form->paired && !form->offset_first && layout->element == 2 && mode == HALVES_BYPASS)
+            mode = form->bypass;
         bypassed += t && mode == form->bypass;
         if (!t || mode == form->bypass)
             continue;
@@ -175,9 +190,64 @@ static int set_converters(struct rknn_program *p, const struct chip *chip, uint3
     return 0;
 }
 
+// ---- lines ----
+
+// Bytes from a line to the next one, as the task says it: in pixels, or in atoms; on RK3562, RV1103
+// and RV1106 of all its rows together, but in one mode of packed pixels. 0: it does not say it.
+static uint64_t said_line(const struct rknn_program *p, const struct chip *chip,
+                          const struct rknn_program_task *t, const struct rknn_memory_layout *l)
+{
+    uint32_t stride, size, rows;
+    if (!said_by(p, chip, t, CNA_LINE_STRIDE, &stride))
+        return 0;
+    switch (chip->generation) {
+    case CHIP_GEN_RK3588:
+        return stride * l->column * l->element;
+    case CHIP_GEN_RK3566:
+        return (uint64_t)stride * (ATOM / 2);
+    case CHIP_GEN_RK3576:
+        return (uint64_t)stride * ATOM;
+    default:
+        if (!said_by(p, chip, t, CNA_DATA_SIZE0, &size))
+            return 0;
+        rows = chip->generation == CHIP_GEN_RK3562 ? size & 0xffff : size & 0x7ff;
+        if (!rows || stride % rows || stride / rows * ATOM < l->w * l->column * l->element)
+            return (uint64_t)stride * ATOM;
+        return (uint64_t)stride / rows * ATOM;
+    }
+}
+
+// Lines lie as the tasks that read them say, be it otherwise than the file's stride would have it.
+static int set_lines(const struct rknn_program *p, const struct chip *chip, uint32_t tensor,
+                     struct rknn_memory_layout *l, struct error *e)
+{
+    uint64_t line = 0, tight = l->w * l->column * l->element;
+    for (uint64_t i = 0; i < p->n_patches; i++) {
+        const struct rknn_program_task *t = pixels_reader(p, &p->patches[i], tensor);
+        uint64_t said = t ? said_line(p, chip, t, l) : 0;
+        if (!said)
+            continue;
+        if (said < tight || said % l->element || (line && said != line))
+            return error_set(e, STATUS_MODEL_INVALID,
+                             "input %s: its lines have %llu bytes, and a program reads lines of "
+                             "%llu (register %#x)",
+                             p->file->tensors[tensor].name,
+                             (unsigned long long)(line ? line : tight), (unsigned long long)said,
+                             rknn_register_at(chip, CNA_LINE_STRIDE));
+        line = said;
+    }
+    if (line)
+        rknn_layout_set_line(l, line);
+    if (!l->size || l->size > p->arena_size - p->places[tensor].offset)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "input %s: lines of %llu bytes end behind the NPU's memory",
+                         p->file->tensors[tensor].name, (unsigned long long)line);
+    return 0;
+}
+
 // Programs that begin at a later line of an input of pixels have its address for lines that are
 // padded to the file's stride, although what they read has none (the vendor's runtime changes both
-// to the stride that a program chooses; graph slot 8). So such addresses are moved.
+// to the stride that a program chooses; graph slot 8), or another one. So such addresses are moved.
 static int shift_lines(struct rknn_program *p, uint32_t tensor, const struct rknn_memory_layout *l,
                        struct error *e)
 {
@@ -185,7 +255,7 @@ static int shift_lines(struct rknn_program *p, uint32_t tensor, const struct rkn
     uint64_t start = p->places[tensor].offset, line = l->row * l->element;
     uint64_t padded =
         t->stride_align ? align_up(l->w, t->stride_align) * l->column * l->element : line;
-    if (l->block != l->c || padded == line)
+    if (padded == line)
         return 0;
     for (uint64_t i = 0; i < p->n_patches; i++) {
         struct rknn_patch *patch = &p->patches[i];
@@ -203,6 +273,10 @@ static int shift_lines(struct rknn_program *p, uint32_t tensor, const struct rkn
 int rknn_pixels_set(struct rknn_program *p, const struct chip *chip, uint32_t tensor,
                     struct rknn_memory_layout *layout, struct error *e)
 {
+    if (layout->block != layout->c || layout->c > MAX_CHANNELS)
+        return 0; // in blocks of channels
     int s = set_converters(p, chip, tensor, layout, e);
+    if (s == 0)
+        s = set_lines(p, chip, tensor, layout, e);
     return s < 0 ? s : shift_lines(p, tensor, layout, e);
 }

@@ -88,6 +88,10 @@ void rknn_program_constants(const struct rknn_program *p, uint8_t *constants);
 /// Writes those constants that are in the arena (of arena_size bytes); the rest is left alone.
 void rknn_program_arena(const struct rknn_program *p, uint8_t *arena);
 
+/// Where it has written: of the first tensor from *tensor on, which is set. False: of none.
+bool rknn_program_arena_part(const struct rknn_program *p, uint32_t *tensor, uint64_t *offset,
+                             uint64_t *size);
+
 /// Writes the commands (n_commands) for parts at these addresses of the NPU. STATUS_PARAM_INVALID
 /// when an address does not fit into a register.
 int rknn_program_relocate(const struct rknn_program *p, const uint64_t bases[RKNN_N_PARTS],

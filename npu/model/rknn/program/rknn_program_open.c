@@ -275,11 +275,16 @@ void rknn_program_done(struct rknn_program *p)
 
 // ---- for those who run it ----
 
+static bool is_constant_of(const struct rknn_program *p, uint32_t tensor, enum rknn_part part)
+{
+    return p->places[tensor].part == part && p->file->tensors[tensor].data.size;
+}
+
 static void write_part(const struct rknn_program *p, enum rknn_part part, uint8_t *to)
 {
     for (uint32_t i = 0; i < p->file->n_tensors; i++) {
         const struct rknn_tensor *t = &p->file->tensors[i];
-        if (p->places[i].part == part && t->data.size)
+        if (is_constant_of(p, i, part))
             memcpy(to + p->places[i].offset, t->data.data, t->data.size);
     }
 }
@@ -293,6 +298,18 @@ void rknn_program_constants(const struct rknn_program *p, uint8_t *constants)
 void rknn_program_arena(const struct rknn_program *p, uint8_t *arena)
 {
     write_part(p, RKNN_PART_ARENA, arena);
+}
+
+bool rknn_program_arena_part(const struct rknn_program *p, uint32_t *tensor, uint64_t *offset,
+                             uint64_t *size)
+{
+    for (; *tensor < p->file->n_tensors; ++*tensor)
+        if (is_constant_of(p, *tensor, RKNN_PART_ARENA)) {
+            *offset = p->places[*tensor].offset;
+            *size = p->file->tensors[*tensor].data.size;
+            return true;
+        }
+    return false;
 }
 
 int rknn_program_relocate(const struct rknn_program *p, const uint64_t bases[RKNN_N_PARTS],

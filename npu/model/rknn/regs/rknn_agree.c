@@ -4,11 +4,6 @@
 
 #define DECONV_STEPS 0x3f00 // of CNA_CONV_CON3
 
-static uint32_t bits(uint32_t value, unsigned high, unsigned low)
-{
-    return value >> low & ((2u << (high - low)) - 1);
-}
-
 // Two numbers of a window: of height and of width.
 struct pair {
     uint32_t y, x;
@@ -36,7 +31,7 @@ static int agree_kernel(const struct rknn_regs *regs, const struct rknn_agree_co
     uint32_t value, less = regs->chip->generation == CHIP_GEN_RK3576 ? 1 : 0;
     if (!rknn_regs_get(regs, CNA_WEIGHT_SIZE2, &value))
         return 0;
-    struct pair said = {bits(value, 20, 16) + less, bits(value, 28, 24) + less};
+    struct pair said = {rknn_bits(value, 20, 16) + less, rknn_bits(value, 28, 24) + less};
     struct pair known = {c->window->kernel[0], c->window->kernel[1]};
     return same(said, known, 31)
                ? 0
@@ -57,12 +52,12 @@ static int agree_steps(const struct rknn_regs *regs, const struct rknn_agree_con
     uint32_t value;
     if (!rknn_regs_get(regs, CNA_CONV_CON3, &value))
         return 0;
-    struct pair stride = {bits(value, 5, 3), bits(value, 2, 0)};
-    struct pair dilation = {bits(value, 25, 21) + 1, bits(value, 20, 16) + 1};
+    struct pair stride = {rknn_bits(value, 5, 3), rknn_bits(value, 2, 0)};
+    struct pair dilation = {rknn_bits(value, 25, 21) + 1, rknn_bits(value, 20, 16) + 1};
     struct pair known = {c->window->stride[0], c->window->stride[1]};
     struct pair apart = {c->window->dilation[0], c->window->dilation[1]};
     if (c->transposed)
-        stride = (struct pair){bits(value, 13, 11) + 1, bits(value, 10, 8) + 1};
+        stride = (struct pair){rknn_bits(value, 13, 11) + 1, rknn_bits(value, 10, 8) + 1};
     known.y = c->y->dims[2] == 1 && single(stride.y) ? stride.y : known.y;
     known.x = c->y->dims[3] == 1 && single(stride.x) ? stride.x : known.x;
     if (!c->transposed && value & DECONV_STEPS)
@@ -92,7 +87,7 @@ static int agree_padding(const struct rknn_regs *regs, const struct rknn_agree_c
     uint32_t value, side = forms[regs->chip->generation].side;
     if (c->transposed || !rknn_regs_get(regs, reg, &value))
         return 0;
-    struct pair said = {bits(value, side - 1, 0), bits(value, 2 * side - 1, side)};
+    struct pair said = {rknn_bits(value, side - 1, 0), rknn_bits(value, 2 * side - 1, side)};
     struct pair known = {c->window->pad[0], c->window->pad[1]};
     if (value & forms[regs->chip->generation].others && known.y <= 15 && known.x <= 15)
         return rknn_regs_refuse(regs, reg, value, "what it pads is not known", e);
@@ -143,8 +138,16 @@ static int agree_kind(const struct rknn_regs *regs, const struct rknn_agree_conv
     return 0;
 }
 
-// Half precision, and the kind of convolution that says it once more. Newer chips have more kinds
-// for packed pixels.
+static int differing(const struct rknn_regs *regs, enum rknn_register reg, struct error *e)
+{
+    return error_set(e, STATUS_MODEL_INVALID,
+                     "register %s (0x%04x) holds different values in its tasks: what that does is "
+                     "not known",
+                     rknn_register_name(reg), rknn_register_at(regs->chip, reg));
+}
+
+// Half precision, and the kind of convolution that says it once more, which is that of all tasks.
+// Newer chips have more kinds for packed pixels.
 static int agree_half(const struct rknn_regs *regs, const struct rknn_agree_conv *c,
                       struct error *e)
 {
@@ -153,9 +156,12 @@ static int agree_half(const struct rknn_regs *regs, const struct rknn_agree_conv
     uint32_t value, of_input, processing, kind;
     if (!rknn_regs_get(regs, CNA_CONV_CON1, &value))
         return 0;
-    of_input = bits(value, 6, 4);
-    processing = regs->chip->generation == CHIP_GEN_RK3566 ? bits(value, 10, 8) : bits(value, 9, 7);
-    kind = bits(value, 3, 0);
+    if (rknn_regs_varies(regs, CNA_CONV_CON1) & 0xfff)
+        return differing(regs, CNA_CONV_CON1, e);
+    of_input = rknn_bits(value, 6, 4);
+    processing = regs->chip->generation == CHIP_GEN_RK3566 ? rknn_bits(value, 10, 8)
+                                                           : rknn_bits(value, 9, 7);
+    kind = rknn_bits(value, 3, 0);
     bool old = kind == (c->depthwise ? OLD_DEPTHWISE : 0);
     bool newer = c->depthwise ? kind == DEPTHWISE || kind == WITH_ZEROS
                               : kind == 0 || kind == PACKED || kind == ALSO_PACKED;
@@ -182,7 +188,7 @@ static int agree_packed(const struct rknn_regs *regs, const struct rknn_agree_co
     if (!rknn_regs_get(regs, CORE_CLIP_TRUNCATE, &value))
         return 0;
     bool one = packed && (g == CHIP_GEN_RK3562 || g == CHIP_GEN_RV1106);
-    return (one ? value == 0x20 : bits(value, 9, 5) == bits(value, 4, 0))
+    return (one ? value == 0x20 : rknn_bits(value, 9, 5) == rknn_bits(value, 4, 0))
                ? 0
                : rknn_regs_refuse(regs, CORE_CLIP_TRUNCATE, value, "its second shift is not known",
                                   e);
@@ -223,26 +229,30 @@ static int agree_tasks(const struct rknn_regs *regs, struct error *e)
         enum rknn_register reg;
         uint32_t mask;
     } stages[] = {
-        {CNA_CONV_CON1, 0x0fff0fff},     {CNA_PAD_CON1, 0xffffffff},
-        {CORE_MISC_CFG, 0xffffffff},     {DPU_FEATURE_MODE_CFG, 0x1f},
-        {RDMA_BS_CFG, 0xffffffff},       {RDMA_BN_CFG, 0xffffffff},
-        {DPU_BS_OW_CFG, 0x80f0003},      {CORE_CLIP_TRUNCATE, 0xffffffff},
-        {CNA_CONV_CON3, 0xffffffff},     {CNA_WEIGHT_SIZE2, 0x1f1f0000},
-        {DPU_DATA_FORMAT, 0xffffffff},   {DPU_BS_CFG, 0xffffffff},
-        {DPU_BS_ALU_CFG, 0xffffffff},    {DPU_BS_MUL_CFG, 0xffffffff},
-        {DPU_BS_OW_OP, 0xffffffff},      {DPU_BN_CFG, 0xffffffff},
-        {DPU_BN_MUL_CFG, 0xffffffff},    {DPU_BN_RELUX_CMP, 0xffffffff},
-        {DPU_EW_CFG, 0xffffffff},        {DPU_EW_CVT_OFFSET, 0xffffffff},
-        {DPU_EW_CVT_SCALE, 0xffffffff},  {DPU_OUT_CVT_OFFSET, 0xffffffff},
-        {DPU_OUT_CVT_SCALE, 0xffffffff}, {DPU_OUT_CVT_SHIFT, 0xffffffff},
+        {CNA_CONV_CON1, 0x0fff0fff},      {CNA_PAD_CON1, 0xffffffff},
+        {CORE_MISC_CFG, 0xffffffff},      {DPU_FEATURE_MODE_CFG, 0x1f},
+        {RDMA_BS_CFG, 0xffffffff},        {RDMA_BN_CFG, 0xffffffff},
+        {DPU_BS_OW_CFG, 0x80f0003},       {CORE_CLIP_TRUNCATE, 0xffffffff},
+        {CNA_CONV_CON3, 0xffffffff},      {CNA_WEIGHT_SIZE2, 0x1f1f0000},
+        {DPU_DATA_FORMAT, 0xffffffff},    {DPU_BS_CFG, 0xffffffff},
+        {DPU_BS_ALU_CFG, 0xffffffff},     {DPU_BS_MUL_CFG, 0xffffffff},
+        {DPU_BS_OW_OP, 0xffffffff},       {DPU_BN_CFG, 0xffffffff},
+        {DPU_BN_MUL_CFG, 0xffffffff},     {DPU_BN_RELUX_CMP, 0xffffffff},
+        {DPU_BN_ALU_CFG, 0xffffffff},     {DPU_BS_RELUX_CMP, 0xffffffff},
+        {CNA_WEIGHT_ZERO, 0xffffffff},    {DPU_EW_CFG, 0xffffffff},
+        {DPU_EW_CVT_OFFSET, 0xffffffff},  {DPU_EW_CVT_SCALE, 0xffffffff},
+        {DPU_OUT_CVT_OFFSET, 0xffffffff}, {DPU_OUT_CVT_SCALE, 0xffffffff},
+        {DPU_OUT_CVT_SHIFT, 0xffffffff},
     };
+    for (int reg = DPU_BS_LOW_0; reg <= DPU_BOUND_11; reg++)
+        if (rknn_regs_varies(regs, (enum rknn_register)reg))
+            return differing(regs, (enum rknn_register)reg, e);
+    for (int reg = DPU_LUT_CFG; reg <= DPU_LUT_HIGH_1; reg++)
+        if (rknn_regs_varies(regs, (enum rknn_register)reg))
+            return differing(regs, (enum rknn_register)reg, e);
     for (size_t i = 0; i < sizeof stages / sizeof *stages; i++)
         if (rknn_regs_varies(regs, stages[i].reg) & stages[i].mask)
-            return error_set(e, STATUS_MODEL_INVALID,
-                             "register %s (0x%04x) holds different values in its tasks: what that "
-                             "does is not known",
-                             rknn_register_name(stages[i].reg),
-                             rknn_register_at(regs->chip, stages[i].reg));
+            return differing(regs, stages[i].reg, e);
     return 0;
 }
 
@@ -264,24 +274,17 @@ int rknn_agree_conv(const struct rknn_regs *regs, const struct rknn_agree_conv *
 static int agree_pool_window(const struct rknn_regs *regs, const struct graph_window *w,
                              const struct graph_tensor *y, uint32_t kernel, struct error *e)
 {
-    struct pair said = {bits(kernel, 11, 8) + 1, bits(kernel, 3, 0) + 1};
+    struct pair said = {rknn_bits(kernel, 11, 8) + 1, rknn_bits(kernel, 3, 0) + 1};
     struct pair known = {w->kernel[0], w->kernel[1]};
     if (!same(said, known, 16))
         return disagree(regs, PPU_KERNEL_CFG, kernel, "a kernel of", said, known, e);
-    said = (struct pair){bits(kernel, 23, 20) + 1, bits(kernel, 19, 16) + 1};
+    said = (struct pair){rknn_bits(kernel, 23, 20) + 1, rknn_bits(kernel, 19, 16) + 1};
     known = (struct pair){w->stride[0], w->stride[1]};
     known.y = y->dims[2] == 1 ? said.y : known.y;
     known.x = y->dims[3] == 1 ? said.x : known.x;
     return same(said, known, 16)
                ? 0
                : disagree(regs, PPU_KERNEL_CFG, kernel, "strides", said, known, e);
-}
-
-// The largest of a large window may be found in several steps, which come to the same.
-static bool in_steps(const struct graph_window *w, uint32_t kernel)
-{
-    uint32_t y = bits(kernel, 11, 8) + 1, x = bits(kernel, 3, 0) + 1;
-    return y <= w->kernel[0] && x <= w->kernel[1] && (y < w->kernel[0] || x < w->kernel[1]);
 }
 
 // An average multiplies with 2^16 over its window's sides; fp16 has numbers of its own.
@@ -304,17 +307,19 @@ int rknn_agree_pool(const struct rknn_regs *regs, const struct graph_window *w, 
         !rknn_regs_get(regs, PPU_KERNEL_CFG, &kernel) ||
         !rknn_regs_get(regs, PPU_PADDING_CFG, &padding))
         return 0;
-    if (bits(mode, 1, 0) != (average ? 0 : 1))
+    if (rknn_regs_varies(regs, PPU_MODE_CFG) & 0xb)
+        return differing(regs, PPU_MODE_CFG, e);
+    if (rknn_bits(mode, 1, 0) != (average ? 0 : 1))
         return rknn_regs_refuse(regs, PPU_MODE_CFG, mode, "another pool than the node's", e);
     // RK3576 and RV1126B: an average of what is not padding.
-    if (bits(mode, 3, 3) && (!average || w->count_pad))
+    if (rknn_bits(mode, 3, 3) && (!average || w->count_pad))
         return rknn_regs_refuse(regs, PPU_MODE_CFG, mode, "whether padding counts", e);
-    if (!average && in_steps(w, kernel))
-        return 0;
+    if (rknn_regs_varies(regs, PPU_KERNEL_CFG))
+        return differing(regs, PPU_KERNEL_CFG, e);
     int r = agree_pool_window(regs, w, y, kernel, e);
     if (r == 0 && average && y->type == TENSOR_INT8)
         r = agree_reciprocals(regs, w, e);
-    struct pair said = {bits(padding, 6, 4), bits(padding, 2, 0)};
+    struct pair said = {rknn_bits(padding, 6, 4), rknn_bits(padding, 2, 0)};
     struct pair known = {w->pad[0], w->pad[1]};
     return r < 0 || same(said, known, 7)
                ? r

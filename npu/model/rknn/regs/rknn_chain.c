@@ -24,12 +24,8 @@ struct source {
     const struct rknn_regs *regs;
     const struct rknn_file *f;
     const struct rknn_state *state;
+    bool vector; // BN may add a number of each channel's own, which is left out
 };
-
-static uint32_t bits(uint32_t value, unsigned high, unsigned low)
-{
-    return value >> low & ((2u << (high - low)) - 1);
-}
 
 static uint32_t get(const struct source *s, enum rknn_register reg)
 {
@@ -61,6 +57,19 @@ static bool adds(const struct source *s, uint32_t cfg)
                                                         : (cfg & 0xf000c) == 8;
 }
 
+// Whether BN adds a number of each channel's own, and nothing else is to be read of it.
+static bool adds_vector(const struct source *s, enum rknn_register unit)
+{
+    enum { READ_ADDEND = 2, RK3576_EACH = 0x924, RK3576_READ_EACH = 0x100 };
+    uint32_t cfg = get(s, DPU_BN_CFG), reads = get(s, RDMA_BN_CFG);
+    if (!s->vector || unit != DPU_BN_CFG)
+        return false;
+    if (s->regs->chip->generation == CHIP_GEN_RK3576)
+        return cfg == RK3576_EACH && reads == RK3576_READ_EACH;
+    return s->regs->chip->bn_relu_field && cfg & UNIT_ALU_MEMORY && cfg & UNIT_MUL_BYPASS &&
+           cfg & UNIT_RELU_BYPASS && get(s, DPU_BN_ALU_CFG) == 0 && reads == READ_ADDEND;
+}
+
 static int read_unit(const struct source *s, const struct unit *u, int32_t *add,
                      struct graph_scaling stage[2], int32_t bounds[2], struct error *e)
 {
@@ -72,13 +81,15 @@ static int read_unit(const struct source *s, const struct unit *u, int32_t *add,
     if (cfg & UNIT_BYPASS)
         return 0;
     bool added = !(cfg & UNIT_ALU_BYPASS), multiplied = !(cfg & UNIT_MUL_BYPASS);
+    if (adds_vector(s, u->cfg))
+        cfg &= ~UNIT_ALU_MEMORY;
     if (cfg & (UNIT_MUL_PRELU | UNIT_ALU_MEMORY) || (added && !adds(s, cfg)))
         return refuse(s, u->cfg, e);
     if (multiplied && mul & MUL_IN_MEMORY)
         return refuse(s, u->mul, e);
     *add = added ? (int32_t)get(s, u->alu) : 0;
     if (multiplied) {
-        stage[0] = stage[1] = (struct graph_scaling){(int16_t)(mul >> 16), bits(mul, 13, 8)};
+        stage[0] = stage[1] = (struct graph_scaling){(int16_t)(mul >> 16), rknn_bits(mul, 13, 8)};
         stage[1].shift = get(s, DPU_DATA_FORMAT) >> u->negative_shift & 0x3f;
     }
     if (!(cfg & UNIT_RELU_BYPASS)) {
@@ -106,14 +117,15 @@ static int newer_from_registers(const struct source *s, struct graph_chain *c, s
 {
     bool rv1106 = s->regs->chip->generation == CHIP_GEN_RV1106;
     uint32_t factor = get(s, DPU_BS_MUL_CFG), bs = get(s, DPU_BS_CFG);
-    uint32_t shift = rv1106 ? bits(bs, 13, 9) : bits(bs, 12, 8), more = get(s, DPU_BS_OW_OP);
+    uint32_t shift = rv1106 ? rknn_bits(bs, 13, 9) : rknn_bits(bs, 12, 8),
+             more = get(s, DPU_BS_OW_OP);
     c->bs_add = (int32_t)get(s, rv1106 ? DPU_SOURCE_OFFSET : DPU_BS_ALU_CFG);
     if (factor & 0xffff)
         return refuse(s, DPU_BS_MUL_CFG, e);
     if (!factor)
         return shift ? refuse(s, DPU_BS_CFG, e) : 0;
     c->bs[0] = (struct graph_scaling){(int16_t)(factor >> 16), shift};
-    shift = rv1106 ? bits(more, 28, 24) : bits(more, 21, 16);
+    shift = rv1106 ? rknn_bits(more, 28, 24) : rknn_bits(more, 21, 16);
     c->bs[1] = (struct graph_scaling){c->bs[0].factor, shift};
     return 0;
 }
@@ -152,8 +164,8 @@ static int newer_to_table_registers(const struct source *s, struct graph_chain *
     if (mul & MUL_IN_MEMORY)
         return refuse(s, DPU_BN_MUL_CFG, e);
     c->bn_add = (int32_t)get(s, DPU_BN_ALU_CFG);
-    c->bn[0] = (struct graph_scaling){(int16_t)(mul >> 16), bits(mul, 13, 8)};
-    c->bn[1] = (struct graph_scaling){c->bn[0].factor, bits(get(s, DPU_DATA_FORMAT), 15, 10)};
+    c->bn[0] = (struct graph_scaling){(int16_t)(mul >> 16), rknn_bits(mul, 13, 8)};
+    c->bn[1] = (struct graph_scaling){c->bn[0].factor, rknn_bits(get(s, DPU_DATA_FORMAT), 15, 10)};
     return 0;
 }
 
@@ -174,15 +186,32 @@ static int newer_to_table_memory(const struct source *s, struct graph_chain *c, 
     return 0;
 }
 
-// BN: off, but for a Relu that the bounds have; or a factor towards a table.
+// What is added at bytes 0 and 16 of a tensor, and nothing else.
+static int newer_addend_memory(const struct source *s, struct graph_chain *c, struct error *e)
+{
+    enum { READ_ADDEND = 2, AGAIN_AT = 16, LEAST = 20 };
+    int32_t index = s->state->tensor[RDMA_BN_BASE];
+    struct bytes b = index < 0 ? (struct bytes){0} : s->f->tensors[index].data;
+    if (get(s, RDMA_BN_CFG) != READ_ADDEND || b.size < LEAST ||
+        read_le32(b.data) != read_le32(b.data + AGAIN_AT))
+        return refuse(s, RDMA_BN_CFG, e);
+    c->bn_add = (int32_t)read_le32(b.data);
+    return 0;
+}
+
+// BN: off, but for a Relu that the bounds have; or a factor towards a table; or an addition.
 static int read_newer_bn(const struct source *s, struct graph_chain *c, struct error *e)
 {
     enum { RK3562_OFF = 0x13, RK3562_RELU = 0x12, RK3562_TABLE = 0x20000 };
-    enum { RK3576_OFF = 0x903, RK3576_RELU = 0x902, RK3576_TABLE = 0x20 };
+    enum { RK3576_OFF = 0x903, RK3576_RELU = 0x902, RK3576_TABLE = 0x20, RK3576_ADDS = 0x920 };
     uint32_t cfg = get(s, DPU_BN_CFG);
     bool rk3562 = s->regs->chip->generation != CHIP_GEN_RK3576;
     if (rk3562 ? cfg == RK3562_OFF || cfg == RK3562_RELU : cfg == RK3576_OFF || cfg == RK3576_RELU)
         return 0;
+    if (adds_vector(s, DPU_BN_CFG))
+        return 0;
+    if (!rk3562 && cfg == RK3576_ADDS)
+        return newer_addend_memory(s, c, e);
     if (cfg != (rk3562 ? RK3562_TABLE : RK3576_TABLE))
         return refuse(s, DPU_BN_CFG, e);
     return rk3562 ? newer_to_table_registers(s, c, e) : newer_to_table_memory(s, c, e);
@@ -251,11 +280,11 @@ static int read_table(const struct source *s, const struct rknn_node *n, struct 
 static int read_out(const struct source *s, struct graph_chain *c, struct error *e)
 {
     uint32_t scale = get(s, DPU_OUT_CVT_SCALE), shift = get(s, DPU_OUT_CVT_SHIFT);
-    if (bits(scale, 15, 15))
+    if (rknn_bits(scale, 15, 15))
         return refuse(s, DPU_OUT_CVT_SCALE, e);
     if (shift >> 6)
         return refuse(s, DPU_OUT_CVT_SHIFT, e);
-    c->out = (struct graph_scaling){(int32_t)bits(scale, 15, 0), shift};
+    c->out = (struct graph_scaling){(int32_t)rknn_bits(scale, 15, 0), shift};
     c->zp = (int32_t)get(s, DPU_OUT_CVT_OFFSET);
     return 0;
 }
@@ -269,19 +298,14 @@ static int read_chain(const struct source *s, const struct rknn_node *n, struct 
     return r < 0 ? r : read_table(s, n, g, c, e);
 }
 
-// Whether an address register points into this tensor. Container 0x1004 has addresses
-// in one block, commands, weights and then the arena: tensors of a node mostly do not share memory.
+// Whether an address register points into this tensor.
 static bool is_in(const struct rknn_state *s, const struct rknn_file *f, enum rknn_register reg,
                   int32_t tensor)
 {
+    uint64_t offset;
     if (s->tensor[reg] >= 0)
         return s->tensor[reg] == tensor;
-    if ((uint32_t)tensor >= f->n_tensors)
-        return false;
-    const struct rknn_tensor *t = &f->tensors[tensor];
-    uint64_t arena = f->container.registers.size + f->container.weights.size;
-    uint64_t at = (uint64_t)s->value[reg] - arena - t->offset;
-    return f->container.kind == RKNN_LITE && at < t->size;
+    return rknn_file_offset(f, tensor, s->value[reg], &offset);
 }
 
 // Whether a task of integers reads one tensor in memory and writes the other.
@@ -311,34 +335,34 @@ static bool alike(const struct rknn_state *a, const struct rknn_state *b)
     return a->tensor[RDMA_BS_CONFIG_BASE] == b->tensor[RDMA_BS_CONFIG_BASE];
 }
 
-// Whether a chain does what the tensors' scales say. Where tensors share memory, addresses may be
-// those of another one.
-static bool suits(const struct graph_chain *c, const struct rknn_tensor *from,
-                  const struct rknn_tensor *to)
-{
-    double factor = ldexp(c->bs[0].factor, -(int)c->bs[0].shift) *
-                    ldexp(c->out.factor, -(int)c->out.shift) * (double)to->scale;
-    bool same = from->zp == to->zp && c->bs_add == 0 && c->zp == 0;
-    bool told = c->bs_add == -from->zp && c->zp == to->zp;
-    return !c->lut && (same || told) && fabs(factor - (double)from->scale) < 1e-3 * factor;
-}
-
 int rknn_chain(const struct rknn_regs *regs, const struct rknn_file *f, const struct rknn_node *n,
                int32_t from, int32_t to, struct graph *g, const struct graph_chain **ret,
                struct error *e)
 {
+    int r = rknn_chain_with(regs, f, n, (const int32_t[]){from, to}, g, ret, NULL, e);
+    uint32_t address;
+    bool said = rknn_regs_get(regs, DPU_DST_BASE, &address) && address;
+    if (r < 0 || *ret || f->container.kind != RKNN_LITE || !said)
+        return r;
+    return error_set(e, STATUS_MODEL_INVALID, "none of its tasks takes %s to %s",
+                     f->tensors[from].name, f->tensors[to].name);
+}
+
+int rknn_chain_with(const struct rknn_regs *regs, const struct rknn_file *f,
+                    const struct rknn_node *n, const int32_t ends[2], struct graph *g,
+                    const struct graph_chain **ret, struct bytes *added, struct error *e)
+{
+    int32_t from = ends[0], to = ends[1];
     struct rknn_walk w;
     struct rknn_state first;
     bool found = false;
     const struct rknn_state *next;
-    rknn_walk_begin(&w, regs, f, n);
+    rknn_walk_begin(&w, regs);
     *ret = NULL;
     while ((next = rknn_walk_next(&w)) != NULL) {
         if (!is_between(next, f, from, to))
             continue;
         bool same = !found || alike(&first, next);
-        if (!same && f->container.kind == RKNN_LITE)
-            return 0;
         if (!same)
             return error_set(e, STATUS_MODEL_INVALID,
                              "its tasks do different things to the same tensor, which is not "
@@ -351,10 +375,78 @@ int rknn_chain(const struct rknn_regs *regs, const struct rknn_file *f, const st
     struct graph_chain *c = pool_alloc(&g->pool, 1, sizeof *c);
     if (!c)
         return error_no_memory(e, "a chain of stages", sizeof *c);
-    const struct source s = {regs, f, &first};
+    const struct source s = {regs, f, &first, added != NULL};
     int r = read_chain(&s, n, g, c, e);
-    bool guessed = f->container.kind == RKNN_LITE;
-    bool taken = r == 0 && (!guessed || suits(c, &f->tensors[from], &f->tensors[to]));
-    *ret = taken ? c : NULL;
+    if (added) {
+        bool apart = regs->chip->generation == CHIP_GEN_RK3576;
+        int32_t index = first.tensor[apart ? RDMA_BN_DATA_BASE : RDMA_BN_BASE];
+        bool each = adds_vector(&s, DPU_BN_CFG);
+        *added = each && index >= 0 ? f->tensors[index].data : (struct bytes){0};
+    }
+    *ret = r == 0 ? c : NULL;
     return r;
+}
+
+// ---- copies ----
+
+// To the nearest, ties to even. Doubles hold what bytes become by factors of 16 bits.
+static int64_t scaled(int64_t v, struct graph_scaling by)
+{
+    return (int64_t)nearbyint(ldexp((double)v * by.factor, -(int)by.shift));
+}
+
+static int64_t bounded(int64_t v, const int32_t bounds[2])
+{
+    return v < bounds[0] ? bounds[0] : v > bounds[1] ? bounds[1] : v;
+}
+
+void rknn_chain_map(const struct graph_chain *c, int8_t map[256])
+{
+    static const int32_t bytes[2] = {INT8_MIN, INT8_MAX};
+    for (int x = INT8_MIN; x <= INT8_MAX; x++) {
+        int64_t v = x + c->bs_add;
+        v = bounded(scaled(v, c->bs[v < 0]), c->bounds[0]);
+        v = v * c->bn[v < 0].factor + c->bn_add;
+        v = bounded(scaled(v, (struct graph_scaling){1, c->bn[v < 0].shift}), c->bounds[1]);
+        v = v * c->out.factor + (int64_t)ldexp(c->zp, (int)c->out.shift);
+        map[(uint8_t)x] =
+            (int8_t)bounded(scaled(v, (struct graph_scaling){1, c->out.shift}), bytes);
+    }
+}
+
+static bool copies(const struct graph_chain *c)
+{
+    int8_t map[256];
+    if (c->lut)
+        return false;
+    rknn_chain_map(c, map);
+    for (int i = 0; i < 256; i++)
+        if (map[i] != (int8_t)i)
+            return false;
+    return true;
+}
+
+int rknn_chain_copies(const struct rknn_regs *regs, const struct rknn_file *f,
+                      const struct rknn_node *n, struct graph *g, struct error *e)
+{
+    enum { FROM_MEMORY = 1 };
+    const uint32_t precisions = 0xfc000007;
+    struct rknn_walk w;
+    const struct rknn_state *state;
+    rknn_walk_begin(&w, regs);
+    while ((state = rknn_walk_next(&w)) != NULL) {
+        struct graph_chain c;
+        if (!(state->value[DPU_FEATURE_MODE_CFG] & FROM_MEMORY) ||
+            state->value[DPU_DATA_FORMAT] & precisions)
+            continue;
+        if (read_chain(&(struct source){regs, f, state, false}, n, g, &c, e) < 0)
+            return STATUS_MODEL_INVALID;
+        if (!copies(&c))
+            return error_set(e, STATUS_MODEL_INVALID,
+                             "its registers change the values that it moves (%s 0x%08x, %s 0x%08x)",
+                             rknn_register_name(DPU_OUT_CVT_SCALE), state->value[DPU_OUT_CVT_SCALE],
+                             rknn_register_name(DPU_OUT_CVT_OFFSET),
+                             state->value[DPU_OUT_CVT_OFFSET]);
+    }
+    return 0;
 }

@@ -6,22 +6,26 @@
 // not asked for. No thread shares a struct rknn_regs.
 #include "npu/model/rknn/regs/rknn_commands.h"
 
-// Fields of DPU_LUT_ACCESS_CFG.
-#define LUT_WRITES(value) ((value) >> 17 & 1)
-#define LUT_TABLE(value)  ((value) >> 16 & 1)
+#include <stdlib.h>
 
-struct command {
-    uint32_t unit, reg, value;
-};
-
-// One 64-bit command; containers 1 and 2 have the fields in another order (rknn_commands.h).
-static struct command decode(const struct rknn_file *f, const uint8_t *p)
+struct rknn_regs *rknn_regs_new(const struct chip *chip)
 {
-    uint64_t c = read_le64(p);
-    if (f->container.blobs)
-        return (struct command){(uint32_t)c & 0xffff, (uint32_t)(c >> 16) & 0xffff,
-                                (uint32_t)(c >> 32)};
-    return (struct command){(uint32_t)(c >> 48), (uint32_t)c & 0xffff, (uint32_t)(c >> 16)};
+    struct rknn_regs *regs = calloc(1, sizeof *regs);
+    if (!regs)
+        return NULL;
+    regs->chip = chip;
+    regs->list = calloc(1, sizeof *regs->list);
+    if (regs->list)
+        return regs;
+    free(regs);
+    return NULL;
+}
+
+void rknn_regs_free(struct rknn_regs *regs)
+{
+    if (regs)
+        rknn_list_free(regs->list);
+    free(regs);
 }
 
 // Which register is at which address of this chip.
@@ -39,17 +43,25 @@ static void find_registers(struct rknn_regs *regs)
 
 // Commands name the unit that a register is in, too, but for those of containers 1 and 2. Those
 // that fill up a task name none.
-static bool unit_is_right(const struct rknn_regs *regs, struct command c)
+static bool unit_is_right(const struct rknn_regs *regs, struct rknn_command c)
 {
     static const uint16_t units[16] = {[1] = 0x200,  [2] = 0x400,  [3] = 0x800,  [4] = 0x1000,
                                        [5] = 0x2000, [6] = 0x4000, [7] = 0x8000, [8] = 0x400};
     return c.unit == (regs->names_units && c.reg ? units[c.reg >> 12] | 1u : 0);
 }
 
+// What only attention of RV1106 has, whose products are of two tensors (rknn_attention.c).
+static bool is_of_attention(const struct rknn_regs *regs, struct rknn_command c)
+{
+    return !regs->checks && regs->reg[c.reg / 4] == CNA_FC_CON0 + 1 && c.value == 0xffff0001;
+}
+
 // Refuses a command of which some bit is neither read nor known to change no value.
-static int check_command(const struct rknn_regs *regs, struct command c, struct error *e)
+static int check_command(const struct rknn_regs *regs, struct rknn_command c, struct error *e)
 {
     uint32_t reg = regs->reg[c.reg / 4];
+    if (is_of_attention(regs, c))
+        return 0;
     if (!unit_is_right(regs, c) || c.reg % 4)
         return error_set(e, STATUS_MODEL_INVALID,
                          "its register commands write 0x%08x to 0x%04x of unit 0x%04x, which is "
@@ -63,32 +75,14 @@ static int check_command(const struct rknn_regs *regs, struct command c, struct 
                      "register 0x%04x holds 0x%08x: what that does is not known", c.reg, c.value);
 }
 
-// Whether the task fills a lookup table. Such a task runs nothing else: its other registers mean
-// nothing.
-static bool fills_lut(const struct rknn_regs *regs, const struct rknn_file *f,
-                      struct bytes commands)
-{
-    uint32_t access = rknn_register_at(regs->chip, DPU_LUT_ACCESS_CFG);
-    uint32_t data = rknn_register_at(regs->chip, DPU_LUT_ACCESS_DATA), n = 0;
-    bool writes = false;
-    for (size_t at = 0; at + 8 <= commands.size; at += 8) {
-        struct command c = decode(f, commands.data + at);
-        writes = writes || (c.reg == access && LUT_WRITES(c.value));
-        n += writes && c.reg == data;
-        if (n == RKNN_LUT_POINTS)
-            return true;
-    }
-    return false;
-}
-
 static int load_task(struct rknn_regs *regs, const struct rknn_file *f,
                      const struct rknn_task *task, struct error *e)
 {
     struct bytes b = task->commands;
     for (size_t at = 0; at + 8 <= b.size; at += 8) {
-        struct command c = decode(f, b.data + at);
+        struct rknn_command c = rknn_decode(f, b.data + at);
         uint32_t i = c.reg / 4;
-        if (regs->checks && (c.value & ~regs->any[i] || !unit_is_right(regs, c) || c.reg % 4) &&
+        if ((c.value & ~regs->any[i] || !unit_is_right(regs, c) || c.reg % 4) &&
             check_command(regs, c, e) < 0)
             return STATUS_MODEL_INVALID;
         if (regs->owner[i] == regs->load) {
@@ -97,8 +91,9 @@ static int load_task(struct rknn_regs *regs, const struct rknn_file *f,
         }
         regs->varies[i] = 0;
         regs->owner[i] = regs->load;
-        regs->value[i] = c.value;
-        regs->tensor[i] = rknn_file_relocation(f, task, at / 8, c.reg);
+        struct rknn_relocation to = rknn_file_relocation(f, task, at / 8, c.reg);
+        regs->value[i] = to.tensor < 0 ? c.value : to.offset;
+        regs->tensor[i] = to.tensor;
     }
     return 0;
 }
@@ -110,15 +105,15 @@ int rknn_regs_load(struct rknn_regs *regs, const struct rknn_file *f, const stru
 {
     if (!regs->load++)
         find_registers(regs);
-    // Attention is a net of its own: its reader takes what it needs of each task.
+    // Attention is a net of its own: its reader takes what it needs of each task. Its registers are
+    // among those that are known, too.
     regs->checks = strcmp(n->op, "exSDPAttention") != 0;
     regs->names_units = !f->container.blobs;
-    for (uint32_t t = 0; t < n->n_tasks; t++) {
-        const struct rknn_task *task = &f->tasks[n->first_task + t];
-        if (!fills_lut(regs, f, task->commands) && load_task(regs, f, task, e) < 0)
-            return error_prefix(e, "node %s (%s)", n->name, n->op);
-    }
-    return 0;
+    int r = rknn_list_make(regs->list, regs->reg, f, n, e);
+    for (uint32_t t = 0; t < n->n_tasks && r == 0; t++)
+        if (!regs->list->tasks[t].table) // else its other registers mean nothing
+            r = load_task(regs, f, &f->tasks[n->first_task + t], e);
+    return r < 0 ? error_prefix(e, "node %s (%s)", n->name, n->op) : 0;
 }
 
 // The index of a register that the node's commands set; -1: they do not, or the chip lacks it
@@ -145,56 +140,27 @@ bool rknn_regs_get(const struct rknn_regs *regs, enum rknn_register reg, uint32_
 
 // ---- task by task ----
 
-void rknn_walk_begin(struct rknn_walk *w, const struct rknn_regs *regs, const struct rknn_file *f,
-                     const struct rknn_node *n)
+void rknn_walk_begin(struct rknn_walk *w, const struct rknn_regs *regs)
 {
-    *w = (struct rknn_walk){.regs = regs, .f = f, .n = n};
+    *w = (struct rknn_walk){.list = regs->list};
     memset(w->groups[0].tensor, 0xff, sizeof w->groups[0].tensor);
     memset(w->groups[1].tensor, 0xff, sizeof w->groups[1].tensor);
 }
 
-// Whether the task's pointers are cleared: it works on the first group, and so does the next one.
-static bool clears_pointers(const struct rknn_walk *w, struct bytes commands)
-{
-    enum { CLEAR_BOTH = 0x30 };
-    for (size_t at = 0; at + 8 <= commands.size; at += 8) {
-        struct command c = decode(w->f, commands.data + at);
-        if (c.reg == rknn_register_at(w->regs->chip, DPU_S_POINTER))
-            return c.value == CLEAR_BOTH;
-    }
-    return false;
-}
-
-// Takes a task's commands. False: it does nothing with the DPU.
-static bool walk_take(struct rknn_walk *w, const struct rknn_task *task)
-{
-    enum { DPU_BLOCK = 4 }; // the highest four bits of its registers
-    struct rknn_state *to = &w->groups[w->group];
-    struct bytes b = task->commands;
-    bool dpu = false;
-    for (size_t at = 0; at + 8 <= b.size; at += 8) {
-        struct command c = decode(w->f, b.data + at);
-        uint32_t reg = w->regs->reg[c.reg / 4];
-        dpu = dpu || c.reg >> 12 == DPU_BLOCK;
-        if (!reg)
-            continue;
-        to->value[reg - 1] = c.value;
-        to->tensor[reg - 1] = rknn_file_relocation(w->f, task, at / 8, c.reg);
-    }
-    return dpu;
-}
-
 const struct rknn_state *rknn_walk_next(struct rknn_walk *w)
 {
-    while (w->next < w->n->n_tasks) {
-        const struct rknn_task *task = &w->f->tasks[w->n->first_task + w->next++];
-        bool cleared = clears_pointers(w, task->commands);
-        w->group = cleared ? 0 : w->group;
-        const struct rknn_state *taken = &w->groups[w->group];
-        bool dpu = walk_take(w, task), table = fills_lut(w->regs, w->f, task->commands);
-        w->group = dpu && !cleared ? !w->group : w->group;
-        if (dpu && !table)
-            return taken;
+    int unit = w->pools ? RKNN_OF_PPU : RKNN_OF_DPU;
+    while (w->next < w->list->node->n_tasks) {
+        const struct rknn_listed *t = &w->list->tasks[w->next++];
+        w->group = t->clears[unit] ? 0 : w->group;
+        struct rknn_state *to = &w->groups[w->group];
+        for (size_t i = t->first; i < t->first + t->n; i++) {
+            to->value[w->list->sets[i].reg] = w->list->sets[i].value;
+            to->tensor[w->list->sets[i].reg] = w->list->sets[i].tensor;
+        }
+        w->group = t->works[unit] && !t->clears[unit] ? !w->group : w->group;
+        if (t->works[unit] && !t->table)
+            return to;
     }
     return NULL;
 }
@@ -206,7 +172,7 @@ bool rknn_regs_of_task(const struct rknn_regs *regs, const struct rknn_file *f,
     uint32_t address = rknn_register_at(regs->chip, reg);
     bool found = false;
     for (size_t at = 0; address && at + 8 <= b.size; at += 8) {
-        struct command c = decode(f, b.data + at);
+        struct rknn_command c = rknn_decode(f, b.data + at);
         if (c.reg == address) {
             *ret = c.value;
             found = true;
@@ -271,10 +237,10 @@ bool rknn_regs_lut(const struct rknn_regs *regs, const struct rknn_file *f,
     for (uint32_t t = 0; t < n->n_tasks; t++) {
         struct bytes b = f->tasks[n->first_task + t].commands;
         for (size_t at = 0; at + 8 <= b.size; at += 8) {
-            struct command c = decode(f, b.data + at);
+            struct rknn_command c = rknn_decode(f, b.data + at);
             if (c.reg == access) {
-                writing = LUT_WRITES(c.value);
-                table = LUT_TABLE(c.value);
+                writing = RKNN_LUT_WRITES(c.value);
+                table = RKNN_LUT_TABLE(c.value);
                 filled[table] = writing ? 0 : filled[table];
             } else if (c.reg == data && writing && filled[table] < RKNN_LUT_POINTS) {
                 ret[table][filled[table]++] = (int16_t)c.value;

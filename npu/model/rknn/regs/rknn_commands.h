@@ -6,26 +6,29 @@
 //     containers 1 and 2         bits  0-15 unit      16-31 address      32-63 value
 #pragma once
 
-#include "npu/model/rknn/regs/rknn_registers.h"
-#include "npu/model/rknn/rknn_file.h"
+#include "npu/model/rknn/regs/rknn_list.h"
 
-#define RKNN_REGS       16384 // addresses go in steps of four
-#define RKNN_LUT_POINTS 513
+#define RKNN_REGS 16384 // addresses go in steps of four
 
-// Zeroed before the first load but for `chip`; used again for one node after the other.
+// Used again for one node after the other.
 struct rknn_regs {
     const struct chip *chip;
+    struct rknn_list *list; // of the node that is loaded
     uint32_t value[RKNN_REGS];
     uint32_t owner[RKNN_REGS];  // value is valid for the load of this number
     int32_t tensor[RKNN_REGS];  // whose address the value is relative to; -1: it is no address
     uint32_t varies[RKNN_REGS]; // bits in which the tasks disagree
     uint32_t load;
-    bool checks;      // whether what is not known is refused
+    bool checks;      // whether what tasks do to memory is looked at: not of attention
     bool names_units; // commands say which unit a register is in
     // Which register is where on this chip, and which of its bits may hold anything.
     uint16_t reg[RKNN_REGS]; // enum rknn_register + 1; 0: none that is known
     uint32_t any[RKNN_REGS];
 };
+
+/// NULL: no memory.
+struct rknn_regs *rknn_regs_new(const struct chip *chip);
+void rknn_regs_free(struct rknn_regs *regs); // NULL is fine
 
 /// Takes the commands of the node's tasks. The first value written to a register stays: later tasks
 /// only work on other parts of the same tensors. STATUS_MODEL_INVALID, with the node's name: a
@@ -62,17 +65,17 @@ struct rknn_state {
 // The way through a node's tasks. Blocks have two groups of registers that take turns, so a task
 // changes those of the task two before it, unless its pointers are cleared.
 struct rknn_walk {
-    const struct rknn_regs *regs;
-    const struct rknn_file *f;
-    const struct rknn_node *n;
+    const struct rknn_list *list;
+    bool pools; // tasks of the PPU instead; to be set before the first task
     uint32_t next, group;
     struct rknn_state groups[2];
 };
 
-void rknn_walk_begin(struct rknn_walk *w, const struct rknn_regs *regs, const struct rknn_file *f,
-                     const struct rknn_node *n);
+/// Through the tasks of the node that is loaded (regs->list), which must not change on the way.
+void rknn_walk_begin(struct rknn_walk *w, const struct rknn_regs *regs);
 
-/// The next task that works on tensors, by the DPU; valid until the next call. NULL: there is none.
+/// The next task that works on tensors, by the DPU (or the PPU); valid until the next call. NULL:
+/// there is none.
 const struct rknn_state *rknn_walk_next(struct rknn_walk *w);
 
 /// The tensor that an address register points into; -1: it is not set, or the file does not say.

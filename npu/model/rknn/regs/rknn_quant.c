@@ -153,6 +153,37 @@ static int check_sums(const struct rknn_stages *st, const struct graph_conv_quan
                            st->sum_shift);
 }
 
+// Whether all that such sums come to lies far beyond what the output holds, or below a Relu.
+static bool is_cut_off(const struct rknn_conv_sources *s, const struct rknn_stages *st,
+                       const struct graph_conv_quant *q, uint32_t o, double least)
+{
+    const double far = 1024;
+    int16_t mul = q->stages->mul[o];
+    bool below = q->bias[o] < 0 && st->bounds[0] == 0 && mul >= 0;
+    return !st->has_addend && st->bn != BN_NEGATIVES &&
+           (below || !mul || fabs(least * q->scale[o]) > far * (double)s->output->scale);
+}
+
+// Sums with their biases stay within 32 bits, where chips saturate and kernels need not. Channels
+// that are always cut off, which converters give biases near the ends, get one that is nearer to 0.
+static int keep_from_ends(const struct rknn_conv_sources *s, const struct rknn_stages *st,
+                          struct graph_conv_quant *q, const struct graph_lut *lut, struct error *e)
+{
+    const int64_t most = INT64_C(1) << 29, product = 1 << 15; // of bytes, and of their zero points
+    int64_t taps = (int64_t)s->packing->i * s->packing->kh * s->packing->kw;
+    int64_t sums = taps < most / product ? taps * product : most, end = INT32_MAX - sums;
+    for (uint32_t o = 0; o < q->n; o++) {
+        if (q->bias[o] <= end && q->bias[o] >= -end)
+            continue;
+        if (lut || !is_cut_off(s, st, q, o, (double)(end - sums)))
+            return error_set(e, STATUS_MODEL_INVALID,
+                             "a bias of %d with %lld products: sums may have more than 32 bits",
+                             q->bias[o], (long long)taps);
+        q->bias[o] = (int32_t)(q->bias[o] < 0 ? -end : end);
+    }
+    return 0;
+}
+
 // The table's input is only known if the BN unit multiplies on the way to it.
 int rknn_conv_quant(const struct rknn_conv_sources *s, struct pool *pool, struct graph_lut *lut,
                     float *alpha, struct graph_conv_quant **ret, struct error *e)
@@ -187,5 +218,5 @@ int rknn_conv_quant(const struct rknn_conv_sources *s, struct pool *pool, struct
     if (alpha)
         *alpha = leaky_alpha(&st);
     *ret = q;
-    return 0;
+    return keep_from_ends(s, &st, q, lut, e);
 }

@@ -233,3 +233,9 @@ uint32_t rknn_register_read_bits(enum rknn_register reg);
 
 /// The bits that may hold anything, and why. All others must be 0: no field is known to be there.
 uint32_t rknn_register_free_bits(enum rknn_register reg, enum rknn_effect *why);
+
+/// A field of a register: the bits from `high` down to `low`.
+static inline uint32_t rknn_bits(uint32_t value, unsigned high, unsigned low)
+{
+    return value >> low & ((2u << (high - low)) - 1);
+}

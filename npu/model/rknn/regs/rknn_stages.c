@@ -34,11 +34,6 @@ enum { BS_MULTIPLY = 0x120080, BS_MULTIPLY_RV1106 = 0x120180, BS_DEPTHWISE = 0x1
 static const char what_table[] = "what its bias table holds is not known";
 static const char what_scale[] = "how it scales its sums is not known";
 
-static uint32_t bits(uint32_t value, unsigned high, unsigned low)
-{
-    return value >> low & ((2u << (high - low)) - 1);
-}
-
 // Whether an activation is named in the fused operator ("ConvLeakyRelu").
 static bool has(const struct rknn_conv_sources *s, const char *activation)
 {
@@ -109,9 +104,9 @@ static int bs_rk3588(const struct rknn_conv_sources *s, struct rknn_stages *st, 
         return rknn_regs_refuse(s->regs, DPU_BS_OW_CFG, table, what_table, e);
     st->mul_in_table = multiplies && (multiplier & MUL_IN_TABLE);
     st->mul = multiplies ? (int16_t)(multiplier >> 16) : 1;
-    st->bs_shift = st->bs_shift_negative = multiplies ? bits(multiplier, 13, 8) : 0;
+    st->bs_shift = st->bs_shift_negative = multiplies ? rknn_bits(multiplier, 13, 8) : 0;
     if (multiplies && rknn_regs_get(s->regs, DPU_DATA_FORMAT, &format))
-        st->bs_shift_negative = bits(format, 9, 4);
+        st->bs_shift_negative = rknn_bits(format, 9, 4);
     return 0;
 }
 
@@ -144,7 +139,7 @@ static int bs_rk3576(const struct rknn_conv_sources *s, struct rknn_stages *st, 
         return r;
     if (unit != BS_MULTIPLY && unit != BS_DEPTHWISE)
         return rknn_regs_refuse(s->regs, DPU_BS_CFG, unit, what_scale, e);
-    uint32_t form = bits(table, 19, 16);
+    uint32_t form = rknn_bits(table, 19, 16);
     if ((form != 1 && form != 2) || (form == 1 && s->packing->depthwise && !in_taps(s)))
         return rknn_regs_refuse(s->regs, DPU_BS_OW_CFG, table, what_table, e);
     r = config_bytes(s, RDMA_BS_CONFIG_BASE, 18, &config, e);
@@ -171,7 +166,7 @@ static int table_form(const struct rknn_conv_sources *s, struct rknn_stages *st,
     uint32_t table, nz;
     if (need(s, DPU_BS_OW_CFG, &table, e) < 0 || need(s, DPU_BS_OW_OP, &nz, e) < 0)
         return STATUS_MODEL_INVALID;
-    uint32_t form = bits(table, 1, 0);
+    uint32_t form = rknn_bits(table, 1, 0);
     bool adds_nz = nz >> 31, subtracts = s->packing->depthwise && !in_taps(s) && !adds_nz;
     subtracts = subtracts && rknn_register_at(s->chip, CNA_WEIGHT_ZERO);
     if (form != TABLE_FULL && form != TABLE_BIAS)
@@ -202,8 +197,8 @@ static int bs_by_form(const struct rknn_conv_sources *s, struct rknn_stages *st,
     uint32_t multiply = s->chip->generation == CHIP_GEN_RV1106 ? BS_MULTIPLY_RV1106 : BS_MULTIPLY;
     if (rest != multiply && rest != BS_DEPTHWISE)
         return rknn_regs_refuse(s->regs, DPU_BS_CFG, config, what_scale, e);
-    st->bs_shift = bits(config, shift + 4, shift);
-    st->bs_shift_negative = bits(get(s, DPU_BS_OW_OP), shift_negative + 4, shift_negative);
+    st->bs_shift = rknn_bits(config, shift + 4, shift);
+    st->bs_shift_negative = rknn_bits(get(s, DPU_BS_OW_OP), shift_negative + 4, shift_negative);
     return 0;
 }
 
@@ -260,9 +255,9 @@ static int bn_registers(const struct rknn_conv_sources *s, struct rknn_stages *s
     if (factor & (MUL_IN_TABLE | SHIFT_IN_TABLE))
         return rknn_regs_refuse(s->regs, DPU_BN_MUL_CFG, factor, what_scale, e);
     st->bn_factor = (int16_t)(factor >> 16);
-    st->bn_shift = st->bn_shift_negative = bits(factor, 13, 8);
+    st->bn_shift = st->bn_shift_negative = rknn_bits(factor, 13, 8);
     if (rknn_regs_get(s->regs, DPU_DATA_FORMAT, &factor))
-        st->bn_shift_negative = bits(factor, 15, 10);
+        st->bn_shift_negative = rknn_bits(factor, 15, 10);
     return 0;
 }
 
@@ -380,9 +375,26 @@ static int read_addend(const struct rknn_conv_sources *s, struct rknn_stages *st
         return rknn_regs_refuse(s->regs, DPU_EW_CFG, config, "what it adds is not known", e);
     st->has_addend = true;
     st->addend_offset = s->chip->bn_relu_field ? (int32_t)offset : (int16_t)offset;
-    st->addend_factor = (int16_t)bits(scale, 15, 0);
-    st->addend_shift = bits(scale, 21, 16);
+    st->addend_factor = (int16_t)rknn_bits(scale, 15, 0);
+    st->addend_shift = rknn_bits(scale, 21, 16);
     return 0;
+}
+
+// A Relu of the operator's name is some unit's; or what it would cut off does not fit the output's
+// bytes, which begin with 0.
+static int check_relu(const struct rknn_conv_sources *s, const struct rknn_stages *st,
+                      struct error *e)
+{
+    enum { RELU_BYPASS = 1 << 9, LOWEST = -128 };
+    bool named = has(s, "Relu") && !has(s, "LeakyRelu") && !has(s, "PRelu");
+    uint32_t any;
+    bool said = s->chip->bn_relu_field || rknn_regs_get(s->regs, DPU_BN_LOW_0, &any) ||
+                rknn_regs_get(s->regs, DPU_BOUND_8, &any); // our own writer may leave them out
+    bool behind = s->chip->bn_relu_field && st->has_addend && !(get(s, DPU_EW_CFG) & RELU_BYPASS);
+    if (!named || !said || behind || st->bounds[0] >= 0 || st->sum_bounds[0] >= 0 ||
+        st->out_offset == LOWEST)
+        return 0;
+    return error_set(e, STATUS_MODEL_INVALID, "none of its registers has its Relu");
 }
 
 // ---- all of them -------------------------------------------------------------------------------
@@ -409,7 +421,7 @@ int rknn_stages_read(const struct rknn_conv_sources *s, struct rknn_stages *ret,
         [CHIP_GEN_RV1106] = bs_rv1106, [CHIP_GEN_RK3566] = bs_rk3588,
     };
     uint32_t scale, shift, offset, truncate = get(s, CORE_CLIP_TRUNCATE);
-    struct rknn_stages st = {.sum_shift = bits(truncate, 4, 0)};
+    struct rknn_stages st = {.sum_shift = rknn_bits(truncate, 4, 0)};
     // Of the other chips' files all say that nothing is cut off.
     if (st.sum_shift && !s->chip->shifts_sums)
         return rknn_regs_refuse(s->regs, CORE_CLIP_TRUNCATE, truncate, what_scale, e);
@@ -426,13 +438,15 @@ int rknn_stages_read(const struct rknn_conv_sources *s, struct rknn_stages *ret,
     if (has(s, "Add") && read_addend(s, &st, e) < 0)
         return STATUS_MODEL_INVALID;
     // A negative scale, a shift of more bits, and the other rule for ties, are in no file.
-    if (bits(scale, 15, 15))
+    if (rknn_bits(scale, 15, 15))
         return rknn_regs_refuse(s->regs, DPU_OUT_CVT_SCALE, scale, what_scale, e);
     if (shift >> 6)
         return rknn_regs_refuse(s->regs, DPU_OUT_CVT_SHIFT, shift, what_scale, e);
-    st.out_scale = bits(scale, 15, 0);
-    st.out_shift = bits(shift, 5, 0);
+    st.out_scale = rknn_bits(scale, 15, 0);
+    st.out_shift = rknn_bits(shift, 5, 0);
     st.out_offset = (int32_t)offset;
-    *ret = st;
-    return 0;
+    r = check_relu(s, &st, e);
+    if (r == 0)
+        *ret = st;
+    return r;
 }

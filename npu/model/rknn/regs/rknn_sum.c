@@ -3,6 +3,7 @@
 #include "npu/model/rknn/regs/rknn_sum.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 // What the units say, shifts and the Relu behind the operation left out.
 struct form {
@@ -14,6 +15,7 @@ struct form {
 static const struct form forms[] = {
     {CHIP_GEN_RK3588, 0x20040, 0x53, 0x904200c0, false},
     {CHIP_GEN_RK3566, 0x48, 0x53, 0x900000d0, false},
+    {CHIP_GEN_RK3566, 0x48, 0x53, 0x800000d0, false}, // one number for each channel
     {CHIP_GEN_RK3562, 0x100012, 0x13, 0x8002c0c0, false},
     {CHIP_GEN_RK3576, 0x100012, 0x903, 0x8002c0c0, false},
     {CHIP_GEN_RV1106, 0x100012, 0x13, 0x8002c0c0, false},
@@ -21,6 +23,9 @@ static const struct form forms[] = {
     {CHIP_GEN_RK3588, 0x20050, 0x53, 0x804000c4, true}, // by one number for each channel
     {CHIP_GEN_RK3566, 0x58, 0x53, 0x900000c4, true},
     {CHIP_GEN_RK3566, 0x58, 0x53, 0x800000c4, true},
+    {CHIP_GEN_RK3576, 0x100012, 0x903, 0x810f4094,
+     true}, // by an image, or a number for each channel
+    {CHIP_GEN_RK3562, 0x100012, 0x13, 0x81004094, true},
 };
 
 // Of BS.
@@ -28,8 +33,11 @@ static const uint32_t shift_fields[CHIP_N_GENERATIONS] = {
     [CHIP_GEN_RK3562] = 0x1f00, [CHIP_GEN_RV1106] = 0x3e00};
 
 enum {
-    RELU_BYPASS = 0x200,          // of EW, on RK3588, RK3566, RK3568
-    READ_ADDEND_AND_FACTOR = 0x1a // RK3576: what BS has in memory
+    MAX_OFFSET = 256,    // of what is added to a byte: its zero point, negated
+    RELU_BYPASS = 0x200, // of EW, on RK3588, RK3566, RK3568
+    // RK3576: what BS has in memory.
+    READ_ADDEND = 2,
+    READ_ADDEND_AND_FACTOR = 0x1a
 };
 
 static uint32_t sum_get(const struct rknn_regs *regs, enum rknn_register reg)
@@ -54,9 +62,14 @@ static bool sum_first_from_memory(const struct rknn_regs *regs, const struct rkn
 {
     int32_t index = rknn_regs_tensor(regs, RDMA_BS_CONFIG_BASE);
     struct bytes b = index < 0 ? (struct bytes){0} : f->tensors[index].data;
-    if (sum_get(regs, RDMA_BS_CFG) != READ_ADDEND_AND_FACTOR || b.size < 50)
+    uint32_t reads = to->product ? READ_ADDEND : READ_ADDEND_AND_FACTOR;
+    if (sum_get(regs, RDMA_BS_CFG) != reads || b.size < 50)
         return false;
     to->offset[0] = (int16_t)read_le16(b.data);
+    if (to->product) {
+        to->operand[0] = (struct graph_scaling){1, 0}; // nothing else multiplies it
+        return true;
+    }
     to->operand[0] = (struct graph_scaling){(int16_t)read_le16(b.data + 32), b.data[48] & 0x3f};
     return b.data[48] == b.data[49];
 }
@@ -105,6 +118,66 @@ static bool sum_out(const struct rknn_regs *regs, struct graph_sum *to)
     return true;
 }
 
+// Whether all tasks do the same.
+static bool sum_is_one(const struct rknn_regs *regs)
+{
+    static const enum rknn_register read[] = {
+        DPU_FEATURE_MODE_CFG, DPU_DATA_FORMAT,   DPU_BS_CFG,        DPU_BS_ALU_CFG,
+        DPU_BS_MUL_CFG,       DPU_BS_OW_OP,      DPU_BN_CFG,        DPU_EW_CFG,
+        DPU_EW_CVT_OFFSET,    DPU_EW_CVT_SCALE,  DPU_OUT_CVT_SCALE, DPU_OUT_CVT_SHIFT,
+        DPU_OUT_CVT_OFFSET,   DPU_SOURCE_OFFSET, RDMA_BS_CFG};
+    for (size_t i = 0; i < sizeof read / sizeof *read; i++)
+        if (rknn_regs_varies(regs, read[i]) & (read[i] == DPU_FEATURE_MODE_CFG ? 0x1f : UINT32_MAX))
+            return false;
+    for (int reg = DPU_BS_LOW_0; reg <= DPU_BOUND_11; reg++)
+        if (reg != DPU_SOURCE_OFFSET && rknn_regs_varies(regs, (enum rknn_register)reg))
+            return false;
+    return true;
+}
+
+// Of the pairs of bounds behind each stage, those that clamp from below. Their places are not in
+// one order on all chips, so they are named.
+static bool is_lowest(enum rknn_register reg)
+{
+    switch (reg) {
+    case DPU_BS_LOW_0:
+    case DPU_BS_LOW_1:
+    case DPU_BN_LOW_0:
+    case DPU_BN_LOW_1:
+    case DPU_EW_LOW_0:
+    case DPU_EW_LOW_1:
+    case DPU_BOUND_3:
+    case DPU_BOUND_4:
+    case DPU_BOUND_5:
+    case DPU_BOUND_6:
+    case DPU_BOUND_8:
+    case DPU_BOUND_10:
+        return true;
+    default:
+        return false;
+    }
+}
+
+// Bounds of the newer chips: none, but for EW's lower one of RK3562 and RK3576, which is a Relu.
+// That of RV1103 and RV1106 is in no file.
+static bool sum_is_bounded(const struct rknn_regs *regs, bool relu)
+{
+    if (regs->chip->bn_relu_field)
+        return relu == !(sum_get(regs, DPU_EW_CFG) & RELU_BYPASS);
+    if (relu && regs->chip->generation == CHIP_GEN_RV1106)
+        return false;
+    for (int reg = DPU_BS_LOW_0; reg <= DPU_BOUND_11; reg++) {
+        uint32_t value, low = 0x80000000;
+        if (reg == DPU_SOURCE_OFFSET || !rknn_regs_get(regs, (enum rknn_register)reg, &value))
+            continue;
+        if (relu && (reg == DPU_EW_LOW_0 || reg == DPU_EW_LOW_1))
+            low = 0;
+        if (value != (is_lowest((enum rknn_register)reg) ? low : INT32_MAX))
+            return false;
+    }
+    return true;
+}
+
 // Whether the operands are what these two tensors are brought to the same units by.
 static bool sum_suits(const struct graph_sum *s, const struct rknn_tensor *a,
                       const struct rknn_tensor *b)
@@ -116,24 +189,27 @@ static bool sum_suits(const struct graph_sum *s, const struct rknn_tensor *a,
 }
 
 // Container 0x1004 does not say which tensors tasks work on: then offsets and factors do, if they
-// suit one order alone.
+// suit one order alone, or are the same for both operands.
 static bool sum_find_order(const struct rknn_file *f, const struct graph_sum *s,
                            const int32_t inputs[2], bool *ret_swapped)
 {
     const struct rknn_tensor *a = &f->tensors[inputs[0]], *b = &f->tensors[inputs[1]];
     bool straight = sum_suits(s, a, b);
+    bool either = s->offset[0] == s->offset[1] && s->operand[0].factor == s->operand[1].factor &&
+                  s->operand[0].shift == s->operand[1].shift;
     *ret_swapped = sum_suits(s, b, a);
-    return straight != *ret_swapped && !s->product;
+    return !s->product && (straight != *ret_swapped || (straight && either));
 }
 
 bool rknn_sum_read(const struct rknn_regs *regs, const struct rknn_file *f, const int32_t inputs[2],
-                   struct graph_sum *ret)
+                   bool relu, struct graph_sum *ret)
 {
     int32_t first = rknn_regs_tensor(regs, RDMA_SRC_BASE);
     int32_t second = rknn_regs_tensor(regs, RDMA_EW_BASE);
     bool said = first >= 0 && second >= 0;
     bool swapped = said && first == inputs[1] && second == inputs[0];
     bool known = swapped || !said || (first == inputs[0] && second == inputs[1]);
+    known = known && sum_is_one(regs) && sum_is_bounded(regs, relu);
     struct graph_sum s;
     const struct form *form = forms, *end = forms + sizeof forms / sizeof *forms;
     while (known && form < end && !sum_form_is(regs, form))
@@ -144,6 +220,8 @@ bool rknn_sum_read(const struct rknn_regs *regs, const struct rknn_file *f, cons
     if (!sum_first(regs, f, &s) || !sum_out(regs, &s))
         return false;
     sum_second(regs, &s);
+    if (abs(s.offset[0]) > MAX_OFFSET || abs(s.offset[1]) > MAX_OFFSET)
+        return false;
     if (!said && !sum_find_order(f, &s, inputs, &swapped))
         return false;
     *ret = s;

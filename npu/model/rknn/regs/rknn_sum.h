@@ -7,7 +7,7 @@
 #include "npu/model/graph.h"
 #include "npu/model/rknn/regs/rknn_commands.h"
 
-/// `inputs`: the node's two tensors, whose order *ret has. False: its registers are none that are
-/// known to add or multiply, and *ret is as it was.
+/// `inputs`: the node's two tensors, whose order *ret has. `relu`: one follows. False: its
+/// registers are none that are known to add or multiply so, or tasks differ, and *ret is as it was.
 bool rknn_sum_read(const struct rknn_regs *regs, const struct rknn_file *f, const int32_t inputs[2],
-                   struct graph_sum *ret);
+                   bool relu, struct graph_sum *ret);

@@ -1,10 +1,12 @@
 """Whole programs: a value for each register of the blocks that a task starts, in the order of the toolkit's files, so
 that an NPU can run them. What ops wrote of a task (geometry, conversion, addresses) is kept. A module for each layout of
-registers, with convolution(node), add(node), tables(node) and perhaps max_pool(node); None: not written.
+registers, with convolution(node), add(node, model), tables(node) and perhaps max_pool(node), product(node); None: not written.
+Where several cores share a convolution (RK3588): part(node, first, end, cores), a core's rows.
 
-On RK3588 float16, depthwise convolutions, pixels and pools, too; on the others int8 convolutions of tensors that are no
-pictures, with a fused Add, activation or lookup table, and (not on RK3576 and RV1126B) Add. Other nodes keep what
-readers of files need."""
+On RK3588 float16 and pixels, too; on the others int8 convolutions of tensors that are no pictures, with a fused Add,
+activation or lookup table, depthwise ones with an activation, Add, and pools of largest values; on RK3588, RK3566 and
+RK3568 Mul by a number for each channel, and on the last two float16 of up to 16 channels without bias and activation.
+Other nodes keep what readers of files need."""
 import numpy as np
 
 from ..pack import is_picture
@@ -22,11 +24,21 @@ def _is_plane(t):
 
 def _is_convolution(layout, node, taken):
     x, group, several = node.inputs[0], node.attrs["group"], len(node.inputs) > 3
-    if len(node.inputs) < 3 or not taken <= set(layout.CONVOLUTION):
+    if not taken <= set(layout.CONVOLUTION):
+        return False
+    if layout is on_rk356x and x.dtype == "float16":
+        # No file shows what one with a bias or an activation sets, nor how several kernels of more than 16 channels lie.
+        plain = len(node.inputs) == 2 and group == 1 and not node.params.act
+        return plain and x.shape[1] <= 16 and not (x.kind == "input" and is_picture(x.shape))
+    if len(node.inputs) < 3:
         return False
     if layout is on_rk3588:
         return not (several and x.dtype == "float16") and group in (1, x.shape[1])
-    return x.dtype == "int8" and group == 1 and not (x.kind == "input" and is_picture(x.shape))
+    if x.dtype != "int8" or (x.kind == "input" and is_picture(x.shape)):
+        return False
+    if group > 1 and (group != x.shape[1] or several or node.lut_tasks or node.params.form == "plain"):
+        return False  # no file shows a table behind a depthwise one, an addend, or one factor for all channels
+    return True
 
 
 def _is_addition(layout, node):
@@ -35,7 +47,14 @@ def _is_addition(layout, node):
     return same and np.prod(y.shape) and (layout is on_rk3588 or y.dtype == "int8")
 
 
-def _program(layout, node):
+def _is_product(layout, node):
+    """Of an image and a number for each of its channels."""
+    a, b, y = *node.inputs[:2], node.outputs[0]
+    planes = len(node.inputs) == 2 and all(_is_plane(t) and t.dtype == "int8" for t in (a, b, y))
+    return hasattr(layout, "product") and planes and a.shape == y.shape and tuple(b.shape) == (1, a.shape[1], 1, 1)
+
+
+def _program(layout, node, model):
     """The node's whole program; None: how it would be is not known here."""
     ends = [*node.inputs[:1], *node.outputs[:1]]
     if node.device != "npu" or len(node.tasks) != 1 or not all(map(_is_plane, ends)):
@@ -48,7 +67,9 @@ def _program(layout, node):
     plain = node.attrs.get("dilations") in (None, [1, 1]) and not any(node.attrs.get("pads", []))
     if node.op == "MaxPool" and plain and hasattr(layout, "max_pool"):
         return layout.max_pool(node)
-    return layout.add(node) if node.op in ("Add", "AddRelu") and _is_addition(layout, node) else None
+    if node.op == "Mul" and _is_product(layout, node):
+        return layout.product(node)
+    return layout.add(node, model) if node.op in ("Add", "AddRelu") and _is_addition(layout, node) else None
 
 
 def complete(model):
@@ -57,8 +78,11 @@ def complete(model):
         return False
     layout = _LAYOUTS[model.chip.family]
     for node in model.nodes:
-        program = None if node.whole else _program(layout, node)
+        program = None if node.whole else _program(layout, node, model)
         if program:
             node.tasks, node.whole = [program], True
             node.lut_tasks = [layout.tables(node)] if node.lut_tasks else []
+            for cores, parts in node.shares.items():
+                first = cores * (cores - 1) // 2  # one column for one core, two for two, three for three
+                node.core_tasks |= {first + i: [layout.part(node, *rows, cores)] for i, rows in enumerate(parts)}
     return all(node.whole or not node.tasks for node in model.nodes)

@@ -1,5 +1,5 @@
 """Whole programs for RK3562: int8 convolutions with their fused Add, activation or lookup table, and Add."""
-from .parts import HIGH, LOW, POINTER, Size, add_values, kernel, loading, task, written
+from .parts import HIGH, LOW, POINTER, POOL_READ, Size, add_values, far_pads, kernel, loading, pool_with_edges, task, written
 
 _CNA = [
     0x1004, 0x3004, 0x1038, 0x4004, 0x5004, 0x100C, 0x1010, 0x1014, 0x1018, *range(0x101C, 0x109C, 4), 0x1100, 0x1104,
@@ -40,24 +40,38 @@ def _write(y, channels):
     }
 
 
+def _depthwise(node, size, out):
+    """Weights and their zero points are two kernels, one beside the other."""
+    kh, kw, _, each, weights = kernel(node)
+    return {
+        0x100C: 0x10000005, 0x1010: min(size.h, kh + 1) << 4, 0x101C: weights, 0x1020: 0x20000000 | each // 2,
+        0x1024: kw << 24 | kh << 16 | 2, 0x3018: 0xA, 0x400C: 0x1EC, 0x4030: (out.c - 1) << 16 | 7, 0x4044: 0, 0x40B8: 2 * out.plane,
+        0x501C: 0xA, 0x5044: 0x7812,
+    }
+
+
 def convolution(node):
     values, tensors = written(node.tasks[0])
     x, y = node.inputs[0], node.outputs[0]
     size, out = Size(x), Size(y)
     kh, kw, kernels, each, weights = kernel(node)
-    line, channels = size.w * 4, -(-out.c // 16) * 16
+    each_has = node.params.form != "plain"  # a factor and a zero point of its own
+    line, channels = -(-size.w * size.held // 64), -(-out.c // 16) * 16  # `line`: of the buffer's entries
     made = {
         **_write(y, channels), **{r: POINTER for r in (0x1004, 0x3004, 0x4004, 0x5004)},
         0x1038: 8, 0x100C: 0x10000000, 0x1010: min(size.h, kh + 1) << 4 | 4, 0x1018: 0x180707, 0x101C: weights,
-        0x1020: 0x20000000 | each, 0x1024: kw << 24 | kh << 16 | kernels, 0x1028: size.held, 0x102C: size.w << 16 | size.h,
-        0x1030: out.w, 0x1034: out.pixels, 0x103C: size.w * 4 << 16, 0x1040: 0xE000000,
-        0x1044: size.w << 16 | size.w * size.held // 64, 0x1048: 0xB, 0x104C: 0x10001, 0x1050: 0x10001, 0x106C: 0x20,
-        0x1078: size.w << 16 | size.h, 0x107C: size.c, 0x1084: x.quant.zero_point, 0x108C: 0xF400F, 0x1090: line,
+        0x1020: 0x20000000 | each, 0x1024: kw << 24 | kh << 16 | kernels, 0x1028: size.c, 0x102C: size.w << 16 | size.h,
+        0x1030: out.w, 0x1034: out.pixels, 0x103C: line << 16, 0x1040: 0xE000000,
+        0x1044: size.w << 16 | line, 0x1048: 0xB, 0x104C: 0x10001, 0x1050: 0x10001, 0x106C: 0x20,
+        0x1078: size.w << 16 | size.h, 0x107C: size.c, 0x1084: x.quant.zero_point, 0x108C: 0xF400F, 0x1090: size.w * 4,
         0x1094: size.plane, 0x1098: size.plane, 0x118C: (size.w - 1) << 16 | size.w - 1,
-        0x3018: 1, 0x301C: out.corner, 0x3020: channels - 1, 0x400C: 0x1E4, 0x4044: 1, 0x40C0: 0x4440102,
-        0x501C: 0xE if node.params.form != "plain" else 2, 0x5044: 0x7810,
+        0x3018: 1, 0x301C: out.corner, 0x3020: channels - 1, 0x400C: 0x1E4, 0x4044: int(each_has), 0x40C0: 0x4440102,
+        0x501C: 0xE if each_has else 2, 0x5044: 0x7810,
     }
     made |= bounds(node.params)
+    values[0x1080] |= far_pads(node)
+    if node.attrs["group"] > 1:
+        made |= _depthwise(node, size, out)
     if 0x5038 in tensors:
         made |= {0x5034: 0x40000004, 0x5040: out.plane, 0x5044: 0x7818}
     if node.lut_tasks:
@@ -65,19 +79,24 @@ def convolution(node):
     return task(CONVOLUTION, made | values, {r: (t, 0) for r, t in tensors.items()}, 0x1D)
 
 
-def add(node):
+def add(node, _model):
     a, b, y = *node.inputs, node.outputs[0]
     out = Size(y)
     values = add_values(a, b, y, 0)
     factor, shift = values[0x4048] >> 16, values[0x4048] >> 8 & 0x3F
     made = {
         **_write(y, out.held), 0x4004: POINTER, 0x5004: POINTER, 0x400C: 0x1E5, 0x4038: 0x100012 | shift << 8,
-        0x4040: values[0x4044], 0x4044: factor << 16, 0x4054: shift << 24, 0x4060: 0x13, 0x407C: 0x8002C0C0, 0x4080: values[0x4074] & 0xFFFF,
+        0x4040: values[0x4044], 0x4044: factor << 16, 0x4054: shift << 16, 0x4060: 0x13, 0x407C: 0x8002C0C0, 0x4080: values[0x4074] & 0xFFFF,
         0x4084: values[0x4078], 0x4088: 0 if node.op == "AddRelu" else LOW, 0x40A4: 0 if node.op == "AddRelu" else LOW,
         0x40AC: values[0x4080], 0x40B0: values[0x4084] | 0x10000, 0x40B4: values[0x4088], 0x40C0: 0x4440002,
-        0x5034: 0x40000004, 0x5040: out.plane, 0x5044: 0x7809,
+        0x5034: 0x40000004, 0x5040: Size(b).plane, 0x504C: Size(a).gap, 0x5044: 0x7809,
     }
     return task(MEMORY, made, {0x4018: (y, 0), 0x5018: (a, 0), 0x5038: (b, 0)}, 0x18)
+
+
+def max_pool(node):
+    last = {0x8028: 0xC, 0x802C: 0xFFFFFFFF}
+    return pool_with_edges(node, range(0x6054, 0x6070, 4), [*POOL_READ, *last], {0x60DC: 3, 0x7030: 0x40} | last)
 
 
 def tables(node):

@@ -1,5 +1,7 @@
-"""Whole programs for RK3566 and RK3568: int8 convolutions with their fused Add, activation or lookup table, and Add."""
-from .parts import POINTER, Size, add_values, banks, kernel, loading, task, written
+"""Whole programs for RK3566 and RK3568: int8 convolutions with their fused Add, activation or lookup table, plain ones of
+float16, Add, and Mul by a number for each channel."""
+from ..pack import align
+from .parts import HALF, POINTER, POOL_READ, Size, add_values, banks, kernel, loading, pool_with_edges, product_values, task, written
 
 _ATOM, _BANKS = 8, 8
 _CNA = [
@@ -32,6 +34,17 @@ def _write(y, channels, surfaces):
     }
 
 
+def _half(made, values, tensors, held, out):
+    """Of float16, without a bias: nothing is read for the units behind the sums."""
+    channels = align(out.c, out.lanes * 2)
+    made |= {
+        0x100C: 0x220, 0x1024: made[0x1024] & ~0xFFFF | held // 2, 0x200C: 0x2001, 0x300C: 0x2000, 0x3014: channels - 1, 0x4010: HALF,
+        0x403C: (out.c - 1) << 16 | channels - 1,
+    }
+    order = [r for r in CONVOLUTION if r < 0x5000 and r not in (0x4058, 0x405C)]
+    return task(order, made | values | {0x4040: 0x53, 0x4084: 1}, {r: (t, 0) for r, t in tensors.items()}, 0xF)
+
+
 def convolution(node):
     values, tensors = written(node.tasks[0])
     x, y = node.inputs[0], node.outputs[0]
@@ -49,24 +62,45 @@ def convolution(node):
         0x1044: size.w << 16 | -(-size.w * held // 32), 0x104C: 0xA, **{r: 0x10000 for r in range(0x1050, 0x1060, 4)},
         0x1078: 0x171C07, 0x107C: size.w, 0x1080: size.plane, 0x1084: size.w << 16 | size.h, 0x1088: held,
         0x200C: 1, 0x3010: out.corner, 0x3014: -(-out.c // 16) * 16 - 1, 0x400C: 0x108, 0x4070: 0x383, 0x4078: 1,
-        0x501C: 0xE if values[0x4048] & 1 else 2, 0x5024: -(-out.c // 16) * 16 - 1, 0x5034: 1, 0x5044: 0x4000,
+        0x501C: 0xE if values.get(0x4048, 0) & 1 else 2, 0x5024: -(-out.c // 16) * 16 - 1, 0x5034: 1, 0x5044: 0x4000,
     }
+    if size.half:
+        return _half(made, values, tensors, held, out)
+    order = CONVOLUTION
+    if node.attrs["group"] > 1:
+        made |= {0x100C: 3, 0x200C: 3, 0x300C: 2, 0x400C: 0x138, 0x40C0: 4 * out.plane * _ATOM, 0x5044: 0x4006}
+        values[0x4050] = 0x36D
+        order = [r for r in CONVOLUTION if r not in (0x4058, 0x405C)]
     if 0x5038 in tensors:
         made |= _operand(out)
     if node.lut_tasks:
         made |= {0x4108: 0x68, 0x410C: 0x50500, 0x4110: -0x4000, 0x411C: 0x4000}
-    return task(CONVOLUTION, made | values, {r: (t, 0) for r, t in tensors.items()}, 0x1F)
+    return task(order, made | values, {r: (t, 0) for r, t in tensors.items()}, 0x1F)
 
 
-def add(node):
+def add(node, _model):
     a, b, y = *node.inputs, node.outputs[0]
     out = Size(y, _ATOM)
     values = add_values(a, b, y, 0x900002D0 if node.op == "Add" else 0x900000D0)
     made = {
         **_write(y, out.held, 1), 0x4004: POINTER, 0x5004: POINTER, 0x400C: 0x109, 0x4050: 2, 0x4060: 0x53,
-        **values, 0x4040: 0x48, **_operand(out), 0x501C: 1, 0x5044: 0x4001,
+        **values, 0x4040: 0x48, **_operand(Size(b, _ATOM)), 0x501C: 1, 0x504C: Size(a, _ATOM).gap * _ATOM, 0x5044: 0x4001,
     }
     return task(MEMORY, made, {0x4020: (y, 0), 0x5018: (a, 0), 0x5038: (b, 0)}, 0x18)
+
+
+def product(node):
+    """The second operand has one number for each channel."""
+    a, b, y = *node.inputs, node.outputs[0]
+    made = {
+        **_write(y, Size(y, _ATOM).held, 1), 0x4004: POINTER, 0x5004: POINTER, 0x400C: 0x109, 0x4040: 0x58, 0x4050: 2, 0x4060: 0x53,
+        **product_values(a, b, y, 0x800002C4), 0x501C: 1, 0x5040: _ATOM, 0x5044: 0x4001, 0x504C: Size(a, _ATOM).gap * _ATOM,
+    }
+    return task(MEMORY, made, {0x4020: (y, 0), 0x5018: (a, 0), 0x5038: (b, 0)}, 0x18)
+
+
+def max_pool(node):
+    return pool_with_edges(node, (), [*POOL_READ[:3], 0x7018, *POOL_READ[3:]], {0x60DC: 3, 0x7018: 1}, _ATOM)
 
 
 def tables(node):

@@ -1,7 +1,7 @@
 """Whole programs for RK3588: convolutions of int8 and float16, with their fused Add (int8), activation or lookup table
 (int8); largest values of windows; Add of two tensors of one shape."""
-from ..pack import align, is_picture, itemsize
-from .parts import BANK, HALF, POINTER, Size, add_values, loading, task, written
+from ..pack import align, is_picture
+from .parts import BANK, HALF, POINTER, POOL, POOL_READ, Size, add_values, kernel, loading, pool, product_values, task, written
 
 _ATOM = 16
 
@@ -20,30 +20,24 @@ _RDMA = [
     0x500C, 0x5010, 0x5014, 0x5018, 0x501C, 0x5020, 0x5028, 0x502C, 0x5034, 0x5038, 0x5040, 0x5044, 0x5048, 0x504C,
     0x5064, 0x5068, 0x506C,
 ]
-_PPU = [
-    0x6004, 0x7004, 0x600C, 0x6010, 0x6014, 0x6018, 0x601C, 0x6020, 0x6024, 0x6034, 0x6038, 0x603C, 0x6040, 0x6044,
-    0x6048, 0x6070, 0x607C, 0x6084, 0x60DC, 0x700C, 0x7010, 0x7014, 0x701C, 0x7024, 0x7028, 0x7030,
-]
 CONVOLUTION, MEMORY = _CNA + _CORE + _DPU + _RDMA, [0x4004, 0x5004, *_DPU, *_RDMA]
 _LUT = {0x4108: 0x68, 0x410C: 0x50500, 0x4110: -0x4000, 0x411C: 0x4000}  # where tables lie
 
 
-def _cna(node, x, y, weight):
+def _cna(node, x, y):
     size, out = Size(x), Size(y)
-    kh, kw = node.attrs["kernel_shape"]
+    kh, kw, kernels, each, weights = kernel(node)
     depthwise, packed = node.attrs["group"] > 1, x.kind == "input" and is_picture(x.shape)
-    kernels = 1 if depthwise else out.c
-    each = len(weight.data) // kernels
-    held = each // (kh * kw * itemsize(weight.dtype))
+    held = each // (kh * kw * size.bytes)
     line = size.w if packed else 4 * size.w
-    entries = size.w * size.h if packed else -(-size.w * held * itemsize(x.dtype) // 64)
+    entries = size.w * size.h if packed else -(-size.w * held * size.bytes // 64)
     zero = x.quant.zero_point if x.quant else 0
-    for_weights = min(-(-len(weight.data) // BANK), 10)
+    for_weights = min(-(-weights // BANK), 10)
     return {
         0x1040: for_weights << 4 | 12 - for_weights,
         0x100C: (0x60000000 | 7 + size.c << 12) * packed | 0x120 * size.half | 3 * depthwise,
-        0x1010: size.h << 4, 0x1020: size.w << 16 | size.h, 0x1024: (size.c - 1) % (4 * _ATOM // itemsize(x.dtype)) << 16 | held,
-        0x1028: out.w, 0x102C: out.w * out.h, 0x1030: len(weight.data), 0x1034: each,
+        0x1010: size.h << 4, 0x1020: size.w << 16 | size.h, 0x1024: (size.c - 1) % 64 << 16 | held,
+        0x1028: out.w, 0x102C: out.w * out.h, 0x1030: weights, 0x1034: each,
         0x1038: kw << 24 | kh << 16 | kernels, 0x1044: entries, 0x104C: 0xB,
         **{r: 0x10000 for r in range(0x1050, 0x1060, 4)}, 0x1078: 0xF000F,
         0x107C: line, 0x1080: (size.w * (size.h - 1) if packed else size.plane - line) & 0xFFFFFFF,
@@ -67,11 +61,11 @@ def convolution(node):
     values, tensors = written(node.tasks[0])
     x, y = node.inputs[0], node.outputs[0]
     half, depthwise = x.dtype == "float16", node.attrs["group"] > 1
-    channels = align(y.shape[1], (64 if depthwise else 32) // itemsize(x.dtype))
+    channels = align(y.shape[1], (64 if depthwise else 32) // Size(x).bytes)
     plane = Size(y).plane * _ATOM
     each = values[0x4048] & 1  # a factor and a zero point for each channel
     values = {
-        **_cna(node, x, y, node.inputs[1]), **_write(y, channels, 4 if depthwise else 2), 0x3018: channels - 1,
+        **_cna(node, x, y), **_write(y, channels, 4 if depthwise else 2), 0x3018: channels - 1,
         0x400C: 0x1FC if depthwise else 0x1E4, 0x4010: HALF, 0x4070: 0x383, 0x4078: 1,
         0x501C: 0xE if each else 2, 0x5034: 1, 0x5044: (0x17850 if half else 0x7810) | 6 * depthwise, **values,
     }
@@ -86,21 +80,26 @@ def convolution(node):
     return task(CONVOLUTION, values | {0x4004: POINTER, 0x5004: POINTER}, addresses, 0x1D)
 
 
-def max_pool(node):
-    x, y = node.inputs[0], node.outputs[0]
-    size, out = Size(x), Size(y)
-    (kh, kw), (sy, sx) = node.attrs["kernel_shape"], node.attrs["strides"]
-    top, left, bottom, right = node.attrs["pads"]
-    channels, last = align(size.c, size.lanes) - 1, out.last
+def part(node, first, end, cores):
+    """The rows from `first` up to `end` of a convolution with strides of 1 that `cores` begin together."""
+    whole, x, y = convolution(node), Size(node.inputs[0]), Size(node.outputs[0])
+    pad = node.attrs["kernel_shape"][0] // 2
+    top, bottom = max(first - pad, 0), min(end + pad, x.h)
+    rows, height = end - first, bottom - top
     values = {
-        0x6004: POINTER, 0x7004: POINTER, 0x600C: size.last[0], 0x6010: size.last[1], 0x6014: channels,
-        0x6018: last[0], 0x601C: last[1], 0x6020: channels, 0x6024: 0x11,
-        0x6034: (sy - 1) << 20 | (sx - 1) << 16 | (kh - 1) << 8 | kw - 1,
-        0x6040: bottom << 12 | right << 8 | top << 4 | left, 0x607C: out.plane * _ATOM,
-        0x6084: out.plane * _ATOM | 2 * size.half, 0x60DC: 3, 0x700C: size.last[0], 0x7010: size.last[1],
-        0x7014: channels, 0x7024: size.w * _ATOM, 0x7028: size.plane * _ATOM, 0x7030: 2 if size.half else 1,
+        0x1010: (cores - 1) << 28 | height << 4, 0x1020: x.w << 16 | height, 0x102C: y.w * rows,
+        0x1068: pad << 4 | max(pad - first, 0), 0x1084: x.w << 16 | height, 0x3014: (rows - 1) << 16 | y.w - 1,
+        0x4034: rows - 1, 0x405C: (rows - 1) << 16 | y.w - 1, 0x5010: rows - 1,
     }
-    return task(_PPU, values, {0x6070: (y, 0), 0x701C: (x, 0)}, 0x60, 0xC00)
+    moved = {0x1070: top * x.w * _ATOM, 0x4020: first * y.w * _ATOM}
+    whole.commands = [(target, r, values.get(r, v)) for target, r, v in whole.commands]
+    whole.relocations = [(t, i, offset + moved.get(whole.commands[i][1], 0)) for t, i, offset in whole.relocations]
+    return whole
+
+
+def max_pool(node):
+    half = Size(node.inputs[0]).half
+    return pool(node, [*POOL, *POOL_READ], {0x60DC: 3, 0x7030: 2 if half else 1})
 
 
 _ADD_FLOAT16 = {0x4010: HALF, 0x4040: 0x53, 0x4070: 0x108202C0, 0x4078: 1, 0x4084: 0x10001, 0x5034: 0x40000008,
@@ -111,17 +110,27 @@ def _add_int8(a, b, y):
     return {**add_values(a, b, y, 0x904202C0), 0x4040: 0x20040, 0x5034: 0x40000004, 0x5044: 0x7801}
 
 
-def add(node):
+def add(node, _model):
     a, b, y = *node.inputs, node.outputs[0]
-    out = Size(y)
-    gap = (out.plane - out.w * out.h) * _ATOM
+    out, first, second = Size(y), Size(a), Size(b)
     values = {
         0x4004: POINTER, 0x5004: POINTER, 0x400C: 0x1E5, 0x4050: 2, 0x4060: 0x53,
         **_write(y, align(out.c, out.lanes), 1), **(_ADD_FLOAT16 if out.half else _add_int8(a, b, y)),
-        0x5040: out.plane * _ATOM, 0x504C: gap, 0x506C: gap,
+        0x5040: second.plane * _ATOM, 0x504C: first.gap * _ATOM, 0x506C: second.gap * _ATOM,
     }
     if node.op == "AddRelu":
         values[0x4070] &= ~0x200
+    return task(MEMORY, values, {0x4020: (y, 0), 0x5018: (a, 0), 0x5038: (b, 0)}, 0x18)
+
+
+def product(node):
+    """The second operand has one number for each channel."""
+    a, b, y = *node.inputs, node.outputs[0]
+    out = Size(y)
+    values = {
+        0x4004: POINTER, 0x5004: POINTER, 0x400C: 0x1E5, 0x4040: 0x20050, 0x4050: 2, 0x4060: 0x53, **_write(y, align(out.c, out.lanes), 1),
+        **product_values(a, b, y, 0x804002C4), 0x5034: 4, 0x5040: _ATOM, 0x5044: 0x7801, 0x504C: Size(a).gap * _ATOM,
+    }
     return task(MEMORY, values, {0x4020: (y, 0), 0x5018: (a, 0), 0x5038: (b, 0)}, 0x18)
 
 

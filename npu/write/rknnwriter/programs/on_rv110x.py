@@ -1,5 +1,6 @@
 """Whole programs for RV1103 and RV1106: int8 convolutions with their fused Add, activation or lookup table, and Add.
 What a Relu behind an addend sets is not known."""
+from .on_rk3562 import max_pool  # noqa: F401, is the same
 from .parts import HIGH, LOW, POINTER, Size, add_values, kernel, loading, task, written
 
 _CNA = [
@@ -36,6 +37,18 @@ def _write(y, channels, surfaces):
     }
 
 
+def _depthwise(node, size, out, channels):
+    """Weights and their zero points are two kernels, one beside the other."""
+    kh, kw, _, each, _ = kernel(node)
+    held = each // (2 * kh * kw)
+    line = size.w * held // 32
+    return {
+        0x100C: 7, 0x1010: 0xE, 0x1024: (size.c - 1) << 16 | held, 0x1034: each // 2, 0x1038: kw << 24 | kh << 16 | 2,
+        0x103C: line << 16, 0x1044: size.w << 16 | line, 0x1088: held, 0x1188: each // 4, 0x3010: 0xA, 0x400C: 0x1FC,
+        0x4058: (channels // 16 - 1) << 16 | 7, 0x40C0: 2 * out.plane * 16, 0x501C: 0xA, 0x5044: 0x7816,
+    }
+
+
 def convolution(node):
     if node.params.act == "relu" and node.params.addend and not node.params.add_last:
         return None  # no file shows where a Relu behind an addend cuts off
@@ -54,6 +67,8 @@ def convolution(node):
         0x118C: (size.w - 1) << 16 | size.w - 1, 0x3010: 1, 0x3014: out.corner, 0x3018: channels - 1,
         0x400C: 0x1E4, 0x501C: 0xE if node.params.form != "plain" else 2, 0x5044: 0x7810,
     }
+    if node.attrs["group"] > 1:
+        made |= _depthwise(node, size, out, channels)
     if node.params.act == "relu":
         made |= {0x406C: 0, 0x40E0: 0}
     if 0x5038 in tensors:
@@ -63,7 +78,7 @@ def convolution(node):
     return task(CONVOLUTION, made | values, {r: (t, 0) for r, t in tensors.items()}, 0x1D)
 
 
-def add(node):
+def add(node, _model):
     if node.op != "Add":
         return None
     a, b, y = *node.inputs, node.outputs[0]
@@ -73,7 +88,8 @@ def add(node):
     made = {
         **_write(y, out.held, 1), 0x4004: POINTER, 0x5004: POINTER, 0x400C: 0x1E5, 0x4010: 0x800000,
         **{r: v for r, v in values.items() if r not in (0x4010, 0x4044)}, 0x4018: values[0x4044], 0x4074: values[0x4074] & 0xFFFF,
-        0x4040: 0x100012 | shift << 9, 0x4048: factor << 16, 0x4054: shift << 24, 0x4050: 0x30000000, 0x4060: 0x13, 0x5034: 0x40000004, 0x5040: out.plane * 16, 0x5044: 0x907809,
+        0x4040: 0x100012 | shift << 9, 0x4048: factor << 16, 0x4054: shift << 24, 0x4050: 0x30000000, 0x4060: 0x13, 0x5034: 0x40000004,
+        0x5040: Size(b).plane * 16, 0x504C: Size(a).gap * 16, 0x5044: 0x907809,
     }
     return task(MEMORY, made, {0x4020: (y, 0), 0x5018: (a, 0), 0x5038: (b, 0)}, 0x18)
 

@@ -21,8 +21,14 @@ class Size:
         self.bytes = itemsize(t.dtype)
         self.lanes = atom // self.bytes
         self.pixels = self.h * self.w
-        self.plane = self.pixels if self.pixels == 1 else align(self.pixels, 4)  # in atoms
+        dense = self.pixels == 1 or t.kind == "input"  # models' inputs have no gaps
+        self.plane = self.pixels if dense else align(self.pixels, 4)  # in atoms
         self.held = align(self.c, self.lanes)  # channels, with those that fill the last block
+
+    @property
+    def gap(self):
+        """From a block's last pixel to the next block, in atoms."""
+        return self.plane - self.pixels
 
     @property
     def last(self):
@@ -49,11 +55,21 @@ def written(one):
 
 
 def kernel(node):
-    """(height, width, kernels, bytes of one, bytes of all) of a convolution's weights."""
+    """(height, width, kernels, bytes of one, bytes of all) of a convolution's weights. A spare kernel, which chips have that
+    read two at once, counts, too."""
     kh, kw = node.attrs["kernel_shape"]
-    kernels = 1 if node.attrs["group"] > 1 else node.outputs[0].shape[1]
-    size = len(node.inputs[1].data)
+    size, native = len(node.inputs[1].data), node.inputs[1].native
+    blocks = set(zip(native[::6], native[4::6]))  # (how many, kernels of each)
+    kernels = 1 if node.attrs["group"] > 1 else sum(n * each for n, each in blocks)
     return kh, kw, kernels, size // kernels, size
+
+
+def far_pads(node):
+    """Lines and columns that windows reach beyond the last ones, as new registers have them, above the near ones."""
+    sizes = zip(node.inputs[0].shape[2:], node.outputs[0].shape[2:], node.attrs["kernel_shape"], node.attrs["strides"],
+                node.attrs["dilations"], node.attrs["pads"])
+    bottom, right = (max((out - 1) * step + (window - 1) * apart + 1 - size - near, 0) for size, out, window, step, apart, near in sizes)
+    return right << 24 | bottom << 16
 
 
 def banks(data_bytes, weight_bytes, count):
@@ -88,3 +104,48 @@ def add_values(a, b, y, operation):
         0x4074: -b.quant.zero_point, 0x4078: second[1] << 16 | second[0], 0x4080: y.quant.zero_point, 0x4084: scale,
         0x4088: shift,
     }
+
+
+def product_values(a, b, y, operation):
+    """What a Mul of two int8 tensors computes, in the registers of RK3588 and RK3566."""
+    scale, shift = fixed_point(a.quant.scale * b.quant.scale / y.quant.scale)
+    return {
+        0x4044: -a.quant.zero_point, 0x4070: operation, 0x4074: -b.quant.zero_point, 0x4078: 1, 0x4080: y.quant.zero_point,
+        0x4084: scale, 0x4088: shift,
+    }
+
+
+# Of a pool: what it writes, with bounds of some chips behind 0x6048, and what it reads.
+POOL = [
+    0x6004, 0x7004, 0x600C, 0x6010, 0x6014, 0x6018, 0x601C, 0x6020, 0x6024, 0x6034, 0x6038, 0x603C, 0x6040, 0x6044, 0x6048,
+    0x6070, 0x607C, 0x6084, 0x60DC,
+]
+POOL_READ = [0x700C, 0x7010, 0x7014, 0x701C, 0x7024, 0x7028, 0x7030]
+LEAST = 0x7FF80  # an edge's value, below all others
+
+
+def pool(node, order, values, atom=16):
+    """Largest values of windows; `values`: what is the chip's own."""
+    x, y = node.inputs[0], node.outputs[0]
+    size, out = Size(x, atom), Size(y, atom)
+    (kh, kw), (sy, sx) = node.attrs["kernel_shape"], node.attrs["strides"]
+    top, left, bottom, right = node.attrs["pads"]
+    channels, last = align(size.c, size.lanes) - 1, out.last
+    made = {
+        0x6004: POINTER, 0x7004: POINTER, 0x600C: size.last[0], 0x6010: size.last[1], 0x6014: channels,
+        0x6018: last[0], 0x601C: last[1], 0x6020: channels, 0x6024: 0x11,
+        0x6034: (sy - 1) << 20 | (sx - 1) << 16 | (kh - 1) << 8 | kw - 1,
+        0x6040: bottom << 12 | right << 8 | top << 4 | left, 0x607C: out.plane * atom,
+        0x6084: out.plane * atom | 2 * size.half, 0x700C: size.last[0], 0x7010: size.last[1],
+        0x7014: channels, 0x7024: size.w * atom, 0x7028: size.plane * atom,
+    }
+    return task(order, made | values, {0x6070: (y, 0), 0x701C: (x, 0)}, 0x60, 0xC00)
+
+
+def pool_with_edges(node, others, reads, values, atom=16):
+    """The same, of int8, of chips that have a value for each number of lines beyond an edge, and `others` behind these."""
+    if node.inputs[0].dtype != "int8":
+        return None
+    at = POOL.index(0x6048) + 1
+    order = [*POOL[:at], 0x604C, 0x6050, *others, *POOL[at:], *reads]
+    return pool(node, order, {r: LEAST for r in range(0x6044, 0x6054, 4)} | values, atom)

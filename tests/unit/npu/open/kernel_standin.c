@@ -345,7 +345,7 @@ static int do_submit(uint8_t *b)
     look_for_copies();
     counts.submits++;
     counts.cores |= mask;
-    int s = emu_records_run(standin.npu, o->device, cores, n, &done, &e);
+    int s = emu_records_run(standin.npu, &standin.memory, o->device, cores, n, &done, &e);
     write_le32(b + 16, done);
     write_le64(b + 48, 1000);
     if (s < 0)

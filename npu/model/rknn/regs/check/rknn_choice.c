@@ -1,5 +1,6 @@
-// Which nodes meet which question: by the registers that ask it.
-#include "npu/model/rknn/regs/rknn_choice.h"
+// Which nodes meet which question: by the registers that ask it. Loads of files take no longer for
+// it, since all chips' answers are the kernels' so far: the table is left at its first comparison.
+#include "npu/model/rknn/regs/check/rknn_choice.h"
 
 #include "tensor/arithmetic.h"
 

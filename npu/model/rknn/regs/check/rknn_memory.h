@@ -5,5 +5,4 @@
 
 /// Whether each task of a node that makes bytes of bytes sets its units by fields that are known.
 /// STATUS_MODEL_INVALID, with the register's name: one does not.
-int rknn_memory_known(const struct rknn_regs *regs, const struct rknn_file *f,
-                      const struct rknn_node *n, struct error *e);
+int rknn_memory_known(const struct rknn_regs *regs, const struct rknn_node *n, struct error *e);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "npu/emu/emu_job.h"
+#include "npu/emu/emu_unit.h"
 
 #define MAX_TASKS 16
 #define PUBLIC    __attribute__((visibility("default")))
@@ -18,12 +19,31 @@ PUBLIC void emulator_free(struct emulator *emulator);
 PUBLIC void emulator_choose(struct emulator *emulator, uint32_t which, uint32_t choice);
 PUBLIC const char *emulator_error(const struct emulator *emulator);
 PUBLIC int emulator_map(struct emulator *emulator, uint64_t address, void *host, size_t size);
+PUBLIC int emulator_watch(struct emulator *emulator, uint64_t address);
+PUBLIC void emulator_meet(struct emulator *emulator);
 PUBLIC int emulator_run(struct emulator *emulator, uint32_t core, uint64_t base,
                         const uint64_t (*tasks)[3], uint32_t n);
 PUBLIC uint32_t emulator_end(const struct emulator *emulator);
 PUBLIC uint32_t emulator_tasks(const struct emulator *emulator);
 PUBLIC uint32_t emulator_interrupt(const struct emulator *emulator);
 PUBLIC uint32_t emulator_read(const struct emulator *emulator, uint32_t core, uint32_t offset);
+
+PUBLIC uint32_t emulator_bits(const char *chip, uint32_t offset, uint32_t inert);
+
+// What is known of a register's bits: all that are, or those without effect.
+uint32_t emulator_bits(const char *chip, uint32_t offset, uint32_t inert)
+{
+    enum emu_generation generation = emu_chip_find(chip)->generation;
+    return inert ? emu_register_inert_bits(generation, offset)
+                 : emu_register_known_bits(generation, offset);
+}
+
+PUBLIC const char *emulator_name(const char *chip, uint32_t offset);
+
+const char *emulator_name(const char *chip, uint32_t offset)
+{
+    return emu_register_name_at(emu_chip_find(chip)->generation, offset);
+}
 
 struct emulator *emulator_new(const char *chip)
 {
@@ -56,6 +76,16 @@ const char *emulator_error(const struct emulator *em)
 int emulator_map(struct emulator *em, uint64_t address, void *host, size_t size)
 {
     return emu_memory_map(&em->memory, address, host, size, &em->error);
+}
+
+int emulator_watch(struct emulator *em, uint64_t address)
+{
+    return emu_memory_watch(&em->memory, address, &em->error);
+}
+
+void emulator_meet(struct emulator *em)
+{
+    emu_memory_meet(&em->memory);
 }
 
 // Runs n tasks on a core, each {address, words, interrupt}.

@@ -1,0 +1,141 @@
+// Channels lie in blocks, so an input whose last block is not full leaves a gap. Its Concat writes
+// all inputs to working memory, gaps included, and has a convolution choose the channels:
+//
+//     input 0  [ 64 of  64 ]──┐                           weights: one 1 in each row
+//     input 1  [128 of 128 ]──┼──► working memory ──► convolution ──► output
+//     input 2  [ 68 of  80 ]──┘    [ 272 channels ]                   [ 260 channels ]
+//
+// What it adds are zero points: the sum of one input is x, of which the units take the output's
+// zero point twice, once behind and once, in the bias, in front.
+#include "npu/model/rknn/regs/check/rknn_joins.h"
+
+#include "npu/model/rknn/regs/check/rknn_fit.h"
+#include "npu/model/rknn/regs/check/rknn_tiles.h"
+
+#define ONE       0x4000 // factor
+#define ONE_SHIFT 14
+
+struct joins {
+    const struct rknn_regs *regs;
+    const struct rknn_file *f;
+    const struct rknn_node *n;
+    const struct rknn_tensor *weight, *y;
+};
+
+static const struct rknn_tensor *weight_of(const struct rknn_file *f, const struct rknn_node *n)
+{
+    for (uint32_t i = 0; i < n->n_inputs; i++) {
+        const struct rknn_tensor *t = n->inputs[i] < 0 ? NULL : &f->tensors[n->inputs[i]];
+        if (t && t->kind == RKNN_KIND_SUBTASK_CONSTANT && t->layout == RKNN_WEIGHT &&
+            t->type == RKNN_I8 && t->n_dims == 4)
+            return t;
+    }
+    return NULL;
+}
+
+static int refuse_constant(const char *what, struct error *e)
+{
+    return error_set(e, STATUS_MODEL_INVALID,
+                     "its convolution's %s do more than to choose the channels that it joins",
+                     what);
+}
+
+// As many ones as outputs, and nothing else.
+static int check_weights(const struct joins *j, struct error *e)
+{
+    const uint8_t *w = j->weight->data.data;
+    uint64_t ones = 0;
+    size_t i = 0;
+    for (; i + 8 <= j->weight->data.size; i += 8) {
+        if (!read_le64(w + i))
+            continue;
+        for (size_t k = i; k < i + 8; k++) {
+            ones += w[k] == 1;
+            if (w[k] > 1)
+                return refuse_constant("weights", e);
+        }
+    }
+    for (; i < j->weight->data.size; i++)
+        ones += w[i];
+    return ones == j->y->dims[1] ? 0 : refuse_constant("weights", e);
+}
+
+// One number for each output, that of the zero point.
+static int check_bias(const struct joins *j, const struct rknn_state *s, struct error *e)
+{
+    int32_t index = s->tensor[RDMA_BS_BASE];
+    const struct rknn_tensor *t = index < 0 ? NULL : &j->f->tensors[index];
+    if (!t || t->type != RKNN_I32 || t->data.size < 4)
+        return refuse_constant("biases", e);
+    for (size_t i = 0; i + 4 <= 4 * (size_t)j->y->dims[1]; i += 4)
+        if (i + 4 > t->data.size || (int32_t)read_le32(t->data.data + i) != -j->y->zp)
+            return refuse_constant("biases", e);
+    return 0;
+}
+
+// Of all files' such tasks.
+static int check_units(const struct joins *j, const struct rknn_state *s, struct error *e)
+{
+    static const struct {
+        enum rknn_register reg;
+        uint32_t value[CHIP_N_GENERATIONS];
+    } units[] = {
+        // RK3588, RK3576, RK3562, RV1106, RK3566
+        {DPU_BS_CFG, {0x20150, 0x120080, 0x120080, 0x120080, 0x158}},
+        {DPU_BN_CFG, {0x53, 0x903, 0x13, 0x13, 0x53}},
+        {DPU_EW_CFG, {0x383, 0x10041c1, 0x10041c1, 0x10041c1, 0x383}},
+    };
+    enum chip_generation g = j->regs->chip->generation;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        uint32_t value = s->value[units[i].reg];
+        if (value != units[i].value[g])
+            return rknn_regs_refuse(j->regs, units[i].reg, value, "what it joins is changed", e);
+    }
+    uint32_t scale = s->value[DPU_OUT_CVT_SCALE], shift = s->value[DPU_OUT_CVT_SHIFT];
+    if ((scale & 0xffff) != ONE)
+        return rknn_regs_refuse(j->regs, DPU_OUT_CVT_SCALE, scale, "what it joins is scaled", e);
+    if (shift != ONE_SHIFT)
+        return rknn_regs_refuse(j->regs, DPU_OUT_CVT_SHIFT, shift, "what it joins is scaled", e);
+    if ((int32_t)s->value[DPU_OUT_CVT_OFFSET] != j->y->zp)
+        return rknn_regs_refuse(j->regs, DPU_OUT_CVT_OFFSET, s->value[DPU_OUT_CVT_OFFSET],
+                                "another zero point than its output's", e);
+    return check_bias(j, s, e);
+}
+
+static int check_sizes(const struct joins *j, struct error *e)
+{
+    const struct graph_window window = {
+        .kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}, .groups = 1};
+    const uint32_t *y = j->y->dims;
+    struct graph_tensor from = {.n_dims = 4, .dims = {1, j->weight->dims[1], y[2], y[3]}};
+    struct graph_tensor to = {.n_dims = 4, .dims = {1, y[1], y[2], y[3]}};
+    struct rknn_agree_conv c = {.window = &window, .x = &from, .y = &to, .integer = true};
+    return rknn_tiles_agree(j->regs, &c, e);
+}
+
+int rknn_joins_known(const struct rknn_regs *regs, const struct rknn_file *f,
+                     const struct rknn_node *n, const struct graph_node *out, struct error *e)
+{
+    enum { FROM_MEMORY = 1 };
+    struct joins j = {.regs = regs, .f = f, .n = n, .weight = weight_of(f, n)};
+    struct rknn_walk w;
+    const struct rknn_state *s;
+    bool any = false;
+    if (out->op != GRAPH_CONCAT || !j.weight || !n->n_outputs || n->outputs[0] < 0)
+        return 0;
+    j.y = &f->tensors[n->outputs[0]];
+    rknn_walk_begin(&w, regs);
+    while ((s = rknn_walk_next(&w)) != NULL) {
+        if (s->value[DPU_FEATURE_MODE_CFG] & FROM_MEMORY)
+            continue;
+        any = true;
+        if (j.y->n_dims != 4 || j.y->type != RKNN_I8)
+            return refuse_constant("weights", e);
+        if (check_units(&j, s, e) < 0)
+            return STATUS_MODEL_INVALID;
+    }
+    if (!any)
+        return 0;
+    int r = check_weights(&j, e);
+    return r < 0 ? r : check_sizes(&j, e);
+}

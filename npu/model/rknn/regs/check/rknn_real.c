@@ -1,0 +1,165 @@
+// What is not in the list may well be right, and is computed by the node's own program then.
+//
+// Real numbers need no factors and zero points, so there is one value of each register for
+// each thing that a unit does.
+#include "npu/model/rknn/regs/check/rknn_real.h"
+
+#define MAX_VALUES 4
+
+// What a node's operator has its units do.
+enum { ANY = 0, BIAS = 1, RELU = 2, TABLE = 4, ADDS = 8, ADDS_RELU = 16, SLOPE = 32, CLIP = 64 };
+
+// Values that the converter gives; those that not every node may have say of which they are.
+// Registers that were never set hold 0, which is a value of its own for none of the units: a unit
+// that is configured by 0 would add, multiply and clamp all at once. A scale of 0 is refused where
+// the node sets it.
+static const struct {
+    enum rknn_register reg;
+    uint32_t value;
+    unsigned of;
+} known[] = {
+    {DPU_BS_CFG, 0x53, ANY},
+    {DPU_BS_CFG, 0x20150, BIAS | ADDS}, // RK3588
+    {DPU_BS_CFG, 0x158, BIAS},          // RK3566, RK3568
+    {DPU_BS_OW_OP, 0, ANY},
+    {DPU_BN_CFG, 0x53, ANY},
+    {DPU_BN_CFG, 0x13, ANY},  // RK3562
+    {DPU_BN_CFG, 0x903, ANY}, // RK3576, RV1126B
+    {DPU_BN_CFG, 0x12, RELU},
+    {DPU_BN_CFG, 0x902, RELU | CLIP}, // RK3576, RV1126B: bounds, which rknn_posts.c reads
+    {DPU_BN_CFG, 0x62, SLOPE},        // RK3588, RK3566, RK3568
+    {DPU_BN_CFG, 0x92, CLIP},         // the same chips
+    {DPU_BN_CFG, 0x20040, TABLE},
+    {DPU_EW_CFG, 0x383, ANY},
+    {DPU_EW_CFG, 0x10041c1, ANY}, // RK3562, RK3576, RV1126B
+    {DPU_EW_CFG, 0x302, TABLE},
+    {DPU_EW_CFG, 0x283, ADDS}, // what BS adds
+    {DPU_EW_CFG, 0x2d0, ADDS}, // RK3566, RK3568
+    {DPU_EW_CFG, 0x108202c0, ADDS},
+    {DPU_EW_CFG, 0x108200c0, ADDS_RELU},
+    {DPU_EW_CVT_OFFSET, 0, ANY},
+    {DPU_EW_CVT_SCALE, 1, ANY},
+    {DPU_OUT_CVT_OFFSET, 0, ANY},
+    {DPU_OUT_CVT_SCALE, 1, ANY},
+    {DPU_OUT_CVT_SCALE, 0x10001, ANY},
+    {DPU_OUT_CVT_SHIFT, 0, ANY},
+};
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+// False: what its units do is read elsewhere, or not known to be read.
+static bool find_duty(const char *op, unsigned *ret)
+{
+    static const char *const moves[] = {"Concat", "Reshape", "Slice", "Split", "Transpose"};
+    static const char *const plain[] = {"Conv", "ConvAdd", "ConvAddRelu", "ConvRelu"};
+    bool conv = begins(op, "Conv") && !begins(op, "ConvTranspose"), table = conv;
+    bool adds = strstr(op, "Add") != NULL, slope = strcmp(op, "ConvLeakyRelu") == 0;
+    bool relu = strstr(op, "Relu") != NULL && !slope && !strstr(op, "PRelu");
+    for (size_t i = 0; i < sizeof moves / sizeof *moves; i++)
+        if (strcmp(op, moves[i]) == 0) {
+            *ret = ANY;
+            return true;
+        }
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+        table = table && strcmp(op, plain[i]) != 0;
+    *ret = (conv ? BIAS : 0) | (relu && !adds ? RELU : 0) | (table ? TABLE : 0) |
+           (adds ? (relu ? ADDS_RELU : ADDS) : 0) | (slope ? SLOPE : 0) |
+           (strcmp(op, "ConvClip") == 0 ? CLIP : 0);
+    return conv || strcmp(op, "Add") == 0 || strcmp(op, "AddRelu") == 0;
+}
+
+static bool is_known(enum rknn_register reg, uint32_t value, unsigned duty)
+{
+    bool listed = false;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (known[i].reg != reg)
+            continue;
+        listed = true;
+        if (known[i].value == value && (!known[i].of || known[i].of & duty))
+            return true;
+    }
+    return !listed;
+}
+
+// What a value of a register shows its unit to do.
+static unsigned duties_of(enum rknn_register reg, uint32_t value)
+{
+    unsigned found = 0;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].reg == reg && known[i].value == value)
+            found |= known[i].of;
+    return found;
+}
+
+// Whether the units do what the operator's name says, but for tables: our own writer makes none of
+// real numbers.
+static int all_done(const struct rknn_regs *regs, const struct rknn_node *n, unsigned duty,
+                    unsigned done, struct error *e)
+{
+    uint32_t any;
+    unsigned wanted = duty & ~(unsigned)TABLE;
+    if (!(wanted & ~done) || !rknn_regs_get(regs, DPU_EW_CFG, &any) ||
+        !rknn_regs_get(regs, DPU_BN_CFG, &any))
+        return 0;
+    return error_set(e, STATUS_MODEL_INVALID, "its registers do not do all that \"%s\" says",
+                     n->op);
+}
+
+// Arithmetic by another name whose registers add: the name would be believed.
+static int check_name(const struct rknn_regs *regs, const struct rknn_node *n, struct error *e)
+{
+    enum { PRECISION = 7, FP16 = 2, FROM_MEMORY = 1 };
+    struct rknn_walk w;
+    const struct rknn_state *s;
+    if (strstr(n->op, "Add") || begins(n->op, "Conv") || begins(n->op, "ex"))
+        return 0;
+    rknn_walk_begin(&w, regs);
+    while ((s = rknn_walk_next(&w)) != NULL)
+        if (s->value[DPU_FEATURE_MODE_CFG] & FROM_MEMORY &&
+            (s->value[DPU_DATA_FORMAT] & PRECISION) == FP16 &&
+            duties_of(DPU_EW_CFG, s->value[DPU_EW_CFG]) & (ADDS | ADDS_RELU))
+            return rknn_regs_refuse(regs, DPU_EW_CFG, s->value[DPU_EW_CFG], "it adds", e);
+    return 0;
+}
+
+static bool takes_halves(const struct rknn_file *f, const struct rknn_node *n)
+{
+    for (uint32_t i = 0; i < n->n_inputs; i++)
+        if (n->inputs[i] >= 0 && f->tensors[n->inputs[i]].type == RKNN_F16)
+            return true;
+    return false;
+}
+
+int rknn_real_known(const struct rknn_regs *regs, const struct rknn_file *f,
+                    const struct rknn_node *n, struct error *e)
+{
+    enum { PRECISION = 7, INT16 = 1, FP16 = 2 };
+    struct rknn_walk w;
+    const struct rknn_state *s;
+    unsigned duty, done = BIAS;
+    bool halves = takes_halves(f, n);
+    if (halves && check_name(regs, n, e) < 0)
+        return STATUS_MODEL_INVALID;
+    // Pairs of bytes are moved as int16, too.
+    if (!find_duty(n->op, &duty) || (!halves && duty != ANY))
+        return 0;
+    rknn_walk_begin(&w, regs);
+    while ((s = rknn_walk_next(&w)) != NULL)
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+            uint32_t value = s->value[known[i].reg];
+            uint32_t precision = s->value[DPU_DATA_FORMAT] & PRECISION;
+            bool checked = (halves && precision == FP16) || (precision == INT16 && duty == ANY);
+            uint32_t any;
+            bool nothing = !value && known[i].reg == DPU_OUT_CVT_SCALE &&
+                           rknn_regs_get(regs, known[i].reg, &any) &&
+                           (any == 0 || rknn_regs_varies(regs, known[i].reg));
+            done |= duties_of(known[i].reg, value);
+            if (checked && (value || nothing) && !is_known(known[i].reg, value, duty))
+                return rknn_regs_refuse(regs, known[i].reg, value,
+                                        "what that does to real numbers is not known", e);
+        }
+    return halves ? all_done(regs, n, duty, done, e) : 0;
+}

@@ -1,0 +1,10 @@
+// The DPU's units where it computes with fp16.
+#pragma once
+
+#include "npu/model/rknn/regs/rknn_commands.h"
+
+/// Whether each task in fp16 of a convolution, an addition or a node that moves elements (these may
+/// go as int16, too) has its units as such nodes have them in files. STATUS_MODEL_INVALID, with the
+/// register's name: one has not.
+int rknn_real_known(const struct rknn_regs *regs, const struct rknn_file *f,
+                    const struct rknn_node *n, struct error *e);

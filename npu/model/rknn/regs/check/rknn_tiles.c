@@ -1,0 +1,315 @@
+// A convolution is split into tasks by lines of its output and by blocks of its channels. So all
+// files have it; the sizes that follow from each other are in as many registers as there are units:
+//
+//     CNA: image, kernel, output ---> CORE: output ---> DPU: output ---> what is written
+//                                                       RDMA: what is added
+#include "npu/model/rknn/regs/check/rknn_tiles.h"
+
+#include "npu/model/rknn/regs/check/rknn_fit.h"
+
+// Shapes are those of the file's tensors; a batch repeats all of it. What a task may leave out
+// holds what an earlier one of the node has set (rknn_walk).
+
+// A task, and what its registers must say.
+struct tile {
+    const struct rknn_regs *regs;
+    const struct rknn_state *s;
+    const struct rknn_agree_conv *c;
+    uint32_t less;          // what sizes in the CNA are short of
+    uint32_t width, height; // of its output
+};
+
+static int check(const struct tile *t, enum rknn_register reg, bool right, struct error *e)
+{
+    return rknn_fit(t->regs, t->s, reg, right, e);
+}
+
+// The output's width, height and pixels, which every unit on the way has: they count from 0 or, in
+// the CNA, as `less` says.
+static int check_output(const struct tile *t, struct error *e)
+{
+    const uint32_t *v = t->s->value;
+    uint32_t w = t->width, h = t->height, less = t->less;
+    bool sized = t->regs->chip->generation != CHIP_GEN_RK3566;
+    uint32_t size = (h - 1) << 16 | (w - 1);
+    int r = check(t, DPU_DATA_CUBE_WIDTH, w == t->c->y->dims[3], e);
+    r = r < 0 ? r : check(t, DPU_DATA_CUBE_HEIGHT, h <= t->c->y->dims[2], e);
+    r = r < 0 ? r : check(t, DPU_DATA_CUBE_NOTCH, v[DPU_DATA_CUBE_NOTCH] == 0, e);
+    r = r < 0 ? r : check(t, CORE_DATAOUT_SIZE_0, v[CORE_DATAOUT_SIZE_0] == size, e);
+    r = r < 0 ? r : check(t, CNA_DATA_SIZE2, rknn_bits(v[CNA_DATA_SIZE2], 10, 0) + less == w, e);
+    r = r < 0 ? r
+              : check(t, CNA_DATA_SIZE3, rknn_bits(v[CNA_DATA_SIZE3], 21, 0) + less == w * h, e);
+    return r < 0 || !sized ? r : check(t, DPU_WRITE_SIZE_1, v[DPU_WRITE_SIZE_1] == size, e);
+}
+
+// Of RK3562 the core may work on more channels than are written.
+// Of the others both count the same blocks.
+static int check_channels(const struct tile *t, struct error *e)
+{
+    const uint32_t *v = t->s->value;
+    enum chip_generation g = t->regs->chip->generation;
+    uint32_t channels = rknn_bits(v[DPU_DATA_CUBE_CHANNEL], 12, 0);
+    uint32_t core = v[CORE_DATAOUT_SIZE_1] & 0xffff;
+    int r = check(t, CORE_DATAOUT_SIZE_1,
+                  core == channels || (g == CHIP_GEN_RK3562 && core > channels), e);
+    uint32_t size = v[DPU_WRITE_SIZE_0];
+    uint32_t written = g == CHIP_GEN_RK3588 ? rknn_bits(size, 12, 0) : size >> 16;
+    bool said = g == CHIP_GEN_RK3588 || g == CHIP_GEN_RK3576 || g == CHIP_GEN_RK3562;
+    return r < 0 || !said ? r : check(t, DPU_WRITE_SIZE_0, written == channels, e);
+}
+
+// From one block of channels to the next one. RK3562 writes the output of packed pixels by lines in
+// a file of container 2.
+static int check_strides(const struct tile *t, bool packed, struct error *e)
+{
+    uint64_t plane = (uint64_t)t->c->y->dims[2] * t->c->y->dims[3];
+    bool right = rknn_fit_plane(t->regs, plane, rknn_fit_bytes(t->regs, t->s, DPU_DST_SURF_STRIDE));
+    bool odd = packed && t->regs->chip->generation == CHIP_GEN_RK3562;
+    return odd ? 0 : check(t, DPU_DST_SURF_STRIDE, right, e);
+}
+
+// Packed pixels: whether so many bytes are a line, padded to some number of pixels, and then to
+// what strides count in.
+static bool is_line(const struct tile *t, uint64_t bytes, uint32_t unit)
+{
+    const struct graph_tensor *x = t->c->x;
+    uint32_t pixel = x->dims[1] * (t->c->integer ? 1 : 2);
+    for (uint64_t to = 1; to <= 16; to *= 2)
+        if (bytes == ((x->dims[3] + to - 1) / to * to * pixel + unit - 1) / unit * unit)
+            return true;
+    return false;
+}
+
+// RK3588 counts pixels, the others 8 or 16 bytes; RK3562, RV1103 and RV1106 have all of a task's
+// lines as one, but those of container 2.
+static int check_packed_image(const struct tile *t, struct error *e)
+{
+    const uint32_t *v = t->s->value;
+    uint32_t width = t->c->x->dims[3], plane = t->c->x->dims[2] * width;
+    uint32_t lines = (v[CNA_DATA_SIZE0] & 0xffff) + t->less;
+    uint64_t line = v[CNA_LINE_STRIDE] & 0xfffffff, surface = v[CNA_SURF_STRIDE] & 0xfffffff;
+    bool right = true, far = true;
+    switch (t->regs->chip->generation) {
+    case CHIP_GEN_RK3588:
+        right = line == width;
+        far = surface == plane - width;
+        break;
+    case CHIP_GEN_RK3566:
+        right = is_line(t, line * 8, 8);
+        far = surface == plane;
+        break;
+    case CHIP_GEN_RK3576:
+        right = is_line(t, line * 16, 16);
+        far = surface == line * lines;
+        break;
+    case CHIP_GEN_RK3562:
+    case CHIP_GEN_RV1106: {
+        bool single = is_line(t, line * 16, 16);
+        right = single || (lines && line % lines == 0 && is_line(t, line / lines * 16, 16));
+        far = single || surface == line;
+        break;
+    }
+    default:
+        break;
+    }
+    int r = check(t, CNA_LINE_STRIDE, right, e);
+    return r < 0 ? r : check(t, CNA_SURF_STRIDE, far, e);
+}
+
+// Kernels of packed pixels have room for as many channels as are fetched at once. With kind 6 their
+// lines are whole atoms.
+static int check_packed_weights(const struct tile *t, struct error *e)
+{
+    static const uint32_t pixels[CHIP_N_GENERATIONS] = {16, 4, 4, 4, 8}; // bytes, of int8
+    enum { LINES = 4 };
+    const uint32_t *v = t->s->value, *kernel = t->c->window->kernel;
+    enum chip_generation g = t->regs->chip->generation;
+    bool newer = g == CHIP_GEN_RK3576 || g == CHIP_GEN_RK3562;
+    uint32_t pixel = pixels[g] * (newer && !t->c->integer ? 2 : 1), line = kernel[1] * pixel;
+    uint32_t each = v[CNA_WEIGHT_SIZE1] & 0x7ffff;
+    if (newer && v[CNA_CONV_CON1] & LINES)
+        line = (line + 15) / 16 * 16;
+    return check(t, CNA_WEIGHT_SIZE1, each == kernel[0] * line, e);
+}
+
+// How an image in blocks of channels is read: lines in quarters of atoms, of RK3566 and RK3568 in
+// atoms; planes in pixels, of RK3588 from the first line's end on, in 28 bits.
+static int check_image(const struct tile *t, bool packed, struct error *e)
+{
+    const uint32_t mask = 0xfffffff, *v = t->s->value;
+    enum chip_generation g = t->regs->chip->generation;
+    uint32_t width = t->c->x->dims[3], plane = t->c->x->dims[2] * width, whole = (plane + 3) & ~3u;
+    uint32_t line = v[CNA_LINE_STRIDE] & mask, surface = v[CNA_SURF_STRIDE] & mask;
+    uint32_t before = g == CHIP_GEN_RK3588 ? line : 0;
+    int r = check(t, CNA_DATA_SIZE0, (v[CNA_DATA_SIZE0] >> 16) + t->less == width, e);
+    if (r < 0 || packed)
+        return r < 0 ? r : check_packed_image(t, e);
+    bool right = surface == ((plane - before) & mask) || surface == ((whole - before) & mask);
+    r = check(t, CNA_LINE_STRIDE, line == width * (g == CHIP_GEN_RK3566 ? 1 : 4), e);
+    return r < 0 ? r : check(t, CNA_SURF_STRIDE, right, e);
+}
+
+// As many kernels as channels, of which the core may make whole blocks; an odd number may have one
+// more, and RK3576 and RV1126B fill up blocks of them. A task may have the rest of what tasks of
+// whole blocks have left.
+static bool is_kernels(const struct tile *t, uint32_t kernels, uint32_t channels)
+{
+    uint32_t all = t->c->y->dims[1];
+    bool filled = t->regs->chip->generation == CHIP_GEN_RK3576 && rknn_fit_blocks(kernels, all);
+    bool rest = kernels < all && (all - kernels) % 16 == 0 && rknn_fit_blocks(channels, kernels);
+    bool pair = all % 2 && kernels == all + 1;
+    return kernels == channels || kernels == all || pair || rest || (channels == all && filled);
+}
+
+// Bytes of a kernel: of all channels, or of those of a depthwise task.
+static int check_weights(const struct tile *t, bool packed, struct error *e)
+{
+    const uint32_t *v = t->s->value;
+    enum chip_generation g = t->regs->chip->generation;
+    uint32_t taps = t->c->window->kernel[0] * t->c->window->kernel[1];
+    uint32_t element = t->c->integer ? 1 : 2, each = v[CNA_WEIGHT_SIZE1] & 0x7ffff;
+    uint32_t kernels = rknn_bits(v[CNA_WEIGHT_SIZE2], 13, 0) + t->less;
+    uint32_t channels = (v[CORE_DATAOUT_SIZE_1] & 0xffff) + 1;
+    bool fits = t->c->depthwise ? kernels == 1 || kernels == 2 : is_kernels(t, kernels, channels);
+    bool right =
+        each % (taps * element) == 0 && rknn_fit_blocks(each / (taps * element), t->c->x->dims[1]);
+    int r = packed ? check_packed_weights(t, e) : 0;
+    if (r == 0 && !packed && !t->c->depthwise)
+        r = check(t, CNA_WEIGHT_SIZE1, right, e);
+    if (r == 0 && t->c->depthwise)
+        r = check(t, CNA_WEIGHT_SIZE1, each % (taps * element) == 0, e);
+    r = r < 0 ? r : check(t, CNA_WEIGHT_SIZE2, fits, e);
+    if (r < 0 || (packed && g == CHIP_GEN_RK3562))
+        return r;
+    return check(t, CNA_WEIGHT_SIZE0, v[CNA_WEIGHT_SIZE0] == each * kernels, e);
+}
+
+// A depthwise task fetches the channels that it writes.
+static int check_own_depth(const struct tile *t, uint32_t stored, uint32_t real, struct error *e)
+{
+    enum chip_generation g = t->regs->chip->generation;
+    bool newer = g == CHIP_GEN_RK3576 || g == CHIP_GEN_RK3562;
+    uint32_t written = rknn_bits(t->s->value[DPU_DATA_CUBE_CHANNEL], 12, 0) + 1,
+             n = stored + t->less;
+    uint32_t all = t->c->x->dims[1];
+    bool right = rknn_fit_blocks(n, written) || rknn_fit_blocks(written, n);
+    if (!newer)
+        right = right && (real == all - 1 || real == (all - 1) % 64 || real == stored - 1 ||
+                          real == (stored - 1) % 64);
+    return check(t, CNA_DATA_SIZE1, right, e);
+}
+
+// Channels of the image: all that are there, whole blocks of them, and those of the last 64.
+static int check_depth(const struct tile *t, bool packed, struct error *e)
+{
+    const uint32_t *v = t->s->value;
+    enum chip_generation g = t->regs->chip->generation;
+    uint32_t stored = v[CNA_DATA_SIZE1] & 0xffff, real = v[CNA_DATA_SIZE1] >> 16 & 0x3fff;
+    uint32_t all = t->c->x->dims[1];
+    bool newer = g == CHIP_GEN_RK3576 || g == CHIP_GEN_RK3562;
+    bool right = rknn_fit_blocks(stored + t->less, all) ||
+                 (g == CHIP_GEN_RK3562 && rknn_fit_blocks(stored + 1, all));
+    if (packed)
+        return 0;
+    // RK3566 gives single pixels another form.
+    int r = g == CHIP_GEN_RK3566
+                ? 0
+                : check(t, CNA_FC_DATA_SIZE1, (v[CNA_FC_DATA_SIZE1] & 0xffff) == stored, e);
+    if (r < 0 || t->c->depthwise)
+        return r < 0 ? r : check_own_depth(t, stored, real, e);
+    if (!newer)
+        right = right && (real == all - 1 || real == (all - 1) % 64);
+    return check(t, CNA_DATA_SIZE1, right, e);
+}
+
+// Lines of the image that the task's part of the output takes, those of the borders left out.
+static int check_lines(const struct tile *t, bool packed, struct error *e)
+{
+    const struct graph_window *w = t->c->window;
+    const uint32_t *v = t->s->value;
+    enum chip_generation g = t->regs->chip->generation;
+    bool newer = g == CHIP_GEN_RK3576 || g == CHIP_GEN_RK3562, wide = newer || g == CHIP_GEN_RV1106;
+    enum rknn_register reg = newer ? CNA_PADDING : CNA_PAD_CON0;
+    uint32_t side = wide ? 8 : 4, mask = (1u << side) - 1;
+    uint32_t top = v[reg] & mask, left = v[reg] >> side & mask;
+    uint32_t lines = (v[CNA_DATA_SIZE0] & 0xffff) + t->less, fetched = v[CNA_FC_DATA_SIZE0];
+    uint64_t taken = (uint64_t)(t->height - 1) * w->stride[0] + (w->kernel[0] - 1) * w->dilation[0];
+    bool padded = (top == 0 || top == w->pad[0] || w->pad[0] > mask) &&
+                  (left == w->pad[1] || w->pad[1] > mask);
+    int r = check(t, reg, padded, e);
+    r = r < 0 ? r : check(t, CNA_DATA_SIZE0, lines <= t->c->x->dims[2], e);
+    r = r < 0 ? r : check(t, CNA_DATA_SIZE0, (uint64_t)lines + top + w->pad[2] > taken, e);
+    if (r < 0 || packed || g == CHIP_GEN_RK3566)
+        return r;
+    uint32_t fetched_lines = (fetched & 0xffff) + t->less;
+    bool same = fetched >> 16 == v[CNA_DATA_SIZE0] >> 16 && fetched_lines <= lines;
+    // Of a part of the image, lines may be in the buffer from the task before.
+    bool enough = lines < t->c->x->dims[2] || (uint64_t)fetched_lines + top + w->pad[2] > taken;
+    return check(t, CNA_FC_DATA_SIZE0, same && enough, e);
+}
+
+// What is added is as large as what it is added to.
+static int check_addend(const struct tile *t, struct error *e)
+{
+    enum { BYPASS = 1 };
+    const uint32_t *v = t->s->value;
+    if (v[DPU_EW_CFG] & BYPASS || !t->c->addend)
+        return 0;
+    int r = check(t, RDMA_WIDTH, rknn_bits(v[RDMA_WIDTH], 12, 0) + 1 == t->width, e);
+    r = r < 0 ? r : check(t, RDMA_HEIGHT, v[RDMA_HEIGHT] + 1 == t->height, e);
+    uint64_t plane = (uint64_t)t->c->y->dims[2] * t->c->y->dims[3];
+    bool right = rknn_fit_plane(t->regs, plane, rknn_fit_bytes(t->regs, t->s, RDMA_EW_SURF_STRIDE));
+    return r < 0 ? r : check(t, RDMA_EW_SURF_STRIDE, right, e);
+}
+
+// Packed pixels are images as cameras give them, read by a form of their own.
+static int check_tile(const struct tile *t, struct error *e)
+{
+    enum { PACKED = 0xf000, PACKED_KINDS = 6, PACKED_LINES = 28 }; // the last: from that bit on
+    uint32_t kind = t->s->value[CNA_CONV_CON1];
+    bool newer = t->regs->chip->generation == CHIP_GEN_RK3562 ||
+                 t->regs->chip->generation == CHIP_GEN_RK3576;
+    bool packed = kind & PACKED || (newer && !t->c->depthwise && kind & PACKED_KINDS);
+    bool lines = packed || t->regs->chip->generation == CHIP_GEN_RK3562; // these have some set
+    int r = check(t, CNA_CONV_CON1, lines || kind >> PACKED_LINES == 0, e);
+    r = r < 0 ? r : check_output(t, e);
+    r = r < 0 ? r : check_channels(t, e);
+    r = r < 0 ? r : check_strides(t, packed, e);
+    r = r < 0 ? r : check_image(t, packed, e);
+    r = r < 0 ? r : check_depth(t, packed, e);
+    r = r < 0 ? r : check_lines(t, packed, e);
+    r = r < 0 ? r : check_weights(t, packed, e);
+    return r < 0 ? r : check_addend(t, e);
+}
+
+// Lines times channels, summed up over the tasks, are those of the output, or of its whole blocks
+// of channels: no task is left out, and none writes what another one has written.
+int rknn_tiles_agree(const struct rknn_regs *regs, const struct rknn_agree_conv *c, struct error *e)
+{
+    enum { FROM_MEMORY = 1 };
+    struct rknn_walk w;
+    uint64_t lines = 0;
+    struct tile t = {
+        .regs = regs, .c = c, .less = regs->chip->generation == CHIP_GEN_RK3576 ? 1 : 0};
+    uint32_t value;
+    bool said = rknn_regs_get(regs, CORE_DATAOUT_SIZE_0, &value) &&
+                rknn_regs_get(regs, DPU_DATA_CUBE_WIDTH, &value) &&
+                rknn_regs_get(regs, DPU_DATA_CUBE_CHANNEL, &value);
+    rknn_walk_begin(&w, regs);
+    while (said && (t.s = rknn_walk_next(&w)) != NULL) {
+        if (t.s->value[DPU_FEATURE_MODE_CFG] & FROM_MEMORY)
+            continue;
+        t.width = rknn_bits(t.s->value[DPU_DATA_CUBE_WIDTH], 12, 0) + 1;
+        t.height = rknn_bits(t.s->value[DPU_DATA_CUBE_HEIGHT], 12, 0) + 1;
+        lines += (uint64_t)t.height * (rknn_bits(t.s->value[DPU_DATA_CUBE_CHANNEL], 12, 0) + 1);
+        if (check_tile(&t, e) < 0)
+            return STATUS_MODEL_INVALID;
+    }
+    uint32_t height = c->y->dims[2];
+    bool whole = height && lines % height == 0 && rknn_fit_blocks(lines / height, c->y->dims[1]);
+    if (!said || whole || c->y->dims[0] != 1)
+        return 0;
+    return error_set(e, STATUS_MODEL_INVALID,
+                     "its tasks write %llu lines of channels, its output has %u of %u channels",
+                     (unsigned long long)lines, height, c->y->dims[1]);
+}

@@ -1,0 +1,393 @@
+// With AVX512 a chunk is read once: bounds and sums are of vectors that stay in registers, sums as
+// floats for at most 64 rows. Channels that do not fill vectors are taken as rows that do: of 6
+// channels 8 pixels at a time, whose 48 sums become 6 at the end. A sum that is not finite says
+// that some value is not (or that there are very large ones): then the other way, which is that of
+// other CPUs, looks at all of it again: bounds and sums one after the other, while a chunk is in
+// the first cache.
+#include "npu/sim/ops/observe_look.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "npu/sim/simd/avx512.h"
+
+#define ROWS  64
+#define PARTS 16
+#define FEW   64 // values that are looked at one by one where some lies in a tail
+
+KERNEL(struct observer_bounds, observe_bounds, (const float *v, size_t n), (v, n))
+{
+    return observer_bounds_of(v, n);
+}
+
+KERNEL(void, observe_sum,
+       (const float *v, uint64_t n, uint64_t inner, uint32_t n_channels, double *sums),
+       (v, n, inner, n_channels, sums))
+{
+    observer_sum_of(v, n, inner, n_channels, sums);
+}
+
+// The place, a multiple of FEW, behind which the first value below or above is; n: there is none.
+KERNEL(size_t, observe_find, (const float *v, size_t n, float low, float high), (v, n, low, high))
+{
+    for (size_t at = 0; at < n; at += FEW) {
+        size_t some = n - at < FEW ? n - at : FEW;
+        int beyond = 0;
+        for (size_t i = 0; i < some; i++)
+            beyond |= (v[at + i] < low) | (v[at + i] > high);
+        if (beyond)
+            return at;
+    }
+    return n;
+}
+
+// What was seen of some values: bounds of several parts of them, whichever these are.
+struct bounds {
+    float min[PARTS], max[PARTS];
+};
+
+static void observe_bounds_begin(struct bounds *b)
+{
+    for (uint32_t i = 0; i < PARTS; i++) {
+        b->min[i] = INFINITY;
+        b->max[i] = -INFINITY;
+    }
+}
+
+// ---- chunks: bounds and sums of `rows` rows of n lanes, or of a part of one channel ----
+
+#ifdef KERNEL_AVX512
+// Adds up what is finite, and turns into NaN else.
+AVX512_INLINE void observe_add_lanes(double *sums, __m512 s, __m512 *check)
+{
+    *check = _mm512_fmadd_ps(s, _mm512_setzero_ps(), *check);
+    __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(s));
+    __m512d high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(s, 1));
+    _mm512_storeu_pd(sums, _mm512_add_pd(_mm512_loadu_pd(sums), low));
+    _mm512_storeu_pd(sums + 8, _mm512_add_pd(_mm512_loadu_pd(sums + 8), high));
+}
+
+KERNEL_AVX512 static bool observe_rows_avx512(const float *v, uint64_t rows, uint32_t n,
+                                              double *sums, struct bounds *b)
+{
+    __m512 low = _mm512_loadu_ps(b->min), high = _mm512_loadu_ps(b->max);
+    __m512 low2 = low, high2 = high, check = _mm512_setzero_ps();
+    for (uint32_t c = 0; c < n; c += AVX512_LANES) {
+        __m512 sum = _mm512_setzero_ps(), sum2 = sum;
+        const float *at = v + c, *end = at + rows * n;
+        for (; at + n < end; at += 2 * (size_t)n) {
+            __m512 x = _mm512_loadu_ps(at), y = _mm512_loadu_ps(at + n);
+            low = _mm512_min_ps(low, x);
+            high = _mm512_max_ps(high, x);
+            low2 = _mm512_min_ps(low2, y);
+            high2 = _mm512_max_ps(high2, y);
+            sum = _mm512_add_ps(sum, x);
+            sum2 = _mm512_add_ps(sum2, y);
+        }
+        if (at < end) {
+            __m512 x = _mm512_loadu_ps(at);
+            low = _mm512_min_ps(low, x);
+            high = _mm512_max_ps(high, x);
+            sum = _mm512_add_ps(sum, x);
+        }
+        observe_add_lanes(sums + c, _mm512_add_ps(sum, sum2), &check);
+    }
+    _mm512_storeu_ps(b->min, _mm512_min_ps(low, low2));
+    _mm512_storeu_ps(b->max, _mm512_max_ps(high, high2));
+    return _mm512_cmp_ps_mask(check, check, _CMP_UNORD_Q) == 0;
+}
+
+KERNEL_AVX512 static bool observe_plane_avx512(const float *v, uint64_t n, double *ret,
+                                               struct bounds *b)
+{
+    __m512 low = _mm512_loadu_ps(b->min), high = _mm512_loadu_ps(b->max);
+    __m512 sum = _mm512_setzero_ps();
+    for (uint64_t i = 0; i < n; i += AVX512_LANES) {
+        __mmask16 lanes = avx512_lanes(n - i);
+        __m512 x = _mm512_maskz_loadu_ps(lanes, v + i);
+        low = _mm512_mask_min_ps(low, lanes, low, x);
+        high = _mm512_mask_max_ps(high, lanes, high, x);
+        sum = _mm512_add_ps(sum, x);
+    }
+    float total = _mm512_reduce_add_ps(sum);
+    _mm512_storeu_ps(b->min, low);
+    _mm512_storeu_ps(b->max, high);
+    *ret += (double)total;
+    return fabsf(total) <= FLT_MAX;
+}
+
+// The values of a vector that lie in a tail. A tail that became shorter meanwhile is looked at by
+// sampling_tails_put().
+KERNEL_AVX512 static void observe_put_avx512(struct sampling_tails *t, const float *v, uint64_t n)
+{
+    __mmask16 lanes = avx512_lanes(n);
+    __m512 x = _mm512_maskz_loadu_ps(lanes, v);
+    uint32_t beyond = _mm512_mask_cmp_ps_mask(lanes, x, _mm512_set1_ps(t->low), _CMP_LT_OQ) |
+                      _mm512_mask_cmp_ps_mask(lanes, x, _mm512_set1_ps(t->high), _CMP_GT_OQ);
+    for (; beyond; beyond &= beyond - 1)
+        sampling_tails_put(t, v[__builtin_ctz(beyond)]);
+}
+
+// The least and the largest of four vectors say whether one of them has such a value.
+KERNEL_AVX512 static void observe_tails_avx512(struct sampling_tails *t, const float *v, uint64_t n)
+{
+    uint64_t at = 0;
+    for (; n - at >= FEW; at += FEW) {
+        __m512 a = _mm512_loadu_ps(v + at), b = _mm512_loadu_ps(v + at + 16);
+        __m512 c = _mm512_loadu_ps(v + at + 32), d = _mm512_loadu_ps(v + at + 48);
+        __m512 least = _mm512_min_ps(_mm512_min_ps(a, b), _mm512_min_ps(c, d));
+        __m512 most = _mm512_max_ps(_mm512_max_ps(a, b), _mm512_max_ps(c, d));
+        if (_mm512_cmp_ps_mask(least, _mm512_set1_ps(t->low), _CMP_LT_OQ) |
+            _mm512_cmp_ps_mask(most, _mm512_set1_ps(t->high), _CMP_GT_OQ))
+            for (uint64_t i = 0; i < FEW; i += AVX512_LANES)
+                observe_put_avx512(t, v + at + i, AVX512_LANES);
+    }
+    for (; at < n; at += AVX512_LANES)
+        observe_put_avx512(t, v + at, n - at);
+}
+#else
+static void observe_tails_avx512(struct sampling_tails *t, const float *v, uint64_t n)
+{
+    sampling_tails_add(t, v, n);
+}
+
+static bool observe_rows_avx512(const float *v, uint64_t rows, uint32_t n, double *sums,
+                                struct bounds *b)
+{
+    (void)v, (void)rows, (void)n, (void)sums, (void)b;
+    return false;
+}
+
+static bool observe_plane_avx512(const float *v, uint64_t n, double *ret, struct bounds *b)
+{
+    (void)v, (void)n, (void)ret, (void)b;
+    return false;
+}
+#endif
+
+// ---- whole tensors ----
+
+// Values up to `end`, from where the block before ends.
+struct block {
+    uint64_t end;
+    struct bounds bounds;
+};
+
+struct looking {
+    const struct observe_shape *s;
+    const float *x;
+    struct observed *o;
+    double *lanes;
+    struct block *blocks;
+    uint64_t n_blocks;
+    uint64_t picked;     // values before this place are
+    struct block *block; // the last one, which is not whole yet
+};
+
+uint64_t observe_room(uint64_t n)
+{
+    return OBSERVE_LANES * sizeof(double) + (n / OBSERVE_CHUNK + 2) * sizeof(struct block);
+}
+
+// Blocks are filled by whole calls of a kernel, so they end where a row, a plane or a chunk does.
+static void looking_open_block(struct looking *k)
+{
+    k->block = &k->blocks[k->n_blocks];
+    observe_bounds_begin(&k->block->bounds);
+}
+
+// The tensor's own bounds.
+static void looking_join(struct looking *k)
+{
+    const struct bounds *b = &k->block->bounds;
+    struct observer_bounds *all = &k->o->bounds;
+    for (uint32_t i = 0; i < PARTS; i++) {
+        all->min = b->min[i] < all->min ? b->min[i] : all->min;
+        all->max = b->max[i] > all->max ? b->max[i] : all->max;
+    }
+}
+
+// The values before `to` are in the block's bounds.
+static void looking_next(struct looking *k, uint64_t to)
+{
+    const struct sampling_layout *l = &k->s->layout;
+    uint64_t from = k->n_blocks ? k->blocks[k->n_blocks - 1].end : 0;
+    if (l->stride && !l->rows)
+        sampling_pick(k->x, k->picked, to, l->stride, k->o->values);
+    k->picked = to;
+    if (to - from < OBSERVE_CHUNK && to < l->n)
+        return;
+    looking_join(k);
+    k->block->end = to;
+    k->n_blocks++;
+    looking_open_block(k);
+}
+
+// Values whose bounds are found without their parts.
+static void looking_next_plain(struct looking *k, uint64_t from, uint64_t to)
+{
+    struct observer_bounds seen = observe_bounds(k->x + from, to - from);
+    struct bounds *b = &k->block->bounds;
+    k->o->bounds.n_bad += seen.n_bad;
+    b->min[0] = seen.min < b->min[0] ? seen.min : b->min[0];
+    b->max[0] = seen.max > b->max[0] ? seen.max : b->max[0];
+    looking_next(k, to);
+}
+
+// So many lanes, that they are whole vectors and whole rounds of channels. 0: there are too many.
+static uint32_t looking_lanes(uint32_t n_channels)
+{
+    uint32_t lanes = n_channels;
+    while (lanes % 16 && lanes <= OBSERVE_LANES)
+        lanes += n_channels;
+    return lanes % 16 == 0 && (lanes == n_channels || lanes <= OBSERVE_LANES) ? lanes : 0;
+}
+
+// What is left of less than a row of lanes: so few values that their bounds need no parts, and
+// sums no vectors.
+static void looking_rest(struct looking *k, uint64_t from)
+{
+    uint64_t n = k->s->layout.n;
+    for (uint64_t i = from; i < n; i++)
+        k->o->sums[i % k->s->n_channels] += (double)k->x[i];
+    if (from < n)
+        looking_next_plain(k, from, n);
+}
+
+// Whole rows of lanes, and then what is left. Where rows are longer than the channels, the sums of
+// the lanes that belong to one channel are added up at the end. False: some value is not finite, or
+// so large that a sum of floats is not.
+static bool looking_rows(struct looking *k)
+{
+    uint32_t channels = k->s->n_channels, lanes = looking_lanes(channels);
+    if (!lanes)
+        return false;
+    uint64_t each = OBSERVE_CHUNK / lanes, whole = k->s->layout.n / lanes * lanes;
+    double *sums = lanes == channels ? k->o->sums : k->lanes;
+    memset(sums, 0, lanes * sizeof *sums);
+    each = each < 1 ? 1 : each > ROWS ? ROWS : each;
+    for (uint64_t at = 0; at < whole; at += each * lanes) {
+        uint64_t rows = (whole - at) / lanes < each ? (whole - at) / lanes : each;
+        if (!observe_rows_avx512(k->x + at, rows, lanes, sums, &k->block->bounds))
+            return false;
+        looking_next(k, at + rows * lanes);
+    }
+    for (uint32_t i = 0; i < lanes && sums != k->o->sums; i++)
+        k->o->sums[i % channels] += sums[i];
+    looking_rest(k, whole);
+    return !k->o->bounds.n_bad;
+}
+
+// Planes shorter than a chunk share a block; longer ones have several.
+static bool looking_planes(struct looking *k)
+{
+    uint64_t n = k->s->layout.n, inner = k->s->inner;
+    for (uint64_t from = 0, channel = 0; from < n; from += inner) {
+        for (uint64_t at = 0; at < inner; at += OBSERVE_CHUNK) {
+            uint64_t part = inner - at < OBSERVE_CHUNK ? inner - at : OBSERVE_CHUNK;
+            if (!observe_plane_avx512(k->x + from + at, part, &k->o->sums[channel],
+                                      &k->block->bounds))
+                return false;
+            looking_next(k, from + at + part);
+        }
+        channel = channel + 1 < k->s->n_channels ? channel + 1 : 0;
+    }
+    return true;
+}
+
+// Sums of whole rounds of channels that come near a chunk.
+static void looking_plain(struct looking *k)
+{
+    uint64_t n = k->s->layout.n, round = k->s->n_channels * k->s->inner, each = OBSERVE_CHUNK;
+    if (round)
+        each = round < OBSERVE_CHUNK ? OBSERVE_CHUNK / round * round : round;
+    for (uint64_t at = 0; at < n; at += each) {
+        uint64_t part = n - at < each ? n - at : each;
+        if (round)
+            observe_sum(k->x + at, part, k->s->inner, k->s->n_channels, k->o->sums);
+        looking_next_plain(k, at, at + part);
+    }
+}
+
+// Each part that reaches beyond has a value there at least: levels that so have too many need no
+// look at the values.
+static void looking_choose_level(struct looking *k, bool above)
+{
+    struct sampling_tails *t = &k->o->tails;
+    for (; t->level[above] < SAMPLING_LEVELS; sampling_tail_shorten(t, above)) {
+        uint32_t n = 0;
+        for (uint64_t i = 0; i < k->n_blocks && n <= t->most; i++)
+            for (uint32_t part = 0; part < PARTS; part++)
+                n += above ? k->blocks[i].bounds.max[part] > t->high
+                           : k->blocks[i].bounds.min[part] < t->low;
+        if (n <= t->most)
+            return;
+    }
+}
+
+// Whether a block has a part that lies beyond a tail's beginning as it is by now.
+static bool looking_reaches(const struct looking *k, const struct bounds *b)
+{
+    const struct sampling_tails *t = &k->o->tails;
+    int beyond = 0;
+    for (uint32_t i = 0; i < PARTS; i++)
+        beyond |= (b->min[i] < t->low) | (b->max[i] > t->high);
+    return beyond;
+}
+
+// A block's values that lie in a tail, as it is by then.
+static void looking_tails_in(struct looking *k, const struct block *b, uint64_t from)
+{
+    struct sampling_tails *t = &k->o->tails;
+    if (kernel_has_avx512()) {
+        if (looking_reaches(k, &b->bounds))
+            observe_tails_avx512(t, k->x + from, b->end - from);
+        return;
+    }
+    for (; from < b->end && looking_reaches(k, &b->bounds); from += FEW) {
+        from += observe_find(k->x + from, b->end - from, t->low, t->high);
+        if (from < b->end)
+            sampling_tails_add(t, k->x + from, b->end - from < FEW ? b->end - from : FEW);
+    }
+}
+
+// Far most tensors have their tails in few blocks, and of the others the levels that are left are
+// short: so of the values few are looked at again, 64 at a time first.
+static void looking_tails(struct looking *k)
+{
+    struct sampling_tails *t = &k->o->tails;
+    uint64_t from = 0;
+    sampling_tails_begin(t, k->s->layout.n, k->o->bounds.min, k->o->bounds.max, t->values);
+    looking_choose_level(k, false);
+    looking_choose_level(k, true);
+    for (uint64_t i = 0; i < k->n_blocks; from = k->blocks[i++].end)
+        looking_tails_in(k, &k->blocks[i], from);
+}
+
+static void looking_begin(struct looking *k)
+{
+    k->o->bounds = (struct observer_bounds){INFINITY, -INFINITY, 0};
+    k->picked = k->n_blocks = 0;
+    looking_open_block(k);
+    memset(k->o->sums, 0, k->s->n_channels * sizeof *k->o->sums);
+}
+
+void observe_look(const struct observe_shape *s, const float *x, void *room, struct observed *o)
+{
+    struct looking k = {.s = s, .x = x, .o = o, .lanes = room};
+    k.blocks = (struct block *)(k.lanes + OBSERVE_LANES);
+    looking_begin(&k);
+    bool seen = s->n_channels && kernel_has_avx512() &&
+                (s->inner == 1 ? looking_rows(&k) : looking_planes(&k));
+    if (!seen) {
+        looking_begin(&k);
+        looking_plain(&k);
+    }
+    if (!s->layout.stride || o->bounds.n_bad)
+        return;
+    if (s->layout.rows)
+        sampling_pick_all(x, &s->layout, o->values);
+    if (s->tails)
+        looking_tails(&k);
+}

@@ -1,0 +1,30 @@
+// Bounds, sums of channels and chosen values of a tensor, in one pass: chunks that fit the first
+// cache are looked at for all of them. Then tails, in those blocks that reach so far.
+#pragma once
+
+#include "tensor/observe/observer.h"
+#include "tensor/observe/sampling.h"
+
+#define OBSERVE_CHUNK 4096 // floats
+#define OBSERVE_LANES 1024 // partial sums, of channels that do not fill vectors
+
+// What is wanted of a tensor, and how it lies.
+struct observe_shape {
+    struct sampling_layout layout; // stride 0: no values
+    bool tails;                    // are wanted
+    uint32_t n_channels;           // 0: no sums
+    uint64_t inner;                // elements between two of neighbouring channels
+};
+
+struct observed {
+    struct observer_bounds bounds;
+    double *sums;                // n_channels; the caller's, as the next two
+    float *values;               // sampling_count()
+    struct sampling_tails tails; // where they are wanted: their values
+};
+
+/// How much room to work in it needs for n values.
+uint64_t observe_room(uint64_t n);
+
+/// With n_bad the bounds alone are told.
+void observe_look(const struct observe_shape *s, const float *x, void *room, struct observed *o);

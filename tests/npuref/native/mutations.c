@@ -1,0 +1,160 @@
+// Changes one register of one task of a .rknn file, or what its tables say, and looks whether
+// npu/sim notices.
+//
+//   mutations FILE NODES EACH SEED    NODES of the NPU's nodes by chance, EACH changes of each
+//   mutations FILE                    every bit of every command of every node
+//   mutations FILE NODES EACH SEED tables
+//                                     changes what the file's tables say of nodes and their tensors
+//
+// What npu/sim still computes must be what the emulator computes by the changed commands. A line
+// for each change that is not so:
+//
+//   NODE (OPERATOR) task T REGISTER (0xOFFSET) 0xOLD -> 0xNEW: wrong | ends | unjudged
+//   NODE (OPERATOR) attribute | tensor | operator | input …: wrong | ends | unjudged
+//
+//   wrong      the emulator's outputs are others
+//   ends       the emulator refuses the commands, npu/sim does not
+//   unjudged   the two differ before anything was changed, or the emulator does not run the node
+//
+// and one with the counts of all verdicts.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "npu/model/rknn/regs/rknn_registers.h"
+#include "npu/model/rknn/rknn_chip.h"
+#include "tests/npuref/native/mutations.h"
+#include "tests/support/sim_run.h"
+
+#define FIRST_DATA 0x4104 // points of lookup tables: values, not registers
+
+struct place {
+    uint32_t node, task, offset;
+    uint8_t *value; // 32 bits
+};
+
+static const char *name_of(const struct mutations *m, uint32_t offset)
+{
+    for (int i = 0; i < RKNN_REGISTER_COUNT; i++)
+        if (rknn_register_at(m->chip, (enum rknn_register)i) == offset && offset)
+            return rknn_register_name((enum rknn_register)i);
+    return "?";
+}
+
+static void change(struct mutations *m, const struct place *p, uint32_t value,
+                   const struct base *before)
+{
+    char what[160];
+    uint32_t old = read_le32(p->value);
+    if (value == old)
+        return;
+    snprintf(what, sizeof what, "task %u %s (0x%04x) 0x%08x -> 0x%08x", p->task,
+             name_of(m, p->offset), p->offset, old, value);
+    write_le32(p->value, value);
+    mutations_judge(m, p->node, before, what);
+    write_le32(p->value, old);
+}
+
+// The k-th command of a task; NULL: it is a point of a table, or nothing.
+static bool place_of(const struct mutations *m, uint32_t node, uint32_t task, size_t k,
+                     struct place *ret)
+{
+    const struct rknn_task *t = &m->file.tasks[m->file.nodes[node].first_task + task];
+    uint8_t *p = m->bytes + (t->commands.data - m->bytes) + 8 * k;
+    bool blobs = m->file.container.blobs;
+    *ret = (struct place){node, task, read_le16(blobs ? p + 2 : p), blobs ? p + 4 : p + 2};
+    return ret->offset != FIRST_DATA && ret->offset >= 0x1000;
+}
+
+static void all_of(struct mutations *m, uint32_t node, const struct base *b)
+{
+    const struct rknn_node *n = &m->file.nodes[node];
+    struct place p;
+    for (uint32_t t = 0; t < n->n_tasks; t++)
+        for (size_t k = 0; 8 * k + 8 <= m->file.tasks[n->first_task + t].commands.size; k++)
+            for (uint32_t bit = 0; bit < 32 && place_of(m, node, t, k, &p); bit++)
+                change(m, &p, read_le32(p.value) ^ 1u << bit, b);
+}
+
+static uint32_t other_value(struct mutations *m, uint32_t old)
+{
+    switch (below(m, 4)) {
+    case 0:
+        return old + 1 + below(m, 4);
+    case 1:
+        return old - 1 - below(m, 4);
+    case 2:
+        return below(m, 2) ? old * 2 : old / 2;
+    default:
+        return old ^ 1u << below(m, 32);
+    }
+}
+
+static void some_of(struct mutations *m, uint32_t node, uint32_t n_changes, const struct base *b)
+{
+    const struct rknn_node *n = &m->file.nodes[node];
+    struct place p;
+    for (uint32_t i = 0; i < n_changes; i++) {
+        uint32_t t = below(m, n->n_tasks);
+        size_t size = m->file.tasks[n->first_task + t].commands.size / 8;
+        if (size && place_of(m, node, t, below(m, (uint32_t)size), &p))
+            change(m, &p, other_value(m, read_le32(p.value)), b);
+    }
+}
+
+static bool is_of_interest(const struct rknn_node *n)
+{
+    return n->device != 0 && n->n_tasks && !rknn_node_is_end(n);
+}
+
+static void one_node(struct mutations *m, uint32_t node, uint32_t n_changes, bool tables)
+{
+    struct base b = {0};
+    if (base_init(m, node, &b)) {
+        if (tables)
+            mutations_of_tables(m, node, n_changes, &b);
+        else if (n_changes)
+            some_of(m, node, n_changes, &b);
+        else
+            all_of(m, node, &b);
+    }
+    base_done(&b);
+}
+
+static void some_nodes(struct mutations *m, uint32_t n, uint32_t n_changes, bool tables)
+{
+    uint32_t there = 0;
+    for (uint32_t i = 0; i < m->file.n_nodes; i++)
+        there += is_of_interest(&m->file.nodes[i]);
+    for (uint32_t k = 0; k < n && there; k++) {
+        uint32_t chosen = below(m, there), i = 0;
+        for (; !is_of_interest(&m->file.nodes[i]) || chosen--; i++)
+            ;
+        one_node(m, i, n_changes, tables);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct mutations m = {0};
+    struct error e = {0};
+    size_t size;
+    bool tables = argc == 6 && strcmp(argv[5], "tables") == 0;
+    if (argc != 2 && argc != 5 && !tables)
+        return 2;
+    m.bytes = sim_read_file(argv[1], &size, &e);
+    if (!m.bytes || rknn_file_open(&m.file, (struct bytes){m.bytes, size}, &e) < 0 ||
+        rknn_find_chip(NULL, &m.file, &m.chip, &e) < 0) {
+        fprintf(stderr, "%s\n", e.text);
+        return 1;
+    }
+    m.state = argc > 2 ? strtoull(argv[4], NULL, 10) : 0;
+    if (argc > 2)
+        some_nodes(&m, (uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]), tables);
+    for (uint32_t i = 0; i < m.file.n_nodes && argc == 2; i++)
+        if (is_of_interest(&m.file.nodes[i]))
+            one_node(&m, i, 0, false);
+    mutations_print_counts(&m);
+    rknn_file_done(&m.file);
+    free(m.bytes);
+    return 0;
+}
