@@ -107,7 +107,7 @@ static const struct npu_model_info *model_info(const struct npu_model *m)
 static int model_describe(struct npu_device *d, const struct npu_model_source *source, char **ret,
                           struct error *e)
 {
-    int s = describe_rknn(d->chip, source->file, ret, e);
+    int s = describe_rknn(&(struct sim_options){.chip = d->chip}, source->file, ret, e);
     if (s == 0)
         *ret = open_describe(d->provider, d->chip, source->file, *ret);
     return s;
@@ -131,6 +131,20 @@ static int context_submit(struct npu_context *c, struct npu_job *job, struct err
     return 0;
 }
 
+// Looked at when a job begins: until then the memory may go again.
+static int context_set_internal(struct npu_context *c, void *memory, size_t size,
+                                const struct npu_buffer *dmabuf, struct error *e)
+{
+    (void)e;
+    c->internal =
+        (struct open_internal){.buffer = dmabuf,
+                               .offset = dmabuf ? (uint64_t)((uint8_t *)memory - dmabuf->map) : 0,
+                               .size = size,
+                               .given = memory != NULL,
+                               .said = c->internal.said};
+    return 0;
+}
+
 static const struct npu_layer *context_layers(const struct npu_context *c, size_t *ret_n)
 {
     *ret_n = c->n_layers;
@@ -142,4 +156,5 @@ static void buffer_gone(struct npu_device *d, const struct npu_buffer *b)
     imports_drop(&d->imports, b);
 }
 
-NPU_BACKEND(OPEN_BACKEND, .list_paths = list_paths, .buffer_gone = buffer_gone);
+NPU_BACKEND(OPEN_BACKEND, .list_paths = list_paths, .context_set_internal = context_set_internal,
+            .buffer_gone = buffer_gone);

@@ -1,3 +1,5 @@
+// Providers that cannot submit a file's tasks as they are (mainline's driver) are shown all of them
+// once, in the order of one core: to say which they cannot do, and to make their own of the others.
 #include "npu/open/open_chain.h"
 
 #include <stdlib.h>

@@ -1,8 +1,14 @@
+// What a context has of its own: the arena where tensors lie, a copy of the model's commands with
+// the addresses of that arena in them, and the records of tasks that the driver is given. Constants
+// are the model's, and the same for all of its contexts. Nothing is written again for a run, unless
+// the program brings other memory.
 #include "npu/open/open_context.h"
 
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
+#include "npu/open/direct/imports.h"
 #include "npu/open/open_chain.h"
 
 void open_context_free(struct npu_context *c)
@@ -10,7 +16,7 @@ void open_context_free(struct npu_context *c)
     if (!c)
         return;
     const struct provider_ops *ops = c->model->provider->ops;
-    struct provider_memory *memories[] = {c->arena, c->commands, c->tasks};
+    struct provider_memory *memories[] = {c->own, c->commands, c->tasks};
     for (size_t i = 0; i < sizeof memories / sizeof *memories; i++)
         if (memories[i])
             ops->memory_free(c->model->provider, memories[i]);
@@ -26,12 +32,38 @@ void open_context_free(struct npu_context *c)
 
 CLEANUP_DEFINE(struct npu_context, open_context_free)
 
+static int make_own(struct npu_context *c, struct error *e)
+{
+    struct provider *provider = c->model->provider;
+    return provider->ops->memory_new(provider, c->model->program.arena_size, PROVIDER_ARENA,
+                                     &c->own, e);
+}
+
+// What a file has there from the start; nearly all have nothing. `whole`: nothing of what CPUs have
+// written there before is to reach it later.
+static int fill_arena(struct npu_context *c, bool whole, struct error *e)
+{
+    const struct rknn_program *p = &c->model->program;
+    uint64_t offset, size;
+    rknn_program_arena(p, open_context_map(c, 0));
+    int s = whole ? open_context_sync(c, 0, p->arena_size, PROVIDER_TO_DEVICE, e) : 0;
+    for (uint32_t i = 0; !whole && s == 0 && rknn_program_arena_part(p, &i, &offset, &size); i++)
+        s = open_context_sync(c, offset, size, PROVIDER_TO_DEVICE, e);
+    return s;
+}
+
+uint64_t open_context_size(const struct npu_model *m)
+{
+    const struct rknn_program *p = &m->program;
+    return p->arena_size + p->n_commands * 8 + (uint64_t)p->n_tasks * TASK_BYTES;
+}
+
 static int make_npu_memory(struct npu_context *c, struct error *e)
 {
     const struct rknn_program *p = &c->model->program;
     struct provider *provider = c->model->provider;
     const struct provider_ops *ops = provider->ops;
-    int s = ops->memory_new(provider, p->arena_size, PROVIDER_ARENA, &c->arena, e);
+    int s = make_own(c, e);
     if (s == 0)
         s = ops->memory_new(provider, p->n_commands * 8, PROVIDER_DATA, &c->commands, e);
     if (s == 0)
@@ -43,8 +75,8 @@ static int make_npu_memory(struct npu_context *c, struct error *e)
         calloc((size_t)c->model->info.n_inputs + c->model->info.n_outputs + 1, sizeof *c->places);
     if (!c->places)
         return error_no_memory(e, "a context", 0);
-    rknn_program_arena(p, c->arena->map);
-    return open_context_sync(c, 0, p->arena_size, PROVIDER_TO_DEVICE, e);
+    c->arena = (struct open_arena){.memory = c->own, .address = c->own->address};
+    return fill_arena(c, true, e);
 }
 
 // The commands, with the addresses of this context's memory.
@@ -54,15 +86,15 @@ static int write_commands(struct npu_context *c, struct error *e)
     const struct rknn_program *p = &m->program;
     const uint64_t bases[RKNN_N_PARTS] = {[RKNN_PART_COMMANDS] = c->commands->address,
                                           [RKNN_PART_CONSTANTS] = m->constants->address,
-                                          [RKNN_PART_ARENA] = c->arena->address};
+                                          [RKNN_PART_ARENA] = open_context_address(c, 0)};
     int s = rknn_program_relocate(p, bases, (uint64_t *)(void *)c->commands->map, e);
     if (s < 0)
         return s;
     for (uint32_t i = 0; i < m->info.n_inputs; i++)
-        c->places[i].address = c->arena->address + open_port_offset(m, &m->inputs[i]);
+        c->places[i].address = open_context_address(c, open_port_offset(m, &m->inputs[i]));
     for (uint32_t i = 0; i < m->info.n_outputs; i++)
         c->places[m->info.n_inputs + i].address =
-            c->arena->address + open_port_offset(m, &m->outputs[i]);
+            open_context_address(c, open_port_offset(m, &m->outputs[i]));
     for (uint64_t i = 0; i < p->n_commands; i++) // as the NPU reads them, on any machine
         write_le64(c->commands->map + 8 * i, ((uint64_t *)(void *)c->commands->map)[i]);
     return m->provider->ops->memory_sync(m->provider, c->commands, 0, p->n_commands * 8,
@@ -90,7 +122,7 @@ static int write_tasks(struct npu_context *c, struct error *e)
 static int prepare_chain(struct npu_context *c, struct error *e)
 {
     const struct npu_model *m = c->model;
-    struct provider_memory *const memories[] = {c->arena, m->constants};
+    struct provider_memory *const memories[] = {c->own, m->constants};
     struct provider_chain chain = {.commands = (const uint64_t *)(const void *)c->commands->map,
                                    .memories = memories,
                                    .n_memories = sizeof memories / sizeof *memories};
@@ -142,5 +174,62 @@ int open_context_sync(struct npu_context *c, uint64_t offset, uint64_t size, enu
                       struct error *e)
 {
     struct provider *provider = c->model->provider;
-    return provider->ops->memory_sync(provider, c->arena, offset, size, way, e);
+    return provider->ops->memory_sync(provider, c->arena.memory, c->arena.offset + offset, size,
+                                      way, e);
+}
+
+// ---- a program's memory ----
+
+// Imports it. NULL, with *why: intermediate results stay in memory of the context's own.
+static const struct import *choose_internal(struct npu_context *c, const char **why)
+{
+    const struct npu_model *m = c->model;
+    const struct open_internal *in = &c->internal;
+    *why = !in->buffer ? "it is no dma-buf" : m->provider->ops->info(m->provider)->no_import;
+    if (!*why && in->offset % RKNN_PART_ALIGN)
+        *why = "it begins at no multiple of 64 bytes";
+    if (!*why && in->size < m->program.arena_size)
+        *why = "it is smaller than the model's";
+    const struct import *i = *why ? NULL : imports_get(m->imports, in->buffer);
+    if (!*why && (!i || !i->memory))
+        *why = i ? i->why.text : "there is no memory";
+    return *why ? NULL : i;
+}
+
+// Commands and addresses of tensors follow; records of tasks do not change.
+static int move_arena(struct npu_context *c, struct open_arena to, struct error *e)
+{
+    c->arena = to;
+    int s = write_commands(c, e);
+    if (s < 0)
+        c->arena.memory = NULL; // to be tried again
+    return s;
+}
+
+// Imports are looked up for each job: only so are they known to be there still.
+int open_context_place(struct npu_context *c, struct error *e)
+{
+    const struct npu_model *m = c->model;
+    struct open_internal *in = &c->internal;
+    const char *why = NULL;
+    const struct import *outside = in->given && m->imports ? choose_internal(c, &why) : NULL;
+    if (why && why != in->said)
+        log_info("a program's memory for intermediate results is not used: %s", why);
+    in->said = why;
+    int s = outside || c->own ? 0 : make_own(c, e);
+    if (s < 0)
+        return s;
+    struct open_arena to = {.memory = outside ? outside->memory : c->own,
+                            .offset = outside ? in->offset : 0};
+    to.address = to.memory->address + to.offset;
+    bool moves = to.memory != c->arena.memory || to.address != c->arena.address;
+    if (moves)
+        s = move_arena(c, to, e);
+    if (s == 0 && (moves || outside)) // where others may have been meanwhile
+        s = fill_arena(c, moves, e);
+    if (s == 0 && outside && c->own) {
+        m->provider->ops->memory_free(m->provider, c->own);
+        c->own = NULL;
+    }
+    return s;
 }

@@ -1,8 +1,11 @@
 // A short program leaves out registers that the one two before it has written, as each block has
 // two groups of registers which it uses in turn. So a chain can begin at a task when whatever was
 // written before is written anew, for each block by the first two tasks that start it. Tables are
-// no registers: they have to be loaded before they are used. What tasks of nodes that a CPU
-// computes would have written is known, too: programs behind them count on it.
+// no registers: they have to be loaded before they are used. Nor is the buffer, of which a task can
+// use again what the one before has loaded. What tasks of nodes that a CPU computes would have
+// written is known, too: programs behind them count on it.
+//
+// Several cores are cut in front of nodes alone, where they all begin anew.
 #include "npu/open/open_cuts.h"
 
 #include <stdlib.h>
@@ -18,6 +21,8 @@
 #define TABLES_END   0x41a0
 #define TABLE_BYPASS (1u << 7)  // of EW_CFG
 #define TABLE_WRITE  (1u << 17) // of LUT_ACCESS_CFG
+#define BUFFER_AGAIN 0x3000u    // of CBUF_CON0: weights, or pixels, of the task before
+#define CNA          1u         // of an enable word: what fills the buffer
 
 struct written {
     uint64_t bits[N_BLOCKS][WORDS];
@@ -29,8 +34,8 @@ struct chain {
     const bool *on_cpu; // of each node: its tasks are not run; NULL: all are
     uint32_t *tasks;
     uint32_t n;
-    bool *needs_table;  // [n + 1]: from this task on one is used before one is loaded
-    uint16_t use, load; // the registers that say so
+    bool *needs; // from this task on a table or the buffer is used before it is loaded
+    uint16_t use, load, buffer; // the registers that say so
 };
 
 static bool is_run(const struct chain *c, uint32_t k)
@@ -77,41 +82,71 @@ static bool registers_anew(const struct chain *c, uint32_t from, const struct wr
     return true;
 }
 
-static void find_tables(struct chain *c)
+// What a task does with tables and the buffer.
+struct held {
+    bool uses_table, loads_table, uses_buffer, fills_buffer;
+};
+
+static struct held held_by(const struct chain *c, uint32_t k)
 {
+    const struct rknn_program_task *t = &c->p->tasks[c->tasks[k]];
+    struct held h = {.fills_buffer = t->enable & CNA};
+    for (uint64_t i = t->first; i < t->first + t->n_commands; i++) {
+        uint32_t at = c->p->commands[i] & 0xffff, value = rknn_command_value(c->p->commands[i]);
+        h.uses_table = h.uses_table || (at == c->use && !(value & TABLE_BYPASS));
+        h.loads_table = h.loads_table || (at == c->load && value & TABLE_WRITE);
+        if (at == c->buffer)
+            h.uses_buffer = value & BUFFER_AGAIN;
+    }
+    return h;
+}
+
+static void find_needs(struct chain *c)
+{
+    bool table = false, buffer = false;
     for (uint32_t k = c->n; k-- > 0;) {
-        const struct rknn_program_task *t = &c->p->tasks[c->tasks[k]];
-        bool uses = false, loads = false;
-        if (!is_run(c, k)) {
-            c->needs_table[k] = c->needs_table[k + 1];
-            continue;
-        }
-        for (uint64_t i = t->first; i < t->first + t->n_commands; i++) {
-            uint64_t command = c->p->commands[i];
-            uses = uses ||
-                   ((command & 0xffff) == c->use && !(rknn_command_value(command) & TABLE_BYPASS));
-            loads = loads ||
-                    ((command & 0xffff) == c->load && (rknn_command_value(command) & TABLE_WRITE));
-        }
-        c->needs_table[k] = loads ? false : uses ? true : c->needs_table[k + 1];
+        struct held h = is_run(c, k) ? held_by(c, k) : (struct held){0};
+        table = !h.loads_table && (h.uses_table || table);
+        buffer = h.fills_buffer ? h.uses_buffer : buffer;
+        c->needs[k] = table || buffer;
     }
 }
 
-// Takes back the cuts that this core's chain does not allow.
-static void cuts_of_chain(const struct chain *c, bool *cuts)
+// Whether a node's tasks might be cut in front of the k-th: the one before says when it is done,
+// and has loaded none of its tables, of which there may be two.
+static bool inside_node(const struct chain *c, uint32_t k)
+{
+    return c->p->tasks[c->tasks[k - 1]].interrupts && !held_by(c, k - 1).loads_table;
+}
+
+// Takes back the cuts that this core's chain does not allow. `inside`: those between a node's
+// tasks, too, or NULL.
+static void cuts_of_chain(const struct chain *c, bool *cuts, bool *inside)
 {
     struct written known = {0};
     for (uint32_t k = 0; k < c->n; k++) {
         uint32_t node = c->p->tasks[c->tasks[k]].node;
-        if (k && node != c->p->tasks[c->tasks[k - 1]].node && cuts[node])
-            cuts[node] = !c->needs_table[k] && registers_anew(c, k, &known);
+        bool begins = k && node != c->p->tasks[c->tasks[k - 1]].node,
+             wanted = begins ? cuts[node] : k && inside && inside_node(c, k);
+        bool may = wanted && !c->needs[k] && registers_anew(c, k, &known);
+        if (begins)
+            cuts[node] = may;
+        else if (inside)
+            inside[c->tasks[k]] = inside[c->tasks[k]] && may;
         written_add(&known, c->p, c->tasks[k]);
     }
 }
 
+// RK3576 and RK3562 have it elsewhere.
+static uint16_t buffer_register(const struct chip *chip)
+{
+    uint32_t plan = rknn_register_at(chip, CNA_CORE_PLAN);
+    return (uint16_t)(plan ? plan : rknn_register_at(chip, CNA_CBUF_CON0));
+}
+
 static int cuts_of_schedule(const struct rknn_program *p, const struct chip *chip,
                             const bool *on_cpu, const struct rknn_schedule *s, struct pool *pool,
-                            bool **ret, struct error *e)
+                            bool *inside, bool **ret, struct error *e)
 {
     uint32_t n_nodes = p->file->n_nodes;
     cleanup(free_p) uint32_t *tasks = calloc((size_t)p->n_tasks + 1, sizeof *tasks);
@@ -124,17 +159,17 @@ static int cuts_of_schedule(const struct rknn_program *p, const struct chip *chi
         struct chain c = {.p = p,
                           .on_cpu = on_cpu,
                           .tasks = tasks,
-                          .needs_table = needs,
+                          .needs = needs,
                           .use = (uint16_t)rknn_register_at(chip, DPU_EW_CFG),
-                          .load = (uint16_t)rknn_register_at(chip, DPU_LUT_ACCESS_CFG)};
+                          .load = (uint16_t)rknn_register_at(chip, DPU_LUT_ACCESS_CFG),
+                          .buffer = buffer_register(chip)};
         for (uint32_t node = 0; node < n_nodes; node++) {
             const struct rknn_range *r = &s->tasks[(size_t)node * s->n_cores + core];
             for (uint32_t i = 0; i < r->n && c.n < p->n_tasks; i++)
                 tasks[c.n++] = r->first + i;
         }
-        needs[c.n] = false;
-        find_tables(&c);
-        cuts_of_chain(&c, cuts);
+        find_needs(&c);
+        cuts_of_chain(&c, cuts, s->n_cores == 1 ? inside : NULL);
     }
     *ret = cuts;
     return 0;
@@ -144,10 +179,14 @@ int open_cuts_find(const struct rknn_program *p, const struct chip *chip, const 
                    struct pool *pool, struct open_cuts *ret, struct error *e)
 {
     int s = 0;
+    ret->tasks = pool_alloc(pool, p->n_tasks, sizeof *ret->tasks);
+    if (!ret->tasks)
+        return error_no_memory(e, "slices", p->n_tasks);
+    memset(ret->tasks, true, p->n_tasks);
     for (unsigned i = 0; i < RKNN_MAX_CORES && s == 0; i++)
-        s = cuts_of_schedule(p, chip, on_cpu, &p->one[i], pool, &ret->one[i], e);
+        s = cuts_of_schedule(p, chip, on_cpu, &p->one[i], pool, ret->tasks, &ret->one[i], e);
     for (unsigned i = 0; i < RKNN_MAX_CORES - 1 && s == 0; i++)
-        s = cuts_of_schedule(p, chip, on_cpu, &p->several[i], pool, &ret->several[i], e);
+        s = cuts_of_schedule(p, chip, on_cpu, &p->several[i], pool, NULL, &ret->several[i], e);
     return s;
 }
 

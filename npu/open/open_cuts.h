@@ -1,11 +1,12 @@
-// Where a row of nodes can be cut: between two of them others may use the NPU, and leave whatever
-// they like in its registers and tables.
+// Where a row of nodes, or a node of many tasks, can be cut: there others may use the NPU, and
+// leave whatever they like in its registers, its tables and the buffer in front of its multipliers.
 #pragma once
 
 #include "npu/model/rknn/program/rknn_program.h"
 
 struct open_cuts {
     bool *one[RKNN_MAX_CORES], *several[RKNN_MAX_CORES - 1]; // of each node: in front of it
+    bool *tasks; // of each task that one core does: between it and the one before, of the same node
 };
 
 /// As the program's schedules; in `pool`. The tasks of nodes that a CPU computes (on_cpu) are not

@@ -21,7 +21,7 @@ static int put_port(struct npu_context *c, const struct open_port *port, bool nh
                     const void *dense, struct error *e)
 {
     uint64_t at = open_port_offset(c->model, port);
-    rknn_layout_put(&port->layout, nhwc, dense, c->arena->map + at);
+    rknn_layout_put(&port->layout, nhwc, dense, open_context_map(c, at));
     return open_context_sync(c, at, port->layout.size, PROVIDER_TO_DEVICE, e);
 }
 
@@ -31,7 +31,7 @@ static int take_port(struct npu_context *c, const struct open_port *port, bool n
     uint64_t at = open_port_offset(c->model, port);
     int s = open_context_sync(c, at, port->layout.size, PROVIDER_FROM_DEVICE, e);
     if (s == 0)
-        rknn_layout_get(&port->layout, nhwc, c->arena->map + at, dense);
+        rknn_layout_get(&port->layout, nhwc, open_context_map(c, at), dense);
     return s;
 }
 
@@ -127,7 +127,7 @@ int open_put_input(struct npu_context *c, uint32_t i, uint32_t item, const struc
     const struct open_port *port = &m->inputs[i];
     if (is_as_read(m, i, input)) {
         uint64_t at = open_port_offset(m, port);
-        memcpy(c->arena->map + at, input->data, input->size);
+        memcpy(open_context_map(c, at), input->data, input->size);
         return open_context_sync(c, at, input->size, PROVIDER_TO_DEVICE, e);
     }
     cleanup(free_p) uint8_t *whole = malloc(io->logical.size + 1);

@@ -1,3 +1,5 @@
+// Layers as the vendor's tools show them: times by node, added up where a node is run in parts, and
+// tensors as programs see them, converted from how they lie in the arena.
 #include "npu/open/open_layers.h"
 
 #include <stdio.h>

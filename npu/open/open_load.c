@@ -13,6 +13,7 @@
 #include "npu/open/direct/direct_form.h"
 #include "npu/open/direct/direct_port.h"
 #include "npu/open/open_chain.h"
+#include "npu/open/open_context.h"
 #include "npu/sim/sim_custom.h"
 #include "npu/sim/sim_io.h"
 
@@ -215,9 +216,10 @@ static void fill_model_info(struct npu_model *m)
     struct npu_model_info *info = &m->info;
     info->n_shape_sets = 1;
     info->weight_size = m->file.weight_size ? m->file.weight_size : m->program.constants_size;
-    info->internal_size = m->file.internal_size ? m->file.internal_size : m->program.arena_size;
+    info->internal_size = m->program.arena_size;
     info->memory_size = m->program.constants_size + m->file.pool.total + m->program.pool.total +
                         m->graph.pool.total;
+    info->context_size = open_context_size(m);
     info->core_limit = m->chip->n_cores;
     info->batch = npu_batch(info);
     info->native_attrs = m->chip->small;

@@ -27,11 +27,12 @@ struct open_port {
     uint32_t tensor;
     struct rknn_memory_layout layout;
     size_t dense; // bytes of one input of a batch, packed
-    // Of the model's inputs and outputs: what has to be changed for it to lie outside the arena,
-    // and why it cannot (NULL: it can). direct_port.h
+    // Of the model's inputs and outputs alone: what has to be changed for it to lie outside the
+    // arena, and why it cannot (NULL: it can). direct_port.h
     struct open_port_patch *patches;
     uint64_t n_patches;
     const char *why;
+    uint32_t batch;               // inputs of a batch, which programs have one behind the other
     bool same[TENSOR_TYPE_COUNT]; // an input's values of this type are what the NPU reads
 };
 

@@ -1,5 +1,6 @@
 // A segment is a row of nodes that the NPU computes without anybody looking: it ends at a node that
-// a CPU computes, where other cores are to work, and behind each node when it is measured or shown.
+// a CPU computes, where other cores are to work, where all cores have to wait for each other, and
+// behind each node when it is measured or shown.
 #include "npu/open/open_run.h"
 
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include "npu/stop.h"
 
 #define TIMEOUT_MS 60000u
+#define PPU_ALONE  0x60u // of an enable word
 
 struct open_run {
     struct npu_context *c;
@@ -23,6 +25,7 @@ struct open_run {
     struct provider_range segment[PROVIDER_MAX_CORES]; // of each core of the schedule
     bool filled;
     struct open_slice slice; // the same segment
+    uint64_t worked_us;      // of all segments
     uint64_t waited_us;      // between slices
 };
 
@@ -87,7 +90,9 @@ static int submit_segment(struct open_run *r, struct error *e)
     r->filled = false;
     uint64_t start = clock_us();
     int s = m->provider->ops->submit(m->provider, &job, e);
-    open_slices_took(&r->slice, m, clock_us() - start);
+    uint64_t us = clock_us() - start;
+    r->worked_us += us;
+    open_slices_took(&r->slice, m, us);
     return s < 0 ? explain_failure(r, &job, e) : 0;
 }
 
@@ -103,6 +108,19 @@ static bool follows_segment(const struct open_run *r, const struct rknn_range *t
     return same;
 }
 
+// Whether all cores have come to a pool, which RK3588's programs have at the end of a part whose
+// cores wait for each other there (decision 181), and can begin anew behind it.
+static bool cores_meet(const struct open_run *r, uint32_t node)
+{
+    const struct npu_model *m = r->c->model;
+    bool all = r->schedule->n_cores > 1 && r->filled;
+    for (unsigned i = 0; i < r->schedule->n_cores; i++) {
+        const struct provider_range *s = &r->segment[i];
+        all = all && s->n && m->program.tasks[s->first + s->n - 1].enable == PPU_ALONE;
+    }
+    return all && open_cuts_of(&m->cuts, &m->program, r->schedule)[node];
+}
+
 static bool slice_ends(const struct open_run *r, uint32_t node)
 {
     return r->filled && open_slices_full(&r->slice, r->c->model, node, r->schedule, r->job->slices);
@@ -115,10 +133,32 @@ static bool may_pass(const struct open_run *r, uint32_t node)
     return !r->filled && open_cuts_of(&m->cuts, &m->program, r->schedule)[node];
 }
 
+// A long node, of which others may have any place between two parts.
+static int add_parts(struct open_run *r, uint32_t node, struct error *e)
+{
+    const struct npu_model *m = r->c->model;
+    const struct rknn_range *tasks = &r->schedule->tasks[node];
+    int s = submit_segment(r, e);
+    uint64_t worked = r->worked_us;
+    for (uint32_t done = 0, n; done < tasks->n && s == 0; done += n) {
+        n = open_slices_part(m, node, tasks, done, r->job->slices);
+        s = npu_slices_pass(r->job->slices, &r->waited_us, e);
+        r->segment[0] = (struct provider_range){tasks->first + done, n};
+        r->filled = true;
+        if (s == 0)
+            s = submit_segment(r, e);
+    }
+    if (s == 0)
+        open_slices_divided(m, node, r->worked_us - worked);
+    return s;
+}
+
 static int add_node(struct open_run *r, uint32_t node, struct error *e)
 {
     const struct rknn_range *tasks = &r->schedule->tasks[(size_t)node * r->schedule->n_cores];
-    bool ends = r->filled && !follows_segment(r, tasks);
+    if (open_slices_divide(r->c->model, node, r->schedule, r->job->slices))
+        return add_parts(r, node, e);
+    bool ends = r->filled && (!follows_segment(r, tasks) || cores_meet(r, node));
     int s = ends || slice_ends(r, node) ? submit_segment(r, e) : 0;
     if (s == 0 && may_pass(r, node))
         s = npu_slices_pass(r->job->slices, &r->waited_us, e);
@@ -158,6 +198,15 @@ static int run_on_cpu(struct open_run *r, uint32_t node, struct error *e)
 
 // ---- a run ----
 
+// Nothing is to be done for a node whose output is its input, but whoever looks sees that, too.
+static int pass_node(struct open_run *r, uint32_t node, struct error *e)
+{
+    if (!r->job->tap || rknn_node_is_end(&r->c->model->file.nodes[node]))
+        return 0;
+    int s = submit_segment(r, e);
+    return s < 0 ? s : open_layers_show(r->c, node, r->job->tap, e);
+}
+
 static int run_node(struct open_run *r, uint32_t node, struct error *e)
 {
     const struct npu_model *m = r->c->model;
@@ -165,7 +214,7 @@ static int run_node(struct open_run *r, uint32_t node, struct error *e)
     uint64_t start = clock_us(), waited = r->waited_us;
     int s = 0;
     if (m->steps[node] == OPEN_NOTHING)
-        return 0;
+        return pass_node(r, node, e);
     if (m->steps[node] == OPEN_NPU) {
         s = add_node(r, node, e);
         if (s < 0 || !looked_at)
@@ -184,11 +233,13 @@ static int run_node(struct open_run *r, uint32_t node, struct error *e)
     return s;
 }
 
-// Tensors in the program's memory are the NPU's from here on, or a CPU's again.
+// Tensors in the program's memory are the NPU's from the first part of a batch on, and a CPU's
+// again behind the last.
 static int put_input(struct open_run *r, uint32_t i, uint32_t item, struct error *e)
 {
-    return r->c->places[i].import ? direct_sync(r->c, i, PROVIDER_TO_DEVICE, e)
-                                  : open_put_input(r->c, i, item, &r->job->inputs[i], e);
+    if (!r->c->places[i].import)
+        return open_put_input(r->c, i, item, &r->job->inputs[i], e);
+    return item ? 0 : direct_sync(r->c, i, PROVIDER_TO_DEVICE, e);
 }
 
 static int take_output(struct open_run *r, uint32_t i, uint32_t item, uint8_t *whole,
@@ -196,14 +247,16 @@ static int take_output(struct open_run *r, uint32_t i, uint32_t item, uint8_t *w
 {
     uint32_t port = r->c->model->info.n_inputs + i;
     if (r->c->places[port].import)
-        return direct_sync(r->c, port, PROVIDER_FROM_DEVICE, e);
+        return item + 1 < r->c->model->file.batch
+                   ? 0
+                   : direct_sync(r->c, port, PROVIDER_FROM_DEVICE, e);
     return whole ? open_take_output(r->c, i, item, whole, e) : 0;
 }
 
 static int run_item(struct open_run *r, uint32_t item, uint8_t **outputs, struct error *e)
 {
     const struct npu_model *m = r->c->model;
-    int s = 0;
+    int s = item ? direct_part(r->c, item, e) : 0;
     if (r->job->divide_batch)
         choose_core(r, item);
     for (uint32_t i = 0; i < m->info.n_inputs && s == 0; i++)
@@ -242,7 +295,9 @@ int open_run(struct npu_context *c, struct npu_job *job, struct error *e)
     cleanup(free_p) uint8_t **outputs = calloc((size_t)m->info.n_outputs + 1, sizeof *outputs);
     if (!outputs)
         return error_no_memory(e, "outputs", m->info.n_outputs * sizeof *outputs);
-    int s = direct_bind(c, job->tap ? NULL : job, e);
+    int s = open_context_place(c, e);
+    if (s == 0)
+        s = direct_bind(c, job->tap ? NULL : job, e);
     if (s == 0)
         s = make_outputs(c, job, outputs, e);
     job->run_us = 0;

@@ -1,6 +1,7 @@
 // A program whose input and outputs are dma-bufs in the NPU's own form, beside the same through
 // copies: dmabuf_direct MODEL KIND WATCHED [on]. Buffers are of KIND, as in rknnd --buffers; the
 // input's bytes are written to the file WATCHED before they run, for who looks for copies of them.
+// Half of the frames have intermediate results in such a buffer, too, with others' bytes in it.
 // `on`: goes on until standard input ends.
 #include <poll.h>
 #include <stdio.h>
@@ -26,7 +27,8 @@ struct direct {
     rknn_context c;
     uint32_t n_out;
     rknn_tensor_attr in, out[MAX_OUTPUTS], logical[MAX_OUTPUTS];
-    struct tensor inputs[N_BUFFERS], plain_in, outputs[MAX_OUTPUTS], plain_outs[MAX_OUTPUTS];
+    struct tensor inputs[N_BUFFERS], plain_in, internal, outputs[MAX_OUTPUTS],
+        plain_outs[MAX_OUTPUTS];
 };
 
 static struct tensor tensor_new(const struct direct *d, const char *kind, uint32_t size)
@@ -131,8 +133,16 @@ int main(int argc, char **argv)
         d.outputs[i] = tensor_new(&d, argv[2], d.out[i].size);
         d.plain_outs[i] = tensor_new(&d, "memfd", d.out[i].size);
     }
-    for (uint32_t k = 0; k < N_FRAMES; k++)
+    rknn_mem_size sizes;
+    NEED_OK(rknn_query(d.c, RKNN_QUERY_MEM_SIZE, &sizes, sizeof sizes));
+    d.internal = tensor_new(&d, argv[2], sizes.total_internal_size);
+    for (uint32_t k = 0; k < N_FRAMES; k++) {
+        if (k == N_FRAMES / 2)
+            EXPECT_OK(rknn_set_internal_mem(d.c, d.internal.memory));
+        memset(d.internal.buffer.map, 0xc3, sizes.total_internal_size);
+        EXPECT_OK(rknn_mem_sync(d.c, d.internal.memory, RKNN_MEMORY_SYNC_TO_DEVICE));
         one_frame(&d, k, argv[3]);
+    }
     printf("ran\n");
     fflush(stdout);
     for (uint32_t k = 0; argc > 4 && poll(&input, 1, 0) == 0; k++)
@@ -140,6 +150,7 @@ int main(int argc, char **argv)
     for (unsigned i = 0; i < N_BUFFERS; i++)
         tensor_free(&d, &d.inputs[i]);
     tensor_free(&d, &d.plain_in);
+    tensor_free(&d, &d.internal);
     for (uint32_t i = 0; i < d.n_out; i++) {
         tensor_free(&d, &d.outputs[i]);
         tensor_free(&d, &d.plain_outs[i]);

@@ -68,7 +68,7 @@ static int run_records(struct helper *h, const struct npu_message *job, uint32_t
             n++;
         }
     const uint8_t *records = emu_memory_at(&h->memory, job->records, (size_t)end * 40, e);
-    return records ? emu_records_run(h->npu, records, cores, n, done, e) : STATUS_FAIL;
+    return records ? emu_records_run(h->npu, &h->memory, records, cores, n, done, e) : STATUS_FAIL;
 }
 
 // Mainline's: each task is a start of its own, and its end is that of the DPU alone.

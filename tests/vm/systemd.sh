@@ -7,7 +7,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 build=$(realpath -m "$here/../../build")
 "$here/packages.sh" "$build/packages"
 "$here/systemd_root.sh" "$build/packages" "$build/vm-systemd/root"
+seconds=${VM_SECONDS:-1200} # of which a step may take a third, an installation for one, where others use the processors
 script=$build/vm-systemd/script # in the project: the guest sees nothing else of this machine
-echo "LC_ALL=C.UTF-8 exec timeout -k 5 ${VM_SECONDS:-400} /usr/bin/python3 '$here/guest/systemd.py'" > "$script"
-"$here/boot.sh" systemd "${RKNND_VM_CACHE:-$build/vm}" "$script" "${VM_SECONDS:-400}" 2>&1 | stdbuf -oL tr -d '\033\r'
+echo "LC_ALL=C.UTF-8 RKNND_PATIENCE=$((seconds / 3)) exec timeout -k 5 $seconds /usr/bin/python3 '$here/guest/systemd.py'" > "$script"
+"$here/boot.sh" systemd "${RKNND_VM_CACHE:-$build/vm}" "$script" "$seconds" 2>&1 | stdbuf -oL tr -d '\033\r'
 exit "${PIPESTATUS[0]}"

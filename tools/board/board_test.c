@@ -7,21 +7,24 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "tensor/chip.h"
 #include "tools/board/facts.h"
 #include "tools/board/journal.h"
 #include "tools/board/judge.h"
 #include "tools/board/outcome.h"
+#include "tools/board/private_daemon.h"
 #include "tools/board/probe_process.h"
+#include "tools/board/targets.h"
 #include "tools/board/try.h"
 #include "tools/ui/interrupt.h"
 #include "tools/ui/print.h"
 
-#define ALL_MS      600000u // ten minutes
-#define PROBE_MS    45000u
-#define SHORT_MS    3000u // less is not worth a beginning
-#define ANY_CHIP    "rk3588"
-#define START       "start"
-#define MAX_TARGETS 8
+#define ALL_MS   600000u // ten minutes
+#define PROBE_MS 45000u
+#define SHORT_MS 3000u // less is not worth a beginning
+#define ANY_CHIP "rk3588"
+#define START    "start" // whether it is there
+#define ALIVE    "alive" // whether it still is
 
 struct state {
     const struct board_plan *plan;
@@ -30,47 +33,11 @@ struct state {
     FILE *log;
     uint64_t began_ms;
     json_t *facts, *targets, *results; // results: of each probe, in the kit's order
-    struct target all[MAX_TARGETS];
-    const char *given_up[MAX_TARGETS]; // why the target is not asked any more
+    struct target all[TARGETS_MAX];
+    const char *given_up[TARGETS_MAX]; // why the target is not asked any more
     int n;
     char chip[64];
 };
-
-// ---- what is tried ----
-
-// `backend` is for a daemon of the kit's own, `uri` for a server that runs already: one of the two.
-static void add_target(struct state *s, const char *name, const char *backend, const char *uri,
-                       const char *words)
-{
-    struct target *t = &s->all[s->n++];
-    *t = (struct target){.uri = uri, .words = words};
-    snprintf(t->name, sizeof t->name, "%s", name);
-    snprintf(t->backend, sizeof t->backend, "%s", backend);
-}
-
-// Hardware comes first: its time is what the ten minutes are for. The two that compute on this
-// machine's processor are the comparison, and need none of it.
-static void add_targets(struct state *s)
-{
-    char backend[128];
-    if (s->plan->server) {
-        add_target(s, "device", "", s->plan->server, "the server that was named");
-    } else {
-        add_target(s, "vendor", "vendor", NULL, "the maker's runtime");
-        add_target(s, "rknpu", "open:rknpu", NULL, "the open runtime on the maker's driver");
-        add_target(s, "rocket", "open:rocket", NULL, "the open runtime on mainline's driver");
-    }
-    snprintf(backend, sizeof backend, "emu:%.64s", s->chip);
-    add_target(s, "emulator", backend, NULL, "the emulator of registers");
-    snprintf(backend, sizeof backend, "sim:%.64s", s->chip);
-    add_target(s, "software", backend, NULL, "the software NPU");
-}
-
-// Whether something can be hung there: the kit takes care of these alone.
-static bool is_hardware(const struct target *t)
-{
-    return strcmp(t->name, "emulator") != 0 && strcmp(t->name, "software") != 0;
-}
 
 // Of the ten minutes, in milliseconds.
 static uint32_t time_left(const struct state *s)
@@ -92,10 +59,18 @@ static json_t *try_watched(struct state *s, struct trial *trial, const char *nam
                            enum watch_end *ret_end, uint64_t *ret_ms, struct error *e)
 {
     uint32_t left = time_left(s), limit = left < PROBE_MS ? left : PROBE_MS;
-    if (journal_begin(&s->journal, trial->target->name, name, e) < 0)
+    char folder[SERVER_FOLDER] = "";
+    if (!trial->target->uri && server_folder_make(folder, e) < 0)
         return NULL;
+    if (journal_begin(&s->journal, trial->target->name, name, e) < 0) {
+        server_folder_remove(folder);
+        return NULL;
+    }
     fprintf(s->log, "== %s on %s\n", name, trial->target->name);
+    trial->folder = folder;
     struct watched w = watch_run(try_probe, trial, limit, fileno(s->log));
+    trial->folder = NULL;
+    server_folder_remove(folder);
     fseek(s->log, 0, SEEK_END);
     *ret_end = w.end;
     *ret_ms = w.ns / 1000000;
@@ -141,6 +116,8 @@ static int look_at_target(struct state *s, int i, struct error *e)
     json_object_set_new(answer, "name", json_string(t->name));
     json_object_set_new(answer, "words", json_string(t->words));
     json_object_set_new(answer, "there", json_boolean(!why));
+    if (!t->uri) // a daemon of the kit's own, in some temporary folder
+        json_object_del(json_object_get(answer, "server"), "uri");
     facts_without_names(answer);
     json_array_append_new(s->targets, answer);
     if (why)
@@ -149,21 +126,31 @@ static int look_at_target(struct state *s, int i, struct error *e)
     return 0;
 }
 
-// After a failure: does the simplest one still come right? Else the target is left alone.
+// The target is not asked any more.
+static void give_up(struct state *s, int i, const char *why)
+{
+    s->given_up[i] = why;
+    fprintf(stderr, "%-16s %-9s %s\n", "", s->all[i].name, why);
+}
+
+// After a failure: does the simplest one still come right? Else the target is left alone. Where
+// that stopped the machine once it is not tried again: the failure would lead there each time.
 static int check_alive(struct state *s, int i, struct error *e)
 {
+    if (!s->plan->only.n && past_words(s, &s->all[i], ALIVE)) {
+        give_up(s, i, "after a failure here the machine stopped once: it is left alone");
+        return 0;
+    }
     struct trial trial = {.target = &s->all[i],
                           .kit = &s->kit,
                           .probe = json_array_get(json_object_get(s->kit.table, "probes"), 0)};
     enum watch_end end;
     uint64_t ms;
-    json_t *answer = try_watched(s, &trial, "alive", &end, &ms, e);
+    json_t *answer = try_watched(s, &trial, ALIVE, &end, &ms, e);
     if (!answer)
         return e->code;
-    if (json_object_get(answer, "failed")) {
-        s->given_up[i] = "after a failure the simplest model fails, too: it is left alone";
-        fprintf(stderr, "%-16s %-9s %s\n", "", s->all[i].name, s->given_up[i]);
-    }
+    if (json_object_get(answer, "failed"))
+        give_up(s, i, "after a failure the simplest model fails, too: it is left alone");
     json_decref(answer);
     return 0;
 }
@@ -190,7 +177,9 @@ static const char *why_not(const struct state *s, json_t *probe, int i)
     bool named = is_named(s, id);
     if (s->given_up[i])
         return s->given_up[i];
-    if (json_object_get(probe, "risk") && is_hardware(&s->all[i]) && !named)
+    if (json_object_get(probe, "cores") && !target_joins_cores(&s->all[i]))
+        return "its driver gives a run one core";
+    if (json_object_get(probe, "risk") && target_is_hardware(&s->all[i]) && !named)
         return "risky: only with --probe";
     if (interrupt_seen())
         return "stopped by Ctrl-C";
@@ -220,7 +209,7 @@ static int run_on_target(struct state *s, json_t *probe, int i, json_t *results,
     json_decref(answer);
     if (end == WATCH_STUCK)
         s->given_up[i] = "a driver holds a process that cannot be ended: it is left alone";
-    else if (failed && !refused && is_hardware(&s->all[i]) && end != WATCH_STOPPED)
+    else if (failed && !refused && target_is_hardware(&s->all[i]) && end != WATCH_STOPPED)
         return check_alive(s, i, e);
     return 0;
 }
@@ -250,7 +239,8 @@ static int run_probes(struct state *s, struct error *e)
 
 // ---- all of it ----
 
-// As asked, as the server or the device tree says, or any, which is said.
+// As asked, as the server or the device tree says, or any, which is said. Variants (RK3588S) are
+// as the chip they are of.
 static int choose_chip(struct state *s, struct error *e)
 {
     rknnd_server_info info = {.struct_size = sizeof info};
@@ -268,8 +258,17 @@ static int choose_chip(struct state *s, struct error *e)
                               json_string("No chip was found, so models for " ANY_CHIP
                                           " are used, and what is compared is the emulator and the "
                                           "software NPU. --chip NAME takes another."));
-    snprintf(s->chip, sizeof s->chip, "%s", found ? found : ANY_CHIP);
+    const struct chip *known = chip_find_variant(found ? found : ANY_CHIP);
+    snprintf(s->chip, sizeof s->chip, "%s", known ? known->name : found);
     return 0;
+}
+
+// Of earlier kits: whoever starts this one again after a reboot learns at once what it was.
+static void tell_of_past(struct state *s)
+{
+    json_t *hints = json_object_get(s->facts, "hints");
+    for (int i = 0; i < s->n; i++)
+        journal_tell(&s->journal, s->all[i].name, hints);
 }
 
 // Before anything runs: a name that is spelled wrongly should not cost ten minutes.
@@ -291,13 +290,17 @@ static int prepare(struct state *s, struct error *e)
     s->facts = facts_look();
     s->targets = json_array();
     s->results = json_array();
-    s->log = tmpfile();
-    if (!s->facts || !s->targets || !s->results || !s->log)
+    s->log = server_log_new(e);
+    if (!s->log)
+        return e->code;
+    if (!s->facts || !s->targets || !s->results)
         return error_no_memory(e, "what is found", 0);
     int r = choose_chip(s, e);
     if (r == 0)
         r = kit_open(&s->kit, s->plan->models, s->chip, e);
-    return r == 0 ? check_names(s, e) : r;
+    if (r == 0)
+        r = check_names(s, e);
+    return r == 0 ? targets_fill(s->plan, s->chip, s->all, &s->n, e) : r;
 }
 
 // Also after a failure in the middle.
@@ -335,8 +338,9 @@ int board_test_execute(const struct board_plan *plan, struct error *e)
         r = journal_open(&s.journal, plan->journal, e);
     if (r == 0) {
         interrupt_defer();
+        server_folders_sweep();
+        tell_of_past(&s);
         outcome_show_facts(s.facts, s.chip);
-        add_targets(&s);
         for (int i = 0; i < s.n && r == 0; i++)
             r = look_at_target(&s, i, e);
     }

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,10 +12,17 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/file/folder.h"
 #include "base/line.h"
 
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 #define MAX     (1u << 20) // bytes that are read of it
+#define LINE    256
+
+static void path_without_home(char path[PATH_MAX])
+{
+    snprintf(path, PATH_MAX, "/var/tmp/rknnd-board-test-%u", getuid());
+}
 
 // On a disk, as /tmp and /run may be gone after a reboot.
 static void default_path(char path[PATH_MAX])
@@ -27,58 +33,108 @@ static void default_path(char path[PATH_MAX])
     else if (home && *home == '/')
         snprintf(path, PATH_MAX, "%s/.local/state/rknnd/board-test", home);
     else
-        snprintf(path, PATH_MAX, "/var/tmp/rknnd-board-test-%u", getuid());
+        path_without_home(path);
 }
 
-// The folders above `path`; what cannot be made shows when the file is opened.
-// For this user alone.
-static void make_folders(const char *path)
+// What can be written line by line and read again: no pipe, device or socket.
+static int open_file(const char *path, struct error *e)
 {
-    char part[PATH_MAX];
-    for (const char *p = strchr(path + 1, '/'); p; p = strchr(p + 1, '/')) {
-        snprintf(part, sizeof part, "%.*s", (int)(p - path), path);
-        mkdir(part, 0700);
-    }
+    struct stat st;
+    // O_NONBLOCK: a pipe would wait for its reader.
+    cleanup(fd_close_p) int fd = open(
+        path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return error_set_errno(e, STATUS_FAIL, errno,
+                               "%s, where it is noted what is tried (--journal FILE)", path);
+    if (!S_ISREG(st.st_mode))
+        return error_set(
+            e, STATUS_PARAM_INVALID,
+            "--journal %s is no ordinary file: what is tried is noted there, to be read "
+            "again after a crash of the board; name a file on a disk",
+            path);
+    return steal_fd(&fd);
 }
 
 // A new file is not safe before its folder is.
 static void sync_folder(const char *path)
 {
-    char copy[PATH_MAX];
-    snprintf(copy, sizeof copy, "%s", path);
-    cleanup(fd_close_p) int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct error none;
+    cleanup(fd_close_p) int fd = folder_open_of(path, &none);
     if (fd >= 0)
         fsync(fd);
+}
+
+// "WORD BOOT TARGET PROBE"; a line of another form says nothing.
+static void read_line(json_t *past, const char *line)
+{
+    char word[8], boot[40], target[64], probe[64], key[136];
+    if (sscanf(line, "%7[^ ] %39[^ ] %63[^ ] %63[^ ]", word, boot, target, probe) != 4)
+        return;
+    snprintf(key, sizeof key, "%s %s", target, probe);
+    if (strcmp(word, "end") == 0)
+        json_object_del(past, key);
+    else if (strcmp(word, "begin") == 0)
+        json_object_set_new(past, key, json_string(boot));
+}
+
+json_t *journal_read(const char *text)
+{
+    json_t *ret = json_object();
+    for (const char *at = text; ret && *at;) {
+        char line[LINE];
+        size_t n = strcspn(at, "\n");
+        if (n < sizeof line) {
+            memcpy(line, at, n);
+            line[n] = '\0';
+            read_line(ret, line);
+        }
+        at += n + (at[n] == '\n');
+    }
+    return ret;
 }
 
 // What earlier kits wrote, as far as it is worth reading: the end of a file that has grown for
 // years.
 static int read_past(struct journal *j, const char *path, struct error *e)
 {
-    j->past = calloc(1, MAX + 1);
-    if (!j->past)
+    cleanup(free_p) char *text = calloc(1, MAX + 1);
+    if (!text)
         return error_no_memory(e, "the journal", MAX);
     off_t end = lseek(j->fd, 0, SEEK_END);
-    if (pread(j->fd, j->past, MAX, end > (off_t)MAX ? end - (off_t)MAX : 0) < 0)
+    ssize_t n = pread(j->fd, text, MAX, end > (off_t)MAX ? end - (off_t)MAX : 0);
+    // A line that was cut off when the board went down does not swallow the next one.
+    if (n < 0 || (n > 0 && text[n - 1] != '\n' && write(j->fd, "\n", 1) != 1))
         return error_set_errno(e, STATUS_FAIL, errno, "%s", path);
-    return 0;
+    j->past = journal_read(text);
+    return j->past ? 0 : error_no_memory(e, "the journal", MAX);
 }
 
 // A symbolic link is not followed: root may run this where others can write.
+static int open_with_folders(const char *path, struct error *e)
+{
+    int r = folder_make_above(path, 0700, e);
+    return r < 0 ? error_prefix(e, "--journal %s", path) : open_file(path, e);
+}
+
+// A home that is read-only, or not there at all, is as none.
 int journal_open(struct journal *j, const char *path, struct error *e)
 {
     char own[PATH_MAX];
+    struct error none;
+    bool given = path;
     *j = (struct journal){.fd = -1};
-    if (!path)
+    if (!given)
         default_path(own);
-    path = path ? path : own;
+    path = given ? path : own;
     if (!line_read(BOOT_ID, j->boot, sizeof j->boot))
         snprintf(j->boot, sizeof j->boot, "unknown");
-    make_folders(path);
-    j->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    j->fd = open_with_folders(path, e);
+    if (j->fd < 0 && !given) {
+        path_without_home(own);
+        j->fd = open_with_folders(own, &none);
+    }
     if (j->fd < 0)
-        return error_set_errno(e, STATUS_FAIL, errno,
-                               "%s, where it is noted what is tried (--journal FILE)", path);
+        return e->code;
     sync_folder(path);
     if (flock(j->fd, LOCK_EX | LOCK_NB) < 0)
         return error_set(e, STATUS_FAIL, "another board-test is running (it holds %s)", path);
@@ -88,7 +144,7 @@ int journal_open(struct journal *j, const char *path, struct error *e)
 void journal_close(struct journal *j)
 {
     j->fd = fd_close(j->fd);
-    free(j->past);
+    json_decref(j->past);
     j->past = NULL;
 }
 
@@ -96,7 +152,7 @@ void journal_close(struct journal *j)
 static int note(struct journal *j, const char *word, const char *target, const char *probe,
                 struct error *e)
 {
-    char line[256];
+    char line[LINE];
     int n = snprintf(line, sizeof line, "%s %s %s %s\n", word, j->boot, target, probe);
     if (n < 0 || (size_t)n >= sizeof line)
         return error_set(e, STATUS_PARAM_INVALID, "the name %s is too long", probe);
@@ -118,19 +174,26 @@ int journal_end(struct journal *j, const char *target, const char *probe, struct
 // The last line of it counts: a later kit may have tried again, when it was asked to.
 enum journal_past journal_past(const struct journal *j, const char *target, const char *probe)
 {
-    enum journal_past ret = JOURNAL_CLEAR;
-    const char *line = j->past;
-    while (line && *line) {
-        char word[8], boot[40], its_target[64], its_probe[64];
-        if (sscanf(line, "%7s %39s %63s %63s", word, boot, its_target, its_probe) == 4 &&
-            strcmp(its_target, target) == 0 && strcmp(its_probe, probe) == 0) {
-            if (strcmp(word, "end") == 0)
-                ret = JOURNAL_CLEAR;
-            else
-                ret = strcmp(boot, j->boot) == 0 ? JOURNAL_CUT : JOURNAL_REBOOTED;
-        }
-        line = strchr(line, '\n');
-        line = line ? line + 1 : NULL;
+    char key[136];
+    snprintf(key, sizeof key, "%.63s %.63s", target, probe);
+    const char *boot = json_string_value(json_object_get(j->past, key));
+    return !boot ? JOURNAL_CLEAR : strcmp(boot, j->boot) == 0 ? JOURNAL_CUT : JOURNAL_REBOOTED;
+}
+
+void journal_tell(const struct journal *j, const char *target, json_t *list)
+{
+    const char *key;
+    json_t *boot;
+    size_t n = strlen(target);
+    json_object_foreach(j->past, key, boot)
+    {
+        if (strncmp(key, target, n) != 0 || key[n] != ' ')
+            continue;
+        bool same = strcmp(json_string_value(boot), j->boot) == 0;
+        json_array_append_new(
+            list, json_sprintf("An earlier board-test ended while \"%s\" was running on %s%s: "
+                               "that is not repeated (--probe NAME tries it all the same).",
+                               key + n + 1, target,
+                               same ? "" : ", and the machine has been started again since"));
     }
-    return ret;
 }

@@ -32,15 +32,22 @@ static int digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-// try_probe() sends tensors as digits, since its answer is text.
+// try_probe() sends tensors as digits, since its answer is text. NULL: they are none.
 static uint8_t *from_hex(const char *text, size_t *size)
 {
     size_t n = strlen(text) / 2;
+    bool wrong = strlen(text) % 2 != 0;
     uint8_t *data = malloc(n + 1);
-    for (size_t i = 0; data && i < n; i++)
-        data[i] = (uint8_t)(digit(text[2 * i]) << 4 | digit(text[2 * i + 1]));
+    for (size_t i = 0; data && i < n; i++) {
+        int high = digit(text[2 * i]), low = digit(text[2 * i + 1]);
+        wrong = wrong || high < 0 || low < 0;
+        data[i] = (uint8_t)((unsigned)high << 4 | (unsigned)low);
+    }
     *size = n;
-    return data;
+    if (!wrong)
+        return data;
+    free(data);
+    return NULL;
 }
 
 // A stored value as a number: of int8 its steps.
@@ -111,7 +118,9 @@ static bool tensor_fits(const struct kit *k, json_t *want, json_t *answer, json_
     if (!seen || size != f->size) {
         json_object_set_new(
             verdict, "words",
-            json_sprintf("%s has %zu bytes, %zu were expected", p.tensor, size, f->size));
+            json_sprintf(seen ? "%s has %zu bytes, %zu were expected"
+                              : "%s is no text of digits (%zu bytes); %zu bytes were expected",
+                         p.tensor, size, f->size));
         return false;
     }
     struct count c = compare(&p);
@@ -163,7 +172,7 @@ static json_t *judge_values(const struct kit *k, json_t *probe, json_t *answer)
         if (hypothesis_fits(k, h, answer, differs)) {
             json_decref(differs);
             json_decref(verdict);
-            return json_pack("{s:s, s:O, s:O, s:O?, s:O?}", "is", is_default ? "ok" : "other",
+            return json_pack("{s:s, s:O?, s:O?, s:O?, s:O?}", "is", is_default ? "ok" : "other",
                              "hypothesis", json_object_get(h, "id"), "says",
                              json_object_get(h, "says"), "switch", json_object_get(probe, "switch"),
                              "taken", taken);

@@ -21,6 +21,7 @@
 #define MAX_FILE (16u << 20) // bytes of one file in an archive
 #define MAX_ALL  (64u << 20) // and of all of them
 #define MAX_ID   60          // of a probe: the journal has it in a line of its own
+#define ID_BYTES "abcdefghijklmnopqrstuvwxyz0123456789-"
 
 // ---- where it is ----
 
@@ -138,10 +139,12 @@ static int read_table(struct kit *k, struct error *e)
     size_t i;
     json_array_foreach(json_object_get(k->table, "probes"), i, probe)
     {
-        size_t size = strlen(json_get_text(probe, "id"));
-        if (size == 0 || size > MAX_ID)
+        const char *id = json_get_text(probe, "id");
+        size_t size = strlen(id);
+        if (size == 0 || size > MAX_ID || strspn(id, ID_BYTES) != size)
             return error_set(e, STATUS_MODEL_INVALID,
-                             TABLE ": probe %zu has no id of 1 to %d bytes", i + 1, MAX_ID);
+                             TABLE ": probe %zu has no id of 1 to %d bytes, each of " ID_BYTES,
+                             i + 1, MAX_ID);
         int r = check_switch(probe, e);
         if (r < 0)
             return r;
@@ -150,14 +153,19 @@ static int read_table(struct kit *k, struct error *e)
 }
 
 // What was read of a kit that turns out to be none is the caller's to close.
+int kit_open_file(struct kit *k, const char *path, struct error *e)
+{
+    *k = (struct kit){0};
+    int r = read_archive(k, path, e);
+    return r == 0 ? read_table(k, e) : r;
+}
+
 int kit_open(struct kit *k, const char *folder, const char *chip, struct error *e)
 {
     char path[PATH_MAX];
     *k = (struct kit){0};
     int r = find_archive(folder, chip, path, e);
-    if (r == 0)
-        r = read_archive(k, path, e);
-    return r == 0 ? read_table(k, e) : r;
+    return r == 0 ? kit_open_file(k, path, e) : r;
 }
 
 void kit_close(struct kit *k)

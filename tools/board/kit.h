@@ -24,6 +24,9 @@ struct kit {
 /// `folder` it is looked for there alone, else beside rknnctl as it is built and installed.
 /// kit_close() is safe after a failure.
 int kit_open(struct kit *k, const char *folder, const char *chip, struct error *e);
+
+/// The archive of that name, whatever chip it is of. As kit_open().
+int kit_open_file(struct kit *k, const char *path, struct error *e);
 void kit_close(struct kit *k);
 
 /// A file of the archive; NULL: it has none of that name.

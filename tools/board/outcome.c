@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/file/output_file.h"
@@ -29,13 +30,19 @@ static const char readme[] =
     "before\n"
     "you send it.\n";
 
-// "kit.tar.xz" has its page in "kit.html".
+// As in `ssh board rknnctl board-test -o - > kit.tar.xz`.
+static bool is_standard_output(const char *path)
+{
+    return strcmp(path, "-") == 0;
+}
+
+// "kit.tar.xz" has its page in "kit.html", and standard output that of the usual name.
 static void page_path(const struct board_plan *plan, char path[PATH_MAX])
 {
     size_t n = strlen(plan->output);
     static const char ending[] = ".tar.xz";
-    if (plan->page) {
-        snprintf(path, PATH_MAX, "%s", plan->page);
+    if (plan->page || is_standard_output(plan->output)) {
+        snprintf(path, PATH_MAX, "%s", plan->page ? plan->page : "board-test.html");
         return;
     }
     if (n > strlen(ending) && strcmp(plan->output + n - strlen(ending), ending) == 0)
@@ -47,6 +54,10 @@ int outcome_check_files(const struct board_plan *plan, struct error *e)
 {
     char path[PATH_MAX];
     page_path(plan, path);
+    if (is_standard_output(plan->output) + is_standard_output(path) + plan->json > 1)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "standard output is for one of them: the file to send (-o -), the page "
+                         "(--page -) or --json");
     int r = output_file_check(plan->output, e);
     return r == 0 ? output_file_check(path, e) : r;
 }
@@ -103,15 +114,22 @@ static void show_first(const json_t *verdict)
             json_integer_value(json_object_get(verdict, "n")));
 }
 
+// Not every question has a switch.
+static void show_other(const json_t *verdict)
+{
+    const char *name = json_get_text(verdict, "switch");
+    fprintf(stderr,
+            "hypothesis %s, where rknnd takes %s%s%s%s: ", json_get_text(verdict, "hypothesis"),
+            json_get_text(verdict, "taken"), *name ? " (switch " : "", name, *name ? ")" : "");
+}
+
 // One line for each probe and target, as soon as it is known.
 void outcome_show_verdict(const char *probe, const json_t *verdict)
 {
     const char *is = json_get_text(verdict, "is");
     fprintf(stderr, "%-16s %-9s %-7s ", probe, json_get_text(verdict, "target"), is);
     if (strcmp(is, "other") == 0)
-        fprintf(stderr, "hypothesis %s, where rknnd takes %s (switch %s): ",
-                json_get_text(verdict, "hypothesis"), json_get_text(verdict, "taken"),
-                json_get_text(verdict, "switch"));
+        show_other(verdict);
     show_text(*json_get_text(verdict, "words") ? json_get_text(verdict, "words")
                                                : json_get_text(verdict, "says"));
     show_first(verdict);
@@ -199,6 +217,23 @@ static int write_page(const char *path, const char *page, struct error *e)
     return output_file_close(&file, e);
 }
 
+// Where there may be room when there is none where it was wanted. What took ten minutes is not
+// thrown away.
+static void write_elsewhere(const struct pack_file *files, size_t n)
+{
+    const char *folders[] = {getenv("TMPDIR"), "/tmp", "/var/tmp", "/dev/shm"};
+    struct error none;
+    char path[PATH_MAX];
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        snprintf(path, sizeof path, "%s/board-test-%d.tar.xz", folders[i] ? folders[i] : "/tmp",
+                 (int)getpid());
+        if (pack_write(path, files, n, &none) == 0) {
+            fprintf(stderr, "what was found is in %s instead\n", path);
+            return;
+        }
+    }
+}
+
 // Both files. The page is in the second one as well, so that one file is enough to send.
 static int write_files(const struct board_plan *plan, const char *path, const char *page,
                        const char *text, const char *words, struct error *e)
@@ -209,8 +244,15 @@ static int write_files(const struct board_plan *plan, const char *path, const ch
         {"page.html", page, strlen(page)},
         {"log.txt", words, strlen(words)},
     };
-    int r = write_page(path, page, e);
-    return r == 0 ? pack_write(plan->output, files, sizeof files / sizeof *files, e) : r;
+    struct error none;
+    size_t n = sizeof files / sizeof *files;
+    int p = pack_write(plan->output, files, n, e);
+    int r = write_page(path, page, p < 0 ? &none : e);
+    if (p < 0)
+        write_elsewhere(files, n);
+    else if (r < 0)
+        fprintf(stderr, "the page is in %s, too, which is whole\n", plan->output);
+    return p < 0 ? p : r;
 }
 
 // What was found is worth more than anything else here: it is written before anything is printed.
@@ -229,9 +271,11 @@ int outcome_write(const struct board_plan *plan, json_t *result, FILE *log, stru
     if (r == 0 && plan->json)
         return print_json(result, e);
     json_decref(result);
+    bool taken = is_standard_output(plan->output) || is_standard_output(path);
     if (r == 0)
-        printf("to read: %s\nto send: %s (README.txt, result.json, page.html, log.txt)\n", path,
-               plan->output);
+        fprintf(taken ? stderr : stdout,
+                "to read: %s\nto send: %s (README.txt, result.json, page.html, log.txt)\n", path,
+                plan->output);
     return r;
 }
 

@@ -8,6 +8,14 @@
 
 #define FOLDER "board-test/"
 
+// The library's words are often "Write error" alone.
+static int archive_failed(struct archive *a, const char *name, struct error *e)
+{
+    int number = archive_errno(a);
+    return number > 0 ? error_set_errno(e, STATUS_FAIL, number, "%s", name)
+                      : error_set(e, STATUS_FAIL, "%s: %s", name, archive_error_string(a));
+}
+
 // Readable for everybody: it is made to be given away.
 static int add_file(struct archive *a, const struct pack_file *f, struct error *e)
 {
@@ -23,7 +31,7 @@ static int add_file(struct archive *a, const struct pack_file *f, struct error *
     int wrong = archive_write_header(a, entry) != ARCHIVE_OK ||
                 archive_write_data(a, f->data, f->size) != (la_ssize_t)f->size;
     archive_entry_free(entry);
-    return wrong ? error_set(e, STATUS_FAIL, "%s: %s", f->name, archive_error_string(a)) : 0;
+    return wrong ? archive_failed(a, f->name, e) : 0;
 }
 
 // The plainest kind of tar, which every system unpacks.
@@ -35,12 +43,13 @@ static int write_files(FILE *out, const struct pack_file *files, size_t n, struc
         return error_no_memory(e, "an archive", 0);
     archive_write_set_format_ustar(a);
     archive_write_add_filter_xz(a);
+    archive_write_set_bytes_in_last_block(a, 1); // it is no tape: nothing behind the last byte
     if (archive_write_open_FILE(a, out) != ARCHIVE_OK)
-        r = error_set(e, STATUS_FAIL, "%s", archive_error_string(a));
+        r = archive_failed(a, "an archive", e);
     for (size_t i = 0; i < n && r == 0; i++)
         r = add_file(a, &files[i], e);
     if (archive_write_close(a) != ARCHIVE_OK && r == 0)
-        r = error_set(e, STATUS_FAIL, "%s", archive_error_string(a));
+        r = archive_failed(a, "its end", e);
     archive_write_free(a);
     return r;
 }

@@ -1,6 +1,6 @@
-// The daemon listens at a socket in a folder of its own, which only this user may enter.
 #include "tools/board/private_daemon.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -11,13 +11,18 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fd.h"
+#include "base/file/find_daemon.h"
 #include "rknnd.h"
 
 #define START_MS 30000u // a daemon, and an answer from the driver's first opening
 #define STOP_MS  3000u
+#define SOCKET   "s"
 
 // A driver waits three times for what it is given before it gives up and resets the core; the
 // daemon is to hear of that before it ends the worker.
@@ -25,26 +30,25 @@ static const char *const job_limit = "15000"; // ms: longer than a driver's own
 
 // ---- the program ----
 
-// In the child: never returns.
-static void run_daemon(const char *backend, const char *listen)
+static int find_program(char *path, struct error *e)
 {
-    char beside[PATH_MAX], *given = getenv("RKNND_DAEMON");
-    const char *arguments[] = {
-        "rknnd",   "--backend",   backend, "--listen", listen, "--job-timeout-ms",
-        job_limit, "--log-level", "info",  NULL};
-    char *const *words = (char *const *)(uintptr_t)arguments;
+    char own[PATH_MAX];
+    return find_daemon(realpath("/proc/self/exe", own), path, e);
+}
+
+// In the child: never returns. Nobody else waits for the NPU, and a run in slices would have cores
+// wait for each other where they end. Other than a private daemon of the client library (spawn.h)
+// it has a name, which this process's client library is told, is this process's child, of its
+// group, and gets its signal: who ends this process can tell whether a driver still holds the
+// daemon.
+static void run_daemon(const char *path, const char *backend, const char *listen)
+{
+    const char *arguments[] = {"rknnd", "--backend",        backend,   "--listen",
+                               listen,  "--job-timeout-ms", job_limit, "--slice-us",
+                               "0",     "--log-level",      "info",    NULL};
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (given && *given)
-        execv(given, words);
-    ssize_t n = readlink("/proc/self/exe", beside, sizeof beside - 8);
-    char *slash = n > 0 ? (beside[n] = 0, strrchr(beside, '/')) : NULL;
-    if (slash) {
-        strcpy(slash + 1, "rknnd");
-        execv(beside, words);
-    }
-    execvp("rknnd", words);
-    execv("/usr/sbin/rknnd", words);
-    fprintf(stderr, "rknnd was not found: install the package rknnd, or set RKNND_DAEMON\n");
+    execv(path, (char *const *)(uintptr_t)arguments);
+    fprintf(stderr, "%s cannot be started: %s\n", path, strerror(errno));
     _exit(127);
 }
 
@@ -93,28 +97,40 @@ static int wait_for_answer(struct server *s, FILE *log, struct error *e)
 }
 
 // Its words go to a file, of which the last line is the reason when it does not start.
-int server_start(struct server *s, const char *backend, struct error *e)
+int server_start(struct server *s, const char *backend, const char *folder, struct error *e)
 {
-    *s = (struct server){.folder = "/tmp/rknnd-board-XXXXXX"};
-    FILE *log = tmpfile();
-    if (!log || !mkdtemp(s->folder)) {
-        s->folder[0] = 0;
-        if (log)
-            fclose(log);
-        return error_set_errno(e, STATUS_FAIL, errno, "no folder for a socket");
-    }
-    snprintf(s->uri, sizeof s->uri, "unix:%s/s", s->folder);
+    char path[PATH_MAX];
+    *s = (struct server){0};
+    int r = find_program(path, e);
+    if (r < 0)
+        return r;
+    FILE *log = server_log_new(e);
+    if (!log)
+        return e->code;
+    snprintf(s->uri, sizeof s->uri, "unix:%s/" SOCKET, folder);
     fflush(NULL);
     s->pid = fork();
     if (s->pid == 0) {
         dup2(fileno(log), STDERR_FILENO);
         dup2(fileno(log), STDOUT_FILENO);
-        run_daemon(backend, s->uri);
+        run_daemon(path, backend, s->uri);
     }
-    int r = s->pid < 0 ? error_set_errno(e, STATUS_FAIL, errno, "rknnd cannot be started")
-                       : wait_for_answer(s, log, e);
+    r = s->pid < 0 ? error_set_errno(e, STATUS_FAIL, errno, "rknnd cannot be started")
+                   : wait_for_answer(s, log, e);
     fclose(log);
     return r;
+}
+
+// In memory: there may be no folder that can be written.
+FILE *server_log_new(struct error *e)
+{
+    cleanup(fd_close_p) int fd = fd_memory("board-test", 0, e);
+    FILE *log = fd >= 0 ? fdopen(fd, "w+e") : NULL;
+    if (log)
+        (void)steal_fd(&fd);
+    else if (fd >= 0)
+        error_set_errno(e, STATUS_FAIL, errno, "no room for what rknnd says");
+    return log;
 }
 
 // Asked first, so that it can let go of the device in order.
@@ -127,11 +143,76 @@ void server_stop(struct server *s)
             poll(NULL, 0, 10);
         kill(s->pid, SIGKILL);
     }
-    if (s->folder[0]) {
-        char socket[sizeof s->folder + 8];
-        snprintf(socket, sizeof socket, "%s/s", s->folder);
-        unlink(socket);
-        rmdir(s->folder);
-    }
     *s = (struct server){0};
+}
+
+// ---- its folder ----
+
+#define FOLDER_NAME "rknnd-board-"
+#define DEAD_S      600 // no probe takes as long, by far
+
+// The i-th place for folders, "" where it is not known; NULL: there are no more. A board may have a
+// file system that is read-only.
+static const char *place(size_t i)
+{
+    const char *const places[] = {getenv("TMPDIR"), "/tmp", getenv("XDG_RUNTIME_DIR"), "/dev/shm",
+                                  "/run"};
+    if (i >= sizeof places / sizeof *places)
+        return NULL;
+    return places[i] ? places[i] : "";
+}
+
+// The first one that can be written.
+int server_folder_make(char ret[SERVER_FOLDER], struct error *e)
+{
+    static const char name[] = FOLDER_NAME "XXXXXX";
+    const char *in;
+    error_set(e, STATUS_FAIL, "no folder for a socket: TMPDIR names one that is too long");
+    for (size_t i = 0; (in = place(i)); i++) {
+        if (!*in || strlen(in) + 1 + sizeof name > SERVER_FOLDER)
+            continue;
+        snprintf(ret, SERVER_FOLDER, "%s/%s", in, name);
+        if (mkdtemp(ret))
+            return 0;
+        error_set_errno(e, STATUS_FAIL, errno,
+                        "no folder for a socket in %s (TMPDIR names another)", in);
+    }
+    ret[0] = 0;
+    return e->code;
+}
+
+// One of this user's that has been there for long.
+static bool is_dead(const char *folder)
+{
+    struct stat st;
+    return lstat(folder, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+           time(NULL) - st.st_mtime > DEAD_S;
+}
+
+void server_folders_sweep(void)
+{
+    const char *in;
+    for (size_t i = 0; (in = place(i)); i++) {
+        DIR *d = *in ? opendir(in) : NULL;
+        struct dirent *entry;
+        while (d && (entry = readdir(d))) {
+            char folder[PATH_MAX];
+            int n = snprintf(folder, sizeof folder, "%s/%s", in, entry->d_name);
+            if (strncmp(entry->d_name, FOLDER_NAME, strlen(FOLDER_NAME)) == 0 && n > 0 &&
+                n < SERVER_FOLDER && is_dead(folder))
+                server_folder_remove(folder);
+        }
+        if (d)
+            closedir(d);
+    }
+}
+
+void server_folder_remove(const char *folder)
+{
+    char socket[SERVER_FOLDER + 8];
+    if (!*folder)
+        return;
+    snprintf(socket, sizeof socket, "%s/" SOCKET, folder);
+    unlink(socket);
+    rmdir(folder);
 }

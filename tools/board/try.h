@@ -7,7 +7,7 @@
 
 // What computes: a daemon of the kit's own with a backend, or a server that runs already.
 struct target {
-    char name[32];     // "vendor", "rknpu", "rocket", "device", "emulator", "software"
+    char name[64]; // "vendor", "rknpu", "rocket", "device", "emulator", "software"; with ":DEVICE"
     char backend[160]; // "": a server
     const char *uri;   // of that
     const char *words; // for people
@@ -16,7 +16,8 @@ struct target {
 struct trial {
     const struct target *target;
     const struct kit *kit;
-    json_t *probe; // NULL: only whether the target is there
+    json_t *probe;      // NULL: only whether the target is there
+    const char *folder; // for a daemon of the kit's own
 };
 
 /// {"server": {...}, "clocks": …, "sensors": …} of a target that is there, or of a probe:

@@ -20,7 +20,7 @@ function firstText(r) {
 // "this chip …: hypothesis B; rknnd takes A"
 function verdictText(probe, r) {
   const taken = probe.hypotheses.find(h => h.default);
-  if (r.is === "other") return `this chip: hypothesis ${r.hypothesis}; rknnd takes ${r.taken ?? taken?.id}: differs (switch ${r.switch ?? "none"} in tensor/arithmetic.c). It is ${r.says}.`;
+  if (r.is === "other") return `this chip: hypothesis ${r.hypothesis}; rknnd takes ${r.taken ?? taken?.id}: differs${r.switch ? ` (switch ${r.switch} in tensor/arithmetic.c)` : ""}. It is ${r.says}.`;
   if (r.is === "ok") return probe.hypotheses.length > 1 ? `Hypothesis ${r.hypothesis}, which rknnd takes: ${r.says}.` : r.says;
   return [r.words, firstText(r)].filter(Boolean).join("; ");
 }
@@ -39,6 +39,35 @@ function probeTable(board) {
     { key: "says", title: "What came", value: r => r.text, width: "38em" },
     { key: "us", title: "A run", number: true, value: r => r.result.median_us ?? null, cell: v => formatUs(v) },
     { key: "ms", title: "In all", number: true, value: r => r.result.ms ?? null, cell: v => v === null ? MISSING : `${v} ms` }] }).holder;
+}
+
+// A row for each layer of a probe: what each way measured, beside the chip's estimate.
+function layerRows(board) {
+  return board.probes.flatMap(probe => {
+    const rows = new Map();
+    for (const r of probe.results) for (const l of listOf(r.layers)) {
+      const row = rows.get(l.name) ?? { probe, name: l.name, op: l.op, estimate: null, us: {}, on: {} };
+      rows.set(l.name, row);
+      row.us[r.target] = l.us;
+      row.on[r.target] = l.target;
+      row.estimate ??= l.estimate_us;
+    }
+    return [...rows.values()];
+  });
+}
+
+function layerTable(board) {
+  const rows = layerRows(board), ways = board.targets.filter(t => rows.some(r => t.name in r.us)).map(t => t.name);
+  if (!rows.length) return null;
+  return element("section", { id: "layers" }, element("h2", {}, "Times of layers"),
+    element("p", {}, "Of each probe's last run. The emulator and the software NPU take this machine's time, not a chip's. (CPU): the layer ran there."),
+    new Table({ label: "Layers", rows, columns: [
+      { key: "probe", title: "Probe", value: r => r.probe.id, width: "9em" },
+      { key: "layer", title: "Layer", value: r => r.name, width: "var(--name-column)" },
+      { key: "op", title: "Operator", value: r => r.op },
+      { key: "estimate", title: "Chip's estimate", number: true, value: r => r.estimate, cell: v => v === null ? MISSING : formatUs(v) },
+      ...ways.map(way => ({ key: `on-${way}`, title: way, number: true, value: r => r.us[way] ?? null,
+        cell: (v, r) => v === null ? MISSING : `${formatUs(v)}${r?.on[way] === "CPU" ? " (CPU)" : ""}` }))] }).holder);
 }
 
 function targetFacts(t) {
@@ -71,7 +100,7 @@ class BoardView {
       wordList("hints", "To know", (board.facts.hints ?? []).map(h => ["", h])),
       wordList("findings", "Findings", probeRows(board).filter(r => ["other", "wrong", "failed"].includes(r.result.is))
         .map(r => [`${r.probe.id} on ${r.result.target}, ${VERDICTS[r.result.is]}:`, r.text])),
-      element("h2", {}, "Probes"), probeTable(board),
+      element("h2", {}, "Probes"), probeTable(board), layerTable(board),
       element("div", { class: "columns" }, facts("machine", "The machine", machineFacts(board)),
         ...board.targets.map(t => facts(`target-${t.name}`, `${t.name}: ${t.words}`, targetFacts(t)))),
       wordList("unwritten", "Not written for this chip", listOf(board.unwritten).map(u => [u.id, u.title])),

@@ -12,6 +12,7 @@
 struct direct_data {
     const struct npu_buffer *buffer; // NULL: no dma-buf
     const uint8_t *data;
+    size_t size;
     const char *why; // its form is not the NPU's
 };
 
@@ -34,16 +35,23 @@ static struct direct_data data_of(const struct npu_model *m, const struct npu_jo
     struct direct_data d = {0};
     if (i < m->info.n_inputs) {
         const struct npu_input *in = &job->inputs[i];
-        d = (struct direct_data){.buffer = in->dmabuf, .data = in->data};
+        d = (struct direct_data){.buffer = in->dmabuf, .data = in->data, .size = in->size};
         if (d.buffer && !port->why)
             d.why = direct_form_input(port, &m->info.inputs[i], in);
     } else {
         const struct npu_output *out = &job->outputs[i - m->info.n_inputs];
-        d = (struct direct_data){.buffer = out->data ? out->dmabuf : NULL, .data = out->data};
+        d = (struct direct_data){
+            .buffer = out->data ? out->dmabuf : NULL, .data = out->data, .size = out->size};
         if (d.buffer && !port->why)
             d.why = direct_form_output(port, &m->info.outputs[i - m->info.n_inputs], out);
     }
     return d;
+}
+
+// Bytes from its first part to the end of its last.
+static uint64_t extent_of(const struct open_port *port, uint64_t step)
+{
+    return (port->batch - 1) * step + port->layout.size;
 }
 
 // Imports the buffer. NULL, with *why: the tensor is to be copied.
@@ -57,7 +65,8 @@ static const struct import *choose(const struct npu_model *m, const struct open_
     *why = no_import ? no_import : port->why ? port->why : d->why;
     if (!*why && offset % ALIGNMENT)
         *why = "it begins at no multiple of 64 bytes";
-    if (!*why && (offset > d->buffer->size || port->layout.size > d->buffer->size - offset))
+    if (!*why && (offset > d->buffer->size ||
+                  extent_of(port, d->size / port->batch) > d->buffer->size - offset))
         *why = "it ends behind its dma-buf";
     if (*why)
         return NULL;
@@ -116,8 +125,9 @@ static int bind_port(struct npu_context *c, const struct npu_job *job, uint32_t 
         say(m, i, place, why);
     }
     if (!place->import)
-        return set_address(c, port, place, c->arena->address + open_port_offset(m, port), e);
+        return set_address(c, port, place, open_context_address(c, open_port_offset(m, port)), e);
     place->offset = (uint64_t)(d.data - d.buffer->map);
+    place->step = d.size / port->batch;
     return set_address(c, port, place, place->import->memory->address + place->offset, e);
 }
 
@@ -134,11 +144,24 @@ int direct_bind(struct npu_context *c, const struct npu_job *job, struct error *
     return s;
 }
 
+int direct_part(struct npu_context *c, uint32_t item, struct error *e)
+{
+    uint32_t n = c->model->info.n_inputs + c->model->info.n_outputs;
+    int s = 0;
+    for (uint32_t i = 0; i < n && s == 0; i++) {
+        struct direct_place *place = &c->places[i];
+        if (place->import)
+            s = set_address(c, port_of(c->model, i), place,
+                            place->import->memory->address + place->offset + item * place->step, e);
+    }
+    return s;
+}
+
 // The whole tensor, since a driver may have it of whole buffers alone.
 int direct_sync(struct npu_context *c, uint32_t port, enum provider_way way, struct error *e)
 {
     struct provider *provider = c->model->provider;
     const struct direct_place *place = &c->places[port];
     return provider->ops->memory_sync(provider, place->import->memory, place->offset,
-                                      port_of(c->model, port)->layout.size, way, e);
+                                      extent_of(port_of(c->model, port), place->step), way, e);
 }

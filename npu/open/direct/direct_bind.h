@@ -10,5 +10,8 @@
 /// into. Why a dma-buf is copied is logged, once in a row.
 int direct_bind(struct npu_context *c, const struct npu_job *job, struct error *e);
 
+/// Goes on to a later part of the batch.
+int direct_part(struct npu_context *c, uint32_t item, struct error *e);
+
 /// Makes an input or output (inputs count first) that is not in the arena the NPU's, or a CPU's.
 int direct_sync(struct npu_context *c, uint32_t port, enum provider_way way, struct error *e);

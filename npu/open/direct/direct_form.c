@@ -80,7 +80,8 @@ static bool is_same_place(const struct rknn_memory_layout *a, const struct rknn_
     return same;
 }
 
-// The form fits the tensor as a whole, for a tensor without four dimensions as one row.
+// The form fits the tensor as a whole, for a tensor without four dimensions as one row. Of a batch
+// each part has to be where the NPU has it, wherever the next one begins.
 static bool is_form(const struct open_port *port, const struct tensor_io *io,
                     const struct convert_form *f)
 {
@@ -89,6 +90,8 @@ static bool is_form(const struct open_port *port, const struct tensor_io *io,
     if (f->layout == TENSOR_NC1HWC2 && !f->c2)
         return false;
     struct rknn_memory_layout l = layout_of(dims, f);
+    if (l.n == port->batch * port->layout.n)
+        l.n = port->layout.n;
     return is_same_place(&port->layout, &l);
 }
 
@@ -97,7 +100,10 @@ static const char other_layout[] = "the NPU has its elements in other places";
 // Blocks of channels end behind the last channel, where a form of fewer bytes ends before.
 static const char *judge_bytes(const struct open_port *port, size_t size)
 {
-    return size < port->layout.size ? "it ends before what the NPU has of it" : NULL;
+    size_t part = size / port->batch;
+    if (port->batch > 1 && part % RKNN_PART_ALIGN)
+        return "parts of its batch begin at no multiple of 64 bytes";
+    return part < port->layout.size ? "it ends before what the NPU has of it" : NULL;
 }
 
 // ---- inputs ----
@@ -114,7 +120,9 @@ static const char *judge_native(const struct open_port *port, const struct tenso
                              .c2 = a->layout == TENSOR_NC1HWC2 ? a->dims[4] : 0};
     if (input->size != (padded ? a->size_with_stride : a->size))
         return "its size is not that of its form";
-    return is_form(port, io, &f) ? NULL : other_layout;
+    if (!is_form(port, io, &f))
+        return other_layout;
+    return port->batch > 1 ? judge_bytes(port, input->size) : NULL;
 }
 
 // The size has to be exactly that of the form, as it has to be where it is copied: what a run would

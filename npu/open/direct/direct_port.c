@@ -229,8 +229,6 @@ static const char *judge_port(struct search *s, const struct open_port *port, bo
     const struct npu_model *m = s->m;
     uint32_t border = UINT32_MAX;
     const char *found = NULL;
-    if (m->file.batch > 1)
-        return "a batch is run input by input";
     for (uint32_t i = 0; i < m->file.n_nodes && !found; i++) {
         const struct rknn_node *n = &m->file.nodes[i];
         bool reads = lists(n->inputs, n->n_inputs, s->tensor);
@@ -256,6 +254,7 @@ static const char *judge_port(struct search *s, const struct open_port *port, bo
 static int find_port(struct search *s, struct open_port *port, bool input, struct error *e)
 {
     s->tensor = port->tensor;
+    port->batch = s->m->file.batch;
     s->begin = open_port_offset(s->m, port);
     s->end = s->begin + port->layout.size;
     int r = take_patches(s, port, e);

@@ -1,3 +1,5 @@
+// The one place where calls to the kernel are made, so that a test can stand in for the kernel and
+// hold each structure against tables of its own.
 #include "npu/open/provider/device_calls.h"
 
 #include <drm.h>

@@ -15,8 +15,10 @@
 #define DPU_OUTPUT_NEW 0x4018u
 #define POOL_OUTPUT    0x6070u
 
-static const char *const faults[] = {
-    [EMU_WRONG] = "wrong", [EMU_TIMEOUT] = "timeout", [EMU_HANG] = "hang", [EMU_CRASH] = "crash"};
+static const char *const faults[] = {[EMU_FAULT_WRONG] = "wrong",
+                                     [EMU_FAULT_TIMEOUT] = "timeout",
+                                     [EMU_FAULT_HANG] = "hang",
+                                     [EMU_FAULT_CRASH] = "crash"};
 
 // Digits and nothing else.
 static bool take_number(const char *text, unsigned long *ret)
@@ -30,7 +32,7 @@ static bool take_number(const char *text, unsigned long *ret)
 // KIND@N.
 static bool take_fault(struct emu_standin *s, const char *word)
 {
-    for (size_t i = EMU_WRONG; i < sizeof faults / sizeof *faults; i++) {
+    for (size_t i = EMU_FAULT_WRONG; i < sizeof faults / sizeof *faults; i++) {
         size_t n = strlen(faults[i]);
         if (strncmp(word, faults[i], n) == 0 && word[n] == '@') {
             s->fault = (enum emu_fault)i;
@@ -67,10 +69,12 @@ int emu_standin_parse(const char *text, struct emu_standin *ret, struct error *e
         return error_no_memory(e, "options", strlen(text));
     snprintf(s.chip, sizeof s.chip, "%s", strsep(&rest, ","));
     for (const char *word; (word = strsep(&rest, ","));)
-        if (!take_fault(&s, word) && !take_switch(&s, word))
+        if (strcmp(word, "races") == 0)
+            s.races = true;
+        else if (!take_fault(&s, word) && !take_switch(&s, word))
             return error_set(e, STATUS_PARAM_INVALID,
-                             "emu:%s: \"%.60s\" is not wrong@N, timeout@N, hang@N, crash@N or "
-                             "SWITCH=0 or 1, with a switch of docs/board-testing.md",
+                             "emu:%s: \"%.60s\" is not wrong@N, timeout@N, hang@N, crash@N, races "
+                             "or SWITCH=0 or 1, with a switch of docs/board-testing.md",
                              s.chip, word);
     *ret = s;
     return 0;
@@ -90,12 +94,12 @@ int emu_standin_before(struct emu_standin *s, bool *ret_wrong, struct error *e)
     s->n_jobs++;
     if (!s->fault || (s->at_job && s->at_job != s->n_jobs))
         return 0;
-    if (s->fault == EMU_CRASH)
+    if (s->fault == EMU_FAULT_CRASH)
         abort();
-    while (s->fault == EMU_HANG)
+    while (s->fault == EMU_FAULT_HANG)
         pause();
-    *ret_wrong = s->fault == EMU_WRONG;
-    return s->fault == EMU_TIMEOUT
+    *ret_wrong = s->fault == EMU_FAULT_WRONG;
+    return s->fault == EMU_FAULT_TIMEOUT
                ? error_set(e, STATUS_TIMEOUT, "it ends without its interrupt (an injected fault)")
                : 0;
 }

@@ -5,6 +5,7 @@
 //   rk3588,wrong@3           the lowest bit of the first byte that job 3 writes is turned over
 //   rk3588,timeout@3         job 3 ends without its interrupt
 //   rk3588,hang@3 crash@3    job 3 never returns; its process dies in the middle
+//   rk3588,races             a job fails in which a core touches what another one does at that time
 //
 // Jobs are submissions, counted from 1 in each process; 0 means every one.
 #pragma once
@@ -14,12 +15,19 @@
 #include "npu/emu/emu_npu.h"
 #include "tensor/arithmetic.h"
 
-enum emu_fault { EMU_FAULT_NONE, EMU_WRONG, EMU_TIMEOUT, EMU_HANG, EMU_CRASH };
+enum emu_fault {
+    EMU_FAULT_NONE,
+    EMU_FAULT_WRONG,
+    EMU_FAULT_TIMEOUT,
+    EMU_FAULT_HANG,
+    EMU_FAULT_CRASH
+};
 
 struct emu_standin {
     char chip[32];
     enum emu_fault fault;
     unsigned long at_job, n_jobs; // at_job 0: every job
+    bool races;
     bool chosen[CHIP_N_SWITCHES]; // by the options
     uint8_t choices[CHIP_N_SWITCHES];
 };

@@ -56,7 +56,7 @@ struct provider_range {
 };
 
 // What is to be worked off: each core's tasks, which their trailers link together. Cores wait for
-// each other at each node, so those that share nodes are started together.
+// each other as their tasks say, so those that share nodes are started together.
 struct provider_job {
     const struct provider_memory *tasks;
     uint32_t core_mask;

@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 #include "npu/buffer/buffer.h"
-#include "npu/emu/emu_npu.h"
+#include "npu/emu/emu_job.h"
 #include "npu/open/provider/emu_standin.h"
 #include "npu/open/provider/provider.h"
 #include "npu/stop.h"
@@ -123,13 +123,19 @@ static void emu_memory_free(struct provider *p, struct provider_memory *memory)
     free(m);
 }
 
-static int emu_place(struct emu_provider *emu, struct emu_provider_memory *m, struct error *e)
+// Watched: a core may not touch what another has since they waited for each other.
+static int emu_place(struct emu_provider *emu, struct emu_provider_memory *m, bool watched,
+                     struct error *e)
 {
     pthread_mutex_lock(&emu->lock);
     uint64_t at = find_gap(&emu->memory, m->head.size);
     int s = at + m->head.size > UINT32_MAX
                 ? error_no_memory(e, "the emulator's 4 GB", (size_t)m->head.size)
                 : emu_memory_map(&emu->memory, at, m->device, (size_t)m->head.size, e);
+    if (s == 0 && watched)
+        s = emu_memory_watch(&emu->memory, at, e);
+    if (s < 0 && watched)
+        emu_memory_unmap(&emu->memory, at);
     pthread_mutex_unlock(&emu->lock);
     if (s == 0)
         m->head.address = at;
@@ -140,14 +146,14 @@ static int emu_memory_alloc(struct provider *p, uint64_t size, enum provider_use
                             struct provider_memory **ret, struct error *e)
 {
     struct emu_provider_memory *m = calloc(1, sizeof *m);
-    (void)use;
+    bool watched = emu_of(p)->standin.races && use == PROVIDER_ARENA;
     if (!m)
         return error_no_memory(e, "memory of the NPU", sizeof *m);
     m->head.size = align_up(size ? size : 1, PAGE);
     m->head.map = calloc(1, (size_t)m->head.size);
     m->device = calloc(1, (size_t)m->head.size);
     int s = m->head.map && m->device
-                ? emu_place(emu_of(p), m, e)
+                ? emu_place(emu_of(p), m, watched, e)
                 : error_no_memory(e, "memory of the NPU", (size_t)m->head.size);
     if (s < 0) {
         emu_memory_free(p, &m->head);
@@ -168,7 +174,7 @@ static int emu_memory_import(struct provider *p, const struct npu_buffer *b,
     m->head.map = b->map;
     m->head.size = b->size;
     m->device = calloc(1, (size_t)b->size);
-    int s = m->device ? emu_place(emu_of(p), m, e)
+    int s = m->device ? emu_place(emu_of(p), m, emu_of(p)->standin.races, e)
                       : error_no_memory(e, "memory of the NPU", (size_t)b->size);
     if (s < 0) {
         emu_memory_free(p, &m->head);
@@ -255,17 +261,32 @@ static int run_task(struct emu_npu *npu, struct emu_core *c, struct error *e)
     return 0;
 }
 
-// The core whose next task is of the earliest node. NULL: all is done.
-static struct emu_core *next_core(struct emu_core *cores, unsigned n)
+// Whether the core's next task is one that all cores begin together.
+static bool is_shared(const struct emu_provider *emu, const struct emu_core *c)
 {
-    struct emu_core *found = NULL;
-    for (unsigned i = 0; i < n; i++) {
-        struct emu_core *c = &cores[i];
-        if (c->next < c->n && (!found || read_le32(record_at(c, c->next) + TASK_NODE) <
-                                             read_le32(record_at(found, found->next) + TASK_NODE)))
-            found = c;
+    const uint8_t *record = record_at(c, c->next);
+    struct emu_task task = {.commands = read_le64(record + TASK_ADDRESS),
+                            .words = read_le32(record + TASK_AMOUNT)};
+    return emu_task_is_shared(&emu->memory, &task);
+}
+
+// A core's tasks up to the next one that it waits for the others in front of.
+static int run_part(struct emu_provider *emu, struct provider_job *job, struct emu_core *c,
+                    struct error *e)
+{
+    for (uint32_t first = c->next; c->next < c->n;) {
+        if (c->next != first && is_shared(emu, c))
+            return 0;
+        int s = npu_stop_check(job->stop, e);
+        if (s == 0)
+            s = run_task(emu->npu, c, e);
+        if (s < 0) {
+            const uint8_t *records = ((const struct emu_provider_memory *)job->tasks)->device;
+            job->failed = (uint32_t)((record_at(c, c->next) - records) / TASK_BYTES);
+            return s;
+        }
     }
-    return found;
+    return 0;
 }
 
 static int run_cores(struct emu_provider *emu, struct provider_job *job, struct emu_core *cores,
@@ -274,14 +295,14 @@ static int run_cores(struct emu_provider *emu, struct provider_job *job, struct 
     for (unsigned i = 0; i < n; i++)
         if (cores[i].n)
             start_core(emu->npu, &cores[i]);
-    for (struct emu_core *c; (c = next_core(cores, n));) {
-        int s = npu_stop_check(job->stop, e);
-        if (s == 0)
-            s = run_task(emu->npu, c, e);
-        if (s < 0) {
-            job->failed = (uint32_t)((record_at(c, c->next) - cores[0].records) / TASK_BYTES) +
-                          job->ranges[0].first;
-            return s;
+    for (bool more = true; more;) {
+        more = false;
+        emu_memory_meet(&emu->memory);
+        for (unsigned i = 0; i < n; i++) {
+            int s = run_part(emu, job, &cores[i], e);
+            if (s < 0)
+                return s;
+            more = more || cores[i].next < cores[i].n;
         }
     }
     return 0;

@@ -1,3 +1,5 @@
+// Which driver there is is found by asking: the first one that answers is taken. One that answers
+// and is of a version that nobody knows is an error, not a reason to ask the next.
 #include <string.h>
 
 #include "npu/open/provider/provider.h"
