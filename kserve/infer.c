@@ -1,22 +1,28 @@
 #include "kserve/infer.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "kserve/http/reply.h"
+#include "kserve/model/placement.h"
 #include "kserve/model/serve_job.h"
+#include "kserve/request/request_kept.h"
 
-#define PIECE 4096 // of text, before it is added to the answer
+#define PIECE       4096  // of text, before it is added to the answer
+#define SMALL       16384 // bytes, for which nobody asks
+#define TEXT_OF     4     // bytes of text that become of one of a tensor, as a rule
+#define PATIENCE_MS 30000 // for memory, as for a context: others' runs end, and their answers go
 
 static void print_result_shape(struct reply *r, const struct job *j, const struct served_model *m,
                                unsigned output)
 {
     const rknn_tensor_attr *a = &m->sets[j->set].outputs[output];
-    for (uint32_t d = 0; d < a->n_dims; d++)
-        reply_print(r, "%s%" PRIu32, d ? "," : "", d == 0 && m->batches ? j->samples : a->dims[d]);
+    for (uint32_t d = 0; d < a->n_dims; d++) {
+        reply_text(r, d ? "," : "");
+        reply_number(r, d == 0 && m->batches ? j->samples : a->dims[d]);
+    }
 }
 
 static void print_data(struct reply *r, const struct datatype *t, const uint8_t *data,
@@ -24,7 +30,7 @@ static void print_data(struct reply *r, const struct datatype *t, const uint8_t 
 {
     char text[PIECE + DATATYPE_TEXT_SIZE + 1];
     size_t n = 0;
-    for (uint64_t at = 0; at < size; at += t->size) {
+    for (uint64_t at = 0; at < size && !r->no_memory; at += t->size) {
         if (at > 0)
             text[n++] = ',';
         n += datatype_print(t, data + at, text + n);
@@ -45,41 +51,46 @@ static void print_output(struct reply *r, const struct job *j, const struct serv
                          unsigned output, bool binary)
 {
     const struct served_tensor *t = &m->outputs[output];
-    reply_print(r, "{\"name\":");
+    reply_text(r, "{\"name\":");
     reply_quote(r, t->name);
-    reply_print(r, ",\"datatype\":\"%s\",\"shape\":[", t->type->name);
+    reply_text(r, ",\"datatype\":\"");
+    reply_text(r, t->type->name);
+    reply_text(r, "\",\"shape\":[");
     print_result_shape(r, j, m, output);
     if (binary) {
-        reply_print(r, "],\"parameters\":{\"binary_data_size\":%" PRIu64 "}}",
-                    asked_bytes(j, m, output));
+        reply_text(r, "],\"parameters\":{\"binary_data_size\":");
+        reply_number(r, asked_bytes(j, m, output));
+        reply_text(r, "}}");
         return;
     }
-    reply_print(r, "],\"data\":[");
+    reply_text(r, "],\"data\":[");
     print_data(r, t->type, j->outputs[output], asked_bytes(j, m, output));
-    reply_print(r, "]}");
+    reply_text(r, "]}");
 }
 
 static void write_answer(struct reply *r, const struct request *q, const struct job *j,
                          const struct served_model *m)
 {
     bool any = false;
-    reply_print(r, "{");
+    reply_text(r, "{");
     if (q->has_id) {
-        reply_print(r, "\"id\":");
+        reply_text(r, "\"id\":");
         reply_quote(r, q->id);
-        reply_print(r, ",");
+        reply_text(r, ",");
     }
-    reply_print(r, "\"model_name\":");
+    reply_text(r, "\"model_name\":");
     reply_quote(r, m->name);
-    reply_print(r, ",\"model_version\":\"%s\",\"outputs\":[", m->version);
+    reply_text(r, ",\"model_version\":\"");
+    reply_text(r, m->version);
+    reply_text(r, "\",\"outputs\":[");
     for (unsigned i = 0; i < j->n_asked; i++) {
         bool binary = request_is_binary(q, i);
         any = any || binary;
         if (i > 0)
-            reply_print(r, ",");
+            reply_text(r, ",");
         print_output(r, j, m, j->asked[i], binary);
     }
-    reply_print(r, "]}");
+    reply_text(r, "]}");
     r->header = any ? r->size : 0;
     for (unsigned i = 0; i < j->n_asked; i++)
         if (request_is_binary(q, i))
@@ -99,6 +110,28 @@ static int check_model(const struct request *q, const struct served_model *m, st
     return 0;
 }
 
+// What outputs and the answer take together. They are asked for at once, for of many who have one
+// of them each nobody could get the other. One request is not too large for the memory of all.
+static uint64_t memory_of(const struct request *q, const struct job *j,
+                          const struct served_model *m, const struct memory_share *s)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < m->n_outputs; i++)
+        n += job_output_size(m, j->set, i) * j->samples;
+    for (unsigned i = 0; i < j->n_asked; i++)
+        n += asked_bytes(j, m, j->asked[i]) * (request_is_binary(q, i) ? 1 : TEXT_OF);
+    uint64_t most = s && s->of ? s->of->most / 2 : n;
+    return n <= SMALL ? 0 : n < most ? n : most;
+}
+
+static int take_memory(struct reply *r, uint64_t n, struct error *e)
+{
+    if (!memory_take(r->share, n, PATIENCE_MS))
+        return error_set(e, STATUS_MALLOC_FAIL, "too many large answers at once (--memory)");
+    r->taken += n;
+    return 0;
+}
+
 static int run_request(struct served_model *m, const struct request *q, struct reply *r,
                        struct error *e)
 {
@@ -111,10 +144,13 @@ static int run_request(struct served_model *m, const struct request *q, struct r
     s = job_prepare(j, q, m, e);
     if (s < 0)
         return s;
-    s = job_run(j, m, e);
+    s = take_memory(r, memory_of(q, j, m, r->share), e);
+    if (s == 0)
+        s = job_run(j, m, e);
     if (s == 0)
         write_answer(r, q, j, m);
     job_done(j);
+    reply_trim(r);
     return s;
 }
 
@@ -126,19 +162,53 @@ static void count_failure(struct served_model *m, uint64_t begin)
 }
 
 void infer(struct served_model *m, const uint8_t *body, size_t size, int64_t header,
-           struct reply *r)
+           struct request_kept **kept, struct reply *r)
 {
     struct error e;
     uint64_t begin = clock_ns();
-    cleanup(free_p) struct request *q = malloc(sizeof *q);
-    int s =
-        q ? request_parse(q, body, size, header, &e) : error_no_memory(&e, "a request", sizeof *q);
+    struct request_kept *k = *kept ? *kept : (*kept = calloc(1, sizeof *k));
+    if (k)
+        k->request.share = r->share;
+    int s = k ? request_kept_parse(k, body, size, header, &e)
+              : error_no_memory(&e, "a request", sizeof *k);
     if (s == 0) {
-        s = run_request(m, q, r, &e);
-        request_done(q);
+        s = run_request(m, &k->request, r, &e);
+        request_kept_done(k);
     }
     if (s < 0) {
         count_failure(m, begin);
+        reply_fail_with(r, &e);
+    }
+}
+
+// What is wrong with the request is found again, and told, by infer(), which reads it whole.
+bool infer_place(struct served_model *m, const uint8_t *body, size_t n, size_t size, int64_t header,
+                 struct request_kept *kept, struct placement *p)
+{
+    struct error e;
+    bool found = kept && request_kept_is(kept, body, n, header) &&
+                 request_take_tensors(&kept->request, body, size, kept->n, &e) == 0 &&
+                 check_model(&kept->request, m, &e) == 0 && placement_find(p, &kept->request, m);
+    if (!found)
+        return false;
+    uint64_t memory = memory_of(&kept->request, p->job, m, kept->request.share);
+    if (placement_pay(p, kept->request.share, memory))
+        return true;
+    placement_end(p);
+    return false;
+}
+
+void infer_placed(struct placement *p, const struct request_kept *kept, struct reply *r)
+{
+    struct error e;
+    uint64_t begin = clock_ns();
+    int s = placement_run(p, &e);
+    r->taken = placement_paid(p);
+    if (s == 0) {
+        write_answer(r, &kept->request, p->job, p->model);
+        reply_trim(r);
+    } else {
+        count_failure(p->model, begin);
         reply_fail_with(r, &e);
     }
 }

@@ -2,6 +2,7 @@
 //
 //     HTTP ──► front ──► pages ──► infer ──► job ──(librknnrt.so)──► rknnd
 //                          └─────► repository ──► catalog (where models are)
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@
 #define END_PATIENCE_S  30
 #define EXIT_WRONG_USE  2
 #define HELP_COLUMN     24
+#define LARGE_PIECE     (1 << 20) // bytes
 
 struct program {
     const char *server, *models, *agent_address;
@@ -92,13 +94,14 @@ static int parse_program(struct program *p, int argc, char **argv, struct error 
         {0, "max-batch", OPTION_NUMBER, &p->served.max_batch, "N",
          "samples of a request for a model without a batch dimension (64)", 1, 65536, NULL},
         {0, "batch-delay", OPTION_NUMBER, &p->served.delay_us, "US",
-         "microseconds that a request waits for others to be run with (0)", 0, 10000000, NULL},
+         "microseconds that a request waits for others to be run with (a quarter of a run)", 0,
+         10000000, NULL},
         {0, "run-limit", OPTION_NUMBER, &p->served.run_ms, "MS",
          "milliseconds after which a run is given up (0: never)", 0, UINT32_MAX, NULL},
         {0, "max-body", OPTION_BYTES, &p->limits.body, "BYTES", "of a request (64M)", 1024,
          MB(4096) - 1, NULL},
         {0, "memory", OPTION_BYTES, &p->limits.memory, "BYTES",
-         "of all requests that are there at once (512M)", MB(1), MB(1) << 20, NULL},
+         "of all requests and answers that are there at once (512M)", MB(1), MB(1) << 20, NULL},
         {0, "connections", OPTION_NUMBER, &p->limits.connections, "N", "at once (256)", 1, 16384,
          NULL},
         {0, "request-timeout", OPTION_NUMBER, &p->limits.request_s, "S",
@@ -208,6 +211,14 @@ static void program_serve(struct program *p, const sigset_t *signals)
         sigtimedwait(signals, NULL, &drain); // another signal ends the wait
 }
 
+// What is large goes back when it is freed: else each arena keeps as much as it ever had, beside
+// what --memory says.
+static void give_back_early(void)
+{
+    mallopt(M_MMAP_THRESHOLD, LARGE_PIECE);
+    mallopt(M_TRIM_THRESHOLD, 2 * LARGE_PIECE);
+}
+
 // A connection has one, and so has each large input of each context.
 static void allow_descriptors(void)
 {
@@ -221,7 +232,7 @@ static void allow_descriptors(void)
 int main(int argc, char **argv)
 {
     static struct program p = {
-        .served = {.max_batch = 64, .max_tensor = MB(256)},
+        .served = {.max_batch = 64, .delay_us = SERVED_DELAY_BY_RUNS, .max_tensor = MB(256)},
         .limits = {.connections = 256, .request_s = 60, .body = MB(64), .memory = MB(512)},
     };
     struct error e;
@@ -232,7 +243,9 @@ int main(int argc, char **argv)
     if (r > 0)
         return EXIT_SUCCESS;
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); // a file beyond ulimit -f, LimitFSIZE=: the call fails
     allow_descriptors();
+    give_back_early();
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);

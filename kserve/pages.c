@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <yajl/yajl_tree.h>
 
 #include "base/log.h"
 #include "kserve/infer.h"
 #include "kserve/model/pulse.h"
 #include "kserve/model/repository.h"
+#include "kserve/request/json_flag.h"
 
 #define MAX_PARTS   8
 #define MAX_PATH    1024
@@ -160,7 +160,9 @@ static void get_config(struct visit *v)
     print_config_tensors(r, m, false);
     reply_print(r, ",");
     print_config_tensors(r, m, true);
-    if (m->per_run > 1)
+    if (m->per_run > 1 && m->options->delay_us == SERVED_DELAY_BY_RUNS)
+        reply_text(r, ",\"dynamic_batching\":{}");
+    else if (m->per_run > 1)
         reply_print(r, ",\"dynamic_batching\":{\"max_queue_delay_microseconds\":%" PRIu32 "}",
                     m->options->delay_us);
     reply_print(r, "}");
@@ -199,7 +201,10 @@ static void post_infer(struct visit *v)
     const struct page_request *q = v->request;
     if (!m)
         return;
-    infer(m, q->body, q->size, q->header, v->reply);
+    if (q->placement)
+        infer_placed(q->placement, *q->kept, v->reply);
+    else
+        infer(m, q->body, q->size, q->header, q->kept, v->reply);
     served_model_unref(m);
 }
 
@@ -209,35 +214,19 @@ static void post_infer(struct visit *v)
 static int read_flag(struct visit *v, const char *outer, const char *flag, bool *ret)
 {
     const struct page_request *q = v->request;
-    char text[SMALL_BODY + 1], words[200] = "";
-    if (q->size > SMALL_BODY || (q->size && memchr(q->body, 0, q->size))) {
-        reply_fail(v->reply, 400, "more than %d bytes, or a 0 in them", SMALL_BODY);
+    const char *text = q->size ? (const char *)q->body : "";
+    struct error e;
+    if (q->size > SMALL_BODY) {
+        reply_fail(v->reply, 400, "more than %d bytes", SMALL_BODY);
         return -1;
     }
-    memcpy(text, q->size ? (const char *)q->body : "", q->size);
-    text[q->size] = 0;
-    if (strspn(text, " \t\r\n") == q->size)
-        return 0;
-    yajl_val tree = yajl_tree_parse(text, words, sizeof words), object = tree;
-    bool good = YAJL_IS_OBJECT(object);
-    if (good && outer) {
-        good = object->u.object.len == 0 ||
-               (object->u.object.len == 1 && strcmp(object->u.object.keys[0], outer) == 0 &&
-                YAJL_IS_OBJECT(object->u.object.values[0]));
-        object = good && object->u.object.len ? object->u.object.values[0] : NULL;
-    }
-    for (size_t i = 0; good && object && i < object->u.object.len; i++) {
-        yajl_val value = object->u.object.values[i];
-        good = strcmp(object->u.object.keys[i], flag) == 0 &&
-               (YAJL_IS_TRUE(value) || YAJL_IS_FALSE(value));
-        *ret = good && YAJL_IS_TRUE(value);
-    }
-    yajl_tree_free(tree);
-    if (!good)
-        reply_fail(v->reply, 400, "the body is to be empty or {%s%s%s\"%s\": true or false%s}",
-                   outer ? "\"" : "", outer ? outer : "", outer ? "\": {" : "", flag,
-                   outer ? "}" : "");
-    return good ? 0 : -1;
+    size_t spaces = 0;
+    while (spaces < q->size && memchr(" \t\r\n", text[spaces], 4))
+        spaces++;
+    int r = spaces == q->size ? 0 : json_flag_read(text, q->size, outer, flag, ret, &e);
+    if (r < 0)
+        reply_fail(v->reply, r == STATUS_PARAM_INVALID ? 400 : 503, "%s", e.text);
+    return r < 0 ? -1 : 0;
 }
 
 static void post_index(struct visit *v)
@@ -277,12 +266,15 @@ static void post_unload(struct visit *v)
 
 // ---- addresses ----------------------------------------------------------------------------------
 
-// "*" is the name of a model, "#" a version.
+// "*" is the name of a model, "#" a version. The first one that fits counts, and what is asked
+// again and again stands in front.
 static const struct page {
     const char *path;
     bool is_post;
     void (*answer)(struct visit *v);
 } pages[] = {
+    {"v2/models/*/infer", true, post_infer},
+    {"v2/models/*/versions/#/infer", true, post_infer},
     {"v2", false, get_server},
     {"v2/health/live", false, get_live},
     {"v2/health/ready", false, get_ready},
@@ -291,12 +283,10 @@ static const struct page {
     {"v2/models/*/ready", false, get_model_ready},
     {"v2/models/*/config", false, get_config},
     {"v2/models/*/stats", false, get_statistics},
-    {"v2/models/*/infer", true, post_infer},
     {"v2/models/*/versions/#", false, get_model},
     {"v2/models/*/versions/#/ready", false, get_model_ready},
     {"v2/models/*/versions/#/config", false, get_config},
     {"v2/models/*/versions/#/stats", false, get_statistics},
-    {"v2/models/*/versions/#/infer", true, post_infer},
     {"v2/repository/index", true, post_index},
     {"v2/repository/models/*/load", true, post_load},
     {"v2/repository/models/*/unload", true, post_unload},
@@ -335,25 +325,57 @@ static void answer_page(const struct page *p, struct visit *v, const char **ret_
         v->reply->code = 200;
 }
 
-void pages_answer(const struct site *s, const struct page_request *q, struct reply *r,
-                  const char **ret_allow)
+// The page at an address, with name and version in *v; NULL: there is none. `path` is its room.
+static const struct page *find_page(char path[MAX_PATH], struct visit *v)
 {
-    char path[MAX_PATH], *parts[MAX_PARTS], *rest = path;
+    char *parts[MAX_PARTS], *rest = path;
     unsigned n = 0;
-    *ret_allow = NULL;
-    if (snprintf(path, sizeof path, "%s", q->path + (q->path[0] == '/')) >= (int)sizeof path) {
-        reply_fail(r, 414, "the address is longer than %d bytes", MAX_PATH);
-        return;
-    }
     while (rest && n < MAX_PARTS)
         parts[n++] = strsep(&rest, "/");
     if (n == 2 && !rest && !parts[1][0])
         n = 1; // "v2/": the protocol's description writes it both ways
-    struct visit v = {.site = s, .request = q, .reply = r};
     for (size_t i = 0; !rest && i < sizeof pages / sizeof *pages; i++)
-        if (address_fits(pages[i].path, parts, n, &v)) {
-            answer_page(&pages[i], &v, ret_allow);
-            return;
-        }
-    reply_fail(r, 404, "there is nothing at %.200s", q->path);
+        if (address_fits(pages[i].path, parts, n, v))
+            return &pages[i];
+    return NULL;
+}
+
+static bool copy_path(char to[MAX_PATH], const char *path)
+{
+    path += path[0] == '/';
+    size_t size = strlen(path) + 1;
+    if (size <= MAX_PATH)
+        memcpy(to, path, size);
+    return size <= MAX_PATH;
+}
+
+void pages_answer(const struct site *s, const struct page_request *q, struct reply *r,
+                  const char **ret_allow)
+{
+    char path[MAX_PATH];
+    struct visit v = {.site = s, .request = q, .reply = r};
+    *ret_allow = NULL;
+    if (!copy_path(path, q->path)) {
+        reply_fail(r, 414, "the address is longer than %d bytes", MAX_PATH);
+        return;
+    }
+    const struct page *p = find_page(path, &v);
+    if (p)
+        answer_page(p, &v, ret_allow);
+    else
+        reply_fail(r, 404, "there is nothing at %.200s", q->path);
+}
+
+bool pages_place(const struct site *s, const struct page_request *q, size_t n, struct placement *p)
+{
+    char path[MAX_PATH];
+    struct visit v = {.site = s, .request = q};
+    struct error e;
+    const struct page *page = copy_path(path, q->path) ? find_page(path, &v) : NULL;
+    if (!page || page->answer != post_infer || strcmp(q->method, "POST") != 0)
+        return false;
+    struct served_model *m = repository_find(s->models, v.name, v.version, &e);
+    bool found = m && infer_place(m, q->body, n, q->size, q->header, *q->kept, p);
+    served_model_unref(m);
+    return found;
 }

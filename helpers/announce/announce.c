@@ -15,6 +15,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -316,6 +317,7 @@ int main(int argc, char **argv)
     struct error e;
     log_set_level(LOG_INFO);
     log_mark_levels();
+    signal(SIGHUP, SIG_IGN); // the daemon's business
     int r = announcer_parse(&a, argc, argv, &e);
     if (r == 0)
         r = announcer_start(&a, &e);

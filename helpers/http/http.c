@@ -285,6 +285,17 @@ static int http_patience(const struct http *h)
     return any ? (int)(shortest < 60000 ? shortest : 60000) : -1;
 }
 
+// Where descriptors were short the library accepts no more until a connection has ended, and looks
+// at its socket again only when it runs the next time, for which nothing may happen any more.
+static void http_run(struct http *h, struct MHD_Daemon *d)
+{
+    unsigned before;
+    do {
+        before = h->n_peers;
+        MHD_run(d);
+    } while (h->n_peers < before);
+}
+
 static void http_serve(struct http *h)
 {
     struct pollfd p[HTTP_MAX_SOCKETS + 1] = {{.fd = DAEMON_FD}}; // its end is what counts
@@ -297,7 +308,7 @@ static void http_serve(struct http *h)
         if (p[0].revents)
             daemon_gone();
         for (unsigned i = 0; i < h->n_daemons; i++)
-            MHD_run(h->daemons[i]);
+            http_run(h, h->daemons[i]);
     }
 }
 

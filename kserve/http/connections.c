@@ -1,13 +1,23 @@
+// All connections are in one list under one lock, since a turn takes it for a few instructions
+// only. A thread looks twice a second for those whose peers have had their time. What ends one is
+// shutdown(): the thread that serves it, wherever it waits, sees the end and closes the socket
+// itself, so no number of a descriptor is used by two.
+//
+// Memory that lacks is waited for, as most who have some are done with it soon. Who is not, since
+// his bytes do not come, or those of his answer do not go, has a second.
 #include "kserve/http/connections.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <time.h>
 
 #include "base/clock.h"
 
-#define PERIOD_MS 500
+#define PERIOD_MS  500
+#define SLOW_BYTES 50000 // that a peer is slow with who sends or takes less in a period
+#define SLOW       2     // periods after which he gives way
 
 struct connection_watch {
     pthread_mutex_t lock;
@@ -15,25 +25,39 @@ struct connection_watch {
     pthread_t thread;
     struct list all;
     uint64_t patience_ms;
+    struct memory memory;
+    pthread_cond_t freed;  // memory
+    atomic_uint n_waiting; // for that
     unsigned n, most, n_busy;
     bool ends; // somebody waits for all to be idle
     bool stop;
 };
 
-static void watch_wait(struct connection_watch *w, uint64_t until_ms)
+static void watch_wait(struct connection_watch *w, pthread_cond_t *what, uint64_t until_ms)
 {
     struct timespec t = {(time_t)(until_ms / 1000), (long)(until_ms % 1000) * 1000000};
-    pthread_cond_timedwait(&w->woken, &w->lock, &t);
+    pthread_cond_timedwait(what, &w->lock, &t);
 }
 
-// Shut down, not closed: the library does that once it has seen the end.
+// Who computes for its peer is not slow.
 static void end_slow(struct connection_watch *w)
 {
     uint64_t now = clock_ms();
     struct watched *c;
     list_for_each (c, &w->all, link) {
         if (c->turn != TURN_WORK && now - c->since_ms > w->patience_ms)
-            shutdown(c->socket, SHUT_RDWR);
+            shutdown(c->talk->socket, SHUT_RDWR);
+    }
+}
+
+static void note_pace(struct connection_watch *w)
+{
+    struct watched *c;
+    list_for_each (c, &w->all, link) {
+        uint64_t moved = c->talk->moved;
+        bool slow = c->turn != TURN_WORK && !c->waits && moved - c->moved < SLOW_BYTES;
+        c->n_slow = slow ? c->n_slow + 1 : 0;
+        c->moved = moved;
     }
 }
 
@@ -43,13 +67,58 @@ static void *watch_run(void *owner)
     pthread_mutex_lock(&w->lock);
     while (!w->stop) {
         end_slow(w);
-        watch_wait(w, clock_ms() + PERIOD_MS);
+        note_pace(w);
+        watch_wait(w, &w->woken, clock_ms() + PERIOD_MS);
     }
     pthread_mutex_unlock(&w->lock);
     return NULL;
 }
 
-struct connection_watch *connection_watch_new(uint32_t patience_s, unsigned most)
+// ---- memory -------------------------------------------------------------------------------------
+
+// The one with most memory of those that are slow with theirs.
+static void make_slow_give_way(struct connection_watch *w)
+{
+    struct watched *c, *most = NULL;
+    list_for_each (c, &w->all, link) {
+        bool may = c->n_slow >= SLOW && c->share.held > 0 && !c->gives_way;
+        if (may && (!most || c->share.held > most->share.held))
+            most = c;
+    }
+    if (!most)
+        return;
+    shutdown(most->talk->socket, SHUT_RDWR);
+    most->gives_way = true;
+}
+
+// Looks again once a period even if nobody gives anything back: somebody may have become slow.
+static void make_room(struct memory *m, struct memory_share *wanted_by)
+{
+    struct connection_watch *w = container_of(m, struct connection_watch, memory);
+    struct watched *c = container_of(wanted_by, struct watched, share);
+    pthread_mutex_lock(&w->lock);
+    c->waits = true;
+    w->n_waiting++;
+    make_slow_give_way(w);
+    watch_wait(w, &w->freed, clock_ms() + PERIOD_MS / 2);
+    w->n_waiting--;
+    c->waits = false;
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void on_freed(struct memory *m)
+{
+    struct connection_watch *w = container_of(m, struct connection_watch, memory);
+    if (w->n_waiting == 0)
+        return;
+    pthread_mutex_lock(&w->lock);
+    pthread_cond_broadcast(&w->freed);
+    pthread_mutex_unlock(&w->lock);
+}
+
+// ---- life ---------------------------------------------------------------------------------------
+
+struct connection_watch *connection_watch_new(const struct front_limits *limits)
 {
     struct connection_watch *w = calloc(1, sizeof *w);
     if (!w)
@@ -59,10 +128,12 @@ struct connection_watch *connection_watch_new(uint32_t patience_s, unsigned most
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->woken, &monotonic);
+    pthread_cond_init(&w->freed, &monotonic);
     pthread_condattr_destroy(&monotonic);
     list_init(&w->all);
-    w->patience_ms = (uint64_t)patience_s * 1000;
-    w->most = most;
+    w->patience_ms = (uint64_t)limits->request_s * 1000;
+    w->most = limits->connections;
+    w->memory = (struct memory){.most = limits->memory, .make_room = make_room, .freed = on_freed};
     if (pthread_create(&w->thread, NULL, watch_run, w) != 0) {
         free(w);
         return NULL;
@@ -78,6 +149,7 @@ void connection_watch_free(struct connection_watch *w)
     pthread_mutex_unlock(&w->lock);
     pthread_join(w->thread, NULL);
     pthread_cond_destroy(&w->woken);
+    pthread_cond_destroy(&w->freed);
     pthread_mutex_destroy(&w->lock);
     free(w);
 }
@@ -92,16 +164,17 @@ static void make_way(struct connection_watch *w)
     }
     if (!oldest)
         return;
-    shutdown(oldest->socket, SHUT_RDWR);
+    shutdown(oldest->talk->socket, SHUT_RDWR);
     oldest->gives_way = true;
 }
 
-struct watched *connection_add(struct connection_watch *w, int socket)
+struct watched *connection_add(struct connection_watch *w, struct talk *talk)
 {
     struct watched *c = calloc(1, sizeof *c);
     if (!c)
         return NULL;
-    c->socket = socket;
+    c->talk = talk;
+    c->share.of = &w->memory;
     c->since_ms = clock_ms();
     pthread_mutex_lock(&w->lock);
     if (++w->n > w->most)
@@ -134,12 +207,21 @@ void watched_turn(struct connection_watch *w, struct watched *c, enum turn turn)
     pthread_mutex_unlock(&w->lock);
 }
 
+void connection_end_all(struct connection_watch *w)
+{
+    struct watched *c;
+    pthread_mutex_lock(&w->lock);
+    list_for_each (c, &w->all, link)
+        shutdown(c->talk->socket, SHUT_RDWR);
+    pthread_mutex_unlock(&w->lock);
+}
+
 void connection_wait_idle(struct connection_watch *w, uint32_t patience_s)
 {
     uint64_t until = clock_ms() + (uint64_t)patience_s * 1000;
     pthread_mutex_lock(&w->lock);
     w->ends = true;
     while (w->n_busy > 0 && clock_ms() < until)
-        watch_wait(w, until);
+        watch_wait(w, &w->woken, until);
     pthread_mutex_unlock(&w->lock);
 }

@@ -1,389 +1,225 @@
+// A thread for each socket that listens, and one for each connection, since a run blocks. Where
+// there are as many connections as may be, one more makes an idle one give way.
 #include "kserve/http/front.h"
 
-#include <microhttpd.h>
-#include <stdatomic.h>
-#include <stdio.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
-#include <strings.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
 
-#include "base/array.h"
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/log.h"
 #include "base/net/tcp.h"
-#include "kserve/http/connections.h"
-#include "kserve/http/packing.h"
-#include "kserve/request/request.h"
+#include "kserve/http/exchange.h"
 
-#define CONNECTION_BYTES 32768 // twice a large head; what is more is cleared after each request
-#define READ_STEP        16384
-#define STACK_BYTES      (512 * 1024)
-#define PACK_FROM        256 // bytes: smaller answers are not packed
-#define HEADER_LENGTH    "Inference-Header-Content-Length"
+#define STACK_BYTES (512 * 1024)
+#define PAUSE_MS    100 // until descriptors or threads may be there again
+
+// Who listens on one socket.
+struct doorman {
+    struct front *front;
+    int socket;
+    pthread_t thread;
+};
 
 struct front {
-    const struct site *site;
-    struct front_limits limits;
-    struct MHD_Daemon *daemons[FRONT_MAX_SOCKETS];
-    unsigned n_daemons;
-    struct connection_watch *watch;
-    _Atomic uint64_t memory; // of bodies
-    atomic_bool ends;
+    struct exchange_site shared;
+    unsigned most; // connections
+    int stop;      // an eventfd
+    struct doorman doormen[FRONT_MAX_SOCKETS];
+    unsigned n_doormen;
+    pthread_attr_t small; // threads of connections
+    pthread_mutex_t lock; // of what follows
+    pthread_cond_t left;
+    unsigned n; // connections
 };
 
-// A request while it comes.
-struct intake {
+// ---- connections --------------------------------------------------------------------------------
+
+// Where it ends: the thread forgets it, closes it, and only then makes room for another one, so
+// that there are never more sockets than there may be.
+struct stay {
     struct front *front;
-    uint8_t *body;
-    size_t size, room;
-    uint64_t charged; // of front->memory
-    int64_t header;
-    enum packing packing;
-    bool too_large, no_memory;
-    bool answered; // a refusal is on its way; what still comes is ignored
+    struct guest guest;
 };
 
-// ---- answering ----------------------------------------------------------------------------------
-
-static void add_count(struct MHD_Response *m, const char *name, uint64_t n)
+static void forget_one(struct front *f)
 {
-    char text[24];
-    snprintf(text, sizeof text, "%llu", (unsigned long long)n);
-    MHD_add_response_header(m, name, text);
+    pthread_mutex_lock(&f->lock);
+    f->n--;
+    pthread_cond_broadcast(&f->left);
+    pthread_mutex_unlock(&f->lock);
 }
 
-// The packed body, or nothing where that fails.
-static enum packing pack_answer(struct MHD_Connection *c, struct reply *r)
+static void *serve(void *owner)
 {
-    enum packing p =
-        packing_choose(MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Accept-Encoding"));
-    uint8_t *packed;
-    size_t size;
-    if (p == PACKING_NONE || r->size < PACK_FROM ||
-        packing_pack(p, r->body, r->size, &packed, &size, NULL) < 0)
-        return PACKING_NONE;
-    free(r->body);
-    r->body = (char *)packed;
-    r->size = size;
-    return p;
+    struct stay *v = owner;
+    struct front *f = v->front;
+    while (exchange(&f->shared, &v->guest))
+        continue;
+    connection_remove(f->shared.watch, v->guest.watched); // before its number is another's
+    fd_close(v->guest.talk.socket);
+    free(v->guest.kept);
+    free(v);
+    forget_one(f);
+    return NULL;
 }
 
-static enum MHD_Result send_reply(struct front *f, struct MHD_Connection *c, struct reply *r,
-                                  const char *allow, bool close)
+// The thread may have ended before pthread_create() returns here, so nothing of it is touched then.
+static bool start_stay(struct front *f, int socket)
 {
-    if (r->no_memory)
-        reply_fail(r, 503, "there is no memory for this answer");
-    enum packing p = pack_answer(c, r);
-    struct MHD_Response *m =
-        MHD_create_response_from_buffer(r->size, r->body, MHD_RESPMEM_MUST_FREE);
-    if (!m) {
-        reply_done(r);
-        return MHD_NO;
+    cleanup(free_p) struct stay *v = malloc(sizeof *v);
+    pthread_t thread;
+    if (!v)
+        return false;
+    talk_init(&v->guest.talk, socket);
+    struct watched *w = connection_add(f->shared.watch, &v->guest.talk);
+    if (!w)
+        return false;
+    v->front = f;
+    v->guest.watched = w;
+    v->guest.kept = NULL;
+    if (pthread_create(&thread, &f->small, serve, v) != 0) {
+        connection_remove(f->shared.watch, w);
+        return false;
     }
-    if (r->size > 0)
-        MHD_add_response_header(m, MHD_HTTP_HEADER_CONTENT_TYPE,
-                                r->header ? "application/octet-stream" : "application/json");
-    if (r->header)
-        add_count(m, HEADER_LENGTH, r->header);
-    if (p != PACKING_NONE)
-        MHD_add_response_header(m, MHD_HTTP_HEADER_CONTENT_ENCODING, packing_name(p));
-    if (allow)
-        MHD_add_response_header(m, MHD_HTTP_HEADER_ALLOW, allow);
-    if (r->retry_soon)
-        MHD_add_response_header(m, MHD_HTTP_HEADER_RETRY_AFTER, "1");
-    if (close || f->ends)
-        MHD_add_response_header(m, MHD_HTTP_HEADER_CONNECTION, "close");
-    enum MHD_Result queued = MHD_queue_response(c, r->code, m);
-    MHD_destroy_response(m);
-    return queued;
+    pthread_detach(thread);
+    (void)steal_ptr(v);
+    return true;
 }
 
-// The rest of the request is not read: where it ends may be just what is in doubt.
-static enum MHD_Result refuse_request(struct intake *in, struct MHD_Connection *c, unsigned code,
-                                      const char *words)
+// ---- the door -----------------------------------------------------------------------------------
+
+// As many again as there may be come at once: for each, one that was there is told to end, and has
+// yet to. False: it is the end.
+static bool wait_for_place(struct front *f)
 {
-    struct reply r = {0};
-    reply_fail(&r, code, "%s", words);
-    in->answered = true;
-    return send_reply(in->front, c, &r, NULL, true);
+    pthread_mutex_lock(&f->lock);
+    while (f->n >= 2 * f->most && !f->shared.ends)
+        pthread_cond_wait(&f->left, &f->lock);
+    f->n++;
+    pthread_mutex_unlock(&f->lock);
+    return !f->shared.ends;
 }
 
-// ---- the head of a request ----------------------------------------------------------------------
-
-enum { CONTENT_LENGTH, TRANSFER_ENCODING, TENSOR_HEADER, CONTENT_ENCODING, HOST, N_SINGLE_HEADERS };
-
-// Headers that may come once. NULL: they have not come.
-struct single_headers {
-    const char *values[N_SINGLE_HEADERS];
-    bool twice;  // one of them has
-    bool broken; // one has what others take for the end of a line
-};
-
-static enum MHD_Result take_header(void *owner, enum MHD_ValueKind kind, const char *key,
-                                   const char *value)
+// The listening socket does not block: of two who poll it, or when a peer has gone again, nobody is
+// left waiting in accept().
+static int accept_one(const struct doorman *d)
 {
-    static const char *const names[] = {"Content-Length", "Transfer-Encoding", HEADER_LENGTH,
-                                        "Content-Encoding", "Host"};
-    struct single_headers *h = owner;
-    (void)kind;
-    h->broken = h->broken || strchr(key, '\r') || (value && strchr(value, '\r'));
-    for (unsigned i = 0; i < N_SINGLE_HEADERS; i++) {
-        if (strcasecmp(key, names[i]) != 0)
+    struct sockaddr_storage peer;
+    socklen_t size = sizeof peer;
+    struct pollfd p[] = {{.fd = d->socket, .events = POLLIN},
+                         {.fd = d->front->stop, .events = POLLIN}};
+    if (poll(p, 2, -1) < 0 || p[1].revents || !p[0].revents)
+        return -1;
+    int fd = accept4(d->socket, (struct sockaddr *)&peer, &size, SOCK_CLOEXEC);
+    if (fd >= 0)
+        tcp_prepare(fd, (struct sockaddr *)&peer);
+    else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
+        poll(&p[1], 1, PAUSE_MS);
+    return fd;
+}
+
+static void *watch_door(void *owner)
+{
+    struct doorman *d = owner;
+    struct front *f = d->front;
+    while (wait_for_place(f)) {
+        int fd = accept_one(d);
+        if (fd >= 0 && start_stay(f, fd))
             continue;
-        h->twice = h->twice || h->values[i];
-        h->values[i] = value ? value : "";
+        forget_one(f);
+        if (fd >= 0)
+            log_warn("no memory, or no thread, for another connection");
+        fd_close(fd);
     }
-    return MHD_YES;
-}
-
-static bool parse_length(const char *text, int64_t *ret)
-{
-    size_t n = strlen(text);
-    if (n == 0 || n > 18 || strspn(text, "0123456789") != n)
-        return false;
-    *ret = strtoll(text, NULL, 10);
-    return true;
-}
-
-// Takes memory for a body from what all have together.
-static bool charge_memory(struct intake *in, uint64_t bytes)
-{
-    struct front *f = in->front;
-    if (atomic_fetch_add(&f->memory, bytes) + bytes > f->limits.memory) {
-        atomic_fetch_sub(&f->memory, bytes);
-        return false;
-    }
-    in->charged += bytes;
-    return true;
-}
-
-static enum MHD_Result begin_body(struct intake *in, struct MHD_Connection *c, const char *length)
-{
-    int64_t size = 0;
-    if (length && !parse_length(length, &size))
-        return refuse_request(in, c, 400, "Content-Length is no number");
-    if ((uint64_t)size > in->front->limits.body)
-        return refuse_request(in, c, 413, "the body is larger than this server takes (--max-body)");
-    if (!charge_memory(in, (uint64_t)size))
-        return refuse_request(in, c, 503, "too many large requests at once (--memory)");
-    if (size && !(in->body = malloc((size_t)size)))
-        return refuse_request(in, c, 503, "there is no memory for this request");
-    in->room = (size_t)size;
-    return MHD_YES;
-}
-
-// What two programs on the way could read in two ways is refused here.
-static enum MHD_Result begin_request(struct intake *in, struct MHD_Connection *c)
-{
-    struct single_headers h = {.twice = false};
-    struct error e;
-    MHD_get_connection_values(c, MHD_HEADER_KIND, take_header, &h);
-    const char *length = h.values[CONTENT_LENGTH], *transfer = h.values[TRANSFER_ENCODING];
-    const char *header = h.values[TENSOR_HEADER], *packing = h.values[CONTENT_ENCODING];
-    if (h.broken)
-        return refuse_request(in, c, 400, "a header has a carriage return in it");
-    if (h.twice)
-        return refuse_request(in, c, 400, "a header that may come once comes twice");
-    if (length && transfer)
-        return refuse_request(in, c, 400, "Content-Length and Transfer-Encoding: one of them");
-    if (transfer && strcasecmp(transfer, "chunked") != 0)
-        return refuse_request(in, c, 501, "Transfer-Encoding: chunked, or none");
-    if (header && !parse_length(header, &in->header))
-        return refuse_request(in, c, 400, HEADER_LENGTH " is no number");
-    if (packing_parse(packing, &in->packing, &e) < 0)
-        return refuse_request(in, c, 415, e.text);
-    return begin_body(in, c, length);
-}
-
-// ---- its body -----------------------------------------------------------------------------------
-
-static void take_body(struct intake *in, const char *data, size_t n)
-{
-    if (in->too_large || in->no_memory)
-        return;
-    if (n > in->front->limits.body - in->size) {
-        in->too_large = true;
-        return;
-    }
-    if (in->size + n > in->room) { // chunks: nobody said how many
-        size_t old = in->room;
-        if (array_reserve(in->body, in->room, in->size + n, "a body", NULL) < 0 ||
-            !charge_memory(in, in->room - old)) {
-            in->no_memory = true;
-            return;
-        }
-    }
-    memcpy(in->body + in->size, data, n);
-    in->size += n;
-}
-
-static int unpack_body(struct intake *in, struct reply *r)
-{
-    uint8_t *plain;
-    size_t size;
-    struct error e;
-    if (in->packing == PACKING_NONE)
-        return 0;
-    int s = packing_unpack(in->packing, in->body, in->size, (size_t)in->front->limits.body, &plain,
-                           &size, &e);
-    if (s < 0) {
-        reply_fail_with(r, &e);
-        return s;
-    }
-    free(in->body);
-    in->body = plain;
-    in->room = size;
-    in->size = size;
-    if (!charge_memory(in, size)) {
-        reply_fail(r, 503, "too many large requests at once (--memory)");
-        return STATUS_MALLOC_FAIL;
-    }
-    return 0;
-}
-
-static struct watched *watched_of(struct MHD_Connection *c)
-{
-    return MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
-}
-
-// Of an address as proxies are asked for it, "http://HOST/PATH", too.
-static const char *path_of(const char *url)
-{
-    const char *path = strncasecmp(url, "http://", 7) == 0 ? strchr(url + 7, '/') : url;
-    return path ? path : "/";
-}
-
-static enum MHD_Result end_request(struct intake *in, struct MHD_Connection *c, const char *url,
-                                   const char *method)
-{
-    struct front *f = in->front;
-    struct reply r = {0};
-    const char *allow = NULL;
-    if (in->too_large)
-        return refuse_request(in, c, 413, "the body is larger than this server takes (--max-body)");
-    if (in->no_memory)
-        return refuse_request(in, c, 503, "too many large requests at once (--memory)");
-    watched_turn(f->watch, watched_of(c), TURN_WORK);
-    if (unpack_body(in, &r) == 0) {
-        const struct page_request q = {.method = method,
-                                       .path = path_of(url),
-                                       .body = in->body,
-                                       .size = in->size,
-                                       .header = in->header};
-        pages_answer(f->site, &q, &r, &allow);
-    }
-    enum MHD_Result sent = send_reply(f, c, &r, allow, false);
-    watched_turn(f->watch, watched_of(c), TURN_ANSWER);
-    return sent;
-}
-
-static enum MHD_Result on_http_request(void *owner, struct MHD_Connection *c, const char *url,
-                                       const char *method, const char *version, const char *data,
-                                       size_t *size, void **state)
-{
-    struct intake *in = *state;
-    (void)version;
-    if (!watched_of(c))
-        return MHD_NO;
-    if (!in) {
-        if (!(in = *state = calloc(1, sizeof *in)))
-            return MHD_NO;
-        in->front = owner;
-        in->header = REQUEST_NO_HEADER;
-        return begin_request(in, c);
-    }
-    if (*size > 0) {
-        take_body(in, data, *size);
-        *size = 0;
-        return MHD_YES;
-    }
-    return in->answered ? MHD_YES : end_request(in, c, url, method);
-}
-
-static void on_completed(void *owner, struct MHD_Connection *c, void **state,
-                         enum MHD_RequestTerminationCode why)
-{
-    struct front *f = owner;
-    struct intake *in = *state;
-    (void)why;
-    if (in) {
-        atomic_fetch_sub(&f->memory, in->charged);
-        free(in->body);
-        free(in);
-    }
-    *state = NULL;
-    if (watched_of(c))
-        watched_turn(f->watch, watched_of(c), TURN_ASK);
-}
-
-static void on_connection(void *owner, struct MHD_Connection *c, void **state,
-                          enum MHD_ConnectionNotificationCode what)
-{
-    struct front *f = owner;
-    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-        int socket = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-        *state = connection_add(f->watch, socket);
-    } else if (*state) {
-        connection_remove(f->watch, *state);
-        *state = NULL;
-    }
+    forget_one(f);
+    return NULL;
 }
 
 // ---- life ---------------------------------------------------------------------------------------
 
-// An address with a 0 would end there: it stays as it was written, and nothing is there.
-static size_t unescape_address(void *owner, struct MHD_Connection *c, char *text)
-{
-    (void)owner, (void)c;
-    return strstr(text, "%00") ? strlen(text) : MHD_http_unescape(text);
-}
-
 static int front_listen(struct front *f, int socket, struct error *e)
 {
-    // As many again may come at once: for each, one that was there is told to end, and has yet to.
-    unsigned most = 2 * f->limits.connections;
-    struct MHD_Daemon *d = MHD_start_daemon(
-        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL |
-            MHD_USE_ITC,
-        0, NULL, NULL, on_http_request, f, MHD_OPTION_LISTEN_SOCKET, socket,
-        MHD_OPTION_CONNECTION_LIMIT, most, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)READ_STEP,
-        MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, f, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
-        f, MHD_OPTION_UNESCAPE_CALLBACK, unescape_address, f, MHD_OPTION_END);
-    if (!d)
-        return error_set(e, STATUS_FAIL, "libmicrohttpd does not start");
-    f->daemons[f->n_daemons++] = d;
+    struct doorman *d = &f->doormen[f->n_doormen];
+    *d = (struct doorman){.front = f, .socket = socket};
+    fd_unblock(socket); // who connected may be gone when it is accepted
+    if (pthread_create(&d->thread, &f->small, watch_door, d) != 0)
+        return error_set(e, STATUS_FAIL, "a thread does not start");
+    f->n_doormen++;
     return 0;
+}
+
+static struct front *front_new(const struct site *site, const struct front_limits *limits)
+{
+    struct front *f = calloc(1, sizeof *f);
+    if (!f)
+        return NULL;
+    f->shared.site = site;
+    f->shared.max_body = limits->body;
+    f->most = limits->connections;
+    pthread_mutex_init(&f->lock, NULL);
+    pthread_cond_init(&f->left, NULL);
+    pthread_attr_init(&f->small);
+    pthread_attr_setstacksize(&f->small, STACK_BYTES);
+    f->shared.watch = connection_watch_new(limits);
+    f->stop = eventfd(0, EFD_CLOEXEC);
+    return f;
 }
 
 int front_start(const struct site *site, const struct front_limits *limits, const int *sockets,
                 unsigned n_sockets, struct front **ret, struct error *e)
 {
-    struct front *f = calloc(1, sizeof *f);
-    if (!f)
-        return error_no_memory(e, "a server", sizeof *f);
-    f->site = site;
-    f->limits = *limits;
-    f->watch = connection_watch_new(limits->request_s, limits->connections);
-    int r = f->watch ? 0 : error_no_memory(e, "a thread", 0);
+    struct front *f = front_new(site, limits);
+    int r = f && f->shared.watch && f->stop >= 0 ? 0 : error_no_memory(e, "a server", sizeof *f);
     for (unsigned i = 0; i < n_sockets && r == 0; i++)
         r = front_listen(f, sockets[i], e);
-    if (r < 0)
-        front_stop(f, 0);
-    else
+    if (r == 0)
         *ret = f;
+    else if (f)
+        front_stop(f, 0);
     return r;
+}
+
+// The doors first: else somebody could come in while those inside are told to go. Whoever is just
+// coming in is counted already, so end_guests() waits for him.
+static void end_doors(struct front *f)
+{
+    pthread_mutex_lock(&f->lock);
+    f->shared.ends = true;
+    pthread_cond_broadcast(&f->left);
+    pthread_mutex_unlock(&f->lock);
+    eventfd_write(f->stop, 1);
+    for (unsigned i = 0; i < f->n_doormen; i++) {
+        pthread_join(f->doormen[i].thread, NULL);
+        fd_close(f->doormen[i].socket);
+    }
+}
+
+// First those that are answered now may end well, then all are told. A run that never ends keeps
+// its thread, and this waits: who wants an end then kills the process.
+static void end_guests(struct front *f, uint32_t patience_s)
+{
+    connection_wait_idle(f->shared.watch, patience_s);
+    connection_end_all(f->shared.watch);
+    pthread_mutex_lock(&f->lock);
+    while (f->n > 0)
+        pthread_cond_wait(&f->left, &f->lock);
+    pthread_mutex_unlock(&f->lock);
+    connection_watch_free(f->shared.watch);
 }
 
 void front_stop(struct front *f, uint32_t patience_s)
 {
-    f->ends = true;
-    for (unsigned i = 0; i < f->n_daemons; i++)
-        MHD_quiesce_daemon(f->daemons[i]);
-    if (f->watch)
-        connection_wait_idle(f->watch, patience_s);
-    for (unsigned i = 0; i < f->n_daemons; i++)
-        MHD_stop_daemon(f->daemons[i]);
-    if (f->watch)
-        connection_watch_free(f->watch);
+    end_doors(f);
+    if (f->shared.watch)
+        end_guests(f, patience_s);
+    fd_close(f->stop);
+    pthread_attr_destroy(&f->small);
+    pthread_cond_destroy(&f->left);
+    pthread_mutex_destroy(&f->lock);
     free(f);
 }

@@ -1,3 +1,6 @@
+// gzip and deflate, by zlib. What is unpacked is bounded by what a plain body may have, and paid
+// for as it grows: a small one that grows without end is stopped at that size, not behind it, and
+// many at once are stopped by what all may have.
 #include "kserve/http/packing.h"
 
 #include <stdbool.h>
@@ -5,8 +8,6 @@
 #include <string.h>
 #include <strings.h>
 #include <zlib.h>
-
-#include "base/array.h"
 
 #define WINDOW     15
 #define GZIP       16 // added to it
@@ -56,48 +57,68 @@ enum packing packing_choose(const char *accept_encoding)
                                                       : PACKING_NONE;
 }
 
-static int inflate_all(z_stream *z, size_t max, uint8_t **ret, size_t *ret_size, struct error *e)
+static int grow(struct packing_plain *p, struct memory_share *share, struct error *e)
 {
-    uint8_t *out = NULL;
-    size_t room = 0, n = 0;
-    int s;
-    do {
-        if (n == room && n > max)
-            break;
-        if (n == room && array_reserve(out, room, room ? room + 1 : FIRST_ROOM, "a body", e) < 0) {
-            free(out);
-            return STATUS_MALLOC_FAIL;
-        }
-        size_t space = room - n < UINT32_MAX ? room - n : UINT32_MAX;
-        z->next_out = out + n;
-        z->avail_out = (uInt)space;
-        s = inflate(z, Z_NO_FLUSH);
-        n += space - z->avail_out;
-    } while (s == Z_OK && n <= max);
-    if (n <= max && s == Z_STREAM_END && z->avail_in == 0) {
-        *ret = out;
-        *ret_size = n;
-        return 0;
+    size_t next = p->room ? 2 * p->room : FIRST_ROOM;
+    if (!memory_take(share, next - p->room, MEMORY_SOON_MS))
+        return error_set(e, STATUS_MALLOC_FAIL, "too many large requests at once (--memory)");
+    uint8_t *bytes = realloc(p->bytes, next);
+    if (!bytes) {
+        memory_give(share, next - p->room);
+        return error_no_memory(e, "a body", next);
     }
-    free(out);
-    if (n > max)
+    p->bytes = bytes;
+    p->room = next;
+    return 0;
+}
+
+static int inflate_some(z_stream *z, struct packing_plain *p)
+{
+    size_t space = p->room - p->size < UINT32_MAX ? p->room - p->size : UINT32_MAX;
+    z->next_out = p->bytes + p->size;
+    z->avail_out = (uInt)space;
+    int s = inflate(z, Z_NO_FLUSH);
+    p->size += space - z->avail_out;
+    return s;
+}
+
+static int inflate_all(z_stream *z, size_t max, struct memory_share *share, struct packing_plain *p,
+                       struct error *e)
+{
+    int s = Z_OK;
+    while (s == Z_OK && p->size <= max) {
+        int r = p->size == p->room ? grow(p, share, e) : 0;
+        if (r < 0)
+            return r;
+        s = inflate_some(z, p);
+    }
+    if (p->size > max)
         return error_set(e, STATUS_PARAM_INVALID, "the unpacked body has more than %zu bytes", max);
+    if (s == Z_STREAM_END && z->avail_in == 0)
+        return 0;
     return error_set(e, STATUS_PARAM_INVALID, "the packed body is broken: %s",
                      s == Z_STREAM_END ? "something follows its end"
                      : z->msg          ? z->msg
                                        : "it is cut off");
 }
 
-int packing_unpack(enum packing p, const uint8_t *data, size_t size, size_t max, uint8_t **ret,
-                   size_t *ret_size, struct error *e)
+int packing_unpack(enum packing p, const uint8_t *data, size_t size, size_t max,
+                   struct memory_share *share, struct packing_plain *ret, struct error *e)
 {
     z_stream z = {.next_in = (Bytef *)(uintptr_t)data, .avail_in = (uInt)size};
+    struct packing_plain plain = {.bytes = NULL};
     if (size > UINT32_MAX)
         return error_set(e, STATUS_PARAM_INVALID, "a packed body of more than 4 GB");
     if (inflateInit2(&z, WINDOW + (p == PACKING_GZIP ? GZIP : 0)) != Z_OK)
         return error_no_memory(e, "unpacking", 0);
-    int r = inflate_all(&z, max, ret, ret_size, e);
+    int r = inflate_all(&z, max, share, &plain, e);
     inflateEnd(&z);
+    if (r == 0) {
+        *ret = plain;
+        return 0;
+    }
+    free(plain.bytes);
+    memory_give(share, plain.room);
     return r;
 }
 

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "kserve/memory.h"
 
 enum packing { PACKING_NONE, PACKING_GZIP, PACKING_DEFLATE };
 
@@ -15,8 +16,14 @@ int packing_parse(const char *content_encoding, enum packing *ret, struct error 
 enum packing packing_choose(const char *accept_encoding);
 const char *packing_name(enum packing p);
 
-/// *ret is malloc'ed. STATUS_PARAM_INVALID: it is broken, or has more than `max` bytes.
-int packing_unpack(enum packing p, const uint8_t *data, size_t size, size_t max, uint8_t **ret,
-                   size_t *ret_size, struct error *e);
+struct packing_plain {
+    uint8_t *bytes; // malloc'ed
+    size_t size, room;
+};
+
+/// ret->room bytes of the share go over to the caller. STATUS_PARAM_INVALID: it is broken, or has
+/// more than `max` bytes. STATUS_MALLOC_FAIL: there is no memory for it, or not of the share.
+int packing_unpack(enum packing p, const uint8_t *data, size_t size, size_t max,
+                   struct memory_share *share, struct packing_plain *ret, struct error *e);
 int packing_pack(enum packing p, const void *data, size_t size, uint8_t **ret, size_t *ret_size,
                  struct error *e);

@@ -1,3 +1,6 @@
+// A folder is listed anew each time it is asked for: files come and go without a word. What makes a
+// model another one is its stamp, of which its options are a part. A model that cannot be served
+// stays in the list with its obstacle, for the index tells what is wrong with it.
 #include "kserve/model/catalog.h"
 
 #include <dirent.h>

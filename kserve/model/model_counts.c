@@ -1,3 +1,6 @@
+// Counts are kept as the statistics extension prints them, so that printing is all there is to do
+// when somebody asks. Of a run of several requests each one counts the whole run's time: that is
+// how long it took for it. The caller has the model's lock.
 #include "kserve/model/model_counts.h"
 
 #include <inttypes.h>

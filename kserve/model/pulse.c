@@ -1,3 +1,6 @@
+// One thread asks the daemon every second, or at once when somebody wants to know it of now. Who
+// wants to know waits for a beat that begins after he asked, at a condition and for a bounded time:
+// a daemon that is stopped in the middle of an answer keeps only this thread.
 #include "kserve/model/pulse.h"
 
 #include <errno.h>

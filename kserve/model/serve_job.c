@@ -1,3 +1,6 @@
+// Everything that a request says is held against the model here, before anything is reserved or
+// run: names, datatypes, shapes, the number of samples, the size of what would be answered. What
+// comes behind this file can rely on it.
 #include "kserve/model/serve_job.h"
 
 #include <inttypes.h>

@@ -33,3 +33,6 @@ uint64_t job_output_size(const struct served_model *m, unsigned set, uint32_t ou
 /// Runs it, perhaps together with other requests for the model, and counts that it was done.
 /// Blocks.
 int job_run(struct job *j, struct served_model *m, struct error *e);
+
+/// Counts that a job was done, `queue_ns` of which it waited.
+void job_count(struct served_model *m, const struct job *j, uint64_t queue_ns, uint64_t ns);

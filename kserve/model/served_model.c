@@ -243,12 +243,17 @@ struct lane *lane_take(struct served_model *m, bool wait)
     return lane;
 }
 
-void lane_give(struct served_model *m, struct lane *lane)
+void lane_give_locked(struct served_model *m, struct lane *lane)
 {
-    pthread_mutex_lock(&m->lock);
     lane->next = m->idle;
     m->idle = lane;
     pthread_cond_signal(&m->freed);
+}
+
+void lane_give(struct served_model *m, struct lane *lane)
+{
+    pthread_mutex_lock(&m->lock);
+    lane_give_locked(m, lane);
     pthread_mutex_unlock(&m->lock);
 }
 

@@ -36,10 +36,12 @@ struct lane {
     struct lane *next;
 };
 
+#define SERVED_DELAY_BY_RUNS UINT32_MAX // a quarter of what a run takes, and 200 us at least
+
 struct served_options {
     uint32_t lanes;      // contexts of a model, at most; 0: as its batches want it
     uint32_t max_batch;  // samples that a request, or a run, may have
-    uint32_t delay_us;   // that a request waits for others to be run with
+    uint32_t delay_us;   // that a request waits for others, at most; SERVED_DELAY_BY_RUNS
     uint32_t run_ms;     // that a run may take; 0: the daemon's own limit
     uint64_t max_tensor; // bytes of one request's outputs
 };
@@ -63,12 +65,16 @@ struct served_model {
 
     pthread_mutex_t lock; // of what follows
     pthread_cond_t freed;
-    pthread_cond_t more; // requests wait; CLOCK_MONOTONIC
+    pthread_cond_t more; // as many requests wait as are worth it; CLOCK_MONOTONIC
     struct lane *idle;
     uint32_t n_lanes;
     struct batch_entry *first, *last; // waiting, in order
     uint64_t waiting;                 // samples
+    uint64_t inside;                  // samples that wait or run
+    uint64_t usual;                   // of these, at most, in the last runs
+    uint64_t run_ns;                  // what the last runs took
     bool is_led;                      // one of them gathers others
+    bool gathers;                     // it waits for `more`
     struct statistics statistics;
 };
 
@@ -89,6 +95,8 @@ struct lane *lane_take(struct served_model *m, bool wait);
 /// The same with the model's lock held; may let go of it meanwhile.
 struct lane *lane_take_locked(struct served_model *m, bool wait);
 void lane_give(struct served_model *m, struct lane *lane);
+/// The same with the model's lock held.
+void lane_give_locked(struct served_model *m, struct lane *lane);
 
 /// Opens the lane's context, unless it is, and chooses the shapes.
 int lane_ready(struct served_model *m, struct lane *lane, unsigned set, struct error *e);

@@ -1,3 +1,6 @@
+// Memory of the daemon's that an input is bound to, kept with a lane for as long as its requests
+// have the same type, layout and shapes. Where the daemon refuses to bind it (is_refused), it is
+// not asked again for that form, and the input travels with the run.
 #include "kserve/model/shared_input.h"
 
 #include <stddef.h>

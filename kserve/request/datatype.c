@@ -1,3 +1,5 @@
+// Names of the protocol's datatypes beside those of the RKNN API. What only one of them has is in
+// the table, too, so that it can be refused by its name.
 #include "kserve/request/datatype.h"
 
 #include <errno.h>

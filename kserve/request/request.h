@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "kserve/memory.h"
 #include "kserve/request/datatype.h"
 
 #define REQUEST_MAX_TENSORS 64
@@ -23,6 +24,7 @@ struct request_input {
     const uint8_t *data; // n_elems, packed; in the body, or `made`
     uint64_t size;       // bytes
     uint8_t *made;
+    uint64_t taken;      // of the share, for `made`
     int64_t binary_size; // -1: not given
     unsigned given;      // which members have come
 };
@@ -41,6 +43,7 @@ struct request {
     unsigned n_inputs;
     struct request_output outputs[REQUEST_MAX_TENSORS]; // 0: all
     unsigned n_outputs;
-    bool wants_binary; // of outputs that do not say
-    bool raw;          // the body is the only input's bytes
+    bool wants_binary;          // of outputs that do not say
+    bool raw;                   // the body is the only input's bytes
+    struct memory_share *share; // that inputs in JSON are paid from; who parses sets it
 };

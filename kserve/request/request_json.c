@@ -6,6 +6,8 @@
 #include <string.h>
 #include <yajl/yajl_parse.h>
 
+#include "kserve/request/json_memory.h"
+
 #define MAX_DEPTH 32
 #define PIECE     65536 // bytes that yajl is given at once
 
@@ -39,6 +41,7 @@ struct parser {
     struct error *e;
     size_t text_size;
     enum place places[MAX_DEPTH];
+    uint32_t seen[MAX_DEPTH]; // bit i: members[i] has come there
     unsigned depth;
     const struct member *member; // whose value comes
     bool again;                  // the second pass: only data that came too early
@@ -113,28 +116,16 @@ static int take_wants_binary(struct parser *p, const struct value *v)
     return 0;
 }
 
-static int mark_given(struct parser *p, enum request_member m)
-{
-    struct request_input *in = input_now(p);
-    if (!p->again && in->given & m)
-        return error_set(p->e, STATUS_PARAM_INVALID, "input \"%s\" has \"%s\" twice", in->name,
-                         p->member->name);
-    in->given |= m;
-    return 0;
-}
-
 static int take_input_name(struct parser *p, const struct value *v)
 {
-    int r = mark_given(p, GIVEN_NAME);
-    return r < 0 ? r : take_text(p, v, input_now(p)->name);
+    input_now(p)->given |= GIVEN_NAME;
+    return take_text(p, v, input_now(p)->name);
 }
 
 static int take_datatype(struct parser *p, const struct value *v)
 {
     struct request_input *in = input_now(p);
-    int r = mark_given(p, GIVEN_TYPE);
-    if (r < 0)
-        return r;
+    in->given |= GIVEN_TYPE;
     if (!(in->type = datatype_find(v->text, v->n)))
         return error_set(p->e, STATUS_PARAM_INVALID,
                          "input \"%s\": models take no %.*s; there are " DATATYPES, in->name,
@@ -144,10 +135,12 @@ static int take_datatype(struct parser *p, const struct value *v)
 
 static int begin_shape(struct parser *p, const struct value *v)
 {
+    struct request_input *in = input_now(p);
     (void)v;
-    input_now(p)->n_dims = 0;
-    input_now(p)->n_elems = 1;
-    return mark_given(p, GIVEN_SHAPE);
+    in->n_dims = 0;
+    in->n_elems = 1;
+    in->given |= GIVEN_SHAPE;
+    return 0;
 }
 
 static int take_dim(struct parser *p, const struct value *v)
@@ -195,9 +188,7 @@ static int take_data(struct parser *p, const struct value *v)
     struct request_input *in = input_now(p);
     const unsigned known = GIVEN_SHAPE | GIVEN_TYPE;
     (void)v;
-    int r = p->again ? 0 : mark_given(p, GIVEN_DATA);
-    if (r < 0)
-        return r;
+    in->given |= GIVEN_DATA;
     p->level = 0;
     p->n_read = p->counts[0] = 0;
     p->skips = p->again ? !(in->given & GIVEN_LATE) : (in->given & known) != known;
@@ -209,10 +200,14 @@ static int take_data(struct parser *p, const struct value *v)
         return error_set(p->e, STATUS_PARAM_INVALID,
                          "input \"%s\": its shape has more elements than its data", in->name);
     size_t size = 0;
-    if (__builtin_mul_overflow(in->n_elems, in->type->size, &size) ||
-        !(in->made = malloc(size + 1)))
-        return error_no_memory(p->e, "an input", size);
-    return 0;
+    if (__builtin_mul_overflow(in->n_elems, in->type->size, &size))
+        return error_no_memory(p->e, "an input", in->n_elems);
+    if (!memory_take(p->request->share, size, MEMORY_SOON_MS))
+        return error_set(p->e, STATUS_MALLOC_FAIL,
+                         "input \"%s\": too many large requests at once (--memory)", in->name);
+    in->taken = size;
+    in->made = malloc(size + 1);
+    return in->made ? 0 : error_no_memory(p->e, "an input", size);
 }
 
 // Nested lists and flat ones are both allowed, so this is about how many elements there are, or
@@ -296,10 +291,13 @@ static const struct member members[] = {
     {OUTPUT_PARAMETERS, "binary_data", BOOLEAN, take_binary_data, NOWHERE},
 };
 
+_Static_assert(sizeof members / sizeof *members <= 32, "a bit of parser.seen for each");
+
 static int open_place(struct parser *p, enum place place)
 {
     if (p->depth == MAX_DEPTH)
         return error_set(p->e, STATUS_PARAM_INVALID, "the JSON is nested too deeply");
+    p->seen[p->depth] = 0;
     p->places[p->depth++] = place;
     return 0;
 }
@@ -407,12 +405,19 @@ static int on_key(void *owner, const unsigned char *text, size_t n)
 {
     struct parser *p = owner;
     enum place place = p->places[p->depth - 1];
+    uint32_t *seen = &p->seen[p->depth - 1];
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
         const struct member *m = &members[i];
-        if (m->place == place && strlen(m->name) == n && memcmp(m->name, text, n) == 0) {
-            p->member = m;
-            return 1;
+        if (m->place != place || strlen(m->name) != n || memcmp(m->name, text, n) != 0)
+            continue;
+        // Of two, some readers take the first and others the last.
+        if (*seen & 1U << i) {
+            error_set(p->e, STATUS_PARAM_INVALID, "\"%s\" stands there twice", m->name);
+            return 0;
         }
+        *seen |= 1U << i;
+        p->member = m;
+        return 1;
     }
     error_set(p->e, STATUS_PARAM_INVALID, "\"%.*s\" is not known there", (int)(n < 60 ? n : 60),
               (const char *)text);
@@ -460,25 +465,36 @@ static int explain(yajl_handle h, const uint8_t *text, size_t at, size_t n, stru
     return STATUS_PARAM_INVALID;
 }
 
+// What one pass is about.
+struct pass {
+    struct parser *p;
+    const uint8_t *text;
+    size_t size;
+};
+
 // In pieces, because yajl's own buffer for what a piece cuts in two stays small, too.
-static int parse_pass(struct parser *p, const uint8_t *text, size_t size)
+static int parse_all(void *user, yajl_alloc_funcs *functions)
 {
-    yajl_handle h = yajl_alloc(&callbacks, NULL, p);
-    if (!h)
-        return error_no_memory(p->e, "a parser", 0);
+    const struct pass *t = user;
+    yajl_handle h = yajl_alloc(&callbacks, functions, t->p);
     yajl_status s = yajl_status_ok;
     size_t at = 0, n = 0;
-    for (; s == yajl_status_ok && at < size; at += n) {
-        n = size - at < PIECE ? size - at : PIECE;
-        s = yajl_parse(h, text + at, n);
+    for (; s == yajl_status_ok && at < t->size; at += n) {
+        n = t->size - at < PIECE ? t->size - at : PIECE;
+        s = yajl_parse(h, t->text + at, n);
     }
     if (s == yajl_status_ok)
-        s = yajl_complete_parse(h);
+        s = json_complete(h);
     int r = s == yajl_status_ok                ? 0
-            : s == yajl_status_client_canceled ? p->e->code
-                                               : explain(h, text, at - n, n, p->e);
+            : s == yajl_status_client_canceled ? t->p->e->code
+                                               : explain(h, t->text, at - n, n, t->p->e);
     yajl_free(h);
     return r;
+}
+
+static int parse_pass(struct parser *p, const uint8_t *text, size_t size)
+{
+    return json_memory_run(parse_all, &(struct pass){p, text, size}, p->e);
 }
 
 int request_read_json(struct request *r, const uint8_t *text, size_t size, struct error *e)

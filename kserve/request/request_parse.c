@@ -8,8 +8,10 @@
 
 void request_done(struct request *r)
 {
-    for (unsigned i = 0; i < r->n_inputs; i++)
+    for (unsigned i = 0; i < r->n_inputs; i++) {
         free(r->inputs[i].made);
+        memory_give(r->share, r->inputs[i].taken);
+    }
     r->n_inputs = 0;
 }
 
@@ -83,12 +85,10 @@ static int check_names(const struct request *r, struct error *e)
     return 0;
 }
 
-static int parse_parts(struct request *r, const uint8_t *body, size_t size, size_t header,
-                       struct error *e)
+int request_take_tensors(struct request *r, const uint8_t *body, size_t size, size_t header,
+                         struct error *e)
 {
-    int s = request_read_json(r, body, header, e);
-    if (s < 0)
-        return s;
+    int s;
     const uint8_t *next = body + header;
     uint64_t left = size - header;
     for (unsigned i = 0; i < r->n_inputs; i++)
@@ -102,6 +102,13 @@ static int parse_parts(struct request *r, const uint8_t *body, size_t size, size
                          "Content-Length or a binary_data_size is wrong",
                          left);
     return check_names(r, e);
+}
+
+static int parse_parts(struct request *r, const uint8_t *body, size_t size, size_t header,
+                       struct error *e)
+{
+    int s = request_read_json(r, body, header, e);
+    return s < 0 ? s : request_take_tensors(r, body, size, header, e);
 }
 
 // All but the tensors, which are begun as they come: a request's room is 45 KB.

@@ -10,5 +10,9 @@ int request_parse(struct request *r, const uint8_t *body, size_t size, int64_t h
                   struct error *e);
 void request_done(struct request *r);
 
+/// The part of that which is about what lies behind the JSON, for a request whose JSON is read.
+int request_take_tensors(struct request *r, const uint8_t *body, size_t size, size_t header,
+                         struct error *e);
+
 /// Whether the answer may leave bytes behind its JSON for this output.
 bool request_is_binary(const struct request *r, unsigned output);

@@ -53,6 +53,7 @@ static void parse(const uint8_t *body, size_t size, int64_t header)
     struct error e = {0};
     if (!r)
         return;
+    r->share = NULL;
     int s = request_parse(r, body, size, header, &e);
     if (s < 0) {
         check(s == e.code && e.text[0]);
@@ -72,15 +73,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     int64_t header = data[0] | data[1] << 8;
     enum packing p = data[2] % 3;
-    uint8_t *plain;
-    size_t plain_size;
+    struct packing_plain plain;
+    struct memory memory = {.most = 4 * MAX_BODY};
+    struct memory_share share = {.of = &memory};
     header = header == NO_HEADER ? REQUEST_NO_HEADER : header;
     if (p == PACKING_NONE) {
         parse(data + 3, size - 3, header);
-    } else if (packing_unpack(p, data + 3, size - 3, MAX_BODY, &plain, &plain_size, NULL) == 0) {
-        check(plain_size <= MAX_BODY);
-        parse(plain, plain_size, header);
-        free(plain);
+    } else if (packing_unpack(p, data + 3, size - 3, MAX_BODY, &share, &plain, NULL) == 0) {
+        check(plain.size <= MAX_BODY && plain.room == share.held);
+        parse(plain.bytes, plain.size, header);
+        free(plain.bytes);
+        memory_give(&share, plain.room);
     }
+    check(memory.used == 0);
     return 0;
 }

@@ -19,7 +19,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from kserve_front import Client, Front, answers, free_port
-from support.service import BUILD, DIGITS, PATIENCE, SOURCE, Daemon, ended, successor, wait_for
+from support.service import BUILD, DIGITS, PATIENCE, SOURCE, Daemon, ended, finish_client, successor, wait_for
 
 HAPROXY = shutil.which("haproxy", path="/usr/sbin:/usr/bin")
 CONFIGURATION = SOURCE / "docs/ops/fleet.cfg"
@@ -52,8 +52,7 @@ class Board:
         """Another one takes its place while it works; the one before ends when its time to finish is over."""
         old = self.serving
         os.kill(old, signal.SIGUSR2)
-        wait_for("the new one", lambda: successor(old))
-        self.serving = successor(old)
+        self.serving = wait_for("the new one", lambda: successor(old))
         wait_for("the old one to end", lambda: ended(old))
         assert not ended(self.serving)
 
@@ -62,6 +61,10 @@ class Board:
         os.kill(self.serving, signal.SIGTERM)
         wait_for("the last one to end", lambda: ended(self.serving))
         assert self.daemon.process.wait(PATIENCE) == 0
+
+    def kill_upgraded(self):
+        if not ended(self.serving):
+            os.kill(self.serving, signal.SIGKILL)
 
     def kill(self):
         self.front.process.kill()
@@ -143,6 +146,8 @@ class Fleet(unittest.TestCase):
         shutil.copy(DIGITS, folder.name)
         mean(f"{folder.name}/mean.onnx")
         self.boards = [Board(folder.name) for _ in range(3)]
+        for board in self.boards:
+            self.addCleanup(board.kill_upgraded)
         self.port, tcp = free_port(), free_port()
         self.uri = f"tcp:127.0.0.1:{tcp}"
         environment = {"LISTEN_KSERVE": f"127.0.0.1:{self.port}", "LISTEN_RKNND": f"127.0.0.1:{tcp}"}
@@ -152,8 +157,12 @@ class Fleet(unittest.TestCase):
         self.view = pathlib.Path(folder.name, "view")
         look = pathlib.Path(folder.name, "look.cfg")  # beside the file as it is: what the proxy thinks of the boards
         look.write_text(f"global\n    stats socket {self.view}\n")
-        self.proxy = subprocess.Popen([HAPROXY, "-db", "-q", "-f", CONFIGURATION, "-f", look], env=environment, stdin=subprocess.DEVNULL)
+        self.command = {"args": [HAPROXY, "-db", "-q", "-f", CONFIGURATION, "-f", look], "env": environment, "stdin": subprocess.DEVNULL}
+        self.start_proxy()
         self.addCleanup(self.end_proxy)
+
+    def start_proxy(self):
+        self.proxy = subprocess.Popen(**self.command)
         wait_for("the proxy", self.is_served)
 
     def end_proxy(self):
@@ -164,6 +173,11 @@ class Fleet(unittest.TestCase):
         self.assertIsNone(self.proxy.poll())
         return answers(self.port)
 
+    def load(self, *args, **inputs):
+        load = Load(*args, **inputs)
+        self.addCleanup(load.end)
+        return load
+
     def inferences(self, board):
         client = Client(board.port)
         try:
@@ -172,8 +186,8 @@ class Fleet(unittest.TestCase):
             client.close()
 
     def test_restarts_and_a_death(self):
-        load = Load(self.port, 4)
-        large = Load(self.port, 2, "mean", x=np.arange(3 * 112 * 112, dtype=np.float32).reshape(1, 112, 112, 3))
+        load = self.load(self.port, 4)
+        large = self.load(self.port, 2, "mean", x=np.arange(3 * 112 * 112, dtype=np.float32).reshape(1, 112, 112, 3))
         wait_for("every board to have work", lambda: all(self.inferences(board) > 20 for board in self.boards))
         for board in self.boards[1:]:
             board.front.stop()
@@ -194,7 +208,7 @@ class Fleet(unittest.TestCase):
 
     def test_upgrades(self):
         """SIGUSR2 to each board's daemon, one after the other, and then a board that dies."""
-        load = Load(self.port, 4)
+        load = self.load(self.port, 4)
         wait_for("every board to have work", lambda: all(self.inferences(board) > 20 for board in self.boards))
         for board in self.boards * 2:
             done = self.inferences(board)
@@ -208,6 +222,29 @@ class Fleet(unittest.TestCase):
         self.boards[0].front.process.wait()
         for board in self.boards[1:]:
             board.stop_upgraded()
+
+    def test_the_proxy_dies(self):
+        """Who does not come by it notices nothing, and what came by it holds nothing any more."""
+        board = self.boards[0]
+        beside, by_it = self.load(board.port, 2), self.load(self.port, 4)
+        program = board.daemon.client(DIGITS, 1)
+        proxied = [subprocess.Popen([BUILD / "tests/integration/loop_client", DIGITS, "2"], env=dict(os.environ, RKNND_SERVER=self.uri),
+                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(3)]
+        wait_for("each board to have work", lambda: all(b.daemon.status()["jobs_done"] > 20 for b in self.boards))
+        self.end_proxy()
+        for client in proxied:
+            client.communicate(timeout=PATIENCE)
+            self.assertNotEqual(client.returncode, 0)
+        beside.goes_on()
+        self.start_proxy()
+        by_it.goes_on()  # its clients connect again
+        self.assertNotEqual(by_it.end(), [])
+        self.assertEqual(beside.end(), [])
+        self.assertIn(" 0 errors", finish_client(program))
+        for b in self.boards:
+            b.front.stop()
+            wait_for("nothing to be held", lambda d=b.daemon: (d.status()["sessions"], d.status()["contexts"]) == (1, 0))
+            b.daemon.stop()
 
     def test_programs_of_the_library(self):
         done = subprocess.run([BUILD / "bin/rknnctl", "-s", self.uri, "bench", "--clients", "6", "-n", "20", DIGITS], capture_output=True, text=True, timeout=PATIENCE, check=False)

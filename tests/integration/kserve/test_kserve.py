@@ -91,8 +91,19 @@ class Metadata(Served):
         self.assertTrue(found["bad", "1"]["reason"])
         ready = self.client.json("/v2/repository/index", "POST", '{"ready": true}')
         self.assertNotIn("bad", [m["name"] for m in ready])
-        with self.assertRaises(Refused):
-            self.client.json("/v2/repository/index", "POST", '{"raedy": true}')
+        for body in ("", " \n", "{}", '{"ready": false}'):
+            self.assertEqual(len(self.client.json("/v2/repository/index", "POST", body)), len(found), body)
+        for body in ('{"raedy": true}', '{"ready": true, "ready": false}', '{"ready": 1}', '{"ready": null}', '{"ready": "true"}', '{"ready": {}}', '{"ready": [true]}', "[]", "true",
+                     '{"ready": true}{}', '{"ready": true', '{"ready": true}"', '{"ready"}', "\0", '{"parameters": {}}', "{" * 2000):
+            with self.subTest(body), self.assertRaises(Refused) as refused:
+                self.client.json("/v2/repository/index", "POST", body)
+            self.assertEqual(refused.exception.status, 400)
+        for body in ('{"parameters": {}, "parameters": {}}', '{"parameters": {"unload_dependents": true, "unload_dependents": false}}',
+                     '{"parameters": true}', '{"parameters": {"parameters": {}}}',
+                     '{"unload_dependents": true}', '{"parameters": {"unload_dependents": true}, "more": 1}'):
+            with self.subTest(body), self.assertRaises(Refused) as refused:
+                self.client.json("/v2/repository/models/digits/unload", "POST", body)
+            self.assertEqual(refused.exception.status, 400)
 
     def test_a_folder_that_changes(self):
         new = self.models / "new.rknn"
@@ -227,7 +238,15 @@ class Inferences(Served):
                 self.client.json("/v2/models/digits/infer", "POST", json.dumps(request))
             self.assertEqual(refused.exception.status, 400)
             self.assertIn(words, refused.exception.text)
-        for text in ("", "{", "[]", '{"inputs": [NaN]}', '{"inputs": [{"data": ' + "[" * 10000, "\xff", '{"inputs":[]} x'):
+        image = json.dumps(good)
+        for twice in (f'"inputs": [{image}], "id": "a", "id": "b"', f'"inputs": [], "inputs": [{image}]',
+                      f'"inputs": [{image[:-1]}, "shape": [64]}}]', f'"inputs": [{image[:-1]}, "data": [1]}}]',
+                      f'"inputs": [{image}], "outputs": [], "outputs": []',
+                      f'"inputs": [{image}], "parameters": {{"binary_data_output": true, "binary_data_output": false}}'):
+            with self.subTest(twice[-60:]), self.assertRaises(Refused) as refused:
+                self.client.json("/v2/models/digits/infer", "POST", "{" + twice + "}")
+            self.assertEqual((refused.exception.status, "stands there twice" in refused.exception.text), (400, True))
+        for text in ("", "{", "[]", '{"inputs": [NaN]}', '{"inputs": [{"data": ' + "[" * 10000, "\xff", '{"inputs":[]} x', json.dumps({"inputs": [good]}) + '"'):
             with self.subTest(text[:20]), self.assertRaises(Refused) as refused:
                 self.client.json("/v2/models/digits/infer", "POST", text.encode("latin-1"))
             self.assertEqual(refused.exception.status, 400)

@@ -86,6 +86,19 @@ class Batches(WithFront):
             self.assertEqual(refused.exception.status, 400)
             self.assertEqual(self.client.json(f"/v2/models/{model}/config")["max_batch_size"], most)
 
+    def test_who_is_alone_does_not_wait(self):
+        """Not even with the longest delay that there is."""
+        longest = 10  # seconds
+        front = Front(self.daemon, self.folder.name, "--batch-delay", str(longest * 1000000))
+        client = front.client()
+        for _ in range(20):
+            client.infer("sizes", {"x": np.ones((1, 8), np.float32)})
+        queued = client.json("/v2/models/sizes/stats")["model_stats"][0]["inference_stats"]["queue"]
+        self.assertEqual(queued["count"], 20)
+        self.assertLess(queued["ns"], longest * 10**9, "not one of them has waited for others")
+        client.close()
+        front.stop()
+
     def test_crowds(self):
         for model in ("sizes", "eight"):
             before = self.stats(model)
@@ -94,6 +107,8 @@ class Batches(WithFront):
             inferences, executions = (after[k] - before[k] for k in ("inference_count", "execution_count"))
             self.assertEqual(inferences, sum(1 + (seed + i) % 3 for seed in range(12) for i in range(20)))
             self.assertLess(executions, 240)  # as many as requests, if none were run with others
+            for what in "success", "queue":  # of all, whoever's run they were in
+                self.assertEqual(after["inference_stats"][what]["count"] - before["inference_stats"].get(what, {"count": 0})["count"], 240)
             self.assertGreater(max(b["batch_size"] for b in after["batch_stats"]), 3)
 
     def test_large_samples(self):

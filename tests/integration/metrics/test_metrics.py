@@ -18,6 +18,7 @@ from support.service import BUILD, DIGITS, PATIENCE, SANITIZED, SOURCE, Daemon, 
 from sysfs import BOARD, write_sysfs
 
 OPS = SOURCE / "docs/ops"
+HERE = pathlib.Path(__file__).resolve().parent
 LINE = re.compile(r'^([a-z_:][a-z0-9_:]*)(?:\{((?:[a-z0-9_]+="(?:[^"\\]|\\.)*",?)*)\})? (\S+)$')
 LABEL = re.compile(r'([a-z0-9_]+)="((?:[^"\\]|\\.)*)"')
 
@@ -254,6 +255,27 @@ class Documents(Case):
         for words in (["rules", "alerts.yml"], ["config", "prometheus.yml"]):
             done = subprocess.run([promtool, "check", *words], cwd=OPS, capture_output=True, text=True, check=False)
             self.assertEqual((words, done.returncode, done.stderr), (words, 0, ""), done.stdout)
+
+
+    def test_alerts_fire(self):
+        """Each of them, by series that the daemon has: names of labels, and values of which there are a few."""
+        service = self.start_on_board()
+        service.bench(3)
+        live = {}
+        for name, labels in service.metrics():
+            live.setdefault(name, []).append(dict(labels))
+        fires = (HERE / "alerts_fire.yml").read_text()
+        for name, text in re.findall(r"series: '(rknnd_\w+)\{(.*)\}'", fires):
+            asked = {key: value for key, value in LABEL.findall(text) if key != "instance"}
+            self.assertIn((name, asked.keys()), [(name, labels.keys()) for labels in live[name]])
+            for few in asked.keys() & {"outcome", "code", "priority"}:
+                self.assertIn((name, asked[few]), {(name, labels[few]) for labels in live[name]})
+        self.assertEqual(set(re.findall(r"alert: (\w+)", (OPS / "alerts.yml").read_text())), set(re.findall(r"alertname: (\w+)\n *exp_alerts:\n", fires)))
+        promtool = find_promtool()
+        if not promtool:
+            self.skipTest("no promtool: neither installed nor to be had from apt")
+        done = subprocess.run([promtool, "test", "rules", "alerts_fire.yml"], cwd=HERE, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
 class Health(Case):

@@ -1,0 +1,145 @@
+// One buffer for what comes: requests in a pipeline lie in it one behind the other, and are moved
+// to its begin only when it is full, which for most never happens.
+#include "kserve/http/talk.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include "base/clock.h"
+
+#define LINGER_MS      2000
+#define LINGER_STEP_MS 200
+#define LINGER_BYTES   (16U << 20)
+
+void talk_init(struct talk *t, int socket)
+{
+    t->socket = socket;
+    t->moved = 0;
+    t->kept = t->begin = t->end = 0;
+}
+
+void talk_next(struct talk *t)
+{
+    t->kept = 0;
+    if (t->begin == t->end)
+        t->begin = t->end = 0;
+}
+
+static ssize_t receive(struct talk *t, void *to, size_t n)
+{
+    ssize_t got;
+    do
+        got = recv(t->socket, to, n, 0);
+    while (got < 0 && errno == EINTR);
+    t->moved += got > 0 ? (uint64_t)got : 0;
+    return got;
+}
+
+// What is kept in front is pointed at, so only what lies behind it can be moved.
+bool talk_fill(struct talk *t)
+{
+    if (t->end == TALK_ROOM && t->begin > t->kept) {
+        memmove(t->buffer + t->kept, t->buffer + t->begin, t->end - t->begin);
+        t->end -= t->begin - t->kept;
+        t->begin = t->kept;
+    }
+    if (t->end == TALK_ROOM)
+        return false;
+    ssize_t n = receive(t, t->buffer + t->end, TALK_ROOM - t->end);
+    t->end += n > 0 ? (size_t)n : 0;
+    return n > 0;
+}
+
+// A line that does not fit is as good as one that never ends: talk_fill() has no room for it.
+char *talk_line(struct talk *t)
+{
+    char *feed;
+    while (!(feed = memchr(t->buffer + t->begin, '\n', t->end - t->begin)))
+        if (!talk_fill(t))
+            return NULL;
+    char *line = t->buffer + t->begin;
+    if (feed == line || feed[-1] != '\r')
+        return NULL;
+    feed[-1] = 0;
+    t->begin = (size_t)(feed + 1 - t->buffer);
+    return line;
+}
+
+// What has come.
+static size_t take_buffered(struct talk *t, void *to, size_t n)
+{
+    size_t has = t->end - t->begin < n ? t->end - t->begin : n;
+    memcpy(to, t->buffer + t->begin, has);
+    t->begin += has;
+    return has;
+}
+
+// For this call alone: between requests a peer may be silent for as long as connections.h says.
+static void set_patience(const struct talk *t, unsigned ms)
+{
+    const struct timeval patience = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+    setsockopt(t->socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+}
+
+size_t talk_take_soon(struct talk *t, void *to, size_t n, unsigned ms)
+{
+    size_t has = take_buffered(t, to, n);
+    uint64_t until = clock_ms() + ms;
+    ssize_t got = 1;
+    set_patience(t, ms);
+    while (has < n && got > 0 && clock_ms() <= until) {
+        got = receive(t, (uint8_t *)to + has, n - has);
+        has += got > 0 ? (size_t)got : 0;
+    }
+    set_patience(t, 0);
+    return has;
+}
+
+bool talk_take(struct talk *t, void *to, size_t n)
+{
+    size_t has = take_buffered(t, to, n);
+    while (has < n) {
+        ssize_t got = receive(t, (uint8_t *)to + has, n - has);
+        if (got <= 0)
+            return false;
+        has += (size_t)got;
+    }
+    return true;
+}
+
+bool talk_send(struct talk *t, struct iovec *iov, int n)
+{
+    while (n > 0) {
+        struct msghdr m = {.msg_iov = iov, .msg_iovlen = (size_t)n};
+        ssize_t sent = sendmsg(t->socket, &m, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0)
+            return false;
+        t->moved += (uint64_t)sent;
+        for (; n > 0 && (size_t)sent >= iov->iov_len; iov++, n--)
+            sent -= (ssize_t)iov->iov_len;
+        if (n > 0) {
+            iov->iov_base = (uint8_t *)iov->iov_base + sent;
+            iov->iov_len -= (size_t)sent;
+        }
+    }
+    return true;
+}
+
+// A socket that is closed with bytes in it resets the connection, and the answer is lost.
+void talk_end(struct talk *t)
+{
+    uint64_t until = clock_ms() + LINGER_MS;
+    size_t dropped = 0;
+    shutdown(t->socket, SHUT_WR);
+    set_patience(t, LINGER_STEP_MS);
+    while (dropped < LINGER_BYTES && clock_ms() < until) {
+        ssize_t n = receive(t, t->buffer, TALK_ROOM);
+        if (n == 0 || (n < 0 && errno != EAGAIN))
+            return;
+        dropped += n > 0 ? (size_t)n : 0;
+    }
+}
