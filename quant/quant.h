@@ -24,13 +24,20 @@ struct quant_noise_parts {
     double weight, input, output;
 };
 
+// What mmse did not bring the outputs nearer by, and so is as `normal` has it (quant_settle.h).
+struct quant_settled {
+    bool known;
+    bool *tensors; // of each edge that stands for a group of `plan`: its range
+    bool *weights; // of each node: its weight's scales
+};
+
 struct rknnd_quant {
     struct quant_model model; // float
     struct quant_index index;
     struct quant_plan plan; // as it is opened, by which it is calibrated
     struct quant_plan now;  // with other choices of layers
     enum quant_algorithm algorithm;
-    bool per_layer, corrects_bias, fuses_activations;
+    bool per_layer, corrects_bias, fuses_activations, settles;
     struct quant_store store;      // of layers that nothing else was chosen for
     const struct quant_chip *chip; // NULL: any
     struct quant_choice *choices;  // of the options
@@ -40,8 +47,9 @@ struct rknnd_quant {
     struct observer *seen;      // of each edge that is observed
     struct quant_layout base;   // of `plan`, as the calibration chose
     struct quant_layout layout; // of `now`
-    struct quant_edit *edits;   // of each edge
-    struct quant_choice *more;  // choices besides those of the options; one block with the names
+    struct quant_settled settled;
+    struct quant_edit *edits;  // of each edge
+    struct quant_choice *more; // choices besides those of the options; one block with the names
     uint32_t n_more;
     struct quant_noise_parts *noise;   // of each node; NULL: not measured
     const char **proposed;             // names of the model
@@ -61,6 +69,13 @@ static inline struct quant_store quant_store_of(const struct rknnd_quant *q, uin
     return store;
 }
 
+/// Whether the scales of a product's weight are searched for.
+static inline bool quant_searches_weight(const struct rknnd_quant *q, uint32_t node)
+{
+    return q->algorithm == QUANT_ALGORITHM_MMSE &&
+           !(q->settled.weights && q->settled.weights[node]);
+}
+
 // Public functions, wherever they are.
 #define QUANT_EXPORT __attribute__((visibility("default")))
 
@@ -70,6 +85,10 @@ int quant_keep(int r, const struct error *e);
 /// `size` bytes of ours from what a program, perhaps of another version, has given (NULL: zeros).
 /// Fails if it sets what is not known here.
 int quant_take(void *ours, uint32_t size, const void *theirs, const char *what, struct error *e);
+
+/// A failure that is about a sample: its name stands before the words. Returns `code`.
+int quant_sample_failed(const rknnd_quant_samples *samples, uint32_t sample, int code,
+                        const char *words, struct error *e);
 
 /// Whether a tensor is an input of the model, or only float nodes (normalizing) lie between.
 bool quant_is_first(const struct rknnd_quant *q, const struct quant_edge *edge);

@@ -1,6 +1,7 @@
 // The public functions: their order, and what they hand out.
 #include "quant/quant.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,14 +10,18 @@
 #include "quant/hybrid/quant_floats.h"
 #include "quant/hybrid/quant_hybrid.h"
 #include "quant/hybrid/quant_propose.h"
+#include "quant/hybrid/quant_settle.h"
+#include "quant/hybrid/quant_several.h"
+#include "quant/model/quant_batch.h"
 #include "quant/model/quant_equalize.h"
+#include "quant/model/quant_half.h"
 #include "quant/model/quant_opset.h"
 #include "quant/model/quant_simplify.h"
 #include "quant/plan/quant_rewrite.h"
 
 #define ALL_PASSES                                                                                 \
     (RKNND_QUANT_BATCH_NORM | RKNND_QUANT_ACTIVATIONS | RKNND_QUANT_EQUALIZATION |                 \
-     RKNND_QUANT_BIAS_CORRECTION)
+     RKNND_QUANT_BIAS_CORRECTION | RKNND_QUANT_COMPARISON)
 
 static _Thread_local struct error last_error;
 
@@ -51,6 +56,16 @@ int quant_take(void *ours, uint32_t size, const void *theirs, const char *what, 
     return 0;
 }
 
+int quant_sample_failed(const rknnd_quant_samples *samples, uint32_t sample, int code,
+                        const char *words, struct error *e)
+{
+    char name[128];
+    snprintf(name, sizeof name, "sample %u", sample);
+    if (samples->describe)
+        samples->describe(samples->user, sample, name, sizeof name);
+    return error_set(e, code, "%s: %s", name, words);
+}
+
 // ---- opening ----
 
 static const char *quant_first_input(const struct quant_model *m)
@@ -66,6 +81,7 @@ static const char *quant_first_input(const struct quant_model *m)
     return "";
 }
 
+// Only float inputs have a mean: others are indices, or lengths.
 static int quant_normalize_one(struct rknnd_quant *q, const rknnd_quant_normalization *given,
                                struct error *e)
 {
@@ -106,13 +122,16 @@ static int quant_normalize(struct rknnd_quant *q, const rknnd_list *list, struct
 
 static int quant_prepare(struct rknnd_quant *q, const rknnd_quant_options *o, struct error *e)
 {
-    int r = quant_opset_raise(&q->model, e);
+    bool halves;
+    int r = quant_widen_halves(&q->model, &halves, e);
+    if (r == 0)
+        r = quant_opset_raise(&q->model, e);
     if (r == 0)
         r = quant_simplify(&q->model, e);
     if (r == 0 && !(o->without & RKNND_QUANT_BATCH_NORM))
         r = quant_fold_batch_norms(&q->model, &q->summary.n_folded, e);
-    // Scales of channels do that alone, and tensors stay comparable to the float model's.
-    if (r == 0 && o->per_layer && !(o->without & RKNND_QUANT_EQUALIZATION))
+    // Where weights have a scale for each output, too: a tensor has one for all of its channels.
+    if (r == 0 && !(o->without & RKNND_QUANT_EQUALIZATION))
         r = quant_equalize(&q->model, &q->summary.n_equalized, e);
     if (r == 0)
         r = quant_normalize(q, o->normalizations, e);
@@ -151,6 +170,7 @@ static int quant_plan_all(struct rknnd_quant *q, const rknnd_quant_options *o, s
     return r < 0 ? r : quant_floats_begin(q, e);
 }
 
+// Whether the chip has these types is said before the model is read: it takes long for large ones.
 static int quant_choose_types(struct rknnd_quant *q, const rknnd_quant_options *o, struct error *e)
 {
     bool fixed_point = o->dtype == RKNND_QUANT_W16A16I_DFP;
@@ -180,6 +200,7 @@ static int quant_open(struct rknnd_quant *q, const char *path, const rknnd_quant
     q->algorithm = (enum quant_algorithm)o.algorithm;
     q->per_layer = o.per_layer;
     q->corrects_bias = !(o.without & RKNND_QUANT_BIAS_CORRECTION);
+    q->settles = q->algorithm == QUANT_ALGORITHM_MMSE && !(o.without & RKNND_QUANT_COMPARISON);
     r = quant_model_load(&q->model, path, e);
     if (r < 0)
         return r;
@@ -206,6 +227,42 @@ QUANT_EXPORT int rknnd_quant_open(const char *path, const rknnd_quant_options *o
     return quant_keep(r, &e);
 }
 
+// ---- without quantizing ----
+
+// The model is not quantized here, so its operators may be any, and integers may be in it already.
+static int quant_convert(struct rknnd_quant *q, const char *path, const rknnd_quant_options *given,
+                         uint32_t batch, struct error *e)
+{
+    rknnd_quant_options o;
+    int r = quant_take(&o, sizeof o, given, "rknnd_quant_options", e);
+    if (r == 0)
+        r = quant_model_load(&q->model, path, e);
+    if (r < 0)
+        return r;
+    bool halves;
+    if (o.normalizations && o.normalizations->n)
+        r = quant_widen_halves(&q->model, &halves, e);
+    if (r == 0)
+        r = quant_normalize(q, o.normalizations, e);
+    if (r == 0 && batch > 1)
+        r = quant_batch(&q->model, batch, e);
+    return r < 0 ? error_prefix(e, "model %s", path) : 0;
+}
+
+QUANT_EXPORT int rknnd_quant_convert(const char *path, const rknnd_quant_options *options,
+                                     uint32_t batch, const char *output)
+{
+    struct error e = {0};
+    struct rknnd_quant q = {0};
+    if (!path || !output)
+        return quant_keep(error_set(&e, STATUS_PARAM_INVALID, "no path, or no output"), &e);
+    int r = quant_convert(&q, path, options, batch, &e);
+    if (r == 0)
+        r = quant_model_save(&q.model, output, &e);
+    quant_model_done(&q.model);
+    return quant_keep(r, &e);
+}
+
 static void observers_free(struct observer *list, uint32_t n)
 {
     for (uint32_t i = 0; list && i < n; i++)
@@ -217,6 +274,7 @@ static void quant_forget(struct rknnd_quant *q)
 {
     observers_free(q->seen, q->index.n);
     quant_floats_forget(q);
+    quant_settled_done(&q->settled);
     free(q->tensors);
     free(q->layers);
     q->layers = NULL;
@@ -277,6 +335,10 @@ static int quant_calibrate_all(struct rknnd_quant *q, const rknnd_quant_samples 
         r = quant_calibrate(q, &s, &q->summary.n_resumed, e);
     if (r == 0)
         r = quant_floats_choose(q, e);
+    if (r == 0 && q->settles)
+        r = quant_settle(q, &s, e);
+    if (r == 0)
+        r = quant_calibrate_end(q, &s, e);
     if (r < 0)
         return r;
     quant_count_constant_inputs(q);
@@ -344,6 +406,7 @@ int quant_make(struct rknnd_quant *q, struct quant_model *ret, struct error *e)
         .weights = {.per_channel = !q->per_layer,
                     .search = q->algorithm == QUANT_ALGORITHM_MMSE,
                     .store = q->store},
+        .plain_weights = q->settled.weights,
     };
     return quant_rewrite(ret, &p, e);
 }
@@ -372,6 +435,42 @@ QUANT_EXPORT int rknnd_quant_write(rknnd_quant *quant, const char *path)
 {
     struct error e = {0};
     int r = quant && path ? quant_write(quant, path, &e)
+                          : error_set(&e, STATUS_PARAM_INVALID, "no model, or no path");
+    return quant_keep(r, &e);
+}
+
+static int quant_write_batch(struct rknnd_quant *q, const char *path, uint32_t batch,
+                             struct error *e)
+{
+    int r = quant_check_calibrated(q, e);
+    if (r < 0)
+        return r;
+    return batch > 1 ? quant_several_write(q, path, batch, e) : quant_write(q, path, e);
+}
+
+QUANT_EXPORT int rknnd_quant_write_batch(rknnd_quant *quant, const char *path, uint32_t batch)
+{
+    struct error e = {0};
+    int r = quant && path ? quant_write_batch(quant, path, batch, &e)
+                          : error_set(&e, STATUS_PARAM_INVALID, "no model, or no path");
+    return quant_keep(r, &e);
+}
+
+// Saving can bring weights of other files in, which the calibrated model must not notice.
+static int quant_write_float(const struct rknnd_quant *q, const char *path, struct error *e)
+{
+    struct quant_model m;
+    int r = quant_model_copy(&m, &q->model, e);
+    if (r == 0)
+        r = quant_model_save(&m, path, e);
+    quant_model_done(&m);
+    return r;
+}
+
+QUANT_EXPORT int rknnd_quant_write_float(rknnd_quant *quant, const char *path)
+{
+    struct error e = {0};
+    int r = quant && path ? quant_write_float(quant, path, &e)
                           : error_set(&e, STATUS_PARAM_INVALID, "no model, or no path");
     return quant_keep(r, &e);
 }
@@ -418,7 +517,7 @@ QUANT_EXPORT int rknnd_quant_set_floats(rknnd_quant *quant, uint32_t n, const ch
 static int quant_set_range(struct rknnd_quant *q, const char *tensor, float low, float high,
                            struct error *e)
 {
-    const struct quant_edge *edge = quant_index_find(&q->index, tensor);
+    const struct quant_edge *edge = quant_index_find_named(&q->index, tensor);
     if (!edge || !quant_plan_place(&q->plan, &q->index, edge)->quantized)
         return error_set(e, STATUS_PARAM_INVALID, "the model has no stored tensor \"%s\"", tensor);
     cleanup(free_p) struct quant_edit *edits = calloc(q->index.n + 1, sizeof *edits);

@@ -20,14 +20,15 @@
 #include "quant/calibrate/quant_state.h"
 #include "quant/calibrate/quant_values.h"
 #include "quant/calibrate/quant_watch.h"
+#include "tensor/observe/sampling.h"
 
 #define ROUND         8           // samples of each client before what they saw is added up,
 #define MOST_ROUND    256         // as long as a round takes less than
 #define SHORT_ROUND   500000000u  // ns
 #define SAVE_EVERY_NS 2000000000u // of the state
 #define MOST_CLIENTS  64
-#define MOST_FULL     16  // samples with histograms where bounds are what a range is chosen by
-#define MOST_OUTPUTS  128 // of a model
+#define MOST_OUTPUTS  128                     // of a model
+#define MOST_NAME     (RKNN_MAX_NAME_LEN - 1) // bytes of a name that servers show
 
 struct calibration {
     struct rknnd_quant *q;
@@ -37,7 +38,8 @@ struct calibration {
     struct quant_edge **input_edges; // NULL: it is not to be observed
     bool *shown;                     // edges that the first dump has
     struct quant_watched watched;
-    bool watches; // by nodes of the model; else by dumps
+    bool watches;  // by nodes of the model; else by dumps
+    uint32_t most; // values of a tensor and sample that are counted; 0: all
     _Atomic uint32_t next, end, done, failed;
     pthread_mutex_t lock; // of `error`, and calls of progress()
     struct error error;
@@ -46,7 +48,6 @@ struct calibration {
 struct client {
     struct calibration *c;
     rknn_context context;
-    rknn_context brief; // the model whose nodes make no histograms; 0: there is none
     bool open;
     uint32_t sample;
     struct observer *seen;
@@ -58,30 +59,32 @@ struct client {
 
 static int calibrate_not_finite(struct client *k, const struct quant_edge *edge, uint64_t n)
 {
-    return error_set(&k->error, STATUS_INPUT_INVALID,
-                     "sample %u: tensor %s has %llu values that are no finite numbers (NaN or "
-                     "infinite)",
-                     k->sample, edge->name, (unsigned long long)n);
+    char words[256];
+    snprintf(words, sizeof words,
+             "tensor %s has %llu values that are no finite numbers (NaN or infinite)", edge->name,
+             (unsigned long long)n);
+    return quant_sample_failed(k->c->samples, k->sample, STATUS_INPUT_INVALID, words, &k->error);
 }
 
 static int calibrate_observe(struct client *k, const struct quant_edge *edge,
                              const struct quant_values *v)
 {
     struct observer *o = &k->seen[edge - k->c->q->index.edges];
-    uint32_t channels = k->c->q->corrects_bias ? v->n_channels : 0;
+    uint32_t channels = quant_watch_has_means(k->c->q, edge) ? v->n_channels : 0;
     int r = o->bins ? 0 : observer_init(o, channels, &k->error);
-    if (r < 0)
-        return r;
-    observer_add(o, v->values, v->n, o->n_channels == v->n_channels ? v->inner : 0, &k->scratch,
-                 NULL);
-    return o->n_bad ? calibrate_not_finite(k, edge, o->n_bad) : 0;
+    bool sums = o->n_channels && o->n_channels == v->n_channels;
+    if (r == 0 && k->c->most)
+        r = quant_values_count(v, sums, quant_watch_has_tails(k->c->q), k->c->most, o, &k->error);
+    else if (r == 0)
+        observer_add(o, v->values, v->n, sums ? v->inner : 0, &k->scratch);
+    return r < 0 || !o->n_bad ? r : calibrate_not_finite(k, edge, o->n_bad);
 }
 
 static int calibrate_take_tensor(void *user, const rknnd_tensor *t)
 {
     struct client *k = user;
     const struct rknnd_quant *q = k->c->q;
-    const struct quant_edge *edge = quant_index_find(&q->index, t->name);
+    const struct quant_edge *edge = quant_index_find_shown(&q->index, t->name, MOST_NAME);
     if (!edge || !quant_plan_place(&q->plan, &q->index, edge)->observed)
         return 0;
     k->c->shown[edge - q->index.edges] = true;
@@ -117,13 +120,6 @@ static int calibrate_dump(struct client *k, rknn_input *inputs)
     return r < 0 ? r : rknnd_dump_layers(k->context, NULL, calibrate_take_tensor, k);
 }
 
-// Samples whose histograms are wanted are spread over all, the first one among them.
-static bool calibrate_is_full(const struct calibration *c, uint32_t sample)
-{
-    uint64_t n = c->samples->n;
-    return !sample || sample * (uint64_t)MOST_FULL / n != (sample - 1) * (uint64_t)MOST_FULL / n;
-}
-
 static int calibrate_take_seen(struct client *k, const rknn_output *output)
 {
     const struct rknnd_quant *q = k->c->q;
@@ -136,18 +132,16 @@ static int calibrate_take_seen(struct client *k, const rknn_output *output)
 // By nodes of the model, whose output is small.
 static int calibrate_watch(struct client *k, rknn_input *inputs)
 {
-    bool brief = k->brief && !calibrate_is_full(k->c, k->sample);
-    rknn_context context = brief ? k->brief : k->context;
     rknn_output output = {0};
-    int r = rknn_inputs_set(context, k->c->n_inputs, inputs);
+    int r = rknn_inputs_set(k->context, k->c->n_inputs, inputs);
     if (r == 0)
-        r = rknn_run(context, NULL);
+        r = rknn_run(k->context, NULL);
     if (r == 0)
-        r = rknn_outputs_get(context, 1, &output, NULL);
+        r = rknn_outputs_get(k->context, 1, &output, NULL);
     if (r < 0)
         return r;
     r = calibrate_take_seen(k, &output);
-    rknn_outputs_release(context, 1, &output);
+    rknn_outputs_release(k->context, 1, &output);
     return r;
 }
 
@@ -161,12 +155,12 @@ static int calibrate_sample(struct client *k, uint32_t sample)
     k->error = (struct error){0};
     int r = s->read(s->user, sample, k->c->n_inputs, inputs);
     if (r < 0)
-        return error_set(&k->error, r, "sample %u: its inputs cannot be read", sample);
+        return quant_sample_failed(s, sample, r, "its inputs cannot be read", &k->error);
     r = k->c->watches ? calibrate_watch(k, inputs) : calibrate_dump(k, inputs);
     if (s->release)
         s->release(s->user, k->c->n_inputs, inputs);
     if (r < 0 && !k->error.code)
-        error_set(&k->error, r, "sample %u: %s", sample, quant_server_last_words());
+        quant_sample_failed(s, sample, r, rknnd_last_reason(), &k->error);
     return r < 0 ? k->error.code : 0;
 }
 
@@ -213,6 +207,7 @@ static int calibrate_collect(struct client *k, struct error *e)
             r = observer_init(&q->seen[i], k->seen[i].n_channels, e);
         else
             r = observer_widen(&q->seen[i], k->seen[i].n_channels, e);
+        observer_flush(&k->seen[i]);
         if (r == 0)
             observer_merge(&q->seen[i], &k->seen[i]);
         observer_done(&k->seen[i]);
@@ -266,11 +261,29 @@ static int calibrate_rounds(struct calibration *c, struct client *clients, uint3
         r = r < 0 ? r : saving;
         saved = clock_ns();
     }
-    if (r == 0 && s->state && s->keeps_state)
-        return done_before == s->n ? 0 : quant_state_save(c->q, s->state, fingerprint, s->n, e);
-    if (r == 0 && s->state)
-        unlink(s->state);
+    // What comes behind may be interrupted, too.
+    bool goes_on = s->keeps_state || c->q->settles;
+    if (r == 0 && s->state && goes_on && done_before < s->n)
+        return quant_state_save(c->q, s->state, fingerprint, s->n, e);
     return r;
+}
+
+static uint64_t calibrate_fingerprint(const struct rknnd_quant *q, const rknnd_quant_samples *s)
+{
+    uint32_t most = s->all_values ? 0 : sampling_most(s->n);
+    return quant_state_fingerprint(q, s->key ? s->key : "", s->n, most);
+}
+
+int quant_calibrate_end(const struct rknnd_quant *q, const rknnd_quant_samples *s, struct error *e)
+{
+    if (!s->state)
+        return 0;
+    if (s->keeps_state)
+        return q->summary.n_compared
+                   ? quant_state_save(q, s->state, calibrate_fingerprint(q, s), s->n, e)
+                   : 0;
+    unlink(s->state);
+    return 0;
 }
 
 // ---- the model that is run ----
@@ -293,7 +306,8 @@ static int calibrate_query_inputs(struct calibration *c, rknn_context context, s
         r = rknn_query(context, RKNN_QUERY_CURRENT_INPUT_ATTR, &c->inputs[i], sizeof c->inputs[i]);
         if (r < 0)
             return quant_server_words(r, e);
-        struct quant_edge *edge = quant_index_find(&c->q->index, c->inputs[i].name);
+        struct quant_edge *edge =
+            quant_index_find_shown(&c->q->index, c->inputs[i].name, MOST_NAME);
         if (edge && quant_plan_place(&c->q->plan, &c->q->index, edge)->observed)
             c->input_edges[i] = edge;
     }
@@ -352,25 +366,20 @@ static int calibrate_probe(struct calibration *c, struct client *k, struct error
     return r;
 }
 
-static int calibrate_open_watched(const struct calibration *c, bool bins, rknn_context *ret,
-                                  struct error *e)
+static int calibrate_open_watched(const struct calibration *c, rknn_context *ret, struct error *e)
 {
     struct quant_model m;
-    int r = quant_watch_make(c->q, &c->watched, bins, &m, e);
+    int r = quant_watch_make(c->q, &c->watched, c->most, &m, e);
     if (r == 0)
         r = quant_server_open(&m, ret, e);
     quant_model_done(&m);
     return r;
 }
 
-// Least and largest need no histograms; those of some samples serve for what there is to know.
 static int calibrate_prepare_watched(struct calibration *c, struct client *k, struct error *e)
 {
-    bool bounds = c->q->algorithm == QUANT_ALGORITHM_NORMAL && c->samples->n > MOST_FULL;
     int r = calibrate_query_inputs(c, k->context, e);
-    if (r == 0)
-        r = calibrate_begin(c, k->context, e);
-    return r == 0 && bounds ? calibrate_open_watched(c, false, &k->brief, e) : r;
+    return r < 0 ? r : calibrate_begin(c, k->context, e);
 }
 
 static int calibrate_prepare_dumps(struct calibration *c, struct client *k, struct error *e)
@@ -399,8 +408,7 @@ static int calibrate_prepare(struct calibration *c, struct client *k, struct err
     int r = quant_watch_plan(c->q, &c->watched, e);
     if (r < 0)
         return r;
-    c->watches =
-        !c->samples->by_dumps && calibrate_open_watched(c, true, &k->context, &ignored) == 0;
+    c->watches = !c->samples->by_dumps && calibrate_open_watched(c, &k->context, &ignored) == 0;
     k->open = c->watches;
     return c->watches ? calibrate_prepare_watched(c, k, e) : calibrate_prepare_dumps(c, k, e);
 }
@@ -429,8 +437,6 @@ static int calibrate_dup(struct client *clients, uint32_t n, struct error *e)
     for (uint32_t i = 1; i < n && r == 0; i++) {
         r = rknn_dup_context(&clients[0].context, &clients[i].context);
         clients[i].open = r == 0;
-        if (r == 0 && clients[0].brief)
-            r = rknn_dup_context(&clients[0].brief, &clients[i].brief);
     }
     return r < 0 ? quant_server_words(r, e) : 0;
 }
@@ -440,8 +446,6 @@ static void calibrate_clients_done(struct calibration *c, struct client *clients
     for (uint32_t i = n; clients && i-- > 0;) {
         if (clients[i].open)
             rknn_destroy(clients[i].context);
-        if (clients[i].brief)
-            rknn_destroy(clients[i].brief);
         for (uint32_t k = 0; clients[i].seen && k < c->q->index.n; k++)
             observer_done(&clients[i].seen[k]);
         free(clients[i].seen);
@@ -453,8 +457,7 @@ static int calibrate_run(struct calibration *c, struct client *clients, uint32_t
                          uint32_t *ret_resumed, struct error *e)
 {
     const rknnd_quant_samples *s = c->samples;
-    const char *key = s->key ? s->key : "";
-    uint64_t fingerprint = s->state ? quant_state_fingerprint(c->q, key, s->n) : 0;
+    uint64_t fingerprint = s->state ? calibrate_fingerprint(c->q, s) : 0;
     int r = s->state ? quant_state_load(c->q, s->state, fingerprint, ret_resumed, e) : 0;
     // A calibration that is whole needs no server.
     bool all_seen = r == 0 && s->n == *ret_resumed;
@@ -469,7 +472,10 @@ int quant_calibrate(struct rknnd_quant *q, const rknnd_quant_samples *samples,
                     uint32_t *ret_resumed, struct error *e)
 {
     uint32_t n = samples->n_clients ? samples->n_clients : 2;
-    struct calibration c = {.q = q, .samples = samples, .lock = PTHREAD_MUTEX_INITIALIZER};
+    struct calibration c = {.q = q,
+                            .samples = samples,
+                            .most = samples->all_values ? 0 : sampling_most(samples->n),
+                            .lock = PTHREAD_MUTEX_INITIALIZER};
     cleanup(free_p) bool *shown = calloc(q->index.n + 1, sizeof *shown);
     struct client *clients = NULL;
     size_t outputs = q->model.graph->n_output;

@@ -88,28 +88,55 @@ static double range_middle(const struct observer *o, int32_t bin)
     return ldexp(bin - OBSERVER_SIDE + 0.5, o->exponent);
 }
 
-// The square error of all values of a window. Given up as soon as it is no better than `best`:
-// a search over 32 x 32 ranges looks at few bins of most of them.
-static double range_error_in(const struct observer *o, struct range_window w, struct quant_form f,
-                             double best)
+// The bins that are not empty, as a search over 32 x 32 ranges looks at them.
+struct range_points {
+    uint32_t n;
+    double x[OBSERVER_BINS], count[OBSERVER_BINS];
+};
+
+static void range_points_of(const struct observer *o, struct range_points *p)
 {
-    double scale = (double)f.scale, sum = 0;
-    for (int32_t i = w.first; i < w.last && sum < best; i++) {
+    struct range_window w = range_used(o);
+    p->n = 0;
+    for (int32_t i = w.first; i < w.last; i++) {
         if (!o->bins[i])
             continue;
-        double x = range_middle(o, i);
-        double off = x - (range_stored(f, x / scale) - f.zp) * scale;
-        sum += off * off * (double)o->bins[i];
+        p->x[p->n] = range_middle(o, i);
+        p->count[p->n++] = (double)o->bins[i];
+    }
+}
+
+// Of a number far below 2^51: sums with 1.5 * 2^52 have no room for a fraction, and halves go to
+// the even number. A call of rint() is several times as slow.
+static double range_rint(double x)
+{
+    const double large = 6755399441055744.0;
+    return x + large - large;
+}
+
+// The square error of all values. Given up once it is no better than `best`: most ranges are, after
+// few bins.
+static double range_error_in(const struct range_points *p, struct quant_form f, double best)
+{
+    double scale = (double)f.scale, most = range_most(f.bits), sum = 0;
+    double low = -most - 1 - f.zp, high = most - f.zp;
+    for (uint32_t i = 0; i < p->n && sum < best; i++) {
+        double q = p->x[i] / scale;
+        q = q < low ? low : q > high ? high : range_rint(q);
+        double off = p->x[i] - q * scale;
+        sum += off * off * p->count[i];
     }
     return sum;
 }
 
 double quant_range_error(const struct observer *o, struct quant_form f)
 {
+    struct range_points p;
     double n = 0; // fewer than values where not all samples have histograms
-    for (int32_t i = 0; i < OBSERVER_BINS; i++)
-        n += (double)o->bins[i];
-    return n > 0 ? range_error_in(o, range_used(o), f, INFINITY) / n : 0;
+    range_points_of(o, &p);
+    for (uint32_t i = 0; i < p.n; i++)
+        n += p.count[i];
+    return n > 0 ? range_error_in(&p, f, INFINITY) / n : 0;
 }
 
 struct quant_clipping quant_range_clipping(const struct observer *o, struct quant_range r,
@@ -139,9 +166,10 @@ static struct quant_range range_mmse(const struct observer *o, struct quant_rang
                                      struct quant_store store)
 {
     bool symmetric = store.symmetric;
-    struct range_window w = range_used(o);
+    struct range_points points;
     struct quant_range best = all;
     double least = INFINITY;
+    range_points_of(o, &points);
     int n_low = all.low < 0 && !symmetric ? FACTORS : 1, n_high = all.high > 0 ? FACTORS : 1;
     if (symmetric && all.high <= 0)
         n_high = FACTORS;
@@ -150,7 +178,7 @@ static struct quant_range range_mmse(const struct observer *o, struct quant_rang
             double low = range_factor(symmetric ? k : i);
             struct quant_range r = {(float)((double)all.low * low),
                                     (float)((double)all.high * range_factor(k))};
-            double sum = range_error_in(o, w, quant_form_of_range(r, store), least);
+            double sum = range_error_in(&points, quant_form_of_range(r, store), least);
             if (sum < least) {
                 least = sum;
                 best = r;

@@ -1,4 +1,5 @@
-// The file lies in $TMPDIR or /tmp; that of a model with weights in other files beside those.
+// The file has no name (quant_model_save_nameless). That of a model with weights in other files
+// lies beside those, by a name: the client library looks for them in its folder.
 #include "quant/calibrate/quant_server.h"
 
 #include <errno.h>
@@ -9,15 +10,9 @@
 
 #include "base/cleanup.h"
 
-const char *quant_server_last_words(void)
-{
-    const char *words = rknnd_last_error(), *colon = strstr(words, ": ");
-    return colon && strncmp(words, "rknn", 4) == 0 ? colon + 2 : words;
-}
-
 int quant_server_words(int code, struct error *e)
 {
-    return error_set(e, code, "%s", quant_server_last_words());
+    return error_set(e, code, "%s", rknnd_last_reason());
 }
 
 static bool server_has_other_files(const struct quant_model *m)
@@ -28,15 +23,30 @@ static bool server_has_other_files(const struct quant_model *m)
     return false;
 }
 
-static int server_write_model(struct quant_model *m, char **ret, struct error *e)
+static int server_refused(int code, struct error *e)
 {
-    const char *folder = getenv("TMPDIR");
-    if (server_has_other_files(m))
-        folder = m->folder;
-    if (!folder || !*folder)
-        folder = "/tmp";
+    return error_set(e, code, "the model cannot be run: %s", rknnd_last_reason());
+}
+
+// ---- a file without a name ----
+
+static int server_open_nameless(struct quant_model *m, rknn_context *ret, struct error *e)
+{
+    cleanup(fd_close_p) int fd = -1;
+    int r = quant_model_save_nameless(m, &fd, e);
+    if (r < 0)
+        return r;
+    rknn_init_extend by = {.model_buffer_fd = fd};
+    r = rknn_init(ret, NULL, 0, RKNN_FLAG_MODEL_BUFFER_ZERO_COPY, &by);
+    return r < 0 ? server_refused(r, e) : 0;
+}
+
+// ---- a file beside others ----
+
+static int server_open_beside(struct quant_model *m, rknn_context *ret, struct error *e)
+{
     cleanup(free_p) char *path = NULL;
-    if (asprintf(&path, "%s/rknnd-quantize-XXXXXX.onnx", folder) < 0) {
+    if (asprintf(&path, "%s/rknnd-quantize-XXXXXX.onnx", m->folder) < 0) {
         path = NULL;
         return error_no_memory(e, "a path", 0);
     }
@@ -45,23 +55,15 @@ static int server_write_model(struct quant_model *m, char **ret, struct error *e
         return error_set_errno(e, STATUS_FAIL, errno, "%s", path);
     close(fd);
     int r = quant_model_save(m, path, e);
-    if (r < 0)
-        unlink(path);
-    else
-        *ret = steal_ptr(path);
-    return r;
+    if (r == 0 && (r = rknn_init(ret, path, 0, 0, NULL)) < 0)
+        server_refused(r, e);
+    unlink(path);
+    return r < 0 ? r : 0;
 }
 
 // The server, or this process, has read all of it once the context is there.
 int quant_server_open(struct quant_model *m, rknn_context *ret, struct error *e)
 {
-    cleanup(free_p) char *path = NULL;
-    int r = server_write_model(m, &path, e);
-    if (r < 0)
-        return r;
-    r = rknn_init(ret, path, 0, 0, NULL);
-    if (r < 0)
-        quant_server_words(r, e);
-    unlink(path);
-    return r < 0 ? r : 0;
+    return server_has_other_files(m) ? server_open_beside(m, ret, e)
+                                     : server_open_nameless(m, ret, e);
 }

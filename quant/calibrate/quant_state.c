@@ -1,6 +1,6 @@
 // The file, in this machine's byte order: a header, then each observer that there is, in the order
-// of edges: its head, its channels' sums, its bins. A file that does not fit is no error: the
-// calibration begins anew.
+// of edges: its head, its channels' sums, its bins; then, where that is known, what mmse was found
+// to be worth (quant_settle.h). A file that does not fit is no error: the calibration begins anew.
 #include "quant/calibrate/quant_state.h"
 
 #include <errno.h>
@@ -28,6 +28,12 @@ struct state_observer {
     int32_t exponent, reserved;
 };
 
+// Behind it are a byte for each edge and one for each node.
+struct state_settled {
+    uint64_t fingerprint; // of what the models that were run depend on beside what was seen
+    uint32_t n_edges, n_nodes;
+};
+
 struct state_hash {
     ProtobufCBuffer base;
     uint64_t hash;
@@ -47,16 +53,68 @@ static void state_hash_append(ProtobufCBuffer *base, size_t size, const uint8_t 
     h->hash = hash;
 }
 
-uint64_t quant_state_fingerprint(const struct rknnd_quant *q, const char *key, uint32_t n_samples)
+uint64_t quant_state_fingerprint(const struct rknnd_quant *q, const char *key, uint32_t n_samples,
+                                 uint32_t most)
 {
     struct state_hash h = {.base = {.append = state_hash_append}, .hash = 0xcbf29ce484222325u};
     quant__model__pack_to_buffer(q->model.proto, &h.base);
     state_hash_append(&h.base, strlen(key), (const uint8_t *)key);
     state_hash_append(&h.base, sizeof n_samples, (const uint8_t *)&n_samples);
+    state_hash_append(&h.base, sizeof most, (const uint8_t *)&most);
+    state_hash_append(&h.base, 1, &(uint8_t){q->algorithm != QUANT_ALGORITHM_NORMAL}); // tails
     // Other floats of the options need other tensors, which the file may lack.
     for (uint32_t i = 0; i < q->plan.n_edges; i++)
         state_hash_append(&h.base, 1, &(uint8_t){q->plan.places[i].observed});
     return h.hash;
+}
+
+static uint64_t state_fingerprint_settled(const struct rknnd_quant *q)
+{
+    struct state_hash h = {.hash = 0xcbf29ce484222325u};
+    const uint8_t options[] = {(uint8_t)q->algorithm, q->per_layer,          q->corrects_bias,
+                               q->store.symmetric,    q->store.power_of_two, q->store.bits};
+    state_hash_append(&h.base, sizeof options, options);
+    state_hash_append(&h.base, q->plan.n_nodes, q->plan.bits);
+    state_hash_append(&h.base, q->plan.n_nodes, q->plan.kinds);
+    return h.hash;
+}
+
+// NULL: not all of it is there.
+static bool *state_read_flags(FILE *file, uint32_t n)
+{
+    bool *flags = calloc((size_t)n + 1, sizeof *flags);
+    bool good = flags && fread(flags, sizeof *flags, n, file) == n;
+    for (uint32_t i = 0; i < n && good; i++)
+        good = ((const uint8_t *)flags)[i] < 2;
+    if (good)
+        return flags;
+    free(flags);
+    return NULL;
+}
+
+// What was tried with other options, or is not there, is tried again.
+static void state_read_settled(struct rknnd_quant *q, FILE *file)
+{
+    struct state_settled head;
+    if (fread(&head, sizeof head, 1, file) != 1 || head.n_edges != q->plan.n_edges ||
+        head.n_nodes != q->plan.n_nodes || head.fingerprint != state_fingerprint_settled(q))
+        return;
+    cleanup(free_p) bool *tensors = state_read_flags(file, head.n_edges);
+    cleanup(free_p) bool *weights = state_read_flags(file, head.n_nodes);
+    if (tensors && weights)
+        q->settled = (struct quant_settled){
+            .known = true, .tensors = steal_ptr(tensors), .weights = steal_ptr(weights)};
+}
+
+static bool state_write_settled(const struct rknnd_quant *q, FILE *file)
+{
+    const struct quant_settled *s = &q->settled;
+    const struct state_settled head = {.fingerprint = state_fingerprint_settled(q),
+                                       .n_edges = q->plan.n_edges,
+                                       .n_nodes = q->plan.n_nodes};
+    return !s->known || (fwrite(&head, sizeof head, 1, file) == 1 &&
+                         fwrite(s->tensors, sizeof(bool), head.n_edges, file) == head.n_edges &&
+                         fwrite(s->weights, sizeof(bool), head.n_nodes, file) == head.n_nodes);
 }
 
 static bool state_read_observer(struct rknnd_quant *q, FILE *file)
@@ -113,6 +171,8 @@ int quant_state_load(struct rknnd_quant *q, const char *path, uint64_t fingerpri
         fits = state_read_observer(q, file);
     if (fits)
         *ret_done = head.done;
+    if (fits && q->settles)
+        state_read_settled(q, file);
     for (uint32_t i = 0; i < q->index.n && !fits; i++)
         observer_done(&q->seen[i]);
     return 0;
@@ -142,7 +202,7 @@ static bool state_write(const struct rknnd_quant *q, uint64_t fingerprint, uint3
     for (uint32_t i = 0; i < q->index.n && good; i++)
         if (q->seen[i].bins)
             good = state_write_observer(&q->seen[i], i, file);
-    return good;
+    return good && state_write_settled(q, file);
 }
 
 int quant_state_save(const struct rknnd_quant *q, const char *path, uint64_t fingerprint,

@@ -1,9 +1,11 @@
 // Floats stay where they are; other types are converted.
 #include "quant/calibrate/quant_values.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/cleanup.h"
+#include "tensor/observe/observation.h"
 
 static float values_half(uint16_t h)
 {
@@ -108,4 +110,31 @@ int quant_values_of_tensor(const rknnd_tensor *t, struct quant_values *ret, stru
         return error_no_memory(e, "a tensor", t->n_elems);
     int r = rknnd_tensor_to_float(t, ret->own);
     return r < 0 ? error_set(e, r, "%s", rknnd_last_error()) : 0;
+}
+
+// By way of the words that a node would give out, so that there is one way to count.
+int quant_values_count(const struct quant_values *v, bool sums, bool tails, uint32_t most,
+                       struct observer *o, struct error *e)
+{
+    const struct observation_form f = observation_form_of(
+        v->n, sums ? v->n_channels : 0, (uint32_t)sampling_stride(v->n, most), tails);
+    struct sampling_layout l = {.n = v->n, .stride = f.stride};
+    uint64_t taken, n = observation_words(f);
+    cleanup(free_p) int32_t *words = malloc(n * sizeof *words);
+    cleanup(free_p) double *means = calloc((size_t)f.n_channels + 1, sizeof *means);
+    if (!words || !means)
+        return error_no_memory(e, "values", n);
+    const struct observer_bounds b = observer_bounds_of(v->values, v->n);
+    const struct observer seen = {
+        .min = b.min, .max = b.max, .n = v->n, .n_bad = b.n_bad, .sums = means};
+    struct sampling_tails t;
+    sampling_tails_begin(&t, v->n, b.min, b.max, observation_tail_values(f, words));
+    if (f.n_channels)
+        observer_sum_of(v->values, v->n, v->inner, f.n_channels, means);
+    sampling_lay(&l, v->n_channels, v->inner);
+    sampling_pick_all(v->values, &l, observation_values(f, words));
+    if (f.n_tails)
+        sampling_tails_add(&t, v->values, v->n);
+    observation_put(f, &seen, NULL, f.n_tails ? &t : NULL, words);
+    return observation_take(o, words, n, &taken, e);
 }

@@ -28,12 +28,24 @@ int quant_watch_plan(const struct rknnd_quant *q, struct quant_watched *w, struc
     return 0;
 }
 
+// By readers, not by what is planned: layers can become 8 bits later, without another calibration.
+bool quant_watch_has_means(const struct rknnd_quant *q, const struct quant_edge *edge)
+{
+    for (uint32_t i = 0; q->corrects_bias && i < edge->n_uses; i++) {
+        const struct quant_use *use = quant_index_use(&q->index, edge, i);
+        const Quant__Node *n = q->model.graph->node[use->node];
+        if (use->input == 0 && (quant_is(n, "Conv") || quant_is(n, "Gemm")))
+            return true;
+    }
+    return false;
+}
+
 // ---- the model ----
 
 struct watching {
     const struct rknnd_quant *q;
     struct quant_model *m;
-    bool bins;
+    uint32_t most; // values; 0: histograms of all
     struct quant_node_list nodes;
     const char **seen; // names, by place in quant_watched.edges
 };
@@ -49,14 +61,17 @@ static char *watch_name(const struct watching *g, const char *what, uint32_t i)
 
 static bool watch_edge(struct watching *g, const struct quant_watched *w, uint32_t i)
 {
-    const char *name = g->q->index.edges[w->edges[i]].name;
+    const struct quant_edge *edge = &g->q->index.edges[w->edges[i]];
+    const char *name = edge->name;
     const char *seen = g->seen[i] = watch_name(g, "seen", i);
     if (!seen)
         return false;
     Quant__Node *n = quant_model_node(g->m, "Observe", seen, 1, &name, seen);
     return n && (n->domain = quant_pool_text(&g->m->pool, "%s", DOMAIN)) &&
-           quant_model_set_int(g->m, n, "bins", g->bins) &&
-           quant_model_set_int(g->m, n, "channels", g->bins && g->q->corrects_bias) &&
+           quant_model_set_int(g->m, n, "bins", !g->most) &&
+           quant_model_set_int(g->m, n, "values", g->most) &&
+           quant_model_set_int(g->m, n, "tails", quant_watch_has_tails(g->q)) &&
+           quant_model_set_int(g->m, n, "channels", quant_watch_has_means(g->q, edge)) &&
            quant_model_append(g->m, &g->nodes, n);
 }
 
@@ -80,11 +95,11 @@ static bool watch_join(struct watching *g, const struct quant_watched *w)
            quant_model_import(g->m, DOMAIN, 1);
 }
 
-int quant_watch_make(const struct rknnd_quant *q, const struct quant_watched *w, bool bins,
+int quant_watch_make(const struct rknnd_quant *q, const struct quant_watched *w, uint32_t most,
                      struct quant_model *ret, struct error *e)
 {
     int r = quant_model_copy(ret, &q->model, e);
-    struct watching g = {.q = q, .m = ret, .bins = bins};
+    struct watching g = {.q = q, .m = ret, .most = most};
     g.seen = r == 0 ? quant_pool_take(&ret->pool, (size_t)w->n + 1, sizeof *g.seen) : NULL;
     if (r < 0 || !g.seen)
         return r < 0 ? r : error_no_memory(e, "the model", w->n);
@@ -111,10 +126,11 @@ int quant_watch_take(const struct rknnd_quant *q, const struct quant_watched *w,
         int r = o->bins ? observer_widen(o, channels, e) : observer_init(o, channels, e);
         if (r < 0)
             return r;
-        uint64_t taken = observation_take(o, words, n);
-        if (!taken)
-            return error_set(e, STATUS_FAIL, "what the server saw of tensor %s is damaged",
-                             q->index.edges[w->edges[i]].name);
+        uint64_t taken;
+        r = observation_take(o, words, n, &taken, e);
+        if (r < 0)
+            return error_prefix(e, "what the server saw of tensor %s",
+                                q->index.edges[w->edges[i]].name);
         if (o->n_bad) {
             *ret_bad = (int32_t)w->edges[i];
             return STATUS_INPUT_INVALID;

@@ -13,9 +13,20 @@ struct quant_watched {
 int quant_watch_plan(const struct rknnd_quant *q, struct quant_watched *w, struct error *e);
 void quant_watched_done(struct quant_watched *w);
 
-/// The model with the nodes, without or with histograms. quant_model_done() also after a failure.
-int quant_watch_make(const struct rknnd_quant *q, const struct quant_watched *w, bool bins,
+/// The model with the nodes, which hand over about `most` values of each tensor; 0: histograms of
+/// all. quant_model_done() also after a failure.
+int quant_watch_make(const struct rknnd_quant *q, const struct quant_watched *w, uint32_t most,
                      struct quant_model *ret, struct error *e);
+
+/// Whether tails are wanted: what clipping costs is nothing to `normal`, which does not clip.
+static inline bool quant_watch_has_tails(const struct rknnd_quant *q)
+{
+    return q->algorithm != QUANT_ALGORITHM_NORMAL;
+}
+
+/// Whether means of a tensor's channels are wanted: biases are corrected by those of products'
+/// inputs.
+bool quant_watch_has_means(const struct rknnd_quant *q, const struct quant_edge *edge);
 
 /// Adds a run's output to `seen`, of each edge. On failure *ret_bad is the edge whose values are
 /// not finite, or -1.

@@ -48,8 +48,8 @@ static int between_find(struct rknnd_quant *q, const char *from, const char *to,
                         struct error *e)
 {
     const Quant__Graph *g = q->model.graph;
-    const struct quant_edge *first = quant_index_find(&q->index, from);
-    const struct quant_edge *last = quant_index_find(&q->index, to);
+    const struct quant_edge *first = quant_index_find_named(&q->index, from);
+    const struct quant_edge *last = quant_index_find_named(&q->index, to);
     cleanup(free_p) uint8_t *marks = calloc(1, (size_t)q->index.n + 1);
     cleanup(free_p) uint8_t *nodes = calloc(1, g->n_node + 1);
     cleanup(free_p) const char **names = calloc(g->n_node + 1, sizeof *names);

@@ -87,6 +87,13 @@ static uint32_t *floats_seen(const struct rknnd_quant *q, const struct quant_pla
     return n;
 }
 
+// How the range of a group is chosen that is, or is part of, this tensor's when it is calibrated.
+static enum quant_algorithm floats_algorithm(const struct rknnd_quant *q, uint32_t edge)
+{
+    bool plain = q->settled.tensors && q->settled.tensors[q->plan.places[edge].group];
+    return plain ? QUANT_ALGORITHM_NORMAL : q->algorithm;
+}
+
 // The range of what all tensors of a group saw.
 static int floats_choose_group(const struct rknnd_quant *q, const struct quant_plan *p,
                                uint32_t group, struct quant_range *ret, struct error *e)
@@ -97,7 +104,8 @@ static int floats_choose_group(const struct rknnd_quant *q, const struct quant_p
         if (p->places[i].quantized && p->places[i].group == group && q->seen[i].bins)
             observer_merge(&all, &q->seen[i]);
     if (r == 0)
-        *ret = quant_range_choose(&all, q->algorithm, quant_store_of(q, p->places[group].bits));
+        *ret = quant_range_choose(&all, floats_algorithm(q, group),
+                                  quant_store_of(q, p->places[group].bits));
     observer_done(&all);
     return r;
 }

@@ -105,7 +105,7 @@ static bool hybrid_same_form(struct quant_form a, const struct quant_table_tenso
 static int hybrid_take_tensor(const struct rknnd_quant *q, const struct quant_table_tensor *t,
                               bool *had, struct quant_edit *edits, struct error *e)
 {
-    const struct quant_edge *edge = quant_index_find(&q->index, t->name);
+    const struct quant_edge *edge = quant_index_find_named(&q->index, t->name);
     uint32_t i = edge ? (uint32_t)(edge - q->index.edges) : 0;
     if (!edge || !q->plan.places[i].quantized || had[i])
         return error_set(e, STATUS_PARAM_INVALID, "line %u: tensor %s %s", t->line, t->name,
@@ -163,7 +163,7 @@ static bool hybrid_has_layer(const struct rknnd_quant *q, const char *name)
         if (strcmp(quant_text(n->name), name) == 0)
             return true;
         for (size_t k = 0; k < n->n_output; k++)
-            if (strcmp(quant_output(n, k), name) == 0)
+            if (quant_index_is_named(quant_output(n, k), name))
                 return true;
     }
     return false;

@@ -59,14 +59,14 @@ static double noise_of_output(const struct quant_weights *w, const float *values
 }
 
 // As the weight would be written, but without its bias, whose 32 bits lose nothing.
-static int noise_of_weight(const struct rknnd_quant *q, const Quant__Node *n, uint8_t bits,
-                           double *ret, struct error *e)
+static int noise_of_weight(const struct rknnd_quant *q, uint32_t node, double *ret, struct error *e)
 {
+    const Quant__Node *n = q->model.graph->node[node];
     const Quant__Tensor *t = quant_index_weight(&q->index, n, 1);
     const struct quant_edge *x = quant_index_find(&q->index, quant_input(n, 0));
     const struct quant_weight_options options = {.per_channel = !q->per_layer,
-                                                 .search = q->algorithm == QUANT_ALGORITHM_MMSE,
-                                                 .store = quant_store_of(q, bits)};
+                                                 .search = quant_searches_weight(q, node),
+                                                 .store = quant_store_of(q, q->plan.bits[node])};
     cleanup(free_p) float *values = NULL;
     struct quant_weights w = {0};
     uint32_t group = quant_plan_place(&q->plan, &q->index, x)->group;
@@ -105,8 +105,7 @@ static int noise_of_node(const struct rknnd_quant *q, uint32_t node, struct quan
 {
     const Quant__Node *n = q->model.graph->node[node];
     uint8_t kind = q->plan.kinds[node];
-    int r =
-        kind == QUANT_NODE_PRODUCT ? noise_of_weight(q, n, q->plan.bits[node], &ret->weight, e) : 0;
+    int r = kind == QUANT_NODE_PRODUCT ? noise_of_weight(q, node, &ret->weight, e) : 0;
     if (kind != QUANT_NODE_PRODUCT && kind != QUANT_NODE_VALUE)
         return r;
     for (size_t i = 0; i < n->n_input; i++) {

@@ -1,5 +1,6 @@
 // Reads a line at a time: its depth, what it begins with, and what may follow. All of this is YAML,
-// but not all YAML is this: anchors, flow lists, comments behind a value, other types are refused.
+// but not all YAML is this: anchors, flow lists (but for {}, an empty section), other types are
+// refused.
 //
 //     custom_quantize_layers:
 //         NAME: float16                  or int16, int8
@@ -17,8 +18,10 @@
 //             zero_point:
 //             - -77
 //
-// Four blanks for each step, as shown. Lines that are empty or begin with # say nothing. A NAME is
-// plain where it can be, else in double quotes, with \", \\ and \xNN.
+// Four blanks for each step, as shown, or as many as the first step has. Lines that are empty or
+// begin with # say nothing, nor do comments behind a blank, a byte order mark, and what YAML begins
+// with (%YAML 1.2, ---). A NAME is plain where it can be, else in double quotes, with \", \\ and
+// \xNN, or in single ones.
 #include "quant/hybrid/quant_table.h"
 
 #include <math.h>
@@ -27,7 +30,7 @@
 
 #include "base/array.h"
 
-#define STEP       4
+#define MOST_STEP  16
 #define MOST_BYTES ((size_t)64 << 20)
 #define MOST_NAME  4096
 
@@ -53,6 +56,7 @@ struct reading {
     enum table_section section;
     bool had[TABLE_PARAMETERS + 1];
     uint32_t line;
+    size_t step;    // blanks; 0: not seen yet
     uint32_t given; // bits of the present tensor's fields
     int awaits;     // the field whose number is on the next line; -1: none
     struct error *e;
@@ -96,6 +100,20 @@ static bool table_unquote(const char **at, const char *end, char *ret, size_t *r
     return p < end && *p == '"' && n;
 }
 
+// The same of single quotes, in which '' is one.
+static bool table_unquote_single(const char **at, const char *end, char *ret, size_t *ret_n)
+{
+    const char *p = *at + 1;
+    size_t n = 0;
+    for (; p < end && (*p != '\'' || (end - p > 1 && p[1] == '\'')) && n < MOST_NAME; p++) {
+        p += *p == '\'';
+        ret[n++] = *p;
+    }
+    *ret_n = n;
+    *at = p + 1;
+    return p < end && *p == '\'' && n;
+}
+
 // Whether YAML, too, reads the name as it is.
 static bool table_is_plain(const char *name)
 {
@@ -116,8 +134,9 @@ static char *table_name(const struct reading *g, const char *at, const char *end
     char name[MOST_NAME + 1];
     size_t n = 0;
     const char *p = at;
-    if (*at == '"') {
-        if (!table_unquote(&p, end, name, &n)) {
+    bool quoted = *at == '"' || *at == '\'';
+    if (quoted) {
+        if (!(*at == '"' ? table_unquote : table_unquote_single)(&p, end, name, &n)) {
             table_refuse(g, "a name in damaged quotes", at, (size_t)(end - at));
             return NULL;
         }
@@ -131,10 +150,10 @@ static char *table_name(const struct reading *g, const char *at, const char *end
         table_refuse(g, "a name and a colon are expected", at, (size_t)(end - at));
         return NULL;
     }
-    if (*at != '"')
+    if (!quoted)
         memcpy(name, at, n);
     name[n] = 0;
-    if (*at != '"' && !table_is_plain(name)) {
+    if (!quoted && !table_is_plain(name)) {
         table_refuse(g, "such a name has to be in double quotes", at, n);
         return NULL;
     }
@@ -168,12 +187,21 @@ static int table_finish_tensor(const struct reading *g)
 
 static int table_read_section(struct reading *g, const char *at, const char *end)
 {
-    enum table_section s = table_equals(at, end, "custom_quantize_layers:") ? TABLE_LAYERS
-                           : table_equals(at, end, "quantize_parameters:")  ? TABLE_PARAMETERS
-                                                                            : TABLE_NOWHERE;
+    bool empty = end - at > 3 && memcmp(end - 3, " {}", 3) == 0;
+    const char *stop = empty ? end - 3 : end;
+    enum table_section s = table_equals(at, stop, "custom_quantize_layers:") ? TABLE_LAYERS
+                           : table_equals(at, stop, "quantize_parameters:")  ? TABLE_PARAMETERS
+                                                                             : TABLE_NOWHERE;
+    bool begun = g->had[TABLE_LAYERS] || g->had[TABLE_PARAMETERS];
+    bool directive = end - at > 6 && memcmp(at, "%YAML ", 6) == 0;
+    if (!begun && (directive || table_equals(at, end, "---")))
+        return 0;
     int r = table_finish_tensor(g);
     if (r < 0)
         return r;
+    if (table_equals(at, stop, "customized_quantize_layers:"))
+        return table_refuse(g, "a table of RKNN-Toolkit 1: make one anew with the first step", at,
+                            (size_t)(end - at));
     if (!s || g->had[s])
         return table_refuse(g, s ? "it is there twice" : "not known", at, (size_t)(end - at));
     g->section = s;
@@ -302,30 +330,53 @@ static int table_read_number(struct reading *g, const char *at, const char *end)
     return 0;
 }
 
+// Where a comment begins, which has a blank before it and is in no quotes; else `end`.
+static const char *table_before_comment(const char *at, const char *end)
+{
+    char quotes = 0;
+    for (const char *p = at; p < end; p++) {
+        if (quotes == '"' && *p == '\\')
+            p++;
+        else if (quotes && *p == quotes)
+            quotes = 0;
+        else if (!quotes && p == at && (*p == '"' || *p == '\''))
+            quotes = *p;
+        else if (!quotes && *p == '#' && p > at && p[-1] == ' ')
+            return p;
+    }
+    return end;
+}
+
 // Blanks at the end, and what editors of other systems put there, say nothing.
 static int table_read_line(struct reading *g, const char *at, const char *end)
 {
     const char *begin = at;
-    while (end > at && (end[-1] == ' ' || end[-1] == '\r'))
-        end--;
     while (at < end && *at == ' ')
         at++;
+    end = table_before_comment(at, end);
+    while (end > at && (end[-1] == ' ' || end[-1] == '\r'))
+        end--;
     if (at == end || *at == '#')
         return 0;
     if (memchr(at, 0, (size_t)(end - at)) || memchr(at, '\t', (size_t)(end - at)))
         return table_refuse(g, "tabs and zero bytes are not taken", at, (size_t)(end - at));
     size_t depth = (size_t)(at - begin);
+    if (depth && !g->step && g->section)
+        g->step = depth;
+    if (g->step > MOST_STEP)
+        return table_refuse(g, "behind too many blanks", at, (size_t)(end - at));
     bool in_tensor = g->section == TABLE_PARAMETERS && g->t->n_tensors;
     if (in_tensor && g->awaits >= 0)
-        return depth >= 2 * STEP ? table_read_number(g, at, end)
-                                 : table_refuse(g, "a number is expected", at, (size_t)(end - at));
+        return depth >= 2 * g->step
+                   ? table_read_number(g, at, end)
+                   : table_refuse(g, "a number is expected", at, (size_t)(end - at));
     if (depth == 0)
         return table_read_section(g, at, end);
-    if (depth == STEP && g->section == TABLE_LAYERS)
+    if (depth == g->step && g->section == TABLE_LAYERS)
         return table_read_layer(g, at, end);
-    if (depth == STEP && g->section == TABLE_PARAMETERS)
+    if (depth == g->step && g->section == TABLE_PARAMETERS)
         return table_read_tensor(g, at, end);
-    if (depth == 2 * STEP && in_tensor)
+    if (depth == 2 * g->step && in_tensor)
         return table_read_field(g, at, end);
     return table_refuse(g, "not expected here, or behind so many blanks", at, (size_t)(end - at));
 }
@@ -339,6 +390,8 @@ int quant_table_parse(struct quant_table *t, const char *text, size_t size, stru
     if (size > MOST_BYTES)
         return error_set(e, STATUS_PARAM_INVALID, "it is larger than 64 MiB");
     int r = 0;
+    if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
+        text += 3;
     for (const char *at = text; at < end && r == 0;) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         stop = stop ? stop : end;

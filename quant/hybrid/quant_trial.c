@@ -8,9 +8,15 @@
 #include "base/cleanup.h"
 #include "quant/calibrate/quant_server.h"
 
+// What is added up; means are made of it at the end.
+struct trial_sums {
+    double least, cosines, errors;
+    uint32_t n;
+};
+
 // What to do with the outputs of sample number `i` of those that are run.
-typedef int trial_take(struct quant_trial *t, uint32_t i, const rknn_output *outputs, double *least,
-                       struct error *e);
+typedef int trial_take(struct quant_trial *t, uint32_t i, const rknn_output *outputs,
+                       struct trial_sums *sums, struct error *e);
 
 // They are spread over all samples, as lists are often in the order of classes.
 static uint32_t trial_sample(const struct quant_trial *t, uint32_t i)
@@ -21,10 +27,10 @@ static uint32_t trial_sample(const struct quant_trial *t, uint32_t i)
 // ---- what to do with outputs ----
 
 // Of the float model: what others are compared with.
-static int trial_keep(struct quant_trial *t, uint32_t i, const rknn_output *outputs, double *least,
-                      struct error *e)
+static int trial_keep(struct quant_trial *t, uint32_t i, const rknn_output *outputs,
+                      struct trial_sums *sums, struct error *e)
 {
-    (void)least;
+    (void)sums;
     for (uint32_t k = 0; k < t->n_outputs; k++) {
         size_t at = (size_t)i * t->n_outputs + k;
         t->sizes[at] = outputs[k].size / (uint32_t)sizeof(float);
@@ -36,40 +42,50 @@ static int trial_keep(struct quant_trial *t, uint32_t i, const rknn_output *outp
     return 0;
 }
 
-// 1: both are 0. 0: one is, or has numbers that are not finite. In doubles: outputs of a million
-// numbers would lose the last digits of a goal of 0.9999 otherwise.
-static double trial_cosine(const float *a, const float *b, uint32_t n)
+// Cosine 1, error 0: both are 0. Cosine 0, error 1: one is, or has numbers that are not finite. In
+// doubles: outputs of a million numbers would lose the last digits of a goal of 0.9999 otherwise.
+static void trial_add(struct trial_sums *sums, const float *wanted, const float *got, uint32_t n)
 {
-    double ab = 0, aa = 0, bb = 0;
+    double ab = 0, aa = 0, bb = 0, off = 0;
     for (uint32_t i = 0; i < n; i++) {
-        ab += (double)a[i] * (double)b[i];
-        aa += (double)a[i] * (double)a[i];
-        bb += (double)b[i] * (double)b[i];
+        double a = (double)wanted[i], b = (double)got[i];
+        ab += a * b;
+        aa += a * a;
+        bb += b * b;
+        off += (a - b) * (a - b);
     }
-    if (aa == 0 && bb == 0)
-        return 1;
-    double cosine = ab / sqrt(aa) / sqrt(bb);
-    return isfinite(cosine) ? cosine : 0;
+    bool both_0 = aa == 0 && bb == 0;
+    double cosine = both_0 ? 1 : ab / sqrt(aa) / sqrt(bb), error = both_0 ? 0 : off / aa;
+    cosine = isfinite(cosine) ? cosine : 0;
+    sums->least = fmin(sums->least, cosine);
+    sums->cosines += cosine;
+    sums->errors += isfinite(error) ? error : 1;
+    sums->n++;
 }
 
 // An output counts by itself: large ones do not hide small ones.
 static int trial_compare(struct quant_trial *t, uint32_t i, const rknn_output *outputs,
-                         double *least, struct error *e)
+                         struct trial_sums *sums, struct error *e)
 {
     for (uint32_t k = 0; k < t->n_outputs; k++) {
         size_t at = (size_t)i * t->n_outputs + k;
         if (outputs[k].size / sizeof(float) != t->sizes[at])
             return error_set(e, STATUS_FAIL, "output %u has %zu numbers, and %u in the float model",
                              k, outputs[k].size / sizeof(float), t->sizes[at]);
-        *least = fmin(*least, trial_cosine(t->wanted[at], outputs[k].buf, t->sizes[at]));
+        trial_add(sums, t->wanted[at], outputs[k].buf, t->sizes[at]);
     }
     return 0;
+}
+
+bool quant_nearness_reaches(struct quant_nearness a, struct quant_nearness b)
+{
+    return a.least >= b.least && a.mean >= b.mean && a.error <= b.error;
 }
 
 // ---- running ----
 
 static int trial_outputs(struct quant_trial *t, rknn_context context, uint32_t i, trial_take *take,
-                         double *least, struct error *e)
+                         struct trial_sums *sums, struct error *e)
 {
     cleanup(free_p) rknn_output *outputs = calloc(t->n_outputs + 1, sizeof *outputs);
     if (!outputs)
@@ -79,14 +95,14 @@ static int trial_outputs(struct quant_trial *t, rknn_context context, uint32_t i
     int r = rknn_outputs_get(context, t->n_outputs, outputs, NULL);
     if (r < 0)
         return quant_server_words(r, e);
-    r = take(t, i, outputs, least, e);
+    r = take(t, i, outputs, sums, e);
     rknn_outputs_release(context, t->n_outputs, outputs);
     return r;
 }
 
 // Inputs are given back before outputs are looked at: one sample's memory at a time.
 static int trial_one(struct quant_trial *t, rknn_context context, uint32_t n_inputs, uint32_t i,
-                     trial_take *take, double *least, struct error *e)
+                     trial_take *take, struct trial_sums *sums, struct error *e)
 {
     const rknnd_quant_samples *s = t->samples;
     uint32_t sample = trial_sample(t, i);
@@ -95,15 +111,15 @@ static int trial_one(struct quant_trial *t, rknn_context context, uint32_t n_inp
         return error_no_memory(e, "inputs", n_inputs);
     int r = s->read(s->user, sample, n_inputs, inputs);
     if (r < 0)
-        return error_set(e, r, "sample %u: its inputs cannot be read", sample);
+        return quant_sample_failed(s, sample, r, "its inputs cannot be read", e);
     r = rknn_inputs_set(context, n_inputs, inputs);
     if (r == 0)
         r = rknn_run(context, NULL);
     if (r < 0)
-        error_set(e, r, "sample %u: %s", sample, quant_server_last_words());
+        quant_sample_failed(s, sample, r, rknnd_last_reason(), e);
     if (s->release)
         s->release(s->user, n_inputs, inputs);
-    return r < 0 ? r : trial_outputs(t, context, i, take, least, e);
+    return r < 0 ? r : trial_outputs(t, context, i, take, sums, e);
 }
 
 // The samples' reader gets to know each context; room for outputs is made with the first one.
@@ -128,8 +144,8 @@ static int trial_begin_context(struct quant_trial *t, rknn_context context,
 
 // Opens a model, runs the samples on it, and closes it. What a run costs is mostly the opening of
 // small models and the running of large ones, so nothing is kept open between tries.
-static int trial_model(struct quant_trial *t, struct quant_model *m, trial_take *take,
-                       double *least, struct error *e)
+static int trial_model(struct quant_trial *t, struct quant_model *m, uint32_t n_samples,
+                       trial_take *take, struct trial_sums *sums, struct error *e)
 {
     rknn_context context;
     rknn_input_output_num n;
@@ -137,8 +153,9 @@ static int trial_model(struct quant_trial *t, struct quant_model *m, trial_take 
     if (r < 0)
         return r;
     r = trial_begin_context(t, context, &n, e);
-    for (uint32_t i = 0; i < t->n_samples && r == 0; i++)
-        r = trial_one(t, context, n.n_input, i, take, least, e);
+    for (uint32_t i = 0; i < n_samples && r == 0; i++)
+        r = trial_one(t, context, n.n_input, (uint32_t)((uint64_t)i * t->n_samples / n_samples),
+                      take, sums, e);
     rknn_destroy(context);
     return r;
 }
@@ -148,7 +165,7 @@ int quant_trial_begin(struct quant_trial *t, struct rknnd_quant *q,
 {
     *t = (struct quant_trial){.q = q, .samples = samples};
     t->n_samples = n_samples < samples->n ? n_samples : samples->n;
-    return trial_model(t, &q->model, trial_keep, NULL, e);
+    return trial_model(t, &q->model, t->n_samples, trial_keep, NULL, e);
 }
 
 void quant_trial_done(struct quant_trial *t)
@@ -160,16 +177,21 @@ void quant_trial_done(struct quant_trial *t)
     *t = (struct quant_trial){0};
 }
 
-int quant_trial_run(const struct quant_trial *t, double *ret, struct error *e)
+int quant_trial_run(const struct quant_trial *t, uint32_t most_samples, struct quant_nearness *ret,
+                    struct error *e)
 {
+    uint32_t n = most_samples < t->n_samples ? most_samples : t->n_samples;
     struct quant_trial own = *t;
+    struct trial_sums sums = {.least = 1};
     struct quant_model m;
-    double least = 1;
     int r = quant_make(t->q, &m, e);
     if (r == 0)
-        r = trial_model(&own, &m, trial_compare, &least, e);
+        r = trial_model(&own, &m, n, trial_compare, &sums, e);
     quant_model_done(&m);
+    double all = sums.n ? sums.n : 1;
     if (r == 0)
-        *ret = least;
+        *ret = (struct quant_nearness){.least = sums.least,
+                                       .mean = sums.n ? sums.cosines / all : 1,
+                                       .error = sums.errors / all};
     return r;
 }

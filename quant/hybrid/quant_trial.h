@@ -17,5 +17,15 @@ int quant_trial_begin(struct quant_trial *t, struct rknnd_quant *q,
                       const rknnd_quant_samples *samples, uint32_t n_samples, struct error *e);
 void quant_trial_done(struct quant_trial *t);
 
-/// Runs the model as it is planned now. *ret: the least cosine of an output of a sample.
-int quant_trial_run(const struct quant_trial *t, double *ret, struct error *e);
+// How near outputs are to the float model's; each output of each sample counts by itself.
+struct quant_nearness {
+    double least, mean; // cosines
+    double error;       // the mean of (differences' squares / the float model's values' squares)
+};
+
+/// Whether `a` is as near as `b` or nearer, by each of the three.
+bool quant_nearness_reaches(struct quant_nearness a, struct quant_nearness b);
+
+/// Runs the model as it is planned now on up to so many of the samples, spread over them.
+int quant_trial_run(const struct quant_trial *t, uint32_t most_samples, struct quant_nearness *ret,
+                    struct error *e);

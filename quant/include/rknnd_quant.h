@@ -29,10 +29,13 @@ typedef enum rknnd_quant_algorithm {
 
 // What is done to the model before, each of which can be left out.
 typedef enum rknnd_quant_pass {
-    RKNND_QUANT_BATCH_NORM = 1,     // batch normalizations go into the weights before them
-    RKNND_QUANT_ACTIVATIONS = 2,    // nothing is stored between a product and its Relu or Clip
-    RKNND_QUANT_EQUALIZATION = 4,   // per_layer: channels of neighbouring weights get like ranges
-    RKNND_QUANT_BIAS_CORRECTION = 8 // mean errors of rounded weights go into the biases
+    RKNND_QUANT_BATCH_NORM = 1,      // batch normalizations go into the weights before them
+    RKNND_QUANT_ACTIVATIONS = 2,     // nothing is stored between a product and its Relu or Clip
+    RKNND_QUANT_EQUALIZATION = 4,    // channels of neighbouring weights get like ranges; tensors in
+                                     // between have factors, and names that end in _equalized
+    RKNND_QUANT_BIAS_CORRECTION = 8, // mean errors of rounded weights go into the biases
+    RKNND_QUANT_COMPARISON = 16      // mmse only where outputs are as near as by normal: models are
+                                     // run on some of the samples after the calibration
 } rknnd_quant_pass;
 
 /// The passes that an optimization level of the manuals (0 to 3, config()'s optimization_level)
@@ -88,6 +91,12 @@ typedef struct rknnd_quant_options {
 int rknnd_quant_open(const char *path, const rknnd_quant_options *options, rknnd_quant **quant);
 void rknnd_quant_free(rknnd_quant *quant);
 
+/// Writes a model, quantized or not, with the normalizations of `options` (NULL: none) in it, for
+/// `batch` samples at once (0 or 1: as it is), which become the first dimension of its inputs and
+/// outputs. Nothing is calibrated. RKNN_ERR_MODEL_INVALID: a node may mix samples.
+int rknnd_quant_convert(const char *path, const rknnd_quant_options *options, uint32_t batch,
+                        const char *output);
+
 // Where the calibration's inputs come from. Functions get `user`; a negative RKNN_ERR_* code of
 // theirs ends the calibration with it.
 typedef struct rknnd_quant_samples {
@@ -107,21 +116,33 @@ typedef struct rknnd_quant_samples {
     // A file in which an unfinished calibration is kept from time to time; one that fits this model
     // and `key` is gone on with. It is removed at the end, unless `keeps_state`. NULL: none.
     const char *state;
-    const char *key;   // stands for the samples; NULL: ""
-    uint32_t by_dumps; // 1: values come here also from servers that could look at them themselves
-    uint32_t reserved;
+    const char *key;     // stands for the samples; NULL: ""
+    uint32_t by_dumps;   // 1: values come here also from servers that could look at them themselves
+    uint32_t all_values; // 1: histograms have all values; 0: of large tensors some, evenly spread
+    /// What failures call a sample: up to `size` bytes with the 0 at the end. From several threads.
+    /// NULL: "sample 2", counted from 0.
+    void (*describe)(void *user, uint32_t sample, char *text, uint32_t size);
 } rknnd_quant_samples;
 
 /// Runs the float model on the samples, on the server that contexts of this thread use, and looks
 /// at every tensor that is to be stored, where the server has nodes for that there, else by dumps.
-/// With the algorithm normal, and nodes, histograms and means are of up to 16 samples, spread over
-/// all. Holds histograms and, with dumps, of each client one tensor. RKNN_ERR_FAIL:
-/// a tensor is not finite.
+/// Bounds and means are of all values. Holds histograms and, with dumps, of each client one tensor.
+/// RKNN_ERR_FAIL: a tensor is not finite.
 int rknnd_quant_calibrate(rknnd_quant *quant, const rknnd_quant_samples *samples);
 
 /// Writes the quantized model, whole or not at all. After rknnd_quant_calibrate(), as often as
 /// wanted.
 int rknnd_quant_write(rknnd_quant *quant, const char *path);
+
+/// The same for `batch` samples at once (0 or 1: as it is), which become the first dimension of its
+/// inputs and outputs. Tried with unlike samples on the server that contexts of this thread use:
+/// each has to come out as it does alone. RKNN_ERR_MODEL_INVALID: a node may mix samples, or does.
+int rknnd_quant_write_batch(rknnd_quant *quant, const char *path, uint32_t batch);
+
+/// Writes the float model as it is calibrated, whole or not at all: its tensors have the names and,
+/// where products were equalized, the factors of the quantized model's, so that the two can be
+/// compared layer by layer. It computes what the original does, of pixels where that was asked for.
+int rknnd_quant_write_float(rknnd_quant *quant, const char *path);
 
 // ---- layers in floats (hybrid quantization) ----
 
@@ -230,6 +251,9 @@ typedef struct rknnd_quant_summary {
     uint32_t n_tensors;            // that are int8
     uint32_t n_constant_inputs;    // that were one number in all samples
     uint32_t n_resumed;            // samples that an earlier calibration had done
+    uint32_t n_compared;           // models that were run to compare mmse with normal
+    uint32_t n_normal_tensors;     // whose range is that of normal, as mmse's was no better
+    uint32_t n_normal_weights;     // likewise
 } rknnd_quant_summary;
 int rknnd_quant_get_summary(const rknnd_quant *quant, rknnd_quant_summary *summary);
 

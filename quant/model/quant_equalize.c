@@ -12,8 +12,9 @@
 #include "quant/model/quant_constant.h"
 #include "quant/model/quant_index.h"
 
-#define SWEEPS      10
-#define MOST_FACTOR 1e3 // of a channel and pair
+#define SWEEPS       10
+#define LEAST_SPREAD 2.0 // of a pair's factors: less is less than a bit, and names stay as they are
+#define MOST_FACTOR  1e3 // of a channel and pair
 
 // A weight [outputs, inputs of the group, window], in memory that may be written.
 struct equal_weight {
@@ -24,7 +25,8 @@ struct equal_weight {
 
 struct equal_pair {
     struct equal_weight first, second;
-    float *bias; // of the first; NULL: none
+    float *bias;                  // of the first; NULL: none
+    const Quant__Node *from, *to; // what lies between them has factors
 };
 
 struct equalizing {
@@ -80,7 +82,13 @@ static bool equal_take_weight(const struct equalizing *q, const Quant__Node *n,
     return true;
 }
 
-// The product behind a Conv, past a Relu; NULL: there is none alone.
+// Lets positive factors through: f(s x) = s f(x).
+static bool equal_is_homogeneous(const Quant__Node *n)
+{
+    return quant_is(n, "Relu") || quant_is(n, "LeakyRelu");
+}
+
+// The product behind a Conv, past an activation; NULL: there is none alone.
 static const Quant__Node *equal_next(const struct equalizing *q, const Quant__Node *n)
 {
     for (int i = 0; i < 2; i++) {
@@ -89,31 +97,10 @@ static const Quant__Node *equal_next(const struct equalizing *q, const Quant__No
         if (reader < 0 || quant_index_use(&q->x, out, 0)->input != 0)
             return NULL;
         n = q->m->graph->node[reader];
-        if (!quant_is(n, "Relu"))
+        if (!equal_is_homogeneous(n))
             return quant_is(n, "Conv") ? n : NULL;
     }
     return NULL;
-}
-
-// Pairs of which nothing but the second product sees what lies between: a factor on one side and
-// its inverse on the other then change no result. Relu lets positive factors through, Clip does
-// not.
-static void equal_find(struct equalizing *q)
-{
-    for (size_t i = 0; i < q->m->graph->n_node; i++) {
-        const Quant__Node *n = q->m->graph->node[i];
-        struct equal_pair pair = {0};
-        const Quant__Node *next = quant_is(n, "Conv") ? equal_next(q, n) : NULL;
-        if (!next || !equal_take_weight(q, n, &pair.first) ||
-            !equal_take_weight(q, next, &pair.second))
-            continue;
-        if (pair.first.outputs !=
-            (pair.second.depthwise ? pair.second.outputs : pair.second.inputs))
-            continue;
-        if (*quant_input(n, 2) && !(pair.bias = equal_own(q, n, 2)))
-            continue;
-        q->pairs[q->n++] = pair;
-    }
 }
 
 // The weights of channel c, from outside (the first) or inside (the second): runs of `window`.
@@ -141,6 +128,52 @@ static double equal_largest(const struct equal_weight *w, bool of_inputs, size_t
     return (double)largest;
 }
 
+// What channel c of the first weight is divided by, and that of the second multiplied with, for
+// both to be as large. 0: a side is all 0, and no factor helps.
+static double equal_factor(const struct equal_pair *p, size_t c)
+{
+    double r1 = equal_largest(&p->first, false, c), r2 = equal_largest(&p->second, true, c);
+    return r1 > 0 && r2 > 0 ? sqrt(r1 * r2) / r2 : 0;
+}
+
+// How unlike the factors of channels would be: the largest by the least.
+static double equal_spread(const struct equal_pair *p)
+{
+    double least = INFINITY, most = 0;
+    for (size_t c = 0; c < p->first.outputs; c++) {
+        double s = equal_factor(p, c);
+        least = s > 0 ? fmin(least, s) : least;
+        most = fmax(most, s);
+    }
+    return most > 0 ? most / least : 1;
+}
+
+// Pairs of which nothing but the second product sees what lies between: a factor on one side and
+// its inverse on the other then change no result. Clip and smooth activations have fixed places,
+// which a factor would move.
+static void equal_find(struct equalizing *q)
+{
+    for (size_t i = 0; i < q->m->graph->n_node; i++) {
+        const Quant__Node *n = q->m->graph->node[i];
+        struct equal_pair pair = {0};
+        const Quant__Node *next = quant_is(n, "Conv") ? equal_next(q, n) : NULL;
+        if (!next || !equal_take_weight(q, n, &pair.first) ||
+            !equal_take_weight(q, next, &pair.second))
+            continue;
+        if (pair.first.outputs !=
+            (pair.second.depthwise ? pair.second.outputs : pair.second.inputs))
+            continue;
+        if (*quant_input(n, 2) && !(pair.bias = equal_own(q, n, 2)))
+            continue;
+        pair.from = n;
+        pair.to = next;
+        if (equal_spread(&pair) < LEAST_SPREAD)
+            continue;
+        q->pairs[q->n++] = pair;
+    }
+}
+
+// A power of two would be exact, but leaves channels up to half a bit apart; nothing is stored yet.
 static void equal_scale(const struct equal_weight *w, bool of_inputs, size_t c, double factor)
 {
     for (size_t r = 0; r < equal_runs(w, of_inputs); r++) {
@@ -150,20 +183,73 @@ static void equal_scale(const struct equal_weight *w, bool of_inputs, size_t c, 
     }
 }
 
-// Channels in which a side is all 0 stay: no factor helps them. A factor has bounds, so that a
-// channel that is nearly dead does not blow up its bias.
+// A factor has bounds, so that a channel that is nearly dead does not blow up its bias.
 static void equal_pair_once(const struct equal_pair *p)
 {
     for (size_t c = 0; c < p->first.outputs; c++) {
-        double r1 = equal_largest(&p->first, false, c), r2 = equal_largest(&p->second, true, c);
-        if (!(r1 > 0) || !(r2 > 0))
+        double s = equal_factor(p, c);
+        if (!(s > 0))
             continue;
-        double s = fmin(fmax(sqrt(r1 * r2) / r2, 1 / MOST_FACTOR), MOST_FACTOR);
+        s = fmin(fmax(s, 1 / MOST_FACTOR), MOST_FACTOR);
         equal_scale(&p->first, false, c, 1 / s);
         equal_scale(&p->second, true, c, s);
         if (p->bias)
             p->bias[c] = (float)(p->bias[c] / s);
     }
+}
+
+// ---- names ----
+
+// A name that the model has not.
+static char *equal_name(const struct equalizing *q, const char *name)
+{
+    char *made = quant_pool_text(&q->m->pool, "%s" QUANT_EQUALIZED, name);
+    while (made && quant_index_find(&q->x, made))
+        made = quant_pool_text(&q->m->pool, "%s_", made);
+    return made;
+}
+
+// A tensor with factors is another one: whoever compared it with the float model's by its name
+// would take the factors for errors. names: of each edge, new ones.
+static int equal_rename(const struct equalizing *q, char **names)
+{
+    Quant__Graph *g = q->m->graph;
+    for (uint32_t i = 0; i < q->n; i++)
+        for (const Quant__Node *n = q->pairs[i].from; n != q->pairs[i].to;) {
+            const struct quant_edge *out = quant_index_find(&q->x, quant_output(n, 0));
+            char *name = names[out - q->x.edges] = equal_name(q, out->name);
+            if (!name)
+                return error_no_memory(q->e, "names", q->n);
+            n = g->node[quant_index_use(&q->x, out, 0)->node];
+        }
+    for (size_t i = 0; i < g->n_value_info; i++) {
+        const struct quant_edge *of = quant_index_find(&q->x, quant_text(g->value_info[i]->name));
+        if (of && names[of - q->x.edges])
+            g->value_info[i]->name = names[of - q->x.edges];
+    }
+    return 0;
+}
+
+// Both ends of each of them.
+static void equal_put_names(const struct equalizing *q, char *const *names)
+{
+    for (uint32_t i = 0; i < q->x.n; i++) {
+        if (!names[i])
+            continue;
+        const struct quant_use *use = quant_index_use(&q->x, &q->x.edges[i], 0);
+        q->m->graph->node[q->x.edges[i].producer]->output[0] = names[i];
+        q->m->graph->node[use->node]->input[use->input] = names[i];
+    }
+}
+
+// Once at the end, as the index that all is found by has the old names.
+static int equal_name_all(const struct equalizing *q)
+{
+    cleanup(free_p) char **names = calloc((size_t)q->x.n + 1, sizeof *names);
+    int r = names ? equal_rename(q, names) : error_no_memory(q->e, "names", q->x.n);
+    if (r == 0)
+        equal_put_names(q, names);
+    return r;
 }
 
 int quant_equalize(struct quant_model *m, uint32_t *ret_n, struct error *e)
@@ -180,6 +266,8 @@ int quant_equalize(struct quant_model *m, uint32_t *ret_n, struct error *e)
     for (int sweep = 0; sweep < SWEEPS && r == 0; sweep++)
         for (uint32_t i = 0; i < q.n; i++)
             equal_pair_once(&q.pairs[i]);
+    if (r == 0)
+        r = equal_name_all(&q);
     *ret_n = q.n;
     free(q.pairs);
     quant_index_done(&q.x);

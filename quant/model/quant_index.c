@@ -1,8 +1,12 @@
 // A hash table of names, and for each tensor the list of its readers.
 #include "quant/model/quant_index.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/cleanup.h"
+#include "base/text/text.h"
 
 #define MOST_EDGES ((size_t)1 << 26)
 
@@ -36,6 +40,42 @@ struct quant_edge *quant_index_find(const struct quant_index *x, const char *nam
 {
     size_t at = quant_index_slot(x, name);
     return *name && x->slots[at] ? &x->edges[x->slots[at] - 1] : NULL;
+}
+
+bool quant_index_is_named(const char *own, const char *name)
+{
+    size_t n = strlen(name);
+    return strncmp(own, name, n) == 0 && (!own[n] || strcmp(own + n, QUANT_EQUALIZED) == 0);
+}
+
+struct quant_edge *quant_index_find_named(const struct quant_index *x, const char *name)
+{
+    struct quant_edge *exact = quant_index_find(x, name);
+    cleanup(free_p) char *equalized = NULL;
+    if (exact || !*name || asprintf(&equalized, "%s" QUANT_EQUALIZED, name) < 0) {
+        equalized = NULL;
+        return exact;
+    }
+    return quant_index_find(x, equalized);
+}
+
+// Seldom asked for: names are printable nearly always, and then found as they are.
+struct quant_edge *quant_index_find_shown(const struct quant_index *x, const char *shown,
+                                          size_t most)
+{
+    struct quant_edge *exact = quant_index_find(x, shown), *found = NULL;
+    for (uint32_t i = 0; i < x->n && !exact; i++) {
+        cleanup(free_p) char *printable = strdup(x->edges[i].name);
+        if (!printable)
+            return NULL;
+        text_make_printable(printable);
+        if (strncmp(printable, shown, most) != 0)
+            continue;
+        if (found)
+            return NULL;
+        found = &x->edges[i];
+    }
+    return exact ? exact : found;
 }
 
 // The tensor of a name, made if it is not there. The arrays have room for all names.

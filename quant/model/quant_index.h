@@ -32,6 +32,18 @@ void quant_index_done(struct quant_index *x);
 /// NULL: there is no such tensor ("" is none).
 struct quant_edge *quant_index_find(const struct quant_index *x, const char *name);
 
+/// By a name that a person gives, of the float model, too: without what equalization has put behind
+/// it.
+struct quant_edge *quant_index_find_named(const struct quant_index *x, const char *name);
+
+/// Whether a tensor's own name is what a person may have meant by `name`.
+bool quant_index_is_named(const char *own, const char *name);
+
+/// By the name that a server shows, in which control characters and the like are "?", and which may
+/// be cut after `most` bytes. NULL: there is none, or there are several.
+struct quant_edge *quant_index_find_shown(const struct quant_index *x, const char *shown,
+                                          size_t most);
+
 static inline const struct quant_use *quant_index_use(const struct quant_index *x,
                                                       const struct quant_edge *edge, uint32_t i)
 {

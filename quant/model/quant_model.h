@@ -18,6 +18,7 @@ enum quant_type {
     QUANT_INT32 = 6,
     QUANT_INT64 = 7,
     QUANT_BOOL = 9,
+    QUANT_FLOAT16 = 10,
 };
 
 // Kinds of attributes (AttributeProto.AttributeType).
@@ -52,6 +53,13 @@ int quant_model_copy(struct quant_model *copy, const struct quant_model *m, stru
 /// Writes it, whole or not at all. Weights in other files stay there if `path` is in their folder,
 /// else they come into the file.
 int quant_model_save(struct quant_model *m, const char *path, struct error *e);
+
+/// Writes it into a file without a name, in $TMPDIR or /tmp or else in memory: the descriptor is the
+/// caller's. Of a model without weights in other files.
+int quant_model_save_nameless(const struct quant_model *m, int *ret, struct error *e);
+
+// Behind the name of a tensor that has a factor for each channel, which the float model's has not.
+#define QUANT_EQUALIZED "_equalized"
 
 #define QUANT_MICROSOFT "com.microsoft" // a domain of operators of ONNX Runtime's
 

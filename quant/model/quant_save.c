@@ -1,9 +1,13 @@
+#include <errno.h>
+#include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/file/output_file.h"
@@ -63,6 +67,36 @@ int quant_save_file(const char *path, quant_save_write *write, const void *user,
     if (r == 0 && (r = write(user, out.stream, e)) < 0)
         error_prefix(e, "%s", path);
     return r < 0 ? r : output_file_close(&out, e);
+}
+
+// Not all file systems have files without a name.
+static int quant_save_nameless(void)
+{
+    const char *folder = getenv("TMPDIR");
+    int fd = open(folder && *folder ? folder : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    return fd < 0 ? memfd_create("rknnd-quantize", MFD_CLOEXEC) : fd;
+}
+
+int quant_model_save_nameless(const struct quant_model *m, int *ret, struct error *e)
+{
+    cleanup(fd_close_p) int fd = quant_save_nameless();
+    int own = fd < 0 ? -1 : dup(fd); // that fclose() closes
+    FILE *file = own < 0 ? NULL : fdopen(own, "w");
+    if (!file) {
+        int why = errno;
+        fd_close(own);
+        return error_set_errno(e, STATUS_FAIL, why, "a file for the model");
+    }
+    quant_save_stream(m, file, e);
+    bool failed = ferror(file);
+    failed |= fclose(file) != 0;
+    if (failed)
+        return error_set_errno(e, STATUS_FAIL, errno,
+                               "a file for the model cannot be written (set TMPDIR to a "
+                               "folder with room for %zu bytes)",
+                               quant__model__get_packed_size(m->proto));
+    *ret = steal_fd(&fd);
+    return 0;
 }
 
 int quant_model_save(struct quant_model *m, const char *path, struct error *e)

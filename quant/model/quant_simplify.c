@@ -112,6 +112,88 @@ static int simplify_node(struct quant_model *m, const struct quant_index *x, Qua
     return 0;
 }
 
+// ---- factors of Gemm ----
+
+// A constant of the node's own, which others may share no more. `text` NULL: no memory.
+static char *simplify_own_constant(struct quant_model *m, const struct quant_index *x,
+                                   const Quant__Node *n, const char *what, const float *values,
+                                   size_t n_dims, const int64_t *dims)
+{
+    size_t count = 1;
+    char *text = quant_pool_text(&m->pool, "%s_%s", quant_output(n, 0), what);
+    while (text && quant_index_find(x, text))
+        text = quant_pool_text(&m->pool, "%s_", text);
+    for (size_t i = 0; i < n_dims; i++)
+        count *= (size_t)dims[i];
+    return text && quant_model_constant(m, text, QUANT_FLOAT, n_dims, dims, values,
+                                        count * sizeof *values)
+               ? text
+               : NULL;
+}
+
+// False: some product is not finite.
+static bool simplify_times(float *values, size_t n, float factor)
+{
+    bool finite = true;
+    for (size_t i = 0; i < n; i++) {
+        values[i] *= factor;
+        finite &= isfinite(values[i]);
+    }
+    return finite;
+}
+
+// beta * bias as one number for each output, malloc'ed. *ret NULL: it is not of that kind.
+static int simplify_gemm_bias(const struct quant_model *m, const Quant__Tensor *t, size_t outputs,
+                              float beta, float **ret, struct error *e)
+{
+    cleanup(free_p) float *given = NULL;
+    size_t count = quant_constant_count(t);
+    int r = count == 1 || count == outputs ? quant_constant_floats(m, t, &given, e) : 0;
+    bool columns = count == 1 || (t->n_dims && (size_t)t->dims[t->n_dims - 1] == outputs);
+    *ret = NULL;
+    if (r < 0 || !given || !columns || !simplify_times(given, count, beta))
+        return r;
+    float *all = malloc(outputs * sizeof *all);
+    if (!all)
+        return error_no_memory(e, "a bias", outputs);
+    for (size_t i = 0; i < outputs; i++)
+        all[i] = given[count == 1 ? 0 : i];
+    *ret = all;
+    return 0;
+}
+
+// alpha goes into the weight, beta into the bias, which is dropped where it counts for nothing.
+// Where one of them is computed, or is not of the usual form, the node stays as it is.
+static int simplify_gemm(struct quant_model *m, const struct quant_index *x, Quant__Node *n,
+                         struct error *e)
+{
+    float alpha = quant_attr_float(n, "alpha", 1), beta = quant_attr_float(n, "beta", 1);
+    const Quant__Tensor *w = quant_index_weight(x, n, 1), *b = quant_index_weight(x, n, 2);
+    bool has_bias = *quant_input(n, 2) && beta != 0;
+    if (!quant_is(n, "Gemm") || (alpha == 1 && beta == 1) || alpha == 0 || !w || w->n_dims != 2 ||
+        !quant_constant_count(w) || (has_bias && !b))
+        return 0;
+    int64_t outputs = w->dims[quant_attr_int(n, "transB", 0) ? 0 : 1];
+    cleanup(free_p) float *weight = NULL, *bias = NULL;
+    int r = quant_constant_floats(m, w, &weight, e);
+    if (r == 0 && has_bias)
+        r = simplify_gemm_bias(m, b, (size_t)outputs, beta, &bias, e);
+    if (r < 0 || (has_bias && !bias) || !simplify_times(weight, quant_constant_count(w), alpha))
+        return r;
+    char *own = simplify_own_constant(m, x, n, "weight", weight, 2, w->dims);
+    char *shift = bias ? simplify_own_constant(m, x, n, "bias", bias, 1, &outputs) : NULL;
+    if (!own || (bias && !shift))
+        return error_no_memory(e, "a weight", 0);
+    n->input[1] = own;
+    if (shift)
+        n->input[2] = shift;
+    else
+        n->n_input = 2;
+    quant_attr_remove(n, "alpha");
+    quant_attr_remove(n, "beta");
+    return 0;
+}
+
 int quant_simplify(struct quant_model *m, struct error *e)
 {
     struct quant_node_list kept = {0};
@@ -120,6 +202,8 @@ int quant_simplify(struct quant_model *m, struct error *e)
     size_t n = m->graph->n_node, left = MOST_FILLED;
     for (size_t i = 0; i < n && r >= 0; i++) {
         r = simplify_node(m, &x, m->graph->node[i], &left, e);
+        if (r == 0)
+            r = simplify_gemm(m, &x, m->graph->node[i], e);
         if (r == 0 && !quant_model_append(m, &kept, m->graph->node[i]))
             r = error_no_memory(e, "the model", 0);
     }

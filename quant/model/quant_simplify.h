@@ -4,7 +4,7 @@
 #include "quant/model/quant_model.h"
 
 /// Constants that nodes make (ConstantOfShape, Reshape and Identity of constants) become constants
-/// of the graph; Sum of two becomes Add.
+/// of the graph; Sum of two becomes Add; factors of Gemm go into its weight and bias.
 int quant_simplify(struct quant_model *m, struct error *e);
 
 /// Batch normalizations behind convolutions go into their weights. *ret_n: how many.

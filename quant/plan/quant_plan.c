@@ -84,12 +84,13 @@ static const char *plan_refuses_product(const struct planning *g, const Quant__N
     const Quant__Tensor *w = quant_index_weight(g->x, n, 1);
     const struct quant_edge *bias = plan_input(g, n, 2), *input = plan_input(g, n, 0);
     if (!w || (bias && !quant_index_weight(g->x, n, 2)))
-        return "its weight or bias is computed";
+        return "its weight or bias is computed, or is not float32";
     if (!input || input->constant)
         return "its input is constant";
     size_t least = quant_is(n, "Gemm") || quant_is(n, "MatMul") ? 2 : 3;
-    if (w->n_dims < least || w->n_dims > 6 || !quant_constant_count(w) ||
-        (least == 2 && w->n_dims != 2))
+    if (w->n_dims > 4)
+        return "it has more than two dimensions, which no NPU computes";
+    if (w->n_dims < least || !quant_constant_count(w) || (least == 2 && w->n_dims != 2))
         return "its weight has an unusual shape";
     if (quant_is(n, "Gemm") &&
         (quant_attr_int(n, "transA", 0) || quant_attr_float(n, "alpha", 1) != 1 ||
@@ -143,10 +144,24 @@ static const char *plan_refuses_value(const struct planning *g, const Quant__Nod
     return values < 2 || quant_is(n, "Mul") ? "no product comes behind it" : NULL;
 }
 
+static bool plan_is_behind(const struct planning *g, const Quant__Node *n)
+{
+    for (size_t i = 0; i < n->n_output; i++) {
+        const struct quant_edge *out = quant_index_find(g->x, quant_output(n, i));
+        if (out && g->behind[out - g->x->edges])
+            return true;
+    }
+    return false;
+}
+
+// Behind the last product nothing is won by moving integers, and a Concat would force outputs of
+// unlike ranges (a detector's heads) into one scale. Pools make tensors smaller, which is won.
 static const char *plan_refuses_move(const struct planning *g, const Quant__Node *n)
 {
     if (!plan_all_float(g, n, false))
         return "it moves constants, or no floats";
+    if (!plan_is_behind(g, n) && !quant_is(n, "MaxPool") && !quant_is(n, "GlobalMaxPool"))
+        return "no product comes behind it";
     size_t outputs = 0;
     for (size_t i = 0; i < n->n_output; i++)
         outputs += *quant_output(n, i) != 0;
@@ -161,7 +176,8 @@ static const struct quant_choice *plan_choice(const struct planning *g, size_t i
     for (size_t c = 0; c < g->options->n_choices; c++)
         for (size_t k = 0; k <= n->n_output; k++) {
             const char *name = g->options->choices[c].name;
-            if (!*name || strcmp(name, k ? quant_output(n, k - 1) : quant_text(n->name)) != 0)
+            if (!*name || !(k ? quant_index_is_named(quant_output(n, k - 1), name)
+                              : strcmp(name, quant_text(n->name)) == 0))
                 continue;
             used[c] = true;
             chosen = &g->options->choices[c];
@@ -374,12 +390,34 @@ static const char *plan_wish(uint8_t bits)
     return bits == 0 ? "stay float" : bits == 8 ? "be int8" : "be int16";
 }
 
+static bool plan_has_integers(const Quant__Node *n)
+{
+    static const char *const words[] = {"QuantizeLinear",        "DequantizeLinear",
+                                        "DynamicQuantizeLinear", "ConvInteger",
+                                        "MatMulInteger",         NULL};
+    return plan_is_one_of(n, words) || strncmp(quant_text(n->op_type), "QLinear", 7) == 0;
+}
+
+// Without a product nothing is won. The first one that could have been says why it is none.
+static int plan_nothing(const struct planning *g)
+{
+    for (size_t i = 0; i < g->p->n_nodes; i++) {
+        const Quant__Node *n = g->m->graph->node[i];
+        if (plan_is_one_of(n, products) && g->p->reasons[i])
+            return error_set(g->e, STATUS_MODEL_INVALID,
+                             "there is nothing to quantize: of all Conv, Gemm and MatMul none can "
+                             "be (node %s, %s: %s)",
+                             quant_node_name(n), quant_text(n->op_type), g->p->reasons[i]);
+    }
+    return error_set(g->e, STATUS_MODEL_INVALID,
+                     "there is nothing to quantize: the model has no Conv, Gemm or MatMul");
+}
+
 static int plan_classify(const struct planning *g, bool *used)
 {
     for (size_t i = 0; i < g->p->n_nodes; i++) {
         const Quant__Node *n = g->m->graph->node[i];
-        if (quant_is(n, "QuantizeLinear") || quant_is(n, "DequantizeLinear") ||
-            strncmp(quant_text(n->op_type), "QLinear", 7) == 0)
+        if (plan_has_integers(n))
             return error_set(g->e, STATUS_MODEL_INVALID,
                              "the model is quantized already (node %s, %s): give the float model",
                              quant_node_name(n), quant_text(n->op_type));
@@ -396,11 +434,7 @@ static int plan_classify(const struct planning *g, bool *used)
                              "\"%s\" is to %s: the model has no node and no tensor of a node of "
                              "that name",
                              g->options->choices[i].name, plan_wish(g->options->choices[i].bits));
-    return quantized ? 0
-                     : error_set(g->e, STATUS_MODEL_INVALID,
-                                 "there is nothing to quantize: no Conv, Gemm or MatMul has "
-                                 "constant float32 weights%s",
-                                 g->options->n_choices ? " and is not to stay float" : "");
+    return quantized ? 0 : plan_nothing(g);
 }
 
 static void plan_choose_tensors(const struct planning *g)

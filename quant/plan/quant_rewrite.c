@@ -209,11 +209,14 @@ static int rewrite_put_weights(struct rewriting *w, Quant__Node *n, struct quant
     return r;
 }
 
-static int rewrite_product(struct rewriting *w, Quant__Node *n, uint8_t bits)
+static int rewrite_product(struct rewriting *w, size_t node)
 {
+    Quant__Node *n = w->m->graph->node[node];
+    uint8_t bits = w->p->plan->bits[node];
     struct quant_weights q;
     struct quant_weight_options options = w->p->weights;
     options.store.bits = bits;
+    options.search &= !(w->p->plain_weights && w->p->plain_weights[node]);
     uint32_t x = rewrite_edge(w, quant_input(n, 0));
     float scale = w->p->forms[w->p->plan->places[x].group].scale;
     int r = quant_weights_make(&q, w->m, w->p->index, n, scale, &options,
@@ -302,7 +305,7 @@ static int rewrite_node(struct rewriting *w, size_t i)
     Quant__Node *n = w->m->graph->node[i];
     enum quant_kind kind = w->p->plan->kinds[i];
     uint8_t bits = w->p->plan->bits[i];
-    int r = kind == QUANT_NODE_PRODUCT ? rewrite_product(w, n, bits)
+    int r = kind == QUANT_NODE_PRODUCT ? rewrite_product(w, i)
             : kind == QUANT_NODE_VALUE ? rewrite_value(w, n, bits)
                                        : 0;
     if (r == 0 && !quant_model_append(w->m, &w->nodes, n))

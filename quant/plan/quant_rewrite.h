@@ -11,6 +11,7 @@ struct quant_rewrite_plan {
     const double *const *means;     // of each edge's channels; NULL, or an entry NULL: none
     const uint32_t *n_means;
     struct quant_weight_options weights;
+    const bool *plain_weights; // of each node: scales are not searched for; NULL: none
 };
 
 /// Changes the model; the index and the plan are of no use afterwards. Tensors keep their names.

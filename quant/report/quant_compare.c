@@ -28,6 +28,7 @@ struct comparing {
     bool real_open, stored_open, single; // single: as long as the server takes inputs of layers
     struct compared *found[2];           // of each edge: with all errors before, by itself
     uint32_t at;                         // which of both the callback fills
+    uint32_t sample;                     // of n_samples, that is compared
 };
 
 // ---- tensors ----
@@ -48,24 +49,26 @@ static void compare_add(struct compared *c, const rknnd_comparison *k)
     c->n++;
 }
 
-// Tensors that only one of the models has (QuantizeLinear's, what is fused) are passed over.
+// Tensors that only one of the models has (QuantizeLinear's, what is fused) are passed over. A
+// server that computes a node in two steps shows both by its name; one of them is enough.
 static int compare_take(void *user, const rknnd_comparison *k)
 {
     const struct comparing *c = user;
     const struct quant_edge *edge = quant_index_find(&c->q->index, k->tensor->name);
-    if (edge && k->golden)
-        compare_add(&c->found[c->at][edge - c->q->index.edges], k);
+    struct compared *found = edge ? &c->found[c->at][edge - c->q->index.edges] : NULL;
+    if (found && k->golden && found->n <= c->sample)
+        compare_add(found, k);
     return 0;
 }
 
 // ---- samples ----
 
 // The same inputs go to both models: the one in 8 bits normalizes by itself, as the float one does.
-static int compare_set(rknn_context context, uint32_t n, rknn_input *inputs, uint32_t sample,
-                       struct error *e)
+static int compare_set(const struct comparing *c, rknn_context context, rknn_input *inputs,
+                       uint32_t sample, struct error *e)
 {
-    int r = rknn_inputs_set(context, n, inputs);
-    return r < 0 ? error_set(e, r, "sample %u: %s", sample, quant_server_last_words()) : 0;
+    int r = rknn_inputs_set(context, c->n_inputs, inputs);
+    return r < 0 ? quant_sample_failed(c->samples, sample, r, rknnd_last_reason(), e) : 0;
 }
 
 // A server that cannot give a layer other inputs says so at the first sample; the rest goes on
@@ -80,7 +83,7 @@ static int compare_single(struct comparing *c, const rknnd_golden *golden, bool 
         return r < 0 ? quant_server_words(r, e) : 0;
     c->single = false;
     memset(c->found[1], 0, ((size_t)c->q->index.n + 1) * sizeof *c->found[1]);
-    snprintf(c->q->single_words, sizeof c->q->single_words, "%s", quant_server_last_words());
+    snprintf(c->q->single_words, sizeof c->q->single_words, "%s", rknnd_last_reason());
     return 0;
 }
 
@@ -92,7 +95,7 @@ static int compare_layers(struct comparing *c, uint32_t sample, bool first, stru
     if (r == 0)
         r = rknnd_compare_layers(c->stored, golden, NULL, compare_take, c);
     if (r < 0)
-        error_set(e, r, "sample %u: %s", sample, quant_server_last_words());
+        quant_sample_failed(c->samples, sample, r, rknnd_last_reason(), e);
     if (r == 0 && c->single)
         r = compare_single(c, golden, first, e);
     rknnd_golden_free(golden);
@@ -104,15 +107,16 @@ static int compare_sample(struct comparing *c, uint32_t i, struct error *e)
 {
     const rknnd_quant_samples *s = c->samples;
     uint32_t sample = (uint32_t)((uint64_t)i * s->n / c->n_samples);
+    c->sample = i;
     cleanup(free_p) rknn_input *inputs = calloc((size_t)c->n_inputs + 1, sizeof *inputs);
     if (!inputs)
         return error_no_memory(e, "inputs", c->n_inputs);
     int r = s->read(s->user, sample, c->n_inputs, inputs);
     if (r < 0)
-        return error_set(e, r, "sample %u: its inputs cannot be read", sample);
-    r = compare_set(c->real, c->n_inputs, inputs, sample, e);
+        return quant_sample_failed(s, sample, r, "its inputs cannot be read", e);
+    r = compare_set(c, c->real, inputs, sample, e);
     if (r == 0)
-        r = compare_set(c->stored, c->n_inputs, inputs, sample, e);
+        r = compare_set(c, c->stored, inputs, sample, e);
     if (s->release)
         s->release(s->user, c->n_inputs, inputs);
     if (r == 0)

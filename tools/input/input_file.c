@@ -22,7 +22,7 @@
 struct job {
     const rknn_tensor_attr *attr, *native;
     const struct input_form *form;
-    const struct input_bytes *bytes;
+    struct input_bytes *bytes;
 };
 
 // The native type, and its shape or the same number of elements in one dimension.
@@ -72,21 +72,29 @@ static int pad_rows(const rknn_tensor_attr *native, rknn_input *in, struct error
     return 0;
 }
 
-// NULL: no memory. An input of no bytes has memory, too.
-static void *copy_bytes(struct bytes b)
+// Room for elements of the file: its own memory, as the file is not needed any more, unless that is
+// kept. NULL: no memory. An input of no bytes has memory, too.
+static void *take_room(struct input_bytes *file, size_t size)
 {
-    void *copy = malloc(b.size ? b.size : 1);
-    return copy && b.size ? memcpy(copy, b.data, b.size) : copy;
+    void *own = file->data;
+    if (file->kept)
+        return malloc(size ? size : 1);
+    file->data = NULL;
+    return own;
 }
 
 // The elements of an array, malloc'ed; float64 and uint64 as the types that inputs have.
-static int copy_elements(const struct npy *a, void **ret, size_t *ret_size, struct error *e)
+static int take_elements(const struct job *j, const struct npy *a, void **ret, size_t *ret_size,
+                         struct error *e)
 {
-    void *data = copy_bytes(a->data);
+    void *data = take_room(j->bytes, a->data.size);
     *ret_size = a->data.size;
     if (!data)
         return error_no_memory(e, "an input", 0);
-    if (a->wide && npy_narrow(a, data, ret_size, e) < 0) {
+    // A header lies in front of them, so they move down; of a kept file they are copied.
+    if (!a->wide && a->data.size)
+        memmove(data, a->data.data, a->data.size);
+    if (a->wide && npy_narrow(a, data, ret_size, e) < 0) { // in place, too: it reads ahead
         free(data);
         return e->code = STATUS_INPUT_INVALID;
     }
@@ -94,7 +102,6 @@ static int copy_elements(const struct npy *a, void **ret, size_t *ret_size, stru
     return 0;
 }
 
-// The data is copied: `bytes` may be standard input, which is kept.
 static int load_array(const struct job *j, rknn_input *ret, struct error *e)
 {
     struct npy a;
@@ -112,7 +119,7 @@ static int load_array(const struct job *j, rknn_input *ret, struct error *e)
                          a.data.size);
     void *data;
     size_t size;
-    r = copy_elements(&a, &data, &size, e);
+    r = take_elements(j, &a, &data, &size, e);
     if (r)
         return r;
     *ret = (rknn_input){.index = attr->index,
@@ -155,9 +162,12 @@ static int load_raw(const struct job *j, rknn_input *ret, struct error *e)
     int r = check_raw_size(j, type, e);
     if (r)
         return r;
-    void *data = copy_bytes((struct bytes){j->bytes->data, j->bytes->size});
+    const void *bytes = j->bytes->data;
+    void *data = take_room(j->bytes, j->bytes->size);
     if (!data)
         return error_no_memory(e, "an input", 0);
+    if (data != bytes)
+        memcpy(data, bytes, j->bytes->size);
     *ret = (rknn_input){.index = attr->index,
                         .buf = data,
                         .size = (uint32_t)j->bytes->size,

@@ -50,6 +50,13 @@ static void quantize_swap(const rknn_input *in)
     }
 }
 
+// The library counts samples from 0, and does not know where they come from.
+static void quantize_describe(void *user, uint32_t sample, char *text, uint32_t size)
+{
+    const struct samples *s = user;
+    snprintf(text, size, "sample %u (line %u)", sample + 1, s->list.lines[sample]);
+}
+
 // The sample's files, whose buffers become the library's until quantize_release().
 static int quantize_read(void *user, uint32_t sample, uint32_t n, rknn_input *inputs)
 {
@@ -68,8 +75,10 @@ static int quantize_read(void *user, uint32_t sample, uint32_t n, rknn_input *in
     }
     input_set_done(&set);
     if (r && !atomic_flag_test_and_set(&s->failed)) {
+        char name[64];
         s->error = e;
-        error_prefix(&s->error, "sample %u", sample + 1);
+        quantize_describe(s, sample, name, sizeof name);
+        error_prefix(&s->error, "%s", name);
     }
     return r;
 }
@@ -341,8 +350,11 @@ static int quantize_finish(const struct quantize_plan *p, struct samples *s,
         r = quantize_page(p, s, samples, result, e);
     if (r < 0)
         return r;
-    r = p->table_out ? rknnd_quant_write_table(result->quant, p->table_out)
-                     : rknnd_quant_write(result->quant, p->output);
+    if (p->float_out)
+        r = rknnd_quant_write_float(result->quant, p->float_out);
+    if (r == 0)
+        r = p->table_out ? rknnd_quant_write_table(result->quant, p->table_out)
+                         : rknnd_quant_write_batch(result->quant, p->output, p->batch);
     return r < 0 ? quantize_words(r, e) : 0;
 }
 
@@ -365,9 +377,11 @@ static int quantize_run(const struct quantize_plan *p, struct samples *s,
                                          .release = quantize_release,
                                          .progress = quantize_progress,
                                          .user = s,
+                                         .describe = quantize_describe,
                                          .state = p->state ? p->state : state,
                                          .key = s->key,
-                                         .by_dumps = p->by_dumps};
+                                         .by_dumps = p->by_dumps,
+                                         .all_values = p->all_values};
     uint64_t begun = clock_ns();
     int r = quantize_calibrate(p, s, &samples, result->quant, e);
     result->calibrate_ns = clock_ns() - begun;
@@ -382,6 +396,8 @@ int quantize_execute(const struct quantize_plan *p, struct quantize_result *resu
     int r = output_file_check(p->table_out ? p->table_out : p->output, e);
     if (r == 0 && p->page)
         r = output_file_check(p->page, e);
+    if (r == 0 && p->float_out)
+        r = output_file_check(p->float_out, e);
     if (r == 0)
         r = input_list_load(&s.list, p->dataset, NULL, e);
     if (r == 0)

@@ -16,7 +16,9 @@ struct quantize_plan {
     bool symmetric;                       // zero points of tensors are 0
     bool swaps_red_blue;                  // in pictures
     bool by_dumps;                        // values of tensors come to this program
+    bool all_values;                      // are counted, of large tensors too
     uint32_t clients;
+    uint32_t batch; // samples that the model takes at once; 0: one
     // Layers in floats. At most one of the three; a table's calibration stays beside it.
     const char *table_out;        // step 1: the proposal goes there, and no model is written
     const char *table_in;         // step 2: what stays float, and ranges, are taken from there
@@ -24,6 +26,7 @@ struct quantize_plan {
     double goal;                  // cosine of the outputs; 0: not said
     rknnd_quant_type hybrid_type; // what proposed layers become
     const char *page;             // the report is written there; NULL: none
+    const char *float_out;        // the float model as it is calibrated; NULL: not wanted
 };
 
 struct quantize_result {

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "quant/model/quant_batch.h"
 #include "quant/model/quant_equalize.h"
+#include "quant/model/quant_half.h"
 #include "quant/model/quant_opset.h"
 #include "quant/model/quant_simplify.h"
 #include "quant/plan/quant_rewrite.h"
@@ -14,13 +16,18 @@
 static int prepare(struct quant_model *m, uint32_t what, struct error *e)
 {
     uint32_t n;
-    int r = quant_opset_raise(m, e);
+    bool halves;
+    int r = quant_widen_halves(m, &halves, e);
+    if (r == 0)
+        r = quant_opset_raise(m, e);
     if (r == 0)
         r = quant_simplify(m, e);
     if (r == 0 && !(what & 1))
         r = quant_fold_batch_norms(m, &n, e);
     if (r == 0 && !(what & 2))
         r = quant_equalize(m, &n, e);
+    if (r == 0 && (what & 128))
+        r = quant_batch(m, 3, e);
     return r < 0 ? r : quant_rewrite_prune(m, e);
 }
 

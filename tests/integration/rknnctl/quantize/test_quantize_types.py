@@ -36,6 +36,7 @@ def compute(model, x):
 
 class Types(Case):
     BAD = "bad_out"  # of test_quantize.Hybrid's net
+    USUAL = ("--without", "equalization")
 
     def net(self):
         """Four layers; the last one's bias is large beside its products."""
@@ -108,7 +109,7 @@ class Types(Case):
         self.assertLess(here, 1e-4)
         at_once = self.out.read_bytes()
         cfg = self.folder / "net.cfg"
-        self.rknnctl("quantize", net, "--dataset", listed, "--hybrid-step1", cfg, "--goal", "cos=0.5")
+        self.rknnctl("quantize", net, "--dataset", listed, "--hybrid-step1", cfg, "--goal", "cos=0.5", *self.USUAL)
         rewritten(cfg, ("layers:\n", "layers:\n    layer2: int16\n    y: int16\n    r0: float16\n"))
         self.quantize(net, listed, "--hybrid-step2", cfg)
         self.assertEqual(self.out.read_bytes(), at_once)
@@ -117,7 +118,7 @@ class Types(Case):
         net, listed = self.net(), self.samples()
         cfg = self.folder / "net.cfg"
         options = ("--dtype", "w16a16i")
-        self.rknnctl("quantize", net, "--dataset", listed, "--hybrid-step1", cfg, *options)
+        self.rknnctl("quantize", net, "--dataset", listed, "--hybrid-step1", cfg, *self.USUAL, *options)
         table = yaml.safe_load(cfg.read_text())["quantize_parameters"]
         self.assertEqual({t["dtype"] for t in table.values()}, {"int16"})
         rewritten(cfg, ("layers:\n", "layers:\n    layer1: int8\n"))
@@ -169,6 +170,29 @@ class Types(Case):
                                ("is not 0, 1, 2 or 3", ("--optimization-level", "33")), ("--hybrid-type is for", ("--hybrid-type", "int16"))):
             with self.subTest(options):
                 self.assertIn(words, self.quantize(net, listed, *options, code=2))
+
+    def test_what_is_said_of_few_samples_and_of_16_bits(self):
+        net, listed = self.net(), self.samples()
+        words = ("--dataset", listed, "-o", self.out)
+        for algorithm in ("mmse", "kl_divergence"):
+            self.assertIn(f"warning: 4 samples are few for {algorithm}",
+                          self.rknnctl("quantize", net, *words, "--algorithm", algorithm).stderr)
+        self.assertEqual(self.rknnctl("quantize", net, *words).stderr, "")
+        listed.write_text(5 * listed.read_text())
+        self.assertEqual(self.rknnctl("quantize", net, *words, "--algorithm", "mmse").stderr, "")
+        said = self.quantize(net, listed, "--int16", "layer1", "--int16", "layer2")
+        self.assertRegex(said, "3 of 7 nodes in 8 bits; .*\n  4 nodes in 16 bits: .* no faster than floats")
+        self.assertNotIn("16 bits", self.quantize(net, listed))
+
+    def test_weights_in_a_file_that_is_not_there(self):
+        net, listed = self.net(), self.samples()
+        onnx.save(onnx.load(net), str(net), save_as_external_data=True, location="weights.bin", size_threshold=0)
+        self.quantize(net, listed)
+        self.out.unlink()
+        (self.folder / "weights.bin").unlink()
+        said = self.quantize(net, listed, code=4)
+        self.assertIn("weights.bin: No such file", said)
+        self.assertNotIn("rknnd-quantize", said)
 
     def test_levels_leave_out_passes(self):
         net, listed = self.net(), self.samples()

@@ -1,0 +1,110 @@
+#!/usr/bin/python3
+"""rknnctl quantize: mmse is held against normal by what it does to outputs, and what is left of a run that was killed."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import unittest
+
+import numpy as np
+from onnx import helper
+
+from integration.rknnctl.test_quantize import FLOAT, RKNNCTL, Case, digits
+from support.service import PATIENCE, wait_for
+
+SIDE, LARGE, SAMPLES = 256, 12.0, 8
+
+
+class Comparison(Case):
+    def largest(self):
+        """A net whose output is the largest of many values: what cuts it off has the least square error of the tensor, and
+        takes a third off the output."""
+        net = self.write([helper.make_node("Conv", ["x", "w"], ["c"], name="conv"), helper.make_node("GlobalMaxPool", ["c"], ["m"]),
+                          helper.make_node("Conv", ["m", "v"], ["y"], name="last")],
+                         [1, 2, SIDE, SIDE], {"w": np.eye(2, dtype=np.float32)[..., None, None], "v": self.weights(3, 2, 1, 1)},
+                         y=[1, 3, 1, 1])
+        samples = [self.rng.normal(0, 1, (1, SIDE, SIDE, 2)).astype(np.float32) for _ in range(SAMPLES)]
+        for i, sample in enumerate(samples):
+            sample[0, i, i, 0] = LARGE
+        return net, self.arrays(samples)
+
+    def said(self, net, listed, *options):
+        return json.loads(self.quantize(net, listed, "--algorithm", "mmse", "--json", *options))
+
+    @staticmethod
+    def high(said, name):
+        return max(t["range"][1] for t in said["tensors"] if t["name"] == name)
+
+    def test_what_outputs_need_is_not_cut_off(self):
+        net, listed = self.largest()
+        free = self.said(net, listed, "--without", "comparison")
+        self.assertEqual((free["compared"], free["normal_tensors"], free["normal_weights"]), (0, 0, 0))
+        self.assertLess(self.high(free, "c"), 0.9 * LARGE, "the square error alone cuts off")
+        held = self.said(net, listed)
+        self.assertGreater(self.high(held, "c"), 0.99 * LARGE)
+        self.assertGreater(held["normal_tensors"], 0)
+        self.assertLessEqual(held["compared"], 16)
+
+    def test_what_is_better_stays(self):
+        """All values count the same here, in one sample that comes again and again."""
+        net = self.write([helper.make_node("Conv", ["x", "w"], ["y"], name="conv")], [1, 2, SIDE, SIDE],
+                         {"w": np.eye(2, dtype=np.float32)[..., None, None]}, y=[1, 2, SIDE, SIDE])
+        listed = self.arrays([self.rng.laplace(0, 1, (1, SIDE, SIDE, 2)).astype(np.float32)])
+        listed.write_text(SAMPLES * listed.read_text())
+        free, held = self.said(net, listed, "--without", "comparison"), self.said(net, listed)
+        self.assertEqual((held["compared"], held["normal_tensors"], held["normal_weights"]), (2, 0, 0))
+        self.assertEqual([t["range"] for t in held["tensors"]], [t["range"] for t in free["tensors"]])
+
+    def test_others_are_not_compared(self):
+        net, listed = self.largest()
+        for algorithm in ("normal", "kl_divergence"):
+            self.assertEqual(json.loads(self.quantize(net, listed, "--algorithm", algorithm, "--json"))["compared"], 0)
+        self.assertEqual(self.said(net, listed, "--dtype", "w16a16i")["compared"], 0)
+
+    def test_the_second_step_knows_what_was_compared(self):
+        """It needs no server."""
+        net, listed = self.largest()
+        self.said(net, listed, "--auto-hybrid", "--goal", "cos=0.5")
+        once, table = self.out.read_bytes(), self.folder / "net.cfg"
+        words = ("--dataset", listed, "--algorithm", "mmse")
+        self.rknnctl("quantize", net, *words, "--hybrid-step1", table, "--goal", "cos=0.5")
+        done = subprocess.run([RKNNCTL, "quantize", net, *words, "--hybrid-step2", table, "-o", self.out], capture_output=True, text=True,
+                              timeout=PATIENCE, check=False, env={**os.environ, "RKNND_SERVER": f"unix:{self.folder}/nobody"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.out.read_bytes(), once)
+        # With other weights what was compared says nothing, so the server is wanted.
+        done = subprocess.run([RKNNCTL, "quantize", net, *words, "--method", "layer", "--hybrid-step2", table, "-o", self.out],
+                              capture_output=True, text=True, timeout=PATIENCE, check=False,
+                              env={**os.environ, "RKNND_SERVER": f"unix:{self.folder}/nobody"})
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("nobody", done.stderr)
+
+
+class Killed(Case):
+    def test_nothing_is_left_in_the_folder_for_temporary_files(self):
+        listed, room = self.arrays(list(digits()[0][:4][:, None])), self.folder / "tmp"
+        room.mkdir()
+
+        def holds(pid):
+            """Whether it has a file there, of a name or of none."""
+            try:
+                links = [os.readlink(fd) for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir()]
+            except OSError:
+                return False
+            return any(link.startswith(str(room)) for link in links) or any(room.iterdir())
+
+        self.daemon.process.send_signal(signal.SIGSTOP)
+        try:
+            # The daemon does not answer, so the model waits to be sent.
+            with subprocess.Popen([RKNNCTL, "quantize", FLOAT, "--dataset", listed, "-o", self.out], stderr=subprocess.DEVNULL,
+                                  env={**os.environ, "RKNND_SERVER": self.daemon.uri, "TMPDIR": str(room)}) as process:
+                wait_for("the model to be written", lambda: holds(process.pid))
+                process.kill()
+        finally:
+            self.daemon.process.send_signal(signal.SIGCONT)
+        self.assertEqual(list(room.iterdir()), [])
+
+
+if __name__ == "__main__":
+    unittest.main()

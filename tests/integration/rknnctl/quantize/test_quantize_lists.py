@@ -1,0 +1,179 @@
+#!/usr/bin/python3
+"""Data sets as people write them, and outputs of unlike ranges."""
+import json
+import unittest
+
+import numpy as np
+import onnx
+from onnx import helper
+
+import rknnd
+from integration.rknnctl.test_quantize import FLOAT, Case
+from rknnd import _calibration
+
+# Text of a list -> what rknnctl and Python say of it ("": they take it), with files a.npy, "b c.npy" and it's.npy.
+LISTS = {
+    'a.npy\n"b c.npy"\n': "",
+    "\ufeff# pictures\r\na.npy  \r\n\r\n\t'b c.npy' \r\nit's.npy": "",
+    "\"it's.npy\"": "",
+    "# nothing\n\n": "no ",
+    "a.npy\nb c.npy\n": "line 2.* quotes",
+    "a.npy\n\n\"b c.npy\n": "line 3.*quotes around a name do not end",
+    '"a.npy"it\'s.npy\n': "line 1.*",
+    "a.npy\0": "line 1.*no text",
+    "a.npy\nfolder\n": "line 2.*folder",
+    "a.npy\nnone.npy\n": "line 2.*none.npy",
+}
+
+
+class Lists(Case):
+    def setUp(self):
+        super().setUp()
+        for name in ("a", "b c", "it's"):
+            np.save(self.folder / f"{name}.npy", self.rng.random((1, 8, 8, 1), np.float32))
+        (self.folder / "folder").mkdir()
+        self.list = self.folder / "my list.txt"
+
+    def test_rknnctl_and_python_read_them_alike(self):
+        for text, words in LISTS.items():
+            self.list.write_bytes(text.encode())
+            self.out.unlink(missing_ok=True)
+            with self.subTest(text):
+                if words:
+                    self.assertRegex(self.quantize(FLOAT, self.list, code=5), words)
+                    with self.assertRaisesRegex(rknnd.InputError, words):
+                        rknnd.quantize(FLOAT, self.out, str(self.list), server=self.daemon.uri)
+                    self.assertFalse(self.out.exists())
+                    continue
+                said = json.loads(self.quantize(FLOAT, self.list, "--json"))
+                self.assertEqual(said["samples"], len(_calibration.read_list(self.list)))
+
+    def test_a_list_that_is_a_folder(self):
+        self.assertIn("Is a directory", self.quantize(FLOAT, self.folder, code=5))
+
+    def test_a_name_that_is_no_text(self):
+        name = b"\xff\xfe.npy"
+        (self.folder / "a.npy").rename(self.folder / name.decode(errors="surrogateescape"))
+        self.list.write_bytes(name + b"\n")
+        self.quantize(FLOAT, self.list)
+        self.assertEqual(len(_calibration.read_list(self.list)), 1)
+
+
+class Heads(Case):
+    """Two products joined by a Concat, one with values a thousand times as large: a detector's scores and boxes."""
+
+    def test_each_keeps_its_steps(self):
+        constants = {"w0": self.weights(8, 4, 1, 1), "w1": self.weights(8, 8, 1, 1) * 1000, "w2": self.weights(8, 8, 1, 1),
+                     "flat": np.array([1, 8, -1], np.int64)}
+        nodes = [helper.make_node("Conv", ["x", "w0"], ["c"]), helper.make_node("Relu", ["c"], ["r"]),
+                 *(node for i in (1, 2) for node in (helper.make_node("Conv", ["r", f"w{i}"], [f"h{i}"]),
+                                                     helper.make_node("Reshape", [f"h{i}", "flat"], [f"f{i}"]))),
+                 helper.make_node("Concat", ["f1", "f2"], ["y"], axis=2)]
+        net = self.write(nodes, [1, 4, 6, 6], constants, y=[1, 8, 72])
+        samples = [self.rng.normal(0, 1, (1, 6, 6, 4)).astype(np.float32) for _ in range(8)]
+        self.quantize(net, self.arrays(samples))
+        outputs = []
+        for path in (net, self.out):
+            folder = self.folder / path.stem
+            self.rknnctl("run", path, "-i", self.folder / "list.txt0.npy", "-o", folder)
+            outputs.append(np.load(next(folder.glob("*.npy")))[..., 36:].astype(np.float64))
+        real, stored = outputs
+        self.assertLess(np.abs(real - stored).max(), np.abs(real).max() / 20)
+        kinds = [node.op_type for node in onnx.load(self.out).graph.node]
+        self.assertEqual(kinds[-1], "Concat")
+
+
+class Models(Case):
+    """What no two exporters do alike."""
+
+    def test_factors_of_gemm(self):
+        """They go into weight and bias, of this node alone; numpy says what it computes."""
+        x = self.rng.normal(0, 1, (4, 32)).astype(np.float32)
+        constants = {"w": self.weights(32, 16), "wt": self.weights(16, 32), "row": 3 * self.weights(16), "rows": self.weights(1, 16),
+                     "one": np.float32([0.7]), "none": np.float32(-0.2)}
+        for bias, more in (("row", {"alpha": 0.5}), ("row", {"beta": 2.0}), ("rows", {"alpha": -1.5, "beta": -0.5, "transB": 1}),
+                           ("one", {"alpha": 0.25, "beta": 3.0}), ("none", {"beta": 2.0}), ("row", {"beta": 0.0}), ("", {"alpha": 2.0})):
+            weight = "wt" if "transB" in more else "w"
+            # Another node has the same constants without factors.
+            net = self.write([helper.make_node("Gemm", ["x", weight, bias][:2 + bool(bias)], ["g"], **more),
+                              helper.make_node("Gemm", ["x", weight, "row"], ["h"], transB=more.get("transB", 0)),
+                              helper.make_node("Add", ["g", "h"], ["y"])], [4, 32], constants, y=[4, 16])
+            product = x.astype(np.float64) @ (constants["wt"].T if "transB" in more else constants["w"])
+            wanted = more.get("alpha", 1) * product + product + constants["row"]
+            wanted = wanted + more.get("beta", 1) * constants.get(bias, 0)
+            for dtype, room in (("w8a8", 0.03), ("w16a16i", 0.0003)):
+                with self.subTest(more, dtype=dtype, bias=bias):
+                    said = json.loads(self.quantize(net, self.arrays([x]), "--dtype", dtype, "--json"))
+                    self.assertEqual((said["quantized"], said["nodes"]), (3, 3))
+                    self.rknnctl("run", self.out, "-i", self.folder / "list.txt0.npy", "-o", self.folder / "out")
+                    found = np.load(next((self.folder / "out").glob("*.npy")))
+                    self.assertLess(np.abs(found - wanted).max(), room * np.abs(wanted).max())
+        # Of a bias that is no row, and of a factor of 0, nothing is folded.
+        self.out.unlink()
+        for more, bias in (({"alpha": 0.0}, "row"), ({"alpha": 2.0}, "column")):
+            net = self.write([helper.make_node("Gemm", ["x", "w", bias], ["y"], **more)], [4, 32],
+                             constants | {"column": self.weights(4, 1)}, y=[4, 16])
+            self.assertIn("it has factors", self.quantize(net, self.arrays([x]), code=4))
+
+    def one(self, node, shape, constants, out):
+        return self.write([node], shape, constants, y=out)
+
+    def test_what_cannot_be_quantized_is_said_with_its_reason(self):
+        listed = self.arrays([np.ones((1, 8), np.float32)])
+        gemm = self.one(helper.make_node("Gemm", ["x", "w"], ["y"], transA=1), [8, 1], {"w": self.weights(8, 4)}, [1, 4])
+        self.assertRegex(self.quantize(gemm, listed, code=4), r"nothing to quantize.*Gemm: it has factors")
+        double = self.one(helper.make_node("MatMul", ["x", "w"], ["y"]), [1, 8], {"w": self.weights(8, 4).astype(np.float64)}, [1, 4])
+        self.assertRegex(self.quantize(double, listed, code=4), r"nothing to quantize.*not float32")
+        deep = self.one(helper.make_node("Conv", ["x", "w"], ["y"]), [1, 2, 4, 4, 4], {"w": self.weights(3, 2, 3, 3, 3)}, [1, 3, 2, 2, 2])
+        self.assertRegex(self.quantize(deep, listed, code=4), r"nothing to quantize.*more than two dimensions")
+        integers = self.write([helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
+                               helper.make_node("MatMulInteger", ["q", "w", "z"], ["i"]), helper.make_node("Cast", ["i"], ["y"], to=1)],
+                              [1, 8], {"w": np.ones((8, 4), np.int8)}, y=[1, 4])
+        self.assertRegex(self.quantize(integers, listed, code=4), "quantized already")
+
+    def test_float16_models_are_widened(self):
+        """Whole ones, and those with casts at both ends whose weights lie in numbers of 32 bits: as the same net in float32."""
+        weights = {"w": self.weights(8, 4, 3, 3).astype(np.float16), "b": self.weights(8).astype(np.float16)}
+        listed = self.arrays([self.rng.normal(0, 1, (1, 6, 6, 4)).astype(np.float32) for _ in range(4)])
+        nodes = [helper.make_node("Conv", ["x", "w", "b"], ["c"]), helper.make_node("Relu", ["c"], ["y"])]
+        wide = self.write(nodes, [1, 4, 6, 6], {name: w.astype(np.float32) for name, w in weights.items()}, y=[1, 8, 4, 4])
+        self.quantize(wide, listed)
+        wanted = self.out.read_bytes()
+        whole = onnx.load(self.write(nodes, [1, 4, 6, 6], weights, "half.onnx", y=[1, 8, 4, 4]))
+        for value in (*whole.graph.input, *whole.graph.output):
+            value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
+        onnx.save(whole, self.folder / "half.onnx")
+        self.quantize(self.folder / "half.onnx", listed)
+        self.assertEqual(self.out.read_bytes(), wanted)
+        inside = self.write([helper.make_node("Cast", ["x"], ["h"], to=10), helper.make_node("Conv", ["h", "w", "b"], ["c"]),
+                             helper.make_node("Relu", ["c"], ["r"]), helper.make_node("Cast", ["r"], ["y"], to=1)],
+                            [1, 4, 6, 6], weights, "inside.onnx", y=[1, 8, 4, 4])
+        model = onnx.load(inside)
+        for t in model.graph.initializer:
+            stored = np.frombuffer(t.raw_data, np.uint16)
+            t.ClearField("raw_data")
+            t.int32_data.extend(int(one) for one in stored)
+        onnx.checker.check_model(model)
+        onnx.save(model, inside)
+        self.quantize(inside, listed)
+        found = {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load(self.out).graph.initializer}
+        for t in onnx.load_from_string(wanted).graph.initializer:
+            if t.name.startswith("c_weight"):
+                np.testing.assert_array_equal(found[t.name], onnx.numpy_helper.to_array(t), t.name)
+
+    def test_names_that_no_server_shows(self):
+        """Control characters, changes of direction, and 300 bytes: found behind "?" and cut, by dumps as by nodes."""
+        names = "stage1/a\x01\u202eb\n", 'stage1/r "q" \t', "e" * 300
+        nodes = [helper.make_node("Conv", ["x", "w"], [names[0]], name="\x1b[31m"), helper.make_node("Relu", [names[0]], [names[1]]),
+                 helper.make_node("Conv", [names[1], "w"], [names[2]]), helper.make_node("Conv", [names[2], "w"], ["y"])]
+        net = self.write(nodes, [1, 8, 6, 6], {"w": self.weights(8, 8, 1, 1)}, y=[1, 8, 6, 6])
+        listed = self.arrays([self.rng.normal(0, 1, (1, 6, 6, 8)).astype(np.float32) for _ in range(3)])
+        made = []
+        for options in ((), ("--dumps",)):
+            self.quantize(net, listed, *options)
+            made.append(self.out.read_bytes())
+        self.assertEqual(made[0], made[1])
+
+
+if __name__ == "__main__":
+    unittest.main()
