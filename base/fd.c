@@ -51,15 +51,20 @@ int fd_size(int fd, uint64_t *ret, struct error *e)
     return 0;
 }
 
-// The link of /proc is opened as the file itself would be, by its mode. It is the owner's alone
-// from here on, so that somebody else who gets the new descriptor cannot do the same for writing;
-// where the file is not ours to change, it stays as its owner has it.
+// Where the file is not ours to change, it stays as its owner has it.
+void fd_hide(int fd)
+{
+    fchmod(fd, 0600);
+}
+
+// The link of /proc is opened as the file itself would be, by its mode. Without O_NONBLOCK, which
+// means nothing else here, that waits for whoever has a lease on the file (F_SETLEASE of fcntl(2)),
+// as its owner may: for 45 s.
 int fd_open_read_only(int fd)
 {
     char path[32];
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    fchmod(fd, 0600);
-    return open(path, O_RDONLY | O_CLOEXEC);
+    return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 }
 
 static bool is_sealed(int fd, int any_of)
@@ -224,5 +229,7 @@ ssize_t fd_receive(int socket, void *buffer, size_t size, int *fds, int *n_fds, 
     if (n < 0)
         return -errno;
     take_fds(&m, fds, n_fds, max_fds);
+    if (m.msg_flags & MSG_CTRUNC && *n_fds < max_fds)
+        fds[(*n_fds)++] = -1;
     return n;
 }

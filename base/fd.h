@@ -41,8 +41,13 @@ int fd_check_stays(int fd, struct error *e);
 /// NULL: it cannot be.
 void *fd_map(int fd, uint64_t size, struct error *e);
 
+/// A memfd is its owner's alone from here on: who gets a descriptor of fd_open_read_only() cannot
+/// open it for writing. May wait for its owner.
+void fd_hide(int fd);
+
 /// The same file (a memfd), open for reading alone, whose descriptor can be given to who may not
-/// write it. -1 with errno if that cannot be.
+/// write it. Does not wait. -1 with errno if that cannot be: EWOULDBLOCK, somebody has a lease on
+/// it.
 int fd_open_read_only(int fd);
 
 /// Whether an fd is open for reading alone, or of a memfd that is sealed against writing.
@@ -67,5 +72,6 @@ ssize_t fd_send(int socket, const struct iovec *iov, int n_iov, const int *fds, 
 
 /// recvmsg() into one buffer. fds that come along are put, close-on-exec, into fds[] from *n_fds
 /// on; those that do not fit `max_fds` are closed here, none if there is room for
-/// FD_MAX_IN_MESSAGE. Returns bytes (0: end of stream) or -errno.
+/// FD_MAX_IN_MESSAGE. A -1 stands for those that the kernel has dropped because this process may
+/// not open more; they are the last of their message. Returns bytes (0: end of stream) or -errno.
 ssize_t fd_receive(int socket, void *buffer, size_t size, int *fds, int *n_fds, int max_fds);

@@ -14,7 +14,10 @@
 #include "base/log.h"
 #include "rknnd.h"
 
-static _Thread_local char words[sizeof((struct error *)0)->text + 64];
+#define MOST_BEFORE 256 // bytes of what words are about, and of the function
+
+static _Thread_local char words[sizeof((struct error *)0)->text + MOST_BEFORE];
+static _Thread_local size_t reason; // where it begins in them
 
 static bool says_all;         // RKNN_LOG_LEVEL is set
 static atomic_bool is_silent; // the program says by itself what has failed
@@ -89,25 +92,36 @@ static void log_words(enum log_level level, int status)
         log_line(level, "%s (%d) [%u times by now]", words, status, n);
 }
 
-static int last_error_keep_words(const char *function, int status, const struct error *e,
-                                 enum log_level level)
+// What stands before the reason is short, so there is room for all of it.
+static int last_error_keep_words(const char *function, const char *about, int status,
+                                 const struct error *e, enum log_level level)
 {
-    if (status < 0) {
-        last_error_read_log_level();
-        snprintf(words, sizeof words, "%s: %s", function, e->text);
-        log_words(level, status);
-    }
+    if (status >= 0)
+        return status;
+    size_t n = strlen(about);
+    bool named = n && strncmp(e->text, about, n) == 0 && strncmp(e->text + n, ": ", 2) == 0;
+    last_error_read_log_level();
+    int before = snprintf(words, MOST_BEFORE, "%s: %s%s", function, about, n ? ": " : "");
+    reason = before < MOST_BEFORE ? (size_t)before : MOST_BEFORE - 1;
+    snprintf(words + reason, sizeof words - reason, "%s", e->text + (named ? n + 2 : 0));
+    log_words(level, status);
     return status;
 }
 
 int last_error_keep(const char *function, int status, const struct error *e)
 {
-    return last_error_keep_words(function, status, e, LOG_ERROR);
+    return last_error_keep_words(function, "", status, e, LOG_ERROR);
+}
+
+int last_error_keep_about(const char *function, const char *about, int status,
+                          const struct error *e)
+{
+    return last_error_keep_words(function, about, status, e, LOG_ERROR);
 }
 
 int last_error_keep_expected(const char *function, int status, const struct error *e)
 {
-    return last_error_keep_words(function, status, e, LOG_INFO);
+    return last_error_keep_words(function, "", status, e, LOG_INFO);
 }
 
 RKNN_EXPORT void rknnd_print_failures(int wanted)
@@ -118,4 +132,9 @@ RKNN_EXPORT void rknnd_print_failures(int wanted)
 RKNN_EXPORT const char *rknnd_last_error(void)
 {
     return words;
+}
+
+RKNN_EXPORT const char *rknnd_last_reason(void)
+{
+    return words + reason;
 }

@@ -12,8 +12,13 @@
 /// `status`.
 int last_error_keep(const char *function, int status, const struct error *e);
 
-/// The same for what programs try, or wait for, as a matter of course: it is logged as information
-/// only.
+/// The same for a failure that is about something, whose name stands before the words, unless they
+/// begin with it; "": nothing. rknnd_last_reason() leaves it out.
+int last_error_keep_about(const char *function, const char *about, int status,
+                          const struct error *e);
+
+/// As last_error_keep(), for what programs try, or wait for, as a matter of course: it is logged as
+/// information only.
 int last_error_keep_expected(const char *function, int status, const struct error *e);
 
 /// Takes RKNN_LOG_LEVEL from the environment, once: 0 to 5, unset is 1 (errors).

@@ -165,11 +165,24 @@ void frame_reader_fill(struct frame_reader *r, size_t n)
     }
 }
 
+// How many entries of fds[] are the current frame's: as many as it names, or up to a -1, which
+// stands for the rest of them; negative if they are not there.
+static int count_frame_fds(const struct frame_reader *r)
+{
+    int n = 0;
+    while (n < r->header.n_fds && n < r->n_fds)
+        if (r->fds[n++] < 0)
+            return n;
+    return n == r->header.n_fds ? n : -1;
+}
+
 // Header, then message. Descriptors come with the first byte of a frame, so those that it names
 // must be here by now.
 static int next_head(struct frame_reader *r, struct error *e)
 {
     size_t have = r->end - r->start;
+    if (have == 0) // what comes with the first byte of a frame is not here yet: nobody named these
+        r->n_frame_fds = r->n_fds;
     drop_frame_fds(r);
     if (have < FRAME_HEADER_SIZE)
         return FRAME_NEED_MORE;
@@ -183,10 +196,11 @@ static int next_head(struct frame_reader *r, struct error *e)
                          (unsigned long long)r->payload_limit);
     if (have < FRAME_HEADER_SIZE + r->header.message_size)
         return FRAME_NEED_MORE;
-    if (r->header.n_fds > r->n_fds)
+    int n_fds = count_frame_fds(r);
+    if (n_fds < 0)
         return error_set(e, STATUS_FAIL, "frame of type %u names %u fds, but %d came",
                          r->header.type, r->header.n_fds, r->n_fds);
-    r->n_frame_fds = r->header.n_fds;
+    r->n_frame_fds = n_fds;
     r->message = r->start + FRAME_HEADER_SIZE;
     r->start = r->message + r->header.message_size;
     r->payload_left = r->header.payload_size;

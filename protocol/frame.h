@@ -93,8 +93,9 @@ int frame_reader_next(struct frame_reader *r, struct error *e);
 /// The message of the current frame; valid until next().
 struct bytes frame_reader_message(const struct frame_reader *r);
 
-/// The next fd of the current frame, from now on the caller's; -1 when there is none left. Those
-/// that are not taken are closed when the next frame begins.
+/// The next fd of the current frame, from now on the caller's; -1 when there is none left, or when
+/// it was lost because this process may not open more. Those that are not taken are closed when the
+/// next frame begins.
 int frame_reader_take_fd(struct frame_reader *r);
 
 /// After FRAME_MESSAGE with header.payload_size > 0, before next(): where the payload goes. The

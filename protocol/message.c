@@ -10,10 +10,11 @@
 #include <pb_decode.h>
 #include <pb_encode.h>
 
+// By number: each message is looked up several times on its way. Rows of no message have no name.
 static const struct message_row rows[] = {
 #define X(number, name, request, reply, request_payload, reply_payload)                            \
-    {number,          #name,        rknnd_##request##_fields, rknnd_##reply##_fields,              \
-     request_payload, reply_payload},
+    [number] = {number,          #name,        rknnd_##request##_fields, rknnd_##reply##_fields,   \
+                request_payload, reply_payload},
     MESSAGE_LIST(X)
 #undef X
 };
@@ -27,10 +28,7 @@ MESSAGE_LIST(X)
 
 const struct message_row *message_row(uint16_t type)
 {
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].type == type)
-            return &rows[i];
-    return NULL;
+    return type < sizeof rows / sizeof *rows && rows[type].name ? &rows[type] : NULL;
 }
 
 // How the message of a frame is encoded: as error, reply or request of its type; NULL: unknown

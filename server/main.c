@@ -32,6 +32,12 @@
 #include "server/usb/usb_guard.h"
 #include "worker/worker.h"
 
+#define ARENAS_MAX  8192 // as many as there are ever threads
+#define LARGE_PIECE (1 << 20)
+
+// What the start takes, without clients and models.
+#define MIN_DESCRIPTORS 32
+
 enum exit_code { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 struct daemon {
@@ -93,6 +99,18 @@ static void tell_starter(int fd, const struct error *failed)
         send(fd, failed->text, strlen(failed->text), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+// Else whatever comes first would fail, and say neither how many it takes nor where that is set.
+static int check_descriptors(struct error *e)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= MIN_DESCRIPTORS)
+        return 0;
+    return error_set(e, STATUS_MALLOC_FAIL,
+                     "the process may have %llu files open (ulimit -n, LimitNOFILE=): it takes %d "
+                     "to start, and one or more for each connection, memory and model",
+                     (unsigned long long)limit.rlim_cur, MIN_DESCRIPTORS);
+}
+
 // libcrypto and the C library's user database start when they are first needed, and cannot fail
 // then: so it is now, before clients have taken what there is.
 static int start_libraries(struct error *e)
@@ -105,18 +123,27 @@ static int start_libraries(struct error *e)
 // With --adopt the socket is duplicated: the server closes its own copy before the starter is told.
 static int daemon_serve(struct options *o)
 {
-    struct daemon d = {0};
+    struct daemon d = {.signals = {.ended = on_end, .hung_up = on_hangup, .upgrade = on_upgrade}};
     struct error e = {0};
     cleanup(fd_close_p) int starter =
         o->adopt_fd >= 0 ? fcntl((int)o->adopt_fd, F_DUPFD_CLOEXEC, 0) : -1;
-    if (start_libraries(&e) < 0)
+    d.signals.owner = &d.server;
+    int r = check_descriptors(&e);
+    if (r == 0)
+        r = start_libraries(&e);
+    if (r < 0) {
+        tell_starter(starter, &e);
         return exit_code(&e);
-    int r = uv_loop_init(&d.loop);
+    }
+    r = uv_loop_init(&d.loop);
     if (r < 0) {
         log_error("no event loop: %s", uv_strerror(r));
         return EXIT_FAILED;
     }
-    signals_init(&d.signals, &d.loop, on_end, on_hangup, on_upgrade, &d.server);
+    if (signals_init(&d.signals, &d.loop, &e) < 0) {
+        uv_loop_close(&d.loop);
+        return exit_code(&e);
+    }
     if (server_init(&d.server, &d.loop, o, &e) < 0)
         d.server.failed = e;
     daemon_run(&d);
@@ -163,8 +190,10 @@ static void on_abort(int number)
     raise(number);
 }
 
-// The roles of child processes come before what only the daemon needs. Two malloc arenas are
-// enough: each further one would keep freed memory of its own.
+// The roles of child processes come before what only the daemon needs. Each thread has a malloc
+// arena of its own, so that none has the lock of the loop's while it is kept from the processor:
+// threads that share arenas share that one, too. Large pieces are no arena's, and go back when they
+// are freed.
 static int daemon_start(struct options *o, int argc, char **argv)
 {
     struct error e;
@@ -181,6 +210,7 @@ static int daemon_start(struct options *o, int argc, char **argv)
         return EXIT_USAGE;
     }
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); // a file beyond ulimit -f, LimitFSIZE=: the call fails, in words
     if (o->guard_fd >= 0)
         return usb_guard_run((int)o->guard_fd);
     if (o->worker_fd >= 0)
@@ -190,13 +220,15 @@ static int daemon_start(struct options *o, int argc, char **argv)
     log_never_wait();
     signal(SIGABRT, on_abort);
     set_fd_limit();
-    mallopt(M_ARENA_MAX, 2);
+    mallopt(M_ARENA_MAX, ARENAS_MAX);
+    mallopt(M_MMAP_THRESHOLD, LARGE_PIECE);
     return o->relay ? daemon_relay(o) : daemon_serve(o);
 }
 
 int main(int argc, char **argv)
 {
     struct options o;
+    signals_hold();
     options_init(&o);
     int code = daemon_start(&o, argc, argv);
     options_done(&o);

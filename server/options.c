@@ -298,6 +298,8 @@ static void list_rest(struct options *o, struct rows *r)
          "where the backends and rknnd-announce lie", 0, 0, set_text},
         {0, "sysfs", OPTION_CALL, &o->sysfs, "DIR",
          "where the kernel tells frequencies (default: /sys)", 0, 0, set_text},
+        {0, "subuid", OPTION_CALL, &o->subuid, "FILE",
+         "which users are others' (default: /etc/subuid)", 0, 0, set_text},
         {0, "log-level", OPTION_LOG_LEVEL, NULL, "LEVEL",
          LOG_LEVELS " (also: RKNN_SERVER_LOGLEVEL)", 0, 0, NULL},
         {0, "adopt", OPTION_CALL, &o->adopt_fd, "FD",
@@ -384,6 +386,7 @@ void options_done(struct options *o)
     free(o->plugin_dir);
     free(o->worker_user);
     free(o->sysfs);
+    free(o->subuid);
     free(o->relay);
     free(o->http);
     *o = (struct options){.adopt_fd = -1, .takeover_fd = -1, .worker_fd = -1, .guard_fd = -1};
@@ -397,6 +400,40 @@ int options_set(struct options *o, const char *name, const char *value, struct e
     struct rows r;
     list_options(o, &r);
     return option_table_set(&(struct option_table){.rows = r.rows, .n_rows = r.n}, name, value, e);
+}
+
+static uint64_t number_of(const struct option_row *row)
+{
+    switch (row->kind) {
+    case OPTION_FLAG:
+        return *(const bool *)row->target;
+    case OPTION_NUMBER:
+        return *(const uint32_t *)row->target;
+    case OPTION_BYTES:
+        return *(const uint64_t *)row->target;
+    default:
+        return 0;
+    }
+}
+
+// Rows lead into the options that they were listed for: the same ones, of copies that own nothing.
+size_t options_list_numbers(const struct options *o, struct options_number ret[OPTIONS_MAX_NUMBERS])
+{
+    struct options now = *o, usual;
+    struct rows is, was;
+    size_t n = 0;
+    options_init(&usual);
+    list_options(&now, &is);
+    list_options(&usual, &was);
+    for (size_t i = 0; i < is.n && n < OPTIONS_MAX_NUMBERS; i++) {
+        const struct option_row *row = &is.rows[i];
+        if (row->kind == OPTION_FLAG || row->kind == OPTION_NUMBER || row->kind == OPTION_BYTES)
+            ret[n++] = (struct options_number){.name = row->name,
+                                               .bytes = row->kind == OPTION_BYTES,
+                                               .value = number_of(row),
+                                               .usual = number_of(&was.rows[i])};
+    }
+    return n;
 }
 
 // In place: returns the first character that is no space, and cuts spaces at the end.

@@ -75,6 +75,7 @@ struct options {
     uint32_t retire_timeout_s;
     uint32_t trace_events; // that are kept
     char *sysfs;           // NULL: "/sys"
+    char *subuid;          // NULL: "/etc/subuid"
 };
 
 /// Sets the defaults; to be followed by options_done() whatever happens.
@@ -103,6 +104,19 @@ struct options_names {
 /// Names what was changed, and what differs but counts from the next start only.
 void options_update(struct options *o, struct options *fresh, struct options_names *ret_changed,
                     struct options_names *ret_kept);
+
+/// An option that is a number, or yes (1) or no (0).
+struct options_number {
+    const char *name;
+    bool bytes;
+    uint64_t value, usual; // usual: where nothing says it
+};
+
+#define OPTIONS_MAX_NUMBERS 64
+
+/// All of these that people can set, in the order of --help. Returns how many.
+size_t options_list_numbers(const struct options *o,
+                            struct options_number ret[OPTIONS_MAX_NUMBERS]);
 
 /// Sets one option by its long name.
 int options_set(struct options *o, const char *name, const char *value, struct error *e);

@@ -74,6 +74,7 @@ static const struct field fields[] = {
     FIELD("plugin-dir", TEXT, true, plugin_dir),
     FIELD("module-dir", TEXT, false, module_dir),
     FIELD("sysfs", TEXT, false, sysfs),
+    FIELD("subuid", TEXT, false, subuid),
 };
 
 #define N_FIELDS (sizeof fields / sizeof *fields)

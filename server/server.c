@@ -1,4 +1,4 @@
-// The daemon: start, sweep, drain, stop. The states are drawn in server.h.
+// The daemon: start, drain, stop. The states are drawn in server.h.
 //
 // The server owns all parts and connects those that must not know each other: it hands out
 // callbacks (what connects the parts, below) and struct services, through which handlers reach the
@@ -30,53 +30,14 @@
 #include "server/runner/worker_sandbox.h"
 
 #define OWN_DESCRIPTORS 64   // beside what clients hold
-#define START_THREADS   8    // libuv's, and some that hash, look at files and close them
+#define START_THREADS   10   // libuv's, and some that hash, look at files and close them
 #define OWN_THREADS     48   // the loop, libuv's, those that hash, those that look at files
 #define MAX_THREADS     8192 // where the system sets no limit
+#define IDLE_BUFFERS    32   // a part of all memory, and of all descriptors
+#define MOST_IDLE       256  // of them, which go with their worker
 #define WORKER_THREADS  2    // of a worker, beside one for each core: its own, and one to spare
 
-// ---- sweeping -----------------------------------------------------------------------------------
-
-// Twice in a heartbeat, so that a silence is noticed at most half a heartbeat late.
-static uint64_t sweep_interval(const struct server *s)
-{
-    return s->options->heartbeat_ms / 2;
-}
-
-// A daemon that was stopped or starved of CPU time has not read anything. Clients must not be
-// blamed for that: what they sent in time may still be in the socket.
-static void excuse_silence(struct server *s, uint64_t now_ms)
-{
-    struct connection *c;
-    if (now_ms - s->swept_ms > sweep_interval(s) + s->options->peer_timeout_ms / 2)
-        list_for_each (c, &s->connections.all, link)
-            c->since_ms = now_ms;
-    s->swept_ms = now_ms;
-}
-
-// Stops by itself when there is nothing left to watch, so that an idle daemon does not wake up.
-static void on_sweep(uv_timer_t *timer)
-{
-    struct server *s = container_of(timer, struct server, sweep);
-    uint64_t now_ms = uv_now(s->loop);
-    struct connection *c, *after;
-    turns_mark(s->loop, "heartbeats of all connections");
-    excuse_silence(s, now_ms);
-    list_for_each_safe (c, after, &s->connections.all, link)
-        connection_sweep(c, now_ms);
-    uploads_sweep(&s->uploads, now_ms);
-    describes_continue(&s->describes);
-    if (list_empty(&s->connections.all) && list_empty(&s->uploads.all))
-        uv_timer_stop(&s->sweep);
-}
-
-static void start_sweeping(struct server *s)
-{
-    if (uv_is_active((uv_handle_t *)&s->sweep))
-        return;
-    s->swept_ms = uv_now(s->loop);
-    uv_timer_start(&s->sweep, on_sweep, sweep_interval(s), sweep_interval(s));
-}
+// ---- new connections ----------------------------------------------------------------------------
 
 // Makes room for a new connection: closes the user's oldest one that has not said HELLO in time, or
 // not who it is, where that is to be said first; or, for an operator, anybody's. So who opens
@@ -125,7 +86,7 @@ static void take_transport(struct server *s, struct transport *transport,
         c->rights = rights_of(&s->options->rights, origin, c->user->name);
     if (c && server_admit(s, c, &e) < 0)
         connection_leave(c, e.text);
-    start_sweeping(s);
+    server_start_sweep(s);
 }
 
 // Only another machine can vanish without the socket telling it; so only there TCP is made to
@@ -158,7 +119,7 @@ static void on_stop_soon(uv_timer_t *timer)
 }
 
 // Stops from the loop, as this is called from inside of a callback of what is to be stopped.
-static void fail_to_start(struct server *s, const struct error *e)
+void server_fail_to_start(struct server *s, const struct error *e)
 {
     s->failed = *e;
     uv_timer_start(&s->drain, on_stop_soon, 0, 0);
@@ -173,7 +134,7 @@ static int open_buffers(struct server *s)
     int r = npu_buffers_open(b, wanted, s->device.dma, &e);
     if (r < 0) {
         error_prefix(&e, "buffers %s", wanted);
-        fail_to_start(s, &e);
+        server_fail_to_start(s, &e);
         return r;
     }
     log_info("memory that programs share with the NPU: %s", b->name);
@@ -204,12 +165,14 @@ static void server_set_limits(struct server *s)
     struct machine m;
     machine_read(o->sysfs ? o->sysfs : "/sys", &m);
     uint64_t threads = m.threads < MAX_THREADS ? m.threads : MAX_THREADS;
+    uint64_t files = m.descriptors / IDLE_BUFFERS; // of which each has two
     *t = (struct account_amounts){{
         [ACCOUNT_CONNECTIONS] = o->max_connections,
         [ACCOUNT_SESSIONS] = o->max_connections,
         [ACCOUNT_CONTEXTS] = 16384,
         [ACCOUNT_REQUESTS] = 65536,
         [ACCOUNT_BYTES] = m.memory / 2,
+        [ACCOUNT_INTERNAL] = m.memory / 2,
         [ACCOUNT_MEMORIES] = 16384,
         [ACCOUNT_UPLOADS] = 256,
         [ACCOUNT_MODELS] = 4096,
@@ -227,6 +190,8 @@ static void server_set_limits(struct server *s)
         if (o->limits.of[i])
             t->of[i] = o->limits.of[i];
     s->accounts.worker_threads = s->jobs.scheduler.n_cores + WORKER_THREADS;
+    s->counters.buffers.most_idle_bytes = m.memory / IDLE_BUFFERS;
+    s->counters.buffers.most_idle = (unsigned)(files < MOST_IDLE ? files : MOST_IDLE);
 }
 
 static void on_no_work(uv_work_t *work)
@@ -241,13 +206,20 @@ static void on_no_work_done(uv_work_t *work, int status)
 }
 
 // libuv starts its threads when it first has work for them, and ends the process when it cannot: so
-// it is now, before others have taken what there is.
+// it is now, before others have taken what there is. So it is with those that hash and look at
+// files: each kind has a descriptor, which is there from the start.
 static int start_threads(struct server *s, struct error *e)
 {
     int r = threads_check(START_THREADS, e);
+    if (r < 0)
+        return r;
+    uv_queue_work(s->loop, &s->no_work, on_no_work, on_no_work_done);
+    r = hashers_start(&s->uploads.hashers, s->loop, e);
     if (r == 0)
-        uv_queue_work(s->loop, &s->no_work, on_no_work, on_no_work_done);
-    return r;
+        r = givebacks_start(&s->givebacks, s->loop, e);
+    if (r == 0)
+        r = creations_start(&s->creations, s->loop, e);
+    return r < 0 ? r : imports_start(&s->imports, s->loop, e);
 }
 
 void server_tell_manager(struct server *s)
@@ -278,7 +250,7 @@ static void on_probed(void *owner, const struct error *e, const struct npu_devic
 {
     struct server *s = owner;
     if (e) {
-        fail_to_start(s, e);
+        server_fail_to_start(s, e);
         return;
     }
     s->device = *info;
@@ -405,6 +377,8 @@ static void init_runner_options(struct server *s)
         .trace = &s->trace,
     };
     copy_options(s);
+    buffer_totals_init(&s->counters.buffers, MOST_IDLE, UINT64_MAX);
+    s->counters.buffers.givebacks = &s->givebacks;
     list_init(&s->counters.queries);
     list_init(&s->counters.processes);
 }
@@ -430,6 +404,7 @@ static void init_services(struct server *s)
         .memories = &s->memories,
         .sram = &s->sram,
         .imports = &s->imports,
+        .creations = &s->creations,
         .describes = &s->describes,
         .stats = &s->stats,
         .metrics = &s->metrics,
@@ -462,8 +437,11 @@ static void init_clients(struct server *s)
     s->connections.ops = &connection_ops;
     s->connections.metrics = &s->metrics;
     s->sessions = (struct sessions){.scheduler = &s->jobs.scheduler, .memories = &s->memories};
-    s->users = (struct users){
-        .options = s->options, .scheduler = &s->jobs.scheduler, .accounts = &s->accounts};
+    s->users =
+        (struct users){.options = s->options,
+                       .scheduler = &s->jobs.scheduler,
+                       .accounts = &s->accounts,
+                       .subids = {.path = s->options->subuid ? s->options->subuid : "/etc/subuid"}};
     s->contexts = (struct contexts){.options = s->options,
                                     .scheduler = &s->jobs.scheduler,
                                     .timer = &s->jobs.timer,
@@ -503,7 +481,7 @@ static void init_parts(struct server *s, uv_loop_t *loop, struct options *option
     turns_init(&s->turns, loop);
     http_init(&s->http, loop, &s->services);
     server_init_upgrade(s);
-    uv_timer_init(loop, &s->sweep);
+    server_init_sweep(s);
     uv_timer_init(loop, &s->drain);
     jobs_init(&s->jobs, loop, &s->trace, options->hold_timeout_ms, on_job_ended);
     s->jobs.metrics = &s->metrics;
@@ -516,6 +494,8 @@ static void init_parts(struct server *s, uv_loop_t *loop, struct options *option
     shelf_init(&s->shelf, loop, on_stored);
     shelf_pins_init(&s->pins, &s->shelf, &s->uploads, &s->users, options);
     memories_init(&s->memories);
+    givebacks_init(&s->givebacks, &s->connections.rounds);
+    s->memories.givebacks = s->store.givebacks = &s->givebacks;
     imports_init(&s->imports);
     s->reload = (struct reload){.now = options, .here = &s->addresses, .done = on_reloaded};
 }
@@ -593,7 +573,7 @@ static void take_options(struct server *s)
         shelf_pins_update(&s->pins);
     if (uv_is_active((uv_handle_t *)&s->sweep)) {
         uv_timer_stop(&s->sweep);
-        start_sweeping(s);
+        server_start_sweep(s);
     }
 }
 
@@ -716,6 +696,8 @@ void server_stop(struct server *s)
     listeners_close(&s->listeners);
     while ((c = list_first(&s->connections.all, struct connection, link)))
         connection_close(c, "the server stops");
+    server_close_sweep(s);
+    givebacks_hurry(&s->givebacks);
     connections_close(&s->connections);
     listeners_close_carriers(&s->listeners);
     kill_jobs(s);
@@ -724,13 +706,14 @@ void server_stop(struct server *s)
     shelf_pins_close(&s->pins);
     shelf_stop(&s->shelf);
     imports_stop(&s->imports);
+    creations_stop(&s->creations);
     http_close(&s->http);
     readings_close(&s->readings);
     logbook_close(&s->logbook);
     uploads_close(&s->uploads);
     store_close(&s->store);
+    givebacks_close(&s->givebacks);
     notify_close(&s->notify);
-    uv_close((uv_handle_t *)&s->sweep, NULL);
     uv_close((uv_handle_t *)&s->drain, NULL);
     stats_close(&s->stats);
     uv_close((uv_handle_t *)&s->jobs.timer.timer, NULL);
@@ -743,6 +726,7 @@ void server_done(struct server *s)
 {
     assert(s->state == SERVER_STOPPED && s->contexts.n == 0 && s->sessions.n == 0);
     assert(list_empty(&s->users.all));
+    subids_done(&s->users.subids);
     npu_buffers_close(&s->memories.buffers);
     tls_context_free(s->tls.context);
     trace_done(&s->trace);

@@ -18,6 +18,7 @@
 #include "server/handle/handle_stats.h"
 #include "server/handle/services.h"
 #include "server/jobs/context.h"
+#include "server/jobs/giveback.h"
 #include "server/jobs/job.h"
 #include "server/jobs/memory.h"
 #include "server/jobs/sram_use.h"
@@ -85,7 +86,9 @@ struct server {
     struct sram sram;
     struct contexts contexts;
     struct jobs jobs;
+    struct givebacks givebacks;
     struct imports imports;
+    struct creations creations;
     struct describes describes;
     struct services services; // all of these, for handlers
 
@@ -102,6 +105,8 @@ struct server {
     uv_work_t no_work;
     uint64_t swept_ms; // uv_now()
     uv_timer_t sweep;  // heartbeats and timeouts of everything
+    struct rounds_line sweep_line;
+    struct rounds_place sweep_place;
     uv_timer_t drain;
 };
 
@@ -129,7 +134,16 @@ void server_done(struct server *s);
 /// Serves a connected stream socket (taken over).
 void server_take(struct server *s, int fd, const struct origin *origin);
 
-// ---- between server.c and server_upgrade.c ------------------------------------------------------
+// ---- between server.c, server_sweep.c and server_upgrade.c --------------------------------------
+
+/// Part of the start; cannot fail.
+void server_init_sweep(struct server *s);
+
+/// Before its connections are closed or after. It may be closed once.
+void server_close_sweep(struct server *s);
+
+/// There is a connection to look at.
+void server_start_sweep(struct server *s);
 
 /// Part of the start; cannot fail.
 void server_init_upgrade(struct server *s);
@@ -142,6 +156,9 @@ void server_check_retired(struct server *s);
 
 /// Accepts connections from here on.
 void server_begin(struct server *s);
+
+/// Ends it soon, with these words, as it cannot begin.
+void server_fail_to_start(struct server *s, const struct error *e);
 
 /// Tells the service manager what is served.
 void server_tell_manager(struct server *s);

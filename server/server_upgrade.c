@@ -56,6 +56,11 @@ static void on_returned(struct succession *n, int fd)
         take_prepared(s, fd);
 }
 
+static void on_not_handed_over(struct succession *n, const struct error *e)
+{
+    server_fail_to_start(container_of(n, struct server, succession), e);
+}
+
 static void on_predecessor_ended(struct succession *n)
 {
     server_check_retired(container_of(n, struct server, succession));
@@ -114,6 +119,7 @@ void server_init_upgrade(struct server *s)
     s->succession.known = on_known;
     s->succession.take = on_met;
     s->succession.returned = on_returned;
+    s->succession.failed = on_not_handed_over;
     s->succession.ended = on_predecessor_ended;
     s->upgrade = (struct upgrade){.options = s->options,
                                   .listeners = &s->listeners,

@@ -1,46 +1,67 @@
-// SIGTERM, SIGINT, SIGHUP and SIGUSR2, delivered on the loop by libuv.
+// SIGTERM, SIGINT, SIGHUP and SIGUSR2, read from a descriptor on the loop. They stay blocked for as
+// long as the process lives, in all of its threads: so there is no moment, at its start or end, at
+// which one has its default action.
 #include "server/signals.h"
 
+#include <errno.h>
 #include <signal.h>
+#include <sys/signalfd.h>
 
-static const int numbers[SIGNALS] = {SIGTERM, SIGINT, SIGHUP, SIGUSR2};
+#include "base/fd.h"
 
-static void on_signal(uv_signal_t *handle, int number)
+static void block(const int *numbers, size_t n, sigset_t *ret)
 {
-    struct signals *s = handle->data;
-    if (number == SIGHUP)
+    sigemptyset(ret);
+    for (size_t i = 0; i < n; i++)
+        sigaddset(ret, numbers[i]);
+    pthread_sigmask(SIG_BLOCK, ret, NULL);
+}
+
+void signals_hold(void)
+{
+    static const int asking[] = {SIGHUP, SIGUSR2};
+    sigset_t set;
+    block(asking, sizeof asking / sizeof *asking, &set);
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+    struct signals *s = poll->data;
+    struct signalfd_siginfo got;
+    (void)status;
+    (void)events;
+    if (read(s->fd, &got, sizeof got) != sizeof got)
+        return;
+    if (got.ssi_signo == SIGHUP)
         s->hung_up(s->owner);
-    else if (number == SIGUSR2)
+    else if (got.ssi_signo == SIGUSR2)
         s->upgrade(s->owner);
     else
         s->ended(s->owner);
 }
 
-// The handles do not keep the loop alive: the daemon ends when its work does.
-void signals_init(struct signals *s, uv_loop_t *loop, void (*ended)(void *owner),
-                  void (*hung_up)(void *owner), void (*upgrade)(void *owner), void *owner)
+// The handle does not keep the loop alive: the daemon ends when its work does.
+int signals_init(struct signals *s, uv_loop_t *loop, struct error *e)
 {
-    *s = (struct signals){.ended = ended, .hung_up = hung_up, .upgrade = upgrade, .owner = owner};
-    for (size_t i = 0; i < SIGNALS; i++) {
-        uv_signal_init(loop, &s->handles[i]);
-        s->handles[i].data = s;
-        uv_signal_start(&s->handles[i], on_signal, numbers[i]);
-        uv_unref((uv_handle_t *)&s->handles[i]);
+    static const int all[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR2};
+    sigset_t set;
+    block(all, sizeof all / sizeof *all, &set);
+    s->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (s->fd < 0)
+        return error_set_errno(e, STATUS_FAIL, errno, "no descriptor of signals");
+    int r = uv_poll_init(loop, &s->poll, s->fd);
+    if (r < 0) {
+        s->fd = fd_close(s->fd);
+        return error_set(e, STATUS_FAIL, "signals cannot be waited for: %s", uv_strerror(r));
     }
+    s->poll.data = s;
+    uv_poll_start(&s->poll, UV_READABLE, on_readable);
+    uv_unref((uv_handle_t *)&s->poll);
+    return 0;
 }
 
-// Once its handle is closed, libuv restores a signal's default action, which would end the process
-// with a signal instead of its exit code. So they are blocked first here, and then ignored, which
-// holds for other threads too.
 void signals_close(struct signals *s)
 {
-    sigset_t late;
-    sigemptyset(&late);
-    for (size_t i = 0; i < SIGNALS; i++)
-        sigaddset(&late, numbers[i]);
-    pthread_sigmask(SIG_BLOCK, &late, NULL);
-    for (size_t i = 0; i < SIGNALS; i++)
-        uv_close((uv_handle_t *)&s->handles[i], NULL);
-    for (size_t i = 0; i < SIGNALS; i++)
-        signal(numbers[i], SIG_IGN);
+    uv_close((uv_handle_t *)&s->poll, NULL);
+    s->fd = fd_close(s->fd);
 }

@@ -4,19 +4,23 @@
 
 #include <uv.h>
 
-#define SIGNALS 4
+#include "base/error.h"
 
 struct signals {
-    uv_signal_t handles[SIGNALS];
-    void (*ended)(void *owner);   // each time SIGTERM or SIGINT comes
-    void (*hung_up)(void *owner); // each time SIGHUP comes
-    void (*upgrade)(void *owner); // each time SIGUSR2 comes
+    uv_poll_t poll;
+    int fd;
+    void (*ended)(void *owner);   // when SIGTERM or SIGINT comes
+    void (*hung_up)(void *owner); // when SIGHUP comes
+    void (*upgrade)(void *owner); // when SIGUSR2 comes
     void *owner;
 };
 
-/// Watches them, without keeping the loop alive.
-void signals_init(struct signals *s, uv_loop_t *loop, void (*ended)(void *owner),
-                  void (*hung_up)(void *owner), void (*upgrade)(void *owner), void *owner);
+/// For the very start of a process: SIGHUP and SIGUSR2 wait until they are watched.
+void signals_hold(void);
+
+/// Watches all four, whose functions are in `s`, without keeping the loop alive. Before there are
+/// threads. Returns 0, or a negative status with words, and `s` is not to be closed.
+int signals_init(struct signals *s, uv_loop_t *loop, struct error *e);
 
 /// Stops watching. Signals that come from now on, while the process ends, do nothing.
 void signals_close(struct signals *s);

@@ -17,8 +17,9 @@ struct task {
     /// On the loop, after threads_post().
     void (*finish)(struct task *t);
     struct threads *threads; // set by threads_do() and threads_post()
-    struct list link;
-    bool waiting; // no thread has it yet
+    struct list link;        // while no thread has it
+    struct hand *hand;       // of the thread that has it; NULL: none yet
+    struct task *next;       // of those that are done
 };
 
 /// Whether `n` threads can be started now, as far as one can know; for the start of the daemon.
@@ -39,9 +40,14 @@ bool threads_take_back(struct threads *s, struct task *t);
 /// From any thread: the loop calls t->finish(t) soon.
 void threads_post(struct threads *s, struct task *t);
 
-/// Ends the threads and then calls closed(owner), if it is not NULL, on the loop. No task may be
-/// under way. May be called from finish().
+/// Ends the threads when they have done all that was given to them, and then calls closed(owner),
+/// if it is not NULL, on the loop. May be called from finish().
 void threads_free(struct threads *s, void (*closed)(void *owner), void *owner);
+
+/// The calling thread has less of the processor than the loop from now on, which others wait for:
+/// ordinary time sharing, also where the daemon was started with a real-time policy, and `nice` of
+/// setpriority(2).
+void threads_step_back(int nice);
 
 /// Gives up threads that do not come back: no finish() will come any more, closed() comes soon.
 /// What the threads use, and the struct itself, is never freed. Not from finish().

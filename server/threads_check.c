@@ -54,8 +54,8 @@ int threads_check(unsigned n, struct error *e)
         return 0;
     return error_set_errno(e, STATUS_MALLOC_FAIL, why,
                            "only %u of the %u threads that are needed at the start can be started; "
-                           "look at the limit of "
-                           "the user's processes (ulimit -u, LimitNPROC=) and at that of the "
-                           "control group (TasksMax=)",
+                           "look at the limits of the user's processes (ulimit -u, LimitNPROC=), "
+                           "of the process's addresses (ulimit -v, LimitAS=) and of the control "
+                           "group (TasksMax=)",
                            started, n);
 }

@@ -10,7 +10,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <malloc.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -89,10 +88,8 @@ int loaded_backend_load(struct loaded_backend *loaded, const struct model_file *
     struct npu_model_source source = source_of(loaded, file);
     r = loaded->backend->model_load(loaded->device, &source, &loaded->model, e);
     // Loading has repacked the weights into the backend's own memory. Pages of the file are dropped
-    // and are read again if the backend touches them; malloc_trim() returns what packing needed
-    // temporarily.
+    // and are read again if the backend touches them.
     madvise(loaded->file, loaded->file_size, MADV_DONTNEED);
-    malloc_trim(0);
     return r;
 }
 
@@ -123,6 +120,7 @@ void loaded_backend_model_message(const struct npu_model_info *m, rknnd_ContextI
         .weight_size = m->weight_size,
         .internal_size = m->internal_size,
         .memory_size = m->memory_size,
+        .context_size = m->context_size,
         .core_limit = m->core_limit,
         .batch = m->batch,
         .n_custom = m->n_custom,

@@ -10,6 +10,7 @@
 //     +----> DESCRIBE, instead of all that
 #include <assert.h>
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -207,6 +208,7 @@ static int handle_load(struct worker_request *r, struct error *e)
     struct model_file file = {fd, m->size, m->name, m->options};
     if (s == 0)
         s = loaded_backend_load(loaded, &file, e);
+    malloc_trim(0); // what packing the weights needed for a while
     if (s < 0)
         return s;
     // One thread more than there are cores, so that a request is read even while all cores run. A

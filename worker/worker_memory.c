@@ -167,10 +167,11 @@ void worker_bind(struct worker_context *c, const rknnd_WorkerBind *m)
 void worker_set_internal(struct worker_context *c, const rknnd_WorkerInternal *m)
 {
     const struct npu_backend *backend = c->worker->loaded.backend;
-    uint8_t *data = NULL;
+    const struct npu_buffer *b = NULL;
     if (m->memory)
-        data = find_part(c->worker, m->memory, m->offset, m->size)->map + m->offset;
+        b = find_part(c->worker, m->memory, m->offset, m->size);
     c->unusable.code = 0;
     if (backend->context_set_internal)
-        backend->context_set_internal(c->npu, data, (size_t)m->size, &c->unusable);
+        backend->context_set_internal(c->npu, b ? b->map + m->offset : NULL, (size_t)m->size,
+                                      b && b->fd >= 0 ? b : NULL, &c->unusable);
 }

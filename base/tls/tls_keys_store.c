@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/file/folder.h"
 
 #define LINE_SIZE (TLS_IDENTITY_SIZE + 2 * TLS_KEY_MAX + TLS_SERVER_SIZE + 4)
 
@@ -153,40 +154,21 @@ static int replace(const char *path, const struct old_file *o, const char *text,
     return error_set_errno(e, STATUS_FAIL, -r, "%s", path);
 }
 
-static int make_folders(char *folder, struct error *e)
-{
-    mode_t mode = geteuid() == 0 ? 0755 : 0700;
-    for (char *slash = strchr(folder + 1, '/');; slash = strchr(slash + 1, '/')) {
-        if (slash)
-            *slash = 0;
-        if (mkdir(folder, mode) < 0 && errno != EEXIST)
-            return error_set_errno(e, STATUS_FAIL, errno, "cannot make the folder %s", folder);
-        if (!slash)
-            return 0;
-        *slash = '/';
-    }
-}
-
 // One at a time: two that read the same text would lose a key. The folder stays where the file is
 // replaced, so it is what is locked.
 static int lock_folder(const char *path, struct error *e)
 {
-    char folder[4096];
-    const char *slash = strrchr(path, '/');
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
-    if (slash == path)
-        strcpy(folder, "/");
-    int r = make_folders(folder, e);
+    int r = folder_make_above(path, geteuid() == 0 ? 0755 : 0700, e);
     if (r < 0)
         return r;
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = folder_open_of(path, e);
     if (fd < 0)
-        return error_set_errno(e, STATUS_FAIL, errno, "%s", folder);
+        return fd;
     if (flock(fd, LOCK_EX | LOCK_NB) == 0)
         return fd;
     int why = errno;
     fd_close(fd);
-    return error_set(e, STATUS_FAIL, "%s: %s", folder,
+    return error_set(e, STATUS_FAIL, "the folder of %s: %s", path,
                      why == EWOULDBLOCK ? "somebody else is changing it" : strerror(why));
 }
 

@@ -101,13 +101,15 @@ static int callbacks_add(struct context *c, const rknn_custom_op *op, struct err
     return callbacks_remember(&c->callbacks->registered, op, e);
 }
 
+// A run that failed counts as none: it may have done so for want of this very operator.
 static int callbacks_check(const struct context *c, struct error *e)
 {
     if (c->lent)
         return error_set(e, STATUS_FAIL, "operators cannot be registered by one's own callbacks");
-    if (c->last_frame > 0)
+    if (c->times.attempts > 0 || context_has_pending(c))
         return error_set(e, STATUS_FAIL,
-                         "operators are registered before the first run of a context");
+                         "operators are registered before the first run of a context: open it "
+                         "again, and register them before it runs");
     return 0;
 }
 

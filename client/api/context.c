@@ -54,6 +54,14 @@ int context_check_free(const struct context *c, struct error *e)
                    : 0;
 }
 
+bool context_has_pending(const struct context *c)
+{
+    for (size_t i = 0; i < LIMIT_RUNS; i++)
+        if (c->runs[i].state == RUN_PENDING)
+            return true;
+    return false;
+}
+
 int context_enter_model(rknn_context number, struct context **ret, struct error *e)
 {
     cleanup(context_leave_p) struct context *c = NULL;

@@ -104,6 +104,9 @@ void context_take_back(struct context *c);
 /// callback.
 int context_check_free(const struct context *c, struct error *e);
 
+/// Whether a run has been started whose end is not known yet.
+bool context_has_pending(const struct context *c);
+
 /// As context_enter() and context_leave(), for a thread that the context ends before it is freed.
 void context_lock(struct context *c);
 void context_unlock(struct context *c);

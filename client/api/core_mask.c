@@ -25,10 +25,15 @@ static int check_mask(const struct context *c, uint32_t mask, struct error *e)
     if (mask == RKNN_NPU_CORE_AUTO || mask == RKNN_NPU_CORE_ALL)
         return 0;
     if (mask > RKNN_NPU_CORE_ALL || (!one && !first))
-        return error_set(e, STATUS_PARAM_INVALID, "0x%x is not a core mask", mask);
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "0x%x is not a core mask: those are of one core (0x1, 0x2, …), of the "
+                         "first ones (0x3, 0x7), 0 (any that is idle) and 0xffff (all)",
+                         mask);
     if (n_cores < 32 && mask >> n_cores)
-        return error_set(e, STATUS_PARAM_INVALID, "mask 0x%x: %s has %u cores", mask,
-                         c->connection->peer.device.chip, n_cores);
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "mask 0x%x goes up to core %d, and the server's NPU (%s) has %u cores, "
+                         "from 0 on",
+                         mask, 31 - __builtin_clz(mask), c->connection->peer.device.chip, n_cores);
     return 0;
 }
 

@@ -5,6 +5,8 @@
 #include "client/api/init.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "client/api/callbacks.h"
@@ -17,7 +19,8 @@
 #include "client/model/stored.h"
 #include "client/model/upload.h"
 
-#define FLAGS_KNOWN 0x1ffffu
+#define FLAGS_KNOWN   0x1ffffu
+#define PRIORITY_MASK 3u // RKNN_FLAG_PRIOR_*
 
 void init_prepare(void)
 {
@@ -29,7 +32,7 @@ static int check_flags(uint32_t flags, struct error *e)
 {
     if (flags & ~FLAGS_KNOWN)
         return error_set(e, STATUS_PARAM_INVALID, "flag 0x%x is not known", flags & ~FLAGS_KNOWN);
-    if ((flags & 3) == 3)
+    if ((flags & PRIORITY_MASK) == PRIORITY_MASK)
         return error_set(e, STATUS_PARAM_INVALID, "the flags name two priorities");
     if (flags & RKNN_FLAG_FENCE_OUT_OUTSIDE) // only drivers can make what other drivers wait for
         return error_set(e, STATUS_PARAM_INVALID,
@@ -56,7 +59,9 @@ static int model_from_fd(struct model *m, const rknn_init_extend *extend, uint64
 {
     char path[32];
     snprintf(path, sizeof path, "/proc/self/fd/%d", extend->model_buffer_fd);
-    return model_from_file(m, path, offset, size, e);
+    int r = model_from_file(m, path, offset, size, e);
+    snprintf(m->name, sizeof m->name, "(descriptor %d)", extend->model_buffer_fd);
+    return r;
 }
 
 // The arguments of rknn_init() have several meanings: size 0 makes `model` a path, or a stored
@@ -123,14 +128,35 @@ int init_bring_model(const char *uri, struct model *m, struct connection **ret, 
     }
 }
 
+// RKNND_PRIORITY makes a program's runs less urgent than its flags say: products of matrices, which
+// have no flags, and programs that nobody builds again.
+static int limit_priority(uint32_t *flags, struct error *e)
+{
+    static const char *const names[] = {"high", "medium", "low"}; // as RKNN_FLAG_PRIOR_*
+    const char *name = getenv("RKNND_PRIORITY");
+    uint32_t i = 0;
+    if (!name || !*name)
+        return 0;
+    while (i < 3 && strcmp(name, names[i]) != 0)
+        i++;
+    if (i == 3)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "RKNND_PRIORITY \"%.40s\" is none of high, medium and low", name);
+    if ((*flags & PRIORITY_MASK) < i)
+        *flags = (*flags & ~PRIORITY_MASK) | i;
+    return 0;
+}
+
 int init_open_model(struct model *m, uint32_t flags, const char *options, rknn_context *ret,
                     struct error *e)
 {
     struct connection *c = NULL;
-    rknnd_ContextOpen message = {.flags = flags};
-    int r = init_bring_model(NULL, m, &c, e);
+    int r = limit_priority(&flags, e);
+    if (r == 0)
+        r = init_bring_model(NULL, m, &c, e);
     if (r < 0)
         return r;
+    rknnd_ContextOpen message = {.flags = flags};
     memcpy(message.sha256, m->sha256, sizeof message.sha256);
     message_set_text(message.options, options);
     r = context_open(c, MESSAGE_CONTEXT_OPEN, &message, flags, ret, e);
@@ -153,10 +179,11 @@ RKNN_EXPORT int rknn_init(rknn_context *context, void *model, uint32_t size, uin
         r = find_model(&m, model, size, flag, extend, &e);
     if (r == 0)
         r = init_open_model(&m, flag, load_options(), context, &e);
-    if (r < 0 && m.name[0])
-        error_prefix(&e, "model %s", m.name);
+    char about[sizeof m.name + 8] = "";
+    if (m.name[0])
+        snprintf(about, sizeof about, "model %s", m.name);
     model_done(&m);
-    return last_error_keep("rknn_init", r, &e);
+    return last_error_keep_about("rknn_init", about, r, &e);
 }
 
 // The program will use the duplicate without querying it, so what its queries told is inherited.

@@ -42,7 +42,8 @@ static int mem_new(uint32_t flags, uint64_t size, struct mem **ret, struct error
         return error_no_memory(e, "a memory", sizeof *m);
     *m = (struct mem){.program = {.size = (uint32_t)size, .flags = flags, .priv_data = m, .fd = -1},
                       .refs = 1,
-                      .fd = -1};
+                      .fd = -1,
+                      .size = (uint32_t)size};
     pthread_mutex_init(&m->lock, NULL);
     list_init(&m->homes);
     list_init(&m->link);
@@ -76,16 +77,29 @@ static int no_memory_of_ours(struct error *e)
                      "destroyed already");
 }
 
+// The program's struct is its own to write to. A smaller size is kept to; an offset that is not
+// where the data are, or a size beyond their end, would be passed over.
+static int check_program(const struct mem *m, struct error *e)
+{
+    const rknn_tensor_mem *p = &m->program;
+    if (p->size <= m->size && p->offset == (int32_t)m->offset)
+        return 0;
+    return error_set(
+        e, STATUS_PARAM_INVALID,
+        "the memory was made with offset %d and %u bytes, its struct has offset %d and "
+        "%u bytes: make one of that part by rknn_create_mem_from_fd() with its fd",
+        (int)m->offset, m->size, p->offset, p->size);
+}
+
 struct mem *mem_take(const rknn_tensor_mem *program, struct error *e)
 {
     pthread_mutex_lock(&table.lock);
     struct mem *m = mem_find(program);
-    if (m)
+    int r = m ? check_program(m, e) : no_memory_of_ours(e);
+    if (m && r == 0)
         m->refs++;
     pthread_mutex_unlock(&table.lock);
-    if (!m)
-        no_memory_of_ours(e);
-    return m;
+    return r == 0 ? m : NULL;
 }
 
 // The server forgets its side, told by any context of the same session. Without one it frees the
@@ -286,11 +300,17 @@ static int create_there(struct context *c, struct mem *m, uint32_t flags, struct
     int s = connection_call(c->connection, &r, &message, e);
     if (s < 0)
         return s;
-    if (m->fd < 0)
-        return error_set(e, STATUS_FAIL, "server %s: no file descriptor came with the memory",
+    s = add_home(c, m, info.memory, true, &unwanted, e);
+    if (s < 0)
+        return s;
+    if (m->fd < 0) // the server's side goes with m
+        return error_set(e, STATUS_FAIL,
+                         "the memory's file descriptor was lost on its way from server %s: this "
+                         "process has as many files open as it may; close some, or raise the "
+                         "limit (ulimit -n)",
                          c->connection->uri);
     m->dmabuf = dmabuf_is(m->fd);
-    return add_home(c, m, info.memory, true, &unwanted, e);
+    return 0;
 }
 
 // A sealed memfd: it cannot shrink, so servers may map it.

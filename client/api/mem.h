@@ -28,6 +28,7 @@ struct mem {
     rknn_tensor_mem program; // first: what the program has
     struct list link;        // in the table of all
     unsigned refs;           // one of the program, one for each tensor bound to it
+    uint32_t size;           // as it was made
     pthread_mutex_t lock;    // of what follows; taken inside a connection's
     int fd;
     bool dmabuf;     // else it is an ordinary file, coherent for all
@@ -37,7 +38,8 @@ struct mem {
     struct list homes;
 };
 
-/// The memory behind a program's pointer, referenced; NULL, with words, if it is none.
+/// The memory behind a program's pointer, referenced; NULL, with words, if it is none, or if the
+/// program has changed its offset or made it larger.
 struct mem *mem_take(const rknn_tensor_mem *program, struct error *e);
 
 /// Gives a reference back; the last one frees the memory, here and on the servers. Not with a

@@ -259,10 +259,13 @@ static int find_query(int cmd, uint32_t size, const struct query **ret, struct e
                          "device memory info (command %d): the runtimes of RV1103 and RV1106 have "
                          "it, but no header says what it looks like; RKNN_QUERY_MEM_SIZE has sizes",
                          cmd);
-    if (size != q->size && (size != q->old_size || !q->old_size))
+    if (size != q->size && !q->old_size)
+        return error_set(e, STATUS_PARAM_INVALID, "command %d with %u bytes; %s has %u", cmd, size,
+                         q->name, q->size);
+    if (size != q->size && size != q->old_size)
         return error_set(e, STATUS_PARAM_INVALID,
                          "command %d with %u bytes; %s has %u (%u in older programs)", cmd, size,
-                         q->name, q->size, q->old_size ? q->old_size : q->size);
+                         q->name, q->size, q->old_size);
     *ret = q;
     return 0;
 }

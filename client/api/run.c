@@ -20,7 +20,6 @@
 #include "client/debug/perf_text.h"
 #include "client/last_error.h"
 
-// In ms of clock_ms().
 // clock_ms() for a program's timeout_ms: no limit when it is not positive.
 static uint64_t run_deadline(int32_t timeout_ms)
 {

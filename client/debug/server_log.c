@@ -6,6 +6,7 @@
 // asked are reported as `lost`. Callbacks run in the thread of the call, without the connection's
 // lock.
 #include "base/text/text.h"
+#include "client/debug/numbered.h"
 #include "client/last_error.h"
 #include "client/limits.h"
 #include "client/link/one_shot.h"
@@ -49,22 +50,11 @@ static int show_next(struct reading *g, struct bytes *rest, uint64_t lost, struc
     return 0;
 }
 
-// Line numbers must not go back, nor may there be more and none of them, or the loop of
-// rknnd_read_log() might not end.
-static int server_log_check(const struct reading *g, const rknnd_LogReply *m, struct error *e)
-{
-    if (m->first >= g->next && m->end - m->first >= m->n_lines && m->end >= m->first &&
-        (m->n_lines > 0 || m->end == m->first))
-        return 0;
-    return error_set(e, STATUS_FAIL, "the server reports lines %llu to %llu, %u of them",
-                     (unsigned long long)m->first, (unsigned long long)m->end, m->n_lines);
-}
-
 // The gap between the line wanted and the first that came is told with that first line.
 static int show_all(struct reading *g, const rknnd_LogReply *m, struct bytes rest, struct error *e)
 {
     uint64_t lost = g->next ? m->first - g->next : 0;
-    int r = server_log_check(g, m, e);
+    int r = numbered_check(&(struct numbered){m->first, m->end, m->n_lines}, g->next, "lines", e);
     if (r < 0)
         return r;
     g->next = m->first;

@@ -2,6 +2,7 @@
 // server_log.c, events are numbered, and a gap is reported as `lost`. The connection's lock is held
 // for the request only, not for the callback.
 #include "base/text/text.h"
+#include "client/debug/numbered.h"
 #include "client/fork.h"
 #include "client/last_error.h"
 #include "client/limits.h"
@@ -21,16 +22,14 @@ struct reading {
     uint64_t next; // number of the event that is wanted; 0: the oldest
 };
 
-// Event numbers must not go back, nor may there be more and none of them. Each has at least a byte,
-// so that what is allocated for a part is bounded by what came.
+// Each event has at least a byte, so that what is allocated for a part is bounded by what came.
 static int server_trace_check(const struct reading *g, const rknnd_TraceReply *m, size_t size,
                               struct error *e)
 {
-    if (m->first >= g->next && m->end >= m->first && m->end - m->first >= m->n_events &&
-        m->n_events <= size && (m->n_events > 0 || m->end == m->first))
-        return 0;
-    return error_set(e, STATUS_FAIL, "the server reports events %llu to %llu, %u of them",
-                     (unsigned long long)m->first, (unsigned long long)m->end, m->n_events);
+    if (m->n_events > size)
+        return error_set(e, STATUS_FAIL, "the server reports %u events in %zu bytes", m->n_events,
+                         size);
+    return numbered_check(&(struct numbered){m->first, m->end, m->n_events}, g->next, "events", e);
 }
 
 static int take_event(struct bytes *rest, rknnd_event *ret, struct error *e)

@@ -85,8 +85,9 @@ typedef struct _rknn_custom_op {
 // What a plugin library (librkcst_*.so) exports under the name get_rknn_custom_op.
 typedef rknn_custom_op *(*get_custom_op_func)(void);
 
-/// Registers operators with a context, after rknn_init() and before the first run. The array is not
-/// needed any more when this returns; what its pointers point to is, until the context ends.
+/// Registers operators with a context, after rknn_init() and before the first run (one that failed
+/// does not count). The array is not needed any more when this returns; what its pointers point to
+/// is, until the context ends.
 int rknn_register_custom_ops(rknn_context ctx, rknn_custom_op *op, uint32_t custom_op_num);
 
 /// Looks an attribute of the node up by name, from inside a callback: fills name, dtype, n_elems

@@ -135,7 +135,8 @@ int rknn_matmul_create_dynamic_shape(rknn_matmul_ctx *ctx, rknn_matmul_info *inf
 
 /// Uses `mem` for the matrix that `attr` names, after its data were written: this rearranges them
 /// where the layout asks for it. To be called again when A or B has changed. The memory may be
-/// larger than attr->size.
+/// larger than attr->size. `attr` is one of those that the context gave, for any of its shapes:
+/// RKNN_ERR_PARAM_INVALID for another type or other dimensions, as matrices are not converted.
 int rknn_matmul_set_io_mem(rknn_matmul_ctx ctx, rknn_tensor_mem *mem,
                            rknn_matmul_tensor_attr *attr);
 

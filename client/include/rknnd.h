@@ -51,6 +51,10 @@ const char *rknnd_version(void);
 /// Never NULL; "" when nothing has failed yet. Valid until the thread's next failing call.
 const char *rknnd_last_error(void);
 
+/// The same without the name of the function and, of rknn_init(), of the model: for programs whose
+/// users know neither, or that say by themselves what they were about.
+const char *rknnd_last_reason(void);
+
 /// Whether failing calls also print their words ("E RKNN: ..."), as they do unless this is called
 /// with 0: for programs that show rknnd_last_error() themselves. For the whole process, also what
 /// its other parts call. RKNN_LOG_LEVEL in the environment has its way over this.
@@ -199,6 +203,18 @@ RKNND_LIST_OF(rknnd_limit)
 /// What all together have, then each user, then each program; of others only what this user may
 /// see. *limits, of rknnd_limit: rknnd_free() it.
 int rknnd_get_limits(const char *uri, rknnd_list **limits);
+
+/// A number of the server's configuration, as it counts at present; yes is 1, no is 0.
+typedef struct rknnd_setting {
+    uint32_t struct_size;
+    uint32_t bytes;        // 1: it is bytes
+    char name[64];         // "max-payload": rknnd(8) says what it means
+    uint64_t value, usual; // usual: where the configuration does not say it
+} rknnd_setting;
+RKNND_LIST_OF(rknnd_setting)
+
+/// *settings, of rknnd_setting: rknnd_free() it. None: a server of an earlier version.
+int rknnd_get_settings(const char *uri, rknnd_list **settings);
 
 typedef struct rknnd_core_stats {
     uint32_t struct_size;

@@ -270,6 +270,36 @@ static int matmul_share(struct context *c, uint32_t i, struct mem *mem, bool *re
     return r;
 }
 
+static bool attr_is(const rknn_matmul_tensor_attr *attr, const struct matmul_matrix *x)
+{
+    return (uint32_t)attr->type == x->type && attr->n_dims == x->n_dims &&
+           memcmp(attr->dims, x->dims, x->n_dims * sizeof *x->dims) == 0;
+}
+
+// Matrices are not converted, other than tensors of rknn_set_io_mem(): attributes have to be as the
+// context gave them, for any of its shapes. n_dims 0: made by hand, with name and size alone.
+static int check_attr(const struct context *c, uint32_t i, const rknn_matmul_tensor_attr *attr,
+                      struct error *e)
+{
+    const struct matmul *m = c->matmul;
+    struct matmul_matrix matrices[3];
+    bool known = attr->n_dims == 0;
+    for (uint32_t s = 0; s < m->n_shapes && !known; s++) {
+        int r = matmul_place(&m->kind, &m->shapes[s], c->connection->peer.device.chip, matrices, e);
+        if (r < 0)
+            return r;
+        known = attr_is(attr, &matrices[i]);
+    }
+    return known ? 0
+                 : error_set(e, STATUS_PARAM_INVALID,
+                             "matrix %s: type %s with %u dimensions (%u, %u, …) is none that the "
+                             "context's io_attr has (%s); matrices are not converted, their types "
+                             "and layouts are those of rknn_matmul_info",
+                             m->matrices[i].name, get_type_string(attr->type), attr->n_dims,
+                             attr->dims[0], attr->dims[1],
+                             get_type_string((rknn_tensor_type)m->matrices[i].type));
+}
+
 // Gives a matrix its memory. The size is checked against attr here, and against the current shape
 // by the run: the shape may still change. *mem comes back as the memory that was there before.
 static int set_memory(struct context *c, struct mem **mem, const rknn_matmul_tensor_attr *attr,
@@ -282,6 +312,8 @@ static int set_memory(struct context *c, struct mem **mem, const rknn_matmul_ten
     if (!attr)
         return error_set(e, STATUS_PARAM_INVALID, "the attributes are NULL");
     int r = matmul_find(attr->name, &i, e);
+    if (r == 0)
+        r = check_attr(c, i, attr, e);
     if (r < 0)
         return r;
     if (new->program.size < attr->size)

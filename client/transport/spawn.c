@@ -11,7 +11,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -26,6 +25,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/file/find_daemon.h"
 #include "client/limits.h"
 
 #define CONTROL_FD 3 // in the daemon
@@ -47,52 +47,13 @@ void spawn_done(struct spawn *s)
 
 // ---- where the program is ----------------------------------------------------------------------
 
-// Looks for the daemon in the installation of this library. The library is in lib/rknnd/client or
-// lib/ARCHITECTURE/rknnd/client, the daemon in bin beside that lib; build trees have the same
-// layout.
-static bool find_beside_library(char *path)
+// The installation of this library has one.
+static int find_program(char *path, struct error *e)
 {
-    static const char *const ways[] = {"../../../bin/rknnd", "../../../../bin/rknnd"};
     Dl_info info;
     char library[PATH_MAX];
-    if (!dladdr((void *)spawn_init, &info) || !realpath(info.dli_fname, library))
-        return false;
-    const char *folder = dirname(library);
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        if ((size_t)snprintf(path, PATH_MAX, "%s/%s", folder, ways[i]) < PATH_MAX &&
-            access(path, X_OK) == 0)
-            return true;
-    }
-    return false;
-}
-
-static bool find_in_path(char *path)
-{
-    const char *folders = getenv("PATH");
-    for (const char *p = folders, *end; p && *p; p = *end ? end + 1 : end) {
-        end = strchrnul(p, ':');
-        if (end > p &&
-            (size_t)snprintf(path, PATH_MAX, "%.*s/rknnd", (int)(end - p), p) < PATH_MAX &&
-            access(path, X_OK) == 0)
-            return true;
-    }
-    return false;
-}
-
-// RKNND_DAEMON, else beside the library, else PATH. Other places are never searched.
-static int find_daemon(char *path, struct error *e)
-{
-    const char *named = getenv("RKNND_DAEMON");
-    if (named && *named) {
-        if ((size_t)snprintf(path, PATH_MAX, "%s", named) < PATH_MAX)
-            return 0;
-        return error_set(e, STATUS_PARAM_INVALID, "RKNND_DAEMON is too long for a path");
-    }
-    if (find_beside_library(path) || find_in_path(path))
-        return 0;
-    return error_set(e, STATUS_DEVICE_UNAVAILABLE,
-                     "the program rknnd is neither beside this library nor in PATH; install it or "
-                     "name it in RKNND_DAEMON");
+    bool known = dladdr((void *)spawn_init, &info) && realpath(info.dli_fname, library);
+    return find_daemon(known ? library : NULL, path, e);
 }
 
 // ---- starting it -------------------------------------------------------------------------------
@@ -191,7 +152,7 @@ int spawn_set_value(struct spawn_command *c, struct error *e, const char *format
 static int spawn_start(struct spawn *s, const struct spawn_command *command, struct error *e)
 {
     char path[PATH_MAX];
-    int r = find_daemon(path, e);
+    int r = find_program(path, e);
     if (r < 0)
         return r;
     int pair[2];
@@ -225,6 +186,18 @@ static int pass_connection(int control)
     return n < 0 ? (int)n : pair[0];
 }
 
+// One whose other end has gone.
+static int broken_connection(void)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return -errno;
+    fd_close(pair[1]);
+    return pair[0];
+}
+
+// A daemon that has ended by now may have left its last words: that the connection breaks has them
+// read.
 static int start_and_pass(struct spawn *s, const struct spawn_command *command, struct error *e)
 {
     s->control = fd_close(s->control);
@@ -233,6 +206,8 @@ static int start_and_pass(struct spawn *s, const struct spawn_command *command, 
         return r;
     s->n_started++;
     r = pass_connection(s->control);
+    if (r == -EPIPE || r == -ECONNRESET)
+        r = broken_connection();
     if (r < 0)
         return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, -r,
                                "rknnd did not start well (RKNN_SERVER_LOGLEVEL=3 shows why)");

@@ -20,6 +20,7 @@
     X(CONTEXTS,    "contexts",    "contexts",                false, 0, 0, MALLOC_FAIL)             \
     X(REQUESTS,    "in-flight",   "requests in flight",      false, 2, 0, DEVICE_UNAVAILABLE)      \
     X(BYTES,       "bytes",       "bytes in flight and in memories", true, 0, 0, MALLOC_FAIL)      \
+    X(INTERNAL,    "internal",    "bytes of contexts",       true,  0, 0, MALLOC_FAIL)             \
     X(MEMORIES,    "memories",    "memories",                false, 1, 0, MALLOC_FAIL)             \
     X(UPLOADS,     "uploads",     "unfinished uploads",      false, 1, 0, MALLOC_FAIL)             \
     X(MODELS,      "models",      "models in use",           false, 1, 0, MALLOC_FAIL)             \

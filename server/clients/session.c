@@ -44,13 +44,13 @@ int session_new(struct sessions *all, struct user *user, const char *program, st
         free(s);
         return r;
     }
-    s->user = user_ref(user);
+    s->user = s->memories.user = user_ref(user);
     s->all = all;
     s->refs = 1;
     s->id = ++all->last_id;
     session_open_account(s, program);
     list_init(&s->connections);
-    scheduler_client_init(&s->scheduling, &s->user->scheduling);
+    scheduler_client_init(&s->scheduling, &user_person(s->user)->scheduling);
     list_append(&all->all, &s->link);
     all->n++;
     *ret = s;

@@ -1,5 +1,7 @@
 // Users, their quotas and accounts. What is charged counts for all of a user's programs together.
-// Who comes over the network without TLS has no other identity than the address he comes from.
+// Who comes over the network without TLS has no other identity than the address he comes from. A
+// user who is another's (subids.h) has models, rights and a name of his own, but his account is
+// below that one's, whose quota is for both, and they take turns as one.
 #include "server/clients/user.h"
 
 #include <stdio.h>
@@ -51,7 +53,9 @@ static struct quota find_users_quota(const struct options *o, const struct user 
 // What it does not say of programs is as it is for everyone's.
 static struct quota find_quota(const struct options *o, const struct user *u)
 {
-    struct quota ret = find_users_quota(o, u);
+    struct quota ret = find_users_quota(o, u->owner ? u->owner : u);
+    if (u->owner)
+        ret.limits = (struct account_amounts){0};
     for (unsigned i = 0; i < ACCOUNT_RESOURCES; i++)
         if (!ret.programs.of[i])
             ret.programs.of[i] = o->program_limits.of[i];
@@ -84,30 +88,37 @@ static enum account_tier tier_of(const struct origin *p)
 
 static void open_account(struct accounts *all, struct user *u, enum account_tier tier)
 {
-    struct account *parent = tier == ACCOUNT_OPERATOR ? &all->operators
-                             : u->local               ? &all->all
-                                                      : &all->network;
+    struct account *parent = u->owner                   ? &u->owner->account
+                             : tier == ACCOUNT_OPERATOR ? &all->operators
+                             : u->local                 ? &all->all
+                                                        : &all->network;
     account_init(&u->account, parent, u->title);
     u->account.quota = &u->quota.limits;
     u->account.quota_name = u->quota.user;
     u->account.tier = tier;
 }
 
-// The quota is looked up when the user comes, and when quotas change. Of his programs, some may be
-// in more groups than others.
-int user_get(struct users *all, const struct origin *p, struct user **ret, struct error *e)
+// One that is known. Of his programs, some may be in more groups than others.
+static struct user *user_again(const struct users *all, const struct origin *p)
 {
     struct user *u = user_find(all, p);
-    if (u) {
-        if (u->account.tier < tier_of(p))
-            u->account.tier = tier_of(p);
-        *ret = user_ref(u);
-        return 0;
-    }
-    u = calloc(1, sizeof *u);
+    if (!u)
+        return NULL;
+    if (u->account.tier < tier_of(p))
+        u->account.tier = tier_of(p);
+    return user_ref(u);
+}
+
+// Takes over a reference to `owner`, unless it fails. The quota is looked up when the user comes,
+// and when quotas change.
+static int user_new(struct users *all, const struct origin *p, struct user *owner,
+                    struct user **ret, struct error *e)
+{
+    struct user *u = calloc(1, sizeof *u);
     if (!u)
         return error_no_memory(e, "a user", sizeof *u);
     u->refs = 1;
+    u->owner = owner;
     u->local = p->local;
     u->uid = p->uid;
     snprintf(u->source, sizeof u->source, "%s", *p->identity ? "" : p->source);
@@ -123,6 +134,35 @@ int user_get(struct users *all, const struct origin *p, struct user **ret, struc
     return 0;
 }
 
+// The person whose user this is; NULL: his own. What root's containers do is not root's: they are
+// many, and an operator's part is not to be theirs. Owners are not looked up in turn: one is
+// nobody's himself, also where a file has two in each other's ranges.
+static int find_person(struct users *all, const struct origin *p, struct user **ret,
+                       struct error *e)
+{
+    struct origin owner = {.local = true};
+    *ret = NULL;
+    if (!p->local || origin_is_operator(p) || !subids_find(&all->subids, p->uid, &owner.uid) ||
+        origin_is_operator(&owner) || owner.uid == p->uid)
+        return 0;
+    *ret = user_again(all, &owner);
+    return *ret ? 0 : user_new(all, &owner, NULL, ret, e);
+}
+
+int user_get(struct users *all, const struct origin *p, struct user **ret, struct error *e)
+{
+    struct user *owner;
+    *ret = user_again(all, p);
+    if (*ret)
+        return 0;
+    int r = find_person(all, p, &owner, e);
+    if (r == 0)
+        r = user_new(all, p, owner, ret, e);
+    if (r < 0)
+        user_unref(owner);
+    return r;
+}
+
 void users_update(struct users *all)
 {
     struct user *u;
@@ -130,6 +170,11 @@ void users_update(struct users *all)
         u->quota = find_quota(all->options, u);
         u->scheduling.weight = u->quota.share;
     }
+}
+
+struct user *user_person(struct user *u)
+{
+    return u->owner ? u->owner : u;
 }
 
 struct user *user_ref(struct user *u)
@@ -144,5 +189,6 @@ void user_unref(struct user *u)
         return;
     list_remove(&u->link);
     rounds_line_done(&u->line);
+    user_unref(u->owner);
     free(u);
 }

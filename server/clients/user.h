@@ -6,6 +6,7 @@
 #include "server/clients/account.h"
 #include "server/clients/quota.h"
 #include "server/clients/rate.h"
+#include "server/clients/subids.h"
 #include "server/jobs/scheduler.h"
 #include "server/listen/origin.h"
 #include "server/net/rounds.h"
@@ -19,12 +20,14 @@ struct users {
     const struct options *options; // the quotas
     struct scheduler *scheduler;
     struct accounts *accounts;
+    struct subids subids;
 };
 
 // While somebody is connected, or the server has models that he brought.
 struct user {
     struct list link;
-    unsigned refs; // connections, sessions, models and uploads
+    unsigned refs;      // connections, sessions, models, uploads, memories, and who is subordinate
+    struct user *owner; // whose he is (subids.h): they share turns and accounts; NULL: his own
     bool local;
     uid_t uid;                        // of a local one
     char source[ORIGIN_SOURCE_SIZE];  // of another: where it comes from
@@ -36,7 +39,8 @@ struct user {
     struct rate rate;        // of what all his connections ask for
     struct rounds_line line; // in which these have their turns
     struct shelf_line shelf; // what he asks of the model store's disk
-    uint64_t pushed;         // the turn of the last push of his that began; 0: none
+    uint64_t spared; // bytes on their way back that he, and whose owner he is, do not pay for
+    uint64_t pushed; // the turn of the last push of his that began; 0: none
     struct scheduler_group scheduling;
     unsigned n_suspended; // runs
 };
@@ -46,6 +50,9 @@ int user_get(struct users *all, const struct origin *p, struct user **ret, struc
 
 /// The options have other quotas: they are those of everyone from now on.
 void users_update(struct users *all);
+
+/// Who takes turns for him: himself, or whose he is.
+struct user *user_person(struct user *u);
 
 struct user *user_ref(struct user *u);
 void user_unref(struct user *u);

@@ -1,4 +1,4 @@
-// LIMITS: who has how much of what clients may hold.
+// LIMITS: who has how much of what clients may hold, and the numbers of the configuration.
 #include <stdlib.h>
 
 #include "server/clients/rights.h"
@@ -7,6 +7,7 @@
 #include "server/handle/handle.h"
 #include "server/handle/services.h"
 #include "server/net/delimited.h"
+#include "server/options.h"
 
 // Some 50 bytes each: what encoding them takes is less than a millisecond.
 #define LIMITS_MAX 4096
@@ -78,6 +79,20 @@ static void put_programs(struct limits *all, const struct connection *c)
     }
 }
 
+// What counts for each connection, session, model or run, and so is no sum of anybody's.
+static void put_settings(struct limits *all, const struct options *o)
+{
+    struct options_number numbers[OPTIONS_MAX_NUMBERS];
+    size_t n = options_list_numbers(o, numbers);
+    for (size_t i = 0; i < n && all->status == 0; i++) {
+        rknnd_Setting m = {
+            .bytes = numbers[i].bytes, .value = numbers[i].value, .usual = numbers[i].usual};
+        message_set_text(m.name, numbers[i].name);
+        all->status = delimited_put(&all->lines, rknnd_Setting_fields, &m, all->e);
+        all->m.n_settings++;
+    }
+}
+
 static void answer_limits(struct request *r)
 {
     const struct connection *c = r->connection;
@@ -88,6 +103,7 @@ static void answer_limits(struct request *r)
         put_limit(&all, "", 0, (enum account_resource)i, a->all.used.of[i], a->total.of[i], false);
     put_users(&all, c);
     put_programs(&all, c);
+    put_settings(&all, c->services->options);
     if (all.status < 0) {
         free(all.lines.data);
         request_fail(r, &e);

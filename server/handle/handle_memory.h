@@ -11,15 +11,33 @@ struct threads;
 
 // Files of clients that are being mapped. Embedded by the server.
 struct imports {
-    struct threads *threads; // NULL: nobody has asked yet
+    struct threads *threads; // NULL: before imports_start()
     struct list all;         // under way, or hanging
     unsigned n;
 };
 
 void imports_init(struct imports *all);
 
+/// One thread, at the daemon's start: what wakes the loop has a descriptor, for which there may be
+/// no room later.
+int imports_start(struct imports *all, uv_loop_t *loop, struct error *e);
+
 /// For shutdown.
 void imports_stop(struct imports *all);
+
+// Memories that are being made. Embedded by the server.
+#define CREATORS_MAX 4 // threads
+
+struct creations {
+    struct threads *threads; // NULL: before creations_start(), and when creations_stop() is done
+    unsigned n;
+};
+
+/// One thread, at the daemon's start. `all` is zero.
+int creations_start(struct creations *all, uv_loop_t *loop, struct error *e);
+
+/// The threads end with what is under way.
+void creations_stop(struct creations *all);
 
 /// Whether the client's session may have one more memory, of `size` bytes.
 int memory_check_room(const struct connection *c, uint64_t size, struct error *e);

@@ -1,5 +1,6 @@
-// MEMORY_CREATE: makes memory on a thread of libuv, because the kernel takes its time to find and
-// clear large amounts.
+// MEMORY_CREATE: makes memory on a thread, because the kernel takes its time to find and clear
+// large amounts. (libuv's own threads are waited for where work is given to them, if they have lost
+// the processor.)
 //
 // Bytes are reserved while the thread works, so that several requests at once cannot exceed the
 // limits. The client may go meanwhile: `session` is NULL then, and the result is dropped.
@@ -13,7 +14,7 @@
 #include "server/handle/handle.h"
 #include "server/handle/handle_memory.h"
 #include "server/handle/services.h"
-#include "server/turns.h"
+#include "server/threads.h"
 
 #define MEMORY_FLAGS 7u // RKNN_FLAG_MEMORY_CACHEABLE, NON_CACHEABLE, TRY_ALLOC_SRAM
 
@@ -21,7 +22,8 @@ CLEANUP_DEFINE(struct memory, memory_unref)
 
 struct creation {
     struct request request;
-    uv_work_t work;
+    struct task task;
+    struct creations *all;
     struct memories *memories;
     struct session *session; // where the memory is reserved; NULL: it is not any more
     uint64_t size;
@@ -54,21 +56,30 @@ static void creation_give_back(struct creation *m)
     s->memories.reserved -= m->size;
 }
 
+static void creation_free(struct creation *m)
+{
+    m->all->n--;
+    npu_buffer_done(&m->buffer);
+    free(m);
+}
+
 // The reservation must end now, as the session may be freed; the thread may be at work still.
 static void on_abandoned(struct request *r)
 {
     struct creation *m = container_of(r, struct creation, request);
     creation_give_back(m);
-    uv_cancel((uv_req_t *)&m->work); // on_made() comes in any case
+    if (threads_take_back(m->all->threads, &m->task))
+        creation_free(m);
 }
 
 // ---- the work ----------------------------------------------------------------------------------
 
 // On the thread.
-static void creation_make(uv_work_t *work)
+static void creation_make(struct task *t)
 {
-    struct creation *m = container_of(work, struct creation, work);
+    struct creation *m = container_of(t, struct creation, task);
     npu_buffer_new(&m->memories->buffers, m->size, &m->buffer, &m->error);
+    threads_post(t->threads, t);
 }
 
 // Gives the memory a handle and passes a descriptor of it where the client can take one.
@@ -91,21 +102,30 @@ static int creation_answer(struct creation *m, struct error *e)
     return r;
 }
 
-// On the loop, also after uv_cancel(). The reservation is replaced by what the handle counts. The
-// buffer is empty here if a memory has adopted it.
-static void on_made(uv_work_t *work, int status)
+// On the loop. The reservation is replaced by what the handle counts. The buffer is empty here if a
+// memory has adopted it.
+static void on_made(struct task *t)
 {
-    struct creation *m = container_of(work, struct creation, work);
+    struct creation *m = container_of(t, struct creation, task);
     bool wanted = m->session != NULL;
-    turns_mark(work->loop, "memory that was made");
-    (void)status; // cancelled, at most, and then not wanted
     creation_give_back(m);
     if (wanted && m->error.code == 0)
         creation_answer(m, &m->error);
     if (wanted && m->error.code < 0)
         request_fail(&m->request, &m->error);
-    npu_buffer_done(&m->buffer);
-    free(m);
+    creation_free(m);
+}
+
+// One thread was there from the start; of more there may be none, where the system allows no
+// others, and then this one makes them one after the other.
+static void creation_begin(struct creations *all, struct creation *m)
+{
+    m->all = all;
+    m->task = (struct task){.work = creation_make, .finish = on_made};
+    all->n++;
+    if (all->n <= CREATORS_MAX)
+        threads_grow(all->threads, all->n, NULL);
+    threads_do(all->threads, &m->task);
 }
 
 // Limits are checked before anything is allocated.
@@ -133,6 +153,24 @@ int handle_memory_create(struct connection *c, const struct frame_header *h,
         return r;
     }
     request_begin(&m->request, &c->requests, h, on_abandoned);
-    uv_queue_work(c->services->loop, &m->work, creation_make, on_made);
+    creation_begin(c->services->creations, m);
     return 0;
+}
+
+int creations_start(struct creations *all, uv_loop_t *loop, struct error *e)
+{
+    return threads_new(loop, &all->threads, e);
+}
+
+static void on_threads_gone(void *owner)
+{
+    struct creations *all = owner;
+    all->threads = NULL;
+}
+
+// Those under way may be abandoned still.
+void creations_stop(struct creations *all)
+{
+    if (all->threads)
+        threads_free(all->threads, on_threads_gone, all);
 }

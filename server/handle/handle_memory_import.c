@@ -75,20 +75,14 @@ static void import_mapped(struct task *t)
     free(i);
 }
 
-// A thread for each import under way.
-static int imports_grow(struct imports *all, uv_loop_t *loop, struct error *e)
-{
-    int r = all->threads ? 0 : threads_new(loop, &all->threads, e);
-    return r < 0 ? r : threads_grow(all->threads, all->n + 1, e);
-}
-
-// With a thread for it.
+// Each import under way has a thread.
 static int import_charge(const struct connection *c, struct error *e)
 {
+    struct imports *all = c->services->imports;
     int r = account_charge(&c->session->account, ACCOUNT_IMPORTS, 1, e);
     if (r < 0)
         return r;
-    r = imports_grow(c->services->imports, c->services->loop, e);
+    r = threads_grow(all->threads, all->n + 1, e);
     if (r < 0)
         account_refund(&c->session->account, ACCOUNT_IMPORTS, 1);
     return r;
@@ -103,7 +97,8 @@ int handle_memory_import(struct connection *c, const struct frame_header *h,
     int fd = c->features & PROTOCOL_FEATURE_FDS ? frame_reader_take_fd(&c->channel.reader) : -1;
     if (fd < 0)
         return error_set(e, STATUS_PARAM_INVALID,
-                         "no file descriptor came with MEMORY_IMPORT, or none was agreed on");
+                         "no file descriptor came with MEMORY_IMPORT, none was agreed on, or the "
+                         "server has as many files open as it may");
     int r = import_charge(c, e);
     struct import *i = r == 0 ? calloc(1, sizeof *i) : NULL;
     if (!i) {
@@ -129,6 +124,11 @@ int handle_memory_import(struct connection *c, const struct frame_header *h,
 void imports_init(struct imports *all)
 {
     list_init(&all->all);
+}
+
+int imports_start(struct imports *all, uv_loop_t *loop, struct error *e)
+{
+    return threads_new(loop, &all->threads, e);
 }
 
 // What hangs is left alone, with what it uses, and is nobody's any more.

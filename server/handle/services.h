@@ -29,6 +29,7 @@ struct services {
     struct memories *memories;
     struct sram *sram;
     struct imports *imports;
+    struct creations *creations;
     struct describes *describes;
     struct stats *stats;
     struct metrics *metrics;

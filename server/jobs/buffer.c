@@ -1,8 +1,9 @@
 // Buffers of jobs.
 //
 // Allocating and zeroing shared memory costs more than a small inference, so buffers are kept: the
-// last one that was used comes first, its pages are still in the caches. The pool outlives its
-// owner while buffers are in use, because a reply may still be on its way out of one.
+// last one that was used comes first, its pages are still in the caches. Nobody is charged for
+// those that are idle, so of all pools only the last ones stay. The pool outlives its owner while
+// buffers are in use, because a reply may still be on its way out of one.
 #include "server/jobs/buffer.h"
 
 #include <assert.h>
@@ -12,6 +13,7 @@
 
 #include "base/bytes.h"
 #include "base/fd.h"
+#include "server/jobs/giveback.h"
 
 #define SMALLEST 4096u
 #define LARGEST  ((uint64_t)PTRDIFF_MAX / 2)
@@ -21,7 +23,7 @@ struct buffer_pool {
     struct list idle; // the last used one last
     unsigned n_idle, n_buffers;
     uint32_t last_id;
-    uint64_t *bytes;
+    struct buffer_totals *totals;
     void (*forget)(struct buffer *b, void *owner);
     void *owner;
 };
@@ -40,13 +42,13 @@ static uint64_t size_class(uint64_t size)
     return align_up(size, step);
 }
 
-struct buffer_pool *buffer_pool_new(bool shared, uint64_t *bytes)
+struct buffer_pool *buffer_pool_new(bool shared, struct buffer_totals *totals)
 {
     struct buffer_pool *p = calloc(1, sizeof *p);
     if (!p)
         return NULL;
     p->shared = shared;
-    p->bytes = bytes;
+    p->totals = totals;
     list_init(&p->idle);
     return p;
 }
@@ -92,12 +94,9 @@ static int map_private(uint64_t size, uint8_t **ret, struct error *e)
 // Also of a buffer that is half mapped: what is missing is NULL or -1.
 static void buffer_unmap(struct buffer *b)
 {
-    if (b->input)
-        munmap(b->input, (size_t)b->input_size);
-    if (b->output)
-        munmap(b->output, (size_t)b->output_size);
-    fd_close(b->input_fd);
-    fd_close(b->output_fd);
+    struct givebacks *to = b->pool->totals->givebacks;
+    give_back(to, &(struct giveback_memory){b->input, b->input_size, b->input_fd}, NULL, 0);
+    give_back(to, &(struct giveback_memory){b->output, b->output_size, b->output_fd}, NULL, 0);
 }
 
 static int buffer_map(struct buffer *b, bool shared, struct error *e)
@@ -117,6 +116,11 @@ static int buffer_map(struct buffer *b, bool shared, struct error *e)
     return r;
 }
 
+static uint64_t buffer_size(const struct buffer *b)
+{
+    return b->input_size + b->output_size;
+}
+
 // Sizes are those of the class, not of the job, so that any job of the class can use the buffer.
 static int buffer_new(struct buffer_pool *p, uint64_t input_size, uint64_t output_size,
                       struct buffer **ret, struct error *e)
@@ -131,13 +135,14 @@ static int buffer_new(struct buffer_pool *p, uint64_t input_size, uint64_t outpu
                          .input_size = input_size,
                          .output_size = output_size};
     list_init(&b->link);
+    list_init(&b->in_totals);
     int r = buffer_map(b, p->shared, e);
     if (r < 0) {
         free(b);
         return r;
     }
     p->n_buffers++;
-    *p->bytes += input_size + output_size;
+    p->totals->bytes += input_size + output_size;
     *ret = b;
     return 0;
 }
@@ -149,7 +154,7 @@ static void buffer_free(struct buffer *b)
     if (p->forget)
         p->forget(b, p->owner);
     buffer_unmap(b);
-    *p->bytes -= b->input_size + b->output_size;
+    p->totals->bytes -= buffer_size(b);
     p->n_buffers--;
     free(b);
 }
@@ -158,8 +163,39 @@ static void buffer_free(struct buffer *b)
 
 static void take_idle(struct buffer *b)
 {
+    struct buffer_totals *t = b->pool->totals;
     list_remove(&b->link);
+    list_remove(&b->in_totals);
     b->pool->n_idle--;
+    t->n_idle--;
+    t->idle_bytes -= buffer_size(b);
+}
+
+static void put_idle(struct buffer *b)
+{
+    struct buffer_totals *t = b->pool->totals;
+    list_append(&b->pool->idle, &b->link);
+    list_append(&t->idle, &b->in_totals);
+    b->pool->n_idle++;
+    t->n_idle++;
+    t->idle_bytes += buffer_size(b);
+}
+
+void buffer_totals_init(struct buffer_totals *t, unsigned most, uint64_t bytes)
+{
+    *t = (struct buffer_totals){.most_idle = most, .most_idle_bytes = bytes};
+    list_init(&t->idle);
+}
+
+// Of all pools, also of those that are not used now: a worker that stays loaded would else keep as
+// many as it ever had runs at the same time, and nobody is charged for them.
+static void totals_trim(struct buffer_totals *t)
+{
+    while (t->n_idle > t->most_idle || t->idle_bytes > t->most_idle_bytes) {
+        struct buffer *b = list_first(&t->idle, struct buffer, in_totals);
+        take_idle(b);
+        buffer_free(b);
+    }
 }
 
 void buffer_pool_trim(struct buffer_pool *p, unsigned keep)
@@ -235,8 +271,8 @@ void buffer_unref(struct buffer *b)
         return;
     struct buffer_pool *p = b->pool;
     if (!p->freed) {
-        list_append(&p->idle, &b->link);
-        p->n_idle++;
+        put_idle(b);
+        totals_trim(p->totals);
         return;
     }
     buffer_free(b);

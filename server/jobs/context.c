@@ -47,6 +47,7 @@ static void answer_opening(struct context *x)
         .weight_size = info->weight_size,
         .internal_size = info->internal_size,
         .memory_size = info->memory_size,
+        .context_size = info->context_size,
         .sram_total = x->contexts->sram->total,
         .sram_free = x->contexts->sram->total - x->contexts->sram->used,
         .core_limit = info->core_limit,
@@ -86,12 +87,23 @@ static void on_opened(void *owner, const struct error *why)
     answer_opening(x);
 }
 
+// A small file may want much: what a context takes is known only when its model is loaded.
+static int context_begin(struct context *x, struct error *e)
+{
+    uint64_t size = runner_info(x->model->runner)->context_size;
+    int r = account_charge(&x->session->account, ACCOUNT_INTERNAL, size, e);
+    if (r < 0)
+        return r;
+    x->charged = size;
+    return runner_context_new(x->model->runner, on_opened, x, &x->runner, e);
+}
+
 // From the model: it is loaded, or loading failed. May come from inside of model_use_begin().
 static void on_ready(struct model_use *use, const struct error *why)
 {
     struct context *x = container_of(use, struct context, use);
     struct error e;
-    if (!why && runner_context_new(x->model->runner, on_opened, x, &x->runner, &e) < 0)
+    if (!why && context_begin(x, &e) < 0)
         why = &e;
     if (why)
         fail_opening(x, why);
@@ -187,6 +199,7 @@ void context_check_idle(struct context *x)
         return;
     runner_context_free(steal_ptr(x->runner));
     binding_unref(x->binding);
+    account_refund(&x->session->account, ACCOUNT_INTERNAL, x->charged);
     sram_give(x->contexts->sram, x->sram);
     model_use_end(&x->use);
     model_release(x->model, x->session->user);

@@ -45,6 +45,7 @@ struct context {
     struct scheduler_queue queue;
     struct metrics_series *series; // where its runs count; NULL: nowhere
     uint64_t sram;                 // bytes of it that are the context's
+    uint64_t charged;              // bytes that the runner's part of it takes, in the account
     struct binding *binding;       // NULL: nothing is bound
     struct list jobs;              // context_work: all of them
     struct list profiles;          // context_work: layer times that are asked for

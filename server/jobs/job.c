@@ -41,6 +41,11 @@
 #include "server/observe/trace.h"
 
 #define MODEL_CORES (MODEL_MAX_CORES + 1)
+
+// That are looked at to say whether a run will be in time: of each priority, and of each queue.
+#define LOOK_QUEUES 64u
+#define LOOK_JOBS   8u
+
 _Static_assert(SCHEDULER_MAX_CORES <= MODEL_MAX_CORES, "an entry for each number of cores");
 
 static void jobs_schedule(struct jobs *all);
@@ -268,7 +273,7 @@ static void job_conclude(struct job *j, const struct error *e, const struct mode
 static void job_count_suspended(struct job *j, int change)
 {
     j->all->n_suspended += (unsigned)change;
-    j->session->user->n_suspended += (unsigned)change;
+    user_person(j->session->user)->n_suspended += (unsigned)change;
 }
 
 static bool is_suspended(const struct job *j)
@@ -451,7 +456,7 @@ static void job_suspend(struct job_hold *h)
     struct job *j = container_of(h, struct job, hold);
     struct error e;
     if (j->all->n_suspended >= JOBS_SUSPENDED_MAX) {
-        if (h->left_ms > 0 && j->session->user->n_suspended < JOBS_SUSPENDED_MANY) {
+        if (h->left_ms > 0 && user_person(j->session->user)->n_suspended < JOBS_SUSPENDED_MANY) {
             job_hold_begin(h);
             return;
         }
@@ -536,22 +541,39 @@ static const struct job *job_of(const struct scheduler_job *j)
     return container_of(j, struct job, scheduling);
 }
 
+// Of the first `most` in a queue. Runs of one context are alike: some are looked at.
 static uint64_t sum_of_queue(const struct scheduler_queue *q, unsigned most)
 {
     const struct scheduler_job *j;
     uint64_t us = 0;
-    list_for_each (j, &q->jobs, link)
-        us += most-- > 0 ? job_expected_us(job_of(j)) : 0;
-    return us;
+    unsigned n = q->n_jobs < most ? q->n_jobs : most, looked = 0;
+    list_for_each (j, &q->jobs, link) {
+        if (looked == n || looked == LOOK_JOBS)
+            break;
+        us += job_expected_us(job_of(j));
+        looked++;
+    }
+    return looked > 0 && looked < n ? us * n / looked : us;
 }
 
-static unsigned length_of_queue(const struct scheduler_queue *q)
+// Of at most `most` runs of each queue of a class, without `own`. What there is behind those that
+// are looked at is taken for more of the same.
+static uint64_t sum_of_class(const struct scheduler_class *class, const struct scheduler_queue *own,
+                             unsigned most, bool *ret_any)
 {
-    const struct scheduler_job *j;
-    unsigned n = 0;
-    list_for_each (j, &q->jobs, link)
-        n++;
-    return n;
+    const struct scheduler_queue *q;
+    uint64_t us = 0;
+    unsigned looked = 0;
+    list_for_each (q, &class->ready, link) {
+        if (looked == LOOK_QUEUES)
+            break;
+        looked++;
+        if (q == own)
+            continue;
+        us += sum_of_queue(q, most);
+        *ret_any = true;
+    }
+    return looked > 0 && looked < class->n_ready ? us * class->n_ready / looked : us;
 }
 
 // What runs and does not give way: *ret_own of the job's own queue.
@@ -576,16 +598,11 @@ static uint64_t running_us(const struct job *j, const struct scheduler_queue *ow
 static uint64_t ahead_us(const struct job *j, const struct scheduler_queue *own)
 {
     const struct scheduler *s = &j->all->scheduler;
-    unsigned turns = length_of_queue(own) + 1;
+    unsigned turns = own->n_jobs + 1;
     uint64_t own_us = sum_of_queue(own, UINT32_MAX), us = running_us(j, own, &own_us);
     bool waits = __builtin_popcount(s->busy) == (int)s->n_cores;
-    for (int p = 0; p <= own->priority; p++) {
-        const struct scheduler_queue *q;
-        list_for_each (q, &s->classes[p].ready, link) {
-            us += q == own ? 0 : sum_of_queue(q, p == own->priority ? turns : UINT32_MAX);
-            waits = waits || q != own;
-        }
-    }
+    for (int p = 0; p <= own->priority; p++)
+        us += sum_of_class(&s->classes[p], own, p == own->priority ? turns : UINT32_MAX, &waits);
     us = waits ? us / s->n_cores : 0;
     return us > own_us ? us : own_us;
 }

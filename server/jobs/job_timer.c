@@ -6,14 +6,18 @@
 
 #include "server/turns.h"
 
-#define NEVER UINT64_MAX
+#define NEVER          UINT64_MAX
+#define EXPIRE_AT_ONCE 128 // each costs an answer
 
 static void on_timer(uv_timer_t *timer);
 
-// Makes the timer fire at `at_ms` at the latest; 0: as soon as the loop comes round.
+// Makes the timer fire at `at_ms` at the latest; 0: as soon as the loop comes round. What is set to
+// now while timers have their turn would come in the same turn.
 static void alarm_at(struct job_timer *t, uint64_t at_ms)
 {
     uint64_t now = uv_now(t->timer.loop);
+    if (t->fires && at_ms <= now)
+        at_ms = now + 1;
     if (at_ms >= t->alarm_ms || uv_is_closing((uv_handle_t *)&t->timer))
         return;
     t->alarm_ms = at_ms;
@@ -26,12 +30,15 @@ static void expire_overdue(struct job_timer *t)
 {
     struct list overdue;
     struct job_deadline *d, *after;
+    unsigned n = 0;
     list_init(&overdue);
     list_for_each_safe (d, after, &t->deadlines, link) {
         if (d->at_ms > uv_now(t->timer.loop))
             continue;
         list_remove(&d->link);
         list_append(&overdue, &d->link);
+        if (++n == EXPIRE_AT_ONCE)
+            break;
     }
     while ((d = list_first(&overdue, struct job_deadline, link))) {
         list_remove(&d->link);
@@ -45,10 +52,12 @@ static void on_timer(uv_timer_t *timer)
     struct job_deadline *d;
     turns_mark(timer->loop, "jobs at their deadlines");
     t->alarm_ms = NEVER;
+    t->fires = true;
     expire_overdue(t);
     t->woken(t);
     list_for_each (d, &t->deadlines, link)
         alarm_at(t, d->at_ms);
+    t->fires = false;
 }
 
 void job_timer_init(struct job_timer *t, uv_loop_t *loop, void (*expired)(struct job_deadline *d),
@@ -59,6 +68,7 @@ void job_timer_init(struct job_timer *t, uv_loop_t *loop, void (*expired)(struct
     uv_timer_init(loop, &t->timer);
     list_init(&t->deadlines);
     t->alarm_ms = NEVER;
+    t->fires = false;
 }
 
 void job_timer_set(struct job_timer *t, struct job_deadline *d, uint32_t limit_ms)

@@ -2,6 +2,7 @@
 // that left the queue has made room for another. Loop thread only.
 #pragma once
 
+#include <stdbool.h>
 #include <uv.h>
 
 #include "base/list.h"
@@ -16,7 +17,9 @@ struct job_timer {
     uv_timer_t timer;
     struct list deadlines; // in any order
     uint64_t alarm_ms;     // when the timer goes off
-    /// The deadline has passed; it is out of the timer.
+    bool fires;            // it is at work
+    /// The deadline has passed; it is out of the timer. Of many that are over at the same time some
+    /// come now, and some in each of the next milliseconds.
     void (*expired)(struct job_deadline *d);
     /// The timer has gone off, and what has expired has been told.
     void (*woken)(struct job_timer *t);

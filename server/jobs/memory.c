@@ -15,6 +15,8 @@
 #include "base/array.h"
 #include "base/dmabuf.h"
 #include "base/fd.h"
+#include "server/clients/user.h"
+#include "server/jobs/giveback.h"
 
 void memories_init(struct memories *all)
 {
@@ -64,10 +66,13 @@ int memory_adopt(struct memories *all, struct npu_buffer *b, struct memory **ret
     struct memory_file f = {.buffer = *b};
     *b = (struct npu_buffer){.fd = -1};
     int r = memory_identify(&f, e);
-    if (r == 0)
-        return memory_new(all, &f, ret, e);
-    npu_buffer_done(&f.buffer);
-    return r;
+    if (r < 0) {
+        npu_buffer_done(&f.buffer);
+        return r;
+    }
+    if (!f.dmabuf)
+        fd_hide(f.buffer.fd);
+    return memory_new(all, &f, ret, e);
 }
 
 // A file that memory_map() takes has an inode of its own. Those of dma-bufs before Linux 5.3 are
@@ -95,6 +100,8 @@ int memory_map(int fd, struct memory_file *ret, struct error *e)
         r = fd_size(fd, &size, e);
     if (r != 0)
         return r;
+    if (!f.dmabuf)
+        fd_hide(fd); // known to be a memfd: no other file's rights are ours to change
     f.read_only = fd_is_read_only(fd); // its owner may have sealed it meanwhile
     f.buffer.map = fd_map(fd, size, e);
     if (!f.buffer.map)
@@ -121,6 +128,18 @@ struct memory *memory_ref(struct memory *m)
     return m;
 }
 
+// Handles are charged to sessions. What a binding or a run keeps after the last of them is charged
+// to the user whose that was: else who binds a memory and frees its handle could have any number.
+static void memory_set_payer(struct memory *m, struct user *payer)
+{
+    if (m->payer)
+        account_refund(&m->payer->account, ACCOUNT_BYTES, m->buffer.size);
+    user_unref(m->payer);
+    m->payer = payer ? user_ref(payer) : NULL;
+    if (payer)
+        account_count(&payer->account, ACCOUNT_BYTES, &(uint64_t){0}, m->buffer.size);
+}
+
 // gone() takes the user out of the list and frees it.
 void memory_unref(struct memory *m)
 {
@@ -132,7 +151,10 @@ void memory_unref(struct memory *m)
     }
     list_remove(&m->link);
     m->memories->bytes -= m->buffer.size;
-    npu_buffer_done(&m->buffer);
+    give_back(m->memories->givebacks,
+              &(struct giveback_memory){m->buffer.map, m->buffer.size, m->buffer.fd}, m->payer,
+              ACCOUNT_BYTES);
+    memory_set_payer(m, NULL);
     free(m);
 }
 
@@ -142,6 +164,8 @@ static void free_slot(struct memory_table *t, struct memory_slot *s)
 {
     t->bytes -= s->memory->buffer.size;
     t->n_memories--;
+    if (--s->memory->n_handles == 0)
+        memory_set_payer(s->memory, t->user);
     memory_unref(s->memory);
     s->memory = NULL;
 }
@@ -152,7 +176,7 @@ void memory_table_done(struct memory_table *t)
         if (t->slots[i].memory)
             free_slot(t, &t->slots[i]);
     free(t->slots);
-    *t = (struct memory_table){0};
+    *t = (struct memory_table){.user = t->user};
 }
 
 static int memory_table_grow(struct memory_table *t, struct error *e)
@@ -178,6 +202,8 @@ int memory_table_add(struct memory_table *t, struct memory *m, uint64_t *ret_han
         return r;
     uint64_t handle = (uint64_t)++t->generation << 32 | (i + 1);
     t->slots[i] = (struct memory_slot){memory_ref(m), handle};
+    if (m->n_handles++ == 0)
+        memory_set_payer(m, NULL);
     t->n_memories++;
     t->bytes += m->buffer.size;
     *ret_handle = handle;

@@ -15,6 +15,7 @@
 #include "server/jobs/scheduler.h"
 
 struct session;
+struct user;
 
 // All that a daemon has.
 struct memories {
@@ -22,6 +23,7 @@ struct memories {
     struct npu_buffers buffers; // where new ones come from; the server opens it
     uint32_t last_id;
     uint64_t bytes;
+    struct givebacks *givebacks; // what has ended goes there; NULL: nobody cares how long it takes
 };
 
 // A worker that knows the memory. Owned by the worker's side, which takes it out of the lists.
@@ -37,7 +39,9 @@ struct memory {
     struct list link;
     struct memories *memories;
     unsigned refs;
-    uint32_t id; // for workers; never used twice
+    unsigned n_handles;
+    struct user *payer; // while it has no handle: whose the last one was; NULL: nobody's
+    uint32_t id;        // for workers; never used twice
     struct npu_buffer buffer;
     dev_t device; // which file it is
     ino_t inode;
@@ -82,6 +86,7 @@ struct memory_table {
         struct memory *memory; // NULL: free
         uint64_t handle;
     } * slots;
+    struct user *user; // whose they are; outlives it. NULL: nobody pays
     uint32_t n_slots, n_memories, generation;
     uint64_t bytes;      // each handle counts
     uint32_t n_reserved; // memories that are being made, and their bytes

@@ -98,14 +98,19 @@ static struct scheduler_job *scheduler_head(const struct scheduler_queue *q)
 // is not held, and something waits.
 static void update_ready(struct scheduler *s, struct scheduler_queue *q)
 {
+    struct scheduler_class *class = &s->classes[q->priority];
+    class->n_ready -= !list_empty(&q->link);
     list_remove(&q->link);
-    if (!q->running && !q->held && !list_empty(&q->jobs))
-        list_append(&s->classes[q->priority].ready, &q->link);
+    if (!q->running && !q->held && !list_empty(&q->jobs)) {
+        list_append(&class->ready, &q->link);
+        class->n_ready++;
+    }
 }
 
 static void count_waiting(struct scheduler *s, struct scheduler_queue *q, int change)
 {
     s->n_waiting += (unsigned)change;
+    q->n_jobs += (unsigned)change;
     s->classes[q->priority].n_waiting += (unsigned)change;
     q->client->n_waiting += (unsigned)change;
 }

@@ -60,6 +60,7 @@ struct scheduler_client {
 // The order of one context's jobs. Embedded by its owner.
 struct scheduler_queue {
     struct list jobs; // waiting, in order
+    unsigned n_jobs;
     struct list link; // in the scheduler while something waits and nothing runs
     struct scheduler_client *client;
     uint8_t priority;
@@ -91,6 +92,7 @@ struct scheduler_job {
 
 struct scheduler_class {
     struct list ready; // queues
+    unsigned n_ready;
     unsigned n_waiting;
     uint64_t served_us;   // when the last job whose turn it was started, or its first one came
     bool relieved;        // that was one which had been passed for long

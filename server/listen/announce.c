@@ -14,8 +14,10 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 
-#define MAX_PLACES 32
-#define MAX_TXT    5
+#define MAX_PLACES   32
+#define MAX_TXT      5
+#define AGAIN_MS     1000u // from its end to its next start, twice as long each time
+#define MOST_AGAIN_S 1024u
 
 // TXT records: what a client may want to know before it connects (PROTOCOL.md, Discovery).
 static unsigned collect_txt(char (*ret)[128], const char *chip, bool tls)
@@ -52,28 +54,48 @@ int announce_check(const struct listeners *l, struct error *e)
 
 // ---- the process -------------------------------------------------------------------------------
 
-static void on_log_closed(struct worker_log *l)
+static void on_again(uv_timer_t *timer);
+
+// The server goes on without an announcement until another one is there.
+static void start_later(struct announce *a)
 {
-    (void)l;
+    if (a->ending)
+        return;
+    uv_timer_start(&a->again, on_again, a->wait_ms, 0);
+    a->wait_ms = a->wait_ms < MOST_AGAIN_S * 500 ? 2 * a->wait_ms : MOST_AGAIN_S * 1000;
 }
 
-// The server continues without an announcement.
+static void on_part_closed(struct announce *a)
+{
+    if (--a->n_open == 0)
+        start_later(a);
+}
+
+static void on_log_closed(struct worker_log *l)
+{
+    on_part_closed(container_of(l, struct announce, log));
+}
+
+static void on_process_closed(uv_handle_t *handle)
+{
+    on_part_closed(container_of((uv_process_t *)handle, struct announce, process));
+}
+
 static void on_process_exit(uv_process_t *process, int64_t status, int number)
 {
     struct announce *a = container_of(process, struct announce, process);
     if (!a->ending)
         log_warn("this server is not announced any more: rknnd-announce ended (exit code %d, "
-                 "signal %d)",
-                 (int)status, number);
+                 "signal %d); another one starts in %u s",
+                 (int)status, number, (unsigned)(a->wait_ms / 1000));
     a->running = false;
     a->tether = fd_close(a->tether);
     worker_log_close(&a->log, on_log_closed);
-    uv_close((uv_handle_t *)process, NULL);
+    uv_close((uv_handle_t *)process, on_process_closed);
 }
 
 // libuv wants the handle closed also when the process could not be started.
-static int announce_spawn(struct announce *a, uv_loop_t *loop, char **args, int input, int log,
-                          struct error *e)
+static int announce_spawn(struct announce *a, char **args, int input, int log, struct error *e)
 {
     uv_stdio_container_t stdio[] = {
         {.flags = UV_INHERIT_FD, .data.fd = input},
@@ -85,25 +107,26 @@ static int announce_spawn(struct announce *a, uv_loop_t *loop, char **args, int 
                               .args = args,
                               .stdio_count = sizeof stdio / sizeof *stdio,
                               .stdio = stdio};
-    int r = uv_spawn(loop, &a->process, &o);
+    int r = uv_spawn(a->loop, &a->process, &o);
     if (r == 0)
         return 0;
-    uv_close((uv_handle_t *)&a->process, NULL);
+    uv_close((uv_handle_t *)&a->process, on_process_closed);
     return error_set(e, STATUS_FAIL, "%s: %s", args[0], uv_strerror(r));
 }
 
 // Only the child keeps the reading end; ours is close-on-exec, so no other child holds the tether.
-static int spawn_tethered(struct announce *a, uv_loop_t *loop, char **args, struct error *e)
+static int spawn_tethered(struct announce *a, char **args, struct error *e)
 {
     int tether[2], log;
     if (pipe2(tether, O_CLOEXEC) < 0)
         return error_set_errno(e, STATUS_FAIL, errno, "a pipe");
     cleanup(fd_close_p) int input = tether[0], ours = tether[1];
-    int r = worker_log_init(&a->log, loop, &log, e);
+    int r = worker_log_init(&a->log, a->loop, &log, e);
     if (r < 0)
         return r;
     worker_log_set_name(&a->log, "announcing");
-    r = announce_spawn(a, loop, args, input, log, e);
+    a->n_open = 2;
+    r = announce_spawn(a, args, input, log, e);
     fd_close(log);
     if (r < 0)
         worker_log_close(&a->log, on_log_closed);
@@ -113,15 +136,14 @@ static int spawn_tethered(struct announce *a, uv_loop_t *loop, char **args, stru
 }
 
 // Arguments point to local arrays, which is enough: the child has its own copy.
-int announce_start(struct announce *a, uv_loop_t *loop, const char *folder, const char *chip,
-                   const struct listeners *l, struct error *e)
+static int launch(struct announce *a, struct error *e)
 {
     char program[4200], level[8], places[MAX_PLACES][LISTENER_URI_SIZE], txt[MAX_TXT][128];
     char *args[4 + 2 * MAX_TXT + MAX_PLACES];
-    bool tls = announces_tls(l);
-    unsigned n = 0, n_txt = collect_txt(txt, chip, tls);
-    unsigned n_places = listeners_find_public(l, tls, places, MAX_PLACES);
-    snprintf(program, sizeof program, "%s/rknnd-announce", folder);
+    bool tls = announces_tls(a->listeners);
+    unsigned n = 0, n_txt = collect_txt(txt, a->chip, tls);
+    unsigned n_places = listeners_find_public(a->listeners, tls, places, MAX_PLACES);
+    snprintf(program, sizeof program, "%s/rknnd-announce", a->folder);
     snprintf(level, sizeof level, "%d", (int)log_level_now());
     args[n++] = program;
     args[n++] = (char *)"--log-level";
@@ -133,16 +155,44 @@ int announce_start(struct announce *a, uv_loop_t *loop, const char *folder, cons
     for (unsigned i = 0; i < n_places && i < MAX_PLACES; i++)
         args[n++] = places[i];
     args[n] = NULL;
-    int r = spawn_tethered(a, loop, args, e);
+    int r = spawn_tethered(a, args, e);
     a->running = r == 0;
+    if (r < 0 && a->n_open == 0)
+        start_later(a);
     return r;
+}
+
+static void on_again(uv_timer_t *timer)
+{
+    struct announce *a = container_of(timer, struct announce, again);
+    struct error e;
+    if (launch(a, &e) < 0)
+        log_warn("this server is not announced: %s", e.text);
+}
+
+// ---- life ---------------------------------------------------------------------------------------
+
+int announce_start(struct announce *a, uv_loop_t *loop, const char *folder, const char *chip,
+                   const struct listeners *l, struct error *e)
+{
+    *a = (struct announce){.loop = loop,
+                           .folder = folder,
+                           .chip = chip,
+                           .listeners = l,
+                           .tether = -1,
+                           .wait_ms = AGAIN_MS};
+    uv_timer_init(loop, &a->again);
+    return launch(a, e);
 }
 
 void announce_close(struct announce *a)
 {
-    if (!a->running || a->ending)
+    if (!a->loop || a->ending)
         return;
     a->ending = true;
+    uv_close((uv_handle_t *)&a->again, NULL);
+    if (!a->running)
+        return;
     a->tether = fd_close(a->tether);
     uv_process_kill(&a->process, SIGTERM); // it may be waiting for D-Bus
 }

@@ -23,7 +23,7 @@
 #include "server/net/watch.h"
 #include "server/turns.h"
 
-#define ACCEPTS_PER_TURN 32
+#define ACCEPTS_PER_TURN 16
 #define RETRY_MS         500 // when the process has no file descriptors left
 
 struct listener {

@@ -2,14 +2,21 @@
 #include "server/listen/origin.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+
+bool origin_is_gone(const struct origin *o)
+{
+    return o->local && o->pid > 0 && kill(o->pid, 0) < 0 && errno == ESRCH;
+}
 
 // From /proc/PID/stat: "PID (name) S ...", where S is the state; T is stopped by a signal, t by a
 // debugger. The name may contain anything, also brackets, hence the search for the last one.
@@ -34,6 +41,15 @@ bool origin_is_operator(const struct origin *o)
     return o->local && (o->uid == 0 || o->uid == geteuid());
 }
 
+// The addresses of the loopback interface, of which every program has as many as it likes (it may
+// bind its end to any in 127.0.0.0/8), are one.
+static void set_v4(struct origin *o, struct in_addr address)
+{
+    if (ntohl(address.s_addr) >> 24 == IN_LOOPBACKNET)
+        address.s_addr = htonl(INADDR_LOOPBACK);
+    inet_ntop(AF_INET, &address, o->source, sizeof o->source);
+}
+
 // An IPv4 address may come as an IPv6 one (::ffff:10.0.0.7).
 void origin_set_source(struct origin *o, const struct sockaddr *peer)
 {
@@ -41,9 +57,11 @@ void origin_set_source(struct origin *o, const struct sockaddr *peer)
     const struct sockaddr_in6 *v6 = (const void *)peer;
     char text[INET6_ADDRSTRLEN];
     if (peer->sa_family == AF_INET) {
-        inet_ntop(AF_INET, &v4->sin_addr, o->source, sizeof o->source);
+        set_v4(o, v4->sin_addr);
     } else if (peer->sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) {
-        inet_ntop(AF_INET, v6->sin6_addr.s6_addr + 12, o->source, sizeof o->source);
+        struct in_addr mapped;
+        memcpy(&mapped, v6->sin6_addr.s6_addr + 12, sizeof mapped);
+        set_v4(o, mapped);
     } else if (peer->sa_family == AF_INET6) {
         struct in6_addr network = v6->sin6_addr;
         memset(network.s6_addr + 8, 0, 8);

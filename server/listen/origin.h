@@ -40,6 +40,9 @@ void origin_set_source(struct origin *o, const struct sockaddr *peer);
 /// these groups (at most 64) it is.
 void origin_set_peer(struct origin *o, int socket, const gid_t *groups, unsigned n_groups);
 
+/// Whether the program that made a local connection has ended. Its children may have it still.
+bool origin_is_gone(const struct origin *o);
+
 /// Whether the program of a local one is stopped, by a debugger or a signal. (What is frozen with
 /// its control group is not told apart from what sleeps.)
 bool origin_is_stopped(const struct origin *o);

@@ -86,8 +86,10 @@ static void on_question(uv_poll_t *poll, int status, int events)
     ssize_t n = recv(h->fd, &question, sizeof question, MSG_DONTWAIT);
     if (n == sizeof question)
         answer_question(h, &question);
-    else if (n >= 0 || errno != EAGAIN)
-        uv_poll_stop(poll); // it ends
+    else if (n >= 0 || errno != EAGAIN) {
+        uv_poll_stop(poll); // it ends; one that does not would ask in vain from here on
+        child_kill(&h->child);
+    }
 }
 
 // ---- the process --------------------------------------------------------------------------------
@@ -161,8 +163,12 @@ static int start_child(struct http *h, int theirs, int log, struct error *e)
 {
     char program[4200];
     snprintf(program, sizeof program, "%s/" PROGRAM, h->folder);
-    int r = child_start(&h->child, h->loop, program, (char *[]){(char *)PROGRAM, NULL}, theirs, log,
-                        on_exited, e);
+    const struct child_words words = {.program = program,
+                                      .args = (char *[]){(char *)PROGRAM, NULL},
+                                      .fd = theirs,
+                                      .log_fd = log,
+                                      .exited = on_exited};
+    int r = child_start(&h->child, h->loop, &words, e);
     return r < 0 ? error_prefix(e, "%s", program) : 0;
 }
 

@@ -28,6 +28,8 @@
 #include "server/shelf/shelf_pins.h"
 #include "server/turns.h"
 
+#define HEAP_MS 500
+
 // ---- lines --------------------------------------------------------------------------------------
 
 void metrics_put_head(FILE *out, const char *name, const char *type, const char *help)
@@ -185,18 +187,25 @@ static void put_device(FILE *out, const struct services *s)
 }
 
 // Of what the process has of the system, the part that somebody has allocated: the rest is arenas'
-// own, and comes and goes.
-static uint64_t heap_bytes(void)
+// own, and comes and goes. Asking walks through all arenas, which takes milliseconds where much has
+// been freed, and the lock of each, which a thread may have that has lost the processor: so it is
+// done once in a while only.
+static uint64_t heap_bytes(uint64_t now_ms)
 {
-    const struct mallinfo2 m = mallinfo2();
-    return m.uordblks + m.hblkhd;
+    static uint64_t asked_ms, bytes;
+    if (!asked_ms || now_ms - asked_ms >= HEAP_MS) {
+        const struct mallinfo2 m = mallinfo2();
+        bytes = m.uordblks + m.hblkhd;
+        asked_ms = now_ms;
+    }
+    return bytes;
 }
 
 static void put_now(FILE *out, const struct services *s)
 {
     const struct scheduler *scheduler = &s->jobs->scheduler;
     put_gauge(out, "heap_bytes", "Memory of the service that is allocated, without its workers'.",
-              heap_bytes());
+              heap_bytes(uv_now(s->loop)));
     put_gauge(out, "connections", "Connections of programs.", s->connections->n);
     put_gauge(out, "sessions", "Programs that are connected.", s->sessions->n);
     put_gauge(out, "contexts", "Contexts that programs have open.", s->contexts->n);
@@ -221,7 +230,7 @@ static void put_now(FILE *out, const struct services *s)
     put_counter(out, "stored_model_failures_total", "What was asked of stored models and failed.",
                 s->shelf->n_failures);
     put_gauge(out, "buffer_bytes", "Memory for inputs and outputs.",
-              s->runner_options->counters->buffer_bytes);
+              s->runner_options->counters->buffers.bytes);
     put_gauge(out, "shared_memory_bytes", "Memory that programs share with the device.",
               s->memories->bytes);
 }

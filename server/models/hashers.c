@@ -4,37 +4,25 @@
 // waits for a hash before the file is complete.
 #include "server/models/hashers.h"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include "base/cleanup.h"
 
-#define NICE 15 // setpriority(2)
+#define NICE 15 // threads_step_back()
 
-void hashers_init(struct hashers *all, uv_loop_t *loop)
+int hashers_start(struct hashers *all, uv_loop_t *loop, struct error *e)
 {
-    *all = (struct hashers){.loop = loop};
+    return threads_new(loop, &all->threads, e);
 }
 
 int hashers_need(struct hashers *all, unsigned n, struct error *e)
 {
-    int r = all->threads ? 0 : threads_new(all->loop, &all->threads, e);
-    return r < 0 ? r : threads_grow(all->threads, n < HASHERS_MAX ? n : HASHERS_MAX, e);
+    return threads_grow(all->threads, n < HASHERS_MAX ? n : HASHERS_MAX, e);
 }
 
-// threads_free() wants no task under way, so the last one to finish ends the threads.
-static void end_if_idle(struct hashers *all)
-{
-    if (all->closed && all->n_busy == 0 && all->threads)
-        threads_free(steal_ptr(all->threads), NULL, NULL);
-}
-
-// On a thread. On Linux the nice value belongs to a thread, which setpriority() takes by its thread
-// id.
+// On a thread.
 static void hashing_work(struct task *task)
 {
     struct hashing *h = container_of(task, struct hashing, task);
-    setpriority(PRIO_PROCESS, (id_t)gettid(), NICE); // of this thread
+    threads_step_back(NICE);
     sha256_update(h->hash, h->data, h->size);
     threads_post(task->threads, task);
 }
@@ -43,22 +31,17 @@ static void hashing_work(struct task *task)
 static void hashing_finish(struct task *task)
 {
     struct hashing *h = container_of(task, struct hashing, task);
-    struct hashers *all = h->all;
-    all->n_busy--;
     h->done(h);
-    end_if_idle(all);
 }
 
 void hashers_do(struct hashers *all, struct hashing *h)
 {
-    h->all = all;
     h->task = (struct task){.work = hashing_work, .finish = hashing_finish};
-    all->n_busy++;
     threads_do(all->threads, &h->task);
 }
 
 void hashers_close(struct hashers *all)
 {
-    all->closed = true;
-    end_if_idle(all);
+    if (all->threads)
+        threads_free(steal_ptr(all->threads), NULL, NULL);
 }

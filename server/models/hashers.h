@@ -8,10 +8,7 @@
 #define HASHERS_MAX 4 // threads
 
 struct hashers {
-    uv_loop_t *loop;
-    struct threads *threads; // NULL: none were needed yet
-    unsigned n_busy;
-    bool closed;
+    struct threads *threads; // NULL: before hashers_start(), and after hashers_close()
 };
 
 // Some bytes that are to be hashed. Embedded by its owner; must stay until done().
@@ -20,16 +17,17 @@ struct hashing {
     const void *data;
     size_t size;
     void (*done)(struct hashing *h); // on the loop
-    struct hashers *all;             // set by hashers_do()
     struct task task;
 };
 
-void hashers_init(struct hashers *all, uv_loop_t *loop);
+/// One thread, at the daemon's start: what wakes the loop has a descriptor, for which there may be
+/// no room later. `all` is zero.
+int hashers_start(struct hashers *all, uv_loop_t *loop, struct error *e);
 
 /// Makes it `n` threads, or HASHERS_MAX if that is less; before hashers_do().
 int hashers_need(struct hashers *all, unsigned n, struct error *e);
 
 void hashers_do(struct hashers *all, struct hashing *h);
 
-/// Ends the threads, as soon as nothing is being hashed.
+/// Ends the threads, as soon as nothing is being hashed; done() still comes for what is.
 void hashers_close(struct hashers *all);

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "server/clients/account.h"
+#include "server/jobs/giveback.h"
 #include "server/models/model_users.h"
 #include "server/options.h"
 
@@ -27,6 +28,9 @@ static void free_model(struct model *m)
     assert(m->refs == 0 && m->state == MODEL_COLD);
     list_remove(&m->link);
     model_forget_users(m);
+    give_back(store_of(m)->givebacks,
+              &(struct giveback_memory){.size = m->file.size, .fd = steal_fd(&m->file.fd)}, NULL,
+              0);
     model_file_done(&m->file);
     free(m);
 }

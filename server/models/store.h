@@ -4,6 +4,7 @@
 
 #include "server/models/model.h"
 
+struct givebacks;
 struct options;
 
 // An unused model costs a file descriptor, so their number is bounded as well.
@@ -17,7 +18,8 @@ struct store {
     uint64_t bytes;                  // of all model files
     uint64_t cached_bytes;           // of those without references
     unsigned n_cached;
-    uv_timer_t reaper; // unloads models that have been idle for long enough
+    struct givebacks *givebacks; // where files go in the end
+    uv_timer_t reaper;           // unloads models that have been idle for long enough
 };
 
 /// `on_held` as in struct model_keeper, whose `k` is &s->keeper.

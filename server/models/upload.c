@@ -33,6 +33,7 @@
 #include "base/text/text.h"
 #include "server/clients/session.h"
 #include "server/clients/user.h"
+#include "server/jobs/giveback.h"
 #include "server/metrics/metrics.h"
 #include "server/models/model_users.h"
 #include "server/models/store.h"
@@ -53,7 +54,6 @@ void uploads_init(struct uploads *u, uv_loop_t *loop, const struct options *opti
 {
     *u = (struct uploads){
         .loop = loop, .options = options, .store = store, .trace = trace, .metrics = metrics};
-    hashers_init(&u->hashers, loop);
     list_init(&u->all);
 }
 
@@ -150,9 +150,8 @@ static struct upload *upload_find_own(struct uploads *all, const struct connecti
 
 static void upload_free(struct upload *u)
 {
-    if (u->map)
-        munmap(u->map, (size_t)u->size);
-    fd_close(u->fd);
+    give_back(u->uploads->store->givebacks, &(struct giveback_memory){u->map, u->size, u->fd}, NULL,
+              0);
     sha256_done(&u->hash);
     free(u);
 }
@@ -349,11 +348,9 @@ static void upload_hand_over(struct upload *u)
 // ---- the end of an upload -----------------------------------------------------------------------
 
 // Sealed, so that nobody can change what workers have mapped. The kernel refuses to seal against
-// writing while a writable mapping exists, so it goes first.
+// writing while a writable mapping exists, so that is gone by now.
 static int seal_and_store(struct upload *u, struct model **ret, struct error *e)
 {
-    munmap(u->map, (size_t)u->size);
-    u->map = NULL;
     if (fcntl(u->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
         return error_set_errno(e, STATUS_FAIL, errno, "a model file cannot be sealed");
     return store_add(u->uploads->store, u->sha256, steal_fd(&u->fd), u->size, u->name, ret, e);
@@ -478,16 +475,30 @@ static void hash_on(struct upload *u)
     hashers_do(&u->uploads->hashers, &u->part);
 }
 
-// On the loop. An upload that was dropped meanwhile is freed only now.
+// All is hashed; an upload that was dropped meanwhile is freed only now.
+static void on_unmapped(void *owner)
+{
+    struct upload *u = owner;
+    u->hashing = false;
+    u->map = NULL;
+    if (u->dropped)
+        upload_free(u);
+    else
+        upload_finish(u);
+}
+
+// On the loop; the same.
 static void on_hashed(struct hashing *part)
 {
     struct upload *u = container_of(part, struct upload, part);
-    u->hashing = false;
     u->hashed += part->size;
+    if (!u->dropped && u->hashed == u->size) {
+        give_back_map(u->uploads->store->givebacks, u->map, u->size, on_unmapped, u);
+        return;
+    }
+    u->hashing = false;
     if (u->dropped)
         upload_free(u);
-    else if (u->hashed == u->size)
-        upload_finish(u);
     else
         hash_on(u);
 }

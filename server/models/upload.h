@@ -48,8 +48,8 @@ struct upload {
     uint64_t progress_ms;            // uv_now() of the last chunk or change of owner
     struct upload_request *last;     // the chunk whose answer waits for the hash
     struct sha256 hash;
-    struct hashing part; // that is being hashed
-    bool hashing, dropped;
+    struct hashing part;   // that is being hashed
+    bool hashing, dropped; // a thread hashes, or the loop unmaps
 };
 
 void uploads_init(struct uploads *u, uv_loop_t *loop, const struct options *options,

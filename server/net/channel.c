@@ -9,13 +9,14 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "base/bytes.h"
 #include "server/net/discard.h"
 #include "server/turns.h"
 
 // One busy peer does not keep the loop for longer than this many reads.
 #define READS_PER_TURN 16
-#define READ_PER_TURN  (1u << 20) // bytes, and what the last of the reads brings
-#define SENT_AT_ONCE   (4u << 20) // bytes: who reads as fast as we write would never let it end
+#define READ_PER_TURN  (1u << 20) // bytes: a peer can write as fast as they are read,
+#define SENT_AT_ONCE   (4u << 20) // and read as fast as these are written: neither would ever end
 #define WRITE_VECTORS  64
 
 // What the channel waits for now. While paused it still notices a peer that goes away.
@@ -86,7 +87,7 @@ static bool channel_receive(struct channel *c)
     void *space;
     struct error e;
     struct frame_reader *r = &c->reader;
-    size_t size = frame_reader_space(r, &space);
+    size_t size = size_min(frame_reader_space(r, &space), READ_PER_TURN - c->n_read);
     ssize_t n = c->transport->ops->receive(c->transport, space, size, r->fds, &r->n_fds,
                                            c->takes_fds ? FRAME_READER_FDS : 0);
     if (n == -EAGAIN || n == -EWOULDBLOCK)
@@ -106,6 +107,17 @@ static bool channel_receive(struct channel *c)
     return (size_t)n == size && c->n_read < READ_PER_TURN;
 }
 
+// How many of `n` segments are within `most` bytes, of which the last may be cut.
+static int cut_segments(struct iovec *iov, int n, size_t most)
+{
+    int i = 0;
+    for (; i < n && most > 0; i++) {
+        iov[i].iov_len = size_min(iov[i].iov_len, most);
+        most -= iov[i].iov_len;
+    }
+    return i;
+}
+
 // Sends what the transport takes now.
 static void channel_flush(struct channel *c)
 {
@@ -115,6 +127,7 @@ static void channel_flush(struct channel *c)
     size_t sent = 0;
     while (!c->failed && sent < SENT_AT_ONCE &&
            (n_iov = frame_queue_peek(&c->out, iov, WRITE_VECTORS, &fds, &n_fds)) > 0) {
+        n_iov = cut_segments(iov, n_iov, SENT_AT_ONCE - sent);
         ssize_t n = c->transport->ops->send(c->transport, iov, n_iov, fds, n_fds);
         if (n == -EAGAIN || n == -EWOULDBLOCK)
             return;

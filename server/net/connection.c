@@ -66,7 +66,8 @@ static bool may_ask_much(const struct connection *c)
 {
     uint64_t now_ms = uv_now(c->all->loop);
     uint32_t percent = c->all->options->costly_percent;
-    return rate_has(&c->rate, percent, now_ms) && rate_has(&c->user->rate, 2 * percent, now_ms);
+    return rate_has(&c->rate, percent, now_ms) &&
+           rate_has(&user_person(c->user)->rate, 2 * percent, now_ms);
 }
 
 // Whether it has asked for so much that it is not heard for a while. One that asks for nothing
@@ -138,8 +139,11 @@ static void on_message(struct channel *channel, const struct frame_header *h, st
 static void on_payload(struct channel *channel)
 {
     struct connection *c = container_of(channel, struct connection, channel);
-    if (c->payload_done)
-        c->payload_done(c, c->payload_owner);
+    void (*done)(struct connection * c, void *owner) = c->payload_done;
+    c->payload_done = NULL;
+    if (done)
+        done(c, c->payload_owner);
+    connection_update_flow(c);
 }
 
 // All that waited has been written: the end of one that is leaving.
@@ -212,6 +216,25 @@ void connections_init(struct connections *all, uv_loop_t *loop)
     rounds_init(&all->rounds, loop);
 }
 
+static struct connection *connection_behind(const struct connections *all, struct connection *c)
+{
+    struct list *next = c->link.next;
+    return next == &all->all ? NULL : container_of(next, struct connection, link);
+}
+
+void connections_sweep_begin(struct connections *all)
+{
+    all->unswept = list_first(&all->all, struct connection, link);
+}
+
+struct connection *connections_sweep_next(struct connections *all)
+{
+    struct connection *c = all->unswept;
+    if (c)
+        all->unswept = connection_behind(all, c);
+    return c;
+}
+
 void connections_close(struct connections *all)
 {
     uv_close((uv_handle_t *)&all->refill, NULL);
@@ -225,7 +248,7 @@ void connection_spend(struct connection *c, uint32_t us)
     if (us == 0)
         return;
     rate_spend(&c->rate, percent, now_ms, us);
-    rate_spend(&c->user->rate, 2 * percent, now_ms, us);
+    rate_spend(&user_person(c->user)->rate, 2 * percent, now_ms, us);
 }
 
 // The channel takes payloads of any size: dispatch checks them against max-payload with a better
@@ -248,7 +271,7 @@ struct connection *connection_new(struct connections *all, struct transport *tra
     c->origin = *origin;
     c->user = user_ref(user);
     c->account = &user->account;
-    transport_line_up(transport, &all->rounds, &user->line);
+    transport_line_up(transport, &all->rounds, &user_person(user)->line);
     list_init(&c->contexts);
     requests_init(&c->requests, &requests_ops, c, &c->channel);
     list_init(&c->in_session);
@@ -256,7 +279,7 @@ struct connection *connection_new(struct connections *all, struct transport *tra
     list_append(&all->all, &c->link);
     all->n++;
     log_debug("c%u connected (%s)", c->number, c->origin.text);
-    rate_spend(&user->rate, 2 * all->options->costly_percent, c->since_ms, NEW_US);
+    rate_spend(&user_person(user)->rate, 2 * all->options->costly_percent, c->since_ms, NEW_US);
     connection_update_flow(c);
     return c;
 }
@@ -271,6 +294,8 @@ void connection_close(struct connection *c, const char *why)
 {
     struct connections *all = c->all;
     log_debug("c%u closed (%s): %s", c->number, c->program[0] ? c->program : c->origin.text, why);
+    if (all->unswept == c)
+        all->unswept = connection_behind(all, c);
     list_remove(&c->link);
     list_remove(&c->slowed);
     all->n--;
@@ -325,7 +350,7 @@ int connection_identify(struct connection *c, struct users *users, struct error 
     }
     account_count(c->account, ACCOUNT_REPLIES, &c->unread_bytes, 0);
     account_refund(c->account, ACCOUNT_CONNECTIONS, 1);
-    transport_line_up(c->channel.transport, &c->all->rounds, &user->line);
+    transport_line_up(c->channel.transport, &c->all->rounds, &user_person(user)->line);
     user_unref(c->user);
     c->user = user;
     c->account = &user->account;
@@ -381,13 +406,19 @@ void connection_forget_payload(struct connection *c)
     frame_reader_payload_forget(&c->channel.reader);
 }
 
+// What a request holds it has before its payload is there: one that is larger than all that may be
+// held is read to its end, or it would wait for itself.
+static bool holds_too_much(const struct connection *c)
+{
+    return !c->payload_done && c->held_bytes > c->all->options->max_inflight_bytes;
+}
+
 // Whether reading stops. A client that keeps to the announced limits and reads is never paused, so
 // it can always cancel.
 static bool is_too_busy(const struct connection *c)
 {
-    const struct options *o = c->all->options;
-    return c->requests.n > o->max_inflight || c->held_bytes > o->max_inflight_bytes ||
-           !has_room(c) || is_slowed(c);
+    return c->requests.n > c->all->options->max_inflight || holds_too_much(c) || !has_room(c) ||
+           is_slowed(c);
 }
 
 // Large answers are begun in the connection's own turn, because whoever calls this is in the middle
@@ -477,6 +508,16 @@ static bool takes_too_long(const struct connection *c, uint64_t now_ms)
     return now_ms - took_ms > o->heartbeat_ms || now_ms - c->since_ms > o->peer_timeout_ms;
 }
 
+// A program that passes us its own end of the connection, and ends, leaves it open: we have it
+// ourselves, or it lies in the socket, where we do not read it while its answers are not taken.
+static bool is_left_over(const struct connection *c, uint64_t now_ms)
+{
+    const struct channel *ch = &c->channel;
+    uint64_t silent_ms =
+        channel_backlog(ch) > 0 ? now_ms - ch->last_sent_ms : connection_silent_ms(c, now_ms);
+    return silent_ms > c->all->options->peer_timeout_ms && origin_is_gone(&c->origin);
+}
+
 // Nobody is closed for being silent or for not reading: the program may be stopped by a debugger.
 // Where the end of a link does not show by itself, the other machine has to answer; and from there
 // HELLO must come in time, as everywhere where TLS comes first.
@@ -489,6 +530,8 @@ void connection_sweep(struct connection *c, uint64_t now_ms)
         log_info("c%u (%s, %s) is gone: its machine has not answered for %u ms", c->number,
                  c->program, c->origin.text, c->all->options->peer_timeout_ms);
         connection_close(c, "its machine does not answer");
+    } else if (is_left_over(c, now_ms)) {
+        connection_close(c, "its program has ended");
     } else if (c->state == CONNECTION_FRESH) {
         if ((c->origin.remote || c->origin.tls) && connection_is_unused(c, now_ms))
             connection_close(c, "no HELLO in time");

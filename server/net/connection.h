@@ -74,6 +74,7 @@ struct connections {
     struct list all;
     unsigned n;
     uint32_t last_number;
+    struct connection *unswept; // the next one of this sweep; NULL: it has come to its end
     struct list slowed; // wait because they have asked for much; looked at again by `refill`
     uv_timer_t refill;
     struct rounds rounds; // in which they have their turns
@@ -81,6 +82,12 @@ struct connections {
 
 /// The rest is the owner's to set.
 void connections_init(struct connections *all, uv_loop_t *loop);
+
+/// The next sweep's first connection is the oldest.
+void connections_sweep_begin(struct connections *all);
+
+/// The next one of this sweep, whichever have closed since; NULL: there is none any more.
+struct connection *connections_sweep_next(struct connections *all);
 
 /// When all of them have closed.
 void connections_close(struct connections *all);

@@ -6,13 +6,17 @@
 // descriptors. This is of the process and not of a server, since a thread that hangs cannot be
 // given back: it ends with the process.
 //
-// They have less of the processor than the loop, which others wait for.
+// They have less of the processor than the loop, which others wait for. So one of them may be kept
+// from the processor for long while it has the lock: the loop does not wait for that, and leaves
+// what it has in `late`, where whoever has the lock next finds it.
 #include "server/net/discard.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
-#include <sys/resource.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,15 +25,16 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "server/threads.h"
 
 #define DISCARD_THREADS 16
+#define TRIES           200 // of the loop, to have the lock
 #define LOOK_MS         2
-#define NICE            10   // setpriority(2)
+#define NICE            10   // threads_step_back()
 #define DISCARD_MANY    256  // waiting: by then the threads do not only work, they hang
 #define DISCARD_MOST    1024 // by then whoever passes more has to go
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t some = PTHREAD_COND_INITIALIZER;
 // Under the lock:
 static struct discarded {
     int fd;
@@ -40,6 +45,59 @@ static bool closing;      // a thread gets on with it, as far as anybody knows
 static unsigned closer;   // its number
 static unsigned n_closed; // counts on
 static bool watched;      // by a thread that takes its place
+// Not under the lock:
+struct late {
+    struct late *next;
+    struct discarded what;
+};
+static _Atomic(struct late *) late;
+static atomic_uint n_late;
+static sem_t some; // a condition variable's signal may wait for threads that it woke before
+static pthread_once_t prepared = PTHREAD_ONCE_INIT;
+
+static void prepare(void)
+{
+    sem_init(&some, 0, 0);
+}
+
+// Whether the lock is had, which somebody may keep for long.
+static bool lock_soon(void)
+{
+    for (int i = 0; i < TRIES; i++)
+        if (pthread_mutex_trylock(&lock) == 0)
+            return true;
+    return false;
+}
+
+// Without memory for them they stay open: better than a loop that may stand still.
+static void add_waiting(struct discarded what)
+{
+    if (array_reserve(waiting, n_room, n_waiting + 1, "descriptors", NULL) == 0)
+        waiting[n_waiting++] = what;
+}
+
+static void add_late(struct discarded what)
+{
+    struct late *l = malloc(sizeof *l);
+    if (!l)
+        return;
+    *l = (struct late){.next = atomic_load(&late), .what = what};
+    while (!atomic_compare_exchange_weak(&late, &l->next, l))
+        continue;
+    atomic_fetch_add(&n_late, 1);
+}
+
+// Under the lock.
+static void take_late(void)
+{
+    struct late *next, *l = atomic_load(&late) ? atomic_exchange(&late, NULL) : NULL;
+    for (; l; l = next) {
+        next = l->next;
+        add_waiting(l->what);
+        free(l);
+        atomic_fetch_sub(&n_late, 1);
+    }
+}
 
 // Sockets are not to wait for their last bytes. Even this call may wait: somebody else may have the
 // socket's lock.
@@ -64,20 +122,23 @@ static void call_another(void);
 
 static void wait_a_moment(void)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += LOOK_MS * 1000000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    pthread_cond_clockwait(&some, &lock, CLOCK_MONOTONIC, &until);
+    const struct timespec moment = {.tv_nsec = LOOK_MS * 1000000};
+    pthread_mutex_unlock(&lock);
+    nanosleep(&moment, NULL);
+    pthread_mutex_lock(&lock);
 }
 
 // Until something waits and nobody gets on with it; or nothing waits any more.
 static void wait_to_be_needed(void)
 {
     bool hangs = false;
-    while (n_waiting == 0 || watched)
-        pthread_cond_wait(&some, &lock);
+    take_late();
+    while (n_waiting == 0 || watched) {
+        pthread_mutex_unlock(&lock);
+        sem_wait(&some);
+        pthread_mutex_lock(&lock);
+        take_late();
+    }
     watched = true;
     while (n_waiting > 0 && closing && !hangs) {
         unsigned before = n_closed;
@@ -98,13 +159,14 @@ static void close_next(void)
         close_at_last(d.fd);
     pthread_mutex_lock(&lock);
     n_closed++;
+    take_late();
 }
 
 // Of one that has hung another has the place.
 static void *discard_main(void *unused)
 {
     (void)unused;
-    setpriority(PRIO_PROCESS, (id_t)gettid(), NICE); // of this thread
+    threads_step_back(NICE);
     pthread_mutex_lock(&lock);
     for (;;) {
         wait_to_be_needed();
@@ -139,7 +201,7 @@ static void call_another(void)
     if (n_waiting == 0 || watched)
         return;
     if (n_idle > 0) {
-        pthread_cond_signal(&some);
+        sem_post(&some);
     } else if (n_threads < DISCARD_THREADS && start_thread()) {
         n_threads++;
         n_idle++;
@@ -150,12 +212,17 @@ static void call_another(void)
 static bool discard_some(const int *fds, int n, bool unread)
 {
     bool hang = false, full = false;
-    pthread_mutex_lock(&lock);
-    unsigned before = n_waiting;
-    // Without memory for them they stay open: better than a loop that may stand still.
-    if (array_reserve(waiting, n_room, n_waiting + (unsigned)n, "descriptors", NULL) == 0)
+    pthread_once(&prepared, prepare);
+    if (!lock_soon()) {
         for (int i = 0; i < n; i++)
-            waiting[n_waiting++] = (struct discarded){fds[i], unread};
+            add_late((struct discarded){fds[i], unread});
+        sem_post(&some);
+        return atomic_load(&n_late) < DISCARD_MOST;
+    }
+    unsigned before = n_waiting;
+    take_late();
+    for (int i = 0; i < n; i++)
+        add_waiting((struct discarded){fds[i], unread});
     call_another();
     full = n_waiting >= DISCARD_MOST;
     hang = before < DISCARD_MANY && n_waiting >= DISCARD_MANY && n_threads == DISCARD_THREADS;

@@ -118,6 +118,13 @@ void request_when_room(struct request *r, void (*start)(struct request *r))
     requests_start_large(r->all);
 }
 
+void request_in_turn(struct request *r, void (*start)(struct request *r))
+{
+    r->start = start;
+    list_append(&r->all->large, &r->turn);
+    r->all->ops->changed(r->all);
+}
+
 // The request itself may be freed by now: only the list is used.
 static void request_send(struct requests *all, struct frame_out *f)
 {

@@ -72,6 +72,9 @@ void *request_new(struct requests *all, const struct frame_header *h, size_t siz
 /// come after the request has been abandoned or answered.
 void request_when_room(struct request *r, void (*start)(struct request *r));
 
+/// The same, and never from inside: in a turn of the connection. For who has many to answer.
+void request_in_turn(struct request *r, void (*start)(struct request *r));
+
 /// Answers with a message and payload (as message_frame()) and ends the request. When nobody waits
 /// for it, only release(owner) is called.
 void request_answer(struct request *r, const pb_msgdesc_t *fields, const void *message,

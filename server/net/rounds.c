@@ -12,7 +12,7 @@ static struct rounds_place *next_place(struct rounds *r)
         list_remove(&line->link);
         if (!place)
             continue;
-        list_remove(&place->link);
+        rounds_leave(place);
         if (!list_empty(&line->waiting))
             list_append(&r->lines, &line->link);
         return place;
@@ -44,6 +44,7 @@ static void on_check(uv_check_t *check)
 void rounds_init(struct rounds *r, uv_loop_t *loop)
 {
     list_init(&r->lines);
+    r->n_waiting = 0;
     uv_check_init(loop, &r->check);
     uv_check_start(&r->check, on_check);
     uv_unref((uv_handle_t *)&r->check);
@@ -70,6 +71,7 @@ void rounds_line_done(struct rounds_line *line)
 void rounds_place_init(struct rounds_place *place, void (*turn)(struct rounds_place *place))
 {
     list_init(&place->link);
+    place->waits_in = NULL;
     place->turn = turn;
 }
 
@@ -78,6 +80,8 @@ void rounds_wait(struct rounds *r, struct rounds_line *line, struct rounds_place
     if (!list_empty(&place->link))
         return;
     list_append(&line->waiting, &place->link);
+    place->waits_in = r;
+    r->n_waiting++;
     if (list_empty(&line->link))
         list_append(&r->lines, &line->link);
     if (!uv_is_active((uv_handle_t *)&r->more))
@@ -89,7 +93,16 @@ bool rounds_waits(const struct rounds_place *place)
     return !list_empty(&place->link);
 }
 
+bool rounds_are_crowded(const struct rounds *r)
+{
+    return r->n_waiting > ROUNDS_CROWD;
+}
+
 void rounds_leave(struct rounds_place *place)
 {
+    if (!place->waits_in)
+        return;
+    place->waits_in->n_waiting--;
+    place->waits_in = NULL;
     list_remove(&place->link);
 }

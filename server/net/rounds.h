@@ -9,12 +9,14 @@
 
 #include "base/list.h"
 
-#define ROUNDS_MS 2 // of work in one turn of the loop, and what the last that has begun takes
+#define ROUNDS_MS    2   // of work in one turn of the loop, and what the last that has begun takes
+#define ROUNDS_CROWD 256 // who waits beyond that
 
 struct rounds {
     uv_check_t check;  // after polling, when it is known who wants a turn
     uv_idle_t more;    // keeps the loop from sleeping
     struct list lines; // that have somebody waiting, the next one first
+    unsigned n_waiting;
 };
 
 // Those that take turns with each other. Embedded by its owner, who outlives whoever waits in it.
@@ -26,6 +28,7 @@ struct rounds_line {
 // One that wants turns. Embedded.
 struct rounds_place {
     struct list link;                         // in rounds_line.waiting
+    struct rounds *waits_in;                  // NULL: it does not
     void (*turn)(struct rounds_place *place); // may wait again, and may free it
 };
 
@@ -44,6 +47,11 @@ void rounds_place_init(struct rounds_place *place, void (*turn)(struct rounds_pl
 void rounds_wait(struct rounds *r, struct rounds_line *line, struct rounds_place *place);
 
 bool rounds_waits(const struct rounds_place *place);
+
+/// Whether there are so many that who is one more should not have itself called again before its
+/// turn: libuv polls up to 48 times in a turn of the loop as long as 1024 descriptors are ready
+/// each time, and those who wait in line stay ready.
+bool rounds_are_crowded(const struct rounds *r);
 
 /// It does not wait any more.
 void rounds_leave(struct rounds_place *place);

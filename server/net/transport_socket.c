@@ -25,6 +25,7 @@ struct transport_socket {
     int watched;
     int events; // what poll waits for
     bool woken, closing;
+    bool parked; // not watched until its turn comes
     struct rounds *rounds;
     struct rounds_line *line; // in which it waits for its turns; NULL: it has them at once
     struct rounds_place place;
@@ -58,7 +59,7 @@ static void transport_socket_start(struct transport_socket *s)
 static void transport_socket_update(struct transport_socket *s)
 {
     int events = s->watched | (s->woken ? UV_WRITABLE : 0);
-    if (events == s->events || s->closing)
+    if (events == s->events || s->closing || s->parked)
         return;
     s->events = events;
     if (events)
@@ -70,8 +71,16 @@ static void transport_socket_update(struct transport_socket *s)
 static void on_again(uv_timer_t *timer)
 {
     struct transport_socket *s = container_of(timer, struct transport_socket, again);
-    if (s->events && !s->closing)
+    if (s->events && !s->closing && !s->parked)
         transport_socket_start(s);
+}
+
+// What is ready and waits for its turn would be reported all the time.
+static void transport_socket_park(struct transport_socket *s)
+{
+    s->parked = true;
+    s->events = 0;
+    uv_poll_stop(&s->poll);
 }
 
 // ready() may close the transport; the struct stays until on_closed().
@@ -80,7 +89,7 @@ static void on_turn(struct rounds_place *place)
     struct transport_socket *s = container_of(place, struct transport_socket, place);
     int status = s->status, events = s->happened;
     s->status = s->happened = 0;
-    s->woken = false;
+    s->woken = s->parked = false;
     s->transport.ready(&s->transport, status, events);
     transport_socket_update(s);
 }
@@ -95,6 +104,8 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         rounds_wait(s->rounds, s->line, &s->place);
     else
         on_turn(&s->place);
+    if (rounds_waits(&s->place) && rounds_are_crowded(s->rounds))
+        transport_socket_park(s);
 }
 
 static ssize_t send_some(struct transport *w, const struct iovec *iov, int n_iov, const int *fds,
@@ -164,27 +175,31 @@ static void finish_sending(struct transport *w)
     shutdown(socket_of(w)->fd, SHUT_WR);
 }
 
-// The socket is closed only when libuv no longer watches it, and without what lies unread in it.
 static void on_closed(uv_handle_t *handle)
 {
     struct transport_socket *s = handle->data;
     if (--s->n_open > 0)
         return;
-    if (s->takes_fds)
-        discard_socket(s->fd);
-    else
-        fd_close(s->fd);
     if (s->transport.closed)
         s->transport.closed(&s->transport);
     free(s);
 }
 
+// The kernel closes a socket of the network in tens of microseconds, so that is done here, where it
+// counts as work of a turn: libuv does not watch it any more, and would call on_closed() of all
+// that have closed in this turn at its end. What lies unread in one is not left to the kernel.
 static void close_socket(struct transport *w)
 {
-    socket_of(w)->closing = true;
-    rounds_leave(&socket_of(w)->place);
-    uv_close((uv_handle_t *)&socket_of(w)->poll, on_closed);
-    uv_close((uv_handle_t *)&socket_of(w)->again, on_closed);
+    struct transport_socket *s = socket_of(w);
+    s->closing = true;
+    rounds_leave(&s->place);
+    uv_close((uv_handle_t *)&s->poll, on_closed);
+    uv_close((uv_handle_t *)&s->again, on_closed);
+    if (s->takes_fds)
+        discard_socket(s->fd);
+    else
+        fd_close(s->fd);
+    s->fd = -1;
 }
 
 static const struct transport_ops ops = {

@@ -106,8 +106,8 @@ static void answer_reader(struct request *request)
     reader_free(r);
 }
 
-// On the loop, once for many lines. Readers whose line has come are answered when their connection
-// has room; they are in no list until then.
+// On the loop, once for many lines. Readers whose line has come are answered in their connections'
+// turns, when these have room, since there may be thousands; they are in no list until then.
 static void on_news(uv_async_t *news)
 {
     struct logbook *b = container_of(news, struct logbook, news);
@@ -117,7 +117,7 @@ static void on_news(uv_async_t *news)
     list_for_each_safe (r, after, &b->waiting, link)
         if (end > r->from) {
             list_remove(&r->link);
-            request_when_room(&r->request, answer_reader);
+            request_in_turn(&r->request, answer_reader);
         }
 }
 

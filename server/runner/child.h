@@ -1,5 +1,6 @@
 // A child process of the loop. Unlike uv_spawn() its start copies no page tables and runs no
-// handlers of fork(): the loop's thread waits only until the child has come to its exec().
+// handlers of fork(): the loop's thread waits only until the child has come to its exec(), or not
+// even that.
 #pragma once
 
 #include <stdint.h>
@@ -13,16 +14,43 @@ struct child {
     uv_signal_t watch;                                     // for SIGCHLD
     char *const *environment;                              // NULL: ours
     pid_t pid;                                             // 0: it never started
+    void *stack;                                           // of child_start_soon()
     void (*exited)(struct child *c, int code, int signal); // once; one of them is 0
     void (*closed)(struct child *c);
 };
 
-/// Starts `program` with these arguments (ended by NULL) and c->environment, which is set before.
-/// Its standard input is empty, standard output and error are `log_fd`, and descriptor 3 is `fd`;
-/// it has no other that is not meant to be inherited. Signals are as a process finds them at first.
-/// Whatever the outcome, child_close() must follow.
-int child_start(struct child *c, uv_loop_t *loop, const char *program, char *const args[], int fd,
-                int log_fd, void (*exited)(struct child *c, int code, int signal), struct error *e);
+// Whether child_start_soon() is as child_start(): sanitizers follow each thread by what the child
+// would have of it.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define CHILD_ALWAYS_WAITS 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define CHILD_ALWAYS_WAITS 1
+#endif
+#endif
+#ifndef CHILD_ALWAYS_WAITS
+#define CHILD_ALWAYS_WAITS 0
+#endif
+
+// What a child is to be.
+struct child_words {
+    const char *program;
+    char *const *args; // ended by NULL
+    int fd, log_fd;
+    void (*exited)(struct child *c, int code, int signal);
+};
+
+/// Starts a program with c->environment, which is set before. Its standard input is empty, standard
+/// output and error are `log_fd`, and descriptor 3 is `fd`; it has no other that is not meant to be
+/// inherited. Signals are as a process finds them at first. Whatever the outcome, child_close()
+/// must follow.
+int child_start(struct child *c, uv_loop_t *loop, const struct child_words *w, struct error *e);
+
+/// The same for a program that is there. Waits for nothing, unless this process is traced: program,
+/// arguments and environment have to stay until child_close(), which comes when the child has
+/// ended. One that could not be executed ends with exit code 127.
+int child_start_soon(struct child *c, uv_loop_t *loop, const struct child_words *w,
+                     struct error *e);
 
 /// SIGKILL, if it runs.
 void child_kill(struct child *c);

@@ -27,6 +27,7 @@ void model_info_take_message(struct model_info *info, const rknnd_ContextInfo *m
     info->weight_size = m->weight_size;
     info->internal_size = m->internal_size;
     info->memory_size = m->memory_size;
+    info->context_size = m->context_size;
     info->core_limit = m->core_limit;
     info->batch = m->batch;
     info->estimate_assumed = m->estimate_assumed;

@@ -13,6 +13,7 @@ struct model_info {
     bool no_custom;            // npu_model_info.no_custom
     struct tensor_io *tensors; // of each shape set: inputs, then outputs
     uint64_t weight_size, internal_size, memory_size;
+    uint64_t context_size; // npu_model_info.context_size
     uint32_t core_limit, batch;
     char custom_string[1024];
     char estimate_chip[32]; // as in npu_model_info; "": none

@@ -54,7 +54,7 @@ int runner_new(const struct runner_options *options, const struct model_file *mo
 static int take_parts(struct runner *runner, const struct model_file *model, struct error *e)
 {
     runner->buffers =
-        buffer_pool_new(!runner->options->threads, &runner->options->counters->buffer_bytes);
+        buffer_pool_new(!runner->options->threads, &runner->options->counters->buffers);
     if (!runner->buffers)
         return error_no_memory(e, "a runner", sizeof *runner);
     return model_file_copy(&runner->model, model, e);

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/list.h"
+#include "server/jobs/buffer.h"
 #include "worker/sandbox/sandbox_policy.h"
 
 struct trace;
@@ -30,7 +31,7 @@ struct runner_options {
 struct runner_counters {
     uint32_t workers; // processes that exist
     uint64_t worker_deaths, jobs_retried;
-    uint64_t buffer_bytes;
+    struct buffer_totals buffers;
     uint64_t replaced_ms;  // uv_now() of the turn that last started a dead worker's successor
     struct list queries;   // runner_probe() and runner_describe() that are not answered yet
     struct list processes; // that are not killed

@@ -95,10 +95,12 @@ static int worker_pass_memory(struct worker_memories *w, struct memory *m, bool 
     struct memory_user *u = malloc(sizeof *u);
     int fd = writes ? fcntl(m->buffer.fd, F_DUPFD_CLOEXEC, 3) : fd_open_read_only(m->buffer.fd);
     if (!u || fd < 0) {
+        int why = errno;
         fd_close(fd);
         free(u);
-        return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, errno,
-                               "cannot pass memory to a worker");
+        return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, why,
+                               "cannot pass memory to a worker%s",
+                               why == EWOULDBLOCK ? ", as a program has a lease on it" : "");
     }
     *u = (struct memory_user){.memory = m, .writes = writes, .owner = w, .gone = on_gone};
     list_append(&m->users, &u->in_memory);

@@ -42,6 +42,7 @@ struct worker_process {
     const struct worker_events *events;
     void *owner;
     struct child process;
+    char *args[6];
     pid_t pid; // also when it has ended
     uv_timer_t reap;
     struct channel channel;
@@ -311,9 +312,13 @@ int worker_process_take_device(const rknnd_Device *m, struct npu_device_info *re
 static int worker_process_spawn(struct worker_process *w, int fd, int log_fd, struct error *e)
 {
     char *args[] = {"rknnd", "--worker", "3", "--module-dir", (char *)w->options->module_dir, NULL};
-    turns_mark(w->options->loop, "starting a worker"); // waits until it has come to its exec()
-    int r = child_start(&w->process, w->options->loop, "/proc/self/exe", args, fd, log_fd,
-                        on_process_exit, e);
+    const struct child_words words = {.program = "/proc/self/exe",
+                                      .args = memcpy(w->args, args, sizeof args),
+                                      .fd = fd,
+                                      .log_fd = log_fd,
+                                      .exited = on_process_exit};
+    turns_mark(w->options->loop, "starting a worker");
+    int r = child_start_soon(&w->process, w->options->loop, &words, e);
     turns_mark(w->options->loop, "what follows a worker's start");
     if (r < 0)
         return error_prefix(e, "a worker");

@@ -1,6 +1,7 @@
 #include "server/shelf/shelf.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/statvfs.h>
 
 #include "base/cleanup.h"
@@ -27,13 +28,18 @@ int shelf_check(const struct shelf *s, struct error *e)
 static void work_run(struct task *t)
 {
     struct shelf_work *w = container_of(t, struct shelf_work, task);
-    w->run(w);
+    struct error e;
+    int r = shelf_follow(w->path, w->root, &w->error);
+    if (r > 0 && shelf_clean(w->root, &e) < 0)
+        log_warn("%s", e.text);
+    if (r >= 0)
+        w->run(w);
     threads_post(t->threads, t);
 }
 
 static struct shelf_line *line_of(struct shelf_work *w)
 {
-    return w->user ? &w->user->shelf : &w->shelf->own;
+    return w->user ? &user_person(w->user)->shelf : &w->shelf->own;
 }
 
 static void work_leave(struct shelf_work *w)
@@ -77,6 +83,7 @@ void shelf_begin_work(struct shelf *s, struct shelf_work *w, struct user *user)
     w->user = user ? user_ref(user) : NULL;
     list_init(&w->turn);
     w->root = s->root;
+    w->path = s->path;
     list_append(&s->works, &w->link);
 }
 
@@ -194,6 +201,9 @@ uint64_t shelf_disk_size(const struct shelf *s)
 int shelf_start(struct shelf *s, const char *path, struct error *e)
 {
     int r = shelf_open(path, &s->root, e);
+    s->path = r == 0 ? strdup(path) : NULL;
+    if (r == 0 && !s->path)
+        r = error_no_memory(e, "the model store", strlen(path));
     if (r == 0)
         r = threads_new(s->loop, &s->threads, e);
     if (r < 0)
@@ -222,7 +232,10 @@ void shelf_stop(struct shelf *s)
         threads_abandon(threads, NULL, NULL);
     else if (threads)
         threads_free(threads, NULL, NULL);
-    if (!busy)
+    if (!busy) {
         fd_close(s->root);
+        free(s->path);
+    }
     s->root = -1;
+    s->path = NULL;
 }

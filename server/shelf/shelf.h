@@ -13,6 +13,7 @@ struct user;
 struct shelf {
     uv_loop_t *loop;
     int root;                         // -1: there is no model store
+    char *path;                       // which names it
     struct threads *threads;          // one
     struct list works;                // shelf_work: all that is under way
     struct list lines;                // of those that wait for the thread, the next one first
@@ -33,6 +34,7 @@ struct shelf_work {
     struct shelf *shelf;
     struct user *user;  // who waits for it, with a reference; NULL: the server itself
     int root;           // for run()
+    const char *path;   // of root
     bool on_thread;     // run() may use the rest of the struct now
     struct error error; // code 0: it went well
     /// On the thread.

@@ -12,6 +12,8 @@
 
 #include "base/array.h"
 #include "base/fd.h"
+#include "base/file/folder.h"
+#include "base/log.h"
 #include "server/shelf/shelf_private.h"
 
 int shelf_folder(int in, const char *name)
@@ -34,35 +36,33 @@ DIR *shelf_names(int folder)
     return d;
 }
 
-// With the folders above it, which systemd makes where it starts the daemon. A folder that is there
-// may lie on a medium that nobody can write: then it is opened all the same.
-static int shelf_make(const char *path, struct error *e)
-{
-    cleanup(free_p) char *part = strdup(path);
-    if (!part)
-        return error_no_memory(e, "a path", 0);
-    for (char *end = strchr(part, '/'); end; end = strchr(end + 1, '/')) {
-        *end = 0;
-        if (*part && mkdir(part, 0755) < 0 && errno != EEXIST && errno != EROFS)
-            return error_set_errno(e, STATUS_FAIL, errno,
-                                   "model-store %.300s: %.300s cannot be made", path, part);
-        *end = '/';
-    }
-    if (mkdir(path, 0700) < 0 && errno != EEXIST && errno != EROFS)
-        return error_set_errno(e, STATUS_FAIL, errno, "model-store %.300s cannot be made", path);
-    return 0;
-}
-
+// With the folders above it, which systemd makes where it starts the daemon.
 int shelf_open(const char *path, int *ret_root, struct error *e)
 {
-    int r = shelf_make(path, e);
+    int r = folder_make(path, 0755, 0700, e);
     if (r < 0)
-        return r;
+        return error_prefix(e, "model-store %.300s", path);
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return error_set_errno(e, STATUS_FAIL, errno, "model-store %.300s", path);
     *ret_root = fd;
     return 0;
+}
+
+// Whoever has the old folder open, by another name or none, would write where nobody looks.
+int shelf_follow(const char *path, int root, struct error *e)
+{
+    struct stat named, ours;
+    cleanup(fd_close_p) int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &named) < 0 || fstat(root, &ours) < 0)
+        return error_set_errno(e, STATUS_FAIL, errno,
+                               "model-store %.300s, which was there at the start", path);
+    if (named.st_dev == ours.st_dev && named.st_ino == ours.st_ino)
+        return 0;
+    if (dup3(fd, root, O_CLOEXEC) < 0)
+        return error_set_errno(e, STATUS_FAIL, errno, "model-store %.300s", path);
+    log_info("model-store %s is another folder now", path);
+    return 1;
 }
 
 // ---- manifests ----------------------------------------------------------------------------------

@@ -16,7 +16,11 @@
 /// Opens ROOT, which is made if its parent is there.
 int shelf_open(const char *path, int *ret_root, struct error *e);
 
-/// Removes what killed processes have left.
+/// Has the descriptor `root` be that of the folder that `path` names now: it may have been moved,
+/// replaced or mounted over. Returns 1 if it is another one.
+int shelf_follow(const char *path, int root, struct error *e);
+
+/// Removes what killed processes have left. (shelf_put() does, too.)
 int shelf_clean(int root, struct error *e);
 
 /// One version; "": the default one. With the manifest's text (malloc'ed), unless that is NULL.

@@ -114,7 +114,7 @@ static int remove_tree(int in, const char *name, unsigned depth, struct error *e
 }
 
 // What was moved away is gone for everybody; what is left of it after a failure, or a crash, goes
-// with shelf_clean().
+// with clean_locked().
 static void drop_tree(int root, const char *name)
 {
     struct error e;
@@ -141,21 +141,27 @@ static bool is_left(const char *name)
     return strncmp(name, NEW, strlen(NEW)) == 0 || strncmp(name, GONE, strlen(GONE)) == 0;
 }
 
-// What a crash has left: folders under temporary names, which nobody can have opened, and names
-// that got no version. Under the lock, so that no push of another daemon loses what it is writing.
-int shelf_clean(int root, struct error *e)
+// What a crash, or a disk that failed, has left: folders under temporary names, which nobody can
+// have opened, and names that got no version. Under the lock, so that no push of another daemon
+// loses what it is writing.
+static void clean_locked(int root)
 {
-    cleanup(fd_close_p) int lock = lock_root(root, e);
-    cleanup(closedir_p) DIR *d = lock < 0 ? NULL : shelf_names(root);
+    cleanup(closedir_p) DIR *d = shelf_names(root);
     const struct dirent *entry;
-    if (lock < 0)
-        return lock;
     while (d && (entry = readdir(d))) {
         if (is_left(entry->d_name))
             drop_tree(root, entry->d_name);
         else if (shelf_is_name(entry->d_name))
             drop_empty_name(root, entry->d_name);
     }
+}
+
+int shelf_clean(int root, struct error *e)
+{
+    cleanup(fd_close_p) int lock = lock_root(root, e);
+    if (lock < 0)
+        return lock;
+    clean_locked(root);
     return 0;
 }
 
@@ -369,7 +375,10 @@ static int put_locked(int root, const struct shelf_put *p, struct stored *ret, s
 int shelf_put(int root, const struct shelf_put *p, struct stored *ret, struct error *e)
 {
     cleanup(fd_close_p) int lock = lock_root(root, e);
-    return lock < 0 ? lock : put_locked(root, p, ret, e);
+    if (lock < 0)
+        return lock;
+    clean_locked(root);
+    return put_locked(root, p, ret, e);
 }
 
 // ---- removing versions, and choosing one --------------------------------------------------------

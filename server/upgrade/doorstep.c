@@ -1,7 +1,10 @@
+// What has come of a HELLO stays where it is, so a loop that watches for bytes would never rest.
+// The set tells of new ones alone (EPOLLET), and the loop watches the set.
 #include "server/upgrade/doorstep.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include "base/fd.h"
@@ -10,50 +13,23 @@
 
 #define MAX_GUESTS 256  // more are let in unseen
 #define PATIENCE   1000 // ms for a HELLO
-#define AGAIN      5    // ms between looks at one that has come in part
+#define AT_ONCE    16   // looks in a turn of the loop
 
 struct guest {
     struct list link;
-    struct doorstep *at;
     int fd;
     struct origin origin;
-    uv_poll_t poll;
-    uv_timer_t timer;
     uint64_t until_ms;
-    unsigned n_open; // handles
-    bool said, dropped;
-    rknnd_Hello hello;
 };
-
-// The loop has let go of the descriptor: from here on others may watch it.
-static void on_closed(uv_handle_t *handle)
-{
-    struct guest *g = handle->data;
-    if (--g->n_open > 0)
-        return;
-    if (g->dropped)
-        fd_close(g->fd);
-    else
-        g->at->decide(g->at, g->fd, &g->origin, g->said ? &g->hello : NULL);
-    free(g);
-}
-
-static void end_wait(struct guest *g)
-{
-    list_remove(&g->link);
-    g->at->n--;
-    uv_close((uv_handle_t *)&g->poll, on_closed);
-    uv_close((uv_handle_t *)&g->timer, on_closed);
-}
 
 // What is there, and stays there for who will read it. False: more has to come. Whatever is no
 // HELLO is let in, and told so.
-static bool look(struct guest *g)
+static bool look(int fd, rknnd_Hello *ret, bool *ret_said)
 {
     uint8_t bytes[FRAME_HEADER_SIZE + FRAME_MESSAGE_MAX];
     struct frame_header h;
     struct error e;
-    ssize_t n = recv(g->fd, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
+    ssize_t n = recv(fd, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
     if (n <= 0)
         return n == 0 || (errno != EAGAIN && errno != EINTR);
     if (n < FRAME_HEADER_SIZE)
@@ -63,72 +39,107 @@ static bool look(struct guest *g)
     if ((size_t)n < FRAME_HEADER_SIZE + h.message_size)
         return false;
     struct bytes message = {bytes + FRAME_HEADER_SIZE, h.message_size};
-    g->said = message_decode(rknnd_Hello_fields, message, &g->hello, &e) == 0;
+    *ret_said = message_decode(rknnd_Hello_fields, message, ret, &e) == 0;
     return true;
 }
 
 static void on_time(uv_timer_t *timer);
 
-// Without a pause the loop would spin on bytes that are left where they are.
-static void go_on(struct guest *g)
+// All have the same patience, so the first is the next whose time is over.
+static void set_timer(struct doorstep *d)
 {
-    uint64_t now = uv_now(g->at->loop);
-    if (look(g) || now >= g->until_ms) {
-        end_wait(g);
-        return;
-    }
-    uv_poll_stop(&g->poll);
-    uv_timer_start(&g->timer, on_time, AGAIN, 0);
+    const struct guest *first = list_first(&d->all, struct guest, link);
+    uint64_t now = uv_now(d->loop);
+    if (!first)
+        uv_timer_stop(&d->timer);
+    else
+        uv_timer_start(&d->timer, on_time, first->until_ms > now ? first->until_ms - now : 0, 0);
+}
+
+// Nobody watches the descriptor from here on. It is the caller's.
+static int take_out(struct doorstep *d, struct guest *g)
+{
+    int fd = g->fd;
+    epoll_ctl(d->set, EPOLL_CTL_DEL, fd, NULL);
+    list_remove(&g->link);
+    d->n--;
+    set_timer(d);
+    return fd;
+}
+
+static void let_in(struct doorstep *d, struct guest *g, const rknnd_Hello *hello)
+{
+    int fd = take_out(d, g);
+    d->decide(d, fd, &g->origin, hello);
+    free(g);
 }
 
 static void on_time(uv_timer_t *timer)
 {
-    go_on(timer->data);
+    struct doorstep *d = container_of(timer, struct doorstep, timer);
+    struct guest *first = list_first(&d->all, struct guest, link);
+    if (first)
+        let_in(d, first, NULL);
 }
 
-static void on_readable(uv_poll_t *poll, int status, int events)
+// One that has shut its end down will not say more.
+static void on_news(uv_poll_t *poll, int status, int events)
 {
+    struct doorstep *d = container_of(poll, struct doorstep, poll);
+    struct epoll_event all[AT_ONCE];
     (void)status, (void)events;
-    turns_mark(poll->loop, "the first message of a connection");
-    go_on(poll->data);
+    turns_mark(poll->loop, "the first messages of connections");
+    int n = epoll_wait(d->set, all, AT_ONCE, 0);
+    for (int i = 0; i < n && d->set >= 0; i++) { // decide() may close it
+        struct guest *g = all[i].data.ptr;
+        rknnd_Hello hello;
+        bool said = false;
+        if (look(g->fd, &hello, &said) || all[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+            let_in(d, g, said ? &hello : NULL);
+    }
 }
 
-static struct guest *guest_new(struct doorstep *d, int fd, const struct origin *origin)
+// Each step is tried again for the next one that comes.
+static int open_set(struct doorstep *d)
 {
-    struct guest *g = d->n < MAX_GUESTS ? calloc(1, sizeof *g) : NULL;
-    if (!g)
-        return NULL;
-    *g = (struct guest){.at = d, .fd = fd, .origin = *origin};
-    if (uv_poll_init(d->loop, &g->poll, fd) < 0) {
-        free(g);
-        return NULL;
+    struct error e;
+    if (d->set < 0) {
+        cleanup(fd_close_p) int set = epoll_create1(EPOLL_CLOEXEC);
+        if (set < 0 || uv_poll_init(d->loop, &d->poll, set) < 0)
+            return -1;
+        uv_timer_init(d->loop, &d->timer);
+        d->set = steal_fd(&set);
     }
-    uv_timer_init(d->loop, &g->timer);
-    g->poll.data = g->timer.data = g;
-    g->n_open = 2;
-    g->until_ms = uv_now(d->loop) + PATIENCE;
+    if (uv_is_active((uv_handle_t *)&d->poll))
+        return 0;
+    return watch_start(&d->poll, UV_READABLE, on_news, &e);
+}
+
+static int add_guest(struct doorstep *d, int fd, const struct origin *origin)
+{
+    struct guest *g = d->n < MAX_GUESTS && open_set(d) == 0 ? calloc(1, sizeof *g) : NULL;
+    struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data.ptr = g};
+    if (!g || epoll_ctl(d->set, EPOLL_CTL_ADD, fd, &event) < 0) {
+        free(g);
+        return -1;
+    }
+    *g = (struct guest){.fd = fd, .origin = *origin, .until_ms = uv_now(d->loop) + PATIENCE};
     list_append(&d->all, &g->link);
     d->n++;
-    return g;
+    set_timer(d);
+    return 0;
 }
 
 void doorstep_wait(struct doorstep *d, int fd, const struct origin *origin)
 {
-    struct error e;
     fd_unblock(fd);
-    struct guest *g = guest_new(d, fd, origin);
-    if (!g) {
+    if (add_guest(d, fd, origin) < 0)
         d->decide(d, fd, origin, NULL);
-        return;
-    }
-    uv_timer_start(&g->timer, on_time, PATIENCE, 0);
-    if (watch_start(&g->poll, UV_READABLE, on_readable, &e) < 0)
-        uv_timer_start(&g->timer, on_time, AGAIN, 0);
 }
 
 void doorstep_init(struct doorstep *d, uv_loop_t *loop)
 {
-    *d = (struct doorstep){.loop = loop};
+    *d = (struct doorstep){.loop = loop, .set = -1};
     list_init(&d->all);
 }
 
@@ -136,7 +147,12 @@ void doorstep_close(struct doorstep *d)
 {
     struct guest *g, *after;
     list_for_each_safe (g, after, &d->all, link) {
-        g->dropped = true;
-        end_wait(g);
+        fd_close(take_out(d, g));
+        free(g);
     }
+    if (d->set < 0)
+        return;
+    uv_close((uv_handle_t *)&d->poll, NULL);
+    uv_close((uv_handle_t *)&d->timer, NULL);
+    d->set = fd_close(d->set);
 }

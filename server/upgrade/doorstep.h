@@ -11,9 +11,12 @@
 // Embedded by its owner. Loop thread only.
 struct doorstep {
     uv_loop_t *loop;
-    struct list all;
+    struct list all; // the one that has waited longest first
     unsigned n;
-    /// Takes over `fd`, of which nothing has been read. `hello` NULL: it did not say HELLO at once.
+    int set; // an epoll set of those that wait; -1: none has waited yet
+    uv_poll_t poll;
+    uv_timer_t timer; // for the first
+    /// Takes over `fd`, of which nothing has been read. `hello` NULL: it did not say HELLO in time.
     void (*decide)(struct doorstep *d, int fd, const struct origin *origin,
                    const rknnd_Hello *hello);
 };

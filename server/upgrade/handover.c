@@ -1,6 +1,7 @@
 #include "server/upgrade/handover.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/fd.h"
@@ -20,7 +21,11 @@ int handover_send(int socket, const struct handover_packet *p, int fd, struct er
     const struct iovec iov = {&out, sizeof out};
     out.version = HANDOVER_VERSION;
     ssize_t n = fd_send(socket, &iov, 1, &fd, fd >= 0);
-    return n == sizeof out ? 0 : error_set_errno(e, STATUS_FAIL, (int)-n, "the other rknnd");
+    if (n == sizeof out)
+        return 0;
+    bool gone = n == -EPIPE || n == -ECONNRESET;
+    return error_set_errno(e, gone ? STATUS_DEVICE_UNAVAILABLE : STATUS_FAIL, (int)-n,
+                           "the other rknnd");
 }
 
 static bool ends(const char *text, size_t size)
@@ -46,14 +51,23 @@ static int check(const struct handover_packet *p, size_t n, struct error *e)
 
 int handover_receive(int socket, struct handover_packet *ret, int *ret_fd, struct error *e)
 {
+    struct {
+        struct handover_packet packet;
+        char beyond; // of one that is longer
+    } in = {0};
     int n_fds = 0;
-    *ret = (struct handover_packet){0};
     *ret_fd = -1;
-    ssize_t n = fd_receive(socket, ret, sizeof *ret, ret_fd, &n_fds, 1);
+    ssize_t n = fd_receive(socket, &in, sizeof in, ret_fd, &n_fds, 1);
+    *ret = in.packet;
     if (n == -EAGAIN || n == -EINTR)
         return HANDOVER_NOTHING;
-    int r = n > 0 ? check(ret, (size_t)n, e)
-                  : error_set(e, STATUS_DEVICE_UNAVAILABLE, "the other rknnd has ended");
+    int r;
+    if (n > 0)
+        r = check(ret, (size_t)n, e);
+    else if (n == 0 || n == -ECONNRESET)
+        r = error_set(e, STATUS_DEVICE_UNAVAILABLE, "the other rknnd has ended");
+    else
+        r = error_set_errno(e, STATUS_FAIL, (int)-n, "the other rknnd");
     if (r < 0)
         *ret_fd = fd_close(*ret_fd);
     return r;

@@ -5,8 +5,8 @@
 //    | SOCKET… HTTP… COMPLETE ──────────► reads its options, listens at what is new in them
 //    | ◄─────────────────────────── READY  the backend has answered
 //    | accepts no more
-//    | YOURS ───────────────────────────► accepts
-//    | ◄───────────────────────── SERVING
+//    | YOURS ───────────────────────────►
+//    | ◄───────────────────────── SERVING  accepts
 //    | tells the service manager
 //    | MAIN ────────────────────────────► tells it, too
 //    | ◄──────── JOIN, for each connection to a session that the old one has
@@ -46,7 +46,8 @@ struct handover_packet {
     char path[108];    // of a Unix socket that is removed when it ends; "": none
 };
 
-/// Never waits. `fd` goes along unless it is negative, and stays the caller's.
+/// Never waits. STATUS_DEVICE_UNAVAILABLE: the other has ended. `fd` goes along unless it is
+/// negative, and stays the caller's.
 int handover_send(int socket, const struct handover_packet *p, int fd, struct error *e);
 
 #define HANDOVER_NOTHING 1 // there is none now

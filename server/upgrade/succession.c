@@ -15,6 +15,30 @@
 
 // ---- sockets ------------------------------------------------------------------------------------
 
+static int not_its_turn(const struct handover_packet *p, struct error *e)
+{
+    return error_set(e, STATUS_FAIL, "the other rknnd says what is not its turn to say (kind %u)",
+                     p->kind);
+}
+
+static bool listens(int socket)
+{
+    int yes = 0;
+    socklen_t size = sizeof yes;
+    return getsockopt(socket, SOL_SOCKET, SO_ACCEPTCONN, &yes, &size) == 0 && yes;
+}
+
+// A number by mistake, or something else at it than what upgrade.c makes.
+static int check_socket(int fd, struct error *e)
+{
+    int type = 0;
+    socklen_t size = sizeof type;
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_SEQPACKET)
+        return 0;
+    return error_set(e, STATUS_PARAM_INVALID,
+                     "--takeover %d: there is no rknnd at it; SIGUSR2 makes one hand over", fd);
+}
+
 static int take_http(struct succession *s, const struct handover_packet *p, int socket,
                      const struct options *o, struct http *h, struct error *e)
 {
@@ -41,12 +65,21 @@ static int take_any(struct succession *s, const struct handover_packet *p, int s
                     const struct options *o, struct listeners *l, struct http *h, struct error *e)
 {
     bool comes = p->kind == HANDOVER_SOCKET || p->kind == HANDOVER_HTTP;
+    if (!comes && p->kind != HANDOVER_COMPLETE) {
+        fd_close(socket);
+        return not_its_turn(p, e);
+    }
     if (comes != (socket >= 0)) {
         fd_close(socket);
         return error_set(e, STATUS_FAIL, "the other rknnd sent a socket too many or too few");
     }
     if (!comes)
         return 0;
+    if (!listens(socket)) {
+        fd_close(socket);
+        return error_set(e, STATUS_FAIL, "the other rknnd sent what does not listen as %s",
+                         p->name);
+    }
     return p->kind == HANDOVER_HTTP ? take_http(s, p, socket, o, h, e)
                                     : take_socket(p, socket, l, e);
 }
@@ -67,7 +100,9 @@ int succession_receive(struct succession *s, int fd, const struct options *o, st
                        struct http *h, struct error *e)
 {
     struct handover_packet p;
-    int passed, r;
+    int passed, r = check_socket(fd, e);
+    if (r < 0)
+        return r;
     s->fd = fd;
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     fd_unblock(fd);
@@ -111,27 +146,52 @@ static void on_end(struct succession *s)
     s->ended(s);
 }
 
-static void tell(struct succession *s, enum handover_kind kind)
+// One that has ended need not know.
+static int tell(struct succession *s, enum handover_kind kind, struct error *e)
 {
-    struct error e;
-    if (handover_send(s->fd, &(struct handover_packet){.kind = kind}, -1, &e) < 0)
-        log_warn("the rknnd before this one does not listen: %s", e.text);
+    int r = handover_send(s->fd, &(struct handover_packet){.kind = kind}, -1, e);
+    return r == STATUS_DEVICE_UNAVAILABLE ? 0 : r;
 }
 
-static void take_packet(struct succession *s, const struct handover_packet *p, int fd)
+// This one is not to serve.
+static void fail(struct succession *s, const struct error *e)
 {
-    if (p->kind == HANDOVER_BACK && fd >= 0) {
+    s->waiting = false;
+    stop_watching(s);
+    s->failed(s, e);
+}
+
+static int take_packet(struct succession *s, const struct handover_packet *p, int fd,
+                       struct error *e)
+{
+    if (p->kind == HANDOVER_BACK && fd >= 0 && !s->waiting) {
         s->returned(s, fd);
-        return;
+        return 0;
     }
     fd_close(fd);
-    if (p->kind == HANDOVER_YOURS) {
+    if (p->kind == HANDOVER_YOURS && fd < 0 && s->waiting) {
         s->first_session = p->session;
-        begin(s);
-        tell(s, HANDOVER_SERVING);
-    } else if (p->kind == HANDOVER_MAIN) {
-        s->known(s);
+        int r = tell(s, HANDOVER_SERVING, e); // else the other one goes on, with all sockets
+        if (r == 0)
+            begin(s);
+        return r;
     }
+    if (p->kind != HANDOVER_MAIN || fd >= 0 || s->waiting)
+        return not_its_turn(p, e);
+    s->known(s);
+    return 0;
+}
+
+// Before this one serves the sockets are the other's, whatever it says; later nothing depends on
+// what it says, but the sessions that it has.
+static void refuse(struct succession *s, const struct error *e)
+{
+    if (s->waiting) {
+        fail(s, e);
+        return;
+    }
+    log_warn("%s", e->text);
+    on_end(s);
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events)
@@ -141,25 +201,33 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     struct error e;
     int fd, r = 0;
     (void)status, (void)events;
-    while (s->fd >= 0 && (r = handover_receive(s->fd, &p, &fd, &e)) == 0)
-        take_packet(s, &p, fd);
-    if (r < 0)
+    while (s->fd >= 0 && r == 0 && (r = handover_receive(s->fd, &p, &fd, &e)) == 0)
+        r = take_packet(s, &p, fd, &e);
+    if (r == STATUS_DEVICE_UNAVAILABLE)
         on_end(s);
+    else if (r < 0)
+        refuse(s, &e);
 }
 
-// When it cannot be watched this daemon serves all the same; the other one sees that it has gone.
+static int watch(struct succession *s, struct error *e)
+{
+    int r = uv_poll_init(s->loop, &s->poll, s->fd);
+    if (r < 0)
+        return error_set(e, STATUS_FAIL, "the other rknnd cannot be watched: %s", uv_strerror(r));
+    s->watched = true;
+    r = watch_start(&s->poll, UV_READABLE, on_readable, e);
+    return r == 0 ? tell(s, HANDOVER_READY, e) : error_prefix(e, "the other rknnd");
+}
+
+// The other would end one that serves and that it does not hear of.
 void succession_ready(struct succession *s)
 {
     struct error e;
     s->waiting = true;
-    if (s->fd >= 0 && uv_poll_init(s->loop, &s->poll, s->fd) == 0) {
-        s->watched = true;
-        if (watch_start(&s->poll, UV_READABLE, on_readable, &e) == 0) {
-            tell(s, HANDOVER_READY);
-            return;
-        }
-    }
-    on_end(s);
+    if (s->fd < 0)
+        on_end(s);
+    else if (watch(s, &e) < 0)
+        fail(s, &e);
 }
 
 // ---- connections --------------------------------------------------------------------------------

@@ -29,6 +29,8 @@ struct succession {
     void (*take)(struct succession *s, int fd, const struct origin *origin);
     /// One that was handed back comes back (taken over).
     void (*returned)(struct succession *s, int fd);
+    /// The other says what is not its turn to say, before this one serves: it is not to.
+    void (*failed)(struct succession *s, const struct error *e);
     /// The daemon before has ended.
     void (*ended)(struct succession *s);
 };

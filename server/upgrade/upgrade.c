@@ -20,6 +20,7 @@
 
 #define CHILD_FD    "3"
 #define MAX_WORDS   512
+#define END_MS      2000  // from the end of what it says to its exit code
 #define PATIENCE_MS 10000 // beyond what a backend may take to answer
 
 // ---- what the new one is started with -----------------------------------------------------------
@@ -108,6 +109,11 @@ static void on_patience(uv_timer_t *timer)
     undo(container_of(timer, struct upgrade, patience), "the new one does not begin to serve");
 }
 
+static void on_silence(uv_timer_t *timer)
+{
+    undo(container_of(timer, struct upgrade, patience), "the new one does not speak any more");
+}
+
 // ---- talk ---------------------------------------------------------------------------------------
 
 static int tell(struct upgrade *u, enum handover_kind kind, uint64_t session, struct error *e)
@@ -181,8 +187,10 @@ static void read_packets(struct upgrade *u)
         stop_talking(u);
     else if (r != STATUS_DEVICE_UNAVAILABLE)
         undo(u, e.text);
-    else // its exit code is told soon
-        uv_poll_stop(&u->poll);
+    else {
+        uv_poll_stop(&u->poll); // its exit code is told soon
+        uv_timer_start(&u->patience, on_silence, END_MS, 0);
+    }
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events)
@@ -246,7 +254,8 @@ static int start_child(struct upgrade *u, int theirs, struct error *e)
         return error_no_memory(e, "an environment", sizeof *environment);
     u->child.environment = environment;
     u->has_child = true;
-    r = child_start(&u->child, u->loop, u->program, words, theirs, STDERR_FILENO, on_exited, e);
+    r = child_start(&u->child, u->loop,
+                    &(struct child_words){u->program, words, theirs, STDERR_FILENO, on_exited}, e);
     u->child.environment = NULL;
     free(environment);
     if (r == 0)
@@ -321,7 +330,7 @@ void upgrade_close(struct upgrade *u)
     if (u->state == UPGRADE_DONE && u->fd >= 0) {
         shutdown(u->fd, SHUT_RD);
         read_packets(u);
-    } else if (u->state != UPGRADE_NONE) {
+    } else if (u->state == UPGRADE_STARTING || u->state == UPGRADE_GIVING) {
         undo(u, "this one ends");
     }
     stop_talking(u);

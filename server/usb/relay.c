@@ -304,7 +304,7 @@ static int relay_begin(struct relay *r, struct error *e)
     return n;
 }
 
-static void relay_init(struct relay *r, const struct options *o)
+static int relay_init(struct relay *r, const struct options *o, struct error *e)
 {
     r->options = o;
     listeners_init(&r->listeners, &r->loop);
@@ -313,8 +313,12 @@ static void relay_init(struct relay *r, const struct options *o)
     r->listeners.socket_group = o->socket_group;
     r->listeners.insecure = o->insecure;
     list_init(&r->guests);
-    uv_timer_init(&r->loop, &r->timer);
-    signals_init(&r->signals, &r->loop, on_end, on_hangup, on_upgrade, r);
+    r->signals =
+        (struct signals){.ended = on_end, .hung_up = on_hangup, .upgrade = on_upgrade, .owner = r};
+    int n = signals_init(&r->signals, &r->loop, e);
+    if (n == 0)
+        uv_timer_init(&r->loop, &r->timer);
+    return n;
 }
 
 int relay_run(const struct options *o, struct error *e)
@@ -323,7 +327,11 @@ int relay_run(const struct options *o, struct error *e)
     int n = uv_loop_init(&r.loop);
     if (n < 0)
         return error_set(e, STATUS_FAIL, "no event loop: %s", uv_strerror(n));
-    relay_init(&r, o);
+    n = relay_init(&r, o, e);
+    if (n < 0) {
+        uv_loop_close(&r.loop);
+        return n;
+    }
     if (relay_begin(&r, &r.failed) < 0)
         relay_stop(&r);
     uv_run(&r.loop, UV_RUN_DEFAULT);

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/usbdevice_fs.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -22,6 +23,9 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
+
+#define CLAIMS   100
+#define CLAIM_MS 20
 
 // One record in the pipe. Smaller than PIPE_BUF, so it is written, and read, whole.
 struct guarded {
@@ -71,14 +75,26 @@ void usb_guard_name(int fd, const char *node, int interface)
         log_warn("usb: the board is not told if this relay is killed: %s", strerror(errno));
 }
 
-// The relay's death made the kernel release the interface. If claiming fails, another relay has it
-// and has told the board already by its own SETINTERFACE.
+// The relay's death makes the kernel release the interface, but not before the pipe ends: a process
+// that dies loses its descriptors one after the other. One that is busy for longer is another
+// relay's, which has told the board already by its own SETINTERFACE.
+static bool claim(int device, unsigned interface)
+{
+    for (int i = 0; i < CLAIMS; i++) {
+        if (ioctl(device, USBDEVFS_CLAIMINTERFACE, &interface) == 0)
+            return true;
+        if (errno != EBUSY)
+            return false;
+        poll(NULL, 0, CLAIM_MS);
+    }
+    return false;
+}
+
 static void tell_board(const struct guarded *g)
 {
     struct usbdevfs_setinterface setting = {.interface = (unsigned)g->interface};
-    unsigned interface = (unsigned)g->interface;
     cleanup(fd_close_p) int device = open(g->node, O_RDWR | O_CLOEXEC);
-    if (device >= 0 && ioctl(device, USBDEVFS_CLAIMINTERFACE, &interface) == 0)
+    if (device >= 0 && claim(device, setting.interface))
         ioctl(device, USBDEVFS_SETINTERFACE, &setting);
 }
 

@@ -12,6 +12,7 @@
 #include <execinfo.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -23,6 +24,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
@@ -46,10 +48,13 @@ enum call {
     CALL_OPEN,
     CALL_DESCRIPTOR,
     CALL_STORAGE,
+    CALL_FILES,
+    N_CALLS
 };
 
 static const int usual_errno[] = {ENOMEM, ENOMEM,  EMFILE,     EMFILE, EAGAIN, EAGAIN, ENOSPC,
-                                  EMFILE, ENOBUFS, ECONNRESET, EMFILE, EMFILE, ENOSPC};
+                                  EMFILE, ENOBUFS, ECONNRESET, EMFILE, EMFILE, ENOSPC, EIO};
+_Static_assert(sizeof usual_errno / sizeof *usual_errno == N_CALLS, "one for each kind");
 
 // As in tests/support/faults.py. Sizes in bytes: 64, then text.
 struct role_faults {
@@ -60,11 +65,34 @@ struct role_faults {
     _Atomic uint64_t failed; // likewise
     _Atomic int64_t clock_s; // what the real-time clock is ahead
     _Atomic uint64_t error;  // errno; 0: the usual one
-    uint64_t reserved;
-    char where[4032]; // stack of the first one that failed
+    _Atomic uint64_t kills; // 1: the process gets SIGKILL before the call, which does not come back
+    char where[4032];       // stack of the first one that failed
 };
 
-enum role { ROLE_DAEMON, ROLE_WORKER, ROLE_CLIENT, ROLE_TOOL, N_ROLES };
+// In the order of tests/support/faults.py.
+enum role {
+    ROLE_DAEMON,
+    ROLE_WORKER,
+    ROLE_CLIENT,
+    ROLE_TOOL,
+    ROLE_SUCCESSOR, // a daemon that was started to take over
+    ROLE_RELAY,
+    ROLE_KSERVE,
+    ROLE_HTTP,
+    ROLE_ANNOUNCE,
+    N_ROLES
+};
+
+static const char *const programs[N_ROLES] = {[ROLE_CLIENT] = "life",
+                                              [ROLE_TOOL] = "rknnctl",
+                                              [ROLE_KSERVE] = "rknnd-kserve",
+                                              [ROLE_HTTP] = "rknnd-http",
+                                              [ROLE_ANNOUNCE] = "rknnd-announce",
+                                              [ROLE_DAEMON] = "rknnd"};
+static const char *const options[N_ROLES] = { // of rknnd, which make it something else
+    [ROLE_WORKER] = "--worker",
+    [ROLE_SUCCESSOR] = "--takeover",
+    [ROLE_RELAY] = "--relay"};
 
 static struct role_faults *mine; // NULL: of no interest
 static __thread bool inside;
@@ -74,16 +102,16 @@ static __thread bool inside;
 static int role_of(const char *words, size_t size)
 {
     const char *name = strrchr(words, '/') ? strrchr(words, '/') + 1 : words;
-    if (strcmp(name, "rknnctl") == 0)
-        return ROLE_TOOL;
-    if (strcmp(name, "life") == 0)
-        return ROLE_CLIENT;
-    if (strcmp(name, "rknnd") != 0)
+    int role = 0;
+    while (role < N_ROLES && !(programs[role] && strcmp(name, programs[role]) == 0))
+        role++;
+    if (role == N_ROLES)
         return -1;
-    for (const char *w = words; w < words + size; w += strlen(w) + 1)
-        if (strcmp(w, "--worker") == 0)
-            return ROLE_WORKER;
-    return ROLE_DAEMON;
+    for (const char *w = words; role == ROLE_DAEMON && w < words + size; w += strlen(w) + 1)
+        for (int other = 0; other < N_ROLES; other++)
+            if (options[other] && strcmp(w, options[other]) == 0)
+                return other;
+    return role;
 }
 
 __attribute__((constructor)) static void faults_init(void)
@@ -139,6 +167,8 @@ static __attribute__((noinline)) bool call_fails(enum call c)
         note_where();
         inside = false;
     }
+    if (mine->kills)
+        syscall(SYS_kill, syscall(SYS_getpid), SIGKILL);
     errno = mine->error ? (int)mine->error : usual_errno[c];
     return true;
 }
@@ -270,6 +300,15 @@ PUBLIC int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_acti
                                  : NEXT(posix_spawn)(pid, path, actions, attr, argv, environment);
 }
 
+PUBLIC int clone(int (*start)(void *), void *stack, int flags, void *arg, ...)
+{
+    if (call_fails(CALL_FORK)) {
+        errno = EAGAIN;
+        return -1;
+    }
+    return NEXT(clone)(start, stack, flags, arg);
+}
+
 PUBLIC int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *),
                           void *arg)
 {
@@ -343,6 +382,29 @@ PUBLIC int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
     NEXT(epoll_ctl)(epoll, EPOLL_CTL_DEL, fd, event);
     errno = saved;
     return -1;
+}
+
+// ---- names and what is in files -----------------------------------------------------------------
+
+STANDS_BEFORE(CALL_FILES, -1, int, rename, (const char *from, const char *to), (from, to))
+STANDS_BEFORE(CALL_FILES, -1, int, renameat,
+              (int folder, const char *from, int other, const char *to), (folder, from, other, to))
+STANDS_BEFORE(CALL_FILES, -1, int, unlink, (const char *path), (path))
+STANDS_BEFORE(CALL_FILES, -1, int, unlinkat, (int folder, const char *path, int flags),
+              (folder, path, flags))
+STANDS_BEFORE(CALL_FILES, -1, int, mkdir, (const char *path, mode_t mode), (path, mode))
+STANDS_BEFORE(CALL_FILES, -1, int, mkdirat, (int folder, const char *path, mode_t mode),
+              (folder, path, mode))
+STANDS_BEFORE(CALL_FILES, -1, int, fsync, (int fd), (fd))
+STANDS_BEFORE(CALL_FILES, -1, int, fdatasync, (int fd), (fd))
+
+// Only what goes to a disk: a pipe or an eventfd does not fail so, and libuv relies on that.
+PUBLIC ssize_t write(int fd, const void *data, size_t size)
+{
+    struct stat st;
+    bool counts =
+        mine && mine->calls >> CALL_FILES & 1 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+    return counts && call_fails(CALL_FILES) ? -1 : NEXT(write)(fd, data, size);
 }
 
 // ---- sockets ------------------------------------------------------------------------------------

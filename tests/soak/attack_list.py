@@ -9,6 +9,7 @@ import select
 import socket
 import ssl
 
+from onnxtools.wide import outer_product
 from strange import lingering
 from support.paths import DIGITS
 from support.wire import (CANCEL, CHUNK, CLOSE, CREATE, Client, DESCRIBE, DUMP, DUMP_NEXT, DUP, FIND, HEAD, HELLO, IMPORT, INFER, LIMITS, LIST,
@@ -55,9 +56,9 @@ class Scene:
                 found.append(connect())
         return found
 
-    def open(self, client, extra=b""):
-        """A context of a model that differs from others' by some bytes after its end; None: refused."""
-        data = DIGITS.read_bytes() + extra
+    def open(self, client, extra=b"", data=None):
+        """A context of a model that differs from others' by some bytes after its end, or of another one; None: refused."""
+        data = (data or DIGITS.read_bytes()) + extra
         client.call(OFFER, message(f1=sha(data), f2=len(data), f3=b"digits"))
         client.call(CHUNK, message(f1=sha(data), f2=0), payload=data)
         failed, fields = client.call(OPEN, message(f1=sha(data)))
@@ -263,6 +264,20 @@ def models_without_end(scene):
 
 
 @attack
+def contexts_of_small_files(scene):
+    """Of a file of some hundred bytes; each takes 32 MB of a worker's memory, and that is written to when it is opened."""
+    data = outer_product(2048).SerializeToString()
+
+    def deed():
+        with contextlib.closing(scene.unix()) as c:
+            context = scene.open(c, data=data)
+            for _ in range(32):
+                c.call(DUP, message(f1=context or 0))
+                scene.did()
+    scene.repeat(deed)
+
+
+@attack
 def connections_without_end(scene):
     def deed():
         with contextlib.ExitStack() as stack:
@@ -397,27 +412,18 @@ def runs_that_wait(scene):
 def limits_of_thousands(scene):
     """Runs that have all the time that there is, and behind them those whose time is over at once."""
     def deed():
-        clients = scene.many(200, scene.unix)
         with contextlib.ExitStack() as stack:
-            first = []
-            for c in clients:
-                stack.enter_context(contextlib.closing(c))
-                context = scene.open(c)
-                first.append((c, request(INFER, run_of(context, f2=ALL_CORES, f3=0xffffffff), INPUT) * 32,
-                              request(INFER, run_of(context, f2=ALL_CORES, f3=20), INPUT) * 31))
-            for n in itertools.count():
-                for at in 1, 2:
-                    for all_of in first:
-                        number = 100 * (n + 1) + 40 * at
-                        frames, one_size = all_of[at], len(all_of[1]) // 32
-                        out = bytearray(frames)
-                        for i in range(0, len(out), one_size):
-                            out[i + 8:i + 12] = (number + i // one_size).to_bytes(4, "little")
-                        all_of[0].socket.sendall(out[:len(out) - len(out) % one_size])
+            clients = [(stack.enter_context(contextlib.closing(c)), scene.open(c)) for c in scene.many(200, scene.unix)]
+            clients = [(c, context) for c, context in clients if context is not None]
+            while True:
+                for limit, n in (0xffffffff, 32), (20, 31):
+                    for c, context in clients:
+                        infer = run_of(context, f2=ALL_CORES, f3=limit)
+                        c.socket.sendall(b"".join(request(INFER, infer, INPUT, 10 + next(scene.number)) for _ in range(n)))
                         scene.did()
-                for all_of in first:
-                    for _ in range(60):
-                        all_of[0].receive()
+                for c, _ in clients:
+                    for _ in range(63):
+                        c.receive()
     scene.repeat(deed)
 
 

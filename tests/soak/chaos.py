@@ -31,7 +31,10 @@ PARTS = 6
 def run_for_ever(scene, runs, lost):
     """Workers are killed: a run may be lost with two of them, and no answer is wrong."""
     c = scene.unix()
-    context, right = scene.open(c), None
+    context, right = None, None
+    while context is None:  # its worker may be killed twice while it starts
+        context = scene.open(c)
+        lost.value += context is None
     while True:
         failed, fields = c.call(INFER, run_of(context), payload=INPUT)
         if failed:

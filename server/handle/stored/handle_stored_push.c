@@ -142,7 +142,7 @@ static int push_describe(struct push *p, struct error *e)
 {
     struct shelf *s = p->work.shelf;
     p->state = PUSH_DESCRIBES;
-    p->work.user->pushed = ++s->push_turns;
+    user_person(p->work.user)->pushed = ++s->push_turns;
     return runner_describe(p->services->runner_options, &p->model->file, push_described, p, e);
 }
 
@@ -158,7 +158,7 @@ static struct push *push_choose(const struct shelf *s)
             continue;
         if (p->state > PUSH_WAITS)
             return NULL;
-        if (!best || w->user->pushed < best->work.user->pushed)
+        if (!best || user_person(w->user)->pushed < user_person(best->work.user)->pushed)
             best = p;
     }
     return best;

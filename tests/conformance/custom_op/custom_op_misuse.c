@@ -90,13 +90,23 @@ static void register_for_others(rknn_context c)
     EXPECT_OK(rknn_destroy(plain));
 }
 
+// What the words of the failed run say to do can be done.
 static void run_without(void)
 {
-    rknn_custom_op op = custom_op_shift();
+    rknn_custom_op op = custom_op_shift(), missing = custom_op_residual();
     rknn_context c = conformance_open("custom.rknn", 0);
+    rknn_run_extend started = {.non_block = 1, .fence_fd = -1};
     conformance_set_inputs(c, "custom");
     EXPECT_OK(rknn_register_custom_ops(c, &op, 1)); // of another type
+    EXPECT_REFUSED(RKNN_ERR_FAIL, "rknn_register_custom_ops()", rknn_run(c, NULL));
     EXPECT_REFUSED(RKNN_ERR_FAIL, "cstDualResidual", rknn_run(c, NULL));
+    EXPECT_OK(rknn_run(c, &started));
+    EXPECT_REFUSED(RKNN_ERR_FAIL, "before the first run", // this one may not fail
+                   rknn_register_custom_ops(c, &missing, 1));
+    EXPECT_REFUSED(RKNN_ERR_FAIL, "cstDualResidual", rknn_wait(c, NULL));
+    EXPECT_OK(rknn_register_custom_ops(c, &missing, 1));
+    EXPECT_OK(rknn_run(c, NULL));
+    conformance_expect_outputs(c, "custom");
     EXPECT_OK(rknn_destroy(c));
 }
 

@@ -101,6 +101,15 @@ static void test_calls(const char *chip)
     odd = io.A;
     odd.name[0] = 'X';
     EXPECT_CODE(RKNN_ERR_PARAM_INVALID, rknn_matmul_set_io_mem(c, a, &odd));
+    odd = io.A;
+    odd.type = RKNN_TENSOR_FLOAT32; // which rknn_set_io_mem() would convert
+    EXPECT_REFUSED(RKNN_ERR_PARAM_INVALID, "not converted", rknn_matmul_set_io_mem(c, a, &odd));
+    odd = io.A;
+    odd.dims[0]--;
+    EXPECT_REFUSED(RKNN_ERR_PARAM_INVALID, "not converted", rknn_matmul_set_io_mem(c, a, &odd));
+    odd = io.A;
+    odd.n_dims = 0; // with name and size alone
+    EXPECT_OK(rknn_matmul_set_io_mem(c, a, &odd));
     EXPECT_CODE(RKNN_ERR_PARAM_INVALID, rknn_matmul_set_dynamic_shape(c, &other));
     EXPECT_CODE(RKNN_ERR_PARAM_INVALID, rknn_matmul_set_dynamic_shape(c, NULL));
     EXPECT_CMP(rknn_matmul_set_core_mask(c, (rknn_core_mask)5), !=, RKNN_SUCC);

@@ -370,22 +370,34 @@ static void print_case(const struct plain_case *p)
            p->group_size, p->m, p->k, p->n);
 }
 
-bool plain_check(const struct plain_problem *x, const void *c)
+static bool row_is_right(const struct plain_problem *x, uint32_t m, const void *c)
 {
     const struct plain_case *p = &x->which;
     enum plain_number number = plain_number(p->type, 'C');
     double size;
-    for (uint32_t m = 0; m < p->m; m++)
-        for (uint32_t n = 0; n < p->n; n++) {
-            double got = plain_get(number, c, plain_at(p, 'C', m, n));
-            if (element_is_right(x, m, n, got))
-                continue;
-            print_case(p);
-            printf("C(%u, %u) is %.9g, not %.9g\n", m, n, got,
-                   real_value(x, m, n, &size) / c_step(x) + x->quant.c_zp);
-            return false;
-        }
+    for (uint32_t n = 0; n < p->n; n++) {
+        double got = plain_get(number, c, plain_at(p, 'C', m, n));
+        if (element_is_right(x, m, n, got))
+            continue;
+        print_case(p);
+        printf("C(%u, %u) is %.9g, not %.9g\n", m, n, got,
+               real_value(x, m, n, &size) / c_step(x) + x->quant.c_zp);
+        return false;
+    }
     return true;
+}
+
+bool plain_check_some(const struct plain_problem *x, const void *c, uint32_t step)
+{
+    bool right = row_is_right(x, x->which.m - 1, c);
+    for (uint32_t m = 0; m < x->which.m && right; m += step)
+        right = row_is_right(x, m, c);
+    return right;
+}
+
+bool plain_check(const struct plain_problem *x, const void *c)
+{
+    return plain_check_some(x, c, 1);
 }
 
 // ---- all there are ----

@@ -57,5 +57,8 @@ void plain_problem_done(struct plain_problem *x);
 /// value lies within 1e-6 of the middle), floats to their precision. On a difference prints it.
 bool plain_check(const struct plain_problem *x, const void *c);
 
+/// The same for the last row and each `step`-th one: of large products all of them take minutes.
+bool plain_check_some(const struct plain_problem *x, const void *c, uint32_t step);
+
 /// Calls `each` for every chip, type, layout and kind of quantization that there is.
 void plain_for_each(void (*each)(const struct plain_case *p, void *owner), void *owner);

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""A user who may have only few processes and threads: the daemon serves, or ends in words of its own."""
+"""A user who may have only few processes and threads, or a process that may have few files open: the daemon serves, or ends
+in words of its own."""
 import os
 import pathlib
 import resource
@@ -20,14 +21,9 @@ def owner(process):
         return None
 
 
-class FewThreads(unittest.TestCase):
-    def start(self, n):
+class FewOfThem(unittest.TestCase):
+    def start(self, be_limited):
         """Whether it serves, and what it said until then, or until its end; the exit code."""
-        def be_limited():
-            os.setgroups([])
-            os.setgid(USER)
-            os.setuid(USER)
-            resource.setrlimit(resource.RLIMIT_NPROC, (n, n))
         with tempfile.TemporaryDirectory() as folder:
             os.chmod(folder, 0o777)
             uri, said = f"unix:{folder}/socket", ""
@@ -48,19 +44,32 @@ class FewThreads(unittest.TestCase):
             return serves, said, daemon.returncode
 
     @unittest.skipIf(os.geteuid() != 0, "needs root, who can be a user without other processes")
-    def test_every_limit(self):
+    def test_threads(self):
+        def be_limited():
+            os.setgroups([])
+            os.setgid(USER)
+            os.setuid(USER)
+            resource.setrlimit(resource.RLIMIT_NPROC, (n, n))
         self.assertFalse([p for p in pathlib.Path("/proc").glob("[0-9]*") if owner(p) == USER])
         served = []
         for n in range(1, 25):
             with self.subTest(n=n):
-                serves, said, code = self.start(n)
+                serves, said, code = self.start(be_limited)
                 served.append(serves)
                 self.assertNotIn("abort", said)
                 self.assertEqual(code, 0 if serves else 1, said)
                 if not serves:
-                    self.assertIn("threads that are needed" if n < 9 else "W", said)
-        self.assertFalse(any(served[:8]), served)
+                    self.assertIn("threads that are needed" if n < 11 else "W", said)
+        self.assertFalse(any(served[:10]), served)
         self.assertTrue(served[-1], served)
+
+    def test_files(self):
+        for n in range(8, 41, 4):
+            with self.subTest(n=n):
+                serves, said, code = self.start(lambda n=n: resource.setrlimit(resource.RLIMIT_NOFILE, (n, n)))
+                self.assertEqual((serves, code), (n >= 32, 0 if n >= 32 else 1), said)
+                if not serves:
+                    self.assertRegex(said, rf"may have {n} files open \(ulimit -n, LimitNOFILE=\): it takes 32 to start")
 
 
 if __name__ == "__main__":

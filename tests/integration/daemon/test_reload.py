@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import secrets
 import signal
 import socket
@@ -11,8 +12,8 @@ import subprocess
 import tempfile
 import unittest
 
-from support.service import (BUILD, DIGITS, PATIENCE, RKNND, Configured, finish_client, free_port, listen_on_any_port,
-                             make_keys, rknnctl, wait_for)
+from support.service import (BUILD, DIGITS, SOURCE, PATIENCE, RKNND, Configured, children, finish_client, free_port, listen_on_any_port,
+                             make_keys, processes, rknnctl, wait_for)
 
 class Reload(unittest.TestCase):
     def start(self, *lines, **environment):
@@ -160,6 +161,50 @@ class Reload(unittest.TestCase):
         self.assertEqual(rknnctl(d.uri(), "ping", "-n", "1").returncode, 0)
         wait_for("descriptors to be as before", lambda: len(self.descriptors(d)) == before)
 
+    def test_at_any_moment(self):
+        """From when the program has begun to when it has ended, to all of its processes: only the last one has to be read."""
+        with tempfile.TemporaryDirectory() as folder:
+            here = pathlib.Path(folder)
+            lines = ["backend = null:64:64", f"listen = unix:{here}/a", f"http = unix:{here}/http"]
+            (here / "conf").write_text("\n".join(lines))
+            for _ in range(5):
+                daemon = subprocess.Popen([RKNND, "--config", here / "conf"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                self.addCleanup(daemon.kill)
+                wait_for("it to have begun", lambda d=daemon: self.waits_for_hangup(d.pid) or d.poll() is not None)
+                wait_for("an answer", lambda d=daemon: self.hang_up(d) and rknnctl(f"unix:{here}/a", "ping", "-n", "1").returncode == 0)
+                # Who is in between fork() and exec() has the daemon's words still.
+                wait_for("its process for HTTP", lambda d=daemon: (here / "http").exists() and self.http(d))
+                before = self.http(daemon)
+                for _ in range(20):
+                    self.hang_up(daemon, *children(daemon.pid))
+                (here / "conf").write_text("\n".join([*lines, "limit = uploads=77"]))
+                self.hang_up(daemon)
+                wait_for("the last one to be read", lambda: self.limit(f"unix:{here}/a", "uploads") == "77")
+                self.assertEqual(self.http(daemon), before)
+                daemon.terminate()
+                while daemon.poll() is None:
+                    self.hang_up(daemon)
+                self.assertEqual(daemon.returncode, 0, daemon.stderr.read())
+                daemon.stderr.close()
+                (here / "conf").write_text("\n".join(lines))
+
+    @staticmethod
+    def hang_up(daemon, *others):
+        if daemon.poll() is None:
+            for pid in (daemon.pid, *others):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGHUP)
+        return True
+
+    @staticmethod
+    def http(daemon):
+        return [p for p in processes(lambda words: b"rknnd-http" in words) if p in children(daemon.pid)]
+
+    @staticmethod
+    def waits_for_hangup(pid):
+        blocked = re.search(r"SigBlk:\s+(\w+)", pathlib.Path(f"/proc/{pid}/status").read_text())
+        return int(blocked[1], 16) & 1 << signal.SIGHUP - 1
+
     @staticmethod
     def descriptors(daemon):
         """What they are of; one that closes meanwhile is none."""
@@ -184,6 +229,93 @@ class Reload(unittest.TestCase):
                 self.assertTrue(manager.recv(999).startswith(b"READY=1"))
 
 
+def manual(section):
+    """Names of options in rknnd.conf(5)."""
+    text = (SOURCE / "docs/rknnd.conf.5").read_text().split(f'.SS {section}\n')[1]
+    return re.findall(r"^\.BR? ([a-z-]+)(?: [,;])?$", re.split(r"^\.S[SH]", text, flags=re.M)[0].replace("\\-", "-"), re.M)
+
+
+class Settings(unittest.TestCase):
+    """Each name of rknnd.conf(5), changed while the daemon runs and changed back."""
+    # 4M of each but those that have less or more than that, or are no numbers
+    VALUES = {"costly-percent": "33", "max-connections": "999", "max-contexts": "3", "max-memories": "5", "max-inflight": "7",
+              "max-models-size": "1G", "upload-ttl": "61", "worker-idle": "6", "heartbeat-ms": "900", "peer-timeout-ms": "9000",
+              "job-timeout-ms": "29000", "hold-timeout-ms": "1900", "slice-us": "1900", "load-timeout-ms": "119000",
+              "drain-timeout-ms": "4900", "retire-timeout": "3500", "insecure": "yes",
+              "listen": "unix:HERE/b", "quota": "*:contexts=5", "limit": "uploads=9", "rights": "tcp:none", "preload": "digits",
+              "log-level": "debug", "plugin-dir": "HERE/plugins", "tls-psk-file": "HERE/keys",
+              "tls-cert": "HERE/cert", "tls-key": "HERE/key", "tls-ca": "HERE/cert"}
+    LATER = {"backend": "null:1:1", "isolation": "thread", "sandbox": "off", "worker-user": "root", "buffers": "memfd",
+             "announce": "yes", "socket-group": "root", "model-store": "HERE/other", "trace-events": "9", "module-dir": "HERE/modules",
+             "sysfs": "HERE/sys", "subuid": "HERE/subuid", "http": "unix:HERE/http"}
+    GIVEN_AT_START = {"relay", "adopt"}  # another program, and a descriptor of whoever starts it
+
+    def setUp(self):
+        self.daemon = Configured(self.base())
+        self.addCleanup(self.daemon.stop)
+        make_keys(self.daemon.path / "keys", alice=secrets.token_hex(32))
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=board",
+                        "-keyout", "key", "-out", "cert"], cwd=self.daemon.path, check=True, capture_output=True)
+
+    @staticmethod
+    def base(*lines):
+        return ["backend = null:3000000:40", "listen = unix:HERE/a", "model-store = HERE/store", *lines]
+
+    def number(self, name):
+        answer = rknnctl(self.daemon.uri(), "status", "--settings", "--json")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        return next((row for row in json.loads(answer.stdout)["settings"] if row["name"] == name), None)
+
+    def test_each_of_them(self):
+        names = manual("Count at once")
+        self.assertGreater(len(names), 30)
+        numbers = 0
+        for name in names:
+            with self.subTest(name):
+                together = [n for n in names if n.startswith("tls-") and n != "tls-psk-file"] if name in ("tls-cert", "tls-key", "tls-ca") else [name]
+                lines = [f"{n} = {self.VALUES.get(n, '4M')}" for n in together]
+                before = self.number(name)
+                self.assertRegex(self.daemon.reload(self.base(*lines)), rf"changed: (.*, )?{name}\b")
+                if before:
+                    numbers += 1
+                    self.assertEqual(before["value"], before["default"])
+                    meant = self.VALUES.get(name, "4M").replace("yes", "1").replace("M", " * 1048576").replace("G", " * 1073741824")
+                    self.assertEqual(self.number(name), dict(before, value=eval(meant)))  # pylint: disable=eval-used
+                self.assertRegex(self.daemon.reload(self.base()), rf"changed: (.*, )?{name}\b")
+                self.assertEqual(self.number(name), before)
+        self.assertGreater(numbers, 20)
+
+    def test_those_of_the_next_start(self):
+        names = set(manual("Count from the next start")) - self.GIVEN_AT_START
+        self.assertEqual(names, set(self.LATER))
+        for name, value in self.LATER.items():
+            with self.subTest(name):
+                lines = [line for line in self.base() if not line.startswith(name)]
+                said = self.daemon.reload([*lines, f"{name} = {value}"])
+                self.assertRegex(said, rf"counts from the next start only: (options of the )?{name}\b")
+                self.assertIn("no change", said)
+
+    def test_what_they_do(self):
+        """Runs of 3,000,000 bytes, refused with the limit's name; those in flight only wait."""
+        always = "model-cache = 0", "worker-idle = 0"
+        for line, clients, status, words in (("max-contexts = 1", 2, 1, "max-contexts"), ("max-model-size = 100", 1, 4, "--max-model-size"),
+                                             ("max-models-size = 100", 1, 1, "storage (max-models-size)"),
+                                             ("max-payload = 1M", 1, 5, "takes 1048576 at once"),
+                                             ("max-inflight-bytes = 100", 2, 0, None), ("max-inflight = 1", 2, 0, None)):
+            with self.subTest(line):
+                self.daemon.reload(self.base(*always))
+                self.bench(clients, 0, None)
+                wait_for("the model to be gone", lambda: json.loads(rknnctl(self.daemon.uri(), "status", "--json").stdout)["cached_bytes"] == 0)
+                self.daemon.reload(self.base(*always, line))
+                self.bench(clients, status, words)
+
+    def bench(self, clients, status, words):
+        done = rknnctl(self.daemon.uri(), "bench", "-n", "2", "-w", "0", DIGITS, "--clients", str(clients))
+        self.assertEqual(done.returncode, status, done.stderr)
+        if words:
+            self.assertIn(words, done.stderr)
+
+
 class Check(unittest.TestCase):
     def check(self, *words):
         return subprocess.run([RKNND, "--check-config", *words], capture_output=True, text=True, timeout=PATIENCE, check=False)
@@ -198,6 +330,7 @@ class Check(unittest.TestCase):
 
     def test_bad(self):
         for words, said in ((["--backend", "nothing"], 'no backend "nothing"'),
+                            (["--backend", "nothing"], ": there is "),  # and which ones
                             (["--backend", "null", "--listen", "bogus:1"], "bogus:1"),
                             (["--backend", "null", "--listen", "tls:0.0.0.0:8911"], "needs keys"),
                             (["--backend", "null", "--listen", "tcp:0.0.0.0:8910"], "--insecure"),

@@ -121,6 +121,31 @@ class Strangers(unittest.TestCase):
                  lambda: self.daemon.held()["fds"] <= before)
         check_turns(Client(self.daemon).status())
 
+    def test_a_real_time_loop(self):
+        """Threads that it starts are no real-time programs: they would keep it from the processor, or each other for ever."""
+        pid = self.daemon.process.pid
+        before = set(os.listdir(f"/proc/{pid}/task"))
+        try:
+            os.sched_setscheduler(pid, os.SCHED_RR, os.sched_param(1))
+        except PermissionError:
+            self.skipTest("may not make it one")
+        c = Client(self.daemon)
+        fd, keep = lingering()
+        c.send(PING, message(f1=1), fds=[fd])
+        c.receive()
+        threads = {}
+
+        def look():
+            with contextlib.suppress(ProcessLookupError):
+                threads.update({t: os.sched_getscheduler(int(t)) for t in set(os.listdir(f"/proc/{pid}/task")) - before})
+            return threads and set(threads.values()) == {os.SCHED_OTHER}
+        wait_for(lambda: f"threads of time sharing: {threads}", look)
+        self.assertEqual(os.sched_getscheduler(pid), os.SCHED_RR)
+        c.close()
+        os.close(fd)
+        for s in keep:
+            s.close()
+
     def test_file_system_that_is_silent(self):
         if not os.path.exists("/dev/fuse") or os.getuid() != 0:
             self.skipTest("needs root, and /dev/fuse")

@@ -136,7 +136,8 @@ class Upgrade(Upgrading):
         line = self.start(*self.base, "listen = unix:HERE/b")
         line.write([*self.base, "listen = unix:HERE/c", "quota = *:contexts=3"])
         line.upgrade()
-        self.assertEqual(sorted(p.name for p in line.path.iterdir() if p.is_socket()), ["a", "c"])
+        wait_for("the one that ends to remove what was its own alone",
+                 lambda: sorted(p.name for p in line.path.iterdir() if p.is_socket()) == ["a", "c"])
         for name in "ac":
             self.assertRegex(rknnctl(line.uri(name), "status", "--limits").stdout, r"contexts +\d+ +3 +quota")
 
@@ -225,8 +226,7 @@ class Replaced(Upgrading):
         stay = self.client("stay_client", line.uri())
         self.runs(line.uri(), stay)
         line.signal()
-        wait_for("the new one", lambda: successor(line.pids[0]))
-        new = successor(line.pids[0])
+        new = wait_for("the new one", lambda: successor(line.pids[0]))
         line.signal()
         line.said_since(0, "under way already")
         go_on()
@@ -241,8 +241,7 @@ class Replaced(Upgrading):
         client = self.client("loop_client", line.uri(), "1", "patient")
         self.runs(line.uri(), client)
         line.signal()
-        wait_for("the new one", lambda: successor(line.pids[0]))
-        new = successor(line.pids[0])
+        new = wait_for("the new one", lambda: successor(line.pids[0]))
         os.kill(line.pids[0], signal.SIGKILL)
         line.first.process.wait(PATIENCE)
         go_on()
@@ -254,8 +253,7 @@ class Replaced(Upgrading):
     def test_end_in_between(self):
         line, _ = self.start_with_gate()
         line.signal()
-        wait_for("the new one", lambda: successor(line.pids[0]))
-        new = successor(line.pids[0])
+        new = wait_for("the new one", lambda: successor(line.pids[0]))
         os.kill(line.pids[0], signal.SIGTERM)
         self.assertEqual(line.first.process.wait(PATIENCE), 0)
         wait_for("the new one to be gone", lambda: ended(new))
@@ -269,7 +267,8 @@ class Replaced(Upgrading):
                                (speaks % 'b"\\x09" + bytes(99)', "version 9, here it is 1"),
                                (speaks % 'b"\\x01"', "version 0"),
                                (speaks % 'b"\\1\\0\\0\\0\\x77\\0\\0\\0"', "no packet"),
-                               (speaks % 'struct.pack("<II808x", 1, 6)', "not its turn")):
+                               (speaks % 'struct.pack("<II808x", 1, 6)', "not its turn"),
+                               (STAND_IN + "s.close()\nsignal.pause()\n", "does not speak any more")):
             with self.subTest(content):
                 before = len(line.said())
                 self.install(content)
@@ -281,6 +280,20 @@ class Replaced(Upgrading):
         self.install()
         line.upgrade()
         finish_client(stay)
+
+    def test_one_that_serves_and_speaks_no_more(self):
+        """The old one ends without it."""
+        line = self.start()
+        stay = self.client("stay_client", line.uri())
+        self.runs(line.uri(), stay)
+        finish_client(stay)  # nobody answers duplicates once the stand-in serves
+        self.install(STAND_IN + "while s.recv(9999)[4] != 3: pass\ns.send(struct.pack('<II808x', 1, 4))\n"
+                     "while s.recv(9999)[4] != 5: pass\ns.send(struct.pack('<II808x', 1, 6))\ns.close()\nsignal.pause()\n")
+        line.signal()
+        new = int(line.said_since(0, TOOK_OVER.pattern)[1])
+        self.addCleanup(os.kill, new, signal.SIGKILL)
+        self.assertEqual(line.first.process.wait(PATIENCE), 0)
+        self.assertFalse(ended(new), line.first.log.read_text())
 
     def test_kills(self):
         """One that ends before it serves, at each step: nobody notices. A packet has 816 bytes, READY is 4, YOURS 5."""

@@ -92,7 +92,7 @@ void in_process_join(struct in_process *s)
 {
     assert_int_equal(pthread_join(s->thread, NULL), 0);
     assert_int_equal(s->exit_code, 0);
-    assert_int_equal(s->server.counters.buffer_bytes, 0);
+    assert_int_equal(s->server.counters.buffers.bytes, 0);
     assert_int_equal(s->server.memories.bytes, 0);
     assert_cmp(access(s->path, F_OK), <, 0); // the socket is gone
     rmdir(s->folder);

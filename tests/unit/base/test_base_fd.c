@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -73,6 +74,30 @@ static void fds_that_do_not_fit_are_closed(void **state)
         assert_int_equal(n, room);
         assert_int_equal(fds_count(), before + room);
         for (int i = 0; i < n; i++)
+            fd_close(fds[i]);
+    }
+}
+
+// As far as the limit allows they arrive; a -1 stands for the others, whose number is not known.
+static void fds_beyond_the_limit_are_lost_and_said_to_be(void **state)
+{
+    (void)state;
+    struct rlimit before, few;
+    char text[8];
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    for (int room = 0; room < FD_MAX_PASSED; room++) {
+        int fds[FD_MAX_PASSED + 1], n = 0;
+        int next = fcntl(pair[1], F_DUPFD_CLOEXEC, 0); // the lowest that is free
+        few = (struct rlimit){(rlim_t)next + (rlim_t)room, before.rlim_max};
+        fd_close(next);
+        send_all();
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+        ssize_t got = fd_receive(pair[1], text, sizeof text, fds, &n, FD_MAX_PASSED + 1);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+        assert_int_equal(got, 5);
+        assert_int_equal(n, room + 1);
+        assert_int_equal(fds[room], -1);
+        for (int i = 0; i < room; i++)
             fd_close(fds[i]);
     }
 }
@@ -166,6 +191,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(fds_arrive_with_the_first_byte, set_up, tear_down),
         cmocka_unit_test_setup_teardown(fds_that_do_not_fit_are_closed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(fds_beyond_the_limit_are_lost_and_said_to_be, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_flood_of_fds_is_closed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(ends_are_told_apart, set_up, tear_down),
         cmocka_unit_test(closing_keeps_errno),

@@ -44,6 +44,8 @@ int main(int argc, char **argv)
     report(argc, argv);
     if (strcmp(argv[2], "sim:broken") == 0)
         return 1;
+    if (strcmp(argv[2], "sim:wordy") == 0)
+        return dprintf(atoi(argv[4]), "there is no chip \"wordy\"") < 0 ? 2 : 1;
     fake_server_init(&server);
     server.session = (uint64_t)getpid() * 1000; // unlike those of any other
     for (;;) {

@@ -376,7 +376,7 @@ static void rknnd_questions(void **state)
     assert_cmp(ns[0], >, 0);
     assert_cmp(ns[1], >, 0);
     assert_cmp(ns[2], >, 0);
-    assert_int_equal(rknnd_describe_model(NULL, "/proc/self/cmdline", &json),
+    assert_int_equal(rknnd_describe_model(NULL, "/proc/filesystems", &json),
                      RKNN_ERR_MODEL_INVALID); // has no size
     assert_int_equal(rknnd_describe_model(NULL, "/etc/passwd", &json), RKNN_SUCC);
     assert_string_equal(json, "{\"fake\": true}");
@@ -530,6 +530,13 @@ static void wrong_init(void **state)
     assert_non_null(strstr(rknnd_last_error(), "/no/such/file"));
     assert_int_equal(rknn_init(&c, (char[]){"/tmp"}, 0, 0, NULL), RKNN_ERR_MODEL_INVALID);
     assert_int_equal(rknn_init(&c, (char[]){"/dev/null"}, 0, 0, NULL), RKNN_ERR_MODEL_INVALID);
+    // The reason is the end of the words, behind the function and what it was about.
+    static const char before[] = "rknn_init: model null: ";
+    const char *words = rknnd_last_error();
+    assert_memory_equal(words, before, sizeof before - 1);
+    assert_string_equal(rknnd_last_reason(), words + sizeof before - 1);
+    assert_int_equal(rknn_run(c, NULL), RKNN_ERR_CTX_INVALID);
+    assert_ptr_equal(rknnd_last_reason(), rknnd_last_error() + sizeof "rknn_run: " - 1);
     assert_int_equal(server.n_contexts, 0);
 }
 

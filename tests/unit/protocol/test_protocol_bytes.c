@@ -168,6 +168,7 @@ static void check_sequence(const char *name, const pb_msgdesc_t *fields, void *r
     X(Clock)                                                                                       \
     X(StoredModel)                                                                                 \
     X(Limit)                                                                                       \
+    X(Setting)                                                                                     \
     X(Sensor)                                                                                      \
     X(ModelStats)
 

@@ -290,6 +290,7 @@ static void fds_belong_to_the_frame_that_names_them(void **state)
 {
     (void)state;
     struct frame_reader r;
+    uint8_t header[FRAME_HEADER_SIZE];
     void *space;
     frame_reader_init(&r, 0);
     for (uint8_t n = 0; n <= 2; n += 2) {
@@ -297,6 +298,10 @@ static void fds_belong_to_the_frame_that_names_them(void **state)
         frame_header_write((uint8_t *)space, &(struct frame_header){.type = n, .n_fds = n});
         frame_reader_fill(&r, FRAME_HEADER_SIZE);
     }
+    frame_reader_space(&r, &space);
+    frame_header_write(header, &(struct frame_header){.type = 3, .n_fds = 1});
+    memcpy(space, header, 1);
+    frame_reader_fill(&r, 1);
     int first = r.fds[r.n_fds++] = new_fd(), second = r.fds[r.n_fds++] = new_fd();
     int of_later_frame = r.fds[r.n_fds++] = new_fd();
     assert_int_equal(frame_reader_next(&r, NULL), FRAME_MESSAGE);
@@ -313,6 +318,78 @@ static void fds_belong_to_the_frame_that_names_them(void **state)
     assert_true(is_open(first));
     assert_false(is_open(of_later_frame));
     close(first);
+}
+
+// The first frame's second is lost, as is the second frame's only one; the last has its own.
+static void lost_fds_are_missing_from_their_frame_alone(void **state)
+{
+    (void)state;
+    static const uint8_t named[] = {2, 1, 0, 1};
+    struct frame_reader r;
+    void *space;
+    frame_reader_init(&r, 0);
+    for (size_t i = 0; i < sizeof named; i++) {
+        frame_reader_space(&r, &space);
+        frame_header_write((uint8_t *)space, &(struct frame_header){.type = 9, .n_fds = named[i]});
+        frame_reader_fill(&r, FRAME_HEADER_SIZE);
+    }
+    int first = r.fds[r.n_fds++] = new_fd();
+    r.fds[r.n_fds++] = -1;
+    r.fds[r.n_fds++] = -1;
+    int last = r.fds[r.n_fds++] = new_fd();
+    const int expected[][3] = {{first, -1, -1}, {-1, -1, -1}, {-1, -1, -1}, {last, -1, -1}};
+    for (size_t i = 0; i < sizeof named; i++) {
+        assert_int_equal(frame_reader_next(&r, NULL), FRAME_MESSAGE);
+        for (int k = 0; k < 3; k++)
+            assert_int_equal(frame_reader_take_fd(&r), expected[i][k]);
+    }
+    assert_int_equal(frame_reader_next(&r, NULL), FRAME_NEED_MORE);
+    frame_reader_done(&r);
+    close(first);
+    close(last);
+}
+
+// Both of a frame's are lost: what comes later is another frame's.
+static void all_of_a_frames_fds_may_be_lost(void **state)
+{
+    (void)state;
+    struct frame_reader r;
+    void *space;
+    frame_reader_init(&r, 0);
+    for (uint8_t n = 2; n > 0; n--) {
+        frame_reader_space(&r, &space);
+        frame_header_write((uint8_t *)space, &(struct frame_header){.type = 9, .n_fds = n});
+        frame_reader_fill(&r, FRAME_HEADER_SIZE);
+    }
+    r.fds[r.n_fds++] = -1;
+    int later = r.fds[r.n_fds++] = new_fd();
+    assert_int_equal(frame_reader_next(&r, NULL), FRAME_MESSAGE);
+    assert_int_equal(frame_reader_take_fd(&r), -1);
+    assert_int_equal(frame_reader_take_fd(&r), -1);
+    assert_int_equal(frame_reader_next(&r, NULL), FRAME_MESSAGE);
+    assert_int_equal(frame_reader_take_fd(&r), later);
+    frame_reader_done(&r);
+    close(later);
+}
+
+// Of a frame whose first byte has not come there can be none. Among them may be what keeps the
+// stream from its end: its other end.
+static void fds_that_no_frame_names_are_closed(void **state)
+{
+    (void)state;
+    struct frame_reader r;
+    void *space;
+    frame_reader_init(&r, 0);
+    frame_reader_space(&r, &space);
+    frame_header_write((uint8_t *)space, &(struct frame_header){.type = 9, .n_fds = 1});
+    frame_reader_fill(&r, FRAME_HEADER_SIZE);
+    int named = r.fds[r.n_fds++] = new_fd(), other = r.fds[r.n_fds++] = new_fd();
+    assert_int_equal(frame_reader_next(&r, NULL), FRAME_MESSAGE);
+    assert_int_equal(r.n_fds, 2);
+    assert_int_equal(frame_reader_next(&r, NULL), FRAME_NEED_MORE);
+    assert_int_equal(r.n_fds, 0);
+    assert_false(is_open(named));
+    assert_false(is_open(other));
 }
 
 // ---- writing ------------------------------------------------------------------------------------
@@ -446,6 +523,9 @@ int main(void)
         cmocka_unit_test(refuses_bad_headers_before_the_rest_comes),
         cmocka_unit_test(refuses_fds_that_did_not_come),
         cmocka_unit_test(fds_belong_to_the_frame_that_names_them),
+        cmocka_unit_test(fds_that_no_frame_names_are_closed),
+        cmocka_unit_test(lost_fds_are_missing_from_their_frame_alone),
+        cmocka_unit_test(all_of_a_frames_fds_may_be_lost),
         cmocka_unit_test(sends_random_frames_in_random_pieces),
         cmocka_unit_test(dropped_frames_are_released_and_their_fds_closed),
     };

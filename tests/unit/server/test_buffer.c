@@ -28,8 +28,9 @@ static struct buffer *get(struct buffer_pool *p, uint64_t in, uint64_t out)
 static void reuses_the_last_one(void **state)
 {
     (void)state;
-    uint64_t bytes = 0;
-    struct buffer_pool *p = buffer_pool_new(true, &bytes);
+    struct buffer_totals totals;
+    buffer_totals_init(&totals, UINT32_MAX, UINT64_MAX);
+    struct buffer_pool *p = buffer_pool_new(true, &totals);
     struct buffer *a = get(p, 100000, 3000), *b = get(p, 100000, 3000);
     assert_int_not_equal(a->id, b->id);
     buffer_unref(a);
@@ -43,14 +44,15 @@ static void reuses_the_last_one(void **state)
     buffer_unref(c);
     buffer_unref(d);
     buffer_pool_free(p);
-    assert_int_equal(bytes, 0);
+    assert_int_equal(totals.bytes, 0);
 }
 
 static void wastes_at_most_a_fifth_of_large_ones(void **state)
 {
     (void)state;
-    uint64_t bytes = 0;
-    struct buffer_pool *p = buffer_pool_new(false, &bytes);
+    struct buffer_totals totals;
+    buffer_totals_init(&totals, UINT32_MAX, UINT64_MAX);
+    struct buffer_pool *p = buffer_pool_new(false, &totals);
     for (uint64_t size = 32768; size < 200000000; size += size / 7 + 13) {
         struct buffer *b = get(p, size, 1);
         assert_cmp(b->input_size - size, <=, b->input_size / 5 + 4096);
@@ -58,7 +60,7 @@ static void wastes_at_most_a_fifth_of_large_ones(void **state)
         b->input[size - 1] = b->input[0] = 1;
         buffer_unref(b);
         buffer_pool_trim(p, 0);
-        assert_int_equal(bytes, 0);
+        assert_int_equal(totals.bytes, 0);
     }
     buffer_pool_free(p);
 }
@@ -66,19 +68,20 @@ static void wastes_at_most_a_fifth_of_large_ones(void **state)
 static void pool_lives_as_long_as_its_buffers(void **state)
 {
     (void)state;
-    uint64_t bytes = 0;
+    struct buffer_totals totals;
+    buffer_totals_init(&totals, UINT32_MAX, UINT64_MAX);
     unsigned fds = fds_count();
-    struct buffer_pool *p = buffer_pool_new(true, &bytes);
+    struct buffer_pool *p = buffer_pool_new(true, &totals);
     struct buffer *a = get(p, 10, 10), *b = get(p, 10, 10), *c = get(p, 10, 10);
     buffer_unref(c);
     buffer_ref(a);
     buffer_pool_free(p);
-    assert_int_equal(bytes, a->input_size + a->output_size + b->input_size + b->output_size);
+    assert_int_equal(totals.bytes, a->input_size + a->output_size + b->input_size + b->output_size);
     buffer_unref(b);
     buffer_unref(a);
     a->input[0] = 1;
     buffer_unref(a);
-    assert_int_equal(bytes, 0);
+    assert_int_equal(totals.bytes, 0);
     assert_int_equal(fds_count(), fds);
 }
 
@@ -90,9 +93,10 @@ static void note_forgotten(struct buffer *b, void *owner)
 static void trim_forgets_the_longest_unused(void **state)
 {
     (void)state;
-    uint64_t bytes = 0;
+    struct buffer_totals totals;
+    buffer_totals_init(&totals, UINT32_MAX, UINT64_MAX);
     uint32_t forgotten = 0;
-    struct buffer_pool *p = buffer_pool_new(true, &bytes);
+    struct buffer_pool *p = buffer_pool_new(true, &totals);
     buffer_pool_on_forget(p, note_forgotten, &forgotten);
     struct buffer *a = get(p, 10, 10), *b = get(p, 10, 10);
     uint32_t first = a->id;
@@ -107,19 +111,50 @@ static void trim_forgets_the_longest_unused(void **state)
     assert_int_equal(forgotten, 0);
 }
 
+// Whose pool it is does not matter: what was used last stays.
+static void few_stay_idle(void **state)
+{
+    (void)state;
+    struct buffer_totals totals;
+    struct buffer *of[2][3];
+    uint32_t forgotten = 0;
+    unsigned fds = fds_count();
+    buffer_totals_init(&totals, 3, 10 << 20);
+    struct buffer_pool *p[2] = {buffer_pool_new(true, &totals), buffer_pool_new(true, &totals)};
+    buffer_pool_on_forget(p[0], note_forgotten, &forgotten);
+    for (int i = 0; i < 2; i++)
+        for (int j = 0; j < 3; j++)
+            of[i][j] = get(p[i], 10, 10);
+    uint32_t first = of[0][0]->id;
+    for (int j = 0; j < 3; j++)
+        buffer_unref(of[0][j]);
+    assert_int_equal(forgotten, 0);
+    buffer_unref(of[1][0]);
+    assert_int_equal(forgotten, first);
+    buffer_unref(of[1][1]);
+    buffer_unref(of[1][2]);
+    assert_int_equal(totals.n_idle, 3);
+    assert_int_equal(fds_count(), fds + 6);
+    buffer_unref(get(p[0], 20 << 20, 1)); // it is more than all that may stay, with those before it
+    assert_int_equal(totals.bytes, 0);
+    buffer_pool_free(p[0]);
+    buffer_pool_free(p[1]);
+}
+
 static void impossible_sizes_are_refused(void **state)
 {
     (void)state;
-    uint64_t bytes = 0;
+    struct buffer_totals totals;
+    buffer_totals_init(&totals, UINT32_MAX, UINT64_MAX);
     unsigned fds = fds_count();
     struct error e = {0};
     struct buffer *b = NULL;
-    struct buffer_pool *p = buffer_pool_new(true, &bytes);
+    struct buffer_pool *p = buffer_pool_new(true, &totals);
     assert_int_equal(buffer_get(p, UINT64_MAX, 1, &b, &e), STATUS_MALLOC_FAIL);
     assert_int_equal(buffer_get(p, 1, UINT64_MAX - 4096, &b, &e), STATUS_MALLOC_FAIL);
     assert_int_equal(buffer_get(p, 1, INT64_MAX / 2, &b, &e), STATUS_MALLOC_FAIL);
     assert_null(b);
-    assert_int_equal(bytes, 0);
+    assert_int_equal(totals.bytes, 0);
     buffer_pool_free(p);
     assert_int_equal(fds_count(), fds);
 }
@@ -128,8 +163,9 @@ static void impossible_sizes_are_refused(void **state)
 static void sealed_against_the_worker(void **state)
 {
     (void)state;
-    uint64_t bytes = 0;
-    struct buffer_pool *p = buffer_pool_new(true, &bytes);
+    struct buffer_totals totals;
+    buffer_totals_init(&totals, UINT32_MAX, UINT64_MAX);
+    struct buffer_pool *p = buffer_pool_new(true, &totals);
     struct buffer *b = get(p, 8192, 8192);
     for (int i = 0; i < 2; i++) {
         int fd = i ? b->output_fd : b->input_fd;
@@ -164,6 +200,7 @@ int main(void)
         cmocka_unit_test(wastes_at_most_a_fifth_of_large_ones),
         cmocka_unit_test(pool_lives_as_long_as_its_buffers),
         cmocka_unit_test(trim_forgets_the_longest_unused),
+        cmocka_unit_test(few_stay_idle),
         cmocka_unit_test(impossible_sizes_are_refused),
         cmocka_unit_test(sealed_against_the_worker),
     };

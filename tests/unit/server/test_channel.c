@@ -265,6 +265,81 @@ static void close_drops_what_is_queued(void **state)
     free(f->b.into);
 }
 
+// ---- a peer that is as fast as we are -----------------------------------------------------------
+
+#define MUCH (64u << 20) // bytes
+#define TURN (8u << 20)  // that are no turn's any more
+
+struct endless {
+    struct transport transport;
+    uint8_t first[FRAME_HEADER_SIZE + 64];
+    size_t n_first, received, sent;
+};
+
+static ssize_t receive_all(struct transport *t, void *buffer, size_t size, int *fds, int *n_fds,
+                           int max_fds)
+{
+    struct endless *s = container_of(t, struct endless, transport);
+    size_t n = s->n_first ? s->n_first : size;
+    (void)fds, (void)n_fds, (void)max_fds;
+    assert_cmp(n, <=, size);
+    if (s->n_first)
+        memcpy(buffer, s->first, n);
+    s->n_first = 0;
+    s->received += n;
+    return (ssize_t)n;
+}
+
+static ssize_t send_all(struct transport *t, const struct iovec *iov, int n_iov, const int *fds,
+                        int n_fds)
+{
+    size_t n = 0;
+    (void)fds, (void)n_fds;
+    for (int i = 0; i < n_iov; i++)
+        n += iov[i].iov_len;
+    container_of(t, struct endless, transport)->sent += n;
+    return (ssize_t)n;
+}
+
+static void nothing(struct transport *t)
+{
+    (void)t;
+}
+
+static void watch_nothing(struct transport *t, int events)
+{
+    (void)t, (void)events;
+}
+
+// The kernel's calls go on as long as the other end does.
+static void a_turn_ends_beside_a_peer_that_is_as_fast(void **state)
+{
+    static const struct transport_ops as_fast = {
+        .send = send_all, .receive = receive_all, .watch = watch_nothing, .wake = nothing};
+    struct fixture *f = *state;
+    struct endless peer = {.transport = {.ops = &as_fast, .loop = &f->loop}};
+    struct side side = {.into = malloc(MUCH)};
+    struct iovec payload = {side.into, MUCH}, iov[8];
+    const int *fds;
+    int n_fds;
+    struct frame_queue q;
+    frame_queue_init(&q);
+    frame_queue_push(&q, ping(7, &payload, NULL, NULL));
+    frame_queue_peek(&q, iov, 8, &fds, &n_fds);
+    peer.n_first = iov[0].iov_len;
+    memcpy(peer.first, iov[0].iov_base, peer.n_first);
+    channel_init(&side.channel, &peer.transport, UINT64_MAX, false, &ops);
+    peer.transport.ready(&peer.transport, 0, UV_READABLE);
+    assert_int_equal(side.messages, 1);
+    assert_cmp(peer.received, <, TURN);
+    channel_send(&side.channel, ping(8, &payload, NULL, NULL));
+    peer.transport.ready(&peer.transport, 0, UV_WRITABLE);
+    assert_cmp(peer.sent, <, 2 * TURN);
+    frame_queue_done(&q);
+    frame_queue_done(&side.channel.out);
+    free(side.into);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -276,6 +351,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(paused_side_notices_that_its_peer_goes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(garbage_loses_the_channel, set_up, tear_down),
         cmocka_unit_test_setup_teardown(close_drops_what_is_queued, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_turn_ends_beside_a_peer_that_is_as_fast, set_up,
+                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

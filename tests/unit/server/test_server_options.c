@@ -323,7 +323,7 @@ static const char *const at_next_start[][2] = {
     {"isolation", "thread"}, {"sandbox", "off"},    {"worker-user", "a"},  {"buffers", "memfd"},
     {"announce", "yes"},     {"socket-group", "a"}, {"trace-events", "7"}, {"module-dir", "/a"},
     {"http", "unix:/a"},     {"sysfs", "/a"},       {"relay", "usb:"},     {"backend", "null"},
-    {"model-store", "/a"},
+    {"model-store", "/a"},   {"subuid", "/a"},
 };
 
 // The line is the option's alone, but for what a sentence puts behind it.

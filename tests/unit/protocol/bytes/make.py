@@ -74,7 +74,8 @@ def samples(p):
         "TraceEvent": p.TraceEvent(kind=10, time_us=1 << 59, client=87, id=1 << 60, value=88,
                                    cores=5, text="lprnet.rknn"),
         "ClocksReply": p.ClocksReply(n_clocks=89),
-        "LimitsReply": p.LimitsReply(n_limits=90, n_programs=7),
+        "LimitsReply": p.LimitsReply(n_limits=90, n_programs=7, n_settings=26),
+        "Setting": p.Setting(name="max-payload", bytes=True, value=1 << 29, usual=1 << 30),
         "Limit": p.Limit(user="alice", key="storage", bytes=True, quota=True, used=1 << 44, limit=1 << 45,
                          client=12),
         "Clock": p.Clock(name="cpu0-3", domain="CPU", hz=1 << 42, max_hz=1 << 43, governor="ondemand"),
@@ -263,7 +264,7 @@ def main():
             lines.append(f"{name} reply {data.hex()}")
     for name in ("TensorIo", "Layer", "CustomNode", "CustomAttribute", "CoreStats",
                  "ClientStats", "ModelStats", "LogLine",
-                 "TraceEvent", "Clock", "Limit", "Sensor", "StoredModel"):
+                 "TraceEvent", "Clock", "Limit", "Setting", "Sensor", "StoredModel"):
         lines.append(f"{name} sequence {sequence(s[name]).hex()}")
     (HERE / "frames.txt").write_text("\n".join(lines) + "\n")
 

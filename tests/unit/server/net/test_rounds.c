@@ -23,7 +23,7 @@ static uv_loop_t loop;
 static struct rounds rounds;
 static struct rounds_line lines[2];
 static struct one ones[ALL];
-static char order[64]; // names, as they had their turns
+static char order[ROUNDS_CROWD + 64]; // names, as they had their turns
 
 static struct rounds_line *line_of(const struct one *o)
 {
@@ -125,6 +125,29 @@ static void who_leaves_has_no_turn(void **state)
     assert_string_equal(order, "A");
 }
 
+// Who is taken out, or had a turn, does not count.
+static void a_crowd_is_known(void **state)
+{
+    static struct one many[ROUNDS_CROWD + 1];
+    (void)state;
+    for (unsigned i = 0; i <= ROUNDS_CROWD; i++) {
+        assert_false(rounds_are_crowded(&rounds));
+        many[i].name = 'z';
+        rounds_place_init(&many[i].place, on_turn);
+        rounds_wait(&rounds, &lines[1], &many[i].place);
+        rounds_wait(&rounds, &lines[1], &many[i].place);
+    }
+    assert_true(rounds_are_crowded(&rounds));
+    rounds_leave(&many[7].place);
+    rounds_leave(&many[7].place);
+    assert_false(rounds_are_crowded(&rounds));
+    rounds_wait(&rounds, &lines[0], &many[7].place);
+    assert_true(rounds_are_crowded(&rounds));
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(strlen(order), ROUNDS_CROWD + 1);
+    assert_int_equal(rounds.n_waiting, 0);
+}
+
 // The line goes with its last.
 static void a_line_goes(void **state)
 {
@@ -145,6 +168,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_comes_again_is_behind, start, stop),
         cmocka_unit_test_setup_teardown(long_work_leaves_the_rest_for_the_next_turn, start, stop),
         cmocka_unit_test_setup_teardown(who_leaves_has_no_turn, start, stop),
+        cmocka_unit_test_setup_teardown(a_crowd_is_known, start, stop),
         cmocka_unit_test_setup_teardown(a_line_goes, start, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,91 @@
+#!/usr/bin/python3
+"""Small files whose contexts want much memory: a column times a row is a matrix. Who opens them pays for it, and a context
+with many shapes keeps no more than it paid for."""
+import hashlib
+import unittest
+
+import numpy as np
+
+from onnxtools.wide import open_sizes, outer_product
+from support.service import Daemon, resident_kb, wait_for
+from support.wire import CHUNK, CLOSE, Client, DUP, INFER, LIMITS, OFFER, OPEN, check_turns, message, one, sequence
+
+MB = 1 << 20
+WIDE = 2048  # a matrix of it has 16 MB
+SETS = 24
+UNDEFINED = 3  # layout, tensor/tensor.h
+
+
+def sha(data):
+    return hashlib.sha256(data).digest()
+
+
+class WideModels(unittest.TestCase):
+    def start(self, *options):
+        self.daemon = Daemon("--backend", "sim:rk3588", "--worker-idle", "0", *options)
+        self.addCleanup(self.daemon.stop)
+        self.client, self.other = Client(self.daemon), Client(self.daemon)
+        self.addCleanup(self.client.close)
+        self.addCleanup(self.other.close)
+
+    def bring(self, data):
+        self.client.call(OFFER, message(f1=sha(data), f2=len(data), f3=b"wide.onnx"))
+        self.client.call(CHUNK, message(f1=sha(data), f2=0), payload=data)
+
+    def used(self):
+        """By all together."""
+        self.other.call(LIMITS)
+        return sum(one(f, 5) for f in sequence(self.other.payload) if not f[1] and one(f, 2) == b"internal")
+
+    def test_contexts_are_paid_for(self):
+        self.start("--limit", f"internal={200 * MB}")
+        data = outer_product(WIDE).SerializeToString()
+        self.bring(data)
+        failed, fields = self.client.call(OPEN, message(f1=sha(data)))
+        self.assertFalse(failed, fields)
+        each = self.used()
+        self.assertGreaterEqual(each, WIDE * WIDE * 4)
+        contexts = [one(fields, 1)]
+        while not failed:
+            self.assertLess(len(contexts), 200 * MB // each + 1)
+            failed, fields = self.client.call(DUP, message(f1=contexts[0]))
+            if not failed:
+                contexts.append(one(fields, 1))
+                self.assertEqual(self.used(), each * len(contexts))
+        self.assertIn(b"internal", one(fields, 2))
+        self.assertEqual(self.used(), each * len(contexts))
+        worker, = self.daemon.children()
+        self.assertLess(resident_kb(worker), (200 + 150) * 1024)
+        for context in contexts:
+            self.client.call(CLOSE, message(f1=context))
+        wait_for("the account to be empty", lambda: self.used() == 0)
+        check_turns(self.other.status())
+
+    def test_many_shapes_of_one_context(self):
+        """Each of its own size, run one after the other and again: right results, and memory for few of them."""
+        self.start()
+        data = open_sizes(outer_product(WIDE))
+        sizes = [WIDE - 8 * i for i in range(SETS)]
+        shapes = "".join(f"shape {name}={','.join(form % n for n in sizes)}\n" for name, form in (("x", "%dx1"), ("y", "1x%d")))
+        self.bring(data)
+        failed, fields = self.client.call(OPEN, message(f1=sha(data), f3=shapes.encode()))
+        self.assertFalse(failed, fields)
+        context, paid = one(fields, 1), self.used()
+        self.assertLess(paid, SETS // 2 * WIDE * WIDE * 4 * 2)
+        most = 0
+        for shape_set in [*range(SETS), 0, SETS // 2, 0]:
+            n = sizes[shape_set]
+            x, y = np.arange(n, dtype=np.float32), np.ones(n, np.float32)
+            form = message(f1=n * 4, f3=UNDEFINED)  # floats
+            failed, fields = self.client.call(INFER, message(f1=context, f6=[form, form], f8=shape_set), payload=x.tobytes() + y.tobytes())
+            self.assertFalse(failed, fields)
+            got = np.frombuffer(self.client.payload, np.float32 if len(self.client.payload) == 4 else np.float16)
+            np.testing.assert_array_equal(got, [2 * (n - 1)])
+            worker, = self.daemon.children()
+            most = max(most, resident_kb(worker))
+        self.assertEqual(self.used(), paid)
+        self.assertLess(most * 1024, paid + 150 * MB)
+
+
+if __name__ == "__main__":
+    unittest.main()
