@@ -1,5 +1,5 @@
 // A worker that says what it likes: the daemon's end of a worker process, and the runner above it,
-// against frames. Nothing is started: child_start() of this program keeps the worker's end.
+// against frames. Nothing is started: child_start_soon() of this program keeps the worker's end.
 // Input: steps; the first byte says what.
 #include <assert.h>
 #include <stdlib.h>
@@ -31,18 +31,16 @@ static void on_watch_closed(uv_handle_t *h)
     c->closed(c);
 }
 
-int child_start(struct child *c, uv_loop_t *loop, const char *program, char *const args[], int fd,
-                int log_fd, void (*exited)(struct child *c, int code, int signal), struct error *e)
+int child_start_soon(struct child *c, uv_loop_t *loop, const struct child_words *w, struct error *e)
 {
-    (void)program, (void)args, (void)log_fd;
     uv_signal_init(loop, &c->watch);
     c->watch.data = c;
-    c->exited = exited;
+    c->exited = w->exited;
     if (n_workers == 64)
         return error_set(e, STATUS_FAIL, "too many workers");
     c->pid = (pid_t)(1000000 + n_workers);
     workers[n_workers] = c;
-    ends[n_workers++] = dup(fd);
+    ends[n_workers++] = dup(w->fd);
     return 0;
 }
 
@@ -223,6 +221,7 @@ static void rig_init(struct rig *r)
                                          .job_timeout_ms = 60000,
                                          .counters = &r->counters,
                                          .trace = &r->trace};
+    buffer_totals_init(&r->counters.buffers, 256, 64 << 20);
     list_init(&r->counters.queries);
     list_init(&r->counters.processes);
     n_workers = 0;

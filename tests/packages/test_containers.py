@@ -3,7 +3,6 @@ namespaces; the CDI file; the YAML files. Of the packages that the test `package
 import json
 import os
 import pathlib
-import re
 import shutil
 import signal
 import subprocess
@@ -169,6 +168,8 @@ class Files(unittest.TestCase):
                 if volume.startswith("./"):
                     self.assertTrue((CONTAINERS / volume.split(":")[0]).exists(), volume)
         self.assertEqual(services["rknnd"]["devices"], ["rockchip.com/npu=all"])
+        self.assertEqual(services["program"]["depends_on"], {"rknnd": {"condition": "service_healthy"}})
+        self.assertEqual(services["rknnd"]["healthcheck"]["test"][0], "CMD", "a command of the image, not of a shell")
 
     def test_kubernetes(self):
         config, daemons = yaml.safe_load_all((CONTAINERS / "kubernetes.yml").read_text())
@@ -183,7 +184,16 @@ class Files(unittest.TestCase):
             self.assertFalse(container["securityContext"]["allowPrivilegeEscalation"])
         self.assertEqual((pod["securityContext"]["runAsUser"], pod["securityContext"]["runAsNonRoot"]), (USER, True))
         self.assertIn(f"user={USER} ", (CONTAINERS / "build.sh").read_text())
-        self.assertTrue(re.search(r"cdi\.k8s\.io/\w+", json.dumps(template["metadata"]["annotations"])))
+        self.check_devices(template["metadata"]["annotations"], {c["name"] for c in pod["containers"]})
+
+    def check_devices(self, annotations, containers):
+        """By the description of NRI's plugin device-injector: KEY/container.NAME, a list in YAML. Not cdi.k8s.io, which kubelet hands to no container."""
+        asked = {}
+        for key, value in annotations.items():
+            prefix, _, container = key.partition("/container.")
+            self.assertIn(container, containers)
+            asked[prefix] = yaml.safe_load(value)
+        self.assertEqual(asked, {f"cdi-devices.{domain}": ["rockchip.com/npu=all"] for domain in ("noderesource.dev", "nri.io")})
 
 
 def skip(why):

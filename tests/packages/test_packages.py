@@ -2,6 +2,8 @@
 
 Without systemd, which tests/vm/systemd.sh has. In namespaces of its own, as root; what it takes to build the
 packages and the Debian is kept in build/."""
+import contextlib
+import http.client
 import json
 import os
 import pathlib
@@ -113,6 +115,35 @@ class Alone(unittest.TestCase):
         nobody = tools.run("rknnctl", "info", RKNND_SERVER="sim:")
         self.assertNotEqual(nobody.returncode, 0)
         self.assertIn("rknnd", nobody.stderr)
+
+    def test_kserve(self):
+        """With nothing else: it says what is missing, and serves once there is a daemon, which may be anywhere."""
+        kserve, server = self.install("rknnd-kserve"), self.install("rknnd-npu-sim")
+        self.assertEqual(kserve.ours(), ["librknnrt-rknnd", "rknnd-kserve"])
+        self.assertRegex(kserve.must("rknnd-kserve", "--version"), r"rknnd-kserve [0-9.]+")
+        nothing = kserve.run("rknnd-kserve")
+        self.assertEqual(nothing.returncode, 2)
+        self.assertIn("--models FOLDER is missing", nothing.stderr)
+        models = kserve.path / "tmp/models"
+        models.mkdir()
+        shutil.copy(SOURCE / "examples/digits/digits.rknn", models)
+        front = kserve.start("rknnd-kserve", "--models", "/tmp/models", "--server", URI, stderr=subprocess.PIPE, text=True)
+        self.assertIn(URI, front.stderr.readline())  # it does not answer, and the front waits for it
+
+        def status(path):
+            with contextlib.closing(http.client.HTTPConnection("127.0.0.1", 8000, timeout=PATIENCE)) as connection:
+                with contextlib.suppress(ConnectionRefusedError):
+                    connection.request("GET", path)
+                    return connection.getresponse().status
+        wait_for("rknnd-kserve", lambda: status("/v2/health/live") == 200)
+        self.assertNotEqual(status("/v2/health/ready"), 200)
+        running = Server(server, "--backend", "sim:rk3588")
+        wait_for("its models", lambda: status("/v2/health/ready") == 200)
+        self.assertEqual(status("/v2/models/digits"), 200)
+        running.stop()
+        front.terminate()
+        front.communicate(timeout=PATIENCE)
+        self.assertEqual(front.returncode, 0)
 
     def test_library_and_headers(self):
         """A program that is built with one package and run with another, over TCP."""

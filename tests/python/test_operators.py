@@ -81,6 +81,25 @@ class Custom(unittest.TestCase):
             with self.assertRaisesRegex(ZeroDivisionError, "in my operator"):
                 session.run(inputs)
 
+    def test_a_run_cannot_wait_for_itself(self):
+        for contexts in (1, 2):
+            session, other = self.session("custom", contexts=contexts), self.session("custom")
+            inputs, _ = self.read(session, "custom")
+            depth, raised = [], []
+
+            def nested(*_):
+                depth.append(None)
+                try:
+                    session.run(inputs)
+                except rknnd.BusyError as error:
+                    raised.append(error)
+            session.register("cstDualResidual", nested)
+            other.register("cstDualResidual", lambda *_: session.run(inputs))
+            session.run(inputs)
+            self.assertEqual((len(depth), len(raised)), (contexts, 1))
+            other.run(inputs)  # another session's run may call for this one's
+            session.run(inputs)  # and all is as before
+
     def test_inputs_are_not_to_be_written(self):
         session = self.session("custom")
 
@@ -96,6 +115,8 @@ class Custom(unittest.TestCase):
         inputs, _ = self.read(session, "custom")
         with self.assertRaisesRegex(rknnd.Error, r"cstDualResidual: .*in Python: Session.register\(\)"):
             session.run(inputs)
+        session.register("cstDualResidual", lambda *_: None)  # as the words say, though a run has failed
+        session.run(inputs)
         with self.assertRaisesRegex(rknnd.ParameterError, "at most 255 bytes"):
             session.register("x" * 300, lambda *_: None)
 

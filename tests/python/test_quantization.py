@@ -67,6 +67,20 @@ class Results(Quantizing):
             self.quantize(samples, layout=layout)
             self.assertEqual(self.output.read_bytes(), expected)
 
+    def test_files_of_all_kinds_of_numbers(self):
+        """Whatever np.save() makes of the same pixels; integers of NumPy have 64 bits unless somebody says so."""
+        self.quantize(PIXELS)
+        expected = self.output.read_bytes()
+        for dtype in ("u1", "<f4", ">f4", "<f8", ">f8", "<i8", ">i2", "<u8", "<i4"):
+            for i, one in enumerate(PIXELS):
+                np.save(self.folder / f"{i}.npy", np.asfortranarray(one.astype(dtype)))
+            self.list.write_text("".join(f"{i}.npy\n" for i in range(len(PIXELS))))
+            self.quantize(self.list)
+            self.assertEqual(self.output.read_bytes(), expected, dtype)
+        self.output.unlink()
+        np.save(self.folder / "1.npy", np.full((1, 8, 8, 1), (1 << 24) + 1))
+        self.refused(rknnd.InputError, "int64", "values that float32 cannot hold", samples=self.list)
+
     def test_numbers(self):
         done = self.quantize(PIXELS)
         tensors = {one.name: one for one in done.tensors}
@@ -158,6 +172,13 @@ class Endings(Quantizing):
             self.assertEqual(self.quantize(then, state=state, **settings).n_resumed, 0)
         self.assertRaises(KeyError, self.quantize, PIXELS * 3, progress=end, state=state, clients=1)
         self.assertGreater(self.quantize(PIXELS * 3, state=state).n_resumed, 0)
+
+    def test_what_nobody_closes_ends_with_the_program(self):
+        program = ("import numpy as np, rknnd\n"
+                   f"q = rknnd.Quantizer({str(FLOAT)!r}, [np.ones((1, 8, 8, 1), np.float32)], server='sim:')\n"
+                   f"g = rknnd.Session({str(DIGITS)!r}, 'sim:').golden(np.ones((1, 8, 8, 1), np.uint8))")
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_without_its_library(self):
         program = ("import rknnd, rknnd.quantization as q; q.NAME = 'librknnd-nothing.so'\n"

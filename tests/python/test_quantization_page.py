@@ -133,8 +133,10 @@ class Pages(unittest.TestCase):
         with rknnd.Session(FLOAT, "sim:") as one, rknnd.Session(output, "sim:") as other:
             for pixels in samples:
                 for name, session, values in (("real", one, pixels.astype(np.float32) / 255), ("stored", other, pixels.astype(np.float32))):
-                    for tensor in session.tensors(values, layout="nhwc"):
-                        (real if name == "real" else stored).setdefault(tensor.name, []).append(tensor.values.ravel().astype(np.float64))
+                    # What a server computes before and after a conversion has one name; the last one is what others read.
+                    last = {tensor.name: tensor.values.ravel().astype(np.float64) for tensor in session.tensors(values, layout="nhwc")}
+                    for key, flat in last.items():
+                        (real if name == "real" else stored).setdefault(key, []).append(flat)
         compared = 0
         for name, layer in layers.items():
             if name not in real:

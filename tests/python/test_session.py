@@ -112,6 +112,21 @@ class Runs:
             break
         self.session.run(COLUMN)
 
+    def test_loop_over_layers_cannot_wait_for_itself(self):
+        async def awaited():
+            await self.session.run_async(COLUMN)
+        loop = self.session.tensors(COLUMN)
+        next(loop)
+        for call in (lambda: self.session.run(COLUMN), lambda: asyncio.run(awaited()), lambda: next(self.session.tensors(COLUMN))):
+            with self.assertRaisesRegex(rknnd.BusyError, "wait for itself"):
+                call()
+        answers = []
+        other = threading.Thread(target=lambda: answers.append(self.session.run(COLUMN)))  # may wait for the loop's end
+        other.start()
+        loop.close()
+        other.join()
+        np.testing.assert_array_equal(answers[0][0], self.session.run(COLUMN)[0])
+
     def test_comparison_with_onnx(self):
         with rknnd.Session(ONNX, "sim:") as original:
             golden = original.golden(COLUMN.astype(np.float32) / 255)
@@ -455,6 +470,19 @@ class Servers(unittest.TestCase):
         rknnd.Session(DIGITS, daemon.uri, progress=lambda done, total: seen.append((done, total))).close()
         self.assertEqual(seen[-1], (DIGITS.stat().st_size,) * 2)
         daemon.stop()
+
+    def test_what_progress_raises_comes_out(self):
+        daemon, seen = Daemon(), []
+        self.addCleanup(daemon.stop)
+
+        def wrong(done, total):
+            seen.append((done, total))
+            raise ZeroDivisionError("in my progress")
+        with self.assertRaisesRegex(ZeroDivisionError, "in my progress"):
+            rknnd.Session(ONNX, daemon.uri, progress=wrong)
+        self.assertEqual(len(seen), 1)
+        self.assertEqual(daemon.status()["contexts"], 0)  # none is left behind
+        rknnd.Session(ONNX, daemon.uri).close()
 
 
 if __name__ == "__main__":

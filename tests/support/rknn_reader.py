@@ -166,7 +166,7 @@ class File:
             scale, shift = r[0x4084] & 0xFFFF, r[0x4088] & 0x3F
             if r[0x4040] & 0x10:
                 bias = np.frombuffer(data, "<i4")[:n]
-                return bias, np.full(n, _signed(r[0x4054])), np.ones(n), scale, shift
+                return bias, np.full(n, np.uint16(r[0x4054]).astype(np.int16)), np.ones(n), scale, shift
             EXPECT.assertTrue(r[0x4048] & 1)
             EXPECT.assertEqual(r[0x4048] >> 8 & 0x3F, 14)
             EXPECT.assertTrue(r[0x4050] & 1)
@@ -284,10 +284,6 @@ def _in_turn(t, data):
                     nz[c] = 128 if data[at + 1] == -128 else data[at + 1]
             base, done = base + kh * kw * size * 2, done + size
     return weights, nz
-
-
-def _signed(value):
-    return value - (1 << 32) if value >> 31 else value
 
 
 def _records(data, group, n, has_nz):

@@ -51,6 +51,7 @@ void rig_init(struct rig *r, bool threads, const char *options)
 {
     struct error e;
     *r = (struct rig){.n_fds = fds_count(), .model = {.fd = -1, .size = 5000, .name = "test"}};
+    buffer_totals_init(&r->counters.buffers, UINT32_MAX, UINT64_MAX);
     list_init(&r->counters.queries);
     list_init(&r->counters.processes);
     assert_int_equal(uv_loop_init(&r->loop), 0);
@@ -91,7 +92,7 @@ void rig_done(struct rig *r)
     assert_int_equal(uv_loop_close(&r->loop), 0);
     fd_close(r->model.fd);
     assert_int_equal(r->counters.workers, 0);
-    assert_int_equal(r->counters.buffer_bytes, 0);
+    assert_int_equal(r->counters.buffers.bytes, 0);
     assert_true(list_empty(&r->counters.queries));
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); // no child, dead or alive
     // libuv keeps a pipe for signals, made with the first loop that watches a child.

@@ -22,14 +22,15 @@ PATIENCE = 60  # seconds after which something that was to happen has not
 
 
 def wait_for(what, condition, patience=PATIENCE):
-    """Polls until condition() is true, ever more seldom, since asking may cost a process; fails with the words of
-    what() or what."""
+    """Polls until condition() is true, ever more seldom, since asking may cost a process: what it gave in the end. Fails
+    with the words of what() or what."""
     begin = time.monotonic()
-    while not condition():
+    while not (found := condition()):
         waited = time.monotonic() - begin
         if waited > patience:
             raise AssertionError(f"still waiting: {what() if callable(what) else what}")
         time.sleep(min(max(0.01, waited / 5), 0.2))
+    return found
 
 
 def let_pass(ms, clock):
@@ -107,8 +108,8 @@ class Daemon:
                                         env=dict(os.environ, **dict(environment)))
         atexit.register(self.process.kill)  # also of a test that fails
         wait_for("the daemon to listen", self.listens)
-        wait_for("its first worker, which it asks for the device, to end",
-                 lambda: self.status()["workers"] == 0)
+        if not folder:  # else who has waited for it may have work for it already
+            wait_for("its first worker, which it asks for the device, to end", lambda: self.status()["workers"] == 0)
 
     def listens(self):
         if self.process.poll() is not None:
@@ -171,7 +172,8 @@ def children(pid):
 
 
 def successor(pid):
-    """Its child that was started to take over."""
+    """Its child that was started to take over. Ask once: it is nobody's child any more when the other has ended, and the
+    kernel may leave a child out while others end."""
     for child in children(pid):
         try:
             if b"--takeover" in pathlib.Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0"):

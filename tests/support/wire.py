@@ -101,6 +101,18 @@ class Client:
         self.socket = socket.socket(socket.AF_INET if port else socket.AF_UNIX)
         self.socket.settimeout(PATIENCE)
         self.socket.connect(("127.0.0.1", port) if port else daemon.uri[5:])
+        self.greet()
+
+    @classmethod
+    def over(cls, connected):
+        """Over a socket of one's own."""
+        self = cls.__new__(cls)
+        self.socket = connected
+        self.socket.settimeout(PATIENCE)
+        self.greet()
+        return self
+
+    def greet(self):
         self.id = 0
         self.payload = b""  # of the last frame that was received
         self.call(HELLO, message(f1=1, f2=1, f3=1, f4=b"strange"))

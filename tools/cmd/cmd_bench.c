@@ -8,9 +8,9 @@
 #include "base/cleanup.h"
 #include "base/file/output_file.h"
 #include "base/options/number.h"
+#include "tools/bench/bench_show.h"
 #include "tools/format/order_stats.h"
 #include "tools/rknnctl.h"
-#include "tools/run/bench_show.h"
 #include "tools/ui/exit_code.h"
 #include "tools/ui/interrupt.h"
 #include "tools/ui/print.h"
@@ -45,7 +45,7 @@ static int set_concurrency(void *target, const char *text, struct error *e)
         numbers[1] = numbers[0];
     if (!good || numbers[1] < numbers[0])
         return error_set(e, STATUS_PARAM_INVALID,
-                         "\"%s\" is not FROM:TO or FROM:TO:STEP with 1 to %d clients", text,
+                         "\"%s\" is not FROM, FROM:TO or FROM:TO:STEP with 1 to %d clients", text,
                          MAX_CLIENTS);
     c->from = (uint32_t)numbers[0];
     c->to = (uint32_t)numbers[1];
@@ -53,10 +53,34 @@ static int set_concurrency(void *target, const char *text, struct error *e)
     return 0;
 }
 
+// What is not given is -1: a limit or a rate of 0 is a mistake, not none.
+static int check_amounts(struct bench_command *c, struct error *e)
+{
+    const struct {
+        const char *name;
+        double *value;
+    } amounts[] = {{"--duration", &c->plan.seconds},
+                   {"--rate", &c->plan.rate},
+                   {"--fail-below", &c->fail_below},
+                   {"--fail-p99-above", &c->fail_p99_above}};
+    for (size_t i = 0; i < sizeof amounts / sizeof *amounts; i++) {
+        if (!(*amounts[i].value < 0 || *amounts[i].value > 0))
+            return error_set(e, STATUS_PARAM_INVALID, "%s is to be more than 0", amounts[i].name);
+        if (*amounts[i].value < 0)
+            *amounts[i].value = 0;
+    }
+    return c->plan.seconds > 0 && c->plan.loop
+               ? error_set(e, STATUS_PARAM_INVALID, "--duration is in place of --loop: give one")
+               : 0;
+}
+
 // Each single time is kept for exact percentiles, hence the limit of runs times clients.
 static int check_options(struct bench_command *c, struct error *e)
 {
     struct bench_plan *p = &c->plan;
+    int r = check_amounts(c, e);
+    if (r < 0)
+        return r;
     c->sweep = c->from;
     if (c->sweep && (c->clients || c->fail_below > 0 || c->fail_p99_above > 0))
         return error_set(e, STATUS_PARAM_INVALID,
@@ -74,7 +98,10 @@ static int check_options(struct bench_command *c, struct error *e)
     if (p->n_models > 1 && p->task.inputs.n)
         return error_set(e, STATUS_PARAM_INVALID,
                          "--input is for one model; with several their inputs are made up");
-    int r = cmd_options_check_form(c->json, c->csv, e);
+    if (c->samples && c->report && strcmp(c->samples, c->report) == 0)
+        return error_set(e, STATUS_PARAM_INVALID, "--samples and --report are the same file, %s",
+                         c->samples);
+    r = cmd_options_check_form(c->json, c->csv, e);
     if (r == 0 && c->samples)
         r = output_file_check(c->samples, e);
     return r == 0 && c->report ? output_file_check(c->report, e) : r;
@@ -92,8 +119,8 @@ static int parse_options(int argc, char **argv, struct bench_command *c, struct 
          "begin runs for so long, instead of --loop", 0, 1000000, NULL},
         {0, "rate", OPTION_REAL, &p->rate, "FPS", "ask each model for runs/s at random times", 0,
          1000000, NULL},
-        {0, "samples", OPTION_TEXT, &c->samples, "FILE", "write the times of each run (CSV)", 0, 0,
-         NULL},
+        {0, "samples", OPTION_TEXT, &c->samples, "FILE",
+         "write the times of each run (CSV; .json: JSON)", 0, 0, NULL},
         {0, "report", OPTION_TEXT, &c->report, "FILE", "write a page for a browser", 0, 0, NULL},
         OPTIONS_WARMUP(&p->warmup),
         TASK_INPUTS(&p->task),
@@ -185,14 +212,21 @@ static int write_report(const struct bench_command *c, const struct bench_point 
     return r < 0 ? r : output_file_close(&file, e);
 }
 
+// Each goes its own way, whatever became of those before it: what took hours to measure is not lost
+// with the disk of one of them. The first failure is told.
 static int show_points(const struct bench_command *c, const struct bench_point *points, size_t n,
                        const rknnd_server_info *info, struct error *e)
 {
     enum bench_form form = c->json ? BENCH_JSON : c->csv ? BENCH_CSV : BENCH_TEXT;
+    struct error samples_failed, report_failed;
+    int samples = c->samples ? bench_write_samples(c->samples, points, n, &samples_failed) : 0;
+    int report = c->report ? write_report(c, points, n, info, &report_failed) : 0;
     int r = bench_show(&c->plan, info, points, n, c->sweep, form, e);
-    if (r == 0 && c->samples)
-        r = bench_write_samples(c->samples, points, n, e);
-    return r == 0 && c->report ? write_report(c, points, n, info, e) : r;
+    if (r == 0 && samples < 0)
+        *e = samples_failed;
+    else if (r == 0 && report < 0)
+        *e = report_failed;
+    return r < 0 ? r : samples < 0 ? samples : report;
 }
 
 // Shows what was measured also after a failure in the middle, which is then still the result: its
@@ -261,7 +295,10 @@ static int open_and_measure(struct bench_command *c, struct error *e)
 int cmd_bench(const struct settings *settings, int argc, char **argv, struct error *e)
 {
     (void)settings;
-    struct bench_command c = {.plan = {.task = TASK_INIT, .warmup = 3, .seed = 1}};
+    struct bench_command c = {
+        .plan = {.task = TASK_INIT, .warmup = 3, .seed = 1, .seconds = -1, .rate = -1},
+        .fail_below = -1,
+        .fail_p99_above = -1};
     int r = parse_options(argc, argv, &c, e);
     if (r == 0)
         r = open_and_measure(&c, e);

@@ -14,6 +14,8 @@ int cmd_board_test(const struct settings *settings, int argc, char **argv, struc
          NULL},
         {0, "probe", OPTION_CALL, &plan.only, "NAME", "only this; risky ones need it", 0, 0,
          text_list_option},
+        {0, "way", OPTION_CALL, &plan.targets, "NAME", "only this way to the NPU", 0, 0,
+         text_list_option},
         {0, "probes", OPTION_FLAG, &list, NULL, "say which probes there are, and end", 0, 0, NULL},
         {0, "chip", OPTION_TEXT, &plan.chip, "CHIP", "models for this chip", 0, 0, NULL},
         {0, "models", OPTION_TEXT, &plan.models, "FOLDER", "where they lie", 0, 0, NULL},
@@ -35,5 +37,6 @@ int cmd_board_test(const struct settings *settings, int argc, char **argv, struc
     if (r == 0)
         r = list ? board_test_list(&plan, e) : board_test_execute(&plan, e);
     text_list_done(&plan.only);
+    text_list_done(&plan.targets);
     return r;
 }

@@ -79,8 +79,8 @@ static int print_lint(const struct info *i, const char *path, const json_t *mode
         return error_no_memory(e, "findings", 0);
     if (i->csv)
         lint_csv(findings, stdout);
-    else if (!i->json)
-        lint_print(findings, stdout);
+    else if (!i->json && (n || !json_object_get(model, "refused")))
+        lint_print(findings, stdout); // there is much to say of what is refused: the error is it
     int r = i->json ? print_json(json_pack("{s:O}", "findings", findings), e) : 0;
     json_decref(findings);
     if (r != 0 || isnan(i->fail_findings) || (double)n <= i->fail_findings)

@@ -49,15 +49,19 @@ static json_t *stored_json(const rknnd_stored_model *m)
 
 // ---- push ---------------------------------------------------------------------------------------
 
-// What the file is called, without its folder and ending.
+#define LETTERS_DIGITS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
+// What the file is called, without its folder and ending, if that can be a model's name.
 static int name_of_file(const char *path, char ret[65], struct error *e)
 {
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
     const char *dot = strrchr(file, '.');
     size_t n = dot && dot > file ? (size_t)(dot - file) : strlen(file);
-    if (n == 0 || n > 64)
+    if (n > 64 || strspn(file, LETTERS_DIGITS ".-_") < n || strspn(file, LETTERS_DIGITS) == 0)
         return error_set(e, STATUS_PARAM_INVALID,
-                         "say under which name: model push FILE NAME[@VERSION]");
+                         "%s: a model cannot have the file's name (1 to 64 letters, digits, '.', "
+                         "'_' and '-'): say another one, model push FILE NAME[@VERSION]",
+                         path);
     snprintf(ret, 65, "%.*s", (int)n, file);
     return 0;
 }
@@ -124,17 +128,21 @@ static int model_push(const struct model_words *w, int argc, char **argv, struct
 
 // ---- list ---------------------------------------------------------------------------------------
 
-static void add_row(struct table *t, const rknnd_stored_model *m)
+// In a spreadsheet sizes are bytes.
+static void add_row(struct table *t, const rknnd_stored_model *m, bool csv)
 {
     char time[32];
     struct format_buffer size;
     table_cell(t, "%s", m->name);
     table_cell(t, "%s", m->version);
-    table_cell(t, "%s", m->is_default ? "default" : "");
+    table_cell(t, "%s", m->is_default ? "yes" : "");
     table_cell(t, "%s", *m->chip ? m->chip : "-");
     table_cell(t, "%u", m->batch);
     table_cell(t, "%u", m->n_labels);
-    table_cell(t, "%s", format_bytes(&size, m->size));
+    if (csv)
+        table_cell(t, "%llu", (unsigned long long)m->size);
+    else
+        table_cell(t, "%s", format_bytes(&size, m->size));
     table_cell(t, "%s", *m->owner ? m->owner : "-");
     table_cell(t, "%s", show_time(m->time_s, time));
     table_cell(t, "%s", *m->problem ? m->problem : m->loaded ? "loaded" : "");
@@ -144,14 +152,14 @@ static int print_models(const rknnd_list *list, bool csv, struct error *e)
 {
     static const struct table_column columns[] = {
         {"name", TABLE_LEFT, TABLE_CUT_START, 0}, {"version", TABLE_LEFT, TABLE_FIXED, 0},
-        {"", TABLE_LEFT, TABLE_FIXED, 0},         {"chip", TABLE_LEFT, TABLE_FIXED, 0},
+        {"default", TABLE_LEFT, TABLE_FIXED, 0},  {"chip", TABLE_LEFT, TABLE_FIXED, 0},
         {"batch", TABLE_RIGHT, TABLE_FIXED, 3},   {"labels", TABLE_RIGHT, TABLE_FIXED, 4},
         {"size", TABLE_RIGHT, TABLE_FIXED, 0},    {"by", TABLE_LEFT, TABLE_CUT_END, 2},
         {"pushed", TABLE_LEFT, TABLE_FIXED, 1},   {"state", TABLE_LEFT, TABLE_CUT_END, 0}};
     struct table t;
     table_init(&t, columns, sizeof columns / sizeof *columns);
     for (uint32_t i = 0; i < list->n; i++)
-        add_row(&t, rknnd_stored_model_at(list, i));
+        add_row(&t, rknnd_stored_model_at(list, i), csv);
     int r = csv ? table_csv(&t, stdout) : table_print(&t, stdout, "", terminal_width(stdout));
     table_done(&t);
     return r < 0 ? error_no_memory(e, "a table", 0) : 0;
@@ -263,9 +271,18 @@ static int model_default(const struct model_words *w, int argc, char **argv, str
     return r < 0 ? rknn_error_set(e, r, "%s", "") : 0;
 }
 
+struct pulled {
+    FILE *stream;
+    int error; // of a part that could not be written
+};
+
 static int write_part(void *user, const void *data, size_t size)
 {
-    return fwrite(data, 1, size, user) == size ? 0 : STATUS_FAIL;
+    struct pulled *p = user;
+    if (fwrite(data, 1, size, p->stream) == size)
+        return 0;
+    p->error = errno;
+    return STATUS_FAIL;
 }
 
 // Under the name that the file had where it came from, unless that has a folder in it.
@@ -277,16 +294,19 @@ static int model_pull(const struct model_words *w, int argc, char **argv, struct
     (void)argc;
     snprintf(own, sizeof own, "%.120s", argv[0]);
     own[strcspn(own, "/")] = 0;
-    int r = output_file_open(&file, w->output ? w->output : own, e);
+    const char *path = w->output ? w->output : own;
+    int r = output_file_open(&file, path, e);
     if (r < 0)
         return r;
+    struct pulled pulled = {.stream = file.stream};
     progress_start(&progress, argv[0]);
-    r = rknnd_pull_model(NULL, argv[0], write_part, file.stream, NULL);
+    r = rknnd_pull_model(NULL, argv[0], write_part, &pulled, NULL);
     progress_end(&progress);
     if (r == 0)
         return output_file_close(&file, e);
     output_file_drop(&file);
-    return rknn_error_set(e, r, "%s", "");
+    return pulled.error ? error_set_errno(e, STATUS_FAIL, pulled.error, "%s", path)
+                        : rknn_error_set(e, r, "%s", "");
 }
 
 // ---- all of them --------------------------------------------------------------------------------

@@ -36,10 +36,11 @@ static int set_method(void *target, const char *text, struct error *e)
 
 static int set_without(void *target, const char *text, struct error *e)
 {
-    static const char *const words[] = {"batchnorm", "activations", "equalization",
-                                        "bias-correction", NULL};
+    static const char *const words[] = {"batchnorm",       "activations", "equalization",
+                                        "bias-correction", "comparison",  NULL};
     uint32_t chosen, *without = target;
-    int r = choose_word(words, text, "batchnorm, activations, equalization or bias-correction",
+    int r = choose_word(words, text,
+                        "batchnorm, activations, equalization, bias-correction or comparison",
                         &chosen, e);
     if (r == 0)
         *without |= 1u << chosen;
@@ -109,6 +110,10 @@ static int quantize_check(const struct quantize_plan *p, struct error *e)
     if (!p->dataset)
         return error_set(e, STATUS_PARAM_INVALID,
                          "no samples: give a list of inputs with --dataset FILE");
+    if (p->batch > 1 && (p->table_out || p->task.shapes.n))
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "--batch-size is for a model that is written, whose shapes the file says "
+                         "(not with --hybrid-step1, nor with --shape)");
     return p->output || p->table_out
                ? 0
                : error_set(e, STATUS_PARAM_INVALID, "no output: give a file with -o FILE");
@@ -129,6 +134,8 @@ static int quantize_parse(int argc, char **argv, struct quantize_plan *p, bool *
          "w8a8 (default), w16a16i or w16a16i_dfp", 0, 0, set_dtype},
         {0, "target", OPTION_TEXT, &p->options.target, "CHIP",
          "refuse what this chip cannot compute", 0, 0, NULL},
+        {0, "batch-size", OPTION_NUMBER, &p->batch, "N", "samples that the model takes at once", 1,
+         4096, NULL},
         {0, "symmetric", OPTION_FLAG, &p->symmetric, NULL, "zero points of tensors are 0", 0, 0,
          NULL},
         {0, "mean", OPTION_CALL, &p->means, "NUMBERS", "[INPUT=]R,G,B that the model subtracts", 0,
@@ -143,7 +150,7 @@ static int quantize_parse(int argc, char **argv, struct quantize_plan *p, bool *
         {0, "optimization-level", OPTION_CALL, &p->options.without, "N",
          "0 to 3 (default), as in the manuals", 0, 0, set_level},
         {0, "without", OPTION_CALL, &p->options.without, "PASS",
-         "batchnorm, activations, equalization, bias-correction", 0, 0, set_without},
+         "leave out: batchnorm, equalization, comparison, …", 0, 0, set_without},
         {0, "auto-hybrid", OPTION_FLAG, &p->proposes, NULL,
          "keep the fewest layers in float that reach the goal", 0, 0, NULL},
         {0, "goal", OPTION_CALL, &p->goal, "GOAL", "cosine of the outputs to reach (cos=0.999)", 0,
@@ -155,8 +162,12 @@ static int quantize_parse(int argc, char **argv, struct quantize_plan *p, bool *
         {0, "hybrid-step2", OPTION_TEXT, &p->table_in, "FILE",
          "make the model by an edited file of step 1", 0, 0, NULL},
         {0, "report", OPTION_TEXT, &p->page, "FILE", "write a page for a browser", 0, 0, NULL},
+        {0, "write-float", OPTION_TEXT, &p->float_out, "FILE",
+         "write the float model that layers can be compared with", 0, 0, NULL},
         {0, "dumps", OPTION_FLAG, &p->by_dumps, NULL, "look at tensors here, not on the server", 0,
          0, NULL},
+        {0, "all-values", OPTION_FLAG, &p->all_values, NULL,
+         "histograms have all values of large tensors, too", 0, 0, NULL},
         OPTIONS_CLIENTS(&p->clients, QUANTIZE_CLIENTS),
         {0, "state", OPTION_TEXT, &p->state, "FILE", "kept while unfinished (OUTPUT.calibration)",
          0, 0, NULL},

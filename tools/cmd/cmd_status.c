@@ -37,8 +37,7 @@ static void status_print_text(const rknnd_server_info *info, const rknnd_server_
                    (unsigned long long)s->lines_left_out);
 }
 
-// ---- who has how much
-// ----------------------------------------------------------------------------
+// ---- who has how much ---------------------------------------------------------------------------
 
 static void limits_print(const rknnd_list *list)
 {
@@ -97,18 +96,76 @@ static int status_limits(bool json, struct error *e)
     return r;
 }
 
+// ---- what the configuration says ----------------------------------------------------------------
+
+static void setting_cell(struct table *t, const rknnd_setting *s, uint64_t value)
+{
+    struct format_buffer b;
+    if (s->bytes)
+        table_cell(t, "%s", format_bytes(&b, value));
+    else
+        table_cell(t, "%llu", (unsigned long long)value);
+}
+
+static void settings_print(const rknnd_list *list)
+{
+    static const struct table_column columns[] = {{"setting", TABLE_LEFT, TABLE_FIXED, 0},
+                                                  {"now", TABLE_RIGHT, TABLE_FIXED, 0},
+                                                  {"default", TABLE_RIGHT, TABLE_FIXED, 0}};
+    struct table t;
+    table_init(&t, columns, sizeof columns / sizeof *columns);
+    for (uint32_t i = 0; i < list->n; i++) {
+        const rknnd_setting *s = rknnd_setting_at(list, i);
+        table_cell(&t, "%s", s->name);
+        setting_cell(&t, s, s->value);
+        setting_cell(&t, s, s->usual);
+    }
+    table_print(&t, stdout, "", terminal_width(stdout));
+    table_done(&t);
+}
+
+static json_t *settings_json(const rknnd_list *list)
+{
+    json_t *all = json_array();
+    for (uint32_t i = 0; i < list->n; i++) {
+        const rknnd_setting *s = rknnd_setting_at(list, i);
+        json_array_append_new(all, json_pack("{s:s, s:b, s:I, s:I}", "name", s->name, "bytes",
+                                             (int)s->bytes, "value", (json_int_t)s->value,
+                                             "default", (json_int_t)s->usual));
+    }
+    return json_pack("{s:o}", "settings", all);
+}
+
+static int status_settings(bool json, struct error *e)
+{
+    rknnd_list *settings;
+    int r = rknnd_get_settings(NULL, &settings);
+    if (r < 0)
+        return rknn_error_set(e, r, "%s", "");
+    if (settings->n == 0)
+        r = error_set(e, STATUS_FAIL, "the server does not tell them: it is of an earlier version");
+    else if (json)
+        r = print_json(settings_json(settings), e);
+    else
+        settings_print(settings);
+    rknnd_free(settings);
+    return r;
+}
+
 // Two requests: the server's constants, then its counters. They need not be of the same moment.
 int cmd_status(const struct settings *settings, int argc, char **argv, struct error *e)
 {
     (void)settings;
-    bool json = false, limits = false;
+    bool json = false, limits = false, numbers = false;
     const struct option_row rows[] = {
         {0, "limits", OPTION_FLAG, &limits, NULL, "who has how much of what programs may hold", 0,
          0, NULL},
+        {0, "settings", OPTION_FLAG, &numbers, NULL, "numbers of its configuration, as they count",
+         0, 0, NULL},
         OPTIONS_JSON(&json),
     };
     const struct cmd_options options = {
-        .usage = "status [--limits]",
+        .usage = "status [--limits|--settings]",
         .summary =
             "Shows what the server holds and has done since it started. The connection that\n"
             "asks counts itself.",
@@ -118,8 +175,12 @@ int cmd_status(const struct settings *settings, int argc, char **argv, struct er
     rknnd_server_info info;
     rknnd_server_status status;
     int first, r = cmd_options_parse_n(&options, argc, argv, 0, 0, &first, e);
+    if (r == 0 && limits && numbers)
+        r = error_set(e, STATUS_PARAM_INVALID, "either --limits or --settings");
     if (r == 0 && limits)
         return status_limits(json, e);
+    if (r == 0 && numbers)
+        return status_settings(json, e);
     if (r == 0)
         r = print_get_server(&info, e);
     if (r == 0)

@@ -56,7 +56,7 @@ _rknnctl_options()
     devices) options="--json --csv --watch --network --server --version --help" ;;
     pair) options="--listen --identity --file --daemon-port --wait --server --version --help" ;;
     ping) options="--loop --json --server --version --help" ;;
-    status) options="--limits --json --server --version --help" ;;
+    status) options="--limits --settings --json --server --version --help" ;;
     top) options="--interval --batch --loop --json --server --version --help" ;;
     stats) options="--json --prometheus --output --server --version --help" ;;
     kill) options="--server --version --help" ;;
@@ -72,9 +72,9 @@ _rknnctl_options()
     accuracy) options="--golden --input --layout --fit --pad --type --pass-through --list --shape --shape-set --core-mask --map --golden-server --entire --limit --fail-above --dump --json --csv --server --version --help" ;;
     compare) options="--with --input --layout --fit --pad --type --pass-through --list --shape --shape-set --core-mask --map --entire --limit --fail-above --dump --loop --warmup --seed --json --csv --server --version --help" ;;
     report) options="--output --golden --golden-server --input --layout --fit --pad --type --pass-through --shape --shape-set --core-mask --loop --warmup --seed --map --limit --server --version --help" ;;
-    quantize) options="--dataset --output --algorithm --method --dtype --target --symmetric --mean --std --rgb2bgr --keep-float --int16 --optimization-level --without --auto-hybrid --goal --hybrid-type --hybrid-step1 --hybrid-step2 --report --dumps --clients --state --layout --fit --pad --type --shape --json --server --version --help" ;;
+    quantize) options="--dataset --output --algorithm --method --dtype --target --batch-size --symmetric --mean --std --rgb2bgr --keep-float --int16 --optimization-level --without --auto-hybrid --goal --hybrid-type --hybrid-step1 --hybrid-step2 --report --write-float --dumps --all-values --clients --state --layout --fit --pad --type --shape --json --server --version --help" ;;
     bench) options="--loop --clients --concurrency --duration --rate --samples --report --warmup --input --layout --fit --pad --type --pass-through --shape --shape-set --core-mask --seed --float --fail-below --fail-p99-above --json --csv --server --version --help" ;;
-    board-test) options="--output --page --probe --probes --chip --models --journal --json --server --version --help" ;;
+    board-test) options="--output --page --probe --way --probes --chip --models --journal --json --server --version --help" ;;
     help) options="" ;;
     esac
 }
@@ -84,6 +84,7 @@ _rknnctl_value()
     value=
     case $1 in
     --algorithm) value=NAME ;;
+    --batch-size) value=N ;;
     --chip) value=CHIP ;;
     --clients) value=N ;;
     --concurrency) value=RANGE ;;
@@ -144,8 +145,10 @@ _rknnctl_value()
     --type) value=TYPE ;;
     --wait) value=N ;;
     --warmup | -w) value=N ;;
+    --way) value=NAME ;;
     --with) value=URI ;;
     --without) value=PASS ;;
+    --write-float) value=FILE ;;
     esac
 }
 # end

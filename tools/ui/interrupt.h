@@ -5,10 +5,11 @@
 
 #include <stdbool.h>
 
-/// Once, at the start: SIGINT and SIGTERM.
+/// Once, at the start: SIGINT and SIGTERM; SIGXFSZ ends nothing.
 void interrupt_init(void);
 
-/// From now on the first signal only makes interrupt_seen() true; the next one ends the program.
+/// From now on the first signal only makes interrupt_seen() true; the next one ends the program,
+/// unless it comes at once.
 void interrupt_defer(void);
 bool interrupt_seen(void);
 

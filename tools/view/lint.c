@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "tensor/chip.h"
 #include "tools/format/csv.h"
 #include "tools/format/format.h"
 #include "tools/format/json_get.h"
@@ -110,8 +111,13 @@ static json_t *ahead_of_npu(const json_t *nodes)
     return names;
 }
 
-// Of those that nodes compute (`names`; NULL: of all).
-static double elements_of(const json_t *tensors, const json_t *names)
+static double element_bytes(const char *type)
+{
+    return strstr(type, "64") ? 8 : strstr(type, "32") ? 4 : strstr(type, "16") ? 2 : 1;
+}
+
+// Elements, or their bytes, of tensors that nodes compute (`names`; NULL: of all).
+static double amount_of(const json_t *tensors, const json_t *names, bool bytes)
 {
     double sum = 0;
     size_t i, k;
@@ -120,9 +126,20 @@ static double elements_of(const json_t *tensors, const json_t *names)
     {
         double n = !names || json_object_get(names, json_get_text(tensor, "name")) ? 1 : 0;
         json_array_foreach(json_object_get(tensor, "shape"), k, dim) n *= json_number_value(dim);
-        sum += n;
+        sum += bytes ? n * element_bytes(json_get_text(tensor, "type")) : n;
     }
     return sum;
+}
+
+// What only moves elements is needed for where they lie, not for what they are.
+static const char *advice_for_cpu(const char *op)
+{
+    static const char *const moves[] = {"Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze"};
+    for (size_t i = 0; i < sizeof moves / sizeof *moves; i++)
+        if (strcmp(op, moves[i]) == 0)
+            return "let the layers around it agree on one order of four dimensions, or move it to "
+                   "an end of the model, where the program can do it";
+    return "replace it by what the chip's NPU has, or move it to an end of the model";
 }
 
 // Only what depends on the NPU's results and leads to more of its work makes the NPU wait.
@@ -131,6 +148,8 @@ static void find_cpu(const json_t *model, json_t *list)
 {
     const json_t *nodes = json_object_get(model, "nodes");
     json_t *behind = behind_npu(nodes), *ahead = ahead_of_npu(nodes), *node;
+    const struct chip *chip = chip_find_variant(json_get_text(model, "chip"));
+    double rate = chip ? chip->ddr_mb_per_s : 0; // bytes in a microsecond
     size_t i;
     json_array_foreach(nodes, i, node)
     {
@@ -140,12 +159,12 @@ static void find_cpu(const json_t *model, json_t *list)
         if (is_on_npu(node) || !has_any(behind, inputs) || !has_any(ahead, outputs) ||
             strcmp(op, "InputOperator") == 0 || strcmp(op, "OutputOperator") == 0)
             continue;
-        add_finding(
-            list, "cpu", node, 0,
-            "replace it by what the chip's NPU has, or move it to an end of the model",
-            "on the CPU between parts of the NPU, which wait for it: %.0f elements are read "
-            "and %.0f written there, in the model's middle",
-            elements_of(inputs, behind), elements_of(outputs, NULL));
+        double read = amount_of(inputs, behind, false);
+        double bytes = amount_of(inputs, behind, true) + amount_of(outputs, NULL, true);
+        add_finding(list, "cpu", node, rate > 0 ? bytes / rate : 0, advice_for_cpu(op),
+                    "on the CPU between parts of the NPU, which wait for it and start once more: "
+                    "%.0f element%s read and %.0f written there, in the model's middle",
+                    read, read == 1 ? " is" : "s are", amount_of(outputs, NULL, false));
     }
     json_decref(behind);
     json_decref(ahead);
@@ -160,21 +179,47 @@ static double dim_of(const json_t *node, const char *list, size_t tensor, size_t
     return json_number_value(json_array_get(shape, dim));
 }
 
-// The first reason that fits: how a node is made says more than what it waits for.
-static const char *advice_for(const json_t *node, const json_t *layer)
+// Each channel has a kernel of its own: files have it as [1, C, h, w], ONNX as [C, 1, h, w].
+static bool is_depthwise(const json_t *node)
 {
-    double channels = dim_of(node, "inputs", 0, 1), of_kernel = dim_of(node, "inputs", 1, 1);
+    double channels = dim_of(node, "inputs", 0, 1);
+    double kernels = dim_of(node, "inputs", 1, 0), of_kernel = dim_of(node, "inputs", 1, 1);
+    return channels > 1 && dim_of(node, "outputs", 0, 1) == channels &&
+           (of_kernel == 1 || (kernels == 1 && of_kernel == channels));
+}
+
+// What a layer that waits for memory could do without.
+static const char *advice_for_memory(const json_t *node, const struct chip *chip)
+{
     double pixels = dim_of(node, "outputs", 0, 2) * dim_of(node, "outputs", 0, 3);
+    const json_t *input = json_array_get(json_object_get(node, "inputs"), 0);
+    bool half = strcmp(json_get_text(input, "type"), "FP16") == 0;
+    bool cores = chip && chip->n_cores > 1;
+    if (pixels <= 1)
+        return "its weights are read for one pixel: fewer of them, or a batch";
+    if (half)
+        return cores ? "memory is what takes the time: int8 in place of fp16, fewer pixels or "
+                       "channels here; more cores do not help"
+                     : "memory is what takes the time: int8 in place of fp16, fewer pixels or "
+                       "channels here";
+    return cores ? "memory is what takes the time: fewer pixels or channels here; more cores do "
+                   "not help"
+                 : "memory is what takes the time: fewer pixels or channels here";
+}
+
+// The first reason that fits: how a node is made says more than what it waits for. An ordinary
+// convolution has as many times the products of a depthwise one as there are channels, and moves
+// the same pixels: up to the bound of the multipliers it is not slower.
+static const char *advice_for(const json_t *node, const json_t *layer, const struct chip *chip)
+{
+    double channels = dim_of(node, "inputs", 0, 1);
     if (strstr(json_get_text(node, "op"), "ConvTranspose"))
         return "a resize and a convolution do the same with less";
-    if (channels > 1 && of_kernel == 1)
-        return "a depthwise convolution uses few of the multipliers: an ordinary one, or one of "
-               "groups, often takes no longer";
+    if (is_depthwise(node) && number_of(layer, "mac_usage") * channels <= 100)
+        return "a depthwise convolution leaves multipliers idle: an ordinary one takes hardly "
+               "longer here, and can be one with a convolution of 1 x 1 behind it";
     if (number_of(layer, "ddr_cycles") >= number_of(layer, "npu_cycles"))
-        return pixels <= 1
-                   ? "its weights are read for one pixel: fewer of them, or a batch"
-                   : "memory is what takes the time: fewer pixels or channels here, int8 in "
-                     "place of fp16; more cores do not help";
+        return advice_for_memory(node, chip);
     if (channels < 0.5 * LANES)
         return "so few channels leave multipliers idle: a smaller kernel or a larger stride, or "
                "pixels folded into channels in front (space to depth)";
@@ -196,6 +241,7 @@ static size_t count_products(const json_t *layers)
 static void find_slow(const json_t *model, const json_t *by_name, json_t *list)
 {
     const json_t *layers = json_object_get(model, "layer_estimates");
+    const struct chip *chip = chip_find_variant(json_get_text(model, "chip"));
     double all = number_of(json_object_get(model, "estimate"), "us");
     size_t i;
     json_t *layer;
@@ -208,7 +254,7 @@ static void find_slow(const json_t *model, const json_t *by_name, json_t *list)
         if (!node || number_of(layer, "macs") <= 0 || us < SLOW_SHARE * all || usage >= SLOW_USAGE)
             continue;
         bool memory = number_of(layer, "ddr_cycles") >= number_of(layer, "npu_cycles");
-        add_finding(list, "slow", node, us, advice_for(node, layer),
+        add_finding(list, "slow", node, us, advice_for(node, layer, chip),
                     "takes %.0f %% of the estimated time with %.1f %% of the multipliers at work%s",
                     100 * us / all, usage, memory ? "; it waits for memory" : "");
     }
@@ -226,11 +272,17 @@ json_t *lint_find(const json_t *model)
 
 // ---- forms -------------------------------------------------------------------------------------
 
-// Only layers that the server estimates have one.
+static bool is_cpu(const json_t *finding)
+{
+    return strcmp(json_get_text(finding, "kind"), "cpu") == 0;
+}
+
+// Only layers that the server estimates have one. What a CPU does takes longer than its bytes.
 static void print_time(const json_t *finding, FILE *out)
 {
     if (json_object_get(finding, "us"))
-        fprintf(out, ", %.0f us", number_of(finding, "us"));
+        fprintf(out, ", %s%.*f us", is_cpu(finding) ? "at least " : "",
+                number_of(finding, "us") < 10, number_of(finding, "us"));
 }
 
 void lint_print(const json_t *findings, FILE *out)

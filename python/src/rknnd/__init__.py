@@ -10,7 +10,7 @@
 Failures raise subclasses of rknnd.Error, whose words say what to do.
 """
 from . import _needs  # noqa: F401 (first of all: says what is missing)
-from ._errors import (ChipError, ClosedError, Error, InputError, LibraryError, ModelError, OutOfMemory, OutputError,
+from ._errors import (BusyError, ChipError, ClosedError, Error, InputError, LibraryError, ModelError, OutOfMemory, OutputError,
                       ParameterError, ServerError, TimeoutExpired, VersionError)
 from ._native import Context, TensorInfo
 from .custom import Attributes
@@ -22,7 +22,7 @@ from .quantization import (Proposal, Quantization, QuantizedLayer, QuantizedNode
 from .servers import Clock, Device, Sensor, Server, Status, clocks, describe, devices, ping, sensors, server, status, use
 from .session import MemorySize, Model, Session
 
-__all__ = ["Attributes", "ChipError", "Clock", "ClosedError", "Comparison", "Context", "Device", "Distance", "Error",
+__all__ = ["Attributes", "BusyError", "ChipError", "Clock", "ClosedError", "Comparison", "Context", "Device", "Distance", "Error",
            "Golden", "InputError", "Layer", "LibraryError", "MatMul", "Memory", "MemorySize", "Model", "ModelError",
            "OutOfMemory", "OutputError", "ParameterError", "Profile", "Proposal", "Quantization", "QuantizedLayer",
            "QuantizedNode", "QuantizedTensor", "Quantizer", "RunInfo", "Sensor", "Server", "ServerError", "Session",

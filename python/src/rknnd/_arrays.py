@@ -64,6 +64,17 @@ def as_array(info: TensorInfo, value: Any) -> Array:
     return np.ascontiguousarray(array)
 
 
+def exact(info: TensorInfo, array: Array) -> Array:
+    """Integers of a file as real numbers for an input that has these, where no value changes: integers of NumPy have 64 bits,
+    whatever they are, unless another type was asked for. int8 and uint8 the library takes."""
+    if not info.dtype.startswith("float") or array.dtype.kind not in "iub" or array.dtype in (np.int8, np.uint8):
+        return array
+    made = array.astype(np.float32)
+    if not np.array_equal(made.astype(np.float64), array):
+        raise InputError(f"input {info.index} ({info.name}) has dtype {array.dtype} and values that float32 cannot hold")
+    return made
+
+
 def _from_dlpack(info: TensorInfo, value: Any) -> Array:
     if not hasattr(np, "from_dlpack"):
         raise InputError(f"input {info.index} ({info.name}): NumPy {np.__version__} does not read DLPack: install NumPy 1.23 or "

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import threading
 from typing import Any, Callable, Union
 from collections.abc import Mapping, Sequence
@@ -27,16 +28,47 @@ def listed(samples: Samples) -> Sequence[Any]:
     return read_list(samples)
 
 
+# A name in quotes, or one up to the next blank; anything else is quotes that do not end, or something glued to them.
+_NAME = re.compile(r"""[ \t\r\v\f]*(?:"([^"]+)"|'([^']+)'|([^"' \t\r\v\f][^ \t\r\v\f]*))(?=[ \t\r\v\f]|$)""")
+
+
+def _names(line: str) -> list[str] | None:
+    """The names in a line; None: they are no names."""
+    names, at, text = [], 0, line.rstrip(" \t\r\v\f")
+    while at < len(text):
+        found = _NAME.match(text, at)
+        if not found:
+            return None
+        names.append("".join(part or "" for part in found.groups()))
+        at = found.end()
+    return names
+
+
 def read_list(path: str | os.PathLike[str]) -> list[list[Any]]:
-    """A data set's list: the paths of each sample, one for each input."""
+    """A data set's list: the paths of each sample, one for each input. As rknnctl reads it: names with spaces in quotes, lines that
+    begin with # are comments."""
     name = os.fsdecode(path)
     try:
-        with open(name, encoding="utf-8") as file:
-            lines = [line.split() for line in file]
-    except (OSError, UnicodeDecodeError) as error:
+        with open(name, "rb") as file:
+            text = os.fsdecode(file.read().removeprefix(b"\xef\xbb\xbf"))
+    except OSError as error:
         raise _errors.InputError(f"the list of samples {name} cannot be read: {error}") from error
-    folder = os.path.dirname(name)
-    return [[os.path.join(folder, path) for path in line] for line in lines if line]
+    folder, samples = os.path.dirname(name), []
+    for number, line in enumerate(text.split("\n"), 1):
+        if "\0" in line:
+            raise _errors.InputError(f"{name}, line {number}: it is no text; give a list of files, in UTF-8, not a file itself")
+        names = [] if line.lstrip(" \t\r\v\f").startswith("#") else _names(line)
+        if names is None:
+            raise _errors.InputError(f"{name}, line {number}: the quotes around a name do not end, or something follows them "
+                                     "without a space")
+        paths = [os.path.join(folder, one) for one in names]
+        for one in paths:
+            wrong = "does not exist" if not os.path.exists(one) else "is a folder" if os.path.isdir(one) else ""
+            if wrong:
+                raise _errors.InputError(f"{name}, line {number}: {one} {wrong}"
+                                         f"{' (a name with spaces goes in quotes)' if len(paths) > 1 else ''}")
+        samples += [paths] if paths else []
+    return samples
 
 
 class Reader:
@@ -66,7 +98,7 @@ class Reader:
             return _arrays.prepare(info, value, layout)
         array = _pictures.read_input(value, _pixels_shape(info))
         if not _pictures.is_picture(value):
-            return _arrays.prepare(info, array, layout)
+            return _arrays.prepare(info, _arrays.exact(info, array), layout)
         return _pictures.in_bgr(array) if swap else array, _native.NHWC
 
 

@@ -41,6 +41,10 @@ class ParameterError(Error, ValueError):
     code = -5
 
 
+class BusyError(Error, RuntimeError):
+    """The call would wait for what its own thread is in the middle of."""
+
+
 class ModelError(Error, ValueError):
     """Not a model, no such file, or one that would not run correctly."""
 
@@ -82,6 +86,14 @@ _BY_CODE: dict[int, type[Error]] = {
     for kind in (TimeoutExpired, ServerError, OutOfMemory, ParameterError, ModelError, ClosedError, InputError,
                  OutputError, VersionError, ChipError)
 }
+
+
+def shown(value: object) -> str:
+    """repr() on one short line, for words about an argument that may be anything: an array, or all bytes of a file."""
+    if isinstance(value, (bytes, bytearray, memoryview)) and len(value) > 60:
+        return f"{type(value).__name__} of {len(value)} bytes"
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 120 else f"{text[:100]}… ({type(value).__name__})"
 
 
 def of_code(code: int, words: str) -> Error:

@@ -25,6 +25,7 @@ class Lane:
         self._extend = ffi.new("rknn_run_extend *")
         self._extend.fence_fd = -1
         self.bound: dict[int, Array] = {}  # outputs that runs write to memory
+        self.thread = 0  # whose turn it is; 0: nobody's
         self._look()
 
     def _look(self) -> None:

@@ -213,6 +213,16 @@ def _destroy(handle: int, pid: int, _kept: list[Any]) -> None:
         settle()
 
 
+def _check_opened(result: int, handle: Any) -> None:
+    """check(), for a call that has opened a context: what `progress` or a signal's handler raised leaves none behind."""
+    try:
+        check(result)
+    except BaseException:
+        if result >= 0:
+            lib.rknn_destroy(handle[0])
+        raise
+
+
 _contexts: weakref.WeakSet[Context] = weakref.WeakSet()
 
 
@@ -253,7 +263,7 @@ class Context(NotCopied):
                 raise _errors.ModelError("a model of 0 bytes: give a path, or the file's bytes")
         with at_server(server), loading(options), _progress(progress):
             result = lib.rknn_init(handle, ffi.cast("void *", kept), size, flags, ffi.NULL)
-        check(result)
+        _check_opened(result, handle)
         self._adopt(handle[0], flags)
 
     def _adopt(self, handle: int, flags: int) -> None:
@@ -270,7 +280,7 @@ class Context(NotCopied):
     def duplicate(self) -> Context:
         """Another context of the same model: the weights are there once, inputs and outputs are its own."""
         source, copy = ffi.new("rknn_context *", self.handle), ffi.new("rknn_context *")
-        check(lib.rknn_dup_context(source, copy))
+        _check_opened(lib.rknn_dup_context(source, copy), copy)
         other = Context.__new__(Context)
         other._adopt(copy[0], self.flags)
         return other
@@ -362,16 +372,25 @@ class loading:
 
 
 class _progress:
-    """Who is told of this thread's uploads, within it."""
+    """Who is told of this thread's uploads, within it. What that raises comes out of the call, and is told no more."""
 
     def __init__(self, report: Callable[[int, int], None] | None) -> None:
         self.report = report
 
     def __enter__(self) -> None:
-        if self.report is not None:
-            report = self.report
-            self.callback = ffi.callback("rknnd_progress", lambda _user, done, total: report(done, total))
-            lib.rknnd_set_progress(self.callback, ffi.NULL)
+        if self.report is None:
+            return
+        report = self.report
+
+        def tell(_user: Any, done: int, total: int) -> None:
+            report(done, total)
+
+        def end(kind: Any, raised: BaseException, traceback: Any) -> None:
+            lib.rknnd_set_progress(ffi.NULL, ffi.NULL)
+            keep_raised(kind, raised, traceback)
+
+        self.callback = ffi.callback("rknnd_progress", tell, onerror=end)
+        lib.rknnd_set_progress(self.callback, ffi.NULL)
 
     def __exit__(self, *_: object) -> None:
         if self.report is not None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import Any
+from typing import Any, Callable
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,11 +20,29 @@ _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
 def _read_npy(path: str) -> Array:
+    """In this machine's byte order. Numbers that no model takes become those of a type that one does, where that changes nothing
+    but a float64's last digits."""
     try:
         with open(path, "rb") as file:
-            return np.asarray(np.load(file, allow_pickle=False))
+            array = np.asarray(np.load(file, allow_pickle=False))
     except (OSError, ValueError, EOFError, MemoryError) as error:
         raise _errors.InputError(f"{path} cannot be read as .npy: {error}") from error
+    array = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    if array.dtype.kind == "f" and array.dtype.itemsize > 4:
+        return _narrowed(path, array, np.float32, np.isfinite)
+    if array.dtype == np.uint64:
+        return _narrowed(path, array, np.int64, lambda made: made >= 0)
+    return array
+
+
+def _narrowed(path: str, array: Array, dtype: Any, is_kept: Callable[[Array], Array]) -> Array:
+    """`is_kept` of what came out says where a value is still what it was; NaN and infinity are what they were."""
+    with np.errstate(over="ignore"):
+        made = array.astype(dtype)
+    lost = np.flatnonzero(~is_kept(made) & np.isfinite(array))
+    if lost.size:
+        raise _errors.InputError(f"{path}: element {lost[0]} is {array.flat[lost[0]]}, which is too large for {made.dtype}")
+    return made
 
 
 def _pillow() -> Any:
@@ -35,6 +53,14 @@ def _pillow() -> Any:
                                  "files") from None
 
 
+def _in_8_bits(image: Any, image_module: Any) -> Any:
+    """Gray of 16 bits scaled and rounded, as libpng does it (65535 is 255): Pillow would cut off what is above 255."""
+    if not image.mode.startswith("I"):
+        return image
+    values = np.asarray(image).astype(np.int64)
+    return image_module.fromarray(((values.clip(0, 65535) * 255 + 32895) >> 16).astype(np.uint8), "L")
+
+
 def _read_picture(path: str, shape: Sequence[int]) -> Array:
     """uint8, NHWC. `shape`: the input's, NHWC."""
     image_module = _pillow()
@@ -42,7 +68,7 @@ def _read_picture(path: str, shape: Sequence[int]) -> Array:
         raise _errors.InputError(f"{path}: a picture cannot be an input of shape {tuple(shape)}: give a .npy file")
     try:
         with image_module.open(path, formats=_FORMATS) as image:
-            picture = image.convert(_MODES[shape[3]])
+            picture = _in_8_bits(image, image_module).convert(_MODES[shape[3]])
     except (OSError, ValueError, SyntaxError, image_module.DecompressionBombError) as error:
         raise _errors.InputError(f"{path} cannot be read as a picture: {error}") from error
     size = (shape[2], shape[1])
@@ -66,7 +92,7 @@ def read_input(path: object, shape: Sequence[int]) -> Array:
     """The array of a file. `shape`: the input's, NHWC where it is 4-D; a picture is resized to it, and repeated over
     the batch."""
     if not isinstance(path, (str, os.PathLike)):
-        raise _errors.InputError(f"inputs has {path!r}: give paths of {', '.join(EXTENSIONS)} or .npy files")
+        raise _errors.InputError(f"inputs has {_errors.shown(path)}: give paths of {', '.join(EXTENSIONS)} or .npy files")
     name = os.fsdecode(path)
     if not os.path.isfile(name):
         raise _errors.InputError(f"{name} does not exist, or is no file")

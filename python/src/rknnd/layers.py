@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Any
@@ -181,11 +182,12 @@ class Golden:
     def __init__(self, context: Context) -> None:
         pointer = ffi.new("rknnd_golden **")
         check(lib.rknnd_golden_new(context.handle, pointer))
-        self.pointer = ffi.gc(pointer[0], lib.rknnd_golden_free)
+        self.pointer = pointer[0]
+        self._free = weakref.finalize(self, lib.rknnd_golden_free, self.pointer)
 
     def close(self) -> None:
         """Frees what was kept."""
-        ffi.release(self.pointer)
+        self._free()
 
     def __enter__(self) -> Golden:
         return self

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import weakref
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Callable, Union
@@ -25,7 +26,7 @@ NAME = "librknndquant.so"
 ALGORITHMS = {"normal": 0, "kl_divergence": 1, "mmse": 2}
 METHODS = {"channel": 0, "layer": 1}
 TYPES = {"float16": 0, "int8": 8, "int16": 16}
-PASSES = {"batchnorm": 1, "activations": 2, "equalization": 4, "bias-correction": 8}
+PASSES = {"batchnorm": 1, "activations": 2, "equalization": 4, "bias-correction": 8, "comparison": 16}
 GOAL = 0.999
 
 Numbers = Union[Sequence[float], Mapping[str, Sequence[float]]]
@@ -109,8 +110,10 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Quantization:
-    """What was done. `n_folded`: batch normalizations; `n_equalized`: pairs of products; `n_constant_inputs`: inputs that
-    were one number in all samples; `n_resumed`: samples that an earlier calibration had done; `proposal`: with a goal."""
+    """What was done. `n_folded`: batch normalizations; `n_equalized`: pairs of products; `n_compared`: models that were run to
+    compare mmse with normal; `n_normal_tensors`, `n_normal_weights`: what is as normal has it since then; `n_constant_inputs`:
+    inputs that were one number in all samples; `n_resumed`: samples that an earlier calibration had done; `proposal`: with a
+    goal."""
 
     tensors: Sequence[QuantizedTensor] = ()
     nodes: Sequence[QuantizedNode] = ()
@@ -118,6 +121,9 @@ class Quantization:
     n_quantized: int = 0
     n_folded: int = 0
     n_equalized: int = 0
+    n_compared: int = 0
+    n_normal_tensors: int = 0
+    n_normal_weights: int = 0
     n_tensors: int = 0
     n_constant_inputs: int = 0
     n_resumed: int = 0
@@ -131,7 +137,7 @@ def quantize(model: str | os.PathLike[str], output: str | os.PathLike[str], samp
              keep_float: Sequence[str] = (), int16: Sequence[str] = (), without: Sequence[str] = (), server: str | None = None,
              shapes: Shapes | None = None, clients: int = 2, state: str | os.PathLike[str] | None = None,
              progress: Callable[[int, int], None] | None = None, goal: float | None = None, goal_type: str = "float16",
-             report: str | os.PathLike[str] | None = None) -> Quantization:
+             report: str | os.PathLike[str] | None = None, all_values: bool = False) -> Quantization:
     """Runs a float ONNX model on samples and writes the model in 8 bits, whole or not at all.
 
     `samples`     path of a data set's list (a line for each sample, a file for each input, relative to the list's folder), or
@@ -147,7 +153,7 @@ def quantize(model: str | os.PathLike[str], output: str | os.PathLike[str], samp
     `rgb2bgr`     pictures go in as BGR; one, or a list with one for each input
     `layout`      of 4-D arrays, as in Session.run(); None: the model's own
     `keep_float`, `int16`  nodes, by their names or their outputs', that stay float, or are 16 bits
-    `without`     of "batchnorm", "activations", "equalization", "bias-correction": what is not done
+    `without`     of "batchnorm", "activations", "equalization", "bias-correction", "comparison": what is not done
     `server`, `shapes`: as in Session; the float model runs there
     `clients`     samples that run at the same time
     `state`       a file in which an unfinished calibration is kept; the same call goes on from there. It is removed at the end
@@ -155,13 +161,14 @@ def quantize(model: str | os.PathLike[str], output: str | os.PathLike[str], samp
     `goal`        keeps the fewest layers in float with which the outputs' cosine to the float model's is so large (0.999);
                   `goal_type` "int16": 16 bits instead
     `report`      path of a page for browsers: errors and ranges of all layers
+    `all_values`  histograms have all values of large tensors, not some; takes longer, and changes little
 
     Raises ModelError (damaged, quantized already, nothing to quantize), InputError (a sample does not fit, or is not finite),
     ParameterError, ServerError, or what `samples` and `progress` raise.
     """
     with Quantizer(model, samples, algorithm=algorithm, method=method, dtype=dtype, target=target, symmetric=symmetric, mean=mean,
                    std=std, rgb2bgr=rgb2bgr, layout=layout, keep_float=keep_float, int16=int16, without=without, server=server,
-                   shapes=shapes, clients=clients, state=state, progress=progress) as quantizer:
+                   shapes=shapes, clients=clients, state=state, progress=progress, all_values=all_values) as quantizer:
         if goal is not None:
             quantizer.propose(goal, to=goal_type)
         if report is not None:
@@ -187,7 +194,7 @@ class Quantizer:
                  server: str | None = None, shapes: Shapes | None = None, clients: int = 2,
                  state: str | os.PathLike[str] | None = None, progress: Callable[[int, int], None] | None = None,
                  keeps_state: bool = False,
-                 key: bytes | None = None) -> None:
+                 key: bytes | None = None, all_values: bool = False) -> None:
         options = _Options(algorithm, method, symmetric, mean, std, keep_float, int16, without, target)
         self._reader = _calibration.Reader(_calibration.listed(samples), layout, rgb2bgr)
         self._server, self._load_options = server, load_options(shapes)
@@ -199,10 +206,12 @@ class Quantizer:
         handle = ffi.new("rknnd_quant **")
         options.pointer.dtype = find_dtype(self._library, dtype)
         self._check(self._library.rknnd_quant_open(_path(model, "the model"), options.pointer, handle))
-        self._quant: Any = ffi.gc(handle[0], self._library.rknnd_quant_free)
+        self._quant: Any = handle[0]
+        # A program's end runs it, too: an object of cffi's may outlive the library there.
+        self._free = weakref.finalize(self, self._library.rknnd_quant_free, self._quant)
         self._samples = new("rknnd_quant_samples")
         self._samples.n, self._samples.n_clients = len(self._reader.samples), clients
-        self._samples.keeps_state = keeps_state
+        self._samples.keeps_state, self._samples.all_values = keeps_state, all_values
         self._kept = [ffi.NULL if state is None else ffi.new("char[]", _path(state, "state")),
                       ffi.new("char[]", b"" if state is None else self._reader.key() if key is None else key)]
         self._samples.state, self._samples.key = self._kept
@@ -298,6 +307,11 @@ class Quantizer:
         """Writes the model in 8 bits, whole or not at all; as often as wanted."""
         self._check(self._library.rknnd_quant_write(self._open(), _path(output, "the output")))
 
+    def write_float(self, output: str | os.PathLike[str]) -> None:
+        """Writes the float model as it was calibrated: with the same names of tensors and, where products were equalized, the same
+        factors as the model in 8 bits. It computes what the original does (and takes pixels where `mean` or `std` was given)."""
+        self._check(self._library.rknnd_quant_write_float(self._open(), _path(output, "the output")))
+
     def write_report(self, path: str | os.PathLike[str]) -> None:
         """Writes a page for browsers about what was done; after compare() with the errors of layers."""
         about = new("rknnd_quant_about")
@@ -310,9 +324,8 @@ class Quantizer:
 
     def close(self) -> None:
         """Frees everything. More than once is fine."""
-        if self._quant is not None:
-            ffi.release(self._quant)
-            self._quant = None
+        self._quant = None
+        self._free()
 
     def __enter__(self) -> Quantizer:
         return self
@@ -353,6 +366,16 @@ class Quantizer:
                 raise raised
 
 
+def convert(model: str | os.PathLike[str], output: str | os.PathLike[str], *, mean: Numbers | None = None,
+            std: Numbers | None = None, batch: int = 1) -> None:
+    """Writes a model, quantized or not, with `mean` and `std` in it, which so takes pixels, for `batch` samples at once (the first
+    dimension of its inputs and outputs). Nothing is quantized. Raises Error where a node may mix samples."""
+    if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch < 1 << 31:
+        raise _errors.ParameterError(f"batch is {batch!r}: how many samples at once, 1 or more")
+    library, options = _library(), _Options("normal", "channel", False, mean, std, (), (), (), None)
+    _check(library, library.rknnd_quant_convert(_path(model, "the model"), options.pointer, batch, _path(output, "the output")))
+
+
 def _tensor(pointer: Any) -> QuantizedTensor:
     counts = np.frombuffer(ffi.buffer(pointer.bins, pointer.n_bins * 8), np.uint64).copy() if pointer.n_bins else None
     return record(QuantizedTensor, "rknnd_quant_tensor", pointer, bins=np.zeros(0, np.uint64) if counts is None else counts)
@@ -390,7 +413,7 @@ def _check(library: Any, code: int) -> None:
 
 def _path(path: object, what: str) -> bytes:
     if not isinstance(path, (str, os.PathLike)):
-        raise _errors.ParameterError(f"{what} is {path!r}: give the path of a file")
+        raise _errors.ParameterError(f"{what} is {_errors.shown(path)}: give the path of a file")
     return os.fsencode(path)
 
 
@@ -399,13 +422,13 @@ def _path(path: object, what: str) -> bytes:
 
 def _one_of(known: Mapping[str, int], word: object, what: str) -> int:
     if not isinstance(word, str) or word not in known:
-        raise _errors.ParameterError(f"{what} is {word!r}: one of {', '.join(known)}")
+        raise _errors.ParameterError(f"{what} is {_errors.shown(word)}: one of {', '.join(known)}")
     return known[word]
 
 
 def _names(values: object, what: str) -> list[str]:
     if isinstance(values, str) or not isinstance(values, (list, tuple)) or not all(isinstance(v, str) for v in values):
-        raise _errors.ParameterError(f"{what} is {values!r}: give a list of names")
+        raise _errors.ParameterError(f"{what} is {_errors.shown(values)}: give a list of names")
     return list(values)
 
 
@@ -417,9 +440,10 @@ def _by_input(values: Any, what: str) -> dict[str | None, Array]:
         try:
             made[name] = np.atleast_1d(np.asarray(numbers, np.float32))
         except (TypeError, ValueError):
-            raise _errors.ParameterError(f"{what} is {numbers!r}: give a list of numbers, one for each channel") from None
+            raise _errors.ParameterError(f"{what} is {_errors.shown(numbers)}: give a list of numbers, one for each "
+                                         "channel") from None
         if made[name].ndim != 1 or not np.isfinite(made[name]).all():
-            raise _errors.ParameterError(f"{what} is {numbers!r}: give a list of numbers, one for each channel")
+            raise _errors.ParameterError(f"{what} is {_errors.shown(numbers)}: give a list of numbers, one for each channel")
     return made
 
 

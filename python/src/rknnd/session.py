@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import dataclass
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, Union
 from collections.abc import Iterator, Mapping, Sequence
@@ -173,9 +174,10 @@ class Session(NotCopied):
             for context in self._contexts:
                 check(lib.rknn_set_core_mask(context.handle, core_mask))
         self._shape_sets = shape_sets(self._contexts[0])
+        self._all_lanes = [Lane(context, self._shape_sets) for context in self._contexts]
         self._lanes: SimpleQueue[Lane | None] = SimpleQueue()
-        for context in self._contexts:
-            self._lanes.put(Lane(context, self._shape_sets))
+        for lane in self._all_lanes:
+            self._lanes.put(lane)
 
     @staticmethod
     def _open(model: Model | Source, server: str | None, flags: int, count: int, options: str | None,
@@ -250,24 +252,41 @@ class Session(NotCopied):
         try:
             return lane.run(inputs, layout, pass_through, raw, out, timeout)
         finally:
-            self._lanes.put(lane)
+            self._give_back(lane)
 
     __call__ = run
 
     def run_async(self, inputs: _arrays.Inputs, **settings: Any) -> asyncio.Future[list[Array]]:
         """Like run(), but to be awaited. As many runs as there are `contexts` are under way at once. The arrays must not
         change before the end."""
+        self._check_reachable()
         if self._pool is None:
             from ._pool import Pool  # asyncio takes long to import
             self._pool = Pool(len(self._contexts))
         return self._pool.submit(lambda: self.run(inputs, **settings))  # type: ignore[no-any-return]
 
     def _take(self) -> Lane:
-        lane = None if self._closed else self._lanes.get()
+        try:
+            lane = None if self._closed else self._lanes.get_nowait()
+        except Empty:
+            self._check_reachable()
+            lane = self._lanes.get()
         if lane is None:
             self._lanes.put(None)  # for others that wait
             raise _errors.ClosedError("the session has been closed: open another one")
+        lane.thread = threading.get_ident()
         return lane
+
+    def _give_back(self, lane: Lane) -> None:
+        lane.thread = 0
+        self._lanes.put(lane)
+
+    def _check_reachable(self) -> None:
+        """Refuses to wait for what this thread itself is in the middle of: it would wait for ever."""
+        me = threading.get_ident()
+        if all(lane.thread == me for lane in self._all_lanes):
+            raise _errors.BusyError("this thread is in the middle of a run of the session (a loop over tensors(), or an operator "
+                                    "that the run calls), and would wait for itself: end it first, or take another Session")
 
     def _only(self, what: str) -> Context:
         if self._closed:
@@ -334,7 +353,7 @@ class Session(NotCopied):
             if output:
                 lane.bound[info.index] = array
         finally:
-            self._lanes.put(lane)
+            self._give_back(lane)
         return array
 
     # ---- looking into it
@@ -354,7 +373,7 @@ class Session(NotCopied):
             lane.set_inputs(inputs, **settings)
             yield from layers.tensors(lane.context, only)
         finally:
-            self._lanes.put(lane)
+            self._give_back(lane)
 
     def golden(self, inputs: _arrays.Inputs = None, **settings: Any) -> layers.Golden:
         """Runs once and keeps what each layer computes, for compare(). Take the session of an ONNX file (at "sim:")."""
@@ -363,7 +382,7 @@ class Session(NotCopied):
             lane.set_inputs(inputs, **settings)
             return layers.Golden(lane.context)
         finally:
-            self._lanes.put(lane)
+            self._give_back(lane)
 
     def compare(self, golden: layers.Golden, inputs: _arrays.Inputs = None, *, single: bool = False,
                 pairs: Mapping[str, str] | None = None, **settings: Any) -> list[layers.Comparison]:
@@ -374,7 +393,7 @@ class Session(NotCopied):
             lane.set_inputs(inputs, **settings)
             return layers.compare(lane.context, golden, single, pairs or {})
         finally:
-            self._lanes.put(lane)
+            self._give_back(lane)
 
     def register(self, op_type: str, compute: custom.Compute) -> None:
         """Computes the model's nodes of type `op_type` in Python; before the first run. See rknnd.custom.Compute."""

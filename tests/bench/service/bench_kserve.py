@@ -1,7 +1,12 @@
 #!/usr/bin/python3
-"""bench_kserve.py [SECONDS [ROUNDS]]: requests to rknnd-kserve on 16 connections beside those to a bare libmicrohttpd that takes and
-gives as many bytes (they take turns), beside what programs of the client library reach with as many clients; and what batching gains."""
+"""bench_kserve.py [SECONDS [ROUNDS [PART…]]]: rknnd-kserve on 16 connections. PART: small, tensor, image or frame: requests of such a size
+beside those to servers that only take and give as many bytes (a bare libmicrohttpd with a thread for each connection, one with a thread for
+each processor, bare sockets) and beside programs of the client library; or a number: what batching gains a model with so many MB of
+weights, by the clock of this machine and by that of an NPU. All that is compared takes turns; ratios are medians, with the least and the
+largest. Processor time is that of all processes but the load's, in microseconds a request: it hardly depends on what else the machine does."""
+import contextlib
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -19,6 +24,9 @@ from support.service import BUILD, Daemon, wait_for  # noqa: E402
 LOAD = BUILD / "tests/bench/http_load"
 CONNECTIONS = 16
 HEAD = "POST {} HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n{}: {}\r\n\r\n"
+SIZES = {"small": (64, 40), "tensor": (4096, 4000), "image": (224 * 224 * 3, 4000), "frame": (640 * 640 * 3, 84 * 8400)}
+ECHOES = "threads", "pool", "socket"
+WEIGHTS = 1, 4, 16, 48  # MB
 
 
 def request(path, model, name, array, datatype):
@@ -29,42 +37,74 @@ def request(path, model, name, array, datatype):
     path.write_bytes(HEAD.format(f"/v2/models/{model}/infer", len(body), HEADER, len(text)).encode() + body)
 
 
-def load(port, seconds, path):
+def processor_s(pids):
+    ticks = 0
+    for pid in pids:
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def load(port, seconds, path, pids=()):
+    """Requests a second, p50, p99, and microseconds of processor time a request."""
+    before = processor_s(pids)
     done = subprocess.run([LOAD, "load", str(port), str(CONNECTIONS), str(seconds), path], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise AssertionError(done.stderr)
-    return [float(word) for word in done.stdout.split()]
+    rate, p50, p99 = (float(word) for word in done.stdout.split())
+    return rate, p50, p99, (processor_s(pids) - before) / (rate * seconds) * 1e6
 
 
-def beside_echo(folder, what, taken, given, seconds, rounds):
-    daemon = Daemon("--backend", f"null:{taken}:{given}", "--log-level", "error")
-    (folder / "null.rknn").write_bytes(b"anything")
-    front = Front(daemon, folder, "--log-level", "error")
+def spread(values):
+    values = sorted(values)
+    return f"{statistics.median(values):.2f} ({values[0]:.2f} to {values[-1]:.2f})"
+
+
+def medians(rows):
+    return [statistics.median(column) for column in zip(*rows)]
+
+
+@contextlib.contextmanager
+def echo(way, given, path):
     port = free_port()
-    echo = subprocess.Popen([LOAD, "echo", str(port), str(given + 200)], stdin=subprocess.PIPE)
-    request(folder / "request", "null", "input", np.zeros(taken, np.uint8), "UINT8")
-    load(front.port, 0.2, folder / "request")
-    wait_for("the echo", lambda: subprocess.run([LOAD, "load", str(port), "1", "0.1", folder / "request"], check=False,
+    server = subprocess.Popen([LOAD, "echo", str(port), str(given + 200), way], stdin=subprocess.PIPE)
+    wait_for("the echo", lambda: subprocess.run([LOAD, "load", str(port), "1", "0.1", path], check=False,
                                                 capture_output=True).returncode == 0)
-    rows = []
-    for _ in range(rounds):
-        ours, bare = load(front.port, seconds, folder / "request"), load(port, seconds, folder / "request")
-        done = daemon.rknnctl("bench", "--clients", str(CONNECTIONS), "-n", "1000", "--json", folder / "null.rknn")
-        library = json.loads(done.stdout)
-        rows.append((ours, bare, library))
-    ratio = statistics.median(row[0][0] / row[1][0] for row in rows)
-    ours, bare = (statistics.median(row[i][0] for row in rows) for i in range(2))
-    p99, theirs = (statistics.median(found) for found in zip(*((row[0][2], row[2]["latency_us"]["p99"]) for row in rows)))
-    print(f"{what:6} {ours:8.0f}/s, bare {bare:8.0f}/s: {ratio:.2f}; p99 {p99:.0f} us, of the library {theirs:.0f} us: {p99 / theirs:.2f}")
+    yield port, server.pid
+    server.stdin.close()
+    server.wait()
+
+
+def beside_echoes(folder, what, seconds, rounds):
+    taken, given = SIZES[what]
+    daemon = Daemon("--backend", f"null:{taken}:{given}", "--log-level", "error")
+    model, asked = folder / "null.rknn", folder / "request"
+    model.write_bytes(b"anything")
+    front = Front(daemon, folder, "--log-level", "error")
+    request(asked, "null", "input", np.zeros(taken, np.uint8), "UINT8")
+    load(front.port, 0.2, asked)
+    ours, bare, library = [], {way: [] for way in ECHOES}, []
+    with contextlib.ExitStack() as stack:
+        echoes = {way: stack.enter_context(echo(way, given, asked)) for way in ECHOES}
+        for _ in range(rounds):
+            ours.append(load(front.port, seconds, asked, [front.process.pid, daemon.process.pid, *daemon.children()]))
+            for way, (port, pid) in echoes.items():
+                bare[way].append(load(port, seconds, asked, [pid]))
+            done = daemon.rknnctl("bench", "--clients", str(CONNECTIONS), "-n", "1000", "--json", model)
+            library.append(json.loads(done.stdout)["latency_us"]["p99"])
+    rate, _, p99, processor = medians(ours)
+    print(f"{what}: {rate:.0f}/s, {processor:.1f} us; p99 {p99:.0f} us, by the library's own {spread(o[2] / p for o, p in zip(ours, library))}")
+    for way, rows in bare.items():
+        rate, _, _, processor = medians(rows)
+        print(f"  {way:8} {rate:.0f}/s, {processor:.1f} us: of its requests {spread(o[0] / b[0] for o, b in zip(ours, rows))}", flush=True)
     front.stop()
-    echo.stdin.close()
-    echo.wait()
     daemon.stop()
+    model.unlink()
 
 
-def gain_of_batches(folder, seconds, rounds):
-    """Weights that do not fit a cache: a run reads all of them, for one sample or for sixteen."""
-    size, layers = 2048, 3
+def write_dense(folder, megabytes):
+    layers = 3
+    size = int((megabytes * 2 ** 20 / 4 / layers) ** 0.5) // 16 * 16
     random = np.random.default_rng(1)
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", size]) for name in ("x0", f"x{layers}")]
     weights = [numpy_helper.from_array(random.standard_normal((size, size)).astype(np.float32) / size, f"w{i}") for i in range(layers)]
@@ -74,27 +114,37 @@ def gain_of_batches(folder, seconds, rounds):
     (folder / "batch.options").write_text(f"shape x0=1x{size},4x{size},8x{size},16x{size}\n")
     (folder / "one.onnx").write_bytes((folder / "batch.onnx").read_bytes())
     (folder / "one.options").write_text(f"shape x0=1x{size}\n")
-    (folder / "null.rknn").unlink()
-    daemon = Daemon("--backend", "sim:rk3588", "--log-level", "error")
-    front = Front(daemon, folder, "--log-level", "error", "--batch-delay", "1000")
-    rates = {"one": [], "batch": []}
-    for _ in range(rounds):
-        for model, found in rates.items():
+    return size
+
+
+def gain_of_batches(folder, megabytes, backend, seconds, rounds):
+    size = write_dense(folder, megabytes)
+    daemon = Daemon("--backend", backend, "--log-level", "error")
+    front = Front(daemon, folder, "--log-level", "error")
+    client, found = front.client(), {"one": [], "batch": []}
+    for i in range(rounds + 1):
+        for model, rows in found.items():
             request(folder / "request", model, "x0", np.zeros((1, size), np.float32), "FP32")
-            found.append(load(front.port, seconds, folder / "request")[0])
-    one, batch = (statistics.median(found) for found in rates.values())
-    print(f"batches {batch:.0f}/s, one by one {one:.0f}/s: {batch / one:.2f}")
+            row = load(front.port, seconds if i else 0.3, folder / "request", [front.process.pid, daemon.process.pid, *daemon.children()])
+            rows += [row] if i else []
+    stats = client.json("/v2/models/batch/stats")["model_stats"][0]
+    client.close()
+    one, batch = medians(found["one"]), medians(found["batch"])
+    print(f"{megabytes} MB, {backend}: batches {batch[0]:.0f}/s, {batch[3]:.1f} us, of {stats['inference_count'] / stats['execution_count']:.1f} samples; "
+          f"one by one {one[0]:.0f}/s, {one[3]:.1f} us: {spread(b[0] / o[0] for b, o in zip(found['batch'], found['one']))}", flush=True)
     front.stop()
     daemon.stop()
 
 
 def main():
     seconds, rounds = (float(sys.argv[1]) if len(sys.argv) > 1 else 2), (int(sys.argv[2]) if len(sys.argv) > 2 else 5)
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        beside_echo(folder, "small", 64, 40, seconds, rounds)
-        beside_echo(folder, "image", 224 * 224 * 3, 4000, seconds, rounds)
-        gain_of_batches(folder, seconds, rounds)
+    for part in sys.argv[3:] or (*SIZES, *WEIGHTS):
+        with tempfile.TemporaryDirectory() as name:
+            if part in SIZES:
+                beside_echoes(pathlib.Path(name), part, seconds, rounds)
+            else:
+                for backend in "sim:rk3588", "sim:rk3588,paced":
+                    gain_of_batches(pathlib.Path(name), float(part), backend, seconds, rounds)
 
 
 if __name__ == "__main__":

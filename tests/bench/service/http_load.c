@@ -1,7 +1,9 @@
-// One request over and over on several connections that stay open, and a bare libmicrohttpd that
-// does nothing but take bodies and answer as many bytes: what an HTTP server costs at the least.
+// One request over and over on several connections that stay open, and servers that do nothing but
+// take bodies and answer as many bytes: a bare libmicrohttpd with a thread for each connection, one
+// with a thread for each processor, and sockets without anything that knows HTTP. What an HTTP
+// server costs at the least.
 //
-//     http_load echo PORT BYTES                     serves until its standard input ends
+//     http_load echo PORT BYTES [threads|pool|socket]   serves until its standard input ends
 //     http_load load PORT CONNECTIONS SECONDS FILE  sends FILE; prints requests a second, p50, p99
 //     (us)
 #include <arpa/inet.h>
@@ -67,20 +69,98 @@ static void on_echoed(void *owner, struct MHD_Connection *c, void **state,
     *state = NULL;
 }
 
-static int serve_echo(uint16_t port)
+static void wait_for_end(void)
 {
-    struct MHD_Daemon *d = MHD_start_daemon(
-        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL, port, NULL,
-        NULL, on_echo, NULL, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)131072,
-        MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)65536, MHD_OPTION_NOTIFY_COMPLETED,
-        on_echoed, NULL, MHD_OPTION_END);
     char byte;
-    if (!d)
-        return 1;
     while (read(STDIN_FILENO, &byte, 1) > 0)
         continue;
+}
+
+static int serve_echo(uint16_t port, bool pool)
+{
+    unsigned flags =
+        pool ? MHD_USE_EPOLL_INTERNAL_THREAD
+             : MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL;
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    struct MHD_Daemon *d =
+        MHD_start_daemon(flags, port, NULL, NULL, on_echo, NULL, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                         (size_t)131072, MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)65536,
+                         MHD_OPTION_NOTIFY_COMPLETED, on_echoed, NULL, MHD_OPTION_THREAD_POOL_SIZE,
+                         pool ? (unsigned)processors : 0, MHD_OPTION_END);
+    if (!d)
+        return 1;
+    wait_for_end();
     MHD_stop_daemon(d);
     return 0;
+}
+
+// ---- sockets alone ------------------------------------------------------------------------------
+
+// Reads a head, and as many bytes as that says; what came of both at once is in `buffer`.
+static bool take_message(int fd, char *buffer, size_t room)
+{
+    size_t n = 0;
+    char *body;
+    do {
+        ssize_t got = recv(fd, buffer + n, room - 1 - n, 0);
+        if (got <= 0)
+            return false;
+        n += (size_t)got;
+        buffer[n] = 0;
+    } while (!(body = strstr(buffer, "\r\n\r\n")));
+    const char *length = strcasestr(buffer, "\r\nContent-Length:");
+    size_t head = (size_t)(body + 4 - buffer), has = n - head,
+           left = length ? strtoul(length + 17, NULL, 10) : 0;
+    while (has < left) {
+        ssize_t got = recv(fd, buffer + head, room - head, 0);
+        if (got <= 0)
+            return false;
+        has += (size_t)got;
+    }
+    return true;
+}
+
+static void *echo_socket(void *owner)
+{
+    int fd = (int)(intptr_t)owner;
+    char *answer = NULL, buffer[65536];
+    int n = asprintf(&answer, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n%*s", echo_size,
+                     (int)echo_size, "");
+    while (n > 0 && take_message(fd, buffer, sizeof buffer)) {
+        ssize_t sent = 0, part = 1;
+        for (; sent < n && part > 0; sent += part)
+            part = send(fd, answer + sent, (size_t)(n - sent), MSG_NOSIGNAL);
+    }
+    free(answer);
+    close(fd);
+    return NULL;
+}
+
+static void *accept_all(void *owner)
+{
+    int listener = (int)(intptr_t)owner, fd, one = 1;
+    while ((fd = accept(listener, NULL, NULL)) >= 0) {
+        pthread_t thread;
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        if (pthread_create(&thread, NULL, echo_socket, (void *)(intptr_t)fd) == 0)
+            pthread_detach(thread);
+        else
+            close(fd);
+    }
+    return NULL;
+}
+
+static int serve_sockets(uint16_t port)
+{
+    struct sockaddr_in a = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    pthread_t thread;
+    if (bind(fd, (struct sockaddr *)&a, sizeof a) < 0 || listen(fd, 64) < 0 ||
+        pthread_create(&thread, NULL, accept_all, (void *)(intptr_t)fd) != 0)
+        return 1;
+    wait_for_end();
+    exit(0);
 }
 
 // ---- load ---------------------------------------------------------------------------------------
@@ -101,30 +181,13 @@ static _Noreturn void load_fails(const char *why)
     exit(1);
 }
 
-// Reads one answer: its head, and as many bytes as that says.
 static void read_answer(int fd)
 {
     char buffer[65536];
-    size_t n = 0;
-    char *body;
-    do {
-        ssize_t got = recv(fd, buffer + n, sizeof buffer - 1 - n, 0);
-        if (got <= 0)
-            load_fails("the server ended the connection");
-        n += (size_t)got;
-        buffer[n] = 0;
-    } while (!(body = strstr(buffer, "\r\n\r\n")));
+    if (!take_message(fd, buffer, sizeof buffer))
+        load_fails("the server ended the connection");
     if (strncmp(buffer, "HTTP/1.1 200", 12) != 0)
         load_fails(buffer);
-    const char *length = strcasestr(buffer, "\r\nContent-Length:");
-    size_t left = length ? strtoul(length + 17, NULL, 10) : 0,
-           has = n - (size_t)(body + 4 - buffer);
-    while (has < left) {
-        ssize_t got = recv(fd, buffer, sizeof buffer, 0);
-        if (got <= 0)
-            load_fails("the server ended the connection");
-        has += (size_t)got;
-    }
 }
 
 static void *run_load(void *owner)
@@ -195,13 +258,17 @@ static int load_server(uint16_t port, unsigned n, double seconds, const char *pa
 
 int main(int argc, char **argv)
 {
-    if (argc == 4 && strcmp(argv[1], "echo") == 0) {
+    if ((argc == 4 || argc == 5) && strcmp(argv[1], "echo") == 0) {
+        const char *way = argc == 5 ? argv[4] : "threads";
         echo_size = strtoul(argv[3], NULL, 10);
-        return serve_echo((uint16_t)strtoul(argv[2], NULL, 10));
+        uint16_t port = (uint16_t)strtoul(argv[2], NULL, 10);
+        return strcmp(way, "socket") == 0 ? serve_sockets(port)
+                                          : serve_echo(port, strcmp(way, "pool") == 0);
     }
     if (argc == 6 && strcmp(argv[1], "load") == 0)
         return load_server((uint16_t)strtoul(argv[2], NULL, 10),
                            (unsigned)strtoul(argv[3], NULL, 10), strtod(argv[4], NULL), argv[5]);
-    fprintf(stderr, "usage: http_load echo PORT BYTES | load PORT CONNECTIONS SECONDS FILE\n");
+    fprintf(stderr, "usage: http_load echo PORT BYTES [threads|pool|socket] | "
+                    "load PORT CONNECTIONS SECONDS FILE\n");
     return 2;
 }

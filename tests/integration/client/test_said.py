@@ -156,6 +156,30 @@ assert 2 <= failed < 24, failed
                     dict(RKNND_SERVER="sim:", RKNND_DAEMON=str(BUILD / "bin/rknnd"))):
             said(program, environment("0", **env))
 
+    def test_no_room_for_a_memory(self):
+        """A descriptor that is lost on its way costs the call that asked for it, not the context; and no memory of the
+        server's, which allows one."""
+        program = """
+rknn.rknn_create_mem.restype = c_void_p
+_, context = init(b"any", 3)
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+kept = []
+try:
+    while True:
+        kept.append(os.open("/dev/null", os.O_RDONLY))
+except OSError:
+    pass
+for _ in range(3):
+    assert not rknn.rknn_create_mem(context, c_uint32(4096))
+    assert b"ulimit -n" in rknn.rknnd_last_error(), rknn.rknnd_last_error()
+    expect(query(context, 0, 8), 0)
+os.close(kept.pop())
+memory = rknn.rknn_create_mem(context, c_uint32(4096))
+assert memory, rknn.rknnd_last_error()
+expect(rknn.rknn_destroy_mem(context, c_void_p(memory)), 0)
+"""
+        said(program, environment("0", RKNND_SERVER=self.daemon("--backend", "null:64:64", "--max-memories", "1")))
+
 
 if __name__ == "__main__":
     sys.exit(unittest.main())

@@ -258,6 +258,9 @@ class Network(unittest.TestCase):
         os.kill(helper, signal.SIGKILL)
         daemon.wait_for("not announced any more")
         self.assertEqual(self.board.run(BUILD / "bin/rknnctl", "--server", "tcp:127.0.0.1", "ping").returncode, 0)
+        wait_for("another helper to announce it", lambda: daemon.said().count("announced on the network as ") == 2)
+        self.assertNotIn(helper, helpers())
+        wait_for("the board to be found", lambda: "board" in self.pc.found())
         self.assertEqual(daemon.stop(), 0)
 
     def test_no_avahi_to_ask(self):

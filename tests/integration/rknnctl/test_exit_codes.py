@@ -323,7 +323,6 @@ class Files(OnDaemon):
 
     def no_room(self, *words):
         def limit():
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
         return self.check(FAILED, *words, preexec_fn=limit)
 

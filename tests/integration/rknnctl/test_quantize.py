@@ -42,8 +42,8 @@ def form(low, high):
     return scale, int(np.clip(np.rint(-128 - low / np.float64(scale)), -128, 127))
 
 
-def mmse(values, low, high):
-    counts, width = histogram(values)
+def mmse(histogram_of, low, high):
+    counts, width = histogram_of
     used = np.flatnonzero(counts)
     middles, counts = (used - SIDE + 0.5) * width, counts[used]
     factors = 1 - 0.025 * np.arange(32)
@@ -65,8 +65,8 @@ def divergence(p, q):
     return (p[there] * np.log(p[there] / q[there])).sum()
 
 
-def kl(values, low, high):
-    counts, width = histogram(values)
+def kl(histogram_of, low, high):
+    counts, width = histogram_of
     used = np.flatnonzero(counts)
     first, last = min(used[0], SIDE), max(used[-1] + 1, SIDE)
     most = max(SIDE - first, last - SIDE)
@@ -93,14 +93,15 @@ def kl(values, low, high):
     return best[1] if best else (low, high)
 
 
-ALGORITHMS = {"normal": lambda values, low, high: (low, high), "mmse": mmse, "kl_divergence": kl}
+ALGORITHMS = {"normal": lambda _, low, high: (low, high), "mmse": mmse, "kl_divergence": kl}
 
 
 class Case(unittest.TestCase):
+    USUAL = ()  # options of each run
+
     @classmethod
     def setUpClass(cls):
         cls.daemon = Daemon("--backend", "sim")
-        cls.rng = np.random.default_rng(int(os.environ.get("RKNND_SEED", "1")))
 
     @classmethod
     def tearDownClass(cls):
@@ -111,6 +112,7 @@ class Case(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         self.out = self.folder / "int8.onnx"
+        self.rng = np.random.default_rng(int(os.environ.get("RKNND_SEED", "1")))
 
     def rknnctl(self, *words, code=0, **more):
         done = subprocess.run([RKNNCTL, *map(str, words)], capture_output=True, text=True, timeout=PATIENCE, check=False,
@@ -119,7 +121,7 @@ class Case(unittest.TestCase):
         return done
 
     def quantize(self, model, samples, *options, code=0, **more):
-        done = self.rknnctl("quantize", model, "--dataset", samples, "-o", self.out, *options, code=code, **more)
+        done = self.rknnctl("quantize", model, "--dataset", samples, "-o", self.out, *self.USUAL, *options, code=code, **more)
         self.assertEqual(sorted(p.name for p in self.folder.glob("int8.onnx?*")), [], "what is left over")
         if code:
             self.assertFalse(self.out.exists())
@@ -169,13 +171,14 @@ class Ranges(Case):
                 name = path.stem.split("_", 1)[1]
                 values[name] = np.concatenate([values.get(name, np.zeros(0, np.float32)), np.load(path).ravel()])
         for algorithm, choose in ALGORITHMS.items():
-            said = json.loads(self.quantize(FLOAT, listed, "--algorithm", algorithm, "--without", "equalization", "--json"))
+            said = json.loads(self.quantize(FLOAT, listed, "--algorithm", algorithm, "--without", "equalization", "--without", "comparison",
+                                            "--json"))
             seen = {t["name"]: t for t in said["tensors"] if t["seen"]}
             self.assertEqual(set(seen), {"image", "relu1", "relu2", "fc"})
             for name, tensor in seen.items():
                 with self.subTest(algorithm=algorithm, tensor=name):
                     low, high = min(float(values[name].min()), 0), max(float(values[name].max()), 0)
-                    scale, zp = form(*map(float, choose(values[name], low, high)))
+                    scale, zp = form(*map(float, choose(histogram(values[name]), low, high)))
                     self.assertAlmostEqual(tensor["scale"], float(scale), delta=1e-6 * float(scale))
                     self.assertEqual(tensor["zero_point"], zp)
 
@@ -186,9 +189,9 @@ class Ranges(Case):
         samples[2][0, 5, 5, 0] = 100
         every = np.concatenate([s.ravel() for s in samples])
         for algorithm, choose in ALGORITHMS.items():
-            said = json.loads(self.quantize(net, self.arrays(samples), "--algorithm", algorithm, "--json"))
+            said = json.loads(self.quantize(net, self.arrays(samples), "--algorithm", algorithm, "--without", "comparison", "--json"))
             tensor, = [t for t in said["tensors"] if t["name"] == "x"]
-            low, high = choose(every, float(every.min()), float(every.max()))
+            low, high = choose(histogram(every), float(every.min()), float(every.max()))
             with self.subTest(algorithm):
                 np.testing.assert_allclose(tensor["range"], [low, high], rtol=1e-6)
                 self.assertEqual(high < 99, algorithm != "normal")
@@ -252,7 +255,7 @@ class Results(Case):
                     self.assertGreater((got * real).sum() / np.linalg.norm(got) / np.linalg.norm(real), 0.995)
 
     @unittest.skipIf(os.environ.get("RKNND_SANITIZE"), "the Python package cannot load a sanitized library")
-    def test_equalization_saves_small_channels(self):
+    def unlike_channels(self):
         """Channels a thousand times as large as others: one scale for all of them is none for the small ones."""
         factors = np.logspace(-1.5, 1.5, 8).astype(np.float32)
         constants = {"w1": self.weights(8, 3, 3, 3) * factors[:, None, None, None], "b1": self.weights(8) * factors,
@@ -261,14 +264,51 @@ class Results(Case):
         net = self.write([node("Conv", ["x", "w1", "b1"], ["c1"], pads=[1] * 4), node("Relu", ["c1"], ["r1"]),
                           node("Conv", ["r1", "w2"], ["c2"], pads=[1] * 4, group=8), node("Relu", ["c2"], ["r2"]),
                           node("Conv", ["r2", "w3"], ["y"])], [1, 3, 16, 16], constants, y=[1, 6, 16, 16])
-        samples = [self.rng.normal(0, 1, (1, 16, 16, 3)).astype(np.float32) for _ in range(8)]
-        real, off = self.run_all(net, samples), {}
-        for without in ("batchnorm", "equalization"):
-            said = json.loads(self.quantize(net, self.arrays(samples), "--method", "layer", "--without", without, "--json"))
-            self.assertEqual(said["equalized"], 2 if without == "batchnorm" else 0)
-            off[without] = np.linalg.norm(self.run_all(self.out, samples) - real) / np.linalg.norm(real)
-        self.assertLess(off["batchnorm"], 0.05)
-        self.assertGreater(off["equalization"], 4 * off["batchnorm"])
+        return net, [self.rng.normal(0, 1, (1, 16, 16, 3)).astype(np.float32) for _ in range(8)]
+
+    def test_equalization_saves_small_channels(self):
+        net, samples = self.unlike_channels()
+        real = self.run_all(net, samples)
+        for method in ("layer", "channel"):
+            off = {}
+            for without in ("batchnorm", "equalization"):
+                said = json.loads(self.quantize(net, self.arrays(samples), "--method", method, "--without", without, "--json"))
+                self.assertEqual(said["equalized"], 2 if without == "batchnorm" else 0)
+                off[without] = np.linalg.norm(self.run_all(self.out, samples) - real) / np.linalg.norm(real)
+            with self.subTest(method):
+                self.assertLess(off["batchnorm"], 0.05)
+                self.assertGreater(off["equalization"], 4 * off["batchnorm"])
+
+    def test_tensors_with_factors_have_names_of_their_own(self):
+        """And the float model's name is still good for a choice. What is written beside has them, too."""
+        net, samples = self.unlike_channels()
+        listed, beside = self.arrays(samples), self.folder / "float.onnx"
+        said = json.loads(self.quantize(net, listed, "--write-float", beside, "--json"))
+        self.assertEqual({t["name"] for t in said["tensors"]}, {"x", "r1_equalized", "r2_equalized", "y"})
+        self.assertEqual([o for n in onnx.load(beside).graph.node for o in n.output],
+                         ["c1_equalized", "r1_equalized", "c2_equalized", "r2_equalized", "y"])
+        np.testing.assert_allclose(self.run_all(beside, samples), self.run_all(net, samples), rtol=1e-4, atol=1e-5)
+        np.save(self.folder / "one.npy", samples[0])
+        for golden, compared in ((net, {"y"}), (beside, {"r1_equalized", "r2_equalized", "y"})):
+            done = json.loads(self.rknnctl("accuracy", self.out, "--golden", golden, "-i", self.folder / "one.npy", "--json").stdout)
+            near = {row["name"]: row["entire"]["cosine"] > 0.99 for row in done["layers"] if row["entire"]}
+            self.assertEqual({name for name in near if name in {"c1", "r1", "c2", "r2"} or "equalized" in name or name == "y"} - compared,
+                             set(), near)
+            self.assertLessEqual(compared, set(near))
+            self.assertTrue(all(near.values()), near)
+        said = json.loads(self.quantize(net, listed, "--keep-float", "r2", "--json"))
+        self.assertIn("c2_equalized", [n["output"] for n in said["float"]])
+
+    def test_channels_that_are_nearly_alike_are_left_alone(self):
+        net, samples = self.unlike_channels()
+        model = onnx.load(net)
+        for t in model.graph.initializer:
+            values = numpy_helper.to_array(t)
+            if t.name != "b1":
+                t.CopyFrom(numpy_helper.from_array(np.sign(values) * np.float32(0.1), t.name))
+        onnx.save(model, net)
+        said = json.loads(self.quantize(net, self.arrays(samples), "--json"))
+        self.assertEqual((said["equalized"], {t["name"] for t in said["tensors"]}), (0, {"x", "r1", "r2", "y"}))
 
     def test_a_node_that_is_to_stay_float_does(self):
         pixels, _ = digits()
@@ -359,6 +399,7 @@ class Hybrid(Case):
     """Layers in floats. What a model computes is said by plain numpy (compute())."""
 
     BAD = "bad_out"
+    USUAL = ("--without", "equalization")  # which would cure these nets
 
     def net(self, name="net.onnx"):
         """Six layers, of which the fourth has weights that 8 bits cannot hold: in each row one is 1000 times as large as the
@@ -458,7 +499,7 @@ class Hybrid(Case):
         self.assertRegex(words, r"the goal of 1 is not reached: .* with all nodes but one product in floats")
 
     def step1(self, net, listed, *options, code=0):
-        return self.rknnctl("quantize", net, "--dataset", listed, "--hybrid-step1", self.folder / "net.cfg", *options, code=code)
+        return self.rknnctl("quantize", net, "--dataset", listed, "--hybrid-step1", self.folder / "net.cfg", *self.USUAL, *options, code=code)
 
     def step2(self, net, listed, *options, code=0):
         self.out.unlink(missing_ok=True)
@@ -540,7 +581,10 @@ class Hybrid(Case):
                 ("    c3: float16", "    c9: float16", 2, "no layer \"c9\""),
                 ("    c3: float16", "    x: float16", 2, "no layer \"x\""),
                 ("    c3: float16", "    c3: float16\n    c3: float16", 3, "twice"),
-                ("    c3: float16", "   c3: float16", 2, "blanks"),
+                ("    c3: float16", "   c3: float16", line["    x:"], "blanks"), # all have three then
+                ("    c3: float16", "    c3: float16\n     c4: float16", 3, "blanks"),
+                ("    c3: float16", "    'c3: float16", 2, "damaged quotes"),
+                ("custom_quantize_layers:", "customized_quantize_layers:", 1, "RKNN-Toolkit 1"),
                 ("    c3: float16", "\tc3: float16", 2, "tabs"),
                 ("    c3: float16", "    c3", 2, "a colon"),
                 ("    r1:", "    r7:", line["    r1:"], "r7 is none that"),
@@ -571,6 +615,30 @@ class Hybrid(Case):
         self.assertIn("No such file", self.step2(net, listed, code=2))
         os.mkfifo(cfg)
         self.assertIn("no file", self.step2(net, listed, code=2))
+
+    def test_tables_as_editors_and_programs_write_them(self):
+        """They say the same, so the same model comes out."""
+        net = self.net()
+        listed = self.arrays(self.samples(4))
+        self.step1(net, listed)
+        cfg = self.folder / "net.cfg"
+        good = cfg.read_text()
+        self.step2(net, listed)
+        wanted = self.out.read_bytes()
+        for text in (b"\xef\xbb\xbf" + good.replace("\n", "\r\n").encode(), ("%YAML 1.2\n---\n# by hand\n" + good).encode(),
+                     good.replace("c3: float16", "'c3': float16   # the worst").encode(), yaml.dump(yaml.safe_load(good)).encode(),
+                     yaml.dump(yaml.safe_load(good), sort_keys=False, indent=8, default_style=None).encode()):
+            with self.subTest(text[:40]):
+                cfg.write_bytes(text)
+                self.step2(net, listed)
+                self.assertEqual(self.out.read_bytes(), wanted)
+        cfg.write_text(good.replace("    c3: float16\n", ""))
+        self.step2(net, listed)
+        none = self.out.read_bytes()
+        self.assertNotEqual(none, wanted)
+        cfg.write_text(yaml.dump(yaml.safe_load(good) | {"custom_quantize_layers": {}}))
+        self.step2(net, listed)
+        self.assertEqual(self.out.read_bytes(), none)
 
     def test_options_that_do_not_fit_together(self):
         net, listed = self.net(), self.arrays(self.samples(1))
@@ -611,7 +679,7 @@ class Failures(Case):
         self.assertIn("gone.npy", self.quantize(FLOAT, self.folder / "gone.txt", code=5))
         self.assertIn("sample 2", self.quantize(FLOAT, self.arrays([good, np.ones((1, 9, 8, 1), np.float32)], "shape"), code=5))
         words = self.quantize(FLOAT, self.arrays([good, good, bad], "nan"), code=5)
-        self.assertRegex(words, "image.*NaN")
+        self.assertRegex(words, r"sample 3 \(line 3\).*image.*NaN")
         (self.folder / "two.txt").write_text("shape0.npy shape0.npy\n")
         self.assertIn("more files than", self.quantize(FLOAT, self.folder / "two.txt", code=2))
 
@@ -634,7 +702,6 @@ class Failures(Case):
 
     def test_a_full_disk(self):
         def limit():
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
         listed = self.arrays([np.ones((1, 8, 8, 1), np.float32)])
         self.assertIn("File too large", self.quantize(FLOAT, listed, code=1, preexec_fn=limit))

@@ -1,11 +1,14 @@
 #!/usr/bin/python3
 """Models by name: pushed, listed, opened and removed; who may; what is kept through crashes, upgrades and other hands."""
+import csv
+import errno
 import filecmp
 import json
 import os
 import pathlib
 import random
 import re
+import resource
 import secrets
 import shutil
 import signal
@@ -205,6 +208,38 @@ class Store(unittest.TestCase):
             (d.path / "models").chmod(0o500)
             self.refused(d.uri(), ("model", "push", model, "net"), "cannot be written")
 
+    def test_what_a_failure_has_left_goes_with_the_next_push(self):
+        d = self.start(NULL)
+        left = d.path / "models/.new-left-by-a-disk"
+        left.mkdir()
+        (left / "model").write_bytes(bytes(1000))
+        self.good(d.uri(), "model", "push", self.file("1.rknn", 1000), "net")
+        self.assertFalse(left.exists())
+
+    def test_another_folder_takes_its_place(self):
+        """Moved away, put back from a copy, or another disk mounted over it: what its path names is the store."""
+        d = self.start(NULL, "model-cache = 0", "worker-idle = 0")
+        uri, store, away = d.uri(), d.path / "models", d.path / "away"
+        self.good(uri, "model", "push", self.file("1.rknn", 1000), "net")
+        store.rename(away)
+        for words in (("model", "list"), ("model", "push", self.file("2.rknn", 1000), "net"), ("bench", "-n", 1, "rknnd:net")):
+            self.refused(uri, words, f"model-store {store}, which was there at the start: No such file or directory")
+        self.assertEqual(os.listdir(away / "net"), ["1"])
+        shutil.copytree(away, store)
+        (store / ".new-left-by-a-kill").mkdir()
+        self.good(uri, "bench", "-n", 1, "rknnd:net")
+        self.good(uri, "model", "push", self.file("2.rknn", 1000), "net")
+        self.assertEqual((sorted(os.listdir(away / "net")), sorted(n for n in os.listdir(store / "net") if n.isdigit())), (["1"], ["1", "2"]))
+        self.assertIn(f"model-store {store} is another folder now", d.said())
+        self.assertFalse([name for name in os.listdir(store) if "left-by-a-kill" in name])
+        shutil.rmtree(store)
+        store.write_text("no folder")
+        self.refused(uri, ("model", "list"), "Not a directory")
+        store.unlink()
+        store.mkdir()
+        self.good(uri, "model", "push", self.file("1.rknn", 1000), "net")
+        self.assertEqual([(m["name"], m["version"]) for m in self.models(uri)], [("net", "1")])
+
     def test_preload_and_reload(self):
         base = ["listen = unix:HERE/a", "model-store = HERE/models", NULL, "worker-idle = 0"]
         d = Configured([*base, "preload = net"])
@@ -329,6 +364,33 @@ class Store(unittest.TestCase):
                               timeout=PATIENCE)
         self.assertIn("[0, 1, 0] True", done.stdout, done.stderr)
         self.assertIn("['.lock', 'net']", done.stdout)
+
+    def test_a_limit_of_file_sizes(self):
+        """ulimit -f, LimitFSIZE=: by itself the kernel's signal would end the daemon, and with it everybody's contexts."""
+        d = self.start(NULL)
+        resource.prlimit(d.process.pid, resource.RLIMIT_FSIZE, (100000, 100000))
+        self.refused(d.uri(), ("model", "push", self.file("large", 200000), "net"), os.strerror(errno.EFBIG))
+        self.good(d.uri(), "model", "push", self.file("small", 50000), "net")
+        self.assertEqual(self.versions(d.uri(), "net"), ["1"])
+
+    def test_what_cannot_be_written(self):
+        uri = self.start(NULL).uri()
+        self.good(uri, "model", "push", self.file("net", 500000))
+        self.refused(uri, ("model", "pull", "net", "-o", "/dev/full"), f"/dev/full: {os.strerror(errno.ENOSPC)}")
+
+    def test_a_spreadsheet(self):
+        uri = self.start(NULL).uri()
+        for size in (4321, 1234):
+            self.good(uri, "model", "push", self.file("net", size))
+        rows = list(csv.DictReader(self.good(uri, "model", "list", "--csv").splitlines()))
+        self.assertEqual([(r["name"], r["version"], r["default"], r["size"]) for r in rows],
+                         [("net", "1", "", "4321"), ("net", "2", "yes", "1234")])
+
+    def test_files_with_names_that_models_cannot_have(self):
+        uri = self.start(NULL).uri()
+        for name in ("my net (v2).rknn", "r\u00e9seau.rknn", ".rknn", "-", "a" * 65):
+            self.refused(uri, ("model", "push", "--", self.file(name, 10)), "push FILE NAME[@VERSION]", code=2)
+            self.good(uri, "model", "push", "--", self.file(name, 10), "net")
 
 
 if __name__ == "__main__":

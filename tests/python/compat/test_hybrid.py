@@ -61,6 +61,19 @@ class Hybrid(Toolkit):
         lines = pathlib.Path("digits.quantization.cfg").read_text().splitlines()
         return [line.strip().rpartition(":")[0] for line in lines[1:lines.index("quantize_parameters:")]]
 
+    def test_few_samples_are_warned_of(self):
+        self.load(quantized_algorithm="mmse")
+        (self.folder / "dataset.txt").write_text("".join(f"{path}\n" for path in self.pictures[:3]))
+        with said() as (_, err):
+            self.assertEqual(self.rknn.hybrid_quantization_step1(dataset="./dataset.txt"), 0)
+        self.assertIn(f"W hybrid_quantization_step1: 3 samples are few for mmse", err.getvalue())
+
+    def test_an_analysis_before_build(self):
+        self.load()
+        with said() as (_, err):
+            self.assertEqual(self.rknn.accuracy_analysis([str(self.pictures[0])]), -1)
+        self.assertIn("call build(), or load_rknn()", err.getvalue())
+
     def test_without_an_edit_it_is_what_build_makes(self):
         for settings in ({}, {"quantized_algorithm": "mmse", "quantized_method": "layer", "optimization_level": 1}):
             self.step1(settings)
@@ -121,6 +134,13 @@ class Hybrid(Toolkit):
         self.assertEqual(set(self.layers()), wanted)
         self.assertEqual(self.step2()[0], 0)
 
+    def test_several_samples_at_once(self):
+        self.step1(rknn_batch_size=2)
+        answer, rknn = self.step2()
+        self.assertEqual((answer, rknn.init_runtime()), (0, 0))
+        pair = np.concatenate([np.asarray(PIL.Image.open(path), np.uint8).reshape(1, 8, 8, 1) for path in self.pictures[:2]])
+        self.assertEqual(rknn.inference([pair])[0].shape, (2, 10))
+
     def test_proposals(self):
         self.step1({"auto_hybrid_cos_thresh": 0.5}, proposal=True)
         self.assertEqual(self.layers(), [])
@@ -179,7 +199,7 @@ class Hybrid(Toolkit):
                                (("custom_hybrid is [['relu1']]",), {"custom_hybrid": [["relu1"]]}),
                                (('no tensor "nothing"',), {"custom_hybrid": [["relu1", "nothing"]]}),
                                (("no way leads from",), {"custom_hybrid": [["relu2", "relu1"]]}),
-                               (("rknn_batch_size is 4",), {"rknn_batch_size": 4})):
+                               (("rknn_batch_size is 0",), {"rknn_batch_size": 0})):
             given = {"dataset": "./dataset.txt", **options} if options else {}
             self.fails("E hybrid_quantization_step1: ", *words, call=lambda g=given: rknn.hybrid_quantization_step1(**g))
         self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["dataset.txt"])

@@ -260,10 +260,27 @@ class Wrong(Lite):
         self.assertEqual(lite.init_runtime(), 0)
         self.assertIsNotNone(lite.inference([x]))
 
+    def test_inherited_by_a_forked_child(self):
+        lite = self.open()
+        x = np.zeros((1, 8, 8, 3), np.uint8)
+        child = os.fork()
+        if child == 0:
+            try:
+                self.fails("opened before fork()", "call init_runtime() in this process", call=lambda: lite.inference([x]))
+                os._exit(0 if lite.init_runtime() == 0 and lite.inference([x]) else 1)
+            finally:
+                os._exit(2)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.assertIsNotNone(lite.inference([x]))
+
     def test_models(self):
         lite = RKNNLite()
         for words, path in (("does not exist", "/nowhere.rknn"), ("does not exist", "/"), ("path", None), ("path", 5)):
             self.fails(words, call=lambda p=path: lite.load_rknn(p), answer=-1)
+        for much in (DIGITS.read_bytes(), np.zeros((100, 100)), [str(DIGITS)] * 100):  # in place of a path: one short line
+            with said() as (_, err):
+                self.assertEqual(lite.load_rknn(much), -1)
+            self.assertRegex(err.getvalue(), r"^E load_rknn: the model is [^\n]{1,150}: give the path of a file\n$")
         with tempfile.NamedTemporaryFile(suffix=".rknn") as file:
             self.assertEqual(lite.load_rknn(file.name), 0)
             self.fails("E init_runtime: ", call=lite.init_runtime, answer=-1)

@@ -51,6 +51,32 @@ class Pictures(unittest.TestCase):
         found = read_input(self.folder / "a.npy", (1, 2, 3, 1))
         self.assertEqual((found.dtype, found.tolist()), (np.int64, array.tolist()))
 
+    def test_npy_that_no_model_takes_as_it_is(self):
+        array = np.array([[0, -3, 250], [1.5, np.inf, np.nan]])
+        for dtype, wanted in ((">f4", "float32"), ("<f8", "float32"), (">f8", "float32"), (">f2", "float16"), (np.longdouble, "float32")):
+            np.save(self.folder / "a.npy", array.astype(dtype))
+            found = read_input(self.folder / "a.npy", (1, 2, 3, 1))
+            self.assertEqual((found.dtype, found.dtype.isnative), (np.dtype(wanted), True))
+            np.testing.assert_array_equal(found, array)
+        for dtype, wanted in ((">i2", "int16"), (">i8", "int64"), ("<u8", "int64"), (">u8", "int64")):
+            np.save(self.folder / "a.npy", np.array([7, 300]).astype(dtype))
+            found = read_input(self.folder / "a.npy", (1, 2))
+            self.assertEqual((found.dtype, found.tolist()), (np.dtype(wanted), [7, 300]))
+        for value in (np.array([1, -1e39]), np.array([1, 1 << 63], np.uint64)):
+            np.save(self.folder / "a.npy", value)
+            with self.assertRaisesRegex(Error, r"a\.npy: element 1 is .*too large"):
+                read_input(self.folder / "a.npy", (1, 2))
+
+    def test_gray_of_16_bits(self):
+        """Scaled as libpng does it, not cut off at 255."""
+        pixels = np.random.default_rng(1).integers(0, 65536, (6, 4)).astype(np.uint16)
+        pixels[0, :3] = 0, 65535, 257
+        Image.fromarray(pixels).save(self.folder / "a.png")
+        for channels in (1, 3, 4):
+            found = read_input(self.folder / "a.png", (1, 6, 4, channels))
+            self.assertEqual(found[0, 0, :3, 0].tolist(), [0, 255, 1])
+            np.testing.assert_allclose(found[0, ..., 0], pixels / 257, atol=0.51)
+
     def test_what_is_no_picture(self):
         Image.new("RGB", (64, 64)).save(self.folder / "whole.png")
         Image.new("RGB", (4, 4)).save(self.folder / "other.gif")

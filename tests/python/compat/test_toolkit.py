@@ -13,6 +13,7 @@ import numpy as np
 import onnx.utils
 import PIL.Image
 import rknnd
+from onnx import numpy_helper
 
 from support.compat import MODELS, PACKAGES, numbers, real, said, use_packages
 from support.fake_adb import Server, frame
@@ -139,6 +140,7 @@ class Running(Toolkit):
                                (("1 elements", "2 inputs"), {"input_size_list": [[1, 2]]})):
             self.fails("E load_onnx: ", *words, call=lambda o=options: self.rknn.load_onnx(model, **o))
         self.fails("E load_onnx: ", call=lambda: self.rknn.load_onnx("/nowhere.onnx", outputs=["a"]))
+        self.fails("load_rknn() takes it", call=lambda: self.rknn.load_onnx(str(DIGITS)))
 
     def test_boards(self):
         daemon, tcp = self.daemon("--backend", "sim:rk3588"), self.daemon(transport="tcp")
@@ -362,7 +364,7 @@ class Quantizing(Toolkit):
         self.fails("call build() first", call=lambda: self.rknn.export_rknn(str(self.folder / "old.onnx")))
         self.assertEqual(list(self.folder.glob("*.onnx")), [])
         self.assertEqual(self.rknn.init_runtime(), 0)  # the float model
-        self.list.write_text("text\n")
+        self.list.write_text("# text\ndataset.txt\n")
         self.assertEqual(self.rknn.load_onnx(str(self.list)), 0)
         self.fails("it is no ONNX model", call=lambda: self.rknn.build(dataset=str(self.list)))
 
@@ -393,12 +395,89 @@ class Quantizing(Toolkit):
         first, other = self.rknn.inference([pixels]), self.rknn.inference([np.zeros((1, 9, 8, 3), np.float32)])
         self.assertEqual((first[0].shape[2:], other[0].shape[2:]), ((6, 10), (9, 8)))
 
+    def test_a_float_model_takes_pixels_too(self):
+        """As convert.py of the vendor's model zoo has it: settings are the same with and without quantization."""
+        pixels = np.asarray(PIL.Image.open(self.pictures[3]), np.uint8).reshape(1, 8, 8, 1)
+        self.rknn.config(mean_values=[[10]], std_values=[[200]], target_platform="rk3588")
+        self.rknn.load_onnx(str(DIGITS_FLOAT))
+        self.assertEqual(self.rknn.build(do_quantization=False), 0)
+        self.assertEqual(self.rknn.init_runtime(), 0)
+        found, = self.rknn.inference([pixels])
+        with rknnd.Session(DIGITS_FLOAT, "sim:") as whole:
+            wanted, = whole.run((pixels.astype(np.float32) - 10) / 200, layout="nhwc")
+        np.testing.assert_allclose(found, wanted, atol=1e-6)
+        exported = self.folder / "float.onnx"
+        self.assertEqual(self.rknn.export_rknn(str(exported)), 0)
+        with rknnd.Session(exported, "sim:") as again:
+            np.testing.assert_array_equal(again.run(pixels.astype(np.float32), layout="nhwc")[0], found)
+
+    def test_layers_that_were_equalized_have_golden_values(self):
+        """Of which the float model that was loaded has none."""
+        rng, factors = np.random.default_rng(1), np.logspace(-1.5, 1.5, 8).astype(np.float32)
+        weights = {"w1": rng.normal(0, .3, (8, 3, 3, 3)) * factors[:, None, None, None], "w2": rng.normal(0, .3, (8, 1, 3, 3)),
+                   "w3": rng.normal(0, .3, (6, 8, 1, 1)) / factors[:, None, None]}
+        node = onnx.helper.make_node
+        graph = onnx.helper.make_graph(
+            [node("Conv", ["x", "w1"], ["c1"]), node("Relu", ["c1"], ["r1"]), node("Conv", ["r1", "w2"], ["c2"], group=8),
+             node("Relu", ["c2"], ["r2"]), node("Conv", ["r2", "w3"], ["y"])], "g",
+            [onnx.helper.make_tensor_value_info("x", 1, [1, 3, 12, 12])], [onnx.helper.make_tensor_value_info("y", 1, [1, 6, 8, 8])],
+            [numpy_helper.from_array(w.astype(np.float32), name) for name, w in weights.items()])
+        onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)]), str(self.folder / "net.onnx"))
+        for i in range(4):
+            np.save(self.folder / f"{i}.npy", rng.uniform(0, 255, (1, 12, 12, 3)).astype(np.float32))
+        self.list.write_text("".join(f"{i}.npy\n" for i in range(4)))
+        self.rknn.config(mean_values=[[120, 120, 120]], std_values=[[60, 60, 60]])
+        self.rknn.load_onnx(str(self.folder / "net.onnx"))
+        self.assertEqual(self.rknn.build(dataset=str(self.list)), 0)
+        with said():
+            self.assertEqual(self.rknn.accuracy_analysis([str(self.folder / "0.npy")], output_dir=str(self.folder / "out")), 0)
+        found = rows((self.folder / "out/error_analysis.txt").read_text())
+        for name in ("r1_equalized", "r2_equalized", "y"):
+            self.assertGreater(found[name][0][0], 0.99, name)
+
+    def test_several_samples_at_once(self):
+        pictures = [np.asarray(PIL.Image.open(path), np.uint8).reshape(1, 8, 8, 1) for path in self.pictures[:3]]
+        for options in ({"dataset": str(self.list)}, {"do_quantization": False}):
+            self.rknn.config(std_values=[[255]])
+            self.rknn.load_onnx(str(DIGITS_FLOAT))
+            self.assertEqual((self.rknn.build(**options), self.rknn.init_runtime()), (0, 0))
+            alone = [self.rknn.inference([one])[0] for one in pictures]
+            self.assertEqual((self.rknn.build(rknn_batch_size=3, **options), self.rknn.init_runtime()), (0, 0))
+            found, = self.rknn.inference([np.concatenate(pictures)])
+            np.testing.assert_allclose(found, np.concatenate(alone), atol=1e-6)
+            exported = self.folder / "batch.onnx"
+            self.assertEqual(self.rknn.export_rknn(str(exported)), 0)
+            self.assertEqual(onnx.load(str(exported)).graph.input[0].type.tensor_type.shape.dim[0].dim_value, 3)
+
+    def test_samples_that_would_be_mixed(self):
+        """Each of these nodes computes over the first dimension."""
+        node, shape = onnx.helper.make_node, [1, 4]
+        for nodes, out in (([node("Softmax", ["x"], ["y"], axis=0)], shape),
+                           ([node("Transpose", ["x"], ["y"], perm=[1, 0])], [4, 1]),
+                           ([node("Softmax", ["x"], ["y"], axis=-2)], shape),
+                           ([node("ReduceMean", ["x"], ["y"], axes=[-2], keepdims=1)], shape),
+                           ([node("Softmax", ["a"], ["y"], axis=-2), node("Relu", ["x"], ["a"])][::-1], shape),
+                           ([node("ReduceMean", ["x"], ["y"], axes=[0], keepdims=1)], shape),
+                           ([node("ReduceMean", ["x"], ["y"], keepdims=1)], [1, 1]),
+                           ([node("Concat", ["x", "x"], ["y"], axis=0)], [2, 4]),
+                           ([node("Einsum", ["x"], ["y"], equation="ij->ij")], shape),
+                           ([node("Reshape", ["x", "two"], ["y"])], [2, 2])):
+            graph = onnx.helper.make_graph(nodes, "g", [onnx.helper.make_tensor_value_info("x", 1, shape)],
+                                           [onnx.helper.make_tensor_value_info("y", 1, out)],
+                                           [numpy_helper.from_array(np.array([2, 2]), "two")])
+            path = self.folder / "mixes.onnx"
+            onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)]), str(path))
+            with self.subTest(nodes[-1].op_type), self.assertRaisesRegex(rknnd.Error, nodes[-1].op_type):
+                rknnd.quantization.convert(path, self.folder / "out.onnx", batch=2)
+            self.assertFalse((self.folder / "out.onnx").exists())
+
     def test_what_cannot_be_kept_is_said(self):
         for name, value in (("quantized_dtype", "w4a16"), ("quantized_dtype", 8), ("quantized_algorithm", "best"), ("quantized_method", "tensor"),
                             ("optimization_level", 4), ("optimization_level", True), ("target_platform", "rk1"),
                             ("remove_weight", True), ("quantize_weight", True), ("remove_reshape", True), ("quantised", 1),
                             ("inputs_yuv_fmt", "nv12"), ("auto_hybrid_euc_thresh", 1.0), ("channel_mean_value", "0 0 0 1"),
-                            ("reorder_channel", "0 1 2")):
+                            ("reorder_channel", "0 1 2"), ("dynamic_input", "1,3,8,8"), ("dynamic_input", [[1, 3, 8, 8]]),
+                            ("dynamic_input", [[[1, 3, 8, 0]]]), ("dynamic_input", [[[1, 2]], [[1, 2], [1, 2]]])):
             self.fails("E config: ", name.split("_")[0], call=lambda n=name, v=value: self.rknn.config(**{n: v}))
             self.rknn.load_onnx(str(DIGITS_FLOAT))
             self.fails("config() has failed", call=lambda: self.rknn.build(dataset=str(self.list)))
@@ -407,12 +486,12 @@ class Quantizing(Toolkit):
                                                float_dtype="float16", std_values=np.array([[255.0]])))
         self.assertIn("custom_string has no effect", err.getvalue())
         self.assertEqual(err.getvalue().count("has no effect"), 2)
-        self.fails("rknn_batch_size is 3", call=lambda: self.rknn.build(dataset=str(self.list), rknn_batch_size=3))
+        for wrong in (0, -1, 1.5, "3", True):
+            self.fails("rknn_batch_size is", call=lambda n=wrong: self.rknn.build(dataset=str(self.list), rknn_batch_size=n))
         self.fails("dataset is None", call=lambda: self.rknn.build())
         self.rknn.config(mean_values=[[1], [2]])
         self.fails("mean_values has 2 elements", call=lambda: self.rknn.build(dataset=str(self.list)))
         self.rknn.config(mean_values=[[1]])
-        self.fails("do_quantization=True only", call=lambda: self.rknn.build(do_quantization=False))
         self.fails("call build() first", call=lambda: self.rknn.export_rknn("x.onnx"))
         self.rknn.config()
         self.assertEqual(self.rknn.build(do_quantization=False), 0)
@@ -439,7 +518,8 @@ class Conversion(Toolkit):
                 self.assertEqual(call(), -1, name)
             self.assertTrue(err.getvalue().startswith(f"E {name}: "), err.getvalue())
             self.assertEqual(err.getvalue().count("\n"), 1)
-            self.assertIn("load_onnx()", err.getvalue())
+            self.assertIn("load_onnx(", err.getvalue())
+        self.fails("export_rknn('./x.onnx')", "makes ./x.rknn", "without mean_values", call=calls["export_rknn"])
 
     def test_modules_of_the_converter(self):
         for words in (["-m", "rknn.api.rknn_convert", "-t", "rk3588"],

@@ -2,6 +2,7 @@
 none: what was linked with one runs with the other, and the loader has nothing to say."""
 import os
 import pathlib
+import shlex
 import subprocess
 import tempfile
 import unittest
@@ -9,7 +10,7 @@ import unittest
 BUILD = pathlib.Path(os.environ["RKNND_BUILD"])
 OURS = BUILD / "lib/rknnd/client"
 INCLUDE = pathlib.Path(__file__).resolve().parents[3] / "client/include"
-CC = os.environ.get("CC", "cc")
+CC = shlex.split(os.environ.get("RKNND_CC", "cc"))
 
 STANDIN = """
 #include "rknn_api.h"
@@ -52,7 +53,7 @@ class SymbolVersions(unittest.TestCase):
     @classmethod
     def compile(cls, name, source, *words):
         program = cls.folder / name
-        subprocess.run([CC, "-x", "c", "-", "-Wall", "-Werror", "-I", INCLUDE, "-o", program, *words], input=source,
+        subprocess.run([*CC, "-x", "c", "-", "-Wall", "-Werror", "-I", INCLUDE, "-o", program, *words], input=source,
                        text=True, check=True)
         return program
 

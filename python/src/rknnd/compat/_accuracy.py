@@ -75,7 +75,7 @@ def read_inputs(paths: object, infos: Sequence[_native.TensorInfo], swaps: Seque
     """The arrays of the files, in the shapes that the model takes. `swaps`: inputs whose pictures go in as BGR."""
     if not isinstance(paths, (list, tuple)) or len(paths) != len(infos):
         n = len(infos)
-        raise _errors.InputError(f"inputs is {paths!r}: give a list with {n} path{'s' if n > 1 else ''}, one for each "
+        raise _errors.InputError(f"inputs is {_errors.shown(paths)}: give a list with {n} path{'s' if n > 1 else ''}, one for each "
                                  "input")
     arrays = [_pictures.read_input(path, info.shape) for path, info in zip(paths, infos)]
     return [_pictures.in_bgr(array) if swap and _pictures.is_picture(path) else array
@@ -260,7 +260,9 @@ class Models:
 
 def _set_golden_inputs(golden: RKNNRuntime, model: RKNNRuntime, arrays: Sequence[Array], models: Models) -> None:
     """By name, else by position, as converters rename inputs."""
-    path, description = models.path, models.description or servers.describe(models.path, _servers.SIMULATOR)
+    path, description = models.path, models.description
+    if description is None:
+        description = servers.describe(models.path, _servers.SIMULATOR)
     infos, wanted = model.input_infos, golden.input_infos
     if len(infos) != len(wanted):
         raise _errors.ModelError(f"{path} has {len(infos)} inputs, and the float model has {len(wanted)}")

@@ -39,6 +39,8 @@ def answers(failure: object) -> Callable[[_Call], _Call]:
 
 
 def _advice(error: _errors.Error) -> str:
+    if "before fork()" in str(error):
+        return " (call init_runtime() in this process)"
     if isinstance(error, _errors.ServerError):
         return " (once the server is there, call init_runtime() again)"
     if isinstance(error, _errors.ClosedError):
@@ -177,11 +179,19 @@ def _is_stored(name: str | os.PathLike[str]) -> bool:
 def file_of(path: object) -> str:
     """The path of a model that is there."""
     if not isinstance(path, (str, os.PathLike)):
-        raise _errors.ParameterError(f"the model is {path!r}: give the path of a file")
+        raise _errors.ParameterError(f"the model is {_errors.shown(path)}: give the path of a file")
     name = os.fsdecode(path)
     if not _is_stored(name) and not os.path.isfile(name):
         raise _errors.ModelError(f"the model {name} does not exist, or is no file")
     return name
+
+
+def is_converted(name: str) -> bool:
+    """Whether a path that file_of() gave is of a .rknn file; not known of a model of the server's store."""
+    if _is_stored(name):
+        return False
+    with open(name, "rb") as file:
+        return file.read(4) == b"RKNN"
 
 
 def _native_failure(code: int) -> _errors.Error:

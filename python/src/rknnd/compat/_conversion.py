@@ -2,9 +2,9 @@
 what does, and answers that it has failed."""
 from __future__ import annotations
 
+import os
+
 _WHAT = {
-    "export_rknn": ".rknn files cannot be written; export_rknn('NAME.onnx') after build() writes the quantized model, which "
-                   "RKNN-Toolkit2 converts as it is (load_onnx() and build(do_quantization=False))",
     "reg_custom_op": "a custom operator in Python serves the conversion alone; one that runs is registered with rknnd "
                      "or as a plugin (rknnd(8))",
     "codegen": "programs cannot be generated; examples/digits of rknnd is one to begin with",
@@ -18,6 +18,14 @@ _WHAT = {
     "onnx_edit": "ONNX files cannot be edited; the package onnx does that",
 }
 _RUNS = "; an .onnx file runs as it is (load_onnx() and init_runtime()), and RKNN-Toolkit2 converts it to .rknn"
+
+
+def export_refusal(path: str) -> str:
+    """The sentence for export_rknn() of a .rknn file: the calls that make it."""
+    onnx = os.path.splitext(path)[0] + ".onnx"
+    return (f"export_rknn: rknnd writes no .rknn files: export_rknn({onnx!r}) after build() writes the quantized model as ONNX, of "
+            f"which RKNN-Toolkit2 makes {path}: config(target_platform=…) without mean_values and std_values, which are in the "
+            f"model, load_onnx({onnx!r}), build(do_quantization=False), export_rknn(); rknnd runs the .onnx as it is")
 
 
 def refusal(call: str) -> str:

@@ -74,6 +74,7 @@ def _choose(calibrated: quantization.Quantizer, choice: Choice, goal: float) -> 
 
 def _write_data(path: str, source: Source, config: Config, n_samples: int, state: str) -> None:
     settings = {"format": _FORMAT, "config": config.values, "inputs": list(source.inputs), "n_samples": n_samples,
+                "batch": source.batch,
                 "shapes": {name: [int(d) for d in shape] for name, shape in source.shapes.items()},
                 "constants": sorted(source.constants), "model_sha256": _digest(source.path)}
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as data:
@@ -94,9 +95,8 @@ def _copy_model(source: Source, path: str) -> None:
                                  "hybrid_quantization_step1 in their folder") from error
 
 
-def step1(source: Source, config: Config, dataset: object, choice: Choice, progress: Progress) -> list[str]:
+def step1(source: Source, config: Config, samples: Sequence[Any], choice: Choice, progress: Progress) -> list[str]:
     """Calibrates and writes the three files, all or none. Their names."""
-    samples = _quantizing.samples_of(source, dataset)
     stem = os.path.splitext(os.path.basename(source.path))[0]
     names = [f"{stem}.{part}" for part in _PARTS]
     with tempfile.TemporaryDirectory(prefix=f".{stem}-", dir=".") as folder:
@@ -153,7 +153,8 @@ def _read_data(path: str, model: str, state: str) -> tuple[Source, Config, int]:
                 file.write(_member(data, "calibration"))
         config = _quantizing.read_config(settings["config"], lambda _words: None)
         source = Source(model, [str(name) for name in settings["inputs"]], constants,
-                        {str(name): [int(d) for d in shape] for name, shape in settings["shapes"].items()})
+                        {str(name): [int(d) for d in shape] for name, shape in settings["shapes"].items()},
+                        _quantizing.read_batch(settings["batch"]))
         n_samples, digest = int(settings["n_samples"]), settings["model_sha256"]
     except (zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError, EOFError, NotImplementedError,
             RuntimeError) as error:

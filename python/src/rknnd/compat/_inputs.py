@@ -37,7 +37,7 @@ def check_formats(data_format: object, n: int) -> list[str]:
     elif isinstance(data_format, (list, tuple)):
         listed = data_format
     else:
-        raise _errors.ParameterError(f"data_format is {data_format!r}: give 'nhwc' or 'nchw', or a list of them")
+        raise _errors.ParameterError(f"data_format is {_errors.shown(data_format)}: give 'nhwc' or 'nchw', or a list of them")
     if len(listed) == 1 and n > 1:
         listed = list(listed) * n
     if len(listed) != n:
@@ -46,7 +46,7 @@ def check_formats(data_format: object, n: int) -> list[str]:
     formats = ["nhwc" if one is None else str(one).lower() for one in listed]
     for one in formats:
         if one not in ("nhwc", "nchw"):
-            raise _errors.ParameterError(f"data_format {one!r} is not known: give 'nhwc' or 'nchw'")
+            raise _errors.ParameterError(f"data_format {_errors.shown(one)} is not known: give 'nhwc' or 'nchw'")
     return formats
 
 
@@ -55,7 +55,8 @@ def check_pass_through(flags: object, n: int) -> list[bool]:
     if flags is None:
         return [False] * n
     if not isinstance(flags, (list, tuple)) or len(flags) != n or any(flag not in (0, 1) for flag in flags):
-        raise _errors.ParameterError(f"inputs_pass_through is {flags!r}: give a list with 0 or 1 for each of {n} inputs")
+        raise _errors.ParameterError(f"inputs_pass_through is {_errors.shown(flags)}: give a list with 0 or 1 for each of {n} "
+                                     "inputs")
     return [bool(flag) for flag in flags]
 
 

@@ -13,11 +13,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from .. import _calibration, _errors, quantization
-from .._native import Array
+from .._native import Array, TensorInfo
+from ..session import Session
 from . import _servers
 
-# What an optimization level leaves out: first what can cost accuracy.
-_LEFT_OUT = {3: (), 2: ("equalization",), 1: ("equalization", "bias-correction"), 0: tuple(quantization.PASSES)}
+# What an optimization level leaves out of what is done to the model: first what can cost accuracy.
+_LEFT_OUT = {3: (), 2: ("equalization",), 1: ("equalization", "bias-correction"),
+             0: ("batchnorm", "activations", "equalization", "bias-correction")}
 # Of .rknn files alone: what they do to a model's numbers is nothing, so a model that is none goes without them.
 _WITHOUT_EFFECT: dict[str, Any] = {"custom_string": None, "compress_weight": False, "single_core_mode": False,
                                    "model_pruning": False, "op_target": None, "sparse_infer": False,
@@ -34,6 +36,7 @@ _INSTEAD = {"remove_weight": "weights are in the server's memory once for all th
 # Names of RKNN-Toolkit 1, and what they are called now.
 _RENAMED = {"channel_mean_value": "mean_values and std_values", "reorder_channel": "quant_img_RGB2BGR",
             "batch_size": "rknn_batch_size of build()", "epochs": "nothing: the whole data set is run"}
+_USUAL_SAMPLES = 20  # the least that the manuals take (RKNN-Toolkit2 guide, quantization accuracy)
 _COSINE = 0.98  # auto_hybrid_cos_thresh
 _DEFAULTS: dict[str, Any] = {"mean_values": None, "std_values": None, "quant_img_RGB2BGR": False, "quantized_dtype": "w8a8",
                              "quantized_algorithm": "normal", "quantized_method": "channel", "optimization_level": 3,
@@ -88,9 +91,22 @@ def read_config(named: Mapping[str, Any], warn: Warn) -> Config:
     _choose(values, "optimization_level", _LEFT_OUT)
     for name in ("mean_values", "std_values"):
         values[name] = _plain(values[name])
+    if values["dynamic_input"] and not _are_shape_sets(values["dynamic_input"]):
+        raise _errors.ParameterError(f"dynamic_input is {_errors.shown(values['dynamic_input'])}: give a list of sets, each with a "
+                                     "shape for each input, [[[1, 3, 224, 224]], [[1, 3, 192, 192]]]")
     if values["target_platform"] is not None:
         values["target_platform"] = _servers.check_target(values["target_platform"])
     return Config(values)
+
+
+def _are_shape_sets(values: Any) -> bool:
+    """[[shape of input 0, shape of input 1, …], …]"""
+    def are(given: Any, one: Callable[[Any], bool]) -> bool:
+        return isinstance(given, (list, tuple)) and len(given) > 0 and all(map(one, given))
+
+    def is_shape(given: Any) -> bool:
+        return are(given, lambda size: isinstance(size, (int, np.integer)) and bool(size > 0))
+    return are(values, lambda shapes: are(shapes, is_shape)) and len({len(shapes) for shapes in values}) == 1
 
 
 def _differs(value: Any, default: Any) -> bool:
@@ -123,7 +139,7 @@ def _of_inputs(values: Any, inputs: Sequence[str], what: str) -> dict[str, Seque
     if values is None:
         return None
     if not isinstance(values, (list, tuple)):
-        raise _errors.ParameterError(f"{what} is {values!r}: give a list with a list of numbers for each input")
+        raise _errors.ParameterError(f"{what} is {_errors.shown(values)}: give a list with a list of numbers for each input")
     lists = values if all(isinstance(one, (list, tuple)) for one in values) else [values]
     return dict(zip(inputs, _per_input(lists, len(inputs), what)))
 
@@ -133,12 +149,23 @@ def _of_inputs(values: Any, inputs: Sequence[str], what: str) -> dict[str, Seque
 
 @dataclass
 class Source:
-    """The model that load_onnx() took: names of its inputs, those that are constants by index, and load options."""
+    """The model that load_onnx() took: names of its inputs, those that are constants by index, load options, and how many samples
+    the model that is made of it takes at once (rknn_batch_size)."""
 
     path: str
     inputs: Sequence[str]
     constants: Mapping[int, Array]
     shapes: Mapping[str, Sequence[int]]
+    batch: int = 1
+
+
+def read_batch(given: object) -> int:
+    """rknn_batch_size: None is 1."""
+    if given is None:
+        return 1
+    if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or given < 1:
+        raise _errors.ParameterError(f"rknn_batch_size is {given!r}: how many samples the model takes at once, 1 or more")
+    return int(given)
 
 
 def quantizer(source: Source, config: Config, samples: Sequence[Any], progress: Callable[[int, int], None] | None,
@@ -155,8 +182,9 @@ def quantizer(source: Source, config: Config, samples: Sequence[Any], progress: 
 
 
 class Built:
-    """The int8 model, in a folder that lives as long as this object: its file's `path`, what was `done`, and what it does to its
-    inputs (`description`, as rknnd.describe() tells of converted models) or has had done to pictures (`swaps`)."""
+    """The int8 model, in a folder that lives as long as this object: its file's `path`, what was `done`, the float model that has
+    the same tensors where that is another than the original (`golden`), what it does to its inputs (`description`, as
+    rknnd.describe() tells of converted models), and what it has had done to pictures (`swaps`)."""
 
     def __init__(self, source: Source, config: Config, calibrated: quantization.Quantizer) -> None:
         values, names = config.values, source.inputs
@@ -168,7 +196,58 @@ class Built:
         stem = os.path.splitext(os.path.basename(source.path))[0]
         self.path = os.path.join(folder, f"{stem}_int8.onnx")
         calibrated.write(self.path)
+        self.batched = self.path  # what is run and exported; layers are compared with one sample
+        if source.batch > 1:
+            self.batched = os.path.join(folder, f"{stem}_int8_batch{source.batch}.onnx")
+            make_batch(source, config, self.path, self.batched)
         self.done = calibrated.result
+        self.golden: str | None = None
+        if self.done.n_equalized:  # of which tensors have factors that the original has not
+            self.golden = os.path.join(folder, f"{stem}_float.onnx")
+            calibrated.write_float(self.golden)
+
+
+class Converted:
+    """The float model with what config() puts into it, in a folder that lives as long as this object; the model itself where
+    there is nothing."""
+
+    def __init__(self, source: Source, config: Config) -> None:
+        means, stds = (_of_inputs(config.values[kind], source.inputs, kind) for kind in ("mean_values", "std_values"))
+        self.path = source.path
+        if means is None and stds is None and source.batch == 1:
+            return
+        folder = tempfile.mkdtemp(prefix="rknnd-build-")
+        weakref.finalize(self, shutil.rmtree, folder, True)
+        self.path = os.path.join(folder, os.path.basename(source.path))
+        quantization.convert(source.path, self.path, mean=means, std=stds)
+        if source.batch > 1:
+            one, self.path = self.path, os.path.join(folder, f"batch{source.batch}_{os.path.basename(source.path)}")
+            make_batch(source, config, one, self.path)
+
+
+def make_batch(source: Source, config: Config, path: str, output: str) -> None:
+    """The model of `path` for several samples at once, tried with unlike ones: each has to come out as it does alone."""
+    if source.constants:
+        raise _errors.ParameterError("rknn_batch_size and input_initial_val exclude each other: constants are of one sample")
+    quantization.convert(path, output, batch=source.batch)
+    first = {name: shape[0] for name, shape in _shapes(source, config).items()}
+    whole = {name: [source.batch, *shape[1:]] for name, shape in first.items()}
+    rng = np.random.default_rng(1)
+    with Session(path, _servers.SIMULATOR, shapes=first or None) as one:
+        samples = [[_noise(rng, info) for info in one.inputs] for _ in range(source.batch)]
+        alone = [one.run(arrays) for arrays in samples]
+    with Session(output, _servers.SIMULATOR, shapes=whole or None) as several:
+        together = several.run([np.concatenate(arrays) for arrays in zip(*samples)])
+    for found, wanted in zip(together, map(np.concatenate, zip(*alone))):
+        if found.shape != wanted.shape or not np.allclose(found, wanted, rtol=1e-3, atol=1e-3 * float(np.abs(wanted).max())):
+            raise _errors.ModelError(f"rknn_batch_size {source.batch}: the model mixes samples, or its shapes fix their number: "
+                                     "give one that was exported with a batch dimension")
+
+
+def _noise(rng: np.random.Generator, info: TensorInfo) -> Array:
+    if info.dtype.startswith("float"):
+        return rng.uniform(0, 255, info.shape).astype(np.float32)
+    return rng.integers(0, 2, info.shape).astype(info.dtype)
 
 
 def _preprocessing(mean: Sequence[float] | None, std: Sequence[float] | None) -> dict[str, Any]:
@@ -185,7 +264,8 @@ def _first_shapes(source: Source, config: Config) -> Mapping[str, Sequence[int]]
 def samples_of(source: Source, dataset: object) -> Sequence[Any]:
     """The dataset's samples, with the inputs that are constants between them."""
     if not isinstance(dataset, (str, os.PathLike)):
-        raise _errors.ParameterError(f"dataset is {dataset!r}: give the path of a list with a line of files for each sample")
+        raise _errors.ParameterError(f"dataset is {_errors.shown(dataset)}: give the path of a list with a line of files for "
+                                     "each sample")
     samples = _calibration.read_list(dataset)
     for sample in samples:
         for index in sorted(source.constants):
@@ -193,11 +273,24 @@ def samples_of(source: Source, dataset: object) -> Sequence[Any]:
     return samples
 
 
-def load_options(source: Source, config: Config) -> str | None:
-    """Load options of the built model: the shapes that it may take."""
+def words_of_few(config: Config, n: int) -> str | None:
+    """A warning where n samples are few for the algorithm. Bounds of few are too narrow; a search cuts off what is seldom."""
+    algorithm = config.values["quantized_algorithm"]
+    if algorithm == "normal" or n >= _USUAL_SAMPLES:
+        return None
+    return (f"{n} samples are few for {algorithm}, which cuts off what is seldom in them: give at least {_USUAL_SAMPLES} like "
+            "those that will come")
+
+
+def _shapes(source: Source, config: Config) -> dict[str, list[Sequence[int]]]:
+    """What inputs may be, as far as it is said."""
     sets = config.shape_sets
     if not sets:
-        shapes: dict[str, list[Sequence[int]]] = {name: [shape] for name, shape in source.shapes.items()}
-    else:
-        shapes = dict(zip(source.inputs, map(list, zip(*(_per_input(one, len(source.inputs), "dynamic_input") for one in sets)))))
+        return {name: [shape] for name, shape in source.shapes.items()}
+    return dict(zip(source.inputs, map(list, zip(*(_per_input(one, len(source.inputs), "dynamic_input") for one in sets)))))
+
+
+def load_options(source: Source, config: Config, batch: int = 1) -> str | None:
+    """Load options of the built model: the shapes that it may take."""
+    shapes = {name: [[batch, *one[1:]] if batch > 1 else one for one in given] for name, given in _shapes(source, config).items()}
     return "\n".join(f"shape {name}={','.join('x'.join(map(str, one)) for one in given)}" for name, given in shapes.items()) or None

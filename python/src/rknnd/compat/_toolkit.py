@@ -13,7 +13,7 @@ from .. import _errors, servers
 from .._capi import lib
 from . import _accuracy, _conversion, _hybrid, _parts, _quantizing, _report, _servers
 from .._native import Array
-from ._base import Base, answers, file_of
+from ._base import Base, answers, file_of, is_converted
 from ._runtime import RKNNRuntime
 
 _PROGRESS = ("I accuracy_analysis: the analysis is in {0}/error_analysis.txt, the tensors of all layers beside it")
@@ -34,6 +34,8 @@ class RKNN(Base):
         self._config: _quantizing.Config | None = _quantizing.Config()
         self._configured = False
         self._built: _quantizing.Built | None = None
+        self._converted: _quantizing.Converted | None = None
+        self._exported: str | None = None
         self._perf_debug = False
 
     @property
@@ -48,7 +50,7 @@ class RKNN(Base):
         """Takes a converted model for init_runtime(). An ONNX model that was loaded before stays the golden one of
         accuracy_analysis()."""
         self._take_model(path)
-        self._rknn, self._built = self._path, None
+        self._rknn, self._built, self._exported = self._path, None, None
         return 0
 
     @answers(-1)
@@ -65,13 +67,15 @@ class RKNN(Base):
         options: str | None = None
         shapes: dict[str, Sequence[int]] = {}
         constants: dict[int, Array] = {}
+        if is_converted(file_of(model)):
+            raise _errors.ModelError(f"{model} is a converted model: load_rknn() takes it")
         if not (inputs is None and input_size_list is None and input_initial_val is None and outputs is None):
             model = self._part_of(file_of(model), inputs, outputs, input_size_list)
             shapes, constants = _onnx_options(model, input_size_list, input_initial_val)
             options = "\n".join(f"shape {name}={'x'.join(map(str, shape))}" for name, shape in shapes.items()) or None
         self._shapes = shapes
         self._take_model(model, options, constants)
-        self._onnx, self._built = (str(self._path), options, constants), None
+        self._onnx, self._built, self._exported = (str(self._path), options, constants), None, None
         return 0
 
     def _part_of(self, model: str, inputs: Sequence[str] | None, outputs: Sequence[str] | None,
@@ -104,17 +108,19 @@ class RKNN(Base):
               auto_hybrid: bool = False) -> int:
         """Makes the model of load_onnx() one in 8 bits, which init_runtime() opens from then on; it is ONNX.
 
-        `do_quantization`  False: the float model stays as it is
+        `do_quantization`  False: it stays a float model, with mean_values and std_values in it
         `dataset`          path of a list: a line for each sample, with a file for each input
-        `rknn_batch_size`  None or 1: a batch is a dimension of an ONNX model
+        `rknn_batch_size`  how many samples the model takes at once; the data set has one for each line in any case
         `auto_hybrid`      keeps the fewest layers in float with which the outputs' cosine reaches auto_hybrid_cos_thresh
         """
         source, config = self._float_model(rknn_batch_size)
         if not do_quantization:
             self._build_float(source, config)
             return 0
-        self._built, self._path = None, source.path  # a failure leaves the float model, not what was built before
+        # A failure leaves the float model, not what was built before.
+        self._built, self._exported, self._path = None, None, source.path
         samples = _quantizing.samples_of(source, dataset)
+        self._warn_of_few("build", config, len(samples))
         with _quantizing.quantizer(source, config, samples, self._show_progress) as calibrated:
             if auto_hybrid:
                 proposal = calibrated.propose(config.values["auto_hybrid_cos_thresh"])
@@ -123,17 +129,21 @@ class RKNN(Base):
             self._take_built(source, config, _quantizing.Built(source, config, calibrated))
         return 0
 
+    def _warn_of_few(self, call: str, config: _quantizing.Config, n: int) -> None:
+        few = _quantizing.words_of_few(config, n)
+        if few:
+            self.rknn_log.w(f"{call}: {few}")
+
     def _float_model(self, rknn_batch_size: object) -> tuple[_quantizing.Source, _quantizing.Config]:
         """What is to be quantized, and how."""
         if self._onnx is None:
             raise _errors.ModelError("there is no float model: call load_onnx() first")
         if self._config is None:
             raise _errors.ParameterError("config() has failed: correct it first")
-        if rknn_batch_size not in (None, 1):
-            raise _errors.ParameterError(f"rknn_batch_size is {rknn_batch_size!r}: give the batch to load_onnx() (input_size_list)")
+        batch = _quantizing.read_batch(rknn_batch_size)
         path, _, constants = self._onnx
         names = [one["name"] for one in servers.describe(path, _servers.SIMULATOR).get("inputs", [])]
-        return _quantizing.Source(path, names, constants, self._shapes), self._config
+        return _quantizing.Source(path, names, constants, self._shapes, batch), self._config
 
     def _take_built(self, source: _quantizing.Source, config: _quantizing.Config, built: _quantizing.Built) -> None:
         for node in built.done.nodes:
@@ -143,16 +153,15 @@ class RKNN(Base):
             self.rknn_log.w("build: an input was one and the same number in all samples: its range says nothing about others; "
                             "give samples like those that will come")
         self._close()
-        self._built, self._path, self._options = built, built.path, _quantizing.load_options(source, config)
-        self._constants = source.constants
+        self._built, self._path, self._options = built, built.batched, _quantizing.load_options(source, config, source.batch)
+        self._exported, self._constants = built.batched, source.constants
 
     def _build_float(self, source: _quantizing.Source, config: _quantizing.Config) -> None:
-        if config.values["mean_values"] is not None or config.values["std_values"] is not None:
-            raise _errors.ParameterError("mean_values and std_values go into a model with do_quantization=True only: leave them "
-                                         "away, and give inputs that are normalized")
+        self._exported = None
+        self._converted = _quantizing.Converted(source, config)
         self._close()
-        self._built, self._path, self._constants = None, source.path, source.constants
-        self._options = _quantizing.load_options(source, config)
+        self._built, self._path, self._constants = None, self._converted.path, source.constants
+        self._options, self._exported = _quantizing.load_options(source, config, source.batch), self._path
 
     def _show_progress(self, done: int, of: int) -> None:
         self.rknn_log.i(f"build: {done} of {of} samples")
@@ -171,7 +180,9 @@ class RKNN(Base):
         """
         choice = _hybrid.read_choice(proposal, proposal_dataset_size, custom_hybrid)
         source, config = self._float_model(rknn_batch_size)
-        names = _hybrid.step1(source, config, dataset, choice, self._show_progress)
+        samples = _quantizing.samples_of(source, dataset)
+        self._warn_of_few("hybrid_quantization_step1", config, len(samples))
+        names = _hybrid.step1(source, config, samples, choice, self._show_progress)
         self.rknn_log.i(f"hybrid_quantization_step1: {', '.join(names)} are written: edit the last one, and call "
                         "hybrid_quantization_step2()")
         return 0
@@ -197,12 +208,13 @@ class RKNN(Base):
     def export_rknn(self, export_path: str, cpp_gen_cfg: Any = None, **_settings: Any) -> int:
         """Writes the model that build() has made, if the file's name ends with .onnx. -1: a .rknn file, which is not made here."""
         if not isinstance(export_path, (str, os.PathLike)):
-            raise _errors.ParameterError(f"export_path is {export_path!r}: give the path of a file")
+            raise _errors.ParameterError(f"export_path is {_errors.shown(export_path)}: give the path of a file")
         if os.path.splitext(os.fsdecode(export_path))[1].lower() != ".onnx":
-            return self._refuse("export_rknn")
-        if self._built is None:
-            raise _errors.ModelError("there is no quantized model: call build() first")
-        shutil.copyfile(self._built.path, export_path)
+            self.rknn_log.e(_conversion.export_refusal(os.fsdecode(export_path)))
+            return -1
+        if self._exported is None:
+            raise _errors.ModelError("there is no model that was built: call build() first")
+        shutil.copyfile(self._exported, export_path)
         return 0
 
     # ---- running
@@ -272,7 +284,7 @@ class RKNN(Base):
         """
         output_dir = "./snapshot" if output_dir is None else output_dir
         if not isinstance(output_dir, (str, os.PathLike)):
-            raise _errors.ParameterError(f"output_dir is {output_dir!r}: give the path of a folder")
+            raise _errors.ParameterError(f"output_dir is {_errors.shown(output_dir)}: give the path of a folder")
         models = self._models_to_compare(target is not None)
         server = self._server_for(target, device_id) if target is not None else None
         text = _accuracy.analyze(models, inputs, os.fsdecode(output_dir), server, target is not None)
@@ -287,7 +299,7 @@ class RKNN(Base):
         if path is None:
             raise _errors.ModelError("no model is loaded: call load_onnx() and load_rknn() first")
         if not on_board and (self._rknn is None or self._onnx is None):
-            missing = "converted model: call load_rknn()" if self._rknn is None else "float model: call load_onnx()"
+            missing = "converted model: call build(), or load_rknn()" if self._rknn is None else "float model: call load_onnx()"
             raise _errors.ModelError(f"there is nothing to compare with but a board (target): no {missing}, too")
         onnx_path, options, constants = self._onnx or (None, None, {})
 
@@ -305,12 +317,13 @@ class RKNN(Base):
         path, options, constants = onnx
 
         def open_float(server: str | None) -> RKNNRuntime:
-            return RKNNRuntime(path, server, 0, options, constants, self.rknn_log.once)
+            return RKNNRuntime(built.golden or path, server, 0, options, constants, self.rknn_log.once)
 
         def open_built(server: str | None) -> RKNNRuntime:
-            return RKNNRuntime(built.path, server, 0, self._options, constants, self.rknn_log.once)
+            return RKNNRuntime(built.path, server, 0, options if built.batched != built.path else self._options, constants,
+                               self.rknn_log.once)
 
-        return _accuracy.Models(open_built, open_float, built.path, path, built.description, built.swaps)
+        return _accuracy.Models(open_built, open_float, built.path, path, {} if built.golden else built.description, built.swaps)
 
     @answers(([], []))
     def list_devices(self) -> tuple[list[str], list[str]]:

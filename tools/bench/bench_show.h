@@ -4,7 +4,7 @@
 #include <jansson.h>
 
 #include "rknnd.h"
-#include "tools/run/bench.h"
+#include "tools/bench/bench.h"
 
 // A measurement with one number of clients of each model.
 struct bench_point {

@@ -1,6 +1,7 @@
-#include "tools/run/bench_show.h"
+#include "tools/bench/bench_show.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/file/output_file.h"
@@ -32,21 +33,28 @@ static void print_times_of(const char *name, format_time *format, const uint64_t
     print_line(name, "%9s %9s %9s %9s %9s %9s", s[0], s[1], s[2], s[3], s[4], s[5]);
 }
 
-// What was asked for by --rate, and what came of it.
-static void print_rate(const struct bench_plan *plan, const struct bench_point *p)
+// What was asked for by --rate, and what came of it with each number of clients.
+static void print_rate(const struct bench_plan *plan, const struct bench_point *points, size_t n)
 {
     uint64_t before, after;
     struct format_buffer b, c;
-    double asked = plan->rate * plan->n_models;
     if (plan->rate <= 0)
         return;
-    printf("%.10g runs/s were asked for; latency counts from then on\n", asked);
-    if (bench_is_overrun(&p->result, &before, &after))
-        printf(
-            "That is more than could be done: %.1f runs/s were, and runs waited longer and longer "
-            "(median latency %s in the first quarter, %s in the last). Ask for less, or, if the "
-            "device is not busy, give it more --clients.\n",
-            bench_per_second(&p->result), format_ns(&b, before), format_ns(&c, after));
+    printf("%.10g runs/s were asked for; latency counts from then on\n",
+           plan->rate * plan->n_models);
+    for (size_t i = 0; i < n; i++) {
+        const struct bench_point *p = &points[i];
+        if (!bench_is_overrun(&p->result, &before, &after))
+            continue;
+        if (n > 1)
+            printf("With %u client%s that is", p->clients, p->clients == 1 ? "" : "s");
+        else
+            printf("That is");
+        printf(" more than could be done: %.1f runs/s were, and runs waited longer and longer "
+               "(median latency %s in the first quarter, %s in the last). Ask for less, or, if the "
+               "device is not busy, give it more --clients.\n",
+               bench_per_second(&p->result), format_ns(&b, before), format_ns(&c, after));
+    }
 }
 
 static void print_one(const struct bench_plan *plan, const struct bench_point *p)
@@ -56,7 +64,7 @@ static void print_one(const struct bench_plan *plan, const struct bench_point *p
     printf("%zu runs by %u client%s in %s: %s%.1f runs/s\n", r->n, p->clients,
            p->clients == 1 ? "" : "s", format_ns(&b, r->wall_ns),
            r->timing.software ? "machine " : "", bench_per_second(r));
-    print_rate(plan, p);
+    print_rate(plan, p, 1);
     print_line("", "%9s %9s %9s %9s %9s %9s", "min", "median", "p90", "p99", "p99.9", "max");
     print_times_of("latency", format_ns, r->latency_ns, r->n);
     print_times_of("queue", format_us, r->queue_us, r->n);
@@ -139,8 +147,7 @@ static int show_text(const struct bench_plan *plan, const rknnd_server_info *inf
         print_one(plan, points);
         return 0;
     }
-    for (size_t i = 0; i < n; i++)
-        print_rate(plan, &points[i]);
+    print_rate(plan, points, n);
     return print_sweep(plan, points, n, e);
 }
 
@@ -303,21 +310,40 @@ int bench_show(const struct bench_plan *plan, const rknnd_server_info *info,
     return show_text(plan, info, points, n, sweep, e);
 }
 
+// Times in microseconds, as CSV or as an element of a list in JSON.
+static void write_sample(FILE *f, bool json, const struct bench_sample *s, uint32_t clients)
+{
+    double start = (double)s->start_ns / 1e3, latency = (double)s->latency_ns / 1e3;
+    unsigned long long queue = s->queue_us, run = s->run_us;
+    if (json)
+        fprintf(f,
+                "{\"clients\": %u, \"client\": %u, \"start_us\": %.3f, \"latency_us\": %.3f, "
+                "\"queue_us\": %llu, \"run_us\": %llu, \"model\": %u}",
+                clients, s->client, start, latency, queue, run, s->model);
+    else
+        fprintf(f, "%u,%u,%.3f,%.3f,%llu,%llu,%u\n", clients, s->client, start, latency, queue, run,
+                s->model);
+}
+
 // A write that fails shows at the end.
 int bench_write_samples(const char *path, const struct bench_point *points, size_t n,
                         struct error *e)
 {
     cleanup(output_file_drop) struct output_file file = {0};
+    const char *ending = strrchr(path, '.'), *between = "";
+    bool json = ending && strcmp(ending, ".json") == 0;
     int r = output_file_open(&file, path, e);
     if (r < 0)
         return r;
-    fprintf(file.stream, "Clients,Client,Start(us),Latency(us),Queue(us),Run(us),Model\n");
+    fputs(json ? "{\"samples\": [\n"
+               : "Clients,Client,Start(us),Latency(us),Queue(us),Run(us),Model\n",
+          file.stream);
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < points[i].result.n; k++) {
-            const struct bench_sample *s = &points[i].result.samples[k];
-            fprintf(file.stream, "%u,%u,%.3f,%.3f,%llu,%llu,%u\n", points[i].clients, s->client,
-                    (double)s->start_ns / 1e3, (double)s->latency_ns / 1e3,
-                    (unsigned long long)s->queue_us, (unsigned long long)s->run_us, s->model);
+            fputs(between, file.stream);
+            write_sample(file.stream, json, &points[i].result.samples[k], points[i].clients);
+            between = json ? ",\n" : "";
         }
+    fputs(json ? "\n]}\n" : "", file.stream);
     return output_file_close(&file, e);
 }

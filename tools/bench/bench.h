@@ -29,6 +29,7 @@ struct bench_sample {
     uint32_t model, client; // of the plan's; of that model's
     uint64_t start_ns;      // since all clients began
     uint64_t latency_ns, queue_us, run_us;
+    uint64_t late_ns; // of the latency: until a client was free to begin it; 0 without a rate
 };
 
 #define BENCH_TOTAL UINT32_MAX

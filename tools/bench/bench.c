@@ -7,7 +7,7 @@
 // A client that fails still passes the barrier, else the others would wait for ever; `stop` then
 // ends all loops after the run that is under way. Clients keep their own samples; the main thread
 // reads them after the join.
-#include "tools/run/bench.h"
+#include "tools/bench/bench.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -156,7 +156,9 @@ static bool await_next(const struct client *c, uint64_t *ret_at_ns)
 {
     struct bench *b = c->bench;
     uint64_t at = b->plan->rate > 0 ? next_asked(b, c->of) : clock_ns();
-    bool late = b->plan->seconds > 0 && (double)(at - b->began_ns) >= b->plan->seconds * 1e9;
+    // What is asked for can be far behind the clock: the time ends by both.
+    uint64_t now = clock_ns(), latest = at > now ? at : now;
+    bool late = b->plan->seconds > 0 && (double)(latest - b->began_ns) >= b->plan->seconds * 1e9;
     *ret_at_ns = at;
     return !late && wait_until(c, at);
 }
@@ -171,8 +173,10 @@ static int measure_run(struct client *c, uint64_t at_ns)
     int r = run_once(c, &s.latency_ns, &info);
     if (r)
         return r;
-    if (c->bench->plan->rate > 0)
+    if (c->bench->plan->rate > 0) {
+        s.late_ns = late_ns;
         s.latency_ns += late_ns;
+    }
     s.queue_us = info.queue_us;
     s.run_us = info.run_us;
     c->timing = timing_of(&info);
@@ -371,39 +375,6 @@ int bench_run(const struct bench_plan *plan, struct bench_result *ret,
     for (uint32_t i = 0; i < b.n_clients; i++)
         client_done(&clients[i]);
     return r ? r : collected;
-}
-
-static int by_start(const void *a, const void *b)
-{
-    const struct bench_sample *x = a, *y = b;
-    return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
-}
-
-// `room`: for n values.
-static uint64_t median_latency(const struct bench_sample *samples, size_t n, uint64_t *room)
-{
-    for (size_t i = 0; i < n; i++)
-        room[i] = samples[i].latency_ns;
-    stats_sort(room, n);
-    return stats_percentile(room, n, 50);
-}
-
-// What was asked for last waited for a tenth of the time and more: at the end there was a queue. A
-// single slow run is none.
-bool bench_is_overrun(const struct bench_result *r, uint64_t *ret_before, uint64_t *ret_after)
-{
-    size_t part = r->n / 4;
-    if (r->n < 8)
-        return false;
-    cleanup(free_p) struct bench_sample *samples = malloc(r->n * sizeof *samples);
-    cleanup(free_p) uint64_t *room = malloc(part * sizeof *room);
-    if (!samples || !room)
-        return false;
-    memcpy(samples, r->samples, r->n * sizeof *samples);
-    qsort(samples, r->n, sizeof *samples, by_start);
-    *ret_before = median_latency(samples, part, room);
-    *ret_after = median_latency(samples + r->n - part, part, room);
-    return *ret_after > r->wall_ns / 10 && *ret_after > 2 * r->latency_ns[0];
 }
 
 void bench_result_done(struct bench_result *r)
