@@ -15,7 +15,7 @@ echo "== building"
 preset=quickstart
 grep -qs '^RKNND_TESTS:.*=ON$' build/release/CMakeCache.txt && preset=release
 tests/configure.sh $preset release >"$out/log" 2>&1 &&
-    cmake --build build/release --target {base,tensor,protocol,npu,custom,server,client,python,tools,helpers,examples}/all >>"$out/log" 2>&1 || {
+    cmake --build build/release --target {base,tensor,protocol,npu,custom,server,client,python,tools,quant,kserve,helpers,examples}/all >>"$out/log" 2>&1 || {
     tail -n 40 "$out/log" >&2
     exit 1
 }

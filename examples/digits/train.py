@@ -56,8 +56,10 @@ def train(pixels, labels):
 def quantize(out, calibration):
     """Writes digits_int8.onnx of digits.onnx; scale and zero point of each tensor. Its weights are
     not equalized, so that they are those of the network."""
-    built = HERE.parents[1] / "build/release/bin/rknnctl"
+    built = pathlib.Path(os.environ.get("RKNND_BUILD", HERE.parents[1] / "build/release"), "bin/rknnctl")
     rknnctl = built if built.exists() else shutil.which("rknnctl")
+    if not rknnctl:
+        raise SystemExit("rknnctl is needed: build it (quickstart.sh), or install rknnd-tools and rknnd-npu-sim")
     with tempfile.TemporaryDirectory() as folder:
         for i, picture in enumerate(real(calibration)):
             np.save(f"{folder}/{i}.npy", picture[None])
