@@ -13,9 +13,9 @@ case "${1:-}" in
 esac
 unset RKNND_SERVER RKNND_DAEMON RKNN_LOG_LEVEL RKNN_SERVER_LOGLEVEL
 
-passed=0 failed=0 skipped=0
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+passed=0 failed=0 skipped=0 unsteady=0
+log=$(mktemp) again=$(mktemp)
+trap 'rm -f "$log" "$again"' EXIT
 
 note() { printf '\n== %s (at %ss)\n' "$1" "$SECONDS"; }
 
@@ -39,15 +39,32 @@ count() { grep -cE "^ *[0-9]+/[0-9]+ Test .*($1)" "$log"; }
 # Adds up what ctest says, and shows all but what passed. One test more than there are processors, since many wait.
 run_ctest() {
     ctest --preset "$1" -j"$(($(nproc) + 1))" --no-tests=error "${@:2}" >"$log" 2>&1
-    local status=$? ok bad
+    local status=$? ok bad names
     ok=$(count ' Passed ') bad=$(count '\*\*\*(Failed|Timeout|Exception|Not Run)|\(Not Run\)')
     grep -vE '^ *[0-9]+/[0-9]+ Test .* Passed |^ *Start ' "$log"
-    sed -nE 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) .*(\*\*\*(Failed|Timeout|Exception)|Not Run).*/\1/p' "$log" |
-        while read -r name; do
-            echo "to run it alone: ctest --preset $1 -R '^$name\$' --output-on-failure"
-        done
+    mapfile -t names < <(sed -nE 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) .*(\*\*\*(Failed|Timeout|Exception)|Not Run).*/\1/p' "$log")
     passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + $(count '\*\*\*Skipped')))
     [ "$status" -eq 0 ] || [ "$bad" -gt 0 ] || fail "ctest --preset $1 (exit code $status)"
+    [ "${#names[@]}" -eq 0 ] || run_again "$1" "${names[@]}"
+}
+
+# run_again PRESET TESTS…: alone, what failed beside others. What passes then is unsteady: a bug of the test or of rknnd, told at the end,
+# but not one that this change must have. More than three in a suite are no chance: they stay failed.
+run_again() {
+    local name
+    for name in "${@:2}"; do
+        echo "to run it alone: ctest --preset $1 -R '^$name\$' --output-on-failure"
+    done
+    [ "$#" -le 4 ] || return
+    for name in "${@:2}"; do
+        if ctest --preset "$1" -R "^$name\$" --output-on-failure --no-tests=error >"$again" 2>&1; then
+            echo "UNSTEADY: $name (failed above, passes alone)"
+            failed=$((failed - 1)) passed=$((passed + 1)) unsteady=$((unsteady + 1))
+        else
+            echo "$name fails alone, too:"
+            cat "$again"
+        fi
+    done
 }
 
 # suite PRESET TARGET CTEST_ARGUMENTS…
@@ -63,6 +80,7 @@ tidy() {
 }
 
 finish() {
+    [ "$unsteady" -eq 0 ] || printf '\n%s of those that passed are unsteady, see above\n' "$unsteady"
     printf '\n%s passed, %s failed, %s skipped\n' "$passed" "$failed" "$skipped"
     [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
     exit
