@@ -54,8 +54,8 @@ int quant_model_copy(struct quant_model *copy, const struct quant_model *m, stru
 /// else they come into the file.
 int quant_model_save(struct quant_model *m, const char *path, struct error *e);
 
-/// Writes it into a file without a name, in $TMPDIR or /tmp or else in memory: the descriptor is the
-/// caller's. Of a model without weights in other files.
+/// Writes it into a file without a name, in $TMPDIR or /tmp or else in memory: the descriptor is
+/// the caller's. Of a model without weights in other files.
 int quant_model_save_nameless(const struct quant_model *m, int *ret, struct error *e);
 
 // Behind the name of a tensor that has a factor for each channel, which the float model's has not.
