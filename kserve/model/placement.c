@@ -51,10 +51,12 @@ static bool take_lane(struct placement *p)
 }
 
 // A model of several inputs would need the place of each, and one that batches has its requests
-// gathered by who leads the batch: both read bodies to memory of their own.
+// gathered by who leads the batch: both read bodies to memory of their own. So do BOOLs, whose
+// bytes are looked at before they are the daemon's.
 bool placement_find(struct placement *p, const struct request *r, struct served_model *m)
 {
-    if (m->per_run > 1 || m->n_inputs != 1 || r->n_inputs != 1 || r->raw || !m->shares_memory)
+    if (m->per_run > 1 || m->n_inputs != 1 || r->n_inputs != 1 || r->raw || !m->shares_memory ||
+        r->inputs[0].type->rknn == RKNN_TENSOR_BOOL)
         return false;
     *p = (struct placement){.model = served_model_ref(m)};
     if (prepare(p, r) && take_lane(p))

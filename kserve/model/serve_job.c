@@ -167,6 +167,20 @@ static int choose_inputs(struct job *j, const struct request *r, const struct se
     return s;
 }
 
+// A BOOL is a byte 0 or 1; what another one would be, backends do not agree on.
+static int check_bools(const struct job *j, const struct served_model *m, struct error *e)
+{
+    for (uint32_t i = 0; i < m->n_inputs; i++) {
+        const struct job_input *in = &j->inputs[i];
+        for (uint64_t k = 0; in->type == RKNN_TENSOR_BOOL && k < in->size; k++)
+            if (in->data[k] > 1)
+                return error_set(e, STATUS_PARAM_INVALID,
+                                 "input \"%s\": element %" PRIu64 " is %u, and a BOOL is 0 or 1",
+                                 m->inputs[i].name, k, in->data[k]);
+    }
+    return 0;
+}
+
 // ---- outputs ------------------------------------------------------------------------------------
 
 static int find_outputs(struct job *j, const struct request *r, const struct served_model *m,
@@ -217,6 +231,8 @@ int job_prepare(struct job *j, const struct request *r, const struct served_mode
                          "models with more than %d inputs or outputs are not served",
                          REQUEST_MAX_TENSORS);
     int s = choose_inputs(j, r, m, e);
+    if (s == 0)
+        s = check_bools(j, m, e);
     if (s < 0)
         return s;
     uint32_t most = m->per_run > 1 ? m->per_run : m->options->max_batch;

@@ -21,7 +21,8 @@ struct job {
     unsigned n_asked;
 };
 
-/// Finds each input and output by name, checks datatypes and shapes, and makes room for outputs.
+/// Finds each input and output by name, checks datatypes and shapes, and makes room for outputs. Of
+/// inputs that are BOOL the data must be there, too; of others only their sizes are looked at.
 /// STATUS_PARAM_INVALID with words.
 int job_prepare(struct job *j, const struct request *r, const struct served_model *m,
                 struct error *e);

@@ -2,10 +2,12 @@
 // each place takes. What is not there is refused.
 #include "kserve/request/request_json.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yajl/yajl_parse.h>
 
+#include "kserve/request/json_escapes.h"
 #include "kserve/request/json_memory.h"
 
 #define MAX_DEPTH 32
@@ -23,6 +25,7 @@ enum place {
     OUTPUTS,
     OUTPUT,
     OUTPUT_PARAMETERS,
+    N_PLACES
 };
 
 enum kind { TEXT, NUMBER, BOOLEAN, ARRAY, OBJECT };
@@ -59,6 +62,7 @@ struct member {
     enum kind kind;
     int (*take)(struct parser *p, const struct value *v);
     enum place opens; // for arrays and objects
+    bool may_be_null; // which is how some clients leave a member out
 };
 
 static struct request_input *input_now(struct parser *p)
@@ -273,25 +277,43 @@ static int skip_member(struct parser *p, const struct value *v)
 }
 
 static const struct member members[] = {
-    {ROOT, "id", TEXT, take_id, NOWHERE},
-    {ROOT, "model_name", TEXT, take_model, NOWHERE},
-    {ROOT, "model_version", TEXT, take_version, NOWHERE},
-    {ROOT, "parameters", OBJECT, skip_member, PARAMETERS},
-    {ROOT, "inputs", ARRAY, skip_member, INPUTS},
-    {ROOT, "outputs", ARRAY, skip_member, OUTPUTS},
-    {PARAMETERS, "binary_data_output", BOOLEAN, take_wants_binary, NOWHERE},
-    {INPUT, "name", TEXT, take_input_name, NOWHERE},
-    {INPUT, "shape", ARRAY, begin_shape, SHAPE},
-    {INPUT, "datatype", TEXT, take_datatype, NOWHERE},
-    {INPUT, "parameters", OBJECT, skip_member, INPUT_PARAMETERS},
-    {INPUT, "data", ARRAY, take_data, DATA},
-    {INPUT_PARAMETERS, "binary_data_size", NUMBER, take_binary_size, NOWHERE},
-    {OUTPUT, "name", TEXT, take_output_name, NOWHERE},
-    {OUTPUT, "parameters", OBJECT, skip_member, OUTPUT_PARAMETERS},
-    {OUTPUT_PARAMETERS, "binary_data", BOOLEAN, take_binary_data, NOWHERE},
+    {ROOT, "id", TEXT, take_id, NOWHERE, true},
+    {ROOT, "model_name", TEXT, take_model, NOWHERE, true},
+    {ROOT, "model_version", TEXT, take_version, NOWHERE, true},
+    {ROOT, "parameters", OBJECT, skip_member, PARAMETERS, true},
+    {ROOT, "inputs", ARRAY, skip_member, INPUTS, false},
+    {ROOT, "outputs", ARRAY, skip_member, OUTPUTS, true},
+    {PARAMETERS, "binary_data_output", BOOLEAN, take_wants_binary, NOWHERE, false},
+    {INPUT, "name", TEXT, take_input_name, NOWHERE, false},
+    {INPUT, "shape", ARRAY, begin_shape, SHAPE, false},
+    {INPUT, "datatype", TEXT, take_datatype, NOWHERE, false},
+    {INPUT, "parameters", OBJECT, skip_member, INPUT_PARAMETERS, true},
+    {INPUT, "data", ARRAY, take_data, DATA, false},
+    {INPUT_PARAMETERS, "binary_data_size", NUMBER, take_binary_size, NOWHERE, false},
+    {OUTPUT, "name", TEXT, take_output_name, NOWHERE, false},
+    {OUTPUT, "parameters", OBJECT, skip_member, OUTPUT_PARAMETERS, true},
+    {OUTPUT_PARAMETERS, "binary_data", BOOLEAN, take_binary_data, NOWHERE, false},
 };
 
-_Static_assert(sizeof members / sizeof *members <= 32, "a bit of parser.seen for each");
+#define N_MEMBERS (sizeof members / sizeof *members)
+_Static_assert(N_MEMBERS <= 32, "a bit of parser.seen for each");
+
+static int refuse_unknown(struct parser *p, const char *name, size_t n)
+{
+    static const char *const where[N_PLACES] = {
+        [ROOT] = "a request",   [PARAMETERS] = "a request's parameters",
+        [INPUT] = "an input",   [INPUT_PARAMETERS] = "an input's parameters",
+        [OUTPUT] = "an output", [OUTPUT_PARAMETERS] = "an output's parameters"};
+    enum place place = p->places[p->depth - 1];
+    char known[200] = "";
+    size_t end = 0;
+    for (size_t i = 0; i < N_MEMBERS; i++)
+        if (members[i].place == place && end < sizeof known)
+            end += (size_t)snprintf(known + end, sizeof known - end, "%s%s", end ? ", " : "",
+                                    members[i].name);
+    return error_set(p->e, STATUS_PARAM_INVALID, "\"%.*s\" is not known in %s; there may be: %s",
+                     (int)(n < 60 ? n : 60), name, where[place], known);
+}
 
 static int open_place(struct parser *p, enum place place)
 {
@@ -366,7 +388,18 @@ static int take_value(struct parser *p, const struct value *v)
 static int on_null(void *owner)
 {
     struct parser *p = owner;
-    error_set(p->e, STATUS_PARAM_INVALID, "null means nothing in a request");
+    const struct member *m = p->member;
+    p->member = NULL;
+    if (m && m->may_be_null)
+        return 1;
+    if (p->depth && p->places[p->depth - 1] == DATA)
+        error_set(p->e, STATUS_PARAM_INVALID, "input \"%s\": data is numbers, not null",
+                  input_now(p)->name);
+    else if (m)
+        error_set(p->e, STATUS_PARAM_INVALID, "\"%s\" is to be %s, not null", m->name,
+                  kind_names[m->kind]);
+    else
+        error_set(p->e, STATUS_PARAM_INVALID, "null stands where it means nothing");
     return 0;
 }
 
@@ -406,7 +439,7 @@ static int on_key(void *owner, const unsigned char *text, size_t n)
     struct parser *p = owner;
     enum place place = p->places[p->depth - 1];
     uint32_t *seen = &p->seen[p->depth - 1];
-    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+    for (size_t i = 0; i < N_MEMBERS; i++) {
         const struct member *m = &members[i];
         if (m->place != place || strlen(m->name) != n || memcmp(m->name, text, n) != 0)
             continue;
@@ -419,8 +452,7 @@ static int on_key(void *owner, const unsigned char *text, size_t n)
         p->member = m;
         return 1;
     }
-    error_set(p->e, STATUS_PARAM_INVALID, "\"%.*s\" is not known there", (int)(n < 60 ? n : 60),
-              (const char *)text);
+    refuse_unknown(p, (const char *)text, n);
     return 0;
 }
 
@@ -501,7 +533,9 @@ int request_read_json(struct request *r, const uint8_t *text, size_t size, struc
 {
     struct error own;
     struct parser p = {.request = r, .e = e ? e : &own, .text_size = size};
-    int s = parse_pass(&p, text, size);
+    int s = json_escapes_check(text, size, p.e);
+    if (s == 0)
+        s = parse_pass(&p, text, size);
     bool late = false;
     for (unsigned i = 0; s == 0 && i < r->n_inputs; i++) {
         const struct request_input *in = &r->inputs[i];

@@ -232,7 +232,9 @@ class Inferences(Served):
                 ("not known", {"inputs": [good], "parameters": {"priority": 1}}),
                 ("no output", {"inputs": [good], "outputs": [{"name": "y"}]}), ("2 inputs", {"inputs": [good, {**good, "name": "b"}]}),
                 ("twice", {"inputs": [good, good]}), ("twice", {"inputs": [good], "outputs": [{"name": "probability"}] * 2}),
-                ("null", {"inputs": None}), ("an array", {"inputs": {}}), ("samples", {"inputs": [{**good, "shape": [0, 8, 8, 1], "data": []}]}),
+                ("null", {"inputs": None}), ("null", {"inputs": [{**good, "data": None}]}), ("null", {"inputs": [{**good, "data": [None] * 64}]}), ("null", {"inputs": [good, None]}),
+                ("null", {"inputs": [good], "parameters": {"binary_data_output": None}}), ("classification", {"inputs": [good], "outputs": [{"name": "probability", "parameters": {"classification": 3}}]}),
+                ("a request's parameters; there may be: binary_data_output", {"inputs": [good], "parameters": {"timeout": 1}}), ("an array", {"inputs": {}}), ("samples", {"inputs": [{**good, "shape": [0, 8, 8, 1], "data": []}]}),
                 ("samples", {"inputs": [{**good, "shape": [65, 8, 8, 1], "data": [0] * 64 * 65}]}), ("FP64", {"inputs": [{**good, "datatype": "FP64"}]})):
             with self.subTest(words, request=str(request)[:80]), self.assertRaises(Refused) as refused:
                 self.client.json("/v2/models/digits/infer", "POST", json.dumps(request))
@@ -251,6 +253,44 @@ class Inferences(Served):
                 self.client.json("/v2/models/digits/infer", "POST", text.encode("latin-1"))
             self.assertEqual(refused.exception.status, 400)
         self.client.infer("digits", {"image": PICTURE})
+
+    def test_members_that_are_left_out_as_null(self):
+        """As clients write them whose requests are objects with optional members (pydantic's)."""
+        image = {"name": "image", "shape": [1, 8, 8, 1], "datatype": "UINT8", "data": PICTURE.tolist()}
+        bare = self.client.json("/v2/models/digits/infer", "POST", json.dumps({"inputs": [image]}))
+        for order in (1, -1):  # data in front of its shape is read in a second pass
+            request = {"id": None, "model_name": None, "model_version": None, "parameters": None, "outputs": None,
+                       "inputs": [dict(list({"parameters": None, **image}.items())[::order])]}
+            self.assertEqual(self.client.json("/v2/models/digits/infer", "POST", json.dumps(request)), bare)
+            request["outputs"] = [{"name": "probability", "parameters": None}]
+            self.assertEqual(self.client.json("/v2/models/digits/infer", "POST", json.dumps(request)), bare)
+
+    def test_ids_come_back_or_are_refused(self):
+        image = {"name": "image", "shape": [1, 8, 8, 1], "datatype": "UINT8", "data": PICTURE.tolist()}
+        for text, expected in ((r"\ud83d\ude00", "\U0001f600"), (r"\\ud800", r"\ud800"), (r"\uD7FF\uE000", "\ud7ff\ue000"), (r"a\/", "a/"),
+                               (r"\ud800", None), (r"\udc00", None), (r"\ud83d\ud83d\ude00", None), (r"\uDBFFx", None), (r"\\\uDFFF", None)):
+            body = json.dumps({"inputs": [image]})[:-1] + f', "id": "{text}"}}'
+            with self.subTest(text):
+                if expected is not None:
+                    self.assertEqual(self.client.json("/v2/models/digits/infer", "POST", body)["id"], expected)
+                    continue
+                with self.assertRaises(Refused) as refused:
+                    self.client.json("/v2/models/digits/infer", "POST", body)
+                self.assertEqual((refused.exception.status, "half of a character" in refused.exception.text), (400, True))
+
+    def test_bytes_that_are_no_bool(self):
+        identity(self.models / "truth.onnx", np.bool_, [300, 300])
+        self.client.json("/v2/repository/models/truth/load", "POST")
+        values = np.zeros((300, 300), np.bool_)
+        values[299, 5:] = True
+        for _ in range(3):  # what is large is read to another place once its JSON is known
+            np.testing.assert_array_equal(self.client.infer("truth", {"x0": values})[1]["y0"], values)
+            for wrong in 2, 255:
+                bad = values.view(np.uint8).copy()
+                bad[299, 299] = wrong
+                with self.assertRaises(Refused) as refused:
+                    self.client.infer("truth", {"x0": bad.view(np.bool_)})
+                self.assertEqual(refused.exception.text, f'input "x0": element 89999 is {wrong}, and a BOOL is 0 or 1')
 
     def test_lengths_that_are_wrong(self):
         tail = PICTURE.tobytes()
