@@ -170,8 +170,8 @@ static int simplify_gemm(struct quant_model *m, const struct quant_index *x, Qua
     float alpha = quant_attr_float(n, "alpha", 1), beta = quant_attr_float(n, "beta", 1);
     const Quant__Tensor *w = quant_index_weight(x, n, 1), *b = quant_index_weight(x, n, 2);
     bool has_bias = *quant_input(n, 2) && beta != 0;
-    if (!quant_is(n, "Gemm") || (alpha == 1 && beta == 1) || alpha == 0 || !w || w->n_dims != 2 ||
-        !quant_constant_count(w) || (has_bias && !b))
+    if (!quant_is(n, "Gemm") || !*quant_output(n, 0) || (alpha == 1 && beta == 1) || alpha == 0 ||
+        !w || w->n_dims != 2 || !quant_constant_count(w) || (has_bias && !b))
         return 0;
     int64_t outputs = w->dims[quant_attr_int(n, "transB", 0) ? 0 : 1];
     cleanup(free_p) float *weight = NULL, *bias = NULL;
@@ -294,7 +294,7 @@ static int fold_one_norm(const struct fold *f, Quant__Node *norm)
     Quant__Node *conv = f->m->graph->node[between->producer];
     const Quant__Tensor *w = quant_is(conv, "Conv") ? quant_index_weight(&f->x, conv, 1) : NULL;
     const Quant__Tensor *b = quant_index_weight(&f->x, conv, 2);
-    if (!w || w->n_dims < 3 || w->dims[0] <= 0 || !quant_constant_count(w) ||
+    if (!w || conv->n_output != 1 || w->n_dims < 3 || w->dims[0] <= 0 || !quant_constant_count(w) ||
         (*quant_input(conv, 2) && (!b || quant_constant_count(b) != (size_t)w->dims[0])))
         return 0;
     cleanup(free_p) float *factors = NULL;

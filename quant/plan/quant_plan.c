@@ -78,6 +78,12 @@ static struct quant_edge *plan_output(const struct planning *g, const Quant__Nod
     return quant_index_find(g->x, quant_output(n, 0));
 }
 
+// Nodes whose output has no name, or that have more than one, are of no form that is known here.
+static bool plan_gives_one(const struct planning *g, const Quant__Node *n)
+{
+    return n->n_output == 1 && plan_output(g, n);
+}
+
 // NULL: it can be quantized; else why not.
 static const char *plan_refuses_product(const struct planning *g, const Quant__Node *n)
 {
@@ -87,6 +93,8 @@ static const char *plan_refuses_product(const struct planning *g, const Quant__N
         return "its weight or bias is computed, or is not float32";
     if (!input || input->constant)
         return "its input is constant";
+    if (!plan_gives_one(g, n))
+        return "it does not have one output with a name";
     size_t least = quant_is(n, "Gemm") || quant_is(n, "MatMul") ? 2 : 3;
     if (w->n_dims > 4)
         return "it has more than two dimensions, which no NPU computes";
@@ -134,6 +142,8 @@ static const char *plan_refuses_value(const struct planning *g, const Quant__Nod
         values += plan_is_value(g->x, n, i);
     if (!values || !plan_all_float(g, n, true))
         return "its values are no floats";
+    if (!plan_gives_one(g, n))
+        return "it does not have one output with a name";
     if (quant_is(n, "Clip") && !plan_has_bounds(g, n))
         return "its bounds are computed";
     for (size_t i = 0; i < n->n_input; i++)
