@@ -123,7 +123,9 @@ static int quant_normalize(struct rknnd_quant *q, const rknnd_list *list, struct
 static int quant_prepare(struct rknnd_quant *q, const rknnd_quant_options *o, struct error *e)
 {
     bool halves;
-    int r = quant_widen_halves(&q->model, &halves, e);
+    int r = quant_plan_check_float(&q->model, e);
+    if (r == 0)
+        r = quant_widen_halves(&q->model, &halves, e);
     if (r == 0)
         r = quant_opset_raise(&q->model, e);
     if (r == 0)

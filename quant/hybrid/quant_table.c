@@ -1,5 +1,5 @@
 // Reads a line at a time: its depth, what it begins with, and what may follow. All of this is YAML,
-// but not all YAML is this: anchors, flow lists (but for {}, an empty section), other types are
+// but not all YAML is this: anchors, flow maps (but for {}, an empty section), other types are
 // refused.
 //
 //     custom_quantize_layers:
@@ -18,10 +18,11 @@
 //             zero_point:
 //             - -77
 //
-// Four blanks for each step, as shown, or as many as the first step has. Lines that are empty or
-// begin with # say nothing, nor do comments behind a blank, a byte order mark, and what YAML begins
-// with (%YAML 1.2, ---). A NAME is plain where it can be, else in double quotes, with \", \\ and
-// \xNN, or in single ones.
+// Four blanks for each step, as shown, or as many as a section's first step has. Any number of them
+// may stand around a colon. Lines that are empty or begin with # say nothing, nor do comments
+// behind a blank, a byte order mark, and what YAML begins with (%YAML 1.2, ---). A NAME is plain
+// where it can be, else in double quotes, with \", \\ and \xNN, or in single ones; types may be in
+// quotes, too. A number may also stand behind its colon, as [6].
 #include "quant/hybrid/quant_table.h"
 
 #include <math.h>
@@ -56,7 +57,7 @@ struct reading {
     enum table_section section;
     bool had[TABLE_PARAMETERS + 1];
     uint32_t line;
-    size_t step;    // blanks; 0: not seen yet
+    size_t step;    // blanks, in this section; 0: not seen yet
     uint32_t given; // bits of the present tensor's fields
     int awaits;     // the field whose number is on the next line; -1: none
     struct error *e;
@@ -143,9 +144,10 @@ static char *table_name(const struct reading *g, const char *at, const char *end
     } else {
         // The colon that ends a name has a blank or nothing behind it.
         for (; p < end && !(*p == ':' && (p + 1 == end || p[1] == ' ')); p++)
-            ;
-        n = (size_t)(p - at);
+            n = *p == ' ' ? n : (size_t)(p + 1 - at);
     }
+    while (p < end && *p == ' ')
+        p++;
     if (p >= end || *p != ':' || !n || n > MOST_NAME) {
         table_refuse(g, "a name and a colon are expected", at, (size_t)(end - at));
         return NULL;
@@ -170,6 +172,23 @@ static bool table_equals(const char *at, const char *end, const char *word)
 {
     size_t n = strlen(word);
     return (size_t)(end - at) == n && memcmp(at, word, n) == 0;
+}
+
+static const char *table_trim(const char *at, const char *end)
+{
+    while (end > at && end[-1] == ' ')
+        end--;
+    return end;
+}
+
+// Whether a word is all that stands behind a colon.
+static bool table_says(const char *at, const char *end, const char *word)
+{
+    const char *p = at;
+    while (p < end && *p == ' ')
+        p++;
+    bool quoted = end - p > 1 && (*p == '"' || *p == '\'') && end[-1] == *p;
+    return p > at && table_equals(p + quoted, end - quoted, word);
 }
 
 // A tensor ends where the next one or another section begins.
@@ -205,6 +224,7 @@ static int table_read_section(struct reading *g, const char *at, const char *end
     if (!s || g->had[s])
         return table_refuse(g, s ? "it is there twice" : "not known", at, (size_t)(end - at));
     g->section = s;
+    g->step = 0;
     g->had[s] = true;
     return 0;
 }
@@ -212,7 +232,7 @@ static int table_read_section(struct reading *g, const char *at, const char *end
 // 8, 16; -1: neither.
 static int table_bits(const char *at, const char *end)
 {
-    return table_equals(at, end, " int8") ? 8 : table_equals(at, end, " int16") ? 16 : -1;
+    return table_says(at, end, "int8") ? 8 : table_says(at, end, "int16") ? 16 : -1;
 }
 
 static int table_read_layer(const struct reading *g, const char *at, const char *end)
@@ -222,7 +242,7 @@ static int table_read_layer(const struct reading *g, const char *at, const char 
     char *name = table_name(g, at, end, &rest);
     if (!name)
         return g->e->code;
-    int bits = table_equals(rest, end, " float16") ? 0 : table_bits(rest, end);
+    int bits = table_says(rest, end, "float16") ? 0 : table_bits(rest, end);
     if (bits < 0) {
         free(name);
         return table_refuse(g, "a layer's type can only be float16, int16 or int8", at,
@@ -267,12 +287,12 @@ static int table_read_tensor(struct reading *g, const char *at, const char *end)
 static int table_read_word(const struct reading *g, int field, const char *at, const char *end)
 {
     struct quant_table_tensor *t = &g->t->tensors[g->t->n_tensors - 1];
-    if (field == TABLE_QTYPE && table_equals(at, end, " symmetric_quantized"))
+    if (field == TABLE_QTYPE && table_says(at, end, "symmetric_quantized"))
         t->symmetric = true;
     else if (field == TABLE_DTYPE && table_bits(at, end) > 0)
         t->bits = (uint8_t)table_bits(at, end);
-    else if (!(field == TABLE_QTYPE && table_equals(at, end, " asymmetric_quantized")) &&
-             !(field == TABLE_QMETHOD && table_equals(at, end, " layer")))
+    else if (!(field == TABLE_QTYPE && table_says(at, end, "asymmetric_quantized")) &&
+             !(field == TABLE_QMETHOD && table_says(at, end, "layer")))
         return error_set(g->e, STATUS_PARAM_INVALID, "line %u: %s can only be %s: \"%.*s\"",
                          g->line, fields[field],
                          field == TABLE_QTYPE     ? "asymmetric_quantized or symmetric_quantized"
@@ -282,38 +302,19 @@ static int table_read_word(const struct reading *g, int field, const char *at, c
     return 0;
 }
 
-static int table_read_field(struct reading *g, const char *at, const char *end)
-{
-    const char *colon = memchr(at, ':', (size_t)(end - at));
-    int field = 0;
-    for (; field < TABLE_FIELDS && !(colon && table_equals(at, colon, fields[field])); field++)
-        ;
-    if (field == TABLE_FIELDS || g->given >> field & 1)
-        return table_refuse(g,
-                            field == TABLE_FIELDS ? "no property of a tensor" : "it is there twice",
-                            at, (size_t)(end - at));
-    g->given |= 1u << field;
-    if (field < TABLE_MIN)
-        return table_read_word(g, field, colon + 1, end);
-    if (colon + 1 != end)
-        return table_refuse(g, "its number is expected on the next line, behind \"- \"", at,
-                            (size_t)(end - at));
-    g->awaits = field;
-    return 0;
-}
-
-// One number, as the only item of a list.
-static int table_read_number(struct reading *g, const char *at, const char *end)
+// A number from `at` on, for the field that awaits one.
+static int table_take_number(struct reading *g, const char *at, const char *end)
 {
     struct quant_table_tensor *t = &g->t->tensors[g->t->n_tensors - 1];
     char text[64], *stop;
-    size_t n = (size_t)(end - at);
     int field = g->awaits;
-    if (n < 3 || at[0] != '-' || at[1] != ' ' || n - 2 >= sizeof text ||
-        !strchr("+-.0123456789", at[2]))
+    while (at < end && *at == ' ')
+        at++;
+    size_t n = (size_t)(end - at);
+    if (!n || n >= sizeof text || !strchr("+-.0123456789", *at))
         return table_refuse(g, "\"- \" and a number are expected", at, n);
-    memcpy(text, at + 2, n - 2);
-    text[n - 2] = 0;
+    memcpy(text, at, n);
+    text[n] = 0;
     float value = strtof(text, &stop);
     if (*stop || !isfinite(value) || strpbrk(text, "xX") ||
         (field == TABLE_ZERO_POINT && (value < -32768 || value > 32767 || value != rintf(value))))
@@ -328,6 +329,40 @@ static int table_read_number(struct reading *g, const char *at, const char *end)
         *(field == TABLE_MIN ? &t->min : field == TABLE_MAX ? &t->max : &t->scale) = value;
     g->awaits = -1;
     return 0;
+}
+
+// As the only item of a list, in a line of its own.
+static int table_read_number(struct reading *g, const char *at, const char *end)
+{
+    if (end - at < 3 || at[0] != '-' || at[1] != ' ')
+        return table_refuse(g, "\"- \" and a number are expected", at, (size_t)(end - at));
+    return table_take_number(g, at + 2, end);
+}
+
+static int table_read_field(struct reading *g, const char *at, const char *end)
+{
+    const char *colon = memchr(at, ':', (size_t)(end - at)), *p = colon;
+    int field = 0;
+    while (p && p > at && p[-1] == ' ')
+        p--;
+    for (; field < TABLE_FIELDS && !(colon && table_equals(at, p, fields[field])); field++)
+        ;
+    if (field == TABLE_FIELDS || g->given >> field & 1)
+        return table_refuse(g,
+                            field == TABLE_FIELDS ? "no property of a tensor" : "it is there twice",
+                            at, (size_t)(end - at));
+    g->given |= 1u << field;
+    if (field < TABLE_MIN)
+        return table_read_word(g, field, colon + 1, end);
+    g->awaits = field;
+    for (p = colon + 1; p < end && *p == ' ';)
+        p++;
+    if (p == end)
+        return 0;
+    if (p > colon + 1 && *p == '[' && end[-1] == ']')
+        return table_take_number(g, p + 1, table_trim(p + 1, end - 1));
+    return table_refuse(g, "its number is expected on the next line, behind \"- \", or as [6]", at,
+                        (size_t)(end - at));
 }
 
 // Where a comment begins, which has a blank before it and is in no quotes; else `end`.

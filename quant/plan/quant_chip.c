@@ -9,7 +9,7 @@ static const struct quant_chip chips[] = {
     {"rv1103", true, true},   {"rv1103b", true, false}, {"rv1106", true, true},
     {"rv1106b", true, false}, {"rv1126b", true, false}, {"rk2118", false, false},
     {"rk3562", true, false},  {"rk3566", true, false},  {"rk3568", true, false},
-    {"rk3576", true, false},  {"rk3588", true, false},
+    {"rk3576", true, false},  {"rk3588", true, false},  {"rk3588s", true, false},
 };
 #define N_CHIPS (sizeof chips / sizeof *chips)
 

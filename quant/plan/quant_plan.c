@@ -408,6 +408,17 @@ static bool plan_has_integers(const Quant__Node *n)
     return plan_is_one_of(n, words) || strncmp(quant_text(n->op_type), "QLinear", 7) == 0;
 }
 
+int quant_plan_check_float(const struct quant_model *m, struct error *e)
+{
+    for (size_t i = 0; i < m->graph->n_node; i++)
+        if (plan_has_integers(m->graph->node[i]))
+            return error_set(e, STATUS_MODEL_INVALID,
+                             "the model is quantized already (node %s, %s): give the float model",
+                             quant_node_name(m->graph->node[i]),
+                             quant_text(m->graph->node[i]->op_type));
+    return 0;
+}
+
 // Without a product nothing is won. The first one that could have been says why it is none.
 static int plan_nothing(const struct planning *g)
 {
@@ -427,10 +438,6 @@ static int plan_classify(const struct planning *g, bool *used)
 {
     for (size_t i = 0; i < g->p->n_nodes; i++) {
         const Quant__Node *n = g->m->graph->node[i];
-        if (plan_has_integers(n))
-            return error_set(g->e, STATUS_MODEL_INVALID,
-                             "the model is quantized already (node %s, %s): give the float model",
-                             quant_node_name(n), quant_text(n->op_type));
         const struct quant_choice *c = g->chosen[i] = plan_choice(g, i, used);
         g->p->bits[i] = c && c->bits ? c->bits : g->options->bits;
         g->p->kinds[i] = (uint8_t)plan_kind(g, n, c && !c->bits, &g->p->reasons[i]);
@@ -477,7 +484,9 @@ int quant_plan_make(struct quant_plan *p, const struct quant_model *m, const str
     for (uint32_t i = 0; i < x->n; i++)
         p->places[i].group = i;
     plan_look_around(&g);
-    int r = plan_classify(&g, flags + 2 * ((size_t)x->n + 1));
+    int r = quant_plan_check_float(m, e);
+    if (r == 0)
+        r = plan_classify(&g, flags + 2 * ((size_t)x->n + 1));
     if (r == 0)
         plan_choose_tensors(&g);
     return r;

@@ -45,6 +45,9 @@ int quant_plan_make(struct quant_plan *p, const struct quant_model *m, const str
                     const struct quant_plan_options *options, struct error *e);
 void quant_plan_done(struct quant_plan *p);
 
+/// Refuses models that are quantized already, of any operator set.
+int quant_plan_check_float(const struct quant_model *m, struct error *e);
+
 /// Of a product: the axis of its weight that outputs lie on.
 uint32_t quant_plan_axis(const Quant__Node *n, const Quant__Tensor *weight);
 

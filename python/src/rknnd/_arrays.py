@@ -100,6 +100,14 @@ def layout_number(info: TensorInfo, layout: str | None) -> int:
     return FORMATS[layout]
 
 
+def layout_of(info: TensorInfo, shape: tuple[int, ...]) -> str:
+    """Of a 4-D array, or one without its batch, as its shape says: "nchw" where it fits that alone."""
+    if len(info.shape) != 4 or info.layout_number not in (NCHW, NHWC):
+        return "nhwc"
+    nhwc, nchw = (_permuted(info.shape, info.layout_number, layout) for layout in (NHWC, NCHW))
+    return "nchw" if shape in (nchw, nchw[1:]) and shape not in (nhwc, nhwc[1:]) else "nhwc"
+
+
 def prepare(info: TensorInfo, value: Any, layout: str | None) -> tuple[Array, int]:
     """The array and its layout's number, checked against the input's shape. A picture without a batch dimension gets
     one, with a warning."""

@@ -95,9 +95,10 @@ class Reader:
     @staticmethod
     def _input(info: TensorInfo, value: Any, layout: str | None, swap: bool) -> tuple[Array, int]:
         if not isinstance(value, (str, os.PathLike)):
-            return _arrays.prepare(info, value, layout)
+            return _arrays.prepare(info, value, "nhwc" if layout == "either" else layout)
         array = _pictures.read_input(value, _pixels_shape(info))
         if not _pictures.is_picture(value):
+            layout = _arrays.layout_of(info, array.shape) if layout == "either" else layout
             return _arrays.prepare(info, _arrays.exact(info, array), layout)
         return _pictures.in_bgr(array) if swap else array, _native.NHWC
 

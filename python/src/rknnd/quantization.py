@@ -151,7 +151,8 @@ def quantize(model: str | os.PathLike[str], output: str | os.PathLike[str], samp
     `mean`, `std` of an input's channels: the model takes pixels then, and computes (x - mean) / std itself. Numbers for the
                   first input, or a dict by input
     `rgb2bgr`     pictures go in as BGR; one, or a list with one for each input
-    `layout`      of 4-D arrays, as in Session.run(); None: the model's own
+    `layout`      of 4-D arrays, as in Session.run(); None: the model's own; "either": of .npy files "nchw" where their shape fits
+                  that alone, else "nhwc"
     `keep_float`, `int16`  nodes, by their names or their outputs', that stay float, or are 16 bits
     `without`     of "batchnorm", "activations", "equalization", "bias-correction", "comparison": what is not done
     `server`, `shapes`: as in Session; the float model runs there

@@ -4,6 +4,7 @@ says of wrong data sets and models, and calibrations that are ended and gone on 
 import json
 import os
 import pathlib
+import re
 import resource
 import shutil
 import signal
@@ -581,7 +582,7 @@ class Hybrid(Case):
                 ("    c3: float16", "    c9: float16", 2, "no layer \"c9\""),
                 ("    c3: float16", "    x: float16", 2, "no layer \"x\""),
                 ("    c3: float16", "    c3: float16\n    c3: float16", 3, "twice"),
-                ("    c3: float16", "   c3: float16", line["    x:"], "blanks"), # all have three then
+                ("        qmethod: layer", "       qmethod: layer", line["    x:"] + 2, "blanks"),
                 ("    c3: float16", "    c3: float16\n     c4: float16", 3, "blanks"),
                 ("    c3: float16", "    'c3: float16", 2, "damaged quotes"),
                 ("custom_quantize_layers:", "customized_quantize_layers:", 1, "RKNN-Toolkit 1"),
@@ -590,6 +591,12 @@ class Hybrid(Case):
                 ("    r1:", "    r7:", line["    r1:"], "r7 is none that"),
                 ("    r1:", "    r0:", line["    r1:"], "r0 is there twice"),
                 ("    r1:", "    r1: 3", line["    r1:"], "nothing is expected"),
+                ("    c3: float16", "    c3:float16", 2, "a colon"),
+                ("    c3: float16", "    c3: 'float16", 2, "can only be float16"),
+                ("min:\n        - ", "min: [", line["    x:"] + 4, "on the next line"),
+                ("min:\n        - ", "min: [] # ", line["    x:"] + 4, "a number"),
+                ("min:\n        - ", "min: [1, 2] # ", line["    x:"] + 4, "a number"),
+                ("min:\n        - ", "min: ", line["    x:"] + 4, "on the next line"),
                 ("qtype: asymmetric_quantized", "qtype: symmetric_quantized", line["    x:"], "by the options"),
                 ("qtype: asymmetric_quantized", "qtype: dynamic", line["    x:"] + 1, "qtype can only be"),
                 ("qmethod: layer", "qmethod: channel", line["    x:"] + 2, "qmethod can only be"),
@@ -626,7 +633,9 @@ class Hybrid(Case):
         self.step2(net, listed)
         wanted = self.out.read_bytes()
         for text in (b"\xef\xbb\xbf" + good.replace("\n", "\r\n").encode(), ("%YAML 1.2\n---\n# by hand\n" + good).encode(),
-                     good.replace("c3: float16", "'c3': float16   # the worst").encode(), yaml.dump(yaml.safe_load(good)).encode(),
+                     good.replace("c3: float16", "'c3': float16   # the worst").encode(), good.replace("    c3: ", "  c3 :     ").encode(),
+                     re.sub(r":\n +- (\S+)", r":   [ \1 ]", good).encode(), re.sub(r"(qtype|dtype|c3): (\S+)", r"\1 : '\2'", good).encode(),
+                     good.replace("        - ", "        -   ").encode(), yaml.dump(yaml.safe_load(good)).encode(),
                      yaml.dump(yaml.safe_load(good), sort_keys=False, indent=8, default_style=None).encode()):
             with self.subTest(text[:40]):
                 cfg.write_bytes(text)
@@ -693,6 +702,10 @@ class Failures(Case):
         self.quantize(FLOAT, listed)
         quantized = self.out.rename(self.folder / "quantized.onnx")
         self.assertIn("quantized already", self.quantize(quantized, listed, code=4))
+        older = onnx.load(quantized)
+        older.opset_import[0].version = 12
+        onnx.save(older, self.folder / "older.onnx")
+        self.assertIn("quantized already", self.quantize(self.folder / "older.onnx", listed, code=4))
         relu = self.write([helper.make_node("Relu", ["x"], ["y"])], [1, 4], {}, y=[1, 4])
         self.assertIn("nothing to quantize", self.quantize(relu, listed, code=4))
         (self.folder / "cut.onnx").write_bytes(FLOAT.read_bytes()[:5000])

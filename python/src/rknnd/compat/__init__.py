@@ -33,12 +33,15 @@ def search_path() -> str:
     return folder if _is_installed(home) else os.pathsep.join((folder, home))
 
 
-def environment(server: str | None = None) -> dict[str, str]:
-    """The environment for a program that is to use the packages; `server`: value of RKNND_SERVER."""
+def environment(server: str | None = None, export_onnx: bool = False) -> dict[str, str]:
+    """The environment for a program that is to use the packages; `server`: value of RKNND_SERVER; `export_onnx`: export_rknn()
+    of a .rknn file writes ONNX beside it."""
     before = os.environ.get("PYTHONPATH")
     made = dict(os.environ, PYTHONPATH=os.pathsep.join(filter(None, (search_path(), before))))
     if server is not None:
         made["RKNND_SERVER"] = server
+    if export_onnx:
+        made["RKNND_EXPORT_ONNX"] = "1"
     return made
 
 

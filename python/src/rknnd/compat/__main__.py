@@ -1,8 +1,10 @@
 """Runs a program with rknnd's rknnlite and rknn packages.
 
-    python3 -m rknnd.compat [--server URI] PROGRAM [ARGUMENTS]
-    python3 -m rknnd.compat [--server URI] -m MODULE [ARGUMENTS]
+    python3 -m rknnd.compat [--server URI] [--export-onnx] PROGRAM [ARGUMENTS]
+    python3 -m rknnd.compat [--server URI] [--export-onnx] -m MODULE [ARGUMENTS]
     python3 -m rknnd.compat --path
+
+--export-onnx: export_rknn("x.rknn") writes x.rknn.onnx, which load_rknn("x.rknn") takes then.
 """
 from __future__ import annotations
 
@@ -26,21 +28,24 @@ def _interpreter() -> list[str]:
     return [sys.executable, *arguments]
 
 
-def _run(program: list[str], server: str | None) -> int:
+def _run(program: list[str], server: str | None, export_onnx: bool) -> int:
     for path in vendor_packages():
         print(f"rknnd.compat: {path} is not used here, but rknnd's package of the same name", file=sys.stderr)
     sys.stdout.flush()
     command = _interpreter() + program
     try:
-        os.execve(command[0], command, environment(server))
+        os.execve(command[0], command, environment(server, export_onnx))
     except OSError as error:
         return _fail(f"{command[0]} cannot be started: {error}")
 
 
 def main(arguments: list[str]) -> int:
     """Does not return where a program is run: it takes this process's place."""
-    server = None
-    if arguments[:1] == ["--server"]:
+    server, export_onnx = None, False
+    while arguments[:1] in (["--server"], ["--export-onnx"]):
+        if arguments[0] == "--export-onnx":
+            export_onnx, arguments = True, arguments[1:]
+            continue
         if len(arguments) < 2:
             return _fail("--server needs a URI, for instance sim: or tcp:HOST")
         server, arguments = arguments[1], arguments[2:]
@@ -57,7 +62,7 @@ def main(arguments: list[str]) -> int:
             return _fail(f"{arguments[0]} needs something to run")
     elif arguments[0].startswith("-"):
         return _fail(f"unknown option {arguments[0]}")
-    return _run(arguments, server)
+    return _run(arguments, server, export_onnx)
 
 
 if __name__ == "__main__":

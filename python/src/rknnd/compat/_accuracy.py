@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .. import _errors, _native, _pictures, layers, servers
+from .. import _arrays, _errors, _native, _pictures, layers, servers
 from .._capi import ffi, lib, text
 from .._native import Array
 from .._records import new
@@ -77,9 +77,16 @@ def read_inputs(paths: object, infos: Sequence[_native.TensorInfo], swaps: Seque
         n = len(infos)
         raise _errors.InputError(f"inputs is {_errors.shown(paths)}: give a list with {n} path{'s' if n > 1 else ''}, one for each "
                                  "input")
-    arrays = [_pictures.read_input(path, info.shape) for path, info in zip(paths, infos)]
+    arrays = [_pixels_last(_pictures.read_input(path, info.shape), info) for path, info in zip(paths, infos)]
     return [_pictures.in_bgr(array) if swap and _pictures.is_picture(path) else array
             for path, array, swap in zip(paths, arrays, [*swaps, *[False] * len(arrays)])]
+
+
+def _pixels_last(array: Array, info: _native.TensorInfo) -> Array:
+    """A .npy file may be as the float model's input is (SDK guide, 10.5), which is NCHW mostly."""
+    if array.ndim not in (3, 4) or _arrays.layout_of(info, array.shape) == "nhwc":
+        return array
+    return np.moveaxis(array, -3, -1)
 
 
 def _batched(array: Array, info: _native.TensorInfo) -> Array:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from .. import _errors
 from .._capi import lib
 from .._native import Array, NotCopied
-from . import _report, _servers
+from . import _conversion, _report, _servers
 from ._log import RKNNLog
 from ._runtime import RKNNRuntime
 
@@ -73,7 +73,7 @@ class Base(NotCopied):
     @answers(-1)
     def load_rknn(self, path: str) -> int:
         """Takes a model's path for init_runtime(). 0; -1: there is no such file."""
-        self._take_model(path)
+        self._take_model(_conversion.loaded(path))
         return 0
 
     def _take_model(self, path: object, options: str | None = None, constants: Mapping[int, Array] | None = None) -> None:

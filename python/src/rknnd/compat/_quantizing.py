@@ -27,12 +27,15 @@ _WITHOUT_EFFECT: dict[str, Any] = {"custom_string": None, "compress_weight": Fal
                                    "fold_constant": True}
 # What would make another model than the one that comes out.
 _REFUSED: dict[str, Any] = {"remove_weight": False, "quantize_weight": False, "remove_reshape": False, "inputs_yuv_fmt": None,
-                            "auto_hybrid_euc_thresh": None}
+                            "auto_hybrid_euc_thresh": None, "quantized_hybrid_level": 0}
 _INSTEAD = {"remove_weight": "weights are in the server's memory once for all that have a model open",
             "quantize_weight": "build(do_quantization=True) makes weights smaller",
             "remove_reshape": "load_onnx(outputs=…) cuts a model",
             "inputs_yuv_fmt": "inputs are RGB here: convert pictures before",
-            "auto_hybrid_euc_thresh": "auto_hybrid_cos_thresh is the goal of layers in float"}
+            "auto_hybrid_euc_thresh": "auto_hybrid_cos_thresh is the goal of layers in float",
+            "quantized_hybrid_level": "build(auto_hybrid=True) keeps layers in float, as many as auto_hybrid_cos_thresh takes"}
+# Of weights that have 4 bits, or tensors that have 16.
+_OF_OTHER_TYPES = {"quantized_algorithm": ("gdq", "grq"), "quantized_method": ("group",)}
 # Names of RKNN-Toolkit 1, and what they are called now.
 _RENAMED = {"channel_mean_value": "mean_values and std_values", "reorder_channel": "quant_img_RGB2BGR",
             "batch_size": "rknn_batch_size of build()", "epochs": "nothing: the whole data set is run"}
@@ -90,12 +93,14 @@ def read_config(named: Mapping[str, Any], warn: Warn) -> Config:
     _choose(values, "quantized_method", quantization.METHODS)
     _choose(values, "optimization_level", _LEFT_OUT)
     for name in ("mean_values", "std_values"):
-        values[name] = _plain(values[name])
+        values[name] = _plain(values[name]) or None
+        _check_numbers(name, values[name])
+    _check_swaps(values["quant_img_RGB2BGR"])
     if values["dynamic_input"] and not _are_shape_sets(values["dynamic_input"]):
         raise _errors.ParameterError(f"dynamic_input is {_errors.shown(values['dynamic_input'])}: give a list of sets, each with a "
                                      "shape for each input, [[[1, 3, 224, 224]], [[1, 3, 192, 192]]]")
     if values["target_platform"] is not None:
-        values["target_platform"] = _servers.check_target(values["target_platform"])
+        values["target_platform"] = _servers.check_platform(values["target_platform"])
     return Config(values)
 
 
@@ -123,7 +128,29 @@ def _plain(values: Any) -> Any:
     return values.item() if isinstance(values, np.generic) else values
 
 
+def _is_number(given: Any) -> bool:
+    return isinstance(given, (int, float)) and not isinstance(given, bool) and bool(abs(given) <= np.finfo(np.float32).max)
+
+
+def _check_numbers(name: str, values: Any) -> None:
+    """None, a list of numbers, or one such list for each input."""
+    lists = values if isinstance(values, list) and all(isinstance(one, list) for one in values) else [values]
+    if values is not None and not all(isinstance(one, list) and all(map(_is_number, one)) for one in lists):
+        raise _errors.ParameterError(f"{name} is {_errors.shown(values)}: give a list with a list of numbers for each input, one "
+                                     "for each channel")
+
+
+def _check_swaps(given: Any) -> None:
+    listed = given if isinstance(given, (list, tuple)) else [given]
+    if not all(one is None or isinstance(one, (bool, np.bool_)) or one in (0, 1) for one in listed):
+        raise _errors.ParameterError(f"quant_img_RGB2BGR is {_errors.shown(given)}: give True or False, or a list with one for "
+                                     "each input")
+
+
 def _choose(values: Mapping[str, Any], name: str, known: Mapping[Any, Any]) -> None:
+    if str(values[name]).startswith(_OF_OTHER_TYPES.get(name, ())):
+        raise _errors.ParameterError(f"{name} is {values[name]!r}: it is of w4a16 and the like, which are not made; there are "
+                                     f"{', '.join(map(str, known))}")
     if isinstance(values[name], bool) or not isinstance(values[name], (str, int)) or values[name] not in known:
         raise _errors.ParameterError(f"{name} is {values[name]!r}: one of {', '.join(map(str, known))}")
 
@@ -178,7 +205,7 @@ def quantizer(source: Source, config: Config, samples: Sequence[Any], progress: 
         source.path, samples, algorithm=values["quantized_algorithm"], method=values["quantized_method"],
         dtype=values["quantized_dtype"], target=values["target_platform"], mean=means, std=stds,
         rgb2bgr=config.swaps(len(names)), without=_LEFT_OUT[values["optimization_level"]], server=_servers.SIMULATOR,
-        shapes=_first_shapes(source, config), progress=progress, **more)
+        layout="either", shapes=_largest_shapes(source, config), progress=progress, **more)
 
 
 class Built:
@@ -255,10 +282,12 @@ def _preprocessing(mean: Sequence[float] | None, std: Sequence[float] | None) ->
     return {"mean": list(mean or [0.0] * n), "std": list(std or [1.0] * n), "channel_order": list(range(n))}
 
 
-def _first_shapes(source: Source, config: Config) -> Mapping[str, Sequence[int]]:
+def _largest_shapes(source: Source, config: Config) -> Mapping[str, Sequence[int]]:
+    """Those that the data set has (SDK guide, 5.4.3): of dynamic_input the set whose inputs have most elements together."""
     if not config.shape_sets:
         return source.shapes
-    return dict(zip(source.inputs, _per_input(config.shape_sets[0], len(source.inputs), "dynamic_input")))
+    largest = max(config.shape_sets, key=lambda shapes: sum(int(np.prod(shape)) for shape in shapes))
+    return dict(zip(source.inputs, _per_input(largest, len(source.inputs), "dynamic_input")))
 
 
 def samples_of(source: Source, dataset: object) -> Sequence[Any]:

@@ -10,9 +10,13 @@ from .. import _errors, servers
 _FAMILIES = (("rk3562",), ("rk3566", "rk3568"), ("rk3576",), ("rk3588", "rk3588s"), ("rv1103", "rv1106"),
              ("rv1103b", "rv1106b"), ("rv1126b",))
 CHIPS = tuple(chip for family in _FAMILIES for chip in family)
-_SCHEME = re.compile(r"(unix|tcp|usb|adb|sim):")
+_SCHEME = re.compile(r"(unix|tcp|tls|usb|adb|sim):")
 _ADB_PORT = ":5555"  # of boards that adb reaches over a network
 SIMULATOR = "sim:"
+_ESTIMATED = ("rk3588", "rk3576", "rk3568", "rk3566", "rk3562", "rv1126b", "rv1103", "rv1106")  # the software NPU knows their pace
+# Of platforms that config() is given elsewhere: what it says of them.
+_PLATFORMS_OF_TOOLKIT_1 = ("rk1806", "rk1808", "rk3399pro", "rv1109", "rv1126")
+_WITHOUT_INT8 = ("rk2118",)
 
 
 def family(chip: str) -> tuple[str, ...]:
@@ -27,6 +31,24 @@ def check_target(target: object) -> str:
         raise _errors.ParameterError(f"target {target!r} is no chip that models can run on: give one of "
                                      f"{', '.join(CHIPS)}, or None for the software NPU")
     return name
+
+
+def check_platform(platform: object) -> str:
+    """A target_platform of config(), in small letters: a chip, or one that boards of rknnd do not have but conversion does."""
+    name = platform.lower() if isinstance(platform, str) else ""
+    if name in _PLATFORMS_OF_TOOLKIT_1:
+        raise _errors.ParameterError(f"target_platform {platform!r} is of RKNN-Toolkit 1, whose models are others: this is the "
+                                     "interface of RKNN-Toolkit2")
+    if name not in CHIPS + _WITHOUT_INT8:
+        raise _errors.ParameterError(f"target_platform {_errors.shown(platform)} is no chip that is known: give one of "
+                                     f"{', '.join(CHIPS + _WITHOUT_INT8)}")
+    return name
+
+
+def simulator_of(platform: str | None) -> str:
+    """The software NPU, which estimates times of a platform's chip where it knows its pace."""
+    alike = (name for name in (platform, *family(platform)) if name in _ESTIMATED) if platform else iter(())
+    return SIMULATOR + next(alike, "")
 
 
 # ---- what is connected

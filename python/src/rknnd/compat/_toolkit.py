@@ -29,6 +29,7 @@ class RKNN(Base):
     def __init__(self, verbose: bool = False, verbose_file: str | None = None) -> None:
         super().__init__(verbose, verbose_file)
         self._onnx: tuple[str, str | None, Mapping[int, Array]] | None = None
+        self._given = ""  # the file that load_onnx() took, or the float model of step 2
         self._shapes: Mapping[str, Sequence[int]] = {}
         self._rknn: str | None = None
         self._config: _quantizing.Config | None = _quantizing.Config()
@@ -49,7 +50,7 @@ class RKNN(Base):
     def load_rknn(self, path: str) -> int:
         """Takes a converted model for init_runtime(). An ONNX model that was loaded before stays the golden one of
         accuracy_analysis()."""
-        self._take_model(path)
+        self._take_model(_conversion.loaded(path))
         self._rknn, self._built, self._exported = self._path, None, None
         return 0
 
@@ -67,7 +68,8 @@ class RKNN(Base):
         options: str | None = None
         shapes: dict[str, Sequence[int]] = {}
         constants: dict[int, Array] = {}
-        if is_converted(file_of(model)):
+        given = file_of(model)
+        if is_converted(given):
             raise _errors.ModelError(f"{model} is a converted model: load_rknn() takes it")
         if not (inputs is None and input_size_list is None and input_initial_val is None and outputs is None):
             model = self._part_of(file_of(model), inputs, outputs, input_size_list)
@@ -75,7 +77,7 @@ class RKNN(Base):
             options = "\n".join(f"shape {name}={'x'.join(map(str, shape))}" for name, shape in shapes.items()) or None
         self._shapes = shapes
         self._take_model(model, options, constants)
-        self._onnx, self._built, self._exported = (str(self._path), options, constants), None, None
+        self._onnx, self._built, self._exported, self._given = (str(self._path), options, constants), None, None, given
         return 0
 
     def _part_of(self, model: str, inputs: Sequence[str] | None, outputs: Sequence[str] | None,
@@ -94,14 +96,14 @@ class RKNN(Base):
     # ---- quantizing
 
     @answers(-1)
-    def config(self, mean_values: Any = None, std_values: Any = None, **settings: Any) -> int | None:
+    def config(self, mean_values: Any = None, std_values: Any = None, **settings: Any) -> int:
         """Settings of build(): mean_values, std_values, quant_img_RGB2BGR, quantized_dtype ('w8a8'), quantized_algorithm,
-        quantized_method, optimization_level, target_platform, dynamic_input, auto_hybrid_cos_thresh. None; -1: one of them
+        quantized_method, optimization_level, target_platform, dynamic_input, auto_hybrid_cos_thresh. 0; -1: one of them
         cannot be kept."""
         self._config = None
         self._configured = True
         self._config = _quantizing.read_config({"mean_values": mean_values, "std_values": std_values, **settings}, self.rknn_log.w)
-        return None
+        return 0
 
     @answers(-1)
     def build(self, do_quantization: bool = True, dataset: str | None = None, rknn_batch_size: int | None = None,
@@ -200,21 +202,29 @@ class RKNN(Base):
                                 "hybrid_quantization_step1")
         self._config, self._shapes = config, source.shapes
         options = _quantizing.load_options(source, config)
-        self._onnx = (source.path, options, source.constants)
+        self._onnx, self._given = (source.path, options, source.constants), source.path
         self._take_built(source, config, built)
         return 0
 
     @answers(-1)
     def export_rknn(self, export_path: str, cpp_gen_cfg: Any = None, **_settings: Any) -> int:
-        """Writes the model that build() has made, if the file's name ends with .onnx. -1: a .rknn file, which is not made here."""
+        """Writes the model that build() has made, if the file's name ends with .onnx. -1: a .rknn file, which is not made here;
+        with RKNND_EXPORT_ONNX=1 in the environment the ONNX model, as FILE.rknn.onnx, and 0."""
         if not isinstance(export_path, (str, os.PathLike)):
             raise _errors.ParameterError(f"export_path is {_errors.shown(export_path)}: give the path of a file")
-        if os.path.splitext(os.fsdecode(export_path))[1].lower() != ".onnx":
-            self.rknn_log.e(_conversion.export_refusal(os.fsdecode(export_path)))
-            return -1
+        path = os.fsdecode(export_path)
+        if os.path.splitext(path)[1].lower() != ".onnx":
+            if not _conversion.writes_onnx():
+                self.rknn_log.e(_conversion.export_refusal(path))
+                return -1
+            path += ".onnx"
         if self._exported is None:
             raise _errors.ModelError("there is no model that was built: call build() first")
-        shutil.copyfile(self._exported, export_path)
+        if os.path.exists(path) and os.path.exists(self._given) and os.path.samefile(path, self._given):
+            raise _errors.ParameterError(f"{path} is the float model, which would be lost: give another name")
+        shutil.copyfile(self._exported, path)
+        if path != os.fsdecode(export_path):
+            self.rknn_log.w(f"export_rknn: {path} is written, which is ONNX, and no {export_path}")
         return 0
 
     # ---- running
@@ -243,7 +253,8 @@ class RKNN(Base):
         if target is None:
             if device_id is not None:
                 self.rknn_log.w(f"device_id {device_id} is ignored: without a target the software NPU is used")
-            return _servers.SIMULATOR
+            built = self._exported is not None and self._config is not None
+            return _servers.simulator_of(self._config.values["target_platform"] if built and self._config else None)
         chip = _servers.check_target(target)
         server = _servers.server_of(device_id)
         _servers.check_chip(server, chip)
