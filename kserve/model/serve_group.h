@@ -12,6 +12,7 @@ struct group {
     uint32_t samples;
     uint32_t offset; // samples of the only job that come before
     unsigned set;
+    bool under_way; // its run was only started, and times.infer_ns is when
     struct run_times times;
 };
 

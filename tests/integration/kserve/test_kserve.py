@@ -393,6 +393,25 @@ class Stored(unittest.TestCase):
         self.assertEqual(self.index(client), {("other", "1"): "READY"})
 
 
+class Times(unittest.TestCase):
+    def test_runs_are_what_takes_time(self):
+        """Of each run 100 ms, one after the other or several samples at once."""
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(DIGITS, folder)
+            daemon = Daemon("--backend", "sim:rk3588,slow%100")
+            front = Front(daemon, folder)
+            client = front.client()
+            for samples, runs in (1, 1), (3, 4):
+                client.infer("digits", {"image": np.repeat(PICTURE, samples, 0)})
+                stats = client.json("/v2/models/digits/stats")["model_stats"][0]
+                for times in stats["inference_stats"], *stats["batch_stats"]:
+                    self.assertEqual(times["compute_infer"]["count"], runs)
+                    self.assertGreaterEqual(times["compute_infer"]["ns"], runs * 100e6)
+            client.close()
+            front.stop()
+            daemon.stop()
+
+
 class Daemons(unittest.TestCase):
     def test_one_that_goes_and_comes(self):
         with tempfile.TemporaryDirectory() as folder:
