@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -485,6 +486,7 @@ static void init_parts(struct server *s, uv_loop_t *loop, struct options *option
     uv_timer_init(loop, &s->drain);
     jobs_init(&s->jobs, loop, &s->trace, options->hold_timeout_ms, on_job_ended);
     s->jobs.metrics = &s->metrics;
+    s->metrics.config_s = (uint64_t)time(NULL);
     init_runner_options(s);
     describes_init(&s->describes, &s->runner_options);
     stats_init(&s->stats, &s->services);
@@ -594,11 +596,13 @@ static void on_reloaded(struct reload *r)
     struct options_names changed, kept;
     if (s->state != SERVER_SERVING)
         return;
+    s->metrics.config_is_behind = r->failed.code < 0;
     if (r->failed.code < 0) {
         log_error("the configuration stays as it was: %s", r->failed.text);
         server_tell_manager(s);
         return;
     }
+    s->metrics.config_s = (uint64_t)time(NULL);
     take_listeners(s, r);
     options_update(s->options, &r->options, &changed, &kept);
     addresses_find(s->options, s->reload.others, &s->addresses, NULL);

@@ -59,6 +59,8 @@ struct metrics {
     uint64_t errors[METRICS_CODES];                        // answers, by code
     struct metrics_histogram transfer[METRICS_DIRECTIONS]; // inputs and outputs of a run
     uint64_t uploads, upload_bytes;
+    uint64_t config_s;     // when the configuration was last read and found good, since 1970
+    bool config_is_behind; // what has been read since then was not
 };
 
 /// The series of what this user runs with this model (`sha256`: its digest); it stays. NULL: there

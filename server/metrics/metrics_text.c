@@ -201,6 +201,16 @@ static uint64_t heap_bytes(uint64_t now_ms)
     return bytes;
 }
 
+// By the names that Prometheus has for its own.
+static void put_config(FILE *out, const struct metrics *m)
+{
+    put_gauge(out, "config_last_reload_successful",
+              "Whether the configuration was good when it was last read (1), or stays as it was.",
+              !m->config_is_behind);
+    put_gauge(out, "config_last_reload_success_timestamp_seconds",
+              "When the configuration that counts was read, since 1970.", m->config_s);
+}
+
 static void put_now(FILE *out, const struct services *s)
 {
     const struct scheduler *scheduler = &s->jobs->scheduler;
@@ -259,6 +269,7 @@ int metrics_text(const struct services *s, const struct reading *now, char **ret
     if (!out)
         return error_no_memory(e, "metrics", 0);
     put_device(out, s);
+    put_config(out, s->metrics);
     put_now(out, s);
     put_totals(out, s);
     put_inferences(out, s->metrics);

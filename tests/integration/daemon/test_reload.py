@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 import unittest
 
 from support.service import (BUILD, DIGITS, SOURCE, PATIENCE, RKNND, Configured, children, finish_client, free_port, listen_on_any_port,
@@ -124,6 +125,26 @@ class Reload(unittest.TestCase):
         os.kill(d.process.pid, signal.SIGHUP)
         wait_for("words about the missing file", lambda: "No such file" in d.said())
         self.assertNotIn(" D ", d.said())
+
+    def test_metrics_say_whether_it_counts(self):
+        def told():
+            answer = rknnctl(d.uri(), "stats", "--prometheus")
+            self.assertEqual(answer.returncode, 0, answer.stderr)
+            return {name: float(value) for name, value in re.findall(r"^rknnd_config_last_(\w+) (\S+)$", answer.stdout, re.M)}
+
+        before = time.time()
+        good = ["backend = null:64:64", "listen = unix:HERE/a"]
+        d = self.start(*good)
+        first = told()
+        self.assertEqual(first["reload_successful"], 1)
+        self.assertGreaterEqual(first["reload_success_timestamp_seconds"], int(before))
+        d.reload([*good, "nonsense = 3"])
+        self.assertEqual(told(), {**first, "reload_successful": 0})
+        between = time.time()
+        d.reload(good)
+        last = told()
+        self.assertEqual(last["reload_successful"], 1)
+        self.assertGreaterEqual(last["reload_success_timestamp_seconds"], int(between))
 
     def test_from_the_next_start(self):
         d = self.start("backend = null:64:64", "listen = unix:HERE/a")
