@@ -112,8 +112,15 @@ static const struct chip chips[] = {
 
 #define N_CHIPS (sizeof chips / sizeof *chips)
 
+// The same chip with fewer pins (its data sheet); other letters are chips of their own (rv1103b).
+static const char *chip_own_name(const char *name)
+{
+    return strcasecmp(name, "rk3588s") == 0 ? "rk3588" : name;
+}
+
 const struct chip *chip_find(const char *name)
 {
+    name = chip_own_name(name);
     for (size_t i = 0; i < N_CHIPS; i++)
         if (strcasecmp(chips[i].name, name) == 0)
             return &chips[i];

@@ -76,7 +76,7 @@ struct chip {
     struct chip_matmul matmul;
 };
 
-/// The chip of this name, in any case. NULL: not known.
+/// The chip of this name, in any case; rk3588s is rk3588. NULL: not known.
 const struct chip *chip_find(const char *name);
 
 /// As boards and drivers call chips: variants of a chip have letters behind its name ("rk3588s",
