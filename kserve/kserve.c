@@ -32,7 +32,7 @@
 struct program {
     const char *server, *models, *agent_address;
     bool store;
-    struct uri listen[FRONT_MAX_SOCKETS];
+    struct uri listen[FRONT_MAX_SOCKETS], agent_uri;
     unsigned n_listen;
     bool is_explicit, insecure;
     uint32_t drain_s;
@@ -131,7 +131,8 @@ static int parse_program(struct program *p, int argc, char **argv, struct error 
 
 // ---- life ---------------------------------------------------------------------------------------
 
-static void load_models(void *user)
+// False: for want of the daemon, so that it is to be done again.
+static bool load_models(void *user)
 {
     struct program *p = user;
     struct error e;
@@ -139,17 +140,17 @@ static void load_models(void *user)
                            : repository_load(p->site.models, NULL, &e);
     if (r < 0)
         log_error("%s", e.text);
+    return r != STATUS_DEVICE_UNAVAILABLE;
 }
 
 static int start_agent(struct program *p, struct error *e)
 {
-    struct uri u;
     if (!p->agent_address)
         return 0;
-    int r = listening_parse(p->agent_address, &u, e);
+    int r = listening_parse(p->agent_address, &p->agent_uri, e);
     if (r < 0)
         return r;
-    int socket = listening_open(&u, p->insecure, e);
+    int socket = listening_open(&p->agent_uri, p->insecure, e);
     return socket < 0 ? socket : agent_start(socket, p->pulse, &p->agent, e);
 }
 
@@ -191,6 +192,8 @@ static void program_stop(struct program *p)
 {
     if (p->front)
         front_stop(p->front, END_PATIENCE_S);
+    if (p->agent && p->agent_uri.scheme == &uri_unix)
+        unlink(p->agent_uri.text);
     agent_stop(p->agent);
     if (p->pulse && pulse_stop(p->pulse))
         repository_free(p->site.models);
@@ -205,7 +208,8 @@ static void program_serve(struct program *p, const sigset_t *signals)
     int got = 0;
     struct timespec drain = {.tv_sec = (time_t)p->drain_s};
     while (sigwait(signals, &got) == 0 && got == SIGHUP)
-        load_models(p);
+        if (!load_models(p))
+            pulse_load_again(p->pulse);
     pulse_end_service(p->pulse);
     if (p->drain_s)
         sigtimedwait(signals, NULL, &drain); // another signal ends the wait

@@ -50,12 +50,22 @@ static void get_ready(struct visit *v)
 
 // ---- models -------------------------------------------------------------------------------------
 
+// Before all have been loaded none is missing for good: who asks may come again, or go to another
+// server.
+static void say_missing(struct visit *v, const char *words)
+{
+    if (pulse_has_begun(v->site->pulse))
+        reply_fail(v->reply, 404, "%s", words);
+    else
+        reply_fail(v->reply, 503, "%s yet: models are loaded once the daemon answers", words);
+}
+
 static struct served_model *visited_model(struct visit *v)
 {
     struct error e;
     struct served_model *m = repository_find(v->site->models, v->name, v->version, &e);
     if (!m)
-        reply_fail(v->reply, 404, "%s", e.text);
+        say_missing(v, e.text);
     return m;
 }
 
@@ -189,8 +199,10 @@ static void get_statistics(struct visit *v)
     unsigned n = v->reply->no_memory ? 1
                                      : repository_each(v->site->models, v->name[0] ? v->name : NULL,
                                                        v->version, print_statistics, v->reply);
+    char words[MAX_PATH + 64];
+    snprintf(words, sizeof words, "there is no model \"%s\" that is loaded", v->name);
     if (n == 0 && v->name[0])
-        reply_fail(v->reply, 404, "there is no model \"%s\" that is loaded", v->name);
+        say_missing(v, words);
     else
         reply_print(v->reply, "]}");
 }

@@ -18,13 +18,20 @@
 #define FRESH_MS  300  // an answer this old counts as one of now
 #define STALE_MS  1500 // one this old, or none within this time, is none
 
+// Between attempts to load what was kept from it; each pause is twice the last one.
+#define FIRST_PAUSE_MS 500
+#define MOST_PAUSE_MS  64000
+
 struct pulse {
     pthread_t thread;
-    void (*on_first)(void *user);
+    bool (*load)(void *user);
     void *user;
-    _Atomic uint64_t answered_ms; // 0: not yet, or refused
+    bool failed;                     // the last load(), for want of the daemon
+    uint64_t load_from_ms, pause_ms; // not before, and the pause that was before that
+    _Atomic uint64_t answered_ms;    // 0: not yet, or refused
     atomic_uint jobs, cores;
-    atomic_bool ends, begun; // begun: on_first() has returned
+    atomic_bool ends, begun; // begun: load() has been through
+    atomic_bool due;         // load() is to be called
     pthread_mutex_t lock;
     pthread_cond_t woken, beaten;
     bool stop, wanted; // wanted: somebody waits for the next answer
@@ -60,38 +67,61 @@ static bool sleep_a_while(struct pulse *p)
     return goes_on;
 }
 
+// A model can be what ends with the same words as a daemon that goes: it keeps nobody else waiting,
+// and is not tried for ever.
+static void pulse_load(struct pulse *p, unsigned *cores)
+{
+    p->due = false;
+    p->failed = !p->load(p->user);
+    p->pause_ms = p->failed && p->pause_ms <= MOST_PAUSE_MS ? 2 * p->pause_ms : FIRST_PAUSE_MS;
+    p->load_from_ms = clock_ms() + p->pause_ms;
+    if (p->failed && p->pause_ms <= MOST_PAUSE_MS)
+        p->due = true;
+    if (!p->failed || pulse_beat(p, cores))
+        p->begun = true;
+}
+
+// What its end kept from being loaded is due at once when it is back.
+static void pulse_miss(struct pulse *p)
+{
+    p->answered_ms = 0;
+    p->pause_ms = FIRST_PAUSE_MS;
+    p->load_from_ms = 0;
+    if (p->failed)
+        p->due = true;
+}
+
 static void *pulse_run(void *user)
 {
     struct pulse *p = user;
-    bool first = true, there = true;
+    bool there = true;
     unsigned cores = 0;
     do {
         bool answers = pulse_beat(p, &cores);
         if (!answers && there)
             log_warn("%s", rknnd_last_error());
         if (!answers)
-            p->answered_ms = 0;
+            pulse_miss(p);
         if (answers && !there)
             log_info("the daemon answers");
         there = answers;
-        if (answers && first) {
-            first = false;
-            p->on_first(p->user);
-            p->begun = true;
-        }
+        if (answers && p->due && clock_ms() >= p->load_from_ms)
+            pulse_load(p, &cores);
     } while (sleep_a_while(p));
     return NULL;
 }
 
-struct pulse *pulse_start(void (*on_first)(void *user), void *user, struct error *e)
+struct pulse *pulse_start(bool (*load)(void *user), void *user, struct error *e)
 {
     struct pulse *p = calloc(1, sizeof *p);
     if (!p) {
         error_no_memory(e, "a thread", sizeof *p);
         return NULL;
     }
-    p->on_first = on_first;
+    p->load = load;
     p->user = user;
+    p->due = true;
+    p->pause_ms = FIRST_PAUSE_MS;
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -122,6 +152,16 @@ bool pulse_stop(struct pulse *p)
         return false;
     free(p);
     return true;
+}
+
+void pulse_load_again(struct pulse *p)
+{
+    p->due = true;
+}
+
+bool pulse_has_begun(const struct pulse *p)
+{
+    return p->begun;
 }
 
 void pulse_end_service(struct pulse *p)

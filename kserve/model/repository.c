@@ -228,6 +228,9 @@ static int load_all(struct repository *r, const char *name, bool open, struct er
         if (one < 0 && name) {
             *e = own;
             s = error_prefix(e, "version %s", c.models[i].version);
+        } else if (one == STATUS_DEVICE_UNAVAILABLE && s == 0) {
+            *e = own;
+            s = error_prefix(e, "model %s", c.models[i].name);
         }
     }
     catalog_done(&c);

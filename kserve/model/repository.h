@@ -17,7 +17,8 @@ void repository_free(struct repository *r);
 
 /// Looks at the source again for models of the name, and loads what it has, or loads it again;
 /// NULL: for all, and loads what has changed. STATUS_PARAM_INVALID: it has none of the name. With a
-/// name, one that cannot be loaded is a failure; what was loaded before stays then.
+/// name, one that cannot be loaded is a failure; what was loaded before stays then. Without one
+/// only STATUS_DEVICE_UNAVAILABLE is: the daemon went, or what it runs models with did.
 int repository_load(struct repository *r, const char *name, struct error *e);
 
 /// Requests that run meanwhile end as they would have. STATUS_PARAM_INVALID: there is none.
