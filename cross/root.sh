@@ -1,17 +1,22 @@
 #!/usr/bin/env bash
 # usage: root.sh ARCHITECTURE VARIANT FOLDER PACKAGE…
 # Unpacks (VARIANT: extract) or installs (minbase) packages of this machine's Debian release, and what
-# they depend on, in FOLDER, unless they are there.
+# they depend on, in FOLDER, unless they are there. What was asked for earlier stays; others who ask meanwhile wait.
 set -euo pipefail
 architecture=$1 variant=$2 folder=$3
 shift 3
+mkdir -p "$(dirname "$folder")"
+exec 9>"$folder.lock"
+flock 9
 packages=$(printf '%s\n' "$@" | sort -u)
-[ -e "$folder/packages" ] && [ -z "$(comm -23 - "$folder/packages" <<<"$packages")" ] && exit
+if [ -e "$folder/packages" ]; then
+    [ -n "$(comm -23 - "$folder/packages" <<<"$packages")" ] || exit 0
+    packages=$(sort -u - "$folder/packages" <<<"$packages")
+fi
 
 . /etc/os-release
 mirror=$(apt-get indextargets --format '$(CODENAME) $(REPO_URI)' 'Created-By: Packages' |
     awk -v suite="$VERSION_CODENAME" '$1 == suite { print $2; exit }')
-mkdir -p "$(dirname "$folder")"
 new=$(mktemp -d "$folder.XXXXXX")
 trap 'rm -rf "$new"' EXIT
 mmdebstrap --variant="$variant" --architectures="$architecture" --include="${packages//$'\n'/,}" \

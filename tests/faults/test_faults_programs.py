@@ -22,7 +22,7 @@ from integration.kserve.kserve_front import Client, Front, Refused
 from support.faults import FOR_EVER, SYSTEM, Faults, sweep_options
 from support.paths import SOURCE
 from support.seed import seed
-from support.service import BUILD, DIGITS, PATIENCE, Daemon, ended, free_port, processes, wait_for
+from support.service import BUILD, DIGITS, PATIENCE, Daemon, command_line, ended, free_port, processes, wait_for
 
 FLOAT = SOURCE / "examples/digits/digits.onnx"
 PICTURE = SOURCE / "examples/digits/pictures/7_0.png"
@@ -175,8 +175,7 @@ class Metrics(Case):
         self.daemon.process.wait()
 
     def helper(self):
-        return next((pid for pid in self.daemon.children()
-                     if b"rknnd-http" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0]), None)
+        return next((pid for pid in self.daemon.children() if b"rknnd-http" in command_line(pid).split(b"\0")[0]), None)
 
     def state(self):
         with contextlib.suppress(OSError):

@@ -1,28 +1,30 @@
 """ONNX Runtime of npm (onnxruntime-node, without its scripts), and the models to compare with it."""
 import json
+import os
 import pathlib
 import shutil
 import subprocess
 
+from support.made import fetch_once
 from support.paths import SHARED
 
 HERE = pathlib.Path(__file__).resolve().parent
 
 
-def install(work):
+def install():
     """The folder of node modules; None where npm cannot be had."""
-    modules = work.resolve() / "node_modules"
-    if (modules / "onnxruntime-node").exists():
-        return modules
+    def fetch(here):
+        command = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund",
+                   "--fetch-retries=0", "--prefix", str(here), "onnxruntime-node"]
+        try:
+            return subprocess.run(command, capture_output=True, timeout=90, check=False).returncode == 0
+        except subprocess.TimeoutExpired:
+            return False
+
     if not shutil.which("npm") or not shutil.which("node"):
         return None
-    command = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund",
-               "--fetch-retries=0", "--prefix", str(work), "onnxruntime-node"]
-    try:
-        done = subprocess.run(command, capture_output=True, timeout=90, check=False)
-    except subprocess.TimeoutExpired:
-        return None
-    return modules if done.returncode == 0 else None
+    folder = fetch_once(pathlib.Path(os.environ["RKNND_BUILD"]).resolve().parent / "ort", fetch)
+    return folder and folder / "node_modules"
 
 
 def shared_models():

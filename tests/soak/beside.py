@@ -25,7 +25,7 @@ import time
 from attack_list import ATTACKS, INPUT, Scene, run_of
 from door import Door
 from strange import SilentFiles
-from support.service import DIGITS, Daemon, listen_on_any_port, wait_for
+from support.service import DIGITS, Daemon, free_port, wait_for
 from support.wire import INFER, TURN_CPU
 
 PART = 1.0  # seconds of each turn
@@ -198,8 +198,7 @@ def attack_one(name, daemon, port, null, seconds):
 def start_daemon(*options):
     """For every user, over a Unix socket, a TCP port and TLS (daemon, port), with stored models. Nobody reads what it logs."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # not without an end of what was begun
-    with listen_on_any_port() as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
     unread, stderr = os.pipe()
     with tempfile.TemporaryDirectory(prefix="rknnd-door-") as folder:
         os.chmod(folder, 0o755)

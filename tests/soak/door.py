@@ -2,7 +2,7 @@
 import ssl
 import subprocess
 
-from support.service import listen_on_any_port
+from support.service import free_port
 
 LONG = 12  # certificates in the stranger's chain, each with a large key
 
@@ -14,8 +14,7 @@ def openssl(folder, *words):
 class Door:
     def __init__(self, folder):
         self.folder = folder
-        with listen_on_any_port() as listener:
-            self.port = listener.getsockname()[1]
+        self.port = free_port()
         for name in "ca", "other":
             self.make(name, "ec")
         for name in "server", "client":

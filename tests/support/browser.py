@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import urllib.request
 
-from support.service import PATIENCE, wait_for
+from support.service import PATIENCE, free_port, wait_for
 
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--no-first-run",
@@ -19,9 +19,7 @@ KEYS = {"Tab": "\ue004", "Enter": "\ue007", "Escape": "\ue00c", "ArrowLeft": "\u
 class Browser:
     def __init__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="rknnd-test-browser-", ignore_cleanup_errors=True)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.driver = subprocess.Popen([DRIVER, f"--port={self.port}"], stdout=subprocess.DEVNULL,
                                        stderr=subprocess.DEVNULL)
         wait_for("chromedriver to listen", self.listens)

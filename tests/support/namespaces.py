@@ -19,4 +19,4 @@ def run_inside(test, file, case, tools=()):
                            text=True, check=False)
     if probe.returncode:
         test.skipTest(f"no network can be made here: {probe.stderr.strip()}")
-    subprocess.run([*ENTER, sys.executable, file, case], check=True, timeout=230, env=dict(os.environ, PATH=PATH))
+    subprocess.run([*ENTER, sys.executable, file, case], check=True, timeout=460, env=dict(os.environ, PATH=PATH))

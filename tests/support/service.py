@@ -1,5 +1,7 @@
 """A daemon of the build under test, and what is to be seen of it from outside."""
 import atexit
+import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -44,11 +46,8 @@ def processes(is_meant):
     """Numbers of this machine's processes whose command line (bytes, words end with 0) is meant."""
     found = []
     for folder in pathlib.Path("/proc").iterdir():
-        try:
-            if folder.name.isdigit() and is_meant((folder / "cmdline").read_bytes()):
-                found.append(int(folder.name))
-        except OSError:
-            pass  # it has ended
+        if folder.name.isdigit() and is_meant(command_line(folder.name)):
+            found.append(int(folder.name))
     return found
 
 
@@ -164,6 +163,14 @@ def ended(pid):
         return True
 
 
+def command_line(pid):
+    """Its words, each with a 0 behind it; none once it has ended."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
 def children(pid):
     try:
         return [int(n) for n in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
@@ -174,13 +181,7 @@ def children(pid):
 def successor(pid):
     """Its child that was started to take over. Ask once: it is nobody's child any more when the other has ended, and the
     kernel may leave a child out while others end."""
-    for child in children(pid):
-        try:
-            if b"--takeover" in pathlib.Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0"):
-                return child
-        except OSError:
-            pass
-    return None
+    return next((child for child in children(pid) if b"--takeover" in command_line(child).split(b"\0")), None)
 
 
 def finish_client(client):
@@ -198,10 +199,54 @@ def rknnctl(uri, *words, **env):
                           capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
+class Ports:
+    """Ports that this process alone gives to those whom it starts: blocks below those that the kernel takes for connections
+    and for whoever does not name one. A block belongs to the process that holds an abstract Unix socket of its number, which
+    like ports is one in a network namespace and ends with the process."""
+
+    BLOCKS, SIZE, FIRST = 200, 100, 11000
+
+    def __init__(self):
+        self.held = self.numbers = None
+
+    def take_block(self):
+        for n in range(self.BLOCKS):
+            number = (os.getpid() + n) % self.BLOCKS
+            held = socket.socket(socket.AF_UNIX)
+            try:
+                held.bind(f"\0rknnd-test-ports-{number}")
+            except OSError:
+                held.close()
+                continue
+            atexit.register(held.close)
+            self.held, first = held, self.FIRST + number * self.SIZE
+            self.numbers = itertools.cycle(range(first, first + self.SIZE))
+            return
+        raise AssertionError("other tests have all ports")
+
+    def next(self):
+        if not self.held:
+            self.take_block()
+        for port in itertools.islice(self.numbers, self.SIZE):
+            with socket.socket() as probe, contextlib.suppress(OSError):
+                probe.bind(("", port))
+                return port
+        raise AssertionError("no port is free")
+
+
+PORTS = Ports()
+
+
 def free_port():
-    """Nobody else gets it soon: the kernel goes round."""
-    with listen_on_any_port() as listener:
-        return listener.getsockname()[1]
+    """A port on which nobody listens, and which no other test is given while this process lives."""
+    return PORTS.next()
+
+
+def replace_text(path, text):
+    """At once: a daemon that reads the file meanwhile, as told by an earlier SIGHUP, finds all of the old one or of the new one."""
+    new = path.with_name(path.name + ".new")
+    new.write_text(text)
+    new.replace(path)
 
 
 class Configured:
@@ -221,7 +266,7 @@ class Configured:
                  lambda: json.loads(rknnctl(self.uri(), "status", "--json").stdout)["workers"] == 0)
 
     def write(self, lines):
-        self.config.write_text("\n".join(lines).replace("HERE", str(self.path)) + "\n")
+        replace_text(self.config, "\n".join(lines).replace("HERE", str(self.path)) + "\n")
 
     def said(self):
         assert self.process.poll() is None, f"rknnd ended with {self.process.returncode}: {self.log.read_text()}"

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-from support.service import BUILD, DIGITS, Daemon, listen_on_any_port, wait_for
+from support.service import BUILD, DIGITS, Daemon, free_port, wait_for
 
 SCRAPES = int(sys.argv[1]) if len(sys.argv) > 1 else 10000
 PROGRAMS = int(sys.argv[2]) if len(sys.argv) > 2 else 20
@@ -89,8 +89,7 @@ def lines(text):
 
 
 def main():
-    with listen_on_any_port() as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     daemon = Daemon("--backend", "null:64:64", "--http", f"tcp:127.0.0.1:{port}", "--log-level", "error")
     with tempfile.TemporaryDirectory() as folder:
         for i in range(PROGRAMS):  # as many models, each with series of its own

@@ -79,7 +79,7 @@ def main():
     bench_sim, work = sys.argv[1], pathlib.Path(sys.argv[2])
     rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 7
     work.mkdir(parents=True, exist_ok=True)
-    modules = ort.install(work)
+    modules = ort.install()
     if not modules or not ort.shared_models().is_dir():
         print("skipped: " + ("the models are not in ../shared" if modules else
                              "onnxruntime-node cannot be installed (npm is not at hand)"))

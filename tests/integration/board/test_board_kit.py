@@ -266,7 +266,7 @@ class Devices(Kit):
         self.assertEqual(self.results(found, "emulator")["chain"]["is"], "ok")
 
     def test_hangs(self):
-        found = self.run_kit(server=self.device("emu:rk3588,hang@0", "--job-timeout-ms", "1500"))
+        found = self.run_kit(server=self.device("emu:rk3588,hang@0", "--job-timeout-ms", "5000"))
         device = self.results(found, "device")
         self.assertEqual(device["conv"]["is"], "failed")
         self.assertIn("left alone", device["chain"]["words"])

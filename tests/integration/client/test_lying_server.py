@@ -16,7 +16,7 @@ from support.seed import seed
 from support.service import BUILD, DIGITS, SANITIZED, Daemon
 from support.wire import GOODBYE, HEAD, LOG, MAGIC, PING, REPLY, TRACE, message, varint
 
-PATIENCE = 30
+PATIENCE = 60
 MEMORY = 2 << 30  # of address space, which a sanitizer needs more of
 EDGES = (0, 1, 2, 0x7f, 0x80, 0xff, 0x7fff, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff, 1 << 32, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)
 

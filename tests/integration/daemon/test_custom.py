@@ -153,7 +153,7 @@ class InTheMiddle(Case):
 
     def test_a_callback_that_takes_too_long(self):
         for isolation in ("process", "thread"):
-            daemon = self.daemon("--isolation", isolation, "--job-timeout-ms", "500")
+            daemon = self.daemon("--isolation", isolation, "--job-timeout-ms", "2000")
             client = self.begin(daemon, -2)
             wait_for("the job to end", lambda d=daemon: sum(d.status()[n] for n in ("jobs_running", "jobs_waiting")) == 0)
             self.assertIn("cstDualResidual", self.end(client))
@@ -260,7 +260,7 @@ class Plugins(Case):
         for kind, code, words in (("crash", -3, "its worker "), ("abort", -3, "Aborted"),
                                   ("hang", -2, "took too long")):
             path = self.put(kind)
-            daemon = self.with_plugins("--job-timeout-ms", "1000")
+            daemon = self.with_plugins("--job-timeout-ms", "3000")
             said = self.run_it(daemon, code)
             self.assertIn(words, said)
             self.assertIn(path.name, said)

@@ -10,17 +10,11 @@ import socket
 import tempfile
 import unittest
 
-from support.service import PATIENCE, Daemon, wait_for
+from support.service import PATIENCE, Daemon, free_port, wait_for
 from support.wire import (CHUNK, CLOSE, Client, DESCRIBE, HEAD, HELLO, INFER, LOG, MAGIC, OFFER, OPEN, STATS, TRACE,
                           message, one, sequence)
 
 NULL = ("--backend", "null:64:64")
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def sha(data):

@@ -14,7 +14,7 @@ import time
 import unittest
 
 from support.service import (BUILD, DIGITS, SOURCE, PATIENCE, RKNND, Configured, children, finish_client, free_port, listen_on_any_port,
-                             make_keys, processes, rknnctl, wait_for)
+                             make_keys, processes, replace_text, rknnctl, wait_for)
 
 class Reload(unittest.TestCase):
     def start(self, *lines, **environment):
@@ -187,7 +187,7 @@ class Reload(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             here = pathlib.Path(folder)
             lines = ["backend = null:64:64", f"listen = unix:{here}/a", f"http = unix:{here}/http"]
-            (here / "conf").write_text("\n".join(lines))
+            replace_text(here / "conf", "\n".join(lines))
             for _ in range(5):
                 daemon = subprocess.Popen([RKNND, "--config", here / "conf"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
                 self.addCleanup(daemon.kill)
@@ -198,16 +198,17 @@ class Reload(unittest.TestCase):
                 before = self.http(daemon)
                 for _ in range(20):
                     self.hang_up(daemon, *children(daemon.pid))
-                (here / "conf").write_text("\n".join([*lines, "limit = uploads=77"]))
+                replace_text(here / "conf", "\n".join([*lines, "limit = uploads=77"]))
                 self.hang_up(daemon)
-                wait_for("the last one to be read", lambda: self.limit(f"unix:{here}/a", "uploads") == "77")
+                wait_for("the last one to be read", lambda d=daemon: d.poll() is not None or self.limit(f"unix:{here}/a", "uploads") == "77")
+                self.assertIsNone(daemon.poll(), daemon.stderr.read() if daemon.poll() is not None else "")
                 self.assertEqual(self.http(daemon), before)
                 daemon.terminate()
                 while daemon.poll() is None:
                     self.hang_up(daemon)
                 self.assertEqual(daemon.returncode, 0, daemon.stderr.read())
                 daemon.stderr.close()
-                (here / "conf").write_text("\n".join(lines))
+                replace_text(here / "conf", "\n".join(lines))
 
     @staticmethod
     def hang_up(daemon, *others):

@@ -167,7 +167,7 @@ class Misfortunes(Case):
         self.assertEqual(status["jobs_failed"], 0)
 
     def test_a_hang_is_ended(self):
-        d = self.standin(STANDIN="rk3588,hang@2", options=("--job-timeout-ms", "200"))
+        d = self.standin(STANDIN="rk3588,hang@2", options=("--job-timeout-ms", "2000"))
         answer = d.rknnctl("bench", DIGITS, "--loop", "3")
         self.assertEqual(answer.returncode, 0, answer.stderr)
         self.assertGreater(d.status()["worker_deaths"], 0)

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
-from support.service import BUILD, PATIENCE, Daemon
+from support.service import BUILD, PATIENCE, Daemon, command_line
 
 from conformance import models as conformance
 import rknncases as cases
@@ -69,7 +69,7 @@ class Sandbox(unittest.TestCase):
         self.addCleanup(daemon.stop)
         subprocess.run([CLIENT, self.folder, "custom", "0", "plugin"], env=daemon.env, capture_output=True,
                        timeout=PATIENCE, check=True)
-        worker, = (pid for pid in daemon.children() if b"--worker" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes())
+        worker, = (pid for pid in daemon.children() if b"--worker" in command_line(pid))
         status = pathlib.Path(f"/proc/{worker}/status").read_text()
         self.assertEqual(re.findall(r"^[UG]id:\t(\d+)\t(\d+)", status, re.M),
                          [(str(n), str(n)) for n in (user.pw_uid, user.pw_gid)])

@@ -10,8 +10,8 @@ import unittest
 
 from support.service import BUILD, DIGITS, PATIENCE, Daemon, finish_client, let_pass, wait_for
 
-TIMEOUT_MS = 500
-STOP_MS = int(os.environ.get("RKNND_STOP_MS", 3 * TIMEOUT_MS))  # for which a program is stopped, at least
+TIMEOUT_MS = 2000  # a daemon that has no processor for half a second is not gone
+STOP_MS = int(os.environ.get("RKNND_STOP_MS", 2 * TIMEOUT_MS))  # for which a program is stopped, at least
 QUICK = ("--heartbeat-ms", "100", "--peer-timeout-ms", str(TIMEOUT_MS))
 NULL = "null:1228800:4284000,delay_us=5000"  # large pictures, larger outputs
 WHERE = ("idle", "upload", "run", "reply", "dump", "anywhere")
@@ -96,7 +96,7 @@ class Stopped(unittest.TestCase):
         for isolation, places in (("process", ("idle", "run", "reply", "dump")), ("thread", ("upload", "run"))):
             with self.subTest(isolation=isolation):
                 daemon = self.daemon("--backend", NULL, "--isolation", isolation, "--job-timeout-ms",
-                                     str(2 * TIMEOUT_MS), *QUICK)
+                                     str(TIMEOUT_MS * 3 // 2), *QUICK)
                 witness = self.daemon("--backend", "null", *QUICK)
                 clients = [self.client(daemon.uri, self.large_model(), where) for where in places]
                 frozen = [daemon.process.pid, *daemon.children()]

@@ -7,7 +7,7 @@ import socket
 import tempfile
 import unittest
 
-from support.service import Daemon, listen_on_any_port
+from support.service import Daemon, free_port
 from support.wire import CREATE, Client, LIMITS, message, sequence
 
 PERSON, OTHER, FIRST, COUNT = 1002, 1003, 200000, 1000
@@ -92,8 +92,7 @@ class Subordinate(unittest.TestCase):
 
 class Addresses(unittest.TestCase):
     def test_the_loopback_addresses_are_one(self):
-        with listen_on_any_port() as listener:
-            port = listener.getsockname()[1]
+        port = free_port()
         daemon = Daemon("--listen", f"tcp:127.0.0.1:{port}", "--limit", "memories=64")
         self.addCleanup(daemon.stop)
         took = []

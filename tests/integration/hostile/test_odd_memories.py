@@ -266,7 +266,7 @@ class Descriptors(Case):
 
 class Itself(Case):
     """Connections whose own end lies in their way: they do not end by themselves when their program does."""
-    options = ("--heartbeat-ms", "200", "--peer-timeout-ms", "1000")
+    options = ("--heartbeat-ms", "200", "--peer-timeout-ms", "2000")
 
     def setUp(self):
         super().setUp()

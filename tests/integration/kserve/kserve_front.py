@@ -9,7 +9,7 @@ import zlib
 
 import numpy as np
 
-from support.service import BUILD, PATIENCE, listen_on_any_port, wait_for
+from support.service import BUILD, PATIENCE, free_port, wait_for
 
 PROGRAM = BUILD / "bin/rknnd-kserve"
 DTYPES = {"BOOL": np.bool_, "UINT8": np.uint8, "INT8": np.int8, "UINT16": np.uint16, "INT16": np.int16,
@@ -17,11 +17,6 @@ DTYPES = {"BOOL": np.bool_, "UINT8": np.uint8, "INT8": np.int8, "UINT16": np.uin
           "FP32": np.float32, "FP64": np.float64}
 NAMES = {np.dtype(dtype): name for name, dtype in DTYPES.items()}
 HEADER = "Inference-Header-Content-Length"
-
-
-def free_port():
-    with listen_on_any_port() as listener:
-        return listener.getsockname()[1]
 
 
 class Refused(Exception):

@@ -2,6 +2,7 @@
 """Large tensors, which are read to where the daemon has them, too: each answer is of its own, and who is slow keeps nobody waiting. And
 what happens to requests of all kinds while one part after the other is killed."""
 import collections
+import contextlib
 import http.client
 import json
 import os
@@ -160,8 +161,9 @@ class Traffic:
     """Clients that ask again and again; an answer that is there is right."""
 
     def __init__(self, port):
-        self.port, self.ends, self.good, self.failed, self.wrong = port, False, 0, collections.Counter(), []
-        self.threads = [threading.Thread(target=self.go, args=(i,)) for i in range(6)]
+        self.port, self.ends, self.failed, self.wrong = port, False, collections.Counter(), []
+        self.good = [0] * 6  # answers of each
+        self.threads = [threading.Thread(target=self.go, args=(i,)) for i in range(len(self.good))]
         for thread in self.threads:
             thread.start()
 
@@ -175,7 +177,7 @@ class Traffic:
                 _, got = client.infer(name, {"x": x}, binary=number < 4)
                 if not np.array_equal(got["y"], x + 1):
                     self.wrong.append((name, number))
-                self.good += 1
+                self.good[number] += 1
             except Refused as refused:
                 self.failed[refused.status, refused.text] += 1
             except (OSError, ValueError, http.client.HTTPException) as broken:
@@ -185,10 +187,10 @@ class Traffic:
         if client:
             client.close()
 
-    def more(self, n=30):
-        """That many answers from now on."""
-        before = self.good
-        wait_for("answers", lambda: self.good >= before + n)
+    def more(self, n=5):
+        """That many answers to each of them from now on: a job is run twice at most, and the next kill must find another one."""
+        wanted = [good + n for good in self.good]
+        wait_for(lambda: f"{self.good} to be {wanted}", lambda: all(good >= n for good, n in zip(self.good, wanted)))
 
     def stop(self):
         self.ends = True
@@ -229,9 +231,14 @@ class Killed(unittest.TestCase):
         self.assertEqual(self.traffic.wrong, [])
 
     def children(self, name):
-        pids = pathlib.Path(f"/proc/{self.daemon.process.pid}/task").glob("*/children")
-        found = [int(pid) for children in pids for pid in children.read_text().split()]
-        return [pid for pid in found if name in pathlib.Path(f"/proc/{pid}/comm").read_text()]
+        found = []
+        for listed in pathlib.Path(f"/proc/{self.daemon.process.pid}/task").glob("*/children"):
+            with contextlib.suppress(OSError):  # the thread has ended
+                for pid in map(int, listed.read_text().split()):
+                    with contextlib.suppress(OSError):  # it has
+                        if name in pathlib.Path(f"/proc/{pid}/comm").read_text():
+                            found.append(pid)
+        return found
 
     def program(self):
         """Another program of the daemon's, which has nothing to do with the front."""
@@ -313,7 +320,7 @@ class Killed(unittest.TestCase):
                 self.front = self.start_front(port=self.front.port)
             for pid in self.children(kind):
                 os.kill(pid, signal.SIGKILL)
-            self.traffic.more(10)
+            self.traffic.more(2)
 
 
 if __name__ == "__main__":

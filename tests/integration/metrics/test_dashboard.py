@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """What docs/ops asks, asked of a Prometheus that has read a daemon with its configuration: each question has an answer."""
+import atexit
 import json
 import math
 import pathlib
@@ -30,14 +31,16 @@ class Prometheus:
         config = pathlib.Path(folder, "prometheus.yml")
         config.write_text(text)
         self.url = f"http://127.0.0.1:{free_port()}/"
-        self.log = pathlib.Path(folder, "log").open("w+")
-        self.process = subprocess.Popen([pathlib.Path(find_promtool()).with_name("prometheus"), f"--config.file={config}",
-                                         f"--storage.tsdb.path={folder}/data", f"--web.listen-address={self.url[7:-1]}"],
-                                        stdin=subprocess.DEVNULL, stderr=self.log, stdout=self.log)
-        wait_for(lambda: f"Prometheus:\n{pathlib.Path(self.log.name).read_text()}", lambda: self.get("-/ready") is not None)
+        self.log = pathlib.Path(folder, "log")
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen([pathlib.Path(find_promtool()).with_name("prometheus"), f"--config.file={config}",
+                                             f"--storage.tsdb.path={folder}/data", f"--web.listen-address={self.url[7:-1]}"],
+                                            stdin=subprocess.DEVNULL, stderr=log, stdout=log)
+        atexit.register(self.process.kill)  # also of a test that fails
+        wait_for(lambda: f"Prometheus:\n{self.log.read_text()}", lambda: self.get("-/ready") is not None)
 
     def get(self, path, **query):
-        assert self.process.poll() is None, pathlib.Path(self.log.name).read_text()
+        assert self.process.poll() is None, self.log.read_text()
         try:
             with urllib.request.urlopen(f"{self.url}{path}?{urllib.parse.urlencode(query)}", timeout=PATIENCE) as answer:
                 return answer.read()
@@ -60,7 +63,6 @@ class Prometheus:
     def stop(self):
         self.process.kill()
         self.process.wait()
-        self.log.close()
 
 
 def questions_of_dashboard():

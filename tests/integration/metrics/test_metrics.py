@@ -14,7 +14,8 @@ import tempfile
 import threading
 import unittest
 
-from support.service import BUILD, DIGITS, PATIENCE, SANITIZED, SOURCE, Daemon, listen_on_any_port, wait_for
+from support.made import fetch_once
+from support.service import BUILD, DIGITS, PATIENCE, SANITIZED, SOURCE, Daemon, command_line, free_port, wait_for
 from sysfs import BOARD, write_sysfs
 
 OPS = SOURCE / "docs/ops"
@@ -63,11 +64,6 @@ def total(values, name, **labels):
     return sum(value for (n, its), value in values.items() if n == name and labels.items() <= dict(its).items())
 
 
-def free_port():
-    with listen_on_any_port() as listener:
-        return listener.getsockname()[1]
-
-
 class Service(Daemon):
     def __init__(self, *options):
         self.port = free_port()
@@ -92,8 +88,7 @@ class Service(Daemon):
         assert done.returncode == 0, done.stderr
 
     def helper(self):
-        return next((pid for pid in self.children()
-                     if b"rknnd-http" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()), None)
+        return next((pid for pid in self.children() if b"rknnd-http" in command_line(pid)), None)
 
 
 class Case(unittest.TestCase):
@@ -214,17 +209,17 @@ class Metrics(Case):
 
 def find_promtool():
     """Prometheus's package starts a server, so it is not installed: its file is fetched once."""
-    here = BUILD.parent / "promtool"
-    if shutil.which("promtool") or (here / "usr/bin/promtool").exists():
-        return shutil.which("promtool") or here / "usr/bin/promtool"
-    with tempfile.TemporaryDirectory() as folder:
-        # the working folder is the one that apt writes to
-        got = subprocess.run(["apt-get", "download", "-qq", "prometheus"], cwd=folder, capture_output=True, check=False)
-        files = list(pathlib.Path(folder).glob("prometheus_*.deb"))
-        if got.returncode != 0 or not files:
-            return None
-        subprocess.run(["dpkg", "-x", files[0], here], check=True)
-    return here / "usr/bin/promtool"
+    def fetch(here):
+        with tempfile.TemporaryDirectory() as folder:
+            # the working folder is the one that apt writes to
+            got = subprocess.run(["apt-get", "download", "-qq", "prometheus"], cwd=folder, capture_output=True, check=False)
+            files = list(pathlib.Path(folder).glob("prometheus_*.deb"))
+            return got.returncode == 0 and files and not subprocess.run(["dpkg", "-x", files[0], here], check=True).returncode
+
+    if installed := shutil.which("promtool"):
+        return installed
+    folder = fetch_once(BUILD.parent / "promtool", fetch)
+    return folder and folder / "usr/bin/promtool"
 
 
 class Documents(Case):

@@ -11,7 +11,7 @@ import unittest
 
 from support.adb_board import PORT, AdbBoard, fetch_adbd, run_inside
 from support.fake_adb import Server, frame
-from support.service import BUILD, SOURCE, Daemon, wait_for
+from support.service import BUILD, SOURCE, Daemon, free_port, wait_for
 
 
 def rknnctl(*words, port, uri="adb:"):
@@ -67,9 +67,7 @@ class Acted(unittest.TestCase):
         self.expect(self.serve(lambda request: None), "adb", "timed out")
 
     def test_nobody(self):
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            port = listener.getsockname()[1]
-        done = rknnctl("ping", port=port)
+        done = rknnctl("ping", port=free_port())
         self.assertEqual(done.returncode, 3)
         self.assertIn("adb start-server", done.stderr)
 

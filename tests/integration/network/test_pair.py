@@ -15,7 +15,7 @@ import tempfile
 import threading
 import unittest
 
-from support.service import BUILD, PATIENCE, Daemon, make_keys, wait_for
+from support.service import BUILD, PATIENCE, Daemon, free_port, make_keys, wait_for
 
 RKNNCTL = BUILD / "bin/rknnctl"
 HELLO, NONCE, REVEAL, AGREED, KEY, STORED, ABORT = range(1, 8)
@@ -97,8 +97,7 @@ class Base(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
         self.board_keys, self.pc_keys = self.folder / "etc/tls.psk", self.folder / "home/rknnd/tls.psk"
         self.keylog = self.folder / "secrets"
-        with socket.create_server(("127.0.0.1", 0)) as door:
-            self.port = door.getsockname()[1]
+        self.port = free_port()
 
     def end(self, *words, **options):
         one = End(*words, **options)

@@ -245,7 +245,7 @@ def shuttle(a, b, most=1 << 40, harm=None):
 
 
 class Hostile(Base):
-    OPTIONS = ("--heartbeat-ms", "200", "--peer-timeout-ms", "1000")
+    OPTIONS = ("--heartbeat-ms", "200", "--peer-timeout-ms", "2000")
 
     def connect(self, daemon):
         s = socket.create_connection(("127.0.0.1", port_of(daemon)), PATIENCE)

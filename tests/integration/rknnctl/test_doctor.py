@@ -15,7 +15,7 @@ import unittest
 
 from support.fake_adb import Server, frame as frame_of_adb
 from support.rknnctl import on_terminal
-from support.service import BUILD, DIGITS, PATIENCE, Daemon, listen_on_any_port, vendor_backend
+from support.service import BUILD, DIGITS, PATIENCE, Daemon, free_port, listen_on_any_port, vendor_backend
 
 NOBODY = 65534
 
@@ -119,9 +119,7 @@ class NoWay(Case):
         self.one_bad(doctor("tcp:nobody.invalid:8910"), "host", "nobody.invalid")
 
     def test_a_closed_port(self):
-        listener = listen_on_any_port()
-        port = listener.getsockname()[1]
-        listener.close()
+        port = free_port()
         self.one_bad(doctor(f"tcp:127.0.0.1:{port}"), "connection", "refused", "--listen tcp:")
         info = subprocess.run([BUILD / "bin/rknnctl", "--server", f"tcp:127.0.0.1:{port}", "info"], text=True, stderr=subprocess.PIPE)
         self.assertEqual(info.returncode, 3)
@@ -242,10 +240,7 @@ class Boards(Case):
     def test_no_adb_server(self):
         other = Answerer(b"SSH-2.0-x\r\n", 4)
         self.assertEqual(self.adb(other.port)["verdict"], "note")
-        listener = listen_on_any_port()
-        port = listener.getsockname()[1]
-        listener.close()
-        self.assertEqual(self.adb(port)["verdict"], "skipped")
+        self.assertEqual(self.adb(free_port())["verdict"], "skipped")
 
 
 class OnATerminal(Case):

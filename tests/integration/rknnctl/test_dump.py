@@ -4,14 +4,13 @@ import json
 import os
 import pathlib
 import signal
-import socket
 import subprocess
 import tempfile
 import unittest
 
 import numpy as np
 
-from support.service import BUILD, DIGITS, PATIENCE, SOURCE, Daemon, wait_for
+from support.service import BUILD, DIGITS, PATIENCE, SOURCE, Daemon, free_port, wait_for
 
 import rknncases as cases
 from rknnwriter import examples, ops, reference
@@ -19,12 +18,6 @@ from rknnwriter.model import Model, Quant
 
 RKNNCTL = BUILD / "bin/rknnctl"
 FRESH = ("--model-cache", "0", "--worker-idle", "0")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def chain(channels, size):

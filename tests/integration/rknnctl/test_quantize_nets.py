@@ -345,7 +345,7 @@ class Nets(unittest.TestCase):
 if __name__ == "__main__":
     if not MODELS.is_dir():
         sys.exit(77)
-    Nets.modules = ort.install(pathlib.Path(os.environ["RKNND_ORT"]))
+    Nets.modules = ort.install()
     if not Nets.modules:
         sys.exit(77)
     unittest.main()

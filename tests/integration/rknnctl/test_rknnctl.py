@@ -9,7 +9,6 @@ import pty
 import re
 import select
 import signal
-import socket
 import struct
 import subprocess
 import sys
@@ -22,15 +21,9 @@ import numpy as np
 from support.checks.expect import EXPECT
 from support.paths import DIGITS, PICTURES, SHARED, SOURCE
 from support.rknnctl import RKNNCTL, Case, OnDaemon, on_terminal, rknnctl
-from support.service import PATIENCE, Daemon, wait_for
+from support.service import PATIENCE, Daemon, free_port, wait_for
 
 CHIPS = ("rk3562", "rk3566_rk3568", "rk3576", "rk3588", "rv1126b")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Usage(Case):

@@ -33,7 +33,7 @@ void fake_wait(struct fake_server *s, atomic_uint *counter, unsigned n)
 {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 20;
+    until.tv_sec += 60;
     int r = 0;
     pthread_mutex_lock(&s->lock);
     while (atomic_load(counter) < n && r == 0)

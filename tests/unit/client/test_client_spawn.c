@@ -71,7 +71,7 @@ static void read_report(char *line, size_t size)
 {
     struct pollfd p = {fifo, POLLIN, 0};
     size_t n = 0;
-    while (poll(&p, 1, 20000) == 1) {
+    while (poll(&p, 1, 60000) == 1) {
         ssize_t got = read(fifo, line + n, 1);
         if (got == 0 || (got == 1 && line[n] == '\n'))
             break;

@@ -111,7 +111,7 @@ def sees_the_cat(work):
 def main():
     work, against = pathlib.Path(sys.argv[1]), sys.argv[2:]
     work.mkdir(parents=True, exist_ok=True)
-    modules = ort.install(work)
+    modules = ort.install()
     if not modules:
         print("skipped: onnxruntime-node cannot be installed (npm is not at hand)")
         return SKIPPED
