@@ -12,8 +12,8 @@ from support.service import DIGITS, Daemon, wait_for
 
 PICTURE = np.zeros((1, 8, 8, 1), np.uint8)
 CORE = 1
-RUN_MS = 200  # at least, at this speed
-SLOW = ("--backend", "sim:rk3588,paced,speed=0.00001")
+RUN_MS = 1000  # at least, at this speed: a busy machine takes its time to look at what waits
+SLOW = ("--backend", "sim:rk3588,paced,speed=0.000002")
 
 
 def numbers_of(error):

@@ -132,7 +132,7 @@ class Waiting(unittest.TestCase):
         for end in ("cancel", "close", "client", "worker", "limit"):
             c = self.join()
             x = self.open(c, self.world.files[0])
-            more = {"f3": 300} if end == "limit" else {}
+            more = {"f3": 3000} if end == "limit" else {}
             c.ask(DUMP, message(f1=self.run_of(x, **more)), x.file.input, context=x)
             number = c.id
             self.wait(lambda: c.requests[number].part is not None)

@@ -167,7 +167,7 @@ static void hang_is_killed_and_survived_once(void **state)
     rig_load(&r);
     struct runner_context *c = rig_open(&r);
     rig_run(&r, c, 1);
-    r.timeout_ms = 500; // the second attempt has to be faster
+    r.timeout_ms = 3000; // the second attempt has to be faster
     rig_submit(&r, &j, c, 2);
     rig_wait(&r, &j);
     assert_int_equal(j.job.attempts, 2);
