@@ -115,7 +115,7 @@ class Bench:
             return self.daemon.process.poll() is not None
         how = ""
         try:
-            wait_for(lambda: f"{self.held()} to be {self.before}", lambda: died() or self.held() == self.before, 20)
+            wait_for(lambda: f"{self.held()} to be {self.before}", lambda: died() or self.held() == self.before)
         except (AssertionError, OSError) as e:
             how = f"is left: {e}" if not died() else how
         if died():

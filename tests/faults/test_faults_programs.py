@@ -155,8 +155,8 @@ class Kserve(Case):
         with contextlib.suppress(Refused, OSError):
             Client(self.port).json("/v2/repository/models/digits/load", "POST", "{}")
         pid = self.front.process.pid
-        wait_for(lambda: f"{descriptors(pid)} descriptors to be {self.held}", lambda: descriptors(pid) <= self.held, 20)
-        wait_for("no upload to be left", lambda: self.daemon.status()["uploads"] == 0, 20)
+        wait_for(lambda: f"{descriptors(pid)} descriptors to be {self.held}", lambda: descriptors(pid) <= self.held)
+        wait_for("no upload to be left", lambda: self.daemon.status()["uploads"] == 0)
 
 
 class Metrics(Case):
@@ -204,8 +204,8 @@ class Metrics(Case):
         assert self.daemon.process.poll() is None, f"rknnd ended with {self.daemon.process.returncode}"
 
     def after(self):
-        wait_for(lambda: f"its pages: {self.life()}", lambda: self.life() == self.good, 30)
-        wait_for(lambda: f"{self.state()} to be {self.held}", lambda: (s := self.state()) and s[0] <= self.held[0] and s[1] <= self.held[1], 20)
+        wait_for(lambda: f"its pages: {self.life()}", lambda: self.life() == self.good)
+        wait_for(lambda: f"{self.state()} to be {self.held}", lambda: (s := self.state()) and s[0] <= self.held[0] and s[1] <= self.held[1])
 
 
 class MetricsOfDaemon(Metrics):
@@ -271,7 +271,7 @@ class Tool(Case):
     def after(self):
         for p in self.folder.glob("*.tmp"):  # of one that was killed or could not remove it
             p.unlink()
-        wait_for("nothing to be held", lambda: self.daemon.status()["uploads"] == 0 and self.daemon.status()["contexts"] == 0, 20)
+        wait_for("nothing to be held", lambda: self.daemon.status()["uploads"] == 0 and self.daemon.status()["contexts"] == 0)
 
 
 class Push(Tool):
@@ -342,7 +342,7 @@ class Kit(Tool):
         came = super().life()
         (self.folder / "kit.html").unlink(missing_ok=True)
         mine = os.fsencode(str(self.folder))
-        wait_for("its processes to end", lambda: not [p for p in processes(lambda words: b"board-test" in words and mine in words) if not ended(p)], 30)
+        wait_for("its processes to end", lambda: not [p for p in processes(lambda words: b"board-test" in words and mine in words) if not ended(p)])
         return came[0], "" if came[1] == "" else "a kit", "", []
 
     def judge(self, came, kills):

@@ -111,9 +111,7 @@ class Bench:
                 if client.poll() is not None:
                     raise AssertionError(f"a program ended: {client.stderr.read()}")
             wait_for(lambda: f"{self.held()} to be {self.at_first}", lambda: self.held() == self.at_first)
-            others = [c for c in children(old) if ended(c)]
-            if others:
-                raise AssertionError("children that nobody waited for")
+            wait_for("its children that have ended to be waited for", lambda: not [c for c in children(old) if ended(c)])
         except AssertionError as e:
             self.note(what, e)
             self.end_all(what, None)
