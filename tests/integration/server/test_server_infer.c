@@ -18,7 +18,7 @@ static struct in_process server;
 static uint8_t hash[SHA256_SIZE];
 
 IN_PROCESS_START(start_plain, server, "backend", "null:100:250", "max-contexts", "8")
-IN_PROCESS_START(start_slow, server, "backend", "null:100:250,delay_us=300000")
+IN_PROCESS_START(start_slow, server, "backend", "null:100:250,delay_us=1000000")
 IN_PROCESS_START(start_one_core, server, "backend", "null:100:250,cores=1")
 IN_PROCESS_START(start_large, server, "backend", "null:100:1000000", "max-inflight-bytes", "8M",
                  "max-inflight", "16")

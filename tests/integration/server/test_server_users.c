@@ -30,7 +30,7 @@ static int start_contexts(void **state)
 static int start_requests(void **state)
 {
     (void)state;
-    return start("tcp:in-flight=1", "null:100:250,delay_us=300000");
+    return start("tcp:in-flight=1", "null:100:250,delay_us=1000000");
 }
 
 static int start_bytes(void **state)

@@ -111,7 +111,7 @@ static void late_job_gives_its_thread_back(void **state)
     (void)state;
     struct rig r;
     struct rig_job j;
-    rig_init(&r, true, "64:64,delay_us=300000");
+    rig_init(&r, true, "64:64,delay_us=1000000");
     rig_load(&r);
     struct runner_context *c = rig_open(&r);
     r.timeout_ms = 20;
@@ -132,7 +132,7 @@ static void job_that_waits_is_taken_back(void **state)
     (void)state;
     struct rig r;
     struct rig_job jobs[2], late; // there are two threads
-    rig_init(&r, true, "64:64,delay_us=300000,cores=1");
+    rig_init(&r, true, "64:64,delay_us=1000000,cores=1");
     rig_load(&r);
     struct runner_context *a = rig_open(&r), *b = rig_open(&r), *c = rig_open(&r);
     rig_submit(&r, &jobs[0], a, 1);
