@@ -290,10 +290,11 @@ class ControlGroup:
         with contextlib.suppress(ProcessLookupError):
             (self.parent / "cgroup.procs").write_text(str(self.pid))
 
-        def empty():
-            return not (self.folder / "cgroup.procs").read_text()
-        wait_for("the control group to be empty", empty)
-        self.folder.rmdir()
+        def gone():
+            with contextlib.suppress(OSError):  # the kernel keeps it as long as processes end in it
+                self.folder.rmdir()
+            return not self.folder.exists()
+        wait_for("the control group to be empty", gone)
 
 
 def group_limits(bench, rng):
