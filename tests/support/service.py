@@ -20,7 +20,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 BUILD = pathlib.Path(os.environ["RKNND_BUILD"])
 SANITIZED = bool(os.environ.get("RKNND_SANITIZE"))
-PATIENCE = 60  # seconds after which something that was to happen has not
+PATIENCE = 120  # seconds after which something that was to happen has not, on a machine with 60 programs at work
 
 
 def wait_for(what, condition, patience=PATIENCE):

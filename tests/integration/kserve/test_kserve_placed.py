@@ -187,7 +187,7 @@ class Traffic:
         if client:
             client.close()
 
-    def more(self, n=5):
+    def more(self, n=2):
         """That many answers to each of them from now on: a job is run twice at most, and the next kill must find another one."""
         wanted = [good + n for good in self.good]
         wait_for(lambda: f"{self.good} to be {wanted}", lambda: all(good >= n for good, n in zip(self.good, wanted)))
@@ -320,7 +320,7 @@ class Killed(unittest.TestCase):
                 self.front = self.start_front(port=self.front.port)
             for pid in self.children(kind):
                 os.kill(pid, signal.SIGKILL)
-            self.traffic.more(2)
+            self.traffic.more()
 
 
 if __name__ == "__main__":
