@@ -4,8 +4,8 @@
 //
 // child_start_soon() does not wait. The child borrows the memory, too, with the loop's thread at
 // work in it: it has a stack of its own, and does nothing that has to do with the thread that it
-// was made by, whose errno and state of cancellation it would have. So no call of it may fail or
-// be one that cancellation looks at; what could fail is done before.
+// was made by, whose errno and state of cancellation it would have. So no call of it may fail, take
+// a lock, or be one that cancellation looks at; what could fail is done before.
 //
 // libuv tells of SIGCHLD, for whichever child it was; each asks about its own.
 #include "server/runner/child.h"
@@ -101,10 +101,12 @@ struct start {
     int null, fd, log_fd; // above all targets
 };
 
+// The kernel's struct, all zeros: SIG_DFL. sigaction() of glibc 2.41 takes a lock for SIGABRT, which
+// a child that is killed then would leave locked in the daemon.
 static void use_default(int number)
 {
-    const struct sigaction usual = {.sa_handler = SIG_DFL};
-    sigaction(number, &usual, NULL);
+    static const unsigned long usual[8];
+    syscall(SYS_rt_sigaction, number, usual, NULL, _NSIG / 8);
 }
 
 // The child. All signals are blocked when it begins, so that no handler runs in it; SIGHUP stays.
@@ -112,11 +114,9 @@ static int become(void *stack)
 {
     const struct start *s = stack;
     sigset_t blocked;
-    for (int n = 1; n < __SIGRTMIN; n++)
+    for (int n = 1; n < _NSIG; n++)
         if (n != SIGKILL && n != SIGSTOP)
             use_default(n);
-    for (int n = SIGRTMIN; n <= SIGRTMAX; n++)
-        use_default(n);
     syscall(SYS_dup3, s->null, STDIN_FILENO, 0);
     syscall(SYS_dup3, s->log_fd, STDOUT_FILENO, 0);
     syscall(SYS_dup3, s->log_fd, STDERR_FILENO, 0);

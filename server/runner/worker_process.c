@@ -98,18 +98,19 @@ static void on_log_closed(struct worker_log *l)
 static void on_reap_late(uv_timer_t *timer);
 
 // Kills the process, if it has not exited, and closes the channel. on_process_exit() or
-// on_reap_late() reports it.
+// on_reap_late() reports it. One that saw its channel close first could still end by itself, and
+// its end would say nothing of ours.
 static void end_process(struct worker_process *w)
 {
     if (w->killed)
         return;
     w->killed = true;
     list_remove(&w->link);
+    if (!w->exited) {
+        child_kill(&w->process);
+        uv_timer_start(&w->reap, on_reap_late, REAP_MS, 0);
+    }
     channel_close(&w->channel, on_channel_closed);
-    if (w->exited)
-        return;
-    child_kill(&w->process);
-    uv_timer_start(&w->reap, on_reap_late, REAP_MS, 0);
 }
 
 // Tells the owner, once. A breadcrumb, if there is one, names the foreign code that was running.
@@ -252,12 +253,16 @@ static void on_payload(struct channel *c)
 }
 
 // The end of the stream means the end of the process, or causes it; on_process_exit() finds the
-// words.
+// words. What is no frame, or no memory for one, has words of its own.
 static void on_lost(struct channel *c, const struct error *why)
 {
     struct worker_process *w = container_of(c, struct worker_process, channel);
     log_debug("model %s: %s", w->name, why->text);
-    end_process(w);
+    if (why->code == STATUS_DEVICE_UNAVAILABLE)
+        end_process(w);
+    else
+        worker_process_kill(w, "%s%s", why->code == STATUS_FAIL ? "it broke the protocol: " : "",
+                            why->text);
 }
 
 static const struct channel_ops channel_ops = {
