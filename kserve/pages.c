@@ -254,8 +254,9 @@ static void post_index(struct visit *v)
 
 static void say_done(struct visit *v, int r, const struct error *e)
 {
-    if (r < 0)
-        reply_fail(v->reply, r == STATUS_DEVICE_UNAVAILABLE ? 503 : 400, "%s", e->text);
+    bool soon = r == STATUS_DEVICE_UNAVAILABLE || r == STATUS_MALLOC_FAIL;
+    if (r < 0) // 500: it is not about this model
+        reply_fail(v->reply, soon ? 503 : r == STATUS_FAIL ? 500 : 400, "%s", e->text);
     else
         v->reply->code = 200;
 }

@@ -87,14 +87,15 @@ static void put_named(char **at, const char *name, const char *value)
     put(at, value);
 }
 
-static size_t write_head(char to[HEAD_ROOM], const struct reply *r, const struct notes *n)
+static size_t write_head(char to[HEAD_ROOM], const struct reply *r, size_t size,
+                         const struct notes *n)
 {
     char *at = to;
     put_number(&at, "HTTP/1.1 ", r->code);
     put_named(&at, " ", reason_of(r->code));
     put_named(&at, "\r\nDate: ", date_now());
-    put_number(&at, "\r\nContent-Length: ", r->size);
-    if (r->size > 0)
+    put_number(&at, "\r\nContent-Length: ", size);
+    if (size > 0)
         put_named(&at, "\r\nContent-Type: application/", r->header ? "octet-stream" : "json");
     if (r->header)
         put_number(&at, "\r\n" HEAD_TENSORS ": ", r->header);
@@ -115,7 +116,7 @@ static enum packing pack_answer(struct reply *r, enum packing wanted)
 {
     uint8_t *packed;
     size_t size;
-    if (wanted == PACKING_NONE || r->size < PACK_FROM ||
+    if (wanted == PACKING_NONE || r->size < PACK_FROM || r->no_memory ||
         packing_pack(wanted, r->body, r->size, &packed, &size, NULL) < 0)
         return PACKING_NONE;
     reply_replace(r, packed, size);
@@ -126,8 +127,10 @@ static enum packing pack_answer(struct reply *r, enum packing wanted)
 static bool send_reply(struct talk *t, struct reply *r, const struct notes *n, bool is_head)
 {
     char head[HEAD_ROOM];
-    struct iovec iov[2] = {{head, write_head(head, r, n)}, {r->body, r->size}};
-    bool sent = talk_send(t, iov, is_head || r->size == 0 ? 1 : 2);
+    const struct bytes body = reply_bytes(r);
+    struct iovec iov[2] = {{head, write_head(head, r, body.size, n)},
+                           {(void *)(uintptr_t)body.data, body.size}};
+    bool sent = talk_send(t, iov, is_head || body.size == 0 ? 1 : 2);
     reply_done(r);
     return sent;
 }

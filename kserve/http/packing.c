@@ -96,6 +96,8 @@ static int inflate_all(z_stream *z, size_t max, struct memory_share *share, stru
         return error_set(e, STATUS_PARAM_INVALID, "the unpacked body has more than %zu bytes", max);
     if (s == Z_STREAM_END && z->avail_in == 0)
         return 0;
+    if (s == Z_MEM_ERROR)
+        return error_no_memory(e, "unpacking", 0);
     return error_set(e, STATUS_PARAM_INVALID, "the packed body is broken: %s",
                      s == Z_STREAM_END ? "something follows its end"
                      : z->msg          ? z->msg

@@ -19,6 +19,13 @@ void reply_done(struct reply *r)
     *r = (struct reply){.share = r->share};
 }
 
+struct bytes reply_bytes(const struct reply *r)
+{
+    static const char none[] = "{\"error\":\"there is no memory to say what is wrong\"}";
+    return r->no_memory ? (struct bytes){(const uint8_t *)none, sizeof none - 1}
+                        : (struct bytes){(const uint8_t *)r->body, r->size};
+}
+
 void reply_trim(struct reply *r)
 {
     uint64_t needed = r->room > SMALL ? r->room : 0;

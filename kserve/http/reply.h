@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "kserve/memory.h"
 
@@ -20,6 +21,9 @@ struct reply {
 };
 
 void reply_done(struct reply *r);
+
+/// What is to be sent. Where there is no memory for that, words that say so and need none.
+struct bytes reply_bytes(const struct reply *r);
 
 /// Gives back what was taken of the share and is not in the body.
 void reply_trim(struct reply *r);

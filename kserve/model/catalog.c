@@ -95,6 +95,15 @@ static bool is_version(const char *name)
            strspn(name, "0123456789") == strlen(name);
 }
 
+// What there is not now is nothing that is wrong with a model.
+static int cannot_open(const char *path, struct error *e)
+{
+    int r = errno == ENOMEM                      ? STATUS_MALLOC_FAIL
+            : errno == EMFILE || errno == ENFILE ? STATUS_DEVICE_UNAVAILABLE
+                                                 : STATUS_FAIL;
+    return error_set_errno(e, r, errno, "%s", path);
+}
+
 // A model without such a file has no options.
 static int read_options(struct catalog_model *m, const char *path, struct error *e)
 {
@@ -102,7 +111,7 @@ static int read_options(struct catalog_model *m, const char *path, struct error 
     if (!f && errno == ENOENT)
         return 0;
     if (!f)
-        return error_set_errno(e, STATUS_FAIL, errno, "%s", path);
+        return cannot_open(path, e);
     char *text = calloc(1, MAX_OPTIONS + 1);
     if (!text)
         return error_no_memory(e, "options", MAX_OPTIONS);
@@ -135,12 +144,15 @@ static int set_place(struct catalog_model *m, const char *folder, const char *fi
     int k = snprintf(path, sizeof path, "%s/%s", folder, options);
     if (n >= (int)sizeof m->path || k >= (int)sizeof path)
         return error_set(e, STATUS_PARAM_INVALID, "%s/%s: the path is too long", folder, file);
-    struct error own;
     m->rank = strtoull(m->version, NULL, 10);
     m->is_onnx = strcmp(strrchr(file, '.'), ".onnx") == 0;
     add_stamp(m, m->path);
     add_stamp(m, path);
-    if (read_options(m, path, &own) < 0)
+    struct error own;
+    int r = read_options(m, path, &own);
+    if (r == STATUS_MALLOC_FAIL || r == STATUS_DEVICE_UNAVAILABLE)
+        return error_set(e, r, "%s", own.text);
+    if (r < 0)
         snprintf(m->obstacle, sizeof m->obstacle, "%s", own.text);
     return 0;
 }
@@ -165,7 +177,7 @@ static int add_version(struct catalog *c, const char *name, const char *version,
 {
     cleanup(closedir_p) DIR *d = opendir(folder);
     if (!d)
-        return error_set_errno(e, STATUS_FAIL, errno, "%s", folder);
+        return cannot_open(folder, e);
     struct catalog_model *m = NULL;
     const struct dirent *entry;
     size_t stem;
@@ -178,7 +190,7 @@ static int add_version(struct catalog *c, const char *name, const char *version,
             return 0;
         }
         if (!(m = catalog_add(c, name, version, e)))
-            return STATUS_FAIL;
+            return e->code;
         int r = set_place(m, folder, entry->d_name, "options", e);
         if (r < 0)
             return r;
@@ -206,8 +218,10 @@ static int add_versions(struct catalog *c, const char *place, const char *name, 
 int catalog_list_folder(const char *place, const char *name, struct catalog *ret, struct error *e)
 {
     cleanup(closedir_p) DIR *d = opendir(place);
-    if (!d)
-        return error_set_errno(e, STATUS_FAIL, errno, "the models' folder %s", place);
+    if (!d) {
+        cannot_open(place, e);
+        return error_prefix(e, "the models' folder");
+    }
     const struct dirent *entry;
     int r = 0;
     while (r == 0 && (entry = readdir(d))) {

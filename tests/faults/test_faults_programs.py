@@ -78,6 +78,9 @@ class Case:
             self.tear_down()
             self.set_up()
 
+    def always(self):
+        """What is tried each time, whatever the seed."""
+
     def count(self, call):
         self.faults.arm(self.role, call, 0)
         self.life()
@@ -108,15 +111,17 @@ class Kserve(Case):
         self.daemon.process.kill()
         self.daemon.process.wait()
 
-    def ask(self, name, work):
-        """(name, what came): a digest of what is right, the words of a refusal, or "closed"."""
-        client = Client(self.port)
+    def ask(self, name, work, client=None):
+        """(name, what came): a digest of what is right, the status of a refusal, or "closed"."""
+        client = client or Client(self.port)
         try:
             return name, work(client)
         except Refused as e:
-            status, words = e.args if len(e.args) > 1 else (e.status, str(e))
-            assert status >= 400 and words, f"{name}: refused without words"
-            return name, f"refused {status}"
+            assert e.text, f"{name}: refused without words"
+            assert e.status in (404, 500, 503), f"{name}: {e}, of a request that is right"  # 404: its model did not load
+            return name, f"refused {e.status}"
+        except json.JSONDecodeError as e:
+            raise AssertionError(f"{name}: an answer that is no JSON: {e.doc[:200]!r}") from e
         except TimeoutError as e:
             raise AssertionError(f"{name}: no answer within {PATIENCE} s") from e
         except (OSError, http.client.HTTPException):
@@ -124,13 +129,14 @@ class Kserve(Case):
         finally:
             client.close()
 
-    def life(self):
+    @staticmethod
+    def requests():
         picture = np.arange(64, dtype=np.uint8).reshape(1, 8, 8, 1)
 
         def infer(client, **how):
             _, arrays = client.infer("digits", {"image": picture}, **how)
             return hashlib.sha256(b"".join(a.tobytes() for a in arrays.values())).hexdigest()[:8]
-        return [self.ask(name, work) for name, work in (
+        return (
             ("ready", lambda c: c.ask("GET", "/v2/health/ready")[0]),
             ("model", lambda c: c.json("/v2/models/digits")["name"]),
             ("bytes", infer),
@@ -139,7 +145,30 @@ class Kserve(Case):
             ("unload", lambda c: c.json("/v2/repository/models/digits/unload", "POST", "{}")),
             ("load", lambda c: c.json("/v2/repository/models/digits/load", "POST", "{}")),
             ("index", lambda c: sorted(m["name"] for m in c.json("/v2/repository/index", "POST", "{}"))),
-            ("statistics", lambda c: len(c.json("/v2/models/digits/stats")["model_stats"])))]
+            ("statistics", lambda c: len(c.json("/v2/models/digits/stats")["model_stats"])))
+
+    def life(self):
+        return [self.ask(name, work) for name, work in self.requests()]
+
+    def always(self):
+        """Not even an error's words have memory: who is connected is answered all the same."""
+        guests = [(name, work, self.client_that_is_in()) for name, work in self.requests()]
+        self.faults.arm(self.role, "memory", 1, FOR_EVER)
+        try:
+            came = [self.ask(name, work, client) for name, work, client in guests]
+        finally:
+            self.faults.disarm(self.role)
+        assert self.faults.failed(self.role), "nothing failed"
+        self.judge(came, False)
+        assert not [c for c in came if c[1] == "closed"], f"not answered: {came}"
+        self.injected += 1
+        self.after()
+        assert self.life() == self.good
+
+    def client_that_is_in(self):
+        client = Client(self.port)
+        assert client.ask("GET", "/v2/health/live")[0] == 200
+        return client
 
     def judge(self, came, kills):
         wrong = [c for c, g in zip(came, self.good) if c != g and c[1] != "closed" and not str(c[1]).startswith("refused") and
@@ -369,6 +398,7 @@ def main():
     for name in o.cases.split(","):
         with tempfile.TemporaryDirectory(prefix="rknnd-test-") as folder:
             case = CASES[name](folder)
+            case.always()
             for call in o.calls.split(",") if o.sweep else ["memory", *rng.sample(o.calls.split(","), 4)]:
                 kills = call == "kill"
                 if kills and case.role == "daemon":
