@@ -77,8 +77,7 @@ static int keepalive_start(struct error *e)
     int r = pthread_create(&keeper.thread, NULL, keep_alive, turn);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (r != 0)
-        return error_set_errno(e, STATUS_MALLOC_FAIL, r,
-                               "the keep-alive thread cannot be started");
+        return error_set_errno(e, STATUS_MALLOC_FAIL, r, "the keep-alive thread cannot be started");
     pthread_setname_np(keeper.thread, "rknnd-alive");
     keeper.running = true;
     return 0;

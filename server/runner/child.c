@@ -101,8 +101,8 @@ struct start {
     int null, fd, log_fd; // above all targets
 };
 
-// The kernel's struct, all zeros: SIG_DFL. sigaction() of glibc 2.41 takes a lock for SIGABRT, which
-// a child that is killed then would leave locked in the daemon.
+// The kernel's struct, all zeros: SIG_DFL. sigaction() of glibc 2.41 takes a lock for SIGABRT,
+// which a child that is killed then would leave locked in the daemon.
 static void use_default(int number)
 {
     static const unsigned long usual[8];
