@@ -84,7 +84,26 @@ static int decode_operand_converter(const struct emu_unit *u, struct emu_conv *c
     return 0;
 }
 
-// CVT_CON0 of a converter that works ends in 1 on RK3568, in 10 on RK3588.
+// Packed pixels on RK3588 (direct_pixels.c): whether offsets come first, and what is rounded, was
+// measured by nobody, which does not matter as long as nothing is divided.
+static int decode_pixel_converter(const struct emu_unit *u, struct emu_conv *c, struct error *e)
+{
+    enum { ALL_CHANNELS = 0xffff };
+    emu_decode_lane_shifts(u, c);
+    for (int i = 0; i < EMU_LANES; i++) {
+        enum emu_register reg = (enum emu_register)(EMU_CVT_CON1 + i);
+        c->lanes[i].factor = (int32_t)emu_get_field(u, reg, 31, 16);
+        c->lanes[i].offset = emu_signed(emu_get(u, reg), 16);
+        if (c->lanes[i].factor != INT64_C(1) << c->lanes[i].shift)
+            return emu_refuse(u, reg, "pixels that are scaled", e);
+    }
+    if (emu_get(u, EMU_CVT_CON5) != ALL_CHANNELS)
+        return emu_refuse(u, EMU_CVT_CON5, "a converter of other channels", e);
+    c->converts = true;
+    return 0;
+}
+
+// CVT_CON0 of a converter that works ends in 1 on RK3568, in 10 or 0 on RK3588.
 static int decode_converter(const struct emu_unit *u, struct emu_conv *c, bool packed,
                             struct error *e)
 {
@@ -95,6 +114,8 @@ static int decode_converter(const struct emu_unit *u, struct emu_conv *c, bool p
         return 0;
     if (!is_rk3568(u) && !packed && !c->real && emu_field(cfg, 3, 0) == 0xa)
         return decode_operand_converter(u, c, e);
+    if (!is_rk3568(u) && packed && !c->real && emu_field(cfg, 3, 0) == 0)
+        return decode_pixel_converter(u, c, e);
     if (!is_rk3568(u) || !packed || emu_field(cfg, 3, 0) != 1)
         return emu_refuse(u, EMU_CVT_CON0, "inputs that are converted in another way", e);
     emu_decode_lane_shifts(u, c);

@@ -90,8 +90,10 @@ static int write_commands(struct npu_context *c, struct error *e)
     int s = rknn_program_relocate(p, bases, (uint64_t *)(void *)c->commands->map, e);
     if (s < 0)
         return s;
-    for (uint32_t i = 0; i < m->info.n_inputs; i++)
+    for (uint32_t i = 0; i < m->info.n_inputs; i++) {
         c->places[i].address = open_context_address(c, open_port_offset(m, &m->inputs[i]));
+        c->places[i].flip = DIRECT_AS_FILE;
+    }
     for (uint32_t i = 0; i < m->info.n_outputs; i++)
         c->places[m->info.n_inputs + i].address =
             open_context_address(c, open_port_offset(m, &m->outputs[i]));

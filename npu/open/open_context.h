@@ -4,12 +4,20 @@
 
 #include "npu/open/open_model.h"
 
+// Whether commands have the chip take 128 off of an input's bytes, beyond what the file says.
+enum direct_flip {
+    DIRECT_AS_FILE,
+    DIRECT_FLIPPED,
+    DIRECT_UNKNOWN, // some of them do
+};
+
 // Where an input or output is that may lie in a program's memory (npu/open/direct).
 struct direct_place {
     const struct import *import; // NULL: in the arena
     uint64_t offset;             // there
     uint64_t step;               // to the next part of a batch
     uint64_t address;            // that commands have now
+    enum direct_flip flip;       // likewise
     const char *said;            // why it is copied, as that was last logged; only compared
 };
 

@@ -22,6 +22,12 @@ struct open_port_patch {
     uint64_t command, offset;
 };
 
+// A command, and what it holds instead where the chip is to take 128 off of each byte.
+struct open_port_flip {
+    uint64_t command;
+    uint32_t value;
+};
+
 // A tensor that this process reads or writes.
 struct open_port {
     uint32_t tensor;
@@ -32,8 +38,12 @@ struct open_port {
     struct open_port_patch *patches;
     uint64_t n_patches;
     const char *why;
-    uint32_t batch;               // inputs of a batch, which programs have one behind the other
-    bool same[TENSOR_TYPE_COUNT]; // an input's values of this type are what the NPU reads
+    uint32_t batch; // inputs of a batch, which programs have one behind the other
+    // An input's values of this type are what the NPU reads; or what it would read with these
+    // commands changed (none: it cannot). direct_pixels.h
+    bool same[TENSOR_TYPE_COUNT], same_flipped[TENSOR_TYPE_COUNT];
+    struct open_port_flip *flips;
+    uint64_t n_flips;
 };
 
 struct imports; // npu/open/direct/imports.h

@@ -14,6 +14,7 @@ struct direct_data {
     const uint8_t *data;
     size_t size;
     const char *why; // its form is not the NPU's
+    bool flips;      // it is if the chip takes 128 off
 };
 
 // Inputs count first, then outputs, as in npu_context.places.
@@ -38,6 +39,7 @@ static struct direct_data data_of(const struct npu_model *m, const struct npu_jo
         d = (struct direct_data){.buffer = in->dmabuf, .data = in->data, .size = in->size};
         if (d.buffer && !port->why)
             d.why = direct_form_input(port, &m->info.inputs[i], in);
+        d.flips = direct_form_flips(port, in);
     } else {
         const struct npu_output *out = &job->outputs[i - m->info.n_inputs];
         d = (struct direct_data){
@@ -99,6 +101,31 @@ static int set_address(struct npu_context *c, const struct open_port *port,
     return s;
 }
 
+// What programs leave in the arena is as the file has it.
+static int set_flip(struct npu_context *c, const struct open_port *port, struct direct_place *place,
+                    enum direct_flip flip, struct error *e)
+{
+    const struct npu_model *m = c->model;
+    uint64_t first = UINT64_MAX, end = 0;
+    if (place->flip == flip || !port->n_flips)
+        return 0;
+    for (uint64_t i = 0; i < port->n_flips; i++) {
+        uint64_t command = port->flips[i].command;
+        uint32_t value = flip == DIRECT_FLIPPED ? port->flips[i].value
+                                                : rknn_command_value(m->program.commands[command]);
+        uint8_t *at = c->commands->map + 8 * command;
+        write_le64(at, rknn_command_with(read_le64(at), value));
+        first = command < first ? command : first;
+        end = command + 1 > end ? command + 1 : end;
+    }
+    place->flip = DIRECT_UNKNOWN;
+    int s = m->provider->ops->memory_sync(m->provider, c->commands, 8 * first, 8 * (end - first),
+                                          PROVIDER_TO_DEVICE, e);
+    if (s == 0)
+        place->flip = flip;
+    return s;
+}
+
 // A job that is as the one before says nothing, or a camera would fill the log.
 static void say(const struct npu_model *m, uint32_t i, struct direct_place *place, const char *why)
 {
@@ -116,19 +143,23 @@ static int bind_port(struct npu_context *c, const struct npu_job *job, uint32_t 
     const struct open_port *port = port_of(m, i);
     struct direct_place *place = &c->places[i];
     struct direct_data d = {0};
+    const struct import *import = NULL;
     const char *why = NULL;
-    place->import = NULL;
     if (job && m->imports)
         d = data_of(m, job, i);
     if (d.buffer) {
-        place->import = choose(m, port, &d, &why);
+        import = choose(m, port, &d, &why);
         say(m, i, place, why);
     }
-    if (!place->import)
+    place->import = import;
+    int s = set_flip(c, port, place, import && d.flips ? DIRECT_FLIPPED : DIRECT_AS_FILE, e);
+    if (s < 0)
+        return s;
+    if (!import)
         return set_address(c, port, place, open_context_address(c, open_port_offset(m, port)), e);
     place->offset = (uint64_t)(d.data - d.buffer->map);
     place->step = d.size / port->batch;
-    return set_address(c, port, place, place->import->memory->address + place->offset, e);
+    return set_address(c, port, place, import->memory->address + place->offset, e);
 }
 
 int direct_bind(struct npu_context *c, const struct npu_job *job, struct error *e)

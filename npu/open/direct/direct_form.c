@@ -8,9 +8,10 @@
 
 // All bytes as values of this type, in each channel that is converted in its own way.
 // Channels without a conversion of their own are like the first. Where it is refused for this type,
-// nothing is known of its values.
-static int probe_bytes(const struct open_port *port, const struct tensor_io *io,
-                       enum tensor_type type, bool *ret, struct error *e)
+// nothing is known of its values. `plain`: all are stored as they are; `flipped`: with the
+// highest bit turned over.
+static int probe_bytes(const struct tensor_io *io, enum tensor_type type, bool *plain,
+                       bool *flipped, struct error *e)
 {
     uint8_t from[VALUES * 4], to[sizeof from];
     struct tensor_io some = *io;
@@ -33,10 +34,21 @@ static int probe_bytes(const struct open_port *port, const struct tensor_io *io,
     int s = convert_input(&some, &form, from, VALUES * channels, to, VALUES * channels, e);
     if (s < 0)
         return s;
-    *ret = true;
-    for (uint32_t i = 0; i < VALUES * channels; i++)
-        *ret = *ret && to[i] == (from[i] ^ (port->layout.flipped ? 0x80 : 0));
+    *plain = *flipped = true;
+    for (uint32_t i = 0; i < VALUES * channels; i++) {
+        *plain = *plain && to[i] == from[i];
+        *flipped = *flipped && to[i] == (from[i] ^ 0x80);
+    }
     return 0;
+}
+
+// Channels in another order (rgb2bgr) are at other places, whatever their values are.
+static bool is_swapped(const struct tensor_io *io)
+{
+    bool swapped = false;
+    for (uint32_t c = 0; c < io->preprocess.n_channels; c++)
+        swapped = swapped || io->preprocess.order[c] != c;
+    return swapped;
 }
 
 void direct_form_values(struct open_port *port, const struct tensor_io *io)
@@ -49,9 +61,13 @@ void direct_form_values(struct open_port *port, const struct tensor_io *io)
             a->qnt == TENSOR_QNT_NONE && !io->preprocess.n_channels && !port->layout.flipped;
         return;
     }
-    for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++)
-        if (probe_bytes(port, io, bytes[i], &port->same[bytes[i]], &refused) < 0)
-            port->same[bytes[i]] = false;
+    for (size_t i = 0; i < sizeof bytes / sizeof *bytes && !is_swapped(io); i++) {
+        bool plain, flipped;
+        if (probe_bytes(io, bytes[i], &plain, &flipped, &refused) < 0)
+            continue;
+        port->same[bytes[i]] = port->layout.flipped ? flipped : plain;
+        port->same_flipped[bytes[i]] = port->layout.flipped ? plain : flipped;
+    }
 }
 
 // ---- places ----
@@ -125,6 +141,12 @@ static const char *judge_native(const struct open_port *port, const struct tenso
     return port->batch > 1 ? judge_bytes(port, input->size) : NULL;
 }
 
+bool direct_form_flips(const struct open_port *port, const struct npu_input *input)
+{
+    bool stored = input->pass_through || input->stored || input->converted;
+    return !stored && port->n_flips && !port->same[input->type] && port->same_flipped[input->type];
+}
+
 // The size has to be exactly that of the form, as it has to be where it is copied: what a run would
 // refuse is left to that, which has the better words.
 const char *direct_form_input(const struct open_port *port, const struct tensor_io *io,
@@ -139,7 +161,7 @@ const char *direct_form_input(const struct open_port *port, const struct tensor_
         return "the model takes it in a way of its own";
     if (stored && port->layout.flipped)
         return "the NPU reads it as bytes from 0 on, and it has them from -128 on";
-    if (!stored && !port->same[input->type])
+    if (!stored && !port->same[input->type] && !direct_form_flips(port, input))
         return "its values have to be converted";
     if (input->pass_through)
         return judge_native(port, io, input);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "npu/open/direct/direct_extent.h"
+#include "npu/open/direct/direct_pixels.h"
 
 struct search {
     struct npu_model *m;
@@ -260,7 +261,7 @@ static int find_port(struct search *s, struct open_port *port, bool input, struc
     int r = take_patches(s, port, e);
     if (r == 0)
         port->why = judge_port(s, port, input);
-    return r;
+    return r == 0 && input && !port->why ? direct_pixels_find(s->m, port, s->marked, e) : r;
 }
 
 int direct_ports_find(struct npu_model *m, struct error *e)

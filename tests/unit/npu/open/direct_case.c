@@ -31,6 +31,7 @@ struct direct_run {
     struct npu_input inputs[MAX_PORTS];
     struct npu_output outputs[MAX_PORTS];
     struct place places[2 * MAX_PORTS];
+    struct place internal; // for intermediate results
     uint32_t seed;
 };
 
@@ -207,8 +208,29 @@ static void check_values(const struct direct_run *r, uint32_t i, const uint8_t *
                      data_of(p)[k], wanted[k]);
 }
 
-// Runs with copies, then twice with dma-bufs; `mask`: which ports were left in place.
-static int run_both(struct direct_run *r, uint64_t *mask, struct error *e)
+// Intermediate results in a program's memory in each second round: all commands are written anew.
+static void move_internal(struct direct_run *r, int round)
+{
+    struct place *p = &r->internal;
+    struct error e;
+    if (round % 2 && !p->buffer.map)
+        place_new(r, p, (size_t)r->s.info->internal_size);
+    assert_int_equal(npu_backend.context_set_internal(r->s.context, round % 2 ? data_of(p) : NULL,
+                                                      round % 2 ? p->size : 0,
+                                                      round % 2 ? &p->buffer : NULL, &e),
+                     0);
+}
+
+// Once where port `at` is copied; commands that are changed are changed again.
+static int n_rounds(const struct direct_run *r, uint32_t at)
+{
+    if (!r->s.context->places[at].import)
+        return 1;
+    return r->s.context->places[at].flip == DIRECT_FLIPPED ? 3 : 2;
+}
+
+// Runs with copies, then with dma-bufs; `mask`: which ports were left in place.
+static int run_both(struct direct_run *r, uint32_t at, uint64_t *mask, struct error *e)
 {
     uint32_t n_in = r->s.info->n_inputs, n = n_in + r->s.info->n_outputs;
     uint8_t *wanted[2 * MAX_PORTS] = {0};
@@ -219,10 +241,12 @@ static int run_both(struct direct_run *r, uint64_t *mask, struct error *e)
         memcpy(wanted[i], data_of(&r->places[i]), r->places[i].size);
     }
     set_dmabufs(r, true);
-    for (int round = 0; round < 2 && s == 0; round++) {
+    for (int round = 0, rounds = 1; round < rounds && s == 0; round++) {
+        move_internal(r, round);
         for (uint32_t i = n_in; i < n; i++)
             memset(data_of(&r->places[i]), 0x5a, r->places[i].size);
         s = sim_run_once(&r->s, r->inputs, r->outputs, e);
+        rounds = n_rounds(r, at);
         for (uint32_t i = 0; i < n && s == 0; i++) {
             if (r->s.context->places[i].import)
                 *mask |= UINT64_C(1) << i;
@@ -252,16 +276,21 @@ static int try_forms(struct direct_run *r, bool input, uint32_t i, uint64_t *mas
     int s = 0;
     for (int form = 0; form < (input ? N_INPUT_FORMS : N_OUTPUT_FORMS) && s == 0; form++) {
         uint64_t before = *mask;
+        bool pixels = input && form == INPUT_UINT8;
+        if (c->only_pixels && !pixels)
+            continue;
         if (!(input ? make_input(r, i, (enum input_form)form)
                     : make_output(r, i, (enum output_form)form)))
             continue;
-        s = run_both(r, mask, e);
+        s = run_both(r, input ? i : r->s.info->n_inputs + i, mask, e);
         if (s < 0 && input && before == *mask) { // a form that the model does not take
             if (c->print)
                 printf("  input  %u %-14s refused: %.90s\n", i, input_names[form], e->text);
             s = 0;
             continue;
         }
+        if (s == 0 && pixels && r->s.context->places[i].import)
+            c->pixels++;
         if (c->print && s == 0)
             print_port(r, input ? i : r->s.info->n_inputs + i,
                        input ? input_names[form] : output_names[form]);
@@ -292,6 +321,7 @@ int direct_case_run(const char *options, const char *path, struct direct_counts 
         *(i < n_in ? &counts->inputs : &counts->outputs) += (unsigned)(mask >> i & 1);
         place_free(r, &r->places[i]);
     }
+    place_free(r, &r->internal);
     sim_run_done(&r->s);
     free(r);
     return s;

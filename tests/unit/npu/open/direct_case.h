@@ -8,6 +8,8 @@
 
 struct direct_counts {
     unsigned inputs, outputs; // that at least one form leaves in the dma-buf
+    unsigned pixels;          // inputs that are left there as uint8, NHWC
+    bool only_pixels;         // no other form is tried
     bool print;               // what is copied, and why
 };
 
