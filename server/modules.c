@@ -43,7 +43,9 @@ static int refuse(const struct options *o, const char *program, struct error *e)
                      o->backend, o->backend, program, places[0], two ? " or in " : "",
                      two ? program : "", two ? places[1] : "",
                      *there ? "there is " : "there is none", there,
-                     strcmp(o->backend, "sim") == 0
+                     strcmp(o->backend, "emu") == 0 || strcmp(o->backend, "open") == 0
+                         ? "; it is in package rknnd-npu-sim"
+                     : strcmp(o->backend, "sim") == 0
                          ? "; install the software NPU (package rknnd-npu-sim), or use the board's "
                            "NPU: --backend vendor, in /etc/rknnd.conf: backend = vendor"
                          : "");

@@ -226,13 +226,19 @@ static void write_ranking(FILE *f, struct sums *s)
     perf_rule(f, "");
 }
 
+// What takes its machine's time: "sim", or the emulator, under its own name or within "open".
+static const char *computer_of(const struct context *c)
+{
+    return strcmp(c->connection->peer.device.backend, "sim") == 0 ? "software NPU" : "emulator";
+}
+
 // A line that the vendor's table does not have: whose times these are.
 static void write_whose(FILE *f, const struct context *c, bool estimated)
 {
     if (c->connection->peer.device.timing == RKNND_TIMING_DEVICE)
         return;
     if (!estimated) {
-        fprintf(f, "Times are of the software NPU on its machine\n");
+        fprintf(f, "Times are of the %s on its machine\n", computer_of(c));
         return;
     }
     fprintf(f, "Times are estimated for %s%s", c->info.estimate_chip,
@@ -240,7 +246,7 @@ static void write_whose(FILE *f, const struct context *c, bool estimated)
     if (c->info.n_unestimated)
         fprintf(f, ", without %u layer%s on its CPU", c->info.n_unestimated,
                 c->info.n_unestimated == 1 ? "" : "s");
-    fprintf(f, "; the software NPU took %" PRIu64 " us on its machine\n", c->times.run_us);
+    fprintf(f, "; the %s took %" PRIu64 " us on its machine\n", computer_of(c), c->times.run_us);
 }
 
 // Without collected layers only the totals are known.

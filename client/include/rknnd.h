@@ -74,6 +74,7 @@ void rknnd_set_interrupt(rknnd_interrupt *is_wanted, void *user);
 
 /// Chooses the server for contexts that this process opens from now on, by URI:
 ///   unix:PATH   tcp:HOST:PORT   tls:HOST:PORT   usb:[SERIAL]   adb:[SERIAL]   sim:[CHIP]
+///   emu:CHIP   open:[WAY]
 /// NULL: back to RKNND_SERVER in the environment, else the local Unix socket, else the only board
 /// at a USB cable or behind adb. Contexts that are open stay where they are. A malformed URI is
 /// RKNN_ERR_PARAM_INVALID; whether the server is there shows when it is used.

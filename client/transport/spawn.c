@@ -111,6 +111,8 @@ static int start_with(const char *path, const struct spawn_command *command, int
                          (char *)"3",
                          (char *)"--peer-timeout-ms",
                          (char *)TEXT(LIMIT_SILENCE_MS),
+                         (char *)(command->job_ms ? "--job-timeout-ms" : NULL),
+                         (char *)command->job_ms,
                          NULL};
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;

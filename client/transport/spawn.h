@@ -1,5 +1,5 @@
-// Private daemons: one with the software NPU, or a relay to a board at a USB cable, that belongs to
-// this process.
+// Private daemons: one with a backend of this process's choice, or a relay to a board at a USB
+// cable, that belongs to this process.
 //
 // It is a separate process, takes its connections over a socket pair and ends when that closes:
 // when its last connection here is freed, or when the process ends in whatever way; a relay, which
@@ -27,7 +27,8 @@ void spawn_done(struct spawn *s);
 struct spawn_command {
     const char *option;
     char value[160];
-    bool silent; // says nothing on standard error, unless RKNN_SERVER_LOGLEVEL is set
+    const char *job_ms; // the longest run, of which rknnd has a default; NULL: that
+    bool silent;        // says nothing on standard error, unless RKNN_SERVER_LOGLEVEL is set
 };
 
 /// Sets the value. Fails when it is too long.

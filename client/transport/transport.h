@@ -1,8 +1,9 @@
-// The ways to a server: what the client library knows of unix:, tcp:, tls:, usb:, adb: and sim:.
+// The ways to a server: what the client library knows of unix:, tcp:, tls:, usb:, adb:, sim:,
+// emu: and open:.
 //
 // To add one:
 //   1. client/transport/transport_NAME.c defines `const struct transport transport_NAME` with the
-//      operations below; most may be NULL.
+//      operations below; most may be NULL. Backends of private daemons are in transport_private.c.
 //   2. It gets a line in transports.h and a row in transports.c. Parsing, connecting, searching
 //      (rknnd_list_devices, the only board), rknnd_diagnose and every text that lists the forms
 //      come from the rows.

@@ -13,7 +13,9 @@
     X(tls) \
     X(usb) \
     X(adb) \
-    X(sim)
+    X(sim) \
+    X(emu) \
+    X(open)
 // clang-format on
 
 #define X(name) extern const struct transport transport_##name;

@@ -57,7 +57,8 @@ static void print_rate(const struct bench_plan *plan, const struct bench_point *
     }
 }
 
-static void print_one(const struct bench_plan *plan, const struct bench_point *p)
+static void print_one(const struct bench_plan *plan, const rknnd_server_info *info,
+                      const struct bench_point *p)
 {
     const struct bench_result *r = &p->result;
     struct format_buffer b;
@@ -70,7 +71,7 @@ static void print_one(const struct bench_plan *plan, const struct bench_point *p
     print_times_of("queue", format_us, r->queue_us, r->n);
     print_times_of(r->timing.software ? "machine run" : "run", format_us, r->run_us, r->n);
     print_estimate(&r->timing, r->estimate_ns);
-    timing_print(&r->timing, stdout, "  ");
+    timing_print(&r->timing, info, stdout, "  ");
 }
 
 static const char *result_name(const struct bench_plan *plan, const struct bench_result *r)
@@ -108,8 +109,8 @@ static void add_text_row(struct table *t, const struct bench_plan *plan,
             table_cell(t, "-");
 }
 
-static int print_sweep(const struct bench_plan *plan, const struct bench_point *points, size_t n,
-                       struct error *e)
+static int print_sweep(const struct bench_plan *plan, const rknnd_server_info *info,
+                       const struct bench_point *points, size_t n, struct error *e)
 {
     static const struct table_column columns[] = {
         {.title = "Model", .align = TABLE_LEFT, .flexible = TABLE_CUT_START},
@@ -130,7 +131,7 @@ static int print_sweep(const struct bench_plan *plan, const struct bench_point *
             add_text_row(&t, plan, &points[i], point_result(plan, &points[i], k));
     int status = table_print(&t, stdout, "  ", 0);
     table_done(&t);
-    timing_print(&points[0].result.timing, stdout, "  ");
+    timing_print(&points[0].result.timing, info, stdout, "  ");
     return status < 0 ? error_no_memory(e, "a table", 0) : 0;
 }
 
@@ -144,11 +145,11 @@ static int show_text(const struct bench_plan *plan, const rknnd_server_info *inf
     print_server_line(info);
     printf("\n");
     if (!sweep && plan->n_models == 1) {
-        print_one(plan, points);
+        print_one(plan, info, points);
         return 0;
     }
     print_rate(plan, points, n);
-    return print_sweep(plan, points, n, e);
+    return print_sweep(plan, info, points, n, e);
 }
 
 // ---- programs -----------------------------------------------------------------------------------

@@ -232,12 +232,13 @@ static size_t make_columns(const bool shown[TIME_COLUMNS],
     return n;
 }
 
-static void print_kind(const char *side, const struct timing *t)
+static void print_kind(const char *side, const struct profile *p)
 {
+    const struct timing *t = &p->layers.timing;
     if (!t->software)
         return;
     printf(INDENT "%s:\n", side);
-    timing_print(t, stdout, INDENT INDENT);
+    timing_print(t, &p->server, stdout, INDENT INDENT);
 }
 
 int comparison_times_print(const struct comparison_times *t, struct error *e)
@@ -268,8 +269,8 @@ int comparison_times_print(const struct comparison_times *t, struct error *e)
     print_heading("Times, medians of %u and %u runs", m->n_runs, r->n_runs);
     int status = table_print(&table, stdout, INDENT, terminal_width(stdout));
     table_done(&table);
-    print_kind("model", &m->layers.timing);
-    print_kind("reference", &r->layers.timing);
+    print_kind("model", m);
+    print_kind("reference", r);
     return status < 0 ? error_no_memory(e, "layers", 0) : 0;
 }
 

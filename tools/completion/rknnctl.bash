@@ -1,7 +1,7 @@
 # Bash completion for rknnctl. The tables come from generate.py.
 
 # generated
-_rknnctl_schemes="unix: tcp: tls: usb: adb: sim:"
+_rknnctl_schemes="unix: tcp: tls: usb: adb: sim: emu: open:"
 _rknnctl_commands=(
     run
     info

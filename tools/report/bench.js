@@ -89,7 +89,7 @@ class BenchView {
   about(bench, rows, models) {
     const software = rows.some(r => r.timing?.device === "software");
     return visible([models.map(baseName).join(", "), bench.server?.chip && `on ${bench.server.chip}`, "latency is what a program sees: inputs, run, outputs, the way to the server",
-      software && "a software NPU: its machine's times, which say nothing of a board", rows.some(r => isNumber(r.asked_per_second)) && "runs were asked for at random times, and latency counts from then on"].filter(Boolean).join("; "));
+      software && `${softwareName(bench.server) === "emulator" ? "an emulator" : "a software NPU"}: its machine's times, which say nothing of a board`, rows.some(r => isNumber(r.asked_per_second)) && "runs were asked for at random times, and latency counts from then on"].filter(Boolean).join("; "));
   }
 
   print(on) {

@@ -12,7 +12,12 @@ function estimateOf(item) {
 }
 
 function isSoftware(data) {
-  return data.profile?.timing ? data.profile.timing.device === "software" : data.server?.backend === "sim";
+  return data.profile?.timing ? data.profile.timing.device === "software" : ["sim", "emu"].includes(data.server?.backend);
+}
+
+// What takes its machine's time: "sim", or the emulator, under its own name or within "open".
+function softwareName(server) {
+  return (server?.backend ?? "sim") === "sim" ? "software NPU" : "emulator";
 }
 
 function estimatedChip(data) {
@@ -33,7 +38,7 @@ function estimateSeries(data, items) {
 function measuredSeries(data) {
   const run = measuredOf(data.profile, "run_us")?.median, paced = data.profile?.timing?.paced, of = i => measuredOf(i.layer, "time_us");
   if (!isSoftware(data)) return { key: "measured", title: `${estimatedChip(data)}, measured`, what: "measured on the chip", of, run };
-  return { key: "measured", title: "This machine", what: "what the software NPU took on the server's machine", of, run,
+  return { key: "measured", title: "This machine", what: `what the ${softwareName(data.server)} took on the server's machine`, of, run,
     note: paced ? "made to last as long as on the chip" : null };
 }
 

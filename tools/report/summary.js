@@ -51,7 +51,7 @@ function notices({ data, model }) {
   const all = [], d = data.description ?? {};
   if (d.refused) all.push(`The server describes this file, but would not run it: ${d.refused}`);
   if (!model.layers.some(i => i.layer)) all.push("The device gives no times of single layers.");
-  if (isSoftware(data)) all.push(`No chip was used: a software NPU computed this model. What its machine took says nothing of a board; ${model.series.some(s => s.key === "chip") ? "the estimate does." : "there is no estimate of this model."}`);
+  if (isSoftware(data)) all.push(`No chip was used: ${softwareName(data.server) === "emulator" ? "an emulator" : "a software NPU"} computed this model. What its machine took says nothing of a board; ${model.series.some(s => s.key === "chip") ? "the estimate does." : "there is no estimate of this model."}`);
   if (data.profile?.timing?.estimate_assumed) all.push(`Nobody has chosen a chip: the estimate is for ${estimatedChip(data)}. Choose one with --server sim:CHIP, or rknnd --backend sim:CHIP.`);
   if (data.accuracy?.why_not_single) all.push(`Single layers could not be looked at: ${data.accuracy.why_not_single}`);
   if (!model.items.some(i => i.node)) all.push("The server does not tell the model's nodes: there is no graph.");

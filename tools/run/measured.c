@@ -232,7 +232,7 @@ int profile_print(const struct profile *p, struct error *e)
     print_estimate(t, p->estimate_ns);
     print_times(t->software ? "machine run" : "run", p->run_us, p->n_runs);
     print_times("total", p->total_us, p->n_runs);
-    timing_print(t, stdout, INDENT);
+    timing_print(t, &p->server, stdout, INDENT);
     frequencies_print(&p->frequencies);
     print_heading("Heat and power");
     fputs(INDENT, stdout);

@@ -120,7 +120,7 @@ static int print_layers(const struct run_result *r, struct error *e)
         print_line("estimate", "%.1f us, all layers", (double)layers_estimate_ns(&t) / 1e3);
     print_line(t.timing.software ? "machine" : "sum", "%llu us, all layers",
                (unsigned long long)layers_total_us(&t));
-    timing_print(&t.timing, stdout, INDENT);
+    timing_print(&t.timing, &r->server, stdout, INDENT);
     return 0;
 }
 

@@ -54,11 +54,14 @@ json_t *timing_json(const struct timing *t)
 }
 
 // Two or three lines that say what the columns "Machine" and "Estimate" are.
-void timing_print(const struct timing *t, FILE *out, const char *indent)
+// Backends that take their machine's time are "sim", and "emu" under this name or within "open".
+void timing_print(const struct timing *t, const rknnd_server_info *server, FILE *out,
+                  const char *indent)
 {
     if (!t->software)
         return;
-    fprintf(out, "%sMachine: what the software NPU took on the server's machine\n", indent);
+    fprintf(out, "%sMachine: what the %s took on the server's machine\n", indent,
+            strcmp(server->backend, "sim") == 0 ? "software NPU" : "emulator");
     if (t->paced)
         fprintf(out, "%s         (paced: made to last as long as on the chip)\n", indent);
     if (!*t->chip) {

@@ -33,5 +33,7 @@ json_t *timing_estimate(uint64_t ns);
 /// "unestimated_layers"}: what the other names stand for. NULL: out of memory.
 json_t *timing_json(const struct timing *t);
 
-/// The same in a sentence or two, each on a line behind `indent`; of an NPU nothing.
-void timing_print(const struct timing *t, FILE *out, const char *indent);
+/// The same in a sentence or two, each on a line behind `indent`; of an NPU nothing. `server`:
+/// whose times they are.
+void timing_print(const struct timing *t, const rknnd_server_info *server, FILE *out,
+                  const char *indent);

@@ -239,7 +239,7 @@ class Context(NotCopied):
     """One rknn_context.
 
     `model`    path of a model file, or its bytes
-    `server`   URI of the server ("unix:…", "tcp:…", "usb:…", "adb:…", "sim:…"); None: as the environment says
+    `server`   URI of the server ("unix:…", "tcp:…", "usb:…", "adb:…", "sim:…", "emu:CHIP", "open:…"); None: as the environment says
     `flags`    RKNN_FLAG_*
     `options`  text of rknnd_set_load_options()
     `progress` called with (bytes done, bytes of all) while the model is sent

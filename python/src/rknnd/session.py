@@ -55,8 +55,8 @@ class Model(NotCopied):
     """A model that a server has loaded. Sessions of it share its weights.
 
     `source`    path of a `.rknn` or ONNX file, or its bytes
-    `server`    URI: "unix:PATH", "tcp:HOST:PORT", "usb:[SERIAL]", "adb:[SERIAL]", "sim:[CHIP]"; None: RKNND_SERVER in the
-                environment, else the local socket, else the only board
+    `server`    URI: "unix:PATH", "tcp:HOST:PORT", "usb:[SERIAL]", "adb:[SERIAL]", "sim:[CHIP]", "emu:CHIP", "open:[WAY]"; None:
+                RKNND_SERVER in the environment, else the local socket, else the only board
     `shapes`    of inputs that the file leaves open: {"x": (1, 3, 224, 224)}; or several, to choose from
     `progress`  called with (bytes done, bytes of all) while the model is sent
     """
