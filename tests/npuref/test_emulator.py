@@ -170,6 +170,18 @@ class Programs(unittest.TestCase):
             self.assertEqual(self.rig.get(TARGET_AT, 1)[0], round((x + 128) * 0x7F80 / 65536), x)
         self.refused(r"CVT_CON5 \(0x1180\)", CONV, products(16, CVT_CON0=0x410410A, BS_CFG=0x20150) | lanes | {0x1180: 1})
 
+    def test_pixels_are_bytes_from_0_on_where_their_converter_works(self):
+        """Of three channels, whose sum counts; the emulator divides by nothing, as nobody has measured how that is rounded."""
+        lanes = {0x1050 + 4 * i: 0x4000FF80 for i in range(4)}
+        packed = products(16, BS_CFG=0x52, BS_OW_CFG=0, DATA_SIZE1=15 << 16 | 16, CVT_CON0=0x38E38E0) | lanes | {
+            0x100C: 0x2000A000, 0x4054: 1, 0x1180: 0xFFFF}
+        for pixel in ((200, 100, 140), (0, 255, 131), (128, 127, 1)):
+            self.rig.put(SOURCE, np.array(pixel, np.uint8))
+            self.rig.run(CONV, packed)
+            self.assertEqual(self.rig.get(TARGET_AT, 1)[0], sum(pixel) - 3 * 128, pixel)
+        self.refused(r"CVT_CON5 \(0x1180\)", CONV, packed | {0x1180: 0})
+        self.refused(r"CVT_CON3 \(0x1058\) .* pixels that are scaled", CONV, packed | {0x1058: 0x3FFFFF80})
+
     def test_commands_of_no_unit_are_refused(self):
         for bad in (0x1001 << 48 | 0x5018, 0x777 << 48 | 0x4010, 0x1001 << 48 | 0x4011, 0x101 << 48 | 0x30):
             with self.assertRaisesRegex(Unsupported, "word 0 of the program: .* is for no unit"):
