@@ -221,12 +221,13 @@ static void move_internal(struct direct_run *r, int round)
                      0);
 }
 
-// Once where port `at` is copied; commands that are changed are changed again.
-static int n_rounds(const struct direct_run *r, uint32_t at)
+// More than once in the first form that port `at` (`before`: ports that had one) has in place;
+// commands that are changed are changed again.
+static int n_rounds(const struct direct_run *r, uint32_t at, uint64_t before)
 {
     if (!r->s.context->places[at].import)
         return 1;
-    return r->s.context->places[at].flip == DIRECT_FLIPPED ? 3 : 2;
+    return r->s.context->places[at].flip == DIRECT_FLIPPED ? 3 : before >> at & 1 ? 1 : 2;
 }
 
 // Runs with copies, then with dma-bufs; `mask`: which ports were left in place.
@@ -234,6 +235,7 @@ static int run_both(struct direct_run *r, uint32_t at, uint64_t *mask, struct er
 {
     uint32_t n_in = r->s.info->n_inputs, n = n_in + r->s.info->n_outputs;
     uint8_t *wanted[2 * MAX_PORTS] = {0};
+    uint64_t before = *mask;
     set_dmabufs(r, false);
     int s = sim_run_once(&r->s, r->inputs, r->outputs, e);
     for (uint32_t i = 0; i < n; i++) {
@@ -246,7 +248,7 @@ static int run_both(struct direct_run *r, uint32_t at, uint64_t *mask, struct er
         for (uint32_t i = n_in; i < n; i++)
             memset(data_of(&r->places[i]), 0x5a, r->places[i].size);
         s = sim_run_once(&r->s, r->inputs, r->outputs, e);
-        rounds = n_rounds(r, at);
+        rounds = n_rounds(r, at, before);
         for (uint32_t i = 0; i < n && s == 0; i++) {
             if (r->s.context->places[i].import)
                 *mask |= UINT64_C(1) << i;
