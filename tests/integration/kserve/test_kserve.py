@@ -13,7 +13,7 @@ import unittest
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import helper
 
 from kserve_front import DTYPES, HEADER, Front, Refused, WithFront
 from support.service import DIGITS, SOURCE, Daemon, wait_for
