@@ -73,20 +73,26 @@ static int quant_constant_read(const struct quant_model *m, const Quant__Tensor 
     const char *location = quant_text(quant_constant_entry(t, "location"));
     const char *at = quant_text(quant_constant_entry(t, "offset"));
     cleanup(free_p) char *path = NULL;
-    cleanup(free_p) void *data = malloc(size ? size : 1);
     if (!quant_constant_inside(location))
         return error_set(e, STATUS_MODEL_INVALID,
                          "weight %s: its file \"%s\" is not in the model's folder",
                          quant_text(t->name), location);
-    if (!data || asprintf(&path, "%s/%s", m->folder, location) < 0) {
+    if (asprintf(&path, "%s/%s", m->folder, location) < 0) {
         path = NULL;
         return error_no_memory(e, "a weight", size);
     }
     cleanup(fd_close_p) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     off_t offset = (off_t)strtoll(at, NULL, 10);
-    if (fd < 0)
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0)
         return error_set_errno(e, STATUS_MODEL_INVALID, errno, "weight %s: %s", quant_text(t->name),
                                path);
+    if (offset < 0 || offset > st.st_size || size > (uint64_t)(st.st_size - offset))
+        return error_set(e, STATUS_MODEL_INVALID, "weight %s: %s ends before its elements",
+                         quant_text(t->name), path);
+    cleanup(free_p) void *data = malloc(size ? size : 1);
+    if (!data)
+        return error_no_memory(e, "a weight", size);
     for (size_t have = 0; have < size;) {
         ssize_t n = pread(fd, (char *)data + have, size - have, offset + (off_t)have);
         if (n <= 0)

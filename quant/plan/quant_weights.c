@@ -165,11 +165,11 @@ int quant_weights_make(struct quant_weights *w, const struct quant_model *m,
         g.outer *= (size_t)t->dims[i];
     g.inner = w->n / g.outer / w->n_outputs;
     w->n_scales = own.per_channel ? w->n_outputs : 1;
-    w->weight = malloc(w->n * sizeof *w->weight);
-    w->scales = calloc(w->n_scales, sizeof *w->scales);
-    int r = quant_constant_floats(m, t, &values, e);
+    int r = quant_constant_floats(m, t, &values, e); // and so its elements are there
     if (r == 0 && b)
         r = quant_constant_floats(m, b, &bias, e);
+    w->weight = r == 0 ? malloc(w->n * sizeof *w->weight) : NULL;
+    w->scales = r == 0 ? calloc(w->n_scales, sizeof *w->scales) : NULL;
     if (r == 0 && (!w->weight || !w->scales))
         r = error_no_memory(e, "a weight", w->n);
     g.values = values;
