@@ -285,7 +285,7 @@ int perf_text_make(struct context *c, char **ret, size_t *ret_size, struct error
         r = error_no_memory(e, "a profile", 0);
     if (r == 0)
         r = write_all(f, c, &p, e);
-    if (f && fclose(f) != 0 && r == 0)
+    if (f && (fclose(f) != 0 || !text) && r == 0) // glibc's fclose() may be content without a text
         r = error_no_memory(e, "a profile", size);
     profile_done(&p);
     if (r < 0) {

@@ -265,6 +265,8 @@ static void put_totals(FILE *out, const struct services *s)
 int metrics_text(const struct services *s, const struct reading *now, char **ret, size_t *ret_size,
                  struct error *e)
 {
+    *ret = NULL;
+    *ret_size = 0;
     FILE *out = open_memstream(ret, ret_size);
     if (!out)
         return error_no_memory(e, "metrics", 0);
@@ -276,7 +278,7 @@ int metrics_text(const struct services *s, const struct reading *now, char **ret
     put_transfers(out, s->metrics);
     put_errors(out, s->metrics);
     metrics_machine(out, now);
-    if (fclose(out) == 0)
+    if (fclose(out) == 0 && *ret) // glibc's fclose() is content where the text could not be moved
         return 0;
     free(*ret);
     return error_no_memory(e, "metrics", *ret_size);

@@ -60,7 +60,7 @@ static int draw_screen(const struct top *t, struct error *e)
             t->server.chip, t->server.backend);
     heat_print(&t->heat, out);
     int r = usage_print(t->before, t->now, out, (size_t)COLS);
-    if (fclose(out) != 0 || r < 0)
+    if (fclose(out) != 0 || !text || r < 0)
         return error_no_memory(e, "a table", 0);
     draw_lines(text);
     return 0;

@@ -257,7 +257,7 @@ static int quantize_key(struct samples *s, struct error *e)
             fprintf(text, "%s ", forms[i]->items[k]);
     for (size_t i = 0; i < s->list.n_paths; i++)
         fprintf(text, "%s\n", s->list.paths[i]);
-    return fclose(text) == 0 ? 0 : error_no_memory(e, "a list of inputs", size);
+    return fclose(text) == 0 && s->key ? 0 : error_no_memory(e, "a list of inputs", size);
 }
 
 // A failure of the library, or what the samples' files or Ctrl-C were the reason of.

@@ -27,7 +27,7 @@ int load_options_set(const struct text_list *shapes, struct error *e)
         r = check_shape(shapes->items[i], e);
         fprintf(out, "shape %s\n", shapes->items[i]);
     }
-    if (out && fclose(out) != 0)
+    if (out && (fclose(out) != 0 || !text))
         r = error_no_memory(e, "load options", 0);
     if (r == 0 && (r = rknnd_set_load_options(text)) < 0)
         r = rknn_error_set(e, r, "--shape");

@@ -40,7 +40,7 @@ static FILE *line_begin(struct page *p, struct line *l)
 // Prints the line if there is anything in it, with control characters replaced, and frees it.
 static void line_end(struct page *p, struct line *l, const char *name)
 {
-    bool there = l->out && fclose(l->out) == 0 && *l->text;
+    bool there = l->out && fclose(l->out) == 0 && l->text && *l->text;
     for (char *c = l->text; there && *c; c++) // names are the file's, and may be anything
         *c = (unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c;
     if (there) {

@@ -26,8 +26,9 @@ def export_refusal(path: str) -> str:
     onnx = os.path.splitext(path)[0] + "_int8.onnx"
     return (f"export_rknn: rknnd writes no .rknn files: export_rknn({onnx!r}) after build() writes the quantized model as ONNX, of "
             f"which RKNN-Toolkit2 makes {path}: config(target_platform=…) without mean_values and std_values, which are in the "
-            f"model, load_onnx({onnx!r}), build(do_quantization=False), export_rknn(); rknnd runs the .onnx as it is. A program that "
-            f"is not to be changed goes on with `python3 -m rknnd.compat --export-onnx PROGRAM`, which writes {path}.onnx here")
+            f"model, load_onnx({onnx!r}), build(do_quantization=False), export_rknn(); rknnd runs the .onnx as it is. A program "
+            f"that is not to be changed goes on with `python3 -m rknnd.compat --export-onnx PROGRAM`, which writes "
+            f"{path}.onnx here")
 
 
 def writes_onnx() -> bool:
