@@ -19,6 +19,8 @@
 #define SUITES "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256:TLS_AES_256_GCM_SHA384"
 #define GROUPS "X25519:P-256"
 
+#define CERTIFICATES_MAX (16 << 20) // bytes of a file; all that a system trusts are 0.3 MB
+
 static const unsigned char psk_suite[] = {0x13, 0x01}; // TLS_AES_128_GCM_SHA256
 
 // ---- words --------------------------------------------------------------------------------------
@@ -156,8 +158,27 @@ static int use_key(struct tls_context *c, const char *path, struct error *e)
     return 0;
 }
 
+// OpenSSL reads on as long as a file goes on, and opens a pipe as if somebody wrote to it.
+static int check_certificates(const char *path, struct error *e)
+{
+    struct stat st;
+    if (path && stat(path, &st) < 0)
+        return error_set_errno(e, STATUS_PARAM_INVALID, errno, "%s", path);
+    return !path || (S_ISREG(st.st_mode) && st.st_size <= CERTIFICATES_MAX)
+               ? 0
+               : error_set(e, STATUS_PARAM_INVALID,
+                           "%s is no file of certificates: of at most %d bytes, and no pipe or "
+                           "device",
+                           path, CERTIFICATES_MAX);
+}
+
 static int use_certificates(struct tls_context *c, const struct tls_files *f, struct error *e)
 {
+    int r = check_certificates(f->cert, e);
+    if (r == 0)
+        r = check_certificates(f->ca, e);
+    if (r < 0)
+        return r;
     if (!f->cert != !f->key)
         return error_set(e, STATUS_PARAM_INVALID, "a certificate and its key belong together: %s",
                          f->cert ? "the key is missing" : "the certificate is missing");

@@ -423,11 +423,12 @@ static int replay_all(struct replay *p, rknnd_progress *progress, void *user, st
     return r;
 }
 
-// Private and read-only. A file that is truncated meanwhile ends the process (SIGBUS).
+// Private and read-only. A file that is truncated meanwhile ends the process (SIGBUS). O_NONBLOCK: a
+// pipe would wait for somebody who writes to it.
 static int map_recording(const char *path, struct bytes *ret, struct error *e)
 {
     struct stat st;
-    cleanup(fd_close_p) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    cleanup(fd_close_p) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) < 0)
         return error_set_errno(e, STATUS_PARAM_INVALID, errno, "%s", path);
     if (!S_ISREG(st.st_mode) || st.st_size == 0)

@@ -5,14 +5,17 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/fd.h"
 
 #define MAX_OPTIONS 4096
 #define MAX_MODELS  4096
@@ -104,23 +107,25 @@ static int cannot_open(const char *path, struct error *e)
     return error_set_errno(e, r, errno, "%s", path);
 }
 
-// A model without such a file has no options.
+// A model without such a file has no options. O_NONBLOCK: a pipe would wait for somebody who writes
+// to it.
 static int read_options(struct catalog_model *m, const char *path, struct error *e)
 {
-    cleanup(fclose_p) FILE *f = fopen(path, "re");
-    if (!f && errno == ENOENT)
+    struct stat s;
+    cleanup(fd_close_p) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 && errno == ENOENT)
         return 0;
-    if (!f)
+    if (fd < 0 || fstat(fd, &s) < 0)
         return cannot_open(path, e);
-    char *text = calloc(1, MAX_OPTIONS + 1);
+    if (!S_ISREG(s.st_mode) || s.st_size > MAX_OPTIONS)
+        return error_set(e, STATUS_PARAM_INVALID, "%s is no file of at most %d bytes", path,
+                         MAX_OPTIONS);
+    cleanup(free_p) char *text = calloc(1, MAX_OPTIONS + 1);
     if (!text)
         return error_no_memory(e, "options", MAX_OPTIONS);
-    size_t n = fread(text, 1, MAX_OPTIONS + 1, f);
-    if (n > MAX_OPTIONS) {
-        free(text);
-        return error_set(e, STATUS_PARAM_INVALID, "%s has more than %d bytes", path, MAX_OPTIONS);
-    }
-    m->options = text;
+    if (read(fd, text, MAX_OPTIONS) < 0)
+        return error_set_errno(e, STATUS_FAIL, errno, "%s", path);
+    m->options = steal_ptr(text);
     return 0;
 }
 

@@ -31,6 +31,7 @@
 #include "npu/sim/sim_tap.h"
 
 #define USES_KEPT 4 // of the largest, that a context has at once
+#define IDLE_SIZE (64u << 20) // bytes of plans that no context uses; or as many plans as a context
 #define ANY_CORES 3 // a device without a chip takes any model: as many cores as the largest chip
 
 struct npu_device {
@@ -51,6 +52,8 @@ struct npu_model {
     struct sim_shape_set *shape_sets;
     struct product *product; // NULL: a graph
     struct npu_model_info info;
+    uint64_t uses_size; // bytes of the uses that a context may have
+    uint64_t idle_size; // and of plans that no context uses
 };
 
 // `model` is borrowed and outlives the context. The layers that `layers` points to belong to `uses`
@@ -232,22 +235,26 @@ static int load_shape_set(struct npu_model *m, struct bytes file, uint32_t index
     return r < 0 ? r : take_shape_set(&(struct shape_set_load){m, index}, &g, e);
 }
 
-// Sizes in bytes. A .rknn file states its own weight and internal sizes; otherwise weights are
+// A context pays for one plan beside the first, which is the model's: of several that it uses others
+// are likely to use some, too. Sizes in bytes. A .rknn file states its own weight and internal sizes; otherwise weights are
 // those of the first shape set, and internal memory the largest arena of all sets, as a context may
 // run in any of them.
 static void fill_info(struct npu_model *m)
 {
     struct npu_model_info *info = &m->info;
     const struct sim_shape_set *first = &m->shape_sets[0];
-    uint64_t arena = 0, graphs = 0, use = 0, uses = 0;
+    uint64_t arena = 0, graphs = 0, use = 0, uses = 0, plan = 0;
     for (uint32_t i = 0; i < info->n_shape_sets; i++) {
         const struct sim_shape_set *set = &m->shape_sets[i];
         arena = set->arena_size > arena ? set->arena_size : arena;
         graphs += set->graph.pool.total;
         use = set->use_size > use ? set->use_size : use;
         uses += set->use_size;
+        plan = i > 0 && set->plan_size > plan ? set->plan_size : plan;
     }
-    info->context_size = uses < USES_KEPT * use ? uses : USES_KEPT * use;
+    m->uses_size = uses < USES_KEPT * use ? uses : USES_KEPT * use;
+    m->idle_size = USES_KEPT * plan > IDLE_SIZE ? USES_KEPT * plan : IDLE_SIZE;
+    info->context_size = m->uses_size + plan;
     info->weight_size = m->file.weight_size ? m->file.weight_size : first->memory.weight_size;
     info->internal_size = m->file.internal_size ? m->file.internal_size : arena;
     info->memory_size =
@@ -325,12 +332,19 @@ static int model_describe(struct npu_device *d, const struct npu_model_source *s
 
 // ---- context ----
 
+static void trim_plans(struct npu_model *m)
+{
+    sim_shape_sets_trim(m->shape_sets, m->info.n_shape_sets, m->idle_size);
+}
+
 static void context_free(struct npu_context *c)
 {
     if (!c)
         return;
     for (uint32_t i = 0; c->uses && i < c->model->info.n_shape_sets; i++)
         sim_use_done(&c->uses[i]);
+    if (c->uses && c->model->shape_sets)
+        trim_plans(c->model);
     product_state_free(c->product);
     free(c->uses);
     free(c);
@@ -338,7 +352,7 @@ static void context_free(struct npu_context *c)
 
 CLEANUP_DEFINE(struct npu_context, context_free)
 
-// A context holds no more than its model's context_size. True: there was a use to give up.
+// A context holds no more than its model's uses_size. True: there was a use to give up.
 static bool end_oldest_use(struct npu_context *c)
 {
     struct sim_use *oldest = NULL;
@@ -367,8 +381,9 @@ static int use_begin(struct npu_context *c, uint32_t shape_set, struct error *e)
     use->last_run = ++c->n_runs;
     if (use->run.plan)
         return 0;
-    while (held_size(c) + set->use_size > c->model->info.context_size && end_oldest_use(c))
+    while (held_size(c) + set->use_size > c->model->uses_size && end_oldest_use(c))
         continue;
+    trim_plans(c->model);
     return sim_use_begin(use, set, e);
 }
 

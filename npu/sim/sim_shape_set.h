@@ -2,7 +2,8 @@
 // memory for it.
 //
 // Every set's graph is there from loading on, so that what cannot be computed is refused then; of
-// the plans, which hold the weights in the kernels' form, only those that have been used.
+// the plans, which hold the weights in the kernels' form, only those that contexts use, and some
+// that they have used.
 #pragma once
 
 #include <pthread.h>
@@ -20,14 +21,19 @@ struct sim_shape_set {
     uint32_t n_unestimated;            // layers that these leave out
     uint64_t arena_size;               // of a run
     uint64_t use_size;                 // bytes of a sim_use, most of them the arena
+    uint64_t plan_size;                // bytes that are its own
     struct estimate_memory memory;
-    pthread_mutex_t lock; // guards the making of the plan
+    bool keeps;           // its plan, whoever uses it
+    pthread_mutex_t lock; // of what follows
     bool planned;
     struct plan plan;
+    uint32_t n_uses;   // of contexts, that have the plan
+    uint64_t last_use; // by a counter of all sets; when the last of them ended
 };
 
 // A context's part. Zeroed: not used yet.
 struct sim_use {
+    struct sim_shape_set *set; // that it is counted in
     struct run run;
     uint64_t *step_us;
     struct npu_layer *layers;
@@ -45,3 +51,7 @@ void sim_shape_set_done(struct sim_shape_set *set); // zeroed is fine
 /// Makes the plan, if need be, and the context's memory for it. Any thread; `use` is the caller's.
 int sim_use_begin(struct sim_use *use, struct sim_shape_set *set, struct error *e);
 void sim_use_done(struct sim_use *use);
+
+/// Of the plans that no context has, those that were used last stay, of `most` bytes together. Any
+/// thread; waits for none that makes a plan.
+void sim_shape_sets_trim(struct sim_shape_set *sets, uint32_t n, uint64_t most);

@@ -56,10 +56,11 @@ int quant_model_parse(struct quant_model *m, const void *data, size_t size, cons
     return 0;
 }
 
+// O_NONBLOCK: a pipe would wait for somebody who writes to it.
 int quant_model_load(struct quant_model *m, const char *path, struct error *e)
 {
     *m = (struct quant_model){0};
-    cleanup(fd_close_p) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    cleanup(fd_close_p) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     cleanup(free_p) char *copy = strdup(path);
     struct stat st;
     if (!copy)

@@ -399,7 +399,8 @@ static int move_away(int root, int folder, const char *name, struct error *e)
 static bool is_chosen(int folder, const char *version)
 {
     char text[SHELF_VERSION_SIZE + 1] = "";
-    cleanup(fd_close_p) int fd = openat(folder, SHELF_DEFAULT, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    cleanup(fd_close_p) int fd =
+        openat(folder, SHELF_DEFAULT, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
     text[n > 0 ? strcspn(text, "\n") : 0] = 0;
     return strcmp(text, version) == 0;

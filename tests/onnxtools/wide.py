@@ -1,4 +1,5 @@
 """A small file that wants much: a column times a row is a matrix."""
+import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
@@ -10,6 +11,14 @@ def outer_product(n):
     nodes = [helper.make_node("MatMul", ["x", "y"], ["a"]), helper.make_node("Add", ["a", "a"], ["b"]),
              helper.make_node("ReduceMax", ["b"], ["out"], axes=[0, 1])]
     graph = helper.make_graph(nodes, "wide", [x, y], [out])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+
+
+def weighted(n):
+    """x W of a row x of n and a matrix of ones, which is in the file: 4 n n bytes; as many rows as one likes."""
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", n]) for name in ("x", "y"))
+    ones = helper.make_tensor("w", TensorProto.FLOAT, [n, n], np.ones((n, n), np.float32).tobytes(), raw=True)
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "weighted", [x], [y], [ones])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
 
 

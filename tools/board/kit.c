@@ -20,6 +20,7 @@
 #define TABLE    "kit.json"
 #define MAX_FILE (16u << 20) // bytes of one file in an archive
 #define MAX_ALL  (64u << 20) // and of all of them
+#define MAX_N    4096        // files
 #define MAX_ID   60          // of a probe: the journal has it in a line of its own
 #define ID_BYTES "abcdefghijklmnopqrstuvwxyz0123456789-"
 
@@ -67,6 +68,8 @@ static int add_file(struct kit *k, struct archive *a, struct archive_entry *entr
     if (!name || size < 0 || size > MAX_FILE || all + (size_t)size > MAX_ALL)
         return error_set(e, STATUS_MODEL_INVALID, "a file in it has no name, or %lld bytes",
                          (long long)size);
+    if (k->n_files == MAX_N)
+        return error_set(e, STATUS_MODEL_INVALID, "it has more than %d files", MAX_N);
     int r = array_reserve(k->files, k->room, k->n_files + 1, "a kit", e);
     if (r < 0)
         return r;

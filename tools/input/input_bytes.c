@@ -12,9 +12,10 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "tools/image/image.h"
 
-#define FIRST_ROOM (1u << 16)
-#define MAX_SIZE   (UINT32_MAX + (size_t)(1u << 20)) // the RKNN API's largest input, and a header
+#define FIRST_ROOM  (1u << 16)
+#define MAX_PICTURE (IMAGE_MAX_PIXELS * (size_t)4) // bytes of its file
 
 // The descriptor may be -1, of a file that could not be opened.
 static void close_p(int *fd)
@@ -23,9 +24,15 @@ static void close_p(int *fd)
         close(*fd);
 }
 
-// Reads to the end; a pipe does not say how much will come. For a file `room` is one byte more than
-// its size, so that the end is seen without growing the buffer.
-static int read_all(int fd, size_t room, struct input_bytes *ret, struct error *e)
+static int refuse_size(uint64_t most, struct error *e)
+{
+    return error_set(e, STATUS_INPUT_INVALID, "more than %llu bytes, which the input does not take",
+                     (unsigned long long)most);
+}
+
+// Reads to the end; a pipe does not say how much will come, and /dev/zero has none. For a file
+// `room` is one byte more than its size, so that the end is seen without growing the buffer.
+static int read_all(int fd, size_t room, uint64_t most, struct input_bytes *ret, struct error *e)
 {
     cleanup(free_p) char *data = malloc(room);
     size_t size = 0;
@@ -38,8 +45,8 @@ static int read_all(int fd, size_t room, struct input_bytes *ret, struct error *
         if (n == 0)
             break;
         size += (size_t)n;
-        if (size > MAX_SIZE)
-            return error_set(e, STATUS_INPUT_INVALID, "more than 4 GiB, which no input takes");
+        if (size > most && !(size <= MAX_PICTURE && image_format(data, size)))
+            return refuse_size(image_format(data, size) ? MAX_PICTURE : most, e);
         if (size < room)
             continue;
         if (array_reserve(data, room, room + 1, "an input", e) < 0)
@@ -53,7 +60,7 @@ static int read_all(int fd, size_t room, struct input_bytes *ret, struct error *
 }
 
 // The size is only a hint: a file in /proc has size 0, and any file may grow meanwhile.
-static int read_fd(int fd, struct input_bytes *ret, struct error *e)
+static int read_fd(int fd, uint64_t most, struct input_bytes *ret, struct error *e)
 {
     struct stat status;
     if (fd < 0 || fstat(fd, &status) < 0)
@@ -64,9 +71,8 @@ static int read_fd(int fd, struct input_bytes *ret, struct error *e)
     if (isatty(fd))
         return error_set(e, STATUS_INPUT_INVALID, "a terminal; give data to read: -i - < FILE");
     bool known = S_ISREG(status.st_mode) && status.st_size >= 0;
-    if (known && (uint64_t)status.st_size > MAX_SIZE)
-        return error_set(e, STATUS_INPUT_INVALID, "more than 4 GiB, which no input takes");
-    int r = read_all(fd, known ? (size_t)status.st_size + 1 : FIRST_ROOM, ret, e);
+    known = known && (uint64_t)status.st_size <= most;
+    int r = read_all(fd, known ? (size_t)status.st_size + 1 : FIRST_ROOM, most, ret, e);
     if (r == 0 && ret->size == 0) {
         free(ret->data);
         r = error_set(e, STATUS_INPUT_INVALID, "empty: there is no data in it");
@@ -75,14 +81,14 @@ static int read_fd(int fd, struct input_bytes *ret, struct error *e)
 }
 
 // A failed read of standard input is not kept: the next call reads on.
-int input_bytes_read(const char *path, struct input_bytes *ret, struct error *e)
+int input_bytes_read(const char *path, uint64_t most, struct input_bytes *ret, struct error *e)
 {
     static struct input_bytes standard_input;
     if (strcmp(path, "-") != 0) {
         cleanup(close_p) int fd = open(path, O_RDONLY | O_CLOEXEC);
-        return read_fd(fd, ret, e);
+        return read_fd(fd, most, ret, e);
     }
-    int r = standard_input.data ? 0 : read_fd(STDIN_FILENO, &standard_input, e);
+    int r = standard_input.data ? 0 : read_fd(STDIN_FILENO, most, &standard_input, e);
     if (r) {
         standard_input = (struct input_bytes){0};
         return r;

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/error.h"
 
@@ -13,7 +14,7 @@ struct input_bytes {
 };
 
 /// Reads a file, a pipe or, for "-", standard input; that is read once and kept until the program
-/// ends, for commands that look at their inputs twice. Refuses folders, terminals and what is
-/// empty. The words do not name the file.
-int input_bytes_read(const char *path, struct input_bytes *ret, struct error *e);
+/// ends, for commands that look at their inputs twice. Refuses folders, terminals, what is empty
+/// and what has more than `most` bytes, but for pictures. The words do not name the file.
+int input_bytes_read(const char *path, uint64_t most, struct input_bytes *ret, struct error *e);
 void input_bytes_done(struct input_bytes *b);

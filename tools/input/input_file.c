@@ -18,6 +18,8 @@
 #include "tools/input/input_bytes.h"
 #include "tools/input/input_check.h"
 
+#define ARRAY_HEADER (1u << 20) // bytes, at most
+
 // What the steps of loading need; `native` is filled for --layout native only.
 struct job {
     const rknn_tensor_attr *attr, *native;
@@ -256,6 +258,14 @@ static int load_file(const struct job *j, rknn_input *ret, struct input_file *fi
     return form->raw || form->native ? load_raw(j, ret, e) : refuse_file(b, e);
 }
 
+// Elements have 8 bytes at most, an array a header. What is larger is not read to its end, of which
+// /dev/zero has none.
+static uint64_t most_bytes(const struct job *j)
+{
+    uint64_t elements = (uint64_t)j->attr->n_elems * 8, native = j->native->size_with_stride;
+    return (elements > native ? elements : native) + ARRAY_HEADER;
+}
+
 // Outputs are written only at the end: they are untouched after a failure.
 int input_file_load(const rknn_tensor_attr *attr, const rknn_tensor_attr *native, const char *path,
                     const struct input_form *form, rknn_input *ret, struct input_file *ret_file,
@@ -263,10 +273,10 @@ int input_file_load(const rknn_tensor_attr *attr, const rknn_tensor_attr *native
 {
     struct input_bytes bytes = {0};
     struct input_file file = {0};
-    int r = input_bytes_read(path, &bytes, e);
+    const struct job j = {attr, native, form, &bytes};
+    int r = input_bytes_read(path, most_bytes(&j), &bytes, e);
     if (r)
         return r;
-    const struct job j = {attr, native, form, &bytes};
     rknn_input input = {0};
     r = load_file(&j, &input, &file, e);
     input_bytes_done(&bytes);

@@ -18,12 +18,13 @@ bool model_is_stored(const char *path)
     return strncmp(path, "rknnd:", strlen("rknnd:")) == 0;
 }
 
-// A file that is not there is the user's mistake; say so before a server is looked for.
+// A file that is not there is the user's mistake; say so before a server is looked for. O_NONBLOCK:
+// a pipe would wait for somebody who writes to it.
 static int check_readable(const char *path, struct error *e)
 {
     if (model_is_stored(path))
         return 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return error_set(e, STATUS_MODEL_INVALID, "model %s: %s", path, strerror(errno));
     close(fd);

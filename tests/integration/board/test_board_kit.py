@@ -181,6 +181,11 @@ class WithoutNpu(Kit):
                 archive.close()
                 self.run_kit("--chip", "rk3588", "--models", self.folder, "--probe", "a", expect=4)
                 self.assertIn(words, self.said)
+        with tarfile.open(self.folder / "rk3588.tar.xz", "w:xz") as archive:  # some kilobytes
+            for i in range(5000):
+                archive.addfile(tarfile.TarInfo(str(i)))
+        self.run_kit("--chip", "rk3588", "--models", self.folder, expect=4)
+        self.assertIn("more than 4096 files", self.said)
         (self.folder / "rk3588.tar.xz").write_bytes(b"none")
         self.run_kit("--chip", "rk3588", "--models", self.folder, expect=4)
         self.assertIn("archive", self.said)

@@ -6,13 +6,14 @@ import unittest
 
 import numpy as np
 
-from onnxtools.wide import open_sizes, outer_product
+from onnxtools.wide import open_sizes, outer_product, weighted
 from support.service import Daemon, resident_kb, wait_for
 from support.wire import CHUNK, CLOSE, Client, DUP, INFER, LIMITS, OFFER, OPEN, check_turns, message, one, sequence
 
 MB = 1 << 20
 WIDE = 2048  # a matrix of it has 16 MB
-SETS = 24
+SETS, MANY_SETS = 24, 40
+CHUNK_SIZE = 1 << 18  # bytes
 UNDEFINED = 3  # layout, tensor/tensor.h
 
 
@@ -30,7 +31,8 @@ class WideModels(unittest.TestCase):
 
     def bring(self, data):
         self.client.call(OFFER, message(f1=sha(data), f2=len(data), f3=b"wide.onnx"))
-        self.client.call(CHUNK, message(f1=sha(data), f2=0), payload=data)
+        for at in range(0, len(data), CHUNK_SIZE):
+            self.client.call(CHUNK, message(f1=sha(data), f2=at), payload=data[at:at + CHUNK_SIZE])
 
     def used(self):
         """By all together."""
@@ -85,6 +87,26 @@ class WideModels(unittest.TestCase):
             most = max(most, resident_kb(worker))
         self.assertEqual(self.used(), paid)
         self.assertLess(most * 1024, paid + 150 * MB)
+
+    def test_weights_of_many_shapes(self):
+        """They are there in the form for each set of shapes that runs: for those of one that ran long ago nobody pays."""
+        self.start()
+        data = weighted(WIDE).SerializeToString()
+        self.bring(data)
+        shapes = "shape x=" + ",".join(f"{rows + 1}x{WIDE}" for rows in range(MANY_SETS)) + "\n"
+        failed, fields = self.client.call(OPEN, message(f1=sha(data), f3=shapes.encode()))
+        self.assertFalse(failed, fields)
+        context, paid = one(fields, 1), self.used()
+        self.assertGreater(paid, WIDE * WIDE * 2)  # a plan's, in halves
+        for rows in [*range(1, MANY_SETS + 1), 1, SETS, 1]:
+            x = np.arange(rows * WIDE, dtype=np.float32).reshape(rows, WIDE) % 8
+            failed, fields = self.client.call(INFER, message(f1=context, f6=message(f1=x.nbytes, f3=UNDEFINED), f8=rows - 1),
+                                              payload=x.tobytes())
+            self.assertFalse(failed, fields)
+            got = np.frombuffer(self.client.payload, np.float32 if len(self.client.payload) == x.nbytes else np.float16)
+            np.testing.assert_array_equal(got.reshape(rows, WIDE), x.sum(1, keepdims=True) * np.ones(WIDE))
+        worker, = self.daemon.children()
+        self.assertLess(resident_kb(worker), (MANY_SETS // 2 * WIDE * WIDE * 4 + 150 * MB) >> 10)
 
 
 if __name__ == "__main__":

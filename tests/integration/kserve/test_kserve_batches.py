@@ -48,6 +48,8 @@ class Batches(WithFront):
         (models / "wide.options").write_text(f"shape x=1x{WIDE},2x{WIDE},8x{WIDE}\n")
         product(models / "bad.onnx", "n")
         (models / "bad.options").write_text("shape z=1x8\n")
+        product(models / "pipe.onnx", "n")
+        os.mkfifo(models / "pipe.options")
         cls.daemon = Daemon("--backend", "sim:rk3588")
         cls.front = Front(cls.daemon, models, "--contexts", "2", "--batch-delay", "20000")
 
@@ -154,6 +156,7 @@ class Batches(WithFront):
         found = {m["name"]: m for m in self.client.json("/v2/repository/index", "POST")}
         self.assertEqual(found["bad"]["state"], "UNAVAILABLE")
         self.assertIn("z", found["bad"]["reason"])
+        self.assertIn("pipe.options is no file", found["pipe"]["reason"])
 
     def test_workers_that_die(self):
         """Runs whose worker is killed are run again by the daemon: nobody is told."""

@@ -461,6 +461,24 @@ class Starting(unittest.TestCase):
             self.refused("chmod 600", "--tls-psk-file", keys)
             self.refused("there is no user", "--rights", "tls/a b:run")
 
+    def test_certificates_without_end(self):
+        with tempfile.TemporaryDirectory(prefix="rknnd-test-") as folder:
+            folder = pathlib.Path(folder)
+            keys = make_keys(folder / "keys", alice=KEY)
+            pipe, large, empty = folder / "pipe", folder / "large", folder / "empty"
+            os.mkfifo(pipe)
+            for file, size in (large, 1 << 40), (empty, 0):
+                file.touch()
+                os.truncate(file, size)
+            for path, words in (("/dev/zero", "no pipe or device"), (pipe, "no pipe or device"), (folder, "no pipe or device"),
+                                (large, "no pipe or device"), (folder / "none", "No such file")):
+                self.refused(words, "--tls-cert", keys, "--tls-key", keys, "--tls-ca", path)
+                self.refused(words, "--tls-cert", path, "--tls-key", keys, "--tls-ca", keys)
+            for path in "/dev/zero", pipe, folder:
+                self.refused("is not a file", "--tls-psk-file", path)
+            os.chmod(large, 0o600)
+            self.refused("is larger than", "--tls-psk-file", large)
+
     def test_other_machines_without_tls(self):
         self.refused("can be reached from other machines", "--listen", "tcp:0.0.0.0:1")
         with socket.socket() as s:

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import resource
 import struct
 import subprocess
 import tempfile
@@ -147,6 +148,34 @@ class Digits(Case):
         self.refused(5, "--type float32", DIGITS, "-i", self.file("raw", bytes(64)))
         self.refused(5, "RLE8", DIGITS, "-i",
                      self.file("rle.bmp", bmp(seven(), 8)[:30] + b"\1" + bmp(seven(), 8)[31:]))
+
+    def test_what_has_no_end_is_refused(self):
+        """Long before memory ends, which is limited here so that it would."""
+        def limit():
+            resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+        sparse = self.file("sparse", b"")
+        os.truncate(sparse, 1 << 40)
+        with open("/dev/zero", "rb") as zeros:
+            for words in ["/dev/zero"], [sparse], ["-"]:
+                for kind in [], ["--type", "uint8"], ["--layout", "native"]:
+                    self.refused(5, "bytes, which the input does not take", DIGITS, "-i", *words, *kind, stdin=zeros, preexec_fn=limit)
+        # A picture may be larger than the input.
+        large = self.file("large.bmp", bmp(np.zeros((1500, 1000), np.uint8)))
+        self.assertGreater(large.stat().st_size, 4 << 20)
+        self.run_json(DIGITS, "-i", large, "--fit", "stretch", told="to 8x8")
+
+    def test_pipes_are_no_models(self):
+        """Nobody writes to it, and nobody is waited for."""
+        pipe = self.folder / "pipe.onnx"
+        os.mkfifo(pipe)
+        listed = self.file("list", b"a\n")
+        self.file("a", b"\0")
+        for words in (["run", pipe, "-i", SEVEN], ["info", pipe], ["replay", pipe], ["compare", DIGITS, pipe, "-i", SEVEN],
+                      ["quantize", pipe, "--dataset", listed, "-o", self.folder / "out.onnx"]):
+            with self.subTest(words[0]):
+                done = self.rknnctl(*words)
+                self.assertIn(done.returncode, (2, 4, 5), done.stderr)
+                self.assertRegex(done.stderr.decode(), "no file|not a file|no recording")
 
     def test_raw_data(self):
         raw = self.file("raw", seven().tobytes())
