@@ -14,7 +14,7 @@ import unittest
 
 from support import wire
 from support.checks.expect import EXPECT
-from support.service import BUILD, PATIENCE, Daemon, make_keys, wait_for
+from support.service import BUILD, PATIENCE, SANITIZED, Daemon, make_keys, resident_kb, wait_for
 
 KEY = secrets.token_hex(32)
 OTHER = secrets.token_hex(32)
@@ -316,6 +316,22 @@ class Hostile(Base):
                 s.shutdown(socket.SHUT_WR)
                 self.ends(s)
         self.assertLess(self.said().count("is refused by TLS"), 500)
+
+    def test_memory_of_a_crowd_goes_back(self):
+        """What each has for what it reads and writes, however they come and go."""
+        daemon = self.start()
+        hello, pid = client_hello(daemon), daemon.process.pid
+        held, before = daemon.held(), resident_kb(pid)
+        for n in range(6):
+            flood = [self.sent(daemon, hello[:len(hello) - i % 2] + bytes(5000) * (i % 3)) for i in range(150)]
+            for s in flood[n % 2::2]:
+                s.close()
+            self.assertEqual(daemon.rknnctl("stats").returncode, 0)
+            for s in flood:
+                s.close()
+            wait_for("all of them to be gone", lambda: daemon.held() == held)
+        if not SANITIZED:
+            self.assertLess(resident_kb(pid) - before, 150 * 120)
 
     def test_older_versions(self):
         daemon = self.start()
