@@ -58,7 +58,10 @@ class Peer:
 
     def receive(self):
         """Status, body."""
-        status, length = int(self.stream.readline().split()[1]), 0
+        first, length = self.stream.readline(), 0
+        if not first:
+            raise ConnectionError
+        status = int(first.split()[1])
         while (line := self.stream.readline().strip()):
             name, _, value = line.partition(b":")
             length = int(value) if name.lower() == b"content-length" else length

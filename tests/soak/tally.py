@@ -9,7 +9,7 @@ import re
 import sys
 
 from support.checks.expect import EXPECT
-from support.service import SANITIZED, resident_kb, rknnctl
+from support.service import PATIENCE, SANITIZED, resident_kb, rknnctl, wait_for
 from support.wire import METRICS, TURN_CPU, Client
 
 SUMS = ("seconds", "messages", "runs", "lost", "clients_killed", "workers_killed")
@@ -61,6 +61,7 @@ def finish(daemon, name, isolation, path, before, memories, settled=True, **coun
     in it, so that others add nothing."""
     resident, heap = ([round(m[i]) for m in memories] for i in (0, 1))
     status = daemon.status()
+    wait_for(lambda: f"{daemon.held()} to be {before}", lambda: is_back(before, daemon.held()), 2 * PATIENCE)
     held = daemon.held()
     line = {"name": name, "isolation": isolation, "sanitized": SANITIZED, "longest_turn_us": status["longest_turn_us"],
             "longest_turn_cpu_us": status["longest_turn_cpu_us"], "resident_kb": resident, "heap_kb": heap, "fds": [before["fds"], held["fds"]], **counts}
