@@ -423,8 +423,8 @@ static int replay_all(struct replay *p, rknnd_progress *progress, void *user, st
     return r;
 }
 
-// Private and read-only. A file that is truncated meanwhile ends the process (SIGBUS). O_NONBLOCK: a
-// pipe would wait for somebody who writes to it.
+// Private and read-only. A file that is truncated meanwhile ends the process (SIGBUS). O_NONBLOCK:
+// a pipe would wait for somebody who writes to it.
 static int map_recording(const char *path, struct bytes *ret, struct error *e)
 {
     struct stat st;

@@ -30,7 +30,7 @@
 #include "npu/sim/sim_shape_set.h"
 #include "npu/sim/sim_tap.h"
 
-#define USES_KEPT 4 // of the largest, that a context has at once
+#define USES_KEPT 4           // of the largest, that a context has at once
 #define IDLE_SIZE (64u << 20) // bytes of plans that no context uses; or as many plans as a context
 #define ANY_CORES 3 // a device without a chip takes any model: as many cores as the largest chip
 
@@ -235,10 +235,10 @@ static int load_shape_set(struct npu_model *m, struct bytes file, uint32_t index
     return r < 0 ? r : take_shape_set(&(struct shape_set_load){m, index}, &g, e);
 }
 
-// A context pays for one plan beside the first, which is the model's: of several that it uses others
-// are likely to use some, too. Sizes in bytes. A .rknn file states its own weight and internal sizes; otherwise weights are
-// those of the first shape set, and internal memory the largest arena of all sets, as a context may
-// run in any of them.
+// A context pays for one plan beside the first, which is the model's: of several that it uses
+// others are likely to use some, too. Sizes in bytes. A .rknn file states its own weight and
+// internal sizes; otherwise weights are those of the first shape set, and internal memory the
+// largest arena of all sets, as a context may run in any of them.
 static void fill_info(struct npu_model *m)
 {
     struct npu_model_info *info = &m->info;

@@ -49,8 +49,8 @@ int sim_shape_set_init(struct sim_shape_set *set, const struct graph *graph,
                        const struct chip *chip, bool keep, struct tensor_io *inputs,
                        struct tensor_io *outputs, struct error *e)
 {
-    *set = (struct sim_shape_set){
-        .graph = *graph, .lock = PTHREAD_MUTEX_INITIALIZER, .keeps = keep};
+    *set =
+        (struct sim_shape_set){.graph = *graph, .lock = PTHREAD_MUTEX_INITIALIZER, .keeps = keep};
     int s = shape_set_plan(set, e);
     set->arena_size = set->plan.arena_size;
     set->plan_size = set->plan.pool.total;
