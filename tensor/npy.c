@@ -117,13 +117,13 @@ static int read_type(const char *descr, struct npy *a, struct error *e)
     for (size_t i = 0; i < N_TYPES; i++) {
         if (!*descr || !strchr("<>|=", *descr) || strcmp(descr + 1, types[i].name) != 0)
             continue;
-        if (*descr == '>' && types[i].size > 1)
-            return error_set(e, STATUS_FAIL, "big-endian data (\"%s\"); save it little-endian",
-                             descr);
+        a->swapped = *descr == '>' && types[i].size > 1;
         a->type = types[i].type;
         return 0;
     }
-    if (strcmp(descr, "<f8") == 0 || strcmp(descr, "<u8") == 0) {
+    if (*descr && strchr("<>=", *descr) &&
+        (strcmp(descr + 1, "f8") == 0 || strcmp(descr + 1, "u8") == 0)) {
+        a->swapped = *descr == '>';
         a->wide = descr[1] == 'f' ? NPY_FLOAT64 : NPY_UINT64;
         a->type = descr[1] == 'f' ? TENSOR_FLOAT32 : TENSOR_INT64;
         return 0;
@@ -158,9 +158,7 @@ static int read_header(struct reader *r, struct npy *a, struct error *e)
     }
     if (!has_shape || !has_order || !*descr)
         return bad_header(e);
-    if (fortran)
-        return error_set(e, STATUS_FAIL,
-                         "column-major order; save it as numpy.ascontiguousarray()");
+    a->columns = fortran && a->n_dims > 1;
     return read_type(descr, a, e);
 }
 
@@ -186,7 +184,7 @@ static int split_file(struct bytes file, struct reader *ret, struct bytes *ret_d
     return 0;
 }
 
-int npy_parse_wide(struct bytes file, struct npy *ret, struct error *e)
+int npy_parse_any(struct bytes file, struct npy *ret, struct error *e)
 {
     struct npy a = {0};
     struct reader reader;
@@ -209,7 +207,12 @@ int npy_parse_wide(struct bytes file, struct npy *ret, struct error *e)
 int npy_parse(struct bytes file, struct npy *ret, struct error *e)
 {
     struct npy a;
-    int r = npy_parse_wide(file, &a, e);
+    int r = npy_parse_any(file, &a, e);
+    if (r == 0 && a.columns)
+        return error_set(e, STATUS_FAIL,
+                         "column-major order; save it as numpy.ascontiguousarray()");
+    if (r == 0 && a.swapped)
+        return error_set(e, STATUS_FAIL, "big-endian data; save it little-endian");
     if (r == 0 && a.wide)
         return refuse_type(a.wide == NPY_FLOAT64 ? "<f8" : "<u8", e);
     if (r == 0)
@@ -217,13 +220,40 @@ int npy_parse(struct bytes file, struct npy *ret, struct error *e)
     return r;
 }
 
-// Elements need not be aligned, neither here nor there.
-int npy_narrow(const struct npy *a, void *dst, size_t *ret_size, struct error *e)
+static void copy_element(uint8_t *dst, const uint8_t *src, size_t size, bool swapped)
+{
+    uint8_t own[sizeof(double)];
+    for (size_t i = 0; i < size; i++)
+        own[i] = src[swapped ? size - 1 - i : i];
+    memcpy(dst, own, size);
+}
+
+// The last index runs fastest in a tensor, the first one in such a file.
+static void copy_columns(const struct npy *a, uint8_t *dst, size_t size)
+{
+    uint64_t at[NPY_MAX_DIMS] = {0}, stride[NPY_MAX_DIMS], step = size;
+    const uint8_t *src = a->data.data;
+    for (size_t i = 0; i < a->n_dims; step *= a->shape[i++])
+        stride[i] = step;
+    for (size_t done = 0; done < a->data.size; done += size) {
+        copy_element(dst + done, src, size, a->swapped);
+        for (size_t i = a->n_dims; i-- > 0;) {
+            src += stride[i];
+            if (++at[i] < a->shape[i])
+                break;
+            src -= stride[i] * a->shape[i];
+            at[i] = 0;
+        }
+    }
+}
+
+// In place: what is written is no longer than what was read.
+static int narrow(const struct npy *a, uint8_t *data, size_t *ret_size, struct error *e)
 {
     size_t n = a->data.size / sizeof(double);
     for (size_t i = 0; i < n; i++) {
         double v;
-        uint64_t bits = read_le64(a->data.data + i * sizeof bits);
+        uint64_t bits = read_le64(data + i * sizeof bits);
         memcpy(&v, &bits, sizeof v);
         if (a->wide == NPY_UINT64 && bits > INT64_MAX)
             return error_set(e, STATUS_FAIL,
@@ -235,12 +265,23 @@ int npy_narrow(const struct npy *a, void *dst, size_t *ret_size, struct error *e
                              "is taken as float32",
                              i, v);
         if (a->wide == NPY_FLOAT64)
-            write_le32((uint8_t *)dst + i * sizeof(float), float_bits((float)v));
-        else
-            write_le64((uint8_t *)dst + i * sizeof bits, bits);
+            write_le32(data + i * sizeof(float), float_bits((float)v));
     }
     *ret_size = n * (a->wide == NPY_FLOAT64 ? sizeof(float) : sizeof(int64_t));
     return 0;
+}
+
+int npy_take(const struct npy *a, void *dst, size_t *ret_size, struct error *e)
+{
+    size_t size = a->wide ? sizeof(double) : npy_type_size(a->type);
+    *ret_size = a->data.size;
+    if (a->columns)
+        copy_columns(a, dst, size);
+    for (size_t at = 0; !a->columns && a->swapped && at < a->data.size; at += size)
+        copy_element((uint8_t *)dst + at, a->data.data + at, size, true);
+    if (!a->columns && !a->swapped && a->data.size)
+        memmove(dst, a->data.data, a->data.size);
+    return a->wide ? narrow(a, dst, ret_size, e) : 0;
 }
 
 size_t npy_type_size(enum tensor_type type)

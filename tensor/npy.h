@@ -1,4 +1,4 @@
-// Arrays in numpy's .npy files (format versions 1 to 3), row-major and little-endian.
+// Arrays in numpy's .npy files (format versions 1 to 3).
 //
 //     "\x93NUMPY"  major  minor  length of the header (16 bits in version 1, else 32)
 //     the header: text of a Python dictionary,
@@ -13,12 +13,14 @@
 #define NPY_MAX_DIMS    32
 #define NPY_HEADER_SIZE 1024 // of any header that is written
 
-// Types of numpy that tensors do not have; data of them is narrowed (npy_narrow).
+// Types of numpy that tensors do not have; data of them is narrowed (npy_take).
 enum npy_wide { NPY_NOT_WIDE, NPY_FLOAT64, NPY_UINT64 };
 
 struct npy {
     enum tensor_type type; // float32 and int64 where the file's is wide
     enum npy_wide wide;
+    bool swapped; // elements are big-endian
+    bool columns; // the first index runs fastest (fortran_order), of several
     size_t n_dims;
     uint64_t shape[NPY_MAX_DIMS];
     struct bytes data; // in the file: packed, and need not be aligned
@@ -29,13 +31,15 @@ struct npy {
 /// says: STATUS_FAIL.
 int npy_parse(struct bytes file, struct npy *ret, struct error *e);
 
-/// As npy_parse(), and takes float64 and uint64 as well: `data` is still of these.
-int npy_parse_wide(struct bytes file, struct npy *ret, struct error *e);
+/// As npy_parse(), and takes float64 and uint64, either byte order and either order of indices as
+/// well: `data` is still as the file has it.
+int npy_parse_any(struct bytes file, struct npy *ret, struct error *e);
 
-/// Makes float32 of float64 and int64 of uint64. dst takes a->data.size bytes at most; *ret_size is
-/// what is written. Refuses values that would become others: what no float32 comes near, whole
-/// numbers that no float32 equals, integers from 2^63 on.
-int npy_narrow(const struct npy *a, void *dst, size_t *ret_size, struct error *e);
+/// Elements as tensors have them: row-major, little-endian, float32 of float64 and int64 of uint64.
+/// dst has room for a->data.size bytes; *ret_size is what is written. It may overlap `data` from
+/// below, unless a->columns. Refuses values that would become others: what no float32 comes near,
+/// whole numbers that no float32 equals, integers from 2^63 on.
+int npy_take(const struct npy *a, void *dst, size_t *ret_size, struct error *e);
 
 /// Everything in front of the elements, as numpy writes it: version 1, padded with spaces so that
 /// the elements begin at a multiple of 64 bytes. The type is one that numpy has. Returns its size.

@@ -89,14 +89,12 @@ static void *take_room(struct input_bytes *file, size_t size)
 static int take_elements(const struct job *j, const struct npy *a, void **ret, size_t *ret_size,
                          struct error *e)
 {
-    void *data = take_room(j->bytes, a->data.size);
-    *ret_size = a->data.size;
+    // A header lies in front of them, so they move down; what changes places is copied.
+    bool moves = !a->columns;
+    void *data = moves ? take_room(j->bytes, a->data.size) : malloc(a->data.size + 1);
     if (!data)
         return error_no_memory(e, "an input", 0);
-    // A header lies in front of them, so they move down; of a kept file they are copied.
-    if (!a->wide && a->data.size)
-        memmove(data, a->data.data, a->data.size);
-    if (a->wide && npy_narrow(a, data, ret_size, e) < 0) { // in place, too: it reads ahead
+    if (npy_take(a, data, ret_size, e) < 0) {
         free(data);
         return e->code = STATUS_INPUT_INVALID;
     }
@@ -110,7 +108,7 @@ static int load_array(const struct job *j, rknn_input *ret, struct error *e)
     const rknn_tensor_attr *attr = j->attr;
     rknn_tensor_format layout = j->form->layout;
     struct bytes file = {j->bytes->data, j->bytes->size};
-    if (npy_parse_wide(file, &a, e) < 0)
+    if (npy_parse_any(file, &a, e) < 0)
         return e->code = STATUS_INPUT_INVALID;
     int r = j->form->native ? check_native_array(j->native, &a, e)
                             : inputs_check_shape(attr, layout, a.shape, a.n_dims, e);

@@ -42,6 +42,20 @@ def check_kept(folder, array, version):
     assert header % 64 == 0, f"data begin at {header}"
 
 
+def check_in_other_orders(folder, array):
+    """Big-endian, column-major and both: as numpy has it, in a type that tensors have."""
+    source, target = folder / "in.npy", folder / "out.npy"
+    wanted = array.astype({"f8": np.float32, "u8": np.int64}.get(array.dtype.str[1:], array.dtype))
+    for order in "CF":
+        for endian in "<>":
+            np.save(source, array.astype(array.dtype.newbyteorder(endian), order=order))
+            code, said = copy(source, target)
+            EXPECT.assertEqual(code, 0, said)
+            back = np.load(target)
+            EXPECT.assertEqual((back.dtype, back.shape), (wanted.dtype, wanted.shape))
+            EXPECT.assertEqual(back.tobytes(), wanted.tobytes(), (array.dtype, array.shape, order, endian))
+
+
 def check_refused(folder, array, words):
     source = folder / "in.npy"
     np.save(source, array)
@@ -61,11 +75,13 @@ def main():
                 array = raw.view(name).reshape(shape)
                 for version in [(1, 0), (2, 0), (3, 0)]:
                     check_kept(folder, array, version)
+        for name in (*TYPES, "<f8", "<u8"):
+            for shape in ((3, 4), (2, 1, 3, 5), (5,), (), (2, 0, 3)):
+                check_in_other_orders(folder, random.integers(0, 2 if name == "|b1" else 100, size=shape).astype(name))
         square = np.arange(12, dtype=np.float32).reshape(3, 4)
-        check_refused(folder, square.astype(np.float64), "<f8")
         check_refused(folder, square.astype(np.complex64), "<c8")
-        check_refused(folder, square.astype(">f4"), "big-endian")
-        check_refused(folder, np.asfortranarray(square), "column-major")
+        check_refused(folder, np.full((2, 3), 1e300, ">f8"), "element 0 is 1.0000000000000001e+300")
+        check_refused(folder, np.asfortranarray(np.array([[1, 2], [2**63, 4]], np.uint64)), "element 2 is 9223372036854775808")
         check_refused(folder, np.array(["text"]), "<U4")
         check_refused(folder, np.zeros(2, dtype=[("a", "<f4")]), "header")
         EXPECT.assertEqual(sorted(p.name for p in folder.iterdir()), ["in.npy", "out.npy"], "a temporary file stayed")
