@@ -57,11 +57,23 @@ static void observer_coarsen(struct observer *o, int32_t exponent)
     int32_t steps = exponent - o->exponent;
     if (steps <= 0)
         return;
+    o->exponent = exponent;
+    if (steps > 12) { // two bins are left, and mostly nothing was counted yet
+        uint64_t below = 0, above = 0;
+        for (int32_t i = 0; i < OBSERVER_SIDE; i++) {
+            below += o->bins[i];
+            above += o->bins[OBSERVER_SIDE + i];
+        }
+        if (below || above)
+            memset(o->bins, 0, OBSERVER_BINS * sizeof *o->bins);
+        o->bins[OBSERVER_SIDE - 1] = below;
+        o->bins[OBSERVER_SIDE] = above;
+        return;
+    }
     uint64_t wide[OBSERVER_BINS] = {0};
     for (int32_t i = 0; i < OBSERVER_BINS; i++)
         wide[observer_wider(i, steps)] += o->bins[i];
     memcpy(o->bins, wide, sizeof wide);
-    o->exponent = exponent;
 }
 
 void observer_add_counts(struct observer *o, int32_t exponent, const uint32_t *counts)
@@ -186,10 +198,13 @@ void observer_count_now(struct observer *o, const float *values, uint64_t n, uin
 {
     uint16_t index[512];
     const uint64_t most = sizeof index / sizeof *index;
+    if (!n)
+        return;
     observer_coarsen(o, observer_exponent(fmaxf(-o->min, o->max)));
+    float factor = ldexpf(1, -o->exponent);
     for (uint64_t at = 0; at < n; at += most) {
         uint64_t some = n - at < most ? n - at : most;
-        observer_index_of(values + at, some, ldexpf(1, -o->exponent), index);
+        observer_index_of(values + at, some, factor, index);
         for (uint64_t i = 0; i < some; i++)
             o->bins[index[i]] += weight;
     }

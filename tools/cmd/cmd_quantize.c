@@ -40,7 +40,8 @@ static int set_without(void *target, const char *text, struct error *e)
                                         "bias-correction", "comparison",  NULL};
     uint32_t chosen, *without = target;
     int r = choose_word(words, text,
-                        "batchnorm, activations, equalization, bias-correction or comparison",
+                        "batchnorm, activations, equalization, bias-correction or comparison (one "
+                        "for each --without)",
                         &chosen, e);
     if (r == 0)
         *without |= 1u << chosen;

@@ -117,6 +117,34 @@ KERNEL_AVX512 static bool observe_plane_avx512(const float *v, uint64_t n, doubl
     return fabsf(total) <= FLT_MAX;
 }
 
+// Of values whose channels do not matter, 64 at a time.
+KERNEL_AVX512 static bool observe_flat_avx512(const float *v, uint64_t n, struct bounds *b)
+{
+    __m512 low = _mm512_loadu_ps(b->min), high = _mm512_loadu_ps(b->max);
+    __m512 low2 = low, high2 = high, sum = _mm512_setzero_ps(), sum2 = sum;
+    uint64_t i = 0;
+    for (; n - i >= FEW; i += FEW) {
+        __m512 p = _mm512_loadu_ps(v + i), q = _mm512_loadu_ps(v + i + 16);
+        __m512 r = _mm512_loadu_ps(v + i + 32), s = _mm512_loadu_ps(v + i + 48);
+        low = _mm512_min_ps(low, _mm512_min_ps(p, q));
+        high = _mm512_max_ps(high, _mm512_max_ps(p, q));
+        low2 = _mm512_min_ps(low2, _mm512_min_ps(r, s));
+        high2 = _mm512_max_ps(high2, _mm512_max_ps(r, s));
+        sum = _mm512_add_ps(sum, _mm512_add_ps(p, q));
+        sum2 = _mm512_add_ps(sum2, _mm512_add_ps(r, s));
+    }
+    for (; i < n; i += AVX512_LANES) {
+        __mmask16 lanes = avx512_lanes(n - i);
+        __m512 x = _mm512_maskz_loadu_ps(lanes, v + i);
+        low = _mm512_mask_min_ps(low, lanes, low, x);
+        high = _mm512_mask_max_ps(high, lanes, high, x);
+        sum = _mm512_add_ps(sum, x);
+    }
+    _mm512_storeu_ps(b->min, _mm512_min_ps(low, low2));
+    _mm512_storeu_ps(b->max, _mm512_max_ps(high, high2));
+    return fabsf(_mm512_reduce_add_ps(_mm512_add_ps(sum, sum2))) <= FLT_MAX;
+}
+
 // The values of a vector that lie in a tail. A tail that became shorter meanwhile is looked at by
 // sampling_tails_put().
 KERNEL_AVX512 static void observe_put_avx512(struct sampling_tails *t, const float *v, uint64_t n)
@@ -164,7 +192,30 @@ static bool observe_plane_avx512(const float *v, uint64_t n, double *ret, struct
     (void)v, (void)n, (void)ret, (void)b;
     return false;
 }
+
+static bool observe_flat_avx512(const float *v, uint64_t n, struct bounds *b)
+{
+    (void)v, (void)n, (void)b;
+    return false;
+}
 #endif
+
+// How many parts reach beyond a tail's beginning.
+KERNEL(uint32_t, observe_parts_above, (const float *max, float high), (max, high))
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < PARTS; i++)
+        n += max[i] > high;
+    return n;
+}
+
+KERNEL(uint32_t, observe_parts_below, (const float *min, float low), (min, low))
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < PARTS; i++)
+        n += min[i] < low;
+    return n;
+}
 
 // ---- whole tensors ----
 
@@ -187,7 +238,7 @@ struct looking {
 
 uint64_t observe_room(uint64_t n)
 {
-    return OBSERVE_LANES * sizeof(double) + (n / OBSERVE_CHUNK + 2) * sizeof(struct block);
+    return OBSERVE_LANES * sizeof(double) + (n / OBSERVE_BLOCK + 2) * sizeof(struct block);
 }
 
 // Blocks are filled by whole calls of a kernel, so they end where a row, a plane or a chunk does.
@@ -198,17 +249,28 @@ static void looking_open_block(struct looking *k)
 }
 
 // The tensor's own bounds.
-static void looking_join(struct looking *k)
+KERNEL(void, looking_join, (const struct block *blocks, uint64_t n, struct observer_bounds *all),
+       (blocks, n, all))
 {
-    const struct bounds *b = &k->block->bounds;
-    struct observer_bounds *all = &k->o->bounds;
+    struct bounds b;
     for (uint32_t i = 0; i < PARTS; i++) {
-        all->min = b->min[i] < all->min ? b->min[i] : all->min;
-        all->max = b->max[i] > all->max ? b->max[i] : all->max;
+        b.min[i] = all->min;
+        b.max[i] = all->max;
+    }
+    for (uint64_t at = 0; at < n; at++)
+        for (uint32_t i = 0; i < PARTS; i++) {
+            const struct bounds *own = &blocks[at].bounds;
+            b.min[i] = own->min[i] < b.min[i] ? own->min[i] : b.min[i];
+            b.max[i] = own->max[i] > b.max[i] ? own->max[i] : b.max[i];
+        }
+    for (uint32_t i = 0; i < PARTS; i++) {
+        all->min = b.min[i] < all->min ? b.min[i] : all->min;
+        all->max = b.max[i] > all->max ? b.max[i] : all->max;
     }
 }
 
-// The values before `to` are in the block's bounds.
+// The values before `to` are in the block's bounds, which then has BLOCK of them or more, or is the
+// last one.
 static void looking_next(struct looking *k, uint64_t to)
 {
     const struct sampling_layout *l = &k->s->layout;
@@ -216,9 +278,8 @@ static void looking_next(struct looking *k, uint64_t to)
     if (l->stride && !l->rows)
         sampling_pick(k->x, k->picked, to, l->stride, k->o->values);
     k->picked = to;
-    if (to - from < OBSERVE_CHUNK && to < l->n)
+    if (to - from < OBSERVE_BLOCK && to < l->n)
         return;
-    looking_join(k);
     k->block->end = to;
     k->n_blocks++;
     looking_open_block(k);
@@ -279,7 +340,19 @@ static bool looking_rows(struct looking *k)
     return !k->o->bounds.n_bad;
 }
 
-// Planes shorter than a chunk share a block; longer ones have several.
+static bool looking_flat(struct looking *k)
+{
+    uint64_t n = k->s->layout.n;
+    for (uint64_t at = 0; at < n; at += OBSERVE_BLOCK) {
+        uint64_t part = n - at < OBSERVE_BLOCK ? n - at : OBSERVE_BLOCK;
+        if (!observe_flat_avx512(k->x + at, part, &k->block->bounds))
+            return false;
+        looking_next(k, at + part);
+    }
+    return true;
+}
+
+// Planes shorter than a block share one; longer ones have several.
 static bool looking_planes(struct looking *k)
 {
     uint64_t n = k->s->layout.n, inner = k->s->inner;
@@ -318,9 +391,8 @@ static void looking_choose_level(struct looking *k, bool above)
     for (; t->level[above] < SAMPLING_LEVELS; sampling_tail_shorten(t, above)) {
         uint32_t n = 0;
         for (uint64_t i = 0; i < k->n_blocks && n <= t->most; i++)
-            for (uint32_t part = 0; part < PARTS; part++)
-                n += above ? k->blocks[i].bounds.max[part] > t->high
-                           : k->blocks[i].bounds.min[part] < t->low;
+            n += above ? observe_parts_above(k->blocks[i].bounds.max, t->high)
+                       : observe_parts_below(k->blocks[i].bounds.min, t->low);
         if (n <= t->most)
             return;
     }
@@ -330,10 +402,7 @@ static void looking_choose_level(struct looking *k, bool above)
 static bool looking_reaches(const struct looking *k, const struct bounds *b)
 {
     const struct sampling_tails *t = &k->o->tails;
-    int beyond = 0;
-    for (uint32_t i = 0; i < PARTS; i++)
-        beyond |= (b->min[i] < t->low) | (b->max[i] > t->high);
-    return beyond;
+    return observe_parts_above(b->max, t->high) || observe_parts_below(b->min, t->low);
 }
 
 // A block's values that lie in a tail, as it is by then.
@@ -361,7 +430,8 @@ static void looking_tails(struct looking *k)
     sampling_tails_begin(t, k->s->layout.n, k->o->bounds.min, k->o->bounds.max, t->values);
     looking_choose_level(k, false);
     looking_choose_level(k, true);
-    for (uint64_t i = 0; i < k->n_blocks; from = k->blocks[i++].end)
+    bool any = isfinite(t->low) || isfinite(t->high);
+    for (uint64_t i = 0; i < k->n_blocks && any; from = k->blocks[i++].end)
         looking_tails_in(k, &k->blocks[i], from);
 }
 
@@ -378,12 +448,14 @@ void observe_look(const struct observe_shape *s, const float *x, void *room, str
     struct looking k = {.s = s, .x = x, .o = o, .lanes = room};
     k.blocks = (struct block *)(k.lanes + OBSERVE_LANES);
     looking_begin(&k);
-    bool seen = s->n_channels && kernel_has_avx512() &&
-                (s->inner == 1 ? looking_rows(&k) : looking_planes(&k));
+    bool seen = kernel_has_avx512() && (!s->n_channels  ? looking_flat(&k)
+                                        : s->inner == 1 ? looking_rows(&k)
+                                                        : looking_planes(&k));
     if (!seen) {
         looking_begin(&k);
         looking_plain(&k);
     }
+    looking_join(k.blocks, k.n_blocks, &o->bounds);
     if (!s->layout.stride || o->bounds.n_bad)
         return;
     if (s->layout.rows)

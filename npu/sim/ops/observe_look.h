@@ -6,6 +6,7 @@
 #include "tensor/observe/sampling.h"
 
 #define OBSERVE_CHUNK 4096 // floats
+#define OBSERVE_BLOCK 1024 // at least, of which bounds are kept
 #define OBSERVE_LANES 1024 // partial sums, of channels that do not fill vectors
 
 // What is wanted of a tensor, and how it lies.

@@ -137,6 +137,47 @@ static void values_stand_for_others(void **state)
     observer_done(&o);
 }
 
+// Of what was counted in the finest bins two wide ones are left.
+static void values_near_zero_stay_on_their_side(void **state)
+{
+    (void)state;
+    const float tiny[] = {-1e-40F, 0, 1e-40F, -1e-40F, 1e-33F}, five = 5;
+    struct observer o;
+    assert_cmp(observer_init(&o, 0, NULL), ==, 0);
+    o.min = -1e-40F;
+    o.max = 1e-33F;
+    observer_count_now(&o, tiny, 5, 1);
+    assert_cmp(o.exponent, ==, OBSERVER_FINEST);
+    o.max = five;
+    observer_count_now(&o, &five, 1, 7);
+    assert_cmp(o.exponent, ==, -8);
+    assert_cmp(o.bins[OBSERVER_SIDE - 1], ==, 2);
+    assert_cmp(o.bins[OBSERVER_SIDE], ==, 3);
+    assert_cmp(o.bins[OBSERVER_SIDE + 5 * 256], ==, 7);
+    observer_done(&o);
+}
+
+// A server that computes with denormal floats as 0 says bounds of 0 where values are such.
+static void denormal_values_are_within_bounds_of_zero(void **state)
+{
+    (void)state;
+    const struct observation_form f = observation_form_of(3, 0, 1, false);
+    const float values[] = {1e-40F, 0, -1e-40F};
+    double none;
+    const struct observer seen = {.n = 3, .sums = &none};
+    struct observer o;
+    struct error e;
+    uint64_t taken;
+    int32_t words[OBSERVATION_HEAD + 3];
+    observation_put(f, &seen, NULL, NULL, words);
+    memcpy(observation_values(f, words), values, sizeof values);
+    assert_cmp(observer_init(&o, 0, &e), ==, 0);
+    assert_cmp(observation_take(&o, words, OBSERVATION_HEAD + 3, &taken, &e), ==, 0);
+    observer_flush(&o);
+    assert_cmp(o.bins[OBSERVER_SIDE], ==, 2);
+    observer_done(&o);
+}
+
 static void damage_is_refused(void **state)
 {
     (void)state;
@@ -173,6 +214,8 @@ int main(void)
         cmocka_unit_test(tails_are_as_long_as_there_is_room),
         cmocka_unit_test(a_full_tail_stays),
         cmocka_unit_test(values_stand_for_others),
+        cmocka_unit_test(values_near_zero_stay_on_their_side),
+        cmocka_unit_test(denormal_values_are_within_bounds_of_zero),
         cmocka_unit_test(damage_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
