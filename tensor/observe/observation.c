@@ -39,8 +39,8 @@ void observation_put(struct observation_form f, const struct observer *o, const 
 
 // ---- taking; what a server sent may be anything ----
 
-// Bins are found by values, so these must lie within bounds. Servers compute with denormal floats as
-// 0, so bounds may be 0 where values are such.
+// Bins are found by values, so these must lie within bounds. Servers compute with denormal floats
+// as 0, so bounds may be 0 where values are such.
 static bool observation_within(const struct observer *seen, const float *values, uint32_t n)
 {
     bool within = true;
