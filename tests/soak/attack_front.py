@@ -1,4 +1,5 @@
 """What peers do that want too much of rknnd-kserve, as attack_list.py has it of rknnd: FRONT_ATTACKS, by name."""
+import atexit
 import contextlib
 import gzip
 import itertools
@@ -29,6 +30,7 @@ class Front:
         (folder / "digits.rknn").write_bytes(DIGITS.read_bytes())
         self.process = subprocess.Popen([BUILD / "bin/rknnd-kserve", "--server", daemon.uri, "--models", folder, "--listen",
                                          f"tcp:127.0.0.1:{self.port}"], stdin=subprocess.DEVNULL, env=daemon.env)
+        atexit.register(self.process.kill)
         wait_for("rknnd-kserve to be ready", self.is_ready)
 
     def is_ready(self):
