@@ -158,7 +158,7 @@ static int read_header(struct reader *r, struct npy *a, struct error *e)
     }
     if (!has_shape || !has_order || !*descr)
         return bad_header(e);
-    a->columns = fortran && a->n_dims > 1;
+    a->columns = fortran;
     return read_type(descr, a, e);
 }
 

@@ -20,7 +20,7 @@ struct npy {
     enum tensor_type type; // float32 and int64 where the file's is wide
     enum npy_wide wide;
     bool swapped; // elements are big-endian
-    bool columns; // the first index runs fastest (fortran_order), of several
+    bool columns; // the first index runs fastest (fortran_order)
     size_t n_dims;
     uint64_t shape[NPY_MAX_DIMS];
     struct bytes data; // in the file: packed, and need not be aligned
