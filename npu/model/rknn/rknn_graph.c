@@ -16,6 +16,7 @@
 #include "npu/model/rknn/lower/rknn_lower.h"
 #include "npu/model/rknn/lower/rknn_weights.h"
 #include "npu/model/rknn/regs/check/rknn_choice.h"
+#include "npu/model/rknn/regs/check/rknn_convert.h"
 #include "npu/model/rknn/regs/check/rknn_joins.h"
 #include "npu/model/rknn/regs/check/rknn_memory.h"
 #include "npu/model/rknn/regs/check/rknn_moves.h"
@@ -339,6 +340,7 @@ static int check_memory(const struct rknn_lowering *l, struct error *e)
          rknn_real_known(l->regs, l->f, l->node, e) == 0 &&
          rknn_places_agree(l->regs, l->f, l->node, e) == 0 &&
          rknn_spread_known(l->regs, l->f, l->node, e) == 0 &&
+         rknn_convert_known(l->regs, l->f, l->node, e) == 0 &&
          rknn_moves_agree(l->regs, l->f, l->node, l->out, e) == 0 &&
          rknn_joins_known(l->regs, l->f, l->node, l->out, e) == 0 &&
          rknn_types_agree(l->regs, l->f, l->node, e) == 0))

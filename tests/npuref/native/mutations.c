@@ -2,8 +2,8 @@
 // npu/sim notices.
 //
 //   mutations FILE NODES EACH SEED    NODES of the NPU's nodes by chance, EACH changes of each
-//   mutations FILE                    every bit of every command of every node
-//   mutations FILE NODES EACH SEED tables
+//   mutations FILE [REGISTER]         every bit of every command of every node, or of the
+//   register's mutations FILE NODES EACH SEED tables
 //                                     changes what the file's tables say of nodes and their tensors
 //
 // What npu/sim still computes must be what the emulator computes by the changed commands. A line
@@ -65,14 +65,28 @@ static bool place_of(const struct mutations *m, uint32_t node, uint32_t task, si
     return ret->offset != FIRST_DATA && ret->offset >= 0x1000;
 }
 
-static void all_of(struct mutations *m, uint32_t node, const struct base *b)
+// Whether any of the node's commands is of the register of this name.
+static bool sets(const struct mutations *m, uint32_t node, const char *name)
+{
+    const struct rknn_node *n = &m->file.nodes[node];
+    struct place p;
+    for (uint32_t t = 0; t < n->n_tasks; t++)
+        for (size_t k = 0; 8 * k + 8 <= m->file.tasks[n->first_task + t].commands.size; k++)
+            if (place_of(m, node, t, k, &p) && strcmp(name, name_of(m, p.offset)) == 0)
+                return true;
+    return false;
+}
+
+// Of the register of this name, or of all (NULL).
+static void all_of(struct mutations *m, uint32_t node, const char *name, const struct base *b)
 {
     const struct rknn_node *n = &m->file.nodes[node];
     struct place p;
     for (uint32_t t = 0; t < n->n_tasks; t++)
         for (size_t k = 0; 8 * k + 8 <= m->file.tasks[n->first_task + t].commands.size; k++)
             for (uint32_t bit = 0; bit < 32 && place_of(m, node, t, k, &p); bit++)
-                change(m, &p, read_le32(p.value) ^ 1u << bit, b);
+                if (!name || strcmp(name, name_of(m, p.offset)) == 0)
+                    change(m, &p, read_le32(p.value) ^ 1u << bit, b);
 }
 
 static uint32_t other_value(struct mutations *m, uint32_t old)
@@ -106,7 +120,8 @@ static bool is_of_interest(const struct rknn_node *n)
     return n->device != 0 && n->n_tasks && !rknn_node_is_end(n);
 }
 
-static void one_node(struct mutations *m, uint32_t node, uint32_t n_changes, bool tables)
+static void one_node(struct mutations *m, uint32_t node, uint32_t n_changes, bool tables,
+                     const char *name)
 {
     struct base b = {0};
     if (base_init(m, node, &b)) {
@@ -115,7 +130,7 @@ static void one_node(struct mutations *m, uint32_t node, uint32_t n_changes, boo
         else if (n_changes)
             some_of(m, node, n_changes, &b);
         else
-            all_of(m, node, &b);
+            all_of(m, node, name, &b);
     }
     base_done(&b);
 }
@@ -129,7 +144,7 @@ static void some_nodes(struct mutations *m, uint32_t n, uint32_t n_changes, bool
         uint32_t chosen = below(m, there), i = 0;
         for (; !is_of_interest(&m->file.nodes[i]) || chosen--; i++)
             ;
-        one_node(m, i, n_changes, tables);
+        one_node(m, i, n_changes, tables, NULL);
     }
 }
 
@@ -139,7 +154,7 @@ int main(int argc, char **argv)
     struct error e = {0};
     size_t size;
     bool tables = argc == 6 && strcmp(argv[5], "tables") == 0;
-    if (argc != 2 && argc != 5 && !tables)
+    if (argc != 2 && argc != 3 && argc != 5 && !tables)
         return 2;
     m.bytes = sim_read_file(argv[1], &size, &e);
     if (!m.bytes || rknn_file_open(&m.file, (struct bytes){m.bytes, size}, &e) < 0 ||
@@ -147,12 +162,12 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", e.text);
         return 1;
     }
-    m.state = argc > 2 ? strtoull(argv[4], NULL, 10) : 0;
-    if (argc > 2)
+    m.state = argc > 3 ? strtoull(argv[4], NULL, 10) : 0;
+    if (argc > 3)
         some_nodes(&m, (uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]), tables);
-    for (uint32_t i = 0; i < m.file.n_nodes && argc == 2; i++)
-        if (is_of_interest(&m.file.nodes[i]))
-            one_node(&m, i, 0, false);
+    for (uint32_t i = 0; i < m.file.n_nodes && argc <= 3; i++)
+        if (is_of_interest(&m.file.nodes[i]) && (argc == 2 || sets(&m, i, argv[2])))
+            one_node(&m, i, 0, false, argv[2]);
     mutations_print_counts(&m);
     rknn_file_done(&m.file);
     free(m.bytes);

@@ -105,6 +105,36 @@ static int check_integer_norm(struct rknn_lowering *l, struct error *e)
     return check_norm_factor(l, e);
 }
 
+// RK3588, the only chip of which files are known: BS multiplies, BN adds and cuts off below 0 where
+// the node has a Relu, and nothing else is on.
+static int check_real_units(const struct rknn_lowering *l, struct error *e)
+{
+    uint32_t relu = strcmp(l->suffix, "Relu") == 0 ? 0 : 0x40;
+    const struct {
+        enum rknn_register reg;
+        uint32_t mask, value;
+    } rows[] = {
+        {DPU_BS_CFG, UINT32_MAX, 0x42},     {DPU_BS_MUL_CFG, UINT32_MAX, 1},
+        {RDMA_BS_CFG, UINT32_MAX, 8},       {DPU_BN_CFG, UINT32_MAX, 0x20110 | relu},
+        {RDMA_BN_CFG, UINT32_MAX, 2},       {DPU_EW_CFG, UINT32_MAX, 0x383},
+        {DPU_OUT_CVT_SCALE, 0xffff, 1},     {DPU_OUT_CVT_OFFSET, UINT32_MAX, 0},
+        {DPU_OUT_CVT_SHIFT, UINT32_MAX, 0},
+    };
+    uint32_t value;
+    if (l->chip->generation != CHIP_GEN_RK3588)
+        return 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rknn_regs_get(l->regs, rows[i].reg, &value) &&
+            ((value & rows[i].mask) != rows[i].value ||
+             rknn_regs_varies(l->regs, rows[i].reg) & rows[i].mask))
+            return lower_refuse(l, e,
+                                "register %s (0x%04x) holds 0x%08x: how it scales and adds "
+                                "is not known",
+                                rknn_register_name(rows[i].reg),
+                                rknn_register_at(l->chip, rows[i].reg), value);
+    return 0;
+}
+
 // The NPU's units scale and add: the converter has made mean and variance part of both, and says 0
 // and 1.
 static int check_real_norm(const struct rknn_lowering *l, struct error *e)
@@ -114,7 +144,7 @@ static int check_real_norm(const struct rknn_lowering *l, struct error *e)
     bool wide = variance->type == TENSOR_FLOAT32;
     if (l->out->on_cpu || !lower_has_program(l) ||
         (all_are(mean, 0) && all_are(variance, wide ? ONE : ONE_HALF_PRECISION)))
-        return 0;
+        return l->out->on_cpu || !lower_has_program(l) ? 0 : check_real_units(l, e);
     return lower_refuse(l, e, "its mean and variance are not 0 and 1, as its registers have it");
 }
 

@@ -28,6 +28,25 @@ void rknn_regs_free(struct rknn_regs *regs)
     free(regs);
 }
 
+// Which of its two groups of registers a unit is told by and works on: it takes turns, or both
+// pointers are cleared. No file has anything else.
+static bool is_known_pointer(uint32_t reg, uint32_t value)
+{
+    enum { TAKE_TURNS = 0x0e, CLEAR_BOTH = 0x30 };
+    switch ((enum rknn_register)reg) {
+    case CNA_S_POINTER:
+    case CMAC_S_POINTER:
+    case CORE_S_POINTER:
+    case DPU_S_POINTER:
+    case RDMA_S_POINTER:
+    case PPU_S_POINTER:
+    case PPU_RDMA_S_POINTER:
+        return value == TAKE_TURNS || value == CLEAR_BOTH;
+    default:
+        return false;
+    }
+}
+
 // Which register is at which address of this chip.
 static void find_registers(struct rknn_regs *regs)
 {
@@ -67,7 +86,7 @@ static int check_command(const struct rknn_regs *regs, struct rknn_command c, st
                          "its register commands write 0x%08x to 0x%04x of unit 0x%04x, which is "
                          "not known",
                          c.value, c.reg, c.unit);
-    if (!(c.value & ~regs->any[c.reg / 4]))
+    if (!(c.value & ~regs->any[c.reg / 4]) || (reg && is_known_pointer(reg - 1, c.value)))
         return 0;
     if (reg)
         return rknn_regs_refuse(regs, reg - 1, c.value, "what that does is not known", e);
@@ -98,6 +117,26 @@ static int load_task(struct rknn_regs *regs, const struct rknn_file *f,
     return 0;
 }
 
+// Both tables are loaded whole, from their first points on.
+static int check_tables(const struct rknn_regs *regs, const struct rknn_node *n, struct error *e)
+{
+    const struct rknn_list *l = regs->list;
+    bool any = false;
+    for (uint32_t t = 0; t < n->n_tasks; t++)
+        any = any || l->tasks[t].table;
+    if (!any)
+        return 0;
+    if (RKNN_LUT_FROM(l->access))
+        return rknn_regs_refuse(regs, DPU_LUT_ACCESS_CFG, l->access,
+                                "a lookup table that is not loaded from its first point on", e);
+    return l->points[0] >= RKNN_LUT_POINTS && l->points[1] >= RKNN_LUT_POINTS
+               ? 0
+               : error_set(e, STATUS_MODEL_INVALID,
+                           "its tasks load %u and %u points of its two lookup tables, which have "
+                           "%u",
+                           l->points[0], l->points[1], RKNN_LUT_POINTS);
+}
+
 // `load` numbers the nodes: an entry is valid when its owner is the current load, so the arrays
 // need no clearing between nodes.
 int rknn_regs_load(struct rknn_regs *regs, const struct rknn_file *f, const struct rknn_node *n,
@@ -113,6 +152,7 @@ int rknn_regs_load(struct rknn_regs *regs, const struct rknn_file *f, const stru
     for (uint32_t t = 0; t < n->n_tasks && r == 0; t++)
         if (!regs->list->tasks[t].table) // else its other registers mean nothing
             r = load_task(regs, f, &f->tasks[n->first_task + t], e);
+    r = r < 0 ? r : check_tables(regs, n, e);
     return r < 0 ? error_prefix(e, "node %s (%s)", n->name, n->op) : 0;
 }
 

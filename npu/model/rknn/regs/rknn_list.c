@@ -52,14 +52,21 @@ static void list_task(struct rknn_list *l, const uint16_t *known, const struct r
 {
     struct bytes b = task->commands;
     bool writes = false, pointed[2] = {false, false};
-    uint32_t points = 0;
+    uint32_t points = 0, table = 0;
     *ret = (struct rknn_listed){.first = l->n_sets};
     for (size_t at = 0; at + 8 <= b.size; at += 8) {
         struct rknn_command c = rknn_decode(f, b.data + at);
         uint32_t reg = known[c.reg / 4];
         look_at_units(ret, c, reg, pointed);
-        writes = writes || (reg == DPU_LUT_ACCESS_CFG + 1 && RKNN_LUT_WRITES(c.value));
-        points += writes && reg == DPU_LUT_ACCESS_DATA + 1;
+        if (reg == DPU_LUT_ACCESS_CFG + 1) {
+            writes = RKNN_LUT_WRITES(c.value);
+            table = RKNN_LUT_TABLE(c.value);
+            l->points[table] = writes ? 0 : l->points[table];
+            l->access |= c.value;
+        } else if (writes && reg == DPU_LUT_ACCESS_DATA + 1) {
+            l->points[table]++;
+            points++;
+        }
         if (!reg || reg == DPU_LUT_ACCESS_DATA + 1)
             continue;
         struct rknn_relocation to = rknn_file_relocation(f, task, at / 8, c.reg);
@@ -79,7 +86,7 @@ int rknn_list_make(struct rknn_list *l, const uint16_t *known, const struct rknn
     l->node = NULL;
     if (make_room(l, n->n_tasks, n_sets, e) < 0)
         return STATUS_MALLOC_FAIL;
-    l->n_sets = 0;
+    l->n_sets = l->access = l->points[0] = l->points[1] = 0;
     for (uint32_t t = 0; t < n->n_tasks; t++)
         list_task(l, known, f, &f->tasks[n->first_task + t], &l->tasks[t]);
     l->node = n;

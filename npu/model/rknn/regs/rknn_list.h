@@ -11,6 +11,7 @@ enum rknn_unit { RKNN_OF_DPU, RKNN_OF_PPU };
 // Fields of DPU_LUT_ACCESS_CFG.
 #define RKNN_LUT_WRITES(value) ((value) >> 17 & 1)
 #define RKNN_LUT_TABLE(value)  ((value) >> 16 & 1)
+#define RKNN_LUT_FROM(value)   ((value) & ~0x30000u) // the first point's number, and unknown bits
 
 struct rknn_command {
     uint32_t unit, reg, value;
@@ -47,6 +48,7 @@ struct rknn_list {
     struct rknn_set *sets;
     struct rknn_listed *tasks;
     size_t n_sets, room_of_sets, room_of_tasks;
+    uint32_t access, points[2]; // of lookup tables: all that chose one, and what each has
 };
 
 /// Makes it that of the node. `known`: of each register's address / 4 which one it is, plus 1; 0:

@@ -373,6 +373,8 @@ static int read_addend(const struct rknn_conv_sources *s, struct rknn_stages *st
         known = known || (config & ~(uint32_t)RELU_BYPASS) == additions[i];
     if (!known)
         return rknn_regs_refuse(s->regs, DPU_EW_CFG, config, "what it adds is not known", e);
+    if (s->chip->bn_relu_field && (int32_t)offset != (int16_t)offset)
+        return rknn_regs_refuse(s->regs, DPU_EW_CVT_OFFSET, offset, "no zero point is as far", e);
     st->has_addend = true;
     st->addend_offset = s->chip->bn_relu_field ? (int32_t)offset : (int16_t)offset;
     st->addend_factor = (int16_t)rknn_bits(scale, 15, 0);

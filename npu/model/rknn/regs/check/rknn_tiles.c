@@ -222,6 +222,18 @@ static int check_depth(const struct tile *t, bool packed, struct error *e)
     return check(t, CNA_DATA_SIZE1, right, e);
 }
 
+// Only what begins with the image's first line is padded above it: the file says where in its
+// tensor an address is, where container 0x1004 does not (rknn_bases.c).
+static bool begins_at_top(const struct tile *t, bool packed)
+{
+    uint64_t pixels = (uint64_t)t->c->x->dims[2] * t->c->x->dims[3];
+    uint64_t at = t->s->value[CNA_FEATURE_BASE], atom = rknn_fit_atom(t->regs);
+    if (t->s->tensor[CNA_FEATURE_BASE] < 0 || !at)
+        return true;
+    return !packed && pixels &&
+           (at % (pixels * atom) == 0 || at % ((pixels + 3) / 4 * 4 * atom) == 0);
+}
+
 // Lines of the image that the task's part of the output takes, those of the borders left out.
 static int check_lines(const struct tile *t, bool packed, struct error *e)
 {
@@ -236,7 +248,7 @@ static int check_lines(const struct tile *t, bool packed, struct error *e)
     uint64_t taken = (uint64_t)(t->height - 1) * w->stride[0] + (w->kernel[0] - 1) * w->dilation[0];
     bool padded = (top == 0 || top == w->pad[0] || w->pad[0] > mask) &&
                   (left == w->pad[1] || w->pad[1] > mask);
-    int r = check(t, reg, padded, e);
+    int r = check(t, reg, padded && (!top || begins_at_top(t, packed)), e);
     r = r < 0 ? r : check(t, CNA_DATA_SIZE0, lines <= t->c->x->dims[2], e);
     r = r < 0 ? r : check(t, CNA_DATA_SIZE0, (uint64_t)lines + top + w->pad[2] > taken, e);
     if (r < 0 || packed || g == CHIP_GEN_RK3566)
@@ -251,15 +263,42 @@ static int check_lines(const struct tile *t, bool packed, struct error *e)
 // What is added is as large as what it is added to.
 static int check_addend(const struct tile *t, struct error *e)
 {
-    enum { BYPASS = 1 };
+    enum { BYPASS = 1, IMAGE = 1 << 28 };
     const uint32_t *v = t->s->value;
     if (v[DPU_EW_CFG] & BYPASS || !t->c->addend)
         return 0;
     int r = check(t, RDMA_WIDTH, rknn_bits(v[RDMA_WIDTH], 12, 0) + 1 == t->width, e);
     r = r < 0 ? r : check(t, RDMA_HEIGHT, v[RDMA_HEIGHT] + 1 == t->height, e);
     uint64_t plane = (uint64_t)t->c->y->dims[2] * t->c->y->dims[3];
-    bool right = rknn_fit_plane(t->regs, plane, rknn_fit_bytes(t->regs, t->s, RDMA_EW_SURF_STRIDE));
-    return r < 0 ? r : check(t, RDMA_EW_SURF_STRIDE, right, e);
+    uint64_t stride = rknn_fit_bytes(t->regs, t->s, RDMA_EW_SURF_STRIDE);
+    r = r < 0 ? r : check(t, RDMA_EW_SURF_STRIDE, rknn_fit_plane(t->regs, plane, stride), e);
+    bool image = v[DPU_EW_CFG] & IMAGE && t->regs->chip->generation == CHIP_GEN_RK3588;
+    if (r < 0 || !image || !t->c->integer)
+        return r;
+    // RK3588 has two bytes for each of the image's, and from the task's end to the next plane:
+    uint64_t notch = 2 * stride - (uint64_t)t->width * t->height * rknn_fit_atom(t->regs);
+    return check(t, RDMA_EW_SURF_NOTCH, v[RDMA_EW_SURF_NOTCH] == notch, e);
+}
+
+// Real numbers of 32 bits, in front of and behind an activation by a table (RK3588): a task
+// multiplies the two, each of which has atoms of twice the output's size.
+static int check_product(const struct tile *t, struct error *e)
+{
+    enum { FLOATS_TO_HALVES = 0x54000005 };
+    const uint32_t *v = t->s->value;
+    uint64_t plane = (uint64_t)t->c->y->dims[2] * t->c->y->dims[3], stride = v[DPU_DST_SURF_STRIDE];
+    uint64_t notch = 2 * stride - (uint64_t)t->width * t->height * rknn_fit_atom(t->regs);
+    if (v[DPU_DATA_FORMAT] != FLOATS_TO_HALVES || t->regs->chip->generation != CHIP_GEN_RK3588)
+        return 0;
+    int r = check(t, DPU_DATA_CUBE_WIDTH, t->width == t->c->y->dims[3], e);
+    r = r < 0 ? r : check(t, DPU_DATA_CUBE_HEIGHT, t->height <= t->c->y->dims[2], e);
+    r = r < 0 ? r : check(t, DPU_DATA_CUBE_NOTCH, v[DPU_DATA_CUBE_NOTCH] == 0, e);
+    r = r < 0 ? r : check(t, DPU_DST_SURF_STRIDE, rknn_fit_plane(t->regs, plane, stride), e);
+    r = r < 0 ? r : check(t, RDMA_WIDTH, rknn_bits(v[RDMA_WIDTH], 12, 0) + 1 == t->width, e);
+    r = r < 0 ? r : check(t, RDMA_HEIGHT, v[RDMA_HEIGHT] + 1 == t->height, e);
+    r = r < 0 ? r : check(t, RDMA_SURF_NOTCH, v[RDMA_SURF_NOTCH] == notch, e);
+    r = r < 0 ? r : check(t, RDMA_EW_SURF_STRIDE, v[RDMA_EW_SURF_STRIDE] == 2 * stride, e);
+    return r < 0 ? r : check(t, RDMA_EW_SURF_NOTCH, v[RDMA_EW_SURF_NOTCH] == notch, e);
 }
 
 // Packed pixels are images as cameras give them, read by a form of their own.
@@ -297,10 +336,13 @@ int rknn_tiles_agree(const struct rknn_regs *regs, const struct rknn_agree_conv 
                 rknn_regs_get(regs, DPU_DATA_CUBE_CHANNEL, &value);
     rknn_walk_begin(&w, regs);
     while (said && (t.s = rknn_walk_next(&w)) != NULL) {
-        if (t.s->value[DPU_FEATURE_MODE_CFG] & FROM_MEMORY)
-            continue;
         t.width = rknn_bits(t.s->value[DPU_DATA_CUBE_WIDTH], 12, 0) + 1;
         t.height = rknn_bits(t.s->value[DPU_DATA_CUBE_HEIGHT], 12, 0) + 1;
+        if (t.s->value[DPU_FEATURE_MODE_CFG] & FROM_MEMORY) {
+            if (check_product(&t, e) < 0)
+                return STATUS_MODEL_INVALID;
+            continue;
+        }
         lines += (uint64_t)t.height * (rknn_bits(t.s->value[DPU_DATA_CUBE_CHANNEL], 12, 0) + 1);
         if (check_tile(&t, e) < 0)
             return STATUS_MODEL_INVALID;

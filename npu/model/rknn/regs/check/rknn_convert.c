@@ -1,0 +1,147 @@
+// What files have, zp and scale those of the input:
+//
+//     RK3576, RV1126B    one task: BN adds -zp, the output is (v * factor >> shift) * 2^-exponent
+//     RK3566, RK3568     one task makes halves of the bytes; the next one adds -zp and multiplies
+//                        with the scale, both in BS
+//
+// All other units are off and nothing is bounded.
+#include "npu/model/rknn/regs/check/rknn_convert.h"
+
+#include <math.h>
+
+#include "tensor/convert.h"
+
+#define SCALE_ERROR 1e-3 // relative, of a scale in 15 bits or in half precision
+
+struct task {
+    const struct rknn_regs *regs;
+    const struct rknn_file *f;
+    const struct rknn_tensor *x;
+    const struct rknn_state *s;
+};
+
+struct row {
+    enum rknn_register reg;
+    uint32_t mask, value;
+};
+
+static int check(const struct task *t, enum rknn_register reg, bool right, struct error *e)
+{
+    uint32_t any;
+    if (right || !rknn_regs_get(t->regs, reg, &any))
+        return 0;
+    return rknn_regs_refuse(t->regs, reg, t->s->value[reg],
+                            "that is not known where bytes become halves", e);
+}
+
+static int check_rows(const struct task *t, const struct row *rows, size_t n, struct error *e)
+{
+    for (size_t i = 0; i < n; i++)
+        if (check(t, rows[i].reg, (t->s->value[rows[i].reg] & rows[i].mask) == rows[i].value, e) <
+            0)
+            return STATUS_MODEL_INVALID;
+    return 0;
+}
+
+// The reader and the units see the same size.
+static int check_sizes(const struct task *t, struct error *e)
+{
+    static const enum rknn_register pairs[][2] = {{RDMA_WIDTH, DPU_DATA_CUBE_WIDTH},
+                                                  {RDMA_HEIGHT, DPU_DATA_CUBE_HEIGHT},
+                                                  {RDMA_CHANNEL, DPU_DATA_CUBE_CHANNEL}};
+    const uint32_t *v = t->s->value;
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        bool same = rknn_bits(v[pairs[i][0]], 12, 0) == rknn_bits(v[pairs[i][1]], 12, 0);
+        if (check(t, pairs[i][0], same, e) < 0)
+            return STATUS_MODEL_INVALID;
+    }
+    return 0;
+}
+
+static bool is_scale(const struct task *t, double value)
+{
+    return fabs(value - (double)t->x->scale) <= SCALE_ERROR * (double)t->x->scale;
+}
+
+// ---- RK3576, RV1126B ----
+
+// What BN adds is in a tensor, twice.
+static bool adds_zero_point(const struct task *t)
+{
+    enum { AGAIN_AT = 16, LEAST = 20 };
+    int32_t index = t->s->tensor[RDMA_BN_BASE];
+    struct bytes b = index < 0 ? (struct bytes){0} : t->f->tensors[index].data;
+    return b.size >= LEAST && (int32_t)read_le32(b.data) == -t->x->zp &&
+           (int32_t)read_le32(b.data + AGAIN_AT) == -t->x->zp;
+}
+
+static int check_newer(const struct task *t, struct error *e)
+{
+    enum { FACTOR = 0x7fff, ONE_STEP = 1 };
+    static const enum rknn_register first[] = {DPU_BS_LOW_0, DPU_BS_LOW_1, DPU_BN_LOW_0,
+                                               DPU_BN_LOW_1, DPU_EW_LOW_0, DPU_EW_LOW_1};
+    static const struct row rows[] = {
+        {DPU_BS_CFG, UINT32_MAX, 0x53},      {DPU_BN_CFG, UINT32_MAX, 0x920},
+        {DPU_EW_CFG, UINT32_MAX, 0x10041c1}, {RDMA_BS_CFG, UINT32_MAX, 0},
+        {RDMA_BN_CFG, UINT32_MAX, 2},        {DPU_OUT_CVT_SCALE, ~(uint32_t)FACTOR, 0x10000},
+        {DPU_OUT_CVT_SHIFT, 0xfff00fc0u, 0}, // neither more bits nor another rule for halves
+    };
+    const uint32_t *v = t->s->value, shift = v[DPU_OUT_CVT_SHIFT];
+    double by = ldexp(v[DPU_OUT_CVT_SCALE] & FACTOR,
+                      -(int)(rknn_bits(shift, 5, 0) + rknn_bits(shift, 19, 12)));
+    int r = check_rows(t, rows, sizeof rows / sizeof *rows, e);
+    r = r < 0 ? r : check(t, DPU_OUT_CVT_SHIFT, is_scale(t, by), e);
+    r = r < 0 ? r : check(t, DPU_OUT_CVT_OFFSET, v[DPU_OUT_CVT_OFFSET] <= ONE_STEP, e);
+    r = r < 0 ? r : check(t, RDMA_BN_BASE, adds_zero_point(t), e);
+    for (size_t i = 0; i < sizeof first / sizeof *first && r == 0; i++) {
+        r = check(t, first[i], v[first[i]] == 0x80000000, e);
+        r = r < 0 ? r : check(t, first[i] + 1, v[first[i] + 1] == INT32_MAX, e);
+    }
+    return r;
+}
+
+// ---- RK3566, RK3568 ----
+
+static int check_older(const struct task *t, struct error *e)
+{
+    enum { PRECISIONS = 7, INT8 = 0, OFF = 0x53, ADD_AND_MULTIPLY = 0x48 };
+    bool bytes = (t->s->value[DPU_DATA_FORMAT] & PRECISIONS) == INT8;
+    const struct row rows[] = {
+        {DPU_BS_CFG, UINT32_MAX, bytes ? OFF : ADD_AND_MULTIPLY},
+        {DPU_BN_CFG, UINT32_MAX, OFF},
+        {DPU_EW_CFG, UINT32_MAX, 0x383},
+        {DPU_OUT_CVT_SCALE, 0xffff, 1},
+        {DPU_OUT_CVT_OFFSET, UINT32_MAX, 0},
+        {DPU_OUT_CVT_SHIFT, UINT32_MAX, 0},
+    };
+    uint32_t factor = t->s->value[DPU_BS_MUL_CFG];
+    int r = check_rows(t, rows, sizeof rows / sizeof *rows, e);
+    if (r < 0 || bytes)
+        return r;
+    bool adds = t->s->value[DPU_BS_ALU_CFG] == float_bits((float)-t->x->zp);
+    bool scales =
+        !(factor & 0xffff) && is_scale(t, (double)convert_fp16_to_float((uint16_t)(factor >> 16)));
+    r = check(t, DPU_BS_ALU_CFG, adds, e);
+    return r < 0 ? r : check(t, DPU_BS_MUL_CFG, scales, e);
+}
+
+int rknn_convert_known(const struct rknn_regs *regs, const struct rknn_file *f,
+                       const struct rknn_node *n, struct error *e)
+{
+    enum chip_generation g = regs->chip->generation;
+    struct task t = {.regs = regs, .f = f};
+    struct rknn_walk w;
+    int r = 0;
+    bool known = strcmp(n->op, "exDataConvert") == 0 && n->n_inputs && n->inputs[0] >= 0 &&
+                 n->n_outputs && n->outputs[0] >= 0 &&
+                 (g == CHIP_GEN_RK3576 || g == CHIP_GEN_RK3566);
+    if (!known || f->tensors[n->inputs[0]].type != RKNN_I8 ||
+        f->tensors[n->outputs[0]].type != RKNN_F16)
+        return 0;
+    t.x = &f->tensors[n->inputs[0]];
+    rknn_walk_begin(&w, regs);
+    while (r == 0 && (t.s = rknn_walk_next(&w)) != NULL)
+        if ((r = check_sizes(&t, e)) == 0)
+            r = g == CHIP_GEN_RK3576 ? check_newer(&t, e) : check_older(&t, e);
+    return r;
+}
