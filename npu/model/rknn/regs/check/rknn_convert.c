@@ -2,7 +2,7 @@
 //
 //     RK3576, RV1126B    one task: BN adds -zp, the output is (v * factor >> shift) * 2^-exponent
 //     RK3566, RK3568     one task makes halves of the bytes; the next one adds -zp and multiplies
-//                        with the scale, both in BS
+//                        with the scale, both in BS; so does a Cast of RK3588, by 0 and 1
 //
 // All other units are off and nothing is bounded.
 #include "npu/model/rknn/regs/check/rknn_convert.h"
@@ -16,7 +16,8 @@
 struct task {
     const struct rknn_regs *regs;
     const struct rknn_file *f;
-    const struct rknn_tensor *x;
+    int32_t zp;
+    double scale;
     const struct rknn_state *s;
 };
 
@@ -60,7 +61,7 @@ static int check_sizes(const struct task *t, struct error *e)
 
 static bool is_scale(const struct task *t, double value)
 {
-    return fabs(value - (double)t->x->scale) <= SCALE_ERROR * (double)t->x->scale;
+    return fabs(value - t->scale) <= SCALE_ERROR * t->scale;
 }
 
 // ---- RK3576, RV1126B ----
@@ -71,8 +72,8 @@ static bool adds_zero_point(const struct task *t)
     enum { AGAIN_AT = 16, LEAST = 20 };
     int32_t index = t->s->tensor[RDMA_BN_BASE];
     struct bytes b = index < 0 ? (struct bytes){0} : t->f->tensors[index].data;
-    return b.size >= LEAST && (int32_t)read_le32(b.data) == -t->x->zp &&
-           (int32_t)read_le32(b.data + AGAIN_AT) == -t->x->zp;
+    return b.size >= LEAST && (int32_t)read_le32(b.data) == -t->zp &&
+           (int32_t)read_le32(b.data + AGAIN_AT) == -t->zp;
 }
 
 static int check_newer(const struct task *t, struct error *e)
@@ -104,10 +105,11 @@ static int check_newer(const struct task *t, struct error *e)
 
 static int check_older(const struct task *t, struct error *e)
 {
-    enum { PRECISIONS = 7, INT8 = 0, OFF = 0x53, ADD_AND_MULTIPLY = 0x48 };
+    enum { PRECISIONS = 7, INT8 = 0, OFF = 0x53, RK3566_ON = 0x48, RK3588_ON = 0x20040 };
+    uint32_t on = t->regs->chip->generation == CHIP_GEN_RK3588 ? RK3588_ON : RK3566_ON;
     bool bytes = (t->s->value[DPU_DATA_FORMAT] & PRECISIONS) == INT8;
     const struct row rows[] = {
-        {DPU_BS_CFG, UINT32_MAX, bytes ? OFF : ADD_AND_MULTIPLY},
+        {DPU_BS_CFG, UINT32_MAX, bytes ? OFF : on},
         {DPU_BN_CFG, UINT32_MAX, OFF},
         {DPU_EW_CFG, UINT32_MAX, 0x383},
         {DPU_OUT_CVT_SCALE, 0xffff, 1},
@@ -118,27 +120,37 @@ static int check_older(const struct task *t, struct error *e)
     int r = check_rows(t, rows, sizeof rows / sizeof *rows, e);
     if (r < 0 || bytes)
         return r;
-    bool adds = t->s->value[DPU_BS_ALU_CFG] == float_bits((float)-t->x->zp);
+    bool adds = t->s->value[DPU_BS_ALU_CFG] == float_bits((float)-t->zp);
     bool scales =
         !(factor & 0xffff) && is_scale(t, (double)convert_fp16_to_float((uint16_t)(factor >> 16)));
     r = check(t, DPU_BS_ALU_CFG, adds, e);
     return r < 0 ? r : check(t, DPU_BS_MUL_CFG, scales, e);
 }
 
+// Of which operators and chips files are known.
+static bool is_looked_at(const struct rknn_node *n, enum chip_generation g)
+{
+    if (strcmp(n->op, "exDataConvert") == 0)
+        return g == CHIP_GEN_RK3576 || g == CHIP_GEN_RK3566;
+    return strcmp(n->op, "Cast") == 0 && g == CHIP_GEN_RK3588;
+}
+
 int rknn_convert_known(const struct rknn_regs *regs, const struct rknn_file *f,
                        const struct rknn_node *n, struct error *e)
 {
     enum chip_generation g = regs->chip->generation;
-    struct task t = {.regs = regs, .f = f};
+    struct task t = {.regs = regs, .f = f, .scale = 1};
     struct rknn_walk w;
     int r = 0;
-    bool known = strcmp(n->op, "exDataConvert") == 0 && n->n_inputs && n->inputs[0] >= 0 &&
-                 n->n_outputs && n->outputs[0] >= 0 &&
-                 (g == CHIP_GEN_RK3576 || g == CHIP_GEN_RK3566);
-    if (!known || f->tensors[n->inputs[0]].type != RKNN_I8 ||
+    if (!is_looked_at(n, g) || !n->n_inputs || n->inputs[0] < 0 || !n->n_outputs ||
+        n->outputs[0] < 0 || f->tensors[n->inputs[0]].type != RKNN_I8 ||
         f->tensors[n->outputs[0]].type != RKNN_F16)
         return 0;
-    t.x = &f->tensors[n->inputs[0]];
+    const struct rknn_tensor *x = &f->tensors[n->inputs[0]];
+    if (g != CHIP_GEN_RK3588) {
+        t.scale = (double)x->scale;
+        t.zp = x->zp;
+    }
     rknn_walk_begin(&w, regs);
     while (r == 0 && (t.s = rknn_walk_next(&w)) != NULL)
         if ((r = check_sizes(&t, e)) == 0)

@@ -71,24 +71,33 @@ static bool find_duty(const char *op, unsigned *ret)
     return conv || strcmp(op, "Add") == 0 || strcmp(op, "AddRelu") == 0;
 }
 
-static bool is_known(enum rknn_register reg, uint32_t value, unsigned duty)
+#define N_KNOWN (sizeof known / sizeof *known)
+
+// What the list says of a value.
+struct said {
+    bool always; // any node may have it
+    unsigned of; // or those of these duties
+};
+
+// `first`: the first of the register's rows, which lie together; *end: behind the last one.
+static struct said look_up(size_t first, uint32_t value, size_t *end)
 {
-    bool listed = false;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (known[i].reg != reg)
-            continue;
-        listed = true;
-        if (known[i].value == value && (!known[i].of || known[i].of & duty))
-            return true;
-    }
-    return !listed;
+    struct said s = {0};
+    size_t i = first;
+    for (; i < N_KNOWN && known[i].reg == known[first].reg; i++)
+        if (known[i].value == value) {
+            s.always = s.always || !known[i].of;
+            s.of |= known[i].of;
+        }
+    *end = i;
+    return s;
 }
 
 // What a value of a register shows its unit to do.
 static unsigned duties_of(enum rknn_register reg, uint32_t value)
 {
     unsigned found = 0;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    for (size_t i = 0; i < N_KNOWN; i++)
         if (known[i].reg == reg && known[i].value == value)
             found |= known[i].of;
     return found;
@@ -133,6 +142,26 @@ static bool takes_halves(const struct rknn_file *f, const struct rknn_node *n)
     return false;
 }
 
+// One task: its values are known, and are those of the duty. Adds to *done what they show.
+static int check_task(const struct rknn_regs *regs, const struct rknn_state *s, bool checked,
+                      unsigned duty, unsigned *done, struct error *e)
+{
+    for (size_t i = 0, end; i < N_KNOWN; i = end) {
+        enum rknn_register reg = known[i].reg;
+        uint32_t value = s->value[reg], any;
+        struct said said = look_up(i, value, &end);
+        *done |= said.of;
+        if (!checked || said.always || said.of & duty)
+            continue;
+        bool nothing = !value && reg == DPU_OUT_CVT_SCALE && rknn_regs_get(regs, reg, &any) &&
+                       (any == 0 || rknn_regs_varies(regs, reg));
+        if (value || nothing)
+            return rknn_regs_refuse(regs, reg, value, "what that does to real numbers is not known",
+                                    e);
+    }
+    return 0;
+}
+
 int rknn_real_known(const struct rknn_regs *regs, const struct rknn_file *f,
                     const struct rknn_node *n, struct error *e)
 {
@@ -147,19 +176,11 @@ int rknn_real_known(const struct rknn_regs *regs, const struct rknn_file *f,
     if (!find_duty(n->op, &duty) || (!halves && duty != ANY))
         return 0;
     rknn_walk_begin(&w, regs);
-    while ((s = rknn_walk_next(&w)) != NULL)
-        for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-            uint32_t value = s->value[known[i].reg];
-            uint32_t precision = s->value[DPU_DATA_FORMAT] & PRECISION;
-            bool checked = (halves && precision == FP16) || (precision == INT16 && duty == ANY);
-            uint32_t any;
-            bool nothing = !value && known[i].reg == DPU_OUT_CVT_SCALE &&
-                           rknn_regs_get(regs, known[i].reg, &any) &&
-                           (any == 0 || rknn_regs_varies(regs, known[i].reg));
-            done |= duties_of(known[i].reg, value);
-            if (checked && (value || nothing) && !is_known(known[i].reg, value, duty))
-                return rknn_regs_refuse(regs, known[i].reg, value,
-                                        "what that does to real numbers is not known", e);
-        }
+    while ((s = rknn_walk_next(&w)) != NULL) {
+        uint32_t precision = s->value[DPU_DATA_FORMAT] & PRECISION;
+        bool checked = (halves && precision == FP16) || (precision == INT16 && duty == ANY);
+        if (check_task(regs, s, checked, duty, &done, e) < 0)
+            return STATUS_MODEL_INVALID;
+    }
     return halves ? all_done(regs, n, duty, done, e) : 0;
 }
