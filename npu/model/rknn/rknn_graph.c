@@ -16,7 +16,6 @@
 #include "npu/model/rknn/lower/rknn_lower.h"
 #include "npu/model/rknn/lower/rknn_weights.h"
 #include "npu/model/rknn/regs/check/rknn_choice.h"
-#include "npu/model/rknn/regs/check/rknn_convert.h"
 #include "npu/model/rknn/regs/check/rknn_joins.h"
 #include "npu/model/rknn/regs/check/rknn_memory.h"
 #include "npu/model/rknn/regs/check/rknn_moves.h"

@@ -1,14 +1,13 @@
-// What files have, zp and scale those of the input:
+// exDataConvert and Cast: bytes become halves. What files have, zp and scale those of the input:
 //
 //     RK3576, RV1126B    one task: BN adds -zp, the output is (v * factor >> shift) * 2^-exponent
 //     RK3566, RK3568     one task makes halves of the bytes; the next one adds -zp and multiplies
 //                        with the scale, both in BS; so does a Cast of RK3588, by 0 and 1
 //
 // All other units are off and nothing is bounded.
-#include "npu/model/rknn/regs/check/rknn_convert.h"
-
 #include <math.h>
 
+#include "npu/model/rknn/regs/check/rknn_real.h"
 #include "tensor/convert.h"
 
 #define SCALE_ERROR 1e-3 // relative, of a scale in 15 bits or in half precision
