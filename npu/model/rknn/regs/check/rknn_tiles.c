@@ -263,7 +263,7 @@ static int check_lines(const struct tile *t, bool packed, struct error *e)
 // What is added is as large as what it is added to.
 static int check_addend(const struct tile *t, struct error *e)
 {
-    enum { BYPASS = 1, IMAGE = 1 << 28 };
+    enum { BYPASS = 1 };
     const uint32_t *v = t->s->value;
     if (v[DPU_EW_CFG] & BYPASS || !t->c->addend)
         return 0;
@@ -271,13 +271,7 @@ static int check_addend(const struct tile *t, struct error *e)
     r = r < 0 ? r : check(t, RDMA_HEIGHT, v[RDMA_HEIGHT] + 1 == t->height, e);
     uint64_t plane = (uint64_t)t->c->y->dims[2] * t->c->y->dims[3];
     uint64_t stride = rknn_fit_bytes(t->regs, t->s, RDMA_EW_SURF_STRIDE);
-    r = r < 0 ? r : check(t, RDMA_EW_SURF_STRIDE, rknn_fit_plane(t->regs, plane, stride), e);
-    bool image = v[DPU_EW_CFG] & IMAGE && t->regs->chip->generation == CHIP_GEN_RK3588;
-    if (r < 0 || !image || !t->c->integer)
-        return r;
-    // RK3588 has two bytes for each of the image's, and from the task's end to the next plane:
-    uint64_t notch = 2 * stride - (uint64_t)t->width * t->height * rknn_fit_atom(t->regs);
-    return check(t, RDMA_EW_SURF_NOTCH, v[RDMA_EW_SURF_NOTCH] == notch, e);
+    return r < 0 ? r : check(t, RDMA_EW_SURF_STRIDE, rknn_fit_plane(t->regs, plane, stride), e);
 }
 
 // Real numbers of 32 bits, in front of and behind an activation by a table (RK3588): a task
