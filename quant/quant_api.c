@@ -106,10 +106,10 @@ static int quant_normalize_one(struct rknnd_quant *q, const rknnd_quant_normaliz
     const struct quant_edge *edge = r == 0 ? quant_index_find(&x, name) : NULL;
     if (r == 0 && (!edge || !edge->is_input || edge->type != QUANT_FLOAT))
         r = error_set(e, STATUS_PARAM_INVALID, "the model has no float input \"%s\"", name);
+    if (r == 0 && n.n_values)
+        r = quant_normalize_input(&q->model, &x, name, mean, deviation, n.n_values, e);
     quant_index_done(&x);
-    return r < 0 || !n.n_values
-               ? r
-               : quant_normalize_input(&q->model, name, mean, deviation, n.n_values, e);
+    return r;
 }
 
 static int quant_normalize(struct rknnd_quant *q, const rknnd_list *list, struct error *e)

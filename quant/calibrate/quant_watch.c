@@ -53,10 +53,7 @@ struct watching {
 // "" for tensors of other nodes; NULL: out of memory.
 static char *watch_name(const struct watching *g, const char *what, uint32_t i)
 {
-    char *name = quant_pool_text(&g->m->pool, "rknnd_%s%u", what, i);
-    while (name && quant_index_find(&g->q->index, name))
-        name = quant_pool_text(&g->m->pool, "%s_", name);
-    return name;
+    return quant_index_fresh(&g->q->index, &g->m->pool, "rknnd_%s%u", what, i);
 }
 
 static bool watch_edge(struct watching *g, const struct quant_watched *w, uint32_t i)

@@ -193,9 +193,7 @@ static int batch_shape(struct batching *b, Quant__Node *n, size_t input)
     if (dims[0] != 1)
         return batch_refuse(b, n, "its shape does not begin with one sample");
     const int64_t length = (int64_t)n_dims;
-    char *name = quant_pool_text(&b->m->pool, "%s_batch", quant_output(n, 0));
-    while (name && quant_index_find(&b->x, name))
-        name = quant_pool_text(&b->m->pool, "%s_", name);
+    char *name = quant_index_fresh(&b->x, &b->m->pool, "%s_batch", quant_output(n, 0));
     dims[0] = b->batch;
     if (!name ||
         !quant_model_constant(b->m, name, QUANT_INT64, 1, &length, dims, n_dims * sizeof *dims))

@@ -200,15 +200,6 @@ static void equal_pair_once(const struct equal_pair *p)
 
 // ---- names ----
 
-// A name that the model has not.
-static char *equal_name(const struct equalizing *q, const char *name)
-{
-    char *made = quant_pool_text(&q->m->pool, "%s" QUANT_EQUALIZED, name);
-    while (made && quant_index_find(&q->x, made))
-        made = quant_pool_text(&q->m->pool, "%s_", made);
-    return made;
-}
-
 // A tensor with factors is another one: whoever compared it with the float model's by its name
 // would take the factors for errors. names: of each edge, new ones.
 static int equal_rename(const struct equalizing *q, char **names)
@@ -217,7 +208,8 @@ static int equal_rename(const struct equalizing *q, char **names)
     for (uint32_t i = 0; i < q->n; i++)
         for (const Quant__Node *n = q->pairs[i].from; n != q->pairs[i].to;) {
             const struct quant_edge *out = quant_index_find(&q->x, quant_output(n, 0));
-            char *name = names[out - q->x.edges] = equal_name(q, out->name);
+            char *name = names[out - q->x.edges] =
+                quant_index_fresh(&q->x, &q->m->pool, "%s" QUANT_EQUALIZED, out->name);
             if (!name)
                 return error_no_memory(q->e, "names", q->n);
             n = g->node[quant_index_use(&q->x, out, 0)->node];

@@ -1,6 +1,7 @@
 // A hash table of names, and for each tensor the list of its readers.
 #include "quant/model/quant_index.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +77,20 @@ struct quant_edge *quant_index_find_shown(const struct quant_index *x, const cha
         found = &x->edges[i];
     }
     return exact ? exact : found;
+}
+
+char *quant_index_fresh(const struct quant_index *x, struct quant_pool *p, const char *format, ...)
+{
+    va_list list;
+    char *text = NULL;
+    va_start(list, format);
+    int n = vasprintf(&text, format, list);
+    va_end(list);
+    char *made = n < 0 ? NULL : quant_pool_text(p, "%s", text);
+    free(n < 0 ? NULL : text);
+    while (made && quant_index_find(x, made))
+        made = quant_pool_text(p, "%s_", made);
+    return made;
 }
 
 // The tensor of a name, made if it is not there. The arrays have room for all names.

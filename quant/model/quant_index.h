@@ -44,6 +44,11 @@ bool quant_index_is_named(const char *own, const char *name);
 struct quant_edge *quant_index_find_shown(const struct quant_index *x, const char *shown,
                                           size_t most);
 
+/// A name that no tensor of the index has: `format`'s text, with "_" behind it as often as that
+/// needs, in the pool. NULL: out of memory.
+char *quant_index_fresh(const struct quant_index *x, struct quant_pool *p, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 static inline const struct quant_use *quant_index_use(const struct quant_index *x,
                                                       const struct quant_edge *edge, uint32_t i)
 {

@@ -6,6 +6,8 @@
 #include <float.h>
 #include <string.h>
 
+#include "quant/model/quant_index.h"
+
 #define OLDEST 7
 
 // Operators that compute the same in all of 7 to 13 with the same inputs and attributes.
@@ -121,6 +123,7 @@ static const char *const same_as_ever[] = {"Abs",
 struct raise {
     struct quant_model *m;
     int64_t from;
+    struct quant_index x; // of the model as it came
     struct quant_node_list nodes;
     size_t n_made; // names
     struct error *e;
@@ -136,7 +139,7 @@ static const char *raise_constant(struct raise *r, enum quant_type type, size_t 
                                   const void *data)
 {
     int64_t dim = (int64_t)n;
-    char *name = quant_pool_text(&r->m->pool, "rknnd_opset13_%zu", r->n_made++);
+    char *name = quant_index_fresh(&r->x, &r->m->pool, "rknnd_opset13_%zu", r->n_made++);
     size_t size = n * (type == QUANT_INT64 ? sizeof(int64_t) : sizeof(float));
     return name && quant_model_constant(r->m, name, type, n_dims, &dim, data, size) ? name : NULL;
 }
@@ -291,10 +294,11 @@ static bool raise_is_last(const struct raise *r, const Quant__Node *n, int64_t a
 static int raise_flattened(struct raise *r, Quant__Node *n, int64_t axis)
 {
     struct quant_pool *p = &r->m->pool;
+    const struct quant_index *names = &r->x;
     const char *x = quant_input(n, 0), *y = quant_output(n, 0);
-    const char *flat = quant_pool_text(p, "%s_rknnd_flat", y);
-    const char *soft = quant_pool_text(p, "%s_rknnd_soft", y);
-    const char *shape = quant_pool_text(p, "%s_rknnd_shape", y);
+    const char *flat = quant_index_fresh(names, p, "%s_rknnd_flat", y);
+    const char *soft = quant_index_fresh(names, p, "%s_rknnd_soft", y);
+    const char *shape = quant_index_fresh(names, p, "%s_rknnd_shape", y);
     if (!flat || !soft || !shape)
         return raise_no_memory(r);
     Quant__Node *to = quant_model_node(r->m, "Flatten", flat, 1, &x, flat);
@@ -395,12 +399,13 @@ int quant_opset_raise(struct quant_model *m, struct error *e)
                          "scales of channels need: convert it to that set first",
                          (long long)r.from, m->has_subgraphs ? " and has subgraphs" : "", OLDEST,
                          QUANT_OPSET - 1, QUANT_OPSET);
-    int result = 0;
+    int result = quant_index_make(&r.x, m, e);
     for (size_t i = 0; i < m->graph->n_node && result == 0; i++) {
         result = raise_node(&r, m->graph->node[i]);
         if (result == 0 && !quant_model_append(m, &r.nodes, m->graph->node[i]))
             result = raise_no_memory(&r);
     }
+    quant_index_done(&r.x);
     if (result < 0)
         return result;
     quant_model_take_nodes(m, &r.nodes);

@@ -120,9 +120,7 @@ static char *simplify_own_constant(struct quant_model *m, const struct quant_ind
                                    size_t n_dims, const int64_t *dims)
 {
     size_t count = 1;
-    char *text = quant_pool_text(&m->pool, "%s_%s", quant_output(n, 0), what);
-    while (text && quant_index_find(x, text))
-        text = quant_pool_text(&m->pool, "%s_", text);
+    char *text = quant_index_fresh(x, &m->pool, "%s_%s", quant_output(n, 0), what);
     for (size_t i = 0; i < n_dims; i++)
         count *= (size_t)dims[i];
     return text && quant_model_constant(m, text, QUANT_FLOAT, n_dims, dims, values,
@@ -269,8 +267,8 @@ static int fold_into(const struct fold *f, Quant__Node *conv, const Quant__Tenso
     }
     int64_t dim = (int64_t)n;
     char **in = quant_pool_take(&f->m->pool, 3, sizeof *in);
-    char *names[2] = {quant_pool_text(&f->m->pool, "%s_folded_w", quant_output(conv, 0)),
-                      quant_pool_text(&f->m->pool, "%s_folded_b", quant_output(conv, 0))};
+    char *names[2] = {quant_index_fresh(&f->x, &f->m->pool, "%s_folded_w", quant_output(conv, 0)),
+                      quant_index_fresh(&f->x, &f->m->pool, "%s_folded_b", quant_output(conv, 0))};
     if (!in || !names[0] || !names[1] ||
         !quant_model_constant(f->m, names[0], QUANT_FLOAT, w->n_dims, w->dims, weights,
                               n * each * sizeof *weights) ||
@@ -341,24 +339,30 @@ static void simplify_rename_reads(struct quant_model *m, const char *name, char 
                 m->graph->node[i]->input[k] = other;
 }
 
-static const char *simplify_channel_constant(struct quant_model *m, const char *name,
-                                             const char *what, const float *values, size_t n)
+static const char *simplify_channel_constant(struct quant_model *m, const struct quant_index *x,
+                                             const char *name, const char *what,
+                                             const float *values, size_t n)
 {
     int64_t dims[] = {1, (int64_t)n, 1, 1};
-    char *text = quant_pool_text(&m->pool, "%s_%s", name, what);
+    char *text = quant_index_fresh(x, &m->pool, "%s_%s", name, what);
     return text && quant_model_constant(m, text, QUANT_FLOAT, n > 1 ? 4 : 0, dims, values,
                                         n * sizeof *values)
                ? text
                : NULL;
 }
 
-int quant_normalize_input(struct quant_model *m, const char *name, const float *mean,
-                          const float *deviation, size_t n, struct error *e)
+int quant_normalize_input(struct quant_model *m, const struct quant_index *x, const char *name,
+                          const float *mean, const float *deviation, size_t n, struct error *e)
 {
-    const char *centre = simplify_channel_constant(m, name, "mean", mean, n);
-    const char *width = simplify_channel_constant(m, name, "std", deviation, n);
-    char *centred = quant_pool_text(&m->pool, "%s_centred", name);
-    char *normal = quant_pool_text(&m->pool, "%s_normalized", name);
+    if (m->has_subgraphs)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "input %s: the model has subgraphs, which may read it, so its mean and "
+                         "deviation cannot go before it: give samples that are normalized already",
+                         name);
+    const char *centre = simplify_channel_constant(m, x, name, "mean", mean, n);
+    const char *width = simplify_channel_constant(m, x, name, "std", deviation, n);
+    char *centred = quant_index_fresh(x, &m->pool, "%s_centred", name);
+    char *normal = quant_index_fresh(x, &m->pool, "%s_normalized", name);
     struct quant_node_list nodes = {0};
     if (!centre || !width || !centred || !normal)
         return error_no_memory(e, "the model", 0);

@@ -1,7 +1,7 @@
 // Rewritings of float models that do not change what they compute.
 #pragma once
 
-#include "quant/model/quant_model.h"
+#include "quant/model/quant_index.h"
 
 /// Constants that nodes make (ConstantOfShape, Reshape and Identity of constants) become constants
 /// of the graph; Sum of two becomes Add; factors of Gemm go into its weight and bias.
@@ -11,6 +11,7 @@ int quant_simplify(struct quant_model *m, struct error *e);
 int quant_fold_batch_norms(struct quant_model *m, uint32_t *ret_n, struct error *e);
 
 /// (x - mean[c]) / deviation[c] of the input `name`, which then takes pixels. One number for each
-/// channel, or one for all.
-int quant_normalize_input(struct quant_model *m, const char *name, const float *mean,
-                          const float *deviation, size_t n, struct error *e);
+/// channel, or one for all. x: of the model as it is, and not of what comes of it. Models with
+/// subgraphs are refused.
+int quant_normalize_input(struct quant_model *m, const struct quant_index *x, const char *name,
+                          const float *mean, const float *deviation, size_t n, struct error *e);

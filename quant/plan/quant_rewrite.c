@@ -32,10 +32,7 @@ static int rewrite_no_memory(const struct rewriting *w)
 // A name that the model has not. NULL: out of memory.
 static char *rewrite_name(const struct rewriting *w, const char *name, const char *what)
 {
-    char *made = quant_pool_text(&w->m->pool, "%s_%s", name, what);
-    while (made && quant_index_find(w->p->index, made))
-        made = quant_pool_text(&w->m->pool, "%s_", made);
-    return made;
+    return quant_index_fresh(w->p->index, &w->m->pool, "%s_%s", name, what);
 }
 
 static uint32_t rewrite_edge(const struct rewriting *w, const char *name)

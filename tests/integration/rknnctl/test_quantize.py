@@ -149,6 +149,11 @@ class Case(unittest.TestCase):
     def weights(self, *shape):
         return self.rng.normal(0, 1 / np.sqrt(np.prod(shape[1:])), shape).astype(np.float32)
 
+    def run_all(self, model, samples, layout="nhwc"):
+        import rknnd  # pylint: disable=import-outside-toplevel
+        with rknnd.Session(model, self.daemon.uri) as session:
+            return np.concatenate([session.run(s, layout=layout)[0] for s in samples])
+
 
 def digits():
     """Pictures 0 to 1, NHWC, and labels: what examples/digits/train.py learns from, and what it holds out."""
@@ -205,11 +210,6 @@ class Ranges(Case):
 
 
 class Results(Case):
-    def run_all(self, model, samples, layout="nhwc"):
-        import rknnd  # pylint: disable=import-outside-toplevel
-        with rknnd.Session(model, self.daemon.uri) as session:
-            return np.concatenate([session.run(s, layout=layout)[0] for s in samples])
-
     @unittest.skipIf(os.environ.get("RKNND_SANITIZE"), "the Python package cannot load a sanitized library")
     def test_digits_are_as_good_as_in_floats(self):
         pixels, labels = digits()

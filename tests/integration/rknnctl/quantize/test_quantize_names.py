@@ -1,0 +1,55 @@
+#!/usr/bin/python3
+"""rknnctl quantize: models that have the names already which rewriting would give to what it makes."""
+import unittest
+
+import numpy as np
+from onnx import TensorProto, helper
+
+from integration.rknnctl.test_quantize import Case
+
+node = helper.make_node
+
+
+class Names(Case):
+    SHAPE = [1, 3, 8, 8]
+
+    def check(self, net, mean=None, deviation=None):
+        """The quantized model computes what the float one does, of pixels where it normalizes them."""
+        raw = [self.rng.integers(0, 256, (1, 8, 8, 3)).astype(np.float32) for _ in range(8)]
+        real = self.run_all(net, [(r - (mean or 0)) / (deviation or 1) for r in raw])
+        options = ("--mean", mean, "--std", deviation) if deviation else ()
+        self.quantize(net, self.arrays(raw), *options)
+        got = self.run_all(self.out, raw)
+        self.assertLess(float(np.abs(got - real).max()), 0.05 * float(np.ptp(real)))
+
+    def test_inputs_that_are_normalized_and_folded_weights(self):
+        constants = {"w": self.weights(8, 3, 3, 3), "b": self.weights(8), "g": np.full(8, 2, np.float32), "be": self.weights(8),
+                     "m": self.weights(8), "v": np.full(8, 0.5, np.float32), "x_mean": np.full((1, 8, 1, 1), 3, np.float32),
+                     "x_std": np.full((1, 8, 1, 1), 0.25, np.float32), "c_folded_w": self.weights(4, 8, 1, 1), "c_folded_b": self.weights(4)}
+        nodes = [node("Conv", ["x", "w", "b"], ["c"], pads=[1] * 4), node("BatchNormalization", ["c", "g", "be", "m", "v"], ["x_normalized"]),
+                 node("Add", ["x_normalized", "x_mean"], ["x_centred"]), node("Mul", ["x_centred", "x_std"], ["s"]),
+                 node("Conv", ["s", "c_folded_w", "c_folded_b"], ["y"])]
+        self.check(self.write(nodes, self.SHAPE, constants, y=[1, 4, 8, 8]), 100, 50)
+
+    def test_older_operators_that_become_several(self):
+        """Softmax of all axes from one on (set 9), and axes that become constants."""
+        constants = {"w": self.weights(4, 3, 1, 1), "rknnd_opset13_0": np.full((1, 4, 64), 9, np.float32), "w2": self.weights(256, 5)}
+        nodes = [node("Conv", ["x", "w"], ["s_rknnd_flat"]), node("Softmax", ["s_rknnd_flat"], ["s"], axis=1),
+                 node("Unsqueeze", ["s"], ["s_rknnd_soft"], axes=[0]), node("Squeeze", ["s_rknnd_soft"], ["s_rknnd_shape"], axes=[0]),
+                 node("Flatten", ["s_rknnd_shape"], ["f"]), node("Reshape", ["f", "third"], ["t"]),
+                 node("Add", ["t", "rknnd_opset13_0"], ["a"]), node("Flatten", ["a"], ["af"]), node("MatMul", ["af", "w2"], ["y"])]
+        constants["third"] = np.array([1, 4, 64], np.int64)
+        self.check(self.write(nodes, self.SHAPE, constants, opset=9, y=[1, 5]))
+
+    def test_a_branch_may_read_the_input_as_it_is(self):
+        branch = [helper.make_graph([node(op, ["x"], [f"{op}_out"])], op, [], [helper.make_tensor_value_info(f"{op}_out", TensorProto.FLOAT, self.SHAPE)])
+                  for op in ("Relu", "Abs")]
+        nodes = [node("If", ["yes"], ["i"], then_branch=branch[0], else_branch=branch[1]), node("Conv", ["i", "w"], ["y"])]
+        net = self.write(nodes, self.SHAPE, {"yes": np.array(True), "w": self.weights(4, 3, 1, 1)}, y=[1, 4, 8, 8])
+        raw = self.arrays([np.ones((1, 8, 8, 3), np.float32)])
+        said = self.quantize(net, raw, "--mean", "1", "--std", "2", code=4)
+        self.assertIn("subgraphs, which may read it", said)
+
+
+if __name__ == "__main__":
+    unittest.main()
