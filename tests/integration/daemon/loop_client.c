@@ -3,7 +3,8 @@
 // things.
 //
 // loop_client MODEL SEED [patient]: exits 0 if all was well, else 1 with words. A patient one takes
-// errors of calls as they come, and starts over; a wrong answer it does not take.
+// errors of calls as they come, and starts over; a wrong answer it does not take. At its end it
+// says the last error alone: nobody reads before, and a pipe that is full would stop it.
 #include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,6 +17,7 @@
 #include "rknnd.h"
 
 #define RUNS_PER_CONTEXT 16
+#define RETRY_MS         5 // a daemon that starts has the processor, too
 
 struct loop {
     char *model;
@@ -24,13 +26,15 @@ struct loop {
     uint32_t input_size;
     void *first; // output
     uint32_t first_size;
-    bool patient, wrong;
+    bool patient, wrong, failed; // failed: the last context
     unsigned long runs, retried, errors;
 };
 
+static char words[1024]; // of the last error
+
 static int fail(const char *what)
 {
-    fprintf(stderr, "%s: %s\n", what, rknnd_last_error());
+    snprintf(words, sizeof words, "%s: %s", what, rknnd_last_error());
     return -1;
 }
 
@@ -59,7 +63,7 @@ static int check_output(struct loop *l, const rknn_output *o)
         memcpy(l->first, o->buf, o->size);
     }
     if (o->size != l->first_size || memcmp(o->buf, l->first, o->size) != 0) {
-        fprintf(stderr, "run %lu gave another answer\n", l->runs);
+        snprintf(words, sizeof words, "run %lu gave another answer", l->runs);
         l->wrong = true;
         return -1;
     }
@@ -103,12 +107,15 @@ int main(int argc, char **argv)
     struct loop l = {.model = argv[1], .seed = (unsigned)atoi(argv[2]), .patient = argc > 3};
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     int r = 0;
-    while (r == 0 && poll(&input, 1, 0) == 0) {
+    while (r == 0 && poll(&input, 1, l.failed ? RETRY_MS : 0) == 0) {
         r = use_context(&l);
+        l.failed = r < 0;
         l.errors += r < 0;
         if (l.patient && !l.wrong)
             r = 0;
     }
+    if (*words)
+        fprintf(stderr, "%s\n", words);
     printf("%lu runs, %lu of them repeated, %lu errors\n", l.runs, l.retried, l.errors);
     free(l.input);
     free(l.first);
