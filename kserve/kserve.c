@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/net/manager.h"
 #include "base/options/option_table.h"
 #include "kserve/http/agent.h"
 #include "kserve/http/front.h"
@@ -35,6 +36,7 @@ struct program {
     struct uri listen[FRONT_MAX_SOCKETS], agent_uri;
     unsigned n_listen;
     bool is_explicit, insecure;
+    struct manager manager;
     uint32_t drain_s;
     struct served_options served;
     struct front_limits limits;
@@ -207,9 +209,14 @@ static void program_serve(struct program *p, const sigset_t *signals)
 {
     int got = 0;
     struct timespec drain = {.tv_sec = (time_t)p->drain_s};
-    while (sigwait(signals, &got) == 0 && got == SIGHUP)
+    manager_tell(&p->manager, "READY=1");
+    while (sigwait(signals, &got) == 0 && got == SIGHUP) {
+        manager_tell_reloading(&p->manager);
         if (!load_models(p))
             pulse_load_again(p->pulse);
+        manager_tell(&p->manager, "READY=1");
+    }
+    manager_tell(&p->manager, "STOPPING=1");
     pulse_end_service(p->pulse);
     if (p->drain_s)
         sigtimedwait(signals, NULL, &drain); // another signal ends the wait
@@ -255,6 +262,8 @@ int main(int argc, char **argv)
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &signals, NULL); // of all threads: program_serve() waits for them
+    if (r == 0)
+        r = manager_find(&p.manager, &e);
     if (r == 0)
         r = program_start(&p, &e);
     if (r < 0)

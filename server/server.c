@@ -225,7 +225,8 @@ static int start_threads(struct server *s, struct error *e)
 
 void server_tell_manager(struct server *s)
 {
-    notify_send(&s->notify, "READY=1\nSTATUS=Serving %s (%s)", s->device.chip, s->device.backend);
+    manager_tell(&s->notify.manager, "READY=1\nSTATUS=Serving %s (%s)", s->device.chip,
+                 s->device.backend);
 }
 
 // From here on the server accepts connections.
@@ -619,8 +620,7 @@ void server_reload(struct server *s)
         r->again = s->state == SERVER_STARTING;
         return;
     }
-    notify_send(&s->notify, "RELOADING=1\nMONOTONIC_USEC=%llu",
-                (unsigned long long)(uv_hrtime() / 1000));
+    manager_tell_reloading(&s->notify.manager);
     if (!r->busy) {
         listeners_init(&r->listeners, NULL);
         r->listeners.take_transport = on_transport;
@@ -666,7 +666,7 @@ void server_drain(struct server *s)
     error_set(&why, STATUS_DEVICE_UNAVAILABLE, "the server is shutting down");
     logbook_dismiss(&s->logbook, &why);
     upgrade_close(&s->upgrade);
-    notify_send(&s->notify, "STOPPING=1\nSTATUS=Finishing what runs");
+    manager_tell(&s->notify.manager, "STOPPING=1\nSTATUS=Finishing what runs");
     announce_close(&s->announce);
     listeners_close(&s->listeners);
     list_for_each (c, &s->connections.all, link)

@@ -58,8 +58,8 @@ static char **make_environment(char manager[static 128], const struct notify *no
     for (size_t i = 0; i < n; i++)
         if (!begins(environ[i], "WATCHDOG_PID="))
             ret[at++] = environ[i];
-    if (notify->socket[0]) {
-        snprintf(manager, 128, "NOTIFY_SOCKET=%s", notify->socket);
+    if (notify->manager.socket[0]) {
+        snprintf(manager, 128, "NOTIFY_SOCKET=%s", notify->manager.socket);
         ret[at++] = manager;
     }
     return ret;
@@ -138,7 +138,7 @@ static void retire(struct upgrade *u)
     uv_timer_stop(&u->patience);
     listeners_give_up(u->listeners);
     http_give_up(u->http);
-    notify_send(u->notify, "MAINPID=%d", (int)u->child.pid);
+    manager_tell(&u->notify->manager, "MAINPID=%d", (int)u->child.pid);
     notify_leave(u->notify);
     if (tell(u, HANDOVER_MAIN, 0, &e) < 0)
         log_warn("%s", e.text);

@@ -299,7 +299,7 @@ static int relay_begin(struct relay *r, struct error *e)
         n = usb_host_new(&r->usb, &r->loop, uri.text, &usb_calls, r, e);
     if (n == 0) {
         listeners_start(&r->listeners);
-        notify_send(&r->notify, "READY=1\nSTATUS=Relaying %s", o->relay);
+        manager_tell(&r->notify.manager, "READY=1\nSTATUS=Relaying %s", o->relay);
     }
     return n;
 }

@@ -5,6 +5,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import unittest
@@ -48,6 +49,30 @@ class Daemons(unittest.TestCase):
             self.assertTrue(agent.is_socket())
             front.terminate()
             self.assertEqual((front.wait(PATIENCE), agent.exists()), (0, False))
+
+    def test_what_the_service_manager_hears(self):
+        """That it serves, that it reads its models again and has done so, that it ends; of an address that is taken nothing but the end."""
+        daemon = Daemon("--backend", "sim:rk3588")
+        self.addCleanup(daemon.stop)
+        with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            manager.settimeout(PATIENCE)
+            manager.bind(f"{folder}/notify")
+            models = pathlib.Path(folder, "models")
+            models.mkdir()
+            environment = {**os.environ, "NOTIFY_SOCKET": f"{folder}/notify"}
+            with socket.create_server(("127.0.0.1", free_port())) as taken:
+                done = subprocess.run([PROGRAM, "--server", daemon.uri, "--models", models, "--listen", f"tcp:127.0.0.1:{taken.getsockname()[1]}"],
+                                      stdin=subprocess.DEVNULL, capture_output=True, env=environment, timeout=PATIENCE, check=False)
+            self.assertEqual((done.returncode, b"in use" in done.stderr), (1, True), done.stderr)
+            front, client = self.front_of(f"{daemon.folder.name}/socket", models, env=environment)
+            self.assertEqual(manager.recv(999), b"READY=1")
+            shutil.copy(DIGITS, models)
+            front.send_signal(signal.SIGHUP)
+            self.assertRegex(manager.recv(999), rb"^RELOADING=1\nMONOTONIC_USEC=\d+$")
+            self.assertEqual(manager.recv(999), b"READY=1")
+            client.infer("digits", {"image": PICTURE})
+            front.terminate()
+            self.assertEqual(manager.recv(999), b"STOPPING=1")
 
     def killed_while_loading(self, models, n):
         """A client of a front whose daemon has died then, and that daemon. None: all were loaded before."""
