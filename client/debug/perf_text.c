@@ -226,10 +226,12 @@ static void write_ranking(FILE *f, struct sums *s)
     perf_rule(f, "");
 }
 
-// What takes its machine's time: "sim", or the emulator, under its own name or within "open".
+// What takes its machine's time: the emulator, under its own name or within "open", or "sim".
 static const char *computer_of(const struct context *c)
 {
-    return strcmp(c->connection->peer.device.backend, "sim") == 0 ? "software NPU" : "emulator";
+    const char *backend = c->connection->peer.device.backend;
+    return strcmp(backend, "emu") == 0 || strcmp(backend, "open") == 0 ? "emulator"
+                                                                       : "software NPU";
 }
 
 // A line that the vendor's table does not have: whose times these are.

@@ -15,9 +15,9 @@ function isSoftware(data) {
   return data.profile?.timing ? data.profile.timing.device === "software" : ["sim", "emu"].includes(data.server?.backend);
 }
 
-// What takes its machine's time: "sim", or the emulator, under its own name or within "open".
+// What takes its machine's time: the emulator, under its own name or within "open", or "sim".
 function softwareName(server) {
-  return (server?.backend ?? "sim") === "sim" ? "software NPU" : "emulator";
+  return ["emu", "open"].includes(server?.backend) ? "emulator" : "software NPU";
 }
 
 function estimatedChip(data) {

@@ -224,11 +224,11 @@ class Cable:
         self.finish_relay(before)
 
     def assert_levels_off(self, name, kb):
-        """A round may leave 1 KB, its lines in the log of which the daemon keeps the last 256 KB; and chance 64 KB."""
+        """A round may leave 1 KB, its lines in the log of which the daemon keeps the last 256 KB; and chance 128 KB: malloc's arenas grow by 64 and more."""
         third = len(kb) // 3
         middle, last = statistics.median(kb[third:2 * third]), statistics.median(kb[-third:])
         print(f"{name}: {kb[0]} KB in the first round, then {middle}, at last {last}")
-        self.assertLessEqual(last, middle + third + 64, f"KB of the {name} after each round: {kb}")
+        self.assertLessEqual(last, middle + third + 128, f"KB of the {name} after each round: {kb}")
 
     def test_5_nothing_grows(self):
         """A daemon and a relay that outlive cables and clients."""
