@@ -11,6 +11,7 @@ import unittest
 
 import numpy as np
 import onnx
+import onnx.utils
 from onnx import helper, numpy_helper
 
 from support.compat import PROGRAMS, said, use_packages
@@ -95,9 +96,10 @@ class Conversion(unittest.TestCase):
         os.symlink(model, self.folder / "link.onnx")
         for path in (model, self.folder / "link.onnx"):
             self.fails("would be lost", call=lambda p=path: self.rknn.export_rknn(str(p)))
-        self.assertEqual(self.rknn.load_onnx(model, outputs=["c"]), 0)  # a part, in a file of its own
-        self.assertEqual(self.rknn.build(dataset=str(self.folder / "dataset.txt")), 0)
-        self.fails("would be lost", call=lambda: self.rknn.export_rknn(model))
+        if hasattr(onnx.utils, "extract_model"):  # from 1.8 on
+            self.assertEqual(self.rknn.load_onnx(model, outputs=["c"]), 0)  # a part, in a file of its own
+            self.assertEqual(self.rknn.build(dataset=str(self.folder / "dataset.txt")), 0)
+            self.fails("would be lost", call=lambda: self.rknn.export_rknn(model))
         self.assertEqual(pathlib.Path(model).read_bytes(), before)
 
     def test_arrays_as_the_models_input_is(self):
