@@ -26,7 +26,7 @@ struct quant_sink {
 static void quant_sink_append(ProtobufCBuffer *base, size_t size, const uint8_t *data)
 {
     const struct quant_sink *s = (struct quant_sink *)base;
-    if (!ferror(s->file))
+    if (size > 0 && !ferror(s->file)) // no bytes have no address
         fwrite(data, 1, size, s->file);
 }
 

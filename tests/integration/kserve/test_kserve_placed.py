@@ -198,6 +198,11 @@ class Traffic:
             thread.join()
 
 
+def is_listening(path):
+    with socket.socket(socket.AF_UNIX) as peer:
+        return peer.connect_ex(str(path)) == 0
+
+
 class Killed(unittest.TestCase):
     """kill -9 of every part under load: what has no part in it goes on."""
 
@@ -308,6 +313,7 @@ class Killed(unittest.TestCase):
                 process.kill()
                 process.wait()
             self.assertTrue(numbers.is_socket() and served.is_socket())
+            wait_for("who tells numbers to notice it", lambda: not is_listening(numbers))
         self.traffic.more()
 
     def test_all_at_random(self):
