@@ -3,6 +3,7 @@
 import unittest
 
 import numpy as np
+import onnx
 from onnx import TensorProto, helper
 
 from integration.rknnctl.test_quantize import Case
@@ -19,6 +20,8 @@ class Names(Case):
         real = self.run_all(net, [(r - (mean or 0)) / (deviation or 1) for r in raw])
         options = ("--mean", mean, "--std", deviation) if deviation else ()
         self.quantize(net, self.arrays(raw), *options)
+        names = [n.name for n in onnx.load(self.out).graph.node if n.name]
+        self.assertEqual(len(set(names)), len(names), "ONNX Runtime refuses two nodes of one name")
         got = self.run_all(self.out, raw)
         self.assertLess(float(np.abs(got - real).max()), 0.05 * float(np.ptp(real)))
 
