@@ -165,9 +165,10 @@ class Conversion(unittest.TestCase):
         self.fails("rk2118 has no int8", call=lambda: self.rknn.build(dataset=self.listed(np.ones((1, *SHAPE), np.float32))))
         self.assertEqual((self.rknn.build(do_quantization=False), self.rknn.init_runtime()), (0, 0))
 
-    def test_a_server_over_tls_is_a_device(self):
-        self.fails("tls:", call=lambda: self.rknn.load_onnx(net(self.folder / "net.onnx"))
-                   or self.rknn.init_runtime(target="rk3588", device_id="tls:127.0.0.1:1"))
+    def test_servers_of_every_kind_are_devices(self):
+        for words, uri in ("tls:", "tls:127.0.0.1:1"), ("emu:rk9999 cannot start", "emu:rk9999"), ("open:nothing cannot start", "open:nothing"):
+            self.fails(words, call=lambda uri=uri: self.rknn.load_onnx(net(self.folder / "net.onnx"))
+                       or self.rknn.init_runtime(target="rk3588", device_id=uri))
 
 
 if __name__ == "__main__":

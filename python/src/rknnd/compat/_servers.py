@@ -10,7 +10,7 @@ from .. import _errors, servers
 _FAMILIES = (("rk3562",), ("rk3566", "rk3568"), ("rk3576",), ("rk3588", "rk3588s"), ("rv1103", "rv1106"),
              ("rv1103b", "rv1106b"), ("rv1126b",))
 CHIPS = tuple(chip for family in _FAMILIES for chip in family)
-_SCHEME = re.compile(r"(unix|tcp|tls|usb|adb|sim):")
+_SCHEME = re.compile(r"(unix|tcp|tls|usb|adb|sim|emu|open):")
 _ADB_PORT = ":5555"  # of boards that adb reaches over a network
 SIMULATOR = "sim:"
 _ESTIMATED = ("rk3588", "rk3576", "rk3568", "rk3566", "rk3562", "rv1126b", "rv1103", "rv1106")  # the software NPU knows their pace
