@@ -1,5 +1,6 @@
 #include "base/net/manager.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -7,9 +8,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 
 int manager_find(struct manager *m, struct error *e)
 {
@@ -48,8 +49,5 @@ void manager_tell(const struct manager *m, const char *format, ...)
 
 void manager_tell_reloading(const struct manager *m)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    manager_tell(m, "RELOADING=1\nMONOTONIC_USEC=%llu",
-                 (unsigned long long)now.tv_sec * 1000000 + (unsigned long long)now.tv_nsec / 1000);
+    manager_tell(m, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, clock_us());
 }

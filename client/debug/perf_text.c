@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/text/computer.h"
 #include "client/debug/profile.h"
 
 #define MAX_KINDS 128 // operators in the ranking; the rest is summed up as "others"
@@ -226,21 +227,14 @@ static void write_ranking(FILE *f, struct sums *s)
     perf_rule(f, "");
 }
 
-// What takes its machine's time: the emulator, under its own name or within "open", or "sim".
-static const char *computer_of(const struct context *c)
-{
-    const char *backend = c->connection->peer.device.backend;
-    return strcmp(backend, "emu") == 0 || strcmp(backend, "open") == 0 ? "emulator"
-                                                                       : "software NPU";
-}
-
 // A line that the vendor's table does not have: whose times these are.
 static void write_whose(FILE *f, const struct context *c, bool estimated)
 {
     if (c->connection->peer.device.timing == RKNND_TIMING_DEVICE)
         return;
     if (!estimated) {
-        fprintf(f, "Times are of the %s on its machine\n", computer_of(c));
+        fprintf(f, "Times are of the %s on its machine\n",
+                computer_name(c->connection->peer.device.backend));
         return;
     }
     fprintf(f, "Times are estimated for %s%s", c->info.estimate_chip,
@@ -248,7 +242,8 @@ static void write_whose(FILE *f, const struct context *c, bool estimated)
     if (c->info.n_unestimated)
         fprintf(f, ", without %u layer%s on its CPU", c->info.n_unestimated,
                 c->info.n_unestimated == 1 ? "" : "s");
-    fprintf(f, "; the %s took %" PRIu64 " us on its machine\n", computer_of(c), c->times.run_us);
+    fprintf(f, "; the %s took %" PRIu64 " us on its machine\n",
+            computer_name(c->connection->peer.device.backend), c->times.run_us);
 }
 
 // Without collected layers only the totals are known.

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text/computer.h"
+
 // All that follows from one run's information; the same for all runs of a context.
 struct timing timing_of(const rknnd_run_info *info)
 {
@@ -54,15 +56,13 @@ json_t *timing_json(const struct timing *t)
 }
 
 // Two or three lines that say what the columns "Machine" and "Estimate" are.
-// Backends that take their machine's time are the emulator, as "emu" or within "open", and "sim".
 void timing_print(const struct timing *t, const rknnd_server_info *server, FILE *out,
                   const char *indent)
 {
     if (!t->software)
         return;
-    bool emulator = strcmp(server->backend, "emu") == 0 || strcmp(server->backend, "open") == 0;
     fprintf(out, "%sMachine: what the %s took on the server's machine\n", indent,
-            emulator ? "emulator" : "software NPU");
+            computer_name(server->backend));
     if (t->paced)
         fprintf(out, "%s         (paced: made to last as long as on the chip)\n", indent);
     if (!*t->chip) {
