@@ -133,7 +133,8 @@ static int dispatch_command(struct settings *settings, int argc, char **argv, st
 }
 
 // The completions know schemes from here.
-static const char server_forms[] = "unix:, tcp:HOST, tls:, usb:, adb:, sim:, emu:, open:";
+static const char server_forms[] = "unix:, "
+                                   "tcp:HOST, tls:, usb:, adb:, sim:, emu:, open:";
 
 // Sets up the global options and the library's log. The variable must be set before the library's
 // first call.

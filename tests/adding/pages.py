@@ -2,10 +2,13 @@
 
 A step is a heading "### N. `FILE`, new file" (or "at the end", "after `TEXT`", "before `TEXT`") and the fenced box below it. Other
 headings are for people."""
+import os
+import pathlib
 import re
 
 STEP = re.compile(r"^### \d+\. `([^`]+)`, (new file|at the end|after `([^`]+)`|before `([^`]+)`)$\n"
                   r"(?:(?!###|```).*\n)*^```\w*\n([\s\S]*?)^```$", re.M)
+LEFT_OUT = {"build", ".git", "__pycache__"}
 HEADING = re.compile(r"^### \d+\. `", re.M)
 
 
@@ -44,3 +47,20 @@ def apply(page, tree):
         if new is None:
             raise Unfit(f"{page}: {file} has no line as in \"{place}\"")
         tree[file] = new.encode()
+
+
+def source_files(source):
+    for folder, folders, files in os.walk(source):
+        folders[:] = [f for f in folders if f not in LEFT_OUT]
+        for file in files:
+            path = pathlib.Path(folder, file)
+            if not path.is_symlink():
+                yield path
+
+
+def applied_to(source):
+    """The source tree with all pages applied: path in it -> bytes."""
+    tree = {str(p.relative_to(source)): p.read_bytes() for p in source_files(source)}
+    for page in sorted((source / "docs/adding").glob("*.md")):
+        apply(page, tree)
+    return tree

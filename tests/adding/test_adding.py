@@ -12,10 +12,8 @@ import onnx
 
 BUILD = pathlib.Path(os.environ["RKNND_BUILD"])
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-PAGES = SOURCE / "docs/adding"
 TREE = BUILD / "adding/tree"  # stays, so that the next run builds only what has changed
 COPY_BUILD = TREE / "build/release"
-LEFT_OUT = {"build", ".git", "__pycache__"}
 
 # Before the first import of it: its paths are the copy's.
 os.environ["RKNND_BUILD"] = str(COPY_BUILD)
@@ -35,15 +33,6 @@ m = Model("rk3588", "mirror")
 m.output(ops.mirror(m, m.input("x", (1, 4, 2, 3))), "y")
 m.save(sys.argv[1])
 """
-
-
-def source_files():
-    for folder, folders, files in os.walk(SOURCE):
-        folders[:] = [f for f in folders if f not in LEFT_OUT]
-        for file in files:
-            path = pathlib.Path(folder, file)
-            if not path.is_symlink():
-                yield path
 
 
 def write_tree(tree):
@@ -74,9 +63,7 @@ def run(*command, **more):
 
 
 def setUpModule():  # pylint: disable=invalid-name
-    tree = {str(p.relative_to(SOURCE)): p.read_bytes() for p in source_files()}
-    for page in sorted(PAGES.glob("*.md")):
-        pages.apply(page, tree)
+    tree = pages.applied_to(SOURCE)
     write_tree(tree)
     run(sys.executable, TREE / "tests/unit/protocol/bytes/make.py")
     env = dict(os.environ, CCACHE_BASEDIR=str(TREE), CCACHE_NOHASHDIR="1")
