@@ -145,8 +145,11 @@ static int run_request(struct served_model *m, const struct request *q, struct r
     if (s < 0)
         return s;
     s = take_memory(r, memory_of(q, j, m, r->share), e);
-    if (s == 0)
+    if (s == 0) {
+        seat_give(r->seat);
         s = job_run(j, m, e);
+        seat_take(r->seat);
+    }
     if (s == 0)
         write_answer(r, q, j, m);
     job_done(j);
@@ -202,7 +205,9 @@ void infer_placed(struct placement *p, const struct request_kept *kept, struct r
 {
     struct error e;
     uint64_t begin = clock_ns();
+    seat_give(r->seat);
     int s = placement_run(p, &e);
+    seat_take(r->seat);
     r->taken = placement_paid(p);
     if (s == 0) {
         write_answer(r, &kept->request, p->job, p->model);

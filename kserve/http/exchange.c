@@ -214,11 +214,13 @@ static void work(struct exchange_site *s, struct guest *g, const struct http_hea
 static bool answer(struct exchange_site *s, struct guest *g, const struct http_head *h,
                    struct body *b, struct placement *p)
 {
-    struct reply r = {.share = &g->watched->share};
+    struct reply r = {.share = &g->watched->share, .seat = &g->seat};
     struct notes n = {.is_1_0 = h->is_1_0};
     watched_turn(s->watch, g->watched, TURN_WORK);
+    seat_take(&g->seat);
     work(s, g, h, b, p, &r, &n.allow);
     n.packing = pack_answer(&r, h->accepted);
+    seat_give(&g->seat);
     n.stays = h->stays && !s->ends;
     watched_turn(s->watch, g->watched, TURN_ANSWER);
     bool sent = send_reply(&g->talk, &r, &n, strcmp(h->method, "HEAD") == 0);

@@ -20,6 +20,7 @@ struct exchange_site {
 // request is its own, so that nobody has to lock it.
 struct guest {
     struct watched *watched;
+    struct seat seat;
     struct request_kept *kept; // for infer()
     struct talk talk;
 };

@@ -5,18 +5,23 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/net/tcp.h"
 #include "kserve/http/exchange.h"
+#include "kserve/http/peer_key.h"
 
 #define STACK_BYTES (512 * 1024)
-#define PAUSE_MS    100 // until descriptors or threads may be there again
+#define PAUSE_MS    100     // until descriptors or threads may be there again
+#define SEAT_NS     2000000 // that who computes has a processor's seat for, if others want it
 
 // Who listens on one socket.
 struct doorman {
@@ -27,6 +32,7 @@ struct doorman {
 
 struct front {
     struct exchange_site shared;
+    struct seats *seats;
     unsigned most; // connections
     int stop;      // an eventfd
     struct doorman doormen[FRONT_MAX_SOCKETS];
@@ -60,6 +66,7 @@ static void *serve(void *owner)
     struct front *f = v->front;
     while (exchange(&f->shared, &v->guest))
         continue;
+    seat_done(&v->guest.seat);
     connection_remove(f->shared.watch, v->guest.watched); // before its number is another's
     fd_close(v->guest.talk.socket);
     free(v->guest.kept);
@@ -69,21 +76,27 @@ static void *serve(void *owner)
 }
 
 // The thread may have ended before pthread_create() returns here, so nothing of it is touched then.
-static bool start_stay(struct front *f, int socket)
+static bool start_stay(struct front *f, int socket, const struct sockaddr *address)
 {
     cleanup(free_p) struct stay *v = malloc(sizeof *v);
     pthread_t thread;
     if (!v)
         return false;
     talk_init(&v->guest.talk, socket);
-    struct watched *w = connection_add(f->shared.watch, &v->guest.talk);
-    if (!w)
+    const struct seat_key key = peer_key(socket, address);
+    if (!seat_init(&v->guest.seat, f->seats, &key))
         return false;
+    struct watched *w = connection_add(f->shared.watch, &v->guest.talk);
+    if (!w) {
+        seat_done(&v->guest.seat);
+        return false;
+    }
     v->front = f;
     v->guest.watched = w;
     v->guest.kept = NULL;
     if (pthread_create(&thread, &f->small, serve, v) != 0) {
         connection_remove(f->shared.watch, w);
+        seat_done(&v->guest.seat);
         return false;
     }
     pthread_detach(thread);
@@ -107,17 +120,16 @@ static bool wait_for_place(struct front *f)
 
 // The listening socket does not block: of two who poll it, or when a peer has gone again, nobody is
 // left waiting in accept().
-static int accept_one(const struct doorman *d)
+static int accept_one(const struct doorman *d, struct sockaddr_storage *peer)
 {
-    struct sockaddr_storage peer;
-    socklen_t size = sizeof peer;
+    socklen_t size = sizeof *peer;
     struct pollfd p[] = {{.fd = d->socket, .events = POLLIN},
                          {.fd = d->front->stop, .events = POLLIN}};
     if (poll(p, 2, -1) < 0 || p[1].revents || !p[0].revents)
         return -1;
-    int fd = accept4(d->socket, (struct sockaddr *)&peer, &size, SOCK_CLOEXEC);
+    int fd = accept4(d->socket, (struct sockaddr *)peer, &size, SOCK_CLOEXEC);
     if (fd >= 0)
-        tcp_prepare(fd, (struct sockaddr *)&peer);
+        tcp_prepare(fd, (struct sockaddr *)peer);
     else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
         poll(&p[1], 1, PAUSE_MS);
     return fd;
@@ -127,9 +139,10 @@ static void *watch_door(void *owner)
 {
     struct doorman *d = owner;
     struct front *f = d->front;
+    struct sockaddr_storage peer;
     while (wait_for_place(f)) {
-        int fd = accept_one(d);
-        if (fd >= 0 && start_stay(f, fd))
+        int fd = accept_one(d, &peer);
+        if (fd >= 0 && start_stay(f, fd, (struct sockaddr *)&peer))
             continue;
         forget_one(f);
         if (fd >= 0)
@@ -153,6 +166,14 @@ static int front_listen(struct front *f, int socket, struct error *e)
     return 0;
 }
 
+// That this process may use.
+static unsigned processors(void)
+{
+    cpu_set_t set;
+    bool known = sched_getaffinity(0, sizeof set, &set) == 0;
+    return known ? (unsigned)CPU_COUNT(&set) : (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
 static struct front *front_new(const struct site *site, const struct front_limits *limits)
 {
     struct front *f = calloc(1, sizeof *f);
@@ -166,6 +187,7 @@ static struct front *front_new(const struct site *site, const struct front_limit
     pthread_attr_init(&f->small);
     pthread_attr_setstacksize(&f->small, STACK_BYTES);
     f->shared.watch = connection_watch_new(limits);
+    f->seats = seats_new(processors(), SEAT_NS, clock_ns);
     f->stop = eventfd(0, EFD_CLOEXEC);
     return f;
 }
@@ -174,7 +196,9 @@ int front_start(const struct site *site, const struct front_limits *limits, cons
                 unsigned n_sockets, struct front **ret, struct error *e)
 {
     struct front *f = front_new(site, limits);
-    int r = f && f->shared.watch && f->stop >= 0 ? 0 : error_no_memory(e, "a server", sizeof *f);
+    int r = f && f->shared.watch && f->seats && f->stop >= 0
+                ? 0
+                : error_no_memory(e, "a server", sizeof *f);
     for (unsigned i = 0; i < n_sockets && r == 0; i++)
         r = front_listen(f, sockets[i], e);
     if (r == 0)
@@ -217,6 +241,7 @@ void front_stop(struct front *f, uint32_t patience_s)
     end_doors(f);
     if (f->shared.watch)
         end_guests(f, patience_s);
+    seats_free(f->seats);
     fd_close(f->stop);
     pthread_attr_destroy(&f->small);
     pthread_cond_destroy(&f->left);

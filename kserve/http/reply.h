@@ -8,12 +8,14 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "kserve/memory.h"
+#include "kserve/seats.h"
 
 struct reply {
     unsigned code; // HTTP status
     char *body;    // malloc'ed
     size_t size, room;
     struct memory_share *share; // that large ones are paid from
+    struct seat *seat;          // of who makes it
     uint64_t taken;             // of it; may be more than `room`, before the body is there
     size_t header;              // bytes of JSON in front of tensors; 0: there are none
     bool no_memory;             // something is missing
