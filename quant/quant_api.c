@@ -18,6 +18,7 @@
 #include "quant/model/quant_opset.h"
 #include "quant/model/quant_simplify.h"
 #include "quant/plan/quant_rewrite.h"
+#include "quant/plan/quant_weights.h"
 
 #define ALL_PASSES                                                                                 \
     (RKNND_QUANT_BATCH_NORM | RKNND_QUANT_ACTIVATIONS | RKNND_QUANT_EQUALIZATION |                 \
@@ -169,6 +170,8 @@ static int quant_plan_all(struct rknnd_quant *q, const rknnd_quant_options *o, s
                                                .n_choices = q->n_choices};
     if (r == 0)
         r = quant_plan_make(&q->plan, &q->model, &q->index, &options, e);
+    if (r == 0)
+        r = quant_weights_check(&q->model, &q->index, &q->plan, e);
     return r < 0 ? r : quant_floats_begin(q, e);
 }
 

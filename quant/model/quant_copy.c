@@ -50,7 +50,8 @@ static bool quant_copy_constants(struct quant_pool *p, Quant__Graph *g)
 
 int quant_model_copy(struct quant_model *copy, const struct quant_model *m, struct error *e)
 {
-    *copy = (struct quant_model){.folder = m->folder, .has_subgraphs = m->has_subgraphs};
+    *copy = (struct quant_model){
+        .folder = m->folder, .has_subgraphs = m->has_subgraphs, .taken = m->taken};
     struct quant_pool *p = &copy->pool;
     copy->proto = quant_copy_bytes(p, m->proto, sizeof *m->proto);
     Quant__Graph *g = copy->graph = quant_copy_bytes(p, m->graph, sizeof *m->graph);

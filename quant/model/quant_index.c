@@ -19,19 +19,11 @@ void quant_index_done(struct quant_index *x)
     *x = (struct quant_index){0};
 }
 
-static uint32_t quant_index_hash(const char *s)
-{
-    uint32_t h = 2166136261u;
-    for (; *s; s++)
-        h = (h ^ (uint8_t)*s) * 16777619u;
-    return h;
-}
-
 // Where a name is, or would be put: the next free slot behind its own. Slots are a power of two,
 // and never all taken.
 static size_t quant_index_slot(const struct quant_index *x, const char *name)
 {
-    size_t at = quant_index_hash(name) & (x->n_slots - 1);
+    size_t at = quant_name_hash(name) & (x->n_slots - 1);
     while (x->slots[at] && strcmp(x->edges[x->slots[at] - 1].name, name) != 0)
         at = (at + 1) & (x->n_slots - 1);
     return at;
@@ -88,7 +80,7 @@ char *quant_index_fresh(const struct quant_index *x, struct quant_pool *p, const
     va_end(list);
     char *made = n < 0 ? NULL : quant_pool_text(p, "%s", text);
     free(n < 0 ? NULL : text);
-    while (made && quant_index_find(x, made))
+    while (made && (quant_index_find(x, made) || quant_taken_has(x->taken, made)))
         made = quant_pool_text(p, "%s_", made);
     return made;
 }
@@ -241,7 +233,7 @@ static void quant_index_list_uses(struct quant_index *x, const Quant__Graph *g)
 
 int quant_index_make(struct quant_index *x, const struct quant_model *m, struct error *e)
 {
-    *x = (struct quant_index){0};
+    *x = (struct quant_index){.taken = &m->taken};
     int r = quant_index_room(x, m->graph, e);
     if (r == 0)
         quant_index_ends(x, m->graph);

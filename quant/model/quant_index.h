@@ -22,6 +22,7 @@ struct quant_index {
     uint32_t *slots; // hash table of numbers of edges + 1
     size_t n_slots;
     struct quant_use *uses;
+    const struct quant_taken *taken; // of the model
 };
 
 /// quant_index_done() also after a failure. Refuses models whose nodes are not in order, or in
@@ -44,8 +45,8 @@ bool quant_index_is_named(const char *own, const char *name);
 struct quant_edge *quant_index_find_shown(const struct quant_index *x, const char *shown,
                                           size_t most);
 
-/// A name that no tensor of the index has: `format`'s text, with "_" behind it as often as that
-/// needs, in the pool. NULL: out of memory.
+/// A name that no tensor of the index and nothing else in the file has: `format`'s text, with "_"
+/// behind it as often as that needs, in the pool. NULL: out of memory.
 char *quant_index_fresh(const struct quant_index *x, struct quant_pool *p, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -53,7 +53,7 @@ int quant_model_parse(struct quant_model *m, const void *data, size_t size, cons
     if (!m->graph || !m->graph->n_node)
         return error_set(e, STATUS_MODEL_INVALID, "it is no ONNX model: it has no nodes");
     m->has_subgraphs = quant_model_has_subgraph(m->graph);
-    return 0;
+    return quant_taken_make(&m->taken, &m->pool, m->graph, e);
 }
 
 // O_NONBLOCK: a pipe would wait for somebody who writes to it.

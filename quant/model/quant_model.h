@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "quant/model/quant_pool.h"
+#include "quant/model/quant_taken.h"
 #include "quant_onnx.pb-c.h"
 
 // Data types (onnx.proto, TensorProto.DataType).
@@ -36,6 +37,7 @@ struct quant_model {
     char *folder;                           // that the file lies in, for weights in other files
     size_t room_initializers, room_outputs; // 0: as read
     bool has_subgraphs;                     // which may read any tensor by its name
+    struct quant_taken taken;               // names of the file
 };
 
 /// Reads a file. quant_model_done() also after a failure.

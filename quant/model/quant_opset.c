@@ -304,7 +304,7 @@ static int raise_flattened(struct raise *r, Quant__Node *n, int64_t axis)
     Quant__Node *to = quant_model_node(r->m, "Flatten", flat, 1, &x, flat);
     Quant__Node *shaped = quant_model_node(r->m, "Shape", shape, 1, &x, shape);
     Quant__Node *back =
-        quant_model_node(r->m, "Reshape", quant_node_name(n), 2, (const char *[]){soft, shape}, y);
+        quant_model_node(r->m, "Reshape", quant_text(n->name), 2, (const char *[]){soft, shape}, y);
     Quant__Node *middle = quant_model_node(r->m, n->op_type, soft, 1, &flat, soft);
     if (!to || !shaped || !back || !middle || !quant_model_set_int(r->m, to, "axis", axis) ||
         !quant_model_set_int(r->m, middle, "axis", -1) ||

@@ -9,7 +9,7 @@
 #include "quant/model/quant_constant.h"
 #include "quant/model/quant_index.h"
 
-// Elements that all ConstantOfShape of a model may make.
+// Elements that may be made of all constants of a model.
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 #define MOST_FILLED ((size_t)1 << 16)
 #else
@@ -18,9 +18,28 @@
 
 // ---- constants ----
 
+struct simplifying {
+    struct quant_model *m;
+    struct quant_index *x;
+    size_t left; // elements that may be made yet
+    struct error *e;
+};
+
+// `out` is a constant from now on, for the nodes behind, too.
+static int simplify_put(const struct simplifying *s, struct quant_edge *out, const int64_t *dims,
+                        size_t n_dims, const float *values, size_t n)
+{
+    Quant__Tensor *t = quant_model_constant(s->m, out->name, QUANT_FLOAT, n_dims, dims, values,
+                                            n * sizeof *values);
+    if (!t)
+        return error_no_memory(s->e, "a constant", n * sizeof *values);
+    out->constant = t;
+    return 1;
+}
+
 // The elements of a one-element value, float where it is not said.
-static int simplify_fill(struct quant_model *m, const Quant__Node *n, const int64_t *dims,
-                         size_t n_dims, size_t *left, struct error *e)
+static int simplify_fill(struct simplifying *s, const Quant__Node *n, struct quant_edge *out,
+                         const int64_t *dims, size_t n_dims)
 {
     const Quant__Attribute *value = quant_attr(n, "value");
     Quant__Tensor shape = QUANT__TENSOR__INIT;
@@ -28,24 +47,33 @@ static int simplify_fill(struct quant_model *m, const Quant__Node *n, const int6
     shape.n_dims = n_dims;
     shape.dims = (int64_t *)(uintptr_t)dims;
     size_t count = quant_constant_count(&shape);
-    if (count > *left)
-        return error_set(e, STATUS_MODEL_INVALID,
+    if (count > s->left)
+        return error_set(s->e, STATUS_MODEL_INVALID,
                          "node %s makes a constant of %zu elements; all constants may have %zu",
                          quant_node_name(n), count, MOST_FILLED);
-    *left -= count;
-    int r = value && value->t ? quant_constant_floats(m, value->t, &one, e) : 0;
+    s->left -= count;
+    int r = value && value->t ? quant_constant_floats(s->m, value->t, &one, s->e) : 0;
     if (r < 0)
         return r;
     cleanup(free_p) float *all = malloc(count ? count * sizeof *all : 1);
     if (!all)
-        return error_no_memory(e, "a constant", count * sizeof *all);
+        return error_no_memory(s->e, "a constant", count * sizeof *all);
     float with = one && quant_constant_count(value->t) == 1 ? *one : 0;
     for (size_t i = 0; i < count; i++)
         all[i] = with;
-    return quant_model_constant(m, quant_output(n, 0), QUANT_FLOAT, n_dims, dims, all,
-                                count * sizeof *all)
-               ? 1
-               : error_no_memory(e, "a constant", count);
+    return simplify_put(s, out, dims, n_dims, all, count);
+}
+
+// A Constant whose value is a number, or a list of them.
+static int simplify_numbers(const struct simplifying *s, const Quant__Node *n,
+                            struct quant_edge *out)
+{
+    const Quant__Attribute *one = quant_attr(n, "value_float"),
+                           *list = quant_attr(n, "value_floats");
+    if (one && one->has_f)
+        return simplify_put(s, out, NULL, 0, &one->f, 1);
+    int64_t dim = list ? (int64_t)list->n_floats : 0;
+    return dim ? simplify_put(s, out, &dim, 1, list->floats, list->n_floats) : 0;
 }
 
 // The dims that Reshape's constant shape gives to `t`; false: they do not fit.
@@ -73,43 +101,116 @@ static bool simplify_reshaped(const Quant__Tensor *t, const Quant__Tensor *shape
     return known == all;
 }
 
+// Unsqueeze's dims: 1 at the axes, those of `t` in order between them.
+static bool simplify_unsqueezed(const Quant__Tensor *t, const Quant__Tensor *axes, int64_t *dims,
+                                size_t *ret_n)
+{
+    int64_t at[QUANT_MAX_DIMS];
+    bool is_new[QUANT_MAX_DIMS] = {false};
+    size_t n_axes, n, from = 0;
+    if (!quant_constant_ints(axes, at, QUANT_MAX_DIMS, &n_axes) ||
+        (n = t->n_dims + n_axes) > QUANT_MAX_DIMS)
+        return false;
+    for (size_t i = 0; i < n_axes; i++) {
+        int64_t axis = at[i] < 0 ? at[i] + (int64_t)n : at[i];
+        if (axis < 0 || axis >= (int64_t)n || is_new[axis])
+            return false;
+        is_new[axis] = true;
+    }
+    for (size_t i = 0; i < n; i++)
+        dims[i] = is_new[i] ? 1 : t->dims[from++];
+    *ret_n = n;
+    return true;
+}
+
 // The same elements under another name and shape.
-static int simplify_alias(struct quant_model *m, Quant__Tensor *t, const char *name,
-                          const int64_t *dims, size_t n_dims, struct error *e)
+static int simplify_alias(struct simplifying *s, const Quant__Tensor *t, struct quant_edge *out,
+                          const int64_t *dims, size_t n_dims)
 {
     cleanup(free_p) float *values = NULL;
-    int r = quant_constant_floats(m, t, &values, e);
-    if (r < 0)
-        return r;
-    return quant_model_constant(m, name, QUANT_FLOAT, n_dims, dims, values,
-                                quant_constant_count(t) * sizeof *values)
-               ? 1
-               : error_no_memory(e, "a constant", 0);
+    size_t n = quant_constant_count(t);
+    if (n > s->left)
+        return 0;
+    s->left -= n;
+    int r = quant_constant_floats(s->m, t, &values, s->e);
+    return r < 0 ? r : simplify_put(s, out, dims, n_dims, values, n);
+}
+
+// Where dimension i of the result comes from; false: it is no order of n dimensions.
+static bool simplify_order(const Quant__Node *n, size_t n_dims, size_t *from)
+{
+    const Quant__Attribute *perm = quant_attr(n, "perm");
+    bool seen[QUANT_MAX_DIMS] = {false};
+    if (n_dims > QUANT_MAX_DIMS || (perm && perm->n_ints != n_dims))
+        return false;
+    for (size_t i = 0; i < n_dims; i++) {
+        int64_t p = perm ? perm->ints[i] : (int64_t)(n_dims - 1 - i);
+        if (p < 0 || p >= (int64_t)n_dims || seen[p])
+            return false;
+        seen[p] = true;
+        from[i] = (size_t)p;
+    }
+    return true;
+}
+
+static int simplify_transpose(struct simplifying *s, const Quant__Node *node,
+                              const Quant__Tensor *t, struct quant_edge *out)
+{
+    cleanup(free_p) float *values = NULL;
+    size_t from[QUANT_MAX_DIMS], steps[QUANT_MAX_DIMS], n = quant_constant_count(t);
+    int64_t dims[QUANT_MAX_DIMS], at[QUANT_MAX_DIMS] = {0};
+    if (!n || n > s->left || !simplify_order(node, t->n_dims, from))
+        return 0;
+    s->left -= n;
+    int r = quant_constant_floats(s->m, t, &values, s->e);
+    cleanup(free_p) float *moved = r == 0 ? malloc(n * sizeof *moved) : NULL;
+    if (r < 0 || !moved)
+        return r < 0 ? r : error_no_memory(s->e, "a constant", n * sizeof *moved);
+    for (size_t i = 0; i < t->n_dims; i++) {
+        dims[i] = t->dims[from[i]];
+        steps[i] = 1;
+        for (size_t k = from[i] + 1; k < t->n_dims; k++)
+            steps[i] *= (size_t)t->dims[k];
+    }
+    size_t place = 0; // in `values`, of the index `at` of the result
+    for (size_t i = 0; i < n; i++) {
+        moved[i] = values[place];
+        for (size_t k = t->n_dims; k-- > 0;) {
+            place += steps[k];
+            if (++at[k] < dims[k])
+                break;
+            place -= steps[k] * (size_t)dims[k];
+            at[k] = 0;
+        }
+    }
+    return simplify_put(s, out, dims, t->n_dims, moved, n);
 }
 
 // 1: the node is a constant now. 0: it stays.
-static int simplify_node(struct quant_model *m, const struct quant_index *x, Quant__Node *n,
-                         size_t *left, struct error *e)
+static int simplify_node(struct simplifying *s, Quant__Node *n)
 {
-    const struct quant_edge *first = quant_index_find(x, quant_input(n, 0));
-    const struct quant_edge *second = quant_index_find(x, quant_input(n, 1));
-    const struct quant_edge *out = quant_index_find(x, quant_output(n, 0));
+    const struct quant_edge *first = quant_index_find(s->x, quant_input(n, 0));
+    const struct quant_edge *second = quant_index_find(s->x, quant_input(n, 1));
+    struct quant_edge *out = quant_index_find(s->x, quant_output(n, 0));
     int64_t dims[QUANT_MAX_DIMS];
     size_t n_dims;
-    if (quant_is(n, "Sum") && n->n_input == 2 && (n->op_type = quant_pool_text(&m->pool, "Add")))
+    if (quant_is(n, "Sum") && n->n_input == 2 && (n->op_type = quant_pool_text(&s->m->pool, "Add")))
         return 0;
+    if (quant_is(n, "Constant") && out && !out->is_output)
+        return simplify_numbers(s, n, out);
     if (!first || !first->constant || !out || out->is_output || out->type != QUANT_FLOAT)
         return 0;
-    if (quant_is(n, "ConstantOfShape") &&
-        quant_constant_ints(first->constant, dims, QUANT_MAX_DIMS, &n_dims))
-        return simplify_fill(m, n, dims, n_dims, left, e);
-    if (quant_is(n, "Reshape") && second && second->constant &&
-        simplify_reshaped(first->constant, second->constant, dims, &n_dims))
-        return simplify_alias(m, first->constant, quant_output(n, 0), dims, n_dims, e);
-    if (quant_is(n, "Identity") && n->n_input == 1)
-        return simplify_alias(m, first->constant, quant_output(n, 0), first->constant->dims,
-                              first->constant->n_dims, e);
-    return 0;
+    const Quant__Tensor *t = first->constant, *shape = second ? second->constant : NULL;
+    if (quant_is(n, "ConstantOfShape") && quant_constant_ints(t, dims, QUANT_MAX_DIMS, &n_dims))
+        return simplify_fill(s, n, out, dims, n_dims);
+    if (first->type != QUANT_FLOAT)
+        return 0;
+    if ((quant_is(n, "Reshape") && shape && simplify_reshaped(t, shape, dims, &n_dims)) ||
+        (quant_is(n, "Unsqueeze") && shape && simplify_unsqueezed(t, shape, dims, &n_dims)))
+        return simplify_alias(s, t, out, dims, n_dims);
+    if ((quant_is(n, "Identity") || quant_is(n, "Cast")) && n->n_input == 1)
+        return simplify_alias(s, t, out, t->dims, t->n_dims);
+    return quant_is(n, "Transpose") ? simplify_transpose(s, n, t, out) : 0;
 }
 
 // ---- factors of Gemm ----
@@ -160,25 +261,37 @@ static int simplify_gemm_bias(const struct quant_model *m, const Quant__Tensor *
     return 0;
 }
 
-// alpha goes into the weight, beta into the bias, which is dropped where it counts for nothing.
-// Where one of them is computed, or is not of the usual form, the node stays as it is.
+// Whether a Gemm with a constant weight is as products are wanted: without factors, and with a bias
+// that is one list.
+static bool simplify_gemm_is_plain(const Quant__Node *n, const Quant__Tensor *bias, int64_t outputs)
+{
+    return quant_attr_float(n, "alpha", 1) == 1 && quant_attr_float(n, "beta", 1) == 1 &&
+           (!bias || (bias->n_dims == 1 && bias->dims[0] == outputs));
+}
+
+// alpha goes into the weight, beta into the bias, which is dropped where it counts for nothing, and
+// spread where it is one number. Where one of them is computed, or is not of the usual form, the
+// node stays as it is.
 static int simplify_gemm(struct quant_model *m, const struct quant_index *x, Quant__Node *n,
                          struct error *e)
 {
     float alpha = quant_attr_float(n, "alpha", 1), beta = quant_attr_float(n, "beta", 1);
     const Quant__Tensor *w = quant_index_weight(x, n, 1), *b = quant_index_weight(x, n, 2);
     bool has_bias = *quant_input(n, 2) && beta != 0;
-    if (!quant_is(n, "Gemm") || !*quant_output(n, 0) || (alpha == 1 && beta == 1) || alpha == 0 ||
-        !w || w->n_dims != 2 || !quant_constant_count(w) || (has_bias && !b))
+    if (!quant_is(n, "Gemm") || !*quant_output(n, 0) || alpha == 0 || !w || w->n_dims != 2 ||
+        !quant_constant_count(w) || (has_bias && !b))
         return 0;
     int64_t outputs = w->dims[quant_attr_int(n, "transB", 0) ? 0 : 1];
     cleanup(free_p) float *weight = NULL, *bias = NULL;
-    int r = quant_constant_floats(m, w, &weight, e);
+    if (simplify_gemm_is_plain(n, b, outputs))
+        return 0;
+    int r = alpha == 1 ? 0 : quant_constant_floats(m, w, &weight, e);
     if (r == 0 && has_bias)
         r = simplify_gemm_bias(m, b, (size_t)outputs, beta, &bias, e);
-    if (r < 0 || (has_bias && !bias) || !simplify_times(weight, quant_constant_count(w), alpha))
+    if (r < 0 || (has_bias && !bias) ||
+        (weight && !simplify_times(weight, quant_constant_count(w), alpha)))
         return r;
-    char *own = simplify_own_constant(m, x, n, "weight", weight, 2, w->dims);
+    char *own = weight ? simplify_own_constant(m, x, n, "weight", weight, 2, w->dims) : n->input[1];
     char *shift = bias ? simplify_own_constant(m, x, n, "bias", bias, 1, &outputs) : NULL;
     if (!own || (bias && !shift))
         return error_no_memory(e, "a weight", 0);
@@ -196,10 +309,11 @@ int quant_simplify(struct quant_model *m, struct error *e)
 {
     struct quant_node_list kept = {0};
     struct quant_index x;
+    struct simplifying s = {.m = m, .x = &x, .left = MOST_FILLED, .e = e};
     int r = quant_index_make(&x, m, e);
-    size_t n = m->graph->n_node, left = MOST_FILLED;
+    size_t n = m->graph->n_node;
     for (size_t i = 0; i < n && r >= 0; i++) {
-        r = simplify_node(m, &x, m->graph->node[i], &left, e);
+        r = simplify_node(&s, m->graph->node[i]);
         if (r == 0)
             r = simplify_gemm(m, &x, m->graph->node[i], e);
         if (r == 0 && !quant_model_append(m, &kept, m->graph->node[i]))
@@ -325,58 +439,5 @@ int quant_fold_batch_norms(struct quant_model *m, uint32_t *ret_n, struct error 
         return r;
     quant_model_take_nodes(m, &kept);
     *ret_n = folded;
-    return 0;
-}
-
-// ---- mean and deviation ----
-
-// Readers of `name` read `other`.
-static void simplify_rename_reads(struct quant_model *m, const char *name, char *other)
-{
-    for (size_t i = 0; i < m->graph->n_node; i++)
-        for (size_t k = 0; k < m->graph->node[i]->n_input; k++)
-            if (strcmp(m->graph->node[i]->input[k], name) == 0)
-                m->graph->node[i]->input[k] = other;
-}
-
-static const char *simplify_channel_constant(struct quant_model *m, const struct quant_index *x,
-                                             const char *name, const char *what,
-                                             const float *values, size_t n)
-{
-    int64_t dims[] = {1, (int64_t)n, 1, 1};
-    char *text = quant_index_fresh(x, &m->pool, "%s_%s", name, what);
-    return text && quant_model_constant(m, text, QUANT_FLOAT, n > 1 ? 4 : 0, dims, values,
-                                        n * sizeof *values)
-               ? text
-               : NULL;
-}
-
-int quant_normalize_input(struct quant_model *m, const struct quant_index *x, const char *name,
-                          const float *mean, const float *deviation, size_t n, struct error *e)
-{
-    if (m->has_subgraphs)
-        return error_set(e, STATUS_MODEL_INVALID,
-                         "input %s: the model has subgraphs, which may read it, so its mean and "
-                         "deviation cannot go before it: give samples that are normalized already",
-                         name);
-    const char *centre = simplify_channel_constant(m, x, name, "mean", mean, n);
-    const char *width = simplify_channel_constant(m, x, name, "std", deviation, n);
-    char *centred = quant_index_fresh(x, &m->pool, "%s_centred", name);
-    char *normal = quant_index_fresh(x, &m->pool, "%s_normalized", name);
-    struct quant_node_list nodes = {0};
-    if (!centre || !width || !centred || !normal)
-        return error_no_memory(e, "the model", 0);
-    simplify_rename_reads(m, name, normal);
-    bool made = quant_model_append(m, &nodes,
-                                   quant_model_node(m, "Sub", centred, 2,
-                                                    (const char *[]){name, centre}, centred)) &&
-                quant_model_append(m, &nodes,
-                                   quant_model_node(m, "Div", normal, 2,
-                                                    (const char *[]){centred, width}, normal));
-    for (size_t i = 0; i < m->graph->n_node && made; i++)
-        made = quant_model_append(m, &nodes, m->graph->node[i]);
-    if (!made)
-        return error_no_memory(e, "the model", 0);
-    quant_model_take_nodes(m, &nodes);
     return 0;
 }

@@ -3,15 +3,16 @@
 
 #include "quant/model/quant_index.h"
 
-/// Constants that nodes make (ConstantOfShape, Reshape and Identity of constants) become constants
-/// of the graph; Sum of two becomes Add; factors of Gemm go into its weight and bias.
+/// Constants that nodes make (Constant and ConstantOfShape; Reshape, Unsqueeze, Transpose, Cast and
+/// Identity of constants) become constants of the graph; Sum of two becomes Add; factors of Gemm go
+/// into its weight and bias, and a bias that is one number is spread.
 int quant_simplify(struct quant_model *m, struct error *e);
 
 /// Batch normalizations behind convolutions go into their weights. *ret_n: how many.
 int quant_fold_batch_norms(struct quant_model *m, uint32_t *ret_n, struct error *e);
 
 /// (x - mean[c]) / deviation[c] of the input `name`, which then takes pixels. One number for each
-/// channel, or one for all. x: of the model as it is, and not of what comes of it. Models with
-/// subgraphs are refused.
+/// channel (the second dimension; the last one where that alone is as long), or one for all. x: of
+/// the model as it is, and not of what comes of it. Models with subgraphs are refused.
 int quant_normalize_input(struct quant_model *m, const struct quant_index *x, const char *name,
                           const float *mean, const float *deviation, size_t n, struct error *e);

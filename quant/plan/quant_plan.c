@@ -107,7 +107,7 @@ static const char *plan_refuses_product(const struct planning *g, const Quant__N
     uint64_t outputs = (uint64_t)w->dims[quant_plan_axis(n, w)];
     if (quant_is(n, "ConvTranspose"))
         outputs *= (uint64_t)quant_attr_int(n, "group", 1);
-    if (bias && quant_constant_count(bias->constant) != outputs)
+    if (bias && (bias->constant->n_dims != 1 || (uint64_t)bias->constant->dims[0] != outputs))
         return "its bias is not one number for each output";
     return NULL;
 }
@@ -400,12 +400,17 @@ static const char *plan_wish(uint8_t bits)
     return bits == 0 ? "stay float" : bits == 8 ? "be int8" : "be int16";
 }
 
+// Of any domain: ONNX Runtime has its own of these names.
 static bool plan_has_integers(const Quant__Node *n)
 {
     static const char *const words[] = {"QuantizeLinear",        "DequantizeLinear",
                                         "DynamicQuantizeLinear", "ConvInteger",
                                         "MatMulInteger",         NULL};
-    return plan_is_one_of(n, words) || strncmp(quant_text(n->op_type), "QLinear", 7) == 0;
+    const char *op = quant_text(n->op_type);
+    for (const char *const *word = words; *word; word++)
+        if (strcmp(op, *word) == 0)
+            return true;
+    return strncmp(op, "QLinear", 7) == 0;
 }
 
 int quant_plan_check_float(const struct quant_model *m, struct error *e)

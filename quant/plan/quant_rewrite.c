@@ -60,9 +60,10 @@ static int rewrite_import(const struct rewriting *w)
 
 // QuantizeLinear or DequantizeLinear. NULL: out of memory.
 static Quant__Node *rewrite_linear(const struct rewriting *w, const char *op, uint8_t bits,
-                                   size_t n_inputs, const char *const *inputs, const char *output)
+                                   const char *name, size_t n_inputs, const char *const *inputs,
+                                   const char *output)
 {
-    Quant__Node *n = quant_model_node(w->m, op, output, n_inputs, inputs, output);
+    Quant__Node *n = quant_model_node(w->m, op, name, n_inputs, inputs, output);
     if (n && bits == 16 && quant_model_opset(w->m) < FIRST_OF_16_BITS &&
         !(n->domain = quant_pool_text(&w->m->pool, "%s", QUANT_MICROSOFT)))
         return NULL;
@@ -105,12 +106,13 @@ static int rewrite_pair(struct rewriting *w, uint32_t edge, const char *real, co
     if (r < 0)
         return r;
     const char *stored = rewrite_name(w, w->p->index->edges[edge].name, "q");
-    if (!stored)
+    const char *back = rewrite_name(w, w->p->index->edges[edge].name, "dq");
+    if (!stored || !back)
         return rewrite_no_memory(w);
     uint8_t bits = w->p->plan->places[edge].bits;
-    Quant__Node *q = rewrite_linear(w, "QuantizeLinear", bits, 3,
+    Quant__Node *q = rewrite_linear(w, "QuantizeLinear", bits, stored, 3,
                                     (const char *[]){real, form[0], form[1]}, stored);
-    Quant__Node *dq = rewrite_linear(w, "DequantizeLinear", bits, 3,
+    Quant__Node *dq = rewrite_linear(w, "DequantizeLinear", bits, back, 3,
                                      (const char *[]){stored, form[0], form[1]}, out);
     return quant_model_append(w->m, &w->nodes, q) && quant_model_append(w->m, &w->nodes, dq)
                ? 0
@@ -150,7 +152,7 @@ static int rewrite_constant(struct rewriting *w, const char *base, const Quant__
                               n_scales * sizeof *scales) ||
         (zp && !quant_model_constant(w->m, inputs[2], type, n_scales > 1, &n, zp, n_scales * each)))
         return rewrite_no_memory(w);
-    Quant__Node *dq = rewrite_linear(w, "DequantizeLinear", k->bits, zp ? 3 : 2, inputs, out);
+    Quant__Node *dq = rewrite_linear(w, "DequantizeLinear", k->bits, out, zp ? 3 : 2, inputs, out);
     if (!dq || (n_scales > 1 && !quant_model_set_int(w->m, dq, "axis", k->axis)) ||
         !quant_model_append(w->m, &w->nodes, dq))
         return rewrite_no_memory(w);
@@ -175,8 +177,7 @@ static int rewrite_put_weights(struct rewriting *w, Quant__Node *n, struct quant
                                uint8_t bits)
 {
     const Quant__Tensor *t = quant_index_weight(w->p->index, n, 1);
-    int64_t n_bias = (int64_t)q->n_outputs;
-    const Quant__Tensor *old_bias = quant_index_weight(w->p->index, n, 2);
+    int64_t n_bias = (int64_t)q->n_bias;
     Quant__Tensor bias = QUANT__TENSOR__INIT;
     const char *name = quant_output(n, 0);
     const char *weight = rewrite_name(w, name, "weight"), *shift = rewrite_name(w, name, "bias");
@@ -200,9 +201,9 @@ static int rewrite_put_weights(struct rewriting *w, Quant__Node *n, struct quant
     if (r == 0)
         r = rewrite_constant(w, weight, t, &weights, &n->input[1]);
     bias.n_dims = 1;
-    bias.dims = old_bias ? old_bias->dims : &n_bias;
+    bias.dims = &n_bias;
     if (r == 0 && q->bias)
-        r = rewrite_constant(w, shift, old_bias ? old_bias : &bias, &shifts, &n->input[2]);
+        r = rewrite_constant(w, shift, &bias, &shifts, &n->input[2]);
     return r;
 }
 

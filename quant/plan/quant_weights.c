@@ -7,7 +7,6 @@
 
 #include "base/cleanup.h"
 #include "quant/model/quant_constant.h"
-#include "quant/plan/quant_plan.h"
 
 #define MOST_BIAS 1073741824.0 // 2^30: room for what is added to it
 
@@ -180,4 +179,28 @@ int quant_weights_make(struct quant_weights *w, const struct quant_model *m,
         return r;
     weighing_round(&g);
     return weighing_bias(&g, n, t, means, n_means, e);
+}
+
+// The bounds of a Clip may be infinite.
+static bool weights_are_stored(const struct quant_plan *p, const Quant__Node *n, size_t node)
+{
+    return p->kinds[node] == QUANT_NODE_PRODUCT ||
+           (p->kinds[node] == QUANT_NODE_VALUE && (quant_is(n, "Add") || quant_is(n, "Mul")));
+}
+
+int quant_weights_check(const struct quant_model *m, const struct quant_index *x,
+                        const struct quant_plan *p, struct error *e)
+{
+    int r = 0;
+    for (size_t i = 0; i < m->graph->n_node && r == 0; i++) {
+        const Quant__Node *n = m->graph->node[i];
+        for (size_t k = 0; k < n->n_input && r == 0 && weights_are_stored(p, n, i); k++) {
+            cleanup(free_p) float *values = NULL;
+            const Quant__Tensor *t = quant_index_weight(x, n, k);
+            r = t ? quant_constant_floats(m, t, &values, e) : 0;
+        }
+        if (r < 0)
+            error_prefix(e, "node %s", quant_node_name(n));
+    }
+    return r;
 }

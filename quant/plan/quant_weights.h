@@ -3,6 +3,7 @@
 
 #include "quant/calibrate/quant_range.h"
 #include "quant/model/quant_index.h"
+#include "quant/plan/quant_plan.h"
 
 struct quant_weight_options {
     bool per_channel; // a scale for each output, not one for all
@@ -30,3 +31,8 @@ int quant_weights_make(struct quant_weights *w, const struct quant_model *m,
                        const struct quant_weight_options *options, const double *means,
                        size_t n_means, struct error *e);
 void quant_weights_done(struct quant_weights *w);
+
+/// Refuses constants that are to be integers and have elements that are no finite numbers, before a
+/// calibration would say that of its samples.
+int quant_weights_check(const struct quant_model *m, const struct quant_index *x,
+                        const struct quant_plan *p, struct error *e);

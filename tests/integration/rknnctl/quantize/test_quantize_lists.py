@@ -92,7 +92,8 @@ class Models(Case):
         constants = {"w": self.weights(32, 16), "wt": self.weights(16, 32), "row": 3 * self.weights(16), "rows": self.weights(1, 16),
                      "one": np.float32([0.7]), "none": np.float32(-0.2)}
         for bias, more in (("row", {"alpha": 0.5}), ("row", {"beta": 2.0}), ("rows", {"alpha": -1.5, "beta": -0.5, "transB": 1}),
-                           ("one", {"alpha": 0.25, "beta": 3.0}), ("none", {"beta": 2.0}), ("row", {"beta": 0.0}), ("", {"alpha": 2.0})):
+                           ("one", {"alpha": 0.25, "beta": 3.0}), ("none", {"beta": 2.0}), ("row", {"beta": 0.0}), ("", {"alpha": 2.0}),
+                           ("rows", {}), ("one", {}), ("none", {})):
             weight = "wt" if "transB" in more else "w"
             # Another node has the same constants without factors.
             net = self.write([helper.make_node("Gemm", ["x", weight, bias][:2 + bool(bias)], ["g"], **more),
@@ -114,6 +115,51 @@ class Models(Case):
             net = self.write([helper.make_node("Gemm", ["x", "w", bias], ["y"], **more)], [4, 32],
                              constants | {"column": self.weights(4, 1)}, y=[4, 16])
             self.assertIn("it has factors", self.quantize(net, self.arrays([x]), code=4))
+        # A column that is as long as a row is none.
+        net = self.write([helper.make_node("Gemm", ["x", "w4", "column"], ["y"])], [4, 32], {"w4": self.weights(32, 4), "column": self.weights(4, 1)},
+                         y=[4, 4])
+        self.assertIn("its bias is not one number", self.quantize(net, self.arrays([x]), code=4))
+
+    def test_weights_that_nodes_make_of_constants(self):
+        """As exporters leave them: what is written is what the same net with plain weights gives."""
+        node = helper.make_node
+        weights = {"w": self.weights(6, 3, 3, 3).astype(np.float16).astype(np.float32), "b": self.weights(6), "v": self.weights(5, 6, 1, 1),
+                   "u": self.weights(245, 8), "k": np.float32(0.75)}
+        products = [node("Conv", ["x", "w", "b"], ["c"]), node("Mul", ["c", "k"], ["m"]), node("Conv", ["m", "v"], ["d"]), node("Flatten", ["d"], ["f"]),
+                    node("MatMul", ["f", "u"], ["y"])]
+        listed = self.arrays([self.rng.normal(0, 1, (1, 9, 9, 3)).astype(np.float32) for _ in range(4)])
+        self.quantize(self.write(products, [1, 3, 9, 9], weights, y=[1, 8]), listed)
+        wanted = {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load(self.out).graph.initializer}
+        made = [node("Identity", ["w0"], ["w1"]), node("Cast", ["w1"], ["w"], to=1), node("Constant", [], ["b"], value_floats=weights["b"].tolist()),
+                node("Unsqueeze", ["v0", "axes"], ["v"]), node("Transpose", ["u0"], ["u2"], perm=[1, 2, 0]), node("Reshape", ["u2", "flat"], ["u"]),
+                node("Constant", [], ["k"], value_float=0.75)]
+        constants = {"w0": weights["w"].astype(np.float16), "v0": weights["v"][:, :, 0, 0], "axes": np.array([-1, 2]),
+                     "u0": weights["u"].reshape(5, 49, 8).transpose(2, 0, 1), "flat": np.array([245, 8])}
+        self.quantize(self.write(made + products, [1, 3, 9, 9], constants, y=[1, 8]), listed)
+        found = {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load(self.out).graph.initializer}
+        self.assertEqual(sorted(found), sorted(wanted))
+        for name, values in wanted.items():
+            np.testing.assert_array_equal(found[name], values, name)
+
+    def test_means_of_inputs_that_are_no_pictures(self):
+        """A number for each channel where the channels are: second, last, or alone."""
+        nets = (([1, 4, 9], [helper.make_node("Conv", ["x", "w"], ["c"])], {"w": self.weights(5, 4, 3)}, (4, 1), [1, 5, 7]),
+                ([1, 6, 6, 4], [helper.make_node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]), helper.make_node("Conv", ["t", "w"], ["c"])],
+                 {"w": self.weights(5, 4, 3, 3)}, (4,), [1, 5, 4, 4]),
+                ([7, 4], [helper.make_node("MatMul", ["x", "w"], ["c"])], {"w": self.weights(4, 5)}, (4,), [7, 5]))
+        mean, deviation = np.float32([100, -20, 3, 50]), np.float32([50, 2, 0.5, 20])
+        for shape, nodes, constants, channels, out in nets:
+            net = self.write([*nodes, helper.make_node("Relu", ["c"], ["y"])], shape, constants, y=out)
+            normal = [self.rng.normal(0, 1, shape).astype(np.float32) for _ in range(4)]
+            raw = [n * deviation.reshape(channels) + mean.reshape(channels) for n in normal]
+            options = ("--mean", ",".join(map(str, mean)), "--std", ",".join(map(str, deviation)), "--layout", "nchw")
+            with self.subTest(shape):
+                self.quantize(net, self.arrays(raw), *options)
+                wanted, got = (self.run_all(path, samples, "nchw") for path, samples in ((net, normal), (self.out, raw)))
+                self.assertLess(np.abs(got - wanted).max(), 0.03 * np.abs(wanted).max())
+                self.out.unlink()
+                words = self.quantize(net, self.arrays(raw), "--mean", "1,2,3", "--layout", "nchw", code=2)
+                self.assertIn("there are 3 numbers for mean or deviation", words)
 
     def one(self, node, shape, constants, out):
         return self.write([node], shape, constants, y=out)
@@ -130,6 +176,17 @@ class Models(Case):
                                helper.make_node("MatMulInteger", ["q", "w", "z"], ["i"]), helper.make_node("Cast", ["i"], ["y"], to=1)],
                               [1, 8], {"w": np.ones((8, 4), np.int8)}, y=[1, 4])
         self.assertRegex(self.quantize(integers, listed, code=4), "quantized already")
+        theirs = self.write([helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], domain="com.microsoft"),
+                             helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"], domain="com.microsoft"),
+                             helper.make_node("MatMul", ["d", "w"], ["y"])],
+                            [1, 8], {"s": np.float32(0.1), "z": np.int16(0), "w": self.weights(8, 4)}, y=[1, 4])
+        self.assertRegex(self.quantize(theirs, listed, code=4), "quantized already")
+        for name in ("w", "k"):
+            constants = {"w": self.weights(8, 4), "k": self.weights(4), "v": self.weights(4, 4)}
+            constants[name].flat[3] = np.nan
+            net = self.write([helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Add", ["m", "k"], ["a"]),
+                              helper.make_node("MatMul", ["a", "v"], ["y"])], [1, 8], constants, y=[1, 4])
+            self.assertRegex(self.quantize(net, listed, code=4), f"weight {name}: element 3 is not a finite number")
 
     def test_float16_models_are_widened(self):
         """Whole ones, and those with casts at both ends whose weights lie in numbers of 32 bits: as the same net in float32."""

@@ -44,6 +44,40 @@ class Names(Case):
         constants["third"] = np.array([1, 4, 64], np.int64)
         self.check(self.write(nodes, self.SHAPE, constants, opset=9, y=[1, 5]))
 
+    def test_nodes_and_bodies_and_values_that_are_only_told_of(self):
+        """Whatever a name is of: nodes share a namespace with those that are added, bodies see the tensors around them."""
+        taken = [f"{tensor}_{what}" for tensor in ("x", "c", "r", "i", "y", "c_weight", "y_weight", "c_bias")
+                 for what in ("q", "dq", "real", "scale", "zero_point", "weight", "bias")]
+        chain = [node("Neg", [before], [name], name=f"{name}_") for before, name in zip(["r", *taken], [*taken, "then_out"])]
+        bodies = [helper.make_graph(nodes, out, [], [helper.make_tensor_value_info(out, TensorProto.FLOAT, [1, 4, 8, 8])])
+                  for nodes, out in ((chain, "then_out"), ([node("Abs", ["r"], ["else_out"], name="x_q")], "else_out"))]
+        constants = {"w": self.weights(4, 3, 1, 1), "b": self.weights(4), "yes": np.array(True), "v": self.weights(5, 4, 1, 1)}
+        branch = [node("If", ["yes"], ["i"], then_branch=bodies[0], else_branch=bodies[1], name="y")]
+        for middle, last in ((branch, "i"), ([], "r")):
+            nodes = [node("Conv", ["x", "w", "b"], ["c"], name="r_q"), node("Relu", ["c"], ["r"], name="r_dq"), *middle,
+                     node("Conv", [last, "v"], ["y"], name="x_dq")]
+            net = self.write(nodes, self.SHAPE, constants, y=[1, 5, 8, 8])
+            model = onnx.load(net)
+            if not middle:
+                model.graph.value_info.append(helper.make_tensor_value_info("x_q", TensorProto.FLOAT, [7]))
+                onnx.save(model, net)
+            with self.subTest(last):
+                self.check(net)
+                made = onnx.load(self.out)
+                onnx.checker.check_model(made, full_check=True)
+                ours = {name for n in made.graph.node for name in n.output} | {t.name for t in made.graph.initializer}
+                self.assertEqual(ours & ({*taken, "x_q"} if middle else {"x_q"}), set())
+
+    def test_bodies_in_bodies_have_an_end(self):
+        body = helper.make_graph([node("Abs", ["x"], ["o"])], "b", [], [helper.make_tensor_value_info("o", TensorProto.FLOAT, self.SHAPE)])
+        for i in range(12):
+            body = helper.make_graph([node("If", ["yes"], [f"o{i}"], then_branch=body, else_branch=body)] if i < 1 else
+                                     [node("If", ["yes"], [f"o{i}"], then_branch=body)], "b", [],
+                                     [helper.make_tensor_value_info(f"o{i}", TensorProto.FLOAT, self.SHAPE)])
+        nodes = [node("If", ["yes"], ["i"], then_branch=body, else_branch=body), node("Conv", ["i", "w"], ["y"])]
+        net = self.write(nodes, self.SHAPE, {"yes": np.array(True), "w": self.weights(4, 3, 1, 1)}, y=[1, 4, 8, 8])
+        self.assertIn("subgraphs in subgraphs", self.quantize(net, self.arrays([np.ones((1, 8, 8, 3), np.float32)]), code=4))
+
     def test_a_branch_may_read_the_input_as_it_is(self):
         branch = [helper.make_graph([node(op, ["x"], [f"{op}_out"])], op, [], [helper.make_tensor_value_info(f"{op}_out", TensorProto.FLOAT, self.SHAPE)])
                   for op in ("Relu", "Abs")]
