@@ -27,6 +27,9 @@ static const uint16_t targets[EMU_N_BLOCKS] = {0x100,  0x200,  0x400,  0x800, 0x
 #define S_POINTER      4
 #define MULTI_CORE     (1u << 24) // of an enable word: the task shares its work with other cores
 #define LUT_WRITE      (1u << 17) // of LUT_ACCESS_CFG
+#define BUFFER_CON0    0x1040     // what is used again of the buffer in front of the multipliers
+#define BUFFER_LATER   0x1038     // on RK3562, RK3576 and RV1126B
+#define BUFFER_AGAIN   0x3000u
 
 #define DEFAULT_LIMIT ((uint64_t)1 << 40)
 
@@ -37,6 +40,7 @@ enum { POINTER_CLEAR = 1 << 4, EXECUTER_CLEAR = 1 << 5, POINTER_BITS = 0x3f };
 
 struct block {
     uint32_t group[2][EMU_BLOCK_REGS];
+    bool written[EMU_BLOCK_REGS]; // in either
     unsigned pointer, executer;
     bool pointer_flips, executer_flips;
 };
@@ -49,6 +53,7 @@ struct core {
     uint32_t tasks_started, tasks_done;
     uint32_t raises; // interrupts of the task that works
     bool started, loaded_lut;
+    bool buffer_lost; // others have been there since the last convolution
 };
 
 struct emu_npu {
@@ -95,6 +100,25 @@ void emu_npu_free(struct emu_npu *npu)
 void emu_npu_reset(struct emu_npu *npu, unsigned core)
 {
     npu->core[core] = (struct core){0};
+}
+
+void emu_npu_disturb(struct emu_npu *npu, unsigned core)
+{
+    struct core *c = &npu->core[core];
+    for (unsigned i = 1; i < EMU_N_BLOCKS; i++) {
+        struct block *b = &c->block[i];
+        for (unsigned at = 0; at < EMU_BLOCK_REGS; at++)
+            for (unsigned group = 0; group < 2 && b->written[at]; group++)
+                b->group[group][at] ^=
+                    emu_register_known_bits(npu->chip->generation, i << 12 | at * 4);
+        b->pointer ^= 1;
+        b->executer = b->pointer;
+        b->pointer_flips = b->executer_flips = false;
+    }
+    for (unsigned table = 0; table < 2; table++)
+        for (unsigned at = 0; at < EMU_LUT_POINTS; at++)
+            c->lut[table][at] = (int16_t)~c->lut[table][at];
+    c->buffer_lost = true;
 }
 
 uint32_t emu_npu_task_bits(const struct emu_npu *npu)
@@ -156,6 +180,7 @@ static void write_block(struct emu_npu *npu, struct core *core, uint32_t offset,
         return;
     }
     b->group[b->pointer][at / 4] = value;
+    b->written[at / 4] = true;
     write_table(npu, core, offset, value);
 }
 
@@ -355,6 +380,23 @@ static int run_dpu(const struct emu_unit *u, bool from_core, struct error *e)
     return r;
 }
 
+// Weights, pixels, or rows of pixels that the task before has left in the buffer. The emulator
+// reads all from memory.
+static int refuse_lost(const struct emu_npu *npu, const struct emu_unit *u, struct error *e)
+{
+    enum emu_generation g = npu->chip->generation;
+    bool later = g == EMU_RK3562 || g == EMU_RK3576;
+    uint32_t at = later ? BUFFER_LATER : BUFFER_CON0;
+    if (u->block[1][at % 0x1000 / 4] & BUFFER_AGAIN)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "it uses again what was in the buffer, and another program was there");
+    if (later && !emu_get_field(u, EMU_CONV_CON1, 15, 15) && // packed pixels have it otherwise
+        emu_get_field(u, EMU_DMA_SIZE, 15, 0) < emu_get_field(u, EMU_DATA_SIZE0, 15, 0))
+        return emu_refuse(u, EMU_DMA_SIZE, "rows were in the buffer, and another program was there",
+                          e);
+    return 0;
+}
+
 static int run_blocks(struct emu_npu *npu, struct core *core, bool work, struct error *e)
 {
     struct emu_unit u;
@@ -370,8 +412,14 @@ static int run_blocks(struct emu_npu *npu, struct core *core, bool work, struct 
     r = emu_refuse_unread(&u, e);
     if (r < 0)
         return r;
-    if (core->enable & CNA)
+    if (core->enable & CNA && core->buffer_lost)
+        r = refuse_lost(npu, &u, e);
+    if (r < 0)
+        return r;
+    if (core->enable & CNA) {
+        core->buffer_lost = false;
         return run_dpu(&u, true, e);
+    }
     if (core->enable & DPU)
         return run_dpu(&u, false, e);
     if (core->enable & PPU)

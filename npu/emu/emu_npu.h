@@ -81,5 +81,9 @@ int emu_npu_pass(struct emu_npu *npu, unsigned core, struct error *e);
 /// Tasks that were worked off since the core was started last.
 uint32_t emu_npu_tasks_done(const struct emu_npu *npu, unsigned core);
 
+/// As when another program has used the core: in registers that programs have written each known
+/// bit is the other one, in tables all are, and groups are at another turn.
+void emu_npu_disturb(struct emu_npu *npu, unsigned core);
+
 /// All registers and tables of a core as after power-on: zero.
 void emu_npu_reset(struct emu_npu *npu, unsigned core);

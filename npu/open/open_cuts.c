@@ -23,6 +23,9 @@
 #define TABLE_WRITE  (1u << 17) // of LUT_ACCESS_CFG
 #define BUFFER_AGAIN 0x3000u    // of CBUF_CON0: weights, or pixels, of the task before
 #define CNA          1u         // of an enable word: what fills the buffer
+#define ROWS         0xffffu    // of registers of sizes
+#define PACKED       0x8000u    // of CONV_CON1: pixels of an input, whose rows are not counted so
+#define IN_TURN      0x2u       // of S_POINTER: groups take turns
 
 struct written {
     uint64_t bits[N_BLOCKS][WORDS];
@@ -35,7 +38,9 @@ struct chain {
     uint32_t *tasks;
     uint32_t n;
     bool *needs; // from this task on a table or the buffer is used before it is loaded
-    uint16_t use, load, buffer; // the registers that say so
+    bool *rows;  // the task fetches fewer rows than it has: others are in the buffer
+    uint16_t use, load, buffer;              // the registers that say so
+    uint16_t pointer, kind, height, fetched; // likewise, of rows; fetched 0: the chip has it not
 };
 
 static bool is_run(const struct chain *c, uint32_t k)
@@ -101,13 +106,45 @@ static struct held held_by(const struct chain *c, uint32_t k)
     return h;
 }
 
+// RK3562, RK3576 and RV1126B. Which group a task sees is followed, as it may say nothing new.
+static void find_rows(struct chain *c)
+{
+    struct {
+        uint32_t kind, height, fetched;
+    } group[2] = {{0}};
+    unsigned at = 0;
+    bool in_turn = true;
+    for (uint32_t k = 0; k < c->n && c->fetched; k++) {
+        const struct rknn_program_task *t = &c->p->tasks[c->tasks[k]];
+        if (!is_run(c, k))
+            continue;
+        for (uint64_t i = t->first; i < t->first + t->n_commands; i++) {
+            uint32_t reg = c->p->commands[i] & 0xffff,
+                     value = rknn_command_value(c->p->commands[i]);
+            if (reg == c->pointer) {
+                in_turn = value & IN_TURN;
+                at = in_turn ? at : 0;
+            }
+            if (reg == c->kind)
+                group[at].kind = value;
+            if (reg == c->height)
+                group[at].height = value & ROWS;
+            if (reg == c->fetched)
+                group[at].fetched = value & ROWS;
+        }
+        c->rows[k] =
+            t->enable & CNA && !(group[at].kind & PACKED) && group[at].fetched < group[at].height;
+        at ^= in_turn && t->enable & CNA;
+    }
+}
+
 static void find_needs(struct chain *c)
 {
     bool table = false, buffer = false;
     for (uint32_t k = c->n; k-- > 0;) {
         struct held h = is_run(c, k) ? held_by(c, k) : (struct held){0};
         table = !h.loads_table && (h.uses_table || table);
-        buffer = h.fills_buffer ? h.uses_buffer : buffer;
+        buffer = h.fills_buffer ? h.uses_buffer || c->rows[k] : buffer;
         c->needs[k] = table || buffer;
     }
 }
@@ -121,18 +158,20 @@ static bool inside_node(const struct chain *c, uint32_t k)
 
 // Takes back the cuts that this core's chain does not allow. `inside`: those between a node's
 // tasks, too, or NULL.
-static void cuts_of_chain(const struct chain *c, bool *cuts, bool *inside)
+static void cuts_of_chain(const struct chain *c, bool *cuts, struct open_cuts *inside)
 {
     struct written known = {0};
     for (uint32_t k = 0; k < c->n; k++) {
         uint32_t node = c->p->tasks[c->tasks[k]].node;
         bool begins = k && node != c->p->tasks[c->tasks[k - 1]].node,
              wanted = begins ? cuts[node] : k && inside && inside_node(c, k);
-        bool may = wanted && !c->needs[k] && registers_anew(c, k, &known);
+        bool alone = wanted && !c->needs[k], may = alone && registers_anew(c, k, &known);
         if (begins)
             cuts[node] = may;
-        else if (inside)
-            inside[c->tasks[k]] = inside[c->tasks[k]] && may;
+        else if (inside) {
+            inside->tasks[c->tasks[k]] = inside->tasks[c->tasks[k]] && may;
+            inside->short_of[c->tasks[k]] = inside->short_of[c->tasks[k]] && alone;
+        }
         written_add(&known, c->p, c->tasks[k]);
     }
 }
@@ -144,22 +183,36 @@ static uint16_t buffer_register(const struct chip *chip)
     return (uint16_t)(plan ? plan : rknn_register_at(chip, CNA_CBUF_CON0));
 }
 
+static uint16_t fetched_register(const struct chip *chip)
+{
+    bool has = rknn_register_at(chip, CNA_CORE_PLAN);
+    return has ? (uint16_t)rknn_register_at(chip, CNA_FC_DATA_SIZE0) : 0;
+}
+
 static int cuts_of_schedule(const struct rknn_program *p, const struct chip *chip,
                             const bool *on_cpu, const struct rknn_schedule *s, struct pool *pool,
-                            bool *inside, bool **ret, struct error *e)
+                            struct open_cuts *inside, bool **ret, struct error *e)
 {
     uint32_t n_nodes = p->file->n_nodes;
     cleanup(free_p) uint32_t *tasks = calloc((size_t)p->n_tasks + 1, sizeof *tasks);
     cleanup(free_p) bool *needs = calloc((size_t)p->n_tasks + 1, sizeof *needs);
+    cleanup(free_p) bool *rows = calloc((size_t)p->n_tasks + 1, sizeof *rows);
     bool *cuts = pool_alloc(pool, n_nodes, sizeof *cuts);
-    if (!tasks || !needs || !cuts)
+    if (!tasks || !needs || !rows || !cuts)
         return error_no_memory(e, "slices", p->n_tasks * sizeof *tasks);
     memset(cuts, true, n_nodes);
     for (uint32_t core = 0; core < s->n_cores; core++) {
+        uint16_t fetched = fetched_register(chip);
+        memset(rows, 0, p->n_tasks * sizeof *rows);
         struct chain c = {.p = p,
                           .on_cpu = on_cpu,
                           .tasks = tasks,
                           .needs = needs,
+                          .rows = rows,
+                          .pointer = (uint16_t)rknn_register_at(chip, CNA_S_POINTER),
+                          .kind = (uint16_t)rknn_register_at(chip, CNA_CONV_CON1),
+                          .height = (uint16_t)rknn_register_at(chip, CNA_DATA_SIZE0),
+                          .fetched = fetched,
                           .use = (uint16_t)rknn_register_at(chip, DPU_EW_CFG),
                           .load = (uint16_t)rknn_register_at(chip, DPU_LUT_ACCESS_CFG),
                           .buffer = buffer_register(chip)};
@@ -168,6 +221,7 @@ static int cuts_of_schedule(const struct rknn_program *p, const struct chip *chi
             for (uint32_t i = 0; i < r->n && c.n < p->n_tasks; i++)
                 tasks[c.n++] = r->first + i;
         }
+        find_rows(&c);
         find_needs(&c);
         cuts_of_chain(&c, cuts, s->n_cores == 1 ? inside : NULL);
     }
@@ -179,14 +233,18 @@ int open_cuts_find(const struct rknn_program *p, const struct chip *chip, const 
                    struct pool *pool, struct open_cuts *ret, struct error *e)
 {
     int s = 0;
-    ret->tasks = pool_alloc(pool, p->n_tasks, sizeof *ret->tasks);
-    if (!ret->tasks)
+    *ret = (struct open_cuts){.tasks = pool_alloc(pool, p->n_tasks, sizeof *ret->tasks),
+                              .short_of = pool_alloc(pool, p->n_tasks, sizeof *ret->short_of)};
+    if (!ret->tasks || !ret->short_of)
         return error_no_memory(e, "slices", p->n_tasks);
     memset(ret->tasks, true, p->n_tasks);
+    memset(ret->short_of, true, p->n_tasks);
     for (unsigned i = 0; i < RKNN_MAX_CORES && s == 0; i++)
-        s = cuts_of_schedule(p, chip, on_cpu, &p->one[i], pool, ret->tasks, &ret->one[i], e);
+        s = cuts_of_schedule(p, chip, on_cpu, &p->one[i], pool, ret, &ret->one[i], e);
     for (unsigned i = 0; i < RKNN_MAX_CORES - 1 && s == 0; i++)
         s = cuts_of_schedule(p, chip, on_cpu, &p->several[i], pool, NULL, &ret->several[i], e);
+    for (uint32_t i = 0; i < p->n_tasks; i++)
+        ret->short_of[i] = ret->short_of[i] && !ret->tasks[i];
     return s;
 }
 

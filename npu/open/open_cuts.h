@@ -7,7 +7,22 @@
 struct open_cuts {
     bool *one[RKNN_MAX_CORES], *several[RKNN_MAX_CORES - 1]; // of each node: in front of it
     bool *tasks; // of each task that one core does: between it and the one before, of the same node
+    bool *short_of; // likewise: it could be cut there if it wrote all registers
+    // Likewise: the task, behind the file's own, with which a part begins there instead (each is
+    // followed by those of the node's next tasks); 0: none. open_renew.h
+    uint32_t *renewed;
 };
+
+/// Whether a part of a node may begin at the task, and with which record.
+static inline bool open_cuts_inside(const struct open_cuts *cuts, uint32_t task)
+{
+    return cuts->tasks[task] || (cuts->renewed && cuts->renewed[task]);
+}
+
+static inline uint32_t open_cuts_record(const struct open_cuts *cuts, uint32_t task)
+{
+    return !cuts->tasks[task] && cuts->renewed && cuts->renewed[task] ? cuts->renewed[task] : task;
+}
 
 /// As the program's schedules; in `pool`. The tasks of nodes that a CPU computes (on_cpu) are not
 /// run; NULL: all are.

@@ -14,6 +14,7 @@
 #include "npu/open/direct/direct_port.h"
 #include "npu/open/open_chain.h"
 #include "npu/open/open_context.h"
+#include "npu/open/open_renew.h"
 #include "npu/sim/sim_custom.h"
 #include "npu/sim/sim_io.h"
 
@@ -275,7 +276,9 @@ static int load_model_file(struct npu_model *m, const struct chip *wanted, struc
     s = load_nodes(m, e);
     if (s == 0)
         s = load_ports(m, e);
-    return s == 0 ? direct_ports_find(m, e) : s;
+    if (s == 0)
+        s = direct_ports_find(m, e);
+    return s == 0 ? open_renew_tasks(m, e) : s;
 }
 
 int open_load_plan(struct provider *provider, const struct chip *wanted, struct bytes file,

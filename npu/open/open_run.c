@@ -143,7 +143,9 @@ static int add_parts(struct open_run *r, uint32_t node, struct error *e)
     for (uint32_t done = 0, n; done < tasks->n && s == 0; done += n) {
         n = open_slices_part(m, node, tasks, done, r->job->slices);
         s = npu_slices_pass(r->job->slices, &r->waited_us, e);
-        r->segment[0] = (struct provider_range){tasks->first + done, n};
+        uint32_t first = tasks->first + done;
+        r->segment[0] =
+            (struct provider_range){done ? open_cuts_record(&m->cuts, first) : first, n};
         r->filled = true;
         if (s == 0)
             s = submit_segment(r, e);

@@ -55,7 +55,7 @@ uint32_t open_slices_part(const struct npu_model *m, uint32_t node, const struct
     double us = known_us(m, node), of_each = us / tasks->n;
     uint32_t n = 0;
     for (uint32_t i = 1; done + i <= tasks->n; i++) {
-        if (done + i < tasks->n && !m->cuts.tasks[tasks->first + done + i])
+        if (done + i < tasks->n && !open_cuts_inside(&m->cuts, tasks->first + done + i))
             continue;
         if (n && i * of_each > slices->us)
             break;

@@ -71,10 +71,12 @@ int emu_standin_parse(const char *text, struct emu_standin *ret, struct error *e
     for (const char *word; (word = strsep(&rest, ","));)
         if (strcmp(word, "races") == 0)
             s.races = true;
+        else if (strcmp(word, "others") == 0)
+            s.others = true;
         else if (!take_fault(&s, word) && !take_switch(&s, word))
             return error_set(e, STATUS_PARAM_INVALID,
-                             "emu:%s: \"%.60s\" is not wrong@N, timeout@N, hang@N, crash@N, races "
-                             "or SWITCH=0 or 1, with a switch of docs/board-testing.md",
+                             "emu:%s: \"%.60s\" is not wrong@N, timeout@N, hang@N, crash@N, races, "
+                             "others or SWITCH=0 or 1, with a switch of docs/board-testing.md",
                              s.chip, word);
     *ret = s;
     return 0;

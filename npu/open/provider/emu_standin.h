@@ -6,6 +6,8 @@
 //   rk3588,timeout@3         job 3 ends without its interrupt
 //   rk3588,hang@3 crash@3    job 3 never returns; its process dies in the middle
 //   rk3588,races             a job fails in which a core touches what another one does at that time
+//   rk3588,others            behind each job another program has left its own in registers and
+//   tables
 //
 // Jobs are submissions, counted from 1 in each process; 0 means every one.
 #pragma once
@@ -27,7 +29,7 @@ struct emu_standin {
     char chip[32];
     enum emu_fault fault;
     unsigned long at_job, n_jobs; // at_job 0: every job
-    bool races;
+    bool races, others;
     bool chosen[CHIP_N_SWITCHES]; // by the options
     uint8_t choices[CHIP_N_SWITCHES];
 };

@@ -365,6 +365,8 @@ static int emu_submit(struct provider *p, struct provider_job *job, struct error
         spoil(emu, &cores[0]);
     for (unsigned i = 0; i < n && s < 0; i++) // as a driver does behind a hang
         emu_npu_reset(emu->npu, cores[i].core);
+    for (unsigned i = 0; i < n && s == 0 && emu->standin.others; i++)
+        emu_npu_disturb(emu->npu, cores[i].core);
     pthread_mutex_unlock(&emu->lock);
     return s;
 }

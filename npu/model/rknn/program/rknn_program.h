@@ -97,6 +97,9 @@ bool rknn_program_arena_part(const struct rknn_program *p, uint32_t *tensor, uin
 int rknn_program_relocate(const struct rknn_program *p, const uint64_t bases[RKNN_N_PARTS],
                           uint64_t *commands, struct error *e);
 
+/// What a trailer says of the length of the next program, which has n commands and a trailer.
+uint32_t rknn_program_amount(const struct chip *chip, uint32_t n_commands);
+
 /// The bits of a command's value, and the rest of the command around another value.
 static inline uint32_t rknn_command_value(uint64_t command)
 {

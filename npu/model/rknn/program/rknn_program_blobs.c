@@ -118,7 +118,7 @@ static int copy_words(struct program_reader *r, struct bytes blob, uint64_t at, 
 // The trailer of the core's task before leads to this one.
 static void link_to(struct program_reader *r, uint64_t trailer, const struct rknn_program_task *t)
 {
-    uint64_t amount = program_amount(r->chip, t->n_commands);
+    uint64_t amount = rknn_program_amount(r->chip, t->n_commands);
     if (!trailer)
         return;
     r->p->commands[trailer] = WORD_LINK | t->first * 8 << 16;

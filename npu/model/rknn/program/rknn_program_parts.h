@@ -52,9 +52,6 @@ int program_place_lite(struct program_reader *r, struct error *e);
 /// Which tasks belong to which core of which schedule. Containers 1 and 2 say it with each task.
 int program_schedule(struct program_reader *r, struct error *e);
 
-/// What a trailer says of the length of the next program, which has n commands and a trailer.
-uint32_t program_amount(const struct chip *chip, uint32_t n_commands);
-
 /// Patches the links from program to program.
 int program_link(struct program_reader *r, struct error *e);
 

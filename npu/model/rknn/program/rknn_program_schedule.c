@@ -128,7 +128,7 @@ static int compare_firsts(const void *a, const void *b)
 }
 
 // Pairs of words, or words, less one.
-uint32_t program_amount(const struct chip *chip, uint32_t n_commands)
+uint32_t rknn_program_amount(const struct chip *chip, uint32_t n_commands)
 {
     uint32_t words = n_commands + TRAILER_WORDS;
     return chip->generation == CHIP_GEN_RK3566 ? words - 1 : (words + 1) / 2 - 1;
@@ -149,7 +149,7 @@ static int link_task(struct program_reader *r, const struct rknn_program_task *t
     found = bsearch(&wanted, sorted, p->n_tasks, sizeof *sorted, compare_firsts);
     if (to % 16 || !found)
         return error_set(e, STATUS_MODEL_INVALID, "it leads to byte %u, where no task begins", to);
-    if (amount != program_amount(r->chip, (*found)->n_commands))
+    if (amount != rknn_program_amount(r->chip, (*found)->n_commands))
         return error_set(e, STATUS_MODEL_INVALID,
                          "it leads to a program of %u commands and says %#x of its length",
                          (*found)->n_commands, amount);

@@ -26,7 +26,7 @@ static void check_counts(const char *options, const char *path, struct direct_co
 static void digits(void **state)
 {
     (void)state;
-    check_counts("emu:rk3588", PROJECT_ROOT "/examples/digits/digits.rknn",
+    check_counts("emu:rk3588,others", PROJECT_ROOT "/examples/digits/digits.rknn",
                  (struct direct_counts){.inputs = 1, .pixels = 1});
 }
 
@@ -52,7 +52,7 @@ static void shared_files(void **state)
         skip();
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char options[32], path[512];
-        snprintf(options, sizeof options, "emu:%s", files[i].chip);
+        snprintf(options, sizeof options, "emu:%s,others", files[i].chip);
         snprintf(path, sizeof path, "%s/models/rknn/%s", folder, files[i].name);
         check_counts(options, path, files[i].wanted);
     }

@@ -14,7 +14,8 @@
 
 #define NET         "/models/strangers/yolov5n_silu.rk3588.rknn"
 #define NET_RK3588  "/models/strangers/osnet_l2norm.rk3588.rknn"
-#define NET_RK3576  "/models/rknn/dw.rk3576.rknn"
+#define NET_RK3576  "/models/rknn/chain.rk3576.rknn"
+#define NET_ROWS    "/models/rknn/dw.rk3576.rknn"
 #define TABLE_WRITE (1u << 17)
 
 struct case_of {
@@ -234,6 +235,28 @@ static void what_is_used_again_is_not_cut_off(void **state)
     check_used_again("rk3576", NET_RK3576, CNA_CORE_PLAN);
 }
 
+// The second part of a picture has rows that the first one has loaded, too.
+static void rows_that_are_left_are_not_cut_off(void **state)
+{
+    struct case_of c;
+    (void)state;
+    if (!begin_with(&c, "rk3576", NET_ROWS))
+        skip();
+    const struct rknn_range *r = NULL;
+    for (uint32_t i = 0; i < c.file.n_nodes && (!r || r->n < 2); i++)
+        r = range_of(&c, i);
+    uint32_t task = r->first + 1;
+    uint64_t *fetched = command_of(&c, task, rknn_register_at(c.chip, CNA_FC_DATA_SIZE0));
+    const uint64_t *size = command_of(&c, task, rknn_register_at(c.chip, CNA_DATA_SIZE0));
+    assert_non_null(fetched);
+    assert_non_null(size);
+    assert_true((rknn_command_value(*fetched) & 0xffff) < (rknn_command_value(*size) & 0xffff));
+    assert_false(settle(&c).tasks[task]);
+    *fetched = rknn_command_with(*fetched, rknn_command_value(*size));
+    assert_true(settle(&c).tasks[task]);
+    end(&c);
+}
+
 // A node whose first task has the weights of the node before cannot begin a slice, nor come behind
 // a CPU's.
 static void a_node_with_the_weights_of_another(void **state)
@@ -268,6 +291,7 @@ int main(void)
         cmocka_unit_test(a_table_from_before_is_not_counted_on),
         cmocka_unit_test(parts_begin_with_all_that_they_need),
         cmocka_unit_test(what_is_used_again_is_not_cut_off),
+        cmocka_unit_test(rows_that_are_left_are_not_cut_off),
         cmocka_unit_test(a_node_with_the_weights_of_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
