@@ -87,8 +87,12 @@ REGISTERS = {
 }
 
 # Every bit of these registers, in all nodes of a file: what is padded, where a lookup table's first point goes, far zero
-# points, what a BatchNormalization of real numbers adds, what a Cast multiplies with.
+# points, what a BatchNormalization of real numbers adds, what a Cast multiplies with, how many channels packed pixels
+# have, what bounds real numbers, how far the planes of an operand are apart that is repeated.
 BITS = {
+    "dual_residual_custom.rk3576": "DPU_BN_LOW_1",
+    "multiple_input_demo.rk3576": "CNA_CONV_CON1",
+    "test_bcblock.rk3588": "CNA_SURF_STRIDE",
     "chain.rk3576": "CNA_PADDING",
     "multiple_input_demo.rk3588": "DPU_EW_CVT_OFFSET",
     "osnet_l2norm.rk3588": "DPU_LUT_ACCESS_CFG",

@@ -1,23 +1,38 @@
 // Changes of what the file's tables say of a node: attributes (of the typed table and of the BSON),
-// the operator, the order of its inputs, and its tensors' slots and constants.
+// the operator, the order of its inputs, and its tensors' slots and constants. Attributes are left
+// out, too, and words of constants exchanged, which leaves their sums and counts as they are.
 #include <bson/bson.h>
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/cleanup.h"
 #include "tests/npuref/native/mutations.h"
 
 #define MAX_SITES 4096
 
-enum form { BYTE, NUMBER, LONG, REAL, DOUBLE, TEXT, COUNTED_TEXT, OPERATOR, ORDER };
+enum form {
+    BYTE,
+    NUMBER,
+    LONG,
+    REAL,
+    DOUBLE,
+    TEXT,
+    COUNTED_TEXT,
+    OPERATOR,
+    ORDER,
+    ABSENT_SLOT, // `at` is the vtable's entry
+    ABSENT_KEY,  // `at` is the node's struct bytes of BSON
+    EXCHANGE,    // a word that is not 0 and another one of a constant
+};
 
 // What can be changed, where it is, and what it is called.
 struct site {
     enum form form;
     uint8_t *at;
-    uint32_t size; // of a text
-    char name[64];
+    uint32_t size; // of a text, of a constant
+    char name[64]; // of ABSENT_KEY the key
 };
 
 struct sites {
@@ -53,9 +68,11 @@ static void add_slot(struct sites *s, const struct fb_table *t, unsigned slot)
     struct fb fb = *t->fb;
     char name[32];
     copy.fb = &fb;
-    snprintf(name, sizeof name, "attribute slot %u", slot);
     if (!fb_has(&copy, slot))
         return;
+    snprintf(name, sizeof name, "attribute slot %u left out", slot);
+    add(s, ABSENT_SLOT, t->fb->all.data + t->vtable + 4 + 2 * (size_t)slot, 0, name, 0);
+    snprintf(name, sizeof name, "attribute slot %u", slot);
     struct bytes text = fb_vector(&copy, slot, 1);
     if (!fb.broken && is_text(text)) {
         add(s, COUNTED_TEXT, text.data, (uint32_t)text.size, name, 0);
@@ -91,6 +108,7 @@ static void add_bson(struct sites *s, const struct rknn_node *n)
         return;
     while (bson_iter_next(&at)) {
         const char *name = bson_iter_key(&at);
+        add(s, ABSENT_KEY, &n->bson, 0, name, 0);
         if (!BSON_ITER_HOLDS_DOCUMENT(&at) || !bson_iter_recurse(&at, &inside) ||
             !bson_iter_find(&inside, "value"))
             continue;
@@ -122,6 +140,8 @@ static void add_tensor(struct sites *s, struct rknn_tensor *t)
     for (uint32_t i = 0; i < 8 && t->data.size >= 4; i++)
         add(s, NUMBER, t->data.data + below(s->m, (uint32_t)(t->data.size / 4)) * (size_t)4, 0,
             name, i);
+    if (t->data.size >= 8)
+        add(s, EXCHANGE, t->data.data, (uint32_t)(t->data.size / 4), name, 8);
 }
 
 // All that there is to be changed: the node's own first, then what its tensors say. Constants have
@@ -234,6 +254,34 @@ static void swap_two(struct mutations *m, int32_t *list, uint32_t n)
     list[b] = first;
 }
 
+// The document without the key of the site's name, which is followed by a count. It is freed by
+// try_site().
+static bool leave_out(const struct site *s)
+{
+    struct bytes *to = (struct bytes *)(void *)s->at;
+    bson_t from, without = BSON_INITIALIZER;
+    char key[64];
+    snprintf(key, sizeof key, "%s", s->name);
+    *strrchr(key, ' ') = 0;
+    if (!bson_init_static(&from, to->data, to->size))
+        return false;
+    bson_copy_to_excluding_noinit(&from, &without, key, NULL);
+    uint32_t size = without.len;
+    *to = (struct bytes){bson_destroy_with_steal(&without, true, NULL), size};
+    return true;
+}
+
+static bool exchange(struct mutations *m, const struct site *s)
+{
+    uint32_t a = below(m, s->size), b = below(m, s->size), tries = s->size;
+    while (!read_le32(s->at + 4 * (size_t)a) && tries--)
+        a = (a + 1) % s->size;
+    uint32_t first = read_le32(s->at + 4 * (size_t)a);
+    write_le32(s->at + 4 * (size_t)a, read_le32(s->at + 4 * (size_t)b));
+    write_le32(s->at + 4 * (size_t)b, first);
+    return true;
+}
+
 // Writes another value there. False: there is none.
 static bool change_site(struct mutations *m, const struct rknn_node *n, const struct site *s)
 {
@@ -262,6 +310,13 @@ static bool change_site(struct mutations *m, const struct rknn_node *n, const st
         memcpy(s->at, &op, sizeof op);
         return true;
     }
+    case ABSENT_SLOT:
+        write_le16(s->at, 0);
+        return true;
+    case ABSENT_KEY:
+        return leave_out(s);
+    case EXCHANGE:
+        return exchange(m, s);
     case ORDER:
         swap_two(m, (int32_t *)(void *)s->at,
                  s->at == (const uint8_t *)n->inputs ? n->n_inputs : n->n_outputs);
@@ -277,7 +332,12 @@ static size_t kept_size(const struct rknn_node *n, const struct site *s)
 {
     if (s->form == ORDER)
         return sizeof(int32_t) * (s->at == (const uint8_t *)n->inputs ? n->n_inputs : n->n_outputs);
+    if (s->form == ABSENT_KEY)
+        return sizeof(struct bytes);
+    if (s->form == EXCHANGE)
+        return 4 * (size_t)s->size;
     return s->form == BYTE                              ? 1
+           : s->form == ABSENT_SLOT                     ? 2
            : s->form == NUMBER || s->form == REAL       ? 4
            : s->form == TEXT || s->form == COUNTED_TEXT ? s->size
                                                         : 8;
@@ -311,6 +371,12 @@ static void describe(const struct rknn_node *n, const struct site *s, const uint
         snprintf(ret, size, "%s %.*s -> %.20s", s->name, (int)s->size, (const char *)old,
                  (const char *)s->at);
         break;
+    case ABSENT_KEY:
+        snprintf(ret, size, "attribute %s left out", s->name);
+        break;
+    case EXCHANGE:
+        snprintf(ret, size, "%s exchanged", s->name);
+        break;
     default:
         snprintf(ret, size, "%s", s->name);
     }
@@ -319,13 +385,13 @@ static void describe(const struct rknn_node *n, const struct site *s, const uint
 // A change that comes to nothing (the same operator, two inputs that are one) is none.
 static void try_site(struct mutations *m, uint32_t node, const struct site *s, const struct base *b)
 {
-    uint8_t old[512];
     char what[160];
     struct rknn_node *n = &m->file.nodes[node];
     const char *op = n->op;
     size_t size = kept_size(n, s);
-    if (size > sizeof old)
-        return;
+    cleanup(free_p) uint8_t *old = malloc(size);
+    if (!old)
+        abort();
     memcpy(old, s->at, size);
     if (!change_site(m, n, s))
         return;
@@ -333,6 +399,8 @@ static void try_site(struct mutations *m, uint32_t node, const struct site *s, c
     bool renamed = strcmp(n->op, op) != 0;
     if (memcmp(old, s->at, size) != 0 && renamed == (s->form == OPERATOR))
         mutations_judge(m, node, b, what);
+    if (s->form == ABSENT_KEY)
+        bson_free((void *)(uintptr_t)((struct bytes *)(void *)s->at)->data);
     memcpy(s->at, old, size);
     if (s->form == COUNTED_TEXT)
         write_le32(s->at - 4, s->size);

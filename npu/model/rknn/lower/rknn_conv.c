@@ -219,7 +219,8 @@ static int take_quantization(struct rknn_lowering *l, const struct rknn_packing 
         return r;
     bool leaky = l->out->n_post && post[0].kind == POST_LEAKY_RELU;
     r = rknn_conv_quant(&s, &l->g->pool, lut, leaky ? &post[0].alpha : NULL, &l->out->quant, e);
-    if (r == 0 && l->f->tensors[l->inputs[0]].kind == RKNN_KIND_INPUT && !l->out->on_cpu)
+    // Whatever lies in memory beside the last channel is multiplied, too: its weights must be none.
+    if (r == 0 && !l->out->on_cpu)
         r = rknn_check_spare_pixels(p, s.weight, l->out->quant->nz, l->f->container.version == 1,
                                     e);
     return r < 0 ? error_prefix(e, "node %s (%s)", l->node->name, l->node->op) : 0;

@@ -146,6 +146,25 @@ static int differing(const struct rknn_regs *regs, enum rknn_register reg, struc
                      rknn_register_name(reg), rknn_register_at(regs->chip, reg));
 }
 
+// Real numbers are padded with 0, have no zero points, and lose no bits of their sums.
+static int agree_plain_half(const struct rknn_regs *regs, const struct rknn_agree_conv *c,
+                            struct error *e)
+{
+    bool beside = regs->chip->generation == CHIP_GEN_RK3566;
+    const struct {
+        enum rknn_register reg;
+        uint32_t mask;
+    } zeros[] = {{beside ? CNA_PAD_CON0 : CNA_PAD_CON1, beside ? 0xffff0000 : UINT32_MAX},
+                 {CNA_WEIGHT_ZERO, UINT32_MAX},
+                 {CORE_CLIP_TRUNCATE, UINT32_MAX}};
+    uint32_t value;
+    for (size_t i = 0; i < sizeof zeros / sizeof *zeros && !c->transposed; i++)
+        if (rknn_regs_get(regs, zeros[i].reg, &value) &&
+            (value & zeros[i].mask || rknn_regs_varies(regs, zeros[i].reg) & zeros[i].mask))
+            return rknn_regs_refuse(regs, zeros[i].reg, value, "it convolves real numbers", e);
+    return 0;
+}
+
 // Half precision, and the kind of convolution that says it once more, which is that of all tasks.
 // Newer chips have more kinds for packed pixels.
 static int agree_half(const struct rknn_regs *regs, const struct rknn_agree_conv *c,
@@ -177,14 +196,20 @@ static int agree_half(const struct rknn_regs *regs, const struct rknn_agree_conv
 static int agree_packed(const struct rknn_regs *regs, const struct rknn_agree_conv *c,
                         struct error *e)
 {
-    enum { PACKED = 0xf000, PACKED_KINDS = 6 };
+    enum { PACKED = 0xf000, PACKED_KINDS = 6, FIRST_PACKED = 8 };
+    enum { IN_HALVES = 1 << 16, OF_HALVES = 4 }; // of RK3562 in container 2
     enum chip_generation g = regs->chip->generation;
     uint32_t kind = 0, value;
     rknn_regs_get(regs, CNA_CONV_CON1, &kind);
     bool packed = kind & PACKED, newer = !regs->chip->bn_relu_field;
+    uint32_t field = rknn_bits(kind, 15, 12), channels = FIRST_PACKED + c->x->dims[1] - 1;
+    // RK3562's two cores may take half of the pixels each (container 2), which another bit says.
+    uint32_t halves = kind & IN_HALVES ? channels | OF_HALVES : channels;
     bool said = newer && g != CHIP_GEN_RV1106 && !c->depthwise && kind & PACKED_KINDS;
     if ((packed && !c->of_input) || (said && !packed))
         return rknn_regs_refuse(regs, CNA_CONV_CON1, kind, "only inputs have packed pixels", e);
+    if (packed && field != channels && field != halves)
+        return rknn_regs_refuse(regs, CNA_CONV_CON1, kind, "pixels of as many channels", e);
     if (!rknn_regs_get(regs, CORE_CLIP_TRUNCATE, &value))
         return 0;
     bool one = packed && (g == CHIP_GEN_RK3562 || g == CHIP_GEN_RV1106);
@@ -266,6 +291,8 @@ int rknn_agree_conv(const struct rknn_regs *regs, const struct rknn_agree_conv *
     r = r < 0 ? r : agree_converter(regs, c, e);
     if (r == 0)
         r = c->integer ? agree_packed(regs, c, e) : agree_half(regs, c, e);
+    if (r == 0 && !c->integer)
+        r = agree_plain_half(regs, c, e);
     if (r == 0 && c->integer)
         r = agree_addend(regs, c, e);
     return r < 0 || !c->integer ? r : agree_tasks(regs, e);
@@ -276,6 +303,9 @@ static int agree_pool_window(const struct rknn_regs *regs, const struct graph_wi
 {
     struct pair said = {rknn_bits(kernel, 11, 8) + 1, rknn_bits(kernel, 3, 0) + 1};
     struct pair known = {w->kernel[0], w->kernel[1]};
+    if (w->dilation[0] != 1 || w->dilation[1] != 1)
+        return rknn_regs_refuse(regs, PPU_KERNEL_CFG, kernel, "pixels of a window are side by side",
+                                e);
     if (!same(said, known, 16))
         return disagree(regs, PPU_KERNEL_CFG, kernel, "a kernel of", said, known, e);
     said = (struct pair){rknn_bits(kernel, 23, 20) + 1, rknn_bits(kernel, 19, 16) + 1};

@@ -21,6 +21,13 @@ bool rknn_fit_plane(const struct rknn_regs *regs, uint64_t pixels, uint64_t byte
     return bytes == pixels * atom || bytes == (pixels + 3) / 4 * 4 * atom;
 }
 
+bool rknn_fit_own_plane(const struct rknn_regs *regs, uint64_t pixels, uint64_t bytes,
+                        bool of_input, bool single)
+{
+    uint64_t whole = of_input || pixels <= 1 ? pixels : (pixels + 3) / 4 * 4;
+    return single ? rknn_fit_plane(regs, pixels, bytes) : bytes == whole * rknn_fit_atom(regs);
+}
+
 uint64_t rknn_fit_bytes(const struct rknn_regs *regs, const struct rknn_state *task,
                         enum rknn_register reg)
 {

@@ -15,6 +15,12 @@ uint32_t rknn_fit_atom(const struct rknn_regs *regs);
 /// Whether a plane of so many pixels has `bytes`: as it is, or in whole fours of atoms.
 bool rknn_fit_plane(const struct rknn_regs *regs, uint64_t pixels, uint64_t bytes);
 
+/// The same of a tensor whose plane it is: four atoms are filled up but in inputs of the model and
+/// in single pixels. Where all channels are in one block, nothing lies behind the plane, and either
+/// will do.
+bool rknn_fit_own_plane(const struct rknn_regs *regs, uint64_t pixels, uint64_t bytes,
+                        bool of_input, bool single);
+
 /// Bytes of a distance that a register of the DPU or its RDMA has, which counts atoms on RK3576,
 /// RV1126B and RK3562.
 uint64_t rknn_fit_bytes(const struct rknn_regs *regs, const struct rknn_state *task,

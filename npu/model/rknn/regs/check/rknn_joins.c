@@ -5,10 +5,13 @@
 //     input 1  [128 of 128 ]──┼──► working memory ──► convolution ──► output
 //     input 2  [ 68 of  80 ]──┘    [ 272 channels ]                   [ 260 channels ]
 //
+// Blocks are atoms; the order of the inputs is that of the ones.
+//
 // What it adds are zero points: the sum of one input is x, of which the units take the output's
 // zero point twice, once behind and once, in the bias, in front.
 #include "npu/model/rknn/regs/check/rknn_joins.h"
 
+#include "npu/model/rknn/lower/rknn_weights.h"
 #include "npu/model/rknn/regs/check/rknn_fit.h"
 #include "npu/model/rknn/regs/check/rknn_tiles.h"
 
@@ -58,6 +61,57 @@ static int check_weights(const struct joins *j, struct error *e)
     for (; i < j->weight->data.size; i++)
         ones += w[i];
     return ones == j->y->dims[1] ? 0 : refuse_constant("weights", e);
+}
+
+// Where in memory the weight from input i to output o is, of a kernel of one tap.
+static size_t place_of(const struct rknn_packing *p, uint32_t o, uint32_t i)
+{
+    const struct rknn_block *block = &p->main, *tail = &p->input_tail;
+    uint32_t upper = block->o1 * block->o2;
+    size_t row = (size_t)block->i1 * block->i2 + (size_t)tail->i1 * tail->i2, at = 0;
+    // Below the whole blocks of outputs are those of the rest, which have blocks of their own.
+    if (o >= upper) {
+        at = row * upper;
+        o -= upper;
+        block = &p->output_tail;
+        tail = &p->corner;
+    }
+    uint32_t main = block->i1 * block->i2, o2 = block->i1 ? block->o2 : tail->o2;
+    at += o / o2 * o2 * row;
+    // Behind the whole blocks of inputs lies that of the rest.
+    if (i >= main) {
+        at += (size_t)main * o2;
+        i -= main;
+        block = tail;
+    }
+    return at + (size_t)(i / block->i2) * block->i2 * o2 + (size_t)(o % o2) * block->i2 +
+           i % block->i2;
+}
+
+// The inputs' channels, one behind the other, each input from the beginning of a block on.
+static int check_order(const struct joins *j, struct error *e)
+{
+    struct rknn_packing p;
+    uint32_t atom = rknn_fit_atom(j->regs), o = 0, from = 0, all = j->y->dims[1];
+    const struct rknn_tensor *w = j->weight;
+    if (rknn_weight_packing(&p, w, j->regs->chip, WEIGHT_PLAIN, e) < 0)
+        return STATUS_MODEL_INVALID;
+    if (p.kind != PACKED_BLOCKS || p.kh != 1 || p.kw != 1 || p.element != 1)
+        return refuse_constant("weights", e);
+    // There are as many 1s as outputs (check_weights), so each must be in its place. What follows
+    // the inputs that fill the output is memory for the chip's own use.
+    for (uint32_t k = 0; k < j->n->n_inputs && o < all; k++) {
+        const struct rknn_tensor *x = j->n->inputs[k] < 0 ? NULL : &j->f->tensors[j->n->inputs[k]];
+        if (!x || x->n_dims != 4 || x->dims[1] > all - o || from + x->dims[1] > p.i)
+            return refuse_constant("weights", e);
+        for (uint32_t c = 0; c < x->dims[1]; c++, o++) {
+            size_t at = place_of(&p, o, from + c);
+            if (at >= w->data.size || w->data.data[at] != 1)
+                return refuse_constant("weights", e);
+        }
+        from += (uint32_t)align_up(x->dims[1], atom);
+    }
+    return o == all ? 0 : refuse_constant("weights", e);
 }
 
 // One number for each output, that of the zero point.
@@ -137,5 +191,6 @@ int rknn_joins_known(const struct rknn_regs *regs, const struct rknn_file *f,
     if (!any)
         return 0;
     int r = check_weights(&j, e);
+    r = r < 0 ? r : check_order(&j, e);
     return r < 0 ? r : check_sizes(&j, e);
 }

@@ -71,7 +71,9 @@ static bool in_blocks_of_one(const struct rknn_tensor *t)
 
 static bool is_plane(const struct task *t, const struct rknn_tensor *x, uint64_t bytes)
 {
-    return rknn_fit_plane(t->regs, (uint64_t)x->dims[2] * x->dims[3], bytes);
+    bool single = x->n_native == 5 && x->native[1] == 1;
+    return rknn_fit_own_plane(t->regs, (uint64_t)x->dims[2] * x->dims[3], bytes,
+                              x->kind == RKNN_KIND_INPUT, single);
 }
 
 // Whether some tensor of these has planes of so many bytes; true, too, if none is in blocks.
@@ -92,13 +94,19 @@ static bool is_plane_of(const struct task *t, const int32_t *tensors, uint32_t n
 // The reader, the units and the writer see the same size.
 static int check_sizes(const struct task *t, enum shape shape, struct error *e)
 {
+    enum { IN_ORDER = 25 }; // from this bit on: pixels or channels that are written elsewhere
     enum chip_generation g = t->regs->chip->generation;
     bool newer = g == CHIP_GEN_RK3576 || g == CHIP_GEN_RK3562, kept = shape == SHAPE_KEPT;
     uint32_t whole = (t->channels + 7) / 8 * 8, written = t->s->value[DPU_WRITE_SIZE_0];
     uint32_t of_writer = g == CHIP_GEN_RK3588 ? rknn_bits(written, 12, 0) + 1 : (written >> 16) + 1;
     bool fits = g == CHIP_GEN_RK3588 ? of_writer == t->channels || (!kept && of_writer == whole)
                                      : of_writer == t->channels || g == CHIP_GEN_RV1106 || !kept;
+    uint32_t mode = t->s->value[DPU_FEATURE_MODE_CFG];
     int r = check(t, RDMA_HEIGHT, size_in(t, RDMA_HEIGHT) == t->height, e);
+    if (r == 0 && kept)
+        r = check(t, DPU_FEATURE_MODE_CFG, mode >> IN_ORDER == 0, e);
+    if (r == 0)
+        r = check(t, DPU_DATA_CUBE_HEIGHT, t->s->value[DPU_DATA_CUBE_HEIGHT] == t->height - 1, e);
     if (r == 0 && (kept || g != CHIP_GEN_RV1106))
         r = check(t, RDMA_WIDTH, size_in(t, RDMA_WIDTH) == t->width, e);
     uint32_t read = size_in(t, RDMA_CHANNEL), atoms = (t->channels + 15) / 16 * 16;
@@ -220,6 +228,17 @@ static int check_addresses(const struct task *t, struct error *e)
     return check(t, DPU_DST_BASE, !single || read + before == written + (splits ? spare : 0), e);
 }
 
+// RK3588 repeats an operand of one line by a convolution. A plane is a line and what is behind it.
+static int check_repeated(const struct task *t, struct error *e)
+{
+    const uint32_t mask = 0xfffffff, *v = t->s->value;
+    uint64_t plane = (v[CNA_LINE_STRIDE] + v[CNA_SURF_STRIDE]) & mask;
+    if (t->regs->chip->generation != CHIP_GEN_RK3588 || strncmp(t->n->op, "Add", 3) != 0)
+        return 0;
+    return check(t, CNA_SURF_STRIDE,
+                 is_plane_of(t, t->n->inputs, t->n->n_inputs, plane * rknn_fit_atom(t->regs)), e);
+}
+
 static bool all_in_blocks(const struct rknn_file *f, const int32_t *tensors, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -238,8 +257,12 @@ static int check_moves(struct task *t, struct error *e)
         return 0;
     rknn_walk_begin(&w, t->regs);
     while ((t->s = rknn_walk_next(&w)) != NULL) {
-        if (!(t->s->value[DPU_FEATURE_MODE_CFG] & FROM_MEMORY))
+        // What comes from a convolution's sums has its places elsewhere.
+        if (!(t->s->value[DPU_FEATURE_MODE_CFG] & FROM_MEMORY)) {
+            if (blocks && check_repeated(t, e) < 0)
+                return STATUS_MODEL_INVALID;
             continue;
+        }
         t->width = size_in(t, DPU_DATA_CUBE_WIDTH);
         t->height = size_in(t, DPU_DATA_CUBE_HEIGHT);
         t->channels = size_in(t, DPU_DATA_CUBE_CHANNEL);
@@ -278,13 +301,29 @@ static int check_image(const struct task *t, const struct rknn_tensor *x, struct
     return r < 0 ? r : check(t, PPU_IN_HEIGHT, h == x->dims[2] || (h < x->dims[2] && h >= down), e);
 }
 
+// Bytes or halves, whose code the pool has; its reader has their width, from 1 on on RK3588.
+static int check_precision(const struct task *t, const struct rknn_tensor *x, struct error *e)
+{
+    enum { PRECISION = 7, WIDTH = 3, BYTES = 0, HALVES = 2 };
+    uint32_t first = t->regs->chip->generation == CHIP_GEN_RK3588 ? 1 : 0;
+    bool half = x->type == RKNN_F16;
+    uint32_t code = t->s->value[PPU_DATA_FORMAT] & PRECISION;
+    uint32_t width = t->s->value[PPU_RDMA_DATA_FORMAT] & WIDTH;
+    if (!half && x->type != RKNN_I8)
+        return 0;
+    int r = check(t, PPU_DATA_FORMAT, code == (half ? HALVES : BYTES), e);
+    return r < 0 ? r : check(t, PPU_RDMA_DATA_FORMAT, half || width == first, e);
+}
+
 static int check_planes(const struct task *t, const struct rknn_tensor *x,
                         const struct rknn_tensor *y, struct error *e)
 {
     const uint32_t *v = t->s->value;
     uint32_t gap = rknn_bits(v[PPU_MODE_CFG], 28, 16);
-    int r = check(t, PPU_RDMA_LINE_STRIDE,
-                  v[PPU_RDMA_LINE_STRIDE] == x->dims[3] * rknn_fit_atom(t->regs), e);
+    int r = check_precision(t, x, e);
+    r = r < 0 ? r
+              : check(t, PPU_RDMA_LINE_STRIDE,
+                      v[PPU_RDMA_LINE_STRIDE] == x->dims[3] * rknn_fit_atom(t->regs), e);
     r = r < 0 ? r : check(t, PPU_RDMA_SURF_STRIDE, is_plane(t, x, v[PPU_RDMA_SURF_STRIDE]), e);
     r = r < 0 ? r : check(t, PPU_DST_SURF_STRIDE, is_plane(t, y, v[PPU_DST_SURF_STRIDE]), e);
     r = r < 0 ? r : check(t, PPU_MODE_CFG, t->width + gap == y->dims[3], e);

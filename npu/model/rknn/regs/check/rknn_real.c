@@ -54,7 +54,8 @@ static bool begins(const char *text, const char *with)
 static bool find_duty(const char *op, unsigned *ret)
 {
     static const char *const moves[] = {"Concat", "Reshape", "Slice", "Split", "Transpose"};
-    static const char *const plain[] = {"Conv", "ConvAdd", "ConvAddRelu", "ConvRelu"};
+    static const char *const plain[] = {"Conv",     "ConvAdd",  "ConvAddRelu",
+                                        "ConvClip", "ConvRelu", "ConvLeakyRelu"};
     bool conv = begins(op, "Conv") && !begins(op, "ConvTranspose"), table = conv;
     bool adds = strstr(op, "Add") != NULL, slope = strcmp(op, "ConvLeakyRelu") == 0;
     bool relu = strstr(op, "Relu") != NULL && !slope && !strstr(op, "PRelu");
@@ -103,14 +104,12 @@ static unsigned duties_of(enum rknn_register reg, uint32_t value)
     return found;
 }
 
-// Whether the units do what the operator's name says, but for tables: our own writer makes none of
-// real numbers.
+// Whether the units do what the operator's name says.
 static int all_done(const struct rknn_regs *regs, const struct rknn_node *n, unsigned duty,
                     unsigned done, struct error *e)
 {
     uint32_t any;
-    unsigned wanted = duty & ~(unsigned)TABLE;
-    if (!(wanted & ~done) || !rknn_regs_get(regs, DPU_EW_CFG, &any) ||
+    if (!(duty & ~done) || !rknn_regs_get(regs, DPU_EW_CFG, &any) ||
         !rknn_regs_get(regs, DPU_BN_CFG, &any))
         return 0;
     return error_set(e, STATUS_MODEL_INVALID, "its registers do not do all that \"%s\" says",
@@ -162,6 +161,27 @@ static int check_task(const struct rknn_regs *regs, const struct rknn_state *s, 
     return 0;
 }
 
+// Newer chips bound what each unit gives, by two pairs of numbers that are compared as integers:
+// floats, too, are in that order from 0 on. A Relu or a Clip has BN's, both pairs alike.
+static int check_bounds(const struct rknn_regs *regs, const struct rknn_state *s, unsigned duty,
+                        struct error *e)
+{
+    static const char unlike[] = "what that does to real numbers is not known";
+    uint32_t any;
+    for (int i = DPU_BS_LOW_0; i <= DPU_EW_HIGH_1; i++) {
+        enum rknn_register reg = (enum rknn_register)i;
+        bool high = (i - DPU_BS_LOW_0) % 2, bn = i >= DPU_BN_LOW_0 && i <= DPU_BN_HIGH_1;
+        uint32_t none = high ? INT32_MAX : 0x80000000u, value = s->value[reg];
+        bool relu = bn && duty & (RELU | CLIP);
+        bool right = relu && !high               ? value == 0
+                     : bn && high && duty & CLIP ? value == s->value[DPU_BN_HIGH_1]
+                                                 : value == none;
+        if (!right && rknn_regs_get(regs, reg, &any))
+            return rknn_regs_refuse(regs, reg, value, unlike, e);
+    }
+    return 0;
+}
+
 int rknn_real_known(const struct rknn_regs *regs, const struct rknn_file *f,
                     const struct rknn_node *n, struct error *e)
 {
@@ -179,7 +199,8 @@ int rknn_real_known(const struct rknn_regs *regs, const struct rknn_file *f,
     while ((s = rknn_walk_next(&w)) != NULL) {
         uint32_t precision = s->value[DPU_DATA_FORMAT] & PRECISION;
         bool checked = (halves && precision == FP16) || (precision == INT16 && duty == ANY);
-        if (check_task(regs, s, checked, duty, &done, e) < 0)
+        if (check_task(regs, s, checked, duty, &done, e) < 0 ||
+            (checked && check_bounds(regs, s, duty, e) < 0))
             return STATUS_MODEL_INVALID;
     }
     return halves ? all_done(regs, n, duty, done, e) : 0;

@@ -33,7 +33,9 @@ static int check_output(const struct tile *t, struct error *e)
     bool sized = t->regs->chip->generation != CHIP_GEN_RK3566;
     uint32_t size = (h - 1) << 16 | (w - 1);
     int r = check(t, DPU_DATA_CUBE_WIDTH, w == t->c->y->dims[3], e);
-    r = r < 0 ? r : check(t, DPU_DATA_CUBE_HEIGHT, h <= t->c->y->dims[2], e);
+    r = r < 0 ? r
+              : check(t, DPU_DATA_CUBE_HEIGHT,
+                      h <= t->c->y->dims[2] && v[DPU_DATA_CUBE_HEIGHT] == h - 1, e);
     r = r < 0 ? r : check(t, DPU_DATA_CUBE_NOTCH, v[DPU_DATA_CUBE_NOTCH] == 0, e);
     r = r < 0 ? r : check(t, CORE_DATAOUT_SIZE_0, v[CORE_DATAOUT_SIZE_0] == size, e);
     r = r < 0 ? r : check(t, CNA_DATA_SIZE2, rknn_bits(v[CNA_DATA_SIZE2], 10, 0) + less == w, e);
@@ -63,7 +65,9 @@ static int check_channels(const struct tile *t, struct error *e)
 static int check_strides(const struct tile *t, bool packed, struct error *e)
 {
     uint64_t plane = (uint64_t)t->c->y->dims[2] * t->c->y->dims[3];
-    bool right = rknn_fit_plane(t->regs, plane, rknn_fit_bytes(t->regs, t->s, DPU_DST_SURF_STRIDE));
+    uint32_t block = rknn_fit_atom(t->regs) / (t->c->integer ? 1 : 2);
+    uint64_t bytes = rknn_fit_bytes(t->regs, t->s, DPU_DST_SURF_STRIDE);
+    bool right = rknn_fit_own_plane(t->regs, plane, bytes, false, t->c->y->dims[1] <= block);
     bool odd = packed && t->regs->chip->generation == CHIP_GEN_RK3562;
     return odd ? 0 : check(t, DPU_DST_SURF_STRIDE, right, e);
 }
@@ -84,6 +88,7 @@ static bool is_line(const struct tile *t, uint64_t bytes, uint32_t unit)
 // lines as one, but those of container 2.
 static int check_packed_image(const struct tile *t, struct error *e)
 {
+    enum { TWO_CORES = 0x4000 }; // of container 2: how far planes are apart there is not known
     const uint32_t *v = t->s->value;
     uint32_t width = t->c->x->dims[3], plane = t->c->x->dims[2] * width;
     uint32_t lines = (v[CNA_DATA_SIZE0] & 0xffff) + t->less;
@@ -106,7 +111,7 @@ static int check_packed_image(const struct tile *t, struct error *e)
     case CHIP_GEN_RV1106: {
         bool single = is_line(t, line * 16, 16);
         right = single || (lines && line % lines == 0 && is_line(t, line / lines * 16, 16));
-        far = single || surface == line;
+        far = single ? surface == plane || v[CNA_CONV_CON1] & TWO_CORES : surface == line;
         break;
     }
     default:
@@ -138,13 +143,15 @@ static int check_image(const struct tile *t, bool packed, struct error *e)
 {
     const uint32_t mask = 0xfffffff, *v = t->s->value;
     enum chip_generation g = t->regs->chip->generation;
-    uint32_t width = t->c->x->dims[3], plane = t->c->x->dims[2] * width, whole = (plane + 3) & ~3u;
+    uint32_t width = t->c->x->dims[3], plane = t->c->x->dims[2] * width;
+    uint32_t atom = rknn_fit_atom(t->regs), block = atom / (t->c->integer ? 1 : 2);
     uint32_t line = v[CNA_LINE_STRIDE] & mask, surface = v[CNA_SURF_STRIDE] & mask;
     uint32_t before = g == CHIP_GEN_RK3588 ? line : 0;
     int r = check(t, CNA_DATA_SIZE0, (v[CNA_DATA_SIZE0] >> 16) + t->less == width, e);
     if (r < 0 || packed)
         return r < 0 ? r : check_packed_image(t, e);
-    bool right = surface == ((plane - before) & mask) || surface == ((whole - before) & mask);
+    bool right = rknn_fit_own_plane(t->regs, plane, (uint64_t)((surface + before) & mask) * atom,
+                                    t->c->of_input, t->c->x->dims[1] <= block);
     r = check(t, CNA_LINE_STRIDE, line == width * (g == CHIP_GEN_RK3566 ? 1 : 4), e);
     return r < 0 ? r : check(t, CNA_SURF_STRIDE, right, e);
 }
