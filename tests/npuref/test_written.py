@@ -20,7 +20,10 @@ def convolution(chip, kernel=1, stride=1, channels=32, outputs=32, size=(8, 8), 
                 **options):
     rng, m = np.random.default_rng(3), Model(chip, "written")
     x = m.input("x", (1, channels, *size), quant)
-    if options.pop("addend", False):
+    addend = options.pop("addend", False)
+    if addend == "between":
+        x = ops.conv(m, x, rng.normal(size=(channels, channels, 1, 1)) * 0.2, rng.normal(size=channels), out=quant)
+    if addend:
         options["addend"] = x
     kernel = (kernel, kernel) if isinstance(kernel, int) else kernel
     y = ops.conv(m, x, rng.normal(size=(outputs, channels, *kernel)) * 0.2, rng.normal(size=outputs),
@@ -59,6 +62,8 @@ CASES = {  # words: how far from the reference in steps, which counts lookup tab
     "odd_lines": (dict(channels=17, outputs=3, size=(19, 3), kernel=(5, 1), pad=0, quant=Quant(0.05, 127), act="relu"), 0),
     "odd_pixel": (dict(channels=100, outputs=1, size=(1, 1), quant=Quant(0.05, -128)), 0),
     "odd_chain": (dict(outputs=40, size=(15, 13), kernel=3, add=lambda x, y: (y, y)), 1),
+    "odd_addend": (dict(addend=True, channels=64, outputs=64, size=(5, 7)), 0),
+    "odd_between": (dict(addend="between", channels=64, outputs=64, size=(5, 7)), 0),
     "odd_inputs": (dict(size=(5, 7), add=lambda x, y: (x, y)), 1),
 }
 

@@ -73,7 +73,7 @@ def convolution(node):
     if node.attrs["group"] > 1:
         made |= _depthwise(node, size, out)
     if 0x5038 in tensors:
-        made |= {0x5034: 0x40000004, 0x5040: out.plane, 0x5044: 0x7818}
+        made |= {0x5034: 0x40000004, 0x5040: Size(tensors[0x5038]).plane, 0x5044: 0x7818}
     if node.lut_tasks:
         made |= _TABLES
     return task(CONVOLUTION, made | values, {r: (t, 0) for r, t in tensors.items()}, 0x1D)

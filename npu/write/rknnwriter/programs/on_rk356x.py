@@ -72,7 +72,7 @@ def convolution(node):
         values[0x4050] = 0x36D
         order = [r for r in CONVOLUTION if r not in (0x4058, 0x405C)]
     if 0x5038 in tensors:
-        made |= _operand(out)
+        made |= _operand(Size(tensors[0x5038], _ATOM))
     if node.lut_tasks:
         made |= {0x4108: 0x68, 0x410C: 0x50500, 0x4110: -0x4000, 0x411C: 0x4000}
     return task(order, made | values, {r: (t, 0) for r, t in tensors.items()}, 0x1F)

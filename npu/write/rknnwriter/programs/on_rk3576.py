@@ -91,7 +91,8 @@ def convolution(node):
     if node.params.chip.name == "rv1126b":
         made |= _rv1126b(made[0x1028] >> 16)
     if 0x5038 in tensors:
-        made |= {0x5034: 0x50000044, 0x5040: out.plane, 0x5044: 0x40000018, 0x504C: out.plane, 0x506C: out.plane}
+        plane = Size(tensors[0x5038]).plane
+        made |= {0x5034: 0x50000044, 0x5040: plane, 0x5044: 0x40000018, 0x504C: plane, 0x506C: plane}
     if node.lut_tasks:
         made |= _tables(node)
     return task(order, made | values, {r: (t, 0) for r, t in tensors.items()}, 0x1D)

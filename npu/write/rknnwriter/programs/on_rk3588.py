@@ -62,7 +62,6 @@ def convolution(node):
     x, y = node.inputs[0], node.outputs[0]
     half, depthwise = x.dtype == "float16", node.attrs["group"] > 1
     channels = align(y.shape[1], (64 if depthwise else 32) // Size(x).bytes)
-    plane = Size(y).plane * _ATOM
     each = values[0x4048] & 1  # a factor and a zero point for each channel
     values = {
         **_cna(node, x, y), **_write(y, channels, 4 if depthwise else 2), 0x3018: channels - 1,
@@ -75,8 +74,10 @@ def convolution(node):
         values[0x4050] = 0x36E if half or not each else 0x36D
     addresses = {r: (t, 0) for r, t in tensors.items()}
     if 0x5038 in tensors:  # surfaces by turns
+        addend = Size(tensors[0x5038])
+        plane, next_but_one = addend.plane * _ATOM, (2 * addend.plane - addend.pixels) * _ATOM
         addresses |= {0x5018: (tensors[0x5038], 0), 0x5038: (tensors[0x5038], plane)}
-        values |= {0x5034: 0x40000004, 0x5040: plane, 0x5044: 0x7D00, 0x504C: plane, 0x506C: plane}
+        values |= {0x5034: 0x40000004, 0x5040: plane, 0x5044: 0x7D00, 0x504C: next_but_one, 0x506C: next_but_one}
     return task(CONVOLUTION, values | {0x4004: POINTER, 0x5004: POINTER}, addresses, 0x1D)
 
 

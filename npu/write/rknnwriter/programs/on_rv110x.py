@@ -72,7 +72,7 @@ def convolution(node):
     if node.params.act == "relu":
         made |= {0x406C: 0, 0x40E0: 0}
     if 0x5038 in tensors:
-        made |= {0x5034: 0x40000004, 0x5040: out.plane * 16, 0x5044: 0x907818}
+        made |= {0x5034: 0x40000004, 0x5040: Size(tensors[0x5038]).plane * 16, 0x5044: 0x907818}
     if node.lut_tasks:
         made |= {0x4108: 0x68, 0x410C: 0x50500, 0x4110: -0x4000, 0x411C: 0x4000}
     return task(CONVOLUTION, made | values, {r: (t, 0) for r, t in tensors.items()}, 0x1D)
