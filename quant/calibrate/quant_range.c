@@ -60,6 +60,64 @@ static double range_stored(struct quant_form f, double quotient)
     return fmin(fmax(rint(quotient) + f.zp, -most - 1), most);
 }
 
+// In floats, as other programs look at it. *steps: how far the farther end is beyond its bound.
+static bool range_ends_within(struct quant_form f, float lo, float hi, double *steps)
+{
+    int32_t least = f.bits == 8 ? INT8_MIN : INT16_MIN, most = f.bits == 8 ? INT8_MAX : INT16_MAX;
+    float low = (float)(least - f.zp) * f.scale, high = (float)(most - f.zp) * f.scale;
+    *steps = fmax((double)lo - (double)low, (double)high - (double)hi) / (double)f.scale;
+    return low >= lo && high <= hi;
+}
+
+// With so many steps below and above 0: as wide as the range, or as the bounds let it be.
+// *ret_lost: what of the range lies outside.
+static struct quant_range range_of_steps(struct quant_range r, float lo, float hi, double below,
+                                         double above, double *ret_lost)
+{
+    double wanted = 0, most = INFINITY;
+    if (below > 0) {
+        wanted = -(double)r.low / below;
+        most = -(double)lo / below;
+    }
+    if (above > 0) {
+        wanted = fmax(wanted, (double)r.high / above);
+        most = fmin(most, (double)hi / above);
+    }
+    double scale = fmin(wanted, most);
+    *ret_lost = fmax(-(double)r.low - below * scale, (double)r.high - above * scale);
+    return (struct quant_range){(float)(-below * scale), (float)(above * scale)};
+}
+
+// Floats say where an end is to a hundredth of a step. The zero point stays or moves by one,
+// whichever costs less; a float's rounding may want the last bits of the scale, too.
+struct quant_range quant_range_within_bounds(struct quant_range r, float lo, float hi,
+                                             struct quant_store store)
+{
+    const struct quant_form f = quant_form_of_range(r, store);
+    struct quant_range best = r;
+    double all = 2 * range_most(f.bits) + 1, below = f.zp + range_most(f.bits) + 1, steps;
+    double least = INFINITY;
+    if (store.symmetric || store.power_of_two || range_ends_within(f, lo, hi, &steps) ||
+        steps > 0.51)
+        return r;
+    for (double b = below - 1; b <= below + 1; b++) {
+        double lost;
+        if (b < 0 || b > all)
+            continue;
+        struct quant_range fits = range_of_steps(r, lo, hi, b, all - b, &lost);
+        for (int i = 0; i < 8; i++) {
+            if (range_ends_within(quant_form_of_range(fits, store), lo, hi, &steps))
+                break;
+            fits = (struct quant_range){nextafterf(fits.low, 0), nextafterf(fits.high, 0)};
+        }
+        if (lost >= least || !range_ends_within(quant_form_of_range(fits, store), lo, hi, &steps))
+            continue;
+        least = lost;
+        best = fits;
+    }
+    return best;
+}
+
 int32_t quant_form_store(struct quant_form f, float x)
 {
     return (int32_t)range_stored(f, (double)x / (double)f.scale);

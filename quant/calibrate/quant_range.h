@@ -38,6 +38,14 @@ struct quant_range quant_range_choose(const struct observer *o, enum quant_algor
 /// (likewise).
 struct quant_form quant_form_of_range(struct quant_range r, struct quant_store store);
 
+/// A range of what an activation has cut to lo to hi (infinite: no bound). As a zero point is
+/// rounded, an end can be stored up to half a step beyond its bound: the range then becomes the
+/// nearest one whose ends are within as they are stored, too, which takes up to a step off the
+/// other end. Other ranges stay as they are. So the conversion alone does what the activation does,
+/// and programs may leave that out.
+struct quant_range quant_range_within_bounds(struct quant_range r, float lo, float hi,
+                                             struct quant_store store);
+
 /// A number as it is stored.
 int32_t quant_form_store(struct quant_form f, float x);
 

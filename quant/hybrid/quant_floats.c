@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "quant/model/quant_constant.h"
 
 static void floats_layout_done(struct quant_layout *l)
 {
@@ -143,6 +144,35 @@ static int floats_ranges(const struct rknnd_quant *q, const struct quant_plan *p
     return r;
 }
 
+// A bound of a Clip; without one, or where it is infinite, `otherwise`.
+static float floats_bound(const struct rknnd_quant *q, const Quant__Node *n, size_t input,
+                          float otherwise)
+{
+    struct error ignored;
+    const Quant__Tensor *t = quant_index_weight(&q->index, n, input);
+    cleanup(free_p) float *value = NULL;
+    if (!t || quant_constant_count(t) != 1 ||
+        quant_constant_floats(&q->model, t, &value, &ignored) < 0)
+        return otherwise;
+    return *value;
+}
+
+void quant_floats_fit_clips(const struct rknnd_quant *q, const struct quant_plan *p,
+                            struct quant_range *ranges)
+{
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const Quant__Node *n = q->model.graph->node[i];
+        const struct quant_edge *out = quant_index_find(&q->index, quant_output(n, 0));
+        const struct quant_place *place = quant_plan_place(p, &q->index, out);
+        if (!quant_is(n, "Clip") || p->kinds[i] == QUANT_NODE_FLOAT || !place || !place->quantized)
+            continue;
+        struct quant_range *r = &ranges[place->group];
+        *r = quant_range_within_bounds(*r, floats_bound(q, n, 1, -INFINITY),
+                                       floats_bound(q, n, 2, INFINITY),
+                                       quant_store_of(q, p->places[place->group].bits));
+    }
+}
+
 // Edits are of edges, not of groups, since those are others in each plan.
 static int floats_lay_out(const struct rknnd_quant *q, const struct quant_plan *p,
                           const struct quant_layout *base, const struct quant_edit *edits,
@@ -151,6 +181,8 @@ static int floats_lay_out(const struct rknnd_quant *q, const struct quant_plan *
     int r = floats_layout_init(l, p->n_edges, e);
     if (r == 0)
         r = floats_ranges(q, p, base, l, e);
+    if (r == 0)
+        quant_floats_fit_clips(q, p, l->ranges);
     for (uint32_t i = 0; i < p->n_edges && r == 0; i++) {
         uint32_t group = p->places[i].group;
         if (!p->places[i].quantized)

@@ -19,5 +19,11 @@ int quant_floats_set(struct rknnd_quant *q, uint32_t n, const struct quant_choic
 int quant_floats_edit(const struct rknnd_quant *q, struct quant_edit *edits, uint32_t i,
                       struct quant_range range, struct error *e);
 
+/// Ranges of groups of tensors that come from a Clip end within its bounds as they are stored, too.
+/// ONNX Runtime (1.30) loads no model in which a Clip changes no stored number, but has a bound
+/// between the last one and the end.
+void quant_floats_fit_clips(const struct rknnd_quant *q, const struct quant_plan *p,
+                            struct quant_range *ranges);
+
 /// Forgets what a calibration has chosen.
 void quant_floats_forget(struct rknnd_quant *q);

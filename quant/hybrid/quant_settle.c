@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "quant/hybrid/quant_floats.h"
 #include "quant/hybrid/quant_trial.h"
 
 #define SAMPLES    8
@@ -53,6 +54,7 @@ static void settle_find_tensors(struct settling *s)
     for (uint32_t i = 0; i < s->q->plan.n_edges; i++)
         if (places[i].quantized)
             settle_widen(&s->plain[places[i].group], &s->q->seen[i]);
+    quant_floats_fit_clips(s->q, &s->q->plan, s->plain);
     for (uint32_t i = 0; i < s->q->plan.n_edges; i++) {
         struct quant_range a = s->plain[i], b = s->searched[i];
         bool stands = places[i].group == i && places[i].bits == 8;

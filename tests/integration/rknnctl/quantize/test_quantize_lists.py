@@ -161,6 +161,27 @@ class Models(Case):
                 words = self.quantize(net, self.arrays(raw), "--mean", "1,2,3", "--layout", "nchw", code=2)
                 self.assertIn("there are 3 numbers for mean or deviation", words)
 
+    def test_what_is_stored_ends_within_the_bounds_of_clips(self):
+        """Of ranges that a rounded zero point moves; all but a step of what lies within them is there."""
+        samples = self.arrays([self.rng.normal(0, 1, (1, 8, 8, 3)).astype(np.float32) for _ in range(4)])
+        for low, high in ((-0.5, 0.7), (None, 0.5), (-0.3, None), (-2.0, 3.0), (0.0, 0.6), (-1.0, 1.0)):
+            bounds = {name: np.float32(end) for name, end in (("lo", low), ("hi", high)) if end is not None}
+            net = self.write([helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("Clip", ["c", *(n if n in bounds else "" for n in ("lo", "hi"))], ["r"]),
+                              helper.make_node("Conv", ["r", "v"], ["y"])], [1, 3, 8, 8],
+                             bounds | {"w": 5 * self.weights(6, 3, 3, 3), "v": self.weights(4, 6, 1, 1)}, y=[1, 4, 6, 6])
+            for options in ((), ("--algorithm", "mmse"), ("--dtype", "w16a16i")):
+                with self.subTest(bounds=(low, high), options=options):
+                    said = json.loads(self.quantize(net, samples, "--json", *options))
+                    tensor, = [t for t in said["tensors"] if t["name"] == "r"]
+                    most = 32767 if "w16a16i" in options else 127
+                    ends = [np.float32(end - tensor["zero_point"]) * np.float32(tensor["scale"]) for end in (-most - 1, most)]
+                    seen = [min(tensor["seen"][0], 0), max(tensor["seen"][1], 0)]
+                    for end, bound, sign in ((ends[0], low, -1), (ends[1], high, 1)):
+                        if bound is not None:
+                            self.assertLessEqual(sign * end, np.float32(sign * bound))
+                    if "mmse" not in options:
+                        self.assertLess(max(ends[0] - seen[0], seen[1] - ends[1]), 1.01 * tensor["scale"])
+
     def one(self, node, shape, constants, out):
         return self.write([node], shape, constants, y=out)
 
