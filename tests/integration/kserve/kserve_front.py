@@ -25,6 +25,14 @@ class Refused(Exception):
         self.status, self.text = status, text
 
 
+def words_of(data):
+    """What an error's body says: ours is JSON, a proxy's own is not."""
+    try:
+        return json.loads(data)["error"]
+    except (ValueError, KeyError, TypeError):
+        return f"no JSON: {data[:200]!r}"
+
+
 class Client:
     """One connection."""
 
@@ -46,7 +54,7 @@ class Client:
     def json(self, path, method="GET", body=None):
         status, _, data = self.ask(method, path, body)
         if status != 200:
-            raise Refused(status, json.loads(data)["error"] if data else "")
+            raise Refused(status, words_of(data) if data else "")
         return json.loads(data) if data else None
 
     def infer(self, model, inputs, outputs=None, binary=True, pack=None, accept=None, version=None, **more):
@@ -75,7 +83,7 @@ class Client:
         where = f"/v2/models/{model}" + (f"/versions/{version}" if version else "")
         status, got, data = self.ask("POST", f"{where}/infer", body, headers)
         if status != 200:
-            raise Refused(status, json.loads(data)["error"])
+            raise Refused(status, words_of(data))
         return read_answer(got, data)
 
 
@@ -94,9 +102,9 @@ def read_answer(headers, data):
     return answer, arrays
 
 
-def answers(port, state="ready"):
+def answers(port, state="ready", host="127.0.0.1"):
     """Whether somebody serves there: "live" or "ready"."""
-    client = Client(port)
+    client = Client(port, host)
     try:
         return client.ask("GET", f"/v2/health/{state}")[0] == 200
     except OSError:

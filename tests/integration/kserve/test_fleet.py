@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""docs/ops/fleet.cfg as it is: HAProxy before three boards, which are restarted one after the other, and killed, under load."""
+"""docs/ops/fleet.cfg as it is: HAProxy before three boards, which are restarted one after the other, killed, unplugged and overworked, under load."""
 import atexit
 import csv
 import os
@@ -18,7 +18,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from kserve_front import Client, Front, answers, free_port
+from kserve_front import PROGRAM, Client, Front, answers, free_port
+from support.namespaces import run_inside
 from support.service import BUILD, DIGITS, PATIENCE, SOURCE, Daemon, ended, finish_client, successor, wait_for
 
 HAPROXY = shutil.which("haproxy", path="/usr/sbin:/usr/bin")
@@ -156,7 +157,7 @@ class Fleet(unittest.TestCase):
                             f"BOARD{i}_AGENT": str(board.agent), f"BOARD{i}_RKNND": board.daemon.uri.removeprefix("tcp:")}
         self.view = pathlib.Path(folder.name, "view")
         look = pathlib.Path(folder.name, "look.cfg")  # beside the file as it is: what the proxy thinks of the boards
-        look.write_text(f"global\n    stats socket {self.view}\n")
+        look.write_text(f"global\n    stats socket {self.view} level admin\n")
         self.command = {"args": [HAPROXY, "-db", "-q", "-f", CONFIGURATION, "-f", look], "env": environment, "stdin": subprocess.DEVNULL}
         self.start_proxy()
         self.addCleanup(self.end_proxy)
@@ -263,16 +264,85 @@ class Fleet(unittest.TestCase):
         for board in self.boards:
             board.stop()
 
-    def state(self, backend, server):
+    def tell(self, words):
         with socket.socket(socket.AF_UNIX) as asked:
             asked.connect(str(self.view))
-            asked.sendall(b"show stat\n")
-            table = b"".join(iter(lambda: asked.recv(65536), b"")).decode().removeprefix("# ")
+            asked.sendall(f"{words}\n".encode())
+            return b"".join(iter(lambda: asked.recv(65536), b"")).decode()
+
+    def state(self, backend, server):
+        table = self.tell("show stat").removeprefix("# ")
         return next(row["status"] for row in csv.DictReader(table.splitlines()) if (row["pxname"], row["svname"]) == (backend, server))
+
+    def test_checks_that_fail_everywhere(self):
+        """Boards that have no time for the proxy's checks serve all the same."""
+        load = self.load(self.port, 4)
+        ends = [(backend, f"board{i}") for backend in ("kserve_boards", "rknnd_boards") for i in (1, 2, 3)]
+        for backend, board in ends:
+            for words in ("disable agent", "disable health", "set server"):
+                said = self.tell(f"{words} {backend}/{board}{' health down' if words == 'set server' else ''}")
+                self.assertEqual(said.strip(), "")
+        self.assertEqual({self.state(*end) for end in ends}, {"DOWN"})
+        before = [self.inferences(board) for board in self.boards]
+        load.goes_on(100)
+        for board, n in zip(self.boards, before):
+            self.assertGreater(self.inferences(board), n)
+        ping = subprocess.run([BUILD / "bin/rknnctl", "-s", self.uri, "ping", "-n", "1"], capture_output=True, text=True, timeout=PATIENCE, check=False)
+        self.assertEqual(ping.returncode, 0, ping.stderr)
+        self.assertEqual(load.end(), [])
+        for board in self.boards:
+            board.stop()
+
+
+class Unplugged(unittest.TestCase):
+    """Inside of namespaces: one board's network goes without a word, while it is asked and while it works."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        shutil.copy(DIGITS, folder.name)
+        self.run_words("mount", "-t", "tmpfs", "run", "/run")  # with the names of networks
+        for words in ("link set lo up", "netns add board", "link add proxy type veth peer name board netns board", "addr add 10.1.2.4/24 dev proxy",
+                      "link set proxy up", "-n board addr add 10.1.2.3/24 dev board", "-n board link set board up"):
+            self.run_words("ip", *words.split())
+        self.daemon = Daemon("--backend", "sim:rk3588,slow%100", "--log-level", "error")
+        self.addCleanup(self.daemon.stop)
+        environment = {"LISTEN_KSERVE": f"127.0.0.1:{(port := free_port())}", "LISTEN_RKNND": f"127.0.0.1:{free_port()}"}
+        for i, (host, start) in enumerate((("10.1.2.3", ["ip", "netns", "exec", "board"]), ("127.0.0.1", []), ("127.0.0.1", [])), 1):
+            ends = f"{host}:{free_port()}", f"{host}:{free_port()}"
+            front = subprocess.Popen([*start, PROGRAM, "--server", self.daemon.uri, "--models", folder.name, "--insecure", "--log-level", "error",
+                                      "--listen", f"tcp:{ends[0]}", "--agent", f"tcp:{ends[1]}"], stdin=subprocess.DEVNULL)
+            self.addCleanup(front.wait)
+            self.addCleanup(front.kill)
+            wait_for("a front", lambda h=ends[0].split(":"): answers(int(h[1]), host=h[0]))
+            environment |= {f"BOARD{i}_KSERVE": ends[0], f"BOARD{i}_HOST": host, f"BOARD{i}_AGENT": ends[1].split(":")[1], f"BOARD{i}_RKNND": ends[0]}
+        proxy = subprocess.Popen([HAPROXY, "-db", "-q", "-f", CONFIGURATION], env=environment, stdin=subprocess.DEVNULL)
+        self.addCleanup(proxy.wait)
+        self.addCleanup(proxy.kill)
+        wait_for("the proxy", lambda: answers(port))
+        self.port = port
+
+    @staticmethod
+    def run_words(*words):
+        subprocess.run(words, check=True, timeout=PATIENCE)
+
+    def test_what_it_had_goes_elsewhere(self):
+        load = Load(self.port, 6)
+        self.addCleanup(load.end)
+        load.goes_on(30)
+        self.run_words("ip", "neigh", "replace", "10.1.2.3", "lladdr", "02:00:00:00:00:99", "nud", "permanent", "dev", "proxy")
+        self.run_words("ip", "-n", "board", "neigh", "replace", "10.1.2.4", "lladdr", "02:00:00:00:00:98", "nud", "permanent", "dev", "board")
+        load.goes_on(60)
+        self.assertEqual(load.end(), [])
+
+
+class Outside(unittest.TestCase):
+    def test_unplugged(self):
+        run_inside(self, __file__, "Unplugged")
 
 
 if __name__ == "__main__":
     if not HAPROXY:
         print("skipped: haproxy is not installed")
         sys.exit(77)
-    unittest.main()
+    unittest.main(defaultTest=sys.argv[1:] or ["Documents", "Fleet", "Outside"], argv=sys.argv[:1])
