@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/cleanup.h"
 #include "base/log.h"
+#include "base/text/growing_text.h"
 #include "npu/npu.h"
 #include "server/clients/session.h"
 #include "server/handle/services.h"
@@ -265,11 +265,11 @@ static void put_totals(FILE *out, const struct services *s)
 int metrics_text(const struct services *s, const struct reading *now, char **ret, size_t *ret_size,
                  struct error *e)
 {
-    *ret = NULL;
-    *ret_size = 0;
-    FILE *out = open_memstream(ret, ret_size);
-    if (!out)
-        return error_no_memory(e, "metrics", 0);
+    struct growing_text text;
+    int r = growing_text_open(&text, e);
+    if (r < 0)
+        return r;
+    FILE *out = text.file;
     put_device(out, s);
     put_config(out, s->metrics);
     put_now(out, s);
@@ -278,8 +278,5 @@ int metrics_text(const struct services *s, const struct reading *now, char **ret
     put_transfers(out, s->metrics);
     put_errors(out, s->metrics);
     metrics_machine(out, now);
-    if (fclose(out) == 0 && *ret) // glibc's fclose() is content where the text could not be moved
-        return 0;
-    free(*ret);
-    return error_no_memory(e, "metrics", *ret_size);
+    return growing_text_close(&text, "metrics", ret, ret_size, e);
 }
