@@ -111,15 +111,15 @@ static size_t write_head(char to[HEAD_ROOM], const struct reply *r, size_t size,
     return (size_t)(at - to);
 }
 
-// The packed body, or nothing where that fails.
+// The packed body, or nothing where that fails or there is no memory for both.
 static enum packing pack_answer(struct reply *r, enum packing wanted)
 {
-    uint8_t *packed;
-    size_t size;
+    struct packing_plain packed;
     if (wanted == PACKING_NONE || r->size < PACK_FROM || r->no_memory ||
-        packing_pack(wanted, r->body, r->size, &packed, &size, NULL) < 0)
+        packing_pack(wanted, r->body, r->size, r->share, &packed, NULL) < 0)
         return PACKING_NONE;
-    reply_replace(r, packed, size);
+    r->taken += packed.room;
+    reply_replace(r, packed.bytes, packed.size);
     return wanted;
 }
 

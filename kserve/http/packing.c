@@ -10,8 +10,10 @@
 #include <zlib.h>
 
 #define WINDOW     15
-#define GZIP       16 // added to it
-#define FIRST_ROOM 16384
+#define GZIP       16    // added to it
+#define FIRST_ROOM 16384 // bytes
+
+#define DEFLATE_STATE (268U << 10) // bytes; zconf.h: 256 KiB and "a few kilobytes"
 
 static const char *const names[] = {"identity", "gzip", "deflate"};
 
@@ -124,25 +126,52 @@ int packing_unpack(enum packing p, const uint8_t *data, size_t size, size_t max,
     return r;
 }
 
-int packing_pack(enum packing p, const void *data, size_t size, uint8_t **ret, size_t *ret_size,
-                 struct error *e)
+static int no_share(struct error *e)
+{
+    return error_set(e, STATUS_MALLOC_FAIL, "no memory to pack an answer (--memory)");
+}
+
+static int deflate_all(z_stream *z, size_t room, struct packing_plain *ret, struct error *e)
+{
+    uint8_t *out = malloc(room);
+    if (!out)
+        return error_no_memory(e, "a packed answer", room);
+    z->next_out = out;
+    z->avail_out = (uInt)room;
+    if (deflate(z, Z_FINISH) != Z_STREAM_END) {
+        free(out);
+        return error_set(e, STATUS_FAIL, "a packed answer: zlib fails");
+    }
+    size_t size = room - z->avail_out;
+    uint8_t *fitting = realloc(out, size);
+    *ret = (struct packing_plain){.bytes = fitting ? fitting : out, .size = size, .room = size};
+    return 0;
+}
+
+static int pack_in(z_stream *z, size_t room, struct memory_share *share, struct packing_plain *ret,
+                   struct error *e)
+{
+    if (!memory_take(share, room, 0))
+        return no_share(e);
+    int r = deflate_all(z, room, ret, e);
+    memory_give(share, r < 0 ? room : room - ret->room);
+    return r;
+}
+
+int packing_pack(enum packing p, const void *data, size_t size, struct memory_share *share,
+                 struct packing_plain *ret, struct error *e)
 {
     z_stream z = {.next_in = (Bytef *)(uintptr_t)data, .avail_in = (uInt)size};
-    if (size > UINT32_MAX ||
-        deflateInit2(&z, Z_BEST_SPEED, Z_DEFLATED, WINDOW + (p == PACKING_GZIP ? GZIP : 0), 8,
-                     Z_DEFAULT_STRATEGY) != Z_OK)
-        return error_no_memory(e, "packing", 0);
-    size_t room = deflateBound(&z, size);
-    uint8_t *out = room <= UINT32_MAX ? malloc(room) : NULL;
-    z.next_out = out;
-    z.avail_out = (uInt)room;
-    int s = out ? deflate(&z, Z_FINISH) : Z_MEM_ERROR;
-    deflateEnd(&z);
-    if (s != Z_STREAM_END) {
-        free(out);
-        return error_no_memory(e, "a packed answer", room);
+    int wrap = p == PACKING_GZIP ? GZIP : 0;
+    if (size > UINT32_MAX / 2)
+        return error_set(e, STATUS_PARAM_INVALID, "an answer of more than 2 GB is not packed");
+    if (!memory_take(share, DEFLATE_STATE, 0))
+        return no_share(e);
+    int r = error_no_memory(e, "packing", DEFLATE_STATE);
+    if (deflateInit2(&z, Z_BEST_SPEED, Z_DEFLATED, WINDOW + wrap, 8, Z_DEFAULT_STRATEGY) == Z_OK) {
+        r = pack_in(&z, deflateBound(&z, size), share, ret, e);
+        deflateEnd(&z);
     }
-    *ret = out;
-    *ret_size = room - z.avail_out;
-    return 0;
+    memory_give(share, DEFLATE_STATE);
+    return r;
 }

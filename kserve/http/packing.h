@@ -25,5 +25,8 @@ struct packing_plain {
 /// more than `max` bytes. STATUS_MALLOC_FAIL: there is no memory for it, or not of the share.
 int packing_unpack(enum packing p, const uint8_t *data, size_t size, size_t max,
                    struct memory_share *share, struct packing_plain *ret, struct error *e);
-int packing_pack(enum packing p, const void *data, size_t size, uint8_t **ret, size_t *ret_size,
-                 struct error *e);
+
+/// The same of ret->room, which is ret->size. Waits for no memory: what is not packed may go as it
+/// is. What it takes meanwhile is paid for, too.
+int packing_pack(enum packing p, const void *data, size_t size, struct memory_share *share,
+                 struct packing_plain *ret, struct error *e);

@@ -1,10 +1,12 @@
 // Bodies of HTTP requests as they come through a socket, and what is left for the next request.
 #include <cmocka.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "kserve/http/body.h"
+#include "kserve/http/packing.h"
 
 #define MOST 1000
 
@@ -164,6 +166,33 @@ static void clients_that_wait_are_told(void **state)
     wire_done(&w);
 }
 
+// What comes of it stays paid for, and nothing else does; where that lacks it is not begun.
+static void packed_answers_are_paid_for(void **state)
+{
+    (void)state;
+    enum { SIZE = 100000, ENOUGH = 3 * SIZE + (256 << 10) };
+    static uint8_t plain[SIZE];
+    for (int i = 0; i < SIZE; i++)
+        plain[i] = (uint8_t)(i * 7 ^ i >> 5);
+    for (uint64_t most = 0; most <= ENOUGH; most += SIZE / 2) {
+        struct memory memory = {.most = most};
+        struct memory_share share = {.of = &memory};
+        struct packing_plain packed, again;
+        int r = packing_pack(PACKING_GZIP, plain, SIZE, &share, &packed, NULL);
+        assert_int_equal(r, most < (256 << 10) + SIZE ? STATUS_MALLOC_FAIL : 0);
+        assert_int_equal(memory.used, r == 0 ? packed.size : 0);
+        if (r < 0)
+            continue;
+        assert_int_equal(share.held, packed.size);
+        assert_int_equal(
+            packing_unpack(PACKING_GZIP, packed.bytes, packed.size, SIZE, NULL, &again, NULL), 0);
+        assert_int_equal(again.size, SIZE);
+        assert_memory_equal(again.bytes, plain, SIZE);
+        free(again.bytes);
+        free(packed.bytes);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +201,7 @@ int main(void)
         cmocka_unit_test(lengths_are_kept_to),
         cmocka_unit_test(all_bodies_have_so_much_memory),
         cmocka_unit_test(clients_that_wait_are_told),
+        cmocka_unit_test(packed_answers_are_paid_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
