@@ -461,7 +461,8 @@ static int read_line(struct options *o, char *line, struct error *e)
 }
 
 // A pipe is refused, not waited for: the file is read again while the daemon runs, and nothing ends
-// a thread that opens one.
+// a thread that opens one. A file of no bytes is what is there while an editor writes it, and
+// behind a full disk or a lost supply.
 static int options_open_file(const char *path, FILE **ret, struct error *e)
 {
     struct stat st;
@@ -471,6 +472,11 @@ static int options_open_file(const char *path, FILE **ret, struct error *e)
     if (S_ISFIFO(st.st_mode))
         return error_set(e, STATUS_PARAM_INVALID,
                          "%s is a pipe, which cannot be read again at a reload: give a file", path);
+    if (S_ISREG(st.st_mode) && st.st_size == 0)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "%s is empty: where nothing is to be set, leave a comment (#) in it, or "
+                         "name /dev/null",
+                         path);
     *ret = fdopen(fd, "r");
     if (!*ret)
         return error_set_errno(e, STATUS_PARAM_INVALID, errno, "%s", path);

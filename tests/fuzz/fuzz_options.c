@@ -34,7 +34,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         must(!*changed.text && !*kept.text);
         options_done(&later);
         // All is taken back.
-        must(ftruncate(file, 0) == 0 && options_parse_again(&o, &later, &e) == 0);
+        must(ftruncate(file, 0) == 0 && pwrite(file, "#", 1, 0) == 1);
+        must(options_parse_again(&o, &later, &e) == 0);
         options_update(&o, &later, &changed, &kept);
         options_done(&later);
     }

@@ -121,9 +121,11 @@ class Reload(unittest.TestCase):
                 self.assertIn(words, said)
                 self.assertFalse((d.path / "b").exists())
                 self.assertEqual(rknnctl(d.uri(), "ping", "-n", "1").returncode, 0)
-        d.config.unlink()
-        os.kill(d.process.pid, signal.SIGHUP)
-        wait_for("words about the missing file", lambda: "No such file" in d.said())
+        for spoil, words in ((lambda: d.config.write_text(""), "is empty"), (d.config.unlink, "No such file")):
+            spoil()
+            os.kill(d.process.pid, signal.SIGHUP)
+            wait_for("words about the file", lambda w=words: w in d.said())
+            self.assertEqual(rknnctl(d.uri(), "ping", "-n", "1").returncode, 0)
         self.assertNotIn(" D ", d.said())
 
     def test_metrics_say_whether_it_counts(self):

@@ -197,16 +197,20 @@ static void files_that_are_no_text(void **state)
     (void)state;
     FILE *file = fdopen(mkstemp(path), "w");
     assert_non_null(file);
+    options_init(&o);
+    char *words[] = {(char *)"rknnd", (char *)"--config", path, NULL};
+    assert_int_equal(options_parse(&o, 3, words, &e), STATUS_PARAM_INVALID);
+    assert_non_null(strstr(e.text, "is empty"));
     fputs("max-contexts=7\n", file);
     fwrite((const char[64]){0}, 1, 64, file);
     fclose(file);
-    options_init(&o);
-    char *words[] = {(char *)"rknnd", (char *)"--config", path, NULL};
     assert_int_equal(options_parse(&o, 3, words, &e), STATUS_PARAM_INVALID);
     assert_non_null(strstr(e.text, "is not text: byte 15 is 0"));
     words[2] = (char *)"/dev/zero";
     assert_int_equal(options_parse(&o, 3, words, &e), STATUS_PARAM_INVALID);
     assert_non_null(strstr(e.text, "/dev/zero is larger than 1048576 bytes"));
+    words[2] = (char *)"/dev/null";
+    assert_int_equal(options_parse(&o, 3, words, &e), 0);
     unlink(path);
     assert_int_equal(mkfifo(path, 0600), 0); // which nobody writes into
     words[2] = path;
