@@ -156,9 +156,9 @@ void keepalive_after_fork(bool child)
 __attribute__((destructor)) static void end_with_the_process(void)
 {
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += END_S;
-    if (pthread_mutex_timedlock(&keeper.lock, &until) != 0)
+    if (pthread_mutex_clocklock(&keeper.lock, CLOCK_MONOTONIC, &until) != 0)
         return;
     bool running = keeper.running;
     pthread_t thread = keeper.thread;
@@ -169,5 +169,5 @@ __attribute__((destructor)) static void end_with_the_process(void)
     }
     pthread_mutex_unlock(&keeper.lock);
     if (running)
-        pthread_timedjoin_np(thread, NULL, &until);
+        pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until);
 }

@@ -142,13 +142,13 @@ struct pulse *pulse_start(bool (*load)(void *user), void *user, struct error *e)
 bool pulse_stop(struct pulse *p)
 {
     struct timespec patience;
-    clock_gettime(CLOCK_REALTIME, &patience);
+    clock_gettime(CLOCK_MONOTONIC, &patience);
     patience.tv_sec += 1;
     pthread_mutex_lock(&p->lock);
     p->stop = true;
     pthread_cond_signal(&p->woken);
     pthread_mutex_unlock(&p->lock);
-    if (pthread_timedjoin_np(p->thread, NULL, &patience) != 0)
+    if (pthread_clockjoin_np(p->thread, NULL, CLOCK_MONOTONIC, &patience) != 0)
         return false;
     free(p);
     return true;
