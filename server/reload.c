@@ -1,3 +1,5 @@
+// A configuration is read on a thread, as names may have to be looked up and files may lie on a
+// disk that sleeps; the loop takes over what came of it, or nothing.
 #include "server/reload.h"
 
 #include "base/log.h"

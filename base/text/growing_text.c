@@ -1,3 +1,5 @@
+// A stream of stdio's with our own write function. What it lacks once is lacking for good, so that
+// no later and shorter line goes where a longer one did not fit.
 #include "base/text/growing_text.h"
 
 #include <stdlib.h>

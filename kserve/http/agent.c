@@ -1,3 +1,5 @@
+// HAProxy's agent-check: it connects, reads a line, and that is all. A thread of its own answers,
+// as the front's may all have work, which is just when the proxy has to hear of it.
 #include "kserve/http/agent.h"
 
 #include <errno.h>

@@ -41,8 +41,8 @@ static const char *reason_of(unsigned code)
     return "";
 }
 
-// Once a second and thread.
-// strftime() is slow beside all else that a small answer takes.
+// Once a second and thread: strftime() is slow beside all else that a small answer takes. A clock
+// that is set back is another second, too.
 static const char *date_now(void)
 {
     static _Thread_local time_t then;

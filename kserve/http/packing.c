@@ -126,11 +126,17 @@ int packing_unpack(enum packing p, const uint8_t *data, size_t size, size_t max,
     return r;
 }
 
+// ---- packing ------------------------------------------------------------------------------------
+
+// Nobody waits here: who asked for a packed answer takes a plain one, too, and a request that has
+// its answer and waits for memory would keep from others what it holds.
 static int no_share(struct error *e)
 {
     return error_set(e, STATUS_MALLOC_FAIL, "no memory to pack an answer (--memory)");
 }
 
+// The room is zlib's own bound, so one call is enough. What is not needed of it goes back at once:
+// a slow peer may keep an answer for as long as it takes.
 static int deflate_all(z_stream *z, size_t room, struct packing_plain *ret, struct error *e)
 {
     uint8_t *out = malloc(room);

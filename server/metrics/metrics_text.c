@@ -262,6 +262,8 @@ static void put_totals(FILE *out, const struct services *s)
                 log_n_left_out());
 }
 
+// One text for all who ask: a database that finds a line missing takes a counter for gone, so it is
+// all or nothing.
 int metrics_text(const struct services *s, const struct reading *now, char **ret, size_t *ret_size,
                  struct error *e)
 {
