@@ -27,6 +27,7 @@ enum conv_kernel {
     CONV_DEPTHWISE, // one filter for each channel: integers, and fp16 and other stored types
     CONV_VNNI,      // integers, one group, with AVX512-VNNI
     CONV_INT16,     // integers, with AVX2
+    CONV_FLOATS,    // floats, one group, with AVX512
 };
 
 // Channels of a vector. Arrays of sums and of channels have this many more than are used, so that
@@ -113,6 +114,7 @@ struct conv {
     int32_t *tap_min;
     struct conv_vnni *vnni;
     struct conv_int16 *int16;
+    struct conv_floats *floats;
 
     // Floats: the primitive adds the bias and does the first activations behind it.
     float *float_bias;              // NULL: none
@@ -193,6 +195,13 @@ bool conv_int16_fits(const struct conv *c);
 int conv_int16_prepare(struct step *s, struct conv *c, const int8_t *w, struct error *e);
 int conv_int16_scratch(struct step *s, struct conv *c, struct error *e);
 void conv_int16_run(const struct step *s, const struct conv *c, struct run *r, const int8_t *image);
+
+/// CONV_FLOATS (floats/conv_floats.h). Weights are [oc][ic][kh][kw].
+bool conv_floats_fits(const struct step *s, const struct conv *c, const float *w);
+int conv_floats_prepare(struct step *s, struct conv *c, const float *w, struct error *e);
+int conv_floats_scratch(struct step *s, struct conv *c, struct error *e);
+void conv_floats_run(const struct step *s, const struct conv *c, struct run *r,
+                     const int8_t *image);
 
 /// Sets c->requant; its kind stays REQUANT_NONE where outputs must be made from real numbers.
 int conv_requantize_prepare(struct step *s, struct conv *c, struct error *e);

@@ -1,9 +1,10 @@
 // The operators Conv and ConvTranspose: checks, the choice of the kernel, scratch memory, running.
 //
 // Choice: depthwise, VNNI, oneDNN, int16 and plain for integers, the first that fits; oneDNN for
-// floats, but depthwise where the image is not stored as floats, or oneDNN has no kernel for it. A
-// transposed convolution is one over an image with stride - 1 zeros between its pixels; these zeros
-// are left out where possible (transposed/conv_phases.h).
+// floats, but depthwise where the image is not stored as floats, or oneDNN has no kernel for it,
+// and floats/ for small windows over what is not stored as floats. A transposed convolution is one
+// over an image with stride - 1 zeros between its pixels; these zeros are left out where possible
+// (transposed/conv_phases.h).
 //
 // Tests: test_sim_conv (which kernel is chosen, too), test_sim_cases_conv, _depthwise and _deconv.
 #include <stdlib.h>
@@ -143,7 +144,7 @@ static int conv_take_scratch(struct step *s, struct conv *c, struct error *e)
     const struct graph_tensor *x = step_input(s, 0);
     uint64_t image = (uint64_t)c->n * c->ih * c->iw;
     c->own_image =
-        c->transposed || (!c->integer && x->type != TENSOR_FLOAT32 && c->kernel != CONV_DEPTHWISE);
+        c->transposed || (c->kernel == CONV_DNN && !c->integer && x->type != TENSOR_FLOAT32);
     uint64_t element = c->integer ? 1 : sizeof(float);
     if (c->own_image && step_scratch(s, image * c->ic * element, &c->image_at, e) < 0)
         return STATUS_MODEL_INVALID;
@@ -153,6 +154,8 @@ static int conv_take_scratch(struct step *s, struct conv *c, struct error *e)
         return conv_vnni_scratch(s, c, e);
     if (c->kernel == CONV_INT16)
         return conv_int16_scratch(s, c, e);
+    if (c->kernel == CONV_FLOATS)
+        return conv_floats_scratch(s, c, e);
     // The plain kernel finishes each row at once, oneDNN each tile.
     uint64_t lines = c->direct ? 0 : c->kernel == CONV_DNN ? conv_tile_lines(c) : 1;
     if (step_scratch(s, (lines * c->ow * c->oc + CONV_LANES) * 4, &c->sums_at, e) < 0)
@@ -191,6 +194,11 @@ int conv_prepare_floats(struct step *s, struct conv *c, float *weights, struct e
     if (own && conv_depthwise_fits_floats(c, weights)) {
         c->kernel = CONV_DEPTHWISE;
         int r = conv_depthwise_prepare_floats(s, c, weights, e);
+        return r < 0 ? r : conv_take_scratch(s, c, e);
+    }
+    if (conv_floats_fits(s, c, weights)) {
+        c->kernel = CONV_FLOATS;
+        int r = conv_floats_prepare(s, c, weights, e);
         return r < 0 ? r : conv_take_scratch(s, c, e);
     }
     c->n_fused = conv_dnn_fuses(s->node);
@@ -296,6 +304,8 @@ static int conv_run(const struct step *s, struct run *r, struct error *e)
         conv_vnni_run(s, c, r, image);
     else if (c->kernel == CONV_INT16)
         conv_int16_run(s, c, r, image);
+    else if (c->kernel == CONV_FLOATS)
+        conv_floats_run(s, c, r, image);
     else
         return conv_run_dnn(s, c, r, image, e);
     return 0;

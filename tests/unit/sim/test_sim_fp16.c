@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "npu/sim/conv/conv.h"
 #include "npu/sim/exec/plan.h"
 #include "npu/sim/exec/run.h"
 #include "tensor/convert.h"
@@ -25,6 +26,7 @@ struct net {
     int32_t inputs[MOST];
     void *values[MOST];
     uint32_t n_inputs;
+    bool in_order; // our own kernel of dense convolutions has computed it
 };
 
 static uint32_t between(uint32_t low, uint32_t high)
@@ -138,6 +140,8 @@ static void run_net(struct net *n)
     for (uint32_t i = 0; i < n_run; i++)
         memcpy(run_tensor(&r, inputs[i]), n->values[inputs[i]], n->tensors[inputs[i]].size);
     assert_int_equal(run_steps(&r, &e), 0);
+    n->in_order =
+        n->node.op == GRAPH_CONV && ((const struct conv *)p.steps[0].state)->kernel == CONV_FLOATS;
     memcpy(n->values[Y], run_tensor(&r, Y), n->tensors[Y].size);
     run_done(&r);
     plan_done(&p);
@@ -180,7 +184,7 @@ static void random_dims(uint32_t dims[4])
     dims[3] = one_in(3) ? between(1, 80) : between(1, 12);
 }
 
-// ---- convolutions with one filter for each channel ----
+// ---- convolutions, dense or with one filter for each channel ----
 
 static void choose_window(struct graph_window *w, uint32_t x[4], uint32_t y[4])
 {
@@ -204,11 +208,16 @@ static void make_convolution(struct net *n)
     uint32_t x[4], y[4];
     choose_window(w, x, y);
     w->groups = x[1];
+    if (one_in(2)) {
+        w->groups = 1;
+        y[1] = between(1, 80);
+    }
     n->node.op = GRAPH_CONV;
     add_tensor(n, A, TENSOR_FLOAT16, x, false);
-    add_tensor(n, B, TENSOR_FLOAT16, (uint32_t[]){x[1], 1, w->kernel[0], w->kernel[1]}, false);
+    add_tensor(n, B, TENSOR_FLOAT16,
+               (uint32_t[]){y[1], x[1] / w->groups, w->kernel[0], w->kernel[1]}, false);
     add_tensor(n, Y, one_in(4) ? TENSOR_FLOAT32 : TENSOR_FLOAT16, y, false);
-    add_tensor(n, 3, TENSOR_FLOAT32, (uint32_t[]){x[1], 1, 1, 1}, false);
+    add_tensor(n, 3, TENSOR_FLOAT32, (uint32_t[]){y[1], 1, 1, 1}, false);
     make_constant(n, B);
     make_constant(n, 3);
     add_input(n, A);
@@ -216,15 +225,19 @@ static void make_convolution(struct net *n)
     if (!one_in(4))
         add_input(n, 3);
     if (one_in(3))
-        n->node.post[n->node.n_post++] = (struct graph_post){.kind = POST_RELU};
+        n->node.post[n->node.n_post++] =
+            (struct graph_post){.kind = one_in(3) ? POST_LEAKY_RELU : POST_RELU, .alpha = 0.125F};
 }
 
-// The sum, and that of the absolute values.
-static double sum_window(const struct net *n, const uint32_t at[4], double *ret_size)
+// The sum, that of the absolute values, and the sum as floats that are rounded product by product.
+static double sum_window(const struct net *n, const uint32_t at[4], double *ret_size,
+                         float *ret_rounded)
 {
     const struct graph_window *w = &n->node.window;
     const struct graph_tensor *x = &n->tensors[A], *weight = &n->tensors[B];
-    double sum = n->n_inputs > 2 ? value(n, 3, at[1]) : 0;
+    double bias = n->n_inputs > 2 ? value(n, 3, at[1]) : 0, sum = bias;
+    uint32_t each = weight->dims[1], first = w->groups > 1 ? at[1] : 0;
+    float ordered = 0;
     *ret_size = fabs(sum);
     for (uint32_t ky = 0; ky < w->kernel[0]; ky++)
         for (uint32_t kx = 0; kx < w->kernel[1]; kx++) {
@@ -232,11 +245,15 @@ static double sum_window(const struct net *n, const uint32_t at[4], double *ret_
             uint32_t ix = at[3] * w->stride[1] + kx * w->dilation[1] - w->pad[1];
             if (iy >= x->dims[2] || ix >= x->dims[3]) // also what lies before the image
                 continue;
-            double v = value(n, A, place(x, (uint32_t[]){at[0], at[1], iy, ix})) *
-                       value(n, B, place(weight, (uint32_t[]){at[1], 0, ky, kx}));
-            sum += v;
-            *ret_size += fabs(v);
+            for (uint32_t i = 0; i < each; i++) {
+                double v = value(n, A, place(x, (uint32_t[]){at[0], first + i, iy, ix}));
+                double weigh = value(n, B, place(weight, (uint32_t[]){at[1], i, ky, kx}));
+                sum += v * weigh;
+                ordered = fmaf((float)v, (float)weigh, ordered);
+                *ret_size += fabs(v * weigh);
+            }
         }
+    *ret_rounded = ordered + (float)bias;
     return sum;
 }
 
@@ -245,9 +262,15 @@ static void check_convolution(const struct net *n)
     uint32_t at[4];
     for (size_t i = 0; i < n->tensors[Y].n_elems; i++) {
         index_of(&n->tensors[Y], i, at);
-        double size, sum = sum_window(n, at, &size), error = size * 0x1p-20;
-        sum = n->node.n_post && sum < 0 ? 0 : sum;
-        check_near(n, place(&n->tensors[Y], at), sum, error);
+        float ordered, below = !n->node.n_post                           ? 1
+                               : n->node.post[0].kind == POST_LEAKY_RELU ? 0.125F
+                                                                         : 0;
+        double size, sum = sum_window(n, at, &size, &ordered), error = size * 0x1p-20;
+        if (n->in_order)
+            check_near(n, place(&n->tensors[Y], at),
+                       (double)(ordered < 0 ? ordered * below : ordered), 0);
+        else
+            check_near(n, place(&n->tensors[Y], at), sum < 0 ? sum * (double)below : sum, error);
     }
 }
 

@@ -1,0 +1,230 @@
+// Convolutions of floats by conv_floats.h: weights, lines, and the way through the image.
+//
+// Tests: test_sim_conv.
+#include "npu/sim/conv/floats/conv_floats.h"
+
+#include <math.h>
+
+#include "base/bytes.h"
+
+#define CHUNK_FLOATS   8192 // of a chunk's image, and of its sums: both stay in the L1 cache
+#define PIXEL_MULTIPLE 48   // pixels of a chunk: what a tile has divides it
+#define MAX_PRODUCTS   128  // of an output: behind more of them oneDNN's conversions matter little
+
+static const struct floats_level *floats_level(void)
+{
+    return kernel_has_avx512() ? &conv_floats_avx512 : NULL;
+}
+
+// How many of the first activations are bounds. False: one that is left is oneDNN's, which gives
+// other bits.
+static bool floats_take_bounds(const struct graph_node *n, struct clamp_bounds *bounds,
+                               uint32_t *ret)
+{
+    uint32_t done = n->n_post;
+    while (!clamp_bounds(n->post, done, bounds))
+        done--;
+    for (uint32_t i = done; i < conv_dnn_fuses(n); i++)
+        if (n->post[i].kind != POST_LEAKY_RELU && n->post[i].kind != POST_RELU &&
+            n->post[i].kind != POST_CLIP)
+            return false;
+    *ret = done;
+    return true;
+}
+
+bool conv_floats_fits(const struct step *s, const struct conv *c, const float *w)
+{
+    struct clamp_bounds bounds;
+    uint32_t fused;
+    size_t n = (size_t)c->ic * c->window.kernel[0] * c->window.kernel[1];
+    bool finite = true, stored = step_input(s, 0)->type != TENSOR_FLOAT32 ||
+                                 step_output(s, 0)->type != TENSOR_FLOAT32;
+    if (!floats_level() || !stored || n > MAX_PRODUCTS || c->transposed || c->window.groups != 1 ||
+        conv_segments(c) > FLOATS_SEGMENTS || !floats_take_bounds(s->node, &bounds, &fused))
+        return false;
+    for (size_t i = 0; i < n * c->oc; i++)
+        finite = finite && isfinite(w[i]);
+    return finite;
+}
+
+// ---- preparation ----
+
+static void floats_describe(const struct step *s, struct conv *c, struct conv_floats *f)
+{
+    const struct graph_window *w = &c->window;
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    bool padded = w->pad[0] || w->pad[1] || w->pad[2] || w->pad[3], all = false;
+    floats_take_bounds(s->node, &f->bounds, &c->n_fused);
+    all = c->n_fused == s->node->n_post && !y->quantized;
+    f->level = floats_level();
+    f->image = element_form(x);
+    f->to = all && y->type == TENSOR_FLOAT32   ? FLOATS_TO_FLOAT32
+            : all && y->type == TENSOR_FLOAT16 ? FLOATS_TO_FP16
+                                               : FLOATS_TO_SUMS;
+    f->flat = w->kernel[0] * w->kernel[1] == 1 && !padded && w->stride[0] * w->stride[1] == 1 &&
+              c->ih == c->oh && c->iw == c->ow;
+    f->there = x->type == TENSOR_FLOAT32 && !x->quantized && !w->pad[1] && !w->pad[3];
+    f->n_segments = conv_segments(c);
+    f->segment = conv_segment_size(c);
+    size_t most = f->flat && c->ic > c->oc ? c->ic : c->oc, chunk = CHUNK_FLOATS / most;
+    f->chunk = chunk < PIXEL_MULTIPLE ? PIXEL_MULTIPLE : chunk / PIXEL_MULTIPLE * PIXEL_MULTIPLE;
+}
+
+static void floats_pack_channel(const struct conv *c, const float *w, size_t next, float *to)
+{
+    size_t taps = (size_t)c->window.kernel[0] * c->window.kernel[1];
+    for (size_t tap = 0; tap < taps; tap++)
+        for (size_t i = 0; i < c->ic; i++, to += next)
+            *to = w[i * taps + tap];
+}
+
+int conv_floats_prepare(struct step *s, struct conv *c, const float *w, struct error *e)
+{
+    struct conv_floats *f = c->floats = step_alloc(s, 1, sizeof *c->floats);
+    if (!f)
+        return error_no_memory(e, "a step", sizeof *f);
+    floats_describe(s, c, f);
+    size_t lanes = f->level->lanes, vectors = (c->oc + lanes - 1) / lanes, from = 0;
+    size_t n = f->n_segments * f->segment;
+    float *to = step_alloc(s, vectors * n, lanes * sizeof *to);
+    f->n_blocks = (vectors + f->level->vectors - 1) / f->level->vectors;
+    f->blocks = step_alloc(s, f->n_blocks, sizeof *f->blocks);
+    f->bias = step_alloc(s, vectors, lanes * sizeof *f->bias);
+    if (!to || !f->blocks || !f->bias)
+        return error_no_memory(e, "a weight", vectors * n * lanes * sizeof *to);
+    if (c->float_bias)
+        memcpy(f->bias, c->float_bias, c->oc * sizeof *f->bias);
+    for (size_t i = 0; i < f->n_blocks; i++) {
+        size_t n_vectors = vectors / f->n_blocks + (i < vectors % f->n_blocks);
+        f->blocks[i] = (struct floats_block){from, n_vectors, to};
+        for (size_t o = 0; o < n_vectors * lanes && from + o < c->oc; o++)
+            floats_pack_channel(c, w + (from + o) * n, n_vectors * lanes, to + o);
+        from += n_vectors * lanes;
+        to += n_vectors * lanes * n;
+    }
+    return 0;
+}
+
+int conv_floats_scratch(struct step *s, struct conv *c, struct error *e)
+{
+    const struct conv_floats *f = c->floats;
+    uint64_t sums = f->to == FLOATS_TO_SUMS ? (uint64_t)f->chunk * c->oc + CONV_LANES : 0;
+    int r = step_scratch(s, sums * sizeof(float), &c->sums_at, e);
+    if (r == 0 && f->flat)
+        return step_scratch(s, f->there ? 0 : (uint64_t)f->chunk * c->ic * sizeof(float),
+                            &c->image_lines_at, e);
+    return r < 0 ? r
+                 : conv_lines_scratch(s, c, conv_lines_size(c, sizeof(float), 0),
+                                      &c->image_lines_at, e);
+}
+
+// ---- running ----
+
+// Pixels from `first` on that whole vectors can be written to: all but the last ones.
+static size_t floats_whole_pixels(const struct conv *c, size_t first)
+{
+    size_t more = c->floats->level->lanes / c->oc + 1, all = conv_pixels(c);
+    return all > first + more ? all - first - more : 0;
+}
+
+// n pixels of the output from `first` on; several blocks take turns on a chunk while its part of
+// the image is in the L1 cache.
+static void floats_sum_line(const struct step *s, const struct conv *c, struct run *r,
+                            struct floats_pixels *p, size_t first, size_t n)
+{
+    const struct conv_floats *f = c->floats;
+    float *sums = run_scratch(r, c->sums_at);
+    size_t size = f->to == FLOATS_TO_FP16 ? sizeof(uint16_t) : sizeof(float);
+    for (size_t done = 0, count; done < n; done += count) {
+        count = n - done < f->chunk ? n - done : f->chunk;
+        uint8_t *to = f->to == FLOATS_TO_SUMS
+                          ? (uint8_t *)sums
+                          : (uint8_t *)run_output(s, r, 0) + (first + done) * c->oc * size;
+        uint32_t denormals = kernel_drop_denormals(); // as around oneDNN's kernels
+        p->whole = f->to == FLOATS_TO_SUMS ? count : floats_whole_pixels(c, first + done);
+        // The last channels first: what they write too much is the next pixel's first ones.
+        for (size_t i = f->n_blocks; i--;) {
+            const struct floats_block *b = &f->blocks[i];
+            p->weights = b->weights;
+            p->bias = f->bias + b->from;
+            p->left = c->oc - b->from;
+            p->to = to + b->from * size;
+            f->level->sum(p, count, b->n_vectors);
+        }
+        kernel_keep_denormals(denormals);
+        for (size_t i = 0; i < p->n_segments; i++)
+            p->segments[i] += count * p->pitch;
+        if (f->to == FLOATS_TO_SUMS)
+            conv_epilogue(s, c, r, sums, first + done, count);
+    }
+}
+
+static void floats_load_line(const struct conv_lines *l, const int8_t *x, void *line)
+{
+    const struct conv *c = l->c;
+    float *to = line;
+    size_t before = (size_t)c->window.pad[1] * c->ic, n = (size_t)c->iw * c->ic;
+    memset(to, 0, before * sizeof *to);
+    elements_load(&c->floats->image, x, n, to + before);
+    memset(to + before + n, 0, (size_t)c->window.pad[3] * c->ic * sizeof *to);
+}
+
+static void floats_find_segments(const struct conv *c, const void *const *rows,
+                                 struct floats_pixels *p)
+{
+    size_t each = p->n_segments / c->window.kernel[0];
+    size_t apart = (size_t)c->window.dilation[1] * c->ic;
+    for (size_t i = 0; i < p->n_segments; i++)
+        p->segments[i] = (const float *)rows[i / each] + i % each * apart;
+}
+
+static void floats_sum_lines(const struct step *s, const struct conv *c, struct run *r,
+                             struct floats_pixels *p, const int8_t *image)
+{
+    const struct conv_floats *f = c->floats;
+    const void *rows[FLOATS_SEGMENTS];
+    struct conv_lines lines =
+        conv_lines(c, conv_lines_size(c, sizeof(float), 0), run_scratch(r, c->image_lines_at));
+    lines.load = f->there ? NULL : floats_load_line;
+    lines.element = tensor_type_size(f->image.type);
+    memset(lines.border, 0, lines.size);
+    for (uint32_t n = 0; n < c->n; n++) {
+        conv_lines_begin(&lines, image + (size_t)n * c->ih * c->iw * c->ic * lines.element);
+        for (uint32_t y = 0; y < c->oh; y++) {
+            conv_lines_find(&lines, y, rows);
+            floats_find_segments(c, rows, p);
+            floats_sum_line(s, c, r, p, ((size_t)n * c->oh + y) * c->ow, c->ow);
+        }
+    }
+}
+
+// All pixels are one line, chunk by chunk.
+static void floats_sum_flat(const struct step *s, const struct conv *c, struct run *r,
+                            struct floats_pixels *p, const int8_t *image)
+{
+    const struct conv_floats *f = c->floats;
+    float *loaded = run_scratch(r, c->image_lines_at);
+    size_t all = conv_pixels(c), element = tensor_type_size(f->image.type);
+    for (size_t first = 0, n; first < all; first += n, image += n * c->ic * element) {
+        n = all - first < f->chunk ? all - first : f->chunk;
+        if (!f->there)
+            elements_load(&f->image, image, n * c->ic, loaded);
+        p->segments[0] = f->there ? (const float *)image : loaded;
+        floats_sum_line(s, c, r, p, first, n);
+    }
+}
+
+void conv_floats_run(const struct step *s, const struct conv *c, struct run *r, const int8_t *image)
+{
+    const struct conv_floats *f = c->floats;
+    struct floats_pixels p = {.n_segments = f->n_segments,
+                              .segment = f->segment,
+                              .pitch = (size_t)c->window.stride[1] * c->ic,
+                              .bounds = f->bounds,
+                              .channels = c->oc,
+                              .fp16 = f->to == FLOATS_TO_FP16};
+    if (f->flat)
+        floats_sum_flat(s, c, r, &p, image);
+    else
+        floats_sum_lines(s, c, r, &p, image);
+}

@@ -1,0 +1,59 @@
+// Convolutions of floats in one group, from what is stored to what is stored: fp16 images become
+// floats line by line, and sums outputs before they leave registers.
+//
+//   y[o] = stored(clamp(Σ over taps, Σ over channels i: x[tap][i] * w[o][tap][i]  + bias[o]))
+//
+// Rounding: each product with its sum once (fma), in the order of taps and then of channels, from 0
+// on; then the bias. oneDNN adds in the same order with AVX512, so both give the same bits.
+// Denormals are 0, as there.
+//
+// A window is a list of segments (conv_lines.h), a segment a run of contiguous floats:
+//
+//   line      | x0 x1 x2 x3 …                  each is broadcast to all lanes
+//   weights   [block][segment][float][channel of the block: n_vectors of FLOATS_LANES]
+#pragma once
+
+#include "npu/sim/conv/conv_lines.h"
+
+#define FLOATS_SEGMENTS 64
+#define FLOATS_VECTORS  4 // in a block at most
+
+// Channels of the output that the kernel computes at a time.
+struct floats_block {
+    size_t from, n_vectors;
+    const float *weights;
+};
+
+struct conv_floats {
+    bool flat;                  // all pixels are one line, of which a chunk is taken at a time
+    bool there;                 // lines are taken where the image has them
+    size_t n_segments, segment; // floats of a segment
+    size_t n_blocks, chunk;     // chunk: pixels that each block computes before the next one
+    struct floats_block *blocks;
+    float *bias; // of whole vectors
+    struct clamp_bounds bounds;
+    enum { FLOATS_TO_FLOAT32, FLOATS_TO_FP16, FLOATS_TO_SUMS } to;
+    const struct floats_level *level;
+    struct element_form image; // as it is stored
+};
+
+// Pixels of a line of the output.
+struct floats_pixels {
+    const float *segments[FLOATS_SEGMENTS]; // of the first one
+    size_t n_segments, segment, pitch;      // pitch: floats from pixel to pixel
+    const float *weights, *bias;
+    struct clamp_bounds bounds;
+    size_t channels, left; // of the output, from pixel to pixel; from the block's first one on
+    size_t whole;          // pixels behind which there is room for what a vector has too much
+    bool fp16;
+    void *to; // the block's first channel of the first pixel
+};
+
+// A level of instructions.
+struct floats_level {
+    size_t lanes, vectors; // of a vector; in a block at most
+    /// Outputs of n pixels and the channels of n_vectors.
+    void (*sum)(const struct floats_pixels *p, size_t n, size_t n_vectors);
+};
+
+extern const struct floats_level conv_floats_avx512;
