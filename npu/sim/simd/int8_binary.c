@@ -89,17 +89,125 @@ KERNEL(void, int8_sum_all,
         int8_sum_each(sum, false, low, a, b, n, y);
 }
 
+#ifdef KERNEL_AVX512
+// An operand of 16 lanes: rounded by INTEGER, which stays in it; or exact, plus `more`.
+struct sum_operand {
+    __m512i offset;
+    __m512 factor, more;
+};
+
+AVX512_INLINE struct sum_operand int8_sum_operand(const struct graph_sum *sum, int k, float more)
+{
+    float factor = (float)int8_factor(sum->operand[k]);
+    bool rounded = sum->operand[k].shift;
+    return (struct sum_operand){
+        .offset = _mm512_set1_epi32(rounded ? sum->offset[k] : 0),
+        .factor = _mm512_set1_ps(factor),
+        .more = _mm512_set1_ps(rounded ? INTEGER : (float)sum->offset[k] * factor + more)};
+}
+
+AVX512_INLINE __m512 int8_sum_load(const struct sum_operand *o, const bool rounded, const int8_t *x)
+{
+    __m512i v = _mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)x));
+    if (rounded)
+        v = _mm512_add_epi32(v, o->offset);
+    return _mm512_fmadd_ps(_mm512_cvtepi32_ps(v), o->factor, o->more);
+}
+
+// Both operands' sum or product. INTEGER is taken off again: off a sum once, with the exact one.
+AVX512_INLINE __m512 int8_sum_combine(const struct sum_operand o[2], const bool product,
+                                      const bool rounded[2], const int8_t *a, const int8_t *b)
+{
+    const __m512 integer = _mm512_set1_ps(INTEGER);
+    __m512 v = int8_sum_load(&o[0], rounded[0], a), w = int8_sum_load(&o[1], rounded[1], b);
+    const bool apart = !product && rounded[0] != rounded[1];
+    if (rounded[0] && !apart)
+        v = _mm512_sub_ps(v, integer);
+    if (rounded[1] && !apart)
+        w = _mm512_sub_ps(w, integer);
+    return product ? _mm512_mul_ps(v, w) : _mm512_add_ps(v, w);
+}
+
+// Packs saturate above; below, where bits of negative floats would wrap, it is done before.
+AVX512_INLINE void int8_sum_512(const struct graph_sum *sum, const bool product,
+                                const bool first_rounded, const bool second_rounded, int8_t low,
+                                const int8_t *a, const int8_t *b, size_t n, int8_t *y)
+{
+    const bool rounded[2] = {first_rounded, second_rounded};
+    const bool apart = !product && first_rounded != second_rounded;
+    const float more = apart ? -INTEGER : 0;
+    const struct sum_operand o[2] = {int8_sum_operand(sum, 0, more),
+                                     int8_sum_operand(sum, 1, more)};
+    const __m512 out = _mm512_set1_ps((float)int8_factor(sum->out)),
+                 to = _mm512_set1_ps(INTEGER + (float)sum->zp);
+    const __m512i min = _mm512_set1_epi32(int8_rounded(INTEGER + (float)low)),
+                  zero = _mm512_set1_epi32(int8_rounded(INTEGER)),
+                  in_order =
+                      _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    for (size_t i = 0; i < n; i += 4 * AVX512_LANES) {
+        __m512i v[4];
+#pragma GCC unroll 4
+        for (size_t k = 0; k < 4; k++) {
+            size_t at = i + k * AVX512_LANES;
+            __m512 real =
+                _mm512_fmadd_ps(int8_sum_combine(o, product, rounded, a + at, b + at), out, to);
+            v[k] = _mm512_sub_epi32(_mm512_max_epi32(_mm512_castps_si512(real), min), zero);
+        }
+        __m512i packed =
+            _mm512_packs_epi16(_mm512_packs_epi32(v[0], v[1]), _mm512_packs_epi32(v[2], v[3]));
+        _mm512_storeu_si512(y + i, _mm512_permutexvar_epi32(in_order, packed));
+    }
+}
+
+// Whether floats hold what is exact with INTEGER taken off.
+static bool int8_sum_fits_vectors(const struct graph_sum *sum)
+{
+    bool fits = kernel_has_avx512();
+    for (int i = 0; i < 2; i++) {
+        double reach = fmax(fabs(sum->offset[i] - 128.0), fabs(sum->offset[i] + 127.0));
+        fits = fits && reach * fabs(int8_factor(sum->operand[i])) < MAX_HELD;
+    }
+    return fits;
+}
+
+// n is a multiple of 64.
+KERNEL_AVX512 static void int8_sum_vectors(const struct graph_sum *sum, int8_t low, const int8_t *a,
+                                           const int8_t *b, size_t n, int8_t *y)
+{
+#define EACH(product)                                                                              \
+    if (first && second)                                                                           \
+        int8_sum_512(sum, product, true, true, low, a, b, n, y);                                   \
+    else if (first)                                                                                \
+        int8_sum_512(sum, product, true, false, low, a, b, n, y);                                  \
+    else if (second)                                                                               \
+        int8_sum_512(sum, product, false, true, low, a, b, n, y);                                  \
+    else                                                                                           \
+        int8_sum_512(sum, product, false, false, low, a, b, n, y)
+    bool first = sum->operand[0].shift, second = sum->operand[1].shift;
+    if (sum->product) {
+        EACH(true);
+    } else {
+        EACH(false);
+    }
+#undef EACH
+}
+#define SUM_VECTORS (4 * AVX512_LANES)
+#else
+#define SUM_VECTORS                1
+#define int8_sum_vectors           int8_sum_all
+#define int8_sum_fits_vectors(sum) false
+#endif
+
 #define SUM_CHUNK 4096 // y may be an operand
 
 void int8_sum(const struct graph_sum *sum, int8_t low, const void *a, const void *b, size_t n,
               void *y)
 {
     int8_t part[SUM_CHUNK];
-    if (y != a && y != b) {
-        int8_sum_all(sum, low, a, b, n, y);
-        return;
-    }
-    for (size_t i = 0; i < n; i += SUM_CHUNK) {
+    size_t i = int8_sum_fits_vectors(sum) ? n / SUM_VECTORS * SUM_VECTORS : 0;
+    if (i)
+        int8_sum_vectors(sum, low, a, b, i, y);
+    for (; i < n; i += SUM_CHUNK) {
         size_t count = n - i < SUM_CHUNK ? n - i : SUM_CHUNK;
         int8_sum_all(sum, low, (const int8_t *)a + i, (const int8_t *)b + i, count, part);
         memcpy((int8_t *)y + i, part, count);

@@ -153,6 +153,8 @@ static void sums_of_all_pairs(void **state)
         {true, {128, 128}, {{1, 0}, {1, 0}}, {16631, 22}, -128},
         {true, {5, -3}, {{1, 0}, {1, 0}}, {1, 3}, 7},
         {true, {-90, 1}, {{1, 0}, {3, 1}}, {31999, 20}, -1},
+        {true, {7, -20}, {{5, 2}, {1, 0}}, {32001, 21}, 4},
+        {true, {-1, 60}, {{7, 2}, {3, 1}}, {30001, 22}, 0},
     };
     for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
         int8_t low = i % 2 ? (int8_t)sums[i].zp : -128;
@@ -163,7 +165,8 @@ static void sums_of_all_pairs(void **state)
                 first[b] = (int8_t)a;
                 second[b] = (int8_t)(b - 128);
             }
-            int8_sum(&sums[i], low, first, second, 256, first); // in place
+            int8_sum(&sums[i], low, first, second, 200, first); // in place, vectors and a rest
+            int8_sum(&sums[i], low, first + 200, second + 200, 56, first + 200);
             for (int b = 0; b < 256; b++)
                 assert_int_equal(first[b], expected_sum(&sums[i], low, (int8_t)a, second[b]));
         }
