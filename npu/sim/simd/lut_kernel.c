@@ -19,7 +19,7 @@
 
 #define LUT_ROUNDER_DOUBLE 0x1.8p52  // as LUT_ROUNDER
 #define CHUNK              1024      // sums
-#define MOST_DENSE         (1 << 16) // numbers of a table
+#define MOST_DENSE         (1 << 18) // numbers of a table
 #define MAX_EXACT          (1 << 24) // floats below hold all integers
 #define MAX_ROUNDED        (1 << 22) // … and these are rounded by LUT_ROUNDER
 
