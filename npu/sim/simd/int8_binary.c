@@ -89,6 +89,13 @@ KERNEL(void, int8_sum_all,
         int8_sum_each(sum, false, low, a, b, n, y);
 }
 
+// With AVX512, 64 at a time, in half as many instructions as compilers make of the above:
+//
+//   rounded operand    fma(x + offset, factor, INTEGER)           the constant stays in it
+//   exact one          fma(x, factor, offset * factor)            no addition, nothing to round
+//   of a sum of both   the exact one's constant is INTEGER less, which takes it off again
+//
+// All of these are integers that floats hold. Four vectors are packed to one.
 #ifdef KERNEL_AVX512
 // An operand of 16 lanes: rounded by INTEGER, which stays in it; or exact, plus `more`.
 struct sum_operand {

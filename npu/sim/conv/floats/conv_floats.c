@@ -1,5 +1,14 @@
 // Convolutions of floats by conv_floats.h: weights, lines, and the way through the image.
 //
+// Each line becomes floats once, in a ring of padded lines. 1x1 convolutions without stride see the
+// image as one long line (`flat`), of which a chunk becomes floats at a time:
+//
+//   image, fp16    | chunk | chunk | …          floats of one chunk stay in the L1 cache
+//   blocks           3 2 1   3 2 1              take turns on it, the last channels first
+//
+// Activations that are bounds are applied in registers. Behind others sums are kept, a chunk of
+// them, for conv_epilogue().
+//
 // Tests: test_sim_conv.
 #include "npu/sim/conv/floats/conv_floats.h"
 
@@ -70,6 +79,8 @@ static void floats_describe(const struct step *s, struct conv *c, struct conv_fl
     f->chunk = chunk < PIXEL_MULTIPLE ? PIXEL_MULTIPLE : chunk / PIXEL_MULTIPLE * PIXEL_MULTIPLE;
 }
 
+// Weights of one channel, in the order in which the window's floats lie in its segments. The memory
+// is zeroed: lanes without a channel are multiplied by 0.
 static void floats_pack_channel(const struct conv *c, const float *w, size_t next, float *to)
 {
     size_t taps = (size_t)c->window.kernel[0] * c->window.kernel[1];
@@ -159,6 +170,7 @@ static void floats_sum_line(const struct step *s, const struct conv *c, struct r
     }
 }
 
+// A line of the image as floats, with zeros on both sides.
 static void floats_load_line(const struct conv_lines *l, const int8_t *x, void *line)
 {
     const struct conv *c = l->c;
@@ -169,6 +181,7 @@ static void floats_load_line(const struct conv_lines *l, const int8_t *x, void *
     memset(to + before + n, 0, (size_t)c->window.pad[3] * c->ic * sizeof *to);
 }
 
+// Where the window over the first pixel has its segments.
 static void floats_find_segments(const struct conv *c, const void *const *rows,
                                  struct floats_pixels *p)
 {

@@ -3,6 +3,10 @@
 //   vectors    1    2    3    4
 //   pixels    24   12    8    6
 //
+// A float of a pixel is broadcast by the load (of one vector by the multiplication itself), so that
+// shuffles have no part in it. Of the last channels vectors are masked only where nothing behind
+// them will be written anyway: stores with a mask are slow.
+//
 // Tests: test_sim_conv.
 #include "npu/sim/conv/floats/conv_floats.h"
 #include "npu/sim/simd/avx512.h"
