@@ -162,6 +162,14 @@ class Information(Lite):
         self.assertRegex(text, r"Total Time\(us\): \d+ .*rk3588.*\nFPS: \d+\.\d+\n")
         self.assertNotIn("Network Layer", text)
 
+    def test_whose_time_it_is(self):
+        emulator = Daemon("--backend", "emu:rk3588")
+        self.addCleanup(emulator.stop)
+        self.assertIn("the software NPU", self.open().eval_perf(is_print=False))
+        self.addCleanup(os.environ.update, RKNND_SERVER=self.daemon.uri)
+        os.environ["RKNND_SERVER"] = emulator.uri
+        self.assertRegex(self.open().eval_perf(is_print=False), r"Total Time\(us\): \d+ \(.*the emulator")
+
     def test_verbose_says_the_layers_of_runs_also_to_a_file(self):
         with tempfile.TemporaryDirectory() as folder, said() as (_, err):
             file = pathlib.Path(folder, "log")

@@ -36,7 +36,12 @@ def _run_info(runtime: RKNNRuntime) -> Any:
     return info
 
 
-def _time_us(info: Any) -> tuple[float, str]:
+def _machine(server: str | None) -> str:
+    """What computes in place of a chip."""
+    return "emulator" if "emulator" in servers.server(server).driver_version else "software NPU"
+
+
+def _time_us(info: Any, machine: str) -> tuple[float, str]:
     """A run's time, and whose it is: a software NPU's is the chip's estimate where there is one."""
     if info.timing == lib.RKNND_TIMING_DEVICE:
         return float(info.run_us), ""
@@ -44,16 +49,16 @@ def _time_us(info: Any) -> tuple[float, str]:
         chip, more = text(info.estimate_chip), ""
         if info.n_unestimated:
             more = f", without {info.n_unestimated} layer{'s' if info.n_unestimated > 1 else ''} on its CPU"
-        return info.estimate_ns / 1000, f"estimated for {chip}{more}; the software NPU took {info.run_us} us"
-    return float(info.run_us), "of the software NPU on its machine"
+        return info.estimate_ns / 1000, f"estimated for {chip}{more}; the {machine} took {info.run_us} us"
+    return float(info.run_us), f"of the {machine} on its machine"
 
 
-def _median_run(runtime: RKNNRuntime) -> tuple[float, str]:
+def _median_run(runtime: RKNNRuntime, machine: str) -> tuple[float, str]:
     times = []
     for _ in range(_TIMED_RUNS + 1):
         runtime.run()
         runtime.get_outputs()
-        times.append(_time_us(_run_info(runtime)))
+        times.append(_time_us(_run_info(runtime), machine))
     return sorted(times[1:])[_TIMED_RUNS // 2]  # the first run warms up
 
 
@@ -61,7 +66,7 @@ def perf_text(runtime: RKNNRuntime, server: str | None, layers: bool) -> str:
     """Frequencies, with `layers` the table of layers, the time of a run and runs per second."""
     with runtime.native.lock:
         runtime.set_any_inputs()
-        time_us, whose = _median_run(runtime)
+        time_us, whose = _median_run(runtime, _machine(server))
         table = runtime.get_perf_detail() if layers else ""
     lines = [*_frequency_lists(servers.clocks(server)), _RULE, "Performance".center(_WIDTH).rstrip(), _RULE]
     if table:
