@@ -79,6 +79,10 @@ REGISTERS = {
     "lprnet7_int8.rk3568": (8, 10, 101),
     "multiple_input_demo.rk3562": (8, 10, 101),
     "osnet_l2norm.rk3588": (8, 10, 101),
+    "pp_human_segv2_custom_argmax.rk3562": (8, 10, 511),  # the edges of images that are interpolated
+    "pp_human_segv2_custom_argmax.rk3566_rk3568": (8, 10, 511),
+    "pp_human_segv2_custom_argmax.rk3576": (8, 10, 511),
+    "pp_human_segv2_custom_argmax.rk3588": (8, 10, 511),
     "retinaface.rv1106": (8, 10, 101),
     "retinaface.rv1126b": (8, 10, 301),  # bounds and scales where bytes become halves
     "retinaface320.rk3576": (8, 10, 101),

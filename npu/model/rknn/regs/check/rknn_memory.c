@@ -50,6 +50,48 @@ static int check_bounds(const struct rknn_regs *regs, const struct rknn_state *s
     return 0;
 }
 
+// Operators that cut nothing off.
+static bool is_unbounded(const struct rknn_node *n)
+{
+    static const char *const ops[] = {"Concat", "Expand", "Pad",   "Reshape",
+                                      "Resize", "Slice",  "Split", "Transpose"};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        if (strcmp(n->op, ops[i]) == 0)
+            return true;
+    return false;
+}
+
+// Of RK3576, RV1126B and RK3562, which have two pairs of bounds at each unit.
+static int check_unbounded(const struct rknn_regs *regs, const struct rknn_state *s,
+                           struct error *e)
+{
+    uint32_t any;
+    for (int i = DPU_BS_LOW_0; i <= DPU_EW_HIGH_1; i++) {
+        enum rknn_register reg = (enum rknn_register)i;
+        uint32_t none = (i - DPU_BS_LOW_0) % 2 ? INT32_MAX : 0x80000000u;
+        if (rknn_regs_get(regs, reg, &any) && s->value[reg] != none)
+            return rknn_regs_refuse(regs, reg, s->value[reg], "it cuts nothing off by its name", e);
+    }
+    return 0;
+}
+
+// Of the same chips: tasks of a Resize that interpolate write as many bytes from one line to the
+// next as a line's pixels have.
+static int check_lines(const struct rknn_regs *regs, const struct rknn_state *s, struct error *e)
+{
+    enum { FROM_MEMORY = 1 };
+    enum chip_generation g = regs->chip->generation;
+    uint32_t any, written = s->value[DPU_WRITE_SIZE_0] >> 16;
+    uint64_t pixels = rknn_bits(s->value[DPU_DATA_CUBE_WIDTH], 12, 0) + 1;
+    uint64_t line = pixels * (rknn_bits(s->value[DPU_DATA_CUBE_CHANNEL], 12, 0) + 1) - 1;
+    if ((g != CHIP_GEN_RK3576 && g != CHIP_GEN_RK3562) || written == (line & 0xffff) ||
+        s->value[DPU_FEATURE_MODE_CFG] & FROM_MEMORY ||
+        !rknn_regs_get(regs, DPU_WRITE_SIZE_0, &any))
+        return 0;
+    return rknn_regs_refuse(regs, DPU_WRITE_SIZE_0, s->value[DPU_WRITE_SIZE_0],
+                            "lines of another size", e);
+}
+
 int rknn_memory_known(const struct rknn_regs *regs, const struct rknn_node *n, struct error *e)
 {
     enum { FROM_MEMORY = 1 };
@@ -66,6 +108,10 @@ int rknn_memory_known(const struct rknn_regs *regs, const struct rknn_node *n, s
                 return rknn_regs_refuse(regs, fields[i].reg, value,
                                         "what that does to a tensor in memory is not known", e);
         }
+        if (is_unbounded(n) && check_unbounded(regs, s, e) < 0)
+            return STATUS_MODEL_INVALID;
+        if (strcmp(n->op, "Resize") == 0 && check_lines(regs, s, e) < 0)
+            return STATUS_MODEL_INVALID;
         if (memory && regs->chip->generation == CHIP_GEN_RV1106 &&
             check_bounds(regs, s, strcmp(n->op, "Relu") == 0, e) < 0)
             return STATUS_MODEL_INVALID;

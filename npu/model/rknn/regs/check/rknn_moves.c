@@ -5,6 +5,9 @@
 //
 //     output ◄── task 3 ◄── task 2 ◄── (task 1 writes elsewhere) ◄── input
 //
+// A linear Resize copies its input to working memory first, with one more line and column at each
+// edge, from which convolutions interpolate (rknn_resize.c): the copy is followed likewise.
+//
 // Not all bytes are followed, which would take longer than to run the tasks: the corners of the
 // outputs and of what each task writes, and some by chance. A stride, a size or an address that is
 // another one moves one of these.
@@ -13,6 +16,7 @@
 #include <stdlib.h>
 
 #include "npu/model/rknn/program/rknn_layout.h"
+#include "npu/model/rknn/regs/check/rknn_fit.h"
 #include "npu/model/rknn/regs/check/rknn_pattern.h"
 
 #define BY_CHANCE 8 // elements of each output
@@ -28,6 +32,7 @@ struct moves {
     const struct rknn_file *f;
     const struct rknn_node *n;
     const struct graph_node *out;
+    int32_t edged; // the working memory of a linear Resize, which takes the output's place; or -1
     struct rknn_pattern *patterns;
     uint32_t n_patterns;
     struct place *inputs, *outputs;
@@ -130,6 +135,20 @@ static uint64_t nearest_pixel(const struct moves *m, uint64_t k)
            w / (y->dims[3] / x->dims[3]);
 }
 
+static uint64_t inside(uint64_t at, uint64_t size)
+{
+    return at < 1 ? 0 : at > size ? size - 1 : at - 1;
+}
+
+// The pixel that the copy with edges takes.
+static uint64_t nearest_inside(const struct moves *m, uint64_t k)
+{
+    const struct rknn_tensor *x = m->inputs[0].t, *y = m->outputs[0].t;
+    uint64_t w = k % y->dims[3], h = k / y->dims[3] % y->dims[2];
+    uint64_t plane = k / y->dims[3] / y->dims[2];
+    return (plane * x->dims[2] + inside(h, x->dims[2])) * x->dims[3] + inside(w, x->dims[3]);
+}
+
 // Which element of which input becomes element k of output o.
 static bool source_of(const struct moves *m, uint32_t o, uint64_t k, uint32_t *ret_input,
                       uint64_t *ret)
@@ -148,7 +167,7 @@ static bool source_of(const struct moves *m, uint32_t o, uint64_t k, uint32_t *r
         *ret = element_transposed(m, k);
         return true;
     case GRAPH_RESIZE:
-        *ret = nearest_pixel(m, k);
+        *ret = m->edged >= 0 ? nearest_inside(m, k) : nearest_pixel(m, k);
         return true;
     default:
         *ret = k;
@@ -165,7 +184,7 @@ static bool is_followed(const struct moves *m)
     case GRAPH_RESHAPE:
         return m->n->n_tasks > 0;
     case GRAPH_RESIZE:
-        return m->n->n_tasks > 0 && m->out->resize.mode == INTERPOLATE_NEAREST;
+        return m->n->n_tasks > 0 && (m->out->resize.mode == INTERPOLATE_NEAREST || m->edged >= 0);
     default:
         return false;
     }
@@ -305,12 +324,41 @@ static int take_places(struct moves *m, struct error *e)
     for (uint32_t i = 0; i < m->out->n_inputs && r == 0; i++)
         r = take_place(m, m->out->inputs[i], &m->inputs[i], e);
     for (uint32_t i = 0; i < m->out->n_outputs && r == 0; i++)
-        r = take_place(m, m->out->outputs[i], &m->outputs[i], e);
+        r = take_place(m, m->edged >= 0 ? m->edged : m->out->outputs[i], &m->outputs[i], e);
     return r;
+}
+
+// A convolution that interpolates has windows of 2 x 2, without padding, of the copy with edges.
+static int check_phase(const struct moves *m, const struct rknn_state *s, struct error *e)
+{
+    enum { STEPS_OF_ONE = 9, PADS = 0xff };
+    const uint32_t *v = s->value;
+    uint32_t less = m->regs->chip->generation == CHIP_GEN_RK3576 ? 1 : 0;
+    uint32_t w = (v[CORE_DATAOUT_SIZE_0] & 0xffff) + 1, h = (v[CORE_DATAOUT_SIZE_0] >> 16) + 1;
+    uint32_t from_w = (v[CNA_DATA_SIZE0] >> 16) + less,
+             from_h = (v[CNA_DATA_SIZE0] & 0xffff) + less;
+    uint32_t channels = v[CNA_DATA_SIZE1] & 0xffff, made = (v[CORE_DATAOUT_SIZE_1] & 0xffff) + 1;
+    const struct {
+        enum rknn_register reg;
+        bool right;
+    } rows[] = {
+        {CNA_CONV_CON3, v[CNA_CONV_CON3] == STEPS_OF_ONE},
+        {CNA_PAD_CON0, !(v[CNA_PAD_CON0] & PADS)},
+        {CNA_PADDING, !v[CNA_PADDING]},
+        {CNA_DATA_SIZE0, from_w == w + 1 && from_h == h + 1},
+        {CNA_FC_DATA_SIZE1, (v[CNA_FC_DATA_SIZE1] & 0xffff) == channels},
+        {CORE_DATAOUT_SIZE_0, w + 2 == m->f->tensors[m->edged].dims[3]},
+        {CORE_DATAOUT_SIZE_1, rknn_fit_blocks(made, channels + less)},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rknn_fit(m->regs, s, rows[i].reg, rows[i].right, e) < 0)
+            return STATUS_MODEL_INVALID;
+    return 0;
 }
 
 static int take_patterns(struct moves *m, struct error *e)
 {
+    enum { FROM_MEMORY = 1 };
     struct rknn_walk w;
     const struct rknn_state *s;
     int r = 0;
@@ -319,14 +367,34 @@ static int take_patterns(struct moves *m, struct error *e)
         return error_no_memory(e, "a node's tasks", 0);
     rknn_walk_begin(&w, m->regs);
     while (r == 0 && (s = rknn_walk_next(&w)) != NULL)
-        r = rknn_pattern_of(m->regs, m->f, s, &m->patterns[m->n_patterns++], e);
+        if (m->edged < 0 || s->value[DPU_FEATURE_MODE_CFG] & FROM_MEMORY)
+            r = rknn_pattern_of(m->regs, m->f, s, &m->patterns[m->n_patterns++], e);
+        else
+            r = check_phase(m, s, e);
     return r;
+}
+
+static int32_t find_edged(const struct rknn_file *f, const struct rknn_node *n,
+                          const struct graph_node *out)
+{
+    if (out->op != GRAPH_RESIZE || out->resize.mode != INTERPOLATE_LINEAR || !out->n_inputs ||
+        out->inputs[0] < 0)
+        return -1;
+    const struct rknn_tensor *x = &f->tensors[out->inputs[0]];
+    for (uint32_t i = 0; i < n->n_inputs; i++) {
+        const struct rknn_tensor *t = n->inputs[i] < 0 ? NULL : &f->tensors[n->inputs[i]];
+        if (t && t != x && t->kind == RKNN_KIND_ACTIVATION && t->n_dims == 4 && x->n_dims == 4 &&
+            t->dims[1] == x->dims[1] && t->dims[2] == x->dims[2] + 2 &&
+            t->dims[3] == x->dims[3] + 2)
+            return n->inputs[i];
+    }
+    return -1;
 }
 
 int rknn_moves_agree(const struct rknn_regs *regs, const struct rknn_file *f,
                      const struct rknn_node *n, const struct graph_node *out, struct error *e)
 {
-    struct moves m = {.regs = regs, .f = f, .n = n, .out = out};
+    struct moves m = {.regs = regs, .f = f, .n = n, .out = out, .edged = find_edged(f, n, out)};
     if (!is_followed(&m))
         return 0;
     int r = take_patterns(&m, e);

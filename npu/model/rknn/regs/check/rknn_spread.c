@@ -34,6 +34,9 @@ static int check_task(const struct rknn_regs *regs, const struct rknn_state *s, 
         {CNA_PAD_CON0, PADS, 0},
         {CNA_PADDING, UINT32_MAX, 0},
         {CORE_CLIP_TRUNCATE, 0x1f, 0},
+        {CNA_CONV_CON3, UINT32_MAX, 0}, // it never goes on to another pixel
+        {CNA_FC_DATA_SIZE0, UINT32_MAX, s->value[CNA_DATA_SIZE0]},
+        {CNA_FC_DATA_SIZE1, 0xffff, s->value[CNA_DATA_SIZE1] & 0xffff},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (is(regs, s, rows[i].reg, rows[i].mask, rows[i].value, e) < 0)
