@@ -100,8 +100,8 @@ struct quant_range quant_range_within_bounds(struct quant_range r, float lo, flo
     if (store.symmetric || store.power_of_two || range_ends_within(f, lo, hi, &steps) ||
         steps > 0.51)
         return r;
-    for (double b = below - 1; b <= below + 1; b++) {
-        double lost;
+    for (int step = -1; step <= 1; step++) {
+        double lost, b = below + step;
         if (b < 0 || b > all)
             continue;
         struct quant_range fits = range_of_steps(r, lo, hi, b, all - b, &lost);

@@ -173,6 +173,10 @@ static int list_check_files(const struct input_list *l, struct error *e)
             const char *path = l->sets[i].items[k];
             struct stat st;
             int missing = stat(path, &st) < 0 ? errno : S_ISDIR(st.st_mode) ? EISDIR : 0;
+            if (!missing && S_ISFIFO(st.st_mode)) // which may be read twice, or wait for ever
+                return error_set(e, STATUS_INPUT_INVALID,
+                                 "line %u: %s is a pipe, of which a list can have none",
+                                 l->lines[i], path);
             if (missing)
                 return error_set(e, STATUS_INPUT_INVALID, "line %u: %s: %s%s", l->lines[i], path,
                                  strerror(missing),

@@ -4,6 +4,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 import threading
 from typing import Any, Callable, Union
 from collections.abc import Mapping, Sequence
@@ -63,7 +64,8 @@ def read_list(path: str | os.PathLike[str]) -> list[list[Any]]:
                                      "without a space")
         paths = [os.path.join(folder, one) for one in names]
         for one in paths:
-            wrong = "does not exist" if not os.path.exists(one) else "is a folder" if os.path.isdir(one) else ""
+            wrong = ("does not exist" if not os.path.exists(one) else "is a folder" if os.path.isdir(one)
+                     else "is a pipe, of which a list can have none" if stat.S_ISFIFO(os.stat(one).st_mode) else "")
             if wrong:
                 raise _errors.InputError(f"{name}, line {number}: {one} {wrong}"
                                          f"{' (a name with spaces goes in quotes)' if len(paths) > 1 else ''}")

@@ -124,6 +124,19 @@ class Running(Toolkit):
         again, = self.rknn.inference([relu2], data_format="nchw")
         np.testing.assert_allclose(again, probability, rtol=1e-5)
 
+    def test_words_about_a_part_name_the_file(self):
+        """And not the one that the part is in."""
+        if not hasattr(onnx.utils, "extract_model"):
+            self.skipTest("onnx before 1.8")
+        with tempfile.TemporaryDirectory() as folder:
+            np.save(f"{folder}/a.npy", np.ones((1, 16, 8, 8), np.float32))
+            listed = pathlib.Path(folder, "list.txt")
+            listed.write_text("a.npy\n", encoding="utf-8")
+            self.rknn.config()
+            self.assertEqual(self.rknn.load_onnx(str(DIGITS_FLOAT), inputs=["relu1"], input_size_list=[[1, 16, 8, 8]], outputs=["pool1"]), 0)
+            self.fails(f"model {DIGITS_FLOAT} (its part up to pool1): ", "nothing to quantize",
+                       call=lambda: self.rknn.build(do_quantization=True, dataset=str(listed)))
+
     def test_part_of_a_model_without_onnx(self):
         with unittest.mock.patch.dict(sys.modules, {"onnx": None}):
             self.fails("E load_onnx: ", "needs the package onnx", "install python3-onnx",

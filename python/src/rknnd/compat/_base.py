@@ -26,9 +26,9 @@ def answers(failure: object) -> Callable[[_Call], _Call]:
             try:
                 return call(self, *arguments, **named)
             except _errors.Error as error:
-                self.rknn_log.e(f"{call.__name__}: {error}{_advice(error)}")
+                self.rknn_log.e(self._said(f"{call.__name__}: {error}{_advice(error)}"))
             except (OSError, MemoryError) as error:
-                self.rknn_log.e(f"{call.__name__}: {error}")
+                self.rknn_log.e(self._said(f"{call.__name__}: {error}"))
             except Exception as error:  # a mistake of ours, or of what the program gave
                 if isinstance(error, TypeError) and error.__traceback__ and not error.__traceback__.tb_next:
                     raise  # the call itself has no such argument
@@ -67,6 +67,10 @@ class Base(NotCopied):
         self._options: str | None = None
         self._constants: Mapping[int, Array] = {}
         self._server: str | None = None
+
+    def _said(self, text: str) -> str:
+        """Words for people, who know files by the names that they gave."""
+        return text
 
     # ---- steps that both have
 

@@ -30,6 +30,7 @@ class RKNN(Base):
         super().__init__(verbose, verbose_file)
         self._onnx: tuple[str, str | None, Mapping[int, Array]] | None = None
         self._given = ""  # the file that load_onnx() took, or the float model of step 2
+        self._part_names: tuple[str, str] | None = None  # of the file that a part is in: its path, and words for it
         self._shapes: Mapping[str, Sequence[int]] = {}
         self._rknn: str | None = None
         self._config: _quantizing.Config | None = _quantizing.Config()
@@ -91,7 +92,12 @@ class RKNN(Base):
         if wanted == (own_inputs, own_outputs):
             return model
         self._part = tempfile.TemporaryDirectory(prefix="rknnd-part-")
-        return _parts.cut(model, *wanted, self._part.name)
+        path = _parts.cut(model, *wanted, self._part.name)
+        self._part_names = path, f"{model} (its part up to {', '.join(wanted[1])})"
+        return path
+
+    def _said(self, text: str) -> str:
+        return text.replace(*self._part_names) if self._part_names else text
 
     # ---- quantizing
 
@@ -322,7 +328,7 @@ class RKNN(Base):
 
         if self._rknn is None:
             return _accuracy.Models(open_onnx, None, path, None)
-        return _accuracy.Models(open_rknn, open_onnx if self._onnx else None, path, onnx_path)
+        return _accuracy.Models(open_rknn, open_onnx if self._onnx else None, path, self._said(onnx_path) if onnx_path else None)
 
     def _built_models(self, built: _quantizing.Built, onnx: tuple[str, str | None, Mapping[int, Array]]) -> _accuracy.Models:
         path, options, constants = onnx
@@ -334,7 +340,8 @@ class RKNN(Base):
             return RKNNRuntime(built.path, server, 0, options if built.batched != built.path else self._options, constants,
                                self.rknn_log.once)
 
-        return _accuracy.Models(open_built, open_float, built.path, path, {} if built.golden else built.description, built.swaps)
+        described = {} if built.golden else built.description
+        return _accuracy.Models(open_built, open_float, built.path, self._said(path), described, built.swaps)
 
     @answers(([], []))
     def list_devices(self) -> tuple[list[str], list[str]]:

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Data sets as people write them, and outputs of unlike ranges."""
 import json
+import os
 import unittest
 
 import numpy as np
@@ -50,6 +51,13 @@ class Lists(Case):
 
     def test_a_list_that_is_a_folder(self):
         self.assertIn("Is a directory", self.quantize(FLOAT, self.folder, code=5))
+
+    def test_a_pipe_that_nobody_writes_to(self):
+        os.mkfifo(self.folder / "pipe.npy")
+        self.list.write_text("a.npy\npipe.npy\n")
+        self.assertRegex(self.quantize(FLOAT, self.list, code=5), "line 2: .*pipe.npy is a pipe")
+        with self.assertRaisesRegex(rknnd.InputError, "line 2: .*pipe.npy is a pipe"):
+            rknnd.quantize(FLOAT, self.out, str(self.list), server=self.daemon.uri)
 
     def test_a_name_that_is_no_text(self):
         name = b"\xff\xfe.npy"
