@@ -6,6 +6,7 @@
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/text/growing_text.h"
@@ -55,10 +56,10 @@ void metrics_put_label(FILE *out, const char *name, const char *value)
     fprintf(out, "%s=\"", name);
     for (; *value; value++) {
         if (*value == '"' || *value == '\\')
-            fputc('\\', out);
-        fputc(*value, out);
+            putc_unlocked('\\', out);
+        putc_unlocked(*value, out);
     }
-    fputc('"', out);
+    putc_unlocked('"', out);
 }
 
 static void put_seconds(FILE *out, uint64_t us)
@@ -68,91 +69,134 @@ static void put_seconds(FILE *out, uint64_t us)
 
 static const char *const priorities[] = {"high", "medium", "low"};
 
-static void put_series(FILE *out, const struct metrics_series *s)
-{
-    metrics_put_label(out, "model", s->model);
-    fputc(',', out);
-    metrics_put_label(out, "sha256", s->sha256);
-    fputc(',', out);
-    metrics_put_label(out, "user", s->user);
-    fputc(',', out);
-    metrics_put_label(out, "priority", s->priority < 3 ? priorities[s->priority] : "other");
-}
+// ---- series -------------------------------------------------------------------------------------
+//
+// There may be 40,000 lines of them, on the loop: each is copied together, and nothing is formatted
+// twice.
 
-// ---- histograms ---------------------------------------------------------------------------------
-
-// What stands between the braces of each of its lines.
+// What stands between the braces of each line of one. Every character may take two.
 struct labels {
-    const struct metrics_series *series; // or
-    const char *direction;
+    char text[2 * (METRICS_MODEL_SIZE + WHO_SIZE) + 100];
 };
 
-static void put_labels(FILE *out, const struct labels *l)
+static char *add_label(char *at, const char *name, const char *value)
 {
-    if (l->series)
-        put_series(out, l->series);
-    else
-        metrics_put_label(out, "direction", l->direction);
+    at = stpcpy(stpcpy(at, name), "=\"");
+    for (; *value; value++) {
+        if (*value == '"' || *value == '\\')
+            *at++ = '\\';
+        *at++ = *value;
+    }
+    return stpcpy(at, "\"");
+}
+
+static struct labels labels_of(const struct metrics_series *s)
+{
+    struct labels l;
+    char *at = add_label(l.text, "model", s->model);
+    at = add_label(stpcpy(at, ","), "sha256", s->sha256);
+    at = add_label(stpcpy(at, ","), "user", s->user);
+    add_label(stpcpy(at, ","), "priority", s->priority < 3 ? priorities[s->priority] : "other");
+    return l;
+}
+
+static void put_text(FILE *out, const char *text)
+{
+    fputs_unlocked(text, out);
+}
+
+static void put_line_end(FILE *out, uint64_t n)
+{
+    char text[22], *at = text + sizeof text;
+    *--at = 0;
+    *--at = '\n';
+    do
+        *--at = (char)('0' + n % 10);
+    while (n /= 10);
+    put_text(out, at);
+}
+
+// le="0.0001", and so on.
+struct bounds {
+    char text[METRICS_N_BUCKETS + 1][24];
+};
+
+static struct bounds bounds_make(void)
+{
+    struct bounds b;
+    for (unsigned i = 0; i < METRICS_N_BUCKETS; i++)
+        snprintf(b.text[i], sizeof b.text[i], ",le=\"%g\"} ", (double)metrics_bounds[i] / 1e6);
+    snprintf(b.text[METRICS_N_BUCKETS], sizeof b.text[0], ",le=\"+Inf\"} ");
+    return b;
+}
+
+// rknnd_NAME and PART, in front of a line's value.
+static void put_front(FILE *out, const char *name, const char *part, const struct labels *l)
+{
+    put_text(out, "rknnd_");
+    put_text(out, name);
+    put_text(out, part);
+    put_text(out, l->text);
 }
 
 static void put_histogram(FILE *out, const char *name, const struct labels *l,
-                          const struct metrics_histogram *h)
+                          const struct bounds *bounds, const struct metrics_histogram *h)
 {
     uint64_t n = 0;
     for (unsigned i = 0; i <= METRICS_N_BUCKETS; i++) {
-        fprintf(out, "rknnd_%s_bucket{", name);
-        put_labels(out, l);
         n = i < METRICS_N_BUCKETS ? n + h->in[i] : h->n;
-        if (i < METRICS_N_BUCKETS)
-            fprintf(out, ",le=\"%g\"} %" PRIu64 "\n", (double)metrics_bounds[i] / 1e6, n);
-        else
-            fprintf(out, ",le=\"+Inf\"} %" PRIu64 "\n", n);
+        put_front(out, name, "_bucket{", l);
+        put_text(out, bounds->text[i]);
+        put_line_end(out, n);
     }
-    fprintf(out, "rknnd_%s_sum{", name);
-    put_labels(out, l);
-    fprintf(out, "} ");
+    put_front(out, name, "_sum{", l);
+    put_text(out, "} ");
     put_seconds(out, h->sum_us);
-    fprintf(out, "rknnd_%s_count{", name);
-    put_labels(out, l);
-    fprintf(out, "} %" PRIu64 "\n", h->n);
+    put_front(out, name, "_count{", l);
+    put_text(out, "} ");
+    put_line_end(out, h->n);
 }
 
 // ---- what is counted ----------------------------------------------------------------------------
 
-static void put_inferences(FILE *out, const struct metrics *m)
+static void put_inferences(FILE *out, const struct metrics *m, const struct bounds *bounds)
 {
     static const char *const outcomes[METRICS_OUTCOMES] = {
-        [METRICS_DONE] = "done", [METRICS_FAILED] = "failed", [METRICS_STOPPED] = "stopped"};
+        [METRICS_DONE] = ",outcome=\"done\"} ",
+        [METRICS_FAILED] = ",outcome=\"failed\"} ",
+        [METRICS_STOPPED] = ",outcome=\"stopped\"} "};
     metrics_put_head(out, "inferences_total", "counter", "Runs of models that have ended.");
     for (unsigned i = 0; i < m->n_series; i++) {
+        const struct labels l = labels_of(m->series[i]);
         for (unsigned k = 0; k < METRICS_OUTCOMES; k++) {
-            fprintf(out, "rknnd_inferences_total{");
-            put_series(out, m->series[i]);
-            fprintf(out, ",outcome=\"%s\"} %" PRIu64 "\n", outcomes[k], m->series[i]->outcomes[k]);
+            put_front(out, "inferences_total", "{", &l);
+            put_text(out, outcomes[k]);
+            put_line_end(out, m->series[i]->outcomes[k]);
         }
     }
     metrics_put_head(out, "inference_queue_seconds", "histogram",
                      "How long runs waited for cores.");
-    for (unsigned i = 0; i < m->n_series; i++)
-        put_histogram(out, "inference_queue_seconds", &(struct labels){.series = m->series[i]},
-                      &m->series[i]->queue);
+    for (unsigned i = 0; i < m->n_series; i++) {
+        const struct labels l = labels_of(m->series[i]);
+        put_histogram(out, "inference_queue_seconds", &l, bounds, &m->series[i]->queue);
+    }
     metrics_put_head(out, "inference_run_seconds", "histogram",
                      "How long runs took on the device.");
-    for (unsigned i = 0; i < m->n_series; i++)
-        put_histogram(out, "inference_run_seconds", &(struct labels){.series = m->series[i]},
-                      &m->series[i]->run);
+    for (unsigned i = 0; i < m->n_series; i++) {
+        const struct labels l = labels_of(m->series[i]);
+        put_histogram(out, "inference_run_seconds", &l, bounds, &m->series[i]->run);
+    }
 }
 
-static void put_transfers(FILE *out, const struct metrics *m)
+static void put_transfers(FILE *out, const struct metrics *m, const struct bounds *bounds)
 {
-    static const char *const directions[METRICS_DIRECTIONS] = {
-        [METRICS_IN] = "in", [METRICS_OUT] = "out"};
+    static const struct labels directions[METRICS_DIRECTIONS] = {
+        [METRICS_IN] = {"direction=\"in\""}, [METRICS_OUT] = {"direction=\"out\""}};
     metrics_put_head(
         out, "inference_transfer_seconds", "histogram",
         "How long inputs took from a run's request on, and outputs until they were sent.");
     for (unsigned i = 0; i < METRICS_DIRECTIONS; i++)
-        put_histogram(out, "inference_transfer_seconds",
-                      &(struct labels){.direction = directions[i]}, &m->transfer[i]);
+        put_histogram(out, "inference_transfer_seconds", &directions[i], bounds, &m->transfer[i]);
 }
 
 static void put_errors(FILE *out, const struct metrics *m)
@@ -267,6 +311,7 @@ static void put_totals(FILE *out, const struct services *s)
 int metrics_text(const struct services *s, const struct reading *now, char **ret, size_t *ret_size,
                  struct error *e)
 {
+    const struct bounds bounds = bounds_make();
     struct growing_text text;
     int r = growing_text_open(&text, e);
     if (r < 0)
@@ -276,8 +321,8 @@ int metrics_text(const struct services *s, const struct reading *now, char **ret
     put_config(out, s->metrics);
     put_now(out, s);
     put_totals(out, s);
-    put_inferences(out, s->metrics);
-    put_transfers(out, s->metrics);
+    put_inferences(out, s->metrics, &bounds);
+    put_transfers(out, s->metrics, &bounds);
     put_errors(out, s->metrics);
     metrics_machine(out, now);
     return growing_text_close(&text, "metrics", ret, ret_size, e);

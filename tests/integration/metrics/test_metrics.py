@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """/metrics, /healthz and /readyz: what Prometheus reads of it, what outlives programs, and peers that mean harm."""
 import contextlib
+import hashlib
 import http.client
 import json
 import os
@@ -16,6 +17,7 @@ import unittest
 
 from support.made import fetch_once
 from support.service import BUILD, DIGITS, PATIENCE, SANITIZED, SOURCE, Daemon, command_line, free_port, wait_for
+from support.wire import CHUNK, CLOSE, METRICS, OFFER, OPEN, Client, check_turns, message, one
 from sysfs import BOARD, write_sysfs
 
 OPS = SOURCE / "docs/ops"
@@ -173,6 +175,42 @@ class Metrics(Case):
         models = [labels for (name, labels) in values if name == "rknnd_inferences_total"]
         self.assertEqual(len(models), (128 + 1) * 3)
         self.assertGreaterEqual(total(values, "rknnd_inferences_total", model="other", outcome="done"), 4)
+
+    @unittest.skipIf(os.getuid() != 0, "only root can be several users")
+    def test_all_places_are_taken(self):
+        """The text is megabytes then. It is made in a turn of the loop, also for many who ask at once."""
+        service = self.start("--isolation", "thread", "--model-cache", "0", "--worker-idle", "0")
+        os.chmod(service.folder.name, 0o755)
+        os.chmod(service.uri[5:], 0o777)
+        for user in range(2000, 2005):
+            os.seteuid(user)  # the kernel tells the server who connects
+            try:
+                client = Client(service)
+            finally:
+                os.seteuid(0)
+            for i in range(130):
+                data = b"%d %d" % (user, i)
+                hashed = hashlib.sha256(data).digest()
+                client.call(OFFER, message(f1=hashed, f2=len(data), f3=b"m"))
+                client.call(CHUNK, message(f1=hashed, f2=0), payload=data)
+                failed, fields = client.call(OPEN, message(f1=hashed))
+                self.assertFalse(failed, fields)
+                client.call(CLOSE, message(f1=one(fields, 1)))
+            client.close()
+        clients = [Client(service) for _ in range(32)]
+        service.process.send_signal(signal.SIGSTOP)  # it finds all of them at once
+        for client in clients:
+            client.send(METRICS)
+        service.process.send_signal(signal.SIGCONT)
+        for client in clients:
+            self.assertFalse(client.receive()[1])
+            client.close()
+        values = service.metrics()
+        # 512, in which the fourth user had no room for all; his others', and those of the fifth.
+        self.assertEqual(sum(name == "rknnd_inferences_total" for name, _ in values), (512 + 2) * 3)
+        client = Client(service)
+        check_turns(client.status())
+        client.close()
 
     def test_rknnctl_tells_the_same(self):
         service = self.start()
