@@ -14,11 +14,11 @@ import sys
 import time
 
 from attack_list import ATTACKS, INPUT, Scene, run_of
-from beside import Attacker, start, start_daemon
+from beside import ATTACKER, Attacker, start, start_daemon
 from support.checks.expect import EXPECT
 from support.seed import seed
 from support.service import PATIENCE, wait_for
-from support.wire import INFER
+from support.wire import CLOSE, INFER, message
 from tally import begin, finish, is_back, memory
 
 POLITE = (1001, 1003, 1004)  # users
@@ -26,6 +26,9 @@ TICK = 0.05
 # Who is started meanwhile would have its file, too, and could not end.
 NAMES = [name for name in ATTACKS if name != "files_that_are_silent"]
 PARTS = 6
+LONG = 60  # seconds from which on memory is judged
+SERIES = 140  # more models than a user has series of metrics for
+FIRST = 0.5  # seconds of each attack, before anything is measured
 
 
 def run_for_ever(scene, runs, lost):
@@ -45,12 +48,32 @@ def run_for_ever(scene, runs, lost):
         runs.value += 1
 
 
+def open_many(scene, connect):
+    """Counters of models stay, up to a number for each user: as many as that."""
+    for i in range(SERIES):
+        with contextlib.closing(connect()) as c, contextlib.suppress(OSError, AssertionError):
+            context = scene.open(c, b"series %d" % i)
+            c.call(CLOSE, message(f1=context or 0))
+
+
 class Chaos:
     def __init__(self, daemon, port, rng, at_once):
         self.daemon, self.port, self.rng, self.at_once = daemon, port, rng, at_once
         self.attackers, self.done = [], collections.Counter()
         self.killed = self.workers = 0
         self.counts = [[multiprocessing.Value("L", 0, lock=False) for _ in range(2)] for _ in POLITE]
+
+    def fill(self):
+        """What comes once, and stays, comes now: libraries' tables, a user's counters."""
+        scene = Scene(self.daemon, self.port, lambda: None)
+        for connect in scene.unix, scene.tcp:
+            p = start(open_many, scene, connect, user=ATTACKER)
+            p.join()
+            EXPECT.assertEqual(p.exitcode, 0)
+        for name in NAMES:
+            attacker = Attacker(name, scene)
+            time.sleep(FIRST)  # of its time
+            attacker.end()
 
     def attack(self):
         name = self.rng.choice(NAMES)
@@ -108,14 +131,15 @@ def main():
                       "--job-timeout-ms", "3000") as (daemon, port):
         before = daemon.held()
         chaos = Chaos(daemon, port, rng, o.at_once)
-        memories, settled = [], False
+        memories = []
+        if o.seconds >= LONG:
+            chaos.fill()
         for _ in range(PARTS):
             chaos.run(o.seconds / PARTS)
-            settled = settled or (len(memories) < PARTS // 3 and set(chaos.done) == set(NAMES))
             wait_for(lambda: f"{daemon.held()} to be {before}", lambda: is_back(before, daemon.held()), 2 * PATIENCE)
             memories.append(memory(daemon))
         runs, lost = (sum(count[i].value for count in chaos.counts) for i in (0, 1))
-        finish(daemon, "chaos", o.isolation, o.tally, before, memories, settled, seconds=o.seconds, runs=runs, lost=lost, clients_killed=chaos.killed,
+        finish(daemon, "chaos", o.isolation, o.tally, before, memories, o.seconds >= LONG, seconds=o.seconds, runs=runs, lost=lost, clients_killed=chaos.killed,
                workers_killed=chaos.workers, attacks=dict(sorted(chaos.done.items())))
 
 

@@ -57,8 +57,8 @@ def begin(path, isolation):
 
 
 def finish(daemon, name, isolation, path, before, memories, settled=True, **counts):
-    """Prints what has come of a run, and checks it. `memories`: memory() after each part. `settled`: the first part had everything
-    in it, so that others add nothing."""
+    """Prints what has come of a run, and checks it. `memories`: memory() after each part. `settled`: what comes once, and
+    stays, has come before."""
     resident, heap = ([round(m[i]) for m in memories] for i in (0, 1))
     status = daemon.status()
     wait_for(lambda: f"{daemon.held()} to be {before}", lambda: is_back(before, daemon.held()), 2 * PATIENCE)
