@@ -1,52 +1,139 @@
-// conv_floats_tile.h with AVX512: up to 24 of the 32 registers hold sums.
+// The inner loops of conv_floats.h with AVX512. A tile is n pixels x n_vectors;
+// for each float of each segment:
+//
+//   weights[v]    = load a vector                      once for all pixels
+//   x             = broadcast a float of pixel i       once for all vectors
+//   sums[i][v]   += x * weights[v]
+//
+// Why it is fast: sums stay in registers, up to MAX_SUMS of them, until outputs are made of them.
+// Pixels are split evenly over tiles. Loops over the tile are unrolled: there is a function for
+// each size.
+//
+// Up to 24 of the 32 registers hold sums:
 //
 //   vectors    1    2    3    4
 //   pixels    24   12    8    6
 //
 // A float of a pixel is broadcast by the load (of one vector by the multiplication itself), so that
 // shuffles have no part in it. Of the last channels vectors are masked only where nothing behind
-// them will be written anyway: stores with a mask are slow.
+// them will be written anyway.
 //
 // Tests: test_sim_conv.
 #include "npu/sim/conv/floats/conv_floats.h"
 #include "npu/sim/simd/avx512.h"
 
 #ifdef KERNEL_AVX512
-#define TARGET       KERNEL_AVX512
-#define LANES        AVX512_LANES
-#define MAX_SUMS     24
-#define MAX_VECTORS  4
-#define LOAD(x)      _mm512_loadu_ps(x)
-#define BROADCAST(x) _mm512_set1_ps(*(x))
-#define FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
-#define ADD(a, b)    _mm512_add_ps(a, b)
-#define MAX(a, b)    _mm512_max_ps(a, b)
-#define MIN(a, b)    _mm512_min_ps(a, b)
-typedef __m512 vector;
+#define MAX_SUMS    24
+#define MAX_VECTORS 4
 
-AVX512_INLINE __m256i floats_halves(vector v)
-{
-    // The intrinsic without a mask is a macro with a signed mask when not optimizing: it warns.
-    return _mm512_maskz_cvtps_ph(AVX512_ALL, v, _MM_FROUND_TO_NEAREST_INT);
-}
-
-AVX512_INLINE void floats_store(void *to, size_t o, vector v, const bool fp16)
+// Stores with a mask are slow, so whole vectors go without.
+AVX512_INLINE void floats_store(__mmask16 lanes, __m512 v, struct clamp_bounds bounds, void *to,
+                                size_t o, const bool fp16)
 {
     if (fp16)
-        _mm256_storeu_si256((void *)((uint16_t *)to + o), floats_halves(v));
+        avx512_store_fp16(lanes, v, bounds, (uint16_t *)to + o);
+    else if (lanes == AVX512_ALL)
+        _mm512_storeu_ps((float *)to + o, avx512_clamp(bounds, v));
     else
-        _mm512_storeu_ps((float *)to + o, v);
+        _mm512_mask_storeu_ps((float *)to + o, lanes, avx512_clamp(bounds, v));
 }
 
-AVX512_INLINE void floats_store_first(void *to, size_t o, vector v, size_t n, const bool fp16)
+// Adds one segment. Every third pixel has a pointer; the two behind it are reached by addressing
+// modes, so that all addresses stay in registers.
+AVX512_INLINE void floats_sum_segment(const struct floats_pixels *p, const float *at,
+                                      const float *w, __m512 *sums, const int n,
+                                      const int n_vectors)
 {
-    if (fp16)
-        _mm256_mask_storeu_epi16((uint16_t *)to + o, AVX512_TAIL(n), floats_halves(v));
-    else
-        _mm512_mask_storeu_ps((float *)to + o, AVX512_TAIL(n), v);
+    const float *x[(MAX_SUMS + 2) / 3];
+    size_t pitch = p->pitch;
+#pragma GCC unroll 8
+    for (int i = 0; i * 3 < n; i++)
+        x[i] = at + (size_t)i * 3 * pitch;
+    for (size_t k = 0; k < p->segment; k++, w += AVX512_LANES * n_vectors) {
+        __m512 weights[MAX_VECTORS];
+#pragma GCC unroll 4
+        for (int v = 0; v < n_vectors; v++)
+            weights[v] = _mm512_loadu_ps(w + AVX512_LANES * v);
+#pragma GCC unroll 24
+        for (int i = 0; i < n; i++) {
+            __m512 one = _mm512_set1_ps(x[i / 3][(size_t)(i % 3) * pitch + k]);
+#pragma GCC unroll 4
+            for (int v = 0; v < n_vectors; v++)
+                sums[i * n_vectors + v] = _mm512_fmadd_ps(one, weights[v], sums[i * n_vectors + v]);
+        }
+    }
 }
 
-#include "npu/sim/conv/floats/conv_floats_tile.h"
+// What is the same for all pixels is read before the first one is stored. Pixels go forward: what
+// one writes too much the next one overwrites.
+AVX512_INLINE void floats_store_tile(const struct floats_pixels *p, size_t first,
+                                     const __m512 *sums, const int n, const int n_vectors,
+                                     const bool fp16)
+{
+    const struct clamp_bounds bounds = p->bounds;
+    const size_t left = p->left, step = p->channels * (fp16 ? sizeof(uint16_t) : sizeof(float));
+    uint8_t *to = (uint8_t *)p->to + first * step;
+    __m512 bias[MAX_VECTORS];
+#pragma GCC unroll 4
+    for (int v = 0; v < n_vectors; v++)
+        bias[v] = _mm512_loadu_ps(p->bias + AVX512_LANES * v);
+#pragma GCC unroll 24
+    for (int i = 0; i < n; i++, to += step) {
+        __asm__("" : "+r"(to)); // else all addresses are computed first, and registers run out
+#pragma GCC unroll 4
+        for (int v = 0; v < n_vectors; v++) {
+            __m512 y = _mm512_add_ps(sums[i * n_vectors + v], bias[v]);
+            const size_t o = (size_t)v * AVX512_LANES;
+            if (v + 1 < n_vectors || left >= o + AVX512_LANES || first + (size_t)i < p->whole)
+                floats_store(AVX512_ALL, y, bounds, to, o, fp16);
+            else
+                floats_store(AVX512_TAIL(left - o), y, bounds, to, o, fp16);
+        }
+    }
+}
+
+AVX512_INLINE void floats_sum_tile(const struct floats_pixels *p, size_t first, const int n,
+                                   const int n_vectors)
+{
+    __m512 sums[MAX_SUMS];
+    const float *w = p->weights;
+#pragma GCC unroll 24
+    for (int i = 0; i < n * n_vectors; i++)
+        sums[i] = _mm512_setzero_ps();
+    for (size_t i = 0; i < p->n_segments; i++, w += p->segment * AVX512_LANES * (size_t)n_vectors)
+        floats_sum_segment(p, p->segments[i] + first * p->pitch, w, sums, n, n_vectors);
+    if (p->fp16)
+        floats_store_tile(p, first, sums, n, n_vectors, true);
+    else
+        floats_store_tile(p, first, sums, n, n_vectors, false);
+}
+
+#define UP_TO_4(X, v)  X(1, v) X(2, v) X(3, v) X(4, v)
+#define UP_TO_6(X, v)  UP_TO_4(X, v) X(5, v) X(6, v)
+#define UP_TO_8(X, v)  UP_TO_6(X, v) X(7, v) X(8, v)
+#define UP_TO_12(X, v) UP_TO_8(X, v) X(9, v) X(10, v) X(11, v) X(12, v)
+#define UP_TO_16(X, v) UP_TO_12(X, v) X(13, v) X(14, v) X(15, v) X(16, v)
+#define UP_TO_24(X, v)                                                                             \
+    UP_TO_16(X, v) X(17, v) X(18, v) X(19, v) X(20, v) X(21, v) X(22, v) X(23, v) X(24, v)
+#define FUNCTION(n, v)                                                                             \
+    KERNEL_AVX512 static void floats_sum_##n##_##v(const struct floats_pixels *p, size_t first)    \
+    {                                                                                              \
+        floats_sum_tile(p, first, n, v);                                                           \
+    }
+#define NAME(n, v) floats_sum_##n##_##v,
+#define MOST       24 // pixels
+
+typedef void floats_sum(const struct floats_pixels *p, size_t first);
+
+static void floats_sum_all(floats_sum *const functions[][MOST], const size_t *max_pixels,
+                           const struct floats_pixels *p, size_t n, size_t n_vectors)
+{
+    size_t most = max_pixels[n_vectors - 1], tiles = (n + most - 1) / most;
+    for (size_t first = 0, count; tiles; tiles--, first += count) {
+        count = (n - first + tiles - 1) / tiles;
+        functions[n_vectors - 1][count - 1](p, first);
+    }
+}
 
 UP_TO_24(FUNCTION, 1)
 UP_TO_12(FUNCTION, 2)
@@ -61,7 +148,7 @@ static void floats_sum_avx512(const struct floats_pixels *p, size_t n, size_t n_
     floats_sum_all(functions, max_pixels, p, n, n_vectors);
 }
 
-const struct floats_level conv_floats_avx512 = {LANES, MAX_VECTORS, floats_sum_avx512};
+const struct floats_level conv_floats_avx512 = {AVX512_LANES, MAX_VECTORS, floats_sum_avx512};
 #else
 const struct floats_level conv_floats_avx512;
 #endif
