@@ -65,6 +65,9 @@ refuse("half_leaky_integer_rk3562", "does not say the slope of its LeakyRelu",
 for _chip, _top in (("rk3562", 6 << 14), ("rk3576", 0x4600), ("rv1126b", 0x7FFFFFFF), ("rk3576", 0xC0C00000)):
     refuse(f"half_clip_{_chip}_{_top:x}", "does not say the bounds of its Clip",
            lambda chip=_chip: half_conv(chip, 20, 12, act="clip"), added(0x4078, _top))
+# A gain into a table that is not looked at.
+refuse("half_table_bypassed", 'its registers do not do all that "ConvHardSigmoid" says',
+       lambda: half_conv("rk3588", 20, 12, act="hard_sigmoid"), added(0x4070, 0x383))
 refuse("max_of_three", "it has 3 operands, two are known", lambda: two(ops.maximum), lambda m, node: node.inputs.append(node.inputs[0]))
 for _name, _act, _register, _value in (
         ("leaky_bypassed", "leaky_relu", 0x4060, 0x63), ("leaky_plain", "leaky_relu", 0x4060, 0x42),

@@ -22,19 +22,25 @@ def _is_plane(t):
     return t is not None and not t.is_const and len(t.shape) == 4 and t.shape[0] == 1 and t.dtype in ("int8", "float16")
 
 
+def _is_packed(t):
+    """Pixels, which only convolutions are known to fetch."""
+    return t is not None and t.kind == "input" and is_picture(t.shape)
+
+
 def _is_convolution(layout, node, taken):
     x, group, several = node.inputs[0], node.attrs["group"], len(node.inputs) > 3
-    if not taken <= set(layout.CONVOLUTION):
+    if not taken <= set(layout.CONVOLUTION) or any(map(_is_packed, node.inputs[3:])):
         return False
     if layout is on_rk356x and x.dtype == "float16":
         # No file shows what one with a bias or an activation sets, nor how several kernels of more than 16 channels lie.
         plain = len(node.inputs) == 2 and group == 1 and not node.params.act
-        return plain and x.shape[1] <= 16 and not (x.kind == "input" and is_picture(x.shape))
+        return plain and x.shape[1] <= 16 and not _is_packed(x)
     if len(node.inputs) < 3:
         return False
     if layout is on_rk3588:
-        return not (several and x.dtype == "float16") and group in (1, x.shape[1])
-    if x.dtype != "int8" or (x.kind == "input" and is_picture(x.shape)):
+        # No file shows a LeakyRelu of int8.
+        return group in (1, x.shape[1]) and not (several if x.dtype == "float16" else node.params.act == "leaky_relu")
+    if x.dtype != "int8" or _is_packed(x):
         return False
     if group > 1 and (group != x.shape[1] or several or node.lut_tasks or node.params.form == "plain"):
         return False  # no file shows a table behind a depthwise one, an addend, or one factor for all channels
@@ -62,7 +68,7 @@ def _program(layout, node, model):
     taken = written(node.tasks[0])[0].keys()
     if node.op.startswith("Conv") and not node.op.startswith("ConvTranspose"):
         return layout.convolution(node) if _is_convolution(layout, node, taken) else None
-    if len(taken) > 2:  # others' tasks have pointers alone, unless a test spoils them
+    if len(taken) > 2 or any(map(_is_packed, node.inputs)):  # others' tasks have pointers alone, unless a test spoils them
         return None
     plain = node.attrs.get("dilations") in (None, [1, 1]) and not any(node.attrs.get("pads", []))
     if node.op == "MaxPool" and plain and hasattr(layout, "max_pool"):

@@ -9,6 +9,9 @@
 // What a node's operator has its units do.
 enum { ANY = 0, BIAS = 1, RELU = 2, TABLE = 4, ADDS = 8, ADDS_RELU = 16, SLOPE = 32, CLIP = 64 };
 
+// What EW does. Values of other units only go with that: a gain into a table, a bias.
+enum { BY_EW = TABLE | ADDS | ADDS_RELU };
+
 // Values that the converter gives; those that not every node may have say of which they are.
 // Registers that were never set hold 0, which is a value of its own for none of the units: a unit
 // that is configured by 0 would add, multiply and clamp all at once. A scale of 0 is refused where
@@ -149,7 +152,7 @@ static int check_task(const struct rknn_regs *regs, const struct rknn_state *s, 
         enum rknn_register reg = known[i].reg;
         uint32_t value = s->value[reg], any;
         struct said said = look_up(i, value, &end);
-        *done |= said.of;
+        *done |= said.of & (reg == DPU_EW_CFG ? BY_EW : ~(unsigned)BY_EW);
         if (!checked || said.always || said.of & duty)
             continue;
         bool nothing = !value && reg == DPU_OUT_CVT_SCALE && rknn_regs_get(regs, reg, &any) &&
