@@ -19,6 +19,8 @@ def out_size(size, kernel, stride, dilation, pads, ceil=False):
     result = []
     for axis in range(2):
         span = size[axis] + pads[axis] + pads[axis + 2] - dilation[axis] * (kernel[axis] - 1) - 1
+        if span < 0:
+            raise ValueError(f"a window does not fit into a picture of {size[0]}x{size[1]} and its padding")
         n = -(-span // stride[axis]) if ceil else span // stride[axis]
         # A window may not begin beyond the picture and its leading pad.
         if ceil and n * stride[axis] >= size[axis] + pads[axis]:
