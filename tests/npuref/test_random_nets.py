@@ -1,3 +1,4 @@
+#!/usr/bin/python3
 """Nets that nobody thought of, by npu/write: a few convolutions, pools and additions of any size. The emulator, which sees their
 programs, and the software NPU, which goes by their operators, compute the same. RKNND_SEED chooses the nets; by hand:
 test_random_nets.py CHIP FIRST-SEED COUNT."""
