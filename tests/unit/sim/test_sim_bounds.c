@@ -89,7 +89,7 @@ static int watch_after(void *user, const struct run *r, const struct step *s, st
     uint64_t good = *rest == GUARD_BYTE ? 1 + n_equal(rest + 1, rest, n - 1) : 0;
     if (good < n)
         return error_set(e, STATUS_FAIL, "node %s (%s) writes byte %llu of %llu of scratch",
-                         s->node->name, s->node->type, (unsigned long long)(s->scratch + good),
+                         s->node->name, s->node->type, (unsigned long long)s->scratch + good,
                          (unsigned long long)s->scratch);
     return 0;
 }

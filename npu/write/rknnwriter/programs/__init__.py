@@ -38,8 +38,10 @@ def _is_convolution(layout, node, taken):
     if len(node.inputs) < 3:
         return False
     if layout is on_rk3588:
-        # No file shows a LeakyRelu of int8.
-        return group in (1, x.shape[1]) and not (several if x.dtype == "float16" else node.params.act == "leaky_relu")
+        # No file shows a LeakyRelu of int8, and tables of float16 are not written.
+        act = node.params.act
+        unknown = several or act not in (None, "relu", "leaky_relu", "clip") if x.dtype == "float16" else act == "leaky_relu"
+        return group in (1, x.shape[1]) and not unknown
     if x.dtype != "int8" or _is_packed(x):
         return False
     if group > 1 and (group != x.shape[1] or several or node.lut_tasks or node.params.form == "plain"):

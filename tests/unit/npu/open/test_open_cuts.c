@@ -245,6 +245,7 @@ static void rows_that_are_left_are_not_cut_off(void **state)
     const struct rknn_range *r = NULL;
     for (uint32_t i = 0; i < c.file.n_nodes && (!r || r->n < 2); i++)
         r = range_of(&c, i);
+    assert_non_null(r);
     uint32_t task = r->first + 1;
     uint64_t *fetched = command_of(&c, task, rknn_register_at(c.chip, CNA_FC_DATA_SIZE0));
     const uint64_t *size = command_of(&c, task, rknn_register_at(c.chip, CNA_DATA_SIZE0));
