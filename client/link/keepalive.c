@@ -152,14 +152,11 @@ void keepalive_after_fork(bool child)
 
 // By the monotonic clock, which pthread_mutex_timedlock() does not know; pthread_mutex_clocklock()
 // does, but ThreadSanitizer not it.
-static bool lock_until(const struct timespec *until)
+static bool lock_until(uint64_t deadline_ms)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
-    struct timespec now;
     while (pthread_mutex_trylock(&keeper.lock) != 0) {
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        if (now.tv_sec > until->tv_sec ||
-            (now.tv_sec == until->tv_sec && now.tv_nsec >= until->tv_nsec))
+        if (clock_ms() >= deadline_ms)
             return false;
         nanosleep(&pause, NULL);
     }
@@ -171,10 +168,8 @@ static bool lock_until(const struct timespec *until)
 // may have called exit() while this thread held the lock: then the keep-alive thread is left alone.
 __attribute__((destructor)) static void end_with_the_process(void)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += END_S;
-    if (!lock_until(&until))
+    uint64_t deadline_ms = clock_ms() + END_S * 1000;
+    if (!lock_until(deadline_ms))
         return;
     bool running = keeper.running;
     pthread_t thread = keeper.thread;
@@ -184,6 +179,8 @@ __attribute__((destructor)) static void end_with_the_process(void)
         pthread_cond_signal(&keeper.changed);
     }
     pthread_mutex_unlock(&keeper.lock);
+    const struct timespec until = {(time_t)(deadline_ms / 1000),
+                                   (long)(deadline_ms % 1000 * 1000000)};
     if (running)
         pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until);
 }

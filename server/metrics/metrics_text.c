@@ -51,11 +51,16 @@ static void put_counter(FILE *out, const char *name, const char *help, uint64_t 
 }
 
 // Names are printable already; these have a meaning in a label.
+static bool is_escaped(char c)
+{
+    return c == '"' || c == '\\';
+}
+
 void metrics_put_label(FILE *out, const char *name, const char *value)
 {
     fprintf(out, "%s=\"", name);
     for (; *value; value++) {
-        if (*value == '"' || *value == '\\')
+        if (is_escaped(*value))
             putc_unlocked('\\', out);
         putc_unlocked(*value, out);
     }
@@ -83,7 +88,7 @@ static char *add_label(char *at, const char *name, const char *value)
 {
     at = stpcpy(stpcpy(at, name), "=\"");
     for (; *value; value++) {
-        if (*value == '"' || *value == '\\')
+        if (is_escaped(*value))
             *at++ = '\\';
         *at++ = *value;
     }

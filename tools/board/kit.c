@@ -51,8 +51,7 @@ static int find_archive(const char *folder, const char *chip, char path[PATH_MAX
     return error_set(e, STATUS_MODEL_INVALID,
                      "no models for %s were found beside this program (share/rknnd/board-test); "
                      "the package rknnd-tools has those of rk3588, rk3576, rk3566, rk3568, rk3562, "
-                     "rv1126b, rv1103 "
-                     "and rv1106",
+                     "rv1126b, rv1103 and rv1106",
                      chip);
 }
 
