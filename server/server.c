@@ -530,7 +530,7 @@ int server_init(struct server *s, uv_loop_t *loop, struct options *options, stru
         r = open_listeners(s, e);
     if (r == 0 && options->http && s->http.n_sockets == 0)
         r = http_listen(&s->http, options->http, options->socket_group, options->insecure, e);
-    if (r == 0)
+    if (r == 0 && s->succession.fd < 0)
         r = http_start(&s->http, s->module_dir, e);
     if (r == 0 && options->announce)
         r = announce_check(&s->listeners, e);

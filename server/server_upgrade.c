@@ -26,6 +26,7 @@ static void on_begin(struct succession *n)
     listeners_own(&s->listeners);
     addresses_close_others(&s->addresses, &s->listeners);
     http_own(&s->http);
+    http_start_later(&s->http, s->module_dir);
     server_begin(s);
 }
 
@@ -61,9 +62,18 @@ static void on_not_handed_over(struct succession *n, const struct error *e)
     server_fail_to_start(container_of(n, struct server, succession), e);
 }
 
+static void on_counted(struct succession *n, int fd)
+{
+    struct error e;
+    if (counts_add(&container_of(n, struct server, succession)->metrics, fd, &e) < 0)
+        log_warn("%s", e.text);
+}
+
 static void on_predecessor_ended(struct succession *n)
 {
-    server_check_retired(container_of(n, struct server, succession));
+    struct server *s = container_of(n, struct server, succession);
+    s->metrics.sessions_before = 0;
+    server_check_retired(s);
 }
 
 static void on_join(struct upgrade *u, int fd)
@@ -97,10 +107,16 @@ static void on_retired(uv_timer_t *timer)
         server_drain(s);
 }
 
+static void on_http_ended(struct http *h)
+{
+    server_check_retired(container_of(h, struct server, http));
+}
+
 // Connections to sessions of an older daemon come through this one: it stays as long as that.
 void server_check_retired(struct server *s)
 {
-    if (s->state == SERVER_RETIRING && s->connections.n == 0 && s->succession.fd < 0)
+    if (s->state == SERVER_RETIRING && s->connections.n == 0 && s->succession.fd < 0 &&
+        !http_is_open(&s->http))
         uv_timer_start(&s->drain, on_retired, 0, 0);
 }
 
@@ -120,6 +136,7 @@ void server_init_upgrade(struct server *s)
     s->succession.take = on_met;
     s->succession.returned = on_returned;
     s->succession.failed = on_not_handed_over;
+    s->succession.counted = on_counted;
     s->succession.ended = on_predecessor_ended;
     s->upgrade = (struct upgrade){.options = s->options,
                                   .listeners = &s->listeners,
@@ -129,6 +146,8 @@ void server_init_upgrade(struct server *s)
                                   .notify = &s->notify,
                                   .before = &s->succession,
                                   .retire = on_retire,
-                                  .take = on_join};
+                                  .take = on_join,
+                                  .counts = {.services = &s->services}};
+    s->http.ended = on_http_ended;
     upgrade_init(&s->upgrade, s->loop);
 }

@@ -1,10 +1,14 @@
 // What rknnd-http (helpers/http) asks the daemon, over the socket pair between them. One question
-// is under way at a time; an answer that comes late is told by its number.
+// is under way at a time; an answer that comes late is told by its number. An answer of number
+// HTTP_RETIRE, to no question, says that another process accepts from now on: this one answers who
+// is connected, and ends.
 #pragma once
 
 #include <stdint.h>
 
 #define HTTP_MAX_SOCKETS 4 // that the daemon passes with the first byte (FD_MAX_PASSED)
+
+#define HTTP_RETIRE 0
 
 enum http_ask_what { HTTP_ASK_METRICS, HTTP_ASK_READY };
 

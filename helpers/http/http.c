@@ -3,7 +3,8 @@
 //
 //     GET /metrics, /healthz, /readyz ──► rknnd-http ──(fd 3: struct http_ask)──► rknnd
 //
-// It ends with the daemon, whose end of fd 3 closes then. Where all connections are taken, the one
+// It ends with the daemon, whose end of fd 3 closes then, or, once that one has handed its sockets
+// over (HTTP_RETIRE), with the last connection. Where all connections are taken, the one
 // that has been at its request for longest gives way: whoever asks whether the daemon is alive has
 // an answer.
 #include <errno.h>
@@ -43,6 +44,7 @@ struct peer {
 
 struct http {
     uint32_t number;   // of the last question
+    bool retiring;     // others have the sockets, too, and accept
     struct list peers; // those that have been at their request for longest come first
     unsigned n_peers;
     struct http_answer metrics; // the last ones
@@ -69,7 +71,7 @@ static _Noreturn void daemon_gone(void)
 }
 
 // One answer, if it comes by then. *ret_fd: -1 where it brings none.
-static bool receive_answer(struct http_answer *ret, int *ret_fd, uint64_t until_ms)
+static bool receive_answer(struct http *h, struct http_answer *ret, int *ret_fd, uint64_t until_ms)
 {
     uint64_t now = now_ms();
     struct pollfd p = {.fd = DAEMON_FD, .events = POLLIN};
@@ -81,18 +83,29 @@ static bool receive_answer(struct http_answer *ret, int *ret_fd, uint64_t until_
         daemon_gone();
     if (n_fds == 0)
         *ret_fd = -1;
+    h->retiring |= n == sizeof *ret && ret->number == HTTP_RETIRE;
     return n == sizeof *ret;
+}
+
+// What comes without a question, or too late.
+static void hear_daemon(struct http *h)
+{
+    struct http_answer a;
+    int fd = -1;
+    if (receive_answer(h, &a, &fd, now_ms() + 1))
+        fd_close(fd);
 }
 
 // False: the daemon does not answer.
 static bool ask_daemon(struct http *h, enum http_ask_what what, struct http_answer *ret,
                        int *ret_fd)
 {
-    const struct http_ask question = {.number = ++h->number, .what = what};
+    h->number = h->number < UINT32_MAX ? h->number + 1 : HTTP_RETIRE + 1;
+    const struct http_ask question = {.number = h->number, .what = what};
     uint64_t until_ms = now_ms() + DAEMON_MS;
     if (send(DAEMON_FD, &question, sizeof question, MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof question)
         return false;
-    while (receive_answer(ret, ret_fd, until_ms)) {
+    while (receive_answer(h, ret, ret_fd, until_ms)) {
         if (ret->number == h->number)
             return true;
         if (*ret_fd >= 0)
@@ -103,8 +116,8 @@ static bool ask_daemon(struct http *h, enum http_ask_what what, struct http_answ
 
 // ---- answering ----------------------------------------------------------------------------------
 
-static enum MHD_Result http_answer(struct MHD_Connection *c, unsigned code, const char *type,
-                                   struct MHD_Response *r)
+static enum MHD_Result http_answer(const struct http *h, struct MHD_Connection *c, unsigned code,
+                                   const char *type, struct MHD_Response *r)
 {
     if (!r)
         return MHD_NO;
@@ -112,21 +125,24 @@ static enum MHD_Result http_answer(struct MHD_Connection *c, unsigned code, cons
     MHD_add_response_header(r, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     if (code == MHD_HTTP_METHOD_NOT_ALLOWED)
         MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+    if (h->retiring)
+        MHD_add_response_header(r, MHD_HTTP_HEADER_CONNECTION, "close");
     enum MHD_Result queued = MHD_queue_response(c, code, r);
     MHD_destroy_response(r);
     return queued;
 }
 
-static enum MHD_Result http_say(struct MHD_Connection *c, unsigned code, const char *words)
+static enum MHD_Result http_say(const struct http *h, struct MHD_Connection *c, unsigned code,
+                                const char *words)
 {
     return http_answer(
-        c, code, "text/plain; charset=utf-8",
+        h, c, code, "text/plain; charset=utf-8",
         MHD_create_response_from_buffer(strlen(words), (void *)words, MHD_RESPMEM_PERSISTENT));
 }
 
-static enum MHD_Result say_silent(struct MHD_Connection *c)
+static enum MHD_Result say_silent(const struct http *h, struct MHD_Connection *c)
 {
-    return http_say(c, MHD_HTTP_SERVICE_UNAVAILABLE, "the service does not answer\n");
+    return http_say(h, c, MHD_HTTP_SERVICE_UNAVAILABLE, "the service does not answer\n");
 }
 
 // They cost the daemon something, so that it makes them a fifth of the time at most, however often
@@ -148,22 +164,22 @@ static bool renew_metrics(struct http *h)
 static enum MHD_Result get_metrics(struct http *h, struct MHD_Connection *c)
 {
     if (!renew_metrics(h))
-        return say_silent(c);
+        return say_silent(h, c);
     int fd = h->metrics.yes && h->metrics_fd >= 0 ? fcntl(h->metrics_fd, F_DUPFD_CLOEXEC, 3) : -1;
     if (fd < 0)
-        return http_say(c, MHD_HTTP_SERVICE_UNAVAILABLE, "the service lacks memory for this\n");
+        return http_say(h, c, MHD_HTTP_SERVICE_UNAVAILABLE, "the service lacks memory for this\n");
     struct MHD_Response *r = MHD_create_response_from_fd64(h->metrics.size, fd);
     if (!r)
         close(fd);
-    return http_answer(c, MHD_HTTP_OK, CONTENT_TYPE, r);
+    return http_answer(h, c, MHD_HTTP_OK, CONTENT_TYPE, r);
 }
 
 static enum MHD_Result get_healthz(struct http *h, struct MHD_Connection *c)
 {
     struct http_answer a;
     int fd;
-    return ask_daemon(h, HTTP_ASK_READY, &a, &fd) ? http_say(c, MHD_HTTP_OK, "alive\n")
-                                                  : say_silent(c);
+    return ask_daemon(h, HTTP_ASK_READY, &a, &fd) ? http_say(h, c, MHD_HTTP_OK, "alive\n")
+                                                  : say_silent(h, c);
 }
 
 static enum MHD_Result get_readyz(struct http *h, struct MHD_Connection *c)
@@ -171,9 +187,9 @@ static enum MHD_Result get_readyz(struct http *h, struct MHD_Connection *c)
     struct http_answer a;
     int fd;
     if (!ask_daemon(h, HTTP_ASK_READY, &a, &fd))
-        return say_silent(c);
-    return a.yes ? http_say(c, MHD_HTTP_OK, "ready\n")
-                 : http_say(c, MHD_HTTP_SERVICE_UNAVAILABLE, "starts, or ends: takes no work\n");
+        return say_silent(h, c);
+    return a.yes ? http_say(h, c, MHD_HTTP_OK, "ready\n")
+                 : http_say(h, c, MHD_HTTP_SERVICE_UNAVAILABLE, "starts, or ends: takes no work\n");
 }
 
 static const struct {
@@ -188,6 +204,7 @@ static enum MHD_Result on_request(void *owner, struct MHD_Connection *c, const c
                                   size_t *body_size, void **state)
 {
     static char begun;
+    const struct http *h = owner;
     (void)version, (void)body;
     if (!*state || *body_size > 0) {
         *state = &begun;
@@ -195,11 +212,11 @@ static enum MHD_Result on_request(void *owner, struct MHD_Connection *c, const c
         return MHD_YES;
     }
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
-        return http_say(c, MHD_HTTP_METHOD_NOT_ALLOWED, "GET or HEAD, nothing else\n");
+        return http_say(h, c, MHD_HTTP_METHOD_NOT_ALLOWED, "GET or HEAD, nothing else\n");
     for (size_t i = 0; i < sizeof pages / sizeof *pages; i++)
         if (strcmp(url, pages[i].path) == 0)
             return pages[i].get(owner, c);
-    return http_say(c, MHD_HTTP_NOT_FOUND, "there are /metrics, /healthz and /readyz\n");
+    return http_say(h, c, MHD_HTTP_NOT_FOUND, "there are /metrics, /healthz and /readyz\n");
 }
 
 // ---- connections --------------------------------------------------------------------------------
@@ -296,17 +313,32 @@ static void http_run(struct http *h, struct MHD_Daemon *d)
     } while (h->n_peers < before);
 }
 
+// Whoever waits to be accepted is the others'.
+static void http_retire(struct http *h)
+{
+    for (unsigned i = 0; i < h->n_daemons; i++) {
+        MHD_socket listens = MHD_quiesce_daemon(h->daemons[i]);
+        if (listens != MHD_INVALID_SOCKET)
+            close(listens);
+    }
+}
+
 static void http_serve(struct http *h)
 {
-    struct pollfd p[HTTP_MAX_SOCKETS + 1] = {{.fd = DAEMON_FD}}; // its end is what counts
+    struct pollfd p[HTTP_MAX_SOCKETS + 1] = {{.fd = DAEMON_FD, .events = POLLIN}};
+    bool accepts = true;
     for (unsigned i = 0; i < h->n_daemons; i++)
         p[i + 1] = (struct pollfd){
             .fd = MHD_get_daemon_info(h->daemons[i], MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd,
             .events = POLLIN};
-    for (;;) {
+    while (accepts || h->n_peers > 0) {
         poll(p, h->n_daemons + 1, http_patience(h));
         if (p[0].revents)
-            daemon_gone();
+            hear_daemon(h);
+        if (h->retiring && accepts) {
+            http_retire(h);
+            accepts = false;
+        }
         for (unsigned i = 0; i < h->n_daemons; i++)
             http_run(h, h->daemons[i]);
     }

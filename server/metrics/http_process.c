@@ -18,8 +18,9 @@
 #include "server/net/watch.h"
 #include "server/turns.h"
 
-#define PROGRAM  "rknnd-http"
-#define AGAIN_MS 1000 // from its end to its next start
+#define PROGRAM   "rknnd-http"
+#define AGAIN_MS  1000  // from its end to its next start
+#define RETIRE_MS 15000 // for who is connected when another daemon takes over
 
 // ---- answers ------------------------------------------------------------------------------------
 
@@ -101,8 +102,13 @@ static void on_part_closed(struct http *h)
     if (--h->n_open > 0)
         return;
     h->fd = fd_close(h->fd);
-    if (!h->ending)
+    if (!h->ending) {
         uv_timer_start(&h->again, on_again, AGAIN_MS, 0);
+        return;
+    }
+    if (!h->closed)
+        uv_timer_stop(&h->again);
+    h->ended(h);
 }
 
 static void on_poll_closed(uv_handle_t *handle)
@@ -275,29 +281,59 @@ void http_own(struct http *h)
     h->lent = false;
 }
 
-void http_give_up(struct http *h)
-{
-    h->lent = true;
-    http_close(h);
-}
-
 int http_start(struct http *h, const char *folder, struct error *e)
 {
     h->folder = folder;
     return h->n_sockets > 0 ? start_process(h, e) : 0;
 }
 
-void http_close(struct http *h)
+void http_start_later(struct http *h, const char *folder)
 {
-    if (h->ending)
-        return;
-    h->ending = true;
+    h->folder = folder;
+    if (h->n_sockets > 0)
+        on_again(&h->again);
+}
+
+static void close_sockets(struct http *h)
+{
     for (unsigned i = 0; i < h->n_sockets; i++) {
         if (h->sockets[i].unlink_path && !h->lent)
             unlink(h->sockets[i].unlink_path);
         free(h->sockets[i].unlink_path);
         fd_close(h->sockets[i].fd);
     }
+    h->n_sockets = 0;
+}
+
+static void on_patience_ended(uv_timer_t *timer)
+{
+    child_kill(&container_of(timer, struct http, again)->child);
+}
+
+void http_give_up(struct http *h)
+{
+    const struct http_answer retire = {.number = HTTP_RETIRE};
+    h->lent = h->ending = true;
+    close_sockets(h);
+    uv_timer_stop(&h->again);
+    if (h->n_open == 0)
+        return;
+    if (fd_send(h->fd, &(struct iovec){(void *)&retire, sizeof retire}, 1, NULL, 0) < 0)
+        child_kill(&h->child);
+    uv_timer_start(&h->again, on_patience_ended, RETIRE_MS, 0);
+}
+
+bool http_is_open(const struct http *h)
+{
+    return h->n_open > 0;
+}
+
+void http_close(struct http *h)
+{
+    if (h->closed)
+        return;
+    h->ending = h->closed = true;
+    close_sockets(h);
     child_kill(&h->child); // its end closes the rest
     uv_close((uv_handle_t *)&h->again, NULL);
 }

@@ -34,10 +34,13 @@ struct http {
     struct reading_waiter waiter; // of a question for metrics
     uint32_t asked;               // its number
     unsigned n_open;              // of child, log and poll
-    bool watched, ending;
+    bool watched, ending, closed;
     bool lent; // another process has the sockets, too: their files stay
+    /// The process has ended, as it was told to.
+    void (*ended)(struct http *h);
 };
 
+/// The caller sets `ended`.
 void http_init(struct http *h, uv_loop_t *loop, const struct services *services);
 
 /// Listens at unix:PATH, or tcp:HOST:PORT on the loopback interface, unless `insecure`: who reads
@@ -54,11 +57,18 @@ int http_take_over(struct http *h, int fd, const char *name, const char *unlink_
                    struct error *e);
 void http_own(struct http *h);
 
-/// Closes, and leaves the sockets' files to who has them now.
+/// Another daemon accepts at the sockets from now on, and has their files. Who is connected is
+/// answered; then ended() follows, within seconds, unless there was no process.
 void http_give_up(struct http *h);
+
+/// Whether there is a process.
+bool http_is_open(const struct http *h);
 
 /// Serves, with the program in `folder`, which stays. Without addresses nothing happens.
 int http_start(struct http *h, const char *folder, struct error *e);
+
+/// The same, of what cannot fail any more: if it does, that is logged, and tried again.
+void http_start_later(struct http *h, const char *folder);
 
 /// Safe to repeat, and when nothing was started.
 void http_close(struct http *h);

@@ -10,15 +10,18 @@ const uint64_t metrics_bounds[] = {METRICS_BUCKETS(BOUND)};
 
 static const char other[] = "other";
 
+static bool is_like(const struct metrics_series *s, const struct metrics_series *like)
+{
+    return s->priority == like->priority && strcmp(s->sha256, like->sha256) == 0 &&
+           strcmp(s->user, like->user) == 0 && strcmp(s->model, like->model) == 0;
+}
+
 static struct metrics_series *series_find(const struct metrics *m,
                                           const struct metrics_series *like)
 {
-    for (unsigned i = 0; i < m->n_series; i++) {
-        struct metrics_series *s = m->series[i];
-        if (s->priority == like->priority && strcmp(s->sha256, like->sha256) == 0 &&
-            strcmp(s->user, like->user) == 0 && strcmp(s->model, like->model) == 0)
-            return s;
-    }
+    for (unsigned i = 0; i < m->n_series; i++)
+        if (is_like(m->series[i], like))
+            return m->series[i];
     return NULL;
 }
 
@@ -39,12 +42,28 @@ static bool has_room(const struct metrics *m, const char *user)
 // Of a user who has a series there is room for his "other" one, too.
 static struct metrics_series *series_add(struct metrics *m, const struct metrics_series *like)
 {
-    struct metrics_series *s = malloc(sizeof *s);
+    struct metrics_series *s = calloc(1, sizeof *s);
     if (s) {
-        *s = *like;
+        memcpy(s->model, like->model, sizeof s->model);
+        memcpy(s->sha256, like->sha256, sizeof s->sha256);
+        memcpy(s->user, like->user, sizeof s->user);
+        s->priority = like->priority;
         m->series[m->n_series++] = s;
     }
     return s;
+}
+
+static struct metrics_series *series_get(struct metrics *m, const struct metrics_series *like)
+{
+    struct metrics_series *s = series_find(m, like);
+    if (s || has_room(m, like->user))
+        return s ? s : series_add(m, like);
+    bool known = count_of(m, like->user) > 0;
+    struct metrics_series any = {.priority = METRICS_ANY_PRIORITY};
+    memcpy(any.model, other, sizeof other);
+    snprintf(any.user, sizeof any.user, "%s", known ? like->user : other);
+    s = series_find(m, &any);
+    return s ? s : series_add(m, &any);
 }
 
 struct metrics_series *metrics_find(struct metrics *m, const char *model, const uint8_t *sha256,
@@ -55,15 +74,13 @@ struct metrics_series *metrics_find(struct metrics *m, const char *model, const 
     snprintf(like.user, sizeof like.user, "%s", user);
     for (size_t i = 0; i < sizeof like.sha256 / 2; i++)
         snprintf(like.sha256 + 2 * i, 3, "%02x", sha256[i]);
-    struct metrics_series *s = series_find(m, &like);
-    if (s || has_room(m, user))
-        return s ? s : series_add(m, &like);
-    bool known = count_of(m, user) > 0;
-    like = (struct metrics_series){.priority = METRICS_ANY_PRIORITY};
-    memcpy(like.model, other, sizeof other);
-    snprintf(like.user, sizeof like.user, "%s", known ? user : other);
-    s = series_find(m, &like);
-    return s ? s : series_add(m, &like);
+    return series_get(m, &like);
+}
+
+struct metrics_series *metrics_find_like(struct metrics *m, const struct metrics_series *like,
+                                         unsigned i)
+{
+    return i < m->n_series && is_like(m->series[i], like) ? m->series[i] : series_get(m, like);
 }
 
 void metrics_observe(struct metrics_histogram *h, uint64_t us)

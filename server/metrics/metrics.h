@@ -12,9 +12,11 @@
 #include "base/who.h"
 
 #define METRICS_MAX_SERIES   512
+#define METRICS_MAX_ALL      (2 * METRICS_MAX_SERIES + 1) // with those of "other"
 #define METRICS_MODEL_SIZE   64
 #define METRICS_ANY_PRIORITY UINT32_MAX
 #define METRICS_CODES        16 // -code of base/status.h
+#define METRICS_CORES        8
 
 // Upper bounds of buckets, in microseconds.
 // clang-format off
@@ -50,15 +52,32 @@ struct metrics_series {
     struct metrics_histogram run;   // on the device
 };
 
+// What is counted for all together; cores one by one, in microseconds.
+enum metrics_total_of {
+    METRICS_UPLOADS,
+    METRICS_UPLOAD_BYTES,
+    METRICS_WORKER_DEATHS,
+    METRICS_RETRIES,
+    METRICS_SLOW_TURNS,
+    METRICS_LOG_LINES_DROPPED,
+    METRICS_STORE_PUSHES,
+    METRICS_STORE_LOADS,
+    METRICS_STORE_FAILURES,
+    METRICS_CORE_BUSY,
+    METRICS_TOTALS = METRICS_CORE_BUSY + METRICS_CORES
+};
+
 enum metrics_direction { METRICS_IN, METRICS_OUT, METRICS_DIRECTIONS };
 
 // Embedded by the server.
 struct metrics {
-    struct metrics_series *series[2 * METRICS_MAX_SERIES + 1]; // the second half: "other"
+    struct metrics_series *series[METRICS_MAX_ALL]; // each keeps its place
     unsigned n_series;
     uint64_t errors[METRICS_CODES];                        // answers, by code
     struct metrics_histogram transfer[METRICS_DIRECTIONS]; // inputs and outputs of a run
     uint64_t uploads, upload_bytes;
+    uint64_t before[METRICS_TOTALS]; // counted by the daemons whose place this one has taken
+    uint64_t sessions_before;        // that are still there
     uint64_t config_s;     // when the configuration was last read and found good, since 1970
     bool config_is_behind; // what has been read since then was not
 };
@@ -67,6 +86,10 @@ struct metrics {
 /// is no memory for it.
 struct metrics_series *metrics_find(struct metrics *m, const char *model, const uint8_t *sha256,
                                     const char *user, uint32_t priority);
+
+/// The one with the labels of `like`, which is probably at place `i`.
+struct metrics_series *metrics_find_like(struct metrics *m, const struct metrics_series *like,
+                                         unsigned i);
 
 void metrics_observe(struct metrics_histogram *h, uint64_t us);
 

@@ -229,7 +229,7 @@ static void put_device(FILE *out, const struct services *s)
                      "How long a core was given to runs.");
     for (uint32_t i = 0; i < scheduler->n_cores; i++) {
         fprintf(out, "rknnd_core_busy_seconds_total{core=\"%u\"} ", i);
-        put_seconds(out, scheduler->core_us[i]);
+        put_seconds(out, metrics_total(s, METRICS_CORE_BUSY + i));
     }
     put_gauge(out, "sram_free_bytes", "SRAM of the device that nobody has.",
               s->sram->total - s->sram->used);
@@ -250,6 +250,40 @@ static uint64_t heap_bytes(uint64_t now_ms)
     return bytes;
 }
 
+_Static_assert(METRICS_CORES == SCHEDULER_MAX_CORES, "each core is counted");
+
+static uint64_t total_here(const struct services *s, unsigned which)
+{
+    const struct runner_counters *counters = s->runner_options->counters;
+    switch (which) {
+    case METRICS_UPLOADS:
+        return s->metrics->uploads;
+    case METRICS_UPLOAD_BYTES:
+        return s->metrics->upload_bytes;
+    case METRICS_WORKER_DEATHS:
+        return counters->worker_deaths;
+    case METRICS_RETRIES:
+        return counters->jobs_retried;
+    case METRICS_SLOW_TURNS:
+        return s->turns->n_slow;
+    case METRICS_LOG_LINES_DROPPED:
+        return log_n_left_out();
+    case METRICS_STORE_PUSHES:
+        return s->shelf->n_pushes;
+    case METRICS_STORE_LOADS:
+        return s->shelf->n_loads;
+    case METRICS_STORE_FAILURES:
+        return s->shelf->n_failures;
+    default:
+        return s->jobs->scheduler.core_us[which - METRICS_CORE_BUSY];
+    }
+}
+
+uint64_t metrics_total(const struct services *s, unsigned which)
+{
+    return total_here(s, which) + s->metrics->before[which];
+}
+
 // By the names that Prometheus has for its own.
 static void put_config(FILE *out, const struct metrics *m)
 {
@@ -267,6 +301,9 @@ static void put_now(FILE *out, const struct services *s)
               heap_bytes(uv_now(s->loop)));
     put_gauge(out, "connections", "Connections of programs.", s->connections->n);
     put_gauge(out, "sessions", "Programs that are connected.", s->sessions->n);
+    put_gauge(out, "sessions_before",
+              "Programs that are still connected to a daemon whose place this one has taken.",
+              s->metrics->sessions_before);
     put_gauge(out, "contexts", "Contexts that programs have open.", s->contexts->n);
     put_gauge(out, "models_loaded", "Models that are loaded.", s->store->keeper.n_loaded);
     put_gauge(out, "workers", "Worker processes.", s->runner_options->counters->workers);
@@ -283,11 +320,12 @@ static void put_now(FILE *out, const struct services *s)
     put_gauge(out, "stored_model_bytes", "Files of models that are kept by name.", s->shelf->bytes);
     put_gauge(out, "preloaded_models", "Models of these that stay loaded.",
               shelf_pins_count(s->pins));
-    put_counter(out, "stored_model_pushes_total", "Models that were stored.", s->shelf->n_pushes);
+    put_counter(out, "stored_model_pushes_total", "Models that were stored.",
+                metrics_total(s, METRICS_STORE_PUSHES));
     put_counter(out, "stored_model_loads_total", "Stored models that were read from the disk.",
-                s->shelf->n_loads);
+                metrics_total(s, METRICS_STORE_LOADS));
     put_counter(out, "stored_model_failures_total", "What was asked of stored models and failed.",
-                s->shelf->n_failures);
+                metrics_total(s, METRICS_STORE_FAILURES));
     put_gauge(out, "buffer_bytes", "Memory for inputs and outputs.",
               s->runner_options->counters->buffers.bytes);
     put_gauge(out, "shared_memory_bytes", "Memory that programs share with the device.",
@@ -296,19 +334,19 @@ static void put_now(FILE *out, const struct services *s)
 
 static void put_totals(FILE *out, const struct services *s)
 {
-    const struct runner_counters *counters = s->runner_options->counters;
     put_counter(out, "uptime_seconds_total", "Since the service started.",
                 (uv_now(s->loop) - s->started_ms) / 1000);
-    put_counter(out, "uploads_total", "Models that came whole.", s->metrics->uploads);
-    put_counter(out, "upload_bytes_total", "Bytes of them.", s->metrics->upload_bytes);
+    put_counter(out, "uploads_total", "Models that came whole.", metrics_total(s, METRICS_UPLOADS));
+    put_counter(out, "upload_bytes_total", "Bytes of them.",
+                metrics_total(s, METRICS_UPLOAD_BYTES));
     put_counter(out, "worker_deaths_total", "Workers that ended by themselves.",
-                counters->worker_deaths);
+                metrics_total(s, METRICS_WORKER_DEATHS));
     put_counter(out, "inferences_retried_total", "Runs that were repeated, as their worker died.",
-                counters->jobs_retried);
+                metrics_total(s, METRICS_RETRIES));
     put_counter(out, "slow_turns_total", "Turns of the service's loop over 50 ms.",
-                s->turns->n_slow);
+                metrics_total(s, METRICS_SLOW_TURNS));
     put_counter(out, "log_lines_dropped_total", "Lines of the log that nobody read in time.",
-                log_n_left_out());
+                metrics_total(s, METRICS_LOG_LINES_DROPPED));
 }
 
 // One text for all who ask: a database that finds a line missing takes a counter for gone, so it is

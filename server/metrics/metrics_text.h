@@ -14,3 +14,6 @@ struct services;
 /// depends on models and users, never on programs or connections.
 int metrics_text(const struct services *s, const struct reading *now, char **ret, size_t *ret_size,
                  struct error *e);
+
+/// What was counted (enum metrics_total_of) by this daemon and those whose place it has taken.
+uint64_t metrics_total(const struct services *s, unsigned which);

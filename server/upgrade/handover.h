@@ -5,12 +5,14 @@
 //    | SOCKET… HTTP… COMPLETE ──────────► reads its options, listens at what is new in them
 //    | ◄─────────────────────────── READY  the backend has answered
 //    | accepts no more
+//    | COUNTS, if the new one takes them ► its metrics go on from there
 //    | YOURS ───────────────────────────►
 //    | ◄───────────────────────── SERVING  accepts
 //    | tells the service manager
 //    | MAIN ────────────────────────────► tells it, too
 //    | ◄──────── JOIN, for each connection to a session that the old one has
 //    | BACK, if it has not ─────────────►
+//    | COUNTS, while its sessions run ──►
 //
 // Until SERVING either may die: the other goes on alone, with all sockets.
 #pragma once
@@ -26,12 +28,13 @@ enum handover_kind {
     HANDOVER_SOCKET = 1, // a socket that listens: name, address, path, tls
     HANDOVER_HTTP,       // the same, of --http
     HANDOVER_COMPLETE,   // these were all
-    HANDOVER_READY,
-    HANDOVER_YOURS, // session: the first number that new sessions may have
+    HANDOVER_READY,      // session: 1 if it takes COUNTS (0 in older ones)
+    HANDOVER_YOURS,      // session: the first number that new sessions may have
     HANDOVER_SERVING,
     HANDOVER_MAIN,
-    HANDOVER_JOIN, // a connection that has not been read from: session, secret
-    HANDOVER_BACK, // the same: its session has ended
+    HANDOVER_JOIN,   // a connection that has not been read from: session, secret
+    HANDOVER_BACK,   // the same: its session has ended
+    HANDOVER_COUNTS, // a memfd: what is new since the last one (metrics/metrics_counts.h)
     HANDOVER_KINDS
 };
 

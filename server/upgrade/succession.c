@@ -149,7 +149,8 @@ static void on_end(struct succession *s)
 // One that has ended need not know.
 static int tell(struct succession *s, enum handover_kind kind, struct error *e)
 {
-    int r = handover_send(s->fd, &(struct handover_packet){.kind = kind}, -1, e);
+    const struct handover_packet p = {.kind = kind, .session = kind == HANDOVER_READY};
+    int r = handover_send(s->fd, &p, -1, e);
     return r == STATUS_DEVICE_UNAVAILABLE ? 0 : r;
 }
 
@@ -166,6 +167,10 @@ static int take_packet(struct succession *s, const struct handover_packet *p, in
 {
     if (p->kind == HANDOVER_BACK && fd >= 0 && !s->waiting) {
         s->returned(s, fd);
+        return 0;
+    }
+    if (p->kind == HANDOVER_COUNTS && fd >= 0) {
+        s->counted(s, fd);
         return 0;
     }
     fd_close(fd);

@@ -31,6 +31,8 @@ struct succession {
     void (*returned)(struct succession *s, int fd);
     /// The other says what is not its turn to say, before this one serves: it is not to.
     void (*failed)(struct succession *s, const struct error *e);
+    /// It has counted something (a memfd, taken over).
+    void (*counted)(struct succession *s, int fd);
     /// The daemon before has ended.
     void (*ended)(struct succession *s);
 };

@@ -21,6 +21,7 @@
 #define CHILD_FD    "3"
 #define MAX_WORDS   512
 #define END_MS      2000  // from the end of what it says to its exit code
+#define COUNTS_MS   1000  // from one telling of what sessions have added to the next
 #define PATIENCE_MS 10000 // beyond what a backend may take to answer
 
 // ---- what the new one is started with -----------------------------------------------------------
@@ -90,6 +91,7 @@ static void undo(struct upgrade *u, const char *why)
     u->state = UPGRADE_NONE;
     stop_talking(u);
     child_kill(&u->child);
+    counts_forget(&u->counts);
     if (paused && !u->stopped)
         listeners_resume(u->listeners);
 }
@@ -121,12 +123,34 @@ static int tell(struct upgrade *u, enum handover_kind kind, uint64_t session, st
     return handover_send(u->fd, &(struct handover_packet){.kind = kind, .session = session}, -1, e);
 }
 
+// What cannot be told now is told the next time.
+static void tell_counts(struct upgrade *u)
+{
+    struct error e = {0};
+    cleanup(fd_close_p) int fd = -1;
+    if (!u->counts_wanted || u->fd < 0)
+        return;
+    int r = counts_tell(&u->counts, &fd, &e);
+    if (r == 0 && fd >= 0)
+        r = handover_send(u->fd, &(struct handover_packet){.kind = HANDOVER_COUNTS}, fd, &e);
+    if (r == 0)
+        counts_told(&u->counts);
+    else
+        log_debug("counters are told later: %s", e.text);
+}
+
+static void on_counts(uv_timer_t *timer)
+{
+    tell_counts(container_of(timer, struct upgrade, patience));
+}
+
 // Each connection that is here may still make a session.
 static void give(struct upgrade *u)
 {
     struct error e;
     u->state = UPGRADE_GIVING;
     listeners_pause(u->listeners);
+    tell_counts(u);
     if (tell(u, HANDOVER_YOURS, u->sessions->last_id + u->connections->n + 1, &e) < 0)
         undo(u, e.text);
 }
@@ -135,7 +159,7 @@ static void retire(struct upgrade *u)
 {
     struct error e;
     u->state = UPGRADE_DONE;
-    uv_timer_stop(&u->patience);
+    uv_timer_start(&u->patience, on_counts, COUNTS_MS, COUNTS_MS);
     listeners_give_up(u->listeners);
     http_give_up(u->http);
     manager_tell(&u->notify->manager, "MAINPID=%d", (int)u->child.pid);
@@ -166,9 +190,10 @@ static void take_packet(struct upgrade *u, const struct handover_packet *p, int 
         return;
     }
     fd_close(fd);
-    if (p->kind == HANDOVER_READY && u->state == UPGRADE_STARTING)
+    if (p->kind == HANDOVER_READY && u->state == UPGRADE_STARTING) {
+        u->counts_wanted = p->session > 0;
         give(u);
-    else if (p->kind == HANDOVER_SERVING && u->state == UPGRADE_GIVING)
+    } else if (p->kind == HANDOVER_SERVING && u->state == UPGRADE_GIVING)
         retire(u);
     else if (u->state == UPGRADE_STARTING || u->state == UPGRADE_GIVING)
         undo(u, "the new one says what is not its turn to say");
@@ -328,12 +353,14 @@ void upgrade_close(struct upgrade *u)
         return;
     u->stopped = true;
     if (u->state == UPGRADE_DONE && u->fd >= 0) {
+        tell_counts(u);
         shutdown(u->fd, SHUT_RD);
         read_packets(u);
     } else if (u->state == UPGRADE_STARTING || u->state == UPGRADE_GIVING) {
         undo(u, "this one ends");
     }
     stop_talking(u);
+    counts_forget(&u->counts);
     uv_close((uv_handle_t *)&u->patience, NULL);
     if (u->has_child && !uv_is_closing((uv_handle_t *)&u->child.watch))
         child_close(&u->child, on_child_closed);

@@ -11,6 +11,7 @@
 #include <uv.h>
 
 #include "base/error.h"
+#include "server/metrics/metrics_counts.h"
 #include "server/runner/child.h"
 
 struct connections;
@@ -47,6 +48,8 @@ struct upgrade {
     uv_timer_t patience;
     struct child child;
     bool has_child;
+    bool counts_wanted;           // by the new one
+    struct metrics_counts counts; // its `services` are the server's to set
 };
 
 /// Before the file that this process runs can be replaced.

@@ -8,10 +8,10 @@ import subprocess
 import tempfile
 import unittest
 
-from support.service import BUILD, PATIENCE, rknnctl
+from support.service import BUILD, PATIENCE, children, command_line, rknnctl, wait_for
 
 SIZE = 816  # struct handover_packet
-SOCKET, HTTP, COMPLETE, READY, YOURS, SERVING, MAIN, JOIN, BACK = range(1, 10)
+SOCKET, HTTP, COMPLETE, READY, YOURS, SERVING, MAIN, JOIN, BACK, COUNTS = range(1, 11)
 NOT_ITS_TURN = "not its turn to say"
 
 
@@ -37,12 +37,12 @@ class Handover(unittest.TestCase):
         self.addCleanup(new.kill)
         return new
 
-    def begin(self, *packets):
+    def begin(self, *packets, words=()):
         """The new one, to which this was said (packets, or packets with descriptors), and this end."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.addCleanup(ours.close)
         ours.settimeout(PATIENCE)
-        new = self.start(theirs.fileno())
+        new = self.start(theirs.fileno(), *words)
         theirs.close()
         for p in packets:
             self.say(ours, p)
@@ -110,11 +110,59 @@ class Handover(unittest.TestCase):
                 self.assertEqual(ours.recv(9999)[4], SERVING)
                 self.say(ours, said)
                 self.assertEqual(ours.recv(9999), b"", "it listens no more to who speaks so")
-                self.assertEqual(rknnctl(f"unix:{self.path}", "ping", "-n", "1").returncode, 0)
+                pong = rknnctl(f"unix:{self.path}", "ping", "-n", "1")
+                self.assertEqual(pong.returncode, 0, pong.stderr)
                 new.terminate()
                 _, words = new.communicate(timeout=PATIENCE)
                 self.assertEqual(new.returncode, 0, words)
                 self.setUp()  # it has removed the socket, which was its own
+
+    def test_counts(self):
+        """Whatever is said to be counters, it serves."""
+        def memory(content):
+            fd = os.memfd_create("counts", os.MFD_ALLOW_SEALING)
+            self.addCleanup(os.close, fd)
+            os.write(fd, content)
+            return fd
+        other, nothing = "counts in another way", "nothing that can be mapped"
+        many = struct.pack("<IIQ", 1, 431, 2 ** 60)
+        for content, words in ((b"", nothing), (b"x", other), (bytes(5000), other), (many + bytes(5000), other),
+                               (None, nothing)):
+            with self.subTest(words, content=content and content[:20]):
+                new, ours = self.until_ready()
+                fd = self.listener.fileno() if content is None else memory(content)
+                for p in ((packet(COUNTS), [fd]), packet(YOURS)):
+                    self.say(ours, p)
+                self.assertEqual(ours.recv(9999)[4], SERVING)
+                self.say(ours, (packet(COUNTS), [fd]))
+                self.say(ours, packet(MAIN))
+                pong = rknnctl(f"unix:{self.path}", "ping", "-n", "1")
+                self.assertEqual(pong.returncode, 0, pong.stderr)
+                new.terminate()
+                _, said = new.communicate(timeout=PATIENCE)
+                self.assertEqual(new.returncode, 0, said)
+                self.assertNotIn("AddressSanitizer", said)
+                self.assertIn(words, said)
+                self.setUp()  # it has removed the socket, which was its own
+
+    def test_http_begins_with_it(self):
+        """The other one answers until then: who asked this one would hear that it is not ready."""
+        with socket.socket(socket.AF_UNIX) as http:
+            http.bind(f"{self.folder}/http")
+            http.listen()
+            uri = f"unix:{self.folder}/http"
+            new, ours = self.begin((self.listens, [self.listener.fileno()]), (packet(HTTP, "HTTP", uri, uri[5:]), [http.fileno()]),
+                                   packet(COMPLETE), words=["--http", uri])
+        self.assertEqual(ours.recv(9999)[4], READY)
+
+        def helpers():
+            return [pid for pid in children(new.pid) if b"rknnd-http" in command_line(pid)]
+        self.assertEqual(helpers(), [])
+        self.say(ours, packet(YOURS))
+        wait_for("it to speak HTTP", helpers)
+        new.terminate()
+        _, said = new.communicate(timeout=PATIENCE)
+        self.assertEqual(new.returncode, 0, said)
 
     def test_no_rknnd_at_all(self):
         for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):

@@ -8,9 +8,10 @@ import sys
 import tempfile
 import unittest
 
+from support.daemon.exposition import read
 from support.service import BUILD, DIGITS, PATIENCE, Daemon
 from sysfs import BOARD, write_sysfs
-from test_metrics import Service, read
+from test_metrics import Service
 
 
 class Case(unittest.TestCase):
