@@ -36,20 +36,24 @@ int emu_refuse(const struct emu_unit *u, enum emu_register reg, const char *why,
                      emu_get(u, reg), why, e);
 }
 
+static int refuse_unread_at(const struct emu_unit *u, uint32_t at, uint32_t value, struct error *e)
+{
+    const char *name = emu_register_name_at(u->chip->generation, at);
+    uint32_t known = emu_register_known_bits(u->chip->generation, at);
+    if (!known)
+        return refuse_at(at, name, value, "nothing here reads it", e);
+    return error_set(e, STATUS_PARAM_INVALID,
+                     "register %s (%#06x) holds %#010x: nothing here reads its bits %#010x", name,
+                     at, value, value & ~known);
+}
+
 int emu_refuse_unread(const struct emu_unit *u, struct error *e)
 {
     for (unsigned b = 0; b < EMU_N_BLOCKS; b++)
         for (unsigned i = 2; u->block[b] && i < EMU_BLOCK_REGS; i++) {
             uint32_t at = b << 12 | i * 4, value = u->block[b][i];
-            uint32_t known = value ? emu_register_known_bits(u->chip->generation, at) : 0;
-            const char *name = emu_register_name_at(u->chip->generation, at);
-            if (value && !known)
-                return refuse_at(at, name, value, "nothing here reads it", e);
-            if (value & ~known)
-                return error_set(e, STATUS_PARAM_INVALID,
-                                 "register %s (%#06x) holds %#010x: nothing here reads its bits "
-                                 "%#010x",
-                                 name, at, value, value & ~known);
+            if (value && (value & ~emu_register_known_bits(u->chip->generation, at)))
+                return refuse_unread_at(u, at, value, e);
         }
     return 0;
 }
@@ -67,19 +71,6 @@ int emu_check_shape(const struct emu_unit *u, const uint32_t shape[3], struct er
         return error_set(e, STATUS_PARAM_INVALID, "%s: a cube of %u x %u x %u", u->chip->name,
                          shape[0], shape[1], shape[2]);
     return 0;
-}
-
-int64_t emu_round_even(int64_t v, uint32_t shift)
-{
-    if (!shift)
-        return v;
-    int64_t half = (int64_t)1 << (shift - 1), r = (v + half) >> shift;
-    return (v & (2 * half - 1)) == half ? r & ~(int64_t)1 : r;
-}
-
-int64_t emu_round_chosen(unsigned choice, int64_t v, uint32_t shift)
-{
-    return choice == CHIP_SHIFT_DOWN ? v >> shift : emu_round_even(v, shift);
 }
 
 // ---- what the CNA is told ----

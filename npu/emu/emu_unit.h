@@ -35,10 +35,19 @@ int emu_refuse(const struct emu_unit *u, enum emu_register reg, const char *why,
 int emu_refuse_unread(const struct emu_unit *u, struct error *e);
 
 /// v / 2^shift to the nearest, ties to even.
-int64_t emu_round_even(int64_t v, uint32_t shift);
+static inline int64_t emu_round_even(int64_t v, uint32_t shift)
+{
+    if (!shift)
+        return v;
+    int64_t half = (int64_t)1 << (shift - 1), r = (v + half) >> shift;
+    return (v & (2 * half - 1)) == half ? r & ~(int64_t)1 : r;
+}
 
 /// The same, or rounded down: as CHIP_SHIFT_… says.
-int64_t emu_round_chosen(unsigned choice, int64_t v, uint32_t shift);
+static inline int64_t emu_round_chosen(unsigned choice, int64_t v, uint32_t shift)
+{
+    return choice == CHIP_SHIFT_DOWN ? v >> shift : emu_round_even(v, shift);
+}
 
 // Where a tensor lies: lanes of channels in an atom, atoms in lines, lines in surfaces.
 //

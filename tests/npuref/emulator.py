@@ -1,5 +1,6 @@
 """npu/emu, driven as a driver would: for judge.py in the place of its own machine."""
 import ctypes
+import functools
 import os
 import pathlib
 
@@ -15,6 +16,7 @@ UNITS = {1: 0x201, 2: 0x401, 3: 0x801, 4: 0x1001, 5: 0x2001, 6: 0x4001, 7: 0x800
 BUILD = pathlib.Path(os.environ.get("RKNND_BUILD", "build/release"))
 
 
+@functools.lru_cache(maxsize=None)
 def library():
     emu = ctypes.CDLL(str(BUILD / "tests/npuref/libemulator.so"))
     emu.emulator_new.argtypes, emu.emulator_new.restype = [ctypes.c_char_p], ctypes.c_void_p
@@ -35,6 +37,11 @@ def library():
 
 def command(register, value):
     return UNITS[register >> 12] << 48 | (value & 0xFFFFFFFF) << 16 | register
+
+
+def commands(writes):
+    """Of (register, value): the words of a program."""
+    return np.array([command(register, value) for register, value in writes], "<u8")
 
 
 class Emulator:
@@ -65,8 +72,11 @@ class Emulator:
         self._check(self.emu.emulator_map(self.emulator, address, array.ctypes.data, array.nbytes))
 
     def run(self, task):
-        words = [command(register, value) for register, value in task.writes]
-        self.run_words([*words, 0, 0, BARRIER, ENABLE | task.enable << 16 | 8], len(words), task.core)
+        self.run_commands(commands(task.writes), task.enable, task.core)
+
+    def run_commands(self, words, enable, core=0):
+        """A program of these commands() and its trailer."""
+        self.run_words(np.concatenate([words, np.array([0, 0, BARRIER, ENABLE | enable << 16 | 8], "<u8")]), len(words), core)
 
     def run_words(self, words, count, core=0):
         """A program of `count` words and its trailer."""

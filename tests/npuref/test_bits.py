@@ -94,6 +94,9 @@ class Bench:
         tasks = list(program.tasks(self.file, self.memory))
         self.tables = [t for t in tasks if any(r == TABLE_WINDOW[1] and v for r, v in t.writes)]
         self.task = next(t for t in tasks if t.enable and t.writes and t not in self.tables)
+        # Programs as words: each is run thousands of times.
+        self.table_words = [(emulator.commands(t.writes), t.enable) for t in self.tables]
+        self.words, self.registers = emulator.commands(self.task.writes), np.array([r for r, _ in self.task.writes])
         self.start = self.filled()
 
     def filled(self):
@@ -108,10 +111,12 @@ class Bench:
         self.memory.bytes[:] = self.start
         emu = emulator.Emulator(self.chip, self.memory)
         try:
-            for t in self.tables:
-                emu.run(t)
-            writes = [w for w in self.task.writes if w[0] != register] + [(register, value)] * (register is not None)
-            emu.run(program.Task(0, self.task.enable, writes))
+            for words, enable in self.table_words:
+                emu.run_commands(words, enable)
+            words = self.words
+            if register is not None:
+                words = np.append(words[self.registers != register], emulator.commands([(register, value)]))
+            emu.run_commands(words, self.task.enable)
             return self.memory.bytes.tobytes()
         except Unsupported as e:
             return str(e)
