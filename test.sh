@@ -27,6 +27,26 @@ fail() {
 # One check that is not a ctest.
 check() { if "$@"; then passed=$((passed + 1)); else fail "$*"; fi; }
 
+# checks COMMAND…: several at once, each with its words in one piece.
+checks() {
+    local command said=() running=()
+    for command in "$@"; do
+        said+=("$(mktemp)")
+        "$command" >"${said[-1]}" 2>&1 &
+        running+=($!)
+    done
+    for command in "$@"; do
+        check_ended "$command" "${running[0]}" "${said[0]}"
+        running=("${running[@]:1}") said=("${said[@]:1}")
+    done
+}
+
+check_ended() {
+    if wait "$2"; then passed=$((passed + 1)); else fail "$1"; fi
+    cat "$3"
+    rm "$3"
+}
+
 # build PRESET [TARGET]
 build() {
     tests/configure.sh "$1" "$1" >"$log" 2>&1 && cmake --build --preset "$1" --target "${2:-all}" >>"$log" 2>&1 && return
@@ -92,9 +112,7 @@ if ! tests/install-deps.sh all; then
 fi
 
 note "static checks"
-for script in tests/static/*; do
-    check "$script"
-done
+checks tests/static/*
 
 if [ "${1:-}" = --quick ]; then
     suite debug all -L unit -LE slow
