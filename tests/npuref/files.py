@@ -9,6 +9,7 @@ import numpy as np
 
 from npuref.pixels import convert, converters
 from support import rknn_reader
+from support.checks.sample import of_this_run
 from support.service import Daemon
 
 MODELS = pathlib.Path(__file__).resolve().parents[3] / "shared/models"
@@ -16,10 +17,22 @@ FILES = {p.stem: p for p in sorted(MODELS.glob("*/*.rknn"))}
 BUILD = pathlib.Path(os.environ.get("RKNND_BUILD", "build/release"))
 RKNNCTL = BUILD / "bin/rknnctl"
 PLUGIN = BUILD / "tests/integration/libplugin_good.so"  # of the operator that shared files have
+# Files of more than 10^9 products, three quarters of the work of all. test_emulator has each of their nodes every time; whole,
+# they are run by the tests that end in _rest.
+LARGE = {
+    "deconv_depthwise.rk3566", "lpd_yolov8n.rk3562", "lpd_yolov8n.rk3588", "mobilenetv2_batch8.rk3588", "ppocrv2_det.rk3566",
+    "ppocrv4_det_int8.rk3576", "ppocrv4_det_int8.rk3588", "yolo26n_attention.rk3588", "yolo26n_seven_sections.rv1106",
+    "yolov5n_silu.rk3588", "yolov8.rv1103",
+}
 SEED = 7
 PATIENCE = 600  # seconds, on a machine that others use
 CONTAINER, BATCH = 6, 14  # its root has in this slot how many inputs a run has
 KINDS = {"INT8": np.int8, "INT64": np.int64, "FP16": np.float16, "FP32": np.float32}
+
+
+def chosen(names):
+    """Those of this run: the small ones, or the LARGE."""
+    return of_this_run(names, lambda name: name not in LARGE)
 
 
 def said_inputs(model):

@@ -12,7 +12,7 @@ import numpy as np
 
 from npuref import Unsupported, dpu, ppu, registers
 from npuref.dpu import Multiply, Plan, Side, Tables
-from npuref.files import FILES, MODELS, dump_of
+from npuref.files import FILES, MODELS, chosen, dump_of
 from npuref.judge import Judge
 from npuref.rk3562 import RK3562, RK3576
 from npuref.rk3588 import RK3568, RK3588
@@ -134,7 +134,7 @@ class Files(unittest.TestCase):
         self.assertEqual(differing, 0, [(v.node.name, v.differing) for v in judged])
 
     def test_each_node_is_what_the_software_npu_computes(self):
-        for stem in JUDGED:
+        for stem in chosen(JUDGED):
             with self.subTest(stem):
                 self.check(FILES[stem])
 

@@ -13,7 +13,7 @@ import unittest
 
 import numpy as np
 
-from npuref.files import FILES, PLUGIN, inputs_of, numbers_of
+from npuref.files import FILES, PLUGIN, chosen, inputs_of, numbers_of
 from support import rknn_reader
 from support.service import Daemon, wait_for
 
@@ -121,12 +121,13 @@ class Nets(unittest.TestCase):
     def test_whole_nets(self):
         if not FILES:
             self.skipTest("no shared models")
-        for name in RUN:  # daemons are started by one thread
+        names = chosen(RUN)
+        for name in names:  # daemons are started by one thread
             self.arguments(name)
             for backend in ("emu", "sim"):
                 self.assertTrue(self.daemons[f"{backend}:{chip_of(name)}"])
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            for name, done in [(name, pool.submit(self.check_net, name)) for name in RUN]:
+            for name, done in [(name, pool.submit(self.check_net, name)) for name in names]:
                 with self.subTest(name):
                     done.result()
 
@@ -147,7 +148,7 @@ class Nets(unittest.TestCase):
 
     def test_parts_of_nodes(self):
         """The first run with slices cuts nodes wherever their tasks can be cut, as it does not know how long they are."""
-        for name in PARTS:
+        for name in chosen(PARTS):
             if name not in FILES:
                 self.skipTest("no shared models")
             with self.subTest(name):
@@ -187,7 +188,7 @@ class Nets(unittest.TestCase):
     def test_several_cores(self):
         """Every program for several cores gives what one core gives, whichever of them is faster: between two waits no
         core reads what another one writes ("races")."""
-        for name in sorted(n for n in (*RUN, BATCH) if n in FILES and FILES[n].read_bytes()[8] == CONTAINER):
+        for name in sorted(n for n in chosen((*RUN, BATCH)) if n in FILES and FILES[n].read_bytes()[8] == CONTAINER):
             chip = chip_of(name)
             for mask in {"rk3588": ("0,1", "0,1,2"), "rk3576": ("0,1",)}.get(chip, ()):
                 with self.subTest(f"{name} on {mask}"):

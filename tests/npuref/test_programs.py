@@ -9,7 +9,7 @@ import unittest
 
 import numpy as np
 
-from npuref.files import FILES, RKNNCTL, inputs_of, numbers_of
+from npuref.files import FILES, RKNNCTL, chosen, inputs_of, numbers_of
 from npuref.test_open import BATCH, EXACT, NEAR, REFUSED, chip_of
 from rknnwriter import ops
 from rknnwriter.model import Model, Quant
@@ -91,7 +91,7 @@ class SharedFiles(Cases):
     def test_whole_nets(self):
         if not FILES:
             self.skipTest("no shared models")
-        todo = [(name, f"sim:any,programs={SOME[name]}" if name in SOME else ALL) for name in RUN]
+        todo = [(name, f"sim:any,programs={SOME[name]}" if name in SOME else ALL) for name in chosen(RUN)]
         arguments = {name: self.arguments(name) for name, _ in todo}
         for _, backend in [*todo, ("", "sim:")]:  # daemons are started by one thread
             self.assertTrue(self.service[backend])
