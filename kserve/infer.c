@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "kserve/classes.h"
 #include "kserve/http/reply.h"
 #include "kserve/model/placement.h"
 #include "kserve/model/serve_job.h"
@@ -45,6 +46,51 @@ static void print_data(struct reply *r, const struct datatype *t, const uint8_t 
 static uint64_t asked_bytes(const struct job *j, const struct served_model *m, unsigned output)
 {
     return job_output_size(m, j->set, output) * (m->batches ? j->samples : 1);
+}
+
+// Of an output that is asked for as classes: `i` is its place in the request.
+static struct classes classes_of(const struct request *q, const struct job *j,
+                                 const struct served_model *m, unsigned i)
+{
+    unsigned output = j->asked[i];
+    const struct served_tensor *t = &m->outputs[output];
+    return (struct classes){.type = t->type,
+                            .data = j->outputs[output],
+                            .n = job_output_size(m, j->set, output) / t->type->size,
+                            .rows = m->batches ? j->samples : 1,
+                            .most = q->outputs[i].classes,
+                            .labels = &m->labels};
+}
+
+static bool wants_classes(const struct request *q, unsigned i)
+{
+    return i < q->n_outputs && q->outputs[i].classes > 0;
+}
+
+static void print_classes(struct reply *r, const struct classes *c, const char *name, bool batches,
+                          bool binary)
+{
+    reply_text(r, "{\"name\":");
+    reply_quote(r, name);
+    reply_text(r, ",\"datatype\":\"BYTES\",\"shape\":[");
+    if (batches) {
+        reply_number(r, c->rows);
+        reply_text(r, ",");
+    }
+    reply_number(r, classes_of_row(c));
+    if (binary) {
+        struct reply all = {.code = 0};
+        classes_add(c, true, &all);
+        reply_text(r, "],\"parameters\":{\"binary_data_size\":");
+        reply_number(r, all.size);
+        reply_text(r, "}}");
+        r->no_memory |= all.no_memory;
+        reply_done(&all);
+        return;
+    }
+    reply_text(r, "],\"data\":[");
+    classes_add(c, false, r);
+    reply_text(r, "]}");
 }
 
 static void print_output(struct reply *r, const struct job *j, const struct served_model *m,
@@ -88,13 +134,22 @@ static void write_answer(struct reply *r, const struct request *q, const struct 
         any = any || binary;
         if (i > 0)
             reply_text(r, ",");
-        print_output(r, j, m, j->asked[i], binary);
+        if (wants_classes(q, i)) {
+            const struct classes c = classes_of(q, j, m, i);
+            print_classes(r, &c, m->outputs[j->asked[i]].name, m->batches, binary);
+        } else {
+            print_output(r, j, m, j->asked[i], binary);
+        }
     }
     reply_text(r, "]}");
     r->header = any ? r->size : 0;
-    for (unsigned i = 0; i < j->n_asked; i++)
-        if (request_is_binary(q, i))
+    for (unsigned i = 0; i < j->n_asked; i++) {
+        const struct classes c = wants_classes(q, i) ? classes_of(q, j, m, i) : (struct classes){0};
+        if (request_is_binary(q, i) && c.most > 0)
+            classes_add(&c, true, r);
+        else if (request_is_binary(q, i))
             reply_add(r, j->outputs[j->asked[i]], (size_t)asked_bytes(j, m, j->asked[i]));
+    }
 }
 
 static int check_model(const struct request *q, const struct served_model *m, struct error *e)
@@ -118,8 +173,11 @@ static uint64_t memory_of(const struct request *q, const struct job *j,
     uint64_t n = 0;
     for (uint32_t i = 0; i < m->n_outputs; i++)
         n += job_output_size(m, j->set, i) * j->samples;
-    for (unsigned i = 0; i < j->n_asked; i++)
-        n += asked_bytes(j, m, j->asked[i]) * (request_is_binary(q, i) ? 1 : TEXT_OF);
+    for (unsigned i = 0; i < j->n_asked; i++) {
+        const struct classes c = wants_classes(q, i) ? classes_of(q, j, m, i) : (struct classes){0};
+        n += c.most > 0 ? classes_room(&c)
+                        : asked_bytes(j, m, j->asked[i]) * (request_is_binary(q, i) ? 1 : TEXT_OF);
+    }
     uint64_t most = s && s->of ? s->of->most / 2 : n;
     return n <= SMALL ? 0 : n < most ? n : most;
 }

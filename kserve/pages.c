@@ -28,11 +28,12 @@ struct visit {
 
 static void get_server(struct visit *v)
 {
-    reply_print(v->reply,
-                "{\"name\":\"rknnd\",\"version\":\"%s\",\"extensions\":["
-                "\"binary_tensor_data\",\"model_configuration\",\"model_repository\","
-                "\"model_repository(unload_dependents)\",\"statistics\"]}",
-                RKNND_VERSION);
+    reply_print(
+        v->reply,
+        "{\"name\":\"rknnd\",\"version\":\"%s\",\"extensions\":["
+        "\"binary_tensor_data\",\"classification\",\"model_configuration\",\"model_repository\","
+        "\"model_repository(unload_dependents)\",\"schedule_policy\",\"statistics\"]}",
+        RKNND_VERSION);
 }
 
 static void get_live(struct visit *v)

@@ -26,10 +26,16 @@ static inline void closedir_p(DIR **d)
         closedir(*d);
 }
 
+static void model_done(struct catalog_model *m)
+{
+    free(m->options);
+    free(m->labels);
+}
+
 void catalog_done(struct catalog *c)
 {
     for (size_t i = 0; i < c->n; i++)
-        free(c->models[i].options);
+        model_done(&c->models[i]);
     free(c->models);
     *c = (struct catalog){0};
 }
@@ -72,7 +78,7 @@ void catalog_finish(struct catalog *c)
         if (strcmp(last->name, m->name) == 0 && strcmp(last->version, m->version) == 0) {
             snprintf(last->obstacle, sizeof last->obstacle,
                      "there are %.200s and %.200s: remove one", last->path, m->path);
-            free(m->options);
+            model_done(m);
         } else {
             c->models[n++] = *m;
         }
@@ -129,32 +135,50 @@ static int read_options(struct catalog_model *m, const char *path, struct error 
     return 0;
 }
 
-// Changes with the file, its times and its place on the disk.
-static void add_stamp(struct catalog_model *m, const char *path)
+// Changes with the file, its times and its place on the disk. False: there is none.
+static bool add_stamp(struct catalog_model *m, const char *path)
 {
     struct stat s;
     if (stat(path, &s) < 0)
-        return;
+        return false;
     const uint64_t parts[] = {(uint64_t)s.st_ino, (uint64_t)s.st_size, (uint64_t)s.st_mtim.tv_sec,
                               (uint64_t)s.st_mtim.tv_nsec};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         m->stamp = (m->stamp ^ parts[i]) * 0x9e3779b97f4a7c15;
+    return true;
+}
+
+// `stem`: what is in front of "options" and "labels" in the names of the files beside it.
+static int find_labels(struct catalog_model *m, const char *folder, const char *stem,
+                       struct error *e)
+{
+    char path[sizeof m->path];
+    if (snprintf(path, sizeof path, "%s/%slabels", folder, stem) >= (int)sizeof path)
+        return error_set(e, STATUS_PARAM_INVALID, "%s/%slabels: the path is too long", folder,
+                         stem);
+    if (!add_stamp(m, path))
+        return 0;
+    m->labels = strdup(path);
+    return m->labels ? 0 : error_no_memory(e, "labels", strlen(path));
 }
 
 static int set_place(struct catalog_model *m, const char *folder, const char *file,
-                     const char *options, struct error *e)
+                     const char *stem, struct error *e)
 {
     char path[sizeof m->path];
     int n = snprintf(m->path, sizeof m->path, "%s/%s", folder, file);
-    int k = snprintf(path, sizeof path, "%s/%s", folder, options);
+    int k = snprintf(path, sizeof path, "%s/%soptions", folder, stem);
     if (n >= (int)sizeof m->path || k >= (int)sizeof path)
         return error_set(e, STATUS_PARAM_INVALID, "%s/%s: the path is too long", folder, file);
     m->rank = strtoull(m->version, NULL, 10);
     m->is_onnx = strcmp(strrchr(file, '.'), ".onnx") == 0;
     add_stamp(m, m->path);
     add_stamp(m, path);
+    int r = find_labels(m, folder, stem, e);
+    if (r < 0)
+        return r;
     struct error own;
-    int r = read_options(m, path, &own);
+    r = read_options(m, path, &own);
     if (r == STATUS_MALLOC_FAIL || r == STATUS_DEVICE_UNAVAILABLE)
         return error_set(e, r, "%s", own.text);
     if (r < 0)
@@ -165,15 +189,15 @@ static int set_place(struct catalog_model *m, const char *folder, const char *fi
 static int list_file(struct catalog *c, const char *folder, const char *file, size_t stem,
                      struct error *e)
 {
-    char name[128], options[300];
+    char name[128], front[300];
     snprintf(name, sizeof name, "%.*s", (int)stem, file);
-    snprintf(options, sizeof options, "%.*s.options", (int)stem, file);
+    snprintf(front, sizeof front, "%.*s.", (int)stem, file);
     struct catalog_model *m = stem < sizeof name ? catalog_add(c, name, "1", e) : NULL;
     if (!m)
         return stem < sizeof name ? e->code
                                   : error_set(e, STATUS_PARAM_INVALID,
                                               "%s/%s: the name is too long", folder, file);
-    return set_place(m, folder, file, options, e);
+    return set_place(m, folder, file, front, e);
 }
 
 // The one model in NAME/VERSION.
@@ -196,7 +220,7 @@ static int add_version(struct catalog *c, const char *name, const char *version,
         }
         if (!(m = catalog_add(c, name, version, e)))
             return e->code;
-        int r = set_place(m, folder, entry->d_name, "options", e);
+        int r = set_place(m, folder, entry->d_name, "", e);
         if (r < 0)
             return r;
     }

@@ -18,6 +18,7 @@ struct catalog_model {
     bool is_onnx;
     unsigned source;    // which of several it is from
     char *options;      // text of rknnd_set_load_options(); NULL: none
+    char *labels;       // where names of its classes are (labels_open()); NULL: it has none
     uint64_t stamp;     // another one: the files have changed
     char obstacle[480]; // why it cannot be opened; ""
 };
@@ -39,7 +40,7 @@ struct model_source {
 
 /// The source that is a folder: NAME.rknn and NAME.onnx are version 1 of NAME, and
 /// NAME/VERSION/FILE.rknn or .onnx are what they say. NAME.options, or NAME/VERSION/options, has
-/// the model's load options.
+/// the model's load options, NAME.labels or NAME/VERSION/labels names of its classes.
 int catalog_list_folder(const char *place, const char *name, struct catalog *ret, struct error *e);
 
 /// The source that is the model store of the daemon (rknnd --model-store), which is `place`; NULL:

@@ -32,7 +32,8 @@ static int add_stored(struct catalog *c, const rknnd_stored_model *s, uint64_t r
     m->is_default = s->is_default != 0;
     m->is_onnx = dot && strcmp(dot, ".onnx") == 0;
     m->stamp = stamp_of(s->sha256);
-    return 0;
+    m->labels = s->n_labels > 0 ? strdup(m->path) : NULL;
+    return s->n_labels == 0 || m->labels ? 0 : error_no_memory(e, "labels", strlen(m->path));
 }
 
 int catalog_list_store(const char *place, const char *name, struct catalog *ret, struct error *e)

@@ -100,6 +100,11 @@ static int open_model(struct repository *r, const struct catalog_model *c,
     int s = served_model_open(c->path, c->options, r->options, ret, e);
     if (s < 0)
         return s;
+    if (c->labels && (s = labels_open(&(*ret)->labels, c->labels, e)) < 0) {
+        served_model_unref(*ret);
+        *ret = NULL;
+        return s;
+    }
     snprintf((*ret)->name, sizeof(*ret)->name, "%s", c->name);
     snprintf((*ret)->version, sizeof(*ret)->version, "%s", c->version);
     (*ret)->is_onnx = c->is_onnx;

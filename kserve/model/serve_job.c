@@ -226,6 +226,7 @@ int job_prepare(struct job *j, const struct request *r, const struct served_mode
                 struct error *e)
 {
     j->n_outputs = j->n_asked = j->set = 0;
+    j->timeout_ns = r->timeout_us < UINT64_MAX / 1000 ? r->timeout_us * 1000 : 0;
     if (m->n_inputs > REQUEST_MAX_TENSORS || m->n_outputs > REQUEST_MAX_TENSORS)
         return error_set(e, STATUS_FAIL,
                          "models with more than %d inputs or outputs are not served",

@@ -16,6 +16,7 @@ struct job {
     uint8_t *outputs[REQUEST_MAX_TENSORS]; // malloc'ed, for all samples
     uint32_t n_outputs;
     uint32_t samples;
+    uint64_t timeout_ns;                 // that it waits for its turn, at most; 0: any time
     unsigned set;                        // where the model does not batch
     unsigned asked[REQUEST_MAX_TENSORS]; // outputs in the answer, in order
     unsigned n_asked;
@@ -32,7 +33,7 @@ void job_done(struct job *j);
 uint64_t job_output_size(const struct served_model *m, unsigned set, uint32_t output);
 
 /// Runs it, perhaps together with other requests for the model, and counts that it was done.
-/// Blocks.
+/// Blocks. STATUS_TIMEOUT: its turn came too late.
 int job_run(struct job *j, struct served_model *m, struct error *e);
 
 /// Counts that a job was done, `queue_ns` of which it waited.

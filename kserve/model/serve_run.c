@@ -24,6 +24,19 @@ struct batch_entry {
     struct error error;
 };
 
+// Looked at when the turn has come, as Triton's queues do: who is told so earlier would have to be
+// woken for that.
+static bool is_late(const struct job *j, uint64_t arrived_ns)
+{
+    return j->timeout_ns && clock_ns() - arrived_ns > j->timeout_ns;
+}
+
+static int say_late(const struct job *j, struct error *e)
+{
+    return error_set(e, STATUS_TIMEOUT, "its turn came later than its \"timeout\", %llu us",
+                     (unsigned long long)(j->timeout_ns / 1000));
+}
+
 // ---- models that take one sample, or one shape, at a time ---------------------------------------
 
 // Samples of a request go to as many contexts as are free, each in its own.
@@ -60,6 +73,10 @@ static int run_alone(struct job *j, struct served_model *m, uint64_t *ret_begun,
     int r = 0;
     if (!lanes[0])
         return error_no_memory(e, "a context", 0);
+    if (is_late(j, *ret_begun)) {
+        lane_give(m, lanes[0]);
+        return say_late(j, e);
+    }
     *ret_begun = clock_ns();
     while (n < j->samples && n < 16 && (lanes[n] = lane_take(m, false)))
         n++;
@@ -109,6 +126,27 @@ static struct batch_entry *take_entries(struct served_model *m, struct group *g)
     return taken;
 }
 
+// Those that are late leave the queue, which may be empty then.
+static struct batch_entry *take_late(struct served_model *m)
+{
+    struct batch_entry *late = NULL, **at = &m->first;
+    m->last = NULL;
+    while (*at) {
+        struct batch_entry *b = *at;
+        if (!is_late(b->job, b->arrived_ns)) {
+            m->last = b;
+            at = &b->next;
+            continue;
+        }
+        *at = b->next;
+        b->next = late;
+        late = b;
+        m->waiting -= b->job->samples;
+        m->inside -= b->job->samples;
+    }
+    return late;
+}
+
 // Nobody waits for more than what comes when it comes as of late: a client that is alone never, and
 // of many who ask again as soon as they are answered each context gets its share. Without that a
 // run of one goes ahead of those whose answers have just been sent.
@@ -152,50 +190,83 @@ static void count_entries(struct served_model *m, const struct group *g,
 }
 
 // Who is told may be gone at once, and its entry with it. `own` is told by nobody.
+static void end_entry(struct batch_entry *entry, const struct batch_entry *own, int result,
+                      const struct error *e)
+{
+    entry->result = result;
+    if (result < 0)
+        entry->error = *e;
+    entry->done = true;
+    if (entry != own)
+        sem_post(&entry->woken);
+}
+
 static void end_entries(struct batch_entry *taken, const struct batch_entry *own, int result,
                         const struct error *e)
 {
     while (taken) {
         struct batch_entry *entry = taken;
         taken = entry->next;
-        entry->result = result;
-        if (result < 0)
-            entry->error = *e;
-        entry->done = true;
-        if (entry != own)
-            sem_post(&entry->woken);
+        end_entry(entry, own, result, e);
     }
 }
 
-// With the model's lock, which it gives up.
-static void lead_batch(struct served_model *m, const struct batch_entry *b)
+static void end_late(struct batch_entry *late, const struct batch_entry *own)
 {
-    struct group g = {.model = m};
-    struct error e;
-    uint64_t begin;
-    m->is_led = true;
-    struct lane *lane = lane_take_locked(m, true);
-    if (lane)
-        wait_for_more(m, b);
-    struct batch_entry *taken = take_entries(m, &g);
-    m->is_led = m->first != NULL;
-    if (m->first) {
-        m->first->leads = true;
-        sem_post(&m->first->woken);
+    while (late) {
+        struct batch_entry *entry = late;
+        struct error e;
+        late = entry->next;
+        int r = say_late(entry->job, &e);
+        end_entry(entry, own, r, &e);
     }
-    pthread_mutex_unlock(&m->lock);
-    begin = clock_ns();
-    int r = lane ? group_run(&g, lane, &e) : error_no_memory(&e, "a context", 0);
+}
+
+// With the model's lock: the next one leads, if there is one.
+static void pass_lead(struct served_model *m)
+{
+    m->is_led = m->first != NULL;
+    if (!m->first)
+        return;
+    m->first->leads = true;
+    sem_post(&m->first->woken);
+}
+
+static void run_entries(struct served_model *m, struct group *g, struct batch_entry *taken,
+                        struct lane *lane, const struct batch_entry *own)
+{
+    struct error e;
+    uint64_t begin = clock_ns();
+    int r = lane ? group_run(g, lane, &e) : error_no_memory(&e, "a context", 0);
     pthread_mutex_lock(&m->lock);
     if (lane)
         lane_give_locked(m, lane);
     if (r == 0) {
         note_run(m, clock_ns() - begin);
-        count_entries(m, &g, taken);
+        count_entries(m, g, taken);
     }
-    m->inside -= g.samples;
+    m->inside -= g->samples;
     pthread_mutex_unlock(&m->lock);
-    end_entries(taken, b, r, &e);
+    end_entries(taken, own, r, &e);
+}
+
+// With the model's lock, which it gives up. It may be late itself, and run others' jobs.
+static void lead_batch(struct served_model *m, const struct batch_entry *b)
+{
+    struct group g = {.model = m};
+    m->is_led = true;
+    struct lane *lane = lane_take_locked(m, true);
+    if (lane)
+        wait_for_more(m, b);
+    struct batch_entry *late = take_late(m);
+    struct batch_entry *taken = m->first ? take_entries(m, &g) : NULL;
+    pass_lead(m);
+    if (!taken && lane)
+        lane_give_locked(m, lane);
+    pthread_mutex_unlock(&m->lock);
+    end_late(late, b);
+    if (taken)
+        run_entries(m, &g, taken, lane, b);
 }
 
 // With the model's lock.

@@ -13,16 +13,6 @@
 #define LANES       16
 #define BATCH_LANES 2 // with more, requests run alone that could be gathered
 
-// The library's words begin with the function that failed, which a client over HTTP has not called.
-int library_error(struct error *e, int code)
-{
-    const char *words = rknnd_last_error();
-    size_t n = strspn(words, "abcdefghijklmnopqrstuvwxyz_");
-    if (strncmp(words, "rknn", 4) == 0 && strncmp(words + n, ": ", 2) == 0)
-        words += n + 2; // the function's name says nothing here
-    return error_set(e, status_from_peer(code), "%s", words);
-}
-
 // ---- what a model takes and gives ---------------------------------------------------------------
 
 // Whether stored numbers stand for real values, by scale and zero point. Integers without these are
@@ -304,6 +294,7 @@ static void served_model_free(struct served_model *m)
     free(m->inputs);
     free(m->outputs);
     free(m->load_options);
+    labels_done(&m->labels);
     pthread_cond_destroy(&m->freed);
     pthread_cond_destroy(&m->more);
     pthread_mutex_destroy(&m->lock);

@@ -11,6 +11,8 @@
 
 #include "base/error.h"
 #include "kserve/model/catalog.h"
+#include "kserve/model/labels.h"
+#include "kserve/model/library_error.h"
 #include "kserve/model/model_counts.h"
 #include "kserve/request/datatype.h"
 
@@ -54,6 +56,7 @@ struct served_model {
     char name[128], version[CATALOG_VERSION_SIZE], path[4096];
     bool is_onnx;
     char *load_options; // NULL: none
+    struct labels labels;
     const struct served_options *options;
     uint32_t n_inputs, n_outputs, n_sets;
     struct served_tensor *inputs, *outputs;
@@ -84,9 +87,6 @@ int served_model_open(const char *path, const char *load_options, const struct s
                       struct served_model **ret, struct error *e);
 struct served_model *served_model_ref(struct served_model *m);
 void served_model_unref(struct served_model *m);
-
-/// The library's last words in this thread.
-int library_error(struct error *e, int code);
 
 // ---- lanes --------------------------------------------------------------------------------------
 

@@ -148,22 +148,47 @@ static size_t print_real(double v, int digits, int most, char *ret)
     return (size_t)n;
 }
 
-static size_t print_number(const struct datatype *t, const void *element, char *ret)
+static double real_of(const struct datatype *t, const void *element)
 {
-    if (t->size == 2) {
-        uint16_t half;
-        memcpy(&half, element, sizeof half);
-        float v = t->rknn == RKNN_TENSOR_FLOAT16 ? convert_fp16_to_float(half) : from_bf16(half);
-        return print_real((double)v, 5, 9, ret);
-    }
+    uint16_t half;
     double v;
     float f;
-    if (t->size == 8) {
+    switch (t->size) {
+    case 2:
+        memcpy(&half, element, sizeof half);
+        f = t->rknn == RKNN_TENSOR_FLOAT16 ? convert_fp16_to_float(half) : from_bf16(half);
+        return (double)f;
+    case 8:
         memcpy(&v, element, sizeof v);
-        return print_real(v, 15, 17, ret);
+        return v;
+    default:
+        memcpy(&f, element, sizeof f);
+        return (double)f;
     }
-    memcpy(&f, element, sizeof f);
-    return print_real((double)f, 7, 9, ret);
+}
+
+static size_t print_number(const struct datatype *t, const void *element, char *ret)
+{
+    double v = real_of(t, element);
+    return t->size == 8   ? print_real(v, 15, 17, ret)
+           : t->size == 2 ? print_real(v, 5, 9, ret)
+                          : print_real(v, 7, 9, ret);
+}
+
+static uint64_t whole_of(const struct datatype *t, const void *element)
+{
+    uint64_t v = 0;
+    unsigned unused = 64 - t->size * 8U;
+    memcpy(&v, element, t->size);
+    return t->is_signed ? (uint64_t)((int64_t)(v << unused) >> unused) : v;
+}
+
+double datatype_value(const struct datatype *t, const void *element)
+{
+    if (t->real)
+        return real_of(t, element);
+    uint64_t v = whole_of(t, element);
+    return t->is_signed ? (double)(int64_t)v : (double)v;
 }
 
 size_t datatype_print(const struct datatype *t, const void *element,
@@ -171,13 +196,10 @@ size_t datatype_print(const struct datatype *t, const void *element,
 {
     if (t->real)
         return print_number(t, element, ret);
-    uint64_t v = 0;
-    memcpy(&v, element, t->size);
+    uint64_t v = whole_of(t, element);
     if (t->rknn == RKNN_TENSOR_BOOL)
         return (size_t)snprintf(ret, DATATYPE_TEXT_SIZE, v ? "true" : "false");
-    unsigned unused = 64 - t->size * 8U;
     if (t->is_signed)
-        return (size_t)snprintf(ret, DATATYPE_TEXT_SIZE, "%" PRId64,
-                                (int64_t)(v << unused) >> unused);
+        return (size_t)snprintf(ret, DATATYPE_TEXT_SIZE, "%" PRId64, (int64_t)v);
     return (size_t)snprintf(ret, DATATYPE_TEXT_SIZE, "%" PRIu64, v);
 }

@@ -36,3 +36,6 @@ bool datatype_put(const struct datatype *t, const char *number, size_t n, void *
 /// its length.
 size_t datatype_print(const struct datatype *t, const void *element,
                       char ret[static DATATYPE_TEXT_SIZE]);
+
+/// An element as a number, as near as doubles come.
+double datatype_value(const struct datatype *t, const void *element);

@@ -13,6 +13,7 @@
 #define REQUEST_MAX_TENSORS 64
 #define REQUEST_MAX_DIMS    16
 #define REQUEST_MAX_NAME    256
+#define REQUEST_MAX_CLASSES 65536
 #define REQUEST_NO_HEADER   (-1) // there was no Inference-Header-Content-Length
 
 struct request_input {
@@ -31,6 +32,7 @@ struct request_input {
 
 struct request_output {
     char name[REQUEST_MAX_NAME];
+    uint32_t classes; // that are asked for instead of the tensor, the largest first; 0: none
     bool binary, has_binary;
 };
 
@@ -43,6 +45,7 @@ struct request {
     unsigned n_inputs;
     struct request_output outputs[REQUEST_MAX_TENSORS]; // 0: all
     unsigned n_outputs;
+    uint64_t timeout_us;        // that it waits at most; 0: as long as it takes
     bool wants_binary;          // of outputs that do not say
     bool raw;                   // the body is the only input's bytes
     struct memory_share *share; // that inputs in JSON are paid from; who parses sets it

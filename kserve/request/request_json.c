@@ -120,6 +120,32 @@ static int take_wants_binary(struct parser *p, const struct value *v)
     return 0;
 }
 
+// What a model without levels of priority makes of one: nothing, as in Triton.
+static int take_priority(struct parser *p, const struct value *v)
+{
+    int64_t priority;
+    return whole_number(p, "priority", v, &priority);
+}
+
+static int take_timeout(struct parser *p, const struct value *v)
+{
+    int64_t us;
+    int r = whole_number(p, "timeout", v, &us);
+    p->request->timeout_us = r == 0 ? (uint64_t)us : 0;
+    return r;
+}
+
+static int take_classification(struct parser *p, const struct value *v)
+{
+    int64_t n;
+    int r = whole_number(p, "classification", v, &n);
+    if (r == 0 && (n == 0 || n > REQUEST_MAX_CLASSES))
+        r = error_set(p->e, STATUS_PARAM_INVALID, "classification: there are 1 to %d classes",
+                      REQUEST_MAX_CLASSES);
+    output_now(p)->classes = r == 0 ? (uint32_t)n : 0;
+    return r;
+}
+
 static int take_input_name(struct parser *p, const struct value *v)
 {
     input_now(p)->given |= GIVEN_NAME;
@@ -284,6 +310,8 @@ static const struct member members[] = {
     {ROOT, "inputs", ARRAY, skip_member, INPUTS, false},
     {ROOT, "outputs", ARRAY, skip_member, OUTPUTS, true},
     {PARAMETERS, "binary_data_output", BOOLEAN, take_wants_binary, NOWHERE, false},
+    {PARAMETERS, "priority", NUMBER, take_priority, NOWHERE, false},
+    {PARAMETERS, "timeout", NUMBER, take_timeout, NOWHERE, false},
     {INPUT, "name", TEXT, take_input_name, NOWHERE, false},
     {INPUT, "shape", ARRAY, begin_shape, SHAPE, false},
     {INPUT, "datatype", TEXT, take_datatype, NOWHERE, false},
@@ -293,6 +321,7 @@ static const struct member members[] = {
     {OUTPUT, "name", TEXT, take_output_name, NOWHERE, false},
     {OUTPUT, "parameters", OBJECT, skip_member, OUTPUT_PARAMETERS, true},
     {OUTPUT_PARAMETERS, "binary_data", BOOLEAN, take_binary_data, NOWHERE, false},
+    {OUTPUT_PARAMETERS, "classification", NUMBER, take_classification, NOWHERE, false},
 };
 
 #define N_MEMBERS (sizeof members / sizeof *members)

@@ -117,6 +117,7 @@ static void request_begin(struct request *r)
     r->id[0] = r->model[0] = r->version[0] = 0;
     r->n_inputs = r->n_outputs = 0;
     r->has_id = r->wants_binary = r->raw = false;
+    r->timeout_us = 0;
 }
 
 int request_parse(struct request *r, const uint8_t *body, size_t size, int64_t header,

@@ -1,3 +1,6 @@
+// Both daemons are of the same machine and mostly of the same build, so what travels is the structs
+// themselves, and their sizes say whether they are the same. What is sent is always the difference
+// to what has arrived: where a packet did not go, the next one has it.
 #include "server/metrics/metrics_counts.h"
 
 #include <stdbool.h>
@@ -86,6 +89,8 @@ static bool counts_alike(const struct counted *a, const struct counted *b)
     return a->n_series == b->n_series && memcmp(a, b, counted_size(a->n_series)) == 0;
 }
 
+// The whole is kept until it is known that it has arrived, then it is what differences are taken
+// to.
 int counts_tell(struct metrics_counts *c, int *ret, struct error *e)
 {
     void *map;
@@ -124,6 +129,7 @@ void counts_forget(struct metrics_counts *c)
 
 // ---- hearing ------------------------------------------------------------------------------------
 
+// Texts have to end where their room does: they become labels.
 static bool counted_is_whole(const struct counted *c, uint64_t size)
 {
     if (size < sizeof *c || c->layout != LAYOUT || c->series_size != sizeof *c->series ||

@@ -229,12 +229,12 @@ class Inferences(Served):
                 ("neither data", {"inputs": [{k: v for k, v in good.items() if k != "data"}]}),
                 ("datatype", {"inputs": [{k: v for k, v in good.items() if k != "datatype"}]}),
                 ("not known", {"inputs": [good], "sequence": 1}), ("not known", {"inputs": [{**good, "kind": 1}]}),
-                ("not known", {"inputs": [good], "parameters": {"priority": 1}}),
+                ("not known", {"inputs": [good], "parameters": {"sequence_id": 1}}),
                 ("no output", {"inputs": [good], "outputs": [{"name": "y"}]}), ("2 inputs", {"inputs": [good, {**good, "name": "b"}]}),
                 ("twice", {"inputs": [good, good]}), ("twice", {"inputs": [good], "outputs": [{"name": "probability"}] * 2}),
                 ("null", {"inputs": None}), ("null", {"inputs": [{**good, "data": None}]}), ("null", {"inputs": [{**good, "data": [None] * 64}]}), ("null", {"inputs": [good, None]}),
-                ("null", {"inputs": [good], "parameters": {"binary_data_output": None}}), ("classification", {"inputs": [good], "outputs": [{"name": "probability", "parameters": {"classification": 3}}]}),
-                ("a request's parameters; there may be: binary_data_output", {"inputs": [good], "parameters": {"timeout": 1}}), ("an array", {"inputs": {}}), ("samples", {"inputs": [{**good, "shape": [0, 8, 8, 1], "data": []}]}),
+                ("null", {"inputs": [good], "parameters": {"binary_data_output": None}}), ("shared_memory_region", {"inputs": [good], "outputs": [{"name": "probability", "parameters": {"shared_memory_region": "a"}}]}),
+                ("a request's parameters; there may be: binary_data_output, priority, timeout", {"inputs": [good], "parameters": {"delay": 1}}), ("an array", {"inputs": {}}), ("samples", {"inputs": [{**good, "shape": [0, 8, 8, 1], "data": []}]}),
                 ("samples", {"inputs": [{**good, "shape": [65, 8, 8, 1], "data": [0] * 64 * 65}]}), ("FP64", {"inputs": [{**good, "datatype": "FP64"}]})):
             with self.subTest(words, request=str(request)[:80]), self.assertRaises(Refused) as refused:
                 self.client.json("/v2/models/digits/infer", "POST", json.dumps(request))
