@@ -254,6 +254,24 @@ def reals():
     return net.model(IMAGE, ends[-1], opset=17)
 
 
+def resizes():
+    """Sizes and scales of some axes, and sizes that are a frame."""
+    net = Net(np.uint8)
+    image = net.node("Relu", ["x"])
+    ends = []
+    for mode in ("nearest", "linear", "cubic"):
+        for axes, form, attributes in (
+                ([2, 3], {"sizes": [33, 9]}, {}), ([-1, -2], {"scales": [.7, 2.3]}, {}), ([3], {"scales": [1.7]}, {}),
+                ([2, 3], {"sizes": [33, 50]}, {"keep_aspect_ratio_policy": "not_larger"}),
+                ([2, 3], {"sizes": [13, 50]}, {"keep_aspect_ratio_policy": "not_smaller"})):
+            scales = net.constant(np.array(form["scales"], np.float32)) if "scales" in form else ""
+            sizes = [net.constant(np.array(form["sizes"], np.int64))] if "sizes" in form else []
+            made = net.node("Resize", [image, "", scales, *sizes], axes=axes, mode=mode, **attributes)
+            ends.append(net.node("Flatten", [made]))
+    net.outputs = ends[:-1]
+    return net.model(IMAGE, ends[-1], opset=18)
+
+
 def integers(net):
     """ConvInteger and MatMulInteger of what is quantized while it runs: windows, pads, groups, depthwise,
     lines, one zero point for a weight or one for each output; sums as they are and as real numbers."""
@@ -302,9 +320,10 @@ WITHOUT = [arithmetic, pools, moves, functions, softmax, pieces]
 
 def write_all(folder):
     """Each network's file; every quantized tensor is an output."""
-    path = folder / "reals.onnx"
-    onnx.save(reals(), path)
-    yield path
+    for build in (reals, resizes):
+        path = folder / f"{build.__name__}.onnx"
+        onnx.save(build(), path)
+        yield path
     for activation in (np.uint8, np.int8):
         kinds = [(b, w, c) for b in WITH_WEIGHTS for w in (np.uint8, np.int8) for c in (False, True)]
         for build, weight, per_channel in kinds + [(b, np.int8, False) for b in WITHOUT]:

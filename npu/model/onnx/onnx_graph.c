@@ -298,15 +298,16 @@ static bool is_known(const struct onnx_node *n)
             (strcmp(n->op, "QuantizeLinear") == 0 || strcmp(n->op, "DequantizeLinear") == 0));
 }
 
-// Whether input i may be a quantized weight in packed form (onnx_quant.c). Convolutions and
-// products do: they unpack weights only when the executor wants them.
+// Whether input i may be a quantized weight in packed form (onnx_quant.c). Products and
+// convolutions of images do: they unpack weights only when the executor wants them.
 static bool takes_packed(const struct onnx_lowering *l, uint32_t i)
 {
-    uint32_t n_dims = l->g->tensors[l->in[i]].n_dims;
+    const struct graph_tensor *weight = onnx_in(l, 1), *bias = onnx_in(l, 2);
     if (i == 0 || !is_standard(l->node->domain))
         return false;
     if (strcmp(l->node->op, "Conv") == 0)
-        return n_dims == (i == 1 ? 4 : 1);
+        return weight->constant && weight->n_dims == 4 && (!bias || bias->constant) &&
+               onnx_in(l, i)->n_dims == (i == 1 ? 4 : 1);
     return strcmp(l->node->op, "MatMul") == 0 || strcmp(l->node->op, "Gemm") == 0;
 }
 

@@ -110,13 +110,15 @@ static int out_size(const struct onnx_lowering *l, const struct graph_window *w,
 
 // ---- images of one dimension are images of height 1 ----
 
-// [N, C, W] as [N, C, 1, W]: a Reshape, or for constants another shape of the same data.
+// [N, C, …] as [N, C, 1, W]: a Reshape, or for constants another shape of the same data.
 static int32_t as_image(struct onnx_lowering *l, int32_t tensor, struct error *e)
 {
     const struct graph_tensor *t = &l->g->tensors[tensor];
     if (t->n_dims == 4)
         return tensor;
-    uint32_t dims[4] = {t->dims[0], t->dims[1], 1, t->dims[2]};
+    uint32_t dims[4] = {t->dims[0], t->dims[1], 1, 1};
+    for (uint32_t i = 2; i < t->n_dims; i++)
+        dims[3] *= t->dims[i];
     if (t->constant)
         return onnx_constant(l, t->type, 4, dims, t->data.data, e);
     int32_t image = onnx_temporary(l, t->type, 4, dims, e);
@@ -125,15 +127,17 @@ static int32_t as_image(struct onnx_lowering *l, int32_t tensor, struct error *e
     return onnx_emit(l, GRAPH_RESHAPE, &tensor, 1, &image, 1, e) ? image : STATUS_MALLOC_FAIL;
 }
 
-// A node between images; its output is brought back to one dimension where the input has one.
+// A node between images; its output is brought back to as many dimensions as the input has.
 static int emit_on_images(struct onnx_lowering *l, enum graph_op op, const struct graph_node *what,
                           int32_t *in, uint32_t n_in, const uint32_t dims[4], struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
-    bool flat = x->n_dims == 3;
-    uint32_t own[3] = {dims[0], dims[1], dims[3]};
+    bool flat = x->n_dims != 4;
+    uint32_t own[GRAPH_MAX_DIMS] = {dims[0], dims[1]}, n_own = x->n_dims;
+    for (uint32_t i = 2; i < n_own; i++)
+        own[i] = i == n_own - 1 ? dims[3] : 1;
     enum tensor_type type = x->type;
-    int r = onnx_shape(l, 0, type, flat ? 3 : 4, flat ? own : dims, e);
+    int r = onnx_shape(l, 0, type, n_own, flat ? own : dims, e);
     if (r < 0)
         return r;
     in[0] = as_image(l, in[0], e);
@@ -381,14 +385,16 @@ int onnx_lower_pool(struct onnx_lowering *l, struct error *e)
 int onnx_lower_global_pool(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
-    uint32_t in[2], dims[4] = {x->dims[0], x->dims[1], 1, 1};
+    uint32_t dims[4] = {x->dims[0], x->dims[1], 1, 1};
     struct graph_node n = {0};
-    int r = check_image(l, e);
-    if (r < 0)
-        return r;
-    image_size(x, in);
-    n.window = (struct graph_window){
-        .kernel = {in[0], in[1]}, .stride = {1, 1}, .dilation = {1, 1}, .groups = 1};
+    if (x->n_dims < 3 || !x->n_elems)
+        return onnx_refuse(l, e, "its image is empty, or has no dimension");
+    uint64_t line = x->n_elems / x->dims[0] / x->dims[1];
+    uint32_t height = x->n_dims == 4 ? x->dims[2] : 1;
+    n.window = (struct graph_window){.kernel = {height, (uint32_t)(line / height)},
+                                     .stride = {1, 1},
+                                     .dilation = {1, 1},
+                                     .groups = 1};
     int32_t edge = l->in[0];
     return emit_on_images(l, (enum graph_op)l->operator->argument, &n, &edge, 1, dims, e);
 }
