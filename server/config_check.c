@@ -30,17 +30,21 @@ static int check_addresses(const struct options *o, bool tls, struct error *e)
     return 0;
 }
 
-int config_check(const struct options *o, struct error *e)
+int config_check_later(const struct options *o, struct error *e)
 {
     char folder[MODULES_DIR_SIZE];
-    struct tls_context *tls = NULL;
     int r = o->relay ? 0 : modules_find(o, folder, e);
+    return r == 0 && o->http && !o->relay ? http_check(o->http, o->insecure, e) : r;
+}
+
+int config_check(const struct options *o, struct error *e)
+{
+    struct tls_context *tls = NULL;
+    int r = config_check_later(o, e);
     if (r == 0)
         r = tls_files_open(o, &tls, e);
     if (r == 0)
         r = check_addresses(o, tls, e);
-    if (r == 0 && o->http && !o->relay)
-        r = http_check(o->http, o->insecure, e);
     tls_context_free(tls);
     return r;
 }

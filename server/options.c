@@ -457,7 +457,20 @@ static int read_line(struct options *o, char *line, struct error *e)
     if (!value)
         return error_set(e, STATUS_PARAM_INVALID, "\"%s\" is not of the form name = value", line);
     *value++ = 0;
-    return options_set(o, options_trim(line), options_trim(value), e);
+    value = options_trim(value);
+    for (const char *at = value; (at = strchr(at, '#')); at++)
+        if (at > value && (at[-1] == ' ' || at[-1] == '\t'))
+            return error_set(e, STATUS_PARAM_INVALID,
+                             "\"%s\" would be a part of the value: a comment has a line of its own",
+                             at);
+    return options_set(o, options_trim(line), value, e);
+}
+
+// What some editors put in front of a text.
+static char *skip_mark(char *text)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+    return strncmp(text, mark, sizeof mark - 1) == 0 ? text + sizeof mark - 1 : text;
 }
 
 // A pipe is refused, not waited for: the file is read again while the daemon runs, and nothing ends
@@ -515,7 +528,7 @@ static int options_read_file(struct options *o, const char *path, struct error *
     int r = read_text(path, &text, e);
     if (r < 0)
         return r;
-    char *rest = text, *line;
+    char *rest = skip_mark(text), *line;
     for (int n = 1; (line = strsep(&rest, "\n")); n++)
         if (read_line(o, line, e) < 0)
             return error_prefix(e, "%s:%d", path, n);

@@ -3,13 +3,17 @@
 #include "server/reload.h"
 
 #include "base/log.h"
+#include "server/config_check.h"
 #include "server/listen/listen_schemes.h"
 #include "server/net/tls_files.h"
 
-// New sockets are bound last: until then nobody else notices anything.
+// New sockets are bound last: until then nobody else notices anything. What counts from the next
+// start only is looked at, too: it would be refused there, when nobody thinks of it any more.
 static int read_all(struct reload *r, struct error *e)
 {
     int n = options_parse_again(r->now, &r->options, e);
+    if (n == 0)
+        n = config_check_later(&r->options, e);
     if (n == 0)
         n = tls_files_open(&r->options, &r->tls, e);
     if (n == 0)

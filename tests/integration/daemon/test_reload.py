@@ -113,6 +113,10 @@ class Reload(unittest.TestCase):
             "listen = tls:127.0.0.1:8911": "needs keys",
             "tls-psk-file = HERE/none": "none",
             "log-level = loud": "loud",
+            "http = tcp:0.0.0.0:9610": "http: tcp:0.0.0.0:9610",  # from the next start only, which would fail
+            "backend = nothing": 'no backend "nothing"',
+            "max-models-size = 7M # as in May": "a comment has a line of its own",
+            "plugin-dir = HERE/a\t#b": "a comment has a line of its own",
         }
         for line, words in wrong.items():
             with self.subTest(line):
@@ -127,6 +131,13 @@ class Reload(unittest.TestCase):
             wait_for("words about the file", lambda w=words: w in d.said())
             self.assertEqual(rknnctl(d.uri(), "ping", "-n", "1").returncode, 0)
         self.assertNotIn(" D ", d.said())
+
+    def test_what_editors_do(self):
+        d = self.start("backend = null:64:64", "listen = unix:HERE/a")
+        text = d.config.read_text().replace("\n", "\r\n")
+        d.config.write_text(f"\ufeff# with #marks = of theirs\r\n{text}max-contexts = 7\r\nplugin-dir = /a#b")
+        os.kill(d.process.pid, signal.SIGHUP)
+        wait_for("words about the file", lambda: re.search("changed: (plugin-dir, max-contexts|max-contexts, plugin-dir)", d.said()))
 
     def test_metrics_say_whether_it_counts(self):
         def told():
