@@ -15,12 +15,16 @@ def make_once(folder, make, *sources):
         path = SOURCE / "tests" / source
         for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
             digest.update(str(file).encode() + b"\0" + file.read_bytes())
-    stamp = pathlib.Path(folder) / "made-by"
-    if stamp.exists() and stamp.read_text() == digest.hexdigest():
-        return
-    stamp.unlink(missing_ok=True)
-    make()
-    stamp.write_text(digest.hexdigest())
+    folder = pathlib.Path(folder)
+    stamp = folder / "made-by"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(folder.with_name(folder.name + ".lock"), "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if stamp.exists() and stamp.read_text() == digest.hexdigest():
+            return
+        stamp.unlink(missing_ok=True)
+        make()
+        stamp.write_text(digest.hexdigest())
 
 
 def fetch_once(folder, fetch):
