@@ -76,7 +76,7 @@ class RandomNet:
         for name in names:
             kind = values[name]
             shape = tuple(d.dim_value for d in kind.shape.dim)
-            if not kind.HasField("shape") or 0 in shape or np.prod(shape) > MOST_ELEMENTS:
+            if not kind.HasField("shape") or min(shape, default=1) < 1 or np.prod(shape) > MOST_ELEMENTS:
                 raise LookupError(name)
             known[name] = shape, kind.elem_type
         return known
