@@ -16,6 +16,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "quant/calibrate/quant_bound.h"
 #include "quant/calibrate/quant_server.h"
 #include "quant/calibrate/quant_state.h"
 #include "quant/calibrate/quant_values.h"
@@ -49,6 +50,7 @@ struct client {
     struct calibration *c;
     rknn_context context;
     bool open;
+    struct quant_bound bound; // where tensors are watched
     uint32_t sample;
     struct observer *seen;
     struct observer_scratch scratch;
@@ -120,29 +122,25 @@ static int calibrate_dump(struct client *k, rknn_input *inputs)
     return r < 0 ? r : rknnd_dump_layers(k->context, NULL, calibrate_take_tensor, k);
 }
 
-static int calibrate_take_seen(struct client *k, const rknn_output *output)
+static int calibrate_take_seen(struct client *k, const int32_t *words, uint64_t n)
 {
     const struct rknnd_quant *q = k->c->q;
     int32_t bad;
-    int r = quant_watch_take(q, &k->c->watched, output->buf, output->size / sizeof(int32_t),
-                             k->seen, &bad, &k->error);
+    int r = quant_watch_take(q, &k->c->watched, words, n, k->seen, &bad, &k->error);
     return bad < 0 ? r : calibrate_not_finite(k, &q->index.edges[bad], k->seen[bad].n_bad);
 }
 
 // By nodes of the model, whose output is small.
 static int calibrate_watch(struct client *k, rknn_input *inputs)
 {
-    rknn_output output = {0};
-    int r = rknn_inputs_set(k->context, k->c->n_inputs, inputs);
+    const int32_t *words;
+    uint64_t n;
+    int r = 0;
+    if (!k->bound.output)
+        r = quant_bound_init(&k->bound, k->context, k->c->n_inputs, k->c->inputs);
     if (r == 0)
-        r = rknn_run(k->context, NULL);
-    if (r == 0)
-        r = rknn_outputs_get(k->context, 1, &output, NULL);
-    if (r < 0)
-        return r;
-    r = calibrate_take_seen(k, &output);
-    rknn_outputs_release(k->context, 1, &output);
-    return r;
+        r = quant_bound_run(&k->bound, inputs, &words, &n);
+    return r < 0 ? r : calibrate_take_seen(k, words, n);
 }
 
 static int calibrate_sample(struct client *k, uint32_t sample)
@@ -444,6 +442,7 @@ static int calibrate_dup(struct client *clients, uint32_t n, struct error *e)
 static void calibrate_clients_done(struct calibration *c, struct client *clients, uint32_t n)
 {
     for (uint32_t i = n; clients && i-- > 0;) {
+        quant_bound_done(&clients[i].bound);
         if (clients[i].open)
             rknn_destroy(clients[i].context);
         for (uint32_t k = 0; clients[i].seen && k < c->q->index.n; k++)

@@ -33,12 +33,13 @@ static inline float post_within(float x, float low, float high)
 
 // expf() in steps that are vector instructions, off by one unit in the last place at most:
 // x = n ln 2 + r, and Taylor's series for e^r, |r| <= ln 2 / 2. ln 2 is subtracted in two parts,
-// the first of which is exact. NaN stays NaN.
+// the first of which is exact. NaN stays NaN. So near to 0 that e^x is 1, x becomes 0: its square
+// would be a denormal number, with which CPUs are ten times as slow.
 static inline float post_exponential(float x)
 {
     const float rounds = 0x1.8p23f; // what it is added to loses its fraction
     const float ln2 = 0x1.62ep-1f, ln2_rest = 0x1.0bfbe8e7p-15f;
-    x = post_within(x, -104, 89);
+    x = post_choose(fabsf(x) < 0x1p-40f, 0, post_within(x, -104, 89));
     float shifted = x * 1.44269504f + rounds, n = shifted - rounds;
     float r = (x - n * ln2) - n * ln2_rest;
     float series = 1 / 5040.0f;
@@ -52,9 +53,12 @@ static inline float post_exponential(float x)
     return (r * r * series + r + 1) * power_of_two(half) * power_of_two(power - half);
 }
 
+// Far from 0 the exponential is nothing beside 1. It is kept away from denormal numbers, with which
+// CPUs are tens of times as slow.
 static inline float post_sigmoid(float x)
 {
-    return 1 / (1 + post_exponential(-x));
+    float least = -80;
+    return 1 / (1 + post_exponential(post_choose(-x < least, least, -x)));
 }
 
 // tanhf(), off by two units in the last place at most: a polynomial (Cephes has its coefficients)

@@ -46,6 +46,17 @@ class Observed(Case):
                         step = 1 if theirs.dtype == np.int32 else 0
                         np.testing.assert_allclose(ours[name], theirs, atol=step, rtol=0, err_msg=name)
 
+    def test_samples_of_one_list_may_have_other_types(self):
+        net, floats = self.net(), [self.rng.integers(0, 9, (1, 8, 8, 3)).astype(np.float32) for _ in range(8)]
+        types = (np.float32, np.uint8, np.uint8, np.float32, np.float64, np.int16, np.float16, np.uint8)
+        seen = []
+        for samples in (floats, [s.astype(t) for s, t in zip(floats, types, strict=True)]):
+            for way in ((), ("--dumps",)):
+                told = self.quantize(net, self.arrays(samples), "--algorithm", "mmse", "--clients", 1, "--json", *way)
+                seen.append(json.loads(told)["tensors"])
+        for other in seen[1:]:
+            self.assertEqual(other, seen[0])
+
     def test_names_may_be_anything(self):
         listed = self.samples(3)
         plain = json.loads(self.quantize(self.net(), listed, "--json"))["tensors"]
