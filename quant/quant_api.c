@@ -12,13 +12,13 @@
 #include "quant/hybrid/quant_propose.h"
 #include "quant/hybrid/quant_settle.h"
 #include "quant/hybrid/quant_several.h"
-#include "quant/model/quant_batch.h"
-#include "quant/model/quant_equalize.h"
-#include "quant/model/quant_half.h"
-#include "quant/model/quant_opset.h"
-#include "quant/model/quant_simplify.h"
 #include "quant/plan/quant_rewrite.h"
 #include "quant/plan/quant_weights.h"
+#include "quant/prepare/quant_batch.h"
+#include "quant/prepare/quant_equalize.h"
+#include "quant/prepare/quant_half.h"
+#include "quant/prepare/quant_opset.h"
+#include "quant/prepare/quant_simplify.h"
 
 #define ALL_PASSES                                                                                 \
     (RKNND_QUANT_BATCH_NORM | RKNND_QUANT_ACTIVATIONS | RKNND_QUANT_EQUALIZATION |                 \

@@ -1,6 +1,6 @@
-// An input is bound in the form of the first sample; all samples of a list mostly have the same. Those
-// of another form, or in a layout that only the client library turns, are given as programs do it,
-// which unbinds the input.
+// An input is bound in the form of the first sample; all samples of a list mostly have the same.
+// Those of another form, or in a layout that only the client library turns, are given as programs
+// do it, which unbinds the input.
 //
 // What came out is copied before it is read: a server could change its memory between a check and
 // what relies on it.

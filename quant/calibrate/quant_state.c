@@ -1,10 +1,12 @@
 // The file, in this machine's byte order: a header, then each observer that there is, in the order
 // of edges: its head, its channels' sums, its bins; then, where that is known, what mmse was found
-// to be worth (quant_settle.h). A file that does not fit is no error: the calibration begins anew.
+// to be worth (quant_settle.h). A file that does not fit, or holds what nobody can have seen, is no
+// error: the calibration begins anew.
 #include "quant/calibrate/quant_state.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +17,7 @@
 
 #define MAGIC         0x32514b4e52646e71u
 #define MOST_CHANNELS (1u << 24)
+#define MOST_COUNTED  ((uint64_t)1 << 62)
 
 struct state_head {
     uint64_t magic, fingerprint;
@@ -117,6 +120,28 @@ static bool state_write_settled(const struct rknnd_quant *q, FILE *file)
                          fwrite(s->weights, sizeof(bool), head.n_nodes, file) == head.n_nodes);
 }
 
+// Whether it can have been seen: bounds and sums are finite, bins count values.
+static bool state_is_sound(const struct observer *o)
+{
+    uint64_t counted = 0;
+    bool sound =
+        (o->min <= o->max && isfinite(o->min) && isfinite(o->max)) || (!o->n && o->min > o->max);
+    for (uint32_t i = 0; i < o->n_channels && sound; i++)
+        sound = isfinite(o->sums[i]);
+    for (uint32_t i = 0; i < OBSERVER_BINS && sound; i++)
+        sound = !__builtin_add_overflow(counted, o->bins[i], &counted);
+    return sound && counted < MOST_COUNTED;
+}
+
+// Every tensor that is looked at is there.
+static bool state_is_whole(const struct rknnd_quant *q)
+{
+    bool whole = true;
+    for (uint32_t i = 0; i < q->index.n; i++)
+        whole &= !q->plan.places[i].observed || q->seen[i].bins;
+    return whole;
+}
+
 static bool state_read_observer(struct rknnd_quant *q, FILE *file)
 {
     struct state_observer head;
@@ -132,7 +157,8 @@ static bool state_read_observer(struct rknnd_quant *q, FILE *file)
     o->n_summed = head.n_summed;
     o->exponent = head.exponent;
     return fread(o->sums, sizeof *o->sums, head.n_channels, file) == head.n_channels &&
-           fread(o->bins, sizeof *o->bins, OBSERVER_BINS, file) == OBSERVER_BINS;
+           fread(o->bins, sizeof *o->bins, OBSERVER_BINS, file) == OBSERVER_BINS &&
+           state_is_sound(o);
 }
 
 // Neither a pipe nor a device, which could be waited for without end. Without a file there is no
@@ -169,6 +195,7 @@ int quant_state_load(struct rknnd_quant *q, const char *path, uint64_t fingerpri
     bool fits = head.fingerprint == fingerprint;
     for (uint32_t i = 0; i < head.n_observers && fits; i++)
         fits = state_read_observer(q, file);
+    fits = fits && state_is_whole(q);
     if (fits)
         *ret_done = head.done;
     if (fits && q->settles)

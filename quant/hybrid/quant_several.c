@@ -9,8 +9,8 @@
 
 #include "base/cleanup.h"
 #include "quant/calibrate/quant_server.h"
-#include "quant/model/quant_batch.h"
 #include "quant/model/quant_constant.h"
+#include "quant/prepare/quant_batch.h"
 
 #define ROOM       1e-3 // that outputs may differ by, of the largest number
 #define MOST_BYTES ((size_t)INT32_MAX)

@@ -4,14 +4,28 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "quant/model/quant_batch.h"
-#include "quant/model/quant_equalize.h"
-#include "quant/model/quant_half.h"
-#include "quant/model/quant_opset.h"
-#include "quant/model/quant_simplify.h"
 #include "quant/plan/quant_rewrite.h"
+#include "quant/prepare/quant_batch.h"
+#include "quant/prepare/quant_equalize.h"
+#include "quant/prepare/quant_half.h"
+#include "quant/prepare/quant_opset.h"
+#include "quant/prepare/quant_simplify.h"
 
 #define MOST_BYTES 65536 // so that constants stay small
+
+// The first input, by one number for each of three channels, or by one for all.
+static int normalize(struct quant_model *m, size_t n_values, struct error *e)
+{
+    static const float mean[] = {1, 2, 3}, deviation[] = {0.5F, 1, 2};
+    struct quant_index x;
+    int r = quant_index_make(&x, m, e);
+    const char *name = m->graph->n_input ? quant_text(m->graph->input[0]->name) : "";
+    const struct quant_edge *edge = r == 0 ? quant_index_find(&x, name) : NULL;
+    if (edge && edge->is_input && edge->type == QUANT_FLOAT)
+        r = quant_normalize_input(m, &x, name, mean, deviation, n_values, e);
+    quant_index_done(&x);
+    return r;
+}
 
 static int prepare(struct quant_model *m, uint32_t what, struct error *e)
 {
@@ -26,6 +40,8 @@ static int prepare(struct quant_model *m, uint32_t what, struct error *e)
         r = quant_fold_batch_norms(m, &n, e);
     if (r == 0 && !(what & 2))
         r = quant_equalize(m, &n, e);
+    if (r == 0 && (what & 6) == 6)
+        r = normalize(m, what & 8 ? 3 : 1, e);
     if (r == 0 && (what & 128))
         r = quant_batch(m, 3, e);
     return r < 0 ? r : quant_rewrite_prune(m, e);

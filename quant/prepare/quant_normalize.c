@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "quant/model/quant_constant.h"
-#include "quant/model/quant_simplify.h"
+#include "quant/prepare/quant_simplify.h"
 
 // Readers of `name` read `other`.
 static void normalize_rename_reads(struct quant_model *m, const char *name, char *other)

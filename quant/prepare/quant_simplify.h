@@ -8,6 +8,12 @@
 /// into its weight and bias, and a bias that is one number is spread.
 int quant_simplify(struct quant_model *m, struct error *e);
 
+/// Of a Gemm with a constant weight: alpha goes into that, beta into the bias, which is dropped
+/// where it counts for nothing, and spread where it is one number. Where one of them is computed,
+/// or is not of the usual form, and of other nodes, nothing is done.
+int quant_simplify_gemm(struct quant_model *m, const struct quant_index *x, Quant__Node *n,
+                        struct error *e);
+
 /// Batch normalizations behind convolutions go into their weights. *ret_n: how many.
 int quant_fold_batch_norms(struct quant_model *m, uint32_t *ret_n, struct error *e);
 

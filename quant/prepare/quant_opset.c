@@ -1,7 +1,7 @@
 // From operator sets 7 to 12 to 13. What changed in between, by the operators' own histories:
 // attributes that became inputs (Clip, Pad, Slice, Split, Squeeze, Unsqueeze, ReduceSum, TopK,
 // Upsample), Softmax's axis, Dropout's ratio, BatchNormalization's `spatial`.
-#include "quant/model/quant_opset.h"
+#include "quant/prepare/quant_opset.h"
 
 #include <float.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 // s = sqrt(r1 * r2) / r2 in the first product and multiplied by it in the second: both then reach
 // sqrt(r1 * r2) (Nagel et al., Data-Free Quantization Through Weight Equalization and Bias
 // Correction, 2019, equation 11). Pairs in a chain pull at each other, so all are done some times.
-#include "quant/model/quant_equalize.h"
+#include "quant/prepare/quant_equalize.h"
 
 #include <math.h>
 #include <stdlib.h>

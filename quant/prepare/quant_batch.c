@@ -2,7 +2,7 @@
 // What is left are shapes that say 1, and axes that are that dimension. Tensors that come of an
 // input by such operators are "batched"; the shape of one is not. Operators that are not known to
 // keep samples apart are refused.
-#include "quant/model/quant_batch.h"
+#include "quant/prepare/quant_batch.h"
 
 #include <stdlib.h>
 #include <string.h>

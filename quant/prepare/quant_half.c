@@ -1,6 +1,6 @@
 // Exporters write float16 models with casts around what their operators lack (Resize), which here
 // become casts from float32 to itself.
-#include "quant/model/quant_half.h"
+#include "quant/prepare/quant_half.h"
 
 #include <string.h>
 
