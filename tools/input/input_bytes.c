@@ -68,7 +68,7 @@ static int read_fd(int fd, uint64_t most, struct input_bytes *ret, struct error 
     if (S_ISDIR(status.st_mode))
         return error_set(e, STATUS_INPUT_INVALID,
                          "a folder; give one file for each input (several sets: --list)");
-    if (isatty(fd))
+    if (S_ISCHR(status.st_mode) && isatty(fd))
         return error_set(e, STATUS_INPUT_INVALID, "a terminal; give data to read: -i - < FILE");
     bool known = S_ISREG(status.st_mode) && status.st_size >= 0;
     known = known && (uint64_t)status.st_size <= most;

@@ -102,6 +102,60 @@ static int take_elements(const struct job *j, const struct npy *a, void **ret, s
     return 0;
 }
 
+// A whole number of one of the types that inputs of real numbers do not take.
+static bool take_integer(rknn_tensor_type type, const char *at, int64_t *ret)
+{
+    int32_t word;
+    uint16_t half;
+    switch (type) {
+    case RKNN_TENSOR_BOOL:
+        *ret = *at != 0;
+        return true;
+    case RKNN_TENSOR_UINT16:
+        memcpy(&half, at, sizeof half);
+        *ret = half;
+        return true;
+    case RKNN_TENSOR_INT32:
+    case RKNN_TENSOR_UINT32:
+        memcpy(&word, at, sizeof word);
+        *ret = type == RKNN_TENSOR_INT32 ? word : (int64_t)(uint32_t)word;
+        return true;
+    case RKNN_TENSOR_INT64:
+        memcpy(ret, at, sizeof *ret);
+        return true;
+    default:
+        return false;
+    }
+}
+
+// Whole numbers for an input of real numbers, as numpy makes int64 where nothing else is said:
+// they become float32. In quantized inputs they are no real numbers, and are left as they are.
+static int widen_integers(const rknn_tensor_attr *attr, rknn_tensor_type *type, void **data,
+                          size_t *size, struct error *e)
+{
+    int64_t value = 0;
+    size_t each = npy_file_type_size(*type), n = each ? *size / each : 0;
+    bool real = attr->type == RKNN_TENSOR_FLOAT32 || attr->type == RKNN_TENSOR_FLOAT16;
+    if (!real || !n || !take_integer(*type, *data, &value))
+        return 0;
+    cleanup(free_p) float *floats = malloc(n * sizeof *floats);
+    if (!floats)
+        return error_no_memory(e, "an input", n * sizeof *floats);
+    for (size_t i = 0; i < n; i++) {
+        take_integer(*type, (const char *)*data + i * each, &value);
+        floats[i] = (float)value;
+        if (value > 1 << 24 || value < -(1 << 24))
+            return error_set(e, STATUS_INPUT_INVALID,
+                             "%s: %lld is more than a float32 holds exactly (2^24)",
+                             get_type_string(*type), (long long)value);
+    }
+    free(*data);
+    *data = steal_ptr(floats);
+    *size = n * sizeof *floats;
+    *type = RKNN_TENSOR_FLOAT32;
+    return 0;
+}
+
 static int load_array(const struct job *j, rknn_input *ret, struct error *e)
 {
     struct npy a;
@@ -122,11 +176,17 @@ static int load_array(const struct job *j, rknn_input *ret, struct error *e)
     r = take_elements(j, &a, &data, &size, e);
     if (r)
         return r;
+    rknn_tensor_type type = (rknn_tensor_type)a.type;
+    r = j->form->native ? 0 : widen_integers(attr, &type, &data, &size, e);
+    if (r) {
+        free(data);
+        return r;
+    }
     *ret = (rknn_input){.index = attr->index,
                         .buf = data,
                         .size = (uint32_t)size,
                         .pass_through = j->form->native,
-                        .type = (rknn_tensor_type)a.type,
+                        .type = type,
                         .fmt = attr->n_dims == 4 ? layout : RKNN_TENSOR_UNDEFINED};
     return 0;
 }

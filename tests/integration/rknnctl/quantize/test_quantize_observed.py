@@ -48,7 +48,7 @@ class Observed(Case):
 
     def test_samples_of_one_list_may_have_other_types(self):
         net, floats = self.net(), [self.rng.integers(0, 9, (1, 8, 8, 3)).astype(np.float32) for _ in range(8)]
-        types = (np.float32, np.uint8, np.uint8, np.float32, np.float64, np.int16, np.float16, np.uint8)
+        types = (np.float32, np.uint8, np.int64, np.float32, np.float64, np.int16, np.uint32, np.uint16)
         seen = []
         for samples in (floats, [s.astype(t) for s, t in zip(floats, types, strict=True)]):
             for way in ((), ("--dumps",)):
