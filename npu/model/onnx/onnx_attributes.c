@@ -44,6 +44,7 @@ static const struct {
     {"Gather", "axis"},
     {"GatherElements", "axis"},
     {"GatherND", "batch_dims"},
+    {"Gelu", "approximate"},
     {"Gemm", "alpha beta broadcast transA transB"},
     {"Greater", "axis broadcast"},
     {"GridSample", "align_corners mode padding_mode"},

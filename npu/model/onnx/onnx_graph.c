@@ -286,8 +286,8 @@ static bool is_standard(const char *domain)
 }
 
 // Whether the node's operator is one of the standard's. ONNX Runtime has a domain of its own in
-// which two of them take 16 bits, which the standard's do from operator set 21 on; they are the
-// same else.
+// which two of them take 16 bits, which the standard's do from operator set 21 on, and one is there
+// for sets before 20; they are the same else.
 static bool is_known(const struct onnx_node *n)
 {
     // For calibrations: rknnd's own.
@@ -295,7 +295,8 @@ static bool is_known(const struct onnx_node *n)
         return strcmp(n->domain, "rknnd") == 0;
     return is_standard(n->domain) ||
            (strcmp(n->domain, "com.microsoft") == 0 &&
-            (strcmp(n->op, "QuantizeLinear") == 0 || strcmp(n->op, "DequantizeLinear") == 0));
+            (strcmp(n->op, "QuantizeLinear") == 0 || strcmp(n->op, "DequantizeLinear") == 0 ||
+             strcmp(n->op, "Gelu") == 0));
 }
 
 // Whether input i may be a quantized weight in packed form (onnx_quant.c). Products and
@@ -348,8 +349,12 @@ static int take_node(struct onnx_lowering *l, const struct onnx_node *n, struct 
     l->operator= op;
     int r = take_edges(l, e);
     if (r == 0 && !op)
-        return onnx_refuse(l, e, "this operator%s%s is not supported",
-                           n->domain[0] ? " of domain " : "", n->domain);
+        return onnx_refuse(l, e, "this operator%s%s is not supported%s",
+                           n->domain[0] ? " of domain " : "", n->domain,
+                           is_standard(n->domain)
+                               ? ""
+                               : "; if it is a function that the file has, make the file anew "
+                                 "without (Python: onnx.inliner.inline_local_functions)");
     if (r == 0)
         r = check_node(l, op, e);
     if (r == 0)

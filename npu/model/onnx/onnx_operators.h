@@ -53,6 +53,7 @@
     X("Gather", 2, 2, 1, onnx_lower_gather, 0) \
     X("GatherElements", 2, 2, 1, onnx_lower_gather_elements, 0) \
     X("GatherND", 2, 2, 1, onnx_lower_gather_nd, 0) \
+    X("Gelu", 1, 1, 1, onnx_lower_unary, POST_GELU) \
     X("Gemm", 2, 3, 1, onnx_lower_gemm, 0) \
     X("GlobalAveragePool", 1, 1, 1, onnx_lower_global_pool, GRAPH_AVERAGE_POOL) \
     X("GlobalMaxPool", 1, 1, 1, onnx_lower_global_pool, GRAPH_MAX_POOL) \

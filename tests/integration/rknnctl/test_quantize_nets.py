@@ -100,7 +100,7 @@ def photos():
 
 # ---- nets with bodies ----
 
-def net_of(path, rng, middle, more):
+def net_of(path, rng, middle, more, sets=(("", 13),)):
     """Conv and Relu (its output is r), `middle` of that (i), and another Conv."""
     constants = {"w": rng.normal(0, .2, (4, 3, 3, 3)), "v": rng.normal(0, .5, (5, 4, 1, 1))} | more
     nodes = [helper.make_node("Conv", ["x", "w"], ["c"], pads=[1] * 4), helper.make_node("Relu", ["c"], ["r"]), *middle,
@@ -108,7 +108,7 @@ def net_of(path, rng, middle, more):
     graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", 1, [1, 3, 8, 8])],
                               [helper.make_tensor_value_info("y", 1, [1, 5, 8, 8])],
                               [numpy_helper.from_array(v if v.dtype == np.int64 else v.astype(np.float32), k) for k, v in constants.items()])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid(*one) for one in sets])
     model.ir_version = 8
     onnx.save(model, path)
     return path
@@ -266,6 +266,27 @@ class Nets(unittest.TestCase):
                 real, stored, ours = self.in_ort(path, samples[0])[0], self.in_ort(out, samples[0])[0], self.here(out)[0]
                 self.assertGreater(cosine(real, stored), 0.99)
                 self.assertGreater(cosine(ours, stored), 0.9999)
+
+    def test_gelus(self):
+        """Of operator set 20, in both forms, and ONNX Runtime's own of older ones."""
+        rng = np.random.default_rng(4)
+        samples = [rng.normal(0, 1, (1, 3, 8, 8)).astype(np.float32) for _ in range(4)]
+        for i, values in enumerate(samples):
+            np.save(self.folder / f"{i}.npy", values)
+        np.save(self.folder / "x.npy", samples[0])
+        (self.folder / "list.txt").write_text("".join(f"{i}.npy\n" for i in range(len(samples))))
+        forms = {"erf": ((("", 20),), {}), "tanh": ((("", 20),), {"approximate": "tanh"}),
+                 "ONNX Runtime's": ((("", 13), ("com.microsoft", 1)), {"domain": "com.microsoft"})}
+        for name, (sets, form) in forms.items():
+            with self.subTest(form=name):
+                path = net_of(self.folder / "gelu.onnx", rng, [helper.make_node("Conv", ["r", "u"], ["m"]), helper.make_node("Gelu", ["m"], ["i"], **form)],
+                              {"u": rng.normal(0, 1, (4, 4, 1, 1))}, sets)
+                real = self.in_ort(path, samples[0])[0]
+                np.testing.assert_allclose(self.here(path)[0].ravel(), real, rtol=1e-4, atol=1e-4)
+                out, _ = self.quantize(path)
+                stored = self.in_ort(out, samples[0])[0]
+                self.assertGreater(cosine(real, stored), 0.999)
+                self.assertGreater(cosine(self.here(out)[0], stored), 0.9999)
 
     def test_layers_in_floats_reach_the_goal(self):
         """In ONNX Runtime, too, which rounds a few values the other way."""

@@ -161,7 +161,8 @@ static struct graph_post post_of(const struct onnx_lowering *l)
     } else if (p.kind == POST_HARD_SWISH) {
         p.alpha = 1.0f / 6;
         p.beta = 0.5f;
-    }
+    } else if (p.kind == POST_GELU && onnx_text_is(l, "approximate", "tanh", "none"))
+        p.kind = POST_GELU_TANH;
     return p;
 }
 
@@ -187,6 +188,8 @@ int onnx_lower_unary(struct onnx_lowering *l, struct error *e)
     int r = onnx_shape_like(l, 0, onnx_in(l, 0), e);
     if (r < 0)
         return r;
+    if (p.kind == POST_GELU && !onnx_text_is(l, "approximate", "none", "none"))
+        return onnx_refuse(l, e, "approximate is neither none nor tanh");
     if (onnx_is_float(onnx_in(l, 0)->type))
         return emit_post(l, p, e);
     if (ref < 0)
