@@ -76,16 +76,18 @@ KERNEL_AVX512 static bool observe_rows_avx512(const float *v, uint64_t rows, uin
     for (uint32_t c = 0; c < n; c += AVX512_LANES) {
         __m512 sum = _mm512_setzero_ps(), sum2 = sum;
         const float *at = v + c, *end = at + rows * n;
-        for (; at + n < end; at += 2 * (size_t)n) {
-            __m512 x = _mm512_loadu_ps(at), y = _mm512_loadu_ps(at + n);
-            low = _mm512_min_ps(low, x);
-            high = _mm512_max_ps(high, x);
-            low2 = _mm512_min_ps(low2, y);
-            high2 = _mm512_max_ps(high2, y);
-            sum = _mm512_add_ps(sum, x);
-            sum2 = _mm512_add_ps(sum2, y);
+        for (; (size_t)(end - at) >= 4 * (size_t)n; at += 4 * (size_t)n) {
+            __m512 p = _mm512_loadu_ps(at), q = _mm512_loadu_ps(at + n);
+            __m512 r = _mm512_loadu_ps(at + 2 * (size_t)n);
+            __m512 s = _mm512_loadu_ps(at + 3 * (size_t)n);
+            low = _mm512_min_ps(low, _mm512_min_ps(p, q));
+            high = _mm512_max_ps(high, _mm512_max_ps(p, q));
+            low2 = _mm512_min_ps(low2, _mm512_min_ps(r, s));
+            high2 = _mm512_max_ps(high2, _mm512_max_ps(r, s));
+            sum = _mm512_add_ps(sum, _mm512_add_ps(p, q));
+            sum2 = _mm512_add_ps(sum2, _mm512_add_ps(r, s));
         }
-        if (at < end) {
+        for (; at < end; at += n) {
             __m512 x = _mm512_loadu_ps(at);
             low = _mm512_min_ps(low, x);
             high = _mm512_max_ps(high, x);
@@ -296,12 +298,15 @@ static void looking_next_plain(struct looking *k, uint64_t from, uint64_t to)
     looking_next(k, to);
 }
 
-// So many lanes, that they are whole vectors and whole rounds of channels. 0: there are too many.
-static uint32_t looking_lanes(uint32_t n_channels)
+// So many lanes, that they are whole vectors and whole rounds of channels. 0: there are too many. Of
+// large tensors a few vectors, so that a chunk is as long as it may be.
+static uint32_t looking_lanes(uint32_t n_channels, uint64_t n)
 {
     uint32_t lanes = n_channels;
     while (lanes % 16 && lanes <= OBSERVE_LANES)
         lanes += n_channels;
+    while (lanes < OBSERVE_CHUNK / ROWS && n >= 4 * OBSERVE_CHUNK)
+        lanes *= 2;
     return lanes % 16 == 0 && (lanes == n_channels || lanes <= OBSERVE_LANES) ? lanes : 0;
 }
 
@@ -321,7 +326,7 @@ static void looking_rest(struct looking *k, uint64_t from)
 // so large that a sum of floats is not.
 static bool looking_rows(struct looking *k)
 {
-    uint32_t channels = k->s->n_channels, lanes = looking_lanes(channels);
+    uint32_t channels = k->s->n_channels, lanes = looking_lanes(channels, k->s->layout.n);
     if (!lanes)
         return false;
     uint64_t each = OBSERVE_CHUNK / lanes, whole = k->s->layout.n / lanes * lanes;
