@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "client/include/rknn_api.h"
+#include "rknn_api.h"
 
 struct quant_bound_input {
     rknn_tensor_mem *mem; // NULL: it is not bound

@@ -298,8 +298,8 @@ static void looking_next_plain(struct looking *k, uint64_t from, uint64_t to)
     looking_next(k, to);
 }
 
-// So many lanes, that they are whole vectors and whole rounds of channels. 0: there are too many. Of
-// large tensors a few vectors, so that a chunk is as long as it may be.
+// So many lanes, that they are whole vectors and whole rounds of channels. 0: there are too many.
+// Of large tensors a few vectors, so that a chunk is as long as it may be.
 static uint32_t looking_lanes(uint32_t n_channels, uint64_t n)
 {
     uint32_t lanes = n_channels;
