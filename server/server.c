@@ -410,6 +410,7 @@ static void init_services(struct server *s)
         .describes = &s->describes,
         .stats = &s->stats,
         .metrics = &s->metrics,
+        .metrics_share = &s->metrics_share,
         .logbook = &s->logbook,
         .trace = &s->trace,
         .readings = &s->readings,
@@ -491,6 +492,7 @@ static void init_parts(struct server *s, uv_loop_t *loop, struct options *option
     init_runner_options(s);
     describes_init(&s->describes, &s->runner_options);
     stats_init(&s->stats, &s->services);
+    metrics_share_init(&s->metrics_share, &s->services);
     readings_init(&s->readings, loop, options->sysfs ? options->sysfs : "/sys");
     store_init(&s->store, options, &s->accounts, &s->runner_options, on_model_held);
     uploads_init(&s->uploads, loop, options, &s->store, &s->trace, &s->metrics);
@@ -712,6 +714,7 @@ void server_stop(struct server *s)
     imports_stop(&s->imports);
     creations_stop(&s->creations);
     http_close(&s->http);
+    metrics_share_close(&s->metrics_share);
     readings_close(&s->readings);
     logbook_close(&s->logbook);
     uploads_close(&s->uploads);

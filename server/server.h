@@ -96,6 +96,7 @@ struct server {
     struct turns turns;
     struct stats stats;
     struct metrics metrics;
+    struct metrics_share metrics_share;
     struct http http;
     struct logbook logbook;
     struct trace trace;

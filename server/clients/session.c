@@ -73,7 +73,8 @@ struct session *session_find(struct sessions *all, uint64_t id,
     struct session *s;
     list_for_each (s, &all->all, link)
         if (s->id == id)
-            return s->n_connections > 0 && secrets_equal(s->secret, secret) ? s : NULL;
+            return s->n_connections > 0 && !s->ending && secrets_equal(s->secret, secret) ? s
+                                                                                        : NULL;
     return NULL;
 }
 

@@ -34,6 +34,7 @@ struct session {
     struct user *user;
     struct list connections; // struct connection
     unsigned n_connections;
+    bool ending; // by CLIENT_KILL: nobody joins it any more
     uint64_t id;
     char title[96]; // "detect (client 12 of alice)"
     struct account account;

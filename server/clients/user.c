@@ -129,6 +129,7 @@ static int user_new(struct users *all, const struct origin *p, struct user *owne
     rounds_line_init(&u->line);
     shelf_line_init(&u->shelf);
     scheduler_group_init(all->scheduler, &u->scheduling, u->quota.share);
+    u->number = ++all->last_number;
     list_append(&all->all, &u->link);
     *ret = u;
     return 0;

@@ -16,7 +16,8 @@ struct options;
 
 // All users that are there. Embedded by the server.
 struct users {
-    struct list all;
+    struct list all; // by number
+    uint64_t last_number;
     const struct options *options; // the quotas
     struct scheduler *scheduler;
     struct accounts *accounts;
@@ -26,6 +27,7 @@ struct users {
 // While somebody is connected, or the server has models that he brought.
 struct user {
     struct list link;
+    uint64_t number;
     unsigned refs;      // connections, sessions, models, uploads, memories, and who is subordinate
     struct user *owner; // whose he is (subids.h): they share turns and accounts; NULL: his own
     bool local;

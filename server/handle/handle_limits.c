@@ -1,4 +1,10 @@
-// LIMITS: who has how much of what clients may hold, and the numbers of the configuration.
+// LIMITS: who has how much of what clients may hold, and the numbers of the configuration. Thousands
+// of lines are made in turns of the connection, each of which is paid for as an answer of this
+// message:
+//
+//   limits_begin() --> users, from `user` on --> programs, from `program` on --> settings --> answer
+//
+// Between two turns it holds nothing: who does not read its answer keeps nobody's account.
 #include <stdlib.h>
 
 #include "server/clients/rights.h"
@@ -9,15 +15,25 @@
 #include "server/net/delimited.h"
 #include "server/options.h"
 
-// Some 50 bytes each: what encoding them takes is less than a millisecond.
-#define LIMITS_MAX 4096
+// Some 50 bytes each: what encoding them takes is milliseconds.
+#define LIMITS_MAX  4096
+#define LIMITS_TURN 512  // lines, and users and programs that are looked at, in a turn
 
 struct limits {
+    struct request request;
     struct delimited lines;
     rknnd_LimitsReply m;
-    struct error *e;
+    uint64_t user, program; // the numbers from which on others come; both lists are in their order
+    unsigned n_looked;      // in this turn
+    bool begun, has_users;  // all of these that are to be there
+    struct error e;
     int status;
 };
+
+static bool limits_are_full(const struct limits *all)
+{
+    return all->m.n_limits + all->m.n_programs == LIMITS_MAX;
+}
 
 // `client`: a program of the user's; 0: he himself. Programs come last.
 static void put_limit(struct limits *all, const char *user, uint64_t client,
@@ -28,11 +44,12 @@ static void put_limit(struct limits *all, const char *user, uint64_t client,
                      .used = used,
                      .limit = limit,
                      .client = client};
-    if (all->status < 0 || all->m.n_limits + all->m.n_programs == LIMITS_MAX)
+    if (all->status < 0 || limits_are_full(all))
         return;
     message_set_text(m.user, user);
     message_set_text(m.key, account_key(what));
-    all->status = delimited_put(&all->lines, rknnd_Limit_fields, &m, all->e);
+    all->n_looked++;
+    all->status = delimited_put(&all->lines, rknnd_Limit_fields, &m, &all->e);
     if (client)
         all->m.n_programs++;
     else
@@ -49,34 +66,49 @@ static void put_user(struct limits *all, const struct user *u, bool everything)
                       u->quota.limits.of[i] > 0);
 }
 
-// Whoever may not see others sees himself, and the sums.
-static void put_users(struct limits *all, const struct connection *c)
+static bool turn_is_over(struct limits *all)
 {
-    const struct user *u;
-    put_user(all, c->user, true);
-    if (!(c->rights & RIGHT_SEE_ALL))
-        return;
-    list_for_each (u, &c->services->users->all, link)
-        if (u != c->user)
-            put_user(all, u, false);
+    return all->status < 0 || limits_are_full(all) || ++all->n_looked > LIMITS_TURN;
 }
 
-// Those that one may see.
-static void put_programs(struct limits *all, const struct connection *c)
+// Whoever may not see others sees himself, and the sums. False: others are left.
+static bool put_users(struct limits *all, const struct connection *c)
+{
+    const struct user *u;
+    list_for_each (u, &c->services->users->all, link) {
+        if (u->number < all->user || u == c->user)
+            continue;
+        if (turn_is_over(all))
+            return false;
+        put_user(all, u, false);
+        all->user = u->number + 1;
+    }
+    return true;
+}
+
+static void put_program(struct limits *all, const struct session *s)
+{
+    for (unsigned i = 0; i < ACCOUNT_RESOURCES; i++)
+        if (s->account.used.of[i] && account_is_of_programs((enum account_resource)i))
+            put_limit(all, s->user->title, s->id, (enum account_resource)i, s->account.used.of[i],
+                      account_limit(&s->account, (enum account_resource)i),
+                      s->account.quota->of[i] > 0);
+}
+
+// Those that one may see. False: others are left.
+static bool put_programs(struct limits *all, const struct connection *c)
 {
     const struct session *s;
     list_for_each (s, &c->services->sessions->all, link) {
-        if (!(c->rights & RIGHT_SEE_ALL) && !session_is_visible(s, c->session, &c->origin))
+        if (s->id < all->program ||
+            (!(c->rights & RIGHT_SEE_ALL) && !session_is_visible(s, c->session, &c->origin)))
             continue;
-        if (all->m.n_limits + all->m.n_programs == LIMITS_MAX)
-            return;
-        for (unsigned i = 0; i < ACCOUNT_RESOURCES; i++)
-            if (s->account.used.of[i] && account_is_of_programs((enum account_resource)i))
-                put_limit(all, s->user->title, s->id, (enum account_resource)i,
-                          s->account.used.of[i],
-                          account_limit(&s->account, (enum account_resource)i),
-                          s->account.quota->of[i] > 0);
+        if (turn_is_over(all))
+            return false;
+        put_program(all, s);
+        all->program = s->id + 1;
     }
+    return true;
 }
 
 // What counts for each connection, session, model or run, and so is no sum of anybody's.
@@ -88,39 +120,65 @@ static void put_settings(struct limits *all, const struct options *o)
         rknnd_Setting m = {
             .bytes = numbers[i].bytes, .value = numbers[i].value, .usual = numbers[i].usual};
         message_set_text(m.name, numbers[i].name);
-        all->status = delimited_put(&all->lines, rknnd_Setting_fields, &m, all->e);
+        all->status = delimited_put(&all->lines, rknnd_Setting_fields, &m, &all->e);
         all->m.n_settings++;
     }
 }
 
-static void answer_limits(struct request *r)
+static void limits_begin(struct limits *all, const struct connection *c)
 {
-    const struct connection *c = r->connection;
     const struct accounts *a = c->services->accounts;
-    struct error e;
-    struct limits all = {.e = &e};
     for (unsigned i = 0; i < ACCOUNT_RESOURCES; i++)
-        put_limit(&all, "", 0, (enum account_resource)i, a->all.used.of[i], a->total.of[i], false);
-    put_users(&all, c);
-    put_programs(&all, c);
-    put_settings(&all, c->services->options);
-    if (all.status < 0) {
-        free(all.lines.data);
-        request_fail(r, &e);
+        put_limit(all, "", 0, (enum account_resource)i, a->all.used.of[i], a->total.of[i], false);
+    put_user(all, c->user, true);
+    all->has_users = !(c->rights & RIGHT_SEE_ALL);
+    all->begun = true;
+}
+
+static void on_abandoned(struct request *r)
+{
+    struct limits *all = container_of(r, struct limits, request);
+    free(all->lines.data);
+    free(all);
+}
+
+static void limits_answer(struct limits *all)
+{
+    struct iovec payload = {all->lines.data, all->lines.size};
+    if (all->status < 0) {
+        free(all->lines.data);
+        request_fail(&all->request, &all->e);
     } else {
-        struct iovec payload = {all.lines.data, all.lines.size};
-        request_answer(r, rknnd_LimitsReply_fields, &all.m, &payload, 1, free, all.lines.data);
+        request_answer(&all->request, rknnd_LimitsReply_fields, &all->m, &payload, 1, free,
+                       all->lines.data);
     }
-    free(r);
+    free(all);
+}
+
+static void make_limits(struct request *r)
+{
+    struct limits *all = container_of(r, struct limits, request);
+    const struct connection *c = r->connection;
+    all->n_looked = 0;
+    if (!all->begun)
+        limits_begin(all, c);
+    all->has_users = all->has_users || put_users(all, c);
+    if (!(all->has_users && put_programs(all, c)) && all->status == 0 && !limits_are_full(all)) {
+        request_continue(r);
+        return;
+    }
+    put_settings(all, c->services->options);
+    limits_answer(all);
 }
 
 int handle_limits(struct connection *c, const struct frame_header *h, const union message_any *any,
                   struct error *e)
 {
-    struct request *r = request_new(&c->requests, h, sizeof *r, e);
+    struct limits *all = calloc(1, sizeof *all);
     (void)any;
-    if (!r)
-        return e->code;
-    request_when_room(r, answer_limits);
+    if (!all)
+        return error_no_memory(e, "a request", sizeof *all);
+    request_begin(&all->request, &c->requests, h, on_abandoned);
+    request_when_room(&all->request, make_limits);
     return 0;
 }

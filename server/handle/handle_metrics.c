@@ -3,33 +3,31 @@
 
 #include "server/handle/handle.h"
 #include "server/handle/services.h"
-#include "server/metrics/metrics_text.h"
-#include "server/observe/readings.h"
+#include "server/metrics/metrics_share.h"
 
 // Freed when it is answered or abandoned.
 struct metrics_request {
     struct request request;
-    struct reading_waiter waiter;
+    struct metrics_asker asker;
 };
 
 static void on_metrics_abandoned(struct request *request)
 {
     struct metrics_request *r = container_of(request, struct metrics_request, request);
-    list_remove(&r->waiter.link);
+    list_remove(&r->asker.link);
     free(r);
 }
 
-static void answer_metrics(struct reading_waiter *w, const struct reading *now)
+static void answer_metrics(struct metrics_asker *a, struct metrics_copy *copy,
+                           const struct error *e)
 {
-    struct metrics_request *r = container_of(w, struct metrics_request, waiter);
-    struct error e;
-    char *text;
-    struct iovec payload;
-    if (metrics_text(r->request.connection->services, now, &text, &payload.iov_len, &e) < 0) {
-        request_fail(&r->request, &e);
+    struct metrics_request *r = container_of(a, struct metrics_request, asker);
+    if (copy) {
+        const struct iovec payload = {copy->text, copy->size};
+        request_answer(&r->request, rknnd_Empty_fields, &(rknnd_Empty){0}, &payload, 1,
+                       metrics_copy_unref, metrics_copy_ref(copy));
     } else {
-        payload.iov_base = text;
-        request_answer(&r->request, rknnd_Empty_fields, &(rknnd_Empty){0}, &payload, 1, free, text);
+        request_fail(&r->request, e);
     }
     free(r);
 }
@@ -38,7 +36,7 @@ static void answer_metrics(struct reading_waiter *w, const struct reading *now)
 static void start_metrics(struct request *request)
 {
     struct metrics_request *r = container_of(request, struct metrics_request, request);
-    readings_get(request->connection->services->readings, &r->waiter);
+    metrics_share_get(request->connection->services->metrics_share, &r->asker);
 }
 
 int handle_metrics(struct connection *c, const struct frame_header *h, const union message_any *m,
@@ -48,8 +46,8 @@ int handle_metrics(struct connection *c, const struct frame_header *h, const uni
     (void)m;
     if (!r)
         return error_no_memory(e, "a request", sizeof *r);
-    r->waiter.told = answer_metrics;
-    list_init(&r->waiter.link);
+    r->asker.told = answer_metrics;
+    list_init(&r->asker.link);
     request_begin(&r->request, &c->requests, h, on_metrics_abandoned);
     request_when_room(&r->request, start_metrics);
     return 0;

@@ -1,4 +1,4 @@
-// STATS: who uses the device. CLIENT_KILL: ends one of them.
+// STATS: who uses the device.
 //
 // A list of many clients takes time to make, so one snapshot answers all who asked before it was
 // begun, and it is made and sent in slices, one in each turn of the loop:
@@ -10,7 +10,6 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
-#include "base/log.h"
 #include "server/clients/session.h"
 #include "server/clients/user.h"
 #include "server/handle/handle.h"
@@ -377,52 +376,4 @@ void stats_close(struct stats *st)
 {
     snapshot_unref(steal_ptr(st->snapshot));
     uv_close((uv_handle_t *)&st->timer, NULL);
-}
-
-// ---- ending a client ----------------------------------------------------------------------------
-
-// Sessions without connections cannot be ended: only their last jobs are left.
-static struct session *stats_find_session(const struct sessions *all, uint64_t id)
-{
-    struct session *session;
-    list_for_each (session, &all->all, link)
-        if (session->id == id && session->n_connections > 0)
-            return session;
-    return NULL;
-}
-
-// Those who have the right, and local users and identities for programs of their own.
-static bool may_kill(const struct connection *c, const struct session *session)
-{
-    const struct user *victim = session->user;
-    bool known = c->origin.local || *c->origin.identity;
-    return c->rights & RIGHT_KILL || (known && victim == c->session->user);
-}
-
-// The reference keeps the session while its connections close one by one.
-int handle_client_kill(struct connection *c, const struct frame_header *h,
-                       const union message_any *any, struct error *e)
-{
-    uint64_t id = any->CLIENT_KILL_request.client;
-    struct session *session = stats_find_session(c->services->sessions, id);
-    struct connection *victim, *after;
-    if (!session)
-        return error_set(e, STATUS_PARAM_INVALID, "there is no client %llu",
-                         (unsigned long long)id);
-    if (session == c->session)
-        return error_set(e, STATUS_PARAM_INVALID, "client %llu is the one who asks",
-                         (unsigned long long)id);
-    if (!may_kill(c, session))
-        return error_set(
-            e, STATUS_FAIL,
-            "client %llu is of user %s: only that user, root and the service's own user may "
-            "end it, on this machine, and who has the right \"kill\"",
-            (unsigned long long)id, session->user->name);
-    log_info("client %llu is ended by c%u (%s)", (unsigned long long)id, c->number, c->origin.text);
-    session_ref(session);
-    list_for_each_safe (victim, after, &session->connections, in_session)
-        connection_kill(victim, "ended by rknnctl kill");
-    session_unref(session);
-    connection_reply(c, h, rknnd_Empty_fields, &(rknnd_Empty){0});
-    return 0;
 }

@@ -33,6 +33,7 @@ struct services {
     struct describes *describes;
     struct stats *stats;
     struct metrics *metrics;
+    struct metrics_share *metrics_share;
     struct logbook *logbook;
     struct trace *trace;
     struct readings *readings;

@@ -14,9 +14,7 @@
 #include "base/net/uri.h"
 #include "server/handle/services.h"
 #include "server/listen/bind.h"
-#include "server/metrics/metrics_text.h"
 #include "server/net/watch.h"
-#include "server/turns.h"
 
 #define PROGRAM   "rknnd-http"
 #define AGAIN_MS  1000  // from its end to its next start
@@ -25,25 +23,18 @@
 // ---- answers ------------------------------------------------------------------------------------
 
 // The text in a memfd: however long it is, the answer fits the socket's buffer.
-static int make_text(const struct http *h, const struct reading *now, struct http_answer *ret)
+static int make_file(const struct metrics_copy *copy, struct http_answer *ret)
 {
-    char *text = NULL;
-    size_t size;
     void *map;
     struct error e;
-    if (metrics_text(h->services, now, &text, &size, &e) < 0) {
+    int fd = fd_memory_sealed("metrics", copy->size, 0, &map, &e);
+    if (fd < 0) {
         log_warn("no metrics: %s", e.text);
-        return -1;
+        return fd;
     }
-    int fd = fd_memory_sealed("metrics", size, 0, &map, &e);
-    if (fd >= 0) {
-        memcpy(map, text, size);
-        munmap(map, size);
-        ret->size = size;
-    } else {
-        log_warn("no metrics: %s", e.text);
-    }
-    free(text);
+    memcpy(map, copy->text, copy->size);
+    munmap(map, copy->size);
+    ret->size = copy->size;
     return fd;
 }
 
@@ -54,16 +45,19 @@ static void answer_ready(const struct http *h, uint32_t number)
     fd_send(h->fd, &(struct iovec){&a, sizeof a}, 1, NULL, 0);
 }
 
-// A reading_waiter's told().
-static void answer_metrics(struct reading_waiter *w, const struct reading *now)
+// A metrics_asker's told().
+static void answer_metrics(struct metrics_asker *asker, struct metrics_copy *copy,
+                           const struct error *e)
 {
-    struct http *h = container_of(w, struct http, waiter);
+    struct http *h = container_of(asker, struct http, asker);
     struct http_answer a = {.number = h->asked};
-    cleanup(fd_close_p) int text = -1;
-    turns_mark(h->loop, "metrics");
-    text = make_text(h, now, &a);
-    a.yes = text >= 0;
-    fd_send(h->fd, &(struct iovec){&a, sizeof a}, 1, &text, text >= 0);
+    cleanup(fd_close_p) int file = -1;
+    if (copy)
+        file = make_file(copy, &a);
+    else
+        log_warn("no metrics: %s", e->text);
+    a.yes = file >= 0;
+    fd_send(h->fd, &(struct iovec){&a, sizeof a}, 1, &file, file >= 0);
 }
 
 // A question that was not answered in time may be followed by another one.
@@ -73,10 +67,10 @@ static void answer_question(struct http *h, const struct http_ask *question)
         answer_ready(h, question->number);
         return;
     }
-    list_remove(&h->waiter.link);
+    list_remove(&h->asker.link);
     h->asked = question->number;
-    h->waiter.told = answer_metrics;
-    readings_get(h->services->readings, &h->waiter);
+    h->asker.told = answer_metrics;
+    metrics_share_get(h->services->metrics_share, &h->asker);
 }
 
 static void on_question(uv_poll_t *poll, int status, int events)
@@ -129,7 +123,7 @@ static void on_child_closed(struct child *c)
 // The process has ended, or never began.
 static void close_parts(struct http *h)
 {
-    list_remove(&h->waiter.link);
+    list_remove(&h->asker.link);
     if (h->watched)
         uv_close((uv_handle_t *)&h->poll, on_poll_closed);
     h->watched = false;
@@ -220,7 +214,7 @@ static void on_again(uv_timer_t *timer)
 void http_init(struct http *h, uv_loop_t *loop, const struct services *services)
 {
     *h = (struct http){.loop = loop, .services = services, .fd = -1};
-    list_init(&h->waiter.link);
+    list_init(&h->asker.link);
     uv_timer_init(loop, &h->again);
 }
 

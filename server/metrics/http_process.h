@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/net/http_ask.h"
-#include "server/observe/readings.h"
+#include "server/metrics/metrics_share.h"
 #include "server/runner/child.h"
 #include "server/runner/worker_log.h"
 
@@ -31,8 +31,8 @@ struct http {
     int fd; // our end; -1: there is no process
     uv_poll_t poll;
     uv_timer_t again;
-    struct reading_waiter waiter; // of a question for metrics
-    uint32_t asked;               // its number
+    struct metrics_asker asker; // of a question for metrics
+    uint32_t asked;             // its number
     unsigned n_open;              // of child, log and poll
     bool watched, ending, closed;
     bool lent; // another process has the sockets, too: their files stay

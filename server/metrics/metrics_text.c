@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/text/growing_text.h"
 #include "npu/npu.h"
 #include "server/clients/session.h"
 #include "server/handle/services.h"
@@ -50,159 +49,23 @@ static void put_counter(FILE *out, const char *name, const char *help, uint64_t 
     fprintf(out, "rknnd_%s %" PRIu64 "\n", name, value);
 }
 
-// Names are printable already; these have a meaning in a label.
-static bool is_escaped(char c)
-{
-    return c == '"' || c == '\\';
-}
-
 void metrics_put_label(FILE *out, const char *name, const char *value)
 {
     fprintf(out, "%s=\"", name);
     for (; *value; value++) {
-        if (is_escaped(*value))
+        if (metrics_is_escaped(*value))
             putc_unlocked('\\', out);
         putc_unlocked(*value, out);
     }
     putc_unlocked('"', out);
 }
 
-static void put_seconds(FILE *out, uint64_t us)
+void metrics_put_seconds(FILE *out, uint64_t us)
 {
     fprintf(out, "%" PRIu64 ".%06" PRIu64 "\n", us / 1000000, us % 1000000);
 }
 
-static const char *const priorities[] = {"high", "medium", "low"};
-
-// ---- series -------------------------------------------------------------------------------------
-//
-// There may be 40,000 lines of them, on the loop: each is copied together, and nothing is formatted
-// twice.
-
-// What stands between the braces of each line of one. Every character may take two.
-struct labels {
-    char text[2 * (METRICS_MODEL_SIZE + WHO_SIZE) + 100];
-};
-
-static char *add_label(char *at, const char *name, const char *value)
-{
-    at = stpcpy(stpcpy(at, name), "=\"");
-    for (; *value; value++) {
-        if (is_escaped(*value))
-            *at++ = '\\';
-        *at++ = *value;
-    }
-    return stpcpy(at, "\"");
-}
-
-static struct labels labels_of(const struct metrics_series *s)
-{
-    struct labels l;
-    char *at = add_label(l.text, "model", s->model);
-    at = add_label(stpcpy(at, ","), "sha256", s->sha256);
-    at = add_label(stpcpy(at, ","), "user", s->user);
-    add_label(stpcpy(at, ","), "priority", s->priority < 3 ? priorities[s->priority] : "other");
-    return l;
-}
-
-static void put_text(FILE *out, const char *text)
-{
-    fputs_unlocked(text, out);
-}
-
-static void put_line_end(FILE *out, uint64_t n)
-{
-    char text[22], *at = text + sizeof text;
-    *--at = 0;
-    *--at = '\n';
-    do
-        *--at = (char)('0' + n % 10);
-    while (n /= 10);
-    put_text(out, at);
-}
-
-// le="0.0001", and so on.
-struct bounds {
-    char text[METRICS_N_BUCKETS + 1][24];
-};
-
-static struct bounds bounds_make(void)
-{
-    struct bounds b;
-    for (unsigned i = 0; i < METRICS_N_BUCKETS; i++)
-        snprintf(b.text[i], sizeof b.text[i], ",le=\"%g\"} ", (double)metrics_bounds[i] / 1e6);
-    snprintf(b.text[METRICS_N_BUCKETS], sizeof b.text[0], ",le=\"+Inf\"} ");
-    return b;
-}
-
-// rknnd_NAME and PART, in front of a line's value.
-static void put_front(FILE *out, const char *name, const char *part, const struct labels *l)
-{
-    put_text(out, "rknnd_");
-    put_text(out, name);
-    put_text(out, part);
-    put_text(out, l->text);
-}
-
-static void put_histogram(FILE *out, const char *name, const struct labels *l,
-                          const struct bounds *bounds, const struct metrics_histogram *h)
-{
-    uint64_t n = 0;
-    for (unsigned i = 0; i <= METRICS_N_BUCKETS; i++) {
-        n = i < METRICS_N_BUCKETS ? n + h->in[i] : h->n;
-        put_front(out, name, "_bucket{", l);
-        put_text(out, bounds->text[i]);
-        put_line_end(out, n);
-    }
-    put_front(out, name, "_sum{", l);
-    put_text(out, "} ");
-    put_seconds(out, h->sum_us);
-    put_front(out, name, "_count{", l);
-    put_text(out, "} ");
-    put_line_end(out, h->n);
-}
-
 // ---- what is counted ----------------------------------------------------------------------------
-
-static void put_inferences(FILE *out, const struct metrics *m, const struct bounds *bounds)
-{
-    static const char *const outcomes[METRICS_OUTCOMES] = {
-        [METRICS_DONE] = ",outcome=\"done\"} ",
-        [METRICS_FAILED] = ",outcome=\"failed\"} ",
-        [METRICS_STOPPED] = ",outcome=\"stopped\"} "};
-    metrics_put_head(out, "inferences_total", "counter", "Runs of models that have ended.");
-    for (unsigned i = 0; i < m->n_series; i++) {
-        const struct labels l = labels_of(m->series[i]);
-        for (unsigned k = 0; k < METRICS_OUTCOMES; k++) {
-            put_front(out, "inferences_total", "{", &l);
-            put_text(out, outcomes[k]);
-            put_line_end(out, m->series[i]->outcomes[k]);
-        }
-    }
-    metrics_put_head(out, "inference_queue_seconds", "histogram",
-                     "How long runs waited for cores.");
-    for (unsigned i = 0; i < m->n_series; i++) {
-        const struct labels l = labels_of(m->series[i]);
-        put_histogram(out, "inference_queue_seconds", &l, bounds, &m->series[i]->queue);
-    }
-    metrics_put_head(out, "inference_run_seconds", "histogram",
-                     "How long runs took on the device.");
-    for (unsigned i = 0; i < m->n_series; i++) {
-        const struct labels l = labels_of(m->series[i]);
-        put_histogram(out, "inference_run_seconds", &l, bounds, &m->series[i]->run);
-    }
-}
-
-static void put_transfers(FILE *out, const struct metrics *m, const struct bounds *bounds)
-{
-    static const struct labels directions[METRICS_DIRECTIONS] = {
-        [METRICS_IN] = {"direction=\"in\""}, [METRICS_OUT] = {"direction=\"out\""}};
-    metrics_put_head(
-        out, "inference_transfer_seconds", "histogram",
-        "How long inputs took from a run's request on, and outputs until they were sent.");
-    for (unsigned i = 0; i < METRICS_DIRECTIONS; i++)
-        put_histogram(out, "inference_transfer_seconds", &directions[i], bounds, &m->transfer[i]);
-}
 
 static void put_errors(FILE *out, const struct metrics *m)
 {
@@ -229,7 +92,7 @@ static void put_device(FILE *out, const struct services *s)
                      "How long a core was given to runs.");
     for (uint32_t i = 0; i < scheduler->n_cores; i++) {
         fprintf(out, "rknnd_core_busy_seconds_total{core=\"%u\"} ", i);
-        put_seconds(out, metrics_total(s, METRICS_CORE_BUSY + i));
+        metrics_put_seconds(out, metrics_total(s, METRICS_CORE_BUSY + i));
     }
     put_gauge(out, "sram_free_bytes", "SRAM of the device that nobody has.",
               s->sram->total - s->sram->used);
@@ -351,22 +214,29 @@ static void put_totals(FILE *out, const struct services *s)
 
 // One text for all who ask: a database that finds a line missing takes a counter for gone, so it is
 // all or nothing.
-int metrics_text(const struct services *s, const struct reading *now, char **ret, size_t *ret_size,
-                 struct error *e)
+int metrics_text_begin(struct metrics_text *t, const struct services *s, const struct reading *now,
+                       struct error *e)
 {
-    const struct bounds bounds = bounds_make();
-    struct growing_text text;
-    int r = growing_text_open(&text, e);
+    int r = growing_text_open(&t->text, e);
     if (r < 0)
         return r;
-    FILE *out = text.file;
+    FILE *out = t->text.file;
     put_device(out, s);
     put_config(out, s->metrics);
     put_now(out, s);
     put_totals(out, s);
-    put_inferences(out, s->metrics, &bounds);
-    put_transfers(out, s->metrics, &bounds);
     put_errors(out, s->metrics);
     metrics_machine(out, now);
-    return growing_text_close(&text, "metrics", ret, ret_size, e);
+    metrics_series_begin(&t->series, s->metrics, out);
+    return 0;
+}
+
+bool metrics_text_more(struct metrics_text *t)
+{
+    return metrics_series_more(&t->series);
+}
+
+int metrics_text_end(struct metrics_text *t, char **ret, size_t *ret_size, struct error *e)
+{
+    return growing_text_close(&t->text, "metrics", ret, ret_size, e);
 }

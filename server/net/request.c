@@ -125,6 +125,13 @@ void request_in_turn(struct request *r, void (*start)(struct request *r))
     r->all->ops->changed(r->all);
 }
 
+// It stays the first one of `large`.
+void request_continue(struct request *r)
+{
+    r->started = false;
+    r->all->ops->changed(r->all);
+}
+
 // The request itself may be freed by now: only the list is used.
 static void request_send(struct requests *all, struct frame_out *f)
 {

@@ -75,6 +75,10 @@ void request_when_room(struct request *r, void (*start)(struct request *r));
 /// The same, and never from inside: in a turn of the connection. For who has many to answer.
 void request_in_turn(struct request *r, void (*start)(struct request *r));
 
+/// From start(): the answer takes more work. start() comes once more, in another turn of the
+/// connection, which pays for that as for another answer.
+void request_continue(struct request *r);
+
 /// Answers with a message and payload (as message_frame()) and ends the request. When nobody waits
 /// for it, only release(owner) is called.
 void request_answer(struct request *r, const pb_msgdesc_t *fields, const void *message,

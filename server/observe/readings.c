@@ -4,41 +4,65 @@
 
 #include "base/log.h"
 #include "base/text/text.h"
+#include "server/turns.h"
 
 void readings_init(struct readings *r, uv_loop_t *loop, const char *root)
 {
     r->loop = loop;
     r->root = root;
     list_init(&r->waiters);
+    list_init(&r->due);
     uv_timer_init(loop, &r->patience);
+    uv_timer_init(loop, &r->telling);
 }
 
 void readings_close(struct readings *r)
 {
-    while (!list_empty(&r->waiters))
-        list_remove(r->waiters.next);
-    if (!uv_is_closing((uv_handle_t *)&r->patience))
-        uv_close((uv_handle_t *)&r->patience, NULL);
+    list_move(&r->due, &r->waiters);
+    while (!list_empty(&r->due))
+        list_remove(r->due.next);
+    if (uv_is_closing((uv_handle_t *)&r->patience))
+        return;
+    uv_close((uv_handle_t *)&r->patience, NULL);
+    uv_close((uv_handle_t *)&r->telling, NULL);
 }
 
-// Waiters may ask again at once, and are not told twice for that.
-static void readings_tell(struct readings *r, const struct reading *now)
+// A thousand may have asked, and each answer takes work. Waiters may ask again at once, and are not
+// told twice for that.
+static void readings_tell_some(struct readings *r)
 {
-    struct list all;
     struct reading_waiter *w;
-    list_init(&all);
-    list_move(&all, &r->waiters);
-    while ((w = list_first(&all, struct reading_waiter, link))) {
+    for (int i = 0; i < READINGS_TURN; i++) {
+        w = list_first(&r->due, struct reading_waiter, link);
+        if (!w)
+            return;
         list_remove(&w->link);
-        w->told(w, now);
+        w->told(w, r->hangs ? NULL : &r->now);
     }
+}
+
+// A timer of 0 ms would come in this turn.
+static void on_telling(uv_timer_t *timer)
+{
+    struct readings *r = container_of(timer, struct readings, telling);
+    turns_mark(timer->loop, "clocks and sensors");
+    readings_tell_some(r);
+    if (!list_empty(&r->due) && !uv_is_closing((uv_handle_t *)timer))
+        uv_timer_start(timer, on_telling, 1, 0);
+}
+
+static void readings_tell(struct readings *r, bool hangs)
+{
+    list_move(&r->due, &r->waiters);
+    r->hangs = hangs;
+    on_telling(&r->telling);
 }
 
 static void on_impatient(uv_timer_t *timer)
 {
     struct readings *r = container_of(timer, struct readings, patience);
     log_warn("the machine's sensors do not answer: a driver below %s hangs", r->root);
-    readings_tell(r, NULL);
+    readings_tell(r, true);
 }
 
 // On a thread. What drivers and devices are called comes from firmware and modules.
@@ -65,7 +89,7 @@ static void on_readings_read(uv_work_t *work, int status)
     r->now = r->next;
     r->known = true;
     r->now_ms = uv_now(r->loop);
-    readings_tell(r, &r->now);
+    readings_tell(r, false);
 }
 
 void readings_get(struct readings *r, struct reading_waiter *w)

@@ -12,6 +12,7 @@
 
 #define READINGS_FRESH_MS    1000 // so old may they be
 #define READINGS_PATIENCE_MS 1000 // is a reading waited for
+#define READINGS_TURN        16   // who wait for it are told in a turn of the loop
 
 struct reading {
     rknnd_Clock clocks[CLOCKS_MAX];
@@ -32,11 +33,14 @@ struct readings {
     const char *root; // where sysfs is mounted
     uv_work_t work;
     uv_timer_t patience;
-    bool reading; // the thread has `next`
-    bool known;   // `now` is something
+    uv_timer_t telling; // until all of `due` are told
+    bool reading;       // the thread has `next`
+    bool known;         // `now` is something
+    bool hangs;         // those of `due` are told so
     uint64_t now_ms;
     struct reading now, next;
-    struct list waiters;
+    struct list waiters; // for what is being read
+    struct list due;     // who are to be told
 };
 
 void readings_init(struct readings *r, uv_loop_t *loop, const char *root);

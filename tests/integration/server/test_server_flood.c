@@ -64,7 +64,7 @@ static void start_with(const char *backend, const char *costly_percent)
     set("isolation", "thread");
     set("backend", backend);
     set("costly-percent", costly_percent);
-    set("rights", "*:run,see-own,see-all");
+    set("rights", "*:run,see-own,see-all,kill");
     set("module-dir", MODULE_DIR);
     set("heartbeat-ms", "600000");
     set("peer-timeout-ms", "1200000");
@@ -129,11 +129,10 @@ static void wait_readable(const struct peer *p)
 }
 
 // A client, who has said HELLO, and its connection in the server. `source`: whose it is.
-static struct connection *arrive(struct peer *p, const char *source)
+static struct connection *arrive_with(struct peer *p, const char *source, const rknnd_Hello *hello)
 {
     int pair[2];
     struct origin origin = {.text = "flood"};
-    rknnd_Hello m = {.version_min = 1, .version_max = 1, .software = "peer", .program = "flood"};
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     fd_unblock(pair[0]);
     server_end = pair[0];
@@ -143,8 +142,15 @@ static struct connection *arrive(struct peer *p, const char *source)
     server_take(&server, pair[0], &origin);
     struct connection *c = container_of(server.connections.all.prev, struct connection, link);
     peer_init(p, pair[1]);
-    peer_send(p, MESSAGE_HELLO, &m, NULL, 0);
+    peer_send(p, MESSAGE_HELLO, hello, NULL, 0);
     return c;
+}
+
+static struct connection *arrive(struct peer *p, const char *source)
+{
+    const rknnd_Hello m = {
+        .version_min = 1, .version_max = 1, .software = "peer", .program = "flood"};
+    return arrive_with(p, source, &m);
 }
 
 static struct connection *join_from(struct peer *p, const char *source)
@@ -155,6 +161,18 @@ static struct connection *join_from(struct peer *p, const char *source)
     assert_true(peer_receive(p, &f));
     assert_int_equal(f.header.type, MESSAGE_HELLO);
     return c;
+}
+
+// One of a program that has others.
+static void join_session(struct peer *p, const struct session *session)
+{
+    struct peer_frame f;
+    rknnd_Hello m = {.version_min = 1, .version_max = 1, .session = session->id};
+    m.session_secret.size = HELLO_SECRET_SIZE;
+    memcpy(m.session_secret.bytes, session->secret, HELLO_SECRET_SIZE);
+    arrive_with(p, "", &m);
+    wait_readable(p);
+    assert_true(peer_receive(p, &f));
 }
 
 static struct connection *join(struct peer *p)
@@ -319,6 +337,101 @@ static void lists_are_made_in_slices(void **state)
     peer_close(&pings);
     close_others(others, MANY);
     free(others);
+}
+
+// As many as there may be: a user's models, and one line of "other" models for him.
+static void fill_series(void)
+{
+    char user[WHO_SIZE];
+    uint8_t sha256[SHA256_SIZE] = {0};
+    for (unsigned i = 0; server.metrics.n_series < METRICS_MAX_SERIES; i++) {
+        memcpy(sha256, &i, sizeof i);
+        snprintf(user, sizeof user, "user %u", i / 100);
+        assert_non_null(metrics_find(&server.metrics, "a model", sha256, user, i % 3));
+    }
+}
+
+// What is long takes many turns to make, and who asks in the middle is answered before. A turn waits
+// here until there is something to do.
+static void expect_slices(uint16_t type, unsigned least)
+{
+    struct peer asks, pings;
+    unsigned before = 0, until;
+    join(&asks);
+    join(&pings);
+    send_many(&asks, type, &(rknnd_Empty){0}, 1);
+    while (type == MESSAGE_METRICS && !server.readings.known) // then no thread is waited for
+        uv_run(&loop, UV_RUN_ONCE);
+    send_many(&pings, MESSAGE_PING, &(rknnd_Ping){.token = 1}, 1);
+    for (; readable(&pings) == 0; before++)
+        turn();
+    for (until = 0; readable(&asks) == 0; until++)
+        uv_run(&loop, UV_RUN_ONCE);
+    if (before > 3 || until < least)
+        fail_msg("a PING took %u turns, a long answer %u", before, until);
+    take_all(&asks, 1);
+    peer_close(&asks);
+    peer_close(&pings);
+}
+
+static void metrics_are_made_in_slices(void **state)
+{
+    (void)state;
+    fill_series();
+    expect_slices(MESSAGE_METRICS, 20);
+}
+
+static void limits_are_made_in_slices(void **state)
+{
+    struct peer *others = calloc(MANY, sizeof *others);
+    (void)state;
+    join_others(others, MANY);
+    expect_slices(MESSAGE_LIMITS, 2);
+    close_others(others, MANY);
+    free(others);
+}
+
+// A program may have thousands of connections. Others are answered while it is being ended.
+static void clients_are_ended_in_slices(void **state)
+{
+    struct peer *others = calloc(MANY, sizeof *others), kills, pings;
+    struct connection *first = join(&others[0]);
+    (void)state;
+    for (unsigned i = 1; i < MANY; i++)
+        join_session(&others[i], first->session);
+    assert_int_equal(first->session->n_connections, MANY);
+    join(&kills);
+    join(&pings);
+    send_many(&kills, MESSAGE_CLIENT_KILL, &(rknnd_ClientKill){.client = first->session->id}, 1);
+    send_many(&pings, MESSAGE_PING, &(rknnd_Ping){.token = 1}, 1);
+    wait_readable(&pings);
+    assert_int_equal(readable(&kills), 0);
+    take_all(&kills, 1);
+    while (server.connections.n > 2)
+        turn();
+    peer_close(&kills);
+    peer_close(&pings);
+    close_others(others, MANY);
+    free(others);
+}
+
+// A text of two megabytes is there once for all who have asked for it and do not read it.
+static void metrics_are_shared(void **state)
+{
+    struct peer asks[OTHERS];
+    (void)state;
+    fill_series();
+    join_others(asks, OTHERS);
+    const struct mallinfo2 before = mallinfo2();
+    for (unsigned i = 0; i < OTHERS; i++)
+        send_many(&asks[i], MESSAGE_METRICS, &(rknnd_Empty){0}, 1);
+    for (unsigned i = 0; i < OTHERS; i++)
+        wait_readable(&asks[i]);
+    const struct mallinfo2 now = mallinfo2();
+    assert_cmp(now.uordblks + now.hblkhd, <=, before.uordblks + before.hblkhd + (16u << 20));
+    for (unsigned i = 0; i < OTHERS; i++)
+        take_all(&asks[i], 1);
+    close_others(asks, OTHERS);
 }
 
 // Every client that is listed goes while the list is being made, in every one of its turns.
@@ -548,6 +661,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(others_have_their_turn, start, stop),
         cmocka_unit_test_setup_teardown(users_take_turns, start, stop),
         cmocka_unit_test_setup_teardown(lists_are_made_in_slices, start, stop),
+        cmocka_unit_test_setup_teardown(metrics_are_made_in_slices, start, stop),
+        cmocka_unit_test_setup_teardown(limits_are_made_in_slices, start, stop),
+        cmocka_unit_test_setup_teardown(clients_are_ended_in_slices, start, stop),
+        cmocka_unit_test_setup_teardown(metrics_are_shared, start, stop),
         cmocka_unit_test_setup_teardown(clients_go_while_they_are_listed, start, stop),
         cmocka_unit_test_setup_teardown(thousands_of_stats, start, stop),
         cmocka_unit_test_setup_teardown(answers_wait_for_their_reader, start, stop),
