@@ -4,7 +4,7 @@ import subprocess
 
 from support.service import free_port
 
-LONG = 12  # certificates in the stranger's chain, each with a large key
+LONG = 12  # certificates in the stranger's chain
 
 
 def openssl(folder, *words):
@@ -15,19 +15,15 @@ class Door:
     def __init__(self, folder):
         self.folder = folder
         self.port = free_port()
-        for name in "ca", "other":
-            self.make(name, "ec")
-        for name in "server", "client":
-            self.make(name, "ec", issuer="ca")
-        self.make("stranger", "rsa", issuer="other")
+        for name, issuer in ("ca", None), ("other", None), ("server", "ca"), ("client", "ca"), ("stranger", "other"):
+            self.make(name, issuer)
         chain = (folder / "stranger.pem").read_text() + (folder / "other.pem").read_text() * LONG
         (folder / "stranger.pem").write_text(chain)
         self.options = ("--listen", f"tls:127.0.0.1:{self.port}", "--tls-cert", folder / "server.pem", "--tls-key", folder / "server.key",
                         "--tls-ca", folder / "ca.pem")
 
-    def make(self, name, kind, issuer=None):
-        key = ("rsa:4096",) if kind == "rsa" else ("ec", "-pkeyopt", "ec_paramgen_curve:P-256")
-        openssl(self.folder, "req", "-newkey", *key, "-nodes", "-keyout", f"{name}.key", "-subj", f"/CN={name}",
+    def make(self, name, issuer):
+        openssl(self.folder, "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{name}.key", "-subj", f"/CN={name}",
                 *(("-out", f"{name}.csr") if issuer else ("-x509", "-out", f"{name}.pem")))
         if issuer:
             openssl(self.folder, "x509", "-req", "-in", f"{name}.csr", "-CA", f"{issuer}.pem", "-CAkey", f"{issuer}.key", "-CAcreateserial",
