@@ -409,6 +409,7 @@ static void init_services(struct server *s)
         .creations = &s->creations,
         .describes = &s->describes,
         .stats = &s->stats,
+        .heap = &s->heap,
         .metrics = &s->metrics,
         .metrics_share = &s->metrics_share,
         .logbook = &s->logbook,
@@ -493,6 +494,7 @@ static void init_parts(struct server *s, uv_loop_t *loop, struct options *option
     describes_init(&s->describes, &s->runner_options);
     stats_init(&s->stats, &s->services);
     metrics_share_init(&s->metrics_share, &s->services);
+    heap_init(&s->heap, uv_now(loop));
     readings_init(&s->readings, loop, options->sysfs ? options->sysfs : "/sys");
     store_init(&s->store, options, &s->accounts, &s->runner_options, on_model_held);
     uploads_init(&s->uploads, loop, options, &s->store, &s->trace, &s->metrics);

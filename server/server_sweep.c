@@ -25,8 +25,11 @@ static void on_swept(struct server *s)
 {
     uploads_sweep(&s->uploads, uv_now(s->loop));
     describes_continue(&s->describes);
-    if (list_empty(&s->connections.all) && list_empty(&s->uploads.all))
+    bool alone = list_empty(&s->connections.all) && list_empty(&s->uploads.all);
+    if (alone)
         uv_timer_stop(&s->sweep);
+    if (alone || !s->options->threads)
+        heap_look(&s->heap, uv_now(s->loop), alone);
 }
 
 // Those that have come meanwhile are the last ones.

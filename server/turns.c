@@ -37,7 +37,7 @@ static uint64_t read_queued(const struct turns *t)
     return second ? strtoull(second, NULL, 10) : 0;
 }
 
-static uint64_t cpu_time_ns(void)
+uint64_t turns_cpu_ns(void)
 {
     struct timespec now = {0};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -46,7 +46,7 @@ static uint64_t cpu_time_ns(void)
 
 static void turns_look(struct turns *t, uint64_t now_ns)
 {
-    t->cpu_ns = cpu_time_ns();
+    t->cpu_ns = turns_cpu_ns();
     t->queued_ns = read_queued(t);
     t->looked_ns = now_ns;
 }
@@ -87,7 +87,7 @@ static void turns_note(struct turns *t, uint64_t turn_ns, uint64_t now_ns)
 {
     uint64_t queued_ns = read_queued(t) - t->queued_ns;
     uint64_t own_ns = turn_ns > queued_ns ? turn_ns - queued_ns : 0;
-    uint64_t cpu_us = (cpu_time_ns() - t->cpu_ns) / 1000;
+    uint64_t cpu_us = (turns_cpu_ns() - t->cpu_ns) / 1000;
     if (cpu_us > t->longest_cpu_us)
         t->longest_cpu_us = cpu_us;
     turns_look(t, now_ns);

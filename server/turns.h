@@ -38,3 +38,7 @@ void turns_close(struct turns *t);
 
 /// From here on the turn works on `part` (a constant). Costs a look at the clock.
 void turns_mark(uv_loop_t *loop, const char *part);
+
+/// Processor time of the calling thread: what a slice of work has taken, however long the thread
+/// waited for a processor meanwhile.
+uint64_t turns_cpu_ns(void);

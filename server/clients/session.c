@@ -66,15 +66,19 @@ static bool secrets_equal(const uint8_t *a, const uint8_t *b)
     return difference == 0;
 }
 
-// A session without connections is not joined: only its last jobs are left.
+// One without connections is not joined: only its last jobs are left.
+static bool is_open(const struct session *s)
+{
+    return s->n_connections > 0 && !s->ending;
+}
+
 struct session *session_find(struct sessions *all, uint64_t id,
                              const uint8_t secret[HELLO_SECRET_SIZE])
 {
     struct session *s;
     list_for_each (s, &all->all, link)
         if (s->id == id)
-            return s->n_connections > 0 && !s->ending && secrets_equal(s->secret, secret) ? s
-                                                                                        : NULL;
+            return is_open(s) && secrets_equal(s->secret, secret) ? s : NULL;
     return NULL;
 }
 

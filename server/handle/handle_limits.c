@@ -1,8 +1,9 @@
-// LIMITS: who has how much of what clients may hold, and the numbers of the configuration. Thousands
-// of lines are made in turns of the connection, each of which is paid for as an answer of this
-// message:
+// LIMITS: who has how much of what clients may hold, and the numbers of the configuration.
+// Thousands of lines are made in turns of the connection, each of which is paid for as an answer of
+// this message:
 //
-//   limits_begin() --> users, from `user` on --> programs, from `program` on --> settings --> answer
+//   limits_begin() --> users, from `user` on --> programs, from `program` on --> settings -->
+//   answer
 //
 // Between two turns it holds nothing: who does not read its answer keeps nobody's account.
 #include <stdlib.h>
@@ -17,7 +18,7 @@
 
 // Some 50 bytes each: what encoding them takes is milliseconds.
 #define LIMITS_MAX  4096
-#define LIMITS_TURN 512  // lines, and users and programs that are looked at, in a turn
+#define LIMITS_TURN 512 // lines, and users and programs that are looked at, in a turn
 
 struct limits {
     struct request request;

@@ -259,7 +259,7 @@ static void stats_fail(struct stats *st, const struct error *e)
 static void stats_fill_some(struct stats *st)
 {
     struct error e;
-    uint64_t began_us = uv_hrtime() / 1000;
+    uint64_t began_ns = turns_cpu_ns();
     int r = 0;
     if (!st->snapshot) {
         list_move(&st->served, &st->waiting);
@@ -270,9 +270,8 @@ static void stats_fill_some(struct stats *st)
         r = snapshot_fill(st->services, st->snapshot, &e);
     if (r < 0)
         stats_fail(st, &e);
-    uint64_t now_us = uv_hrtime() / 1000;
-    st->took_us += now_us - began_us;
-    st->next_us = now_us + STATS_PAUSE * st->took_us;
+    st->took_us += (turns_cpu_ns() - began_ns) / 1000;
+    st->next_us = uv_hrtime() / 1000 + STATS_PAUSE * st->took_us;
     st->filled = r < 0 || !st->snapshot->next;
 }
 

@@ -16,7 +16,7 @@ struct stats {
     struct list served;              // by this one
     struct stats_snapshot *snapshot; // NULL: nobody is being answered
     bool filled;                     // it is whole: answers go out
-    uint64_t took_us;                // to make it, so far
+    uint64_t took_us;                // of the processor, to make it, so far
     uint64_t next_us;                // uv_hrtime(): not before then the next one is made
     uv_timer_t timer;
 };

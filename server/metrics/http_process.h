@@ -33,7 +33,7 @@ struct http {
     uv_timer_t again;
     struct metrics_asker asker; // of a question for metrics
     uint32_t asked;             // its number
-    unsigned n_open;              // of child, log and poll
+    unsigned n_open;            // of child, log and poll
     bool watched, ending, closed;
     bool lent; // another process has the sockets, too: their files stay
     /// The process has ended, as it was told to.

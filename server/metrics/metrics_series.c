@@ -69,7 +69,8 @@ static void put_front(FILE *out, const char *name, const char *part, const struc
 }
 
 static void put_histogram(FILE *out, const char *name, const struct labels *l,
-                          const struct metrics_bound_labels *bounds, const struct metrics_histogram *h)
+                          const struct metrics_bound_labels *bounds,
+                          const struct metrics_histogram *h)
 {
     uint64_t n = 0;
     for (unsigned i = 0; i <= METRICS_N_BUCKETS; i++) {
@@ -86,7 +87,8 @@ static void put_histogram(FILE *out, const char *name, const struct labels *l,
     put_line_end(out, h->n);
 }
 
-static void put_transfers(FILE *out, const struct metrics *m, const struct metrics_bound_labels *bounds)
+static void put_transfers(FILE *out, const struct metrics *m,
+                          const struct metrics_bound_labels *bounds)
 {
     static const struct labels directions[METRICS_DIRECTIONS] = {
         [METRICS_IN] = {"direction=\"in\""}, [METRICS_OUT] = {"direction=\"out\""}};

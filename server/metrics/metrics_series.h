@@ -1,6 +1,6 @@
-// The lines of all series, in slices of about as many lines. Series only come: those that are there at
-// the beginning are in each part. The lines of one series in one part are made at once, so that a
-// histogram's agree with each other.
+// The lines of all series, in slices of about as many lines. Series only come: those that are there
+// at the beginning are in each part. The lines of one series in one part are made at once, so that
+// a histogram's agree with each other.
 #pragma once
 
 #include <stdbool.h>

@@ -1,5 +1,7 @@
-//   metrics_share_get() --> waiting --share_begin()--> served --share_make_some()--> --share_tell_some()-->
-//                              sensors are read           slices of the text          slices of answers
+//   metrics_share_get() --> waiting --share_begin()--> served --share_make_some()-->
+//   --share_tell_some()-->
+//                              sensors are read           slices of the text          slices of
+//                              answers
 #include "server/metrics/metrics_share.h"
 
 #include <stdlib.h>
@@ -47,13 +49,13 @@ static int copy_new(struct metrics_share *m, struct error *e)
     char *text;
     size_t size;
     int r = metrics_text_end(&m->text, &text, &size, e);
-    if (r == 0 && !copy) {
-        free(text);
-        r = error_no_memory(e, "metrics", sizeof *copy);
-    }
     if (r < 0) {
         free(copy);
         return r;
+    }
+    if (!copy) {
+        free(text);
+        return error_no_memory(e, "metrics", sizeof *copy);
     }
     *copy = (struct metrics_copy){.refs = 1, .text = text, .size = size};
     m->copy = copy;
@@ -64,15 +66,14 @@ static int copy_new(struct metrics_share *m, struct error *e)
 static void share_make_some(struct metrics_share *m)
 {
     struct error e;
-    uint64_t began_us = uv_hrtime() / 1000;
+    uint64_t began_ns = turns_cpu_ns();
     if (!metrics_text_more(&m->text)) {
         m->making = false;
         if (copy_new(m, &e) < 0)
             share_fail(m, &e);
     }
-    uint64_t now_us = uv_hrtime() / 1000;
-    m->took_us += now_us - began_us;
-    m->next_us = now_us + SHARE_PAUSE * m->took_us;
+    m->took_us += (turns_cpu_ns() - began_ns) / 1000;
+    m->next_us = uv_hrtime() / 1000 + SHARE_PAUSE * m->took_us;
 }
 
 static void share_tell_some(struct metrics_share *m)
@@ -93,12 +94,12 @@ static void share_begin(struct reading_waiter *w, const struct reading *now)
     struct metrics_share *m = container_of(w, struct metrics_share, reading);
     struct error e;
     turns_mark(m->timer.loop, "metrics");
-    uint64_t began_us = uv_hrtime() / 1000;
+    uint64_t began_ns = turns_cpu_ns();
     m->asked = false;
     list_move(&m->served, &m->waiting);
     int r = metrics_text_begin(&m->text, m->services, now, &e);
     m->making = r == 0;
-    m->took_us = uv_hrtime() / 1000 - began_us;
+    m->took_us = (turns_cpu_ns() - began_ns) / 1000;
     if (r < 0)
         share_fail(m, &e);
     share_schedule(m);

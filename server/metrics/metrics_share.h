@@ -37,7 +37,7 @@ struct metrics_share {
     struct metrics_text text;  // while it is being made
     struct metrics_copy *copy; // once it is made
     bool asked, making;        // for sensors' readings; `text` is open
-    uint64_t took_us;          // to make it, so far
+    uint64_t took_us;          // of the processor, to make it, so far
     uint64_t next_us;          // uv_hrtime(): not before then is the next one begun
     uv_timer_t timer;
 };
@@ -52,5 +52,5 @@ void metrics_share_get(struct metrics_share *m, struct metrics_asker *a);
 
 struct metrics_copy *metrics_copy_ref(struct metrics_copy *copy);
 
-/// `copy`: a struct metrics_copy, or NULL.
-void metrics_copy_unref(void *copy);
+/// `owner`: a struct metrics_copy, or NULL. The release() of a frame, too.
+void metrics_copy_unref(void *owner);

@@ -3,7 +3,6 @@
 #include "server/metrics/metrics_text.h"
 
 #include <inttypes.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include "npu/npu.h"
 #include "server/clients/session.h"
 #include "server/handle/services.h"
+#include "server/heap.h"
 #include "server/jobs/context.h"
 #include "server/jobs/job.h"
 #include "server/jobs/memory.h"
@@ -27,8 +27,6 @@
 #include "server/shelf/shelf.h"
 #include "server/shelf/shelf_pins.h"
 #include "server/turns.h"
-
-#define HEAP_MS 500
 
 // ---- lines --------------------------------------------------------------------------------------
 
@@ -98,21 +96,6 @@ static void put_device(FILE *out, const struct services *s)
               s->sram->total - s->sram->used);
 }
 
-// Of what the process has of the system, the part that somebody has allocated: the rest is arenas'
-// own, and comes and goes. Asking walks through all arenas, which takes milliseconds where much has
-// been freed, and the lock of each, which a thread may have that has lost the processor: so it is
-// done once in a while only.
-static uint64_t heap_bytes(uint64_t now_ms)
-{
-    static uint64_t asked_ms, bytes;
-    if (!asked_ms || now_ms - asked_ms >= HEAP_MS) {
-        const struct mallinfo2 m = mallinfo2();
-        bytes = m.uordblks + m.hblkhd;
-        asked_ms = now_ms;
-    }
-    return bytes;
-}
-
 _Static_assert(METRICS_CORES == SCHEDULER_MAX_CORES, "each core is counted");
 
 static uint64_t total_here(const struct services *s, unsigned which)
@@ -161,7 +144,7 @@ static void put_now(FILE *out, const struct services *s)
 {
     const struct scheduler *scheduler = &s->jobs->scheduler;
     put_gauge(out, "heap_bytes", "Memory of the service that is allocated, without its workers'.",
-              heap_bytes(uv_now(s->loop)));
+              heap_allocated(s->heap, uv_now(s->loop)));
     put_gauge(out, "connections", "Connections of programs.", s->connections->n);
     put_gauge(out, "sessions", "Programs that are connected.", s->sessions->n);
     put_gauge(out, "sessions_before",

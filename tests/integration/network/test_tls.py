@@ -318,7 +318,7 @@ class Hostile(Base):
         self.assertLess(self.said().count("is refused by TLS"), 500)
 
     def test_memory_of_a_crowd_goes_back(self):
-        """What each has for what it reads and writes, however they come and go."""
+        """What each has for what it reads and writes, however they come and go, and the holes that they leave between what lives on."""
         daemon = self.start()
         hello, pid = client_hello(daemon), daemon.process.pid
         held, before = daemon.held(), resident_kb(pid)
@@ -331,7 +331,7 @@ class Hostile(Base):
                 s.close()
             wait_for("all of them to be gone", lambda: daemon.held() == held)
         if not SANITIZED:
-            self.assertLess(resident_kb(pid) - before, 150 * 120)
+            wait_for(lambda: f"{resident_kb(pid)} kB to be {before} again, but for some", lambda: resident_kb(pid) - before < 6 << 10)
 
     def test_older_versions(self):
         daemon = self.start()

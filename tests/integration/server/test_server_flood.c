@@ -351,8 +351,8 @@ static void fill_series(void)
     }
 }
 
-// What is long takes many turns to make, and who asks in the middle is answered before. A turn waits
-// here until there is something to do.
+// What is long takes many turns to make, and who asks in the middle is answered before. A turn
+// waits here until there is something to do.
 static void expect_slices(uint16_t type, unsigned least)
 {
     struct peer asks, pings;

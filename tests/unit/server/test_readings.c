@@ -116,7 +116,8 @@ static void a_driver_hangs(void **state)
     assert_int_equal(n_looks, 1);
 }
 
-// A thousand who wait are told in many turns of the loop, and one who goes meanwhile is told nothing.
+// A thousand who wait are told in many turns of the loop, and one who goes meanwhile is told
+// nothing.
 static void many_wait(void **state)
 {
     enum { MANY = 1000 };
