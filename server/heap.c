@@ -1,8 +1,7 @@
 #include "server/heap.h"
 
-#include <inttypes.h>
 #include <malloc.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/line.h"
@@ -29,12 +28,15 @@ uint64_t heap_allocated(struct heap *h, uint64_t now_ms)
 // start or has pages of its own. False: the kernel does not tell.
 static bool find_rest(struct heap *h, uint64_t now_ms, uint64_t *ret)
 {
-    char text[128];
-    uint64_t resident, shared, own;
-    if (!line_read("/proc/self/statm", text, sizeof text) ||
-        sscanf(text, "%*u %" SCNu64 " %" SCNu64, &resident, &shared) != 2 || resident < shared)
+    char text[128], *at = text;
+    uint64_t pages[3], own; // of all addresses, resident, shared with others or files
+    if (!line_read("/proc/self/statm", text, sizeof text))
         return false;
-    own = (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
+    for (unsigned i = 0; i < 3; i++)
+        pages[i] = strtoull(at, &at, 10);
+    if (*at != ' ' || pages[1] < pages[2])
+        return false;
+    own = (pages[1] - pages[2]) * (uint64_t)sysconf(_SC_PAGESIZE);
     heap_ask(h, now_ms);
     *ret = own > h->allocated ? own - h->allocated : 0;
     return true;
