@@ -8,7 +8,7 @@
 
 #define HEAP_ASK_MS  500
 #define HEAP_TRIM_MS 5000                // from one to the next
-#define HEAP_HOLES   (UINT64_C(4) << 20) // bytes, that are worth it
+#define HEAP_HOLES   (UINT64_C(2) << 20) // bytes, that are worth it
 
 static void heap_ask(struct heap *h, uint64_t now_ms)
 {

@@ -179,9 +179,16 @@ def children(pid):
 
 
 def successor(pid):
-    """Its child that was started to take over. Ask once: it is nobody's child any more when the other has ended, and the
-    kernel may leave a child out while others end."""
-    return next((child for child in children(pid) if b"--takeover" in command_line(child).split(b"\0")), None)
+    """Its child that was started to take over. Ask until it is there, and not again: it is nobody's child any more when the other
+    has ended, and the kernel may leave a child out while others end. A worker that has not come to its exec() yet has its
+    parent's words, who may have taken over, too."""
+    def takes_over(child):
+        return b"--takeover" in command_line(child).split(b"\0")
+
+    found = [child for child in children(pid) if takes_over(child)]
+    if found:
+        time.sleep(0.05)
+    return next((child for child in found if takes_over(child)), None)
 
 
 def finish_client(client):
