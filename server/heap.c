@@ -42,12 +42,14 @@ static bool find_rest(struct heap *h, uint64_t now_ms, uint64_t *ret)
     return true;
 }
 
+// Libraries have their tables by now, and nobody has been connected.
 void heap_init(struct heap *h, uint64_t now_ms)
 {
     *h = (struct heap){0};
     find_rest(h, now_ms, &h->rest);
 }
 
+// A rest that has shrunk by itself is the new least: what comes on top of it later are holes again.
 void heap_look(struct heap *h, uint64_t now_ms, bool last)
 {
     uint64_t rest;

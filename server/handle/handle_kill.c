@@ -48,6 +48,7 @@ static void kill_free(struct kill *k)
     free(k);
 }
 
+// Who asked has gone. What is left of the client stays, and cannot be joined any more.
 static void on_abandoned(struct request *r)
 {
     kill_free(container_of(r, struct kill, request));
@@ -74,6 +75,8 @@ static void on_turn(struct rounds_place *place)
     kill_free(k);
 }
 
+// From here on it goes on by itself, in the killer's line: his other connections wait for it, and
+// those of others take turns with it.
 static int kill_begin(struct connection *c, const struct frame_header *h, struct session *session,
                       struct error *e)
 {

@@ -67,6 +67,7 @@ static void put_user(struct limits *all, const struct user *u, bool everything)
                       u->quota.limits.of[i] > 0);
 }
 
+// Who is looked at and has nothing costs, too.
 static bool turn_is_over(struct limits *all)
 {
     return all->status < 0 || limits_are_full(all) || ++all->n_looked > LIMITS_TURN;
@@ -126,6 +127,7 @@ static void put_settings(struct limits *all, const struct options *o)
     }
 }
 
+// Sums of all, and all of the user's own, also what he has nothing of.
 static void limits_begin(struct limits *all, const struct connection *c)
 {
     const struct accounts *a = c->services->accounts;
@@ -156,6 +158,7 @@ static void limits_answer(struct limits *all)
     free(all);
 }
 
+// One turn. What is there already stays as it was counted then.
 static void make_limits(struct request *r)
 {
     struct limits *all = container_of(r, struct limits, request);

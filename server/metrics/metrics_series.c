@@ -24,6 +24,7 @@ static char *add_label(char *at, const char *name, const char *value)
     return stpcpy(at, "\"");
 }
 
+// In the order in which they stand in each line, so that lines of one series sort together.
 static struct labels labels_of(const struct metrics_series *s)
 {
     struct labels l;
@@ -34,11 +35,13 @@ static struct labels labels_of(const struct metrics_series *s)
     return l;
 }
 
+// Without stdio's lock for each piece: the FILE is the writer's alone.
 static void put_text(FILE *out, const char *text)
 {
     fputs_unlocked(text, out);
 }
 
+// Digits from the last to the first: printf() would look at its format 20,000 times.
 static void put_line_end(FILE *out, uint64_t n)
 {
     char text[22], *at = text + sizeof text;
@@ -101,6 +104,7 @@ static void put_transfers(FILE *out, const struct metrics *m,
 
 // ---- parts --------------------------------------------------------------------------------------
 
+// How runs of the series ended, a line for each way.
 static void put_outcomes(struct metrics_slices *w, const struct metrics_series *s)
 {
     static const char *const outcomes[METRICS_OUTCOMES] = {
@@ -150,6 +154,8 @@ void metrics_series_begin(struct metrics_slices *w, const struct metrics *m, FIL
     put_transfers(out, m, &w->bounds);
 }
 
+// The head of a part comes in the slice that begins it, also where there is no series. A slice ends
+// behind the series that has filled it.
 bool metrics_series_more(struct metrics_slices *w)
 {
     for (unsigned lines = 0; w->part < N_PARTS && lines < METRICS_SLICE_LINES;) {

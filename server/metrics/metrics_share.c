@@ -29,12 +29,14 @@ void metrics_copy_unref(void *owner)
     free(copy);
 }
 
+// Out of the list first: who is told may ask again, for the next text.
 static void share_tell(struct metrics_asker *a, struct metrics_copy *copy, const struct error *e)
 {
     list_remove(&a->link);
     a->told(a, copy, e);
 }
 
+// There is no text for those who have waited for this one; who comes now has the next one begun.
 static void share_fail(struct metrics_share *m, const struct error *e)
 {
     struct metrics_asker *a;
@@ -76,6 +78,7 @@ static void share_make_some(struct metrics_share *m)
     m->next_us = uv_hrtime() / 1000 + SHARE_PAUSE * m->took_us;
 }
 
+// A text of two megabytes goes to one of them in a turn, a short one to some hundred.
 static void share_tell_some(struct metrics_share *m)
 {
     struct metrics_asker *a;
@@ -160,6 +163,7 @@ void metrics_share_init(struct metrics_share *m, const struct services *services
     uv_timer_init(services->loop, &m->timer);
 }
 
+// One that is being made is given up; a copy that is on its way to somebody stays with his frame.
 void metrics_share_close(struct metrics_share *m)
 {
     char *text;
