@@ -142,6 +142,18 @@ static void get_model(struct visit *v)
     served_model_unref(m);
 }
 
+// Clients that send pictures ask this. Triton knows the two of three dimensions beside samples
+// only.
+static const char *format_name(const struct served_model *m, uint32_t input)
+{
+    const rknn_tensor_attr *a = &m->sets[0].inputs[input];
+    if (!m->batches || a->n_dims != 4)
+        return "FORMAT_NONE";
+    return a->fmt == RKNN_TENSOR_NHWC   ? "FORMAT_NHWC"
+           : a->fmt == RKNN_TENSOR_NCHW ? "FORMAT_NCHW"
+                                        : "FORMAT_NONE";
+}
+
 static void print_config_tensors(struct reply *r, const struct served_model *m, bool outputs)
 {
     uint32_t n = outputs ? m->n_outputs : m->n_inputs;
@@ -150,7 +162,10 @@ static void print_config_tensors(struct reply *r, const struct served_model *m, 
         const struct served_tensor *t = outputs ? &m->outputs[i] : &m->inputs[i];
         reply_print(r, "%s{\"name\":", i ? "," : "");
         reply_quote(r, t->name);
-        reply_print(r, ",\"data_type\":\"TYPE_%s\",\"dims\":", t->type->name);
+        reply_print(r, ",\"data_type\":\"TYPE_%s\",", t->type->name);
+        if (!outputs)
+            reply_print(r, "\"format\":\"%s\",", format_name(m, i));
+        reply_print(r, "\"dims\":");
         print_shape(r, m, outputs, i, m->batches ? 1 : 0);
         reply_print(r, "}");
     }

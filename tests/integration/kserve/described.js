@@ -29,6 +29,7 @@ const TENSOR = {name: NAME, datatype: DATATYPE, shape: [DIMENSION]};
 const DURATION = {count: COUNT, ns: COUNT};
 const COMPUTE = {compute_input: DURATION, compute_infer: DURATION, compute_output: DURATION};
 const CONFIG_TENSOR = {name: NAME, data_type: v => v.startsWith('TYPE_') && v.slice(5) in SIZES, dims: [DIMENSION]};
+const FORMAT = v => ['FORMAT_NONE', 'FORMAT_NHWC', 'FORMAT_NCHW'].includes(v);
 const TABLES = {
     error: {error: NAME},
     live: {live: BOOLEAN},
@@ -36,7 +37,7 @@ const TABLES = {
     server: {name: NAME, version: NAME, extensions: [NAME]},
     modelReady: {name: NAME, ready: BOOLEAN},
     model: {name: NAME, 'versions?': [NAME], platform: NAME, inputs: [TENSOR], outputs: [TENSOR]},
-    config: {name: NAME, platform: NAME, backend: NAME, max_batch_size: COUNT, input: [CONFIG_TENSOR], output: [CONFIG_TENSOR],
+    config: {name: NAME, platform: NAME, backend: NAME, max_batch_size: COUNT, input: [{...CONFIG_TENSOR, 'format?': FORMAT}], output: [CONFIG_TENSOR],
              'dynamic_batching?': {'max_queue_delay_microseconds?': COUNT}},
     answer: {model_name: NAME, 'model_version?': NAME, 'id?': STRING, 'parameters?': {}, outputs: [
         {name: NAME, shape: [COUNT], datatype: DATATYPE, 'parameters?': {'binary_data_size?': COUNT}, 'data?': [() => true]}]},

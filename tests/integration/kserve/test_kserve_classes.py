@@ -78,6 +78,15 @@ class Classes(Served):
                         np.testing.assert_allclose(row[:, 0], numbers[order], atol=1e-6)
                     self.assertEqual(set(names), {""})
 
+    def test_how_pictures_lie(self):
+        """Clients for pictures send them as the configuration says, and give up where it does not."""
+        product(self.models / "flat.onnx", "n")
+        (self.models / "flat.options").write_text("shape x=1x8,4x8\n")
+        client = self.serve()
+        for model, wanted, dims in ("digits", "FORMAT_NHWC", [8, 8, 1]), ("flat", "FORMAT_NONE", [8]):
+            told = client.json(f"/v2/models/{model}/config")["input"][0]
+            self.assertEqual((told["format"], told["dims"]), (wanted, dims))
+
     def test_names(self):
         """From a file beside the model, which may change; fewer than there are classes, and strange ones."""
         labels = ["zero", "", 'thr"ee: 3', "vier\u20ac", "x" * 2000]
