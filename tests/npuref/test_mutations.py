@@ -9,12 +9,10 @@ import subprocess
 import unittest
 
 from npuref.files import FILES
-from support.checks.sample import REST
 
 PROGRAM = pathlib.Path(os.environ.get("RKNND_BUILD", "build/release")) / "tests/npuref/mutations"
 SEED = os.environ.get("RKNND_SEED", "1")
 EACH = 4
-SAMPLE = 2  # nodes of each run of the lists below
 NODES = max(1, int(os.environ.get("RKNND_MUTATIONS", "24")) // EACH)
 LINE = re.compile(r"^(?P<node>.*) \((?P<op>\w+)\) task \d+ (?P<register>\S+) \(0x\w+\) .*: (?P<verdict>wrong|ends)\b")
 
@@ -40,12 +38,6 @@ def allowed(m):
         return False
     held = m["op"] in HOLDING and HELD.match(m["register"])
     return m["op"] in UNREAD or (PLACES.match(m["register"]) and not held)
-
-
-def some(run):
-    """(nodes, changes of each, seed): without the rest the first of these nodes, which are changed in the same way."""
-    nodes, each, seed = run
-    return (nodes if REST else SAMPLE), each, seed
 
 
 # What tables say, changed. These runs have found faults: (nodes, changes of each, seed) of a file.
@@ -138,7 +130,7 @@ class Mutations(unittest.TestCase):
     def test_registers_that_were_found_unread(self):
         unread = []
         for name, run in REGISTERS.items():
-            lines, _ = self.found(FILES[name], *some(run))
+            lines, _ = self.found(FILES[name], *run)
             unread += [f"{name}: {m[0]}" for m in lines if m["verdict"] == "wrong"]
         self.assertEqual(unread, [])
 
@@ -160,7 +152,7 @@ class Mutations(unittest.TestCase):
     def test_a_changed_table_is_noticed(self):
         total, unread = collections.Counter(), []
         for name, run in FOUND.items():
-            lines, counts = self.found(FILES[name], *some(run), "tables", line=TABLE)
+            lines, counts = self.found(FILES[name], *run, "tables", line=TABLE)
             total.update(counts)
             unread += [f"{name}: {m[0]}" for m in lines if not believed(m)]
         print(dict(total))
