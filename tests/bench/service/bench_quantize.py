@@ -2,7 +2,7 @@
 """Calibrations against plain inference of the float model on as many samples: inference's time divided by the calibration's (1: as fast), in
 processor time of both ends and by the clock. bench_quantize.py MODEL.onnx... [--samples N] [--seconds N] [--rounds N] [--clients N] [--all-values]
 
-Inference is rknnctl bench with as many clients as a calibration has; it reads its input once, while a calibration reads every sample.
+Samples have channels last, as pictures. Inference is rknnctl bench with as many clients as a calibration has; it reads its input once, while a calibration reads every sample.
 What mmse is compared with afterwards is no part of it. Opening a model drops out: both are measured with N samples and with LEAST. Each calibration has an inference of its own right before it,
 and medians of such rounds are printed: [of processor time, by the clock]. Under `chrt -r 10` other work of the machine matters least. RKNND_BUILD says which build.
 """
@@ -38,7 +38,8 @@ class Bench:
         self.daemon, self.model, self.folder, self.args = daemon, model, folder, args
         rng = np.random.default_rng(1)
         for i in range(FILES):
-            np.save(folder / f"{i}.npy", rng.normal(0, 1, input_of(model)).astype(np.float32))
+            values = rng.normal(0, 1, input_of(model)).astype(np.float32)
+            np.save(folder / f"{i}.npy", np.ascontiguousarray(np.moveaxis(values, 1, 3)) if values.ndim == 4 else values)
 
     def clocks(self):
         """Processor time of the daemon, whose runs are on threads of its own, and of children; and the time. Seconds."""
@@ -48,8 +49,7 @@ class Bench:
 
     def run(self, *words):
         before = self.clocks()
-        subprocess.run([BUILD / "bin/rknnctl", *map(str, words), "--layout", "nchw", "--json"], env=self.daemon.env, check=True,
-                       capture_output=True)
+        subprocess.run([BUILD / "bin/rknnctl", *map(str, words), "--json"], env=self.daemon.env, check=True, capture_output=True)
         return self.clocks() - before
 
     def infer(self, n):
