@@ -54,7 +54,7 @@ depthwise_each(const struct depthwise_line *l, const int n_many,
 /// uint8.
 void depthwise_sum_vnni(const struct depthwise_line *l);
 
-/// The kernel from fp16 to fp16, with AVX512, and whether it can be used.
+/// The kernel from fp16 to fp16, with AVX2 or AVX512, and whether it can be used.
 void depthwise_sum_fp16(const struct depthwise_line *l);
 bool depthwise_fits_fp16(const struct step *s, const struct conv *c, struct clamp_bounds *bounds);
 

@@ -3,7 +3,7 @@
 //   same stored form (move_all)                 another one (convert_all)
 //     both inner strides 1   memcpy of pieces     int8 to int8   a table, where that is fast
 //     a matrix to transpose  tensor/transpose.h   short pieces   many at a time
-//     NCHW, NHWC of fp16     interleave.h         else           by floats, in chunks
+//     … with a short side    interleave.h         else           by floats, in chunks
 //     inner stride 2 or 4    int8_take()
 //     else                   element by element
 //
@@ -144,10 +144,10 @@ static void copy_transpose(size_t element, uint8_t *to, const uint8_t *from, str
                            struct line row)
 {
     int64_t size = (int64_t)element;
-    if (element == 2 && rows.to == (int64_t)row.n && interleave_fits(row.n))
-        interleave_rows(from, row.from, row.n, rows.n, to);
-    else if (element == 2 && row.from == (int64_t)rows.n && interleave_fits(rows.n))
-        deinterleave_rows(from, row.n, rows.n, to, rows.to);
+    if (rows.to == (int64_t)row.n && interleave_fits(row.n, element))
+        interleave_rows(from, row.from, row.n, rows.n, to, element);
+    else if (row.from == (int64_t)rows.n && interleave_fits(rows.n, element))
+        deinterleave_rows(from, row.n, rows.n, to, rows.to, element);
     else
         transpose_matrix(from, row.from * size, to, rows.to * size, row.n, rows.n, element);
 }
@@ -197,9 +197,9 @@ static bool is_block(const struct nd *nd, size_t element, struct block *b)
     *b = (struct block){line_of(nd, nd->n_dims - 3), line_of(nd, nd->n_dims - 2),
                         line_of(nd, nd->n_dims - 1)};
     size_t column = b->middle.n * b->inner.n;
-    return interleave_fits(b->inner.n) && b->inner.to == 1 && b->middle.to == (int64_t)b->inner.n &&
-           b->outer.to == (int64_t)column && b->outer.from == 1 && b->outer.n >= BLOCK_COLUMNS &&
-           column * BLOCK_COLUMNS <= BLOCK;
+    return interleave_fits(b->inner.n, element) && b->inner.to == 1 &&
+           b->middle.to == (int64_t)b->inner.n && b->outer.to == (int64_t)column &&
+           b->outer.from == 1 && b->outer.n >= BLOCK_COLUMNS && column * BLOCK_COLUMNS <= BLOCK;
 }
 
 // Planes are transposed, and then interleaved.
@@ -214,7 +214,7 @@ static void transpose_block(uint16_t *to, const uint16_t *from, const struct blo
         for (size_t i = 0; i < b->inner.n; i++)
             transpose_matrix(from + first + (int64_t)i * b->inner.from, 2 * b->middle.from,
                              planes + i * plane, 2 * (ptrdiff_t)b->middle.n, b->middle.n, n, 2);
-        interleave_rows(planes, (ptrdiff_t)plane, b->inner.n, plane, to + first * column);
+        interleave_rows(planes, (ptrdiff_t)plane, b->inner.n, plane, to + first * column, 2);
     }
 }
 

@@ -10,10 +10,10 @@
 //     plane: [ row ][ row ] …     short rows are taken many at a time, long ones in parts
 //
 // Without floats in memory: fp16 and int8 operands with contiguous inner loops (fp16_binary.h,
-// int8_binary.h, with AVX512; a short row that all rows share is repeated until it fills a chunk),
-// and what a single int8 becomes, by activations or with one number that is constant: a table of
-// 256 made once.
-// Tested by test_sim_cases_eltwise and _activations, test_sim_fp16, test_sim_int8, test_onnx_nodes.
+// int8_binary.h, with AVX2 and AVX512; a short row that all rows share is repeated until it fills a
+// chunk), and what a single int8 becomes, by activations or with one number that is constant: a
+// table of 256 made once. Tested by test_sim_cases_eltwise and _activations, test_sim_fp16,
+// test_sim_int8, test_onnx_nodes.
 #include <math.h>
 
 #include "npu/sim/exec/nd.h"
@@ -216,7 +216,8 @@ static void combine_slowly(enum graph_op op, const float *a, const float *b, siz
 static bool elementwise_joins(const struct step *s, struct rows *p, enum tensor_type type,
                               uint32_t constant)
 {
-    bool can = kernel_has_avx512() && fp16_binary_knows(s->node->op) &&
+    bool can = (type == TENSOR_FLOAT16 ? kernel_has_avx2() : kernel_has_avx512()) &&
+               fp16_binary_knows(s->node->op) &&
                clamp_bounds(s->node->post, s->node->n_post, &p->bounds) && p->to.type == type &&
                nd_stride(&p->nd, 0) == 1;
     for (uint32_t k = 0; k < 2; k++)

@@ -1,5 +1,5 @@
-// Arithmetic on arrays of fp16 with AVX512: 16 elements are converted to floats, combined, clamped
-// and converted back in registers.
+// Arithmetic on arrays of fp16 with AVX512: 16 elements, 8 with AVX2, are converted to floats,
+// combined, clamped and converted back in registers.
 //
 //   a | 16 fp16 | --> | 16 floats |
 //                                     op, clamp --> | 16 fp16 | y
@@ -14,6 +14,7 @@
 
 #include <stdlib.h>
 
+#include "npu/sim/simd/avx2.h"
 #include "npu/sim/simd/avx512.h"
 
 bool fp16_binary_knows(enum graph_op op)
@@ -39,8 +40,8 @@ AVX512_INLINE void fp16_binary_all(const enum graph_op op, const uint16_t *a, co
         fp16_binary_lanes(op, AVX512_TAIL(n), a + i, b + i, bounds, y + i);
 }
 
-KERNEL_AVX512 void fp16_binary(enum graph_op op, const void *a, const void *b, size_t n,
-                               struct clamp_bounds bounds, void *y)
+KERNEL_AVX512 static void fp16_binary_512(enum graph_op op, const uint16_t *a, const uint16_t *b,
+                                          size_t n, struct clamp_bounds bounds, uint16_t *y)
 {
     if (op == GRAPH_ADD)
         fp16_binary_all(GRAPH_ADD, a, b, n, bounds, y);
@@ -57,23 +58,91 @@ AVX512_INLINE void fp16_scale_lanes(__mmask16 lanes, const uint16_t *x, const fl
     avx512_store_fp16(lanes, _mm512_fmadd_ps(avx512_load_fp16(lanes, x), f, t), bounds, y);
 }
 
-KERNEL_AVX512 void fp16_scale(const void *x, const float *factor, const float *term, size_t n,
-                              struct clamp_bounds bounds, void *y)
+KERNEL_AVX512 static void fp16_scale_512(const uint16_t *x, const float *factor, const float *term,
+                                         size_t n, struct clamp_bounds bounds, uint16_t *y)
 {
-    const uint16_t *from = x;
-    uint16_t *to = y;
     size_t i = 0;
     for (; i + AVX512_LANES <= n; i += AVX512_LANES)
-        fp16_scale_lanes(AVX512_ALL, from + i, factor + i, term + i, bounds, to + i);
+        fp16_scale_lanes(AVX512_ALL, x + i, factor + i, term + i, bounds, y + i);
     if (i < n)
-        fp16_scale_lanes(AVX512_TAIL(n), from + i, factor + i, term + i, bounds, to + i);
+        fp16_scale_lanes(AVX512_TAIL(n), x + i, factor + i, term + i, bounds, y + i);
+}
+
+// ---- AVX2 ----
+
+AVX2_INLINE void fp16_binary_8(const enum graph_op op, const uint16_t *a, const uint16_t *b,
+                               struct clamp_bounds bounds, uint16_t *y)
+{
+    avx2_store_fp16(avx2_binary(op, avx2_load_fp16(a), avx2_load_fp16(b)), bounds, y);
+}
+
+AVX2_INLINE void fp16_binary_each(const enum graph_op op, const uint16_t *a, const uint16_t *b,
+                                  size_t n, struct clamp_bounds bounds, uint16_t *y)
+{
+    uint16_t last[2][AVX2_LANES] = {{0}};
+    size_t i = 0, left = n % AVX2_LANES;
+    for (; i + AVX2_LANES <= n; i += AVX2_LANES)
+        fp16_binary_8(op, a + i, b + i, bounds, y + i);
+    if (!left)
+        return;
+    memcpy(last[0], a + i, left * sizeof *a);
+    memcpy(last[1], b + i, left * sizeof *b);
+    fp16_binary_8(op, last[0], last[1], bounds, last[0]);
+    memcpy(y + i, last[0], left * sizeof *y);
+}
+
+KERNEL_AVX2 static void fp16_binary_256(enum graph_op op, const uint16_t *a, const uint16_t *b,
+                                        size_t n, struct clamp_bounds bounds, uint16_t *y)
+{
+    if (op == GRAPH_ADD)
+        fp16_binary_each(GRAPH_ADD, a, b, n, bounds, y);
+    else if (op == GRAPH_SUB)
+        fp16_binary_each(GRAPH_SUB, a, b, n, bounds, y);
+    else
+        fp16_binary_each(GRAPH_MUL, a, b, n, bounds, y);
+}
+
+AVX2_INLINE void fp16_scale_8(const uint16_t *x, const float *factor, const float *term,
+                              struct clamp_bounds bounds, uint16_t *y)
+{
+    __m256 f = _mm256_loadu_ps(factor), t = _mm256_loadu_ps(term);
+    avx2_store_fp16(_mm256_fmadd_ps(avx2_load_fp16(x), f, t), bounds, y);
+}
+
+KERNEL_AVX2 static void fp16_scale_256(const uint16_t *x, const float *factor, const float *term,
+                                       size_t n, struct clamp_bounds bounds, uint16_t *y)
+{
+    uint16_t last[AVX2_LANES] = {0};
+    float factors[AVX2_LANES] = {0}, terms[AVX2_LANES] = {0};
+    size_t i = 0, left = n % AVX2_LANES;
+    for (; i + AVX2_LANES <= n; i += AVX2_LANES)
+        fp16_scale_8(x + i, factor + i, term + i, bounds, y + i);
+    if (!left)
+        return;
+    memcpy(last, x + i, left * sizeof *x);
+    memcpy(factors, factor + i, left * sizeof *factor);
+    memcpy(terms, term + i, left * sizeof *term);
+    fp16_scale_8(last, factors, terms, bounds, last);
+    memcpy(y + i, last, left * sizeof *y);
+}
+
+void fp16_binary(enum graph_op op, const void *a, const void *b, size_t n,
+                 struct clamp_bounds bounds, void *y)
+{
+    (kernel_has_avx512() ? fp16_binary_512 : fp16_binary_256)(op, a, b, n, bounds, y);
+}
+
+void fp16_scale(const void *x, const float *factor, const float *term, size_t n,
+                struct clamp_bounds bounds, void *y)
+{
+    (kernel_has_avx512() ? fp16_scale_512 : fp16_scale_256)(x, factor, term, n, bounds, y);
 }
 #else
 void fp16_binary(enum graph_op op, const void *a, const void *b, size_t n,
                  struct clamp_bounds bounds, void *y)
 {
     (void)op, (void)a, (void)b, (void)n, (void)bounds, (void)y;
-    abort(); // kernel_has_avx512() is never true
+    abort(); // kernel_has_avx2() is never true
 }
 
 void fp16_scale(const void *x, const float *factor, const float *term, size_t n,

@@ -1,4 +1,4 @@
-// Arithmetic on arrays of fp16 that never leaves the registers, where kernel_has_avx512().
+// Arithmetic on arrays of fp16 that never leaves the registers, where kernel_has_avx2().
 //
 // Results are those of floats, rounded to nearest, ties to even. Nothing needs to be aligned, and y
 // may be an operand.

@@ -1,5 +1,5 @@
-// Matrices of 16-bit elements that have a short side, transposed with AVX512's permutations of two
-// vectors.
+// Matrices that have a short side, transposed: of elements of 2 bytes with AVX512's permutations of
+// two vectors, else by interleave_narrow.h.
 //
 //   n rows of 32 elements (n vectors)              one row of 32 * n (n vectors)
 //     a0 a1 a2 … a31                               a0 b0 c0 a1 b1 c1 a2 …
@@ -17,16 +17,16 @@
 #include "npu/sim/simd/interleave.h"
 
 #include <stdint.h>
-#include <stdlib.h>
 
 #include "npu/sim/simd/avx512.h"
+#include "npu/sim/simd/interleave_narrow.h"
 
 #define MAX_SIDE 8  // vectors in registers, of the matrix's short side
 #define LANES    32 // of a vector
 
-bool interleave_fits(size_t side)
+bool interleave_fits(size_t side, size_t element)
 {
-    return kernel_has_avx512() && side > 1 && side <= MAX_SIDE;
+    return (element == 2 || element == 4) && side > 1 && side <= MAX_SIDE;
 }
 
 #ifdef KERNEL_AVX512
@@ -136,29 +136,41 @@ AVX512_INLINE void interleave_all(const struct strip *m, const size_t n, const b
     : n == 7 ? interleave_all(&m, 7, interleaves)                                                  \
              : interleave_all(&m, 8, interleaves)
 
-KERNEL_AVX512 void interleave_rows(const void *src, ptrdiff_t src_pitch, size_t n, size_t columns,
-                                   void *dst)
+KERNEL_AVX512 static void interleave_halves(const void *src, ptrdiff_t src_pitch, size_t n,
+                                            size_t columns, void *dst)
 {
     const struct strip m = {src, dst, src_pitch, columns};
     EACH(true);
 }
 
-KERNEL_AVX512 void deinterleave_rows(const void *src, size_t rows, size_t n, void *dst,
-                                     ptrdiff_t dst_pitch)
+KERNEL_AVX512 static void deinterleave_halves(const void *src, size_t rows, size_t n, void *dst,
+                                              ptrdiff_t dst_pitch)
 {
     const struct strip m = {src, dst, dst_pitch, rows};
     EACH(false);
 }
-#else
-void interleave_rows(const void *src, ptrdiff_t src_pitch, size_t rows, size_t columns, void *dst)
+#endif
+
+void interleave_rows(const void *src, ptrdiff_t src_pitch, size_t rows, size_t columns, void *dst,
+                     size_t element)
 {
-    (void)src, (void)src_pitch, (void)rows, (void)columns, (void)dst;
-    abort(); // interleave_fits() is never true
+#ifdef KERNEL_AVX512
+    if (element == 2 && kernel_has_avx512()) {
+        interleave_halves(src, src_pitch, rows, columns, dst);
+        return;
+    }
+#endif
+    narrow_interleave(src, src_pitch, rows, columns, dst, element);
 }
 
-void deinterleave_rows(const void *src, size_t rows, size_t columns, void *dst, ptrdiff_t dst_pitch)
+void deinterleave_rows(const void *src, size_t rows, size_t columns, void *dst, ptrdiff_t dst_pitch,
+                       size_t element)
 {
-    (void)src, (void)rows, (void)columns, (void)dst, (void)dst_pitch;
-    abort();
-}
+#ifdef KERNEL_AVX512
+    if (element == 2 && kernel_has_avx512()) {
+        deinterleave_halves(src, rows, columns, dst, dst_pitch);
+        return;
+    }
 #endif
+    narrow_deinterleave(src, rows, columns, dst, dst_pitch, element);
+}

@@ -69,6 +69,16 @@ static inline bool kernel_has_avx512(void)
 #endif
 }
 
+// The same for AVX2, which every CPU with AVX512 has, too.
+static inline bool kernel_has_avx2(void)
+{
+#ifdef KERNEL_AVX2
+    return kernel_level() >= KERNEL_V3;
+#else
+    return false;
+#endif
+}
+
 /// AVX512-VBMI, and all that KERNEL_V4 has.
 bool kernel_has_vbmi(void);
 

@@ -1,0 +1,45 @@
+// 8 floats with AVX2, for functions compiled as KERNEL_AVX2, which run where kernel_has_avx2().
+// Unlike AVX512 (avx512.h) it has no masks for single elements of fp16: the last ones of an array
+// go through a vector of their own in memory.
+//
+// NaN passes through both bounds, as there.
+#pragma once
+
+#include <string.h>
+
+#include "npu/sim/simd/clamp.h"
+#include "npu/sim/simd/elements.h"
+
+#ifdef KERNEL_AVX2
+#include <immintrin.h>
+
+#define AVX2_INLINE KERNEL_AVX2 static inline __attribute__((always_inline))
+#define AVX2_LANES  8
+
+// v op w, for the operators of fp16_binary_knows().
+AVX2_INLINE __m256 avx2_binary(const enum graph_op op, __m256 v, __m256 w)
+{
+    return op == GRAPH_ADD   ? _mm256_add_ps(v, w)
+           : op == GRAPH_SUB ? _mm256_sub_ps(v, w)
+                             : _mm256_mul_ps(v, w);
+}
+
+// Of two zeros these instructions take the second operand, too: -0 stays -0.
+AVX2_INLINE __m256 avx2_clamp(struct clamp_bounds bounds, __m256 v)
+{
+    v = _mm256_max_ps(_mm256_set1_ps(bounds.low), v);
+    return _mm256_min_ps(_mm256_set1_ps(bounds.high), v);
+}
+
+AVX2_INLINE __m256 avx2_load_fp16(const uint16_t *x)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const void *)x));
+}
+
+// To fp16, to nearest, ties to even.
+AVX2_INLINE void avx2_store_fp16(__m256 v, struct clamp_bounds bounds, uint16_t *y)
+{
+    __m128i halves = _mm256_cvtps_ph(avx2_clamp(bounds, v), _MM_FROUND_TO_NEAREST_INT);
+    _mm_storeu_si128((void *)y, halves);
+}
+#endif
