@@ -22,6 +22,7 @@
 #include "tests/bench/sim/conv_times.h"
 #include "tests/bench/sim/copy_times.h"
 #include "tests/bench/sim/hook_times.h"
+#include "tests/bench/sim/product_times.h"
 #include "tests/support/sim_run.h"
 
 static _Noreturn void give_up(const char *path, const struct error *e)
@@ -257,7 +258,7 @@ static void bench_runs(char *const *paths)
         "      zero points of weights read and write, each byte once, at the speed of memcpy at\n"
         "      that size\n"
         "ratio: run / (convs + rest)\n"
-        "products: oneDNN's own best times for MatMul and ConvTranspose of floats, and the ratio\n"
+        "products: oneDNN's own best times for MatMul, attention and ConvTranspose, and the ratio\n"
         "      with them\n\n");
     printf("%9s %9s %9s %6s %9s %6s %6s %6s  model\n", "run us", "convs us", "rest us", "ratio",
            "products", "with", "convs", "others");
@@ -383,8 +384,10 @@ static void bench_sums(const char *path)
         for (uint32_t i = 0; i < m->n_inputs; i++)
             fill_randomly(m->inputs[i].logical.type, (void *)r.inputs[i].data, r.inputs[i].size,
                           &state);
-        if (sim_run_once(&r.run, r.inputs, r.outputs, &e) < 0)
+        if (sim_run_once(&r.run, r.inputs, r.outputs, &e) < 0) {
             printf("%s: run %d: %s\n", name, k, e.text);
+            break;
+        }
         for (uint32_t i = 0; i < m->n_outputs; i++)
             printf("%s: run %d, output %u: %016llx\n", name, k, i,
                    (unsigned long long)sum_bytes(r.outputs[i].data, r.outputs[i].size));
@@ -427,7 +430,8 @@ static void print_layer(const struct graph *g, const struct graph_node *n, uint6
     struct bound b = {0};
     add_node(&b, g, n);
     const struct graph_tensor *y = n->outputs[0] >= 0 ? &g->tensors[n->outputs[0]] : NULL;
-    printf("%9llu %9.1f  %-28s g%u", (unsigned long long)us, (b.conv_ns + b.rest_ns) / 1e3, n->type,
+    printf("%9llu %9.1f  %-28s g%u", (unsigned long long)us,
+           (b.conv_ns + b.rest_ns + b.product_ns) / 1e3, n->type,
            n->op == GRAPH_CONV ? n->window.groups : 0);
     for (uint32_t i = 0; y && i < y->n_dims; i++)
         printf("%c%u", i ? 'x' : ' ', y->dims[i]);

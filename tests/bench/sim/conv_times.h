@@ -12,6 +12,5 @@
 /// a convolution of integers, else floats to floats. Negative: oneDNN has none.
 double conv_time_ns(const struct graph *g, const struct graph_node *n);
 
-/// The best time of oneDNN's own product of matrices for a MatMul, its own transposed convolution
-/// for a ConvTranspose, of floats; 0 for all other nodes.
-double product_time_ns(const struct graph *g, const struct graph_node *n);
+/// The same for a ConvTranspose; 0: oneDNN has none but a reference in plain C.
+double transposed_time_ns(const struct graph *g, const struct graph_node *n);

@@ -194,6 +194,56 @@ NETS = {f"act_{k}": activation(v) for k, v in ACTIVATIONS.items()} | {
 NETS["transpose"] = NETS.pop("pad")
 
 
+def behind(kind, *operands, outputs=1, **attributes):
+    """An operator behind a convolution, with constants as further operands."""
+    return lambda n: n.add(kind, n.conv(n.last, 64, 64), *(n.constant(v) for v in operands), outputs=outputs, **attributes)
+
+
+def on_tokens(kind, *operands, **attributes):
+    def build(n):
+        n.add("MatMul", n.last, n.constant(n.weight(192, 192)))
+        n.add(kind, n.last, *(n.constant(v) for v in operands), **attributes)
+
+    return build
+
+
+def recurrent(kind, gates):
+    def build(n):
+        n.add("Transpose", perm=[1, 0, 2], quantize=False)
+        n.add(kind, n.last, n.constant(n.weight(1, gates * 64, 192)), n.constant(n.weight(1, gates * 64, 64)),
+              hidden_size=64)
+
+    return build
+
+
+def scatter(n):
+    n.add("ScatterND", n.conv(n.last, 64, 64), n.constant(np.int64([[[0, c]] for c in range(0, 64, 2)])),
+          n.constant(np.zeros((32, 1, 56, 56), np.float32)))
+
+
+NETS |= {
+    "globalmaxpool": one("GlobalMaxPool"), "lppool": one("LpPool", kernel_shape=[3, 3], pads=[1] * 4),
+    "reduce_mean": behind("ReduceMean", np.int64([2, 3])), "reduce_max": behind("ReduceMax", np.int64([1])),
+    "reduce_sum": behind("ReduceSum", np.int64([3])), "reduce_l2": behind("ReduceL2", np.int64([1])),
+    "argmax": one("ArgMax", axis=1), "topk": behind("TopK", np.int64([8]), outputs=2, axis=1),
+    "prelu": behind("PRelu", np.float32(np.linspace(0, 1, 64)).reshape(64, 1, 1)),
+    "mul_channels": behind("Mul", np.float32(np.linspace(0, 1, 64)).reshape(64, 1, 1)),
+    "add_pixels": behind("Add", np.float32(np.linspace(0, 1, 3136)).reshape(1, 1, 56, 56)),
+    "exp": one("Exp"), "sqrt": one("Sqrt"), "pow3": behind("Pow", np.float32(3)), "abs": one("Abs"),
+    "max": behind("Max", np.float32(.5)), "clip": behind("Clip", np.float32(0), np.float32(6)),
+    "softsign": one("Softsign"), "celu": one("Celu"), "selu": one("Selu"), "sin": one("Sin"), "floor": one("Floor"),
+    "depth_to_space": one("DepthToSpace", blocksize=2), "space_to_depth": one("SpaceToDepth", blocksize=2),
+    "resize_cubic": resize("cubic"), "cumsum": behind("CumSum", np.int64(1)), "log_softmax": one("LogSoftmax", axis=1),
+    "lp_norm": one("LpNormalization", axis=1), "lrn": one("LRN", size=5),
+    "gather": behind("Gather", np.int64(range(0, 64, 2)), axis=1), "tile": behind("Tile", np.int64([1, 2, 1, 1])),
+    "pad_reflect": behind("Pad", np.int64([0, 0, 1, 1, 0, 0, 1, 1]), mode="reflect"),
+    "expand": behind("Expand", np.int64([2, 64, 56, 56])), "scatter": scatter,
+    "softmax_tokens": on_tokens("Softmax", axis=-1), "gelu_tokens": on_tokens("Erf"),
+    "gemm_bias": on_tokens("Add", np.zeros(192, np.float32)), "lstm": recurrent("LSTM", 4), "gru": recurrent("GRU", 3),
+}
+ON_TOKENS = {"attention", "layer_norm", "rms_norm", "softmax_tokens", "gelu_tokens", "gemm_bias", "lstm", "gru"}
+
+
 def main(bench, word=""):
     lines = []
     with tempfile.TemporaryDirectory() as folder:
@@ -202,7 +252,7 @@ def main(bench, word=""):
                 path = pathlib.Path(folder, name + ("_int8" if quantized else "_float") + ".onnx")
                 if word not in path.name:
                     continue
-                net = Net(TOKENS if build in (attention, layer_norm, rms_norm) else IMAGE, quantized)
+                net = Net(TOKENS if name in ON_TOKENS else IMAGE, quantized)
                 build(net)
                 net.save(path)
                 run = subprocess.run([bench, path], capture_output=True, text=True)
