@@ -3,20 +3,21 @@
 // inputs -> int64 or double arrays in scratch, in the order of their dimensions -> operator
 //        -> such arrays -> outputs
 //
-// Stores wrap integers modulo the type's range and round floats to the type; with `dequantize`,
-// quantized tensors are worked on as real numbers and stored as saturate(rint(real / scale + zp)).
-// Tested with the operators (ref.h).
+// What is in between is ref_values.h's. A move that has no need of numbers goes by bytes
+// (ref_bytes.h). Tested with the operators (ref.h).
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "npu/sim/exec/ops.h"
 #include "npu/sim/ref/ref.h"
-#include "tensor/convert.h"
+#include "npu/sim/ref/ref_bytes.h"
+#include "npu/sim/ref/ref_values.h"
 
 // Offsets in scratch memory, of 8 bytes per element.
 struct ref_step {
     bool lines; // a Gather of stored lines: only its indices are worked on as numbers
+    bool bytes; // by ref_bytes.h: so are they here, at in[0] is its scratch memory
     uint64_t in[REF_MAX_INPUTS], out[REF_MAX_OUTPUTS], extra; // scratch
 };
 
@@ -88,130 +89,6 @@ void ref_walk_next(struct ref_walk *w)
     }
 }
 
-// ---- stored elements ----
-
-static float read_float(const uint8_t *p)
-{
-    return bits_float(read_le32(p));
-}
-
-// One stored element; it need not be aligned, as constants in files are not.
-static union ref_value load_one(enum tensor_type type, const uint8_t *p)
-{
-    switch (type) {
-    case TENSOR_FLOAT32:
-        return (union ref_value){.r = (double)read_float(p)};
-    case TENSOR_FLOAT16:
-        return (union ref_value){.r = (double)convert_fp16_to_float(read_le16(p))};
-    case TENSOR_INT8:
-        return (union ref_value){.i = (int8_t)*p};
-    case TENSOR_UINT8:
-        return (union ref_value){.i = *p};
-    case TENSOR_BOOL:
-        return (union ref_value){.i = *p != 0};
-    case TENSOR_INT16:
-        return (union ref_value){.i = (int16_t)read_le16(p)};
-    case TENSOR_UINT16:
-        return (union ref_value){.i = read_le16(p)};
-    case TENSOR_INT32:
-        return (union ref_value){.i = (int32_t)read_le32(p)};
-    case TENSOR_UINT32:
-        return (union ref_value){.i = read_le32(p)};
-    default:
-        return (union ref_value){.i = (int64_t)read_le64(p)};
-    }
-}
-
-// Integers wrap, as they do in the machine.
-static void store_one(enum tensor_type type, uint8_t *p, union ref_value v)
-{
-    switch (type) {
-    case TENSOR_FLOAT32:
-        write_le32(p, float_bits((float)v.r));
-        return;
-    case TENSOR_FLOAT16:
-        write_le16(p, convert_float_to_fp16((float)v.r));
-        return;
-    case TENSOR_BOOL:
-        *p = v.i != 0;
-        return;
-    case TENSOR_INT8:
-    case TENSOR_UINT8:
-        *p = (uint8_t)v.i;
-        return;
-    case TENSOR_INT16:
-    case TENSOR_UINT16:
-        write_le16(p, (uint16_t)v.i);
-        return;
-    case TENSOR_INT32:
-    case TENSOR_UINT32:
-        write_le32(p, (uint32_t)v.i);
-        return;
-    default:
-        write_le64(p, (uint64_t)v.i);
-    }
-}
-
-// Whether a tensor is worked on as the real numbers that its integers represent.
-static bool is_dequantized(const struct graph_node *n, const struct graph_tensor *t)
-{
-    return n->ref.dequantize && t->quantized;
-}
-
-static bool is_real(const struct graph_node *n, const struct graph_tensor *t)
-{
-    return t->type == TENSOR_FLOAT32 || t->type == TENSOR_FLOAT16 || is_dequantized(n, t);
-}
-
-static union ref_value value_dequantize(const struct graph_tensor *t, union ref_value v)
-{
-    return (union ref_value){.r = (double)(v.i - t->zp) * (double)t->scale};
-}
-
-// rint: ties to even. fmax takes NaN to the lowest value.
-static union ref_value value_quantize(const struct graph_tensor *t, union ref_value v)
-{
-    double low = t->type == TENSOR_UINT8 ? 0 : t->type == TENSOR_INT8 ? INT8_MIN : INT16_MIN;
-    double high = t->type == TENSOR_UINT8  ? UINT8_MAX
-                  : t->type == TENSOR_INT8 ? INT8_MAX
-                                           : INT16_MAX;
-    double stored = rint(v.r / (double)t->scale + t->zp);
-    return (union ref_value){.i = (int64_t)fmin(fmax(stored, low), high)};
-}
-
-// From the stored order to that of the dimensions.
-static void value_load_all(const struct graph_node *n, const struct graph_tensor *t,
-                           const uint8_t *src, union ref_value *dst)
-{
-    bool reals = is_dequantized(n, t);
-    int64_t strides[GRAPH_MAX_DIMS];
-    size_t element = tensor_type_size(t->type);
-    struct ref_walk w;
-    ref_walk_init(&w, t);
-    graph_tensor_strides(t, strides);
-    memcpy(w.strides[0], strides, sizeof strides);
-    w.n_operands = 1;
-    for (uint64_t k = 0; k < t->n_elems; k++, ref_walk_next(&w)) {
-        dst[k] = load_one(t->type, src + w.at[0] * (int64_t)element);
-        if (reals)
-            dst[k] = value_dequantize(t, dst[k]);
-    }
-}
-
-static void value_store_all(const struct graph_node *n, const struct graph_tensor *t, uint8_t *dst,
-                            const union ref_value *src)
-{
-    bool reals = is_dequantized(n, t);
-    size_t element = tensor_type_size(t->type);
-    struct ref_walk w;
-    ref_walk_init(&w, t);
-    graph_tensor_strides(t, w.strides[0]);
-    w.n_operands = 1;
-    for (uint64_t k = 0; k < t->n_elems; k++, ref_walk_next(&w))
-        store_one(t->type, dst + w.at[0] * (int64_t)element,
-                  reals ? value_quantize(t, src[k]) : src[k]);
-}
-
 // ---- the operator ----
 
 static const struct ref_operator *const ref_operators[REF_OP_COUNT] = {
@@ -230,7 +107,7 @@ static int ref_take(struct step *s, const struct graph_tensor *t, struct ref_ten
     if (!ref_type_known(t->type) || t->unpack)
         return step_refuse(s, e, "tensor %s: type %s is not supported", t->name,
                            tensor_type_name(t->type));
-    w->real = is_real(s->node, t);
+    w->real = ref_is_real(s->node, t);
     return step_scratch(s, t->n_elems * sizeof(union ref_value), at, e);
 }
 
@@ -242,7 +119,7 @@ static bool gathers_lines(const struct step *s)
     return s->node->ref.op == REF_OP_GATHER && x && y && x->type == y->type &&
            x->type != TENSOR_BOOL && ref_type_known(x->type) && !x->unpack && !y->unpack &&
            !x->channels_last && !y->channels_last && !x->natural && !y->natural &&
-           !is_dequantized(s->node, x) && !is_dequantized(s->node, y);
+           !ref_is_dequantized(s->node, x) && !ref_is_dequantized(s->node, y);
 }
 
 static int ref_prepare_step(struct step *s, struct error *e)
@@ -250,7 +127,7 @@ static int ref_prepare_step(struct step *s, struct error *e)
     struct ref_step *p = s->state = step_alloc(s, 1, sizeof *p);
     struct ref_call c = {.node = s->node};
     uint64_t extra = 0;
-    bool lines = gathers_lines(s);
+    bool bytes = ref_bytes_fits(s), lines = bytes || gathers_lines(s);
     int r = p ? 0 : error_no_memory(e, "a step", sizeof *p);
     if (s->node->n_inputs > REF_MAX_INPUTS || s->node->n_outputs > REF_MAX_OUTPUTS)
         return step_refuse(s, e, "it has too many inputs or outputs");
@@ -259,13 +136,16 @@ static int ref_prepare_step(struct step *s, struct error *e)
     for (uint32_t i = lines ? 1 : 0; i < REF_MAX_OUTPUTS && r == 0; i++)
         r = ref_take(s, step_output(s, i), &c.out[i], &p->out[i], e);
     if (r == 0 && lines) {
-        p->lines = true;
+        p->lines = !bytes;
+        p->bytes = bytes;
         c.in[0] = (struct ref_tensor){.t = step_input(s, 0)};
         c.out[0] = (struct ref_tensor){.t = step_output(s, 0)};
     }
     const struct ref_operator *op = ref_operators[s->node->ref.op];
     if (r == 0 && op->check)
         r = op->check(&c, &extra, e);
+    if (r == 0 && bytes)
+        r = step_scratch(s, ref_bytes_scratch(c.out[0].t), &p->in[0], e);
     return r < 0 ? r : step_scratch(s, extra * sizeof(union ref_value), &p->extra, e);
 }
 
@@ -299,7 +179,7 @@ static int ref_gather_lines(const struct step *s, struct run *r, struct error *e
     const uint8_t *from = run_input(s, r, 0);
     uint8_t *to = run_output(s, r, 0);
     c.in[1] = (struct ref_tensor){indices, false, run_scratch(r, p->in[1])};
-    value_load_all(s->node, indices, run_input(s, r, 1), c.in[1].v);
+    ref_load(s->node, indices, run_input(s, r, 1), c.in[1].v);
     int status = check_natural(&c, &c.in[1], e);
     for (uint64_t o = 0; o < a.outer && status == 0; o++, from += a.size * line)
         for (uint64_t k = 0; k < indices->n_elems && status == 0; k++, to += line) {
@@ -311,11 +191,31 @@ static int ref_gather_lines(const struct step *s, struct run *r, struct error *e
     return status;
 }
 
+static int ref_pick_bytes(const struct step *s, struct run *r, struct error *e)
+{
+    const struct ref_step *p = s->state;
+    const struct graph_tensor *indices = step_input(s, 1);
+    struct ref_call c = {.node = s->node};
+    int status = 0;
+    c.in[0].t = step_input(s, 0);
+    c.out[0].t = step_output(s, 0);
+    if (s->node->ref.op == REF_OP_GATHER) {
+        c.in[1] = (struct ref_tensor){indices, false, run_scratch(r, p->in[1])};
+        ref_load(s->node, indices, run_input(s, r, 1), c.in[1].v);
+        status = check_natural(&c, &c.in[1], e);
+    }
+    return status < 0 ? status
+                      : ref_bytes_move(&c, run_input(s, r, 0), run_output(s, r, 0),
+                                       run_scratch(r, p->in[0]), e);
+}
+
 static int ref_run_step(const struct step *s, struct run *r, struct error *e)
 {
     if (gives_nothing(s))
         return 0;
     const struct ref_step *p = s->state;
+    if (p->bytes)
+        return ref_pick_bytes(s, r, e);
     if (p->lines)
         return ref_gather_lines(s, r, e);
     struct ref_call c = {.node = s->node, .extra = run_scratch(r, p->extra)};
@@ -324,14 +224,14 @@ static int ref_run_step(const struct step *s, struct run *r, struct error *e)
         const struct graph_tensor *t = step_input(s, i);
         if (!t)
             continue;
-        c.in[i] = (struct ref_tensor){t, is_real(s->node, t), run_scratch(r, p->in[i])};
-        value_load_all(s->node, t, run_input(s, r, i), c.in[i].v);
+        c.in[i] = (struct ref_tensor){t, ref_is_real(s->node, t), run_scratch(r, p->in[i])};
+        ref_load(s->node, t, run_input(s, r, i), c.in[i].v);
         status = check_natural(&c, &c.in[i], e);
     }
     for (uint32_t i = 0; i < REF_MAX_OUTPUTS; i++) {
         const struct graph_tensor *t = step_output(s, i);
         if (t)
-            c.out[i] = (struct ref_tensor){t, is_real(s->node, t), run_scratch(r, p->out[i])};
+            c.out[i] = (struct ref_tensor){t, ref_is_real(s->node, t), run_scratch(r, p->out[i])};
     }
     if (status == 0)
         status = ref_operators[s->node->ref.op]->run(&c, e);
@@ -340,7 +240,7 @@ static int ref_run_step(const struct step *s, struct run *r, struct error *e)
             continue;
         status = check_natural(&c, &c.out[i], e);
         if (status == 0)
-            value_store_all(s->node, c.out[i].t, run_output(s, r, i), c.out[i].v);
+            ref_store(s->node, c.out[i].t, run_output(s, r, i), c.out[i].v);
     }
     return status;
 }

@@ -61,6 +61,9 @@ void ref_walk_next(struct ref_walk *w);
 int ref_resolve(const struct ref_call *c, int64_t index, uint64_t size, uint64_t *ret,
                 struct error *e);
 
+/// Index of the element that padding repeats, by Pad's mode; -1: the constant.
+int64_t ref_pad_source(int64_t mode, int64_t at, int64_t size);
+
 /// Truncates towards zero and saturates to 64 bits; NaN becomes 0.
 int64_t ref_to_integer(double v);
 

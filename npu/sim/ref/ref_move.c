@@ -253,9 +253,8 @@ static int check_pad(const struct ref_call *c, uint64_t *ret_extra, struct error
     return 0;
 }
 
-// Index of the element that padding repeats; -1: the constant. Reflection does not repeat the edge:
-// its period is 2 * (size - 1).
-static int64_t pad_source(int64_t mode, int64_t at, int64_t size)
+// Reflection does not repeat the edge: its period is 2 * (size - 1).
+int64_t ref_pad_source(int64_t mode, int64_t at, int64_t size)
 {
     if (at >= 0 && at < size)
         return at;
@@ -283,7 +282,7 @@ static int run_pad(struct ref_call *c, struct error *e)
         int64_t at = 0;
         for (uint32_t i = 0; i < x->n_dims && at >= 0; i++) {
             int64_t own = (int64_t)w.index[i] - INTS(c)[1 + i];
-            int64_t source = pad_source(INTS(c)[0], own, x->dims[i]);
+            int64_t source = ref_pad_source(INTS(c)[0], own, x->dims[i]);
             at = source < 0 ? -1 : at + source * strides[i];
         }
         c->out[0].v[k] = at < 0 ? value : c->in[0].v[at];

@@ -5,17 +5,29 @@
 //   LSTM  i, f, o = σ(W x + R h + P c);  c = f c + i tanh(W x + R h);  h = o tanh(c)
 //   GRU   z, r = σ(W x + R h);  n = tanh(W x + R (r h));  h = (1 - z) n + z h
 //
-// Weights are [direction][gate][hidden], gates in ONNX's order: i o f c and z r h. In doubles.
+// Weights are [direction][gate][hidden], gates in ONNX's order: i o f c and z r h. In doubles, each
+// sum in the order of its row.
+//
+// So that this order needs no sums across a vector, weights of a direction are packed: LANES rows
+// side by side, each of whose columns is one vector. What inputs give to the gates (W x) does not
+// depend on the state, so it is computed for TOGETHER steps at a time, which share the weights'
+// way from memory.
+//
+//   packed   [rows / LANES][column][LANES]     the last block's missing rows are 0
 // Tests: test_onnx_nodes (ONNX's own cases), test_sim_cases_cpu (.rknn).
 #include <math.h>
 
+#include "base/bytes.h"
 #include "npu/sim/ref/ref.h"
+#include "npu/sim/simd/kernel.h"
 
 // Inputs and outputs, by number.
 enum { IN_X, IN_W, IN_R, IN_B, IN_LENGTHS, IN_H, IN_C, IN_P };
 enum { OUT_Y, OUT_H, OUT_C };
 
 #define MAX_GATES 4
+#define LANES     8
+#define TOGETHER  4
 
 // One direction of one sequence.
 struct walker {
@@ -26,6 +38,8 @@ struct walker {
     bool batch_first, before_reset, input_forget;
     double clip;
     double *h, *cell, *gates, *carried; // hidden; gates: n_gates * hidden
+    double *w, *r;                      // packed, of this direction
+    double *entered, *recurred;         // of rows, padded: W x of TOGETHER steps; R h
 };
 
 static const uint64_t gates_of[] = {
@@ -59,7 +73,13 @@ static bool has_size(const struct ref_tensor *t, bool real, uint64_t n_elems)
     return !t->t || (t->real == real && t->t->n_elems == n_elems);
 }
 
-// extra: state, cell and carried state, and the gates, of one sequence.
+static uint64_t padded_rows(const struct walker *s)
+{
+    return align_up(s->n_gates * s->hidden, LANES);
+}
+
+// extra: state, cell and carried state, and the gates, of one sequence; packed weights, and what
+// they give.
 static int check_recurrent(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
 {
     const struct graph_tensor *x = c->in[IN_X].t, *w = c->in[IN_W].t, *r = c->in[IN_R].t;
@@ -77,7 +97,8 @@ static int check_recurrent(const struct ref_call *c, uint64_t *ret_extra, struct
            has_size(&c->in[IN_P], true, wanted * 3 * s.hidden);
     fits = fits && has_size(&c->out[OUT_Y], true, s.steps * state) &&
            has_size(&c->out[OUT_H], true, state) && has_size(&c->out[OUT_C], true, state);
-    *ret_extra = (3 + MAX_GATES) * s.hidden;
+    *ret_extra =
+        (3 + MAX_GATES) * s.hidden + padded_rows(&s) * (s.inputs + s.hidden + TOGETHER + 1);
     return fits ? 0 : ref_refuse(c, e, "its inputs and outputs do not fit together");
 }
 
@@ -111,26 +132,80 @@ static double rnn_bias(const struct walker *s, uint64_t part, uint64_t row)
     return b->t ? b->v[(s->direction * 2 + part) * s->n_gates * s->hidden + row].r : 0;
 }
 
-// A row of R times the state, its bias included.
-static double rnn_recur(const struct walker *s, uint64_t row, const double *h)
+typedef double lanes_f64 __attribute__((vector_size(LANES * 8), aligned(8), may_alias));
+
+// y[k][row] += Σ w[row] * x[k], for n_rows padded rows and `n` vectors of n_columns, 1 or TOGETHER.
+static inline __attribute__((always_inline)) void rnn_add_products(const double *w, uint64_t n_rows,
+                                                                   uint64_t n_columns,
+                                                                   const double *const *x,
+                                                                   double *y, const int n)
 {
-    const union ref_value *r =
-        s->c->in[IN_R].v + (s->direction * s->n_gates * s->hidden + row) * s->hidden;
-    double sum = rnn_bias(s, 1, row);
-    for (uint64_t i = 0; i < s->hidden; i++)
-        sum += r[i].r * h[i];
-    return sum;
+    for (uint64_t row = 0; row < n_rows; row += LANES) {
+        lanes_f64 sums[TOGETHER];
+#pragma GCC unroll 4
+        for (int k = 0; k < n; k++)
+            sums[k] = *(const lanes_f64 *)(y + (uint64_t)k * n_rows + row);
+        for (uint64_t i = 0; i < n_columns; i++, w += LANES)
+#pragma GCC unroll 4
+            for (int k = 0; k < n; k++)
+                sums[k] += *(const lanes_f64 *)w * x[k][i];
+#pragma GCC unroll 4
+        for (int k = 0; k < n; k++)
+            *(lanes_f64 *)(y + (uint64_t)k * n_rows + row) = sums[k];
+    }
 }
 
-// A row of W times the input, its bias included.
-static double rnn_enter(const struct walker *s, uint64_t row, const union ref_value *x)
+KERNEL(void, rnn_add_product,
+       (const double *w, uint64_t n_rows, uint64_t n_columns, const double *x, double *y),
+       (w, n_rows, n_columns, x, y))
 {
-    const union ref_value *w =
-        s->c->in[IN_W].v + (s->direction * s->n_gates * s->hidden + row) * s->inputs;
-    double sum = rnn_bias(s, 0, row);
-    for (uint64_t i = 0; i < s->inputs; i++)
-        sum += w[i].r * x[i].r;
-    return sum;
+    rnn_add_products(w, n_rows, n_columns, &x, y, 1);
+}
+
+KERNEL(void, rnn_add_together,
+       (const double *w, uint64_t n_rows, uint64_t n_columns, const double *const *x, double *y),
+       (w, n_rows, n_columns, x, y))
+{
+    rnn_add_products(w, n_rows, n_columns, x, y, TOGETHER);
+}
+
+// The rows' biases, which their sums begin with.
+static void rnn_start(const struct walker *s, uint64_t part, double *y)
+{
+    for (uint64_t row = 0; row < padded_rows(s); row++)
+        y[row] = row < s->n_gates * s->hidden ? rnn_bias(s, part, row) : 0;
+}
+
+// R times a state, for the rows from those of gate `first` on.
+static void rnn_recur(struct walker *s, uint64_t first, const double *h)
+{
+    const uint64_t from = first * s->hidden / LANES * LANES;
+    rnn_start(s, 1, s->recurred);
+    rnn_add_product(s->r + from * s->hidden, padded_rows(s) - from, s->hidden, h,
+                    s->recurred + from);
+}
+
+// W times the inputs of n steps, 1 to TOGETHER.
+static void rnn_enter(struct walker *s, const double *const *x, size_t n)
+{
+    const uint64_t rows = padded_rows(s);
+    for (size_t k = 0; k < n; k++)
+        rnn_start(s, 0, s->entered + k * rows);
+    if (n == TOGETHER)
+        rnn_add_together(s->w, rows, s->inputs, x, s->entered);
+    for (size_t k = 0; k < n && n < TOGETHER; k++)
+        rnn_add_product(s->w, rows, s->inputs, x[k], s->entered + k * rows);
+}
+
+static void rnn_pack(const struct walker *s, const struct ref_tensor *from, uint64_t columns,
+                     double *to)
+{
+    const uint64_t rows = s->n_gates * s->hidden;
+    const union ref_value *v = from->v + s->direction * rows * columns;
+    for (uint64_t row = 0; row < padded_rows(s); row++)
+        for (uint64_t i = 0; i < columns; i++)
+            to[(row / LANES * columns + i) * LANES + row % LANES] =
+                row < rows ? v[row * columns + i].r : 0;
 }
 
 // which: i, o, f. The output gate sees the new cell, the others the old one.
@@ -140,20 +215,22 @@ static double rnn_peephole(const struct walker *s, uint64_t which, uint64_t i, d
     return p->t ? p->v[(s->direction * 3 + which) * s->hidden + i].r * cell : 0;
 }
 
-// Gates first, as all of them read the old state.
-static void step_rnn(struct walker *s, const union ref_value *x)
+// Gates first, as all of them read the old state. w: what the step's input gives.
+static void step_rnn(struct walker *s, const double *w)
 {
+    rnn_recur(s, 0, s->h);
     for (uint64_t i = 0; i < s->hidden; i++)
-        s->gates[i] = rnn_gate(s, s->functions[0], rnn_enter(s, i, x) + rnn_recur(s, i, s->h));
+        s->gates[i] = rnn_gate(s, s->functions[0], w[i] + s->recurred[i]);
     memcpy(s->h, s->gates, s->hidden * sizeof *s->h);
 }
 
 // input_forget couples the gates: f = 1 - i.
-static void step_lstm(struct walker *s, const union ref_value *x)
+static void step_lstm(struct walker *s, const double *w)
 {
     uint64_t n = s->hidden;
+    rnn_recur(s, 0, s->h);
     for (uint64_t k = 0; k < 4 * n; k++)
-        s->gates[k] = rnn_enter(s, k, x) + rnn_recur(s, k, s->h);
+        s->gates[k] = w[k] + s->recurred[k];
     for (uint64_t i = 0; i < n; i++) {
         double old = s->cell[i];
         double in = rnn_gate(s, s->functions[0], s->gates[i] + rnn_peephole(s, 0, i, old));
@@ -169,17 +246,20 @@ static void step_lstm(struct walker *s, const union ref_value *x)
 }
 
 // before_reset (linear_before_reset): r * (R h + bias) in place of R (r * h) + bias.
-static void step_gru(struct walker *s, const union ref_value *x)
+static void step_gru(struct walker *s, const double *w)
 {
     uint64_t n = s->hidden;
+    rnn_recur(s, 0, s->h);
     for (uint64_t k = 0; k < 2 * n; k++)
-        s->gates[k] = rnn_gate(s, s->functions[0], rnn_enter(s, k, x) + rnn_recur(s, k, s->h));
+        s->gates[k] = rnn_gate(s, s->functions[0], w[k] + s->recurred[k]);
     for (uint64_t i = 0; i < n; i++)
         s->carried[i] = s->gates[n + i] * s->h[i];
+    if (!s->before_reset)
+        rnn_recur(s, 2, s->carried);
     for (uint64_t i = 0; i < n; i++) {
-        double past = s->before_reset ? s->gates[n + i] * rnn_recur(s, 2 * n + i, s->h)
-                                      : rnn_recur(s, 2 * n + i, s->carried);
-        s->gates[2 * n + i] = rnn_gate(s, s->functions[1], rnn_enter(s, 2 * n + i, x) + past);
+        double past = s->recurred[2 * n + i];
+        past = s->before_reset ? s->gates[n + i] * past : past;
+        s->gates[2 * n + i] = rnn_gate(s, s->functions[1], w[2 * n + i] + past);
     }
     for (uint64_t i = 0; i < n; i++)
         s->h[i] = (1 - s->gates[i]) * s->gates[2 * n + i] + s->gates[i] * s->h[i];
@@ -213,11 +293,24 @@ static void rnn_give(const struct ref_tensor *to, const double *from, uint64_t a
         to->v[at + i].r = from ? from[i] : 0;
 }
 
+// The inputs of the k-th step and of those behind it that are entered together.
+static void enter_steps(struct walker *s, uint64_t batch, uint64_t k, uint64_t length, bool back)
+{
+    const double *x[TOGETHER];
+    size_t n = 0;
+    for (; n < TOGETHER && k + n < length; n++) {
+        uint64_t step = back ? length - 1 - k - n : k + n;
+        uint64_t at = s->batch_first ? batch * s->steps + step : step * s->batch_size + batch;
+        x[n] = &s->c->in[IN_X].v[at * s->inputs].r;
+    }
+    rnn_enter(s, x, n);
+}
+
 // One sequence in one direction. Steps past its length give 0; backwards it begins at its own last
 // step, not at that of the batch.
 static int run_sequence(struct walker *s, uint64_t batch, struct error *e)
 {
-    static void (*const steps[])(struct walker *, const union ref_value *) = {
+    static void (*const steps[])(struct walker *, const double *) = {
         [REF_RNN] = step_rnn, [REF_LSTM] = step_lstm, [REF_GRU] = step_gru};
     const struct ref_call *c = s->c;
     int64_t length = c->in[IN_LENGTHS].t ? c->in[IN_LENGTHS].v[batch].i : (int64_t)s->steps;
@@ -231,9 +324,10 @@ static int run_sequence(struct walker *s, uint64_t batch, struct error *e)
             rnn_give(&c->out[OUT_Y], NULL, output_at(s, batch, k), s->hidden);
             continue;
         }
+        if (k % TOGETHER == 0)
+            enter_steps(s, batch, k, (uint64_t)length, back);
         uint64_t step = back ? (uint64_t)length - 1 - k : k;
-        uint64_t x = s->batch_first ? batch * s->steps + step : step * s->batch_size + batch;
-        steps[s->kind](s, c->in[IN_X].v + x * s->inputs);
+        steps[s->kind](s, s->entered + k % TOGETHER * padded_rows(s));
         rnn_give(&c->out[OUT_Y], s->h, output_at(s, batch, step), s->hidden);
     }
     rnn_give(&c->out[OUT_H], s->h, state_at(s, batch), s->hidden);
@@ -249,8 +343,14 @@ static int run_recurrent(struct ref_call *c, struct error *e)
     s.cell = s.h + s.hidden;
     s.carried = s.cell + s.hidden;
     s.gates = s.carried + s.hidden;
+    s.w = s.gates + MAX_GATES * s.hidden;
+    s.r = s.w + padded_rows(&s) * s.inputs;
+    s.entered = s.r + padded_rows(&s) * s.hidden;
+    s.recurred = s.entered + padded_rows(&s) * TOGETHER;
     for (; s.direction < s.directions && r == 0; s.direction++) {
         s.functions = c->node->ref.ints + 5 + 3 * s.direction;
+        rnn_pack(&s, &c->in[IN_W], s.inputs, s.w);
+        rnn_pack(&s, &c->in[IN_R], s.hidden, s.r);
         for (uint64_t b = 0; b < s.batch_size && r == 0; b++)
             r = run_sequence(&s, b, e);
     }

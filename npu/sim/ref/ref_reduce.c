@@ -12,6 +12,7 @@
 #include <math.h>
 
 #include "npu/sim/ref/ref.h"
+#include "npu/sim/simd/kernel.h"
 
 // ints: kind, then the axes; none means all.
 static bool is_reduced(const struct graph_node *n, uint32_t axis)
@@ -56,30 +57,42 @@ static double reduce_start(int64_t kind)
     }
 }
 
-// Adds an element. NaN wins over any maximum or minimum. LOG_SUM_EXP takes the largest first, and
-// sums in a second pass, so that e^x does not overflow.
-static void gather_real(int64_t kind, double x, double *sum)
+// A row of the last dimension: n elements to the same sum (step 0), or each to its own (step 1).
+#define EACH_REAL(expression)                                                                      \
+    if (step)                                                                                      \
+        for (uint64_t i = 0; i < n; i++) {                                                         \
+            const double x = v[i].r, old = sum[i].r;                                               \
+            sum[i].r = (expression);                                                               \
+        }                                                                                          \
+    else                                                                                           \
+        for (uint64_t i = 0; i < n; i++) {                                                         \
+            const double x = v[i].r, old = sum->r;                                                 \
+            sum->r = (expression);                                                                 \
+        }                                                                                          \
+    break
+
+// NaN wins over any maximum or minimum. LOG_SUM_EXP takes the largest first, and sums in a second
+// pass, so that e^x does not overflow.
+KERNEL(void, gather_reals,
+       (int64_t kind, const union ref_value *restrict v, uint64_t n, uint64_t step,
+        union ref_value *restrict sum),
+       (kind, v, n, step, sum))
 {
     switch (kind) {
     case REF_PROD:
-        *sum *= x;
-        break;
+        EACH_REAL(old * x);
     case REF_REDUCE_MAX:
     case REF_LOG_SUM_EXP: // first the largest
-        *sum = x > *sum || isnan(x) ? x : *sum;
-        break;
+        EACH_REAL(x > old || x != x ? x : old);
     case REF_REDUCE_MIN:
-        *sum = x < *sum || isnan(x) ? x : *sum;
-        break;
+        EACH_REAL(x < old || x != x ? x : old);
     case REF_L1:
-        *sum += fabs(x);
-        break;
+        EACH_REAL(old + fabs(x));
     case REF_L2:
     case REF_SUM_SQUARE:
-        *sum += x * x;
-        break;
+        EACH_REAL(old + x * x);
     default:
-        *sum += x;
+        EACH_REAL(old + x);
     }
 }
 
@@ -145,6 +158,22 @@ static void walk_reduced(const struct ref_call *c, struct ref_walk *w)
     w->n_operands = 1;
 }
 
+// The same over rows of the last dimensions, as many of them as are all reduced or all kept; how
+// long a row is. Its elements' step in the output is the stride behind the walk's last one.
+static uint64_t walk_rows(const struct ref_call *c, struct ref_walk *w)
+{
+    uint64_t row = 1;
+    walk_reduced(c, w);
+    for (bool first = true; w->n_dims; first = false) {
+        bool kept = !is_reduced(c->node, w->n_dims - 1);
+        if (!first && kept != (w->strides[0][w->n_dims] != 0))
+            break;
+        row *= w->dims[--w->n_dims];
+        w->strides[0][w->n_dims] = kept;
+    }
+    return row;
+}
+
 // log Σ e^x = max + log Σ e^(x - max); the output holds the maxima on entry.
 static void log_sum_exp(struct ref_call *c)
 {
@@ -170,12 +199,15 @@ static int run_reduce(struct ref_call *c, struct error *e)
     uint64_t n = c->out[0].t->n_elems;
     for (uint64_t k = 0; k < n; k++)
         y[k] = reduce_first(c, kind);
-    walk_reduced(c, &w);
-    for (uint64_t k = 0; k < c->in[0].t->n_elems; k++, ref_walk_next(&w))
+    uint64_t row = walk_rows(c, &w), step = (uint64_t)w.strides[0][w.n_dims];
+    for (uint64_t k = 0; k < c->in[0].t->n_elems; k += row, ref_walk_next(&w)) {
+        union ref_value *to = y + w.at[0];
         if (c->in[0].real)
-            gather_real(kind, c->in[0].v[k].r, &y[w.at[0]].r);
+            gather_reals(kind, c->in[0].v + k, row, step, to);
         else
-            gather_integer(kind, c->in[0].v[k].i, &y[w.at[0]].i);
+            for (uint64_t i = 0; i < row; i++)
+                gather_integer(kind, c->in[0].v[k + i].i, &to[i * step].i);
+    }
     if (kind == REF_LOG_SUM_EXP)
         log_sum_exp(c);
     for (uint64_t k = 0; k < n; k++)
@@ -220,22 +252,40 @@ static int check_arg_reduce(const struct ref_call *c, uint64_t *ret_extra, struc
     return 0;
 }
 
+// Element i of each row that lies beside the others, against the best one so far.
+#define EACH_BEST(member)                                                                          \
+    for (uint64_t j = 0; j < inner; j++) {                                                         \
+        const int64_t best = y[j].i;                                                               \
+        const int order = (x[(uint64_t)best * inner + j].member < x[i * inner + j].member) -       \
+                          (x[i * inner + j].member < x[(uint64_t)best * inner + j].member);        \
+        y[j].i = order * sign >= least ? (int64_t)i : best;                                        \
+    }
+
+// NaN is neither larger nor smaller.
+KERNEL(void, arg_reduce_line,
+       (bool real, int sign, int least, const union ref_value *restrict x, uint64_t i,
+        uint64_t inner, union ref_value *restrict y),
+       (real, sign, least, x, i, inner, y))
+{
+    if (real)
+        EACH_BEST(r)
+    else
+        EACH_BEST(i)
+}
+
 // ints: axis, smallest instead of largest, last instead of first
 static int run_arg_reduce(struct ref_call *c, struct error *e)
 {
     (void)e;
     const int64_t *ints = c->node->ref.ints;
     struct nd_axis a = nd_axis(c->in[0].t, (uint32_t)ints[0]);
-    for (uint64_t k = 0; k < a.outer * a.inner; k++) {
-        const union ref_value *x = c->in[0].v + k / a.inner * a.size * a.inner + k % a.inner;
-        uint64_t best = 0;
-        for (uint64_t i = 1; i < a.size; i++) {
-            union ref_value v = x[i * a.inner], old = x[best * a.inner];
-            bool better = ints[1] ? reduce_less(c, v, old) : reduce_less(c, old, v);
-            bool worse = ints[1] ? reduce_less(c, old, v) : reduce_less(c, v, old);
-            best = better || (ints[2] && !worse) ? i : best;
-        }
-        c->out[0].v[k].i = (int64_t)best;
+    for (uint64_t o = 0; o < a.outer; o++) {
+        const union ref_value *x = c->in[0].v + o * a.size * a.inner;
+        union ref_value *y = c->out[0].v + o * a.inner;
+        for (uint64_t j = 0; j < a.inner; j++)
+            y[j].i = 0;
+        for (uint64_t i = 1; i < a.size; i++)
+            arg_reduce_line(c->in[0].real, ints[1] ? -1 : 1, ints[2] ? 0 : 1, x, i, a.inner, y);
     }
     return 0;
 }
@@ -266,9 +316,10 @@ static int run_softmax(struct ref_call *c, struct error *e)
             top = fmax(top, x[i * a.inner].r);
         for (uint64_t i = 0; i < a.size; i++)
             sum += exp(x[i * a.inner].r - top);
+        const double lost = log(sum);
         for (uint64_t i = 0; i < a.size; i++) {
             double v = x[i * a.inner].r - top;
-            y[i * a.inner].r = c->node->ref.ints[2] ? v - log(sum) : exp(v) / sum;
+            y[i * a.inner].r = c->node->ref.ints[2] ? v - lost : exp(v) / sum;
         }
     }
     return 0;
@@ -290,24 +341,28 @@ static int run_hardmax(struct ref_call *c, struct error *e)
     return 0;
 }
 
-// ints: axis, without the element itself, from the end
+// ints: axis, without the element itself, from the end. All that lie beside each other are summed
+// side by side.
 static int run_cum_sum(struct ref_call *c, struct error *e)
 {
     (void)e;
     const int64_t *ints = c->node->ref.ints;
+    const bool real = c->in[0].real, without = ints[1], back = ints[2];
     struct nd_axis a = nd_axis(c->in[0].t, (uint32_t)ints[0]);
-    for (uint64_t k = 0; k < a.outer * a.inner; k++) {
-        uint64_t at = k / a.inner * a.size * a.inner + k % a.inner;
-        union ref_value sum = {0};
-        for (uint64_t i = 0; i < a.size; i++) {
-            uint64_t own = at + (ints[2] ? a.size - 1 - i : i) * a.inner;
-            union ref_value x = c->in[0].v[own], before = sum;
-            if (c->in[0].real)
-                sum.r += x.r;
+    for (uint64_t k = 0; k < a.outer * a.size; k++) {
+        const uint64_t i = k % a.size, line = k - i + (back ? a.size - 1 - i : i);
+        const union ref_value *x = c->in[0].v + line * a.inner;
+        union ref_value *y = c->out[0].v + line * a.inner;
+        const union ref_value *before = back ? y + a.inner : y - a.inner;
+        if (without)
+            x = back ? x + a.inner : x - a.inner;
+        for (uint64_t j = 0; j < a.inner; j++)
+            if (without && i == 0)
+                y[j] = (union ref_value){0};
+            else if (real)
+                y[j].r = (i ? before[j].r : 0) + x[j].r;
             else
-                sum.i = (int64_t)((uint64_t)sum.i + (uint64_t)x.i);
-            c->out[0].v[own] = ints[1] ? before : sum;
-        }
+                y[j].i = (int64_t)((i ? (uint64_t)before[j].i : 0) + (uint64_t)x[j].i);
     }
     return 0;
 }
