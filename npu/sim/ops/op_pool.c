@@ -225,7 +225,7 @@ static inline int16_t fp16_order(int16_t bits)
 // y = expression of a (y itself) and b (x), for contiguous pixels of y and pixels of x that are
 // x_step elements apart. As many channels as a vector has are joined on copies of them, without
 // which compilers ask first whether there are more.
-#define JOIN(name, y_type, x_type, expression)                                                     \
+#define LANES_OF(name, y_type, x_type, expression)                                                 \
     static inline __attribute__((always_inline)) void name##_lanes(y_type *to, const x_type *from) \
     {                                                                                              \
         y_type into[LANES];                                                                        \
@@ -238,7 +238,18 @@ static inline int16_t fp16_order(int16_t bits)
             into[i] = (y_type)(expression);                                                        \
         }                                                                                          \
         memcpy(to, into, sizeof into);                                                             \
-    }                                                                                              \
+    }
+
+// Sums are vectors to begin with: compilers leave copies of them in memory.
+#define LANES_SUM(name, y_type, x_type)                                                            \
+    static inline __attribute__((always_inline)) void name##_lanes(y_type *to, const x_type *from) \
+    {                                                                                              \
+        typedef y_type sums __attribute__((vector_size(LANES * sizeof(y_type)), aligned(1)));      \
+        typedef x_type terms __attribute__((vector_size(LANES * sizeof(x_type)), aligned(1)));     \
+        *(sums *)to += __builtin_convertvector(*(const terms *)from, sums);                        \
+    }
+
+#define JOIN(name, y_type, x_type, expression)                                                     \
     KERNEL(void, name, (void *y, const void *x, size_t x_step, size_t pixels, size_t channels),    \
            (y, x, x_step, pixels, channels))                                                       \
     {                                                                                              \
@@ -259,6 +270,11 @@ static inline int16_t fp16_order(int16_t bits)
 #define LARGER(a, b)      ((a) > (b) ? (a) : (b))
 #define LARGER_FP16(a, b) (fp16_order(a) > fp16_order(b) ? (a) : (b))
 
+LANES_OF(larger_i8, int8_t, int8_t, LARGER(a, b))
+LANES_OF(larger_f32, float, float, LARGER(a, b))
+LANES_OF(larger_f16, int16_t, int16_t, LARGER_FP16(a, b))
+LANES_SUM(add_stored_i8, int16_t, int8_t)
+LANES_SUM(add_stored_i16, int16_t, int16_t)
 JOIN(larger_i8, int8_t, int8_t, LARGER(a, b))
 JOIN(larger_f32, float, float, LARGER(a, b))
 JOIN(larger_f16, int16_t, int16_t, LARGER_FP16(a, b))

@@ -22,7 +22,25 @@
 
 static const struct floats_level *floats_level(void)
 {
-    return kernel_has_avx512() ? &conv_floats_avx512 : NULL;
+    return kernel_has_avx512() ? &conv_floats_avx512 : kernel_has_avx2() ? &conv_floats_avx2 : NULL;
+}
+
+// Whether some windows lie beside the image: oneDNN's kernels for AVX2 do not take these.
+static bool floats_lie_outside(const struct graph_window *w)
+{
+    bool outside = false;
+    for (int i = 0; i < 4; i++)
+        outside = outside || w->pad[i] > w->dilation[i % 2] * (w->kernel[i % 2] - 1);
+    return outside;
+}
+
+// Parts of a tap's channels that are added apart, as oneDNN does; 0: its order is another one.
+static size_t floats_parts(const struct conv *c)
+{
+    const size_t channels = floats_level()->channels;
+    if (!channels)
+        return 1;
+    return c->ic % channels || floats_lie_outside(&c->window) ? 0 : c->ic / channels;
 }
 
 // How many of the first activations are bounds. False: one that is left is oneDNN's, which gives
@@ -41,6 +59,12 @@ static bool floats_take_bounds(const struct graph_node *n, struct clamp_bounds *
     return true;
 }
 
+// Runs of floats that are contiguous, and all of one part.
+static size_t floats_segments(const struct conv *c, size_t parts)
+{
+    return parts == 1 ? conv_segments(c) : parts * c->window.kernel[0] * c->window.kernel[1];
+}
+
 bool conv_floats_fits(const struct step *s, const struct conv *c, const float *w)
 {
     struct clamp_bounds bounds;
@@ -49,7 +73,8 @@ bool conv_floats_fits(const struct step *s, const struct conv *c, const float *w
     bool finite = true, stored = step_input(s, 0)->type != TENSOR_FLOAT32 ||
                                  step_output(s, 0)->type != TENSOR_FLOAT32;
     if (!floats_level() || !stored || n > MAX_PRODUCTS || c->transposed || c->window.groups != 1 ||
-        conv_segments(c) > FLOATS_SEGMENTS || !floats_take_bounds(s->node, &bounds, &fused))
+        !floats_parts(c) || floats_segments(c, floats_parts(c)) > FLOATS_SEGMENTS ||
+        !floats_take_bounds(s->node, &bounds, &fused))
         return false;
     for (size_t i = 0; i < n * c->oc; i++)
         finite = finite && isfinite(w[i]);
@@ -73,20 +98,23 @@ static void floats_describe(const struct step *s, struct conv *c, struct conv_fl
     f->flat = w->kernel[0] * w->kernel[1] == 1 && !padded && w->stride[0] * w->stride[1] == 1 &&
               c->ih == c->oh && c->iw == c->ow;
     f->there = x->type == TENSOR_FLOAT32 && !x->quantized && !w->pad[1] && !w->pad[3];
-    f->n_segments = conv_segments(c);
-    f->segment = conv_segment_size(c);
+    f->parts = f->flat ? 1 : floats_parts(c);
+    f->n_segments = floats_segments(c, f->parts);
+    f->segment = (size_t)c->ic * w->kernel[0] * w->kernel[1] / f->n_segments;
     size_t most = f->flat && c->ic > c->oc ? c->ic : c->oc, chunk = CHUNK_FLOATS / most;
     f->chunk = chunk < PIXEL_MULTIPLE ? PIXEL_MULTIPLE : chunk / PIXEL_MULTIPLE * PIXEL_MULTIPLE;
 }
 
-// Weights of one channel, in the order in which the window's floats lie in its segments. The memory
-// is zeroed: lanes without a channel are multiplied by 0.
+// Weights of one channel, in the order in which the window's floats lie in its segments, part by
+// part. The memory is zeroed: lanes without a channel are multiplied by 0.
 static void floats_pack_channel(const struct conv *c, const float *w, size_t next, float *to)
 {
     size_t taps = (size_t)c->window.kernel[0] * c->window.kernel[1];
-    for (size_t tap = 0; tap < taps; tap++)
-        for (size_t i = 0; i < c->ic; i++, to += next)
-            *to = w[i * taps + tap];
+    const size_t part = c->ic / c->floats->parts;
+    for (size_t first = 0; first < c->ic; first += part)
+        for (size_t tap = 0; tap < taps; tap++)
+            for (size_t i = first; i < first + part; i++, to += next)
+                *to = w[i * taps + tap];
 }
 
 int conv_floats_prepare(struct step *s, struct conv *c, const float *w, struct error *e)
@@ -185,10 +213,11 @@ static void floats_load_line(const struct conv_lines *l, const int8_t *x, void *
 static void floats_find_segments(const struct conv *c, const void *const *rows,
                                  struct floats_pixels *p)
 {
-    size_t each = p->n_segments / c->window.kernel[0];
-    size_t apart = (size_t)c->window.dilation[1] * c->ic;
+    const size_t parts = c->floats->parts, n = p->n_segments / parts;
+    const size_t each = n / c->window.kernel[0], apart = (size_t)c->window.dilation[1] * c->ic;
     for (size_t i = 0; i < p->n_segments; i++)
-        p->segments[i] = (const float *)rows[i / each] + i % each * apart;
+        p->segments[i] =
+            (const float *)rows[i % n / each] + i % n % each * apart + i / n * (c->ic / parts);
 }
 
 static void floats_sum_lines(const struct step *s, const struct conv *c, struct run *r,

@@ -3,8 +3,13 @@
 //
 //   y[o] = stored(clamp(Σ over taps, Σ over channels i: x[tap][i] * w[o][tap][i]  + bias[o]))
 //
-// Rounding: each product with its sum once (fma), in the order of taps and then of channels, from 0
-// on; then the bias. oneDNN adds in the same order with AVX512, so both give the same bits.
+// Rounding: each product with its sum once (fma), in oneDNN's order, so both give the same bits:
+//
+//   AVX512   taps, and of each tap its channels, from 0 on; then the bias
+//   AVX2     eight channels after the other, of these the taps, and of each tap its eight channels,
+//            from the bias on (of images whose channels are a multiple of eight: others are
+//            oneDNN's, which takes fewer in other ways)
+//
 // Denormals are 0, as there.
 //
 // A window is a list of segments (conv_lines.h), a segment a run of contiguous floats:
@@ -28,6 +33,7 @@ struct conv_floats {
     bool flat;                  // all pixels are one line, of which a chunk is taken at a time
     bool there;                 // lines are taken where the image has them
     size_t n_segments, segment; // floats of a segment
+    size_t parts;               // of a tap's channels, each with segments of its own
     size_t n_blocks, chunk;     // chunk: pixels that each block computes before the next one
     struct floats_block *blocks;
     float *bias; // of whole vectors
@@ -52,8 +58,24 @@ struct floats_pixels {
 // A level of instructions.
 struct floats_level {
     size_t lanes, vectors; // of a vector; in a block at most
+    size_t channels;       // of a tap that are added before the next tap's; 0: all
     /// Outputs of n pixels and the channels of n_vectors.
     void (*sum)(const struct floats_pixels *p, size_t n, size_t n_vectors);
 };
 
-extern const struct floats_level conv_floats_avx512;
+extern const struct floats_level conv_floats_avx512, conv_floats_avx2;
+
+// The outputs of a tile, from pixel `first` on.
+typedef void floats_sum(const struct floats_pixels *p, size_t first);
+
+// n pixels in tiles of up to `most`, of which functions[i] does i + 1: as few as there can be, and
+// all about as large.
+static inline void floats_sum_all(floats_sum *const *functions, size_t most,
+                                  const struct floats_pixels *p, size_t n)
+{
+    size_t tiles = (n + most - 1) / most;
+    for (size_t first = 0, count; tiles; tiles--, first += count) {
+        count = (n - first + tiles - 1) / tiles;
+        functions[count - 1](p, first);
+    }
+}

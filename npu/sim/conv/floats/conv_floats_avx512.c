@@ -129,18 +129,6 @@ AVX512_INLINE void floats_sum_tile(const struct floats_pixels *p, size_t first, 
 #define NAME(n, v) floats_sum_##n##_##v,
 #define MOST       24 // pixels
 
-typedef void floats_sum(const struct floats_pixels *p, size_t first);
-
-static void floats_sum_all(floats_sum *const functions[][MOST], const size_t *max_pixels,
-                           const struct floats_pixels *p, size_t n, size_t n_vectors)
-{
-    size_t most = max_pixels[n_vectors - 1], tiles = (n + most - 1) / most;
-    for (size_t first = 0, count; tiles; tiles--, first += count) {
-        count = (n - first + tiles - 1) / tiles;
-        functions[n_vectors - 1][count - 1](p, first);
-    }
-}
-
 UP_TO_24(FUNCTION, 1)
 UP_TO_12(FUNCTION, 2)
 UP_TO_8(FUNCTION, 3)
@@ -150,11 +138,10 @@ static void floats_sum_avx512(const struct floats_pixels *p, size_t n, size_t n_
 {
     static floats_sum *const functions[][MOST] = {
         {UP_TO_24(NAME, 1)}, {UP_TO_12(NAME, 2)}, {UP_TO_8(NAME, 3)}, {UP_TO_6(NAME, 4)}};
-    static const size_t max_pixels[] = {24, 12, 8, 6};
-    floats_sum_all(functions, max_pixels, p, n, n_vectors);
+    floats_sum_all(functions[n_vectors - 1], MAX_SUMS / n_vectors, p, n);
 }
 
-const struct floats_level conv_floats_avx512 = {AVX512_LANES, MAX_VECTORS, floats_sum_avx512};
+const struct floats_level conv_floats_avx512 = {AVX512_LANES, MAX_VECTORS, 0, floats_sum_avx512};
 #else
 const struct floats_level conv_floats_avx512;
 #endif
