@@ -13,7 +13,7 @@
 #include "npu/sim/exec/copy.h"
 
 #include "npu/sim/simd/int8.h"
-#include "npu/sim/simd/interleave.h"
+#include "npu/sim/simd/interleave/interleave.h"
 #include "tensor/transpose.h"
 
 static bool same_form(const struct element_form *a, const struct element_form *b)

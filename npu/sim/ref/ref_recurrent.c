@@ -145,10 +145,11 @@ static inline __attribute__((always_inline)) void rnn_add_products(const double 
 #pragma GCC unroll 4
         for (int k = 0; k < n; k++)
             sums[k] = *(const lanes_f64 *)(y + (uint64_t)k * n_rows + row);
-        for (uint64_t i = 0; i < n_columns; i++, w += LANES)
+        for (uint64_t i = 0; i < n_columns; i++, w += LANES) {
 #pragma GCC unroll 4
             for (int k = 0; k < n; k++)
                 sums[k] += *(const lanes_f64 *)w * x[k][i];
+        }
 #pragma GCC unroll 4
         for (int k = 0; k < n; k++)
             *(lanes_f64 *)(y + (uint64_t)k * n_rows + row) = sums[k];

@@ -10,6 +10,7 @@
 #include "npu/sim/conv/conv.h"
 #include "npu/sim/exec/plan.h"
 #include "npu/sim/exec/run.h"
+#include "npu/sim/simd/kernel.h"
 #include "tensor/convert.h"
 #include "tests/support/seed.h"
 
@@ -229,7 +230,9 @@ static void make_convolution(struct net *n)
             (struct graph_post){.kind = one_in(3) ? POST_LEAKY_RELU : POST_RELU, .alpha = 0.125F};
 }
 
-// The sum, that of the absolute values, and the sum as floats that are rounded product by product.
+// The sum, that of the absolute values, and the sum as floats that are rounded product by product:
+// with AVX512 tap by tap, then the bias; with AVX2 from the bias on, eight channels of all taps
+// after the other.
 static double sum_window(const struct net *n, const uint32_t at[4], double *ret_size,
                          float *ret_rounded)
 {
@@ -237,15 +240,18 @@ static double sum_window(const struct net *n, const uint32_t at[4], double *ret_
     const struct graph_tensor *x = &n->tensors[A], *weight = &n->tensors[B];
     double bias = n->n_inputs > 2 ? value(n, 3, at[1]) : 0, sum = bias;
     uint32_t each = weight->dims[1], first = w->groups > 1 ? at[1] : 0;
-    float ordered = 0;
+    const bool last = kernel_has_avx512();
+    const uint32_t taps = w->kernel[0] * w->kernel[1], part = last ? each : 8;
+    float ordered = last ? 0 : (float)bias;
     *ret_size = fabs(sum);
-    for (uint32_t ky = 0; ky < w->kernel[0]; ky++)
-        for (uint32_t kx = 0; kx < w->kernel[1]; kx++) {
+    for (uint32_t from = 0; from < each; from += part)
+        for (uint32_t tap = 0; tap < taps; tap++) {
+            uint32_t ky = tap / w->kernel[1], kx = tap % w->kernel[1];
             uint32_t iy = at[2] * w->stride[0] + ky * w->dilation[0] - w->pad[0];
             uint32_t ix = at[3] * w->stride[1] + kx * w->dilation[1] - w->pad[1];
             if (iy >= x->dims[2] || ix >= x->dims[3]) // also what lies before the image
                 continue;
-            for (uint32_t i = 0; i < each; i++) {
+            for (uint32_t i = from; i < each && i < from + part; i++) {
                 double v = value(n, A, place(x, (uint32_t[]){at[0], first + i, iy, ix}));
                 double weigh = value(n, B, place(weight, (uint32_t[]){at[1], i, ky, kx}));
                 sum += v * weigh;
@@ -253,7 +259,7 @@ static double sum_window(const struct net *n, const uint32_t at[4], double *ret_
                 *ret_size += fabs(v * weigh);
             }
         }
-    *ret_rounded = ordered + (float)bias;
+    *ret_rounded = last ? ordered + (float)bias : ordered;
     return sum;
 }
 

@@ -13,7 +13,7 @@
 // and what one writes too much the next one overwrites. Only the last columns are moved one by one.
 //
 // Tests: test_sim_fp16 and test_sim_cases_moves, with AVX2 and without; test_onnx_nodes.
-#include "npu/sim/simd/interleave_narrow.h"
+#include "npu/sim/simd/interleave/interleave_narrow.h"
 
 #include <stdint.h>
 #include <string.h>

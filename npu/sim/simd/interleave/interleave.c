@@ -14,12 +14,12 @@
 // take less time.
 //
 // Tests: test_sim_fp16 (GRAPH_TRANSPOSE, GRAPH_RESHAPE).
-#include "npu/sim/simd/interleave.h"
+#include "npu/sim/simd/interleave/interleave.h"
 
 #include <stdint.h>
 
 #include "npu/sim/simd/avx512.h"
-#include "npu/sim/simd/interleave_narrow.h"
+#include "npu/sim/simd/interleave/interleave_narrow.h"
 
 #define MAX_SIDE 8  // vectors in registers, of the matrix's short side
 #define LANES    32 // of a vector
