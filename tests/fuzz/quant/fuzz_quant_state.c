@@ -51,6 +51,8 @@ static bool load_state(struct rknnd_quant *q, const uint8_t *data, size_t size)
     int r = quant_state_load(q, path, fingerprint, &done, &e);
     close(fd);
     check(r == 0 || r == e.code);
+    for (uint32_t i = 0; r == 0 && done && i < q->index.n; i++)
+        check(!q->plan.places[i].observed || q->seen[i].bins);
     return r == 0 && done > 0;
 }
 
