@@ -142,11 +142,17 @@ static double input_at(const struct sources *s, uint32_t k, int64_t y, int64_t x
 }
 
 // Adds a group: its products fit a double each; their sum, kept as two doubles, is exact but for
-// what is 2^-50 of the largest, which no rounding to 24 bits sees but in a tie.
+// what is 2^-50 of the largest, which no rounding to 24 bits sees but in a tie. What is infinite or
+// no number has no second double.
 struct group {
     double high, low;
     uint32_t n;
 };
+
+static float group_sum(const struct group *g)
+{
+    return (float)(isfinite(g->high) ? g->high + g->low : g->high);
+}
 
 static void add_product(struct group *g, double a, double b, float *sum)
 {
@@ -154,7 +160,7 @@ static void add_product(struct group *g, double a, double b, float *sum)
     g->low += (g->high - (t - part)) + (p - part);
     g->high = t;
     if (++g->n == GROUP) {
-        *sum += (float)(g->high + g->low);
+        *sum += group_sum(g);
         *g = (struct group){0};
     }
 }
@@ -176,7 +182,7 @@ static float sum_kernel(const struct sources *s, uint32_t k, uint32_t oy, uint32
             for (uint32_t j = 0; j < nc; j++)
                 add_product(&g, input_at(s, i + j, y, x), row[j], &sum);
             if (g.n)
-                sum += (float)(g.high + g.low);
+                sum += group_sum(&g);
         }
         w += (size_t)nk * nc * taps;
     }
@@ -198,7 +204,7 @@ static float sum_channel(const struct sources *s, uint32_t k, uint32_t oy, uint3
         int64_t x = (int64_t)ox * c->stride[1] + t % c->kernel[1] * c->dilation[1];
         add_product(&g, input_at(s, k, y, x), *w, &sum);
     }
-    return g.n ? sum + (float)(g.high + g.low) : sum;
+    return g.n ? sum + group_sum(&g) : sum;
 }
 
 static int read_weights(const struct sources *s, const struct emu_memory *m, size_t n,
@@ -266,10 +272,12 @@ static float of_channel(const struct emu_operand *o, uint32_t c)
     return bits_float((uint32_t)(o->kind == EMU_EACH ? o->each[c] : o->all));
 }
 
+// That a lower bound takes the place of what is no number is not measured: the software NPU's rule.
 static float within_floats(float v, int32_t low, int32_t high)
 {
     float least_value = bits_float((uint32_t)low), most_value = bits_float((uint32_t)high);
-    return v < least_value ? least_value : v > most_value ? most_value : v;
+    bool none = isnan(v) && least_value > -INFINITY;
+    return v < least_value || none ? least_value : v > most_value ? most_value : v;
 }
 
 static float multiply_real(const struct emu_multiply *m, uint32_t c, float v)

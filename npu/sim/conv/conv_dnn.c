@@ -16,6 +16,7 @@
 //
 // Tests: test_sim_conv_AVX2_VNNI (integers), test_sim_models (floats).
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #include "npu/sim/conv/conv.h"
@@ -108,6 +109,9 @@ static dnnl_status_t conv_dnn_append_activation(dnnl_post_ops_t ops, const struc
 {
     dnnl_alg_kind_t algorithm = dnnl_alg_kind_undef;
     float alpha = post->kind == POST_RELU ? 0 : post->kind == POST_SWISH ? 1 : post->alpha;
+    // oneDNN's reference kernels multiply with alpha what is not above 0: NaN of -Inf.
+    if (post->kind == POST_RELU && kernel_level() == KERNEL_BASE)
+        return dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_clip, 0, INFINITY);
     conv_dnn_find_eltwise(post, &algorithm);
     return dnnl_post_ops_append_eltwise(ops, 1, algorithm, alpha, post->beta);
 }

@@ -47,10 +47,11 @@ KERNEL_AVX512 static size_t quantize_many(const float *x, int8_t *y, size_t n, f
                                           int32_t zp)
 {
     const __m512 by = _mm512_set1_ps(scale), inverse = _mm512_set1_ps(1 / scale);
-    const struct clamp_bounds far = {-1024 * scale, 1024 * scale};
+    const float far = 1024 * scale;
     size_t i = 0;
     for (; i + AVX512_LANES <= n; i += AVX512_LANES) {
-        __m512 v = avx512_clamp(far, _mm512_loadu_ps(x + i)), q = _mm512_mul_ps(v, inverse);
+        __m512 v = avx512_between(-far, far, _mm512_loadu_ps(x + i));
+        __m512 q = _mm512_mul_ps(v, inverse);
         q = _mm512_fmadd_ps(_mm512_fnmadd_ps(q, by, v), inverse, q);
         q = _mm512_fmadd_ps(_mm512_fnmadd_ps(q, by, v), inverse, q);
         __mmask16 numbers = _mm512_cmp_ps_mask(q, q, _CMP_ORD_Q);

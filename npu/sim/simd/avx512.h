@@ -1,8 +1,8 @@
 // 16 floats with AVX512, for functions compiled as KERNEL_AVX512, which run where
 // kernel_has_avx512(). Masks (`lanes`) are for the last elements of an array.
 //
-// NaN: vmaxps and vminps return their second operand where one is NaN, so with the value second a
-// NaN passes through both bounds, as it does through elements_post().
+// NaN: a lower bound takes its place, as in elements_post(). Through an upper one it passes: vmaxps
+// and vminps return their second operand where one is NaN.
 #pragma once
 
 #include "npu/sim/simd/clamp.h"
@@ -10,6 +10,7 @@
 
 #ifdef KERNEL_AVX512
 #include <immintrin.h>
+#include <math.h>
 
 #define AVX512_INLINE  KERNEL_AVX512 static inline __attribute__((always_inline))
 #define AVX512_LANES   16
@@ -30,11 +31,19 @@ AVX512_INLINE __m512 avx512_binary(const enum graph_op op, __m512 v, __m512 w)
                              : _mm512_mul_ps(v, w);
 }
 
-// Of two zeros these instructions take the second operand, too: -0 stays -0.
+// -0 stays -0, as in elements_post(): of two zeros vmaxps would take the second operand.
 AVX512_INLINE __m512 avx512_clamp(struct clamp_bounds bounds, __m512 v)
 {
-    v = _mm512_max_ps(_mm512_set1_ps(bounds.low), v);
+    if (bounds.low > -INFINITY)
+        v = _mm512_mask_mov_ps(v, _mm512_cmp_ps_mask(v, _mm512_set1_ps(bounds.low), _CMP_NGE_UQ),
+                               _mm512_set1_ps(bounds.low));
     return _mm512_min_ps(_mm512_set1_ps(bounds.high), v);
+}
+
+// As avx512_clamp(), but NaN stays NaN.
+AVX512_INLINE __m512 avx512_between(float low, float high, __m512 v)
+{
+    return _mm512_min_ps(_mm512_set1_ps(high), _mm512_max_ps(_mm512_set1_ps(low), v));
 }
 
 AVX512_INLINE __m512 avx512_load_fp16(__mmask16 lanes, const uint16_t *x)

@@ -3,7 +3,7 @@
 
 #include "npu/model/graph.h"
 
-// y = min(max(x, low), high); NaN stays NaN. Infinite bounds: nothing is done.
+// y = min(max(x, low), high), low for NaN. Infinite bounds: nothing is done, and NaN stays NaN.
 struct clamp_bounds {
     float low, high;
 };

@@ -25,6 +25,13 @@ static inline float post_choose(bool condition, float a, float b)
     return bits_float((float_bits(a) & mask) | (float_bits(b) & ~mask));
 }
 
+// A lower bound takes the place of NaN, as in oneDNN's kernels; without one NaN stays.
+static inline float post_clip(float x, float low, float high)
+{
+    x = post_choose(x >= low || !(low > -INFINITY), x, low);
+    return post_choose(x > high, high, x);
+}
+
 static inline float post_within(float x, float low, float high)
 {
     x = post_choose(x < low, low, x);
@@ -148,9 +155,9 @@ KERNEL(void, post_simple, (const struct graph_post *post, float *x, size_t n), (
     float a = post->alpha, b = post->beta;
     switch (post->kind) {
     case POST_RELU:
-        EACH(v < 0 ? 0 : v);
+        EACH(post_choose(v >= 0, v, 0));
     case POST_CLIP:
-        EACH(v < a ? a : v > b ? b : v);
+        EACH(post_clip(v, a, b));
     case POST_LEAKY_RELU:
         EACH(post_choose(v < 0, v * a, v));
     case POST_HARD_SIGMOID:

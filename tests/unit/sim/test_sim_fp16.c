@@ -323,8 +323,8 @@ static float combined(const struct net *n, float a, float b)
     if (!n->node.n_post)
         return v;
     if (post->kind == POST_RELU)
-        return v < 0 ? 0 : v;
-    return v < post->alpha ? post->alpha : v > post->beta ? post->beta : v;
+        return v >= 0 ? v : 0;
+    return !(v >= post->alpha) ? post->alpha : v > post->beta ? post->beta : v;
 }
 
 static void check_binary(const struct net *n)
@@ -560,7 +560,7 @@ struct kind {
     unsigned cases;
 };
 
-// Our own kernel, as oneDNN's with AVX2, and the emulator: a Relu leaves no NaN.
+// Our own kernel, oneDNN's for any CPU, and the emulator: a Relu leaves no NaN, and 0 of -Inf.
 static void a_relu_cuts_nan_off(void **state)
 {
     struct net n = {0};
@@ -570,19 +570,39 @@ static void a_relu_cuts_nan_off(void **state)
     make_constant(&n, B);
     add_input(&n, B);
     for (size_t i = 0; i < n.tensors[A].n_elems; i += 8)
-        ((uint16_t *)n.values[A])[i] = 0x7e00;
+        ((uint16_t *)n.values[A])[i] = i % 16 ? 0x7e00 : 0xfc00;
     n.node.op = GRAPH_CONV;
     n.node.window =
         (struct graph_window){.kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}, .groups = 1};
     n.node.post[n.node.n_post++] = (struct graph_post){.kind = POST_RELU};
     run_net(&n);
-    for (size_t i = 0; i < n.tensors[Y].n_elems; i++)
-        if (n.in_order && isnan(value(&n, A, i / 20 * 4)))
+    for (size_t i = 0; i < n.tensors[Y].n_elems && n.in_order; i++) {
+        double x = value(&n, A, i / 20 * 4), w = value(&n, B, i % 20 * 4);
+        if (isnan(x) || x * w < -1e9)
             assert_true(value(&n, Y, i) == 0);
+    }
     for (uint32_t i = 0; i < MOST; i++)
         free(n.values[i]);
     if (!n.in_order)
         skip();
+}
+
+// The same of a sum, which has a kernel for AVX512, and one for any CPU.
+static void a_sums_relu_cuts_nan_off(void **state)
+{
+    struct net n = {0};
+    (void)state;
+    add_halves(&n, (uint32_t[]){1, 20, 3, 5}, (uint32_t[]){1, 20, 3, 5});
+    add_tensor(&n, B, TENSOR_FLOAT16, (uint32_t[]){1, 20, 3, 5}, true);
+    add_input(&n, B);
+    for (size_t i = 0; i < n.tensors[A].n_elems; i += 2)
+        ((uint16_t *)n.values[A])[i] = 0x7e00;
+    n.node.op = GRAPH_ADD;
+    n.node.post[n.node.n_post++] = (struct graph_post){.kind = POST_RELU};
+    run_net(&n);
+    for (size_t i = 0; i < n.tensors[Y].n_elems; i += 2)
+        assert_true(value(&n, Y, i) == 0);
+    free_net(&n);
 }
 
 static void kind_of_net(void **state)
@@ -613,6 +633,7 @@ int main(void)
         {"binary", kind_of_net, NULL, NULL, &binary},
         {"norm", kind_of_net, NULL, NULL, &norm},
         cmocka_unit_test(a_relu_cuts_nan_off),
+        cmocka_unit_test(a_sums_relu_cuts_nan_off),
         {"reshape", kind_of_net, NULL, NULL, &reshape},
         {"transpose", kind_of_net, NULL, NULL, &turned},
         {"pool", kind_of_net, NULL, NULL, &pool},

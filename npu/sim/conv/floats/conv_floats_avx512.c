@@ -20,9 +20,6 @@
 //
 // Tests: test_sim_conv.
 #include "npu/sim/conv/floats/conv_floats.h"
-
-#include <math.h>
-
 #include "npu/sim/simd/avx512.h"
 
 #ifdef KERNEL_AVX512
@@ -74,7 +71,6 @@ AVX512_INLINE void floats_store_tile(const struct floats_pixels *p, size_t first
                                      const bool fp16)
 {
     const struct clamp_bounds bounds = p->bounds;
-    const bool cut = bounds.low > -INFINITY; // oneDNN's Relu and Clip give the lower bound for NaN
     const size_t left = p->left, step = p->channels * (fp16 ? sizeof(uint16_t) : sizeof(float));
     uint8_t *to = (uint8_t *)p->to + first * step;
     __m512 bias[MAX_VECTORS];
@@ -88,8 +84,6 @@ AVX512_INLINE void floats_store_tile(const struct floats_pixels *p, size_t first
         for (int v = 0; v < n_vectors; v++) {
             __m512 y = _mm512_add_ps(sums[i * n_vectors + v], bias[v]);
             const size_t o = (size_t)v * AVX512_LANES;
-            if (cut)
-                y = _mm512_max_ps(y, _mm512_set1_ps(bounds.low));
             if (v + 1 < n_vectors || left >= o + AVX512_LANES || first + (size_t)i < p->whole)
                 floats_store(AVX512_ALL, y, bounds, to, o, fp16);
             else
