@@ -394,6 +394,8 @@ static int understand_node(struct rknn_lowering *l, const struct rknn_node *node
     if (r == 0)
         r = lower_copies(l, e);
     if (r == 0)
+        r = lower_check_read(l, e);
+    if (r == 0)
         r = check_memory(l, e);
     if (r == 0 && (out->on_cpu || out->op == GRAPH_CUSTOM))
         r = rknn_attrs_all(node, &l->g->pool, &out->attributes, &out->n_attributes, e);

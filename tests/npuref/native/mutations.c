@@ -5,6 +5,7 @@
 //   mutations FILE [REGISTER]         every bit of every command of every node, or of the
 //   register's mutations FILE NODES EACH SEED tables
 //                                     changes what the file's tables say of nodes and their tensors
+//   mutations FILE absent [OPERATOR]  leaves out each attribute of each node, or of such nodes
 //
 // What npu/sim still computes must be what the emulator computes by the changed commands. A line
 // for each change that is not so:
@@ -154,7 +155,8 @@ int main(int argc, char **argv)
     struct error e = {0};
     size_t size;
     bool tables = argc == 6 && strcmp(argv[5], "tables") == 0;
-    if (argc != 2 && argc != 3 && argc != 5 && !tables)
+    m.absent = (argc == 3 || argc == 4) && strcmp(argv[2], "absent") == 0;
+    if (argc != 2 && argc != 3 && argc != 5 && !tables && !m.absent)
         return 2;
     m.bytes = sim_read_file(argv[1], &size, &e);
     if (!m.bytes || rknn_file_open(&m.file, (struct bytes){m.bytes, size}, &e) < 0 ||
@@ -162,12 +164,14 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", e.text);
         return 1;
     }
-    m.state = argc > 3 ? strtoull(argv[4], NULL, 10) : 0;
-    if (argc > 3)
+    m.state = argc > 4 ? strtoull(argv[4], NULL, 10) : 0;
+    if (argc > 4)
         some_nodes(&m, (uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]), tables);
-    for (uint32_t i = 0; i < m.file.n_nodes && argc <= 3; i++)
-        if (is_of_interest(&m.file.nodes[i]) && (argc == 2 || sets(&m, i, argv[2])))
-            one_node(&m, i, 0, false, argv[2]);
+    for (uint32_t i = 0; i < m.file.n_nodes && argc <= 4; i++)
+        if (is_of_interest(&m.file.nodes[i]) &&
+            (argc == 2 || (m.absent && (argc == 3 || strcmp(argv[3], m.file.nodes[i].op) == 0)) ||
+             (!m.absent && sets(&m, i, argv[2]))))
+            one_node(&m, i, 0, m.absent, argv[2]);
     mutations_print_counts(&m);
     rknn_file_done(&m.file);
     free(m.bytes);

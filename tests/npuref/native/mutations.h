@@ -11,6 +11,7 @@ struct mutations {
     const struct chip *chip;
     uint8_t *bytes; // of the file
     uint64_t state; // of the random numbers
+    bool absent;    // of what tables say, things are left out alone
     unsigned long counts[N_VERDICTS];
 };
 

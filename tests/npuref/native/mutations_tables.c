@@ -44,7 +44,7 @@ struct sites {
 static void add(struct sites *s, enum form form, const void *at, uint32_t size, const char *name,
                 uint32_t k)
 {
-    if (s->n == MAX_SITES)
+    if (s->n == MAX_SITES || (s->m->absent && form != ABSENT_SLOT && form != ABSENT_KEY))
         return;
     struct site *to = &s->site[s->n++];
     *to = (struct site){.form = form, .at = (uint8_t *)at, .size = size};
@@ -413,7 +413,7 @@ void mutations_of_tables(struct mutations *m, uint32_t node, uint32_t n, const s
         abort();
     s->m = m;
     find_sites(s, &m->file.nodes[node]);
-    for (uint32_t i = 0; i < (n ? n : s->n); i++)
+    for (uint32_t i = 0; i < (n ? n : s->n) && s->n; i++)
         try_site(m, node, &s->site[n ? below(m, s->n) : i], b);
     free(s);
 }

@@ -388,6 +388,8 @@ int lower_conv(struct rknn_lowering *l, struct error *e)
         r = check_inputs(l, bias, addend, e);
     if (r == 0)
         r = lower_check_posts(l, e);
+    if (r == 0 && x->type != TENSOR_INT8)
+        r = lower_check_table(l, lower_fp16_gain(l), e);
     if (r == 0)
         r = check_registers(l, depthwise, addend, e);
     if (r == 0 && trim_inputs(l, bias) < 0)

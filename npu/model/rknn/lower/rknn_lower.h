@@ -107,6 +107,13 @@ int lower_posts(struct rknn_lowering *l, const char *suffix, int32_t addend, str
 void lower_fp16_posts(struct rknn_lowering *l);
 int lower_check_posts(struct rknn_lowering *l, struct error *e);
 
+/// The factor in front of a convolution's table in fp16; NaN: it has none.
+float lower_fp16_gain(const struct rknn_lowering *l);
+
+/// Refuses a convolution in fp16 whose table, looked up at sums times `gain`, is not known to hold
+/// the activation of its name.
+int lower_check_table(struct rknn_lowering *l, float gain, struct error *e);
+
 /// Sets l->out->chains of what has been lowered.
 int lower_chains(struct rknn_lowering *l, struct error *e);
 
@@ -115,6 +122,14 @@ bool lower_has_program(const struct rknn_lowering *l);
 
 /// Refuses a node of the NPU that should only move bytes and whose registers change them.
 int lower_copies(struct rknn_lowering *l, struct error *e);
+
+/// Of a Resize of the NPU that interpolates: whether its tasks take the parts of pixels that its
+/// attributes say, and how they round halves.
+int lower_phases(struct rknn_lowering *l, struct error *e);
+
+/// Refuses a node of the NPU whose operator's name would be believed: no file at hand shows by
+/// which registers it is computed. After lower_chains().
+int lower_check_read(const struct rknn_lowering *l, struct error *e);
 
 // What the rows of the table (rknn_ops.c) name. The row's inputs are there, l->out->op is set, and
 // the rest of *l->out is theirs to fill. Those that say nothing here take no argument.

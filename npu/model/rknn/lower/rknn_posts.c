@@ -195,6 +195,12 @@ static bool hard_sigmoid(const struct rknn_lowering *l, struct graph_post *post)
     return isfinite(post->alpha) && post->alpha > 0;
 }
 
+float lower_fp16_gain(const struct rknn_lowering *l)
+{
+    float gain;
+    return fp16_factor(l, false, &gain) ? gain : NAN;
+}
+
 // Fills parameters that are still NaN from registers; each finder leaves `found` unused on failure.
 void lower_fp16_posts(struct rknn_lowering *l)
 {

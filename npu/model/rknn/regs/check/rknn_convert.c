@@ -1,10 +1,12 @@
-// exDataConvert and Cast: bytes become halves. What files have, zp and scale those of the input:
+// exDataConvert and Cast: bytes become halves, or halves bytes. What files have, zp and scale those
+// of the bytes:
 //
 //     RK3576, RV1126B    one task: BN adds -zp, the output is (v * factor >> shift) * 2^-exponent
 //     RK3566, RK3568     one task makes halves of the bytes; the next one adds -zp and multiplies
 //                        with the scale, both in BS; so does a Cast of RK3588, by 0 and 1
+//     RK3566, RK3568     halves: BS multiplies with 1 / scale, BN adds zp
 //
-// All other units are off and nothing is bounded.
+// All other units are off and nothing is bounded. Whatever else converts is not understood.
 #include <math.h>
 
 #include "npu/model/rknn/regs/check/rknn_real.h"
@@ -126,12 +128,52 @@ static int check_older(const struct task *t, struct error *e)
     return r < 0 ? r : check(t, DPU_BS_MUL_CFG, scales, e);
 }
 
-// Of which operators and chips files are known.
-static bool is_looked_at(const struct rknn_node *n, enum chip_generation g)
+static int check_back(const struct task *t, struct error *e)
 {
+    static const struct row rows[] = {
+        {DPU_BS_CFG, UINT32_MAX, 0x42},
+        {DPU_BN_CFG, UINT32_MAX, 0x58},
+        {DPU_EW_CFG, UINT32_MAX, 0x3c3},
+        {DPU_OUT_CVT_SCALE, 0xffff, 1},
+        {DPU_OUT_CVT_OFFSET, UINT32_MAX, 0},
+        {DPU_OUT_CVT_SHIFT, UINT32_MAX, 0},
+        {DPU_DATA_FORMAT, 0xfc000007, 2 | 2u << 26},
+    };
+    uint32_t factor = t->s->value[DPU_BS_MUL_CFG];
+    int r = check_rows(t, rows, sizeof rows / sizeof *rows, e);
+    bool adds = t->s->value[DPU_BN_ALU_CFG] == float_bits((float)t->zp);
+    bool scales = !(factor & 0xffff) &&
+                  is_scale(t, 1 / (double)convert_fp16_to_float((uint16_t)(factor >> 16)));
+    r = r < 0 ? r : check(t, DPU_BN_ALU_CFG, adds, e);
+    return r < 0 ? r : check(t, DPU_BS_MUL_CFG, scales, e);
+}
+
+// ---- nodes ----
+
+static int check_any(const struct task *t, enum chip_generation g, bool back, struct error *e)
+{
+    int r = check_sizes(t, e);
+    if (r < 0)
+        return r;
+    return back ? check_back(t, e) : g == CHIP_GEN_RK3576 ? check_newer(t, e) : check_older(t, e);
+}
+
+// Of which operators, types and chips files are known.
+static bool is_known(const struct rknn_node *n, uint8_t from, uint8_t to, enum chip_generation g)
+{
+    bool bytes = from == RKNN_I8 && to == RKNN_F16, back = from == RKNN_F16 && to == RKNN_I8;
     if (strcmp(n->op, "exDataConvert") == 0)
-        return g == CHIP_GEN_RK3576 || g == CHIP_GEN_RK3566;
-    return strcmp(n->op, "Cast") == 0 && g == CHIP_GEN_RK3588;
+        return (bytes && (g == CHIP_GEN_RK3576 || g == CHIP_GEN_RK3566)) ||
+               (back && g == CHIP_GEN_RK3566);
+    return strcmp(n->op, "Cast") == 0 && bytes && g == CHIP_GEN_RK3588;
+}
+
+static bool converts(const struct rknn_regs *regs, const struct rknn_node *n)
+{
+    uint32_t any;
+    return (strcmp(n->op, "exDataConvert") == 0 || strcmp(n->op, "DataConvert") == 0 ||
+            strcmp(n->op, "Cast") == 0) &&
+           rknn_regs_get(regs, DPU_FEATURE_MODE_CFG, &any);
 }
 
 int rknn_convert_known(const struct rknn_regs *regs, const struct rknn_file *f,
@@ -141,18 +183,19 @@ int rknn_convert_known(const struct rknn_regs *regs, const struct rknn_file *f,
     struct task t = {.regs = regs, .f = f, .scale = 1};
     struct rknn_walk w;
     int r = 0;
-    if (!is_looked_at(n, g) || !n->n_inputs || n->inputs[0] < 0 || !n->n_outputs ||
-        n->outputs[0] < 0 || f->tensors[n->inputs[0]].type != RKNN_I8 ||
-        f->tensors[n->outputs[0]].type != RKNN_F16)
+    if (!converts(regs, n) || !n->n_inputs || n->inputs[0] < 0 || !n->n_outputs ||
+        n->outputs[0] < 0)
         return 0;
-    const struct rknn_tensor *x = &f->tensors[n->inputs[0]];
+    const struct rknn_tensor *x = &f->tensors[n->inputs[0]], *y = &f->tensors[n->outputs[0]];
+    if (!is_known(n, x->type, y->type, g))
+        return error_set(e, STATUS_MODEL_INVALID, "how its registers convert is not known");
+    bool back = y->type == RKNN_I8;
     if (g != CHIP_GEN_RK3588) {
-        t.scale = (double)x->scale;
-        t.zp = x->zp;
+        t.scale = (double)(back ? y : x)->scale;
+        t.zp = (back ? y : x)->zp;
     }
     rknn_walk_begin(&w, regs);
     while (r == 0 && (t.s = rknn_walk_next(&w)) != NULL)
-        if ((r = check_sizes(&t, e)) == 0)
-            r = g == CHIP_GEN_RK3576 ? check_newer(&t, e) : check_older(&t, e);
+        r = check_any(&t, g, back, e);
     return r;
 }

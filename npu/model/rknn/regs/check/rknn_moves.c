@@ -328,32 +328,35 @@ static int take_places(struct moves *m, struct error *e)
     return r;
 }
 
-// A convolution that interpolates has windows of 2 x 2, without padding, of the copy with edges.
-static int check_phase(const struct moves *m, const struct rknn_state *s, struct error *e)
+// Whether a node's tensor has the byte that a task writes first.
+static bool is_in(const struct moves *m, const struct rknn_state *s, int32_t tensor)
 {
-    enum { STEPS_OF_ONE = 9, PADS = 0xff };
+    uint64_t any;
+    const struct rknn_tensor *t = &m->f->tensors[tensor];
+    int32_t of = s->tensor[DPU_DST_BASE];
+    if (of < 0)
+        return rknn_file_offset(m->f, tensor, s->value[DPU_DST_BASE], &any);
+    if (of == tensor || m->f->tensors[of].data.size)
+        return of == tensor; // constants are not in the arena
+    uint64_t at = (uint64_t)m->f->tensors[of].offset + s->value[DPU_DST_BASE];
+    return at + rknn_fit_atom(m->regs) > t->offset && at < t->offset + t->size;
+}
+
+// RK3576 and RV1126B wait by convolutions of a pixel each, whose output is no tensor of the node's.
+static bool only_waits(const struct moves *m, const struct rknn_state *s)
+{
     const uint32_t *v = s->value;
-    uint32_t less = m->regs->chip->generation == CHIP_GEN_RK3576 ? 1 : 0;
-    uint32_t w = (v[CORE_DATAOUT_SIZE_0] & 0xffff) + 1, h = (v[CORE_DATAOUT_SIZE_0] >> 16) + 1;
-    uint32_t from_w = (v[CNA_DATA_SIZE0] >> 16) + less,
-             from_h = (v[CNA_DATA_SIZE0] & 0xffff) + less;
-    uint32_t channels = v[CNA_DATA_SIZE1] & 0xffff, made = (v[CORE_DATAOUT_SIZE_1] & 0xffff) + 1;
-    const struct {
-        enum rknn_register reg;
-        bool right;
-    } rows[] = {
-        {CNA_CONV_CON3, v[CNA_CONV_CON3] == STEPS_OF_ONE},
-        {CNA_PAD_CON0, !(v[CNA_PAD_CON0] & PADS)},
-        {CNA_PADDING, !v[CNA_PADDING]},
-        {CNA_DATA_SIZE0, from_w == w + 1 && from_h == h + 1},
-        {CNA_FC_DATA_SIZE1, (v[CNA_FC_DATA_SIZE1] & 0xffff) == channels},
-        {CORE_DATAOUT_SIZE_0, w + 2 == m->f->tensors[m->edged].dims[3]},
-        {CORE_DATAOUT_SIZE_1, rknn_fit_blocks(made, channels + less)},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rknn_fit(m->regs, s, rows[i].reg, rows[i].right, e) < 0)
-            return STATUS_MODEL_INVALID;
-    return 0;
+    if (m->n->n_tasks < 2 || m->regs->chip->generation != CHIP_GEN_RK3576 ||
+        v[DPU_DATA_CUBE_WIDTH] || v[DPU_DATA_CUBE_HEIGHT] ||
+        (v[DPU_DATA_CUBE_CHANNEL] & 0x1fff) >= rknn_fit_atom(m->regs))
+        return false;
+    for (uint32_t i = 0; i < m->n->n_inputs; i++)
+        if (m->n->inputs[i] >= 0 && is_in(m, s, m->n->inputs[i]))
+            return false;
+    for (uint32_t i = 0; i < m->n->n_outputs; i++)
+        if (m->n->outputs[i] >= 0 && is_in(m, s, m->n->outputs[i]))
+            return false;
+    return true;
 }
 
 static int take_patterns(struct moves *m, struct error *e)
@@ -366,21 +369,19 @@ static int take_patterns(struct moves *m, struct error *e)
     if (!m->patterns)
         return error_no_memory(e, "a node's tasks", 0);
     rknn_walk_begin(&w, m->regs);
-    while (r == 0 && (s = rknn_walk_next(&w)) != NULL)
-        if (m->edged < 0 || s->value[DPU_FEATURE_MODE_CFG] & FROM_MEMORY)
+    while (r == 0 && (s = rknn_walk_next(&w)) != NULL) {
+        bool moves = s->value[DPU_FEATURE_MODE_CFG] & FROM_MEMORY;
+        if (moves || (m->edged < 0 && !only_waits(m, s)))
             r = rknn_pattern_of(m->regs, m->f, s, &m->patterns[m->n_patterns++], e);
-        else
-            r = check_phase(m, s, e);
+    }
     return r;
 }
 
-static int32_t find_edged(const struct rknn_file *f, const struct rknn_node *n,
-                          const struct graph_node *out)
+int32_t rknn_moves_edged(const struct rknn_file *f, const struct rknn_node *n, int32_t input)
 {
-    if (out->op != GRAPH_RESIZE || out->resize.mode != INTERPOLATE_LINEAR || !out->n_inputs ||
-        out->inputs[0] < 0)
+    if (input < 0)
         return -1;
-    const struct rknn_tensor *x = &f->tensors[out->inputs[0]];
+    const struct rknn_tensor *x = &f->tensors[input];
     for (uint32_t i = 0; i < n->n_inputs; i++) {
         const struct rknn_tensor *t = n->inputs[i] < 0 ? NULL : &f->tensors[n->inputs[i]];
         if (t && t != x && t->kind == RKNN_KIND_ACTIVATION && t->n_dims == 4 && x->n_dims == 4 &&
@@ -394,11 +395,15 @@ static int32_t find_edged(const struct rknn_file *f, const struct rknn_node *n,
 int rknn_moves_agree(const struct rknn_regs *regs, const struct rknn_file *f,
                      const struct rknn_node *n, const struct graph_node *out, struct error *e)
 {
-    struct moves m = {.regs = regs, .f = f, .n = n, .out = out, .edged = find_edged(f, n, out)};
+    struct moves m = {.regs = regs, .f = f, .n = n, .out = out, .edged = -1};
+    if (out->op == GRAPH_RESIZE && out->resize.mode == INTERPOLATE_LINEAR && out->n_inputs)
+        m.edged = rknn_moves_edged(f, n, out->inputs[0]);
     if (!is_followed(&m))
         return 0;
     int r = take_patterns(&m, e);
     bool known = r == 0;
+    if (r > 0 && out->op == GRAPH_RESIZE && n->n_tasks > 1)
+        r = error_set(e, STATUS_MODEL_INVALID, "how its tasks repeat pixels is not known");
     r = known ? take_places(&m, e) : r;
     known = known && r == 0 && is_shaped(&m);
     for (uint32_t o = 0; o < out->n_outputs && r == 0 && known; o++)

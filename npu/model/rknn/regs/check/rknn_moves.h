@@ -10,3 +10,7 @@
 /// the register's name of a task of which it is not known.
 int rknn_moves_agree(const struct rknn_regs *regs, const struct rknn_file *f,
                      const struct rknn_node *n, const struct graph_node *out, struct error *e);
+
+/// The working memory of a node whose tasks interpolate: a copy of its input x with one more line
+/// and column at each edge; -1: there is none.
+int32_t rknn_moves_edged(const struct rknn_file *f, const struct rknn_node *n, int32_t x);

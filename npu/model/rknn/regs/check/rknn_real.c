@@ -7,10 +7,20 @@
 #define MAX_VALUES 4
 
 // What a node's operator has its units do.
-enum { ANY = 0, BIAS = 1, RELU = 2, TABLE = 4, ADDS = 8, ADDS_RELU = 16, SLOPE = 32, CLIP = 64 };
+enum {
+    ANY = 0,
+    BIAS = 1,
+    RELU = 2,
+    TABLE = 4,
+    ADDS = 8,
+    ADDS_RELU = 16,
+    SLOPE = 32,
+    CLIP = 64,
+    MULTIPLIES = 128
+};
 
 // What EW does. Values of other units only go with that: a gain into a table, a bias.
-enum { BY_EW = TABLE | ADDS | ADDS_RELU };
+enum { BY_EW = TABLE | ADDS | ADDS_RELU | MULTIPLIES };
 
 // Values that the converter gives; those that not every node may have say of which they are.
 // Registers that were never set hold 0, which is a value of its own for none of the units: a unit
@@ -40,6 +50,7 @@ static const struct {
     {DPU_EW_CFG, 0x2d0, ADDS}, // RK3566, RK3568
     {DPU_EW_CFG, 0x108202c0, ADDS},
     {DPU_EW_CFG, 0x108200c0, ADDS_RELU},
+    {DPU_EW_CFG, 0x8003c4, MULTIPLIES}, // RK3588, with one number for each channel
     {DPU_EW_CVT_OFFSET, 0, ANY},
     {DPU_EW_CVT_SCALE, 1, ANY},
     {DPU_OUT_CVT_OFFSET, 0, ANY},
@@ -71,8 +82,9 @@ static bool find_duty(const char *op, unsigned *ret)
         table = table && strcmp(op, plain[i]) != 0;
     *ret = (conv ? BIAS : 0) | (relu && !adds ? RELU : 0) | (table ? TABLE : 0) |
            (adds ? (relu ? ADDS_RELU : ADDS) : 0) | (slope ? SLOPE : 0) |
-           (strcmp(op, "ConvClip") == 0 ? CLIP : 0);
-    return conv || strcmp(op, "Add") == 0 || strcmp(op, "AddRelu") == 0;
+           (strcmp(op, "ConvClip") == 0 ? CLIP : 0) | (strcmp(op, "Mul") == 0 ? MULTIPLIES : 0);
+    return conv || strcmp(op, "Add") == 0 || strcmp(op, "AddRelu") == 0 || strcmp(op, "Mul") == 0 ||
+           strcmp(op, "Relu") == 0;
 }
 
 #define N_KNOWN (sizeof known / sizeof *known)
@@ -134,6 +146,17 @@ static int check_name(const struct rknn_regs *regs, const struct rknn_node *n, s
             duties_of(DPU_EW_CFG, s->value[DPU_EW_CFG]) & (ADDS | ADDS_RELU))
             return rknn_regs_refuse(regs, DPU_EW_CFG, s->value[DPU_EW_CFG], "it adds", e);
     return 0;
+}
+
+// The one form of a product that is known.
+static bool has_number_for_each_channel(const struct rknn_file *f, const struct rknn_node *n)
+{
+    for (uint32_t i = 0; i < n->n_inputs; i++) {
+        const struct rknn_tensor *t = n->inputs[i] < 0 ? NULL : &f->tensors[n->inputs[i]];
+        if (t && t->n_dims == 4 && t->dims[2] == 1 && t->dims[3] == 1)
+            return true;
+    }
+    return false;
 }
 
 static bool takes_halves(const struct rknn_file *f, const struct rknn_node *n)
@@ -206,5 +229,8 @@ int rknn_real_known(const struct rknn_regs *regs, const struct rknn_file *f,
             (checked && check_bounds(regs, s, duty, e) < 0))
             return STATUS_MODEL_INVALID;
     }
+    if (halves && duty & done & MULTIPLIES && !has_number_for_each_channel(f, n))
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "what its registers multiply is one number for each channel");
     return halves ? all_done(regs, n, duty, done, e) : 0;
 }

@@ -10,8 +10,8 @@ int rknn_real_known(const struct rknn_regs *regs, const struct rknn_file *f,
                     const struct rknn_node *n, struct error *e);
 
 /// Whether each task of an exDataConvert of bytes makes them (x - zero point) * scale, as its input
-/// says, or that of a Cast x, and no bound cuts anything off. Of RK3576's generation and RK3566's,
-/// and of Casts of RK3588, as files have them; others are not looked at. STATUS_MODEL_INVALID, with
-/// the register's name: one does not.
+/// says, or of halves such bytes, or that of a Cast x, and no bound cuts anything off. Of RK3576's
+/// generation and RK3566's, and of Casts of RK3588, as files have them. STATUS_MODEL_INVALID, with
+/// the register's name: one does not, or it is another chip's.
 int rknn_convert_known(const struct rknn_regs *regs, const struct rknn_file *f,
                        const struct rknn_node *n, struct error *e);

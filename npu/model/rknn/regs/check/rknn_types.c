@@ -106,15 +106,24 @@ static int check_task(const struct rknn_regs *regs, const struct rknn_file *f,
     return r == 0 && y >= 0 ? check(regs, s, n, &f->tensors[y], written_as(s), e) : r;
 }
 
-static int check_scales(const struct rknn_file *f, const int32_t *tensors, uint32_t n,
-                        struct error *e)
+// Bytes that the NPU computes with are int8 and have a scale. `net`: of the vendor's own operators'
+// tasks it is not known which works in which tensor; in files all are of bytes or halves.
+static int check_bytes(const struct rknn_file *f, const int32_t *tensors, uint32_t n, bool net,
+                       struct error *e)
 {
     for (uint32_t i = 0; i < n; i++) {
         const struct rknn_tensor *t = tensors[i] < 0 ? NULL : &f->tensors[tensors[i]];
         bool between = t && t->kind >= RKNN_KIND_INPUT && t->kind <= RKNN_KIND_ACTIVATION;
-        if (between && t->type == RKNN_I8 && t->n_dims && !t->n_scales)
+        if (!between || !t->n_dims)
+            continue;
+        if (t->type == RKNN_I8 && !t->n_scales)
             return error_set(e, STATUS_MODEL_INVALID, "its tensor %s of bytes has no scale",
                              t->name);
+        if (t->type == RKNN_U8 || (net && t->type != RKNN_I8 && t->type != RKNN_F16))
+            return error_set(
+                e, STATUS_MODEL_INVALID,
+                "its tensor %s is of type %u, in which the NPU is not known to compute", t->name,
+                t->type);
     }
     return 0;
 }
@@ -126,9 +135,9 @@ int rknn_types_agree(const struct rknn_regs *regs, const struct rknn_file *f,
     const struct rknn_state *s;
     // The vendor's own operators are nets of several tasks, but for the one that converts types.
     bool net = strncmp(n->op, "ex", 2) == 0 && strcmp(n->op, "exDataConvert") != 0;
-    int r = check_scales(f, n->inputs, n->n_inputs, e);
+    int r = check_bytes(f, n->inputs, n->n_inputs, net, e);
     if (r == 0)
-        r = check_scales(f, n->outputs, n->n_outputs, e);
+        r = check_bytes(f, n->outputs, n->n_outputs, net, e);
     rknn_walk_begin(&w, regs);
     while (!net && r == 0 && (s = rknn_walk_next(&w)) != NULL)
         r = check_task(regs, f, n, s, e);
