@@ -236,8 +236,9 @@ static int check_link(struct emu_npu *npu, const struct emu_core *c, struct erro
     if (stands == read_le64(record + TASK_ADDRESS))
         return 0;
     return error_set(e, STATUS_MODEL_INVALID,
-                     "the program before leads to %#x, the task's own begins at %#" PRIx64, stands,
-                     read_le64(record + TASK_ADDRESS));
+                     "the program before leads to %#x, and the file's task begins at %#" PRIx64
+                     ": its programs and its tasks do not belong together",
+                     stands, read_le64(record + TASK_ADDRESS));
 }
 
 // One task. The emulator counts tasks as the chip does; they are started one by one, so that a job

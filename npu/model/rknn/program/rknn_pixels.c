@@ -164,12 +164,29 @@ pixels_reader(const struct rknn_program *p, const struct rknn_patch *patch, uint
     return t && (patch->tensor == tensor || node_takes(p, t->node, tensor)) ? t : NULL;
 }
 
+// Where programs convert an input otherwise than is known; `mode`: of one that does, with the
+// form's own where its element or its factors are what is strange.
+static int refuse_converter(const struct rknn_program *p, const struct chip *chip, uint32_t tensor,
+                            uint32_t bypassed, uint32_t mode, struct error *e)
+{
+    const char *name = p->file->tensors[tensor].name;
+    if (bypassed)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "input %s: some of its programs convert it, and some take it as it is, by "
+                         "%s: the software NPU (sim) reads what the file says of it instead",
+                         name, rknn_register_name(CNA_CVT_CON0));
+    return error_set(e, STATUS_MODEL_INVALID,
+                     "input %s: its programs convert it by %s = %#x (with what is set beside it), "
+                     "which is not known of %s: the software NPU (sim) reads what the file says of "
+                     "it instead",
+                     name, rknn_register_name(CNA_CVT_CON0), mode, chip->name);
+}
+
 static int set_converters(struct rknn_program *p, const struct chip *chip, uint32_t tensor,
                           struct rknn_memory_layout *layout, struct error *e)
 {
     const struct converter_form *form = &converter_forms[chip->generation];
-    const char *name = p->file->tensors[tensor].name;
-    uint32_t working = 0, bypassed = 0;
+    uint32_t working = 0, bypassed = 0, strange = form->converts;
     bool known = layout->element == 1;
     for (uint64_t i = 0; i < p->n_patches; i++) {
         const struct rknn_program_task *t = pixels_reader(p, &p->patches[i], tensor);
@@ -180,12 +197,11 @@ static int set_converters(struct rknn_program *p, const struct chip *chip, uint3
         if (!t || mode == form->bypass)
             continue;
         working++;
+        strange = mode == form->converts ? strange : mode;
         known = known && mode == form->converts && set_converter(p, chip, t, layout->c);
     }
     if (working && (!known || bypassed))
-        return error_set(e, STATUS_MODEL_INVALID,
-                         "input %s: how the chip converts it (register %#x) is not known", name,
-                         rknn_register_at(chip, CNA_CVT_CON0));
+        return refuse_converter(p, chip, tensor, bypassed, strange, e);
     layout->flipped = working != 0;
     return 0;
 }
