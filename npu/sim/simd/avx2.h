@@ -12,6 +12,7 @@
 
 #ifdef KERNEL_AVX2
 #include <immintrin.h>
+#include <math.h>
 
 #define AVX2_INLINE KERNEL_AVX2 static inline __attribute__((always_inline))
 #define AVX2_LANES  8
@@ -24,10 +25,13 @@ AVX2_INLINE __m256 avx2_binary(const enum graph_op op, __m256 v, __m256 w)
                              : _mm256_mul_ps(v, w);
 }
 
-// Of two zeros these instructions take the second operand, too: -0 stays -0.
+// -0 stays -0, as in elements_post(): of two zeros vmaxps would take the second operand, too, but
+// NaN would stay NaN.
 AVX2_INLINE __m256 avx2_clamp(struct clamp_bounds bounds, __m256 v)
 {
-    v = _mm256_max_ps(_mm256_set1_ps(bounds.low), v);
+    const __m256 low = _mm256_set1_ps(bounds.low);
+    if (bounds.low > -INFINITY)
+        v = _mm256_blendv_ps(v, low, _mm256_cmp_ps(v, low, _CMP_NGE_UQ));
     return _mm256_min_ps(_mm256_set1_ps(bounds.high), v);
 }
 
