@@ -9,14 +9,15 @@
 #include "tensor/chip.h"
 
 enum chip_switch {
-    CHIP_OUT_ZP,     // OUT_CVT: the zero point joins before its shift, or behind it
-    CHIP_EW_SHIFT,   // an addend's shift
-    CHIP_SUM_SHIFT,  // CLIP_TRUNCATE, the shift of sums
-    CHIP_LUT_IN,     // in front of a table: the second stage's shift
-    CHIP_LUT_LINE,   // between two points of a table
-    CHIP_LUT_SLOPE,  // beyond a table's ends
-    CHIP_BN_ORDER,   // BN in front of a table, and where it works on memory
-    CHIP_DECONV_PAD, // what is between the pixels of a transposed convolution's image
+    CHIP_OUT_ZP,      // OUT_CVT: the zero point joins before its shift, or behind it
+    CHIP_EW_SHIFT,    // an addend's shift
+    CHIP_SUM_SHIFT,   // CLIP_TRUNCATE, the shift of sums
+    CHIP_LUT_IN,      // in front of a table: the second stage's shift
+    CHIP_LUT_LINE,    // between two points of a table
+    CHIP_LUT_SLOPE,   // beyond a table's ends
+    CHIP_BN_ORDER,    // BN in front of a table, and where it works on memory
+    CHIP_DECONV_PAD,  // what is between the pixels of a transposed convolution's image
+    CHIP_CORE_MAXIMA, // which of eight sums of a core count where their largest is taken
     CHIP_N_SWITCHES,
 };
 
@@ -26,6 +27,7 @@ enum { CHIP_SHIFT_EVEN, CHIP_SHIFT_DOWN };       // of EW_SHIFT, SUM_SHIFT, LUT_
 enum { CHIP_LINE_DOWN, CHIP_LINE_TOWARDS_ZERO }; // of LUT_LINE, LUT_SLOPE
 enum { CHIP_BN_MULTIPLIES_FIRST, CHIP_BN_ADDS_FIRST };
 enum { CHIP_DECONV_ZERO_POINT, CHIP_DECONV_ZERO };
+enum { CHIP_CORE_MAXIMA_FIRST, CHIP_CORE_MAXIMA_ALL };
 
 #define CHIP_SWITCH_CHOICES 2
 

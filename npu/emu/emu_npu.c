@@ -348,6 +348,9 @@ static void choose_rounding(const struct emu_unit *u, struct emu_dpu *d)
     d->sum_rounding = a[CHIP_SUM_SHIFT];
     d->ew.rounding = a[CHIP_EW_SHIFT];
     d->bn.rounding = d->ew.op == EMU_EW_LUT ? a[CHIP_LUT_IN] : CHIP_SHIFT_EVEN;
+    d->counted = d->from_core && d->maxima && a[CHIP_CORE_MAXIMA] == CHIP_CORE_MAXIMA_FIRST
+                     ? d->maxima / 2
+                     : 0;
     d->bn.adds_last = d->bn.adds_last && a[CHIP_BN_ORDER] == CHIP_BN_MULTIPLIES_FIRST;
     for (int i = 0; i < 2; i++) {
         d->lut[i].line = a[CHIP_LUT_LINE];

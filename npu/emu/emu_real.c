@@ -299,12 +299,18 @@ static float look_up(const struct emu_dpu *d, float v)
     return ldexpf((float)(y + d->offset), -(int)d->minus_exp) * (float)d->scale;
 }
 
-// The largest channel of each pixel, in the first one's place.
-static void keep_maxima(const uint32_t shape[3], float *v)
+// The largest of each d->maxima channels of a pixel, one behind the other in the first ones' place.
+static void keep_maxima(const struct emu_dpu *d, float *v)
 {
-    size_t plane = (size_t)shape[1] * shape[2];
-    for (size_t i = plane; i < shape[0] * plane; i++)
-        v[i % plane] = v[i] > v[i % plane] ? v[i] : v[i % plane];
+    size_t plane = (size_t)d->shape[1] * d->shape[2];
+    uint32_t counted = d->counted ? d->counted : d->maxima;
+    for (size_t i = 0; i < d->shape[0] / d->maxima * plane; i++) {
+        const float *from = v + i / plane * d->maxima * plane + i % plane;
+        float largest = from[0];
+        for (uint32_t c = 1; c < counted; c++)
+            largest = from[c * plane] > largest ? from[c * plane] : largest;
+        v[i] = largest;
+    }
 }
 
 static float second_real(const struct emu_dpu *d, float v, size_t at, uint32_t c)
@@ -358,7 +364,7 @@ int emu_dpu_run_real(const struct emu_dpu *d, const struct emu_memory *m,
     for (size_t i = 0; i < count_elements(d->shape); i++)
         v[i] = convert_real(d, (uint32_t)(i / plane), v[i], i);
     if (d->maxima)
-        keep_maxima(d->shape, v);
+        keep_maxima(d, v);
     uint32_t written[3];
     emu_written_shape(d, written);
     if (r == 0)

@@ -505,13 +505,13 @@ static int decode_moved_rk3576(const struct emu_unit *u, struct emu_dpu *d, stru
     return 0;
 }
 
-// RK3576: the largest channel of each pixel of a line.
+// RK3576: the largest channel of each pixel of a line, in memory or of the core.
 static int decode_maxima(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
 {
     enum { OF_CHANNELS = 0x25 }; // what the files' have in these bits; single ones are not known
     if (emu_get_field(u, EMU_CUBE_HEIGHT, 21, 16) != OF_CHANNELS)
         return emu_refuse(u, EMU_CUBE_HEIGHT, "maxima of another kind", e);
-    return emu_decode_maxima(u, d, e);
+    return d->from_core ? emu_decode_core_maxima(u, d, e) : emu_decode_maxima(u, d, e);
 }
 
 static int decode_target(const struct emu_unit *u, struct emu_dpu *d, struct error *e)

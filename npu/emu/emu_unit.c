@@ -285,19 +285,6 @@ int emu_decode_repeat(const struct emu_unit *u, struct emu_dpu *ret, struct erro
     return 0;
 }
 
-int emu_decode_maxima(const struct emu_unit *u, struct emu_dpu *ret, struct error *e)
-{
-    uint32_t bytes = emu_precision_bytes(ret->out);
-    if (ret->out != EMU_FP16 || !ret->real || ret->from_core || ret->shape[1] != 1 ||
-        !emu_get_field(u, EMU_FEATURE_MODE, 25, 25) || emu_get_field(u, EMU_FEATURE_MODE, 31, 26))
-        return emu_refuse(u, EMU_FEATURE_MODE, "maxima that are written in another way", e);
-    ret->maxima = true;
-    ret->channels = 1;
-    ret->target.cube = (struct emu_cube){
-        emu_get(u, EMU_DST_ADDR), 0, (int64_t)ret->shape[2] * bytes, 1, bytes, bytes, false};
-    return 0;
-}
-
 int emu_check_shifts(const struct emu_unit *u, const struct emu_multiply *m, struct error *e)
 {
     if (m->shift <= MAX_SHIFT && m->negative_shift <= MAX_SHIFT)

@@ -256,7 +256,9 @@ struct emu_dpu {
     bool offset_behind;    // the shift
     unsigned sum_rounding; // CHIP_SHIFT_…
     uint32_t minus_exp;    // of real numbers: the output is 2^-minus_exp of it
-    bool maxima;           // of real numbers: the largest channel of each pixel is written alone
+    // Of real numbers: of so many channels of each pixel the largest is written alone; 0: all are.
+    // `counted`: how many of the first of these count, 0 for all.
+    uint32_t maxima, counted;
     struct emu_target target;
     uint32_t channels; // that are written
     uint32_t lines[2]; // height and width that are written, of as many pixels; 0: those of shape
@@ -325,6 +327,9 @@ int emu_decode_repeat(const struct emu_unit *u, struct emu_dpu *ret, struct erro
 /// The largest fp16 of each pixel's channels, which a line is written of as a stream: one number
 /// behind the other.
 int emu_decode_maxima(const struct emu_unit *u, struct emu_dpu *ret, struct error *e);
+
+/// RK3576: the same of a core's sums, eight of them each. d->shape becomes the core's.
+int emu_decode_core_maxima(const struct emu_unit *u, struct emu_dpu *d, struct error *e);
 
 /// The positive and the negative shift of a multiplication.
 int emu_check_shifts(const struct emu_unit *u, const struct emu_multiply *m, struct error *e);

@@ -152,7 +152,7 @@ static int write_cube(const struct emu_memory *m, const struct emu_target *t,
 void emu_written_shape(const struct emu_dpu *d, uint32_t ret[3])
 {
     bool fewer = d->channels < d->shape[0] || d->real_channels;
-    ret[0] = d->maxima ? 1 : fewer ? d->channels : d->shape[0];
+    ret[0] = fewer ? d->channels : d->shape[0];
     ret[1] = d->lines[0] ? d->lines[0] : d->shape[1];
     ret[2] = d->lines[0] ? d->lines[1] : d->shape[2];
 }

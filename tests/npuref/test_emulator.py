@@ -328,7 +328,7 @@ class Jobs(unittest.TestCase):
 
 class Switches(unittest.TestCase):
     """The runs of docs/board-testing.md that settle a switch (tensor/arithmetic.h), each with both of its answers. That of
-    sums, which RK3588 does not shift, is in test_board_kit."""
+    sums, which RK3588 does not shift, is in test_board_kit, that of a core's maxima in test_halves."""
 
     OUT_ZP, EW_SHIFT, SUM_SHIFT, LUT_IN, LUT_LINE, LUT_SLOPE, BN_ORDER, DECONV_PAD = range(8)
 

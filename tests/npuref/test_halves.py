@@ -11,6 +11,7 @@ from npuref.test_emulator import ATOM, FROM_MEMORY, SOURCE, TABLE, TARGET_AT, WE
 
 LANES, PIXELS, LEAST = 8, 5, 0xFBFF
 OPERAND = 0x2000
+CORE_MAXIMA = 8  # the switch, in tensor/arithmetic.h
 
 
 def atoms(values):
@@ -146,6 +147,53 @@ class RK3576(RK3588):
         self.rig.run(self.FROM_CORE, self.product(4, LANES, **packed))
         expected = (w.astype(np.float64) @ x.astype(np.float64)).astype(np.float32).astype(np.float16)
         np.testing.assert_array_equal(self.numbers(expected.size), atoms(expected).ravel())
+
+    # Of two atoms of eight kernels for each pixel, as the softmax of a file takes them.
+    CORE_MAXIMA = {"BS_OW_CFG": 0x120000, "CUBE_CHANNEL": 7, "CUBE_HEIGHT": 0x25 << 16, "CUBE_WIDTH": 2 * PIXELS - 1, "WDMA_SIZE_0": 0,
+                   "WDMA_SIZE_1": (PIXELS - 1) << 16, 0x4014: 0xFBFB, 0x40B4: 1 << 30, 0x40CC: 4}
+
+    def put_spread(self, rig, x):
+        """Four channels to the first half of each atom, and nothing to the other one, as the file has it."""
+        w = np.zeros((16, LANES), np.float16)
+        w[[0, 1, 2, 3, 8, 9, 10, 11], range(LANES)] = 1
+        rig.put(SOURCE, atoms(x))
+        rig.put(WEIGHTS, w)
+
+    def test_maxima_of_a_core(self):
+        """Switch core-maxima: numbers below 0 beside zeros, which count or do not."""
+        x, found = -np.abs(some(LANES)), []
+        for choice in (None, 0, 1):
+            rig = self.new_rig()
+            if choice is not None:
+                rig.emulator.choose(CORE_MAXIMA, choice)
+            self.put_spread(rig, x)
+            rig.put(TARGET_AT, np.full(LANES * PIXELS + 1, 77, np.float16))
+            rig.run(self.FROM_CORE, {**self.product(LANES, 16), **self.CORE_MAXIMA})
+            found.append(rig.get(TARGET_AT, LANES * PIXELS + 1, np.float16))
+        expected = np.full((PIXELS, LANES), np.uint16(0xFBFB).view(np.float16))
+        expected[:, 0], expected[:, 1] = x[:4].max(0), x[4:].max(0)
+        self.assertTrue((expected < 0).all())
+        np.testing.assert_array_equal(found[1], [*expected.ravel(), 77])
+        np.testing.assert_array_equal(found[0], found[1], "the first is what is taken")
+        expected[:, :2] = 0
+        np.testing.assert_array_equal(found[2], [*expected.ravel(), 77])
+
+    def test_maxima_of_a_core_of_another_kind_are_refused(self):
+        for changed, why in (({0x4014: 0xFBFF}, "not the same byte twice"), ({0x40CC: 2}, "pieces that are not"), ({0x40CC: 0}, "pieces that are not"),
+                             ({"CORE_SIZE1": 7}, "other than 16 kernels"), ({"CUBE_CHANNEL": 15}, "other than eight channels"),
+                             ({"CUBE_WIDTH": PIXELS - 1}, "not the atoms of"), ({"WDMA_SIZE_1": PIXELS - 1}, "not the size of"),
+                             ({"CORE_SIZE0": 1 << 16 | (PIXELS - 1)}, "more than a line"), ({"CUBE_NOTCH": 1}, "with gaps"),
+                             ({"WDMA_SIZE_0": 7 << 16}, "more than one surface"), ({"BS_OW_CFG": 0x20000}, "written in another way"),
+                             ({0x400C: 0x42000004}, "written in another way"), ({"CUBE_HEIGHT": 0x24 << 16}, "of another kind"),
+                             ({"BS_CFG": 0x100090, "BRDMA_CFG": 2, 0x5024: TABLE, 0x5044: 0x10050, "ERDMA_CFG": 1}, "sums that are changed")):
+            with self.subTest(why), self.assertRaisesRegex(Unsupported, why):
+                rig, enable = self.new_rig(), self.FROM_CORE | (DPU_RDMA if "BS_CFG" in changed else 0)
+                self.put_spread(rig, some(LANES))
+                rig.run(enable, {**self.product(LANES, 16), **self.CORE_MAXIMA, **changed})
+
+    def test_maxima_in_pieces_are_refused(self):
+        with self.assertRaisesRegex(Unsupported, "in pieces"):
+            self.rig.run(FROM_MEMORY, {**self.program(16), **self.HALVES, **self.MAXIMA, 0x40CC: 4})
 
     def test_products_whose_rounding_is_not_known_are_refused(self):
         with self.assertRaisesRegex(Unsupported, r"\(0x1024\) holds 0x02020007: sums of fp16 of more than 16 products"):
