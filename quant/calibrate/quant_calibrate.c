@@ -133,8 +133,8 @@ static int calibrate_take_seen(struct client *k, const int32_t *words, uint64_t 
 // By nodes of the model, whose output is small.
 static int calibrate_watch(struct client *k, rknn_input *inputs)
 {
-    const int32_t *words;
-    uint64_t n;
+    const int32_t *words = NULL;
+    uint64_t n = 0;
     int r = 0;
     if (!k->bound.output)
         r = quant_bound_init(&k->bound, k->context, k->c->n_inputs, k->c->inputs);

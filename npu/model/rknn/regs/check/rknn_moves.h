@@ -11,6 +11,6 @@
 int rknn_moves_agree(const struct rknn_regs *regs, const struct rknn_file *f,
                      const struct rknn_node *n, const struct graph_node *out, struct error *e);
 
-/// The working memory of a node whose tasks interpolate: a copy of its input x with one more line
+/// The working memory of a node whose tasks interpolate: a copy of its input with one more line
 /// and column at each edge; -1: there is none.
-int32_t rknn_moves_edged(const struct rknn_file *f, const struct rknn_node *n, int32_t x);
+int32_t rknn_moves_edged(const struct rknn_file *f, const struct rknn_node *n, int32_t input);
