@@ -86,7 +86,8 @@ class WideModels(unittest.TestCase):
             worker, = self.daemon.children()
             most = max(most, resident_kb(worker))
         self.assertEqual(self.used(), paid)
-        self.assertLess(most * 1024, paid + 150 * MB)
+        # All of them have more than 1 GB. On top comes what is on its way back to the kernel: a few sets, where others take the processors.
+        self.assertLess(most * 1024, paid + 300 * MB)
 
     def test_weights_of_many_shapes(self):
         """They are there in the form for each set of shapes that runs: for those of one that ran long ago nobody pays."""
