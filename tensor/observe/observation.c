@@ -101,6 +101,13 @@ static int observation_count_checked(struct observer *o, const struct observer *
                : error_set(e, STATUS_FAIL, "values lie outside of their bounds");
 }
 
+// Bounds are finite, or those of no value at all. Where a value is not finite they say nothing.
+static bool observation_bounds(const struct observer *seen)
+{
+    bool nothing = seen->min > FLT_MAX && seen->max < -FLT_MAX;
+    return nothing || (seen->min >= -FLT_MAX && seen->min <= seen->max && seen->max <= FLT_MAX);
+}
+
 static int observation_merge(struct observer *o, const int32_t *words, struct observation_form f,
                              struct error *e)
 {
@@ -109,7 +116,11 @@ static int observation_merge(struct observer *o, const int32_t *words, struct ob
     memcpy(&seen.min, words, sizeof seen.min);
     memcpy(&seen.max, words + 1, sizeof seen.max);
     memcpy(&seen.n, words + 2, sizeof seen.n);
-    if (seen.min <= seen.max && !(seen.min >= -FLT_MAX && seen.max <= FLT_MAX))
+    if (seen.n_bad) {
+        seen.min = INFINITY;
+        seen.max = -INFINITY;
+    }
+    if (!observation_bounds(&seen))
         return error_set(e, STATUS_FAIL, "bounds are not finite");
     observer_merge(o, &seen);
     if (f.bins)
