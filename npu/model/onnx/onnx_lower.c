@@ -238,6 +238,18 @@ int32_t onnx_constant(struct onnx_lowering *l, enum tensor_type type, uint32_t n
     return t;
 }
 
+int32_t onnx_reshaped(struct onnx_lowering *l, int32_t tensor, uint32_t n_dims,
+                      const uint32_t *dims, struct error *e)
+{
+    const struct graph_tensor *t = &l->g->tensors[tensor];
+    if (t->constant)
+        return onnx_constant(l, t->type, n_dims, dims, t->data.data, e);
+    int32_t y = onnx_temporary(l, t->type, n_dims, dims, e);
+    if (y < 0)
+        return y;
+    return onnx_emit(l, GRAPH_RESHAPE, &tensor, 1, &y, 1, e) ? y : STATUS_MALLOC_FAIL;
+}
+
 int onnx_known(struct onnx_lowering *l, uint32_t i, const void *data, struct error *e)
 {
     (void)e;

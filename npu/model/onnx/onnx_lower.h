@@ -127,6 +127,11 @@ int32_t onnx_temporary(struct onnx_lowering *l, enum tensor_type type, uint32_t 
 int32_t onnx_constant(struct onnx_lowering *l, enum tensor_type type, uint32_t n_dims,
                       const uint32_t *dims, const void *data, struct error *e);
 
+/// The same elements in another shape: a Reshape, or for constants another shape of the same data.
+/// Negative: an error.
+int32_t onnx_reshaped(struct onnx_lowering *l, int32_t tensor, uint32_t n_dims,
+                      const uint32_t *dims, struct error *e);
+
 /// A new node. NULL with words when memory is short. Valid until the next one is made.
 struct graph_node *onnx_emit(struct onnx_lowering *l, enum graph_op op, const int32_t *in,
                              uint32_t n_in, const int32_t *out, uint32_t n_out, struct error *e);

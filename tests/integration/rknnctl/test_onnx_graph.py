@@ -100,6 +100,21 @@ class Graph(OnDaemon):
             y, _, x = self.computed(nodes, {"w": weight}, (shape, left))
             np.testing.assert_allclose(y, x.mean(tuple(axes), keepdims=True), rtol=1e-5, atol=1e-6)
 
+    def test_a_resize_says_each_size_once(self):
+        """ONNX Runtime refuses both files, too."""
+        constants = [numpy_helper.from_array(np.array((1, 1, 2, 3), np.float32), "scales"),
+                     numpy_helper.from_array(np.array((1, 3, 4, 9)), "sizes"), numpy_helper.from_array(np.array((2, 3), np.float32), "two")]
+        x = helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 3, 4, 8))
+        for inputs, attributes, words in ((["x", "", "scales", "sizes"], {}, "both scales and sizes"),
+                                          (["x", "", "two"], {"axes": [2, -2]}, "axis 2 is there twice")):
+            graph = helper.make_graph([helper.make_node("Resize", inputs, ["y"], **attributes)], "graph", [x],
+                                      [onnx.ValueInfoProto(name="y")], constants)
+            file = self.folder / "resize.onnx"
+            onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), file)
+            done = rknnctl("info", file, uri=self.uri)
+            self.assertNotEqual(done.returncode, 0, done.stdout)
+            self.assertIn(words, done.stderr)
+
     def test_of_a_file_that_is_refused(self):
         model = self.description(self.model(helper.make_node("NoSuchThing", ["y"], ["n"], "unknown")), 4)
         self.assertIn("NoSuchThing", model["refused"])

@@ -228,12 +228,7 @@ static int32_t with_axis(struct onnx_lowering *l, int32_t tensor, uint32_t axis,
         dims[i] = i == axis ? 1 : t->dims[i - (i > axis)];
     if (t->n_dims == GRAPH_MAX_DIMS)
         return onnx_refuse(l, e, "its output has too many dimensions");
-    if (t->constant)
-        return onnx_constant(l, t->type, t->n_dims + 1, dims, t->data.data, e);
-    int32_t y = onnx_temporary(l, t->type, t->n_dims + 1, dims, e);
-    if (y < 0)
-        return y;
-    return onnx_emit(l, GRAPH_RESHAPE, &tensor, 1, &y, 1, e) ? y : STATUS_MALLOC_FAIL;
+    return onnx_reshaped(l, tensor, t->n_dims + 1, dims, e);
 }
 
 // Output i from what was collected: one behind the other along a new axis, which may be counted

@@ -110,7 +110,7 @@ static int out_size(const struct onnx_lowering *l, const struct graph_window *w,
 
 // ---- images of one dimension are images of height 1 ----
 
-// [N, C, …] as [N, C, 1, W]: a Reshape, or for constants another shape of the same data.
+// [N, C, …] as [N, C, 1, W].
 static int32_t as_image(struct onnx_lowering *l, int32_t tensor, struct error *e)
 {
     const struct graph_tensor *t = &l->g->tensors[tensor];
@@ -119,12 +119,7 @@ static int32_t as_image(struct onnx_lowering *l, int32_t tensor, struct error *e
     uint32_t dims[4] = {t->dims[0], t->dims[1], 1, 1};
     for (uint32_t i = 2; i < t->n_dims; i++)
         dims[3] *= t->dims[i];
-    if (t->constant)
-        return onnx_constant(l, t->type, 4, dims, t->data.data, e);
-    int32_t image = onnx_temporary(l, t->type, 4, dims, e);
-    if (image < 0)
-        return image;
-    return onnx_emit(l, GRAPH_RESHAPE, &tensor, 1, &image, 1, e) ? image : STATUS_MALLOC_FAIL;
+    return onnx_reshaped(l, tensor, 4, dims, e);
 }
 
 // A node between images; its output is brought back to as many dimensions as the input has.
@@ -408,12 +403,7 @@ static int32_t per_channel(struct onnx_lowering *l, int32_t tensor, uint32_t n, 
     uint32_t dims[GRAPH_MAX_DIMS];
     for (uint32_t i = 0; i < n; i++)
         dims[i] = i == 1 ? (uint32_t)t->n_elems : 1;
-    if (t->constant)
-        return onnx_constant(l, t->type, n, dims, t->data.data, e);
-    int32_t y = onnx_temporary(l, t->type, n, dims, e);
-    if (y < 0)
-        return y;
-    return onnx_emit(l, GRAPH_RESHAPE, &tensor, 1, &y, 1, e) ? y : STATUS_MALLOC_FAIL;
+    return onnx_reshaped(l, tensor, n, dims, e);
 }
 
 // y = a op b of a new tensor, which has the shape of `like`.

@@ -70,15 +70,8 @@ static int align_old(struct onnx_lowering *l, struct error *e)
         return onnx_refuse(l, e, "axis %lld of a tensor of %u dimensions", (long long)axis, n);
     for (uint32_t i = 0; i < n; i++)
         dims[i] = i < axis || i >= axis + y->n_dims ? 1 : y->dims[i - axis];
-    if (y->constant) {
-        l->in[1] = onnx_constant(l, y->type, n, dims, y->data.data, e);
-        return l->in[1] < 0 ? l->in[1] : 0;
-    }
-    int32_t from = l->in[1], to = onnx_temporary(l, y->type, n, dims, e);
-    l->in[1] = to;
-    if (to < 0)
-        return to;
-    return onnx_emit(l, GRAPH_RESHAPE, &from, 1, &to, 1, e) ? 0 : STATUS_MALLOC_FAIL;
+    l->in[1] = onnx_reshaped(l, l->in[1], n, dims, e);
+    return l->in[1] < 0 ? l->in[1] : 0;
 }
 
 // Pow alone may have operands of two types.

@@ -71,8 +71,12 @@ static int take_axes(const struct onnx_lowering *l, int64_t *axes, uint32_t *ret
 {
     const struct graph_tensor *x = onnx_in(l, 0);
     int r = onnx_ints(l, "axes", axes, ret_n, e);
-    for (uint32_t i = 0; i < *ret_n && r == 0; i++)
+    for (uint32_t i = 0; i < *ret_n && r == 0; i++) {
         r = onnx_axis(l, axes[i], x->n_dims, &axes[i], e);
+        for (uint32_t k = 0; k < i && r == 0; k++)
+            if (axes[k] == axes[i])
+                return onnx_refuse(l, e, "axis %lld is there twice", (long long)axes[i]);
+    }
     if (r < 0 || onnx_has_attr(l, "axes"))
         return r;
     for (uint32_t i = 0; i < x->n_dims; i++)
@@ -148,6 +152,8 @@ static int take_dims(const struct onnx_lowering *l, struct sizes *z, struct erro
     int64_t axes[ONNX_MAX_SHAPE];
     uint32_t n, n_axes, where = l->f->opset < 11 ? 1 : 2;
     memcpy(z->dims, onnx_in(l, 0)->dims, sizeof z->dims);
+    if (onnx_in(l, 3) && onnx_in(l, 2) && onnx_in(l, 2)->n_elems)
+        return onnx_refuse(l, e, "it has both scales and sizes, of which one counts");
     int r = take_axes(l, axes, &n_axes, e);
     if (r < 0 || onnx_in(l, 3))
         return r < 0 ? r : take_sizes(l, axes, n_axes, z, e);
@@ -168,13 +174,6 @@ static int emit_resize(struct onnx_lowering *l, int32_t x, int32_t y, const stru
     return 0;
 }
 
-static int32_t emit_reshape(struct onnx_lowering *l, int32_t x, uint32_t n_dims,
-                            const uint32_t *dims, struct error *e)
-{
-    int32_t y = onnx_temporary(l, l->g->tensors[x].type, n_dims, dims, e);
-    return y >= 0 && !onnx_emit(l, GRAPH_RESHAPE, &x, 1, &y, 1, e) ? STATUS_MALLOC_FAIL : y;
-}
-
 // The axis of a tensor of any dimensions: what is before it are the channels of an image, what is
 // behind it are its columns. Returns the tensor with that axis resized.
 static int32_t resize_axis(struct onnx_lowering *l, int32_t x, uint32_t axis,
@@ -187,13 +186,13 @@ static int32_t resize_axis(struct onnx_lowering *l, int32_t x, uint32_t axis,
     for (uint32_t i = 0; i < n; i++)
         if (i != axis)
             image[i < axis ? 1 : 3] *= dims[i];
-    x = emit_reshape(l, x, 4, image, e);
+    x = onnx_reshaped(l, x, 4, image, e);
     dims[axis] = image[2] = to->dims[axis];
     z.scale[0] = to->scale[axis];
     int32_t y = x < 0 ? x : onnx_temporary(l, l->g->tensors[x].type, 4, image, e);
     if (y < 0 || emit_resize(l, x, y, &z, e) < 0)
         return y < 0 ? y : STATUS_MALLOC_FAIL;
-    return emit_reshape(l, y, n, dims, e);
+    return onnx_reshaped(l, y, n, dims, e);
 }
 
 static int resize_axes(struct onnx_lowering *l, const struct graph_resize *how,
