@@ -2,7 +2,7 @@
 // Unlike AVX512 (avx512.h) it has no masks for single elements of fp16: the last ones of an array
 // go through a vector of their own in memory.
 //
-// NaN passes through both bounds, as there.
+// NaN: a lower bound takes its place, as there.
 #pragma once
 
 #include <string.h>
@@ -25,8 +25,7 @@ AVX2_INLINE __m256 avx2_binary(const enum graph_op op, __m256 v, __m256 w)
                              : _mm256_mul_ps(v, w);
 }
 
-// -0 stays -0, as in elements_post(): of two zeros vmaxps would take the second operand, too, but
-// NaN would stay NaN.
+// -0 stays -0, as in elements_post(): of two zeros vmaxps would take the second operand.
 AVX2_INLINE __m256 avx2_clamp(struct clamp_bounds bounds, __m256 v)
 {
     const __m256 low = _mm256_set1_ps(bounds.low);

@@ -64,8 +64,8 @@ AVX2_INLINE void floats_store(__m256 y, const struct clamp_bounds bounds, uint8_
 AVX2_INLINE void floats_store_tile(const struct floats_pixels *p, size_t first, const __m256 *sums,
                                    const int n, const int n_vectors, const bool fp16)
 {
-    const struct clamp_bounds bounds = p->bounds;
-    const bool cut = bounds.low > -INFINITY; // oneDNN's Relu and Clip give the lower bound for NaN
+    const float low = p->bounds.low;
+    const struct clamp_bounds above = {-INFINITY, p->bounds.high};
     const size_t left = p->left, element = fp16 ? sizeof(uint16_t) : sizeof(float);
     uint8_t *to = (uint8_t *)p->to + first * p->channels * element;
 #pragma GCC unroll 12
@@ -74,11 +74,11 @@ AVX2_INLINE void floats_store_tile(const struct floats_pixels *p, size_t first, 
         for (int v = 0; v < n_vectors; v++) {
             __m256 y = sums[i * n_vectors + v];
             const size_t o = (size_t)v * AVX2_LANES;
-            if (cut)
-                y = _mm256_max_ps(y, _mm256_set1_ps(bounds.low));
+            if (low > -INFINITY) // as oneDNN's Relu and Clip: the bound also for NaN, and 0 for -0
+                y = _mm256_max_ps(y, _mm256_set1_ps(low));
             const bool whole =
                 v + 1 < n_vectors || left >= o + AVX2_LANES || first + (size_t)i < p->whole;
-            floats_store(y, bounds, to + o * element, whole ? AVX2_LANES : left - o, whole, fp16);
+            floats_store(y, above, to + o * element, whole ? AVX2_LANES : left - o, whole, fp16);
         }
 }
 
