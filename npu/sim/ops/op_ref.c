@@ -116,10 +116,8 @@ static int ref_take(struct step *s, const struct graph_tensor *t, struct ref_ten
 static bool gathers_lines(const struct step *s)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
-    return s->node->ref.op == REF_OP_GATHER && x && y && x->type == y->type &&
-           x->type != TENSOR_BOOL && ref_type_known(x->type) && !x->unpack && !y->unpack &&
-           !x->channels_last && !y->channels_last && !x->natural && !y->natural &&
-           !ref_is_dequantized(s->node, x) && !ref_is_dequantized(s->node, y);
+    return s->node->ref.op == REF_OP_GATHER && ref_bytes_alike(x, y) && !x->channels_last &&
+           !y->channels_last && !ref_is_dequantized(s->node, x) && !ref_is_dequantized(s->node, y);
 }
 
 static int ref_prepare_step(struct step *s, struct error *e)

@@ -29,12 +29,18 @@ struct pick_run {
     size_t bytes;
 };
 
+bool ref_bytes_alike(const struct graph_tensor *x, const struct graph_tensor *y)
+{
+    return x && y && x->type == y->type && x->type < TENSOR_BOOL && !x->unpack && !y->unpack &&
+           !x->natural && !y->natural;
+}
+
+// Quantized ones of the same form have the same bytes, too.
 static bool stored_alike(const struct graph_tensor *x, const struct graph_tensor *y)
 {
-    return x && y && x->type == y->type && x->type != TENSOR_BOOL && x->type <= TENSOR_BOOL &&
-           !x->unpack && !y->unpack && x->channels_last == y->channels_last &&
-           x->n_dims == y->n_dims && x->n_dims && x->n_elems && y->n_elems && !x->natural &&
-           !y->natural && x->quantized == y->quantized &&
+    return ref_bytes_alike(x, y) && x->channels_last == y->channels_last &&
+           x->n_dims == y->n_dims && x->n_dims && x->n_elems && y->n_elems &&
+           x->quantized == y->quantized &&
            (!x->quantized || (x->scale == y->scale && x->zp == y->zp));
 }
 

@@ -7,6 +7,10 @@
 
 #include "npu/sim/ref/ref.h"
 
+/// Whether elements are stored in the same way in both, as far as types say; not those of truth
+/// values, which may be any byte. NULL: no.
+bool ref_bytes_alike(const struct graph_tensor *x, const struct graph_tensor *y);
+
 /// Whether a step is such a move, between tensors that are stored alike.
 bool ref_bytes_fits(const struct step *s);
 
