@@ -124,8 +124,7 @@ static bool state_write_settled(const struct rknnd_quant *q, FILE *file)
 static bool state_is_sound(const struct observer *o)
 {
     uint64_t counted = 0;
-    bool sound =
-        (o->min <= o->max && isfinite(o->min) && isfinite(o->max)) || (!o->n && o->min > o->max);
+    bool sound = observer_is_bounded(o) || (!o->n && o->min > o->max);
     for (uint32_t i = 0; i < o->n_channels && sound; i++)
         sound = isfinite(o->sums[i]);
     for (uint32_t i = 0; i < OBSERVER_BINS && sound; i++)

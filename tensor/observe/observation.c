@@ -105,7 +105,7 @@ static int observation_count_checked(struct observer *o, const struct observer *
 static bool observation_bounds(const struct observer *seen)
 {
     bool nothing = seen->min > FLT_MAX && seen->max < -FLT_MAX;
-    return nothing || (seen->min >= -FLT_MAX && seen->min <= seen->max && seen->max <= FLT_MAX);
+    return nothing || observer_is_bounded(seen);
 }
 
 static int observation_merge(struct observer *o, const int32_t *words, struct observation_form f,

@@ -34,6 +34,12 @@ struct observer {
 int observer_init(struct observer *o, uint32_t n_channels, struct error *e);
 void observer_done(struct observer *o);
 
+/// Whether its bounds are finite and in order, as those of values are.
+static inline bool observer_is_bounded(const struct observer *o)
+{
+    return o->min >= -__FLT_MAX__ && o->min <= o->max && o->max <= __FLT_MAX__;
+}
+
 /// Makes room for the sums of channels, if there is none.
 int observer_widen(struct observer *o, uint32_t n_channels, struct error *e);
 
