@@ -67,8 +67,10 @@ static bool wants_classes(const struct request *q, unsigned i)
     return i < q->n_outputs && q->outputs[i].classes > 0;
 }
 
+// As bytes they go behind the JSON, which says how many there are: they are kept in `found`, so
+// that the output is looked through once. NULL: as JSON.
 static void print_classes(struct reply *r, const struct classes *c, const char *name, bool batches,
-                          bool binary)
+                          struct reply *found)
 {
     reply_text(r, "{\"name\":");
     reply_quote(r, name);
@@ -78,14 +80,12 @@ static void print_classes(struct reply *r, const struct classes *c, const char *
         reply_text(r, ",");
     }
     reply_number(r, classes_of_row(c));
-    if (binary) {
-        struct reply all = {.code = 0};
-        classes_add(c, true, &all);
+    if (found) {
+        size_t before = found->size;
+        classes_add(c, true, found);
         reply_text(r, "],\"parameters\":{\"binary_data_size\":");
-        reply_number(r, all.size);
+        reply_number(r, found->size - before);
         reply_text(r, "}}");
-        r->no_memory |= all.no_memory;
-        reply_done(&all);
         return;
     }
     reply_text(r, "],\"data\":[");
@@ -114,9 +114,48 @@ static void print_output(struct reply *r, const struct job *j, const struct serv
     reply_text(r, "]}");
 }
 
+// sizes[i]: how many bytes of `found` are output i's.
+static void print_outputs(struct reply *r, const struct request *q, const struct job *j,
+                          const struct served_model *m, struct reply *found, size_t *sizes)
+{
+    for (unsigned i = 0; i < j->n_asked; i++) {
+        bool binary = request_is_binary(q, i);
+        size_t before = found->size;
+        if (i > 0)
+            reply_text(r, ",");
+        if (wants_classes(q, i)) {
+            const struct classes c = classes_of(q, j, m, i);
+            print_classes(r, &c, m->outputs[j->asked[i]].name, m->batches, binary ? found : NULL);
+        } else {
+            print_output(r, j, m, j->asked[i], binary);
+        }
+        sizes[i] = found->size - before;
+    }
+}
+
+// What is behind the JSON.
+static void add_tensors(struct reply *r, const struct request *q, const struct job *j,
+                        const struct served_model *m, const struct reply *found,
+                        const size_t *sizes)
+{
+    const char *at = found->body;
+    r->no_memory |= found->no_memory;
+    for (unsigned i = 0; i < j->n_asked; i++) {
+        if (!request_is_binary(q, i))
+            continue;
+        if (wants_classes(q, i))
+            reply_add(r, at, sizes[i]);
+        else
+            reply_add(r, j->outputs[j->asked[i]], (size_t)asked_bytes(j, m, j->asked[i]));
+        at += sizes[i];
+    }
+}
+
 static void write_answer(struct reply *r, const struct request *q, const struct job *j,
                          const struct served_model *m)
 {
+    struct reply found = {.code = 0};
+    size_t sizes[REQUEST_MAX_TENSORS];
     bool any = false;
     reply_text(r, "{");
     if (q->has_id) {
@@ -129,27 +168,13 @@ static void write_answer(struct reply *r, const struct request *q, const struct 
     reply_text(r, ",\"model_version\":\"");
     reply_text(r, m->version);
     reply_text(r, "\",\"outputs\":[");
-    for (unsigned i = 0; i < j->n_asked; i++) {
-        bool binary = request_is_binary(q, i);
-        any = any || binary;
-        if (i > 0)
-            reply_text(r, ",");
-        if (wants_classes(q, i)) {
-            const struct classes c = classes_of(q, j, m, i);
-            print_classes(r, &c, m->outputs[j->asked[i]].name, m->batches, binary);
-        } else {
-            print_output(r, j, m, j->asked[i], binary);
-        }
-    }
+    print_outputs(r, q, j, m, &found, sizes);
     reply_text(r, "]}");
+    for (unsigned i = 0; i < j->n_asked; i++)
+        any = any || request_is_binary(q, i);
     r->header = any ? r->size : 0;
-    for (unsigned i = 0; i < j->n_asked; i++) {
-        const struct classes c = wants_classes(q, i) ? classes_of(q, j, m, i) : (struct classes){0};
-        if (request_is_binary(q, i) && c.most > 0)
-            classes_add(&c, true, r);
-        else if (request_is_binary(q, i))
-            reply_add(r, j->outputs[j->asked[i]], (size_t)asked_bytes(j, m, j->asked[i]));
-    }
+    add_tensors(r, q, j, m, &found, sizes);
+    reply_done(&found);
 }
 
 static int check_model(const struct request *q, const struct served_model *m, struct error *e)

@@ -5,17 +5,15 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/array.h"
 #include "base/cleanup.h"
-#include "base/fd.h"
+#include "kserve/model/small_file.h"
 
 #define MAX_OPTIONS 4096
 #define MAX_MODELS  4096
@@ -104,37 +102,6 @@ static bool is_version(const char *name)
            strspn(name, "0123456789") == strlen(name);
 }
 
-// What there is not now is nothing that is wrong with a model.
-static int cannot_open(const char *path, struct error *e)
-{
-    int r = errno == ENOMEM                      ? STATUS_MALLOC_FAIL
-            : errno == EMFILE || errno == ENFILE ? STATUS_DEVICE_UNAVAILABLE
-                                                 : STATUS_FAIL;
-    return error_set_errno(e, r, errno, "%s", path);
-}
-
-// A model without such a file has no options. O_NONBLOCK: a pipe would wait for somebody who writes
-// to it.
-static int read_options(struct catalog_model *m, const char *path, struct error *e)
-{
-    struct stat s;
-    cleanup(fd_close_p) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0 && errno == ENOENT)
-        return 0;
-    if (fd < 0 || fstat(fd, &s) < 0)
-        return cannot_open(path, e);
-    if (!S_ISREG(s.st_mode) || s.st_size > MAX_OPTIONS)
-        return error_set(e, STATUS_PARAM_INVALID, "%s is no file of at most %d bytes", path,
-                         MAX_OPTIONS);
-    cleanup(free_p) char *text = calloc(1, MAX_OPTIONS + 1);
-    if (!text)
-        return error_no_memory(e, "options", MAX_OPTIONS);
-    if (read(fd, text, MAX_OPTIONS) < 0)
-        return error_set_errno(e, STATUS_FAIL, errno, "%s", path);
-    m->options = steal_ptr(text);
-    return 0;
-}
-
 // Changes with the file, its times and its place on the disk. False: there is none.
 static bool add_stamp(struct catalog_model *m, const char *path)
 {
@@ -178,7 +145,7 @@ static int set_place(struct catalog_model *m, const char *folder, const char *fi
     if (r < 0)
         return r;
     struct error own;
-    r = read_options(m, path, &own);
+    r = small_file_read(path, MAX_OPTIONS, &m->options, &own);
     if (r == STATUS_MALLOC_FAIL || r == STATUS_DEVICE_UNAVAILABLE)
         return error_set(e, r, "%s", own.text);
     if (r < 0)
@@ -206,7 +173,7 @@ static int add_version(struct catalog *c, const char *name, const char *version,
 {
     cleanup(closedir_p) DIR *d = opendir(folder);
     if (!d)
-        return cannot_open(folder, e);
+        return file_cannot_open(folder, e);
     struct catalog_model *m = NULL;
     const struct dirent *entry;
     size_t stem;
@@ -248,7 +215,7 @@ int catalog_list_folder(const char *place, const char *name, struct catalog *ret
 {
     cleanup(closedir_p) DIR *d = opendir(place);
     if (!d) {
-        cannot_open(place, e);
+        file_cannot_open(place, e);
         return error_prefix(e, "the models' folder");
     }
     const struct dirent *entry;

@@ -2,25 +2,20 @@
 // allocations. They are read when the model is opened, and a request only looks them up.
 #include "kserve/model/labels.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <yajl/yajl_tree.h>
 
 #include "rknnd.h"
 
 #include "base/cleanup.h"
-#include "base/fd.h"
 #include "kserve/model/library_error.h"
+#include "kserve/model/small_file.h"
 
 #define KEPT       "rknnd:"
 #define MAX_LABELS 65536
 #define MAX_BYTES  (4U << 20)
-#define MAX_FILE   "at most 4 MiB"
 
 // Whether the last one ends or not.
 static uint32_t count_lines(const char *text)
@@ -105,30 +100,14 @@ static int fetch(struct labels *ret, const char *path, struct error *e)
     return r;
 }
 
-// O_NONBLOCK: a pipe would wait for somebody who writes to it.
-static int read_file(const char *path, char **ret, struct error *e)
-{
-    struct stat s;
-    cleanup(fd_close_p) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0 || fstat(fd, &s) < 0)
-        return error_set_errno(e, STATUS_FAIL, errno, "%s", path);
-    if (!S_ISREG(s.st_mode) || s.st_size > MAX_BYTES)
-        return error_set(e, STATUS_PARAM_INVALID, "%s is no file of " MAX_FILE, path);
-    cleanup(free_p) char *text = calloc(1, (size_t)s.st_size + 1);
-    if (!text)
-        return error_no_memory(e, "labels", (uint64_t)s.st_size);
-    if (read(fd, text, (size_t)s.st_size) < 0)
-        return error_set_errno(e, STATUS_FAIL, errno, "%s", path);
-    *ret = steal_ptr(text);
-    return 0;
-}
-
 int labels_open(struct labels *ret, const char *place, struct error *e)
 {
     if (strncmp(place, KEPT, strlen(KEPT)) == 0)
         return fetch(ret, place, e);
     cleanup(free_p) char *text = NULL;
-    int r = read_file(place, &text, e);
+    int r = small_file_read(place, MAX_BYTES, &text, e);
+    if (r == 0 && !text)
+        return error_set(e, STATUS_FAIL, "%s: it has gone", place);
     return r < 0 ? r : read_lines(ret, text, e);
 }
 
