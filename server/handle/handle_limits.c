@@ -2,8 +2,7 @@
 // Thousands of lines are made in turns of the connection, each of which is paid for as an answer of
 // this message:
 //
-//   limits_begin() --> users, from `user` on --> programs, from `program` on --> settings -->
-//   answer
+//   limits_begin() --> users, from `user` on --> programs, from `program` on --> limits_answer()
 //
 // Between two turns it holds nothing: who does not read its answer keeps nobody's account.
 #include <stdlib.h>

@@ -1,7 +1,9 @@
-//   metrics_share_get() --> waiting --share_begin()--> served --share_make_some()-->
-//   --share_tell_some()-->
-//                              sensors are read           slices of the text          slices of
-//                              answers
+// Who asks waits, until all who wait are served by one text:
+//
+//   metrics_share_get() --> waiting   until the sensors are read
+//   share_begin()       --> served
+//   share_make_some()                 slices of the text
+//   share_tell_some()                 slices of the answers
 #include "server/metrics/metrics_share.h"
 
 #include <stdlib.h>
