@@ -13,7 +13,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
-#include "kserve/model/small_file.h"
+#include "kserve/small_file.h"
 
 #define MAX_OPTIONS 4096
 #define MAX_MODELS  4096

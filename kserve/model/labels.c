@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 #include "kserve/model/library_error.h"
-#include "kserve/model/small_file.h"
+#include "kserve/small_file.h"
 
 #define KEPT       "rknnd:"
 #define MAX_LABELS 65536

@@ -1,4 +1,4 @@
-#include "kserve/model/small_file.h"
+#include "kserve/small_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
