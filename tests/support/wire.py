@@ -127,18 +127,23 @@ class Client:
             self.socket.sendall(frame + body + payload)
         return self.id
 
-    def take(self, size):
+    def take(self, size, fds=None):
+        """`fds`: a list, to which descriptors are added that come with that; without it the kernel closes them."""
         data = b""
         while len(data) < size:
-            part = self.socket.recv(size - len(data))
+            if fds is None:
+                part = self.socket.recv(size - len(data))
+            else:
+                part, more, _, _ = socket.recv_fds(self.socket, size - len(data), 1)
+                fds += more
             assert part, "the server has closed the connection"
             data += part
         return data
 
-    def receive(self):
-        """The next answer: its id, whether it is an Error, its message. Pings are answered."""
+    def receive(self, fds=None):
+        """The next answer: its id, whether it is an Error, its message. Pings are answered. `fds`: as of take()."""
         while True:
-            _, kind, flags, _, number, size, payload = HEAD.unpack(self.take(HEAD.size))
+            _, kind, flags, _, number, size, payload = HEAD.unpack(self.take(HEAD.size, fds))
             body = self.take(size)
             self.payload = self.take(payload)
             if flags & REPLY:

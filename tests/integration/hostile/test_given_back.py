@@ -3,11 +3,10 @@
 import hashlib
 import mmap
 import os
-import socket
 import unittest
 
 from support.service import DIGITS, Daemon, wait_for
-from support.wire import (BIND, CHUNK, CLOSE, CREATE, Client, FREE, HEAD, INFER, LIMITS, OFFER, OPEN, PING, check_turns, fields_of, message,
+from support.wire import (BIND, CHUNK, CLOSE, CREATE, Client, FREE, INFER, LIMITS, OFFER, OPEN, PING, check_turns, message,
                           one, sequence)
 
 MUCH = 640 << 20  # that takes a kernel 100 ms to take back
@@ -34,10 +33,9 @@ class GivenBack(unittest.TestCase):
 
     def create(self, size):
         """A memory's handle, and its descriptor."""
-        c = self.client
-        c.send(CREATE, message(f1=size))
-        head, fds, _, _ = socket.recv_fds(c.socket, HEAD.size, 1)
-        fields = fields_of(c.take(HEAD.unpack(head)[5]))
+        fds = []
+        self.client.send(CREATE, message(f1=size))
+        _, _, fields = self.client.receive(fds)
         self.assertTrue(fds, fields)
         return one(fields, 1), fds[0]
 
