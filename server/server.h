@@ -28,6 +28,7 @@
 #include "server/listen/listener.h"
 #include "server/metrics/http_process.h"
 #include "server/metrics/metrics.h"
+#include "server/metrics/metrics_share.h"
 #include "server/models/store.h"
 #include "server/models/upload.h"
 #include "server/modules.h"

@@ -1,10 +1,5 @@
-// STATS: who uses the device.
-//
-// A list of many clients takes time to make, so one snapshot answers all who asked before it was
-// begun, and it is made and sent in slices, one in each turn of the loop:
-//
-//   STATS --> waiting --snapshot_begin()--> served --stats_fill_some()--> --stats_answer_some()-->
-//                      not before next_us          a slice of clients      a slice of answers
+// STATS: who uses the device. A list of many clients takes time to make, so it is made in slices,
+// and the same for all who may see everybody.
 #include "server/handle/handle_stats.h"
 
 #include <stdlib.h>
@@ -17,23 +12,17 @@
 #include "server/jobs/context.h"
 #include "server/jobs/job.h"
 #include "server/models/store.h"
-#include "server/net/delimited.h"
 #include "server/options.h"
-#include "server/turns.h"
 
-// A snapshot takes time with the number of clients: at most a fifth of the loop's goes into them,
-// however often they are asked for.
-#define STATS_PAUSE      4             // times as long as the last one took, until the next
-#define STATS_TURN_BYTES (512u * 1024) // of answers, in a turn of the loop
-#define STATS_TURN       64            // clients, some of which the kernel is asked about
+#define STATS_TURN 64 // clients in a slice, some of which the kernel is asked about
 
-static int put_cores(const struct services *s, struct delimited *q, rknnd_StatsReply *m,
-                     struct error *e)
+static int put_cores(const struct services *s, struct stats_list *n, struct error *e)
 {
+    uint32_t *done = &n->m.n_cores;
     int r = 0;
-    for (; m->n_cores < s->jobs->scheduler.n_cores && r == 0; m->n_cores++)
-        r = delimited_put(q, rknnd_CoreStats_fields,
-                          &(rknnd_CoreStats){s->jobs->scheduler.core_us[m->n_cores]}, e);
+    for (; *done < s->jobs->scheduler.n_cores && r == 0; ++*done)
+        r = delimited_put(&n->lines, rknnd_CoreStats_fields,
+                          &(rknnd_CoreStats){s->jobs->scheduler.core_us[*done]}, e);
     return r;
 }
 
@@ -61,7 +50,7 @@ static void stats_observe(const struct services *s, const struct session *sessio
 }
 
 // One client's line. A session without connections has only jobs left, and no program or origin.
-static int put_client(const struct services *s, const struct session *session, struct delimited *q,
+static int put_client(const struct services *s, const struct session *session, struct stats_list *n,
                       struct error *e)
 {
     const struct connection *c = connection_of(session);
@@ -83,7 +72,9 @@ static int put_client(const struct services *s, const struct session *session, s
         message_set_text(m.program, c->program);
         message_set_text(m.origin, c->origin.text);
     }
-    return delimited_put(q, rknnd_ClientStats_fields, &m, e);
+    int r = delimited_put(&n->lines, rknnd_ClientStats_fields, &m, e);
+    n->m.n_clients += r == 0;
+    return r;
 }
 
 // Whether a context of the model is of a session that the client may see.
@@ -100,7 +91,7 @@ static bool is_model_visible(const struct model *model, const struct connection 
 
 // Loaded models only; others use no device. `viewer`: one who may not see all; NULL: all models.
 static int put_models(const struct services *s, const struct connection *viewer,
-                      struct delimited *q, rknnd_StatsReply *reply, struct error *e)
+                      struct stats_list *n, struct error *e)
 {
     const struct model *model;
     list_for_each (model, &s->store->models, link) {
@@ -115,58 +106,41 @@ static int put_models(const struct services *s, const struct connection *viewer,
             .deaths = runner_deaths(model->runner),
         };
         message_set_text(m.name, model->file.name);
-        int r = delimited_put(q, rknnd_ModelStats_fields, &m, e);
+        int r = delimited_put(&n->lines, rknnd_ModelStats_fields, &m, e);
         if (r < 0)
             return r;
-        reply->n_models++;
+        n->m.n_models++;
     }
     return 0;
 }
 
-// ---- snapshots ----------------------------------------------------------------------------------
+// ---- lists --------------------------------------------------------------------------------------
 
-// A request for the next snapshot.
-struct stats_request {
-    struct request request;
-    struct list link;
-};
-
-// What is sent to everyone who has asked before it was made; it stays until it has gone.
-struct stats_snapshot {
-    unsigned refs;
-    struct session *next; // the client that comes next (a reference); NULL: all are there
-    rknnd_StatsReply m;
-    struct delimited lists;
-};
-
-// Also the release() of a frame that carries it.
-static void snapshot_unref(void *owner)
+// On success there is something to be freed.
+static int list_begin(const struct services *s, struct stats_list *n, struct error *e)
 {
-    struct stats_snapshot *n = owner;
-    if (!n || --n->refs > 0)
-        return;
-    session_unref(n->next);
-    free(n->lists.data);
-    free(n);
+    *n = (struct stats_list){.m.uptime_ms = uv_now(s->loop) - s->started_ms};
+    int r = put_cores(s, n, e);
+    if (r < 0)
+        free(n->lines.data);
+    return r;
+}
+
+static struct stats *stats_of(struct snapshots *all)
+{
+    return container_of(all, struct stats, all);
 }
 
 // Running jobs are charged up to now, so that core times are current.
-static int snapshot_begin(const struct services *s, struct stats_snapshot **ret, struct error *e)
+static int stats_begin(struct snapshots *all, struct error *e)
 {
-    struct stats_snapshot *n = calloc(1, sizeof *n);
-    if (!n)
-        return error_no_memory(e, "a list of clients", sizeof *n);
-    n->refs = 1;
-    n->m.uptime_ms = uv_now(s->loop) - s->started_ms;
+    struct stats *st = stats_of(all);
+    const struct services *s = st->services;
     scheduler_charge(&s->jobs->scheduler, uv_hrtime() / 1000);
-    int r = put_cores(s, &n->lists, &n->m, e);
+    int r = list_begin(s, &st->list, e);
     struct session *first = list_first(&s->sessions->all, struct session, link);
-    if (r < 0)
-        snapshot_unref(n);
-    else
-        *ret = n;
     if (r == 0 && first)
-        n->next = session_ref(first);
+        st->next = session_ref(first);
     return r;
 }
 
@@ -178,201 +152,92 @@ static struct session *session_behind(const struct sessions *all, const struct s
 
 // The next clients, then, behind the last of them, the models. Clients that come meanwhile are
 // behind those that are there; one that goes stays in the list while its turn is to come.
-static int snapshot_fill(const struct services *s, struct stats_snapshot *n, struct error *e)
+static int stats_more(struct snapshots *all, struct error *e)
 {
+    struct stats *st = stats_of(all);
     int r = 0;
-    for (int i = 0; r == 0 && n->next && i < STATS_TURN; i++) {
-        struct session *session = n->next;
-        if (session->refs > 1) { // else it is gone
-            r = put_client(s, session, &n->lists, e);
-            n->m.n_clients += r == 0;
-        }
-        n->next = session_behind(s->sessions, session);
+    for (int i = 0; r == 0 && st->next && i < STATS_TURN; i++) {
+        struct session *session = st->next;
+        if (session->refs > 1) // else it is gone
+            r = put_client(st->services, session, &st->list, e);
+        st->next = session_behind(st->services->sessions, session);
         session_unref(session);
     }
-    return r < 0 || n->next ? r : put_models(s, NULL, &n->lists, &n->m, e);
+    if (r == 0 && st->next)
+        return 1;
+    return r < 0 ? r : put_models(st->services, NULL, &st->list, e);
+}
+
+static int stats_end(struct snapshots *all, void **data, size_t *size, struct error *e)
+{
+    struct stats *st = stats_of(all);
+    (void)e;
+    session_unref(steal_ptr(st->next));
+    *size = st->list.lines.size;
+    *data = steal_ptr(st->list.lines.data);
+    return 0;
 }
 
 // For one who may not see all, there and then: of as many clients, few are his.
-static int snapshot_own(const struct services *s, const struct connection *viewer,
-                        struct stats_snapshot **ret, struct error *e)
+static int list_own(const struct services *s, const struct connection *viewer, struct stats_list *n,
+                    struct error *e)
 {
-    struct stats_snapshot *n = calloc(1, sizeof *n);
     const struct session *session;
-    if (!n)
-        return error_no_memory(e, "a list of clients", sizeof *n);
-    n->refs = 1;
-    n->m.uptime_ms = uv_now(s->loop) - s->started_ms;
-    int r = put_cores(s, &n->lists, &n->m, e);
-    list_for_each (session, &s->sessions->all, link) {
-        if (r < 0 || !session_is_visible(session, viewer->session, &viewer->origin))
-            continue;
-        r = put_client(s, session, &n->lists, e);
-        n->m.n_clients += r == 0;
-    }
-    if (r == 0)
-        r = put_models(s, viewer, &n->lists, &n->m, e);
+    int r = list_begin(s, n, e);
     if (r < 0)
-        snapshot_unref(n);
-    else
-        *ret = n;
+        return r;
+    list_for_each (session, &s->sessions->all, link)
+        if (r == 0 && session_is_visible(session, viewer->session, &viewer->origin))
+            r = put_client(s, session, n, e);
+    if (r == 0)
+        r = put_models(s, viewer, n, e);
+    if (r < 0)
+        free(n->lines.data);
     return r;
 }
 
-static void request_free(struct stats_request *q)
+static void answer_own(struct request *r)
 {
-    list_remove(&q->link);
-    free(q);
-}
-
-static void on_abandoned(struct request *r)
-{
-    request_free(container_of(r, struct stats_request, request));
-}
-
-// Answers one who asked, with the snapshot or (n NULL) an error. New requests may arrive from
-// inside; they go to `waiting`, not `served`.
-static void stats_answer(struct stats_request *q, struct stats_snapshot *n, const struct error *e)
-{
-    struct iovec payload = {n ? n->lists.data : NULL, n ? n->lists.size : 0};
-    list_remove(&q->link);
-    if (n) {
-        n->refs++;
-        request_answer(&q->request, rknnd_StatsReply_fields, &n->m, &payload, payload.iov_len > 0,
-                       snapshot_unref, n);
-    } else {
-        request_fail(&q->request, e);
-    }
-    free(q);
-}
-
-static void stats_fail(struct stats *st, const struct error *e)
-{
-    struct stats_request *q;
-    snapshot_unref(steal_ptr(st->snapshot));
-    while ((q = list_first(&st->served, struct stats_request, link)))
-        stats_answer(q, NULL, e);
-}
-
-// Goes on with the snapshot, for whoever had asked when it was begun. The next one is begun after
-// STATS_PAUSE times the time that this one takes.
-static void stats_fill_some(struct stats *st)
-{
+    const struct connection *viewer = r->connection;
+    struct stats_list own;
     struct error e;
-    uint64_t began_ns = turns_cpu_ns();
-    int r = 0;
-    if (!st->snapshot) {
-        list_move(&st->served, &st->waiting);
-        st->took_us = 0;
-        r = snapshot_begin(st->services, &st->snapshot, &e);
+    if (list_own(viewer->services, viewer, &own, &e) < 0) {
+        request_fail(r, &e);
+        return;
     }
-    if (r == 0)
-        r = snapshot_fill(st->services, st->snapshot, &e);
-    if (r < 0)
-        stats_fail(st, &e);
-    st->took_us += (turns_cpu_ns() - began_ns) / 1000;
-    st->next_us = uv_hrtime() / 1000 + STATS_PAUSE * st->took_us;
-    st->filled = r < 0 || !st->snapshot->next;
+    struct iovec payload = {own.lines.data, own.lines.size};
+    request_answer(r, rknnd_StatsReply_fields, &own.m, &payload, payload.iov_len > 0, free,
+                   own.lines.data);
 }
 
-// Returns what it is worth of a turn's bytes. A list of one's own is few bytes, but takes a look at
-// all clients.
-static size_t stats_answer_one(struct stats *st, struct stats_request *q)
+static void stats_answer(struct snapshots *all, struct request *r, struct snapshot *n)
 {
-    const struct connection *viewer = q->request.connection;
-    struct stats_snapshot *own = NULL;
-    struct error e;
-    size_t size = st->snapshot->lists.size + FRAME_HEADER_SIZE;
-    if (viewer->rights & RIGHT_SEE_ALL)
-        stats_answer(q, st->snapshot, NULL);
-    else if (snapshot_own(st->services, viewer, &own, &e) < 0)
-        stats_answer(q, NULL, &e);
+    if (r->connection->rights & RIGHT_SEE_ALL)
+        snapshot_answer(n, r, rknnd_StatsReply_fields, &stats_of(all)->list.m);
     else
-        stats_answer(q, own, NULL);
-    snapshot_unref(own);
-    return size;
-}
-
-// Answers as many as one turn of the loop allows; on_turn() continues.
-static void stats_answer_some(struct stats *st)
-{
-    struct stats_request *q;
-    for (size_t sent = 0; sent < STATS_TURN_BYTES;) {
-        q = list_first(&st->served, struct stats_request, link);
-        if (!q)
-            break;
-        sent += stats_answer_one(st, q);
-    }
-}
-
-static void stats_schedule(struct stats *st);
-
-static void forget_snapshot(struct stats *st)
-{
-    if (!list_empty(&st->served))
-        return;
-    snapshot_unref(steal_ptr(st->snapshot));
-    st->filled = false;
-}
-
-// One turn: a slice of the snapshot, or of the answers. All who were to be answered may have gone
-// meanwhile, hence the check at both ends.
-static void on_turn(uv_timer_t *timer)
-{
-    struct stats *st = container_of(timer, struct stats, timer);
-    turns_mark(timer->loop, "answers to STATS");
-    forget_snapshot(st);
-    if (!st->filled && (st->snapshot || !list_empty(&st->waiting)))
-        stats_fill_some(st);
-    if (st->filled)
-        stats_answer_some(st);
-    forget_snapshot(st);
-    stats_schedule(st);
-}
-
-// In the next turn while answers are due (a timer of 0 ms would come in this one); else when the
-// next snapshot may be made.
-static void stats_schedule(struct stats *st)
-{
-    uint64_t now_us = uv_hrtime() / 1000;
-    if (uv_is_active((uv_handle_t *)&st->timer) ||
-        (list_empty(&st->served) && list_empty(&st->waiting)))
-        return;
-    bool wait = list_empty(&st->served) && st->next_us > now_us;
-    uv_timer_start(&st->timer, on_turn, wait ? (st->next_us - now_us) / 1000 : 1, 0);
-}
-
-static void wait_for_snapshot(struct request *r)
-{
-    struct stats_request *q = container_of(r, struct stats_request, request);
-    struct stats *st = r->connection->services->stats;
-    list_append(&st->waiting, &q->link);
-    stats_schedule(st);
+        answer_own(r);
 }
 
 int handle_stats(struct connection *c, const struct frame_header *h, const union message_any *any,
                  struct error *e)
 {
-    struct stats_request *q = calloc(1, sizeof *q);
     (void)any;
-    if (!q)
-        return error_no_memory(e, "a request", sizeof *q);
-    list_init(&q->link);
-    request_begin(&q->request, &c->requests, h, on_abandoned);
-    request_when_room(&q->request, wait_for_snapshot);
-    return 0;
+    return snapshots_ask(&c->services->stats->all, &c->requests, h, e);
 }
 
 void stats_init(struct stats *st, const struct services *services)
 {
+    static const struct snapshots_ops ops = {.part = "answers to STATS",
+                                             .prepare = snapshots_begin,
+                                             .begin = stats_begin,
+                                             .more = stats_more,
+                                             .end = stats_end,
+                                             .answer = stats_answer};
     st->services = services;
-    list_init(&st->waiting);
-    list_init(&st->served);
-    uv_timer_init(services->loop, &st->timer);
+    snapshots_init(&st->all, &ops, services->loop);
 }
 
 void stats_close(struct stats *st)
 {
-    snapshot_unref(steal_ptr(st->snapshot));
-    uv_close((uv_handle_t *)&st->timer, NULL);
+    snapshots_close(&st->all);
 }

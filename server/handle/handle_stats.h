@@ -1,24 +1,23 @@
 // STATS: one list of clients for all who ask at about the same time (handle_stats.c).
 #pragma once
 
-#include <stdbool.h>
-#include <uv.h>
-
-#include "base/list.h"
+#include "server/net/delimited.h"
+#include "server/net/snapshots.h"
 
 struct services;
-struct stats_snapshot;
+struct session;
+
+struct stats_list {
+    rknnd_StatsReply m;
+    struct delimited lines;
+};
 
 // Embedded by the server.
 struct stats {
-    const struct services *services; // what the snapshots are of
-    struct list waiting;             // who will be answered by the next snapshot
-    struct list served;              // by this one
-    struct stats_snapshot *snapshot; // NULL: nobody is being answered
-    bool filled;                     // it is whole: answers go out
-    uint64_t took_us;                // of the processor, to make it, so far
-    uint64_t next_us;                // uv_hrtime(): not before then the next one is made
-    uv_timer_t timer;
+    const struct services *services; // what the lists are of
+    struct snapshots all;
+    struct stats_list list; // that is made, or handed out
+    struct session *next;   // the client that comes next (a reference); NULL: all are there
 };
 
 void stats_init(struct stats *st, const struct services *services);

@@ -14,6 +14,7 @@
 #include "base/net/uri.h"
 #include "server/handle/services.h"
 #include "server/listen/bind.h"
+#include "server/metrics/metrics_share.h"
 #include "server/net/watch.h"
 
 #define PROGRAM   "rknnd-http"
@@ -23,7 +24,7 @@
 // ---- answers ------------------------------------------------------------------------------------
 
 // The text in a memfd: however long it is, the answer fits the socket's buffer.
-static int make_file(const struct metrics_copy *copy, struct http_answer *ret)
+static int make_file(const struct snapshot *copy, struct http_answer *ret)
 {
     void *map;
     struct error e;
@@ -32,7 +33,7 @@ static int make_file(const struct metrics_copy *copy, struct http_answer *ret)
         log_warn("no metrics: %s", e.text);
         return fd;
     }
-    memcpy(map, copy->text, copy->size);
+    memcpy(map, copy->data, copy->size);
     munmap(map, copy->size);
     ret->size = copy->size;
     return fd;
@@ -45,8 +46,8 @@ static void answer_ready(const struct http *h, uint32_t number)
     fd_send(h->fd, &(struct iovec){&a, sizeof a}, 1, NULL, 0);
 }
 
-// A metrics_asker's told().
-static void answer_metrics(struct metrics_asker *asker, struct metrics_copy *copy,
+// A snapshot_asker's told().
+static void answer_metrics(struct snapshot_asker *asker, struct snapshot *copy,
                            const struct error *e)
 {
     struct http *h = container_of(asker, struct http, asker);
@@ -70,7 +71,7 @@ static void answer_question(struct http *h, const struct http_ask *question)
     list_remove(&h->asker.link);
     h->asked = question->number;
     h->asker.told = answer_metrics;
-    metrics_share_get(h->services->metrics_share, &h->asker);
+    snapshots_get(&h->services->metrics_share->all, &h->asker);
 }
 
 static void on_question(uv_poll_t *poll, int status, int events)

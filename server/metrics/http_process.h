@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/net/http_ask.h"
-#include "server/metrics/metrics_share.h"
+#include "server/net/snapshots.h"
 #include "server/runner/child.h"
 #include "server/runner/worker_log.h"
 
@@ -31,9 +31,9 @@ struct http {
     int fd; // our end; -1: there is no process
     uv_poll_t poll;
     uv_timer_t again;
-    struct metrics_asker asker; // of a question for metrics
-    uint32_t asked;             // its number
-    unsigned n_open;            // of child, log and poll
+    struct snapshot_asker asker; // of a question for metrics
+    uint32_t asked;              // its number
+    unsigned n_open;             // of child, log and poll
     bool watched, ending, closed;
     bool lent; // another process has the sockets, too: their files stay
     /// The process has ended, as it was told to.
