@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#define SOME 64 // values
+
 struct observation_form observation_form_of(uint64_t n, uint32_t n_channels, uint32_t stride,
                                             bool tails)
 {
@@ -39,36 +41,57 @@ void observation_put(struct observation_form f, const struct observer *o, const 
 
 // ---- taking; what a server sent may be anything ----
 
+// What values may be.
+struct observation_limits {
+    float least, most;
+};
+
 // Bins are found by values, so these must lie within bounds. Servers compute with denormal floats
 // as 0, so bounds may be 0 where values are such.
-static bool observation_within(const struct observer *seen, const float *values, uint32_t n)
+static struct observation_limits observation_limits_of(const struct observer *seen)
 {
-    bool within = true;
-    float min = seen->min - FLT_MIN, max = seen->max + FLT_MIN;
+    return (struct observation_limits){seen->min - FLT_MIN, seen->max + FLT_MIN};
+}
+
+static bool observation_within(struct observation_limits l, const float *values, uint32_t n)
+{
+    int within = 1;
     for (uint32_t i = 0; i < n; i++)
-        within &= (values[i] >= min) & (values[i] <= max);
+        within &= (values[i] >= l.least) & (values[i] <= l.most);
     return within;
 }
 
-// Values without those of the tails, which are counted for themselves.
-static int observation_count(struct observer *o, const float *values, struct observation_form f,
-                             const struct sampling_tails *t, struct error *e)
+static int observation_outside(struct error *e)
 {
-    float some[512];
-    const uint32_t most = sizeof some / sizeof *some;
-    if (isinf(t->low) && isinf(t->high)) // there are no tails
-        return observer_count_values(o, values, f.n_values, f.stride, e);
+    return error_set(e, STATUS_FAIL, "values lie outside of their bounds");
+}
+
+// Values without those of the tails, which are counted for themselves. Nearly all blocks have none
+// of these and go as they are: one comparison tells that, and that they lie within the bounds.
+static int observation_count(struct observer *o, const struct observer *seen, const float *values,
+                             struct observation_form f, const struct sampling_tails *t,
+                             struct error *e)
+{
+    const struct observation_limits all = observation_limits_of(seen);
+    const struct observation_limits plain = {fmaxf(all.least, t->low), fminf(all.most, t->high)};
     int r = 0;
-    for (uint32_t at = 0; at < f.n_values && r == 0; at += most) {
-        uint32_t end = f.n_values - at < most ? f.n_values : at + most, n = 0;
-        for (uint32_t i = at; i < end; i++) {
-            some[n] = values[i];
-            n += values[i] >= t->low && values[i] <= t->high;
+    for (uint32_t at = 0; at < f.n_values && r == 0; at += SOME) {
+        uint32_t n = f.n_values - at < SOME ? f.n_values - at : SOME, kept = 0;
+        float some[SOME];
+        if (observation_within(plain, values + at, n)) {
+            r = observer_count_values(o, values + at, n, f.stride, e);
+            continue;
         }
-        r = observer_count_values(o, some, n, f.stride, e);
+        if (!observation_within(all, values + at, n))
+            return observation_outside(e);
+        for (uint32_t i = at; i < at + n; i++) {
+            some[kept] = values[i];
+            kept += values[i] >= t->low && values[i] <= t->high;
+        }
+        r = observer_count_values(o, some, kept, f.stride, e);
     }
     for (uint32_t side = 0; side < 2 && r == 0; side++)
-        observer_count_now(o, t->values + side * t->most, t->n[side], 1);
+        r = observer_count_values(o, t->values + side * t->most, t->n[side], 1, e);
     return r;
 }
 
@@ -83,7 +106,7 @@ static bool observation_read_tails(const struct observer *seen, struct observati
         t->n[side] = (uint32_t)words[10 + side] & 0xffff;
         t->level[side] = f.n_tails ? (uint32_t)words[10 + side] >> 16 : SAMPLING_LEVELS;
         good = good && t->n[side] <= f.n_tails / 2 &&
-               observation_within(seen, values + side * t->most, t->n[side]);
+               observation_within(observation_limits_of(seen), values + side * t->most, t->n[side]);
     }
     t->low = sampling_tail_start(seen->min, t->level[0], false);
     t->high = sampling_tail_start(seen->max, t->level[1], true);
@@ -95,10 +118,9 @@ static int observation_count_checked(struct observer *o, const struct observer *
 {
     struct sampling_tails t;
     const float *values = observation_values(f, words);
-    return observation_within(seen, values, f.n_values) &&
-                   observation_read_tails(seen, f, words, observation_tail_values(f, words), &t)
-               ? observation_count(o, values, f, &t, e)
-               : error_set(e, STATUS_FAIL, "values lie outside of their bounds");
+    return observation_read_tails(seen, f, words, observation_tail_values(f, words), &t)
+               ? observation_count(o, seen, values, f, &t, e)
+               : observation_outside(e);
 }
 
 // Bounds are finite, or those of no value at all. Where a value is not finite they say nothing.
@@ -108,11 +130,11 @@ static bool observation_bounds(const struct observer *seen)
     return nothing || observer_is_bounded(seen);
 }
 
-static int observation_merge(struct observer *o, const int32_t *words, struct observation_form f,
-                             struct error *e)
+static int observation_merge(struct observer *o, const int32_t *words,
+                             const struct observation_form *f, struct error *e)
 {
     struct observer seen = {.n_bad = (uint32_t)words[4]};
-    const int32_t *sums = words + OBSERVATION_HEAD, *counts = sums + 2 * (size_t)f.n_channels;
+    const int32_t *sums = words + OBSERVATION_HEAD, *counts = sums + 2 * (size_t)f->n_channels;
     memcpy(&seen.min, words, sizeof seen.min);
     memcpy(&seen.max, words + 1, sizeof seen.max);
     memcpy(&seen.n, words + 2, sizeof seen.n);
@@ -123,22 +145,32 @@ static int observation_merge(struct observer *o, const int32_t *words, struct ob
     if (!observation_bounds(&seen))
         return error_set(e, STATUS_FAIL, "bounds are not finite");
     observer_merge(o, &seen);
-    if (f.bins)
+    if (f->bins)
         observer_add_counts(o, words[5], (const uint32_t *)counts);
-    for (uint32_t c = 0; c < f.n_channels; c++) {
+    for (uint32_t c = 0; c < f->n_channels; c++) {
         double sum;
         memcpy(&sum, sums + 2 * (size_t)c, sizeof sum);
         o->sums[c] += sum;
     }
-    o->n_summed += f.n_channels ? seen.n : 0;
-    return seen.n_bad || !f.n_values ? 0
-                                     : observation_count_checked(o, &seen, f, (int32_t *)words, e);
+    o->n_summed += f->n_channels ? seen.n : 0;
+    return seen.n_bad || !f->n_values
+               ? 0
+               : observation_count_checked(o, &seen, *f, (int32_t *)words, e);
 }
 
 uint32_t observation_channels(const int32_t *words, uint64_t n)
 {
     uint32_t channels = n >= OBSERVATION_HEAD ? (uint32_t)words[6] : 0;
     return 2 * (uint64_t)channels <= n ? channels : 0;
+}
+
+// As observation_form_of() has it, without its divisions: this is asked of each tensor and sample.
+static bool observation_is_form(const struct observation_form *f, uint64_t n)
+{
+    uint64_t all = (uint64_t)f->n_values * f->stride;
+    uint32_t tails = f->n_tails && f->stride > 1 ? 2 * sampling_tail(n) : 0;
+    bool counted = f->stride && n ? all >= n && all - f->stride < n : !f->n_values;
+    return counted && f->n_tails == tails;
 }
 
 int observation_take(struct observer *o, const int32_t *words, uint64_t n, uint64_t *ret_taken,
@@ -149,12 +181,13 @@ int observation_take(struct observer *o, const int32_t *words, uint64_t n, uint6
         return error_set(e, STATUS_FAIL, "it is damaged");
     uint64_t seen;
     memcpy(&seen, words + 2, sizeof seen);
-    struct observation_form f =
-        observation_form_of(seen, (uint32_t)words[6], (uint32_t)words[9], words[12] != 0);
-    f.bins = words[7] != 0;
+    const struct observation_form f = {.n_channels = (uint32_t)words[6],
+                                       .bins = words[7] != 0,
+                                       .stride = (uint32_t)words[9],
+                                       .n_values = (uint32_t)words[8],
+                                       .n_tails = (uint32_t)words[12]};
     *ret_taken = observation_words(f);
-    return seen > UINT32_MAX || f.n_values != (uint32_t)words[8] ||
-                   f.n_tails != (uint32_t)words[12] || n < *ret_taken
+    return seen > UINT32_MAX || !observation_is_form(&f, seen) || n < *ret_taken
                ? error_set(e, STATUS_FAIL, "it is cut off")
-               : observation_merge(o, words, f, e);
+               : observation_merge(o, words, &f, e);
 }

@@ -17,17 +17,22 @@
 
 #define OBSERVER_WAITING 4096
 
+// Values that are to be counted, each for `weight` values.
+struct observer_waiting {
+    float *values; // OBSERVER_WAITING; NULL: there was none
+    uint32_t n, weight;
+};
+
 struct observer {
     float min, max; // of finite values; max < min: there was none
     uint64_t n;     // values
     uint64_t n_bad; // that are no finite numbers; they are in nothing else
     int32_t exponent;
-    uint32_t n_channels; // 0: sums are not kept
-    uint64_t n_summed;   // values that are in the sums
-    double *sums;        // of each channel
-    uint64_t *bins;      // NULL: none
-    float *waiting;      // that are to be counted, each for `weight` values
-    uint32_t n_waiting, weight;
+    uint32_t n_channels;                // 0: sums are not kept
+    uint64_t n_summed;                  // values that are in the sums
+    double *sums;                       // of each channel
+    uint64_t *bins;                     // NULL: none
+    struct observer_waiting waiting[2]; // that stand for others, too; for themselves alone
 };
 
 /// n_channels 0: no sums.
@@ -73,7 +78,7 @@ observer_bounds_of(const float *v, size_t n)
     }
     bool bad = n && (largest >= (int32_t)infinite || last >= (sign | infinite));
     for (size_t i = 0; i < n && bad; i++)
-        b.n_bad += !(__builtin_fabsf(v[i]) <= __FLT_MAX__);
+        b.n_bad += (uint32_t) !(__builtin_fabsf(v[i]) <= __FLT_MAX__);
     if (!n || b.n_bad)
         return b;
     high = largest >= 0 ? (uint32_t)largest : first;

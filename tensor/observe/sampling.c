@@ -36,13 +36,6 @@ void sampling_lay(struct sampling_layout *l, uint32_t n_channels, uint64_t inner
     }
 }
 
-void sampling_pick(const float *v, uint64_t from, uint64_t to, uint64_t stride, float *picked)
-{
-    uint64_t i = sampling_count(from, stride);
-    for (uint64_t at = i * stride; at < to; at += stride)
-        picked[i++] = v[at];
-}
-
 // Place `at` is a row and a column, the next one k more: neither needs a division.
 // In planes, values that follow each other in number lie a plane apart: those of one pixel.
 // Batches, of `each` values, are not turned.
@@ -63,13 +56,12 @@ static void sampling_pick_turned(const float *v, const struct sampling_layout *l
     }
 }
 
-// Where tensors are looked at by chunks, sampling_pick() is called for these in turn instead.
 void sampling_pick_all(const float *v, const struct sampling_layout *l, float *picked)
 {
     if (l->rows)
         sampling_pick_turned(v, l, picked);
-    else
-        sampling_pick(v, 0, l->n, l->stride, picked);
+    for (uint64_t at = 0; at < l->n && !l->rows; at += l->stride)
+        *picked++ = v[at];
 }
 
 float sampling_tail_start(float end, uint32_t level, bool above)

@@ -52,11 +52,7 @@ struct sampling_layout {
 /// their size).
 void sampling_lay(struct sampling_layout *l, uint32_t n_channels, uint64_t inner);
 
-/// Those of the values from `from` on, up to `to`, of a tensor in the order above, to their places
-/// in `picked`, which has sampling_count() of them.
-void sampling_pick(const float *v, uint64_t from, uint64_t to, uint64_t stride, float *picked);
-
-/// All of a tensor, however it lies.
+/// The values to be counted of a tensor, however it lies, to `picked`: sampling_count() of them.
 void sampling_pick_all(const float *v, const struct sampling_layout *l, float *picked);
 
 // Both tails of a tensor: of the least values and of the largest.

@@ -3,7 +3,7 @@
 // vectors. Without bins it costs about as much as reading the tensor. Tested by
 // test_quantize_observed.
 #include "npu/sim/exec/ops.h"
-#include "npu/sim/ops/observe_look.h"
+#include "npu/sim/ops/observe/observe_look.h"
 #include "npu/sim/simd/elements.h"
 #include "tensor/observe/observation.h"
 

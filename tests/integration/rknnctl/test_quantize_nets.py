@@ -168,7 +168,7 @@ class Nets(unittest.TestCase):
     def quantize(self, path, *options):
         out = self.folder / "int8.onnx"
         done = self.daemon.rknnctl("quantize", path, "--dataset", self.folder / "list.txt", "--layout", "nchw", "-o", out, "--json",
-                                   *options, patience=200)
+                                   *options, patience=600)
         self.assertEqual(done.returncode, 0, done.stderr)
         return out, json.loads(done.stdout)
 
@@ -180,7 +180,7 @@ class Nets(unittest.TestCase):
         return [np.fromfile(self.folder / f"out{i}.bin", np.float32) for i in range(len(names))]
 
     def here(self, path):
-        done = self.daemon.rknnctl("run", path, "-i", self.folder / "x.npy", "--layout", "nchw", "-o", self.folder / "out", patience=200)
+        done = self.daemon.rknnctl("run", path, "-i", self.folder / "x.npy", "--layout", "nchw", "-o", self.folder / "out", patience=600)
         self.assertEqual(done.returncode, 0, done.stderr)
         paths = sorted((self.folder / "out").glob("*.npy"))
         self.assertTrue(paths)

@@ -4,17 +4,17 @@
 // that some value is not (or that there are very large ones): then the other way, which is that of
 // other CPUs, looks at all of it again: bounds and sums one after the other, while a chunk is in
 // the first cache.
-#include "npu/sim/ops/observe_look.h"
+#include "npu/sim/ops/observe/observe_look.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
+#include "npu/sim/ops/observe/observe_block.h"
 #include "npu/sim/simd/avx512.h"
 
-#define ROWS  64
-#define PARTS 16
-#define FEW   64 // values that are looked at one by one where some lies in a tail
+#define ROWS 64
+#define FEW  64 // values that are looked at one by one where some lies in a tail
 
 KERNEL(struct observer_bounds, observe_bounds, (const float *v, size_t n), (v, n))
 {
@@ -42,19 +42,6 @@ KERNEL(size_t, observe_find, (const float *v, size_t n, float low, float high), 
     return n;
 }
 
-// What was seen of some values: bounds of several parts of them, whichever these are.
-struct bounds {
-    float min[PARTS], max[PARTS];
-};
-
-static void observe_bounds_begin(struct bounds *b)
-{
-    for (uint32_t i = 0; i < PARTS; i++) {
-        b->min[i] = INFINITY;
-        b->max[i] = -INFINITY;
-    }
-}
-
 // ---- chunks: bounds and sums of `rows` rows of n lanes, or of a part of one channel ----
 
 #ifdef KERNEL_AVX512
@@ -69,7 +56,7 @@ AVX512_INLINE void observe_add_lanes(double *sums, __m512 s, __m512 *check)
 }
 
 KERNEL_AVX512 static bool observe_rows_avx512(const float *v, uint64_t rows, uint32_t n,
-                                              double *sums, struct bounds *b)
+                                              double *sums, struct observe_bounds *b)
 {
     __m512 low = _mm512_loadu_ps(b->min), high = _mm512_loadu_ps(b->max);
     __m512 low2 = low, high2 = high, check = _mm512_setzero_ps();
@@ -101,7 +88,7 @@ KERNEL_AVX512 static bool observe_rows_avx512(const float *v, uint64_t rows, uin
 }
 
 KERNEL_AVX512 static bool observe_plane_avx512(const float *v, uint64_t n, double *ret,
-                                               struct bounds *b)
+                                               struct observe_bounds *b)
 {
     __m512 low = _mm512_loadu_ps(b->min), high = _mm512_loadu_ps(b->max);
     __m512 sum = _mm512_setzero_ps();
@@ -119,32 +106,38 @@ KERNEL_AVX512 static bool observe_plane_avx512(const float *v, uint64_t n, doubl
     return fabsf(total) <= FLT_MAX;
 }
 
-// Of values whose channels do not matter, 64 at a time.
-KERNEL_AVX512 static bool observe_flat_avx512(const float *v, uint64_t n, struct bounds *b)
+// Of values whose channels do not matter, 64 at a time. Of floats as integers the largest signed
+// one is the largest float, the largest unsigned one the least (observer_bounds_of()): so NaN and
+// infinite numbers are seen without a sum. A part without positive or without negative values has
+// some number of the other sign in its place: no tail asks for it, and looking_ends() finds what
+// the tensor's own end is.
+KERNEL_AVX512 static bool observe_flat_avx512(const float *v, uint64_t n, struct observe_bounds *b)
 {
-    __m512 low = _mm512_loadu_ps(b->min), high = _mm512_loadu_ps(b->max);
-    __m512 low2 = low, high2 = high, sum = _mm512_setzero_ps(), sum2 = sum;
+    const __m512i infinite = _mm512_set1_epi32(0x7f800000), sign = _mm512_set1_epi32(INT32_MIN);
+    __m512i low = _mm512_setzero_si512(), high = sign, low2 = low, high2 = high;
     uint64_t i = 0;
     for (; n - i >= FEW; i += FEW) {
-        __m512 p = _mm512_loadu_ps(v + i), q = _mm512_loadu_ps(v + i + 16);
-        __m512 r = _mm512_loadu_ps(v + i + 32), s = _mm512_loadu_ps(v + i + 48);
-        low = _mm512_min_ps(low, _mm512_min_ps(p, q));
-        high = _mm512_max_ps(high, _mm512_max_ps(p, q));
-        low2 = _mm512_min_ps(low2, _mm512_min_ps(r, s));
-        high2 = _mm512_max_ps(high2, _mm512_max_ps(r, s));
-        sum = _mm512_add_ps(sum, _mm512_add_ps(p, q));
-        sum2 = _mm512_add_ps(sum2, _mm512_add_ps(r, s));
+        __m512i p = _mm512_loadu_si512(v + i), q = _mm512_loadu_si512(v + i + 16);
+        __m512i r = _mm512_loadu_si512(v + i + 32), s = _mm512_loadu_si512(v + i + 48);
+        low = _mm512_max_epu32(low, _mm512_max_epu32(p, q));
+        high = _mm512_max_epi32(high, _mm512_max_epi32(p, q));
+        low2 = _mm512_max_epu32(low2, _mm512_max_epu32(r, s));
+        high2 = _mm512_max_epi32(high2, _mm512_max_epi32(r, s));
     }
     for (; i < n; i += AVX512_LANES) {
         __mmask16 lanes = avx512_lanes(n - i);
-        __m512 x = _mm512_maskz_loadu_ps(lanes, v + i);
-        low = _mm512_mask_min_ps(low, lanes, low, x);
-        high = _mm512_mask_max_ps(high, lanes, high, x);
-        sum = _mm512_add_ps(sum, x);
+        __m512i x = _mm512_maskz_loadu_epi32(lanes, v + i);
+        low = _mm512_max_epu32(low, x);
+        high = _mm512_mask_max_epi32(high, lanes, high, x);
     }
-    _mm512_storeu_ps(b->min, _mm512_min_ps(low, low2));
-    _mm512_storeu_ps(b->max, _mm512_max_ps(high, high2));
-    return fabsf(_mm512_reduce_add_ps(_mm512_add_ps(sum, sum2))) <= FLT_MAX;
+    low = _mm512_max_epu32(low, low2);
+    high = _mm512_max_epi32(high, high2);
+    if (_mm512_cmp_epi32_mask(high, infinite, _MM_CMPINT_NLT) |
+        _mm512_cmp_epu32_mask(low, _mm512_or_si512(sign, infinite), _MM_CMPINT_NLT))
+        return false;
+    _mm512_storeu_ps(b->min, _mm512_min_ps(_mm512_loadu_ps(b->min), _mm512_castsi512_ps(low)));
+    _mm512_storeu_ps(b->max, _mm512_max_ps(_mm512_loadu_ps(b->max), _mm512_castsi512_ps(high)));
+    return true;
 }
 
 // The values of a vector that lie in a tail. A tail that became shorter meanwhile is looked at by
@@ -183,64 +176,42 @@ static void observe_tails_avx512(struct sampling_tails *t, const float *v, uint6
 }
 
 static bool observe_rows_avx512(const float *v, uint64_t rows, uint32_t n, double *sums,
-                                struct bounds *b)
+                                struct observe_bounds *b)
 {
     (void)v, (void)rows, (void)n, (void)sums, (void)b;
     return false;
 }
 
-static bool observe_plane_avx512(const float *v, uint64_t n, double *ret, struct bounds *b)
+static bool observe_plane_avx512(const float *v, uint64_t n, double *ret, struct observe_bounds *b)
 {
     (void)v, (void)n, (void)ret, (void)b;
     return false;
 }
 
-static bool observe_flat_avx512(const float *v, uint64_t n, struct bounds *b)
+static bool observe_flat_avx512(const float *v, uint64_t n, struct observe_bounds *b)
 {
     (void)v, (void)n, (void)b;
     return false;
 }
 #endif
 
-// How many parts reach beyond a tail's beginning.
-KERNEL(uint32_t, observe_parts_above, (const float *max, float high), (max, high))
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < PARTS; i++)
-        n += max[i] > high;
-    return n;
-}
-
-KERNEL(uint32_t, observe_parts_below, (const float *min, float low), (min, low))
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < PARTS; i++)
-        n += min[i] < low;
-    return n;
-}
-
 // ---- whole tensors ----
-
-// Values up to `end`, from where the block before ends.
-struct block {
-    uint64_t end;
-    struct bounds bounds;
-};
 
 struct looking {
     const struct observe_shape *s;
     const float *x;
     struct observed *o;
     double *lanes;
-    struct block *blocks;
+    struct observe_block *blocks;
     uint64_t n_blocks;
-    uint64_t picked;     // values before this place are
-    struct block *block; // the last one, which is not whole yet
+    uint64_t each;               // values of a block, at least
+    uint64_t pick, n_picked;     // the next place, and how many there were
+    struct observe_block *block; // the last one, which is not whole yet
 };
 
 uint64_t observe_room(uint64_t n)
 {
-    return OBSERVE_LANES * sizeof(double) + (n / OBSERVE_BLOCK + 2) * sizeof(struct block);
+    return OBSERVE_LANES * sizeof(double) + (n / OBSERVE_BLOCK + 2) * sizeof(struct observe_block);
 }
 
 // Blocks are filled by whole calls of a kernel, so they end where a row, a plane or a chunk does.
@@ -250,37 +221,15 @@ static void looking_open_block(struct looking *k)
     observe_bounds_begin(&k->block->bounds);
 }
 
-// The tensor's own bounds.
-KERNEL(void, looking_join, (const struct block *blocks, uint64_t n, struct observer_bounds *all),
-       (blocks, n, all))
-{
-    struct bounds b;
-    for (uint32_t i = 0; i < PARTS; i++) {
-        b.min[i] = all->min;
-        b.max[i] = all->max;
-    }
-    for (uint64_t at = 0; at < n; at++)
-        for (uint32_t i = 0; i < PARTS; i++) {
-            const struct bounds *own = &blocks[at].bounds;
-            b.min[i] = own->min[i] < b.min[i] ? own->min[i] : b.min[i];
-            b.max[i] = own->max[i] > b.max[i] ? own->max[i] : b.max[i];
-        }
-    for (uint32_t i = 0; i < PARTS; i++) {
-        all->min = b.min[i] < all->min ? b.min[i] : all->min;
-        all->max = b.max[i] > all->max ? b.max[i] : all->max;
-    }
-}
-
 // The values before `to` are in the block's bounds, which then has BLOCK of them or more, or is the
 // last one.
 static void looking_next(struct looking *k, uint64_t to)
 {
     const struct sampling_layout *l = &k->s->layout;
     uint64_t from = k->n_blocks ? k->blocks[k->n_blocks - 1].end : 0;
-    if (l->stride && !l->rows)
-        sampling_pick(k->x, k->picked, to, l->stride, k->o->values);
-    k->picked = to;
-    if (to - from < OBSERVE_BLOCK && to < l->n)
+    for (; k->pick < to; k->pick += l->stride)
+        k->o->values[k->n_picked++] = k->x[k->pick];
+    if (to - from < k->each && to < l->n)
         return;
     k->block->end = to;
     k->n_blocks++;
@@ -291,7 +240,7 @@ static void looking_next(struct looking *k, uint64_t to)
 static void looking_next_plain(struct looking *k, uint64_t from, uint64_t to)
 {
     struct observer_bounds seen = observe_bounds(k->x + from, to - from);
-    struct bounds *b = &k->block->bounds;
+    struct observe_bounds *b = &k->block->bounds;
     k->o->bounds.n_bad += seen.n_bad;
     b->min[0] = seen.min < b->min[0] ? seen.min : b->min[0];
     b->max[0] = seen.max > b->max[0] ? seen.max : b->max[0];
@@ -348,8 +297,9 @@ static bool looking_rows(struct looking *k)
 static bool looking_flat(struct looking *k)
 {
     uint64_t n = k->s->layout.n;
-    for (uint64_t at = 0; at < n; at += OBSERVE_BLOCK) {
-        uint64_t part = n - at < OBSERVE_BLOCK ? n - at : OBSERVE_BLOCK;
+    uint64_t each = k->each < OBSERVE_CHUNK ? k->each : OBSERVE_CHUNK;
+    for (uint64_t at = 0; at < n; at += each) {
+        uint64_t part = n - at < each ? n - at : each;
         if (!observe_flat_avx512(k->x + at, part, &k->block->bounds))
             return false;
         looking_next(k, at + part);
@@ -394,35 +344,24 @@ static void looking_choose_level(struct looking *k, bool above)
 {
     struct sampling_tails *t = &k->o->tails;
     for (; t->level[above] < SAMPLING_LEVELS; sampling_tail_shorten(t, above)) {
-        uint32_t n = 0;
-        for (uint64_t i = 0; i < k->n_blocks && n <= t->most; i++)
-            n += above ? observe_parts_above(k->blocks[i].bounds.max, t->high)
-                       : observe_parts_below(k->blocks[i].bounds.min, t->low);
-        if (n <= t->most)
+        float low = above ? -INFINITY : t->low, high = above ? t->high : INFINITY;
+        if (observe_blocks_beyond(k->blocks, k->n_blocks, low, high, t->most) <= t->most)
             return;
     }
 }
 
-// Whether a block has a part that lies beyond a tail's beginning as it is by now.
-static bool looking_reaches(const struct looking *k, const struct bounds *b)
-{
-    const struct sampling_tails *t = &k->o->tails;
-    return observe_parts_above(b->max, t->high) || observe_parts_below(b->min, t->low);
-}
-
-// A block's values that lie in a tail, as it is by then.
-static void looking_tails_in(struct looking *k, const struct block *b, uint64_t from)
+// The values of a block that lie in a tail, as it is by then.
+static void looking_tails_in(struct looking *k, uint64_t from, uint64_t end)
 {
     struct sampling_tails *t = &k->o->tails;
     if (kernel_has_avx512()) {
-        if (looking_reaches(k, &b->bounds))
-            observe_tails_avx512(t, k->x + from, b->end - from);
+        observe_tails_avx512(t, k->x + from, end - from);
         return;
     }
-    for (; from < b->end && looking_reaches(k, &b->bounds); from += FEW) {
-        from += observe_find(k->x + from, b->end - from, t->low, t->high);
-        if (from < b->end)
-            sampling_tails_add(t, k->x + from, b->end - from < FEW ? b->end - from : FEW);
+    for (; from < end; from += FEW) {
+        from += observe_find(k->x + from, end - from, t->low, t->high);
+        if (from < end)
+            sampling_tails_add(t, k->x + from, end - from < FEW ? end - from : FEW);
     }
 }
 
@@ -431,19 +370,48 @@ static void looking_tails_in(struct looking *k, const struct block *b, uint64_t 
 static void looking_tails(struct looking *k)
 {
     struct sampling_tails *t = &k->o->tails;
-    uint64_t from = 0;
+    uint64_t i = 0;
     sampling_tails_begin(t, k->s->layout.n, k->o->bounds.min, k->o->bounds.max, t->values);
     looking_choose_level(k, false);
     looking_choose_level(k, true);
-    bool any = isfinite(t->low) || isfinite(t->high);
-    for (uint64_t i = 0; i < k->n_blocks && any; from = k->blocks[i++].end)
-        looking_tails_in(k, &k->blocks[i], from);
+    while ((i = observe_blocks_next(k->blocks, i, k->n_blocks, t->low, t->high)) < k->n_blocks) {
+        looking_tails_in(k, i ? k->blocks[i - 1].end : 0, k->blocks[i].end);
+        i++;
+    }
+}
+
+// Of numbers of one sign the least unsigned one is the nearest to 0.
+KERNEL(float, observe_nearest, (const float *v, uint64_t n), (v, n))
+{
+    uint32_t first = UINT32_MAX, bits;
+    float nearest;
+    for (uint64_t at = 0; at < n && first; at += OBSERVE_BLOCK) {
+        uint64_t some = n - at < OBSERVE_BLOCK ? n - at : OBSERVE_BLOCK;
+        for (uint64_t i = at; i < at + some; i++) {
+            memcpy(&bits, v + i, sizeof bits);
+            first = bits < first ? bits : first;
+        }
+    }
+    memcpy(&nearest, &first, sizeof nearest);
+    return nearest;
+}
+
+// What a look at flat values did not tell (observe_flat_avx512()): of most tensors little, since a
+// Relu leaves some 0 soon.
+static void looking_ends(struct looking *k)
+{
+    struct observer_bounds *b = &k->o->bounds;
+    if (!signbit(b->min))
+        b->min = observe_nearest(k->x, k->s->layout.n);
+    else if (signbit(b->max))
+        b->max = observe_nearest(k->x, k->s->layout.n);
 }
 
 static void looking_begin(struct looking *k)
 {
     k->o->bounds = (struct observer_bounds){INFINITY, -INFINITY, 0};
-    k->picked = k->n_blocks = 0;
+    k->n_picked = k->n_blocks = 0;
+    k->pick = k->s->layout.stride && !k->s->layout.rows ? 0 : UINT64_MAX; // planes are turned later
     looking_open_block(k);
     memset(k->o->sums, 0, k->s->n_channels * sizeof *k->o->sums);
 }
@@ -451,7 +419,8 @@ static void looking_begin(struct looking *k)
 void observe_look(const struct observe_shape *s, const float *x, void *room, struct observed *o)
 {
     struct looking k = {.s = s, .x = x, .o = o, .lanes = room};
-    k.blocks = (struct block *)(k.lanes + OBSERVE_LANES);
+    k.each = s->tails ? OBSERVE_BLOCK : UINT64_MAX; // blocks are for tails
+    k.blocks = (struct observe_block *)(k.lanes + OBSERVE_LANES);
     looking_begin(&k);
     bool seen = kernel_has_avx512() && (!s->n_channels  ? looking_flat(&k)
                                         : s->inner == 1 ? looking_rows(&k)
@@ -460,7 +429,9 @@ void observe_look(const struct observe_shape *s, const float *x, void *room, str
         looking_begin(&k);
         looking_plain(&k);
     }
-    looking_join(k.blocks, k.n_blocks, &o->bounds);
+    observe_blocks_join(k.blocks, k.n_blocks, &o->bounds);
+    if (seen && !s->n_channels)
+        looking_ends(&k);
     if (!s->layout.stride || o->bounds.n_bad)
         return;
     if (s->layout.rows)
