@@ -159,6 +159,20 @@ void fd_unblock(int fd)
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
 
+void fd_take_urgent(int socket)
+{
+    setsockopt(socket, SOL_SOCKET, SO_OOBINLINE, &(int){1}, sizeof(int));
+}
+
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83 // everywhere but on Alpha, MIPS, PA-RISC and SPARC
+#endif
+
+void fd_refuse_passed(int socket)
+{
+    setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &(int){0}, sizeof(int));
+}
+
 void fd_widen(int socket)
 {
     int wanted = 1 << 20;

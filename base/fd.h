@@ -62,6 +62,15 @@ bool fd_is_unix(int socket);
 /// Makes it non-blocking.
 void fd_unblock(int fd);
 
+/// What a Unix socket's peer has sent as urgent (MSG_OOB) is read among the rest, with the
+/// descriptors that came along. Else the kernel drops both where it comes to them, and whoever
+/// reads then waits for as long as closing these takes.
+void fd_take_urgent(int socket);
+
+/// Nobody can pass descriptors over connections to this listening Unix socket, as far as the kernel
+/// knows how to refuse them (from Linux 6.16 on).
+void fd_refuse_passed(int socket);
+
 /// Asks for a larger send buffer where that helps: a Unix socket's is small and does not grow, so
 /// the two ends of a large frame would run in lockstep. TCP sizes its own.
 void fd_widen(int socket);

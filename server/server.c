@@ -17,13 +17,13 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/net/discard.h"
 #include "base/net/uri.h"
 #include "server/clients/machine.h"
 #include "server/handle/dispatch.h"
 #include "server/handle/handle_memory.h"
 #include "server/listen/listen_schemes.h"
 #include "server/modules.h"
-#include "server/net/discard.h"
 #include "server/net/tls_files.h"
 #include "server/net/transport_socket.h"
 #include "server/net/watch.h"
@@ -98,7 +98,7 @@ void server_take(struct server *s, int fd, const struct origin *origin)
     struct transport *transport, *socket;
     if (transport_socket_new(s->loop, fd, &socket, &e) < 0) {
         log_error("a connection was refused: %s", e.text);
-        fd_close(fd);
+        discard_socket(fd);
         return;
     }
     transport = socket;

@@ -15,13 +15,11 @@
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -362,12 +360,6 @@ void threads_free(struct threads *s, void (*closed)(void *owner), void *owner)
 }
 
 // On Linux policy and nice value belong to a thread.
-void threads_step_back(int nice)
-{
-    sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
-    setpriority(PRIO_PROCESS, (id_t)gettid(), nice);
-}
-
 // Tasks that no thread has begun are forgotten. Detached threads end with the process.
 void threads_abandon(struct threads *s, void (*closed)(void *owner), void *owner)
 {

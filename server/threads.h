@@ -44,11 +44,6 @@ void threads_post(struct threads *s, struct task *t);
 /// if it is not NULL, on the loop. May be called from finish().
 void threads_free(struct threads *s, void (*closed)(void *owner), void *owner);
 
-/// The calling thread has less of the processor than the loop from now on, which others wait for:
-/// ordinary time sharing, also where the daemon was started with a real-time policy, and `nice` of
-/// setpriority(2).
-void threads_step_back(int nice);
-
 /// Gives up threads that do not come back: no finish() will come any more, closed() comes soon.
 /// What the threads use, and the struct itself, is never freed. Not from finish().
 void threads_abandon(struct threads *s, void (*closed)(void *owner), void *owner);

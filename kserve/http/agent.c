@@ -1,5 +1,6 @@
 // HAProxy's agent-check: it connects, reads a line, and that is all. A thread of its own answers,
-// as the front's may all have work, which is just when the proxy has to hear of it.
+// as the front's may all have work, which is just when the proxy has to hear of it. What peers say
+// is not read.
 #include "kserve/http/agent.h"
 
 #include <errno.h>
@@ -12,7 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/net/discard.h"
 #include "kserve/model/pulse.h"
 
 struct agent {
@@ -24,14 +26,15 @@ struct agent {
 // A line fits every socket's buffer: this never waits for the peer.
 static void answer_one(const struct agent *a)
 {
-    cleanup(fd_close_p) int fd = accept4(a->socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int fd = accept4(a->socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     char line[32];
     unsigned free_now = pulse_free(a->pulse);
     int n = free_now ? snprintf(line, sizeof line, "up ready %u%%\n", free_now)
                      : snprintf(line, sizeof line, "down\n");
-    if (fd >= 0)
+    if (fd >= 0) {
         send(fd, line, (size_t)n, MSG_NOSIGNAL);
-    else if (errno == EMFILE || errno == ENFILE)
+        discard_socket(fd);
+    } else if (errno == EMFILE || errno == ENFILE)
         poll(NULL, 0, 100);
 }
 

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/net/discard.h"
 #include "base/net/tcp.h"
 #include "kserve/http/exchange.h"
 #include "kserve/http/peer_key.h"
@@ -68,7 +69,7 @@ static void *serve(void *owner)
         continue;
     seat_done(&v->guest.seat);
     connection_remove(f->shared.watch, v->guest.watched); // before its number is another's
-    fd_close(v->guest.talk.socket);
+    discard_socket(v->guest.talk.socket);
     free(v->guest.kept);
     free(v);
     forget_one(f);

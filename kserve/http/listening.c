@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/net/tcp.h"
 
 #define BACKLOG 256
@@ -36,6 +37,7 @@ static int open_unix(const char *path, struct error *e)
     if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) < 0 || chmod(path, 0660) < 0 ||
         listen(fd, BACKLOG) < 0)
         return error_set_errno(e, STATUS_FAIL, errno, "listening at %s", path);
+    fd_refuse_passed(fd);
     return steal_fd(&fd);
 }
 

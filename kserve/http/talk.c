@@ -8,6 +8,8 @@
 #include <sys/time.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
+#include "base/net/discard.h"
 
 #define LINGER_MS      2000
 #define LINGER_STEP_MS 200
@@ -16,6 +18,9 @@
 void talk_init(struct talk *t, int socket)
 {
     t->socket = socket;
+    t->takes_fds = fd_is_unix(socket);
+    if (t->takes_fds)
+        fd_take_urgent(socket);
     t->moved = 0;
     t->kept = t->begin = t->end = 0;
 }
@@ -27,12 +32,15 @@ void talk_next(struct talk *t)
         t->begin = t->end = 0;
 }
 
+// Nobody wants descriptors; but what a peer has passed, the kernel would close here, and wait for
+// it as long as the peer likes. Who passes more than can be closed has gone.
 static ssize_t receive(struct talk *t, void *to, size_t n)
 {
-    ssize_t got;
-    do
-        got = recv(t->socket, to, n, 0);
-    while (got < 0 && errno == EINTR);
+    int passed[FD_MAX_IN_MESSAGE], n_passed = 0;
+    ssize_t got =
+        fd_receive(t->socket, to, n, passed, &n_passed, t->takes_fds ? FD_MAX_IN_MESSAGE : 0);
+    if (!discard_fds(passed, n_passed))
+        got = -EMFILE;
     t->moved += got > 0 ? (uint64_t)got : 0;
     return got;
 }
@@ -138,7 +146,7 @@ void talk_end(struct talk *t)
     set_patience(t, LINGER_STEP_MS);
     while (dropped < LINGER_BYTES && clock_ms() < until) {
         ssize_t n = receive(t, t->buffer, TALK_ROOM);
-        if (n == 0 || (n < 0 && errno != EAGAIN))
+        if (n == 0 || (n < 0 && n != -EAGAIN))
             return;
         dropped += n > 0 ? (size_t)n : 0;
     }

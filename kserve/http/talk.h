@@ -16,6 +16,7 @@
 // request costs one call and no memory.
 struct talk {
     int socket;
+    bool takes_fds;         // a Unix socket: its peer can pass descriptors
     _Atomic uint64_t moved; // bytes that have come and gone
     size_t kept;            // bytes in front that stay where they are: the head of this request
     size_t begin, end;      // what has come and is not used yet

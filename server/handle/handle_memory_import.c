@@ -9,12 +9,12 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/net/discard.h"
 #include "server/clients/session.h"
 #include "server/clients/user.h"
 #include "server/handle/handle.h"
 #include "server/handle/handle_memory.h"
 #include "server/handle/services.h"
-#include "server/net/discard.h"
 #include "server/threads.h"
 
 CLEANUP_DEFINE(struct memory, memory_unref)

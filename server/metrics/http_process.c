@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/net/discard.h"
 #include "base/net/uri.h"
 #include "server/handle/services.h"
 #include "server/listen/bind.h"
@@ -78,11 +79,13 @@ static void on_question(uv_poll_t *poll, int status, int events)
 {
     struct http *h = container_of(poll, struct http, poll);
     struct http_ask question;
+    int passed[FD_MAX_IN_MESSAGE], n_passed = 0;
     (void)status, (void)events;
-    ssize_t n = recv(h->fd, &question, sizeof question, MSG_DONTWAIT);
-    if (n == sizeof question)
+    ssize_t n = fd_receive(h->fd, &question, sizeof question, passed, &n_passed, FD_MAX_IN_MESSAGE);
+    bool is_sane = discard_fds(passed, n_passed); // it has strangers to talk to
+    if (n == sizeof question && is_sane)
         answer_question(h, &question);
-    else if (n >= 0 || errno != EAGAIN) {
+    else if (n != -EAGAIN) {
         uv_poll_stop(poll); // it ends; one that does not would ask in vain from here on
         child_kill(&h->child);
     }
@@ -185,6 +188,7 @@ static int start_process(struct http *h, struct error *e)
         return r;
     worker_log_set_name(&h->log, "HTTP");
     h->fd = steal_fd(&ours);
+    fd_take_urgent(h->fd);
     h->n_open = 2;
     r = start_child(h, theirs, log, e);
     fd_close(log);
@@ -232,6 +236,9 @@ static int take_socket(void *owner, int socket, const char *name, const char *un
         free(path);
         return error_set(e, STATUS_PARAM_INVALID, "more than %d addresses", HTTP_MAX_SOCKETS);
     }
+    // Its library would have the kernel close them, for as long as that takes.
+    if (fd_is_unix(fd))
+        fd_refuse_passed(fd);
     h->sockets[h->n_sockets++] = (struct http_socket){.fd = steal_fd(&fd), .unlink_path = path};
     log_info("HTTP on %s: /metrics, /healthz, /readyz", name);
     return 0;

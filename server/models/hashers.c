@@ -5,8 +5,9 @@
 #include "server/models/hashers.h"
 
 #include "base/cleanup.h"
+#include "base/step_back.h"
 
-#define NICE 15 // threads_step_back()
+#define NICE 15 // step_back()
 
 int hashers_start(struct hashers *all, uv_loop_t *loop, struct error *e)
 {
@@ -22,7 +23,7 @@ int hashers_need(struct hashers *all, unsigned n, struct error *e)
 static void hashing_work(struct task *task)
 {
     struct hashing *h = container_of(task, struct hashing, task);
-    threads_step_back(NICE);
+    step_back(NICE);
     sha256_update(h->hash, h->data, h->size);
     threads_post(task->threads, task);
 }

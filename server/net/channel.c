@@ -10,7 +10,7 @@
 #include <errno.h>
 
 #include "base/bytes.h"
-#include "server/net/discard.h"
+#include "base/net/discard.h"
 #include "server/turns.h"
 
 // One busy peer does not keep the loop for longer than this many reads.

@@ -9,8 +9,8 @@
 #include "base/fd.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/net/discard.h"
 #include "base/net/tcp.h"
-#include "server/net/discard.h"
 #include "server/net/rounds.h"
 #include "server/net/watch.h"
 
@@ -195,10 +195,7 @@ static void close_socket(struct transport *w)
     rounds_leave(&s->place);
     uv_close((uv_handle_t *)&s->poll, on_closed);
     uv_close((uv_handle_t *)&s->again, on_closed);
-    if (s->takes_fds)
-        discard_socket(s->fd);
-    else
-        fd_close(s->fd);
+    discard_socket(s->fd);
     s->fd = -1;
 }
 
@@ -231,6 +228,8 @@ int transport_socket_new(uv_loop_t *loop, int fd, struct transport **ret, struct
     s->transport = (struct transport){.ops = &ops, .loop = loop};
     s->fd = fd;
     s->takes_fds = fd_is_unix(fd);
+    if (s->takes_fds)
+        fd_take_urgent(fd);
     *ret = &s->transport;
     return 0;
 }

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "base/fd.h"
+#include "base/net/discard.h"
 #include "server/net/watch.h"
 #include "server/turns.h"
 
@@ -147,7 +148,7 @@ void doorstep_close(struct doorstep *d)
 {
     struct guest *g, *after;
     list_for_each_safe (g, after, &d->all, link) {
-        fd_close(take_out(d, g));
+        discard_socket(take_out(d, g));
         free(g);
     }
     if (d->set < 0)

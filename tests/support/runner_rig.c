@@ -76,7 +76,7 @@ static void fail_on_handle(uv_handle_t *handle, void *arg)
     fail_msg("a %s handle is left", uv_handle_type_name(handle->type));
 }
 
-// Workers' sockets are closed on a thread (server/net/discard.h).
+// Workers' sockets are closed on a thread (base/net/discard.h).
 void rig_expect_fds(unsigned max)
 {
     for (int i = 0; i < 10000 && fds_count() > max; i++)

@@ -153,6 +153,12 @@ static long signal_through_pipe(pid_t pid)
     return r;
 }
 
+// A byte that the kernel keeps apart. Nothing must be sent, or the daemon would end this worker.
+static long send_urgent(void)
+{
+    return send(-1, "", 1, MSG_OOB | MSG_NOSIGNAL);
+}
+
 static void try_daemon(pid_t pid)
 {
     char byte;
@@ -174,6 +180,7 @@ static void try_daemon(pid_t pid)
     escape("prlimit", prlimit(pid, RLIMIT_NOFILE, NULL, &limit));
     daemon_pid = pid;
     escape("ptrace", in_child(trace_daemon));
+    escape("urgent byte", send_urgent());
 }
 
 static void try_system(void)

@@ -83,6 +83,42 @@ class Strangers(unittest.TestCase):
         for s in kept:
             s.close()
 
+    def test_with_an_urgent_byte(self):
+        """Such a byte (MSG_OOB) the kernel drops where it comes to it, with what came along, unless one asks for it."""
+        kept = []
+
+        def send(s, before, behind, leave):
+            fd, keep = lingering()
+            kept.extend(keep)
+            os.kill(self.daemon.process.pid, signal.SIGSTOP)
+            s.sendall(before)
+            try:
+                s.sendmsg([b"R"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", fd))], socket.MSG_OOB)
+            except OSError as e:
+                socket.socket(fileno=fd).setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 0, 0))
+                self.skipTest(f"this kernel has no urgent bytes on Unix sockets: {e}")
+            finally:
+                os.kill(self.daemon.process.pid, signal.SIGCONT)
+            os.kill(self.daemon.process.pid, signal.SIGSTOP)
+            s.sendall(behind)
+            os.close(fd)
+            if leave:
+                s.close()
+            os.kill(self.daemon.process.pid, signal.SIGCONT)
+            self.expect_served()
+        before = self.daemon.held()["fds"]
+        for first, behind in ((b"", b""), (b"", b"KND"), (b"RKND", b"x")):
+            for leave in False, True:
+                for greets in False, True:
+                    with socket.socket(socket.AF_UNIX) as s:
+                        s.connect(self.daemon.uri[5:])
+                        if greets:
+                            Client.over(s)
+                        send(s, first, behind, leave)
+        wait_for("the sockets to be closed", lambda: self.daemon.held()["fds"] <= before)
+        for s in kept:
+            s.close()
+
     def test_more_than_we_take(self):
         c = Client(self.daemon)
         before = self.daemon.held()["fds"]

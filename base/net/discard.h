@@ -18,6 +18,6 @@ void discard_fd(int fd);
 /// The same for several. False: so many wait that whoever passes more should be sent away.
 bool discard_fds(const int *fds, int n);
 
-/// Closes a Unix socket that nobody else has. Descriptors that lie unread in it, hundreds for each
-/// byte if their sender likes, are taken out and closed as the others are.
+/// Closes a socket that nobody else has. Descriptors that lie unread in a Unix socket, hundreds for
+/// each byte if their sender likes, are taken out and closed as the others are.
 void discard_socket(int socket);

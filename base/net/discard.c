@@ -9,7 +9,7 @@
 // They have less of the processor than the loop, which others wait for. So one of them may be kept
 // from the processor for long while it has the lock: the loop does not wait for that, and leaves
 // what it has in `late`, where whoever has the lock next finds it.
-#include "server/net/discard.h"
+#include "base/net/discard.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -25,12 +25,12 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "server/threads.h"
+#include "base/step_back.h"
 
 #define DISCARD_THREADS 16
 #define TRIES           200 // of the loop, to have the lock
 #define LOOK_MS         2
-#define NICE            10   // threads_step_back()
+#define NICE            10   // step_back()
 #define DISCARD_MANY    256  // waiting: by then the threads do not only work, they hang
 #define DISCARD_MOST    1024 // by then whoever passes more has to go
 
@@ -166,7 +166,7 @@ static void close_next(void)
 static void *discard_main(void *unused)
 {
     (void)unused;
-    threads_step_back(NICE);
+    step_back(NICE);
     pthread_mutex_lock(&lock);
     for (;;) {
         wait_to_be_needed();
@@ -256,7 +256,12 @@ bool discard_fds(const int *fds, int n)
 void discard_socket(int socket)
 {
     char byte;
+    if (!fd_is_unix(socket)) {
+        fd_close(socket);
+        return;
+    }
     fd_unblock(socket);
+    fd_take_urgent(socket);
     shutdown(socket, SHUT_RD);
     if (recv(socket, &byte, 1, MSG_PEEK) > 0)
         discard_some(&socket, 1, true);
