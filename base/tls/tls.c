@@ -243,6 +243,8 @@ static void explain_reason(struct tls *t, unsigned long code)
         say(t, "the client has neither a key nor a certificate", "");
     else if (server && reason == SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM)
         say(t, "the client has no key that this server knows", "");
+    else if (server && reason == SSL_R_CALLBACK_FAILED)
+        say(t, "the client offers more than any client can do", "");
     else if (server && reason == SSL_R_UNSUPPORTED_PROTOCOL)
         say(t, "the client does not speak TLS 1.3", "");
     else

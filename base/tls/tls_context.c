@@ -19,6 +19,8 @@
 #define SUITES "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256:TLS_AES_256_GCM_SHA384"
 #define GROUPS "X25519:P-256"
 
+#define OFFER_MAX 4096 // bytes of each list of what a client can do; a large key share has 1,200
+
 #define CERTIFICATES_MAX (16 << 20) // bytes of a file; all that a system trusts are 0.3 MB
 
 static const unsigned char psk_suite[] = {0x13, 0x01}; // TLS_AES_128_GCM_SHA256
@@ -127,6 +129,25 @@ static int use_session(SSL *ssl, const EVP_MD *hash, const unsigned char **ident
     return *ret ? 1 : 0;
 }
 
+// ---- the first message --------------------------------------------------------------------------
+
+// OpenSSL compares each key share with each group, and looks for each identity among our keys: of
+// as many as a message has room for, that is a tenth of a second. Nobody offers more than a few.
+static int on_client_hello(SSL *ssl, int *ret_alert, void *unused)
+{
+    static const unsigned lists[] = {TLSEXT_TYPE_supported_groups, TLSEXT_TYPE_signature_algorithms,
+                                     TLSEXT_TYPE_psk, TLSEXT_TYPE_key_share};
+    const unsigned char *list;
+    size_t size;
+    (void)unused;
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        if (SSL_client_hello_get0_ext(ssl, lists[i], &list, &size) == 1 && size > OFFER_MAX) {
+            *ret_alert = SSL_AD_HANDSHAKE_FAILURE;
+            return SSL_CLIENT_HELLO_ERROR;
+        }
+    return SSL_CLIENT_HELLO_SUCCESS;
+}
+
 // ---- certificates -------------------------------------------------------------------------------
 
 static void pkey_free_p(EVP_PKEY **key)
@@ -224,8 +245,10 @@ int tls_context_new(bool server, struct tls_context **ret, struct error *e)
     c->ssl = SSL_CTX_new(server ? TLS_server_method() : TLS_client_method());
     if (!c->ssl || !set_up(c->ssl))
         return tls_error(e, "no TLS 1.3");
-    if (server) // OpenSSL takes keys for sessions, and wants to know whose they are
+    if (server) { // OpenSSL takes keys for sessions, and wants to know whose they are
         SSL_CTX_set_session_id_context(c->ssl, (const unsigned char *)"rknnd", 5);
+        SSL_CTX_set_client_hello_cb(c->ssl, on_client_hello, NULL);
+    }
     if (SSL_CTX_set_app_data(c->ssl, c) != 1)
         return tls_error(e, "no TLS 1.3");
     *ret = steal_ptr(c);

@@ -7,6 +7,12 @@
 
 #include "base/list.h"
 
+// Bytes that it may want at once: for a string or a number. What it is given in pieces it reads
+// from the token's begin again with each of them, so that one of megabytes would take it minutes.
+#define LARGEST (256u << 10)
+
+enum { NO_MEMORY = 1, TOO_LONG };
+
 struct memory {
     jmp_buf out;
     struct list blocks;
@@ -27,13 +33,15 @@ static void *get(void *user, void *bytes, size_t size)
 {
     struct memory *m = user;
     struct block *old = block_of(bytes);
+    if (size > LARGEST)
+        longjmp(m->out, TOO_LONG);
     if (old)
         list_remove(&old->link);
     struct block *b = realloc(old, sizeof *b + size);
     if (b || old)
         list_append(&m->blocks, b ? &b->link : &old->link);
     if (!b)
-        longjmp(m->out, 1);
+        longjmp(m->out, NO_MEMORY);
     return b->bytes;
 }
 
@@ -57,9 +65,15 @@ static int run(struct memory *m, int (*work)(void *user, yajl_alloc_funcs *funct
                struct error *e)
 {
     yajl_alloc_funcs functions = {.malloc = get_new, .realloc = get, .free = give_back, .ctx = m};
-    if (setjmp(m->out))
+    switch (setjmp(m->out)) {
+    case 0:
+        return work(user, &functions);
+    case TOO_LONG:
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "the JSON has a string or a number of more than %u bytes", LARGEST / 2);
+    default:
         return error_no_memory(e, "JSON", 0);
-    return work(user, &functions);
+    }
 }
 
 int json_memory_run(int (*work)(void *user, yajl_alloc_funcs *functions), void *user,

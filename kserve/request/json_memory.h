@@ -7,8 +7,9 @@
 #include "base/error.h"
 
 /// Calls work(user, functions), whose memory comes from these functions; returns what it returns.
-/// When memory ends it is left by a jump, so that nothing after that point of it is done, and the
-/// result is an error with words. All of the functions' memory is freed in the end, in both cases.
+/// When memory ends, or a string or a number is longer than any that means something, it is left by
+/// a jump, so that nothing after that point of it is done, and the result is an error with words.
+/// All of the functions' memory is freed in the end, in both cases.
 int json_memory_run(int (*work)(void *user, yajl_alloc_funcs *functions), void *user,
                     struct error *e);
 

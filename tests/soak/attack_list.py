@@ -8,9 +8,11 @@ import os
 import select
 import socket
 import ssl
+import struct
 
 from onnxtools.wide import outer_product
 from strange import lingering
+from support.long_hello import many_identities, many_shares
 from support.paths import DIGITS
 from support.wire import (CANCEL, CHUNK, CLOSE, CREATE, Client, DESCRIBE, DUMP, DUMP_NEXT, DUP, FIND, HEAD, HELLO, IMPORT, INFER, LIMITS, LIST,
                           LOG, MAGIC, METRICS, OFFER, OPEN, PING, PULL, SENSORS, STATS, STATUS, TRACE, message, one)
@@ -214,6 +216,24 @@ def files_that_are_silent(scene):
             c.send(IMPORT, fds=[scene.silent])
             c.send(PING, message(f1=1), fds=[scene.silent])
             c.receive()
+    scene.repeat(deed)
+
+
+@attack
+def urgent_sockets_that_linger(scene):
+    """With a byte that the kernel keeps apart, and drops with all that came along where nobody asks for it."""
+    kept = []
+
+    def deed():
+        with contextlib.closing(scene.unix()) as c:
+            fd, keep = lingering()
+            kept.append(keep)
+            with contextlib.suppress(OSError):
+                c.socket.sendmsg([b"R"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", fd))], socket.MSG_OOB)
+            os.close(fd)
+            for s in itertools.chain(*kept[:-100]):
+                s.close()
+            del kept[:-100]
     scene.repeat(deed)
 
 
@@ -502,6 +522,20 @@ def tls_handshakes(scene):
                 s.sendall(hello)
             for _ in range(32):
                 scene.did()
+    scene.repeat(deed)
+
+
+@attack
+def tls_long_hellos(scene):
+    """All that a first message has room for, which costs a stranger next to nothing."""
+    offers = (many_shares(), many_identities())
+
+    def deed():
+        for offer in offers:
+            with scene.tls() as s, contextlib.suppress(OSError):
+                s.sendall(offer)
+                s.recv(1)
+            scene.did()
     scene.repeat(deed)
 
 

@@ -241,6 +241,14 @@ class Large(Case):
         piece = b"10000\r\n" + b" " * 65536 + b"\r\n"
         self.assertEqual(self.statuses(INFER + b"Transfer-Encoding: chunked\r\n\r\n" + piece * 20 + b"0\r\n\r\n"), [413])
 
+    def test_words_without_end(self):
+        """Such a word would be read from its begin with every piece of the body: minutes, of some megabytes."""
+        for text in (b'{"id":"' + b"\\n" * 400000 + b'"}', b'{"' + b"a" * 900000 + b'":1}', BODY.replace(b"[0,", b"[0" + b"1" * 900000 + b","),
+                     b'{"id":"' + b"a" * 900000):
+            got = self.answer(INFER + b"Content-Length: %d\r\n\r\n" % len(text) + text)
+            self.assertIn(b" 400 ", got)
+            self.assertIn(b"a string or a number of more than", got)
+
     def test_bombs(self):
         for packed in (gzip.compress(b" " * (1 << 24)), gzip.compress(BODY)[:-9], gzip.compress(BODY) + b"x", b"\x1f\x8b", b""):
             with self.subTest(packed[:20]):

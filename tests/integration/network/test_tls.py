@@ -14,6 +14,7 @@ import unittest
 
 from support import wire
 from support.checks.expect import EXPECT
+from support.long_hello import MANY_GROUPS, MANY_SHARES, OTHER as OTHER_GROUP, X25519, long_hello, many_identities, many_shares
 from support.service import BUILD, PATIENCE, SANITIZED, Daemon, make_keys, resident_kb, wait_for
 
 KEY = secrets.token_hex(32)
@@ -332,6 +333,18 @@ class Hostile(Base):
             wait_for("all of them to be gone", lambda: daemon.held() == held)
         if not SANITIZED:
             wait_for(lambda: f"{resident_kb(pid)} kB to be {before} again, but for some", lambda: resident_kb(pid) - before < 6 << 10)
+
+    def test_offers_without_end(self):
+        """In one message, which OpenSSL takes a tenth of a second for: refused before that."""
+        daemon = self.start()
+        offers = [many_shares(), many_identities(), long_hello(groups=OTHER_GROUP * MANY_GROUPS), long_hello(shares=(X25519 + b"\0\x01x") * MANY_SHARES)]
+        for n, offer in enumerate(offers):
+            self.ends(self.sent(daemon, offer))
+            self.assertEqual(daemon.rknnctl("ping", "-n", "1").returncode, 0)
+            if n == 0:  # of the others' lines some are left out
+                self.assertIn("the client offers more than any client can do", self.said())
+        self.ends(self.sent(daemon, long_hello(identities=[b"x"] * 100)))
+        self.assertEqual(daemon.rknnctl("ping", "-n", "1").returncode, 0)
 
     def test_older_versions(self):
         daemon = self.start()
