@@ -12,7 +12,7 @@ import struct
 
 from onnxtools.wide import outer_product
 from strange import lingering
-from support.long_hello import many_identities, many_shares
+from support.daemon.long_hello import many_identities, many_shares
 from support.paths import DIGITS
 from support.wire import (CANCEL, CHUNK, CLOSE, CREATE, Client, DESCRIBE, DUMP, DUMP_NEXT, DUP, FIND, HEAD, HELLO, IMPORT, INFER, LIMITS, LIST,
                           LOG, MAGIC, METRICS, OFFER, OPEN, PING, PULL, SENSORS, STATS, STATUS, TRACE, message, one)

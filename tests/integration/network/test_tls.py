@@ -14,7 +14,7 @@ import unittest
 
 from support import wire
 from support.checks.expect import EXPECT
-from support.long_hello import MANY_GROUPS, MANY_SHARES, OTHER as OTHER_GROUP, X25519, long_hello, many_identities, many_shares
+from support.daemon.long_hello import MANY_GROUPS, MANY_SHARES, OTHER as OTHER_GROUP, X25519, long_hello, many_identities, many_shares
 from support.service import BUILD, PATIENCE, SANITIZED, Daemon, make_keys, resident_kb, wait_for
 
 KEY = secrets.token_hex(32)
