@@ -1,7 +1,7 @@
 // Serial numbers of boards.
 #include "base/board.h"
 
-#include "base/line.h"
+#include "base/file/line.h"
 
 // The device tree has it on Rockchip boards (from fuses, by the boot loader), soc0 on some others.
 bool board_serial(char *ret, size_t size)

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/line.h"
+#include "base/file/line.h"
 #include "tensor/chip.h"
 
 #define MAKER "rockchip,"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/line.h"
+#include "base/file/line.h"
 
 #define HEAP_ASK_MS  500
 #define HEAP_TRIM_MS 5000                // from one to the next

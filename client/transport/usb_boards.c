@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/line.h"
+#include "base/file/line.h"
 #include "base/net/usb.h"
 #include "client/transport/connect.h"
 

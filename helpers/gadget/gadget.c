@@ -25,7 +25,7 @@
 #include "base/board.h"
 #include "base/cleanup.h"
 #include "base/error.h"
-#include "base/line.h"
+#include "base/file/line.h"
 #include "base/net/usb.h"
 #include "base/options/option_table.h"
 

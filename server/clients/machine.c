@@ -14,7 +14,7 @@
 #include <uv.h>
 
 #include "base/cleanup.h"
-#include "base/line.h"
+#include "base/file/line.h"
 
 static uint64_t lower(uint64_t a, uint64_t b)
 {

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/line.h"
+#include "base/file/line.h"
 
 #define PATH_SIZE 512
 #define HZ_MAX    UINT64_C(1000000000000)

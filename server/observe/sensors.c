@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/line.h"
+#include "base/file/line.h"
 #include "base/text/text.h"
 
 #define PATH_SIZE     512

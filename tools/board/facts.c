@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/line.h"
+#include "base/file/line.h"
 #include "tools/ui/print.h"
 
 #define TREE "/proc/device-tree/"

@@ -13,7 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/file/folder.h"
-#include "base/line.h"
+#include "base/file/line.h"
 
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 #define MAX     (1u << 20) // bytes that are read of it

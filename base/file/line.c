@@ -1,5 +1,5 @@
 // The first line of a file.
-#include "base/line.h"
+#include "base/file/line.h"
 
 #include <fcntl.h>
 #include <string.h>
