@@ -10,6 +10,7 @@
 #define SOME       64  // weights
 #define FIRST_HALF 128 // bins of the narrowest candidate of KL, and how much wider the next is
 #define HALF_STEP  16
+#define FEWEST     OBSERVER_BINS // values of which a histogram says what to cut off
 
 static double range_factor(int i)
 {
@@ -263,7 +264,7 @@ static double range_divergence(const double *p, const double *plain, int32_t n, 
             used += p[i] > 0;
         }
         for (int32_t i = from; i < to; i++)
-            q[i] = p[i] > 0 ? mass / used : 0;
+            q[i] = p[i] > 0 ? fmax(mass / used, 1e-4) : 0;
     }
     for (int32_t i = 0; i < n; i++) {
         total_p += p[i];
@@ -271,20 +272,33 @@ static double range_divergence(const double *p, const double *plain, int32_t n, 
     }
     for (int32_t i = 0; i < n; i++)
         if (p[i] > 0)
-            sum += p[i] / total_p * log((p[i] / total_p) / (fmax(q[i], 1e-4) / total_q));
+            sum += p[i] / total_p * log((p[i] / total_p) / (q[i] / total_q));
     return sum;
 }
 
+// Counts of all bins. 0 is stored as it is, whatever the range, and half of what a Relu leaves is
+// 0: so the bin that has it counts no more than the fuller one beside it. How many values there
+// are.
+static double range_counts(const struct observer *o, double *counts)
+{
+    double all = 0;
+    for (int32_t i = 0; i < OBSERVER_BINS; i++)
+        all += counts[i] = (double)o->bins[i];
+    double *zero = counts + OBSERVER_SIDE;
+    *zero = fmin(*zero, fmax(zero[-1], zero[1]));
+    return all;
+}
+
 // Counts of the window, and the same with those outside in its ends.
-static void range_fold_outliers(const struct observer *o, struct range_window used,
+static void range_fold_outliers(const double *counts, struct range_window used,
                                 struct range_window w, double *p, double *plain)
 {
     for (int32_t i = w.first; i < w.last; i++)
-        p[i - w.first] = plain[i - w.first] = (double)o->bins[i];
+        p[i - w.first] = plain[i - w.first] = counts[i];
     for (int32_t i = used.first; i < w.first; i++)
-        p[0] += (double)o->bins[i];
+        p[0] += counts[i];
     for (int32_t i = w.last; i < used.last; i++)
-        p[w.last - w.first - 1] += (double)o->bins[i];
+        p[w.last - w.first - 1] += counts[i];
 }
 
 // `half` bins on each side of 0, cut to the bins that are used; 0 stays at an edge or inside.
@@ -299,21 +313,25 @@ static struct range_window range_within(struct range_window used, int32_t half)
 }
 
 // Wider and wider windows around 0, up to all bins; the one whose 256 levels tell most of what the
-// bins tell. Those of fewer bins than levels say nothing and are passed over.
+// bins tell. Those of fewer bins than levels say nothing and are passed over, and so do bins of
+// fewer values than there are bins: each would be a peak.
 static struct quant_range range_kl(const struct observer *o, struct quant_range all)
 {
-    double p[OBSERVER_BINS], plain[OBSERVER_BINS], q[OBSERVER_BINS], least = INFINITY;
+    double counts[OBSERVER_BINS], p[OBSERVER_BINS], plain[OBSERVER_BINS], q[OBSERVER_BINS];
+    double least = INFINITY;
     struct range_window used = range_used(o);
     int32_t most = OBSERVER_SIDE - used.first > used.last - OBSERVER_SIDE
                        ? OBSERVER_SIDE - used.first
                        : used.last - OBSERVER_SIDE;
     struct quant_range best = all;
+    if (range_counts(o, counts) < FEWEST)
+        return all;
     for (int32_t half = FIRST_HALF; half - HALF_STEP < most; half += HALF_STEP) {
         bool whole = half >= most;
         struct range_window w = range_within(used, whole ? most : half);
         if (w.last - w.first < LEVELS)
             continue;
-        range_fold_outliers(o, used, w, p, plain);
+        range_fold_outliers(counts, used, w, p, plain);
         double d = range_divergence(p, plain, w.last - w.first, q);
         if (!(d < least))
             continue;

@@ -68,7 +68,11 @@ def divergence(p, q):
 
 def kl(histogram_of, low, high):
     counts, width = histogram_of
+    if counts.sum() < 2 * SIDE:
+        return low, high
     used = np.flatnonzero(counts)
+    counts = counts.copy()
+    counts[SIDE] = min(counts[SIDE], max(counts[SIDE - 1], counts[SIDE + 1]))
     first, last = min(used[0], SIDE), max(used[-1] + 1, SIDE)
     most = max(SIDE - first, last - SIDE)
     best = None
