@@ -18,7 +18,7 @@
 #endif
 
 #define LUT_ROUNDER_DOUBLE 0x1.8p52  // as LUT_ROUNDER
-#define CHUNK              1024      // sums
+#define CHUNK              512       // sums: a multiple of LUT_LANES
 #define MOST_DENSE         (1 << 18) // numbers of a table
 #define MAX_EXACT          (1 << 24) // floats below hold all integers
 #define MAX_ROUNDED        (1 << 22) // … and these are rounded by LUT_ROUNDER
@@ -91,9 +91,11 @@ KERNEL(void, lut_inputs,
     }
 }
 
+// Unrolled: with a jump for each, an element took more than twice as long.
 static void lut_look_up(const int8_t *restrict dense, const uint32_t *restrict at, size_t n,
                         int8_t *restrict dst)
 {
+#pragma GCC unroll 8
     for (size_t i = 0; i < n; i++)
         dst[i] = dense[at[i]];
 }
@@ -118,16 +120,6 @@ static struct lut_lines lut_lines(const struct lut_kernel *k)
     for (int side = 0; side < 2; side++)
         l.slope[side] = ldexp(lut->slope[side], -(int)lut->slope_shift[side]);
     return l;
-}
-
-// LUT_LANES positions, any of which may be beyond the table.
-static void lut_mixed(const struct lut_kernel *k, const struct lut_lines *lines, const uint32_t *at,
-                      int32_t *dst)
-{
-    uint32_t n_dense = (uint32_t)k->n_dense, first = (uint32_t)k->first;
-    (void)lines;
-    for (size_t i = 0; i < LUT_LANES; i++)
-        dst[i] = at[i] < n_dense ? k->dense[at[i]] : lut_stored(k->lut, (int32_t)(at[i] + first));
 }
 
 // What LUT_LANES numbers become that lie beyond the tables; of others anything. Without branches:
@@ -181,54 +173,74 @@ KERNEL_AVX2 static void lut_above_avx2(const struct lut_lines *l, const uint32_t
     }
 }
 
-// Looked up are all, with those beyond at the table's beginning; then the others are chosen.
-KERNEL_AVX2 static void lut_mixed_avx2(const struct lut_kernel *k, const struct lut_lines *lines,
-                                       const uint32_t *at, int32_t *dst)
+// Puts what becomes of those of LUT_LANES positions that are beyond the table in their places.
+KERNEL_AVX2 static void lut_put_beyond_avx2(const struct lut_kernel *k,
+                                            const struct lut_lines *lines, const uint32_t *at,
+                                            int8_t *dst)
 {
-    uint32_t inside[LUT_LANES], n_dense = (uint32_t)k->n_dense;
+    uint32_t n_dense = (uint32_t)k->n_dense;
     int32_t beyond[LUT_LANES];
     (lines->above ? lut_above_avx2 : lut_beyond_avx2)(lines, at, (uint32_t)k->first, beyond);
     for (size_t i = 0; i < LUT_LANES; i++)
-        inside[i] = at[i] < n_dense ? at[i] : 0;
-    for (size_t i = 0; i < LUT_LANES; i++)
-        dst[i] = k->dense[inside[i]];
-    for (size_t i = 0; i < LUT_LANES; i++)
-        dst[i] = at[i] < n_dense ? dst[i] : beyond[i];
+        dst[i] = (int8_t)(at[i] < n_dense ? dst[i] : beyond[i]);
 }
-#else
-#define lut_mixed_avx2 lut_mixed
 #endif
 
-KERNEL(bool, lut_is_covered, (const uint32_t *at, uint32_t n_dense), (at, n_dense))
+static void lut_put_beyond(const struct lut_kernel *k, const struct lut_lines *lines,
+                           const uint32_t *at, int8_t *dst)
 {
-    uint32_t beyond = 0;
+#ifdef KERNEL_AVX2
+    if (kernel_has_avx2()) {
+        lut_put_beyond_avx2(k, lines, at, dst);
+        return;
+    }
+#endif
+    (void)lines;
     for (size_t i = 0; i < LUT_LANES; i++)
-        beyond |= at[i] >= n_dense;
-    return !beyond;
+        if (at[i] >= (uint32_t)k->n_dense)
+            dst[i] = lut_stored(k->lut, (int32_t)(at[i] + (uint32_t)k->first));
 }
 
-// Positions may be beyond the table. So many more than n can be read as fill the last vector.
-static void lut_look_up_any(const struct lut_kernel *k, const uint32_t *restrict at, size_t n,
-                            int8_t *restrict dst)
+// Positions with the table's beginning in place of what is beyond it, and for each LUT_LANES
+// whether there is any such.
+KERNEL(void, lut_bound,
+       (const uint32_t *restrict at, uint32_t n_dense, size_t n, uint32_t *restrict inside,
+        bool *restrict any),
+       (at, n_dense, n, inside, any))
+{
+    for (size_t done = 0; done < n; done += LUT_LANES) {
+        uint32_t beyond = 0;
+        for (size_t i = done; i < done + LUT_LANES; i++) {
+            inside[i] = at[i] < n_dense ? at[i] : 0;
+            beyond |= at[i] >= n_dense;
+        }
+        any[done / LUT_LANES] = beyond;
+    }
+}
+
+// Positions may be beyond the table: looked up are all, then those beyond are put in.
+static void lut_look_up_any(const struct lut_kernel *k, const uint32_t *at, size_t n, int8_t *dst)
 {
     const struct lut_lines lines = lut_lines(k);
-    for (size_t done = 0; done < n; done += LUT_LANES, at += LUT_LANES, dst += LUT_LANES) {
-        int32_t stored[LUT_LANES];
+    uint32_t inside[CHUNK];
+    bool any[CHUNK / LUT_LANES];
+    lut_bound(at, (uint32_t)k->n_dense, n, inside, any);
+    lut_look_up(k->dense, inside, n, dst);
+    for (size_t done = 0; done < n; done += LUT_LANES) {
+        int8_t stored[LUT_LANES];
         size_t count = n - done < LUT_LANES ? n - done : LUT_LANES;
-        if (lut_is_covered(at, (uint32_t)k->n_dense)) {
-            lut_look_up(k->dense, at, count, dst);
+        if (!any[done / LUT_LANES])
             continue;
-        }
-        (kernel_level() >= KERNEL_V3 ? lut_mixed_avx2 : lut_mixed)(k, &lines, at, stored);
-        for (size_t i = 0; i < count; i++)
-            dst[i] = (int8_t)stored[i];
+        memcpy(stored, dst + done, count);
+        lut_put_beyond(k, &lines, at + done, stored);
+        memcpy(dst + done, stored, count);
     }
 }
 
 void lut_sums_any(const struct lut_job *job)
 {
     const struct lut_kernel *k = job->kernel;
-    uint32_t at[CHUNK + LUT_LANES];
+    uint32_t at[CHUNK];
     bool covered = k->first <= k->bounds[0] && k->bounds[1] < k->first + k->n_dense;
     for (size_t done = 0; done < job->n; done += CHUNK) {
         size_t n = job->n - done < CHUNK ? job->n - done : CHUNK;
