@@ -65,11 +65,18 @@ int64_t qdq_whole_number(const struct graph_tensor *t, uint64_t i);
 /// NULL: the tensor is no dequantized constant.
 const struct onnx_origin *qdq_origin(const struct qdq *q, int32_t tensor);
 
-// ---- nodes on int8 tensors (onnx_qdq_nodes.c, onnx_qdq_products.c) ----
+// ---- nodes on int8 tensors (onnx_qdq_nodes.c, onnx_qdq_tables.c, onnx_qdq_products.c) ----
 // 1: emitted, and *ret is the int8 result. 0: that cannot be done. Negative: an error.
 
 /// What quantizing the real numbers `x` to `form` gives.
 int qdq_quantized(struct qdq *q, int32_t x, struct qdq_form form, int32_t *ret, struct error *e);
+
+/// The same, where `x` is a chain of functions of the numbers of one int8 tensor: a table.
+int qdq_table(struct qdq *q, int32_t x, struct qdq_form form, int32_t *ret, struct error *e);
+
+/// The int8 tensor `x` in another form, by a table that is called as `node`; x where it has that.
+int qdq_requantized(struct qdq *q, int32_t x, struct qdq_form form, const struct graph_node *node,
+                    int32_t *ret, struct error *e);
 
 /// A convolution or a product of matrices, whose output is int8.
 int qdq_product(struct qdq *q, const struct graph_node *n, int32_t like, struct qdq_form form,

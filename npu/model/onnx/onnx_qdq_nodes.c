@@ -1,6 +1,6 @@
 // What comes before a QuantizeLinear, computed on int8 tensors:
 //
-//      chain of functions of one tensor    a table of 256 entries
+//      chain of functions of one tensor    a table of 256 entries (onnx_qdq_tables.c)
 //      Add, Mul of two                     the same node on int8
 //      AveragePool, Softmax, Concat        the same node on int8
 //      moves (Reshape, Transpose ...)      quantized before the move instead of after
@@ -8,150 +8,15 @@
 //
 // Functions return 1 when they have emitted nodes, 0 when it cannot be done (the float nodes stay),
 // or an error.
-#include <math.h>
-
 #include "npu/model/onnx/onnx_qdq.h"
 
 #define MAX_DEPTH 8 // of moves between a node and its quantization
-
-// The node that makes a tensor, whoever else reads it.
-static const struct graph_node *source_node(const struct qdq *q, int32_t tensor)
-{
-    return q->producer[tensor] < 0 ? NULL : &q->g->nodes[q->producer[tensor]];
-}
 
 // A new int8 tensor of the same shape; 1, as nodes answer.
 static int result(struct qdq *q, int32_t like, struct qdq_form form, int32_t *ret, struct error *e)
 {
     *ret = qdq_int8(q, like, form, e);
     return *ret < 0 ? *ret : 1;
-}
-
-// ---- tables ----
-
-// A function of one number: an activation, or an operator with a constant.
-struct link {
-    enum graph_op op; // UNARY: the activation
-    struct graph_post post;
-    float constant;
-    bool constant_first;
-};
-
-#define MAX_LINKS 8
-
-struct chain {
-    int32_t from; // int8
-    uint32_t n;
-    struct link links[MAX_LINKS]; // the last one first
-};
-
-// x of x * sigmoid(x); -1: it is not that.
-static int32_t swish_of(const struct qdq *q, const struct graph_node *n)
-{
-    for (uint32_t k = 0; k < 2 && n->op == GRAPH_MUL && !n->n_post; k++) {
-        const struct graph_node *s = source_node(q, n->inputs[k]);
-        if (s && s->op == GRAPH_UNARY && s->n_post == 1 && s->post[0].kind == POST_SIGMOID &&
-            s->inputs[0] == n->inputs[!k])
-            return s->inputs[0];
-    }
-    return -1;
-}
-
-// Arithmetic of a tensor and one number. *ret_x: the tensor. False: it is not that.
-static bool take_arithmetic(const struct qdq *q, const struct graph_node *n, struct link *link,
-                            int32_t *ret_x)
-{
-    if ((n->op != GRAPH_ADD && n->op != GRAPH_SUB && n->op != GRAPH_MUL && n->op != GRAPH_DIV) ||
-        n->n_post)
-        return false;
-    for (uint32_t k = 0; k < 2; k++) {
-        const struct graph_tensor *t = &q->g->tensors[n->inputs[k]];
-        const struct graph_tensor *x = &q->g->tensors[n->inputs[!k]];
-        if (!t->constant || t->type != TENSOR_FLOAT32 || t->n_elems != 1 || x->constant ||
-            x->n_elems != q->g->tensors[n->outputs[0]].n_elems || qdq_origin(q, n->inputs[k]))
-            continue;
-        *link = (struct link){.op = n->op, .constant_first = k == 0};
-        graph_tensor_floats(t, &link->constant);
-        *ret_x = n->inputs[!k];
-        return true;
-    }
-    return false;
-}
-
-// The function that a node is of a tensor, *ret_x. False: it is none.
-static bool take_link(const struct qdq *q, const struct graph_node *n, struct link *link,
-                      int32_t *ret_x)
-{
-    *link = (struct link){.op = GRAPH_UNARY, .post = {.kind = POST_SWISH}};
-    *ret_x = swish_of(q, n);
-    if (*ret_x >= 0)
-        return true;
-    if (n->op != GRAPH_UNARY || n->n_post != 1)
-        return take_arithmetic(q, n, link, ret_x);
-    link->post = n->post[0];
-    *ret_x = n->inputs[0];
-    return true;
-}
-
-// Functions of one int8 tensor, applied in sequence, found from the last one backwards. False:
-// something else is in between, or there are too many.
-static bool find_chain(const struct qdq *q, int32_t x, struct chain *c)
-{
-    *c = (struct chain){0};
-    while (q->source[x] < 0) {
-        const struct graph_node *n = source_node(q, x);
-        if (!n || c->n == MAX_LINKS || !take_link(q, n, &c->links[c->n], &x))
-            return false;
-        c->n++;
-    }
-    c->from = q->source[x];
-    return true;
-}
-
-static float link_value(const struct link *l, float x)
-{
-    float a = l->constant_first ? l->constant : x, b = l->constant_first ? x : l->constant;
-    return l->op == GRAPH_ADD   ? a + b
-           : l->op == GRAPH_SUB ? a - b
-           : l->op == GRAPH_MUL ? a * b
-                                : a / b;
-}
-
-// table[i] = quantize(f(dequantize(i))) for all 256 values. rintf() rounds ties to even and zp is
-// added after it, as ONNX has it; NaN becomes the zero point.
-static void fill_table(const struct qdq *q, struct qdq_form from, const struct chain *c,
-                       struct qdq_form to, int8_t *table)
-{
-    float v[256];
-    for (int i = 0; i < 256; i++)
-        v[i] = from.scale * (float)((int8_t)i - from.zp);
-    for (uint32_t k = c->n; k-- > 0;) {
-        if (c->links[k].op == GRAPH_UNARY)
-            q->l->executor->apply(&c->links[k].post, v, 256);
-        for (int i = 0; i < 256 && c->links[k].op != GRAPH_UNARY; i++)
-            v[i] = link_value(&c->links[k], v[i]);
-    }
-    for (int i = 0; i < 256; i++) {
-        float stored = rintf(v[i] / to.scale) + (float)to.zp;
-        stored = isnan(stored) ? (float)to.zp : stored;
-        table[i] = (int8_t)fminf(fmaxf(stored, -128), 127);
-    }
-}
-
-// Emits a table from one int8 tensor to another form; nothing if the chain is empty and the forms
-// are equal.
-static int emit_table(struct qdq *q, const struct chain *c, int32_t like, struct qdq_form form,
-                      const struct graph_node *node, int32_t *ret, struct error *e)
-{
-    int8_t table[256];
-    struct qdq_form from = qdq_form_of(q, c->from);
-    if (!c->n && qdq_same_form(from, form)) {
-        *ret = c->from;
-        return 1;
-    }
-    fill_table(q, from, c, form, table);
-    int r = result(q, like, form, ret, e);
-    return r < 0 ? r : qdq_emit_map(q, node, table, c->from, *ret, e) < 0 ? STATUS_MALLOC_FAIL : 1;
 }
 
 // ---- arithmetic ----
@@ -332,8 +197,7 @@ static int concat(struct qdq *q, const struct graph_node *n, int32_t like, struc
         if (n->n_inputs > ONNX_MAX_EDGES || n->inputs[k] < 0 || q->source[n->inputs[k]] < 0)
             return 0;
     for (uint32_t k = 0; k < n->n_inputs; k++) {
-        struct chain c = {.from = q->source[n->inputs[k]]};
-        int r = emit_table(q, &c, c.from, form, n, &x[k], e);
+        int r = qdq_requantized(q, q->source[n->inputs[k]], form, n, &x[k], e);
         if (r < 0)
             return r;
     }
@@ -380,11 +244,9 @@ static int before_move(struct qdq *q, const struct graph_node *n, int32_t like,
 static int quantized(struct qdq *q, int32_t x, struct qdq_form form, int depth, int32_t *ret,
                      struct error *e)
 {
-    struct chain chain;
-    if (find_chain(q, x, &chain)) {
-        const struct graph_node *last = source_node(q, x);
-        return emit_table(q, &chain, x, form, last, ret, e);
-    }
+    int r = qdq_table(q, x, form, ret, e);
+    if (r != 0)
+        return r;
     const struct graph_node *n = behind_activations(q, x, form);
     switch (n ? n->op : GRAPH_OP_COUNT) {
     case GRAPH_CONV:

@@ -66,7 +66,7 @@ class Net:
 
     def save(self, path):
         x = helper.make_tensor_value_info("x", TensorProto.FLOAT, self.shape)
-        y = helper.make_tensor_value_info(self.last, TensorProto.FLOAT, None)
+        y = helper.make_empty_tensor_value_info(self.last)
         graph = helper.make_graph(self.nodes, "net", [x], [y], self.constants)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
         onnx.save(onnx.shape_inference.infer_shapes(model), path)
@@ -225,7 +225,7 @@ NETS |= {
     "globalmaxpool": one("GlobalMaxPool"), "lppool": one("LpPool", kernel_shape=[3, 3], pads=[1] * 4),
     "reduce_mean": behind("ReduceMean", np.int64([2, 3])), "reduce_max": behind("ReduceMax", np.int64([1])),
     "reduce_sum": behind("ReduceSum", np.int64([3])), "reduce_l2": behind("ReduceL2", np.int64([1])),
-    "argmax": one("ArgMax", axis=1), "topk": behind("TopK", np.int64([8]), outputs=2, axis=1),
+    "argmax": one("ArgMax", axis=1, quantize=False), "topk": behind("TopK", np.int64([8]), outputs=2, axis=1),
     "prelu": behind("PRelu", np.float32(np.linspace(0, 1, 64)).reshape(64, 1, 1)),
     "mul_channels": behind("Mul", np.float32(np.linspace(0, 1, 64)).reshape(64, 1, 1)),
     "add_pixels": behind("Add", np.float32(np.linspace(0, 1, 3136)).reshape(1, 1, 56, 56)),
