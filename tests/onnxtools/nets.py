@@ -182,6 +182,21 @@ def functions(net):
     return net.model(IMAGE, net.node("Concat", ends, axis=1))
 
 
+def numbers(net):
+    """Functions of a tensor and of single numbers that have no int8 node of their own."""
+    x = net.quantized("x", .031, 126)
+
+    def number(value):
+        return net.constant(np.float32(value))
+
+    ends = [net.quantized(net.node(*of), scale, zp) for of, scale, zp in (
+        (("Sin", [x]), 1 / 128, 128), (("Celu", [x]), .021, 50), (("Selu", [x]), .022, 80),
+        (("Softsign", [x]), 1 / 128, 126), (("Pow", [x, number(3)]), .4, 126), (("Max", [x, number(.5)]), .0171, 3),
+        (("Min", [number([1]), x]), .0173, 220), (("PRelu", [x, number([.2])]), .0211, 40))]
+    ends.append(net.quantized(net.node("Cos", [net.node("Pow", [number(2), x])]), 1 / 127, 128))
+    return net.model(IMAGE, net.node("Concat", ends, axis=1))
+
+
 def softmax(net):
     x = net.quantized("x", .05, 126)
     a = net.quantized(net.node("Softmax", [x], axis=1), 1 / 255, 0)
@@ -315,7 +330,7 @@ def integers(net):
 
 
 WITH_WEIGHTS = [convolutions, products, batches, residual, heads]
-WITHOUT = [arithmetic, pools, moves, functions, softmax, pieces]
+WITHOUT = [arithmetic, pools, moves, functions, numbers, softmax, pieces]
 
 
 def write_all(folder):

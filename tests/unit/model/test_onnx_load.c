@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -63,20 +64,14 @@ static void note_done(struct npu_job *job, int status)
     *(int *)job->owner = status;
 }
 
-// BatchNormalization and Relu are done by the convolution.
-static void what_follows_a_convolution_is_one_layer_with_it(void **state)
+// Runs it once, with zeros; its layers, which are the context's.
+static const struct npu_layer *layers_of_a_run(struct npu_context *c, void *x, size_t x_size,
+                                               void *y, size_t y_size, size_t *ret_n)
 {
-    (void)state;
-    struct npu_device *device;
-    struct npu_model *m;
-    struct npu_context *c;
     struct error e = {0};
-    assert_int_equal(load("", "conv", 0, &device, &m, &e), 0);
-    assert_int_equal(npu_backend.context_new(m, &c, &e), 0);
-    float x[50] = {0}, y[75];
     int status = -1;
-    struct npu_input in = {.data = x, .size = sizeof x, .layout = TENSOR_NHWC};
-    struct npu_output out = {.data = y, .size = sizeof y};
+    struct npu_input in = {.data = memset(x, 0, x_size), .size = x_size, .layout = TENSOR_NHWC};
+    struct npu_output out = {.data = y, .size = y_size};
     struct npu_job job = {.inputs = &in,
                           .outputs = &out,
                           .core_mask = 1,
@@ -85,12 +80,47 @@ static void what_follows_a_convolution_is_one_layer_with_it(void **state)
                           .owner = &status};
     assert_int_equal(npu_backend.context_submit(c, &job, &e), 0);
     assert_int_equal(status, 0);
+    return npu_backend.context_layers(c, ret_n);
+}
+
+// BatchNormalization and Relu are done by the convolution.
+static void what_follows_a_convolution_is_one_layer_with_it(void **state)
+{
+    (void)state;
+    struct npu_device *device;
+    struct npu_model *m;
+    struct npu_context *c;
+    struct error e = {0};
+    float x[50], y[75];
     size_t n;
-    const struct npu_layer *layers = npu_backend.context_layers(c, &n);
+    assert_int_equal(load("", "conv", 0, &device, &m, &e), 0);
+    assert_int_equal(npu_backend.context_new(m, &c, &e), 0);
+    const struct npu_layer *layers = layers_of_a_run(c, x, sizeof x, y, sizeof y, &n);
     assert_int_equal(n, 1);
     assert_string_equal(layers[0].op, "Conv");
     for (size_t i = 0; i < 75; i++)
         assert_cmp(y[i], >=, 0);
+    npu_backend.context_free(c);
+    unload(device, m);
+}
+
+// Nine functions of a quantized tensor, each of them quantized again: nothing but the model's input
+// is quantized by a layer of its own.
+static void functions_of_quantized_numbers_are_tables(void **state)
+{
+    (void)state;
+    struct npu_device *device;
+    struct npu_model *m;
+    struct npu_context *c;
+    struct error e = {0};
+    float x[6], y[9 * 6];
+    size_t n, quantize = 0;
+    assert_int_equal(load("", "qdq_numbers", 0, &device, &m, &e), 0);
+    assert_int_equal(npu_backend.context_new(m, &c, &e), 0);
+    const struct npu_layer *layers = layers_of_a_run(c, x, sizeof x, y, sizeof y, &n);
+    for (size_t i = 0; i < n; i++)
+        quantize += strcmp(layers[i].op, "QuantizeLinear") == 0;
+    assert_int_equal(quantize, 1);
     npu_backend.context_free(c);
     unload(device, m);
 }
@@ -131,6 +161,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attributes_are_those_of_the_rknn_api),
         cmocka_unit_test(what_follows_a_convolution_is_one_layer_with_it),
+        cmocka_unit_test(functions_of_quantized_numbers_are_tables),
         cmocka_unit_test(damaged_files_are_refused),
         cmocka_unit_test(a_file_is_described),
     };
