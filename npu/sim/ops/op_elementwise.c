@@ -195,14 +195,29 @@ KERNEL(bool, all_are, (const float *v, float wanted, size_t n), (v, wanted, n))
     return !other;
 }
 
-// Operators with a call per element, too. An exponent of 2, the usual one, is a multiplication.
+// y = a^3; y may be an operand.
+KERNEL(void, elementwise_cube, (const float *a, size_t n, float *y), (a, n, y))
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = a[i] * a[i] * a[i];
+}
+
+static float power(float a, float b)
+{
+    return b == 2 ? a * a : b == 3 ? a * a * a : powf(a, b);
+}
+
+// Operators with a call per element, too. Exponents of 2 and 3 (a GELU's) are multiplications, as
+// ONNX Runtime has them.
 static void combine_slowly(enum graph_op op, const float *a, const float *b, size_t n, float *y)
 {
     if (op == GRAPH_POW && all_are(b, 2, n)) {
         elementwise_combine(GRAPH_MUL, a, a, n, y);
+    } else if (op == GRAPH_POW && all_are(b, 3, n)) {
+        elementwise_cube(a, n, y);
     } else if (op == GRAPH_POW) {
         for (size_t i = 0; i < n; i++)
-            y[i] = b[i] == 2 ? a[i] * a[i] : powf(a[i], b[i]);
+            y[i] = power(a[i], b[i]);
     } else if (op == GRAPH_MOD) {
         for (size_t i = 0; i < n; i++) // the sign of the divisor, as ONNX has it for integers
             y[i] = a[i] - b[i] * floorf(a[i] / b[i]);

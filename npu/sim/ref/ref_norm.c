@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "npu/sim/ref/ref.h"
+#include "npu/sim/simd/kernel.h"
 
 static bool all_real(const struct ref_call *c, uint32_t n)
 {
@@ -118,23 +119,59 @@ static int check_lrn(const struct ref_call *c, uint64_t *ret_extra, struct error
     return fits ? 0 : ref_refuse(c, e, "its input does not fit its output, or its size is 0");
 }
 
+#define LRN_COLUMNS 64 // elements of a channel at a time
+
+// bases become their powers. The usual exponents are square roots, which processors have as
+// vectors.
+KERNEL(void, lrn_powers, (double *v, size_t n, double exponent), (v, n, exponent))
+{
+    if (exponent >= .5 && exponent <= .5)
+        for (size_t i = 0; i < n; i++)
+            v[i] = sqrt(v[i]);
+    else if (exponent >= .75 && exponent <= .75)
+        for (size_t i = 0; i < n; i++)
+            v[i] = sqrt(v[i]) * sqrt(sqrt(v[i]));
+    else
+        for (size_t i = 0; i < n; i++)
+            v[i] = pow(v[i], exponent);
+}
+
+KERNEL(void, lrn_add_squares, (const union ref_value *restrict x, size_t n, double *restrict sums),
+       (x, n, sums))
+{
+    for (size_t i = 0; i < n; i++)
+        sums[i] += x[i].r * x[i].r;
+}
+
+// n elements of the channel x, whose window is the channels [low, high] beside it, `step` apart.
+static void lrn_part(const float *p, const union ref_value *x, int64_t low, int64_t high,
+                     int64_t step, double size, size_t n, union ref_value *y)
+{
+    double bases[LRN_COLUMNS] = {0};
+    for (int64_t i = low; i <= high; i++)
+        lrn_add_squares(x + i * step, n, bases);
+    for (size_t i = 0; i < n; i++)
+        bases[i] = (double)p[2] + (double)p[0] / size * bases[i];
+    lrn_powers(bases, n, (double)p[1]);
+    for (size_t i = 0; i < n; i++)
+        y[i].r = x[i].r / bases[i];
+}
+
 // The window of an even size has one channel more behind than in front.
 static int run_lrn(struct ref_call *c, struct error *e)
 {
     (void)e;
     struct nd_axis a = nd_axis(c->in[0].t, 1);
-    const float *p = c->node->ref.reals;
-    int64_t size = c->node->ref.ints[0], channels = (int64_t)a.size;
-    for (uint64_t k = 0; k < c->in[0].t->n_elems; k++) {
-        int64_t own = (int64_t)(k / a.inner % a.size), low = own - (size - 1) / 2;
-        int64_t high = own + size / 2;
-        double squares = 0;
-        for (int64_t i = low < 0 ? 0 : low; i <= high && i < channels; i++) {
-            double x = c->in[0].v[(int64_t)k + (i - own) * (int64_t)a.inner].r;
-            squares += x * x;
+    int64_t size = c->node->ref.ints[0], channels = (int64_t)a.size, step = (int64_t)a.inner;
+    for (int64_t k = 0; k < (int64_t)a.outer * channels; k++) {
+        int64_t own = k % channels, low = (size - 1) / 2, high = size / 2;
+        low = low < own ? low : own;
+        high = high < channels - 1 - own ? high : channels - 1 - own;
+        for (int64_t at = 0; at < step; at += LRN_COLUMNS) {
+            size_t n = (size_t)(step - at < LRN_COLUMNS ? step - at : LRN_COLUMNS);
+            lrn_part(c->node->ref.reals, c->in[0].v + k * step + at, -low, high, step, (double)size,
+                     n, c->out[0].v + k * step + at);
         }
-        double base = (double)p[2] + (double)p[0] / (double)size * squares;
-        c->out[0].v[k].r = c->in[0].v[k].r / pow(base, (double)p[1]);
     }
     return 0;
 }

@@ -1,5 +1,5 @@
-// fp16 to float and back, 16 (AVX512) or 8 (F16C) contiguous numbers at a time, the rest one by
-// one. Compilers do not make vectors of these conversions themselves.
+// fp16 to float and back, 16 (AVX512) or 8 (F16C) contiguous numbers at a time, others one by one.
+// Compilers do not make vectors of these conversions themselves.
 //
 //   src  | h0 h1 … h15 |  vcvtph2ps -->  dst  | f0 f1 … f15 |        and back by vcvtps2ph
 //
@@ -9,6 +9,8 @@
 //
 // Tests: test_sim_fp16; tensor/convert_number.c has the same conversions in plain C.
 #include "npu/sim/simd/fp16.h"
+
+#include <string.h>
 
 #include "npu/sim/simd/kernel.h"
 #include "tensor/convert.h"
@@ -81,16 +83,38 @@ __attribute__((target("avx512f"))) static size_t fp16_store_16(unaligned_f16 *ds
     return i;
 }
 
+// The last ones go through a vector in memory: a call of the compiler's library for each of them
+// takes as long as that.
 static size_t fp16_load_contiguous(const unaligned_f16 *src, size_t n, float *dst)
 {
     size_t done = fp16_has_avx512() ? fp16_load_16(src, n, dst) : 0;
-    return fp16_has_f16c() ? done + fp16_load_8(src + done, n - done, dst + done) : done;
+    if (!fp16_has_f16c())
+        return done;
+    done += fp16_load_8(src + done, n - done, dst + done);
+    if (done < n) {
+        unaligned_f16 last[8] = {0};
+        float real[8];
+        memcpy(last, src + done, (n - done) * sizeof *last);
+        fp16_load_8(last, 8, real);
+        memcpy(dst + done, real, (n - done) * sizeof *real);
+    }
+    return n;
 }
 
 static size_t fp16_store_contiguous(unaligned_f16 *dst, size_t n, const float *src)
 {
     size_t done = fp16_has_avx512() ? fp16_store_16(dst, n, src) : 0;
-    return fp16_has_f16c() ? done + fp16_store_8(dst + done, n - done, src + done) : done;
+    if (!fp16_has_f16c())
+        return done;
+    done += fp16_store_8(dst + done, n - done, src + done);
+    if (done < n) {
+        unaligned_f16 last[8];
+        float real[8] = {0};
+        memcpy(real, src + done, (n - done) * sizeof *real);
+        fp16_store_8(last, 8, real);
+        memcpy(dst + done, last, (n - done) * sizeof *last);
+    }
+    return n;
 }
 #else
 static size_t fp16_load_contiguous(const unaligned_f16 *src, size_t n, float *dst)
