@@ -24,6 +24,7 @@
 #include "base/fd.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/net/discard.h"
 #include "base/net/http_ask.h"
 
 #define DAEMON_FD        3
@@ -219,6 +220,32 @@ static enum MHD_Result on_request(void *owner, struct MHD_Connection *c, const c
     return http_say(h, c, MHD_HTTP_NOT_FOUND, "there are /metrics, /healthz and /readyz\n");
 }
 
+// ---- what strangers pass ------------------------------------------------------------------------
+
+// In place of the C library's, for libmicrohttpd, which reads by it: what has been passed over a
+// Unix socket the kernel would close here, and wait for as long as its sender likes (decision 266).
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name)
+__attribute__((visibility("default"))) ssize_t recv(int socket, void *to, size_t size, int flags)
+{
+    int passed[FD_MAX_IN_MESSAGE], n_passed = 0;
+    if (flags & MSG_PEEK)
+        return recvfrom(socket, to, size, flags, NULL, NULL);
+    ssize_t n = fd_receive(socket, to, size, passed, &n_passed, FD_MAX_IN_MESSAGE);
+    if (!discard_fds(passed, n_passed))
+        n = -EMFILE;
+    if (n < 0)
+        errno = (int)-n;
+    return n < 0 ? -1 : n;
+}
+
+// The library closes its own descriptor next, which is then not the last one.
+static void discard_unread(int socket)
+{
+    int last = fd_is_unix(socket) ? fcntl(socket, F_DUPFD_CLOEXEC, 3) : -1;
+    if (last >= 0)
+        discard_socket(last);
+}
+
 // ---- connections --------------------------------------------------------------------------------
 
 // Shut down, not closed: the library does that once it has seen the end.
@@ -239,11 +266,14 @@ static void on_connection(void *owner, struct MHD_Connection *c, void **state,
     struct peer *p = *state;
     if (what == MHD_CONNECTION_NOTIFY_STARTED && (p = calloc(1, sizeof *p))) {
         p->socket = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+        if (fd_is_unix(p->socket))
+            fd_take_urgent(p->socket);
         list_append(&h->peers, &p->link);
         if (++h->n_peers > CONNECTIONS)
             make_way(h);
         *state = p;
     } else if (p) {
+        discard_unread(p->socket);
         list_remove(&p->link);
         h->n_peers--;
         free(p);
