@@ -16,11 +16,17 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/msg.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -204,6 +210,24 @@ static void try_system(void)
     escape("may be dumped again", prctl(PR_SET_DUMPABLE, 1));
 }
 
+// Ways to others that need no file. None of these is there, so that nothing is left behind.
+static void try_ways(void)
+{
+    const key_t key = 0x726b6e6e;
+    const struct rlimit limit = {0, 0};
+    escape("vsock", socket(AF_VSOCK, SOCK_STREAM, 0));
+    escape("socket of algorithms", socket(AF_ALG, SOCK_SEQPACKET, 0));
+    escape("shared memory of System V", shmget(key, 1, 0));
+    escape("semaphores of System V", semget(key, 1, 0));
+    escape("messages of System V", msgget(key, 0));
+    escape("splice", splice(-1, NULL, -1, NULL, 1, 0));
+    escape("pidfd_getfd", syscall(SYS_pidfd_getfd, -1, 0, 0));
+    escape("process_madvise", syscall(SYS_process_madvise, -1, NULL, 0, 0, 0));
+    escape("terminal", ioctl(-1, TIOCSTI, ""));
+    escape("personality", personality(0xffffffff));
+    escape("a limit of its own", prlimit(0, RLIMIT_CORE, &limit, NULL));
+}
+
 static void try_files(void)
 {
     escape("passwords", open_and_close("/etc/passwd", O_RDONLY));
@@ -245,6 +269,7 @@ __attribute__((constructor)) static void try_all(void)
     try_needs();
     try_files();
     try_system();
+    try_ways();
     try_daemon(getppid());
     fprintf(stderr, "escape: tried\n");
 }
