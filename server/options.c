@@ -119,13 +119,26 @@ static int set_buffers(void *field, const char *value, struct error *e)
     return r < 0 ? r : set_text(field, value, e);
 }
 
+// n_quotas: there is none.
+static uint32_t find_quota(const struct options *o, const char *user)
+{
+    uint32_t i = 0;
+    while (i < o->n_quotas && strcmp(o->quotas[i].user, user) != 0)
+        i++;
+    return i;
+}
+
 // May be repeated; who is meant is looked up when a user comes (user.c).
 static int add_quota(void *options, const char *value, struct error *e)
 {
     struct options *o = options;
     if (o->n_quotas == OPTIONS_MAX_QUOTAS)
         return error_set(e, STATUS_PARAM_INVALID, "at most %d quotas", OPTIONS_MAX_QUOTAS);
-    int r = quota_parse(value, &o->quotas[o->n_quotas], e);
+    struct quota *quota = &o->quotas[o->n_quotas];
+    int r = quota_parse(value, quota, e);
+    if (r == 0 && find_quota(o, quota->user) < o->n_quotas)
+        r = error_set(e, STATUS_PARAM_INVALID, "%s has a quota already: give all of it in one",
+                      quota->user);
     if (r == 0)
         o->n_quotas++;
     return r;
@@ -187,7 +200,7 @@ static void add_rows(struct rows *r, const struct option_row *rows, size_t n)
 static void list_service(struct options *o, struct rows *r)
 {
     ADD_ROWS(r,
-        {0, "listen", OPTION_CALL, o, "URI",
+        {0, "listen", OPTION_LIST, o, "URI",
          "where clients connect; may be repeated", 0, 0, add_listen},
         {0, "relay", OPTION_CALL, &o->relay, "usb:[SERIAL]",
          "on a PC: let programs use the board at the USB cable, instead of serving models", 0, 0, set_text},
@@ -245,7 +258,7 @@ static void list_limits(struct options *o, struct rows *r)
          "all model files together (default: 0, three quarters of the memory)", 0, TIB, NULL},
         {0, "model-store", OPTION_CALL, &o->model_store, "DIR",
          "where models are kept by name (rknnctl model; default: nowhere)", 0, 0, set_text},
-        {0, "preload", OPTION_CALL, o, "NAME[@VERSION]",
+        {0, "preload", OPTION_LIST, o, "NAME[@VERSION]",
          "a model of that store which is loaded at the start and stays so; may be repeated", 0, 0, add_preload},
         {0, "max-loaded-size", OPTION_BYTES, &o->max_loaded_size, "BYTES",
          "loaded models' memory, beyond which those without contexts go (default: 0, no limit)", 0, TIB, NULL},
@@ -286,11 +299,11 @@ static void list_rest(struct options *o, struct rows *r)
     ADD_ROWS(r,
         {0, "trace-events", OPTION_NUMBER, &o->trace_events, "N",
          "events that rknnctl trace can look back, of 64 bytes each", 0, 1 << 24, NULL},
-        {0, "quota", OPTION_CALL, o, "USER:KEY=N,...",
+        {0, "quota", OPTION_LIST, o, "USER:KEY=N,...",
          "limits of a user, of tcp or of * (everyone): contexts, in-flight, bytes, share and others; may be repeated", 0, 0, add_quota},
-        {0, "limit", OPTION_CALL, o, "KEY=N,...",
+        {0, "limit", OPTION_LIST, o, "KEY=N,...",
          "how much there is in all for clients (rknnctl status --limits); may be repeated", 0, 0, add_limits},
-        {0, "rights", OPTION_CALL, &o->rights, "WHO:RIGHT,...",
+        {0, "rights", OPTION_LIST, &o->rights, "WHO:RIGHT,...",
          "what a user, a @group, tcp, usb or * may do: run, see-own, see-all, kill, debug, push, none; may be repeated", 0, 0, add_rights},
         {0, "plugin-dir", OPTION_CALL, &o->plugin_dir, "DIR",
          "where plugins for custom operators lie (default: " PLUGIN_DIR ")", 0, 0, set_text},
@@ -367,6 +380,25 @@ static void forget_preload(struct options *o)
 {
     while (o->n_preload > 0)
         free(steal_ptr(o->preload[--o->n_preload]));
+}
+
+// What the command line says of somebody, or of some limit, takes the place of what the files say
+// of it.
+static void forget_given(struct options *o, const struct options *given)
+{
+    for (uint32_t i = 0, at; i < given->n_quotas; i++)
+        if ((at = find_quota(o, given->quotas[i].user)) < o->n_quotas)
+            o->quotas[at] = o->quotas[--o->n_quotas];
+    for (uint32_t i = 0; i < given->rights.n; i++)
+        rights_remove(&o->rights, given->rights.rules[i].who);
+    for (unsigned i = 0; i < ACCOUNT_RESOURCES; i++) {
+        o->limits.of[i] = given->limits.of[i] ? 0 : o->limits.of[i];
+        o->program_limits.of[i] = given->program_limits.of[i] ? 0 : o->program_limits.of[i];
+    }
+    if (given->n_preload > 0)
+        forget_preload(o);
+    if (given->n_listen > 0)
+        forget_listen(o);
 }
 
 void options_done(struct options *o)
@@ -447,8 +479,31 @@ static char *options_trim(char *text)
     return text;
 }
 
+// Where each row's option stands in the file, 0: nowhere.
+struct file_lines {
+    int of[OPTION_TABLE_MAX_ROWS];
+};
+
+// What is there twice would count as one of the two, and whoever reads the file may look at the
+// other one.
+static int set_once(struct options *o, const char *name, const char *value, int line,
+                    struct file_lines *lines, struct error *e)
+{
+    struct rows r;
+    list_options(o, &r);
+    const struct option_table t = {.rows = r.rows, .n_rows = r.n};
+    int i = option_table_find(&t, name);
+    if (i >= 0 && r.rows[i].kind != OPTION_LIST && lines->of[i])
+        return error_set(e, STATUS_PARAM_INVALID, "%s is on line %d already: leave one of the two",
+                         name, lines->of[i]);
+    if (i >= 0)
+        lines->of[i] = line;
+    return options_set(o, name, value, e);
+}
+
 // One line of the file, which it changes: `name = value`, a comment, or empty.
-static int read_line(struct options *o, char *line, struct error *e)
+static int read_line(struct options *o, char *line, int n, struct file_lines *lines,
+                     struct error *e)
 {
     line = options_trim(line);
     if (!*line || *line == '#')
@@ -463,7 +518,7 @@ static int read_line(struct options *o, char *line, struct error *e)
             return error_set(e, STATUS_PARAM_INVALID,
                              "\"%s\" would be a part of the value: a comment has a line of its own",
                              at);
-    return options_set(o, options_trim(line), value, e);
+    return set_once(o, options_trim(line), value, n, lines, e);
 }
 
 // What some editors put in front of a text.
@@ -525,12 +580,13 @@ static int read_text(const char *path, char **ret, struct error *e)
 static int options_read_file(struct options *o, const char *path, struct error *e)
 {
     cleanup(free_p) char *text = NULL;
+    struct file_lines lines = {0};
     int r = read_text(path, &text, e);
     if (r < 0)
         return r;
     char *rest = skip_mark(text), *line;
     for (int n = 1; (line = strsep(&rest, "\n")); n++)
-        if (read_line(o, line, e) < 0)
+        if (read_line(o, line, n, &lines, e) < 0)
             return error_prefix(e, "%s:%d", path, n);
     return 0;
 }
@@ -588,18 +644,16 @@ static int options_walk(struct options *o, struct options *from_files, int argc,
     return r;
 }
 
-// The command line wins over the files that it names, wherever it does: it is parsed twice. The
-// addresses that it has to listen on replace theirs.
+// The command line wins over the files that it names, wherever it does: it is parsed twice.
 static int options_read(struct options *o, int argc, char **argv, struct error *e)
 {
     cleanup(options_done) struct options given;
     options_init(&given);
     int r = options_walk(&given, o, argc, argv, e);
-    if (r == 0 && given.n_preload > 0)
-        forget_preload(o);
-    if (r == 0 && given.n_listen > 0)
-        forget_listen(o);
-    return r ? r : options_walk(o, NULL, argc, argv, e);
+    if (r)
+        return r;
+    forget_given(o, &given);
+    return options_walk(o, NULL, argc, argv, e);
 }
 
 // A user may be named by a number that has no account.

@@ -59,6 +59,7 @@ static int set_row(const struct option_row *row, const char *text, struct error 
     case OPTION_LOG_LEVEL:
         return set_log_level(text, e);
     case OPTION_CALL:
+    case OPTION_LIST:
         break;
     }
     return row->call(row->target, text, e);
@@ -187,19 +188,26 @@ int option_table_parse(const struct option_table *t, int argc, char **argv, int 
     return 0;
 }
 
+int option_table_find(const struct option_table *t, const char *name)
+{
+    for (size_t i = 0; i < t->n_rows; i++)
+        if (strcmp(t->rows[i].name, name) == 0)
+            return (int)i;
+    return -1;
+}
+
 int option_table_set(const struct option_table *t, const char *name, const char *text,
                      struct error *e)
 {
     char names[NEAREST_TEXT];
-    for (size_t i = 0; i < t->n_rows; i++)
-        if (strcmp(t->rows[i].name, name) == 0) {
-            int r = set_row(&t->rows[i], text, e);
-            if (r < 0)
-                error_prefix(e, "%s", name);
-            return r;
-        }
-    return error_set(e, STATUS_PARAM_INVALID, "unknown option \"%s\"%s", name,
-                     ask_near(t, name, "", names));
+    int i = option_table_find(t, name);
+    if (i < 0)
+        return error_set(e, STATUS_PARAM_INVALID, "unknown option \"%s\"%s", name,
+                         ask_near(t, name, "", names));
+    int r = set_row(&t->rows[i], text, e);
+    if (r < 0)
+        error_prefix(e, "%s", name);
+    return r;
 }
 
 // ---- help --------------------------------------------------------------------------------------

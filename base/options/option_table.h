@@ -16,6 +16,7 @@ enum option_kind {
     OPTION_REAL,      // double, in [min, max]
     OPTION_LOG_LEVEL, // of the process; no target
     OPTION_CALL,      // whatever `call` takes
+    OPTION_LIST,      // the same, and each time it is given adds to what was given before
 };
 
 /// Takes an option's text, NULL if its row has no argument. Returns 0, a negative status with words
@@ -31,7 +32,7 @@ struct option_row {
     const char *argument; // "N" in --help; NULL: the option takes none
     const char *help;     // one line; NULL: not for people, neither shown nor suggested
     uint64_t min, max;
-    option_call *call; // OPTION_CALL
+    option_call *call; // OPTION_CALL, OPTION_LIST
 };
 
 #define OPTION_TABLE_MAX_ROWS 64
@@ -49,6 +50,9 @@ struct option_table {
 /// option's name. On one thread only, since getopt_long() is.
 int option_table_parse(const struct option_table *t, int argc, char **argv, int *ret_first,
                        struct error *e);
+
+/// The row of that name, from 0 on; -1: none.
+int option_table_find(const struct option_table *t, const char *name);
 
 /// Sets one option, as a configuration file does. Errors name the option.
 int option_table_set(const struct option_table *t, const char *name, const char *text,

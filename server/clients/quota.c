@@ -19,7 +19,13 @@ static int unknown_key(const char *key, bool with_share, struct error *e)
                      with_share ? ", share" : "");
 }
 
-// 0 is not accepted, because it means "no limit". Only bytes may have a suffix.
+static int refuse_again(const char *key, struct error *e)
+{
+    return error_set(e, STATUS_PARAM_INVALID, "%s is given already", key);
+}
+
+// 0 is not accepted, because it means "no limit", and that nothing is given. Only bytes may have a
+// suffix.
 static int quota_set(struct account_amounts *limits, struct account_amounts *programs,
                      uint32_t *share, const char *key, const char *value, struct error *e)
 {
@@ -40,14 +46,17 @@ static int quota_set(struct account_amounts *limits, struct account_amounts *pro
     if (r < 0)
         return error_set(e, STATUS_PARAM_INVALID, "%s wants a number from 1 to %llu", key,
                          (unsigned long long)max);
-    if (is_share)
-        *share = (uint32_t)n;
+    uint64_t *limit = is_share ? NULL : &(program ? programs : limits)->of[what];
+    if (limit ? *limit != 0 : *share != 0)
+        return refuse_again(key, e);
+    if (limit)
+        *limit = n;
     else
-        (program ? programs : limits)->of[what] = n;
+        *share = (uint32_t)n;
     return 0;
 }
 
-// strsep() cuts the text in place; keys may come in any order, and the last one of a kind counts.
+// strsep() cuts the text in place; keys may come in any order.
 static int quota_set_all(struct account_amounts *limits, struct account_amounts *programs,
                          uint32_t *share, char *rest, struct error *e)
 {
@@ -65,13 +74,15 @@ int quota_parse(const char *text, struct quota *ret, struct error *e)
     if (!copy)
         return error_no_memory(e, "an option", strlen(text));
     char *rest = copy, *user = strsep(&rest, ":");
-    *ret = (struct quota){.share = 1};
+    *ret = (struct quota){.share = 0};
     if (!*user || strlen(user) >= sizeof ret->user || !rest)
         return error_set(
             e, STATUS_PARAM_INVALID,
             "\"%s\" is not USER:KEY=N[,KEY=N]…, like alice:contexts=4,bytes=1G,share=2", text);
     strcpy(ret->user, user);
-    return quota_set_all(&ret->limits, &ret->programs, &ret->share, rest, e);
+    int r = quota_set_all(&ret->limits, &ret->programs, &ret->share, rest, e);
+    ret->share += ret->share == 0;
+    return r;
 }
 
 int quota_parse_limits(const char *text, struct account_amounts *limits,

@@ -23,6 +23,6 @@ struct quota {
 int quota_parse(const char *text, struct quota *ret, struct error *e);
 
 /// `KEY=N[,KEY=N]…` into *limits and, of each program of anybody, *programs; what is not named
-/// stays.
+/// stays, and what has been given already is refused.
 int quota_parse_limits(const char *text, struct account_amounts *limits,
                        struct account_amounts *programs, struct error *e);

@@ -64,6 +64,15 @@ static int find_who(const char *who, gid_t *ret_group, struct error *e)
         who);
 }
 
+// NULL: there is none.
+static const struct rights_rule *find_rule(const struct rights *all, const char *who)
+{
+    for (uint32_t i = 0; i < all->n; i++)
+        if (strcmp(all->rules[i].who, who) == 0)
+            return &all->rules[i];
+    return NULL;
+}
+
 int rights_add(struct rights *all, const char *text, struct error *e)
 {
     cleanup(free_p) char *copy = strdup(text);
@@ -77,6 +86,9 @@ int rights_add(struct rights *all, const char *text, struct error *e)
     if (!*who || strlen(who) >= sizeof rule->who || !rest)
         return error_set(e, STATUS_PARAM_INVALID,
                          "\"%s\" is not WHO:RIGHT[,RIGHT]…, like @video:run,see-own", text);
+    if (find_rule(all, who))
+        return error_set(e, STATUS_PARAM_INVALID, "%s has rights already: give all of them in one",
+                         who);
     strcpy(rule->who, who);
     int r = find_who(who, &all->groups[all->n], e);
     while (rest && r == 0)
@@ -85,8 +97,17 @@ int rights_add(struct rights *all, const char *text, struct error *e)
     return r;
 }
 
-// ---- asking
-// --------------------------------------------------------------------------------------
+void rights_remove(struct rights *all, const char *who)
+{
+    const struct rights_rule *rule = find_rule(all, who);
+    if (!rule)
+        return;
+    uint32_t i = (uint32_t)(rule - all->rules), last = --all->n;
+    all->rules[i] = all->rules[last];
+    all->groups[i] = all->groups[last];
+}
+
+// ---- asking -------------------------------------------------------------------------------------
 
 static bool is_for(const struct rights *all, uint32_t rule, const struct origin *o,
                    const char *name)
@@ -97,15 +118,6 @@ static bool is_for(const struct rights *all, uint32_t rule, const struct origin 
     if (!o->local)
         return false;
     return *who == '@' ? o->groups >> rule & 1 : strcmp(who, name) == 0 || strcmp(who, number) == 0;
-}
-
-// The rule for a kind of clients; NULL: there is none.
-static const struct rights_rule *find_rule(const struct rights *all, const char *who)
-{
-    for (uint32_t i = 0; i < all->n; i++)
-        if (strcmp(all->rules[i].who, who) == 0)
-            return &all->rules[i];
-    return NULL;
 }
 
 unsigned rights_of(const struct rights *all, const struct origin *o, const char *name)

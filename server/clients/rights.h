@@ -41,8 +41,11 @@ struct rights {
     uint32_t n;
 };
 
-/// Adds a rule. A user or group that the system does not know is refused.
+/// Adds a rule. A user or group that the system does not know, or who has a rule, is refused.
 int rights_add(struct rights *all, const char *text, struct error *e);
+
+/// Removes the rule for that WHO, if there is one.
+void rights_remove(struct rights *all, const char *who);
 
 /// What the program at the other end may do. `name`: of its user (user.h). Operators may do
 /// everything. Others may do what the rules for them, and for groups of theirs, say together; where

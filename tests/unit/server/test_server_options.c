@@ -81,6 +81,9 @@ static void refuses_bad_values(void **state)
         {"quota", "a:share=1,"},
         {"quota", "a:contexts=1K"},
         {"quota", "a:bytes=1T"},
+        {"quota", "a:contexts=1,bytes=1,contexts=2"},
+        {"quota", "a:share=1,share=1"},
+        {"limit", "uploads=1,uploads=1"},
     };
     struct options o;
     struct error e;
@@ -186,6 +189,82 @@ static void the_command_line_wins_over_the_file(void **state)
     assert_string_equal(o.listen[0], "unix:/file");
     options_done(&o);
     unlink(path);
+}
+
+static int parse_file(struct options *o, const char *text, const char *const *words, struct error *e)
+{
+    char path[] = "/tmp/test-options-XXXXXX";
+    const char *argv[8] = {"rknnd", "--config", path};
+    int argc = 3;
+    FILE *file = fdopen(mkstemp(path), "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+    while (words && *words)
+        argv[argc++] = *words++;
+    options_init(o);
+    int r = options_parse(o, argc, (char **)argv, e);
+    unlink(path);
+    return r;
+}
+
+static void a_file_says_everything_once(void **state)
+{
+    static const struct {
+        const char *text, *words;
+    } bad[] = {
+        {"max-contexts = 4\n\n#\nmax-contexts = 4\n", ":4: max-contexts is on line 1 already"},
+        {"\nbackend = sim\nbackend = vendor\n", ":3: backend is on line 2 already"},
+        {"insecure = yes\ninsecure = no", ":2: insecure is on line 1 already"},
+        {"log-level = debug\nlog-level = info\n", ":2: log-level is on line 1 already"},
+        {"quota = root:share=2\nquota = root:bytes=1G", ":2: quota: root has a quota already"},
+        {"limit = uploads=2\nlimit = contexts=7,uploads=3", ":2: limit: uploads is given already"},
+        {"rights = tcp:none\nrights = tcp:run\n", ":2: rights: tcp has rights already"},
+    };
+    struct options o;
+    struct error e;
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(parse_file(&o, bad[i].text, NULL, &e), STATUS_PARAM_INVALID);
+        if (!strstr(e.text, bad[i].words))
+            fail_msg("\"%s\" says \"%s\"", bad[i].text, e.text);
+        options_done(&o);
+    }
+    assert_int_equal(parse_file(&o,
+                                "listen = unix:/a\nlisten = unix:/b\npreload = a\npreload = b\n"
+                                "quota = root:share=2\nquota = *:share=3\nlimit = uploads=2\n"
+                                "limit = contexts=7\nrights = tcp:none\nrights = usb:none\n",
+                                NULL, &e),
+                     0);
+    assert_int_equal(o.n_listen + o.n_preload + o.n_quotas + o.rights.n, 8);
+    options_done(&o);
+}
+
+// Of what is given for somebody, or for one limit; what the file says of others stays.
+static void the_command_line_wins_entry_by_entry(void **state)
+{
+    static const char *const words[] = {"--quota=root:share=5", "--limit=uploads=9",
+                                        "--rights=tcp:none", NULL};
+    struct options o;
+    struct error e;
+    (void)state;
+    assert_int_equal(parse_file(&o,
+                                "quota = root:bytes=1G\nquota = *:share=3\nlimit = uploads=2\n"
+                                "limit = contexts=7\nrights = tcp:run\nrights = usb:run\n",
+                                words, &e),
+                     0);
+    assert_int_equal(o.n_quotas, 2);
+    assert_string_equal(o.quotas[0].user, "*");
+    assert_string_equal(o.quotas[1].user, "root");
+    assert_int_equal(o.quotas[1].share, 5);
+    assert_int_equal(o.quotas[1].limits.of[ACCOUNT_BYTES], 0);
+    assert_int_equal(o.limits.of[ACCOUNT_UPLOADS], 9);
+    assert_int_equal(o.limits.of[ACCOUNT_CONTEXTS], 7);
+    assert_int_equal(o.rights.n, 2);
+    assert_string_equal(o.rights.rules[0].who, "usb");
+    assert_string_equal(o.rights.rules[1].who, "tcp");
+    assert_int_equal(o.rights.rules[1].rights, 0);
+    options_done(&o);
 }
 
 // What a file system may make of a file when power is lost, and one that has no end.
@@ -379,6 +458,8 @@ int main(void)
         cmocka_unit_test(refuses_too_many_addresses),
         cmocka_unit_test(misspelt_names_are_asked_about),
         cmocka_unit_test(the_command_line_wins_over_the_file),
+        cmocka_unit_test(a_file_says_everything_once),
+        cmocka_unit_test(the_command_line_wins_entry_by_entry),
         cmocka_unit_test(files_that_are_no_text),
         cmocka_unit_test(users_and_groups_exist),
         cmocka_unit_test(a_relay_is_not_announced),
