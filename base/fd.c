@@ -173,6 +173,13 @@ void fd_refuse_passed(int socket)
     setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &(int){0}, sizeof(int));
 }
 
+void fd_block_for(int socket, unsigned ms)
+{
+    const struct timeval most = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+    setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
+    fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) & ~O_NONBLOCK);
+}
+
 void fd_widen(int socket)
 {
     int wanted = 1 << 20;
@@ -181,7 +188,8 @@ void fd_widen(int socket)
 }
 
 // SCM_RIGHTS (unix(7)): the kernel duplicates the descriptors for the receiver; ours stay open.
-ssize_t fd_send(int socket, const struct iovec *iov, int n_iov, const int *fds, int n_fds)
+static ssize_t send_with(int socket, const struct iovec *iov, int n_iov, const int *fds, int n_fds,
+                         int flags)
 {
     union {
         struct cmsghdr header;
@@ -201,9 +209,19 @@ ssize_t fd_send(int socket, const struct iovec *iov, int n_iov, const int *fds, 
     }
     ssize_t n;
     do
-        n = sendmsg(socket, &m, MSG_NOSIGNAL);
+        n = sendmsg(socket, &m, MSG_NOSIGNAL | flags);
     while (n < 0 && errno == EINTR);
     return n < 0 ? -errno : n;
+}
+
+ssize_t fd_send(int socket, const struct iovec *iov, int n_iov, const int *fds, int n_fds)
+{
+    return send_with(socket, iov, n_iov, fds, n_fds, 0);
+}
+
+ssize_t fd_send_now(int socket, const struct iovec *iov, int n_iov, const int *fds, int n_fds)
+{
+    return send_with(socket, iov, n_iov, fds, n_fds, MSG_DONTWAIT);
 }
 
 // Stores received descriptors and closes those that are too many, or they would leak.
@@ -225,7 +243,8 @@ static void take_fds(struct msghdr *m, int *fds, int *n_fds, int max_fds)
 }
 
 // Without max_fds there is no control buffer, and the kernel drops descriptors itself.
-ssize_t fd_receive(int socket, void *buffer, size_t size, int *fds, int *n_fds, int max_fds)
+ssize_t fd_receive_once(int socket, void *buffer, size_t size, int *fds, int *n_fds, int max_fds,
+                        int flags)
 {
     union {
         struct cmsghdr header;
@@ -236,14 +255,20 @@ ssize_t fd_receive(int socket, void *buffer, size_t size, int *fds, int *n_fds, 
                        .msg_iovlen = 1,
                        .msg_control = max_fds > 0 ? &control : NULL,
                        .msg_controllen = max_fds > 0 ? sizeof control : 0};
-    ssize_t n;
-    do
-        n = recvmsg(socket, &m, MSG_CMSG_CLOEXEC);
-    while (n < 0 && errno == EINTR);
+    ssize_t n = recvmsg(socket, &m, MSG_CMSG_CLOEXEC | flags);
     if (n < 0)
         return -errno;
     take_fds(&m, fds, n_fds, max_fds);
     if (m.msg_flags & MSG_CTRUNC && *n_fds < max_fds)
         fds[(*n_fds)++] = -1;
+    return n;
+}
+
+ssize_t fd_receive(int socket, void *buffer, size_t size, int *fds, int *n_fds, int max_fds)
+{
+    ssize_t n;
+    do
+        n = fd_receive_once(socket, buffer, size, fds, n_fds, max_fds, 0);
+    while (n == -EINTR);
     return n;
 }

@@ -71,6 +71,10 @@ void fd_take_urgent(int socket);
 /// knows how to refuse them (from Linux 6.16 on).
 void fd_refuse_passed(int socket);
 
+/// Makes a socket blocking, and lets it wait for so long at most for what is to be received
+/// (-EAGAIN).
+void fd_block_for(int socket, unsigned ms);
+
 /// Asks for a larger send buffer where that helps: a Unix socket's is small and does not grow, so
 /// the two ends of a large frame would run in lockstep. TCP sizes its own.
 void fd_widen(int socket);
@@ -79,8 +83,15 @@ void fd_widen(int socket);
 /// Returns bytes sent, or -errno (-EAGAIN: nothing sent, no fd passed). No SIGPIPE.
 ssize_t fd_send(int socket, const struct iovec *iov, int n_iov, const int *fds, int n_fds);
 
+/// As fd_send(), and does not wait on a blocking socket either.
+ssize_t fd_send_now(int socket, const struct iovec *iov, int n_iov, const int *fds, int n_fds);
+
 /// recvmsg() into one buffer. fds that come along are put, close-on-exec, into fds[] from *n_fds
 /// on; those that do not fit `max_fds` are closed here, none if there is room for
 /// FD_MAX_IN_MESSAGE. A -1 stands for those that the kernel has dropped because this process may
 /// not open more; they are the last of their message. Returns bytes (0: end of stream) or -errno.
 ssize_t fd_receive(int socket, void *buffer, size_t size, int *fds, int *n_fds, int max_fds);
+
+/// As fd_receive(), with recvmsg()'s flags (MSG_DONTWAIT), and a signal ends the wait: -EINTR.
+ssize_t fd_receive_once(int socket, void *buffer, size_t size, int *fds, int *n_fds, int max_fds,
+                        int flags);

@@ -63,6 +63,12 @@ void stream_secure(struct stream *s, struct stream_tls *tls)
     s->tls = tls;
 }
 
+void stream_let_wait(struct stream *s)
+{
+    s->waits = true;
+    fd_block_for(s->fd, STREAM_WAIT_MS);
+}
+
 void stream_finish(struct stream *s)
 {
     if (s->tls && s->fd >= 0)
@@ -398,9 +404,16 @@ ssize_t stream_receive(struct stream *s, void *buffer, size_t size, int *fds, in
             return n;
     }
     if (!s->pipes)
-        return fd_receive(s->fd, buffer, size, fds, n_fds, max_fds);
+        return fd_receive_once(s->fd, buffer, size, fds, n_fds, max_fds, MSG_DONTWAIT);
     ssize_t n = read_pipe(s, buffer, size);
     return n == 0 && !s->ended ? -EAGAIN : n;
+}
+
+ssize_t stream_receive_soon(struct stream *s, void *buffer, size_t size, int *fds, int *n_fds,
+                            int max_fds)
+{
+    assert(s->waits);
+    return fd_receive_once(s->fd, buffer, size, fds, n_fds, max_fds, 0);
 }
 
 ssize_t stream_send(struct stream *s, const struct iovec *iov, int n_iov, const int *fds, int n_fds)
@@ -408,7 +421,7 @@ ssize_t stream_send(struct stream *s, const struct iovec *iov, int n_iov, const 
     if (s->tls)
         return tls_send(s->tls->tls, iov, n_iov);
     if (!s->pipes)
-        return fd_send(s->fd, iov, n_iov, fds, n_fds);
+        return fd_send_now(s->fd, iov, n_iov, fds, n_fds);
     if (s->ended)
         return -EPIPE;
     size_t done = 0;

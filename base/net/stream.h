@@ -14,6 +14,7 @@
 
 #define STREAM_AREAS    32
 #define STREAM_AREA_MIN (64u * 1024) // bytes of what is worth more than a copy
+#define STREAM_WAIT_MS  200
 
 struct stream_pipe;
 struct stream_tls;
@@ -28,6 +29,7 @@ struct stream {
     int fd;                    // -1: closed
     struct stream_tls *tls;    // seals what goes over the socket; NULL: it goes as it is
     bool may_share;            // the peer's first byte may bring memory
+    bool waits;                // the socket blocks, for stream_receive_soon() alone
     bool ended;                // the peer has gone; what it wrote before is still there
     struct stream_pipe *pipes; // the memory, one pipe each way; NULL: a socket alone
     struct stream_pipe *in, *out;
@@ -84,6 +86,24 @@ ssize_t stream_send(struct stream *s, const struct iovec *iov, int n_iov, const 
                     int n_fds);
 ssize_t stream_receive(struct stream *s, void *buffer, size_t size, int *fds, int *n_fds,
                        int max_fds);
+
+/// stream_receive(), or stream_receive_soon().
+typedef ssize_t stream_receiver(struct stream *s, void *buffer, size_t size, int *fds, int *n_fds,
+                                int max_fds);
+
+/// Lets stream_receive_soon() wait: the stream is a socket alone, and stays one.
+void stream_let_wait(struct stream *s);
+
+/// Whether it does.
+static inline bool stream_may_wait(const struct stream *s)
+{
+    return s->waits;
+}
+
+/// As stream_receive(), which it saves a poll() before: it waits for STREAM_WAIT_MS (-EAGAIN), or
+/// until a signal comes (-EINTR). Only where stream_may_wait().
+ssize_t stream_receive_soon(struct stream *s, void *buffer, size_t size, int *fds, int *n_fds,
+                            int max_fds);
 
 /// What to poll the fd for. `need`: bytes that are waited for, 0: none; fewer do not wake, unless
 /// they are as many as there is room for. `room`: until something can be sent. With shared memory

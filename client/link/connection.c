@@ -78,29 +78,32 @@ static int connection_broke(const struct connection *c, int why, struct error *e
                  : error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, why, "the connection broke");
 }
 
-// Reads into the frame reader once and takes apart what came. True if the read was full, so that
-// there may be more.
-static bool read_once(struct connection *c, struct error *e)
+// Reads into the frame reader once, as `receive` does, and takes apart what came. False: nothing.
+// *ret_more: the read was full, so that there may be more.
+static bool read_once(struct connection *c, stream_receiver *receive, bool *ret_more)
 {
+    struct error e;
     void *space;
     size_t size = frame_reader_space(&c->reader, &space);
     struct frame_reader *f = &c->reader;
-    ssize_t n = stream_receive(&c->stream, space, size, f->fds, &f->n_fds, FRAME_READER_FDS);
-    if (n == -EAGAIN || n == -EWOULDBLOCK)
+    *ret_more = false;
+    ssize_t n = receive(&c->stream, space, size, f->fds, &f->n_fds, FRAME_READER_FDS);
+    if (n == -EAGAIN || n == -EWOULDBLOCK || n == -EINTR)
         return false;
     int r = 0;
     if (n < 0)
-        r = connection_broke(c, (int)-n, e);
+        r = connection_broke(c, (int)-n, &e);
     else if (n == 0)
-        r = error_set(e, STATUS_DEVICE_UNAVAILABLE, "it closed the connection");
+        r = error_set(&e, STATUS_DEVICE_UNAVAILABLE, "it closed the connection");
     if (n > 0) {
         c->silence_ms = 0;
         frame_reader_fill(&c->reader, (size_t)n);
-        r = incoming_take(c, e);
+        r = incoming_take(c, &e);
     }
     if (r < 0)
-        connection_lose(c, e);
-    return r == 0 && (size_t)n == size;
+        connection_lose(c, &e);
+    *ret_more = r == 0 && (size_t)n == size;
+    return true;
 }
 
 // Reads on where a held payload stopped the stream: it goes where its request's payload() says.
@@ -115,11 +118,11 @@ static void connection_settle(struct connection *c)
 // payload that is held: nothing behind it can be read before it is taken.
 static void read_some(struct connection *c)
 {
-    struct error e;
+    bool more = true;
     stream_wake(&c->stream);
     connection_settle(c);
-    for (int i = 0; i < READS_PER_TURN && !c->lost && !c->held && read_once(c, &e); i++)
-        continue;
+    for (int i = 0; i < READS_PER_TURN && more && !c->lost && !c->held; i++)
+        read_once(c, stream_receive, &more);
 }
 
 // Sends what the socket takes now, without blocking.
@@ -208,7 +211,24 @@ static struct pollfd what_to_poll(struct connection *c)
     return (struct pollfd){c->stream.fd, stream_events(&c->stream, need, more), 0};
 }
 
-// One turn: heartbeats, then poll until the socket is usable or `until`, then read and write. True:
+// Whether reading itself may wait for what comes next, which is what most calls wait for: poll()
+// before it would be one more call into the kernel for each answer.
+static bool may_wait_in_read(const struct connection *c, const struct pollfd *p, uint64_t now,
+                             uint64_t due)
+{
+    return stream_may_wait(&c->stream) && p->events == POLLIN && due >= now + STREAM_WAIT_MS;
+}
+
+// False: nothing came.
+static bool read_soon(struct connection *c)
+{
+    bool more, came = read_once(c, stream_receive_soon, &more);
+    if (more)
+        read_some(c);
+    return came;
+}
+
+// One turn: heartbeats, then wait until the socket is usable or `until`, then read and write. True:
 // nothing came, and the program wants the wait to end.
 static bool connection_turn(struct connection *c, uint64_t until)
 {
@@ -225,6 +245,8 @@ static bool connection_turn(struct connection *c, uint64_t until)
         tcp_acknowledge(c->stream.fd);
     struct pollfd p = what_to_poll(c);
     due = interrupt_before(now, due < until ? due : until);
+    if (may_wait_in_read(c, &p, now, due))
+        return !read_soon(c) && interrupt_asked();
     if (poll(&p, 1, clock_poll_ms(now, due)) <= 0)
         return interrupt_asked();
     if (stream_is_shared(&c->stream) || stream_has_input(&c->stream) || (p.revents & ~POLLOUT))

@@ -100,7 +100,10 @@ static int introduce_over(struct server *s, int fd, const struct transport_attem
         stream_tls_free(a->tls);
         return r;
     }
-    stream_secure(&c->stream, a->tls);
+    if (a->tls)
+        stream_secure(&c->stream, a->tls);
+    else if (!a->shares_memory)
+        stream_let_wait(&c->stream);
     r = hello_exchange(c, session, a->hello_ms, e);
     if (r == 0) {
         *ret = c;
