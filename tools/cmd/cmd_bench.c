@@ -43,7 +43,11 @@ static int set_concurrency(void *target, const char *text, struct error *e)
         good = n < 3 && number_parse(part, 1, MAX_CLIENTS, &numbers[n], NULL) == 0;
     if (n == 1)
         numbers[1] = numbers[0];
-    if (!good || numbers[1] < numbers[0])
+    if (good && numbers[1] < numbers[0])
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "\"%s\" goes down from %u clients to %u: begin with the fewest", text,
+                         (unsigned)numbers[0], (unsigned)numbers[1]);
+    if (!good)
         return error_set(e, STATUS_PARAM_INVALID,
                          "\"%s\" is not FROM, FROM:TO or FROM:TO:STEP with 1 to %d clients", text,
                          MAX_CLIENTS);

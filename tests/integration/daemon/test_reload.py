@@ -117,10 +117,13 @@ class Reload(unittest.TestCase):
             "backend = nothing": 'no backend "nothing"',
             "max-models-size = 7M # as in May": "a comment has a line of its own",
             "plugin-dir = HERE/a\t#b": "a comment has a line of its own",
+            "model-cache = 7M\nmodel-cache = 8M": "rknnd.conf:7: model-cache is on line 6 already",
         }
+        rest = [*good, "listen = unix:HERE/b", "log-level = debug", "max-contexts = 7"]
         for line, words in wrong.items():
             with self.subTest(line):
-                said = d.reload([*good, "listen = unix:HERE/b", "log-level = debug", "max-contexts = 7", line])
+                name = line.partition(" ")[0]
+                said = d.reload([*[r for r in rest if name == "listen" or r.partition(" ")[0] != name], line])
                 self.assertIn("stays as it was", said)
                 self.assertIn(words, said)
                 self.assertFalse((d.path / "b").exists())
