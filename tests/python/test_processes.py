@@ -132,6 +132,26 @@ class Interrupts(WithDaemon):
         self.assertGreaterEqual(len(signals), 3)
         np.testing.assert_array_equal(answer, expected)
 
+    def test_signals_without_end_do_not_keep_it_waiting(self):
+        """Each of them ends the wait in the kernel, so that the program is asked; the server goes on in the end, for a call that is not."""
+        signals = []
+
+        def handler(*_):
+            signals.append(1)
+            if len(signals) == 3:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                raise KeyboardInterrupt
+        signal.signal(signal.SIGALRM, handler)
+        self.addCleanup(signal.setitimer, signal.ITIMER_REAL, 0)
+        goes_on = threading.Timer(5, os.kill, (self.daemon.process.pid, signal.SIGCONT))
+        with rknnd.Session(DIGITS, self.daemon.uri) as session:
+            session.run(COLUMN)
+            with self.stopped(), self.assertRaises(KeyboardInterrupt):
+                goes_on.start()
+                signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+                session.run(COLUMN)
+        goes_on.cancel()
+
 
 class Threads(WithDaemon):
     def test_others_go_on_while_one_waits(self):

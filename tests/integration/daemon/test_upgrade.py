@@ -84,7 +84,8 @@ class Upgrade(Upgrading):
                              ("listen = tls:127.0.0.1:8911", "needs keys"), ("listen = tcp:0.0.0.0:8911", "other machines")):
             with self.subTest(wrong):
                 before = len(line.said())
-                line.write([*self.base, wrong])
+                name = wrong.partition(" ")[0]
+                line.write([*(b for b in self.base if name == "listen" or b.partition(" ")[0] != name), wrong])
                 line.signal()
                 line.said_since(before, STAYS)
                 self.assertIn(words, line.said()[before:])
