@@ -19,11 +19,6 @@ static int unknown_key(const char *key, bool with_share, struct error *e)
                      with_share ? ", share" : "");
 }
 
-static int refuse_again(const char *key, struct error *e)
-{
-    return error_set(e, STATUS_PARAM_INVALID, "%s is given already", key);
-}
-
 // 0 is not accepted, because it means "no limit", and that nothing is given. Only bytes may have a
 // suffix.
 static int quota_set(struct account_amounts *limits, struct account_amounts *programs,
@@ -46,13 +41,14 @@ static int quota_set(struct account_amounts *limits, struct account_amounts *pro
     if (r < 0)
         return error_set(e, STATUS_PARAM_INVALID, "%s wants a number from 1 to %llu", key,
                          (unsigned long long)max);
-    uint64_t *limit = is_share ? NULL : &(program ? programs : limits)->of[what];
-    if (limit ? *limit != 0 : *share != 0)
-        return refuse_again(key, e);
-    if (limit)
-        *limit = n;
-    else
+    uint64_t share_before = is_share ? *share : 0;
+    uint64_t *limit = is_share ? &share_before : &(program ? programs : limits)->of[what];
+    if (*limit != 0)
+        return error_set(e, STATUS_PARAM_INVALID, "%s is given already", key);
+    if (is_share)
         *share = (uint32_t)n;
+    else
+        *limit = n;
     return 0;
 }
 

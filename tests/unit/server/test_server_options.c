@@ -191,7 +191,8 @@ static void the_command_line_wins_over_the_file(void **state)
     unlink(path);
 }
 
-static int parse_file(struct options *o, const char *text, const char *const *words, struct error *e)
+static int parse_file(struct options *o, const char *text, const char *const *words,
+                      struct error *e)
 {
     char path[] = "/tmp/test-options-XXXXXX";
     const char *argv[8] = {"rknnd", "--config", path};
