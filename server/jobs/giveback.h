@@ -13,6 +13,7 @@
 #include "server/net/rounds.h"
 
 #define GIVEBACK_LARGE 65536u      // bytes; with less, all this costs as much
+#define GIVEBACK_SMALL 64          // of those with less go at once, in a turn of the loop
 #define GIVEBACK_SPARE (64u << 20) // of a user's, that are on their way and not paid for
 
 struct threads;
@@ -23,6 +24,8 @@ struct givebacks {
     struct threads *threads; // NULL: before the start, and after the end
     struct rounds_line line;
     struct list unmapping;
+    uint64_t turn_ms; // uv_now() of the turn
+    unsigned n_small; // that came in it
 };
 
 // What there is of it.
@@ -37,7 +40,8 @@ void givebacks_init(struct givebacks *all, struct rounds *rounds);
 /// One thread, at the daemon's start.
 int givebacks_start(struct givebacks *all, uv_loop_t *loop, struct error *e);
 
-/// Takes over the memory. If it is small, or `all` is NULL, or has not started: it goes at once.
+/// Takes over the memory. If it is small, and few have come in this turn of the loop, or `all` is
+/// NULL or has not started, it goes at once.
 /// `payer`, if it is not NULL, is charged for its bytes as `what` until it has gone. Loop thread
 /// only.
 void give_back(struct givebacks *all, const struct giveback_memory *memory, struct user *payer,

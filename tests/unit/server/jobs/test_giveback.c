@@ -1,0 +1,110 @@
+// Memory on its way back: of what is small some goes at once, and what is too much for a turn of
+// the loop in others; all of it goes.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "server/jobs/giveback.h"
+
+#define MANY 300
+#define SIZE 4096
+
+static uv_loop_t loop;
+static struct rounds rounds;
+static struct givebacks all;
+static void *maps[MANY];
+
+static void give(unsigned i)
+{
+    struct giveback_memory m = {.size = SIZE, .fd = memfd_create("test", MFD_CLOEXEC)};
+    assert_cmp(m.fd, >=, 0);
+    assert_int_equal(ftruncate(m.fd, SIZE), 0);
+    m.map = maps[i] = mmap(NULL, SIZE, PROT_READ, MAP_SHARED, m.fd, 0);
+    assert_ptr_not_equal(m.map, MAP_FAILED);
+    give_back(&all, &m, NULL, 0);
+}
+
+// Of the first n. Nothing else is mapped meanwhile.
+static unsigned count_mapped(unsigned n)
+{
+    unsigned char resident;
+    unsigned mapped = 0;
+    for (unsigned i = 0; i < n; i++)
+        mapped += mincore(maps[i], SIZE, &resident) == 0;
+    return mapped;
+}
+
+static int start(void **state)
+{
+    struct error e;
+    (void)state;
+    uv_loop_init(&loop);
+    rounds_init(&rounds, &loop);
+    givebacks_init(&all, &rounds);
+    return givebacks_start(&all, &loop, &e);
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    givebacks_hurry(&all);
+    givebacks_close(&all);
+    rounds_close(&rounds);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    return uv_loop_close(&loop);
+}
+
+static void few_go_at_once(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < GIVEBACK_SMALL; i++) {
+        give(i);
+        assert_int_equal(count_mapped(i + 1), 0);
+    }
+}
+
+// Addresses would be used again, so that as many as there may be are there before any goes.
+static void many_take_turns(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < GIVEBACK_SMALL; i++)
+        give(MANY - 1 - i);
+    for (unsigned i = 0; i < MANY - GIVEBACK_SMALL; i++)
+        give(i);
+    assert_int_equal(count_mapped(MANY - GIVEBACK_SMALL), MANY - GIVEBACK_SMALL);
+    while (count_mapped(MANY - GIVEBACK_SMALL) > 0)
+        uv_run(&loop, UV_RUN_ONCE);
+}
+
+static void a_turn_later_they_go_at_once_again(void **state)
+{
+    (void)state;
+    many_take_turns(state);
+    for (uint64_t before = uv_now(&loop); uv_now(&loop) == before;)
+        uv_update_time(&loop);
+    few_go_at_once(state);
+}
+
+static void at_the_end_all_go_at_once(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < MANY; i++)
+        give(i);
+    givebacks_hurry(&all);
+    assert_int_equal(count_mapped(MANY), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(few_go_at_once, start, stop),
+        cmocka_unit_test_setup_teardown(many_take_turns, start, stop),
+        cmocka_unit_test_setup_teardown(a_turn_later_they_go_at_once_again, start, stop),
+        cmocka_unit_test_setup_teardown(at_the_end_all_go_at_once, start, stop),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
