@@ -3,8 +3,9 @@
 // One thread closes them, one after the other, and another one looks every LOOK_MS whether it gets
 // on: if not it hangs, and the one that looked takes its place. There are DISCARD_THREADS in all.
 // If all of them hang, descriptors stay open: the stack is bounded by the process's limit of
-// descriptors. This is of the process and not of a server, since a thread that hangs cannot be
-// given back: it ends with the process.
+// descriptors, for which it has addresses from the start, so that nothing is allocated, or kept for
+// a crowd that has gone. This is of the process and not of a server, since a thread that hangs
+// cannot be given back: it ends with the process.
 //
 // They have less of the processor than the loop, which others wait for. So one of them may be kept
 // from the processor for long while it has the lock: the loop does not wait for that, and leaves
@@ -17,11 +18,12 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/array.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -30,9 +32,10 @@
 #define DISCARD_THREADS 16
 #define TRIES           200 // of the loop, to have the lock
 #define LOOK_MS         2
-#define NICE            10   // step_back()
-#define DISCARD_MANY    256  // waiting: by then the threads do not only work, they hang
-#define DISCARD_MOST    1024 // by then whoever passes more has to go
+#define NICE            10         // step_back()
+#define DISCARD_MANY    256        // waiting: by then the threads do not only work, they hang
+#define DISCARD_MOST    1024       // by then whoever passes more has to go
+#define DISCARD_ROOM    (1u << 20) // for as many, where the process may have more
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 // Under the lock:
@@ -69,10 +72,27 @@ static bool lock_soon(void)
     return false;
 }
 
+// Pages of its own, which cost nothing before they are used.
+static int make_room(struct error *e)
+{
+    struct rlimit limit = {.rlim_max = DISCARD_ROOM};
+    if (waiting)
+        return 0;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    unsigned n = limit.rlim_max < DISCARD_ROOM ? (unsigned)limit.rlim_max : DISCARD_ROOM;
+    void *room = mmap(NULL, n * sizeof *waiting, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED)
+        return error_no_memory(e, "descriptors", n * sizeof *waiting);
+    waiting = room;
+    n_room = n;
+    return 0;
+}
+
 // Without memory for them they stay open: better than a loop that may stand still.
 static void add_waiting(struct discarded what)
 {
-    if (array_reserve(waiting, n_room, n_waiting + 1, "descriptors", NULL) == 0)
+    if (make_room(NULL) == 0 && n_waiting < n_room)
         waiting[n_waiting++] = what;
 }
 
@@ -236,7 +256,7 @@ static bool discard_some(const int *fds, int n, bool unread)
 int discard_prepare(struct error *e)
 {
     pthread_mutex_lock(&lock);
-    int r = array_reserve(waiting, n_room, DISCARD_MOST, "descriptors", e);
+    int r = make_room(e);
     pthread_mutex_unlock(&lock);
     return r;
 }

@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 
-/// Once, before the first of them: room for as many as should ever wait, so that none stays open
-/// for lack of memory.
+/// Once, before the first of them: room for as many as may ever wait, so that none stays open for
+/// lack of memory.
 int discard_prepare(struct error *e);
 
 /// Takes over descriptors that came from another process, and closes them some time. Never waits;

@@ -216,15 +216,17 @@ def attack_one(name, daemon, port, null, seconds):
 
 
 @contextlib.contextmanager
-def start_daemon(*options):
-    """For every user, over a Unix socket, a TCP port and TLS (daemon, port), with stored models. Nobody reads what it logs."""
+def start_daemon(*options, environment=()):
+    """For every user, over a Unix socket, a TCP port and TLS (daemon, port), with stored models. Nobody reads what it logs.
+    `environment`: of the daemon alone."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # not without an end of what was begun
     port = free_port()
     unread, stderr = os.pipe()
     with tempfile.TemporaryDirectory(prefix="rknnd-door-") as folder:
         os.chmod(folder, 0o755)
         door = Door(pathlib.Path(folder))
-        daemon = Daemon("--listen", f"tcp:127.0.0.1:{port}", "--model-store", f"{folder}/store", *door.options, *options, stderr=stderr)
+        daemon = Daemon("--listen", f"tcp:127.0.0.1:{port}", "--model-store", f"{folder}/store", *door.options, *options, stderr=stderr,
+                        environment=environment)
         daemon.door = door
         os.chmod(daemon.folder.name, 0o755)
         os.chmod(daemon.uri[5:], 0o777)

@@ -19,7 +19,7 @@ from support.checks.expect import EXPECT
 from support.seed import seed
 from support.service import PATIENCE, wait_for
 from support.wire import CLOSE, INFER, message
-from tally import begin, finish, is_back, memory
+from tally import EXACT_HEAP, begin, finish, is_back, memory
 
 POLITE = (1001, 1003, 1004)  # users
 TICK = 0.05
@@ -128,7 +128,7 @@ def main():
     rng = random.Random(seed())
     begin(o.tally, o.isolation)
     with start_daemon("--isolation", o.isolation, "--model-cache", "0", "--worker-idle", "0", "--upload-ttl", "0",
-                      "--job-timeout-ms", "3000") as (daemon, port):
+                      "--job-timeout-ms", "3000", environment=EXACT_HEAP) as (daemon, port):
         before = daemon.held()
         chaos = Chaos(daemon, port, rng, o.at_once)
         memories = []

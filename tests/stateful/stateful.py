@@ -18,7 +18,7 @@ from conformance import models as conformance
 from support.checks.expect import EXPECT
 from support.seed import seed
 from support.service import BUILD, DIGITS, SANITIZED, Daemon, wait_for
-from soak.tally import begin, finish, is_back, memory
+from soak.tally import EXACT_HEAP, begin, finish, is_back, memory
 
 MESSAGES = 20000 if SANITIZED else 50000  # of one client process
 NODE = 2 * 20 * 6 * 5 * 4  # bytes of the outputs of the custom operator
@@ -87,7 +87,7 @@ class Crowd:
 
 def play(isolation, seconds, tally, files, rng, store):
     daemon = Daemon("--isolation", isolation, "--model-store", store, "--hold-timeout-ms", str(rng.choice([0, 5, 2000])), "--log-level",
-                    os.environ.get("RKNN_SERVER_LOGLEVEL", "0"), *FRESH)
+                    os.environ.get("RKNN_SERVER_LOGLEVEL", "0"), *FRESH, environment=EXACT_HEAP)
     begin(tally, isolation)
     before = daemon.held()
     crowd = Crowd(daemon, files, rng)
