@@ -409,6 +409,7 @@ static void init_services(struct server *s)
         .creations = &s->creations,
         .describes = &s->describes,
         .stats = &s->stats,
+        .stored_list = &s->stored_list,
         .heap = &s->heap,
         .metrics = &s->metrics,
         .metrics_share = &s->metrics_share,
@@ -493,6 +494,7 @@ static void init_parts(struct server *s, uv_loop_t *loop, struct options *option
     init_runner_options(s);
     describes_init(&s->describes, &s->runner_options);
     stats_init(&s->stats, &s->services);
+    stored_list_init(&s->stored_list, &s->services);
     metrics_share_init(&s->metrics_share, &s->services);
     heap_init(&s->heap, uv_now(loop));
     readings_init(&s->readings, loop, options->sysfs ? options->sysfs : "/sys");
@@ -712,6 +714,7 @@ void server_stop(struct server *s)
     runner_cancel_all(&s->runner_options);
     describes_stop(&s->describes);
     shelf_pins_close(&s->pins);
+    stored_list_close(&s->stored_list);
     shelf_stop(&s->shelf);
     imports_stop(&s->imports);
     creations_stop(&s->creations);

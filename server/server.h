@@ -17,6 +17,7 @@
 #include "server/handle/handle_memory.h"
 #include "server/handle/handle_stats.h"
 #include "server/handle/services.h"
+#include "server/handle/stored/handle_stored_list.h"
 #include "server/heap.h"
 #include "server/jobs/context.h"
 #include "server/jobs/giveback.h"
@@ -97,6 +98,7 @@ struct server {
     // What others see of it.
     struct turns turns;
     struct stats stats;
+    struct stored_list stored_list;
     struct heap heap;
     struct metrics metrics;
     struct metrics_share metrics_share;

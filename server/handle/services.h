@@ -32,6 +32,7 @@ struct services {
     struct creations *creations;
     struct describes *describes;
     struct stats *stats;
+    struct stored_list *stored_list;
     struct heap *heap;
     struct metrics *metrics;
     struct metrics_share *metrics_share;

@@ -40,8 +40,19 @@ static void snapshots_tell(struct snapshot_asker *a, struct snapshot *n, const s
 
 static int snapshots_end(struct snapshots *all, struct error *e)
 {
+    struct snapshot *n = calloc(1, sizeof *n), made = {.refs = 1};
+    int r = all->ops->end(all, &made.data, &made.size, e);
     all->making = false;
-    return all->ops->end(all, &all->now->data, &all->now->size, e);
+    if (r == 0 && n) {
+        *n = made;
+        all->now = n;
+        return 0;
+    }
+    if (r == 0)
+        r = error_no_memory(e, "a list", sizeof *n);
+    free(made.data);
+    free(n);
+    return r;
 }
 
 // Nobody is served by what there is; it stays with the frames that carry it.
@@ -107,13 +118,13 @@ static void on_turn(uv_timer_t *timer)
     struct snapshots *all = container_of(timer, struct snapshots, timer);
     turns_mark(timer->loop, all->ops->part);
     drop_unwanted(all);
-    if (!all->now && !all->preparing && !list_empty(&all->waiting)) {
+    if (!all->now && !all->making && !all->preparing && !list_empty(&all->waiting)) {
         all->preparing = true;
         all->ops->prepare(all);
     }
     if (all->making)
         make_some(all);
-    if (all->now && !all->making)
+    if (all->now)
         tell_some(all);
     drop_unwanted(all);
     snapshots_schedule(all);
@@ -126,7 +137,7 @@ static void snapshots_schedule(struct snapshots *all)
     uint64_t now_us = uv_hrtime() / 1000;
     if (uv_is_active((uv_handle_t *)&all->timer) || uv_is_closing((uv_handle_t *)&all->timer))
         return;
-    if (all->now)
+    if (all->now || all->making)
         uv_timer_start(&all->timer, on_turn, 1, 0);
     else if (!all->preparing && !list_empty(&all->waiting))
         uv_timer_start(&all->timer, on_turn,
@@ -141,10 +152,7 @@ void snapshots_begin(struct snapshots *all)
     all->preparing = false;
     list_move(&all->served, &all->waiting);
     all->took_us = 0;
-    all->now = calloc(1, sizeof *all->now);
-    int r = all->now ? all->ops->begin(all, &e) : error_no_memory(&e, "a list", sizeof *all->now);
-    if (all->now)
-        all->now->refs = 1;
+    int r = all->ops->begin(all, &e);
     all->making = r == 0;
     snapshots_count(all, began_ns);
     if (r < 0)

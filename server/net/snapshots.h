@@ -43,10 +43,10 @@ struct snapshots_ops {
 struct snapshots {
     const struct snapshots_ops *ops;
     struct list waiting;  // for the next one
-    struct list served;   // by `now`
-    struct snapshot *now; // NULL: there is none
+    struct list served;   // by this one
+    struct snapshot *now; // NULL: none is whole
     bool preparing;       // the next one
-    bool making;          // `now`, which is not whole yet
+    bool making;          // one for `served`
     uint64_t took_us;     // of the processor, to make it, so far
     uint64_t next_us;     // uv_hrtime(): not before then is the next one begun
     uv_timer_t timer;

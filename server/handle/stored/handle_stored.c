@@ -1,6 +1,6 @@
-// Models by name: MODEL_LIST, MODEL_FIND, MODEL_MANIFEST, MODEL_REMOVE, MODEL_DEFAULT and
-// MODEL_PULL. What they ask of the disk is done by the shelf's thread. (MODEL_PUSH:
-// handle_stored_push.c)
+// Models by name: MODEL_FIND, MODEL_MANIFEST, MODEL_REMOVE, MODEL_DEFAULT and MODEL_PULL. What they
+// ask of the disk is done by the shelf's thread. (MODEL_PUSH: handle_stored_push.c, MODEL_LIST:
+// handle_stored_list.c)
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -13,7 +13,6 @@
 #include "server/models/model_users.h"
 #include "server/models/store.h"
 #include "server/models/upload.h"
-#include "server/net/delimited.h"
 #include "server/shelf/shelf_fetch.h"
 #include "server/shelf/stored_message.h"
 
@@ -25,15 +24,12 @@ struct ask {
     struct shelf_work work;
     const struct services *services;
     char name[SHELF_NAME_SIZE], version[SHELF_VERSION_SIZE];
-    struct stored *all;
-    size_t n;
     char *text;
 };
 
 static void ask_free(struct ask *a)
 {
     shelf_end_work(&a->work);
-    free(a->all);
     free(a->text);
     free(a);
 }
@@ -85,48 +81,6 @@ static int ask_new(struct connection *c, const struct frame_header *h, const rkn
     shelf_begin_work(c->services->shelf, &a->work, c->user);
     *ret = a;
     return 0;
-}
-
-// ---- MODEL_LIST ---------------------------------------------------------------------------------
-
-static void list_run(struct shelf_work *w)
-{
-    struct ask *a = container_of(w, struct ask, work);
-    w->error.code = shelf_list(w->root, &a->all, &a->n, &w->error);
-}
-
-static void list_done(struct shelf_work *w)
-{
-    struct ask *a = container_of(w, struct ask, work);
-    struct delimited lines = {0};
-    rknnd_StoredListReply reply = {.n_models = (uint32_t)a->n};
-    int r = w->error.code;
-    for (size_t i = 0; i < a->n && r == 0; i++) {
-        rknnd_StoredModel m;
-        stored_describe(a->services->store, &a->all[i], &m);
-        r = delimited_put(&lines, rknnd_StoredModel_fields, &m, &w->error);
-    }
-    if (r < 0) {
-        free(lines.data);
-        ask_fail(a, &w->error);
-        return;
-    }
-    shelf_count(w->shelf, a->all, a->n);
-    struct iovec payload = {lines.data, lines.size};
-    request_answer(&a->request, rknnd_StoredListReply_fields, &reply, &payload, 1, free,
-                   lines.data);
-    ask_free(a);
-}
-
-int handle_model_list(struct connection *c, const struct frame_header *h,
-                      const union message_any *any, struct error *e)
-{
-    struct ask *a;
-    (void)any;
-    int r = ask_new(c, h, NULL, list_run, list_done, &a, e);
-    if (r == 0)
-        request_when_room(&a->request, ask_start);
-    return r;
 }
 
 // ---- MODEL_MANIFEST -----------------------------------------------------------------------------
