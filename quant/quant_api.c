@@ -184,7 +184,10 @@ static int quant_choose_types(struct rknnd_quant *q, const rknnd_quant_options *
                                     .power_of_two = fixed_point};
     int r = o->target ? quant_chip_find(o->target, &q->chip, e) : 0;
     return r < 0 ? r
-                 : quant_chip_check(q->chip, q->store.bits, q->store.bits == 8 ? "w8a8" : "w16a16i",
+                 : quant_chip_check(q->chip, q->store.bits,
+                                    q->store.bits == 8 ? "w8a8"
+                                    : fixed_point      ? "w16a16i_dfp"
+                                                       : "w16a16i",
                                     e);
 }
 

@@ -250,10 +250,11 @@ static struct quant_range range_mmse(const struct observer *o, struct quant_rang
 // ---- Kullback and Leibler ----
 
 // The divergence of the bins of a window, outliers in its ends, from the same spread over LEVELS.
-// Bins that are 0 in the one and not in the other count as a little (1e-4 of a count).
+// Bins that are 0 in the one and not in the other count as a little (1e-4 of a count). Where all
+// lies in one bin, as of values far from 0 in a window that ends before them, it says nothing.
 static double range_divergence(const double *p, const double *plain, int32_t n, double *q)
 {
-    int32_t each = n / LEVELS;
+    int32_t each = n / LEVELS, all_used = 0;
     double total_p = 0, total_q = 0, sum = 0;
     memset(q, 0, (size_t)n * sizeof *q);
     for (int32_t level = 0; level < LEVELS; level++) {
@@ -263,6 +264,7 @@ static double range_divergence(const double *p, const double *plain, int32_t n, 
             mass += plain[i];
             used += p[i] > 0;
         }
+        all_used += used;
         for (int32_t i = from; i < to; i++)
             q[i] = p[i] > 0 ? fmax(mass / used, 1e-4) : 0;
     }
@@ -273,7 +275,7 @@ static double range_divergence(const double *p, const double *plain, int32_t n, 
     for (int32_t i = 0; i < n; i++)
         if (p[i] > 0)
             sum += p[i] / total_p * log((p[i] / total_p) / (q[i] / total_q));
-    return sum;
+    return all_used > 1 ? sum : INFINITY;
 }
 
 // Counts of all bins. 0 is stored as it is, whatever the range, and half of what a Relu leaves is

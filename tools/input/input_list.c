@@ -180,7 +180,9 @@ static int list_check_files(const struct input_list *l, struct error *e)
             if (missing)
                 return error_set(e, STATUS_INPUT_INVALID, "line %u: %s: %s%s", l->lines[i], path,
                                  strerror(missing),
-                                 l->sets[i].n > 1 ? " (a name with spaces goes in quotes)" : "");
+                                 l->sets[i].n > 1     ? " (a name with spaces goes in quotes)"
+                                 : strchr(path, '\\') ? " (folders are parted by /)"
+                                                      : "");
         }
     return 0;
 }

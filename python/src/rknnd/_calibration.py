@@ -67,8 +67,9 @@ def read_list(path: str | os.PathLike[str]) -> list[list[Any]]:
             wrong = ("does not exist" if not os.path.exists(one) else "is a folder" if os.path.isdir(one)
                      else "is a pipe, of which a list can have none" if stat.S_ISFIFO(os.stat(one).st_mode) else "")
             if wrong:
-                raise _errors.InputError(f"{name}, line {number}: {one} {wrong}"
-                                         f"{' (a name with spaces goes in quotes)' if len(paths) > 1 else ''}")
+                hint = (" (a name with spaces goes in quotes)" if len(paths) > 1
+                        else " (folders are parted by /)" if "\\" in one else "")
+                raise _errors.InputError(f"{name}, line {number}: {one} {wrong}{hint}")
         samples += [paths] if paths else []
     return samples
 
@@ -89,7 +90,11 @@ class Reader:
 
     def read(self, index: int) -> list[tuple[Array, int]]:
         """Array and layout's number of each input."""
-        values = _arrays.arrange(self.infos, self.samples[index])
+        try:
+            values = _arrays.arrange(self.infos, self.samples[index])
+        except _errors.InputError as error:
+            files = [str(one) for one in _values(self.samples[index]) if isinstance(one, (str, os.PathLike))]
+            raise _errors.InputError(f"sample {index + 1}{''.join(f' ({one})' for one in files[:1])}: {error}") from error
         layouts = _arrays.each(self._layout, len(values), "layout")
         swaps = _arrays.each(self._swap, len(values), "rgb2bgr")
         return [self._input(*one) for one in zip(self.infos, values, layouts, swaps)]

@@ -84,6 +84,8 @@ def kl(histogram_of, low, high):
         p = plain.copy()
         p[0] += counts[:begin].sum()
         p[-1] += counts[end:].sum()
+        if np.count_nonzero(p) < 2:
+            continue
         q = np.zeros_like(p)
         each = len(p) // 256
         for level in range(256):

@@ -24,6 +24,7 @@ LISTS = {
     "a.npy\0": "line 1.*no text",
     "a.npy\nfolder\n": "line 2.*folder",
     "a.npy\nnone.npy\n": "line 2.*none.npy",
+    "a.npy\nfolder\\a.npy\n": "line 2.*parted by /",
 }
 
 
@@ -48,6 +49,12 @@ class Lists(Case):
                     continue
                 said = json.loads(self.quantize(FLOAT, self.list, "--json"))
                 self.assertEqual(said["samples"], len(_calibration.read_list(self.list)))
+
+    def test_a_line_with_too_many_files(self):
+        self.list.write_text("a.npy\na.npy a.npy\n")
+        self.assertIn("sample 2 (line 2): ", self.quantize(FLOAT, self.list, code=2))
+        with self.assertRaisesRegex(rknnd.InputError, "sample 2 .*a.npy.*: 2 inputs given, the model has 1"):
+            rknnd.quantize(FLOAT, self.out, str(self.list), server=self.daemon.uri)
 
     def test_a_list_that_is_a_folder(self):
         self.assertIn("Is a directory", self.quantize(FLOAT, self.folder, code=5))

@@ -138,6 +138,15 @@ class Counted(Case):
                 self.judge(net, samples, samples, "nhwc")
                 self.judge(net, [s.transpose(0, 3, 1, 2) for s in samples], samples, "nchw")
 
+    def test_zeros(self):
+        """Half of what a Relu leaves is 0, in one bin; and values of which none is near 0."""
+        shape = (1, 6, 60, 70)
+        net = self.write([helper.make_node("Conv", ["x", "w"], ["y"], group=6)], shape, {"w": np.full((6, 1, 1, 1), 2, np.float32)}, y=shape)
+        numbers = [self.rng.normal(0, 1, (1, 60, 70, 6)) for _ in range(30)]
+        for values in ([np.maximum(v, 0) for v in numbers], [50 + v for v in numbers]):
+            samples = [v.astype(np.float32) for v in values]
+            self.judge(net, samples, samples, "nhwc", ways=((),))
+
     def test_lines(self):
         shape = (1, 5, 5003)
         net = self.write([helper.make_node("Conv", ["x", "w"], ["y"], group=5)], shape, {"w": np.full((5, 1, 1), 2, np.float32)}, y=shape)

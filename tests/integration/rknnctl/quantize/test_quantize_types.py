@@ -155,6 +155,7 @@ class Types(Case):
         for words, options in (("\"rk9999\" is no chip that is known; there are rv1103, ", ("--target", "rk9999")),
                                ("w8a8: rk2118 has no int8 layers", ("--target", "rk2118")),
                                ("w16a16i: rk3588 has no int16 layers", ("--target", "rk3588", "--dtype", "w16a16i")),
+                               ("w16a16i_dfp: rk3588 has no int16 layers", ("--target", "rk3588", "--dtype", "w16a16i_dfp")),
                                ("layer1: rk3576 has no int16 layers", ("--target", "rk3576", "--int16", "layer1")),
                                ("the goal: rk3588 has no int16", ("--target", "rk3588", "--auto-hybrid", "--hybrid-type", "int16"))):
             with self.subTest(options):
