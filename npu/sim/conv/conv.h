@@ -108,10 +108,11 @@ struct conv {
     bool lut_complete;      // as lut_job.complete
     int16_t *weights;       // CONV_PLAIN: [oc][ky][kx][ic of a group]
     // CONV_DEPTHWISE: floats [ky][kx][unit], those of floats with the bias behind them; or, where
-    // tap_min is not NULL, quads of uint8 [four ky][kx][unit], each less the least tap of its
+    // tap_min is not NULL, quads of bytes [four ky][kx][unit], each less the tap_min of its
     // channel.
     void *taps;
     int32_t *tap_min;
+    bool lowered; // not all of tap_min are 0
     struct conv_vnni *vnni;
     struct conv_int16 *int16;
     struct conv_floats *floats;

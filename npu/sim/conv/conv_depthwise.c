@@ -8,7 +8,8 @@
 //
 //   integers, any CPU    lines of floats, x - x_zp; taps of floats, w + nz. Sums below 2^24 are
 //                        exact in floats; conv_depthwise_fits() makes sure of that.
-//   integers, VNNI       quads: four lines become one whose elements are a byte of each of them,
+//   integers, VNNI       quads (NEON's dot products, too): four lines become one whose elements are
+//   a byte of each of them,
 //                        so one instruction does four taps below each other:
 //                          line y+0   a0 a1 a2 …            element i of the joined line:
 //                          line y+1   b0 b1 b2 …   --->       | ai | bi | ci | di |   32 bits
@@ -17,6 +18,8 @@
 //                        One factor must be unsigned: taps are lowered by the least of their
 //                        channel, and the window sum brings that back:
 //                          Σ w * (x - zp) = Σ (w - tap_min) * x  +  tap_min * Σ x  -  zp * Σ w
+//                        NEON's are both signed: tap_min is 0 where all taps are int8, else they
+//                        are lowered to -128 and more.
 //   floats               lines of floats, or of fp16 (conv_depthwise_fp16.c)
 //
 // Padding is part of a line (0, or x_zp in quads), so the loops have no borders. Sums of integers
@@ -32,7 +35,13 @@
 #include "npu/sim/conv/conv_depthwise.h"
 
 #include "base/bytes.h"
+#include "npu/sim/conv/conv_vnni.h"
 
+#ifdef __aarch64__
+#define DEPTHWISE_SIGNED true // both factors of a product of bytes
+#else
+#define DEPTHWISE_SIGNED false
+#endif
 #define MAX_EXACT (1 << 24)
 #define MAX_INPUT 255 // size of an int8 less its zero point
 
@@ -92,8 +101,16 @@ static size_t depthwise_n_quads(const struct conv *c)
     return ((size_t)c->window.kernel[0] + 3) / 4;
 }
 
-// The least tap of each channel. False: a channel's taps are more than 255 apart.
-static bool depthwise_find_min_taps(const struct step *s, const struct conv *c, const int8_t *w,
+// What a channel's taps from low to high are lowered by to become bytes.
+static int32_t depthwise_lower_by(int32_t low, int32_t high)
+{
+    if (!DEPTHWISE_SIGNED)
+        return low;
+    return low >= INT8_MIN && high <= INT8_MAX ? 0 : low - INT8_MIN;
+}
+
+// False: a channel's taps are more than 255 apart.
+static bool depthwise_find_min_taps(const struct step *s, struct conv *c, const int8_t *w,
                                     int32_t *tap_min)
 {
     size_t taps = (size_t)c->window.kernel[0] * c->window.kernel[1];
@@ -105,7 +122,8 @@ static bool depthwise_find_min_taps(const struct step *s, const struct conv *c, 
             low = v < low ? v : low;
             high = v > high ? v : high;
         }
-        tap_min[o] = low;
+        tap_min[o] = depthwise_lower_by(low, high);
+        c->lowered = c->lowered || tap_min[o];
         if (high - low > UINT8_MAX)
             return false;
     }
@@ -122,7 +140,7 @@ static int32_t depthwise_quad(const struct step *s, const struct conv *c, const 
     uint32_t bytes = 0;
     for (size_t i = 0; i < 4 && quad * 4 + i < c->window.kernel[0]; i++) {
         size_t tap = (quad * 4 + i) * c->window.kernel[1] + x;
-        bytes |= (uint32_t)(depthwise_weight(s, c, w, o, tap) - c->tap_min[o]) << 8 * i;
+        bytes |= (uint32_t)(uint8_t)(depthwise_weight(s, c, w, o, tap) - c->tap_min[o]) << 8 * i;
     }
     return (int32_t)bytes;
 }
@@ -168,7 +186,7 @@ static int depthwise_prepare_integers_fp32(struct step *s, struct conv *c, const
 
 int conv_depthwise_prepare(struct step *s, struct conv *c, const int8_t *w, struct error *e)
 {
-    if (!dnn_has_vnni())
+    if (!conv_vnni_has_dot())
         return depthwise_prepare_integers_fp32(s, c, w, e);
     c->tap_min = step_alloc(s, depthwise_padded_unit(c), sizeof *c->tap_min);
     if (!c->tap_min)
@@ -395,6 +413,7 @@ static void depthwise_describe_line(const struct conv *c, struct run *r, struct 
     const struct graph_window *w = &c->window;
     l->taps = c->taps;
     l->tap_min = c->tap_min;
+    l->lowered = c->lowered;
     l->n_taps = depthwise_n_rows(c) * w->kernel[1];
     l->tap = depthwise_padded_unit(c);
     l->size = (size_t)c->ow * c->oc;
@@ -403,7 +422,7 @@ static void depthwise_describe_line(const struct conv *c, struct run *r, struct 
     l->in = l->out * w->stride[1];
     l->to = run_scratch(r, c->sums_at);
     l->bounds = c->bounds;
-    l->sum = c->tap_min   ? depthwise_sum_vnni
+    l->sum = c->tap_min   ? depthwise_sum_quads
              : c->integer ? depthwise_sum_integers
              : c->fp16    ? depthwise_sum_fp16
                           : depthwise_sum_floats;

@@ -16,6 +16,7 @@ struct depthwise_line {
     const void *sources[DEPTHWISE_TAPS]; // under each tap of the first unit
     const void *taps;
     const int32_t *tap_min;     // of quads: what taps have been lowered by, for each channel
+    bool lowered;               // not all of these are 0
     size_t n_taps, tap;         // tap: elements from one to the next
     size_t n, in, out;          // units; elements between neighbours
     size_t size;                // elements of the output: n units, and perhaps a part of one
@@ -50,9 +51,9 @@ depthwise_each(const struct depthwise_line *l, const int n_many,
     }
 }
 
-/// The kernel for quads, with AVX512-VNNI: elements are an int8 of each of four lines, taps four
-/// uint8.
-void depthwise_sum_vnni(const struct depthwise_line *l);
+/// The kernel for quads, with AVX512-VNNI or NEON's dot products: elements are an int8 of each of
+/// four lines, taps four uint8 with the first, int8 with the second.
+void depthwise_sum_quads(const struct depthwise_line *l);
 
 /// The kernel from fp16 to fp16, with AVX2 or AVX512, and whether it can be used.
 void depthwise_sum_fp16(const struct depthwise_line *l);

@@ -44,7 +44,7 @@ VNNI_INLINE void depthwise_vnni_sum_lanes(const struct depthwise_line *l, size_t
                             _mm512_add_epi32(sums[i], _mm512_mullo_epi32(window_sums[i], tap_min)));
 }
 
-VNNI void depthwise_sum_vnni(const struct depthwise_line *l)
+VNNI void depthwise_sum_quads(const struct depthwise_line *l)
 {
     depthwise_each(l, DEPTHWISE_UNROLL, depthwise_vnni_sum_lanes);
 }
@@ -89,11 +89,11 @@ VNNI void depthwise_interleave(const uint8_t *const *rows, size_t n_rows, size_t
         depthwise_interleave_rows(rows, 4, n, to);
     }
 }
-#else
-void depthwise_sum_vnni(const struct depthwise_line *l)
+#elif !defined(__aarch64__) // neon/conv_neon_depthwise.c
+void depthwise_sum_quads(const struct depthwise_line *l)
 {
     (void)l;
-    abort(); // dnn_has_vnni() is never true
+    abort(); // conv_vnni_has_dot() is never true
 }
 
 void depthwise_interleave(const uint8_t *const *rows, size_t n_rows, size_t n, uint32_t *to)

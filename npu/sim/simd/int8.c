@@ -13,6 +13,7 @@
 //                   before. From an index that is 16 less for each piece, and stays negative once
 //                   it is, all pieces up to the right one are looked up; xor leaves that one:
 //                     index 37:  T0[5] ^ (T0 ^ T1)[5] ^ (T1 ^ T2)[5] ^ 0 …  =  T2[5]
+//                   NEON looks up in 64 bytes at a time, and leaves what lies outside as it is.
 // int8_take         every 2nd or 4th byte: shuffles of two vectors that keep the even bytes.
 //
 // All are exact. Tests: test_sim_conv_AVX2_VNNI (sums), test_sim_cases.
@@ -130,19 +131,51 @@ bool int8_map_is_fast(void)
     return kernel_has_vbmi();
 }
 #else
+#ifdef __aarch64__
+#include <arm_neon.h>
+
 static size_t int8_sum_many(const int8_t *x, size_t n, int32_t *sums)
 {
-    for (size_t i = 0; i < n; i++)
-        sums[i] = int8_sum_eight(x + 8 * i);
-    return n;
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        int32x4_t a = vpaddlq_s16(vpaddlq_s8(vld1q_s8(x + 8 * i)));
+        int32x4_t b = vpaddlq_s16(vpaddlq_s8(vld1q_s8(x + 8 * i + 16)));
+        vst1q_s32(sums + i, vpaddq_s32(a, b));
+    }
+    return i;
 }
 
 static size_t int8_map_many(const int8_t *table, const int8_t *x, size_t n, int8_t *y)
 {
-    for (size_t i = 0; i < n; i++)
-        y[i] = table[(uint8_t)x[i]];
-    return n;
+    const uint8x16_t quarter = vdupq_n_u8(64);
+    int8x16x4_t part[4];
+    for (int i = 0; i < 4; i++)
+        part[i] = vld1q_s8_x4(table + (size_t)i * 64);
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        uint8x16_t index = vreinterpretq_u8_s8(vld1q_s8(x + i));
+        int8x16_t v = vqtbl4q_s8(part[0], index);
+        for (int k = 1; k < 4; k++) {
+            index = vsubq_u8(index, quarter);
+            v = vqtbx4q_s8(v, part[k], index);
+        }
+        vst1q_s8(y + i, v);
+    }
+    return i;
 }
+#else
+static size_t int8_sum_many(const int8_t *x, size_t n, int32_t *sums)
+{
+    (void)x, (void)n, (void)sums;
+    return 0;
+}
+
+static size_t int8_map_many(const int8_t *table, const int8_t *x, size_t n, int8_t *y)
+{
+    (void)table, (void)x, (void)n, (void)y;
+    return 0;
+}
+#endif
 
 static size_t int8_map_pieces(const int8_t *table, const int8_t *x, size_t n, int8_t *y)
 {
@@ -162,7 +195,11 @@ static bool int8_has_pieces(size_t n)
 
 bool int8_map_is_fast(void)
 {
+#ifdef __aarch64__
+    return true;
+#else
     return false;
+#endif
 }
 #endif
 

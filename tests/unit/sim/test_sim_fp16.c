@@ -232,7 +232,7 @@ static void make_convolution(struct net *n)
 
 // The sum, that of the absolute values, and the sum as floats that are rounded product by product:
 // with AVX512 tap by tap, then the bias; with AVX2 from the bias on, eight channels of all taps
-// after the other.
+// after the other; with NEON from the bias on, tap by tap.
 static double sum_window(const struct net *n, const uint32_t at[4], double *ret_size,
                          float *ret_rounded)
 {
@@ -241,7 +241,7 @@ static double sum_window(const struct net *n, const uint32_t at[4], double *ret_
     double bias = n->n_inputs > 2 ? value(n, 3, at[1]) : 0, sum = bias;
     uint32_t each = weight->dims[1], first = w->groups > 1 ? at[1] : 0;
     const bool last = kernel_has_avx512();
-    const uint32_t taps = w->kernel[0] * w->kernel[1], part = last ? each : 8;
+    const uint32_t taps = w->kernel[0] * w->kernel[1], part = !last && kernel_has_avx2() ? 8 : each;
     float ordered = last ? 0 : (float)bias;
     *ret_size = fabs(sum);
     for (uint32_t from = 0; from < each; from += part)

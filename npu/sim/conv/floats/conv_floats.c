@@ -22,7 +22,11 @@
 
 static const struct floats_level *floats_level(void)
 {
+#ifdef __aarch64__
+    return &conv_floats_neon;
+#else
     return kernel_has_avx512() ? &conv_floats_avx512 : kernel_has_avx2() ? &conv_floats_avx2 : NULL;
+#endif
 }
 
 // Whether some windows lie beside the image: oneDNN's kernels for AVX2 do not take these.
@@ -51,7 +55,7 @@ static bool floats_take_bounds(const struct graph_node *n, struct clamp_bounds *
     uint32_t done = n->n_post;
     while (!clamp_bounds(n->post, done, bounds))
         done--;
-    for (uint32_t i = done; i < conv_dnn_fuses(n); i++)
+    for (uint32_t i = done; !floats_level()->takes_all && i < conv_dnn_fuses(n); i++)
         if (n->post[i].kind != POST_LEAKY_RELU && n->post[i].kind != POST_RELU &&
             n->post[i].kind != POST_CLIP)
             return false;
@@ -72,8 +76,9 @@ bool conv_floats_fits(const struct step *s, const struct conv *c, const float *w
     size_t n = (size_t)c->ic * c->window.kernel[0] * c->window.kernel[1];
     bool finite = true, stored = step_input(s, 0)->type != TENSOR_FLOAT32 ||
                                  step_output(s, 0)->type != TENSOR_FLOAT32;
-    if (!floats_level() || !stored || n > MAX_PRODUCTS || c->transposed || c->window.groups != 1 ||
-        !floats_parts(c) || floats_segments(c, floats_parts(c)) > FLOATS_SEGMENTS ||
+    if (!floats_level() || (!floats_level()->takes_all && (!stored || n > MAX_PRODUCTS)) ||
+        c->transposed || c->window.groups != 1 || !floats_parts(c) ||
+        floats_segments(c, floats_parts(c)) > FLOATS_SEGMENTS ||
         !floats_take_bounds(s->node, &bounds, &fused))
         return false;
     for (size_t i = 0; i < n * c->oc; i++)

@@ -9,13 +9,14 @@
 //   AVX2     eight channels after the other, of these the taps, and of each tap its eight channels,
 //            from the bias on (of images whose channels are a multiple of eight: others are
 //            oneDNN's, which takes fewer in other ways)
+//   NEON     taps, and of each tap its channels, from the bias on; oneDNN has no kernel there
 //
-// Denormals are 0, as there.
+// Denormals are 0, as there (NEON keeps them).
 //
 // A window is a list of segments (conv_lines.h), a segment a run of contiguous floats:
 //
 //   line      | x0 x1 x2 x3 …                  each is broadcast to all lanes
-//   weights   [block][segment][float][channel of the block: n_vectors of FLOATS_LANES]
+//   weights   [block][segment][float][channel of the block: n_vectors of the level's lanes]
 #pragma once
 
 #include "npu/sim/conv/conv_lines.h"
@@ -59,11 +60,12 @@ struct floats_pixels {
 struct floats_level {
     size_t lanes, vectors; // of a vector; in a block at most
     size_t channels;       // of a tap that are added before the next tap's; 0: all
+    bool takes_all;        // oneDNN has nothing faster
     /// Outputs of n pixels and the channels of n_vectors.
     void (*sum)(const struct floats_pixels *p, size_t n, size_t n_vectors);
 };
 
-extern const struct floats_level conv_floats_avx512, conv_floats_avx2;
+extern const struct floats_level conv_floats_avx512, conv_floats_avx2, conv_floats_neon;
 
 // The outputs of a tile, from pixel `first` on.
 typedef void floats_sum(const struct floats_pixels *p, size_t first);

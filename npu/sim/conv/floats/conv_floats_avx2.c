@@ -116,7 +116,8 @@ static void floats_sum_avx2(const struct floats_pixels *p, size_t n, size_t n_ve
     floats_sum_all(functions[n_vectors - 1], MAX_SUMS / n_vectors, p, n);
 }
 
-const struct floats_level conv_floats_avx2 = {AVX2_LANES, MAX_VECTORS, AVX2_LANES, floats_sum_avx2};
+const struct floats_level conv_floats_avx2 = {
+    .lanes = AVX2_LANES, .vectors = MAX_VECTORS, .channels = AVX2_LANES, .sum = floats_sum_avx2};
 #else
 const struct floats_level conv_floats_avx2;
 #endif

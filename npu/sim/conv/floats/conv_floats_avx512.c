@@ -135,7 +135,8 @@ static void floats_sum_avx512(const struct floats_pixels *p, size_t n, size_t n_
     floats_sum_all(functions[n_vectors - 1], MAX_SUMS / n_vectors, p, n);
 }
 
-const struct floats_level conv_floats_avx512 = {AVX512_LANES, MAX_VECTORS, 0, floats_sum_avx512};
+const struct floats_level conv_floats_avx512 = {
+    .lanes = AVX512_LANES, .vectors = MAX_VECTORS, .sum = floats_sum_avx512};
 #else
 const struct floats_level conv_floats_avx512;
 #endif

@@ -148,16 +148,27 @@ void conv_vnni_sum(const struct vnni_pixels *p, size_t n, size_t n_vectors)
     }
 }
 
-void conv_vnni_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sums)
+// Bytes of one segment, 16 at a time: products with ones. The rest one by one.
+NEON_INLINE int32_t neon_sum_bytes(const int8_t *x, size_t n, int32x4_t *sums)
+{
+    int32_t rest = 0;
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        *sums = vdotq_s32(*sums, vld1q_s8(x + i), vdupq_n_s8(1));
+    for (; i < n; i++)
+        rest += x[i];
+    return rest;
+}
+
+NEON void conv_vnni_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sums)
 {
     for (size_t i = 0; i < n; i++) {
-        int32_t sum = 0;
-        for (size_t k = 0; k < b->n_segments; k++) {
-            const int8_t *x = (const int8_t *)b->x + i * b->pitch + k * b->apart;
-            for (size_t at = 0; at < b->segment; at++)
-                sum += x[at];
-        }
-        sums[i] = sum;
+        int32x4_t many = vdupq_n_s32(0);
+        int32_t rest = 0;
+        for (size_t k = 0; k < b->n_segments; k++)
+            rest += neon_sum_bytes((const int8_t *)b->x + i * b->pitch + k * b->apart, b->segment,
+                                   &many);
+        sums[i] = vaddvq_s32(many) + rest;
     }
 }
 #endif

@@ -1,0 +1,137 @@
+// The inner loops of conv_floats.h with NEON, in the way of conv_floats_avx512.c. Four floats of a
+// pixel are loaded at a time, and each is multiplied as an element of their vector. Of 32 registers
+// up to 24 hold sums:
+//
+//   vectors    1    2    3    4
+//   pixels    12    8    6    5
+//
+// Sums begin with the bias. There is no other kernel that would have to give the same bits: without
+// SVE oneDNN has its reference in plain C, so these take all convolutions in one group.
+//
+// Tests: test_sim_conv, test_sim_fp16 of the preset arm64.
+#include "npu/sim/conv/floats/conv_floats.h"
+
+#ifdef __aarch64__
+#include <arm_neon.h>
+#include <math.h>
+#include <string.h>
+
+#define NEON_INLINE static inline __attribute__((always_inline))
+#define LANES       4
+#define MAX_VECTORS 4
+#define MAX_PIXELS  12
+#define MAX_SUMS    24
+
+// One float of each pixel, element k of its vector, with its weights.
+#define ADD_FLOAT(k)                                                                               \
+    for (int v = 0; v < n_vectors; v++)                                                            \
+        weights[v] = vld1q_f32(w + ((k)*n_vectors + v) * LANES);                                   \
+    for (int i = 0; i < n; i++)                                                                    \
+        for (int v = 0; v < n_vectors; v++)                                                        \
+    sums[i * n_vectors + v] = vfmaq_laneq_f32(sums[i * n_vectors + v], weights[v], x[i], k)
+
+NEON_INLINE void floats_sum_segment(const struct floats_pixels *p, const float *at, const float *w,
+                                    float32x4_t *sums, const int n, const int n_vectors)
+{
+    const size_t pitch = p->pitch, size = p->segment;
+    float32x4_t x[MAX_PIXELS], weights[MAX_VECTORS];
+    size_t done = 0;
+    for (; done + 4 <= size; done += 4, at += 4, w += 4 * n_vectors * LANES) {
+        for (int i = 0; i < n; i++)
+            x[i] = vld1q_f32(at + (size_t)i * pitch);
+        ADD_FLOAT(0);
+        ADD_FLOAT(1);
+        ADD_FLOAT(2);
+        ADD_FLOAT(3);
+    }
+    for (; done < size; done++, at++, w += n_vectors * LANES) {
+        for (int i = 0; i < n; i++)
+            x[i] = vld1q_dup_f32(at + (size_t)i * pitch);
+        ADD_FLOAT(0);
+    }
+}
+
+// y = min(max(x, low), high), low for NaN, and 0 for -0, as everywhere behind convolutions.
+NEON_INLINE float32x4_t floats_clamp(const struct clamp_bounds bounds, float32x4_t y)
+{
+    if (bounds.low > -INFINITY)
+        y = vmaxnmq_f32(y, vdupq_n_f32(bounds.low));
+    return vminq_f32(y, vdupq_n_f32(bounds.high));
+}
+
+// A vector of which `left` channels exist; where that is fewer than all, others are left alone.
+NEON_INLINE void floats_store(float32x4_t y, uint8_t *to, size_t left, const bool fp16)
+{
+    if (fp16) {
+        uint16x4_t halves = vreinterpret_u16_f16(vcvt_f16_f32(y));
+        if (left >= LANES)
+            vst1_u16((uint16_t *)(void *)to, halves);
+        else
+            memcpy(to, &halves, left * sizeof(uint16_t));
+    } else if (left >= LANES) {
+        vst1q_f32((float *)(void *)to, y);
+    } else {
+        memcpy(to, &y, left * sizeof(float));
+    }
+}
+
+NEON_INLINE void floats_store_tile(const struct floats_pixels *p, size_t first,
+                                   const float32x4_t *sums, const int n, const int n_vectors,
+                                   const bool fp16)
+{
+    const size_t element = fp16 ? sizeof(uint16_t) : sizeof(float);
+    uint8_t *to = (uint8_t *)p->to + first * p->channels * element;
+    for (int i = 0; i < n; i++, to += p->channels * element)
+        for (int v = 0; v < n_vectors; v++) {
+            const size_t o = (size_t)v * LANES;
+            const bool whole =
+                v + 1 < n_vectors || p->left >= o + LANES || first + (size_t)i < p->whole;
+            floats_store(floats_clamp(p->bounds, sums[i * n_vectors + v]), to + o * element,
+                         whole ? LANES : p->left - o, fp16);
+        }
+}
+
+NEON_INLINE void floats_sum_tile(const struct floats_pixels *p, size_t first, const int n,
+                                 const int n_vectors)
+{
+    float32x4_t sums[MAX_SUMS];
+    const float *w = p->weights;
+    for (int i = 0; i < n * n_vectors; i++)
+        sums[i] = vld1q_f32(p->bias + i % n_vectors * LANES);
+    for (size_t i = 0; i < p->n_segments; i++, w += p->segment * LANES * (size_t)n_vectors)
+        floats_sum_segment(p, p->segments[i] + first * p->pitch, w, sums, n, n_vectors);
+    if (p->fp16)
+        floats_store_tile(p, first, sums, n, n_vectors, true);
+    else
+        floats_store_tile(p, first, sums, n, n_vectors, false);
+}
+
+#define UP_TO_5(X, v)  X(1, v) X(2, v) X(3, v) X(4, v) X(5, v)
+#define UP_TO_6(X, v)  UP_TO_5(X, v) X(6, v)
+#define UP_TO_8(X, v)  UP_TO_6(X, v) X(7, v) X(8, v)
+#define UP_TO_12(X, v) UP_TO_8(X, v) X(9, v) X(10, v) X(11, v) X(12, v)
+#define FUNCTION(n, v)                                                                             \
+    static void floats_sum_##n##_##v(const struct floats_pixels *p, size_t first)                  \
+    {                                                                                              \
+        floats_sum_tile(p, first, n, v);                                                           \
+    }
+#define NAME(n, v) floats_sum_##n##_##v,
+
+UP_TO_12(FUNCTION, 1)
+UP_TO_8(FUNCTION, 2)
+UP_TO_6(FUNCTION, 3)
+UP_TO_5(FUNCTION, 4)
+
+static void floats_sum_neon(const struct floats_pixels *p, size_t n, size_t n_vectors)
+{
+    static floats_sum *const functions[][MAX_PIXELS] = {
+        {UP_TO_12(NAME, 1)}, {UP_TO_8(NAME, 2)}, {UP_TO_6(NAME, 3)}, {UP_TO_5(NAME, 4)}};
+    static const size_t most[] = {12, 8, 6, 5};
+    floats_sum_all(functions[n_vectors - 1], most[n_vectors - 1], p, n);
+}
+
+const struct floats_level conv_floats_neon = {
+    .lanes = LANES, .vectors = MAX_VECTORS, .takes_all = true, .sum = floats_sum_neon};
+#else
+const struct floats_level conv_floats_neon;
+#endif
