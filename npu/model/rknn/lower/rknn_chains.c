@@ -2,11 +2,6 @@
 #include "npu/model/rknn/lower/rknn_lower.h"
 #include "npu/model/rknn/regs/rknn_chain.h"
 
-static bool is_bytes(const struct graph_tensor *t)
-{
-    return t && t->type == TENSOR_INT8 && t->quantized && !t->constant;
-}
-
 // Parts: the inputs of Concat, the outputs of Split, else all at once.
 static uint32_t count_parts(const struct rknn_lowering *l)
 {
@@ -37,7 +32,7 @@ static bool is_working_memory(const struct rknn_lowering *l, int32_t tensor)
 static int take_chain(struct rknn_lowering *l, uint32_t x, uint32_t y,
                       const struct graph_chain **ret, struct error *e)
 {
-    if (!is_bytes(lower_input(l, x)) || !is_bytes(lower_output(l, y)))
+    if (!lower_is_bytes(lower_input(l, x)) || !lower_is_bytes(lower_output(l, y)))
         return 0;
     int r = rknn_chain(l->regs, l->f, l->node, l->inputs[x], l->outputs[y], l->g, ret, e);
     for (uint32_t i = 0; i < l->node->n_inputs && r == 0 && !*ret; i++)
@@ -66,22 +61,13 @@ static bool moves(const struct rknn_lowering *l)
     }
 }
 
-// Whether its registers say how the NPU does it; a pool is not the DPU's.
-static bool is_programmed(const struct rknn_lowering *l)
-{
-    bool pools = l->out->op == GRAPH_MAX_POOL || l->out->op == GRAPH_AVERAGE_POOL;
-    uint32_t format;
-    return pools ? l->out->program && rknn_regs_get(l->regs, PPU_RDMA_DATA_FORMAT, &format)
-                 : lower_has_program(l);
-}
-
 // Parts that are joined and taken apart are real numbers of one type, or bytes, which have a scale
 // of their own (take_chain).
 static bool keeps_type(const struct rknn_lowering *l, const struct graph_tensor *x,
                        const struct graph_tensor *y)
 {
     return !x || !y || x->constant || (x->type == y->type && x->quantized == y->quantized) ||
-           !is_programmed(l);
+           !lower_has_program(l);
 }
 
 // What is moved stays what it is, in type and scale, and so does what windows choose or average.
@@ -94,7 +80,7 @@ static int check_kept(const struct rknn_lowering *l, struct error *e)
         kept = kept && keeps_type(l, lower_input(l, i), y);
     for (uint32_t i = 1; parts && i < l->out->n_outputs; i++)
         kept = kept && keeps_type(l, x, lower_output(l, i));
-    if (kept && !parts && x && !x->constant && x->quantized && is_programmed(l))
+    if (kept && !parts && x && !x->constant && x->quantized && lower_has_program(l))
         kept = x->scale == y->scale && x->zp == y->zp;
     return kept ? 0 : lower_refuse(l, e, "it moves numbers of one type or scale to another");
 }
@@ -107,7 +93,7 @@ int lower_copies(struct rknn_lowering *l, struct error *e)
         return 0;
     if (check_kept(l, e) < 0)
         return STATUS_MODEL_INVALID;
-    if (!moved || !is_bytes(lower_input(l, 0)) || !is_bytes(lower_output(l, 0)))
+    if (!moved || !lower_is_bytes(lower_input(l, 0)) || !lower_is_bytes(lower_output(l, 0)))
         return 0;
     int r = rknn_chain_copies(l->regs, l->f, l->node, l->g, e);
     return r < 0 ? error_prefix(e, "node %s (%s)", l->node->name, l->node->op) : 0;
@@ -129,72 +115,4 @@ int lower_chains(struct rknn_lowering *l, struct error *e)
                        &chains[i], e);
     }
     return r;
-}
-
-// ---- what is known of operators ----
-
-static bool is_named(const struct rknn_lowering *l, const char *const *names, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(l->node->op, names[i]) == 0)
-            return true;
-    return false;
-}
-
-// Real numbers: rknn_real.c reads units of sums, products and activations.
-static bool is_read_by_units(const struct rknn_lowering *l)
-{
-    static const char *const names[] = {"Add", "AddRelu", "Mul", "Relu"};
-    return is_named(l, names, sizeof names / sizeof *names);
-}
-
-// Vendor's operators whose tasks are known from files.
-static bool is_net(const struct rknn_lowering *l)
-{
-    static const char *const names[] = {"exMatMul", "exNorm", "exSDPAttention", "exSoftmax13"};
-    return is_named(l, names, sizeof names / sizeof *names);
-}
-
-// Whether anything of the registers has been held against what the operator's name says. Which
-// units compute any other one is known of no file.
-static bool is_read(const struct rknn_lowering *l)
-{
-    switch (l->out->op) {
-    case GRAPH_UNARY:
-        return l->out->chains[0] || is_read_by_units(l);
-    case GRAPH_ADD:
-    case GRAPH_MUL:
-        return l->out->sum || is_bytes(lower_output(l, 0)) || is_read_by_units(l);
-    case GRAPH_DIV:
-    case GRAPH_POW:
-    case GRAPH_SUB:
-        return l->out->sum || is_bytes(lower_output(l, 0));
-    case GRAPH_MAX_POOL:
-    case GRAPH_AVERAGE_POOL:
-        return strncmp(l->node->op, "Global", 6) != 0;
-    case GRAPH_BATCH_NORM:
-    case GRAPH_CONCAT:
-    case GRAPH_CONV:
-    case GRAPH_CONVERT:
-    case GRAPH_CONV_TRANSPOSE:
-    case GRAPH_CUSTOM:
-    case GRAPH_EXPAND:
-    case GRAPH_MAP:
-    case GRAPH_PAD:
-    case GRAPH_RESHAPE:
-    case GRAPH_RESIZE:
-    case GRAPH_SLICE:
-    case GRAPH_SPLIT:
-    case GRAPH_TRANSPOSE:
-        return true;
-    default:
-        return is_net(l);
-    }
-}
-
-int lower_check_read(const struct rknn_lowering *l, struct error *e)
-{
-    if (l->out->on_cpu || !is_programmed(l) || is_read(l))
-        return 0;
-    return lower_refuse(l, e, "which registers the NPU computes %s by is not known", l->node->op);
 }

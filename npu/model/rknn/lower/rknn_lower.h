@@ -91,6 +91,9 @@ int lower_pick(const struct rknn_lowering *l, const char *attr, const char *abse
 /// Whether a tensor's elements are integers or truth values, not quantized numbers.
 bool lower_is_integers(const struct graph_tensor *t);
 
+/// Whether its elements are bytes that stand for real numbers, and come from a node or an input.
+bool lower_is_bytes(const struct graph_tensor *t);
+
 /// Makes the node a reference operator of its first n_in inputs; `ints` are copied.
 int lower_emit_ref(struct rknn_lowering *l, enum graph_ref_op op, uint32_t n_in,
                    const int64_t *ints, uint32_t n_ints, struct error *e);

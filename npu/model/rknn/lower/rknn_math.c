@@ -7,12 +7,6 @@
 #include "npu/model/rknn/regs/rknn_chain.h"
 #include "npu/model/rknn/regs/rknn_sum.h"
 
-// Integers have an exact reference operator, real numbers the fast one, with fused activations.
-static bool is_stored_number(const struct graph_tensor *t)
-{
-    return t && t->type == TENSOR_INT8 && t->quantized && !t->constant;
-}
-
 static const char unknown[] = "how its registers compute it with integers is not known";
 
 // An Add or a Mul of quantized numbers as its registers have it.
@@ -113,18 +107,12 @@ static int take_square(struct rknn_lowering *l, struct error *e)
     return take_sum(l, both, e);
 }
 
-bool lower_has_program(const struct rknn_lowering *l)
-{
-    uint32_t mode;
-    return l->out->program && rknn_regs_get(l->regs, DPU_FEATURE_MODE_CFG, &mode);
-}
-
 // Arithmetic of bytes on the NPU is what its registers say, and nothing else.
 static int take_integers(struct rknn_lowering *l, struct error *e)
 {
-    bool first = is_stored_number(lower_input(l, 0)), second = is_stored_number(lower_input(l, 1));
+    bool first = lower_is_bytes(lower_input(l, 0)), second = lower_is_bytes(lower_input(l, 1));
     bool known = l->out->op == GRAPH_ADD || l->out->op == GRAPH_MUL;
-    if (!lower_has_program(l) || !is_stored_number(lower_output(l, 0)) || (!first && !second))
+    if (!lower_has_program(l) || !lower_is_bytes(lower_output(l, 0)) || (!first && !second))
         return 0;
     if (first && second)
         return known ? take_sum(l, l->inputs, e) : lower_refuse(l, e, unknown);
@@ -147,6 +135,7 @@ static bool is_filled(const struct rknn_lowering *l, uint32_t i)
     return false;
 }
 
+// Integers have an exact reference operator, real numbers the fast one, with fused activations.
 int lower_arithmetic(struct rknn_lowering *l, struct error *e)
 {
     for (uint32_t i = 2; i < l->n_inputs; i++)
@@ -166,7 +155,7 @@ int lower_arithmetic(struct rknn_lowering *l, struct error *e)
 
 int lower_two(struct rknn_lowering *l, struct error *e)
 {
-    bool bytes = is_stored_number(lower_input(l, 0)) && is_stored_number(lower_output(l, 0));
+    bool bytes = lower_is_bytes(lower_input(l, 0)) && lower_is_bytes(lower_output(l, 0));
     return lower_has_program(l) && bytes ? lower_refuse(l, e, unknown)
                                          : lower_posts(l, l->suffix, -1, e);
 }

@@ -64,6 +64,11 @@ bool lower_is_integers(const struct graph_tensor *t)
     return !t->quantized && t->type != TENSOR_FLOAT32 && t->type != TENSOR_FLOAT16;
 }
 
+bool lower_is_bytes(const struct graph_tensor *t)
+{
+    return t && t->type == TENSOR_INT8 && t->quantized && !t->constant;
+}
+
 // Makes the node a reference operator of its first n_in inputs; `ints` are copied.
 int lower_emit_ref(struct rknn_lowering *l, enum graph_ref_op op, uint32_t n_in,
                    const int64_t *ints, uint32_t n_ints, struct error *e)
