@@ -25,6 +25,9 @@ refuse("lstm_of_npu", "how the NPU's weights of it lie is not known",
        lambda: two(lambda m, a, b, **how: ops.attention(m, a, b, b, **how), shapes=((2, 8, 1, 5), (2, 8, 1, 9))), op("LSTM"))
 refuse("attention_of_integers", "in what steps its products and weights are held",
        lambda: two(lambda m, a, b, **how: ops.attention(m, a, b, b, **how), shapes=((2, 8, 1, 5), (2, 8, 1, 9))), attr(scale=0.25))
+refuse("pads_elsewhere", "its pads do not lead from 6 to 9 in dimension 2",
+       unary(ops.pad, [0, 0, 1, 0, 0, 0, 1, 0], cpu=True), shape(1, 20, 9, 7))
+refuse("cast_of_fewer", "of 120 elements it makes 840", unary(ops.relu, cpu=True), shape(1, 20, 6, 1, inputs=True))
 refuse("name_of_a_pool", '"Frobnicate" in it is not', lambda: one(ops.max_pool, 2),
        op("MaxPoolFrobnicate"))
 refuse("integers_fuse_nothing", '"Relu" is not fused into arithmetic of integers',
@@ -232,12 +235,12 @@ for _name, _words, _build, _spoil in (
              m.constant("axes", [1, 2, 3], "int64")))),
         ("pad_other_axes", "8 pads for 4 dimensions, some of which it names", _PAD,
          lambda m, node: node.inputs.append(m.constant("axes", [3, 2, 1, 0], "int64"))),
-        ("pad_negative", "pad -1 is out of range", _PAD, constant(1, [0, 0, -1, 0, 0, 0, 0, 0])),
+        ("pad_negative", "pads of -1 and 0 are out of range", _PAD, constant(1, [0, 0, -1, 0, 0, 0, 0, 0])),
         ("pad_mode", 'mode "wrap" is not supported', _PAD, attr(mode="wrap")),
         ("pad_value", "padding value is not a constant", _PAD,
          lambda m, node: node.inputs.__setitem__(2, node.inputs[0])),
         ("pad_dims", "differ in dimensions", _PAD, shape(20, 10, 10)),
-        ("pad_small", "its output is too small", _PAD, shape(1, 20, 6, 10)),
+        ("pad_small", "its pads do not lead from 6 to 6 in dimension 2", _PAD, shape(1, 20, 6, 10)),
         ("resize_mode", 'mode "lanczos" is not supported', unary(ops.resize, (9, 11)),
          attr(mode="lanczos")),
         ("resize_nearest", "nearest_mode", unary(ops.resize, (9, 11)), attr(nearest_mode="best")),

@@ -184,6 +184,19 @@ def _cut(m, node):
     weight.data = weight.data[: weight.size]
 
 
+def _flip(which, at):
+    """A byte of a constant, from a multiple of its size on, is another one."""
+    def spoil(m, node):
+        data = node.inputs[which].data
+        node.inputs[which].data = data[:at] + bytes([data[at] ^ 0x55]) + data[at + 1:]
+
+    return spoil
+
+
+# The 21st of 32 input channels that there is room for; the high byte of the first zero point, behind eight biases.
+refuse("weight_beside_channels", "channels that its input does not have are padded with", conv(), _flip(1, 20))
+refuse("weight_zero_point", "is no int8", conv(), _flip(2, 33))
+
 for _chip in ("rk3588", "rk3566", "rk3562"):
     refuse(f"depthwise_twice_{_chip}", "a packing that takes", _depthwise(_chip, 5),
            lambda m, node: setattr(node.inputs[1], "data", node.inputs[1].data * 2))
@@ -198,7 +211,7 @@ refuse("groups_of_one", "how the weights of 20 groups are packed is not known", 
        lambda m, node: (attr(group=20)(m, node), _weight(shape=(40, 1, 3, 3))(m, node)))
 refuse("deconv_groups", "how the weights of 4 groups are packed is not known",
        lambda: transposed("rk3588", 20, 12), attr(group=4))
-refuse("deconv_turned", "does not fit 20 -> 20 channels in 1 groups",
+refuse("deconv_turned", "channels that its input does not have are padded with",
        lambda: transposed("rk3588", 20, 20), _weight(shape=(1, 20, 4, 4)))
 refuse("lut_range_rk3562", "its lookup table covers a range that is not known",
        conv("rk3562", act="sigmoid", out=Quant.of_range(0, 1)), added(0x410C, 0x60600))

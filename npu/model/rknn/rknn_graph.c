@@ -337,7 +337,7 @@ static int check_memory(const struct rknn_lowering *l, struct error *e)
     if (l->out->on_cpu || !l->regs->checks ||
         (rknn_memory_known(l->regs, l->node, e) == 0 &&
          rknn_real_known(l->regs, l->f, l->node, e) == 0 &&
-         rknn_places_agree(l->regs, l->f, l->node, e) == 0 &&
+         rknn_places_agree(l->regs, l->f, l->node, l->out->op, e) == 0 &&
          rknn_spread_known(l->regs, l->f, l->node, e) == 0 &&
          rknn_convert_known(l->regs, l->f, l->node, e) == 0 &&
          rknn_moves_agree(l->regs, l->f, l->node, l->out, e) == 0 &&

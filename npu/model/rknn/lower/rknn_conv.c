@@ -221,8 +221,7 @@ static int take_quantization(struct rknn_lowering *l, const struct rknn_packing 
     r = rknn_conv_quant(&s, &l->g->pool, lut, leaky ? &post[0].alpha : NULL, &l->out->quant, e);
     // Whatever lies in memory beside the last channel is multiplied, too: its weights must be none.
     if (r == 0 && !l->out->on_cpu)
-        r = rknn_check_spare_pixels(p, s.weight, l->out->quant->nz, l->f->container.version == 1,
-                                    e);
+        r = rknn_check_spare_zeros(p, s.weight, l->out->quant->nz, l->f->container.version == 1, e);
     return r < 0 ? error_prefix(e, "node %s (%s)", l->node->name, l->node->op) : 0;
 }
 

@@ -11,7 +11,7 @@ bool lower_has_program(const struct rknn_lowering *l)
            rknn_regs_get(l->regs, pools ? PPU_RDMA_DATA_FORMAT : DPU_FEATURE_MODE_CFG, &mode);
 }
 
-static bool is_named(const struct rknn_lowering *l, const char *const *names, size_t n)
+static bool operator_is_among(const struct rknn_lowering *l, const char *const *names, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (strcmp(l->node->op, names[i]) == 0)
@@ -23,14 +23,22 @@ static bool is_named(const struct rknn_lowering *l, const char *const *names, si
 static bool is_read_by_units(const struct rknn_lowering *l)
 {
     static const char *const names[] = {"Add", "AddRelu", "Mul", "Relu"};
-    return is_named(l, names, sizeof names / sizeof *names);
+    return operator_is_among(l, names, sizeof names / sizeof *names);
+}
+
+// A softmax's net has a table of e^x; what has none is no such net, whatever its name.
+static bool loads_table(const struct rknn_lowering *l)
+{
+    int16_t points[2][RKNN_LUT_POINTS];
+    return rknn_regs_lut(l->regs, l->f, l->node, points);
 }
 
 // Vendor's operators whose tasks are known from files.
 static bool is_net(const struct rknn_lowering *l)
 {
     static const char *const names[] = {"exMatMul", "exNorm", "exSDPAttention", "exSoftmax13"};
-    return is_named(l, names, sizeof names / sizeof *names);
+    return operator_is_among(l, names, sizeof names / sizeof *names) &&
+           (strcmp(l->node->op, "exSoftmax13") != 0 || loads_table(l));
 }
 
 // Whether anything of the registers has been held against what the operator's name says. Which

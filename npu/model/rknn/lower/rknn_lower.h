@@ -137,7 +137,7 @@ int lower_check_read(const struct rknn_lowering *l, struct error *e);
 // What the rows of the table (rknn_ops.c) name. The row's inputs are there, l->out->op is set, and
 // the rest of *l->out is theirs to fill. Those that say nothing here take no argument.
 rknn_lower lower_plain; // nothing is to be filled
-rknn_lower lower_unary, lower_two, lower_cast, lower_mat_mul, lower_ex_mat_mul;
+rknn_lower lower_unary, lower_two, lower_cast, lower_convert, lower_mat_mul, lower_ex_mat_mul;
 rknn_lower lower_arithmetic;                  // REF_ADD, …, for integers
 rknn_lower lower_ref;                         // REF_OP_…, of as many inputs as the row has
 rknn_lower lower_ref_binary, lower_ref_unary; // REF_EQUAL, …; REF_NOT, …

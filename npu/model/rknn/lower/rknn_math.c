@@ -160,10 +160,20 @@ int lower_two(struct rknn_lowering *l, struct error *e)
                                          : lower_posts(l, l->suffix, -1, e);
 }
 
+// One by one: nothing is repeated to fill a larger output.
+int lower_convert(struct rknn_lowering *l, struct error *e)
+{
+    uint64_t taken = lower_input(l, 0)->n_elems, given = lower_output(l, 0)->n_elems;
+    return taken == given ? 0
+                          : lower_refuse(l, e, "of %llu elements it makes %llu",
+                                         (unsigned long long)taken, (unsigned long long)given);
+}
+
 // The operator's name is the activation.
 int lower_unary(struct rknn_lowering *l, struct error *e)
 {
-    return lower_posts(l, l->node->op, -1, e);
+    int r = lower_convert(l, e);
+    return r < 0 ? r : lower_posts(l, l->node->op, -1, e);
 }
 
 // Floats lose their fraction where they become integers.
@@ -173,6 +183,8 @@ int lower_cast(struct rknn_lowering *l, struct error *e)
     bool bytes = x->type == TENSOR_INT8 && (!x->quantized || (x->scale == 1 && x->zp == 0));
     if (lower_has_program(l) && (x->type == TENSOR_INT8 || x->type == TENSOR_UINT8) && !bytes)
         return lower_refuse(l, e, "the NPU casts bytes as they are, without a scale");
+    if (lower_convert(l, e) < 0)
+        return STATUS_MODEL_INVALID;
     if (!lower_is_integers(lower_output(l, 0)))
         return 0;
     return lower_emit_ref(l, REF_OP_CAST, 1, NULL, 0, e);

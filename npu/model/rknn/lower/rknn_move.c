@@ -75,8 +75,7 @@ int lower_slice(struct rknn_lowering *l, struct error *e)
     return 0;
 }
 
-// Inputs: data, pads (all that come first, then all that come last), value, axes. Only the first
-// half is needed: the rest follows from the output's shape.
+// Inputs: data, pads (all that come first, then all that come last), value, axes.
 int lower_pad(struct rknn_lowering *l, struct error *e)
 {
     int64_t pads[2 * GRAPH_MAX_DIMS];
@@ -84,13 +83,20 @@ int lower_pad(struct rknn_lowering *l, struct error *e)
     uint32_t n, mode;
     if (lower_ints(l, 1, pads, &n, e) < 0)
         return STATUS_MODEL_INVALID;
-    const struct graph_tensor *x = lower_input(l, 0);
+    const struct graph_tensor *x = lower_input(l, 0), *y = lower_output(l, 0);
+    if (y->n_dims != x->n_dims)
+        return lower_refuse(l, e, "its input and output differ in dimensions");
     if (n != 2 * x->n_dims || lower_input(l, 3))
         return lower_refuse(l, e, "%u pads for %u dimensions%s", n, x->n_dims,
                             lower_input(l, 3) ? ", some of which it names" : "");
     for (uint32_t i = 0; i < x->n_dims; i++) {
-        if (pads[i] < 0 || pads[i] > UINT32_MAX)
-            return lower_refuse(l, e, "pad %lld is out of range", (long long)pads[i]);
+        int64_t end = pads[x->n_dims + i];
+        if (pads[i] < 0 || pads[i] > UINT32_MAX || end < 0 || end > UINT32_MAX)
+            return lower_refuse(l, e, "pads of %lld and %lld are out of range", (long long)pads[i],
+                                (long long)end);
+        if (pads[i] + x->dims[i] + end != y->dims[i])
+            return lower_refuse(l, e, "its pads do not lead from %u to %u in dimension %u",
+                                x->dims[i], y->dims[i], i);
         l->out->pad.begin[i] = (uint32_t)pads[i];
     }
     if (lower_pick(l, "mode", "constant", modes, 3, &mode, e) < 0)

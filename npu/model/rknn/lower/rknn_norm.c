@@ -6,18 +6,24 @@
 #define FACTOR_ERROR 1e-3 // of a factor that registers hold in 15 bits
 #define LENGTH_LEAST 1e-6 // below it no length is: added to it or the least of it, all the same
 
-// Whether all elements of a 16- or 32-bit constant have this value.
-static bool all_are(const struct graph_tensor *t, int32_t value)
+// Whether all elements of a 16- or 32-bit constant are within these bounds.
+static bool all_within(const struct graph_tensor *t, int32_t low, int32_t high)
 {
     size_t size = tensor_type_size(t->type);
     if (!t->constant || t->unpack || (size != 2 && size != 4))
         return false;
     for (uint64_t i = 0; i < t->n_elems; i++) {
         const uint8_t *p = t->data.data + i * size;
-        if ((size == 2 ? (int16_t)read_le16(p) : (int32_t)read_le32(p)) != value)
+        int32_t v = size == 2 ? (int16_t)read_le16(p) : (int32_t)read_le32(p);
+        if (v < low || v > high)
             return false;
     }
     return true;
+}
+
+static bool all_are(const struct graph_tensor *t, int32_t value)
+{
+    return all_within(t, value, value);
 }
 
 // The node's registers hold the factor s_x * s_scale / s_y in 15 bits. If they disagree with the
@@ -91,6 +97,7 @@ static void take_norm_factor(struct rknn_lowering *l)
 // Scale int16 with a scale of its own, bias int32 without, and neither mean nor variance left.
 static int check_integer_norm(struct rknn_lowering *l, struct error *e)
 {
+    const int32_t product = 1 << 22, end = INT32_MAX - product; // of a byte and a scale
     const struct graph_tensor *x = lower_input(l, 0), *scale = lower_input(l, 1);
     const struct graph_tensor *y = lower_output(l, 0);
     bool known = x->type == TENSOR_INT8 && x->quantized && y->type == TENSOR_INT8 && y->quantized &&
@@ -98,6 +105,8 @@ static int check_integer_norm(struct rknn_lowering *l, struct error *e)
                  !lower_input(l, 2)->quantized && lower_input(l, 2)->type == TENSOR_INT32;
     if (!known || !all_are(lower_input(l, 3), 0) || !all_are(lower_input(l, 4), 1))
         return lower_refuse(l, e, "in what units its integers are is not known");
+    if (!all_within(lower_input(l, 2), -end, end))
+        return lower_refuse(l, e, "with its bias sums may have more than 32 bits");
     l->out->norm.integer = true;
     take_norm_factor(l);
     if (lower_has_program(l) && !l->out->on_cpu && !l->out->norm.out.factor)

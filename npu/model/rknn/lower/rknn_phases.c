@@ -33,12 +33,14 @@ static bool divides_only(const struct rknn_lowering *l, const struct rknn_state 
            (int32_t)t->value[DPU_OUT_CVT_OFFSET] == lower_output(l, 0)->zp;
 }
 
-// What a task divides by, factor times the whole, is an integer; 0: it is none.
+// What a task divides by, factor times the whole, is an integer, which its multiplication is the
+// nearest to, up or down; 0: it is none.
 static double divisor_of(const struct phases *p, const struct rknn_state *t)
 {
     double scale = t->value[DPU_OUT_CVT_SCALE] & 0xffff;
     double one = ldexp(1, (int)t->value[DPU_OUT_CVT_SHIFT]), by = nearbyint(one / scale);
-    return !(scale > 0) || fmod(by, 4.0 * p->times[0] * p->times[1]) > 0 ? 0 : by;
+    bool near = scale > 0 && fabs(scale * by - one) < by;
+    return !near || fmod(by, 4.0 * p->times[0] * p->times[1]) > 0 ? 0 : by;
 }
 
 // What a task's division makes of halves.

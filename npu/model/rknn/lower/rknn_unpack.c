@@ -3,19 +3,20 @@
 // checked against the size of the data by rknn_weights.c, so nothing is checked here. The source
 // layouts:
 //
-//      PACKED_BLOCKS        per block of O2 outputs: main blocks, then the tail; each
-//      [H][W][O2][I2] PACKED_ROWS          [O1][ky][O2][kx * 4 + c, padded to 16] PACKED_TAP_PAIRS
-//      [C / I2][ky][kx][pairs of channels: w0 w1 nz0 nz1] PACKED_TAP_SINGLE    [C /
-//      I2][ky][kx][channels: w nz] PACKED_NC1HWC2       [N][C1][plane][C2]
+//      PACKED_BLOCKS      per block of O2 outputs: main blocks, then the tail; each [H][W][O2][I2]
+//      PACKED_ROWS        [O1][ky][O2][kx * 4 + c, padded to 16]
+//      PACKED_TAP_PAIRS   [C / I2][ky][kx][pairs of channels: w0 w1 nz0 nz1]
+//      PACKED_TAP_SINGLE  [C / I2][ky][kx][channels: w nz]
+//      PACKED_NC1HWC2     [N][C1][plane][C2]
 #include "npu/model/rknn/lower/rknn_weights.h"
 
 #include "base/bytes.h"
 
-// Where channels go, and how many of each kind there are: the rest of a block is padding.
+// Where channels go, and which: those of a block that are before or behind are left out.
 struct target {
     const struct rknn_packing *p;
     uint8_t *dst;
-    uint32_t o_end, i_end;
+    uint32_t o_end, i_begin, i_end;
 };
 
 // n contiguous elements, to places `step` elements apart. Constant element sizes let the compiler
@@ -34,21 +35,23 @@ static void spread(uint8_t *restrict dst, size_t step, const uint8_t *restrict s
             memcpy(dst + i * step * element, src + i * element, element);
 }
 
-// One [H][W][O2][I2] block whose channels start at o, i. Returns the position behind it; padding
-// channels are skipped.
+// One [H][W][O2][I2] block whose channels start at o, i. Returns the position behind it.
 static const uint8_t *unpack_block(const struct target *t, const struct rknn_block *b, uint32_t o,
                                    uint32_t i, const uint8_t *src)
 {
     const struct rknn_packing *p = t->p;
-    size_t taps = (size_t)p->kh * p->kw, row = (size_t)t->i_end * taps * p->element;
+    size_t taps = (size_t)p->kh * p->kw;
+    size_t row = (size_t)(t->i_end - t->i_begin) * taps * p->element;
+    uint32_t before = i < t->i_begin ? t->i_begin - i : 0;
     uint32_t o_n = o < t->o_end ? t->o_end - o : 0, i_n = i < t->i_end ? t->i_end - i : 0;
     o_n = o_n < b->o2 ? o_n : b->o2;
     i_n = i_n < b->i2 ? i_n : b->i2;
-    for (uint32_t o2 = 0; o2 < o_n; o2++)
+    for (uint32_t o2 = 0; o2 < o_n && before < i_n; o2++)
         for (size_t tap = 0; tap < taps; tap++) {
-            const uint8_t *from = src + (tap * b->o2 + o2) * b->i2 * p->element;
-            uint8_t *to = t->dst + (o + o2) * row + (i * taps + tap) * p->element;
-            spread(to, taps, from, i_n, p->element);
+            const uint8_t *from = src + ((tap * b->o2 + o2) * b->i2 + before) * p->element;
+            size_t first = i + before - t->i_begin;
+            uint8_t *to = t->dst + (o + o2) * row + (first * taps + tap) * p->element;
+            spread(to, taps, from, i_n - before, p->element);
         }
     return src + taps * b->o2 * b->i2 * p->element;
 }
@@ -69,20 +72,21 @@ static const uint8_t *unpack_rows(const struct target *t, const struct rknn_bloc
 }
 
 // The upper blocks (main, input tail), then the lower ones (output tail, corner).
-static void unpack_blocks(const struct rknn_packing *p, const uint8_t *src, uint8_t *dst)
+static void unpack_blocks(const struct target *t, const uint8_t *src)
 {
-    // Depthwise weights are packed as one output with all channels as inputs.
-    struct target t = {p, dst, p->depthwise ? 1 : p->o, p->depthwise ? p->o : p->i};
-    src = unpack_rows(&t, &p->main, &p->input_tail, 0, src);
-    unpack_rows(&t, &p->output_tail, &p->corner, p->main.o1 * p->main.o2, src);
+    const struct rknn_packing *p = t->p;
+    src = unpack_rows(t, &p->main, &p->input_tail, 0, src);
+    unpack_rows(t, &p->output_tail, &p->corner, p->main.o1 * p->main.o2, src);
 }
 
 // PACKED_ROWS; int8 only.
-static void unpack_pixel_rows(const struct rknn_packing *p, const uint8_t *src, uint8_t *dst)
+static void unpack_pixel_rows(const struct target *t, const uint8_t *src)
 {
+    const struct rknn_packing *p = t->p;
+    uint8_t *dst = t->dst;
     size_t row = align_up((size_t)p->kw * 4, 16);
-    for (uint32_t o = 0; o < p->o; o++)
-        for (uint32_t i = 0; i < p->i; i++)
+    for (uint32_t o = 0; o < t->o_end; o++)
+        for (uint32_t i = t->i_begin; i < t->i_end; i++)
             for (uint32_t y = 0; y < p->kh; y++) {
                 size_t block = (size_t)(o / p->main.o2) * p->kh + y;
                 const uint8_t *from = src + (block * p->main.o2 + o % p->main.o2) * row + i;
@@ -150,12 +154,14 @@ static void unpack_planes(const struct rknn_packing *p, const uint8_t *src, uint
 void rknn_unpack(const struct graph_tensor *t, void *dst)
 {
     const struct rknn_packing *p = t->packing;
+    // Depthwise weights are packed as one output with all channels as inputs.
+    struct target all = {p, dst, p->depthwise ? 1 : p->o, 0, p->depthwise ? p->o : p->i};
     switch (p->kind) {
     case PACKED_BLOCKS:
-        unpack_blocks(p, t->data.data, dst);
+        unpack_blocks(&all, t->data.data);
         break;
     case PACKED_ROWS:
-        unpack_pixel_rows(p, t->data.data, dst);
+        unpack_pixel_rows(&all, t->data.data);
         break;
     case PACKED_TAP_PAIRS:
     case PACKED_TAP_SINGLE:
@@ -164,4 +170,14 @@ void rknn_unpack(const struct graph_tensor *t, void *dst)
     case PACKED_NC1HWC2:
         unpack_planes(p, t->data.data, dst);
     }
+}
+
+void rknn_unpack_spare(const struct rknn_packing *p, const uint8_t *src, uint32_t columns,
+                       uint8_t *dst)
+{
+    struct target spare = {p, dst, p->o, p->i, columns};
+    if (p->kind == PACKED_BLOCKS)
+        unpack_blocks(&spare, src);
+    else if (p->kind == PACKED_ROWS)
+        unpack_pixel_rows(&spare, src);
 }

@@ -18,10 +18,9 @@
 #include "base/bytes.h"
 #include "base/cleanup.h"
 
-#define ROW_UNIT   16 // PACKED_ROWS: bytes to which a row is padded
-#define ROW_PIXEL  4  // PACKED_ROWS: bytes of one pixel
-#define DATA_UNIT  64 // bytes to which files pad data
-#define MOST_SPARE 16 // channels that there is room for in pixels of an input
+#define ROW_UNIT  16 // PACKED_ROWS: bytes to which a row is padded
+#define ROW_PIXEL 4  // PACKED_ROWS: bytes of one pixel
+#define DATA_UNIT 64 // bytes to which files pad data
 
 // Bytes of an element; types other than these have been refused, or have 4.
 static size_t element_size(uint8_t type)
@@ -163,6 +162,29 @@ int rknn_weight_packing(struct rknn_packing *p, const struct rknn_tensor *t,
     return r < 0 ? r : find_kind(p, t, chip, e);
 }
 
+// ---- room for input channels that are not there ----
+
+// What is there, *n elements of each output; *ret stays NULL where there is no such room.
+static int take_spare(const struct rknn_packing *p, const struct rknn_tensor *t, uint8_t **ret,
+                      size_t *n, struct error *e)
+{
+    uint64_t columns = (uint64_t)p->main.i1 * p->main.i2;
+    columns += (uint64_t)p->input_tail.i1 * p->input_tail.i2;
+    if (p->depthwise || columns == p->i)
+        return 0;
+    size_t taps = (size_t)p->kh * p->kw, size;
+    if (columns > UINT32_MAX || __builtin_mul_overflow(columns - p->i, taps, n) ||
+        __builtin_mul_overflow(*n * p->element, p->o, &size) || size > t->data.size)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "weight %s: room for %llu input channels, where it has %u, is not known",
+                         t->name, (unsigned long long)columns, p->i);
+    *ret = calloc(1, size);
+    if (!*ret)
+        return error_no_memory(e, "a weight", size);
+    rknn_unpack_spare(p, t->data.data, (uint32_t)columns, *ret);
+    return 0;
+}
+
 static bool same_elements(const uint8_t *v, size_t n, size_t element)
 {
     for (size_t i = 1; i < n; i++)
@@ -171,59 +193,34 @@ static bool same_elements(const uint8_t *v, size_t n, size_t element)
     return true;
 }
 
-// Refuses a weight whose padding channels hold data.
-static int grouped_otherwise(const struct rknn_packing *p, const struct rknn_tensor *t,
-                             struct error *e)
-{
-    return error_set(
-        e, STATUS_MODEL_INVALID,
-        "weight %s: it is packed for more than the %u input channels of a group, which "
-        "is not known",
-        t->name, p->i);
-}
-
-// A grouped convolution's weight has room for more input channels than a group has. Unpacks the
-// weight with all of that room and compares each output's spare elements: padding is constant,
-// weights would not be.
+// Of a grouped convolution: padding is constant, weights would not be.
 int rknn_check_spare(const struct rknn_packing *p, const struct rknn_tensor *t, struct error *e)
 {
-    struct rknn_packing whole = *p;
-    size_t taps = (size_t)p->kh * p->kw, row, size;
-    uint64_t columns = (uint64_t)p->main.i1 * p->main.i2;
-    columns += (uint64_t)p->input_tail.i1 * p->input_tail.i2;
-    if (columns == p->i)
-        return 0;
-    if (__builtin_mul_overflow(columns, taps * p->element, &row) ||
-        __builtin_mul_overflow(row, p->o, &size) || size > t->data.size)
-        return grouped_otherwise(p, t, e);
-    cleanup(free_p) uint8_t *all = calloc(1, size);
-    if (!all)
-        return error_no_memory(e, "a weight", size);
-    whole.i = (uint32_t)columns;
-    rknn_unpack(&(struct graph_tensor){.data = t->data, .packing = &whole}, all);
-    size_t own = p->i * taps;
+    size_t n = 0;
+    cleanup(free_p) uint8_t *spare = NULL;
+    int r = take_spare(p, t, &spare, &n, e);
+    if (r < 0 || !spare)
+        return r;
     for (uint32_t o = 0; o < p->o; o++)
-        if (!same_elements(all + o * row + own * p->element, row / p->element - own, p->element))
-            return grouped_otherwise(p, t, e);
+        if (!same_elements(spare + o * n * p->element, n, p->element))
+            return error_set(e, STATUS_MODEL_INVALID,
+                             "weight %s: it is packed for more than the %u input channels of a "
+                             "group, which is not known",
+                             t->name, p->i);
     return 0;
 }
 
-int rknn_check_spare_pixels(const struct rknn_packing *p, const struct rknn_tensor *t,
-                            const int16_t *nz, bool zeros, struct error *e)
+int rknn_check_spare_zeros(const struct rknn_packing *p, const struct rknn_tensor *t,
+                           const int16_t *nz, bool zeros, struct error *e)
 {
-    struct rknn_packing whole = *p;
-    size_t taps = (size_t)p->kh * p->kw;
-    uint32_t columns = p->main.i1 * p->main.i2;
-    if (columns <= p->i || columns > MOST_SPARE || p->depthwise || p->element != 1)
-        return 0;
-    whole.i = columns;
-    cleanup(free_p) int8_t *all = calloc(p->o, columns * taps);
-    if (!all)
-        return error_no_memory(e, "a weight", columns * taps);
-    rknn_unpack(&(struct graph_tensor){.data = t->data, .packing = &whole}, all);
+    size_t n = 0;
+    cleanup(free_p) uint8_t *spare = NULL;
+    int r = take_spare(p, t, &spare, &n, e);
+    if (r < 0 || !spare)
+        return r;
     for (uint32_t o = 0; o < p->o; o++)
-        for (size_t i = p->i * taps; i < columns * taps; i++) {
-            int8_t w = all[o * columns * taps + i];
+        for (size_t i = 0; i < n; i++) {
+            int8_t w = (int8_t)spare[o * n + i];
             if (w != (int8_t)-nz[o] && !(zeros && w == 0))
                 return error_set(e, STATUS_MODEL_INVALID,
                                  "weight %s: channels that its input does not have are padded with "

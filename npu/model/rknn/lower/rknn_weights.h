@@ -45,15 +45,19 @@ int rknn_plane_packing(struct rknn_packing *p, const struct rknn_tensor *t, stru
 /// For graph_tensor.unpack; packing is a struct rknn_packing.
 void rknn_unpack(const struct graph_tensor *t, void *dst);
 
+/// The blocks' room for input channels p->i to `columns`, of each output; not of depthwise weights.
+void rknn_unpack_spare(const struct rknn_packing *p, const uint8_t *src, uint32_t columns,
+                       uint8_t *dst);
+
 /// Whether the blocks' room for further input channels holds one value for each output: whatever is
 /// there, it is no weights. Refuses others.
 int rknn_check_spare(const struct rknn_packing *p, const struct rknn_tensor *t, struct error *e);
 
-/// Of int8 weights for an input whose pixels have few channels: whether those that it has not are
-/// padded with the zero point, -nz[output], which leaves sums as they are. `zeros`: or with 0, as
-/// old toolkits do.
-int rknn_check_spare_pixels(const struct rknn_packing *p, const struct rknn_tensor *t,
-                            const int16_t *nz, bool zeros, struct error *e);
+/// Of int8 weights: whether that room is filled with the zero point, -nz[output], which leaves sums
+/// as they are whatever lies in memory beside the input's last channel. `zeros`: or with 0, as old
+/// toolkits do.
+int rknn_check_spare_zeros(const struct rknn_packing *p, const struct rknn_tensor *t,
+                           const int16_t *nz, bool zeros, struct error *e);
 
 /// The zero points that PACKED_TAP_* keeps among the weights: nz[channel][ky][kx].
 void rknn_unpack_tap_nz(const struct rknn_packing *p, const uint8_t *src, int16_t *nz);

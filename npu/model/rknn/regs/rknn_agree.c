@@ -102,7 +102,7 @@ static int agree_pad_value(const struct rknn_regs *regs, const struct rknn_agree
     bool beside = regs->chip->generation == CHIP_GEN_RK3566;
     enum rknn_register reg = beside ? CNA_PAD_CON0 : CNA_PAD_CON1;
     uint32_t value;
-    if (!c->integer || c->transposed || !rknn_regs_get(regs, reg, &value))
+    if (!c->integer || !rknn_regs_get(regs, reg, &value))
         return 0;
     uint32_t v = beside ? value >> 16 : value, known = (uint32_t)c->x->zp;
     uint32_t byte = known & 0xff, width = beside ? 0xffff : 0xffffffff;

@@ -12,6 +12,7 @@
 
 #include <math.h>
 
+#include "npu/model/rknn/regs/check/rknn_fit.h"
 #include "npu/model/rknn/regs/rknn_expected.h"
 #include "npu/model/rknn/regs/rknn_lut.h"
 
@@ -26,6 +27,26 @@ static int scale_bias(const struct rknn_stages *st, int32_t *bias, struct error 
                          st->sum_shift);
     *bias = (int32_t)scaled;
     return 0;
+}
+
+// RK3562's two halves of packed pixels (container 2) have a table each, one behind the other.
+static int check_halves(const struct rknn_conv_sources *s, struct bytes b, struct error *e)
+{
+    uint32_t kind = 0;
+    rknn_regs_get(s->regs, CNA_CONV_CON1, &kind);
+    if (!rknn_fit_halves(s->regs, kind) || memcmp(b.data, b.data + b.size / 2, b.size / 2) == 0)
+        return 0;
+    return error_set(e, STATUS_MODEL_INVALID,
+                     "its bias table has other numbers for the image's lower half than for the "
+                     "upper one");
+}
+
+// A weight's zero point is a byte, which the table has with the other sign.
+static int check_weight_zero(int16_t nz, struct error *e)
+{
+    return nz >= -INT8_MAX && nz <= -INT8_MIN
+               ? 0
+               : error_set(e, STATUS_MODEL_INVALID, "its weights' zero point %d is no int8", -nz);
 }
 
 // The table consists of records for G channels (G: chip.bias_group):
@@ -45,6 +66,8 @@ static int read_table(const struct rknn_conv_sources *s, const struct rknn_stage
         return error_set(e, STATUS_MODEL_INVALID,
                          "its bias table has %zu bytes, %u channels need %zu", b.size, q->n,
                          (q->n + group - 1) / group * record);
+    if (b.data && check_halves(s, b, e) < 0)
+        return STATUS_MODEL_INVALID;
     for (uint32_t o = 0; o < q->n; o++) {
         size_t at = o / group * record, k = o % group, nzs = at + 4 * group;
         size_t muls = nzs + (st->nz_in_table ? 2 * group : 0);
@@ -55,7 +78,8 @@ static int read_table(const struct rknn_conv_sources *s, const struct rknn_stage
         int16_t m = st->mul_in_table ? (int16_t)read_le16(b.data + muls + 2 * k) : st->mul;
         q->stages->mul[o] = m;
         q->scale[o] = ldexp(m, -(int)(st->bs_shift + st->sum_shift));
-        int r = scale_bias(st, &q->bias[o], e);
+        int r = q->nz_in_taps ? 0 : check_weight_zero(nz, e);
+        r = r < 0 ? r : scale_bias(st, &q->bias[o], e);
         if (r < 0)
             return r;
     }

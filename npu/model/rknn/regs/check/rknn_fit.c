@@ -43,3 +43,9 @@ bool rknn_fit_blocks(uint64_t n, uint64_t of)
             return true;
     return false;
 }
+
+bool rknn_fit_halves(const struct rknn_regs *regs, uint32_t kind)
+{
+    enum { HALVES = 1 << 16 | 1 << 14 };
+    return regs->chip->generation == CHIP_GEN_RK3562 && (kind & HALVES) == HALVES;
+}

@@ -29,3 +29,7 @@ uint64_t rknn_fit_bytes(const struct rknn_regs *regs, const struct rknn_state *t
 /// Whether n is `of`, or `of` in whole blocks of some size up to 64: the last block of channels may
 /// be stored as if it was full.
 bool rknn_fit_blocks(uint64_t n, uint64_t of);
+
+/// Of RK3562 in container 2, by CNA_CONV_CON1: whether a task makes twice its lines of packed
+/// pixels, the lower half behind the upper one, as if that were the next block of channels.
+bool rknn_fit_halves(const struct rknn_regs *regs, uint32_t kind);

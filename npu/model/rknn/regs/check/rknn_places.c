@@ -20,6 +20,7 @@ struct task {
     const struct rknn_regs *regs;
     const struct rknn_file *f;
     const struct rknn_node *n;
+    enum graph_op op; // what the node is
     const struct rknn_state *s;
     uint32_t width, height, channels; // of what it writes
 };
@@ -34,21 +35,21 @@ static int check(const struct task *t, enum rknn_register reg, bool right, struc
     return rknn_fit(t->regs, t->s, reg, right, e);
 }
 
-static enum shape shape_of(const struct rknn_node *n)
+static enum shape shape_of(const struct rknn_node *n, enum graph_op op)
 {
     static const char *const kept[] = {"Add",
                                        "AddRelu",
                                        "BatchNormalization",
                                        "BatchNormalizationRelu",
                                        "Cast",
-                                       "Clip",
                                        "Concat",
                                        "Mul",
                                        "Pow",
-                                       "Relu",
                                        "Split",
                                        "Sub"};
     static const char *const moved[] = {"Reshape", "Transpose"};
+    if (op == GRAPH_UNARY)
+        return SHAPE_KEPT;
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         if (strcmp(n->op, kept[i]) == 0)
             return SHAPE_KEPT;
@@ -134,7 +135,7 @@ static int check_lines(const struct task *t, struct error *e)
     return check(t, reg, right || !any || t->height == 1, e);
 }
 
-// What is read: the operands' planes.
+// What is read: the operands' planes. Of one operand EW may still look up a table.
 static int check_source(const struct task *t, struct error *e)
 {
     enum { BYPASS = 1 };
@@ -144,7 +145,7 @@ static int check_source(const struct task *t, struct error *e)
     uint64_t notch = rknn_fit_bytes(t->regs, t->s, RDMA_SURF_NOTCH);
     int r =
         check(t, RDMA_SURF_NOTCH, is_plane_of(t, t->n->inputs, t->n->n_inputs, notch + task), e);
-    if (r < 0 || t->s->value[DPU_EW_CFG] & BYPASS)
+    if (r < 0 || t->op == GRAPH_UNARY || t->s->value[DPU_EW_CFG] & BYPASS)
         return r;
     uint64_t second = rknn_fit_bytes(t->regs, t->s, RDMA_EW_SURF_STRIDE);
     return check(t, RDMA_EW_SURF_STRIDE, is_plane_of(t, t->n->inputs, t->n->n_inputs, second), e);
@@ -228,15 +229,20 @@ static int check_addresses(const struct task *t, struct error *e)
     return check(t, DPU_DST_BASE, !single || read + before == written + (splits ? spare : 0), e);
 }
 
-// RK3588 repeats an operand of one line by a convolution. A plane is a line and what is behind it.
+// RK3588 repeats an operand of one line by a convolution, which takes it as it is. A plane is a
+// line and what is behind it.
 static int check_repeated(const struct task *t, struct error *e)
 {
-    const uint32_t mask = 0xfffffff, *v = t->s->value;
+    const uint32_t mask = 0xfffffff, pads = 0xff, *v = t->s->value;
     uint64_t plane = (v[CNA_LINE_STRIDE] + v[CNA_SURF_STRIDE]) & mask;
     if (t->regs->chip->generation != CHIP_GEN_RK3588 || strncmp(t->n->op, "Add", 3) != 0)
         return 0;
-    return check(t, CNA_SURF_STRIDE,
-                 is_plane_of(t, t->n->inputs, t->n->n_inputs, plane * rknn_fit_atom(t->regs)), e);
+    uint32_t line = size_in(t, DPU_DATA_CUBE_WIDTH) << 16 | 1;
+    int r = check(t, CNA_SURF_STRIDE,
+                  is_plane_of(t, t->n->inputs, t->n->n_inputs, plane * rknn_fit_atom(t->regs)), e);
+    r = r < 0 ? r : check(t, CNA_DATA_SIZE0, v[CNA_DATA_SIZE0] == line, e);
+    r = r < 0 ? r : check(t, CNA_PAD_CON0, !(v[CNA_PAD_CON0] & pads), e);
+    return r < 0 ? r : check(t, DPU_DATA_CUBE_NOTCH, !v[DPU_DATA_CUBE_NOTCH], e);
 }
 
 static bool all_in_blocks(const struct rknn_file *f, const int32_t *tensors, uint32_t n)
@@ -250,7 +256,7 @@ static bool all_in_blocks(const struct rknn_file *f, const int32_t *tensors, uin
 static int check_moves(struct task *t, struct error *e)
 {
     enum { FROM_MEMORY = 1 };
-    enum shape shape = shape_of(t->n);
+    enum shape shape = shape_of(t->n, t->op);
     struct rknn_walk w;
     bool blocks = shape == SHAPE_KEPT && all_in_blocks(t->f, t->n->outputs, t->n->n_outputs);
     if (shape == SHAPE_OTHER)
@@ -363,9 +369,9 @@ static int check_pool(struct task *t, struct error *e)
 }
 
 int rknn_places_agree(const struct rknn_regs *regs, const struct rknn_file *f,
-                      const struct rknn_node *n, struct error *e)
+                      const struct rknn_node *n, enum graph_op op, struct error *e)
 {
-    struct task t = {.regs = regs, .f = f, .n = n};
+    struct task t = {.regs = regs, .f = f, .n = n, .op = op};
     bool pool = strcmp(n->op, "MaxPool") == 0 || strcmp(n->op, "AveragePool") == 0;
     return pool ? check_pool(&t, e) : check_moves(&t, e);
 }

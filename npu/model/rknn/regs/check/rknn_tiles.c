@@ -60,16 +60,16 @@ static int check_channels(const struct tile *t, struct error *e)
     return r < 0 || !said ? r : check(t, DPU_WRITE_SIZE_0, written == channels, e);
 }
 
-// From one block of channels to the next one. RK3562 writes the output of packed pixels by lines in
-// a file of container 2.
-static int check_strides(const struct tile *t, bool packed, struct error *e)
+// From one block of channels to the next one.
+static int check_strides(const struct tile *t, struct error *e)
 {
     uint64_t plane = (uint64_t)t->c->y->dims[2] * t->c->y->dims[3];
     uint32_t block = rknn_fit_atom(t->regs) / (t->c->integer ? 1 : 2);
     uint64_t bytes = rknn_fit_bytes(t->regs, t->s, DPU_DST_SURF_STRIDE);
     bool right = rknn_fit_own_plane(t->regs, plane, bytes, false, t->c->y->dims[1] <= block);
-    bool odd = packed && t->regs->chip->generation == CHIP_GEN_RK3562;
-    return odd ? 0 : check(t, DPU_DST_SURF_STRIDE, right, e);
+    if (rknn_fit_halves(t->regs, t->s->value[CNA_CONV_CON1]))
+        right = bytes == (uint64_t)t->width * t->height * rknn_fit_atom(t->regs);
+    return check(t, DPU_DST_SURF_STRIDE, right, e);
 }
 
 // Packed pixels: whether so many bytes are a line, padded to some number of pixels, and then to
@@ -84,11 +84,19 @@ static bool is_line(const struct tile *t, uint64_t bytes, uint32_t unit)
     return false;
 }
 
+// From the upper half's first line to the lower one's; the padding above the image is no line of
+// it.
+static uint64_t lines_of_half(const struct tile *t)
+{
+    uint32_t top = t->s->value[CNA_PADDING] & 0xff;
+    uint64_t lines = (uint64_t)t->height * t->c->window->stride[0];
+    return lines > top ? lines - top : lines;
+}
+
 // RK3588 counts pixels, the others 8 or 16 bytes; RK3562, RV1103 and RV1106 have all of a task's
-// lines as one, but those of container 2.
+// lines as one.
 static int check_packed_image(const struct tile *t, struct error *e)
 {
-    enum { TWO_CORES = 0x4000 }; // of container 2: how far planes are apart there is not known
     const uint32_t *v = t->s->value;
     uint32_t width = t->c->x->dims[3], plane = t->c->x->dims[2] * width;
     uint32_t lines = (v[CNA_DATA_SIZE0] & 0xffff) + t->less;
@@ -111,7 +119,9 @@ static int check_packed_image(const struct tile *t, struct error *e)
     case CHIP_GEN_RV1106: {
         bool single = is_line(t, line * 16, 16);
         right = single || (lines && line % lines == 0 && is_line(t, line / lines * 16, 16));
-        far = single ? surface == plane || v[CNA_CONV_CON1] & TWO_CORES : surface == line;
+        far = single ? surface == plane : surface == line;
+        if (rknn_fit_halves(t->regs, v[CNA_CONV_CON1]))
+            far = single && surface == line * lines_of_half(t);
         break;
     }
     default:
@@ -199,7 +209,8 @@ static int check_own_depth(const struct tile *t, uint32_t stored, uint32_t real,
     uint32_t written = rknn_bits(t->s->value[DPU_DATA_CUBE_CHANNEL], 12, 0) + 1,
              n = stored + t->less;
     uint32_t all = t->c->x->dims[1];
-    bool right = rknn_fit_blocks(n, written) || rknn_fit_blocks(written, n);
+    bool whole = n == all || n % 8 == 0;
+    bool right = rknn_fit_blocks(n, written) || (rknn_fit_blocks(written, n) && whole);
     if (!newer)
         right = right && (real == all - 1 || real == (all - 1) % 64 || real == stored - 1 ||
                           real == (stored - 1) % 64);
@@ -314,7 +325,7 @@ static int check_tile(const struct tile *t, struct error *e)
     int r = check(t, CNA_CONV_CON1, lines || kind >> PACKED_LINES == 0, e);
     r = r < 0 ? r : check_output(t, e);
     r = r < 0 ? r : check_channels(t, e);
-    r = r < 0 ? r : check_strides(t, packed, e);
+    r = r < 0 ? r : check_strides(t, e);
     r = r < 0 ? r : check_image(t, packed, e);
     r = r < 0 ? r : check_depth(t, packed, e);
     r = r < 0 ? r : check_lines(t, packed, e);

@@ -25,16 +25,21 @@ static int precision_of(uint8_t type)
     }
 }
 
+static bool carries(const struct rknn_node *n)
+{
+    static const char *const ops[] = {"Concat", "Pad",   "Reshape",  "Resize",
+                                      "Slice",  "Split", "Transpose"};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        if (strcmp(n->op, ops[i]) == 0)
+            return true;
+    return false;
+}
+
 // Pieces of 2 or 4 bytes may be any elements of at most that size.
 static bool is_moved(const struct rknn_node *n, uint32_t precision, uint8_t type)
 {
-    static const char *const moves[] = {"Concat", "Pad",   "Reshape",  "Resize",
-                                        "Slice",  "Split", "Transpose"};
     bool wide = precision == INT32 || (precision == INT16 && precision_of(type) < INT32);
-    for (size_t i = 0; i < sizeof moves / sizeof *moves; i++)
-        if (strcmp(n->op, moves[i]) == 0)
-            return wide && precision_of(type) >= 0;
-    return false;
+    return carries(n) && wide && precision_of(type) >= 0;
 }
 
 static bool is_one_of(int32_t tensor, const int32_t *tensors, uint32_t n)
@@ -106,10 +111,11 @@ static int check_task(const struct rknn_regs *regs, const struct rknn_file *f,
     return r == 0 && y >= 0 ? check(regs, s, n, &f->tensors[y], written_as(s), e) : r;
 }
 
-// Bytes that the NPU computes with are int8 and have a scale. `net`: of the vendor's own operators'
-// tasks it is not known which works in which tensor; in files all are of bytes or halves.
-static int check_bytes(const struct rknn_file *f, const int32_t *tensors, uint32_t n, bool net,
-                       struct error *e)
+// Bytes that the NPU computes with are int8 and have a scale; int16 is only moved. `net`: of the
+// vendor's own operators' tasks it is not known which works in which tensor; in files all are of
+// bytes or halves.
+static int check_bytes(const struct rknn_file *f, const struct rknn_node *node,
+                       const int32_t *tensors, uint32_t n, bool net, struct error *e)
 {
     for (uint32_t i = 0; i < n; i++) {
         const struct rknn_tensor *t = tensors[i] < 0 ? NULL : &f->tensors[tensors[i]];
@@ -119,7 +125,8 @@ static int check_bytes(const struct rknn_file *f, const int32_t *tensors, uint32
         if (t->type == RKNN_I8 && !t->n_scales)
             return error_set(e, STATUS_MODEL_INVALID, "its tensor %s of bytes has no scale",
                              t->name);
-        if (t->type == RKNN_U8 || (net && t->type != RKNN_I8 && t->type != RKNN_F16))
+        if (t->type == RKNN_U8 || (t->type == RKNN_I16 && !carries(node)) ||
+            (net && t->type != RKNN_I8 && t->type != RKNN_F16))
             return error_set(
                 e, STATUS_MODEL_INVALID,
                 "its tensor %s is of type %u, in which the NPU is not known to compute", t->name,
@@ -135,9 +142,9 @@ int rknn_types_agree(const struct rknn_regs *regs, const struct rknn_file *f,
     const struct rknn_state *s;
     // The vendor's own operators are nets of several tasks, but for the one that converts types.
     bool net = strncmp(n->op, "ex", 2) == 0 && strcmp(n->op, "exDataConvert") != 0;
-    int r = check_bytes(f, n->inputs, n->n_inputs, net, e);
+    int r = check_bytes(f, n, n->inputs, n->n_inputs, net, e);
     if (r == 0)
-        r = check_bytes(f, n->outputs, n->n_outputs, net, e);
+        r = check_bytes(f, n, n->outputs, n->n_outputs, net, e);
     rknn_walk_begin(&w, regs);
     while (!net && r == 0 && (s = rknn_walk_next(&w)) != NULL)
         r = check_task(regs, f, n, s, e);
