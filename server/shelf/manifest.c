@@ -258,3 +258,18 @@ int manifest_read(struct bytes text, struct manifest *ret, struct error *e)
         *ret = m;
     return r;
 }
+
+int manifest_hide(char **text, struct error *e)
+{
+    json_error_t why;
+    cleanup(json_decref_pp) json_t *all = json_loads(*text, 0, &why);
+    char *hidden = NULL;
+    if (json_object_set_new(all, "file", json_string("")) == 0 &&
+        json_object_set_new(all, "owner", json_string("")) == 0)
+        hidden = json_dumps(all, JSON_INDENT(1));
+    if (!hidden)
+        return error_no_memory(e, "a manifest", strlen(*text));
+    free(*text);
+    *text = hidden;
+    return 0;
+}

@@ -25,3 +25,6 @@ int manifest_write(struct manifest *m, struct bytes labels, struct bytes descrip
 
 /// STATUS_MODEL_INVALID with words that name what is wrong.
 int manifest_read(struct bytes text, struct manifest *ret, struct error *e);
+
+/// Replaces the text of a manifest that could be read by one with neither file nor owner.
+int manifest_hide(char **text, struct error *e);

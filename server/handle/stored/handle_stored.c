@@ -23,6 +23,7 @@ struct ask {
     struct request request;
     struct shelf_work work;
     const struct services *services;
+    struct stored_viewer viewer;
     char name[SHELF_NAME_SIZE], version[SHELF_VERSION_SIZE];
     char *text;
 };
@@ -70,6 +71,7 @@ static int ask_new(struct connection *c, const struct frame_header *h, const rkn
     if (!a)
         return r < 0 ? r : error_no_memory(e, "a request", sizeof *a);
     a->services = c->services;
+    stored_viewer_set(&a->viewer, c);
     a->work.run = run;
     a->work.done = done;
     a->work.stop = ask_stop;
@@ -90,6 +92,8 @@ static void manifest_run(struct shelf_work *w)
     struct ask *a = container_of(w, struct ask, work);
     struct stored found;
     w->error.code = shelf_find(w->root, a->name, a->version, &found, &a->text, &w->error);
+    if (w->error.code == 0 && !stored_names_seen(&a->viewer, found.manifest.owner))
+        w->error.code = manifest_hide(&a->text, &w->error);
 }
 
 static void manifest_done(struct shelf_work *w)
@@ -199,7 +203,7 @@ static void find_fetched(struct shelf_fetch *f, struct model *m, const struct er
     if (c && e) {
         request_fail(&find->request, e);
     } else if (c) {
-        stored_describe(c->services->store, &f->found, &reply);
+        stored_describe_to(c, c->services->store, &f->found, &reply);
         request_answer(&find->request, rknnd_StoredModel_fields, &reply, NULL, 0, NULL, NULL);
     }
     free(find);

@@ -115,7 +115,20 @@ static int list_end(struct snapshots *all, void **data, size_t *size, struct err
 static void list_answer(struct snapshots *all, struct request *r, struct snapshot *n)
 {
     const rknnd_StoredListReply m = {.n_models = (uint32_t)list_of(all)->at};
-    snapshot_answer(n, r, rknnd_StoredListReply_fields, &m);
+    struct stored_viewer v;
+    struct delimited own;
+    struct error e;
+    stored_viewer_set(&v, r->connection);
+    if (v.all) {
+        snapshot_answer(n, r, rknnd_StoredListReply_fields, &m);
+        return;
+    }
+    if (stored_list_hide(&v, (struct bytes){n->data, n->size}, &own, &e) < 0) {
+        request_fail(r, &e);
+        return;
+    }
+    struct iovec payload = {own.data, own.size};
+    request_answer(r, rknnd_StoredListReply_fields, &m, &payload, own.size > 0, free, own.data);
 }
 
 int handle_model_list(struct connection *c, const struct frame_header *h,

@@ -105,8 +105,11 @@ static void push_written(struct shelf_work *w)
     log_info("model %s@%s is stored (%llu bytes, brought by %s)", p->stored.name, p->stored.version,
              (unsigned long long)p->stored.manifest.size, p->stored.manifest.owner);
     s->n_pushes++;
-    stored_describe(p->services->store, &p->stored, &reply);
-    request_answer(&p->request, rknnd_StoredModel_fields, &reply, NULL, 0, NULL, NULL);
+    // An abandoned one has nobody to answer. With the same bytes it may be another's that is there.
+    if (p->request.connection) {
+        stored_describe_to(p->request.connection, p->services->store, &p->stored, &reply);
+        request_answer(&p->request, rknnd_StoredModel_fields, &reply, NULL, 0, NULL, NULL);
+    }
     push_end(p, NULL);
     shelf_note_change(s);
 }

@@ -119,7 +119,17 @@ class Store(unittest.TestCase):
             return {"RKNND_TLS_PSK_FILE": str(make_keys(self.folder / name, **{name: key[name]}))}
         tls, model = f"tls:127.0.0.1:{port}", self.file("m.rknn", 600)
         self.good(tls, "model", "push", model, "net", **as_("anna"))
-        self.assertEqual(self.models(tls, **as_("bert"))[0]["owner"], "tls/anna")
+        def names(uri, **env):
+            shown = json.loads(self.good(uri, "model", "show", "net", "--json", **env))
+            listed = self.models(uri, **env)[0]
+            self.assertEqual(listed["file"], shown["file"])
+            self.assertEqual(listed["owner"], shown["owner"])
+            self.assertEqual(listed["size"], 600)
+            return listed["owner"], listed["file"]
+        for uri, env in ((tls, as_("anna")), (d.uri(), {})):
+            self.assertEqual(names(uri, **env), ("tls/anna", "m.rknn"))
+        self.assertEqual(names(tls, **as_("bert")), ("", ""))
+        self.assertIn("net", self.good(tls, "model", "list", **as_("bert")))
         self.good(tls, "bench", "-n", 1, "rknnd:net", **as_("bert"))  # whoever may run may run what is stored
         for words in (("push", model, "other"), ("remove", "net"), ("default", "net"), ("pull", "net", "-o", "/dev/null")):
             self.refused(tls, ("model", *words), 'lacks the right "push"', **as_("bert"))
