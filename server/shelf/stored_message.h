@@ -8,10 +8,10 @@
 struct connection;
 struct store;
 
-// Whom a client is told of: everybody, or himself alone. A copy, so that the shelf's thread may ask.
+// Whom a client is told of: everybody, or himself alone. A copy: the shelf's thread asks, too.
 struct stored_viewer {
     bool all;
-    char own[sizeof ((struct manifest *)0)->owner]; // as an owner; "": nobody is surely he himself
+    char own[64]; // as manifest.owner; "": of nothing is it sure that it is his
 };
 
 void stored_viewer_set(struct stored_viewer *v, const struct connection *c);
