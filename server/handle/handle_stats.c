@@ -11,6 +11,7 @@
 #include "server/handle/services.h"
 #include "server/jobs/context.h"
 #include "server/jobs/job.h"
+#include "server/models/model_users.h"
 #include "server/models/store.h"
 #include "server/options.h"
 
@@ -105,7 +106,7 @@ static int put_models(const struct services *s, const struct connection *viewer,
             .worker = (uint32_t)runner_worker(model->runner),
             .deaths = runner_deaths(model->runner),
         };
-        message_set_text(m.name, model->file.name);
+        message_set_text(m.name, viewer ? model_name_for(model, viewer->user) : model->file.name);
         int r = delimited_put(&n->lines, rknnd_ModelStats_fields, &m, e);
         if (r < 0)
             return r;

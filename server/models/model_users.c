@@ -8,6 +8,7 @@
 #include "server/models/model_users.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "server/clients/user.h"
@@ -18,6 +19,7 @@
 struct model_user {
     struct list link;
     struct user *user; // one reference
+    char name[128];    // that he gave it; "": none
     unsigned n_holds;
 };
 
@@ -58,7 +60,13 @@ static void forget_first(struct model *file)
         }
 }
 
-int model_learn(struct model *m, struct user *u, struct error *e)
+const char *model_name_for(const struct model *m, const struct user *u)
+{
+    const struct model_user *k = find_model_user(m, u);
+    return k ? k->name : "";
+}
+
+int model_learn(struct model *m, struct user *u, const char *name, struct error *e)
 {
     struct model *file = file_of(m);
     if (model_is_known(m, u))
@@ -69,6 +77,7 @@ int model_learn(struct model *m, struct user *u, struct error *e)
     if (file->n_users >= MODEL_MAX_USERS)
         forget_first(file);
     k->user = user_ref(u);
+    snprintf(k->name, sizeof k->name, "%s", name);
     list_append(&file->users, &k->link);
     file->n_users++;
     return 0;

@@ -9,8 +9,11 @@ struct user;
 /// Whether the user has brought these very bytes. To all others the model is not there.
 bool model_is_known(const struct model *m, const struct user *u);
 
-/// From now on the user knows it: he has brought the bytes.
-int model_learn(struct model *m, struct user *u, struct error *e);
+/// From now on the user knows it: he has brought the bytes, and calls them that.
+int model_learn(struct model *m, struct user *u, const char *name, struct error *e);
+
+/// What he calls it: file.name is what the one did who was first. "": he does not know it.
+const char *model_name_for(const struct model *m, const struct user *u);
 
 /// Takes a reference for a user who knows the model. While somebody holds it, one of those pays for
 /// its bytes. Nothing is taken on failure.

@@ -363,7 +363,7 @@ static int add_to_store(struct upload *u, struct model **ret, struct error *e)
     struct model *m = held ? model_ref(held) : NULL;
     int r = m ? 0 : seal_and_store(u, &m, e);
     if (r == 0)
-        r = model_learn(m, u->user, e);
+        r = model_learn(m, u->user, u->name, e);
     if (r < 0)
         model_unref(m);
     else

@@ -87,7 +87,7 @@ static void pin_take(struct pin *p, struct model *m)
     struct pin_use *next = &p->uses[1 - p->now];
     struct error e;
     pin_let_go(next);
-    int r = model_learn(m, p->user, &e);
+    int r = model_learn(m, p->user, p->text, &e);
     if (r == 0)
         r = model_hold(m, p->user, &e);
     if (r < 0) {

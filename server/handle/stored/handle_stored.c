@@ -1,6 +1,7 @@
 // Models by name: MODEL_FIND, MODEL_MANIFEST, MODEL_REMOVE, MODEL_DEFAULT and MODEL_PULL. What they
 // ask of the disk is done by the shelf's thread. (MODEL_PUSH: handle_stored_push.c, MODEL_LIST:
 // handle_stored_list.c)
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -186,9 +187,11 @@ static void find_stopped(struct shelf_fetch *f)
 }
 
 // Whoever may run models may run those that are stored: he knows this one from here on.
-static int find_keep(struct connection *c, struct model *m, struct error *e)
+static int find_keep(struct connection *c, struct model *m, const struct stored *s, struct error *e)
 {
-    int r = model_learn(m, c->session->user, e);
+    char name[SHELF_NAME_SIZE + SHELF_VERSION_SIZE];
+    snprintf(name, sizeof name, "%s@%s", s->name, s->version);
+    int r = model_learn(m, c->session->user, name, e);
     return r == 0 ? upload_keep_model(c, m, e) : r;
 }
 
@@ -198,7 +201,7 @@ static void find_fetched(struct shelf_fetch *f, struct model *m, const struct er
     struct connection *c = find->request.connection;
     rknnd_StoredModel reply;
     struct error own;
-    if (c && !e && find_keep(c, m, &own) < 0)
+    if (c && !e && find_keep(c, m, &f->found, &own) < 0)
         e = &own;
     if (c && e) {
         request_fail(&find->request, e);

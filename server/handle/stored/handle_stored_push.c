@@ -15,6 +15,7 @@
 #include "server/clients/user.h"
 #include "server/handle/handle.h"
 #include "server/handle/services.h"
+#include "server/models/model_users.h"
 #include "server/models/store.h"
 #include "server/runner/runner_query.h"
 #include "server/shelf/shelf.h"
@@ -204,7 +205,7 @@ static void push_fill(struct push *p, const struct connection *c, const rknnd_Mo
     memcpy(manifest->sha256, model->sha256, sizeof manifest->sha256);
     manifest->size = model->file.size;
     manifest->time_s = (uint64_t)time(NULL);
-    message_set_text(manifest->file, model->file.name);
+    message_set_text(manifest->file, model_name_for(model, u));
     message_set_text(manifest->owner, u->title);
 }
 

@@ -658,7 +658,7 @@ static void descriptions_wait_for_their_reader(void **state)
     free(data);
     struct user *user; // whom all peers of this test are
     assert_int_equal(user_get(&server.users, &(struct origin){.text = "flood"}, &user, &e), 0);
-    assert_int_equal(model_learn(model, user, &e), 0);
+    assert_int_equal(model_learn(model, user, "m", &e), 0);
     user_unref(user);
     expect_bound(MESSAGE_MODEL_DESCRIBE, &m, 120, 14000);
     model_unref(model);
