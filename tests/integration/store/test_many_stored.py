@@ -6,7 +6,7 @@ import shutil
 import threading
 import unittest
 
-from support.service import DIGITS, Configured, rknnctl
+from support.service import DIGITS, Configured, free_port, rknnctl
 
 MANY = 200
 ASKERS = 4
@@ -19,7 +19,8 @@ class ManyStored(unittest.TestCase):
         return done.stdout
 
     def test_list(self):
-        d = Configured(["listen = unix:HERE/a", "model-store = HERE/models", "backend = sim"])
+        port = free_port()
+        d = Configured(["listen = unix:HERE/a", f"listen = tcp:127.0.0.1:{port}", "model-store = HERE/models", "backend = sim"])
         self.addCleanup(d.stop)
         self.good(d.uri(), "model", "push", DIGITS, "n0")
         names = [f"n{i}" for i in range(MANY)]
@@ -36,6 +37,10 @@ class ManyStored(unittest.TestCase):
         for t in askers:
             t.join()
         self.assertEqual([sorted(m["name"] for m in models) for models in lists], [sorted(names)] * ASKERS)
+        hidden = json.loads(self.good(f"tcp:127.0.0.1:{port}", "model", "list", "--json"))
+        whole = json.loads(self.good(d.uri(), "model", "list", "--json"))
+        self.assertEqual({m["file"] for m in whole}, {DIGITS.name})
+        self.assertEqual(hidden, [{**m, "file": "", "owner": ""} for m in whole])  # nothing else is cut out
         self.good(d.uri(), "model", "remove", "n7")
         ask()
         self.assertEqual(sorted(m["name"] for m in lists[-1]), sorted(set(names) - {"n7"}))
