@@ -437,6 +437,7 @@ static void init_clients(struct server *s)
     s->listeners.n_groups = ORIGIN_SOCKET_GROUP + 1;
     s->listeners.insecure = s->options->insecure;
     connections_init(&s->connections, s->loop);
+    tls_door_init(&s->tls, s->loop);
     s->connections.options = s->options;
     s->connections.services = &s->services;
     s->connections.ops = &connection_ops;
@@ -709,6 +710,7 @@ void server_stop(struct server *s)
     server_close_sweep(s);
     givebacks_hurry(&s->givebacks);
     connections_close(&s->connections);
+    tls_door_close(&s->tls);
     listeners_close_carriers(&s->listeners);
     kill_jobs(s);
     runner_cancel_all(&s->runner_options);

@@ -180,6 +180,7 @@ static const struct channel_ops ops = {
     .on_lost = on_lost,
 };
 
+#define ROUNDS_MS 2 // of what connections have to do, in a turn of the loop
 #define REFILL_MS 5 // after which those that are slowed are looked at again
 
 static void on_refill(uv_timer_t *timer)
@@ -213,7 +214,7 @@ void connections_init(struct connections *all, uv_loop_t *loop)
     list_init(&all->all);
     list_init(&all->slowed);
     uv_timer_init(loop, &all->refill);
-    rounds_init(&all->rounds, loop);
+    rounds_init(&all->rounds, loop, ROUNDS_MS);
 }
 
 static struct connection *connection_behind(const struct connections *all, struct connection *c)

@@ -1,8 +1,6 @@
 // Lines that have become empty are taken out when their turn comes.
 #include "server/net/rounds.h"
 
-#define ROUNDS_NS (ROUNDS_MS * UINT64_C(1000000))
-
 // The next of the line whose turn it is, which goes behind the other lines; NULL: nobody waits.
 static struct rounds_place *next_place(struct rounds *r)
 {
@@ -29,7 +27,7 @@ static void on_check(uv_check_t *check)
 {
     struct rounds *r = container_of(check, struct rounds, check);
     struct rounds_place *place;
-    uint64_t end_ns = uv_hrtime() + ROUNDS_NS;
+    uint64_t end_ns = uv_hrtime() + r->most_ns;
     if (!uv_is_active((uv_handle_t *)&r->more))
         return;
     while ((place = next_place(r))) {
@@ -41,10 +39,11 @@ static void on_check(uv_check_t *check)
         uv_idle_stop(&r->more);
 }
 
-void rounds_init(struct rounds *r, uv_loop_t *loop)
+void rounds_init(struct rounds *r, uv_loop_t *loop, unsigned most_ms)
 {
     list_init(&r->lines);
     r->n_waiting = 0;
+    r->most_ns = most_ms * UINT64_C(1000000);
     uv_check_init(loop, &r->check);
     uv_check_start(&r->check, on_check);
     uv_unref((uv_handle_t *)&r->check);

@@ -1,7 +1,7 @@
 // Whose turn it is: what connections and others have to do is done in rounds, in which each line (a
 // user's, for example) has one of its own done, in the order in which they came. So who has a
 // thousand connections keeps another's only one waiting no longer than who has one; and what there
-// is beyond ROUNDS_MS waits for the loop's next turn. Loop thread only.
+// is beyond some milliseconds waits for the loop's next turn. Loop thread only.
 #pragma once
 
 #include <stdbool.h>
@@ -9,7 +9,6 @@
 
 #include "base/list.h"
 
-#define ROUNDS_MS    2   // of work in one turn of the loop, and what the last that has begun takes
 #define ROUNDS_CROWD 256 // who waits beyond that
 
 struct rounds {
@@ -17,6 +16,7 @@ struct rounds {
     uv_idle_t more;    // keeps the loop from sleeping
     struct list lines; // that have somebody waiting, the next one first
     unsigned n_waiting;
+    uint64_t most_ns; // of work in one turn of the loop, and what the last that has begun takes
 };
 
 // Those that take turns with each other. Embedded by its owner, who outlives whoever waits in it.
@@ -32,7 +32,8 @@ struct rounds_place {
     void (*turn)(struct rounds_place *place); // may wait again, and may free it
 };
 
-void rounds_init(struct rounds *r, uv_loop_t *loop);
+/// most_ms: after which no more turns are given in this turn of the loop; 0: there is one.
+void rounds_init(struct rounds *r, uv_loop_t *loop, unsigned most_ms);
 
 /// When nobody waits any more.
 void rounds_close(struct rounds *r);

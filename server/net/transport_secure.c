@@ -8,7 +8,8 @@
 //                                                  at the end ready(broken)
 //
 // A handshake costs more than anything else that somebody unknown can ask for, so a turn of the
-// loop does a few at most; the others wait for the next.
+// loop does one. Who waits for its own is not watched meanwhile, and has no session before it comes:
+// who connects and goes costs little.
 #include "server/net/transport_secure.h"
 
 #include <errno.h>
@@ -21,9 +22,8 @@
 #include "protocol/message.h"
 #include "server/turns.h"
 
-#define HANDSHAKES_PER_TURN 4
-#define LOG_EVERY_MS        1000
-#define DROPS_PER_TURN      4
+#define LOG_EVERY_MS   1000
+#define DROPS_PER_TURN 4
 
 enum tls_state { TLS_SHAKES, TLS_OPEN, TLS_REFUSED };
 
@@ -31,10 +31,11 @@ struct transport_tls {
     struct transport transport;
     struct transport *inner;
     struct tls_door *door;
-    struct tls *tls;
+    struct tls *tls; // NULL: its first turn has not come
     enum tls_state state;
     int watched;
     bool closing;
+    struct rounds_place place; // in door->line
     char peer[64];
 };
 
@@ -63,7 +64,9 @@ static ssize_t inner_receive(void *owner, void *buffer, size_t size)
 
 static int wanted_events(const struct transport_tls *w)
 {
-    int writes = tls_wants_send(w->tls) ? UV_WRITABLE : 0;
+    int writes = w->tls && tls_wants_send(w->tls) ? UV_WRITABLE : 0;
+    if (rounds_waits(&w->place))
+        return 0;
     return w->state == TLS_OPEN ? w->watched | writes : UV_READABLE | writes;
 }
 
@@ -78,14 +81,6 @@ static void transport_tls_update(struct transport_tls *w)
 }
 
 // ---- the handshake ------------------------------------------------------------------------------
-
-static bool may_shake(struct tls_door *d, uint64_t turn)
-{
-    if (d->turn != turn)
-        d->n_in_turn = 0;
-    d->turn = turn;
-    return d->n_in_turn++ < HANDSHAKES_PER_TURN;
-}
 
 // Whoever can reach the port can make such lines, so only some are written.
 static void log_refused(struct transport_tls *w)
@@ -140,10 +135,6 @@ static void refresh_keys(struct tls_door *d)
 static void transport_tls_shake(struct transport_tls *w)
 {
     turns_mark(w->transport.loop, "TLS handshakes");
-    if (!may_shake(w->door, uv_now(w->transport.loop))) {
-        w->inner->ops->wake(w->inner);
-        return;
-    }
     refresh_keys(w->door);
     int r = tls_handshake(w->tls);
     if (r == 0)
@@ -172,17 +163,46 @@ static bool transport_tls_drop(struct transport_tls *w)
 static void on_ready(struct transport *inner, int status, int events)
 {
     struct transport_tls *w = inner->owner;
-    bool open = w->state == TLS_OPEN;
-    if (status >= 0 && w->state == TLS_SHAKES)
-        transport_tls_shake(w);
-    if (w->state == TLS_OPEN) {
-        events = open ? events & w->watched : UV_READABLE & w->watched;
-        if (open && (w->watched & UV_READABLE) && tls_has_input(w->tls))
+    if (status >= 0 && w->state == TLS_SHAKES) {
+        rounds_wait(&w->door->rounds, &w->door->line, &w->place);
+    } else if (status >= 0 && w->state == TLS_OPEN) {
+        events &= w->watched;
+        if ((w->watched & UV_READABLE) && tls_has_input(w->tls))
             events |= UV_READABLE;
         w->transport.ready(&w->transport, status, events);
-    } else if (status < 0 || (w->state == TLS_REFUSED && !transport_tls_drop(w))) {
+    } else if (status < 0 || !transport_tls_drop(w)) {
         w->transport.ready(&w->transport, status < 0 ? status : UV_ECONNABORTED, 0);
     }
+    transport_tls_update(w);
+}
+
+static bool transport_tls_begin(struct transport_tls *w)
+{
+    const struct tls_io io = {.send = inner_send, .receive = inner_receive, .owner = w->inner};
+    struct error e;
+    if (w->tls)
+        return true;
+    if (!w->door->context) {
+        log_info("%s is not served: TLS is no longer configured", w->peer);
+        return false;
+    }
+    int r = tls_new(w->door->context, &io, NULL, &w->tls, &e);
+    if (r < 0)
+        log_warn("%s is not served: %s", w->peer, e.text);
+    return r == 0;
+}
+
+// Its turn to shake hands. What the refused one has sent is dropped when it is ready again.
+static void on_turn(struct rounds_place *place)
+{
+    struct transport_tls *w = container_of(place, struct transport_tls, place);
+    if (!transport_tls_begin(w)) {
+        w->transport.ready(&w->transport, UV_ECONNABORTED, 0);
+        return;
+    }
+    transport_tls_shake(w);
+    if (w->state == TLS_OPEN)
+        w->transport.ready(&w->transport, 0, UV_READABLE & w->watched);
     transport_tls_update(w);
 }
 
@@ -249,7 +269,9 @@ static void on_closed(struct transport *inner)
 static void close_tls(struct transport *transport)
 {
     struct transport_tls *w = tls_transport(transport);
-    tls_finish(w->tls);
+    rounds_leave(&w->place);
+    if (w->tls)
+        tls_finish(w->tls);
     w->closing = true;
     w->inner->closed = on_closed;
     transport_close(w->inner);
@@ -266,21 +288,29 @@ static const struct transport_ops ops = {
     .close = close_tls,
 };
 
+void tls_door_init(struct tls_door *door, uv_loop_t *loop)
+{
+    *door = (struct tls_door){0};
+    rounds_init(&door->rounds, loop, 0);
+    rounds_line_init(&door->line);
+}
+
+void tls_door_close(struct tls_door *door)
+{
+    rounds_line_done(&door->line);
+    rounds_close(&door->rounds);
+}
+
 int transport_secure_new(struct tls_door *door, struct transport *inner, const char *peer,
                          struct transport **ret, struct error *e)
 {
     struct transport_tls *w = calloc(1, sizeof *w);
     if (!w)
         return error_no_memory(e, "a connection", sizeof *w);
-    const struct tls_io io = {.send = inner_send, .receive = inner_receive, .owner = inner};
-    int r = tls_new(door->context, &io, NULL, &w->tls, e);
-    if (r < 0) {
-        free(w);
-        return r;
-    }
     w->transport = (struct transport){.ops = &ops, .loop = inner->loop};
     w->inner = inner;
     w->door = door;
+    rounds_place_init(&w->place, on_turn);
     snprintf(w->peer, sizeof w->peer, "%s", peer);
     inner->owner = w;
     inner->ready = on_ready;

@@ -43,7 +43,7 @@ static int start(void **state)
     struct error e;
     (void)state;
     uv_loop_init(&loop);
-    rounds_init(&rounds, &loop);
+    rounds_init(&rounds, &loop, 2);
     givebacks_init(&all, &rounds);
     return givebacks_start(&all, &loop, &e);
 }

@@ -9,7 +9,8 @@
 
 #include "server/net/rounds.h"
 
-#define ALL 8
+#define ALL       8
+#define ROUNDS_MS 2
 
 struct one {
     struct rounds_place place;
@@ -52,18 +53,29 @@ static struct one *wait_as(char name)
     return o;
 }
 
-static int start(void **state)
+static int start_with(unsigned most_ms)
 {
-    (void)state;
     memset(ones, 0, sizeof ones);
     memset(order, 0, sizeof order);
     uv_loop_init(&loop);
-    rounds_init(&rounds, &loop);
+    rounds_init(&rounds, &loop, most_ms);
     rounds_line_init(&lines[0]);
     rounds_line_init(&lines[1]);
     for (unsigned i = 0; i < ALL; i++)
         rounds_place_init(&ones[i].place, on_turn);
     return 0;
+}
+
+static int start(void **state)
+{
+    (void)state;
+    return start_with(ROUNDS_MS);
+}
+
+static int start_one_by_one(void **state)
+{
+    (void)state;
+    return start_with(0);
 }
 
 static int stop(void **state)
@@ -109,6 +121,18 @@ static void long_work_leaves_the_rest_for_the_next_turn(void **state)
     uv_run(&loop, UV_RUN_NOWAIT);
     uv_run(&loop, UV_RUN_DEFAULT);
     assert_string_equal(order, "ABa");
+}
+
+static void one_has_its_turn_in_each_turn_of_the_loop(void **state)
+{
+    (void)state;
+    wait_as('A');
+    wait_as('B');
+    uv_run(&loop, UV_RUN_NOWAIT);
+    assert_string_equal(order, "A");
+    uv_run(&loop, UV_RUN_NOWAIT);
+    assert_string_equal(order, "AB");
+    uv_run(&loop, UV_RUN_DEFAULT);
 }
 
 static void who_leaves_has_no_turn(void **state)
@@ -167,6 +191,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(lines_take_turns, start, stop),
         cmocka_unit_test_setup_teardown(who_comes_again_is_behind, start, stop),
         cmocka_unit_test_setup_teardown(long_work_leaves_the_rest_for_the_next_turn, start, stop),
+        cmocka_unit_test_setup_teardown(one_has_its_turn_in_each_turn_of_the_loop, start_one_by_one,
+                                        stop),
         cmocka_unit_test_setup_teardown(who_leaves_has_no_turn, start, stop),
         cmocka_unit_test_setup_teardown(a_crowd_is_known, start, stop),
         cmocka_unit_test_setup_teardown(a_line_goes, start, stop),

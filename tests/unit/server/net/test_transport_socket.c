@@ -61,7 +61,7 @@ static int start(void **state)
     limit.rlim_cur = 2 * MANY + 100;
     setrlimit(RLIMIT_NOFILE, &limit);
     uv_loop_init(&loop);
-    rounds_init(&rounds, &loop);
+    rounds_init(&rounds, &loop, 2);
     rounds_line_init(&line);
     for (int i = 0; i < MANY; i++) {
         int pair[2];
