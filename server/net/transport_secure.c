@@ -8,8 +8,8 @@
 //                                                  at the end ready(broken)
 //
 // A handshake costs more than anything else that somebody unknown can ask for, so a turn of the
-// loop does one. Who waits for its own is not watched meanwhile, and has no session before it comes:
-// who connects and goes costs little.
+// loop does one. Who waits for its own is not watched meanwhile, and has no session before it
+// comes: who connects and goes costs little.
 #include "server/net/transport_secure.h"
 
 #include <errno.h>
