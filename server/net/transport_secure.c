@@ -1,11 +1,10 @@
 // TLS sessions as transports. The owner's ready() begins when the handshake is through; until then
 // this one does with the inner transport what the handshake wants.
 //
-//     inner.ready() ─► on_ready() ─┬─ handshake ─► tls_handshake()
+//     inner.ready() ─► on_ready() ─┬─ handshake ─► in line ─► on_turn() ─► tls_handshake()
 //                                  ├─ open ──────► ready(): the owner sends and receives
 //                                  └─ refused ───► what comes is dropped, so that the alert
-//                                  arrives;
-//                                                  at the end ready(broken)
+//                                                  arrives; at the end ready(broken)
 //
 // A handshake costs more than anything else that somebody unknown can ask for, so a turn of the
 // loop does one. Who waits for its own is not watched meanwhile, and has no session before it

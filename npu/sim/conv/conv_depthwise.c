@@ -37,13 +37,9 @@
 #include "base/bytes.h"
 #include "npu/sim/conv/conv_vnni.h"
 
-#ifdef __aarch64__
-#define DEPTHWISE_SIGNED true // both factors of a product of bytes
-#else
-#define DEPTHWISE_SIGNED false
-#endif
-#define MAX_EXACT (1 << 24)
-#define MAX_INPUT 255 // size of an int8 less its zero point
+#define DEPTHWISE_SIGNED (VNNI_RAISE == 0) // both factors of a product of bytes
+#define MAX_EXACT        (1 << 24)
+#define MAX_INPUT        255 // size of an int8 less its zero point
 
 typedef float lanes_f32 __attribute__((vector_size(CONV_LANES * 4), aligned(4), may_alias));
 typedef int32_t lanes_i32 __attribute__((vector_size(CONV_LANES * 4), aligned(4), may_alias));
