@@ -207,9 +207,11 @@ static ssize_t send_with(int socket, const struct iovec *iov, int n_iov, const i
         c->cmsg_len = CMSG_LEN(sizeof(int) * (size_t)n_fds);
         memcpy(CMSG_DATA(c), fds, sizeof(int) * (size_t)n_fds);
     }
+    bool is_plain = n_iov == 1 && n_fds == 0; // which is cheaper
     ssize_t n;
     do
-        n = sendmsg(socket, &m, MSG_NOSIGNAL | flags);
+        n = is_plain ? send(socket, iov->iov_base, iov->iov_len, MSG_NOSIGNAL | flags)
+                     : sendmsg(socket, &m, MSG_NOSIGNAL | flags);
     while (n < 0 && errno == EINTR);
     return n < 0 ? -errno : n;
 }
@@ -246,6 +248,10 @@ static void take_fds(struct msghdr *m, int *fds, int *n_fds, int max_fds)
 ssize_t fd_receive_once(int socket, void *buffer, size_t size, int *fds, int *n_fds, int max_fds,
                         int flags)
 {
+    if (max_fds == 0) {
+        ssize_t got = recv(socket, buffer, size, flags);
+        return got < 0 ? -errno : got;
+    }
     union {
         struct cmsghdr header;
         char space[CMSG_SPACE(sizeof(int) * FD_MAX_IN_MESSAGE)];

@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -74,6 +75,15 @@ void worker_answer(struct worker *w, struct frame_out *f)
 
 // ---- requests ----------------------------------------------------------------------------------
 
+// Until there is something to read. Who waits in recvmsg() on a Unix socket is also woken whenever
+// the other end reads.
+static void wait_for_input(int fd)
+{
+    struct pollfd p = {fd, POLLIN, 0};
+    while (poll(&p, 1, -1) < 0 && errno == EINTR)
+        continue;
+}
+
 // Reads once, blocking. The atomic load is the acquire half of n_answers: what other threads did
 // before their answers is visible to what the daemon asked for afterwards.
 static void worker_receive(struct worker *w)
@@ -81,6 +91,7 @@ static void worker_receive(struct worker *w)
     struct frame_reader *r = &w->reader;
     void *space;
     size_t size = frame_reader_space(r, &space);
+    wait_for_input(w->fd);
     ssize_t n = fd_receive(w->fd, space, size, r->fds, &r->n_fds, FRAME_READER_FDS);
     if (n <= 0)
         on_daemon_gone();

@@ -91,7 +91,9 @@ ssize_t stream_receive(struct stream *s, void *buffer, size_t size, int *fds, in
 typedef ssize_t stream_receiver(struct stream *s, void *buffer, size_t size, int *fds, int *n_fds,
                                 int max_fds);
 
-/// Lets stream_receive_soon() wait: the stream is a socket alone, and stays one.
+/// Lets stream_receive_soon() wait: the stream is a TCP socket alone, and stays one. A thread that
+/// waits in recvmsg() on a Unix socket is also woken when the peer reads what was sent to it, which
+/// costs both ends more than a poll(), which is not.
 void stream_let_wait(struct stream *s);
 
 /// Whether it does.

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/fd.h"
 #include "client/limits.h"
 #include "client/link/hello.h"
 #include "client/link/keepalive.h"
@@ -102,7 +103,7 @@ static int introduce_over(struct server *s, int fd, const struct transport_attem
     }
     if (a->tls)
         stream_secure(&c->stream, a->tls);
-    else if (!a->shares_memory)
+    else if (!a->shares_memory && !fd_is_unix(fd)) // base/net/stream.h
         stream_let_wait(&c->stream);
     r = hello_exchange(c, session, a->hello_ms, e);
     if (r == 0) {

@@ -120,10 +120,7 @@ bool talk_take(struct talk *t, void *to, size_t n)
 bool talk_send(struct talk *t, struct iovec *iov, int n)
 {
     while (n > 0) {
-        struct msghdr m = {.msg_iov = iov, .msg_iovlen = (size_t)n};
-        ssize_t sent = sendmsg(t->socket, &m, MSG_NOSIGNAL);
-        if (sent < 0 && errno == EINTR)
-            continue;
+        ssize_t sent = fd_send(t->socket, iov, n, NULL, 0);
         if (sent < 0)
             return false;
         t->moved += (uint64_t)sent;
