@@ -2,6 +2,7 @@
 // may block.
 #include "base/who.h"
 
+#include <errno.h>
 #include <grp.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -30,6 +31,19 @@ void who_group(gid_t gid, char ret[WHO_SIZE])
         snprintf(ret, WHO_SIZE, "%s", found->gr_name);
     else
         snprintf(ret, WHO_SIZE, "%u", (unsigned)gid);
+}
+
+// Not all of what getpwnam_r() gives for a user who does not exist is 0 (getpwnam_r(3)).
+int who_find(const char *user, uid_t *ret)
+{
+    char buffer[ENTRY_SIZE];
+    struct passwd entry, *found = NULL;
+    int r = getpwnam_r(user, &entry, buffer, sizeof buffer, &found);
+    if (found)
+        *ret = found->pw_uid;
+    else if (r == 0 || r == ESRCH || r == EBADF || r == EPERM)
+        r = ENOENT;
+    return r;
 }
 
 // The sentence that tells the current user how to get access by a group.

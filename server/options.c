@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -656,18 +655,15 @@ static int options_read(struct options *o, int argc, char **argv, struct error *
     return options_walk(o, NULL, argc, argv, e);
 }
 
-// A user may be named by a number that has no account.
-static bool is_number(const char *text)
-{
-    return text[strspn(text, "0123456789")] == 0;
-}
-
 // A quota for a user who does not exist would limit nobody, and is most likely a mistake.
-static int check_quotas(const struct options *o, struct error *e)
+static int check_quotas(struct options *o, struct error *e)
 {
     for (uint32_t i = 0; i < o->n_quotas; i++) {
-        const char *user = o->quotas[i].user;
-        if (strcmp(user, "*") != 0 && !origin_is_kind(user) && !is_number(user) && !getpwnam(user))
+        struct quota *q = &o->quotas[i];
+        const char *user = q->user;
+        bool kind = strcmp(user, "*") == 0 || origin_is_kind(user);
+        q->is_local = !kind && rights_find_user(user, &q->uid);
+        if (!kind && !q->is_local)
             return error_set(e, STATUS_PARAM_INVALID,
                              "quota: there is no user \"%s\" (a name or number of this system, "
                              "tls/ and an identity, tls for all of these, tcp for the rest of the "

@@ -98,7 +98,7 @@ static bool same_quotas(const struct options *a, const struct options *b)
     bool same = a->n_quotas == b->n_quotas;
     for (uint32_t i = 0; same && i < a->n_quotas; i++) {
         const struct quota *p = &a->quotas[i], *q = &b->quotas[i];
-        same = strcmp(p->user, q->user) == 0 && p->share == q->share &&
+        same = strcmp(p->user, q->user) == 0 && p->uid == q->uid && p->share == q->share &&
                memcmp(&p->limits, &q->limits, sizeof p->limits) == 0 &&
                memcmp(&p->programs, &q->programs, sizeof p->programs) == 0;
     }
@@ -110,7 +110,8 @@ static bool same_rights(const struct rights *a, const struct rights *b)
     bool same = a->n == b->n;
     for (uint32_t i = 0; same && i < a->n; i++)
         same = strcmp(a->rules[i].who, b->rules[i].who) == 0 &&
-               a->rules[i].rights == b->rules[i].rights && a->groups[i] == b->groups[i];
+               a->rules[i].rights == b->rules[i].rights && a->groups[i] == b->groups[i] &&
+               a->users[i] == b->users[i];
     return same;
 }
 

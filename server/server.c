@@ -30,9 +30,9 @@
 #include "server/runner/runner_query.h"
 #include "server/runner/worker_sandbox.h"
 
-#define OWN_DESCRIPTORS 64   // beside what clients hold
-#define START_THREADS   10   // libuv's, and some that hash, look at files and close them
-#define OWN_THREADS     48   // the loop, libuv's, those that hash, those that look at files
+#define OWN_DESCRIPTORS 64 // beside what clients hold
+#define START_THREADS   11 // libuv's, and some that hash, look at files and names, and close them
+#define OWN_THREADS     56 // the loop, libuv's, those that hash, those that look at files and names
 #define MAX_THREADS     8192 // where the system sets no limit
 #define IDLE_BUFFERS    32   // a part of all memory, and of all descriptors
 #define MOST_IDLE       256  // of them, which go with their worker
@@ -68,7 +68,7 @@ static int server_admit(struct server *s, struct connection *c, struct error *e)
 
 // A new connection, from whichever transport. One too many is told so with a goodbye.
 static void take_transport(struct server *s, struct transport *transport,
-                           const struct origin *origin)
+                           const struct origin *origin, const struct identity *who)
 {
     if (s->state != SERVER_SERVING && s->state != SERVER_RETIRING) {
         transport_close(transport);
@@ -76,7 +76,7 @@ static void take_transport(struct server *s, struct transport *transport,
     }
     struct user *user;
     struct error e;
-    if (user_get(&s->users, origin, &user, &e) < 0) {
+    if (user_get(&s->users, origin, who, &user, &e) < 0) {
         log_error("a connection was refused: %s", e.text);
         transport_close(transport);
         return;
@@ -92,8 +92,10 @@ static void take_transport(struct server *s, struct transport *transport,
 
 // Only another machine can vanish without the socket telling it; so only there TCP is made to
 // probe.
-void server_take(struct server *s, int fd, const struct origin *origin)
+static void take_known(struct arrivals *all, int fd, const struct origin *origin,
+                       const struct identity *who)
 {
+    struct server *s = container_of(all, struct server, arrivals);
     struct error e;
     struct transport *transport, *socket;
     if (transport_socket_new(s->loop, fd, &socket, &e) < 0) {
@@ -109,7 +111,15 @@ void server_take(struct server *s, int fd, const struct origin *origin)
         transport_close(socket);
         return;
     }
-    take_transport(s, transport, origin);
+    take_transport(s, transport, origin, who);
+}
+
+void server_take(struct server *s, int fd, const struct origin *origin)
+{
+    if (s->state == SERVER_SERVING || s->state == SERVER_RETIRING)
+        arrivals_take(&s->arrivals, fd, origin);
+    else
+        discard_socket(fd);
 }
 
 // ---- starting -----------------------------------------------------------------------------------
@@ -220,6 +230,8 @@ static int start_threads(struct server *s, struct error *e)
         r = givebacks_start(&s->givebacks, s->loop, e);
     if (r == 0)
         r = creations_start(&s->creations, s->loop, e);
+    if (r == 0)
+        r = identities_start(&s->identities, s->loop, e);
     return r < 0 ? r : imports_start(&s->imports, s->loop, e);
 }
 
@@ -312,7 +324,7 @@ static void on_connected(struct listeners *l, int fd, const struct origin *origi
 // Not a socket: a channel of the USB link.
 static void on_transport(struct listeners *l, struct transport *t, const struct origin *origin)
 {
-    take_transport(container_of(l, struct server, listeners), t, origin);
+    take_transport(container_of(l, struct server, listeners), t, origin, NULL);
 }
 
 // The program that started this daemon with --adopt has ended; there is nobody else to serve.
@@ -332,6 +344,16 @@ static void on_less_to_answer(struct connections *all)
     struct server *s = container_of(all, struct server, connections);
     server_check_retired(s);
     server_check_drained(s);
+}
+
+static void on_less_arrivals(struct arrivals *all)
+{
+    server_check_retired(container_of(all, struct server, arrivals));
+}
+
+static void on_late_name(struct identities *all, uid_t uid, const char *name)
+{
+    users_rename(&container_of(all, struct server, identities)->users, uid, name);
 }
 
 static void on_job_ended(struct jobs *all)
@@ -443,11 +465,19 @@ static void init_clients(struct server *s)
     s->connections.ops = &connection_ops;
     s->connections.metrics = &s->metrics;
     s->sessions = (struct sessions){.scheduler = &s->jobs.scheduler, .memories = &s->memories};
-    s->users =
-        (struct users){.options = s->options,
-                       .scheduler = &s->jobs.scheduler,
-                       .accounts = &s->accounts,
-                       .subids = {.path = s->options->subuid ? s->options->subuid : "/etc/subuid"}};
+    s->users = (struct users){.options = s->options,
+                              .scheduler = &s->jobs.scheduler,
+                              .accounts = &s->accounts,
+                              .identities = &s->identities};
+    identities_init(&s->identities, s->loop, &s->accounts,
+                    s->options->subuid ? s->options->subuid : "/etc/subuid");
+    s->identities.late = on_late_name;
+    s->arrivals = (struct arrivals){.listeners = &s->listeners,
+                                    .users = &s->users,
+                                    .identities = &s->identities,
+                                    .take = take_known,
+                                    .less = on_less_arrivals};
+    list_init(&s->arrivals.all);
     s->contexts = (struct contexts){.options = s->options,
                                     .scheduler = &s->jobs.scheduler,
                                     .timer = &s->jobs.timer,
@@ -658,9 +688,20 @@ static void server_check_drained(struct server *s)
         uv_timer_start(&s->drain, on_stop_soon, 0, 0);
 }
 
+// Who has not come to the end of its TLS handshake cannot be told, nor waited for.
+static void part_from_all(struct server *s)
+{
+    static const char reason[] = "the server is shutting down";
+    struct connection *c, *after;
+    list_for_each_safe (c, after, &s->connections.all, link)
+        if (connection_is_unknown(c))
+            connection_close(c, reason);
+        else
+            connection_say_goodbye(c, reason);
+}
+
 void server_drain(struct server *s)
 {
-    struct connection *c;
     if (s->state == SERVER_STARTING)
         server_stop(s);
     if (s->state != SERVER_SERVING && s->state != SERVER_RETIRING)
@@ -676,8 +717,8 @@ void server_drain(struct server *s)
     manager_tell(&s->notify.manager, "STOPPING=1\nSTATUS=Finishing what runs");
     announce_close(&s->announce);
     listeners_close(&s->listeners);
-    list_for_each (c, &s->connections.all, link)
-        connection_say_goodbye(c, "the server is shutting down");
+    arrivals_dismiss(&s->arrivals, "the server is shutting down");
+    part_from_all(s);
     uv_timer_start(&s->drain, on_stop_soon, s->options->drain_timeout_ms, 0);
     server_check_drained(s);
 }
@@ -705,6 +746,8 @@ void server_stop(struct server *s)
     succession_close(&s->succession);
     reload_close(&s->reload);
     listeners_close(&s->listeners);
+    arrivals_dismiss(&s->arrivals, "the server stops");
+    identities_stop(&s->identities);
     while ((c = list_first(&s->connections.all, struct connection, link)))
         connection_close(c, "the server stops");
     server_close_sweep(s);
@@ -740,7 +783,7 @@ void server_done(struct server *s)
 {
     assert(s->state == SERVER_STOPPED && s->contexts.n == 0 && s->sessions.n == 0);
     assert(list_empty(&s->users.all));
-    subids_done(&s->users.subids);
+    identities_done(&s->identities);
     npu_buffers_close(&s->memories.buffers);
     tls_context_free(s->tls.context);
     trace_done(&s->trace);

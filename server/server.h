@@ -11,6 +11,7 @@
 
 #include <uv.h>
 
+#include "server/clients/arrivals.h"
 #include "server/clients/session.h"
 #include "server/clients/user.h"
 #include "server/handle/handle.h"
@@ -77,6 +78,8 @@ struct server {
     struct connections connections;
     struct sessions sessions;
     struct users users;
+    struct identities identities;
+    struct arrivals arrivals;
     struct accounts accounts;
     gid_t groups[ORIGIN_SOCKET_GROUP + 1]; // that origins are asked about
 

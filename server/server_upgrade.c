@@ -115,8 +115,8 @@ static void on_http_ended(struct http *h)
 // Connections to sessions of an older daemon come through this one: it stays as long as that.
 void server_check_retired(struct server *s)
 {
-    if (s->state == SERVER_RETIRING && s->connections.n == 0 && s->succession.fd < 0 &&
-        !http_is_open(&s->http))
+    if (s->state == SERVER_RETIRING && s->connections.n == 0 && list_empty(&s->arrivals.all) &&
+        s->succession.fd < 0 && !http_is_open(&s->http))
         uv_timer_start(&s->drain, on_retired, 0, 0);
 }
 

@@ -3,7 +3,9 @@
 // program those with "program." before them.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/error.h"
 #include "server/clients/account.h"
@@ -15,6 +17,8 @@
 // (everyone who has no quota of their own). Each user that "tcp" or "*" stands for has all of it.
 struct quota {
     char user[32];
+    bool is_local; // `uid` is meant, since the options were read
+    uid_t uid;
     struct account_amounts limits;   // 0: none, so that what others leave is the limit
     struct account_amounts programs; // of each program of his; 0: none
     uint32_t share; // 1 … QUOTA_MAX_SHARE, 1 where nothing is said: device time beside other users

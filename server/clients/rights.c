@@ -1,14 +1,14 @@
 // Rules of rights are looked up once, when a connection comes: the kernel says who is at the other
-// end.
+// end, by number. What users and groups rules mean is looked up when they are read, which may wait.
 #include "server/clients/rights.h"
 
 #include <grp.h>
-#include <pwd.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/options/number.h"
+#include "base/who.h"
 
 static const struct {
     const char *name;
@@ -38,30 +38,36 @@ static int add_right(unsigned *rights, const char *name, struct error *e)
         "\"%s\" is no right; there are run, see-own, see-all, kill, debug, push, and none", name);
 }
 
-static bool is_number(const char *text)
-{
-    return *text && text[strspn(text, "0123456789")] == 0;
-}
-
 // A rule for somebody who does not exist is most likely a mistake.
-static int find_who(const char *who, gid_t *ret_group, struct error *e)
+static int find_who(const char *who, gid_t *ret_group, uid_t *ret_user, struct error *e)
 {
+    uint64_t n;
     *ret_group = (gid_t)-1;
+    *ret_user = (uid_t)-1;
     if (*who == '@') {
         const struct group *g = getgrnam(who + 1);
-        bool number = is_number(who + 1);
+        bool number = number_parse(who + 1, 0, UINT32_MAX - 1, &n, NULL) == 0;
         if (!g && !number)
             return error_set(e, STATUS_PARAM_INVALID, "there is no group \"%s\"", who + 1);
-        *ret_group = g ? g->gr_gid : (gid_t)strtoul(who + 1, NULL, 10);
+        *ret_group = g ? g->gr_gid : (gid_t)n;
         return 0;
     }
-    if (strcmp(who, "*") == 0 || origin_is_kind(who) || is_number(who) || getpwnam(who))
+    if (strcmp(who, "*") == 0 || origin_is_kind(who) || rights_find_user(who, ret_user))
         return 0;
     return error_set(
         e, STATUS_PARAM_INVALID,
         "there is no user \"%s\" (a name or number of this system, @ and a group, tls/ and an "
         "identity, tls, tcp, usb, or * for everyone)",
         who);
+}
+
+bool rights_find_user(const char *who, uid_t *ret)
+{
+    uint64_t n;
+    if (number_parse(who, 0, UINT32_MAX - 1, &n, NULL) < 0)
+        return who_find(who, ret) == 0;
+    *ret = (uid_t)n;
+    return true;
 }
 
 // NULL: there is none.
@@ -90,7 +96,7 @@ int rights_add(struct rights *all, const char *text, struct error *e)
         return error_set(e, STATUS_PARAM_INVALID, "%s has rights already: give all of them in one",
                          who);
     strcpy(rule->who, who);
-    int r = find_who(who, &all->groups[all->n], e);
+    int r = find_who(who, &all->groups[all->n], &all->users[all->n], e);
     while (rest && r == 0)
         r = add_right(&rule->rights, strsep(&rest, ","), e);
     all->n += r == 0;
@@ -105,19 +111,16 @@ void rights_remove(struct rights *all, const char *who)
     uint32_t i = (uint32_t)(rule - all->rules), last = --all->n;
     all->rules[i] = all->rules[last];
     all->groups[i] = all->groups[last];
+    all->users[i] = all->users[last];
 }
 
 // ---- asking -------------------------------------------------------------------------------------
 
-static bool is_for(const struct rights *all, uint32_t rule, const struct origin *o,
-                   const char *name)
+static bool is_for(const struct rights *all, uint32_t rule, const struct origin *o)
 {
-    const char *who = all->rules[rule].who;
-    char number[16];
-    snprintf(number, sizeof number, "%u", (unsigned)o->uid);
-    if (!o->local)
+    if (!o->local || o->uid == (uid_t)-1)
         return false;
-    return *who == '@' ? o->groups >> rule & 1 : strcmp(who, name) == 0 || strcmp(who, number) == 0;
+    return *all->rules[rule].who == '@' ? o->groups >> rule & 1 : all->users[rule] == o->uid;
 }
 
 unsigned rights_of(const struct rights *all, const struct origin *o, const char *name)
@@ -127,7 +130,7 @@ unsigned rights_of(const struct rights *all, const struct origin *o, const char 
     if (origin_is_operator(o))
         return RIGHTS_ALL;
     for (uint32_t i = 0; i < all->n; i++)
-        if (is_for(all, i, o, name)) {
+        if (is_for(all, i, o)) {
             found = true;
             rights |= all->rules[i].rights;
         }

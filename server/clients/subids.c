@@ -1,9 +1,9 @@
 // The file is read when it has changed and somebody comes who is not known yet: useradd(8) adds
 // lines while the service runs. There are few lines, so they are searched one after the other;
-// where ranges overlap the first one counts, as it does for newuidmap(1).
+// where ranges overlap the first one counts, as it does for newuidmap(1). Names stay as they are
+// here: the user database may take its time (identities.h).
 #include "server/clients/subids.h"
 
-#include <pwd.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,23 +14,6 @@
 #include "base/options/number.h"
 
 #define RANGES_MAX 65536 // of a file that has more the first ones count
-#define ENTRY_SIZE 16384
-
-// The owner is a number, or a name of the system.
-static bool find_owner(const char *name, uid_t *ret)
-{
-    char buffer[ENTRY_SIZE];
-    struct passwd entry, *found = NULL;
-    uint64_t n;
-    if (number_parse(name, 0, UINT32_MAX - 1, &n, NULL) == 0) {
-        *ret = (uid_t)n;
-        return true;
-    }
-    getpwnam_r(name, &entry, buffer, sizeof buffer, &found);
-    if (found)
-        *ret = found->pw_uid;
-    return found != NULL;
-}
 
 // Lines that are none are skipped, as newuidmap(1) does it.
 static bool parse_range(char *line, struct subid_range *ret)
@@ -39,11 +22,13 @@ static bool parse_range(char *line, struct subid_range *ret)
     line[strcspn(line, "\n")] = 0;
     const char *name = strsep(&line, ":"), *from = line ? strsep(&line, ":") : NULL;
     if (!line || number_parse(from, 0, UINT32_MAX - 1, &first, NULL) < 0 ||
-        number_parse(line, 1, UINT32_MAX - first, &count, NULL) < 0)
+        number_parse(line, 1, UINT32_MAX - first, &count, NULL) < 0 || !*name ||
+        strlen(name) >= sizeof ret->owner)
         return false;
     ret->first = (uid_t)first;
     ret->last = (uid_t)(first + count - 1);
-    return find_owner(name, &ret->owner);
+    strcpy(ret->owner, name);
+    return true;
 }
 
 static void subids_read(struct subids *s)
@@ -74,15 +59,13 @@ static void subids_refresh(struct subids *s)
     s->seen = now;
 }
 
-bool subids_find(struct subids *s, uid_t uid, uid_t *ret_owner)
+const char *subids_find(struct subids *s, uid_t uid)
 {
     subids_refresh(s);
     for (unsigned i = 0; i < s->n; i++)
-        if (uid >= s->ranges[i].first && uid <= s->ranges[i].last) {
-            *ret_owner = s->ranges[i].owner;
-            return true;
-        }
-    return false;
+        if (uid >= s->ranges[i].first && uid <= s->ranges[i].last)
+            return s->ranges[i].owner;
+    return NULL;
 }
 
 void subids_done(struct subids *s)

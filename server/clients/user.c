@@ -1,6 +1,6 @@
 // Users, their quotas and accounts. What is charged counts for all of a user's programs together.
 // Who comes over the network without TLS has no other identity than the address he comes from. A
-// user who is another's (subids.h) has models, rights and a name of his own, but his account is
+// user who is another's (identities.h) has models, rights and a name of his own, but his account is
 // below that one's, whose quota is for both, and they take turns as one.
 #include "server/clients/user.h"
 
@@ -8,13 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/clients/identities.h"
 #include "server/options.h"
 
-static void set_names(struct user *u)
+// `name`: of a local one.
+static void set_names(struct user *u, const char *name)
 {
     bool usb = strcmp(u->source, ORIGIN_USB) == 0;
     if (u->local)
-        who_user(u->uid, u->name);
+        snprintf(u->name, sizeof u->name, "%s", name);
     else if (*u->identity)
         snprintf(u->name, sizeof u->name, ORIGIN_TLS "%s", u->identity);
     else
@@ -24,12 +26,10 @@ static void set_names(struct user *u)
              address ? u->source : "");
 }
 
-// A quota names a user by name or by number.
+// A local user is meant by number, whatever he was called when the options were read.
 static bool is_meant(const struct quota *q, const struct user *u)
 {
-    char number[16];
-    snprintf(number, sizeof number, "%u", (unsigned)u->uid);
-    return strcmp(q->user, u->name) == 0 || (u->local && strcmp(q->user, number) == 0);
+    return u->local ? q->is_local && q->uid == u->uid : strcmp(q->user, u->name) == 0;
 }
 
 // The user's own quota, else that of "tls" for whoever has an identity, else that of "*".
@@ -111,7 +111,7 @@ static struct user *user_again(const struct users *all, const struct origin *p)
 
 // Takes over a reference to `owner`, unless it fails. The quota is looked up when the user comes,
 // and when quotas change.
-static int user_new(struct users *all, const struct origin *p, struct user *owner,
+static int user_new(struct users *all, const struct origin *p, const char *name, struct user *owner,
                     struct user **ret, struct error *e)
 {
     struct user *u = calloc(1, sizeof *u);
@@ -123,7 +123,7 @@ static int user_new(struct users *all, const struct origin *p, struct user *owne
     u->uid = p->uid;
     snprintf(u->source, sizeof u->source, "%s", *p->identity ? "" : p->source);
     memcpy(u->identity, p->identity, sizeof u->identity);
-    set_names(u);
+    set_names(u, name);
     u->quota = find_quota(all->options, u);
     open_account(all->accounts, u, tier_of(p));
     rounds_line_init(&u->line);
@@ -138,30 +138,52 @@ static int user_new(struct users *all, const struct origin *p, struct user *owne
 // The person whose user this is; NULL: his own. What root's containers do is not root's: they are
 // many, and an operator's part is not to be theirs. Owners are not looked up in turn: one is
 // nobody's himself, also where a file has two in each other's ranges.
-static int find_person(struct users *all, const struct origin *p, struct user **ret,
-                       struct error *e)
+static int find_person(struct users *all, const struct origin *p, const struct identity *who,
+                       struct user **ret, struct error *e)
 {
-    struct origin owner = {.local = true};
     *ret = NULL;
-    if (!p->local || origin_is_operator(p) || !subids_find(&all->subids, p->uid, &owner.uid) ||
-        origin_is_operator(&owner) || owner.uid == p->uid)
+    if (!who || origin_is_operator(p) || !who->owned)
+        return 0;
+    const struct origin owner = {.local = true, .uid = who->owner};
+    if (origin_is_operator(&owner) || owner.uid == p->uid)
         return 0;
     *ret = user_again(all, &owner);
-    return *ret ? 0 : user_new(all, &owner, NULL, ret, e);
+    return *ret ? 0 : user_new(all, &owner, who->owner_name, NULL, ret, e);
 }
 
-int user_get(struct users *all, const struct origin *p, struct user **ret, struct error *e)
+static const char *given_name(const struct users *all, const struct origin *p,
+                              const struct identity *who)
+{
+    if (!p->local)
+        return NULL;
+    return origin_is_operator(p) ? identities_operator(all->identities, p->uid) : who->name;
+}
+
+int user_get(struct users *all, const struct origin *p, const struct identity *who,
+             struct user **ret, struct error *e)
 {
     struct user *owner;
     *ret = user_again(all, p);
     if (*ret)
         return 0;
-    int r = find_person(all, p, &owner, e);
+    int r = find_person(all, p, who, &owner, e);
     if (r == 0)
-        r = user_new(all, p, owner, ret, e);
+        r = user_new(all, p, given_name(all, p, who), owner, ret, e);
     if (r < 0)
         user_unref(owner);
     return r;
+}
+
+bool user_is_there(const struct users *all, const struct origin *p)
+{
+    return user_find(all, p) != NULL;
+}
+
+void users_rename(struct users *all, uid_t uid, const char *name)
+{
+    struct user *u = user_find(all, &(struct origin){.local = true, .uid = uid});
+    if (u)
+        set_names(u, name);
 }
 
 void users_update(struct users *all)

@@ -6,12 +6,13 @@
 #include "server/clients/account.h"
 #include "server/clients/quota.h"
 #include "server/clients/rate.h"
-#include "server/clients/subids.h"
 #include "server/jobs/scheduler.h"
 #include "server/listen/origin.h"
 #include "server/net/rounds.h"
 #include "server/shelf/shelf_line.h"
 
+struct identities;
+struct identity;
 struct options;
 
 // All users that are there. Embedded by the server.
@@ -21,7 +22,7 @@ struct users {
     const struct options *options; // the quotas
     struct scheduler *scheduler;
     struct accounts *accounts;
-    struct subids subids;
+    const struct identities *identities;
 };
 
 // While somebody is connected, or the server has models that he brought.
@@ -29,7 +30,7 @@ struct user {
     struct list link;
     uint64_t number;
     unsigned refs;      // connections, sessions, models, uploads, memories, and who is subordinate
-    struct user *owner; // whose he is (subids.h): they share turns and accounts; NULL: his own
+    struct user *owner; // whose he is (identities.h): they share turns and accounts; NULL: his own
     bool local;
     uid_t uid;                        // of a local one
     char source[ORIGIN_SOURCE_SIZE];  // of another: where it comes from
@@ -47,8 +48,16 @@ struct user {
     unsigned n_suspended; // runs
 };
 
-/// The user at the other end, with one reference.
-int user_get(struct users *all, const struct origin *p, struct user **ret, struct error *e);
+/// The user at the other end, with one reference. `who`: what is known of a local one
+/// (identities.h) who is not there yet (user_is_there) and no operator.
+int user_get(struct users *all, const struct origin *p, const struct identity *who,
+             struct user **ret, struct error *e);
+
+/// Whether he is; so nothing about him has to be looked up.
+bool user_is_there(const struct users *all, const struct origin *p);
+
+/// What he is called is known now.
+void users_rename(struct users *all, uid_t uid, const char *name);
 
 /// The options have other quotas: they are those of everyone from now on.
 void users_update(struct users *all);

@@ -78,16 +78,27 @@ static int put_client(const struct services *s, const struct session *session, s
     return r;
 }
 
-// Whether a context of the model is of a session that the client may see.
-static bool is_model_visible(const struct model *model, const struct connection *viewer)
+// What of a model's use the client may see: that by contexts of sessions that it may see. Contexts
+// of others are not to show, nor when they run.
+static void count_own(const struct model *model, const struct connection *viewer,
+                      rknnd_ModelStats *ret)
 {
     struct model_use *use;
     list_for_each (use, &model->uses, in_model) {
         const struct session *its = container_of(use, struct context, use)->session;
-        if (session_is_visible(its, viewer->session, &viewer->origin))
-            return true;
+        if (!session_is_visible(its, viewer->session, &viewer->origin))
+            continue;
+        ret->contexts++;
+        ret->jobs += use->n_jobs;
+        ret->run_us += use->run_us;
     }
-    return false;
+}
+
+static void count_uses(const struct model *model, rknnd_ModelStats *ret)
+{
+    ret->contexts = model->n_uses;
+    ret->jobs = model->n_jobs;
+    ret->run_us = model->run_us;
 }
 
 // Loaded models only; others use no device. `viewer`: one who may not see all; NULL: all models.
@@ -96,16 +107,19 @@ static int put_models(const struct services *s, const struct connection *viewer,
 {
     const struct model *model;
     list_for_each (model, &s->store->models, link) {
-        if (model->state != MODEL_LOADED || (viewer && !is_model_visible(model, viewer)))
+        if (model->state != MODEL_LOADED)
             continue;
         rknnd_ModelStats m = {
-            .contexts = model->n_uses,
-            .jobs = model->n_jobs,
-            .run_us = model->run_us,
             .memory_size = runner_info(model->runner)->memory_size,
             .worker = (uint32_t)runner_worker(model->runner),
             .deaths = runner_deaths(model->runner),
         };
+        if (viewer)
+            count_own(model, viewer, &m);
+        else
+            count_uses(model, &m);
+        if (viewer && m.contexts == 0)
+            continue;
         message_set_text(m.name, viewer ? model_name_for(model, viewer->user) : model->file.name);
         int r = delimited_put(&n->lines, rknnd_ModelStats_fields, &m, e);
         if (r < 0)

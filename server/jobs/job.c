@@ -330,7 +330,9 @@ static void on_done(struct runner_job *run, const struct error *e)
     if (!e && !j->dump && !j->custom)
         job_learn(j);
     x->model->n_jobs++;
+    x->use.n_jobs++;
     x->model->run_us += j->run.run_us;
+    x->use.run_us += j->run.run_us;
     job_trace(j, TRACE_ENDED, now_us(), j->run.run_us, j->run.core_mask);
     if (j->run.collect_perf) {
         x->profiled.job = j->number;

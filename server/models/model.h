@@ -69,6 +69,7 @@ struct model_use {
     struct model *model;
     struct user *user;
     struct list link, in_model;
+    uint64_t n_jobs, run_us; // of this one; the owner's to count, with the model's
     void (*ready)(struct model_use *use, const struct error *e); // e NULL: loaded
 };
 

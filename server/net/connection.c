@@ -341,7 +341,7 @@ int connection_identify(struct connection *c, struct users *users, struct error 
         return 0;
     snprintf(origin.identity, sizeof origin.identity, "%s", identity);
     snprintf(origin.text, sizeof origin.text, "tls %s, %s", identity, c->origin.source);
-    int r = user_get(users, &origin, &user, e);
+    int r = user_get(users, &origin, NULL, &user, e);
     if (r < 0)
         return r;
     r = account_charge(&user->account, ACCOUNT_CONNECTIONS, 1, e);

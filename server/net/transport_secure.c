@@ -18,7 +18,8 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/tls/tls.h"
-#include "protocol/message.h"
+#include "protocol/frame.h"
+#include "server/net/goodbye.h"
 #include "server/turns.h"
 
 #define LOG_EVERY_MS   1000
@@ -102,22 +103,8 @@ static void tell_plain_client(struct transport_tls *w)
 {
     static const char magic[] = {FRAME_MAGIC & 0xff, FRAME_MAGIC >> 8 & 0xff,
                                  FRAME_MAGIC >> 16 & 0xff, FRAME_MAGIC >> 24 & 0xff};
-    rknnd_Goodbye m = {.reason = "this port speaks TLS: write tls: in its address, not tcp:"};
-    struct frame_queue q;
-    struct iovec iov[8];
-    const int *fds;
-    int n_fds, n;
-    if (!tls_began_with(w->tls, magic, sizeof magic))
-        return;
-    struct frame_out *f =
-        message_frame(MESSAGE_GOODBYE, 0, 0, rknnd_Goodbye_fields, &m, NULL, 0, NULL, NULL);
-    if (!f)
-        return;
-    frame_queue_init(&q);
-    frame_queue_push(&q, f);
-    n = frame_queue_peek(&q, iov, 8, &fds, &n_fds);
-    w->inner->ops->send(w->inner, iov, n, NULL, 0);
-    frame_queue_done(&q);
+    if (tls_began_with(w->tls, magic, sizeof magic))
+        goodbye_send(w->inner, "this port speaks TLS: write tls: in its address, not tcp:");
 }
 
 // Keys that rknnctl pair has just made are for who connects now.

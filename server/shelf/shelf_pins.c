@@ -163,7 +163,7 @@ static struct pin *pin_new(struct shelf_pins *all, const char *text)
     struct error e;
     struct pin *p = calloc(1, sizeof *p);
     const struct origin self = {.local = true, .uid = geteuid()};
-    if (!p || user_get(all->users, &self, &p->user, &e) < 0) {
+    if (!p || user_get(all->users, &self, NULL, &p->user, &e) < 0) {
         log_warn("preload %s: there is no memory", text);
         free(p);
         return NULL;

@@ -9,7 +9,8 @@ import unittest
 
 from support.paths import SOURCE
 from support.service import Configured, free_port
-from support.wire import (CHUNK, CREATE, Client, DEFAULT, FIND, HELLO, KILL, MANIFEST, OFFER, OPEN, PING, PULL, PUSH, REMOVE, message, one)
+from support.wire import (CHUNK, CREATE, Client, DEFAULT, FIND, HELLO, INFER, KILL, MANIFEST, OFFER, OPEN, PING, PULL, PUSH, REMOVE, STATS, message, one,
+                          sequence)
 
 RIGHTS = ["run", "see-own", "see-all", "kill", "debug", "push"]
 MARKED, LOCAL = 10, 1002  # uucp on Debian, and one who has no rule but these
@@ -129,6 +130,24 @@ class Rights(unittest.TestCase):
                     for mark in MARKS:
                         self.assertIn(mark, seen)
         self.assertFalse(self.marked.call(PING, message(f1=7))[0])
+
+    def runs(self, c, context, n):
+        for _ in range(n):
+            failed, fields = c.call(INFER, message(f1=context, f6=message(f1=784, f5=1)), payload=bytes(784))
+            self.assertFalse(failed, c.texts(fields))
+
+    def test_a_shared_models_use_is_ones_own(self):
+        """Who may not see all does not see how many others use his model, and when they do."""
+        self.daemon.reload([*self.lines, f"rights = {MARKED}:run,see-own,push", f"rights = {LOCAL}:run,see-own", "rights = 1003:run,see-own,see-all"])
+        mine = self.client(LOCAL)
+        mine.call(OFFER, message(f1=SHA, f2=len(DATA), f3=b"mine"))
+        mine.call(CHUNK, message(f1=SHA, f2=0), payload=DATA)
+        self.runs(mine, one(mine.call(OPEN, message(f1=SHA))[1], 1), 2)
+        self.runs(self.marked, one(self.marked.call(OPEN, message(f1=SHA))[1], 1), 3)
+        for c, contexts, jobs in ((mine, 1, 2), (self.marked, 2, 3), (self.client(1003), 3, 5)):
+            counts = c.call(STATS)[1]
+            lines = list(sequence(c.payload))[one(counts, 2) + one(counts, 3):]
+            self.assertEqual([(one(m, 2), one(m, 3)) for m in lines], [(contexts, jobs)])
 
 
 if __name__ == "__main__":

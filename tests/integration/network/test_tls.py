@@ -292,6 +292,17 @@ class Hostile(Base):
         self.assertEqual(daemon.rknnctl("ping", "-n", "1").returncode, 0)
         wait_for("all of them to be gone", lambda: daemon.held() == before)
 
+    def test_the_end_waits_for_no_handshake(self):
+        """Nor for who is refused and does not go, and who has said nothing."""
+        daemon = self.start("--drain-timeout-ms", "3600000", "--heartbeat-ms", "600000", "--peer-timeout-ms", "3600000")
+        hello = client_hello(daemon)
+        for n in (0, 1, 9, len(hello) - 1, len(hello)):
+            self.sent(daemon, hello[:n])
+        self.sent(daemon, b"GET / HTTP/1.1\r\n\r\n")
+        wait_for("all to be there", lambda: daemon.status()["connections"] > 6)
+        daemon.process.terminate()
+        self.assertEqual(daemon.process.wait(PATIENCE), 0)
+
     def test_half_open_flood(self):
         """Who says nothing takes a part of what there is, for a limited time, and a polite client does not notice."""
         daemon = self.start("--max-connections", "200")

@@ -657,7 +657,8 @@ static void descriptions_wait_for_their_reader(void **state)
         store_add(&server.store, m.sha256, fd, (uint64_t)file.st_size, "digits", &model, &e), 0);
     free(data);
     struct user *user; // whom all peers of this test are
-    assert_int_equal(user_get(&server.users, &(struct origin){.text = "flood"}, &user, &e), 0);
+    assert_int_equal(user_get(&server.users, &(struct origin){.text = "flood"}, NULL, &user, &e),
+                     0);
     assert_int_equal(model_learn(model, user, "m", &e), 0);
     user_unref(user);
     expect_bound(MESSAGE_MODEL_DESCRIBE, &m, 120, 14000);
