@@ -31,9 +31,7 @@ class Upgrade(Upgrading):
         clients = [self.client("loop_client", line.uri(), "1"), self.client("loop_client", tcp, "2")]
         for i in range(UPGRADES):
             uri = (line.uri(), tcp)[i % 2]
-            stay, other = self.client("stay_client", uri), self.client("stay_client", beside.uri())
-            self.runs(uri, stay)
-            self.runs(beside.uri(), other)
+            stay, other = self.stay(uri), self.stay(beside.uri())
             old = line.pids[-1]
             line.upgrade()
             self.runs(uri, clients[0])
@@ -57,7 +55,7 @@ class Upgrade(Upgrading):
     def test_sessions_stay_where_they_are(self):
         """Through several daemons: each hands what is not its own back."""
         line = self.start()
-        stay = self.client("stay_client", line.uri())
+        stay = self.stay(line.uri())
         self.runs(line.uri(), stay)
         for _ in range(3):
             line.upgrade()
@@ -79,7 +77,7 @@ class Upgrade(Upgrading):
 
     def test_one_that_cannot_start(self):
         line = self.start()
-        stay = self.client("stay_client", line.uri())
+        stay = self.stay(line.uri())
         for wrong, words in (("nonsense = 1", "nonsense"), ("backend = nothing", 'no backend "nothing"'),
                              ("listen = tls:127.0.0.1:8911", "needs keys"), ("listen = tcp:0.0.0.0:8911", "other machines")):
             with self.subTest(wrong):
@@ -97,7 +95,7 @@ class Upgrade(Upgrading):
 
     def test_limit_of_staying(self):
         line = self.start(*self.base, "retire-timeout = 0")
-        stay = self.client("stay_client", line.uri())
+        stay = self.stay(line.uri())
         self.runs(line.uri(), stay)
         line.upgrade()
         wait_for("the old one to end", lambda: ended(line.pids[0]))
@@ -160,7 +158,7 @@ class Replaced(Upgrading):
 
     def test_two_at_once(self):
         line, go_on = self.start_with_gate()
-        stay = self.client("stay_client", line.uri())
+        stay = self.stay(line.uri())
         self.runs(line.uri(), stay)
         line.signal()
         new = wait_for("the new one", lambda: successor(line.pids[0]))
@@ -198,7 +196,7 @@ class Replaced(Upgrading):
 
     def test_strange_programs(self):
         line = self.start()
-        stay = self.client("stay_client", line.uri())
+        stay = self.stay(line.uri())
         speaks = STAND_IN + "s.send(%s)\nwhile s.recv(9999): pass\n"
         for content, words in (("nothing", "Exec format error"), ("#!/bin/true\n", "exit code 0"),
                                (speaks % 'b"\\x09" + bytes(99)', "version 9, here it is 1"),
@@ -221,7 +219,7 @@ class Replaced(Upgrading):
     def test_one_that_serves_and_speaks_no_more(self):
         """The old one ends without it."""
         line = self.start()
-        stay = self.client("stay_client", line.uri())
+        stay = self.stay(line.uri())
         self.runs(line.uri(), stay)
         finish_client(stay)  # nobody answers duplicates once the stand-in serves
         self.install(STAND_IN + "while s.recv(9999)[4] != 3: pass\ns.send(struct.pack('<II808x', 1, 4))\n"

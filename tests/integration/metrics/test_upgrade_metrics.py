@@ -140,7 +140,7 @@ class Metrics(Upgrading):
     def test_sessions_of_the_old_one_count(self):
         """Through a daemon that has retired, too, and to the last run."""
         line = self.start()
-        stay = self.client("stay_client", line.uri())
+        stay = self.stay(line.uri())
         self.runs(line.uri(), stay)
         for _ in range(2):
             line.upgrade()

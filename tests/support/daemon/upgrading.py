@@ -61,6 +61,12 @@ class Upgrading(unittest.TestCase):
         self.addCleanup(client.kill)
         return client
 
+    def stay(self, uri):
+        """A stay_client whose session is there."""
+        client = self.client("stay_client", uri)
+        self.assertEqual(client.stdout.readline(), "runs\n")
+        return client
+
     def status(self, uri):
         answer = rknnctl(uri, "status", "--json")
         self.assertEqual(answer.returncode, 0, answer.stderr)
