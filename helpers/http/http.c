@@ -294,6 +294,14 @@ static void on_completed(void *owner, struct MHD_Connection *c, void **state,
     list_append(&h->peers, &p->link);
 }
 
+// Pages' addresses need no escapes; what is taken for one of them with "%00" behind it would be
+// another page to whoever looks at it on the way.
+static size_t leave_escaped(void *owner, struct MHD_Connection *c, char *text)
+{
+    (void)owner, (void)c;
+    return strlen(text);
+}
+
 // ---- life ---------------------------------------------------------------------------------------
 
 // One server for each socket that came with the daemon's first byte.
@@ -309,7 +317,8 @@ static bool http_begin(struct http *h)
             MHD_OPTION_CONNECTION_LIMIT, (unsigned)(CONNECTIONS + GIVING_WAY),
             MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)PATIENCE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
             (size_t)CONNECTION_BYTES, MHD_OPTION_NOTIFY_CONNECTION, on_connection, h,
-            MHD_OPTION_NOTIFY_COMPLETED, on_completed, h, MHD_OPTION_END);
+            MHD_OPTION_NOTIFY_COMPLETED, on_completed, h, MHD_OPTION_UNESCAPE_CALLBACK,
+            leave_escaped, NULL, MHD_OPTION_END);
         if (!d)
             return false;
         h->daemons[h->n_daemons++] = d;

@@ -275,7 +275,8 @@ class Health(Case):
         service = self.start()
         self.assertEqual(service.get("/healthz")[::2], (200, "alive\n"))
         self.assertEqual(service.get("/readyz")[::2], (200, "ready\n"))
-        self.assertEqual(service.get("/")[0], 404)
+        for no_page in "/", "/metrics/", "//metrics", "/metrics%00", "/%6detrics", "/metrics%00?name=%00":
+            self.assertEqual(service.get(no_page)[0], 404, no_page)
         status, headers, _ = service.get("/metrics", "POST")
         self.assertEqual((status, headers["Allow"]), (405, "GET, HEAD"))
         status, headers, text = service.get("/metrics", "HEAD")
