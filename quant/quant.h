@@ -37,7 +37,7 @@ struct rknnd_quant {
     struct quant_plan plan; // as it is opened, by which it is calibrated
     struct quant_plan now;  // with other choices of layers
     enum quant_algorithm algorithm;
-    bool per_layer, corrects_bias, fuses_activations, settles;
+    bool per_layer, corrects_bias, fuses_activations, settles, parts;
     struct quant_store store;      // of layers that nothing else was chosen for
     const struct quant_chip *chip; // NULL: any
     struct quant_choice *choices;  // of the options

@@ -206,6 +206,7 @@ static int quant_open(struct rknnd_quant *q, const char *path, const rknnd_quant
     if (r < 0)
         return r;
     q->algorithm = (enum quant_algorithm)o.algorithm;
+    q->parts = o.external_data;
     q->per_layer = o.per_layer;
     q->corrects_bias = !(o.without & RKNND_QUANT_BIAS_CORRECTION);
     q->settles = q->algorithm == QUANT_ALGORITHM_MMSE && !(o.without & RKNND_QUANT_COMPARISON);
@@ -247,6 +248,7 @@ static int quant_convert(struct rknnd_quant *q, const char *path, const rknnd_qu
         r = quant_model_load(&q->model, path, e);
     if (r < 0)
         return r;
+    q->parts = o.external_data;
     bool halves;
     if (o.normalizations && o.normalizations->n)
         r = quant_widen_halves(&q->model, &halves, e);
@@ -266,7 +268,7 @@ QUANT_EXPORT int rknnd_quant_convert(const char *path, const rknnd_quant_options
         return quant_keep(error_set(&e, STATUS_PARAM_INVALID, "no path, or no output"), &e);
     int r = quant_convert(&q, path, options, batch, &e);
     if (r == 0)
-        r = quant_model_save(&q.model, output, &e);
+        r = quant_model_save(&q.model, output, q.parts, &e);
     quant_model_done(&q.model);
     return quant_keep(r, &e);
 }
@@ -434,7 +436,7 @@ static int quant_write(struct rknnd_quant *q, const char *path, struct error *e)
         return r;
     r = quant_make(q, &m, e);
     if (r == 0)
-        r = quant_model_save(&m, path, e);
+        r = quant_model_save(&m, path, q->parts, e);
     quant_model_done(&m);
     return r;
 }
@@ -464,15 +466,9 @@ QUANT_EXPORT int rknnd_quant_write_batch(rknnd_quant *quant, const char *path, u
     return quant_keep(r, &e);
 }
 
-// Saving can bring weights of other files in, which the calibrated model must not notice.
 static int quant_write_float(const struct rknnd_quant *q, const char *path, struct error *e)
 {
-    struct quant_model m;
-    int r = quant_model_copy(&m, &q->model, e);
-    if (r == 0)
-        r = quant_model_save(&m, path, e);
-    quant_model_done(&m);
-    return r;
+    return quant_model_save(&q->model, path, q->parts, e);
 }
 
 QUANT_EXPORT int rknnd_quant_write_float(rknnd_quant *quant, const char *path)

@@ -9,4 +9,4 @@
 int quant_server_words(int code, struct error *e);
 
 /// Opens a model there, by a file that has no name: it is gone even where this process is killed.
-int quant_server_open(struct quant_model *m, rknn_context *ret, struct error *e);
+int quant_server_open(const struct quant_model *m, rknn_context *ret, struct error *e);

@@ -70,10 +70,9 @@ static int noise_of_weight(const struct rknnd_quant *q, uint32_t node, double *r
     cleanup(free_p) float *values = NULL;
     struct quant_weights w = {0};
     uint32_t group = quant_plan_place(&q->plan, &q->index, x)->group;
-    int r = quant_constant_floats(&q->model, t, &values, e);
+    int r = quant_constant_floats(t, &values, e);
     if (r == 0)
-        r = quant_weights_make(&w, &q->model, &q->index, n, q->base.forms[group].scale, &options,
-                               NULL, 0, e);
+        r = quant_weights_make(&w, &q->index, n, q->base.forms[group].scale, &options, NULL, 0, e);
     size_t outer = 1, inner = 1;
     for (uint32_t i = 0; i < t->n_dims; i++) {
         outer *= i < w.axis ? (size_t)t->dims[i] : 1;

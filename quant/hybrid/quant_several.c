@@ -193,11 +193,7 @@ static int several_read_anew(struct quant_model *one, struct quant_model *ret, s
 {
     char path[32];
     cleanup(fd_close_p) int fd = -1;
-    int r = 0;
-    for (size_t i = 0; i < one->graph->n_initializer && r == 0; i++)
-        r = quant_constant_bring_in(one, one->graph->initializer[i], e);
-    if (r == 0)
-        r = quant_model_save_nameless(one, &fd, e);
+    int r = quant_model_save_nameless(one, &fd, e);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     return r < 0 ? r : quant_model_load(ret, path, e);
 }
@@ -214,7 +210,7 @@ int quant_several_write(struct rknnd_quant *q, const char *path, uint32_t batch,
     if (r == 0)
         r = several_try(&s, &one, &all);
     if (r == 0)
-        r = quant_model_save(&all, path, e);
+        r = quant_model_save(&all, path, q->parts, e);
     several_done(&s);
     quant_model_done(&one);
     quant_model_done(&all);

@@ -84,6 +84,8 @@ typedef struct rknnd_quant_options {
     const char *const *int16s; // nodes, by their names or their outputs', that are int16
     const char *target;        // a chip ("rk3588"), in any case: what it cannot compute is refused;
                                // NULL: any
+    uint32_t external_data;    // 1: weights of what is written go to OUTPUT.data, as they do anyway
+                               // in models of more than 2 GB
 } rknnd_quant_options;
 
 /// Reads a float model and plans what is to be done. Whatever `options` (NULL: all 0) points to is

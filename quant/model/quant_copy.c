@@ -38,7 +38,6 @@ static bool quant_copy_nodes(struct quant_pool *p, Quant__Graph *g)
     return g->node != NULL;
 }
 
-// Constants come into the file when it is saved elsewhere than beside theirs, which changes them.
 static bool quant_copy_constants(struct quant_pool *p, Quant__Graph *g)
 {
     g->initializer = quant_copy_list(p, g->initializer, g->n_initializer);
@@ -50,8 +49,7 @@ static bool quant_copy_constants(struct quant_pool *p, Quant__Graph *g)
 
 int quant_model_copy(struct quant_model *copy, const struct quant_model *m, struct error *e)
 {
-    *copy = (struct quant_model){
-        .folder = m->folder, .has_subgraphs = m->has_subgraphs, .taken = m->taken};
+    *copy = (struct quant_model){.has_subgraphs = m->has_subgraphs, .taken = m->taken};
     struct quant_pool *p = &copy->pool;
     copy->proto = quant_copy_bytes(p, m->proto, sizeof *m->proto);
     Quant__Graph *g = copy->graph = quant_copy_bytes(p, m->graph, sizeof *m->graph);

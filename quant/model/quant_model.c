@@ -10,6 +10,10 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "quant/model/quant_external.h"
+
+// Version of the format from which on a constant need not be an input, too.
+#define FIRST_OF_CONSTANTS 4
 
 // ---- reading ----
 
@@ -42,9 +46,6 @@ int quant_model_parse(struct quant_model *m, const void *data, size_t size, cons
 {
     *m = (struct quant_model){0};
     ProtobufCAllocator allocator = {pool_alloc_for_proto, pool_free_for_proto, &m->pool};
-    m->folder = quant_pool_text(&m->pool, "%s", folder);
-    if (!m->folder)
-        return error_no_memory(e, "the model", size);
     m->proto = quant__model__unpack(&allocator, size, data);
     if (!m->proto)
         return error_set(e, STATUS_MODEL_INVALID,
@@ -53,7 +54,8 @@ int quant_model_parse(struct quant_model *m, const void *data, size_t size, cons
     if (!m->graph || !m->graph->n_node)
         return error_set(e, STATUS_MODEL_INVALID, "it is no ONNX model: it has no nodes");
     m->has_subgraphs = quant_model_has_subgraph(m->graph);
-    return quant_taken_make(&m->taken, &m->pool, m->graph, e);
+    int r = quant_external_map(m->graph, &m->pool, &m->mappings, folder, e);
+    return r < 0 ? r : quant_taken_make(&m->taken, &m->pool, m->graph, e);
 }
 
 // O_NONBLOCK: a pipe would wait for somebody who writes to it.
@@ -81,6 +83,7 @@ int quant_model_load(struct quant_model *m, const char *path, struct error *e)
 
 void quant_model_done(struct quant_model *m)
 {
+    quant_external_unmap(m->mappings);
     quant_pool_done(&m->pool);
     *m = (struct quant_model){0};
 }
@@ -235,6 +238,10 @@ Quant__Tensor *quant_model_constant(struct quant_model *m, const char *name, enu
     if (size)
         memcpy(t->raw_data.data, data, size);
     g->initializer[g->n_initializer++] = t;
+    if (m->proto->ir_version < FIRST_OF_CONSTANTS) {
+        m->proto->has_ir_version = true;
+        m->proto->ir_version = FIRST_OF_CONSTANTS;
+    }
     return t;
 }
 

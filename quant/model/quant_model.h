@@ -5,22 +5,10 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "quant/model/quant_elements.h"
 #include "quant/model/quant_pool.h"
 #include "quant/model/quant_taken.h"
 #include "quant_onnx.pb-c.h"
-
-// Data types (onnx.proto, TensorProto.DataType).
-enum quant_type {
-    QUANT_NO_TYPE = 0,
-    QUANT_FLOAT = 1,
-    QUANT_UINT8 = 2,
-    QUANT_INT8 = 3,
-    QUANT_INT16 = 5,
-    QUANT_INT32 = 6,
-    QUANT_INT64 = 7,
-    QUANT_BOOL = 9,
-    QUANT_FLOAT16 = 10,
-};
 
 // Kinds of attributes (AttributeProto.AttributeType).
 enum quant_attr_type {
@@ -34,7 +22,7 @@ struct quant_model {
     struct quant_pool pool; // of all that the messages point to
     Quant__Model *proto;
     Quant__Graph *graph;                    // its graph
-    char *folder;                           // that the file lies in, for weights in other files
+    struct quant_mapping *mappings;         // of other files that weights lie in
     size_t room_initializers, room_outputs; // 0: as read
     bool has_subgraphs;                     // which may read any tensor by its name
     struct quant_taken taken;               // names of the file
@@ -43,7 +31,8 @@ struct quant_model {
 /// Reads a file. quant_model_done() also after a failure.
 int quant_model_load(struct quant_model *m, const char *path, struct error *e);
 
-/// The same of bytes in memory, which are copied. `folder`: where weights in other files are.
+/// The same of bytes in memory, which are copied. `folder`: where weights in other files are; these
+/// are mapped and must not become shorter while the model is there.
 int quant_model_parse(struct quant_model *m, const void *data, size_t size, const char *folder,
                       struct error *e);
 void quant_model_done(struct quant_model *m);
@@ -52,12 +41,12 @@ void quant_model_done(struct quant_model *m);
 /// failure.
 int quant_model_copy(struct quant_model *copy, const struct quant_model *m, struct error *e);
 
-/// Writes it, whole or not at all. Weights in other files stay there if `path` is in their folder,
-/// else they come into the file.
-int quant_model_save(struct quant_model *m, const char *path, struct error *e);
+/// Writes it, whole or not at all. With `parts`, and above 2 GB, its weights go to PATH.data beside
+/// it.
+int quant_model_save(const struct quant_model *m, const char *path, bool parts, struct error *e);
 
-/// Writes it into a file without a name, in $TMPDIR or /tmp or else in memory: the descriptor is
-/// the caller's. Of a model without weights in other files.
+/// Writes it with all weights into a file without a name, in $TMPDIR, /var/tmp or /tmp or else in
+/// memory: the descriptor is the caller's. Fails above 4 GB.
 int quant_model_save_nameless(const struct quant_model *m, int *ret, struct error *e);
 
 // Behind the name of a tensor that has a factor for each channel, which the float model's has not.
@@ -96,11 +85,6 @@ bool quant_model_import(struct quant_model *m, const char *domain, int64_t versi
 bool quant_model_add_output(struct quant_model *m, const char *name);
 
 // ---- reading it ----
-
-static inline const char *quant_text(const char *s)
-{
-    return s ? s : "";
-}
 
 static inline bool quant_is(const Quant__Node *n, const char *op)
 {

@@ -217,9 +217,9 @@ static int rewrite_product(struct rewriting *w, size_t node)
     options.search &= !(w->p->plain_weights && w->p->plain_weights[node]);
     uint32_t x = rewrite_edge(w, quant_input(n, 0));
     float scale = w->p->forms[w->p->plan->places[x].group].scale;
-    int r = quant_weights_make(&q, w->m, w->p->index, n, scale, &options,
-                               w->p->means ? w->p->means[x] : NULL,
-                               w->p->means ? w->p->n_means[x] : 0, w->e);
+    int r =
+        quant_weights_make(&q, w->p->index, n, scale, &options, w->p->means ? w->p->means[x] : NULL,
+                           w->p->means ? w->p->n_means[x] : 0, w->e);
     if (r == 0)
         r = rewrite_put_weights(w, n, &q, bits);
     quant_weights_done(&q);
@@ -232,7 +232,7 @@ static int rewrite_operand(struct rewriting *w, Quant__Node *n, size_t input, ui
     const Quant__Tensor *t = quant_index_weight(w->p->index, n, input);
     cleanup(free_p) float *values = NULL;
     size_t count = quant_constant_count(t);
-    int r = quant_constant_floats(w->m, t, &values, w->e);
+    int r = quant_constant_floats(t, &values, w->e);
     if (r < 0)
         return r;
     cleanup(free_p) int16_t *stored = malloc((count + 1) * sizeof *stored);

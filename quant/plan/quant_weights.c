@@ -146,10 +146,9 @@ static int weighing_bias(const struct weighing *g, const Quant__Node *n, const Q
     return 0;
 }
 
-int quant_weights_make(struct quant_weights *w, const struct quant_model *m,
-                       const struct quant_index *x, const Quant__Node *n, float x_scale,
-                       const struct quant_weight_options *options, const double *means,
-                       size_t n_means, struct error *e)
+int quant_weights_make(struct quant_weights *w, const struct quant_index *x, const Quant__Node *n,
+                       float x_scale, const struct quant_weight_options *options,
+                       const double *means, size_t n_means, struct error *e)
 {
     const Quant__Tensor *t = quant_index_weight(x, n, 1), *b = quant_index_weight(x, n, 2);
     struct quant_weight_options own = *options;
@@ -164,9 +163,9 @@ int quant_weights_make(struct quant_weights *w, const struct quant_model *m,
         g.outer *= (size_t)t->dims[i];
     g.inner = w->n / g.outer / w->n_outputs;
     w->n_scales = own.per_channel ? w->n_outputs : 1;
-    int r = quant_constant_floats(m, t, &values, e); // and so its elements are there
+    int r = quant_constant_floats(t, &values, e); // and so its elements are there
     if (r == 0 && b)
-        r = quant_constant_floats(m, b, &bias, e);
+        r = quant_constant_floats(b, &bias, e);
     w->weight = r == 0 ? malloc(w->n * sizeof *w->weight) : NULL;
     w->scales = r == 0 ? calloc(w->n_scales, sizeof *w->scales) : NULL;
     if (r == 0 && (!w->weight || !w->scales))
@@ -197,7 +196,7 @@ int quant_weights_check(const struct quant_model *m, const struct quant_index *x
         for (size_t k = 0; k < n->n_input && r == 0 && weights_are_stored(p, n, i); k++) {
             cleanup(free_p) float *values = NULL;
             const Quant__Tensor *t = quant_index_weight(x, n, k);
-            r = t ? quant_constant_floats(m, t, &values, e) : 0;
+            r = t ? quant_constant_floats(t, &values, e) : 0;
         }
         if (r < 0)
             error_prefix(e, "node %s", quant_node_name(n));

@@ -26,10 +26,9 @@ struct quant_weights {
 /// Quantizes the weight and bias of the product `n`, whose input has the scale `x_scale`. `means`
 /// (NULL: none): of each of the input's n_means channels; what rounding the weights does to the
 /// sums of such inputs goes into the bias.
-int quant_weights_make(struct quant_weights *w, const struct quant_model *m,
-                       const struct quant_index *x, const Quant__Node *n, float x_scale,
-                       const struct quant_weight_options *options, const double *means,
-                       size_t n_means, struct error *e);
+int quant_weights_make(struct quant_weights *w, const struct quant_index *x, const Quant__Node *n,
+                       float x_scale, const struct quant_weight_options *options,
+                       const double *means, size_t n_means, struct error *e);
 void quant_weights_done(struct quant_weights *w);
 
 /// Refuses constants that are to be integers and have elements that are no finite numbers, before a

@@ -42,8 +42,7 @@ static float *equal_own(const struct equalizing *q, const Quant__Node *n, size_t
 {
     const struct quant_edge *edge = quant_index_find(&q->x, quant_input(n, input));
     Quant__Tensor *t = quant_index_weight(&q->x, n, input);
-    if (!t || edge->n_uses != 1 || edge->is_output || edge->producer >= 0 ||
-        quant_constant_bring_in(q->m, t, NULL) < 0)
+    if (!t || edge->n_uses != 1 || edge->is_output || edge->producer >= 0)
         return NULL;
     size_t count = quant_constant_count(t);
     if (!t->has_raw_data && t->n_float_data == count && count) {
@@ -57,7 +56,7 @@ static float *equal_own(const struct equalizing *q, const Quant__Node *n, size_t
     }
     if (!count || t->raw_data.len != count * sizeof(float))
         return NULL;
-    return (float *)(void *)t->raw_data.data; // pools align
+    return (float *)(void *)t->raw_data.data; // pools and mappings align
 }
 
 // Weights of a plain or a depthwise Conv. Of other groups an input channel belongs to some outputs

@@ -23,7 +23,7 @@ static int fold_factors(const struct fold *f, const Quant__Node *norm, size_t n,
         const Quant__Tensor *t = quant_index_weight(&f->x, norm, i + 1);
         if (!t || quant_constant_count(t) != n)
             return 0;
-        int r = quant_constant_floats(f->m, t, values[i], f->e);
+        int r = quant_constant_floats(t, values[i], f->e);
         if (r < 0)
             return r;
     }
@@ -50,9 +50,9 @@ static int fold_into(const struct fold *f, Quant__Node *conv, const Quant__Tenso
     cleanup(free_p) float *bias = malloc(n * sizeof *bias);
     if (!bias)
         return error_no_memory(f->e, "a bias", n);
-    int r = quant_constant_floats(f->m, w, &weights, f->e);
+    int r = quant_constant_floats(w, &weights, f->e);
     if (r == 0 && b)
-        r = quant_constant_floats(f->m, b, &old, f->e);
+        r = quant_constant_floats(b, &old, f->e);
     if (r < 0 || !weights)
         return r;
     for (size_t o = 0; o < n; o++) {

@@ -34,12 +34,12 @@ static bool gemm_times(float *values, size_t n, float factor)
 }
 
 // beta * bias as one number for each output, malloc'ed. *ret NULL: it is not of that kind.
-static int gemm_bias(const struct quant_model *m, const Quant__Tensor *t, size_t outputs,
-                     float beta, float **ret, struct error *e)
+static int gemm_bias(const Quant__Tensor *t, size_t outputs, float beta, float **ret,
+                     struct error *e)
 {
     cleanup(free_p) float *given = NULL;
     size_t count = quant_constant_count(t);
-    int r = count == 1 || count == outputs ? quant_constant_floats(m, t, &given, e) : 0;
+    int r = count == 1 || count == outputs ? quant_constant_floats(t, &given, e) : 0;
     bool columns = count == 1 || (t->n_dims && (size_t)t->dims[t->n_dims - 1] == outputs);
     *ret = NULL;
     if (r < 0 || !given || !columns || !gemm_times(given, count, beta))
@@ -74,9 +74,9 @@ int quant_simplify_gemm(struct quant_model *m, const struct quant_index *x, Quan
     cleanup(free_p) float *weight = NULL, *bias = NULL;
     if (gemm_is_plain(n, b, outputs))
         return 0;
-    int r = alpha == 1 ? 0 : quant_constant_floats(m, w, &weight, e);
+    int r = alpha == 1 ? 0 : quant_constant_floats(w, &weight, e);
     if (r == 0 && has_bias)
-        r = gemm_bias(m, b, (size_t)outputs, beta, &bias, e);
+        r = gemm_bias(b, (size_t)outputs, beta, &bias, e);
     if (r < 0 || (has_bias && !bias) ||
         (weight && !gemm_times(weight, quant_constant_count(w), alpha)))
         return r;

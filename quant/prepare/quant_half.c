@@ -24,15 +24,11 @@ static uint16_t half_element(const Quant__Tensor *t, size_t i)
 }
 
 // In place: the file's bytes stay where they are, and the message points to the pool's instead.
-// Weights in other files come in, since those have too few bytes for it.
 static int half_widen_tensor(struct quant_model *m, Quant__Tensor *t, bool *any, struct error *e)
 {
     if (!t || !half_is(t->data_type))
         return 0;
     size_t n = quant_constant_count(t);
-    int r = quant_constant_bring_in(m, t, e);
-    if (r < 0)
-        return r;
     if ((t->has_raw_data ? t->raw_data.len / sizeof(uint16_t) : t->n_int32_data) != n)
         return error_set(e, STATUS_MODEL_INVALID,
                          "weight %s has not the elements that its shape says", quant_text(t->name));

@@ -49,7 +49,7 @@ static int simplify_fill(struct simplifying *s, const Quant__Node *n, struct qua
                          "node %s makes a constant of %zu elements; all constants may have %zu",
                          quant_node_name(n), count, MOST_FILLED);
     s->left -= count;
-    int r = value && value->t ? quant_constant_floats(s->m, value->t, &one, s->e) : 0;
+    int r = value && value->t ? quant_constant_floats(value->t, &one, s->e) : 0;
     if (r < 0)
         return r;
     cleanup(free_p) float *all = malloc(count ? count * sizeof *all : 1);
@@ -129,7 +129,7 @@ static int simplify_alias(struct simplifying *s, const Quant__Tensor *t, struct 
     if (n > s->left)
         return 0;
     s->left -= n;
-    int r = quant_constant_floats(s->m, t, &values, s->e);
+    int r = quant_constant_floats(t, &values, s->e);
     return r < 0 ? r : simplify_put(s, out, dims, n_dims, values, n);
 }
 
@@ -159,7 +159,7 @@ static int simplify_transpose(struct simplifying *s, const Quant__Node *node,
     if (!n || n > s->left || !simplify_order(node, t->n_dims, from))
         return 0;
     s->left -= n;
-    int r = quant_constant_floats(s->m, t, &values, s->e);
+    int r = quant_constant_floats(t, &values, s->e);
     cleanup(free_p) float *moved = r == 0 ? malloc(n * sizeof *moved) : NULL;
     if (r < 0 || !moved)
         return r < 0 ? r : error_no_memory(s->e, "a constant", n * sizeof *moved);

@@ -165,6 +165,8 @@ static int quantize_parse(int argc, char **argv, struct quantize_plan *p, bool *
         {0, "report", OPTION_TEXT, &p->page, "FILE", "write a page for a browser", 0, 0, NULL},
         {0, "write-float", OPTION_TEXT, &p->float_out, "FILE",
          "write the float model that layers can be compared with", 0, 0, NULL},
+        {0, "external-data", OPTION_FLAG, &p->parts, NULL,
+         "weights go to OUTPUT.data, as they do above 2 GB", 0, 0, NULL},
         {0, "dumps", OPTION_FLAG, &p->by_dumps, NULL, "look at tensors here, not on the server", 0,
          0, NULL},
         {0, "all-values", OPTION_FLAG, &p->all_values, NULL,
@@ -186,6 +188,7 @@ static int quantize_parse(int argc, char **argv, struct quantize_plan *p, bool *
     };
     int r = task_parse(&p->task, &options, argc, argv, e);
     p->options.symmetric = p->symmetric;
+    p->options.external_data = p->parts;
     return r ? r : quantize_check(p, e);
 }
 

@@ -278,6 +278,7 @@ complete -c rknnctl -n '__fish_seen_subcommand_from quantize' -l hybrid-step1 -r
 complete -c rknnctl -n '__fish_seen_subcommand_from quantize' -l hybrid-step2 -r -F -d 'make the model by an edited file of step 1'
 complete -c rknnctl -n '__fish_seen_subcommand_from quantize' -l report -r -F -d 'write a page for a browser'
 complete -c rknnctl -n '__fish_seen_subcommand_from quantize' -l write-float -r -F -d 'write the float model that layers can be compared with'
+complete -c rknnctl -n '__fish_seen_subcommand_from quantize' -l external-data -d 'weights go to OUTPUT.data, as they do above 2 GB'
 complete -c rknnctl -n '__fish_seen_subcommand_from quantize' -l dumps -d 'look at tensors here, not on the server'
 complete -c rknnctl -n '__fish_seen_subcommand_from quantize' -l all-values -d 'histograms have all values of large tensors, too'
 complete -c rknnctl -n '__fish_seen_subcommand_from quantize' -l clients -x -d 'clients at the same time'

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "base/cleanup.h"
@@ -388,16 +389,26 @@ static int quantize_run(const struct quantize_plan *p, struct samples *s,
     return r ? r : quantize_finish(p, s, &samples, result, e);
 }
 
+// What is written must not take the place of what it is made of.
+static int quantize_check_output(const struct quantize_plan *p, const char *path, struct error *e)
+{
+    struct stat model, output;
+    if (stat(p->task.model, &model) == 0 && stat(path, &output) == 0 &&
+        model.st_dev == output.st_dev && model.st_ino == output.st_ino)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "%s is the float model, which would be lost: give another name", path);
+    return output_file_check(path, e);
+}
+
 int quantize_execute(const struct quantize_plan *p, struct quantize_result *result, struct error *e)
 {
     struct samples s = {.plan = p, .failed = ATOMIC_FLAG_INIT};
     uint64_t start = clock_ns();
     *result = (struct quantize_result){.summary = {.struct_size = sizeof result->summary}};
-    int r = output_file_check(p->table_out ? p->table_out : p->output, e);
-    if (r == 0 && p->page)
-        r = output_file_check(p->page, e);
-    if (r == 0 && p->float_out)
-        r = output_file_check(p->float_out, e);
+    const char *outputs[] = {p->table_out ? p->table_out : p->output, p->page, p->float_out};
+    int r = 0;
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs && r == 0; i++)
+        r = outputs[i] ? quantize_check_output(p, outputs[i], e) : 0;
     if (r == 0)
         r = input_list_load(&s.list, p->dataset, NULL, e);
     if (r == 0)

@@ -16,6 +16,7 @@ struct quantize_plan {
     bool symmetric;                       // zero points of tensors are 0
     bool swaps_red_blue;                  // in pictures
     bool by_dumps;                        // values of tensors come to this program
+    bool parts;                           // weights lie in a second file
     bool all_values;                      // are counted, of large tensors too
     uint32_t clients;
     uint32_t batch; // samples that the model takes at once; 0: one

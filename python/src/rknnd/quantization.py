@@ -137,7 +137,8 @@ def quantize(model: str | os.PathLike[str], output: str | os.PathLike[str], samp
              keep_float: Sequence[str] = (), int16: Sequence[str] = (), without: Sequence[str] = (), server: str | None = None,
              shapes: Shapes | None = None, clients: int = 2, state: str | os.PathLike[str] | None = None,
              progress: Callable[[int, int], None] | None = None, goal: float | None = None, goal_type: str = "float16",
-             report: str | os.PathLike[str] | None = None, all_values: bool = False) -> Quantization:
+             report: str | os.PathLike[str] | None = None, all_values: bool = False,
+             external_data: bool = False) -> Quantization:
     """Runs a float ONNX model on samples and writes the model in 8 bits, whole or not at all.
 
     `samples`     path of a data set's list (a line for each sample, a file for each input, relative to the list's folder), or
@@ -163,13 +164,15 @@ def quantize(model: str | os.PathLike[str], output: str | os.PathLike[str], samp
                   `goal_type` "int16": 16 bits instead
     `report`      path of a page for browsers: errors and ranges of all layers
     `all_values`  histograms have all values of large tensors, not some; takes longer, and changes little
+    `external_data`  weights go to OUTPUT.data beside the model, as they do anyway above 2 GB
 
     Raises ModelError (damaged, quantized already, nothing to quantize), InputError (a sample does not fit, or is not finite),
     ParameterError, ServerError, or what `samples` and `progress` raise.
     """
     with Quantizer(model, samples, algorithm=algorithm, method=method, dtype=dtype, target=target, symmetric=symmetric, mean=mean,
                    std=std, rgb2bgr=rgb2bgr, layout=layout, keep_float=keep_float, int16=int16, without=without, server=server,
-                   shapes=shapes, clients=clients, state=state, progress=progress, all_values=all_values) as quantizer:
+                   shapes=shapes, clients=clients, state=state, progress=progress, all_values=all_values,
+                   external_data=external_data) as quantizer:
         if goal is not None:
             quantizer.propose(goal, to=goal_type)
         if report is not None:
@@ -195,8 +198,9 @@ class Quantizer:
                  server: str | None = None, shapes: Shapes | None = None, clients: int = 2,
                  state: str | os.PathLike[str] | None = None, progress: Callable[[int, int], None] | None = None,
                  keeps_state: bool = False,
-                 key: bytes | None = None, all_values: bool = False) -> None:
+                 key: bytes | None = None, all_values: bool = False, external_data: bool = False) -> None:
         options = _Options(algorithm, method, symmetric, mean, std, keep_float, int16, without, target)
+        options.pointer.external_data = bool(external_data)
         self._reader = _calibration.Reader(_calibration.listed(samples), layout, rgb2bgr)
         self._server, self._load_options = server, load_options(shapes)
         self._model, self._list = os.fspath(model), samples if isinstance(samples, (str, os.PathLike)) else None

@@ -344,18 +344,116 @@ class Results(Case):
         self.assertEqual(made.graph.input[0], model.graph.input[0])
         self.assertEqual(list(made.graph.output), list(model.graph.output))
 
+    def test_weights_that_are_inputs(self):
+        """Before version 4 of the format every weight was an input, too; those that are put in are none."""
+        net = self.write([helper.make_node("Conv", ["x", "w"], ["y"])], [1, 3, 8, 8], {"w": self.weights(4, 3, 3, 3)}, y=[1, 4, 6, 6])
+        model = onnx.load(net)
+        model.ir_version = 3
+        model.graph.input.append(helper.make_tensor_value_info("w", 1, [4, 3, 3, 3]))
+        onnx.checker.check_model(model, full_check=True)
+        onnx.save(model, net)
+        listed = self.arrays([self.rng.normal(0, 1, (1, 8, 8, 3)).astype(np.float32)])
+        self.quantize(net, listed, "--mean", "1,2,3", "--write-float", self.folder / "float.onnx")
+        for path in (self.out, self.folder / "float.onnx"):
+            onnx.checker.check_model(onnx.load(path), full_check=True)
+        self.assertEqual([i.name for i in onnx.load(self.out).graph.input], ["x"])
+
     def test_weights_in_other_files(self):
         model = onnx.load(FLOAT)
         (self.folder / "m").mkdir()
         onnx.save(model, str(self.folder / "m/m.onnx"), save_as_external_data=True, location="weights.bin", size_threshold=0)
+        (self.folder / "m").chmod(0o555)
+        self.addCleanup((self.folder / "m").chmod, 0o755)
         listed = self.arrays([np.ones((1, 8, 8, 1), np.float32)])
-        self.quantize(self.folder / "m/m.onnx", listed)
+        said = self.quantize(self.folder / "m/m.onnx", listed, "--write-float", self.folder / "f.onnx")
+        self.assertIn(" in 8 bits", said)
         apart = self.out.read_bytes()
         self.assertEqual(sorted(os.listdir(self.folder / "m")), ["m.onnx", "weights.bin"])
+        self.quantize(FLOAT, listed, "--write-float", self.folder / "f2.onnx")
+        self.assert_same_constants(self.out, apart)
+        self.assert_same_constants(self.folder / "f.onnx", (self.folder / "f2.onnx").read_bytes())
+
+    def assert_same_constants(self, path, other):
+        values = [{t.name: numpy_helper.to_array(t).tolist() for t in made.graph.initializer}
+                  for made in (onnx.load(str(path)), onnx.load_from_string(other))]
+        self.assertTrue(values[0])
+        self.assertEqual(*values)
+
+    def external(self, place):
+        """A model whose first weight lies in another file."""
+        model = onnx.load(FLOAT)
+        weight = next(t for t in model.graph.initializer if len(t.dims) == 4)
+        kept = numpy_helper.to_array(weight).tobytes()
+        onnx.external_data_helper.set_external_data(weight, **place)
+        weight.ClearField("raw_data")
+        weight.data_location = onnx.TensorProto.EXTERNAL
+        (self.folder / "m").mkdir(exist_ok=True)
+        (self.folder / "m/m.onnx").write_bytes(model.SerializeToString())
+        return self.folder / "m/m.onnx", kept
+
+    def test_where_weights_of_other_files_may_lie(self):
+        listed = self.arrays([np.ones((1, 8, 8, 1), np.float32)])
         self.quantize(FLOAT, listed)
-        same, other = onnx.load(self.out), onnx.load_from_string(apart)
-        self.assertEqual({t.name: numpy_helper.to_array(t).tolist() for t in same.graph.initializer},
-                         {t.name: numpy_helper.to_array(t).tolist() for t in other.graph.initializer})
+        plain = self.out.read_bytes()
+        net, kept = self.external({"location": "in/side.bin", "offset": 3, "length": 0})
+        place = {"location": "in/side.bin", "offset": 3, "length": len(kept)}
+        net, _ = self.external(place)
+        (net.parent / "in").mkdir()
+        (net.parent / "in/side.bin").write_bytes(b"odd" + kept)  # so no float is where processors want it
+        self.quantize(net, listed)
+        self.assert_same_constants(self.out, plain)
+        self.out.unlink()
+        (self.folder / "outside.bin").write_bytes(b"odd" + kept)
+        (net.parent / "link.bin").symlink_to(self.folder / "outside.bin")
+        (net.parent / "linked").symlink_to(self.folder)
+        os.mkfifo(net.parent / "pipe")
+        for location, words in (("../outside.bin", "not in the model's folder"), ("in/../../outside.bin", "not in the model's folder"),
+                                (str(self.folder / "outside.bin"), "not in the model's folder"), ("", "not in the model's folder"),
+                                ("link.bin", "symbolic link"), ("linked/outside.bin", "in/|No|link|Not a directory"),
+                                ("in", "is no file"), ("pipe", "is no file"), ("none.bin", "none.bin: No such file"),
+                                ("in/side.bin/x", "Not a directory")):
+            with self.subTest(location):
+                net, _ = self.external({**place, "location": location})
+                self.assertRegex(self.quantize(net, listed, code=4), words)
+        for wrong, words in (({"offset": len(kept)}, "ends before its elements"), ({"length": len(kept) * 2}, "ends before"),
+                             ({"offset": 1 << 63}, "ends before"), ({"length": 4}, "its elements are not"),
+                             ({"offset": -1}, "makes no sense")):
+            with self.subTest(wrong):
+                net, _ = self.external({**place, **wrong})
+                self.assertIn(words, self.quantize(net, listed, code=4))
+
+    def test_weights_go_to_another_file(self):
+        listed = self.arrays([np.ones((1, 8, 8, 1), np.float32)])
+        self.quantize(FLOAT, listed)
+        plain = self.out.read_bytes()
+        (self.folder / "two").mkdir()
+        two, data = self.folder / "two/net.onnx", self.folder / "two/net.onnx.data"
+
+        def write(output, code=0, **more):
+            return self.rknnctl("quantize", FLOAT, "--dataset", listed, "-o", output, "--external-data", code=code, **more).stderr
+
+        write(two)
+        write(two)  # in place of those that are there
+        self.assertEqual(sorted(os.listdir(two.parent)), ["net.onnx", "net.onnx.data"])
+        onnx.checker.check_model(str(two), full_check=True)
+        self.assert_same_constants(two, plain)
+        weights = [t for t in onnx.load(two, load_external_data=False).graph.initializer if t.data_location]
+        self.assertTrue(weights)
+        self.assertLess(two.stat().st_size, len(plain) - sum(np.prod(t.dims) for t in weights) / 2)
+        sample = [np.ones((1, 8, 8, 1), np.float32)]
+        np.testing.assert_array_equal(self.run_all(two, sample), self.run_all(self.out, sample))
+        before = two.read_bytes()
+        data.unlink()
+        data.mkdir()
+        self.assertIn("net.onnx.data: Is a directory", write(two, 1))
+        self.assertEqual((two.read_bytes(), os.listdir(data)), (before, []))
+        data.rmdir()
+        self.assertIn("File too large", write(two, 1, preexec_fn=lambda: (
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)))))
+        self.assertEqual((two.read_bytes(), os.listdir(two.parent)), (before, ["net.onnx"]))
+        (self.folder / "link.onnx").symlink_to(two)
+        for output in ("/dev/stdout", self.folder / "link.onnx"):
+            self.assertIn("no link and no device", write(output, 1))
 
 
 def attributes(node):
@@ -718,6 +816,17 @@ class Failures(Case):
         self.assertIn("no ONNX model", self.quantize(self.folder / "cut.onnx", listed, code=4))
         self.assertIn("No such file", self.quantize(self.folder / "none.onnx", listed, code=4))
         self.assertIn("cannot be read", self.quantize(SOURCE / "examples/digits/digits.rknn", listed, code=4))
+
+    def test_the_float_model_is_not_lost(self):
+        listed = self.arrays([np.ones((1, 8, 8, 1), np.float32)])
+        net, link = self.folder / "net.onnx", self.folder / "link.onnx"
+        shutil.copy(FLOAT, net)
+        link.symlink_to("net.onnx")
+        for options in (("-o", net), ("-o", link), ("-o", self.out, "--write-float", net), ("-o", self.out, "--report", link)):
+            done = self.rknnctl("quantize", net, "--dataset", listed, *options, code=2)
+            self.assertIn("is the float model, which would be lost", done.stderr)
+        self.assertEqual(net.read_bytes(), FLOAT.read_bytes())
+        self.assertFalse(self.out.exists())
 
     def test_a_full_disk(self):
         def limit():

@@ -103,6 +103,24 @@ class Hybrid(Toolkit):
         found = rows((self.folder / "snapshot/error_analysis.txt").read_text())
         self.assertGreater(found["relu2"][0][0], 0.99)
 
+    def test_weights_in_other_files_come_with_it(self):
+        (self.folder / "far").mkdir()
+        far = self.folder / "far/digits.onnx"
+        onnx.save(onnx.load(str(DIGITS_FLOAT)), str(far), save_as_external_data=True, location="weights.bin", size_threshold=0)
+        self.assertEqual(0, self.rknn.config(mean_values=[[0]], std_values=[[255]]))
+        self.assertEqual(self.rknn.load_onnx(str(far)), 0)
+        self.assertEqual(self.rknn.hybrid_quantization_step1(dataset="./dataset.txt"), 0)
+        self.assertEqual(self.rknn.build(do_quantization=False), 0)
+        self.exported(self.rknn, "float.onnx")
+        (self.folder / "far/weights.bin").unlink()
+        with rknnd.Session(self.folder / "float.onnx", "sim:") as session:
+            self.assertEqual(session.run(np.zeros((1, 8, 8, 1), np.float32), layout="nhwc")[0].shape, (1, 10))
+        answer, other = self.step2()
+        self.assertEqual(answer, 0)
+        self.load()
+        self.assertEqual(self.rknn.build(dataset="./dataset.txt"), 0)
+        self.assertEqual(self.exported(other), self.exported(self.rknn))
+
     def test_what_is_edited_is_taken(self):
         self.step1()
         table = self.folder / "digits.quantization.cfg"

@@ -12,7 +12,6 @@ import hashlib
 import io
 import json
 import os
-import shutil
 import tempfile
 import zipfile
 from dataclasses import dataclass
@@ -72,11 +71,11 @@ def _choose(calibrated: quantization.Quantizer, choice: Choice, goal: float) -> 
     return list(dict.fromkeys(floats))
 
 
-def _write_data(path: str, source: Source, config: Config, n_samples: int, state: str) -> None:
+def _write_data(path: str, source: Source, config: Config, n_samples: int, state: str, model: str) -> None:
     settings = {"format": _FORMAT, "config": config.values, "inputs": list(source.inputs), "n_samples": n_samples,
                 "batch": source.batch,
                 "shapes": {name: [int(d) for d in shape] for name, shape in source.shapes.items()},
-                "constants": sorted(source.constants), "model_sha256": _digest(source.path)}
+                "constants": sorted(source.constants), "model_sha256": _digest(model)}
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as data:
         data.writestr("settings.json", json.dumps(settings, indent=1, default=str))
         for index, values in source.constants.items():
@@ -87,12 +86,10 @@ def _write_data(path: str, source: Source, config: Config, n_samples: int, state
 
 
 def _copy_model(source: Source, path: str) -> None:
-    shutil.copyfile(source.path, path)
-    try:
-        servers.describe(path, _servers.SIMULATOR)
-    except _errors.Error as error:
-        raise _errors.ModelError(f"a copy of {source.path} does not open ({error}): if its weights are in other files, call "
-                                 "hybrid_quantization_step1 in their folder") from error
+    quantization.convert(source.path, path)  # weights in other files come with it
+    if os.path.exists(path + ".data"):
+        raise _errors.ModelError(f"{source.path} has more than 2 GB: rknnctl quantize --hybrid-step1 takes such models")
+    servers.describe(path, _servers.SIMULATOR)
 
 
 def step1(source: Source, config: Config, samples: Sequence[Any], choice: Choice, progress: Progress) -> list[str]:
@@ -106,10 +103,10 @@ def step1(source: Source, config: Config, samples: Sequence[Any], choice: Choice
             calibrated.keep_float(_choose(calibrated, choice, config.values["auto_hybrid_cos_thresh"]))
             calibrated.write_table(made[2])
         _copy_model(source, made[0])
-        _write_data(made[1], source, config, len(samples), state)
-        for path, name in zip(made, names):
-            if not (os.path.exists(name) and os.path.samefile(name, source.path)):
-                os.replace(path, name)
+        stays = os.path.exists(names[0]) and os.path.samefile(names[0], source.path)
+        _write_data(made[1], source, config, len(samples), state, source.path if stays else made[0])
+        for path, name in zip(made[stays:], names[stays:]):
+            os.replace(path, name)
     return names
 
 

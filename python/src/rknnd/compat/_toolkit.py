@@ -2,14 +2,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from typing import Any
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from .. import _errors, servers
+from .. import _errors, quantization, servers
 from .._capi import lib
 from . import _accuracy, _conversion, _hybrid, _parts, _quantizing, _report, _servers
 from .._native import Array
@@ -228,7 +227,7 @@ class RKNN(Base):
             raise _errors.ModelError("there is no model that was built: call build() first")
         if os.path.exists(path) and os.path.exists(self._given) and os.path.samefile(path, self._given):
             raise _errors.ParameterError(f"{path} is the float model, which would be lost: give another name")
-        shutil.copyfile(self._exported, path)
+        quantization.convert(self._exported, path)  # with the weights of its other files, and only so
         if path != os.fsdecode(export_path):
             self.rknn_log.w(f"export_rknn: {path} is written, which is ONNX, and no {export_path}")
         return 0

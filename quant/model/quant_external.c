@@ -1,0 +1,192 @@
+// A weight in another file has external_data in place of elements: location (a path in the model's
+// folder), offset and length. Files are mapped, so that the weights of a large model need no memory
+// of their own: pages are read when they are looked at, and given up when others need the memory.
+// Mappings are private, so elements may be changed in place.
+#include "quant/model/quant_external.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "quant/model/quant_elements.h"
+
+#define ALIGN 16 // as the pool's
+
+struct quant_mapping {
+    struct quant_mapping *next;
+    const char *location;
+    void *data;
+    size_t size;
+};
+
+static const char *external_entry(const Quant__Tensor *t, const char *key)
+{
+    for (size_t i = 0; i < t->n_external_data; i++)
+        if (strcmp(quant_text(t->external_data[i]->key), key) == 0)
+            return quant_text(t->external_data[i]->value);
+    return NULL;
+}
+
+// ---- files ----
+
+// One part of a path after the other, so that none is a symbolic link. *at: behind the part.
+static int external_open_part(int folder, const char **at)
+{
+    char name[256];
+    size_t n = strcspn(*at, "/");
+    bool last = !(*at)[n];
+    if (!n || n >= sizeof name || (n == 2 && memcmp(*at, "..", 2) == 0)) {
+        errno = n >= sizeof name ? ENAMETOOLONG : EXDEV;
+        return -1;
+    }
+    memcpy(name, *at, n);
+    name[n] = 0;
+    *at += n + !last;
+    // O_NONBLOCK: a pipe would wait for somebody who writes to it.
+    return openat(folder, name,
+                  O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (last ? 0 : O_DIRECTORY));
+}
+
+static int external_open(const char *folder, const char *location)
+{
+    int fd = open(*folder ? folder : ".", O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+    const char *at = location;
+    do {
+        if (fd < 0)
+            return -1;
+        int in = external_open_part(fd, &at);
+        int why = errno;
+        fd_close(fd);
+        errno = why;
+        fd = in;
+    } while (*at);
+    return fd;
+}
+
+static int external_refuse(const Quant__Tensor *t, const char *folder, const char *location,
+                           struct error *e)
+{
+    if (errno == EXDEV || errno == ELOOP)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "weight %s: its file \"%s\" is not in the model's folder, or a symbolic "
+                         "link leads there",
+                         quant_text(t->name), location);
+    return error_set_errno(e, STATUS_MODEL_INVALID, errno, "weight %s: %s/%s", quant_text(t->name),
+                           folder, location);
+}
+
+struct external {
+    struct quant_pool *pool;
+    struct quant_mapping **list;
+    const char *folder;
+};
+
+// NULL: refused, or out of memory.
+static struct quant_mapping *external_file(const struct external *x, const Quant__Tensor *t,
+                                           struct error *e)
+{
+    const char *location = external_entry(t, "location");
+    location = location ? location : "";
+    for (struct quant_mapping *k = *x->list; k; k = k->next)
+        if (strcmp(k->location, location) == 0)
+            return k;
+    struct quant_mapping *k = quant_pool_take(x->pool, 1, sizeof *k);
+    cleanup(fd_close_p) int fd = external_open(x->folder, location);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        external_refuse(t, x->folder, location, e);
+        return NULL;
+    }
+    if (!k || !(k->location = quant_pool_text(x->pool, "%s", location))) {
+        error_no_memory(e, "a file of weights", sizeof *k);
+        return NULL;
+    }
+    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > SIZE_MAX / 2) {
+        error_set(e, STATUS_MODEL_INVALID, "weight %s: %s/%s is no file", quant_text(t->name),
+                  x->folder, location);
+        return NULL;
+    }
+    k->size = (size_t)st.st_size;
+    k->data = k->size ? mmap(NULL, k->size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0) : NULL;
+    if (k->data == MAP_FAILED) {
+        error_set_errno(e, STATUS_MODEL_INVALID, errno, "weight %s: %s/%s", quant_text(t->name),
+                        x->folder, location);
+        return NULL;
+    }
+    k->next = *x->list;
+    *x->list = k;
+    return k;
+}
+
+void quant_external_unmap(const struct quant_mapping *list)
+{
+    for (const struct quant_mapping *k = list; k; k = k->next)
+        if (k->size)
+            munmap(k->data, k->size);
+}
+
+// ---- weights ----
+
+// A number of external_data; `otherwise` where there is none. False: it is no number.
+static bool external_number(const Quant__Tensor *t, const char *key, uint64_t otherwise,
+                            uint64_t *ret)
+{
+    const char *text = external_entry(t, key);
+    char *end;
+    *ret = otherwise;
+    if (!text)
+        return true;
+    errno = 0;
+    *ret = strtoull(text, &end, 10);
+    return *text >= '0' && *text <= '9' && !*end && errno == 0;
+}
+
+static int external_tensor(const struct external *x, Quant__Tensor *t, struct error *e)
+{
+    if (t->data_location != QUANT_EXTERNAL)
+        return 0;
+    uint64_t offset, length, size = quant_constant_count(t) * quant_constant_element(t->data_type);
+    if (!external_number(t, "offset", 0, &offset) || !external_number(t, "length", size, &length))
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "weight %s: its place in another file makes no sense",
+                         quant_text(t->name));
+    const struct quant_mapping *k = external_file(x, t, e);
+    if (!k)
+        return e->code;
+    if (offset > k->size || length > k->size - offset)
+        return error_set(e, STATUS_MODEL_INVALID, "weight %s: %s/%s ends before its elements",
+                         quant_text(t->name), x->folder, k->location);
+    uint8_t *data = (uint8_t *)k->data + offset;
+    if (offset % ALIGN || !length) {
+        uint8_t *own = quant_pool_take(x->pool, length, 1);
+        if (!own)
+            return error_no_memory(e, "a weight", length);
+        data = length ? memcpy(own, data, length) : own;
+    }
+    t->raw_data = (ProtobufCBinaryData){.len = length, .data = data};
+    t->has_raw_data = true;
+    t->has_data_location = false;
+    t->data_location = 0;
+    t->n_external_data = 0;
+    return 0;
+}
+
+int quant_external_map(const Quant__Graph *g, struct quant_pool *pool, struct quant_mapping **list,
+                       const char *folder, struct error *e)
+{
+    const struct external x = {pool, list, folder};
+    int r = 0;
+    for (size_t i = 0; i < g->n_initializer && r == 0; i++)
+        r = external_tensor(&x, g->initializer[i], e);
+    for (size_t i = 0; i < g->n_node && r == 0; i++)
+        for (size_t k = 0; k < g->node[i]->n_attribute && r == 0; k++)
+            if (g->node[i]->attribute[k]->t)
+                r = external_tensor(&x, g->node[i]->attribute[k]->t, e);
+    return r;
+}

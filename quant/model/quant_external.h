@@ -1,0 +1,17 @@
+// Weights in other files ("external data" of ONNX).
+#pragma once
+
+#include "base/error.h"
+#include "quant/model/quant_pool.h"
+#include "quant_onnx.pb-c.h"
+
+// Files that are mapped; NULL: none.
+struct quant_mapping;
+
+/// Maps the files that weights of a graph lie in, below `folder`, and points the weights at them:
+/// from then on they have raw_data as all others have. Adds to `list` what quant_external_unmap()
+/// is to end, also after a failure; it is memory of the pool. A file must not become shorter until
+/// then. Ways out of the folder are refused, and symbolic links.
+int quant_external_map(const Quant__Graph *g, struct quant_pool *pool, struct quant_mapping **list,
+                       const char *folder, struct error *e);
+void quant_external_unmap(const struct quant_mapping *list);
