@@ -2,6 +2,7 @@
 //
 // bench_sim MODEL…          each model's run on one thread, against the sum of oneDNN's own times
 //                           for its convolutions and the time that memory takes for the rest
+// bench_sim --once MODEL…   the same of one round, for table.py, which repeats those that need it
 // bench_sim --layers MODEL  the same for each layer
 // bench_sim --load MODEL    loading, against reading the file
 // bench_sim --rounds MODEL  for each number on standard input: as many runs, and their times in
@@ -224,7 +225,7 @@ static void free_tensors(struct running *r)
 
 // The bound and the run take turns, so that both meet the machine as it is; the best of each
 // counts.
-static void bench_run(const char *path)
+static void bench_run(const char *path, int rounds)
 {
     const char *name = strrchr(path, '/');
     struct running r = {.path = path};
@@ -234,7 +235,7 @@ static void bench_run(const char *path)
     if (sim_run_init(&r.run, path, &e) < 0)
         give_up(path, &e);
     make_tensors(&r);
-    for (int k = 0; k < ROUNDS; k++) {
+    for (int k = 0; k < rounds; k++) {
         struct bound now = bound_of(path);
         double ns = samples_best_ns(run_once, &r);
         b = k == 0 || now.conv_ns + now.product_ns < b.conv_ns + b.product_ns ? now : b;
@@ -249,7 +250,7 @@ static void bench_run(const char *path)
     sim_run_done(&r.run);
 }
 
-static void bench_runs(char *const *paths)
+static void bench_runs(char *const *paths, int rounds)
 {
     printf(
         "convs: the sum of oneDNN's own best times for the convolutions, with all that it fuses\n"
@@ -263,7 +264,7 @@ static void bench_runs(char *const *paths)
     printf("%9s %9s %9s %6s %9s %6s %6s %6s  model\n", "run us", "convs us", "rest us", "ratio",
            "products", "with", "convs", "others");
     for (; *paths; paths++)
-        bench_run(*paths);
+        bench_run(*paths, rounds);
 }
 
 static void bench_rounds(const char *path)
@@ -525,6 +526,8 @@ int main(int argc, char **argv)
         bench_layers(argv[2]);
     } else if (argc == 3 && strcmp(argv[1], "--rounds") == 0) {
         bench_rounds(argv[2]);
+    } else if (argc > 2 && strcmp(argv[1], "--once") == 0) {
+        bench_runs(argv + 2, 1);
     } else if (argc > 2 && strcmp(argv[1], "--hooks") == 0) {
         bench_hooks(argv + 2);
     } else if (argc > 2 && strcmp(argv[1], "--profile") == 0) {
@@ -533,9 +536,9 @@ int main(int argc, char **argv)
         for (int i = 2; i < argc; i++)
             bench_sums(argv[i]);
     } else if (argc > 1) {
-        bench_runs(argv + 1);
+        bench_runs(argv + 1, ROUNDS);
     } else {
-        fprintf(stderr, "usage: bench_sim MODEL… | --layers MODEL | --load MODEL | "
+        fprintf(stderr, "usage: bench_sim [--once] MODEL… | --layers MODEL | --load MODEL | "
                         "--rounds MODEL | --hooks MODEL… | --profile MODEL… | "
                         "--sums MODEL…\n");
         return 2;

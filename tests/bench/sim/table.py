@@ -3,18 +3,20 @@ farthest from its aim first, and how many are within it. docs/testing.md's numbe
 
   /usr/bin/python3 tests/bench/sim/table.py [--times N] [--prefix COMMAND] build/release/tests/bench/bench_sim FILE|FOLDER…
 
-Ratios are the median of N runs of bench_sim, each of which takes the best of many. With `products` the bound has oneDNN's
-time for products of matrices and transposed convolutions, too.
+Each look measures bound and run one after the other. A model whose ratio is far below its aim is looked at once; the
+others again, up to N times. Other programs only make times longer: the shortest run and the shortest bound of all looks
+count. With `products` the bound has oneDNN's time for products of matrices and transposed convolutions, too.
 """
 import argparse
 import os
 import pathlib
 import shlex
-import statistics
 import subprocess
 import sys
 
 AIMS = {"AVX512_CORE_VNNI": 1.15, "AVX2": 1.3}  # by the names that DNNL_MAX_CPU_ISA takes
+FAR = .9  # times the aim: what was once below that is within it
+SLOWER = 1.03  # a look whose times are both within this of the shortest adds nothing
 
 
 def files_of(paths):
@@ -23,23 +25,37 @@ def files_of(paths):
         yield from (p for p in found if p.stat().st_size)
 
 
-def measure(command, path, isa):
-    """Microseconds of a run, its ratio, its ratio with products; or what it was refused with."""
-    done = subprocess.run([*command, path], capture_output=True, text=True, env=os.environ | {"DNNL_MAX_CPU_ISA": isa})
+def look(command, path, isa):
+    """Microseconds of a run, of convolutions, of bytes and of products; or what it was refused with."""
+    done = subprocess.run([*command, "--once", path], capture_output=True, text=True,
+                          env=os.environ | {"DNNL_MAX_CPU_ISA": isa})
     if done.returncode:
         return (done.stderr.strip() or f"status {done.returncode}").splitlines()[-1]
     words = done.stdout.splitlines()[-1].split()
-    return float(words[0]), float(words[3]), float(words[5])
+    return [float(words[i]) for i in (0, 1, 2, 4)]
+
+
+def measure(command, path, isa, times):
+    best = None
+    for _ in range(times):
+        now = look(command, path, isa)
+        if isinstance(now, str):
+            return now
+        settled = best and now[0] > best[0] / SLOWER and sum(now[1:]) > sum(best[1:]) / SLOWER
+        settled = settled and now[0] < best[0] * SLOWER and sum(now[1:]) < sum(best[1:]) * SLOWER
+        best = [min(column) for column in zip(best, now)] if best else now
+        run, convs, rest, products = best
+        if run / (convs + rest) < FAR * AIMS[isa] or settled:
+            break
+    return run, run / (convs + rest), run / (convs + rest + products)
 
 
 def row_of(command, path, times):
     row = {}
     for isa in AIMS:
-        runs = [measure(command, path, isa) for _ in range(times)]
-        refused = [r for r in runs if isinstance(r, str)]
-        if refused:
-            return refused[0]
-        row[isa] = [statistics.median(column) for column in zip(*runs)]
+        row[isa] = measure(command, path, isa, times)
+        if isinstance(row[isa], str):
+            return row[isa]
     return row
 
 
@@ -49,7 +65,7 @@ def excess(row):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--times", type=int, default=3)
+    parser.add_argument("--times", type=int, default=5)
     parser.add_argument("--prefix", default="", help="what starts bench_sim: chrt -r 10")
     parser.add_argument("bench")
     parser.add_argument("paths", nargs="+")
