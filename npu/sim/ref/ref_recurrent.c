@@ -132,28 +132,58 @@ static double rnn_bias(const struct walker *s, uint64_t part, uint64_t row)
     return b->t ? b->v[(s->direction * 2 + part) * s->n_gates * s->hidden + row].r : 0;
 }
 
-typedef double lanes_f64 __attribute__((vector_size(LANES * 8), aligned(8), may_alias));
+// A part of LANES that all vector units hold in one register, so that sums stay in there: compilers
+// leave larger vectors in memory.
+#ifdef KERNEL_AVX2
+#define PART 4
+#else
+#define PART 2
+#endif
+#define PARTS (LANES / PART)
+typedef double part_f64 __attribute__((vector_size(PART * 8), aligned(8), may_alias));
 
-// y[k][row] += Σ w[row] * x[k], for n_rows padded rows and `n` vectors of n_columns, 1 or TOGETHER.
+// y[k][row] += Σ w[row] * x[k], for n_rows padded rows and `n` vectors of n_columns, for `blocks`
+// blocks of rows at once: a sum takes a while until it can be added to, so some others are between.
+static inline __attribute__((always_inline)) void
+rnn_add_block(const double *w, uint64_t n_rows, uint64_t n_columns, const double *const *x,
+              double *y, const int n, const int blocks)
+{
+    part_f64 sums[TOGETHER][PARTS];
+    const int all = n * blocks;
+#pragma GCC unroll 4
+    for (int k = 0; k < all; k++)
+#pragma GCC unroll 4
+        for (int p = 0; p < PARTS; p++)
+            sums[k][p] = *(const part_f64 *)(y + (uint64_t)(k % n) * n_rows + k / n * LANES +
+                                             p * PART);
+    for (uint64_t i = 0; i < n_columns; i++) {
+#pragma GCC unroll 4
+        for (int k = 0; k < all; k++)
+#pragma GCC unroll 4
+            for (int p = 0; p < PARTS; p++) {
+                const double *at = w + ((uint64_t)(k / n) * n_columns + i) * LANES + p * PART;
+                sums[k][p] += *(const part_f64 *)at * x[k % n][i];
+            }
+    }
+#pragma GCC unroll 4
+    for (int k = 0; k < all; k++)
+#pragma GCC unroll 4
+        for (int p = 0; p < PARTS; p++)
+            *(part_f64 *)(y + (uint64_t)(k % n) * n_rows + k / n * LANES + p * PART) = sums[k][p];
+}
+
+// n: 1 or TOGETHER.
 static inline __attribute__((always_inline)) void rnn_add_products(const double *w, uint64_t n_rows,
                                                                    uint64_t n_columns,
                                                                    const double *const *x,
                                                                    double *y, const int n)
 {
-    for (uint64_t row = 0; row < n_rows; row += LANES) {
-        lanes_f64 sums[TOGETHER];
-#pragma GCC unroll 4
-        for (int k = 0; k < n; k++)
-            sums[k] = *(const lanes_f64 *)(y + (uint64_t)k * n_rows + row);
-        for (uint64_t i = 0; i < n_columns; i++, w += LANES) {
-#pragma GCC unroll 4
-            for (int k = 0; k < n; k++)
-                sums[k] += *(const lanes_f64 *)w * x[k][i];
-        }
-#pragma GCC unroll 4
-        for (int k = 0; k < n; k++)
-            *(lanes_f64 *)(y + (uint64_t)k * n_rows + row) = sums[k];
-    }
+    const int blocks = TOGETHER / n;
+    uint64_t row = 0;
+    for (; row + (uint64_t)blocks * LANES <= n_rows; row += (uint64_t)blocks * LANES)
+        rnn_add_block(w + row * n_columns, n_rows, n_columns, x, y + row, n, blocks);
+    for (; row < n_rows; row += LANES)
+        rnn_add_block(w + row * n_columns, n_rows, n_columns, x, y + row, n, 1);
 }
 
 KERNEL(void, rnn_add_product,
