@@ -12,19 +12,14 @@
 //                      their window's shape are added in vectors, in the order of the window
 //   else               in floats, tap by tap, rounded as elements_store() does
 //
-// The first two are separable: lines are joined downwards into one, then that along itself, so a
-// window of k x k costs 2k instead of k² operations, on long contiguous loops:
-//
-//   lines under the window   [line 0]
-//                            [line 1]  -> [joined line] -> taps 0 … k-1 along it -> [output]
-//                            [line 2]
+// The first two are separable (pool/pool_join.c).
 //
 // Tested by test_sim_cases_pool, test_sim_fp16, test_onnx_nodes and test_onnx_against.
 #include <math.h>
 
 #include "npu/sim/exec/ops.h"
-#include "npu/sim/exec/window.h"
 #include "npu/sim/ops/ort_int8.h"
+#include "npu/sim/ops/pool/pool.h"
 #include "npu/sim/simd/elements.h"
 
 struct pool_step {
@@ -163,296 +158,26 @@ KERNEL(void, max_f32, (float *y, const float *x, size_t n), (y, x, n))
         y[i] = y[i] > x[i] ? y[i] : x[i];
 }
 
-KERNEL(void, add_f32, (float *y, const float *x, size_t n), (y, x, n))
+// Adds the window's pixels of one line, in their order, as many at a time as lie behind each other.
+static void add_line(const struct window_at *at, const struct pool_step *p, uint32_t ky,
+                     float *sums, float *value)
 {
-    for (size_t i = 0; i < n; i++)
-        y[i] += x[i];
-}
-
-// The part of a window that is inside the image, along one dimension: taps [first, last).
-struct span {
-    uint32_t first, last;
-    int64_t start;   // of tap 0, in the image
-    uint32_t padded; // taps inside the image and its padding
-};
-
-// Output `out` along dimension i of an image of `size`.
-static struct span find_span(const struct graph_window *w, int i, uint32_t out, uint32_t size)
-{
-    struct span s = {.start = (int64_t)out * w->stride[i] - w->pad[i]};
-    bool any = false;
-    for (uint32_t k = 0; k < w->kernel[i]; k++) {
-        int64_t at = s.start + (int64_t)k * w->dilation[i];
-        s.padded += at < (int64_t)size + w->pad[2 + i];
-        if (at < 0 || at >= size)
-            continue;
-        s.first = any ? s.first : k;
-        s.last = k + 1;
-        any = true;
-    }
-    return s;
-}
-
-struct window_at {
-    const struct step *s;
-    const uint8_t *image; // of the batch's element
-    struct span y, x;
-};
-
-static const uint8_t *image_line(const struct window_at *at, uint32_t ky)
-{
-    const struct graph_tensor *x = step_input(at->s, 0);
-    int64_t iy = at->y.start + (int64_t)ky * at->s->node->window.dilation[0];
-    return at->image + iy * x->dims[3] * x->dims[1] * (int64_t)tensor_type_size(x->type);
-}
-
-static const uint8_t *pool_pixel(const struct window_at *at, uint32_t ky, uint32_t kx)
-{
-    const struct graph_tensor *x = step_input(at->s, 0);
-    int64_t ix = at->x.start + (int64_t)kx * at->s->node->window.dilation[1];
-    return image_line(at, ky) + ix * x->dims[1] * (int64_t)tensor_type_size(x->type);
-}
-
-// The bits of fp16 as int16 of the same order: positive numbers have it already, negative ones the
-// reverse, which flipping all bits but the sign corrects.
-static inline int16_t fp16_order(int16_t bits)
-{
-    return (int16_t)(bits ^ (bits < 0 ? 0x7fff : 0));
-}
-
-#define LANES 16 // channels that are joined at once where there are many pixels
-
-// y = expression of a (y itself) and b (x), for contiguous pixels of y and pixels of x that are
-// x_step elements apart. As many channels as a vector has are joined on copies of them, without
-// which compilers ask first whether there are more.
-#define LANES_OF(name, y_type, x_type, expression)                                                 \
-    static inline __attribute__((always_inline)) void name##_lanes(y_type *to, const x_type *from) \
-    {                                                                                              \
-        y_type into[LANES];                                                                        \
-        x_type some[LANES];                                                                        \
-        memcpy(into, to, sizeof into);                                                             \
-        memcpy(some, from, sizeof some);                                                           \
-        for (size_t i = 0; i < LANES; i++) {                                                       \
-            y_type a = into[i];                                                                    \
-            x_type b = some[i];                                                                    \
-            into[i] = (y_type)(expression);                                                        \
-        }                                                                                          \
-        memcpy(to, into, sizeof into);                                                             \
-    }
-
-// Sums are vectors to begin with: compilers leave copies of them in memory.
-#define LANES_SUM(name, y_type, x_type)                                                            \
-    static inline __attribute__((always_inline)) void name##_lanes(y_type *to, const x_type *from) \
-    {                                                                                              \
-        typedef y_type sums __attribute__((vector_size(LANES * sizeof(y_type)), aligned(1)));      \
-        typedef x_type terms __attribute__((vector_size(LANES * sizeof(x_type)), aligned(1)));     \
-        *(sums *)to += __builtin_convertvector(*(const terms *)from, sums);                        \
-    }
-
-#define JOIN(name, y_type, x_type, expression)                                                     \
-    KERNEL(void, name, (void *y, const void *x, size_t x_step, size_t pixels, size_t channels),    \
-           (y, x, x_step, pixels, channels))                                                       \
-    {                                                                                              \
-        y_type *restrict to = y;                                                                   \
-        const x_type *restrict from = x;                                                           \
-        bool whole = pixels > 1 && channels % LANES == 0;                                          \
-        for (size_t k = 0; k < pixels; k++, to += channels, from += x_step) {                      \
-            for (size_t i = 0; whole && i < channels; i += LANES)                                  \
-                name##_lanes(to + i, from + i);                                                    \
-            for (size_t i = 0; !whole && i < channels; i++) {                                      \
-                y_type a = to[i];                                                                  \
-                x_type b = from[i];                                                                \
-                to[i] = (y_type)(expression);                                                      \
-            }                                                                                      \
-        }                                                                                          \
-    }
-
-#define LARGER(a, b)      ((a) > (b) ? (a) : (b))
-#define LARGER_FP16(a, b) (fp16_order(a) > fp16_order(b) ? (a) : (b))
-
-LANES_OF(larger_i8, int8_t, int8_t, LARGER(a, b))
-LANES_OF(larger_f32, float, float, LARGER(a, b))
-LANES_OF(larger_f16, int16_t, int16_t, LARGER_FP16(a, b))
-LANES_SUM(add_stored_i8, int16_t, int8_t)
-LANES_SUM(add_stored_i16, int16_t, int16_t)
-JOIN(larger_i8, int8_t, int8_t, LARGER(a, b))
-JOIN(larger_f32, float, float, LARGER(a, b))
-JOIN(larger_f16, int16_t, int16_t, LARGER_FP16(a, b))
-JOIN(add_stored_i8, int16_t, int8_t, a + b)
-JOIN(add_stored_i16, int16_t, int16_t, a + b)
-
-// y = the largest of three taps, for the same pixels: nothing of y is read, and most windows are no
-// larger. Of fewer taps the last one is there more than once, which changes nothing.
-#define JOIN_THREE(name, type, larger)                                                             \
-    static inline __attribute__((always_inline)) void name##_each(                                 \
-        type *restrict to, const type *a, const type *b, const type *c, size_t n)                  \
-    {                                                                                              \
-        for (size_t i = 0; i < n; i++) {                                                           \
-            type v = larger(a[i], b[i]);                                                           \
-            to[i] = larger(v, c[i]);                                                               \
-        }                                                                                          \
-    }                                                                                              \
-    KERNEL(void, name,                                                                             \
-           (void *y, const void *const taps[3], size_t x_step, size_t pixels, size_t channels),    \
-           (y, taps, x_step, pixels, channels))                                                    \
-    {                                                                                              \
-        type *restrict to = y;                                                                     \
-        const type *a = taps[0], *b = taps[1], *c = taps[2];                                       \
-        bool whole = pixels > 1 && channels % LANES == 0;                                          \
-        for (size_t k = 0; k < pixels; k++, to += channels, a += x_step, b += x_step, c += x_step) \
-            if (!whole)                                                                            \
-                name##_each(to, a, b, c, channels);                                                \
-            else                                                                                   \
-                for (size_t i = 0; i < channels; i += LANES)                                       \
-                    name##_each(to + i, a + i, b + i, c + i, LANES);                               \
-    }
-
-JOIN_THREE(largest_three_i8, int8_t, LARGER)
-JOIN_THREE(largest_three_f32, float, LARGER)
-JOIN_THREE(largest_three_f16, int16_t, LARGER_FP16)
-
-static void fill_lowest_i8(void *y, size_t n)
-{
-    memset(y, INT8_MIN, n);
-}
-
-static void fill_lowest_f32(void *y, size_t n)
-{
-    float *floats = y;
-    for (size_t i = 0; i < n; i++)
-        floats[i] = -INFINITY;
-}
-
-static void fill_lowest_f16(void *y, size_t n)
-{
-    uint16_t *bits = y;
-    for (size_t i = 0; i < n; i++)
-        bits[i] = 0xfc00; // -infinity
-}
-
-static void fill_zeros_i16(void *y, size_t n)
-{
-    memset(y, 0, n * sizeof(int16_t));
-}
-
-// How windows become one element each: first downwards, then along the line.
-struct joint {
-    size_t image, element; // bytes of an element of the image, and of what is made of it
-    void (*fill)(void *y, size_t n);
-    void (*down)(void *y, const void *x, size_t x_step, size_t pixels, size_t channels);
-    void (*along)(void *y, const void *x, size_t x_step, size_t pixels, size_t channels);
-    // The first three taps at once, both ways; NULL: one by one.
-    void (*three)(void *y, const void *const taps[3], size_t x_step, size_t pixels,
-                  size_t channels);
-};
-
-static const struct joint largest_i8 = {1,         1,         fill_lowest_i8,
-                                        larger_i8, larger_i8, largest_three_i8};
-static const struct joint largest_f32 = {4,          4,          fill_lowest_f32,
-                                         larger_f32, larger_f32, largest_three_f32};
-static const struct joint largest_f16 = {2,          2,          fill_lowest_f16,
-                                         larger_f16, larger_f16, largest_three_f16};
-static const struct joint sum_i8 = {1, 2, fill_zeros_i16, add_stored_i8, add_stored_i16, NULL};
-
-static const struct joint *largest_of(enum tensor_type type)
-{
-    return type == TENSOR_INT8 ? &largest_i8 : type == TENSOR_FLOAT16 ? &largest_f16 : &largest_f32;
-}
-
-// The lines under a window, joined to one.
-static void join_lines(const struct window_at *at, const struct joint *j, uint8_t *line)
-{
-    const struct graph_tensor *x = step_input(at->s, 0);
-    size_t n = (size_t)x->dims[3] * x->dims[1];
-    uint32_t k = at->y.first, last = at->y.last;
-    if (k < last && j->three) {
-        const void *taps[3];
-        for (uint32_t i = 0; i < 3; i++)
-            taps[i] = image_line(at, k + i < last ? k + i : last - 1);
-        j->three(line, taps, n, 1, n);
-        k += 3;
-    } else {
-        j->fill(line, n);
-    }
-    for (; k < last; k++)
-        j->down(line, image_line(at, k), n, 1, n);
-}
-
-// Windows of an output line, and the joined line that they are over.
-struct along {
-    const struct graph_window *w;
-    const struct joint *j;
-    size_t channels, pixel; // pixel: bytes
-    const uint8_t *line;
-    uint8_t *dst;
-};
-
-static const uint8_t *along_tap(const struct along *a, uint32_t k, uint32_t output)
-{
-    int64_t from =
-        (int64_t)output * a->w->stride[1] + (int64_t)k * a->w->dilation[1] - a->w->pad[1];
-    return a->line + (size_t)from * a->pixel;
-}
-
-// Joins tap k to the outputs [first, last). With a stride of 1 that is one contiguous loop.
-static void along_join(const struct along *a, uint32_t k, uint32_t first, uint32_t last)
-{
-    if (first >= last)
+    size_t channels = step_input(at->s, 0)->dims[1], n = at->x.last - at->x.first, count;
+    const uint8_t *pixel = pool_pixel(at, ky, at->x.first);
+    float chunk[ELEMENTS_CHUNK];
+    bool follow = at->s->node->window.dilation[1] == 1;
+    bool floats = p->from.type == TENSOR_FLOAT32 && !p->from.quantized;
+    if (follow && floats && (uintptr_t)pixel % sizeof(float) == 0) {
+        pool_add_pixels(sums, (const float *)(const void *)pixel, n, channels);
         return;
-    size_t pixels = last - first, together = a->w->stride[1] == 1 ? pixels : 1;
-    a->j->along(a->dst + first * a->pixel, along_tap(a, k, first), a->w->stride[1] * a->channels,
-                pixels / together, a->channels * together);
-}
-
-// Makes the outputs [*ret_first, *ret_last), which have the first taps inside, of these.
-static void along_three(const struct along *a, uint32_t width, uint32_t outputs,
-                        uint32_t *ret_first, uint32_t *ret_last)
-{
-    uint32_t first = 0, last = outputs, k[3];
-    for (uint32_t i = 0; i < 3; i++) {
-        uint32_t from, to;
-        k[i] = i < a->w->kernel[1] ? i : a->w->kernel[1] - 1;
-        window_outputs(a->w, 1, k[i], width, outputs, &from, &to);
-        first = from > first ? from : first;
-        last = to < last ? to : last;
     }
-    *ret_first = *ret_last = 0;
-    if (first >= last)
-        return;
-    const void *taps[3];
-    for (uint32_t i = 0; i < 3; i++)
-        taps[i] = along_tap(a, k[i], first);
-    size_t pixels = last - first, together = a->w->stride[1] == 1 ? pixels : 1;
-    a->j->three(a->dst + first * a->pixel, taps, a->w->stride[1] * a->channels, pixels / together,
-                a->channels * together);
-    *ret_first = first;
-    *ret_last = last;
-}
-
-// One output line. `line` is scratch of the image's width, for the joined lines. Along it, tap by
-// tap over all windows that have the tap inside.
-static void join_windows(const struct window_at *at, const struct joint *j, uint8_t *line,
-                         uint8_t *dst)
-{
-    const struct graph_tensor *x = step_input(at->s, 0), *y = step_output(at->s, 0);
-    const struct graph_window *w = &at->s->node->window;
-    size_t channels = x->dims[1];
-    const struct along a = {w, j, channels, channels * j->element, line, dst};
-    uint32_t done[2] = {0, 0}, outputs = y->dims[3];
-    join_lines(at, j, line);
-    if (j->three)
-        along_three(&a, x->dims[3], outputs, &done[0], &done[1]);
-    j->fill(dst, done[0] * channels);
-    j->fill(dst + done[1] * a.pixel, (outputs - done[1]) * channels);
-    for (uint32_t k = 0; k < w->kernel[1]; k++) {
-        uint32_t first, last;
-        window_outputs(w, 1, k, x->dims[3], outputs, &first, &last);
-        if (k >= 3 || done[0] == done[1]) {
-            along_join(&a, k, first, last);
-            continue;
-        }
-        along_join(&a, k, first, last < done[0] ? last : done[0]);
-        along_join(&a, k, first > done[1] ? first : done[1], last);
+    size_t together = follow && channels <= ELEMENTS_CHUNK ? ELEMENTS_CHUNK / channels : 1;
+    float *values = channels <= ELEMENTS_CHUNK ? chunk : value;
+    for (size_t k = 0; k < n; k += count) {
+        count = n - k < together ? n - k : together;
+        pixel = pool_pixel(at, ky, at->x.first + (uint32_t)k);
+        elements_load(&p->from, pixel, count * channels, values);
+        pool_add_pixels(sums, values, count, channels);
     }
 }
 
@@ -463,19 +188,14 @@ static void gather_real(const struct window_at *at, const struct pool_step *p, f
     size_t channels = step_input(at->s, 0)->dims[1];
     for (size_t i = 0; i < channels; i++)
         sums[i] = p->max ? -INFINITY : 0;
-    for (uint32_t ky = at->y.first; ky < at->y.last; ky++)
-        for (uint32_t kx = at->x.first; kx < at->x.last; kx++) {
+    for (uint32_t ky = at->y.first; ky < at->y.last; ky++) {
+        for (uint32_t kx = at->x.first; p->max && kx < at->x.last; kx++) {
             elements_load(&p->from, pool_pixel(at, ky, kx), channels, values);
-            if (p->max)
-                max_f32(sums, values, channels);
-            else
-                add_f32(sums, values, channels);
+            max_f32(sums, values, channels);
         }
-}
-
-static uint32_t n_inside(const struct window_at *at)
-{
-    return (at->y.last - at->y.first) * (at->x.last - at->x.first);
+        if (!p->max)
+            add_line(at, p, ky, sums, values);
+    }
 }
 
 KERNEL(void, to_real, (const int16_t *stored, float zeros, float factor, size_t n, float *to),
@@ -483,13 +203,6 @@ KERNEL(void, to_real, (const int16_t *stored, float zeros, float factor, size_t 
 {
     for (size_t i = 0; i < n; i++)
         to[i] = ((float)stored[i] - zeros) * factor;
-}
-
-// By what the sum of a window is multiplied.
-static float mean_factor(const struct window_at *at)
-{
-    uint32_t count = at->s->node->window.count_pad ? at->y.padded * at->x.padded : n_inside(at);
-    return count ? 1 / (float)count : 0;
 }
 
 // One output pixel.
@@ -500,15 +213,9 @@ static void pool_real(const struct window_at *at, const struct pool_step *p, flo
     gather_real(at, p, sums, values);
     if (p->max)
         return;
-    float factor = mean_factor(at);
+    float factor = pool_mean_factor(at);
     for (size_t i = 0; i < channels; i++)
         sums[i] *= factor;
-}
-
-KERNEL(void, add_i8, (int32_t *restrict sums, const int8_t *x, size_t n), (sums, x, n))
-{
-    for (size_t i = 0; i < n; i++)
-        sums[i] += x[i];
 }
 
 // One output pixel of ONNX's int8. With count_include_pad ONNX Runtime divides by the whole kernel,
@@ -521,15 +228,14 @@ static void pool_steps(const struct window_at *at, const struct pool_step *p, fl
     size_t channels = x->dims[1];
     if (!p->whole) {
         gather_real(at, p, sums, sums + channels);
-        uint32_t count = w->count_pad ? w->kernel[0] * w->kernel[1] : n_inside(at);
+        uint32_t count = w->count_pad ? w->kernel[0] * w->kernel[1] : pool_inside(at);
         ort_int8_quotient(sums, (float)count, y, dst, channels);
         return;
     }
     int32_t *integers = (int32_t *)sums;
     memset(integers, 0, channels * sizeof *integers);
     uint32_t n_pixels = x->dims[2] * x->dims[3];
-    for (uint32_t i = 0; i < n_pixels; i++)
-        add_i8(integers, (const int8_t *)at->image + i * channels, channels);
+    pool_add_bytes(integers, (const int8_t *)at->image, n_pixels, channels);
     ort_int8_mean(x, integers, n_pixels, y, dst, channels);
 }
 
@@ -551,48 +257,13 @@ static void run_stored_line(const struct pool_step *p, struct run *r, struct win
     size_t channels = x->dims[1];
     float *means = run_scratch(r, p->sums);
     int16_t *line = run_scratch(r, p->lines), *stored = line + x->dims[3] * channels;
-    join_windows(at, &sum_i8, (uint8_t *)line, (uint8_t *)stored);
+    pool_join(at, pool_sums(), (uint8_t *)line, (uint8_t *)stored);
     for (uint32_t ox = 0; ox < y->dims[3]; ox++) {
-        at->x = find_span(&s->node->window, 1, ox, x->dims[3]);
-        to_real(stored + ox * channels, (float)p->from.zp * (float)n_inside(at), mean_factor(at),
+        at->x = pool_span(&s->node->window, 1, ox, x->dims[3]);
+        to_real(stored + ox * channels, (float)p->from.zp * (float)pool_inside(at), pool_mean_factor(at),
                 channels, means + ox * channels);
     }
     store_real(p, s, means, y->dims[3] * channels, dst);
-}
-
-// ---- taps of many pixels ----
-
-typedef float vector __attribute__((vector_size(64)));
-
-#define VECTOR (sizeof(vector) / sizeof(float))
-
-static inline __attribute__((always_inline)) void
-taps_add_vectors(float *y, const float *const *taps, size_t n_taps, size_t at, size_t vectors)
-{
-    vector sums[4] = {0}, v;
-    for (size_t t = 0; t < n_taps; t++)
-        for (size_t k = 0; k < vectors; k++) {
-            memcpy(&v, taps[t] + at + k * VECTOR, sizeof v);
-            sums[k] += v;
-        }
-    memcpy(y + at, sums, vectors * sizeof *sums);
-}
-
-// y[i] = Σ taps[t][i], in the order of the taps.
-KERNEL(void, taps_add, (float *y, const float *const *taps, size_t n_taps, size_t n),
-       (y, taps, n_taps, n))
-{
-    size_t i = 0;
-    for (; i + 4 * VECTOR <= n; i += 4 * VECTOR)
-        taps_add_vectors(y, taps, n_taps, i, 4);
-    for (; i + VECTOR <= n; i += VECTOR)
-        taps_add_vectors(y, taps, n_taps, i, 1);
-    for (; i < n; i++) {
-        float sum = 0;
-        for (size_t t = 0; t < n_taps; t++)
-            sum += taps[t][i];
-        y[i] = sum;
-    }
 }
 
 // A line of the image as floats.
@@ -628,7 +299,7 @@ static uint32_t count_alike(const struct window_at *at, uint32_t ox)
     const struct graph_window *w = &at->s->node->window;
     uint32_t n = 1, width = step_input(at->s, 0)->dims[3];
     for (; w->stride[1] == 1 && ox + n < step_output(at->s, 0)->dims[3]; n++) {
-        struct span next = find_span(w, 1, ox + n, width);
+        struct span next = pool_span(w, 1, ox + n, width);
         if (next.first != at->x.first || next.last != at->x.last || next.padded != at->x.padded)
             break;
     }
@@ -641,11 +312,11 @@ static void store_taps(const struct window_at *at, const struct pool_step *p, fl
 {
     const struct graph_window *w = &at->s->node->window;
     if (p->ort) {
-        uint32_t count = w->count_pad ? w->kernel[0] * w->kernel[1] : n_inside(at);
+        uint32_t count = w->count_pad ? w->kernel[0] * w->kernel[1] : pool_inside(at);
         ort_int8_quotient(sums, (float)count, step_output(at->s, 0), (int8_t *)dst, n);
         return;
     }
-    float factor = mean_factor(at);
+    float factor = pool_mean_factor(at);
     for (size_t i = 0; i < n; i++)
         sums[i] *= factor;
     store_real(p, at->s, sums, n, dst);
@@ -663,14 +334,14 @@ static void run_joined_line(const struct pool_step *p, struct run *r, struct win
         pool_convert(at, p, r, ready);
     for (uint32_t ox = 0, count; ox < y->dims[3]; ox += count) {
         size_t n = 0;
-        at->x = find_span(w, 1, ox, x->dims[3]);
+        at->x = pool_span(w, 1, ox, x->dims[3]);
         count = count_alike(at, ox);
         for (uint32_t ky = at->y.first; ky < at->y.last; ky++) {
             const float *line = pool_floats(at, p, r, at->y.start + (int64_t)ky * w->dilation[0]);
             for (uint32_t kx = at->x.first; kx < at->x.last; kx++)
                 taps[n++] = line + (at->x.start + (int64_t)kx * w->dilation[1]) * (int64_t)channels;
         }
-        taps_add(sums, taps, n, count * channels);
+        pool_add_taps(sums, taps, n, count * channels);
         store_taps(at, p, sums, count * channels, dst + ox * pixel);
     }
 }
@@ -685,7 +356,7 @@ static void run_line(const struct pool_step *p, struct run *r, struct window_at 
     size_t channels = x->dims[1], pixel_size = channels * tensor_type_size(y->type);
     float *sums = run_scratch(r, p->sums);
     for (uint32_t ox = 0; ox < y->dims[3]; ox++, dst += pixel_size) {
-        at->x = find_span(&s->node->window, 1, ox, x->dims[3]);
+        at->x = pool_span(&s->node->window, 1, ox, x->dims[3]);
         if (p->ort) {
             pool_steps(at, p, sums, (int8_t *)dst);
             continue;
@@ -706,9 +377,9 @@ static int pool_run(const struct step *s, struct run *r, struct error *e)
     for (uint32_t n = 0; n < x->dims[0]; n++, at.image += x->size / x->dims[0]) {
         int64_t ready = 0;
         for (uint32_t oy = 0; oy < y->dims[2]; oy++, dst += line) {
-            at.y = find_span(&s->node->window, 0, oy, x->dims[2]);
+            at.y = pool_span(&s->node->window, 0, oy, x->dims[2]);
             if (p->raw)
-                join_windows(&at, largest_of(x->type), run_scratch(r, p->sums), dst);
+                pool_join(&at, pool_largest(x->type), run_scratch(r, p->sums), dst);
             else if (p->stored)
                 run_stored_line(p, r, &at, dst);
             else if (p->joined)

@@ -1,0 +1,133 @@
+// Sums of floats in the order that results are defined by, and of bytes in any: of taps that lie
+// apart, and of pixels that follow each other. Vectors are no larger than a register of AVX2 (of NEON
+// elsewhere): compilers leave sums in memory that are. Tested by test_sim_cases_pool, test_onnx_nodes
+// and test_onnx_against.
+#include <string.h>
+
+#include "npu/sim/ops/pool/pool.h"
+#include "npu/sim/simd/kernel.h"
+
+#ifdef KERNEL_AVX2
+#define VECTOR_BYTES 32
+#else
+#define VECTOR_BYTES 16
+#endif
+#define VECTOR  (VECTOR_BYTES / sizeof(float))
+#define SHORTS  (VECTOR_BYTES / sizeof(int16_t))
+#define VECTORS 4 // that are added to in turn: a sum takes a while until it can be
+
+typedef float vector __attribute__((vector_size(VECTOR_BYTES)));
+typedef int16_t shorts __attribute__((vector_size(VECTOR_BYTES)));
+typedef int8_t bytes_of_shorts __attribute__((vector_size(VECTOR_BYTES / 2)));
+
+static inline __attribute__((always_inline)) void taps_add_vectors(float *y,
+                                                                   const float *const *taps,
+                                                                   size_t n_taps, size_t at,
+                                                                   const int vectors)
+{
+    vector sums[VECTORS] = {0}, v;
+    for (size_t t = 0; t < n_taps; t++)
+#pragma GCC unroll 4
+        for (int k = 0; k < vectors; k++) {
+            memcpy(&v, taps[t] + at + (size_t)k * VECTOR, sizeof v);
+            sums[k] += v;
+        }
+#pragma GCC unroll 4
+    for (int k = 0; k < vectors; k++)
+        memcpy(y + at + (size_t)k * VECTOR, &sums[k], sizeof v);
+}
+
+KERNEL(void, taps_add, (float *y, const float *const *taps, size_t n_taps, size_t n),
+       (y, taps, n_taps, n))
+{
+    size_t i = 0;
+    for (; i + VECTORS * VECTOR <= n; i += VECTORS * VECTOR)
+        taps_add_vectors(y, taps, n_taps, i, VECTORS);
+    for (; i + VECTOR <= n; i += VECTOR)
+        taps_add_vectors(y, taps, n_taps, i, 1);
+    for (; i < n; i++) {
+        float sum = 0;
+        for (size_t t = 0; t < n_taps; t++)
+            sum += taps[t][i];
+        y[i] = sum;
+    }
+}
+
+void pool_add_taps(float *y, const float *const *taps, size_t n_taps, size_t n)
+{
+    taps_add(y, taps, n_taps, n);
+}
+
+static inline __attribute__((always_inline)) void
+pixels_add_vectors(float *y, const float *x, size_t n_pixels, size_t channels, const int vectors)
+{
+    vector sums[VECTORS], v;
+#pragma GCC unroll 4
+    for (int k = 0; k < vectors; k++)
+        memcpy(&sums[k], y + (size_t)k * VECTOR, sizeof v);
+    for (size_t p = 0; p < n_pixels; p++, x += channels)
+#pragma GCC unroll 4
+        for (int k = 0; k < vectors; k++) {
+            memcpy(&v, x + (size_t)k * VECTOR, sizeof v);
+            sums[k] += v;
+        }
+#pragma GCC unroll 4
+    for (int k = 0; k < vectors; k++)
+        memcpy(y + (size_t)k * VECTOR, &sums[k], sizeof v);
+}
+
+KERNEL(void, pixels_add, (float *sums, const float *x, size_t n_pixels, size_t channels),
+       (sums, x, n_pixels, channels))
+{
+    size_t i = 0;
+    for (; i + VECTORS * VECTOR <= channels; i += VECTORS * VECTOR)
+        pixels_add_vectors(sums + i, x + i, n_pixels, channels, VECTORS);
+    for (; i + VECTOR <= channels; i += VECTOR)
+        pixels_add_vectors(sums + i, x + i, n_pixels, channels, 1);
+    for (; i < channels; i++)
+        for (size_t p = 0; p < n_pixels; p++)
+            sums[i] += x[p * channels + i];
+}
+
+void pool_add_pixels(float *sums, const float *x, size_t n_pixels, size_t channels)
+{
+    pixels_add(sums, x, n_pixels, channels);
+}
+
+#define HELD 256 // bytes whose sum 16 bits hold
+
+static inline __attribute__((always_inline)) void
+bytes_add_vectors(int32_t *y, const int8_t *x, size_t n_pixels, size_t channels, const int vectors)
+{
+    shorts sums[VECTORS] = {0};
+    for (size_t p = 0; p < n_pixels; p++, x += channels)
+#pragma GCC unroll 4
+        for (int k = 0; k < vectors; k++) {
+            bytes_of_shorts v;
+            memcpy(&v, x + (size_t)k * SHORTS, sizeof v);
+            sums[k] += __builtin_convertvector(v, shorts);
+        }
+#pragma GCC unroll 4
+    for (int k = 0; k < vectors; k++)
+        for (size_t i = 0; i < SHORTS; i++)
+            y[(size_t)k * SHORTS + i] += sums[k][i];
+}
+
+KERNEL(void, bytes_add, (int32_t *sums, const int8_t *x, size_t n_pixels, size_t channels),
+       (sums, x, n_pixels, channels))
+{
+    size_t i = 0;
+    for (; i + VECTORS * SHORTS <= channels; i += VECTORS * SHORTS)
+        bytes_add_vectors(sums + i, x + i, n_pixels, channels, VECTORS);
+    for (; i + SHORTS <= channels; i += SHORTS)
+        bytes_add_vectors(sums + i, x + i, n_pixels, channels, 1);
+    for (; i < channels; i++)
+        for (size_t p = 0; p < n_pixels; p++)
+            sums[i] += x[p * channels + i];
+}
+
+void pool_add_bytes(int32_t *sums, const int8_t *x, size_t n_pixels, size_t channels)
+{
+    for (size_t p = 0; p < n_pixels; p += HELD)
+        bytes_add(sums, x + p * channels, n_pixels - p < HELD ? n_pixels - p : HELD, channels);
+}
