@@ -7,15 +7,23 @@
 //   k ->  [ x0 x1 x2 … ]   best[i] = max, found[i] = k where it grew
 //         [ x0 x1 x2 … ]
 //
+// Floats whose channels are the axis and lie behind each other: pixel by pixel, LANES channels at a
+// time.
+//
 // Ties go to the first, as ONNX has it; comparisons with NaN are false, so NaN is found at index 0
 // only. Tested by test_sim_cases_reduce, _edges and test_onnx_nodes.
+#include <string.h>
+
 #include "npu/sim/exec/ops.h"
 #include "npu/sim/exec/plain.h"
+
+#define LANES 8 // channels that are compared at once
 
 // The tensor along the axis: places outside, of numbers that are compared, and inside.
 struct arg_max {
     bool raw;
-    struct plain in; // not raw
+    bool pixels;     // floats of at least LANES channels, which are the axis
+    struct plain in; // neither
     size_t outer, size, inner;
     size_t outer_step, step, inner_step; // elements
     struct plain out;
@@ -32,6 +40,14 @@ static void take_raw(const struct step *s, struct arg_max *p)
     p->outer = 1;
     p->step = 1;
     p->inner_step = p->size;
+}
+
+// Floats whose channels lie behind each other.
+static void take_pixels(const struct step *s, struct arg_max *p)
+{
+    const struct graph_tensor *x = step_input(s, 0);
+    p->pixels = x->type == TENSOR_FLOAT32 && !x->quantized && !x->constant && x->channels_last &&
+                s->node->axis == 1 && p->size >= LANES && p->size <= INT32_MAX;
 }
 
 static int arg_max_prepare(struct step *s, struct error *e)
@@ -51,7 +67,8 @@ static int arg_max_prepare(struct step *s, struct error *e)
     if (y->n_elems != a.outer * a.inner)
         return step_refuse(s, e, "its output has not the size of its reduced input");
     take_raw(s, p);
-    int r = p->raw ? 0 : plain_input(s, 0, &p->in, e);
+    take_pixels(s, p);
+    int r = p->raw || p->pixels ? 0 : plain_input(s, 0, &p->in, e);
     return r < 0 ? r : plain_output(s, 0, &p->out, e);
 }
 
@@ -106,13 +123,57 @@ KERNEL(void, compare_real, (const struct arg_max *p, const float *x, size_t n, f
     ARG_MAX(float, int32_t);
 }
 
+typedef float reals __attribute__((vector_size(LANES * sizeof(float))));
+typedef int32_t counts __attribute__((vector_size(LANES * sizeof(int32_t))));
+
+// Where the other lane, at a distance, is larger, or as large and found before: takes that.
+static inline __attribute__((always_inline)) void lanes_join(reals *best, counts *found,
+                                                             const counts order)
+{
+    reals v = __builtin_shuffle(*best, order);
+    counts k = __builtin_shuffle(*found, order);
+    counts take = (v > *best) | ((v == *best) & (k < *found));
+    *found = (k & take) | (*found & ~take);
+    *best = (reals)(((counts)v & take) | ((counts)*best & ~take));
+}
+
+// Each of n pixels of `size` channels. Lane i has the best of the channels i, i + LANES, … so far,
+// and begins with the first one, so that of comparisons with NaN comes what the order of channels
+// gives. The last LANES channels are compared together, some of them again.
+KERNEL(void, compare_pixels, (const float *x, size_t size, size_t n, float *index),
+       (x, size, n, index))
+{
+    const counts in_order = {0, 1, 2, 3, 4, 5, 6, 7};
+    for (size_t i = 0; i < n; i++, x += size) {
+        reals best = (reals){0} + x[0];
+        counts found = {0};
+        for (size_t k = 0; k < size; k += LANES) {
+            size_t at = k + LANES <= size ? k : size - LANES;
+            reals v;
+            memcpy(&v, x + at, sizeof v);
+            counts take = v > best;
+            found = ((in_order + (int32_t)at) & take) | (found & ~take);
+            best = (reals)(((counts)v & take) | ((counts)best & ~take));
+        }
+        lanes_join(&best, &found, (counts){4, 5, 6, 7, 0, 1, 2, 3});
+        lanes_join(&best, &found, (counts){2, 3, 0, 1, 6, 7, 4, 5});
+        lanes_join(&best, &found, (counts){1, 0, 3, 2, 5, 4, 7, 6});
+        index[i] = (float)found[0];
+    }
+}
+
 static int arg_max_run(const struct step *s, struct run *r, struct error *e)
 {
     (void)e;
     const struct arg_max *p = s->state;
+    float *index = plain_values(s, r, &p->out);
+    if (p->pixels) {
+        compare_pixels(run_input(s, r, 0), p->size, p->outer * p->inner, index);
+        plain_store(s, r, &p->out);
+        return 0;
+    }
     const float *real = p->raw ? NULL : plain_load(s, r, &p->in);
     const int8_t *stored = p->raw ? run_input(s, r, 0) : NULL;
-    float *index = plain_values(s, r, &p->out);
     for (size_t o = 0; o < p->outer; o++)
         for (size_t i = 0; i < p->inner; i += ELEMENTS_CHUNK) {
             size_t n = p->inner - i < ELEMENTS_CHUNK ? p->inner - i : ELEMENTS_CHUNK;

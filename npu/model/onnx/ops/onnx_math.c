@@ -342,14 +342,27 @@ int onnx_lower_reduce(struct onnx_lowering *l, struct error *e)
                : onnx_emit_ref(l, REF_OP_REDUCE, 1, ints, n + 1, e);
 }
 
-// ints: axis, whether it is the minimum, whether the last of equals counts.
+#define MOST_COUNTED (1u << 24) // integers that floats hold, as the fast kernel counts
+
+// The first maximum of floats has a fast kernel; ints: axis, whether it is the minimum, whether the
+// last of equals counts.
 int onnx_lower_arg_reduce(struct onnx_lowering *l, struct error *e)
 {
     int64_t ints[3] = {0, l->operator->argument, onnx_int(l, "select_last_index", 0)};
     int r = onnx_axis(l, onnx_int(l, "axis", 0), onnx_in(l, 0)->n_dims, &ints[0], e);
     if (r == 0)
         r = shape_reduced(l, TENSOR_INT64, ints, 1, e);
-    return r < 0 ? r : onnx_emit_ref(l, REF_OP_ARG_REDUCE, 1, ints, 3, e);
+    if (r < 0)
+        return r;
+    const struct graph_tensor *x = onnx_in(l, 0);
+    bool floats = x->type == TENSOR_FLOAT32 || x->type == TENSOR_FLOAT16;
+    if (ints[1] || ints[2] || !floats || !x->n_elems || x->dims[ints[0]] > MOST_COUNTED)
+        return onnx_emit_ref(l, REF_OP_ARG_REDUCE, 1, ints, 3, e);
+    struct graph_node *n = onnx_emit_own(l, GRAPH_ARG_MAX, 1, e);
+    if (!n)
+        return STATUS_MALLOC_FAIL;
+    n->axis = (int32_t)ints[0];
+    return 0;
 }
 
 // Up to set 12 all dimensions from the axis on are taken as one: the fast kernel knows one axis, so
