@@ -14,6 +14,7 @@
 // rounded as elements_store() does. Tested by test_sim_cases_moves, _float16 and _edges, and by
 // test_onnx_nodes.
 #include <math.h>
+#include <string.h>
 
 #include "npu/sim/exec/ops.h"
 #include "npu/sim/simd/elements.h"
@@ -239,7 +240,10 @@ KERNEL(void, weigh_lines,
     resize_weigh(from, weights, n_taps, n, to);
 }
 
-// An input line stretched to n_out pixels of `channels` elements.
+typedef float floats __attribute__((vector_size(LANES * sizeof(float))));
+
+// An input line stretched to n_out pixels of `channels` elements. Of two taps LANES elements at
+// once: what a pixel writes too much the next one overwrites.
 KERNEL(void, widen_line,
        (const struct resize *p, const float *line, size_t n_out, size_t channels,
         float *restrict out),
@@ -250,6 +254,15 @@ KERNEL(void, widen_line,
         const float *from[LINES];
         for (int k = 0; k < LINES; k++)
             from[k] = line + t->at[k] * channels;
+        for (size_t i = 0; p->n_taps == 2 && i < channels; i += LANES) {
+            floats a, b;
+            memcpy(&a, from[0] + i, sizeof a);
+            memcpy(&b, from[1] + i, sizeof b);
+            a = a * t->weight[0] + b * t->weight[1];
+            memcpy(out + i, &a, sizeof a);
+        }
+        if (p->n_taps == 2)
+            continue;
         resize_weigh(from, t->weight, p->n_taps, channels, out);
     }
 }
@@ -389,6 +402,10 @@ static void resize_line(const struct step *s, const struct resize *p, struct lin
             from[n_taps] = find_line(s, p, l, image, t->at[k]);
             weights[n_taps++] = t->weight[k];
         }
+    if (to.type == TENSOR_FLOAT32 && !to.quantized && (uintptr_t)dst % sizeof(float) == 0) {
+        weigh_lines(from, weights, n_taps, p->line, (float *)(void *)dst);
+        return;
+    }
     for (size_t done = 0; done < p->line; done += ELEMENTS_CHUNK) {
         size_t n = p->line - done < ELEMENTS_CHUNK ? p->line - done : ELEMENTS_CHUNK;
         weigh_lines(from, weights, n_taps, n, out);
