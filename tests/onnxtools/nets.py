@@ -152,6 +152,19 @@ def pools(net):
     return net.model(IMAGE, net.node("Concat", [net.node("Flatten", [e]) for e in ends], axis=1))
 
 
+def gates(net):
+    """One number for each channel times its image, as squeeze-and-excitation has it; bounds that keep the scale."""
+    x, ends = net.quantized("x", .0079, 126), []
+    mean = net.quantized(net.node("GlobalAveragePool", [x]), .0031, 120)
+    gate = net.quantized(net.node("HardSigmoid", [mean]), 1 / 255, 0)
+    for op, a, b in (("Mul", x, gate), ("Mul", gate, x), ("Add", x, mean), ("Add", mean, x)):
+        ends.append(net.quantized(net.node(op, [a, b]), .0083, 119))
+    ends.append(net.quantized(net.node("Relu", [x]), .0079, 126))
+    ends.append(net.quantized(net.node("Clip", [x, *(net.constant(np.float32(v)) for v in (-.5, .5))]), .0079, 126))
+    ends.append(net.quantized(net.node("AveragePool", [x], kernel_shape=[3, 3], pads=[1] * 4), .0041, 99))
+    return net.model({"x": [2, 41, 12, 13]}, net.node("Concat", ends, axis=1))
+
+
 def moves(net):
     x = net.quantized("x", .0079, 126)
     a, b = net.node("Split", [x, net.constant(np.array([1, 2]))], 2, axis=1)
@@ -265,6 +278,14 @@ def reals():
         end("AveragePool", ["x"], kernel_shape=[3, 3], **attributes)
     end("Softmax", ["x"], axis=1)
     end("Softmax", ["x"], axis=3)
+    wide = net.node("Concat", [x for _ in range(4) for x in ("x", net.node("Neg", ["x"]))][:7], axis=1)
+    pooled = net.node("MaxPool", [wide], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    for image in (wide, pooled):
+        end("GlobalAveragePool", [image])
+        end("PRelu", [image, normal(21, 1, 1)])
+        for axis, keep in ((1, 1), (1, 0), (3, 1)):
+            index = net.node("ArgMax", [image], axis=axis, keepdims=keep)  # most channels have an equal one
+            ends.append(net.node("Flatten", [net.node("Cast", [index], to=TensorProto.FLOAT)]))
     net.outputs = ends[:-1]
     return net.model(IMAGE, ends[-1], opset=17)
 
@@ -330,7 +351,7 @@ def integers(net):
 
 
 WITH_WEIGHTS = [convolutions, products, batches, residual, heads]
-WITHOUT = [arithmetic, pools, moves, functions, numbers, softmax, pieces]
+WITHOUT = [arithmetic, pools, gates, moves, functions, numbers, softmax, pieces]
 
 
 def write_all(folder):

@@ -4,6 +4,7 @@
 // compares whole networks with ONNX Runtime.
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 #include "npu/sim/exec/nd.h"
 #include "npu/sim/exec/ops.h"
@@ -45,45 +46,97 @@ static int prepare_binary(struct step *s, struct error *e)
             return step_refuse(s, e, "its input %u does not fit its output", k);
     }
     nd_simplify(&p->nd);
+    nd_split_inner(&p->nd);
     p->how = ort_int8_binary(s->node->op, step_input(s, 0), step_input(s, 1), y);
     p->how.a_first = ort_repeats(step_input(s, 0), y);
     return 0;
 }
 
-// n elements of an operand, contiguous: in place, or gathered.
-static const int8_t *ort_take(const struct step *s, const struct run *r, uint32_t k, int64_t at,
-                              size_t n, int8_t *gathered)
+// Rows of the two innermost dimensions that are computed at once, as one row of all their elements.
+struct block {
+    size_t rows, row;
+    int64_t from[2]; // of its first element, in each operand
+};
+
+// Elements of an operand, contiguous: in place, or gathered into *room, where those of the block
+// before may be the same: *ret_held, from where there are as many of them.
+static const int8_t *ort_take(const struct step *s, const struct run *r, uint32_t k,
+                              const struct block *b, int8_t *room, struct block *held)
 {
     const struct binary *p = s->state;
-    int64_t step = nd_stride(&p->nd, k + 1);
-    const int8_t *data = (const int8_t *)run_input(s, r, k) + at;
-    if (step == 1)
+    const int64_t step = nd_stride(&p->nd, k + 1),
+                  down = p->nd.strides[k + 1][p->nd.n_dims - 2];
+    const int8_t *data = (const int8_t *)run_input(s, r, k) + b->from[k];
+    if (step == 1 && (b->rows == 1 || down == (int64_t)b->row))
         return data;
-    for (size_t i = 0; i < n; i++)
-        gathered[i] = data[(int64_t)i * step];
-    return gathered;
+    if (down == 0 && held->from[k] == b->from[k] && held->row == b->row && held->rows >= b->rows)
+        return room;
+    for (size_t j = 0; j < b->rows; j++, data += down) {
+        int8_t *to = room + j * b->row;
+        if (step == 1)
+            memcpy(to, data, b->row);
+        else if (step == 0)
+            memset(to, *data, b->row);
+        else
+            for (size_t i = 0; i < b->row; i++)
+                to[i] = data[(int64_t)i * step];
+    }
+    held->from[k] = b->from[k];
+    held->row = b->row;
+    held->rows = b->rows;
+    return room;
 }
 
-// In chunks only where an operand has to be gathered.
+// Whether all operands of a plane follow each other from row to row: then it is one row.
+static bool ort_is_one_row(const struct binary *p)
+{
+    bool one = true;
+    for (uint32_t k = 0; k < 3; k++)
+        one = one && nd_stride(&p->nd, k) == 1 &&
+              (p->nd.dims[p->nd.n_dims - 2] == 1 ||
+               p->nd.strides[k][p->nd.n_dims - 2] == (int64_t)nd_inner(&p->nd));
+    return one;
+}
+
+// The two innermost dimensions, from the elements of `plane` on: short rows many at a time, long
+// ones in parts where an operand has to be gathered.
+static void ort_run_plane(const struct step *s, const struct run *r, const int64_t plane[3],
+                          int8_t room[2][ELEMENTS_CHUNK], struct block held[2])
+{
+    const struct binary *p = s->state;
+    const uint32_t outer = p->nd.n_dims - 2;
+    size_t rows = (size_t)p->nd.dims[outer], row = nd_inner(&p->nd);
+    size_t chunk = ort_is_one_row(p) ? rows * row : ELEMENTS_CHUNK;
+    bool follow = p->nd.strides[0][outer] == (int64_t)row;
+    size_t together = follow && row && row < chunk ? chunk / row : 1;
+    int8_t *y = run_output(s, r, 0);
+    for (size_t j = 0; j < rows; j += together)
+        for (size_t i = 0; i < row; i += chunk) {
+            struct block b = {.rows = rows - j < together ? rows - j : together,
+                              .row = row - i < chunk ? row - i : chunk};
+            const int8_t *x[2];
+            for (uint32_t k = 0; k < 2; k++) {
+                b.from[k] = plane[k + 1] + (int64_t)j * p->nd.strides[k + 1][outer] +
+                            (int64_t)i * nd_stride(&p->nd, k + 1);
+                x[k] = ort_take(s, r, k, &b, room[k], &held[k]);
+            }
+            ort_int8_binary_run(&p->how, x[0], x[1],
+                                y + plane[0] + (int64_t)j * p->nd.strides[0][outer] + i,
+                                b.rows * b.row);
+        }
+}
+
 static int run_binary(const struct step *s, struct run *r, struct error *e)
 {
     (void)e;
     const struct binary *p = s->state;
-    int8_t *y = run_output(s, r, 0), room[2][ELEMENTS_CHUNK];
-    size_t row = nd_inner(&p->nd), chunk = ELEMENTS_CHUNK;
-    if (nd_stride(&p->nd, 1) == 1 && nd_stride(&p->nd, 2) == 1)
-        chunk = row;
+    int8_t room[2][ELEMENTS_CHUNK];
+    struct block held[2] = {0};
+    struct nd outer = p->nd;
     struct nd_position at;
-    for (nd_start(&p->nd, &at); !at.end; nd_next(&p->nd, &at))
-        for (size_t done = 0; done < row; done += chunk) {
-            size_t n = row - done < chunk ? row - done : chunk;
-            const int8_t *x[2];
-            for (uint32_t k = 0; k < 2; k++) {
-                int64_t from = at.offset[k + 1] + (int64_t)done * nd_stride(&p->nd, k + 1);
-                x[k] = ort_take(s, r, k, from, n, room[k]);
-            }
-            ort_int8_binary_run(&p->how, x[0], x[1], y + at.offset[0] + done, n);
-        }
+    outer.n_dims--;
+    for (nd_start(&outer, &at); !at.end; nd_next(&outer, &at))
+        ort_run_plane(s, r, at.offset, room, held);
     return 0;
 }
 

@@ -45,4 +45,14 @@ AVX2_INLINE void avx2_store_fp16(__m256 v, struct clamp_bounds bounds, uint16_t 
     __m128i halves = _mm256_cvtps_ph(avx2_clamp(bounds, v), _MM_FROUND_TO_NEAREST_INT);
     _mm_storeu_si128((void *)y, halves);
 }
+
+// 32 integers of 32 bits, which lie as they are, saturated to int8. Packs work in halves of a
+// vector: parts of 4 change places behind them.
+AVX2_INLINE void avx2_store_packed(const __m256i v[4], int8_t *y)
+{
+    const __m256i in_order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    __m256i packed =
+        _mm256_packs_epi16(_mm256_packs_epi32(v[0], v[1]), _mm256_packs_epi32(v[2], v[3]));
+    _mm256_storeu_si256((void *)y, _mm256_permutevar8x32_epi32(packed, in_order));
+}
 #endif
