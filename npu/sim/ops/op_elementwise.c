@@ -183,7 +183,10 @@ KERNEL(void, elementwise_combine,
     case GRAPH_MIN:
         EACH(a[i] < b[i] ? a[i] : b[i]);
     default: // GRAPH_PRELU
-        EACH(a[i] < 0 ? a[i] * b[i] : a[i]);
+        for (size_t i = 0; i < n; i++) { // by bits: compilers for AVX2 make branches of choices
+            uint32_t mask = -(uint32_t)(a[i] < 0);
+            y[i] = bits_float((float_bits(a[i] * b[i]) & mask) | (float_bits(a[i]) & ~mask));
+        }
     }
 }
 

@@ -14,6 +14,7 @@
 //                   it is, all pieces up to the right one are looked up; xor leaves that one:
 //                     index 37:  T0[5] ^ (T0 ^ T1)[5] ^ (T1 ^ T2)[5] ^ 0 …  =  T2[5]
 //                   NEON looks up in 64 bytes at a time, and leaves what lies outside as it is.
+//                   But for AVX512-VBMI, bounds alone are minima and maxima.
 // int8_take         every 2nd or 4th byte: shuffles of two vectors that keep the even bytes.
 //
 // All are exact. Tests: test_sim_conv_AVX2_VNNI (sums), test_sim_cases.
@@ -24,6 +25,7 @@
 #include "npu/sim/simd/kernel.h"
 
 #define PIECES_MIN 128 // elements, for which it is worth to prepare pieces
+#define CLAMP_MIN  512 // … to look whether a table only bounds
 
 // The sum of 8 bytes.
 static inline int32_t int8_sum_eight(const int8_t *x)
@@ -209,8 +211,42 @@ void int8_sum_eights(const int8_t *x, size_t n, int32_t *sums)
         sums[i] = int8_sum_eight(x + 8 * i);
 }
 
+// Whether a table only bounds its indexes, as a Relu's and a Clip's of one scale do.
+KERNEL(bool, int8_is_clamp, (const int8_t *table, int8_t *ret_low, int8_t *ret_high),
+       (table, ret_low, ret_high))
+{
+    int8_t low = INT8_MAX, high = INT8_MIN;
+    int other = 0;
+    for (int i = 0; i < 256; i++) {
+        low = table[i] < low ? table[i] : low;
+        high = table[i] > high ? table[i] : high;
+    }
+    for (int i = 0; i < 256; i++) {
+        int8_t v = (int8_t)i;
+        v = v > low ? v : low;
+        other |= table[i] ^ (v < high ? v : high);
+    }
+    *ret_low = low;
+    *ret_high = high;
+    return !other;
+}
+
+KERNEL(void, int8_clamp, (const int8_t *x, size_t n, int8_t low, int8_t high, int8_t *y),
+       (x, n, low, high, y))
+{
+    for (size_t i = 0; i < n; i++) {
+        int8_t v = x[i] > low ? x[i] : low;
+        y[i] = v < high ? v : high;
+    }
+}
+
 void int8_map(const int8_t *table, const int8_t *x, size_t n, int8_t *y)
 {
+    int8_t low, high;
+    if (n >= CLAMP_MIN && !kernel_has_vbmi() && int8_is_clamp(table, &low, &high)) {
+        int8_clamp(x, n, low, high, y);
+        return;
+    }
     size_t i = int8_map_is_fast()   ? int8_map_many(table, x, n, y)
                : int8_has_pieces(n) ? int8_map_pieces(table, x, n, y)
                                     : 0;

@@ -297,8 +297,15 @@ static void maps_by_any_table(void **state)
         srand((unsigned)seed);
         int8_t table[256], x[MOST_MAPPED], y[MOST_MAPPED + 1];
         size_t n = (size_t)between(1, MOST_MAPPED);
-        for (size_t i = 0; i < sizeof table; i++)
-            table[i] = (int8_t)between(-128, 127);
+        int low = between(-128, 127), high = between(low, 127);
+        bool bounds = seed % 2; // a table that only bounds, but for one number or none
+        for (int i = 0; i < (int)sizeof table; i++) {
+            int stored = (int8_t)i;
+            stored = stored < low ? low : stored > high ? high : stored;
+            table[i] = (int8_t)(bounds ? stored : between(-128, 127));
+        }
+        if (seed % 4 == 1)
+            table[between(0, 255)] = (int8_t)between(-128, 127);
         for (size_t i = 0; i < n; i++)
             x[i] = (int8_t)between(-128, 127);
         y[n] = 77;
