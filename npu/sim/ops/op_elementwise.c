@@ -20,9 +20,9 @@
 #include "npu/sim/exec/ops.h"
 #include "npu/sim/simd/chain.h"
 #include "npu/sim/simd/elements.h"
-#include "npu/sim/simd/fp16_binary.h"
+#include "npu/sim/simd/binary/fp16_binary.h"
 #include "npu/sim/simd/int8.h"
-#include "npu/sim/simd/int8_binary.h"
+#include "npu/sim/simd/binary/int8_binary.h"
 
 // An operand: a tensor of the run, or a constant that was converted to floats once.
 struct operand {
@@ -234,8 +234,7 @@ static void combine_slowly(enum graph_op op, const float *a, const float *b, siz
 static bool elementwise_joins(const struct step *s, struct rows *p, enum tensor_type type,
                               uint32_t constant)
 {
-    bool can = (type == TENSOR_FLOAT16 ? kernel_has_avx2() : kernel_has_avx512()) &&
-               fp16_binary_knows(s->node->op) &&
+    bool can = kernel_has_avx2() && fp16_binary_knows(s->node->op) &&
                clamp_bounds(s->node->post, s->node->n_post, &p->bounds) && p->to.type == type &&
                nd_stride(&p->nd, 0) == 1;
     for (uint32_t k = 0; k < 2; k++)

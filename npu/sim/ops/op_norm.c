@@ -9,8 +9,8 @@
 
 #include "npu/sim/exec/ops.h"
 #include "npu/sim/simd/elements.h"
-#include "npu/sim/simd/fp16_binary.h"
-#include "npu/sim/simd/int8_binary.h"
+#include "npu/sim/simd/binary/fp16_binary.h"
+#include "npu/sim/simd/binary/int8_binary.h"
 
 // ---- BatchNormalization ----
 
@@ -133,7 +133,7 @@ static int prepare_batch_norm(struct step *s, struct error *e)
         take_exact(s, p, channels);
     p->fp16 = kernel_has_avx2() && clamp_bounds(s->node->post, s->node->n_post, &p->bounds) &&
               x->channels_last && x->type == TENSOR_FLOAT16 && y->type == TENSOR_FLOAT16;
-    p->int8 = kernel_has_avx512() && clamp_bounds(s->node->post, s->node->n_post, &p->bounds) &&
+    p->int8 = kernel_has_avx2() && clamp_bounds(s->node->post, s->node->n_post, &p->bounds) &&
               x->channels_last && x->type == TENSOR_INT8 && y->type == TENSOR_INT8;
     p->together = x->channels_last && channels < ELEMENTS_CHUNK ? ELEMENTS_CHUNK / channels : 1;
     return p->together > 1 ? repeat_parameters(s, p, channels, e) : 0;

@@ -1,4 +1,5 @@
-// Arithmetic on arrays of int8 with AVX512, 16 elements at a time in registers.
+// Arithmetic on arrays of int8 with AVX512, 16 elements at a time in registers; with AVX2
+// int8_binary_avx2.c does the same.
 //
 //   real = (x - zp) * scale                                       of both operands
 //   v    = clamp(real_a op real_b)
@@ -11,11 +12,13 @@
 // y_scale) + odd, is elements_store()'s. NaN becomes the lowest value, -128.
 //
 // Tests: test_sim_int8, against these functions.
-#include "npu/sim/simd/int8_binary.h"
+#include "npu/sim/simd/binary/int8_binary.h"
 
 #include <stdlib.h>
 
 #include "npu/sim/simd/avx512.h"
+#include "npu/sim/simd/binary/binary.h"
+#include "npu/sim/simd/binary/int8_binary_avx2.h"
 
 #ifdef KERNEL_AVX512
 AVX512_INLINE __m512 int8_load_lanes(const struct element_form *form, __mmask16 lanes,
@@ -64,15 +67,10 @@ AVX512_INLINE void int8_binary_all(const enum graph_op op, const struct element_
         int8_binary_lanes(op, forms, AVX512_TAIL(n), a + i, b + i, bounds, y + i);
 }
 
-KERNEL_AVX512 void int8_binary(enum graph_op op, const struct element_form forms[3], const void *a,
+KERNEL_AVX512 static void int8_binary_512(enum graph_op op, const struct element_form forms[3], const void *a,
                                const void *b, size_t n, struct clamp_bounds bounds, void *y)
 {
-    if (op == GRAPH_ADD)
-        int8_binary_all(GRAPH_ADD, forms, a, b, n, bounds, y);
-    else if (op == GRAPH_SUB)
-        int8_binary_all(GRAPH_SUB, forms, a, b, n, bounds, y);
-    else
-        int8_binary_all(GRAPH_MUL, forms, a, b, n, bounds, y);
+    WITH_BINARY(op, int8_binary_all, forms, a, b, n, bounds, y);
 }
 AVX512_INLINE void int8_with_floats_all(const enum graph_op op, const bool swapped,
                                         const struct element_form *of, const int8_t *x,
@@ -89,21 +87,17 @@ AVX512_INLINE void int8_with_floats_all(const enum graph_op op, const bool swapp
     }
 }
 
-KERNEL_AVX512 void int8_with_floats(enum graph_op op, const struct element_form forms[2],
+KERNEL_AVX512 static void int8_with_floats_512(enum graph_op op, const struct element_form forms[2],
                                     const void *x, const float *b, bool swapped, size_t n,
                                     struct clamp_bounds bounds, void *y)
 {
-    if (op == GRAPH_ADD)
-        int8_with_floats_all(GRAPH_ADD, false, forms, x, b, n, bounds, y);
-    else if (op == GRAPH_MUL)
-        int8_with_floats_all(GRAPH_MUL, false, forms, x, b, n, bounds, y);
-    else if (swapped)
-        int8_with_floats_all(GRAPH_SUB, true, forms, x, b, n, bounds, y);
+    if (swapped)
+        WITH_BINARY(op, int8_with_floats_all, true, forms, x, b, n, bounds, y);
     else
-        int8_with_floats_all(GRAPH_SUB, false, forms, x, b, n, bounds, y);
+        WITH_BINARY(op, int8_with_floats_all, false, forms, x, b, n, bounds, y);
 }
 
-KERNEL_AVX512 void int8_scale(const struct element_form of[2], const void *x, const float *factor,
+KERNEL_AVX512 static void int8_scale_512(const struct element_form of[2], const void *x, const float *factor,
                               const float *term, size_t n, struct clamp_bounds bounds, void *y)
 {
     const struct element_form forms[] = {of[0], of[1]};
@@ -115,25 +109,44 @@ KERNEL_AVX512 void int8_scale(const struct element_form of[2], const void *x, co
         int8_store_lanes(&forms[1], lanes, avx512_clamp(bounds, v), (int8_t *)y + i);
     }
 }
+
+void int8_binary(enum graph_op op, const struct element_form forms[3], const void *a, const void *b,
+                 size_t n, struct clamp_bounds bounds, void *y)
+{
+    (kernel_has_avx512() ? int8_binary_512 : int8_binary_avx2)(op, forms, a, b, n, bounds, y);
+}
+
+void int8_with_floats(enum graph_op op, const struct element_form forms[2], const void *x,
+                      const float *b, bool swapped, size_t n, struct clamp_bounds bounds, void *y)
+{
+    (kernel_has_avx512() ? int8_with_floats_512 : int8_with_floats_avx2)(op, forms, x, b, swapped,
+                                                                         n, bounds, y);
+}
+
+void int8_scale(const struct element_form forms[2], const void *x, const float *factor,
+                const float *term, size_t n, struct clamp_bounds bounds, void *y)
+{
+    (kernel_has_avx512() ? int8_scale_512 : int8_scale_avx2)(forms, x, factor, term, n, bounds, y);
+}
 #else
 void int8_with_floats(enum graph_op op, const struct element_form forms[2], const void *x,
                       const float *b, bool swapped, size_t n, struct clamp_bounds bounds, void *y)
 {
     (void)op, (void)forms, (void)x, (void)b, (void)swapped, (void)n, (void)bounds, (void)y;
-    abort(); // kernel_has_avx512() is never true
+    abort(); // kernel_has_avx2() is never true
 }
 
 void int8_scale(const struct element_form forms[2], const void *x, const float *factor,
                 const float *term, size_t n, struct clamp_bounds bounds, void *y)
 {
     (void)forms, (void)x, (void)factor, (void)term, (void)n, (void)bounds, (void)y;
-    abort(); // kernel_has_avx512() is never true
+    abort(); // kernel_has_avx2() is never true
 }
 
 void int8_binary(enum graph_op op, const struct element_form forms[3], const void *a, const void *b,
                  size_t n, struct clamp_bounds bounds, void *y)
 {
     (void)op, (void)forms, (void)a, (void)b, (void)n, (void)bounds, (void)y;
-    abort(); // kernel_has_avx512() is never true
+    abort(); // kernel_has_avx2() is never true
 }
 #endif

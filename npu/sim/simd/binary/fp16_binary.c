@@ -10,12 +10,13 @@
 // one fused multiply-add. Per element 6 bytes are moved, no floats among them.
 //
 // Tests: test_sim_fp16.
-#include "npu/sim/simd/fp16_binary.h"
+#include "npu/sim/simd/binary/fp16_binary.h"
 
 #include <stdlib.h>
 
 #include "npu/sim/simd/avx2.h"
 #include "npu/sim/simd/avx512.h"
+#include "npu/sim/simd/binary/binary.h"
 
 bool fp16_binary_knows(enum graph_op op)
 {
@@ -43,12 +44,7 @@ AVX512_INLINE void fp16_binary_all(const enum graph_op op, const uint16_t *a, co
 KERNEL_AVX512 static void fp16_binary_512(enum graph_op op, const uint16_t *a, const uint16_t *b,
                                           size_t n, struct clamp_bounds bounds, uint16_t *y)
 {
-    if (op == GRAPH_ADD)
-        fp16_binary_all(GRAPH_ADD, a, b, n, bounds, y);
-    else if (op == GRAPH_SUB)
-        fp16_binary_all(GRAPH_SUB, a, b, n, bounds, y);
-    else
-        fp16_binary_all(GRAPH_MUL, a, b, n, bounds, y);
+    WITH_BINARY(op, fp16_binary_all, a, b, n, bounds, y);
 }
 
 AVX512_INLINE void fp16_scale_lanes(__mmask16 lanes, const uint16_t *x, const float *factor,
@@ -94,12 +90,7 @@ AVX2_INLINE void fp16_binary_each(const enum graph_op op, const uint16_t *a, con
 KERNEL_AVX2 static void fp16_binary_256(enum graph_op op, const uint16_t *a, const uint16_t *b,
                                         size_t n, struct clamp_bounds bounds, uint16_t *y)
 {
-    if (op == GRAPH_ADD)
-        fp16_binary_each(GRAPH_ADD, a, b, n, bounds, y);
-    else if (op == GRAPH_SUB)
-        fp16_binary_each(GRAPH_SUB, a, b, n, bounds, y);
-    else
-        fp16_binary_each(GRAPH_MUL, a, b, n, bounds, y);
+    WITH_BINARY(op, fp16_binary_each, a, b, n, bounds, y);
 }
 
 AVX2_INLINE void fp16_scale_8(const uint16_t *x, const float *factor, const float *term,

@@ -8,7 +8,7 @@
 
 #include "npu/sim/simd/avx2.h"
 #include "npu/sim/simd/avx512.h"
-#include "npu/sim/simd/int8_binary.h"
+#include "npu/sim/simd/binary/int8_binary.h"
 
 // Added to floats below 2^22, it leaves the nearest integer (ties to even) in the lowest bits.
 #define INTEGER  12582912.0f
