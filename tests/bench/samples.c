@@ -25,8 +25,8 @@ double samples_best_ns(void (*call)(void *arg), void *arg)
     int found = 0;
     for (int i = 0; i < WARM_UP; i++)
         call(arg);
-    for (int n = 0;
-         n < LEAST || (n < MOST && n - found < IN_VAIN && now_ns() - start < ENOUGH_NS); n++) {
+    for (int n = 0; n < LEAST || (n < MOST && n - found < IN_VAIN && now_ns() - start < ENOUGH_NS);
+         n++) {
         double before = now_ns();
         call(arg);
         double ns = now_ns() - before;

@@ -30,9 +30,8 @@ void copy_init(struct copy *c, const struct graph_tensor *to, const struct graph
                        .to_size = tensor_type_size(to->type),
                        .from_size = tensor_type_size(from->type)};
     c->same = same_form(&c->to, &c->from);
-    c->mapped =
-        !c->same && (int8_map_is_fast() || kernel_has_avx2()) && to->type == TENSOR_INT8 &&
-        from->type == TENSOR_INT8;
+    c->mapped = !c->same && (int8_map_is_fast() || kernel_has_avx2()) && to->type == TENSOR_INT8 &&
+                from->type == TENSOR_INT8;
     if (c->mapped)
         elements_table(&c->from, NULL, 0, &c->to, c->table);
 }

@@ -18,11 +18,11 @@
 
 #include "npu/sim/exec/nd.h"
 #include "npu/sim/exec/ops.h"
+#include "npu/sim/simd/binary/fp16_binary.h"
+#include "npu/sim/simd/binary/int8_binary.h"
 #include "npu/sim/simd/chain.h"
 #include "npu/sim/simd/elements.h"
-#include "npu/sim/simd/binary/fp16_binary.h"
 #include "npu/sim/simd/int8.h"
-#include "npu/sim/simd/binary/int8_binary.h"
 
 // An operand: a tensor of the run, or a constant that was converted to floats once.
 struct operand {
@@ -182,7 +182,7 @@ KERNEL(void, elementwise_combine,
         EACH(a[i] > b[i] ? a[i] : b[i]);
     case GRAPH_MIN:
         EACH(a[i] < b[i] ? a[i] : b[i]);
-    default: // GRAPH_PRELU
+    default:                             // GRAPH_PRELU
         for (size_t i = 0; i < n; i++) { // by bits: compilers for AVX2 make branches of choices
             uint32_t mask = -(uint32_t)(a[i] < 0);
             y[i] = bits_float((float_bits(a[i] * b[i]) & mask) | (float_bits(a[i]) & ~mask));

@@ -8,9 +8,9 @@
 #include <math.h>
 
 #include "npu/sim/exec/ops.h"
-#include "npu/sim/simd/elements.h"
 #include "npu/sim/simd/binary/fp16_binary.h"
 #include "npu/sim/simd/binary/int8_binary.h"
+#include "npu/sim/simd/elements.h"
 
 // ---- BatchNormalization ----
 

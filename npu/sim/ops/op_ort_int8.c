@@ -64,8 +64,7 @@ static const int8_t *ort_take(const struct step *s, const struct run *r, uint32_
                               const struct block *b, int8_t *room, struct block *held)
 {
     const struct binary *p = s->state;
-    const int64_t step = nd_stride(&p->nd, k + 1),
-                  down = p->nd.strides[k + 1][p->nd.n_dims - 2];
+    const int64_t step = nd_stride(&p->nd, k + 1), down = p->nd.strides[k + 1][p->nd.n_dims - 2];
     const int8_t *data = (const int8_t *)run_input(s, r, k) + b->from[k];
     if (step == 1 && (b->rows == 1 || down == (int64_t)b->row))
         return data;
@@ -126,6 +125,7 @@ static void ort_run_plane(const struct step *s, const struct run *r, const int64
         }
 }
 
+// All planes; gathered operands are kept from one to the next where they are the same.
 static int run_binary(const struct step *s, struct run *r, struct error *e)
 {
     (void)e;

@@ -260,8 +260,8 @@ static void run_stored_line(const struct pool_step *p, struct run *r, struct win
     pool_join(at, pool_sums(), (uint8_t *)line, (uint8_t *)stored);
     for (uint32_t ox = 0; ox < y->dims[3]; ox++) {
         at->x = pool_span(&s->node->window, 1, ox, x->dims[3]);
-        to_real(stored + ox * channels, (float)p->from.zp * (float)pool_inside(at), pool_mean_factor(at),
-                channels, means + ox * channels);
+        to_real(stored + ox * channels, (float)p->from.zp * (float)pool_inside(at),
+                pool_mean_factor(at), channels, means + ox * channels);
     }
     store_real(p, s, means, y->dims[3] * channels, dst);
 }

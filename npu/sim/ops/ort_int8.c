@@ -91,6 +91,7 @@ AVX2_INLINE __m256i ort_round_eight(__m256 v, int32_t move)
     return _mm256_sub_epi32(_mm256_cvtps_epi32(v), _mm256_set1_epi32(move));
 }
 
+// As ort_add().
 KERNEL_AVX2 static size_t ort_add_some(struct sum s, const int8_t *inner, const int8_t *outer,
                                        int8_t *y, size_t n)
 {
@@ -111,6 +112,7 @@ KERNEL_AVX2 static size_t ort_add_some(struct sum s, const int8_t *inner, const 
     return i;
 }
 
+// As ort_multiply().
 KERNEL_AVX2 static size_t ort_multiply_some(struct product p, const int8_t *a, const int8_t *b,
                                             int8_t *y, size_t n)
 {
@@ -121,8 +123,8 @@ KERNEL_AVX2 static size_t ort_multiply_some(struct product p, const int8_t *a, c
 #pragma GCC unroll 4
         for (size_t k = 0; k < 4; k++) {
             size_t at = i + k * AVX2_LANES; // products below 2^16 are exact as floats
-            __m256 x = _mm256_mul_ps(ort_load_eight(a + at, -p.zp[0]),
-                                     ort_load_eight(b + at, -p.zp[1]));
+            __m256 x =
+                _mm256_mul_ps(ort_load_eight(a + at, -p.zp[0]), ort_load_eight(b + at, -p.zp[1]));
             v[k] = ort_round_eight(_mm256_add_ps(_mm256_mul_ps(x, ratio), zero), p.move);
         }
         avx2_store_packed(v, y + i);
@@ -145,6 +147,7 @@ static size_t ort_multiply_some(struct product p, const int8_t *a, const int8_t 
 }
 #endif
 
+// The rest of less than 32 by the loops above, which give the same.
 static void ort_add_all(struct sum s, const int8_t *inner, const int8_t *outer, int8_t *y, size_t n)
 {
     size_t done = kernel_has_avx2() ? ort_add_some(s, inner, outer, y, n) : 0;

@@ -144,9 +144,10 @@ typedef double part_f64 __attribute__((vector_size(PART * 8), aligned(8), may_al
 
 // y[k][row] += Σ w[row] * x[k], for n_rows padded rows and `n` vectors of n_columns, for `blocks`
 // blocks of rows at once: a sum takes a while until it can be added to, so some others are between.
-static inline __attribute__((always_inline)) void
-rnn_add_block(const double *w, uint64_t n_rows, uint64_t n_columns, const double *const *x,
-              double *y, const int n, const int blocks)
+static inline __attribute__((always_inline)) void rnn_add_block(const double *w, uint64_t n_rows,
+                                                                uint64_t n_columns,
+                                                                const double *const *x, double *y,
+                                                                const int n, const int blocks)
 {
     part_f64 sums[TOGETHER][PARTS];
     const int all = n * blocks;
@@ -154,8 +155,8 @@ rnn_add_block(const double *w, uint64_t n_rows, uint64_t n_columns, const double
     for (int k = 0; k < all; k++)
 #pragma GCC unroll 4
         for (int p = 0; p < PARTS; p++)
-            sums[k][p] = *(const part_f64 *)(y + (uint64_t)(k % n) * n_rows + k / n * LANES +
-                                             p * PART);
+            sums[k][p] =
+                *(const part_f64 *)(y + (uint64_t)(k % n) * n_rows + k / n * LANES + p * PART);
     for (uint64_t i = 0; i < n_columns; i++) {
 #pragma GCC unroll 4
         for (int k = 0; k < all; k++)

@@ -231,6 +231,7 @@ KERNEL(bool, int8_is_clamp, (const int8_t *table, int8_t *ret_low, int8_t *ret_h
     return !other;
 }
 
+// Bytes between two bounds: a minimum and a maximum of whole vectors.
 KERNEL(void, int8_clamp, (const int8_t *x, size_t n, int8_t low, int8_t high, int8_t *y),
        (x, n, low, high, y))
 {

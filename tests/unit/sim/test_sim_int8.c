@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "npu/sim/ops/quotient.h"
-#include "npu/sim/simd/int8.h"
 #include "npu/sim/simd/binary/int8_binary.h"
+#include "npu/sim/simd/int8.h"
 #include "tests/support/seed.h"
 
 #define CASES 3000

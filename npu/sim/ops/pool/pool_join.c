@@ -1,5 +1,5 @@
-// Windows that are separable: lines are joined downwards into one, then that along itself, so a window
-// of k x k costs 2k instead of k² operations, on long contiguous loops:
+// Windows that are separable: lines are joined downwards into one, then that along itself, so a
+// window of k x k costs 2k instead of k² operations, on long contiguous loops:
 //
 //   lines under the window   [line 0]
 //                            [line 1]  -> [joined line] -> taps 0 … k-1 along it -> [output]
@@ -81,8 +81,8 @@ JOIN(add_stored_i8, int16_t, int8_t, a + b)
 JOIN(add_stored_i16, int16_t, int16_t, a + b)
 
 // y = the largest of three taps, for the same pixels: nothing of y is read, and most windows are no
-// larger. Of fewer taps the last one is there more than once, which changes nothing; nor does it that
-// a pixel's last LANES channels may have been joined before.
+// larger. Of fewer taps the last one is there more than once, which changes nothing; nor does it
+// that a pixel's last LANES channels may have been joined before.
 #define JOIN_THREE(name, type, larger)                                                             \
     static inline __attribute__((always_inline)) void name##_each(                                 \
         type *restrict to, const type *a, const type *b, const type *c, size_t n)                  \
@@ -237,8 +237,7 @@ static void along_three(const struct along *a, uint32_t width, uint32_t outputs,
 }
 
 // Along the joined lines, tap by tap over all windows that have the tap inside.
-void pool_join(const struct window_at *at, const struct joint *j, uint8_t *line,
-                         uint8_t *dst)
+void pool_join(const struct window_at *at, const struct joint *j, uint8_t *line, uint8_t *dst)
 {
     const struct graph_tensor *x = step_input(at->s, 0), *y = step_output(at->s, 0);
     const struct graph_window *w = &at->s->node->window;

@@ -1,7 +1,7 @@
 // Sums of floats in the order that results are defined by, and of bytes in any: of taps that lie
-// apart, and of pixels that follow each other. Vectors are no larger than a register of AVX2 (of NEON
-// elsewhere): compilers leave sums in memory that are. Tested by test_sim_cases_pool, test_onnx_nodes
-// and test_onnx_against.
+// apart, and of pixels that follow each other. Vectors are no larger than a register of AVX2 (of
+// NEON elsewhere): compilers leave sums in memory that are. Tested by test_sim_cases_pool,
+// test_onnx_nodes and test_onnx_against.
 #include <string.h>
 
 #include "npu/sim/ops/pool/pool.h"
@@ -20,10 +20,9 @@ typedef float vector __attribute__((vector_size(VECTOR_BYTES)));
 typedef int16_t shorts __attribute__((vector_size(VECTOR_BYTES)));
 typedef int8_t bytes_of_shorts __attribute__((vector_size(VECTOR_BYTES / 2)));
 
-static inline __attribute__((always_inline)) void taps_add_vectors(float *y,
-                                                                   const float *const *taps,
-                                                                   size_t n_taps, size_t at,
-                                                                   const int vectors)
+// VECTORS or fewer beside each other, as a constant: then sums are registers.
+static inline __attribute__((always_inline)) void
+taps_add_vectors(float *y, const float *const *taps, size_t n_taps, size_t at, const int vectors)
 {
     vector sums[VECTORS] = {0}, v;
     for (size_t t = 0; t < n_taps; t++)
@@ -58,6 +57,7 @@ void pool_add_taps(float *y, const float *const *taps, size_t n_taps, size_t n)
     taps_add(y, taps, n_taps, n);
 }
 
+// The same of pixels behind each other, on from what y holds.
 static inline __attribute__((always_inline)) void
 pixels_add_vectors(float *y, const float *x, size_t n_pixels, size_t channels, const int vectors)
 {
@@ -96,6 +96,7 @@ void pool_add_pixels(float *sums, const float *x, size_t n_pixels, size_t channe
 
 #define HELD 256 // bytes whose sum 16 bits hold
 
+// Up to HELD pixels: their sums fit 16 bits, and are widened once.
 static inline __attribute__((always_inline)) void
 bytes_add_vectors(int32_t *y, const int8_t *x, size_t n_pixels, size_t channels, const int vectors)
 {
@@ -113,7 +114,7 @@ bytes_add_vectors(int32_t *y, const int8_t *x, size_t n_pixels, size_t channels,
             y[(size_t)k * SHORTS + i] += sums[k][i];
 }
 
-KERNEL(void, bytes_add, (int32_t *sums, const int8_t *x, size_t n_pixels, size_t channels),
+KERNEL(void, bytes_add, (int32_t * sums, const int8_t *x, size_t n_pixels, size_t channels),
        (sums, x, n_pixels, channels))
 {
     size_t i = 0;

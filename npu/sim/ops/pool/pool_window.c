@@ -1,6 +1,7 @@
 // Windows over an image (pool.h).
 #include "npu/sim/ops/pool/pool.h"
 
+// Taps are looked at one by one: windows are small.
 struct span pool_span(const struct graph_window *w, int i, uint32_t out, uint32_t size)
 {
     struct span s = {.start = (int64_t)out * w->stride[i] - w->pad[i]};

@@ -1,5 +1,5 @@
-// An operator of two operands, those of fp16_binary_knows(), as a constant to a kernel that is inline:
-// so its loop asks nothing.
+// An operator of two operands, those of fp16_binary_knows(), as a constant to a kernel that is
+// inline: so its loop asks nothing.
 #pragma once
 
 #include "npu/model/graph.h"

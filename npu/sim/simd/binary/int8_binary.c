@@ -67,8 +67,9 @@ AVX512_INLINE void int8_binary_all(const enum graph_op op, const struct element_
         int8_binary_lanes(op, forms, AVX512_TAIL(n), a + i, b + i, bounds, y + i);
 }
 
-KERNEL_AVX512 static void int8_binary_512(enum graph_op op, const struct element_form forms[3], const void *a,
-                               const void *b, size_t n, struct clamp_bounds bounds, void *y)
+KERNEL_AVX512 static void int8_binary_512(enum graph_op op, const struct element_form forms[3],
+                                          const void *a, const void *b, size_t n,
+                                          struct clamp_bounds bounds, void *y)
 {
     WITH_BINARY(op, int8_binary_all, forms, a, b, n, bounds, y);
 }
@@ -88,8 +89,8 @@ AVX512_INLINE void int8_with_floats_all(const enum graph_op op, const bool swapp
 }
 
 KERNEL_AVX512 static void int8_with_floats_512(enum graph_op op, const struct element_form forms[2],
-                                    const void *x, const float *b, bool swapped, size_t n,
-                                    struct clamp_bounds bounds, void *y)
+                                               const void *x, const float *b, bool swapped,
+                                               size_t n, struct clamp_bounds bounds, void *y)
 {
     if (swapped)
         WITH_BINARY(op, int8_with_floats_all, true, forms, x, b, n, bounds, y);
@@ -97,8 +98,9 @@ KERNEL_AVX512 static void int8_with_floats_512(enum graph_op op, const struct el
         WITH_BINARY(op, int8_with_floats_all, false, forms, x, b, n, bounds, y);
 }
 
-KERNEL_AVX512 static void int8_scale_512(const struct element_form of[2], const void *x, const float *factor,
-                              const float *term, size_t n, struct clamp_bounds bounds, void *y)
+KERNEL_AVX512 static void int8_scale_512(const struct element_form of[2], const void *x,
+                                         const float *factor, const float *term, size_t n,
+                                         struct clamp_bounds bounds, void *y)
 {
     const struct element_form forms[] = {of[0], of[1]};
     for (size_t i = 0; i < n; i += AVX512_LANES) {

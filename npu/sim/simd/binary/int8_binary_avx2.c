@@ -10,6 +10,7 @@
 #ifdef KERNEL_AVX2
 #define EACH (4 * AVX2_LANES)
 
+// Real numbers of eight stored ones.
 AVX2_INLINE __m256 int8_load_eight(const struct element_form *form, const int8_t *x)
 {
     __m256 v = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)x)));
@@ -19,7 +20,8 @@ AVX2_INLINE __m256 int8_load_eight(const struct element_form *form, const int8_t
     return _mm256_mul_ps(v, _mm256_set1_ps(form->scale));
 }
 
-// With the bound second, NaN becomes the lower one.
+// Real numbers to stored ones, as elements_store() does it. With the bound second, NaN becomes the
+// lower one.
 AVX2_INLINE void int8_store_each(const struct element_form *form, struct clamp_bounds bounds,
                                  const __m256 real[4], int8_t *y)
 {
@@ -53,6 +55,8 @@ AVX2_INLINE void int8_join_each(const enum graph_op op, const bool floats, const
     int8_store_each(&forms[2], bounds, real, y);
 }
 
+// The last elements are computed in a whole vector of copies, of which only they are stored:
+// nothing behind the arrays is read or written.
 AVX2_INLINE void int8_join_all(const enum graph_op op, const bool floats, const bool swapped,
                                const struct element_form of[3], const int8_t *a, const void *b,
                                size_t n, struct clamp_bounds bounds, int8_t *y)
@@ -91,9 +95,10 @@ KERNEL_AVX2 void int8_with_floats_avx2(enum graph_op op, const struct element_fo
         WITH_BINARY(op, int8_join_all, true, false, forms, x, b, n, bounds, y);
 }
 
+// x * factor + term, rounded once.
 AVX2_INLINE void int8_scale_each(const struct element_form forms[2], const int8_t *x,
-                                 const float *factor, const float *term,
-                                 struct clamp_bounds bounds, int8_t *y)
+                                 const float *factor, const float *term, struct clamp_bounds bounds,
+                                 int8_t *y)
 {
     __m256 real[4];
 #pragma GCC unroll 4

@@ -1,6 +1,6 @@
-// Sums and products of arrays of int8 as the chips round them (int8_binary.h), in floats that hold all
-// integers that there are, with AVX2 and AVX512 in few instructions. Compiled without contracted
-// products: what is fused stands here as such.
+// Sums and products of arrays of int8 as the chips round them (int8_binary.h), in floats that hold
+// all integers that there are, with AVX2 and AVX512 in few instructions. Compiled without
+// contracted products: what is fused stands here as such.
 //
 // Tests: test_sim_int8, of all pairs.
 #include <math.h>
@@ -14,6 +14,7 @@
 #define INTEGER  12582912.0f
 #define MAX_HELD (1 << 22)
 
+// factor / 2^shift: a power of two divides exactly.
 static double int8_factor(struct graph_scaling s)
 {
     return ldexp(s.factor, -(int)s.shift);
@@ -92,6 +93,7 @@ struct sum_operand {
     __m512 factor, more;
 };
 
+// `more`: added to an exact operand, which has INTEGER taken off for both.
 AVX512_INLINE struct sum_operand int8_sum_operand(const struct graph_sum *sum, int k, float more)
 {
     float factor = (float)int8_factor(sum->operand[k]);
@@ -155,7 +157,8 @@ AVX512_INLINE void int8_sum_512(const struct graph_sum *sum, const bool product,
     }
 }
 
-// The same with AVX2, 32 at a time.
+// The same with AVX2, 32 at a time, in the same operations: so the two give the same bits, and what
+// is said of vectors of 16 above holds of those of 8.
 struct sum_operand_avx2 {
     __m256i offset;
     __m256 factor, more;
@@ -195,6 +198,7 @@ AVX2_INLINE __m256 int8_sum_combine_avx2(const struct sum_operand_avx2 o[2], con
     return product ? _mm256_mul_ps(v, w) : _mm256_add_ps(v, w);
 }
 
+// As int8_sum_512().
 AVX2_INLINE void int8_sum_256(const struct graph_sum *sum, const bool product,
                               const bool first_rounded, const bool second_rounded, int8_t low,
                               const int8_t *a, const int8_t *b, size_t n, int8_t *y)
@@ -232,6 +236,7 @@ static bool int8_sum_fits_vectors(const struct graph_sum *sum)
     return fits;
 }
 
+// Which operands are rounded is a constant to each kernel, so that a loop asks nothing.
 #define EACH(kernel, product)                                                                      \
     if (first && second)                                                                           \
         kernel(sum, product, true, true, low, a, b, n, y);                                         \
@@ -268,6 +273,7 @@ KERNEL_AVX2 static void int8_sum_vectors_256(const struct graph_sum *sum, int8_t
 }
 #undef EACH
 
+// n is a multiple of SUM_VECTORS, and int8_sum_fits_vectors().
 static void int8_sum_vectors(const struct graph_sum *sum, int8_t low, const int8_t *a,
                              const int8_t *b, size_t n, int8_t *y)
 {
