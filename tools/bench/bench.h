@@ -59,6 +59,8 @@ int bench_run(const struct bench_plan *plan, struct bench_result *ret,
               struct bench_result *ret_each, struct error *e);
 void bench_result_done(struct bench_result *r);
 
-/// Whether more was asked for (with a rate) than could be done, so that runs queued: medians of the
-/// latency of the first and of the last quarter of runs are then before and after, in nanoseconds.
-bool bench_is_overrun(const struct bench_result *r, uint64_t *ret_before, uint64_t *ret_after);
+/// Whether more was asked for, `asked` runs a second in all, than could be done, so that runs
+/// queued: medians of the latency of the first and of the last quarter of runs are then before and
+/// after, in nanoseconds.
+bool bench_is_overrun(const struct bench_result *r, double asked, uint64_t *ret_before,
+                      uint64_t *ret_after);

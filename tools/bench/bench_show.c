@@ -44,7 +44,7 @@ static void print_rate(const struct bench_plan *plan, const struct bench_point *
            plan->rate * plan->n_models);
     for (size_t i = 0; i < n; i++) {
         const struct bench_point *p = &points[i];
-        if (!bench_is_overrun(&p->result, &before, &after))
+        if (!bench_is_overrun(&p->result, plan->rate * plan->n_models, &before, &after))
             continue;
         if (n > 1)
             printf("With %u client%s that is", p->clients, p->clients == 1 ? "" : "s");
@@ -174,7 +174,7 @@ static json_t *result_json(const struct bench_plan *plan, const struct bench_poi
                   "latency_us", latency_json(r), "queue_us",
                   print_percentiles_json(r->queue_us, r->n, 1), "timing", timing_json(&r->timing));
     if (plan->rate > 0) {
-        bool overrun = bench_is_overrun(r, &before, &after);
+        bool overrun = bench_is_overrun(r, plan->rate * models, &before, &after);
         json_object_set_new(o, "asked_per_second", print_json_number(plan->rate * models));
         json_object_set_new(o, "overrun", json_boolean(overrun));
     }

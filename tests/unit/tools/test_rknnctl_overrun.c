@@ -31,7 +31,7 @@ static bool is_overrun(uint64_t every_ms, uint64_t (*took_ms)(unsigned i))
     struct bench_sample samples[RUNS];
     struct bench_result r = measure(samples, every_ms, took_ms);
     uint64_t before, after;
-    return bench_is_overrun(&r, &before, &after);
+    return bench_is_overrun(&r, 1000.0 / (double)every_ms, &before, &after);
 }
 
 static uint64_t always_10(unsigned i)
@@ -81,7 +81,7 @@ static void test_order_of_clients(void **state)
     for (unsigned i = 0; i < RUNS; i++)
         turned[i] = samples[RUNS - 1 - i];
     r.samples = turned;
-    assert_true(bench_is_overrun(&r, &before, &after));
+    assert_true(bench_is_overrun(&r, 200, &before, &after));
     assert_int_equal(before, (10 + 4 * 5) * MS); // the fifth run of the first ten
     assert_int_equal(after, (10 + 34 * 5) * MS);
 }
@@ -93,7 +93,19 @@ static void test_few_runs_say_nothing(void **state)
     uint64_t before, after;
     struct bench_result r = measure(samples, 5, always_10);
     r.n = 7;
-    assert_false(bench_is_overrun(&r, &before, &after));
+    assert_false(bench_is_overrun(&r, 200, &before, &after));
+}
+
+// 100 a second are done, and 200 came at times: chance may ask for more than was wanted.
+static void test_as_many_as_asked_are_enough(void **state)
+{
+    (void)state;
+    struct bench_sample samples[RUNS];
+    uint64_t before, after;
+    struct bench_result r = measure(samples, 5, always_10);
+    assert_true(bench_is_overrun(&r, 101, &before, &after));
+    assert_false(bench_is_overrun(&r, 100, &before, &after));
+    assert_false(bench_is_overrun(&r, 90, &before, &after));
 }
 
 int main(void)
@@ -103,6 +115,7 @@ int main(void)
         cmocka_unit_test(test_slow_runs_are_none),
         cmocka_unit_test(test_order_of_clients),
         cmocka_unit_test(test_few_runs_say_nothing),
+        cmocka_unit_test(test_as_many_as_asked_are_enough),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
