@@ -63,11 +63,12 @@ static void name_by_number(char ret[WHO_SIZE], uid_t uid)
     snprintf(ret, WHO_SIZE, "%u", (unsigned)uid);
 }
 
-// What is known of one who waits, when the lookup has ended or is late.
+// What is known of one who waits, when the lookup has ended or is late: then what it finds is still
+// the thread's.
 static int lookup_result(const struct lookup *l, uid_t uid, struct identity *ret, struct error *e)
 {
     uint64_t n;
-    *ret = (struct identity){.owned = *l->owner != 0, .owner = l->found_uid};
+    *ret = (struct identity){.owned = *l->owner != 0};
     name_by_number(ret->name, uid);
     if (!ret->owned && !l->late)
         memcpy(ret->name, l->found, sizeof ret->name);
@@ -89,6 +90,7 @@ static int lookup_result(const struct lookup *l, uid_t uid, struct identity *ret
         return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, l->failed,
                                "user %u is %s's (subuid), and the system cannot say who that is",
                                (unsigned)uid, l->owner);
+    ret->owner = l->found_uid;
     memcpy(ret->owner_name, l->found, sizeof ret->owner_name);
     return 0;
 }

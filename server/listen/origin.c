@@ -5,13 +5,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/file/line.h"
+#include "base/log.h"
 
 bool origin_is_gone(const struct origin *o)
 {
@@ -80,10 +84,50 @@ bool origin_is_kind(const char *who)
 // Of one with more supplementary groups than fit, only the first group is known.
 #define GROUPS_MAX 1024
 
+// Users and groups that this process's user namespace does not have are all said to be one number,
+// which is "nobody" there, and may be the service's own.
+static struct {
+    uid_t user;
+    gid_t group;
+} strangers = {(uid_t)-1, (gid_t)-1}; // -1: all are known by their numbers
+
+static pthread_once_t strangers_known = PTHREAD_ONCE_INIT;
+
+// Whether a namespace's map is that of the first one: all numbers, as they are.
+static bool is_first(char *map)
+{
+    static const char *const words[] = {"0", "0", "4294967295"};
+    char *rest;
+    const char *word = strtok_r(map, " ", &rest);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++, word = strtok_r(NULL, " ", &rest))
+        if (!word || strcmp(word, words[i]) != 0)
+            return false;
+    return true;
+}
+
+// Without these files nothing is known of namespaces.
+static uint32_t find_stranger(const char *map, const char *overflow)
+{
+    char line[128], number[16];
+    bool known = line_read(map, line, sizeof line) && line_read(overflow, number, sizeof number);
+    return !known || is_first(line) ? UINT32_MAX : (uint32_t)strtoul(number, NULL, 10);
+}
+
+static void find_strangers(void)
+{
+    strangers.user = find_stranger("/proc/self/uid_map", "/proc/sys/kernel/overflowuid");
+    strangers.group = find_stranger("/proc/self/gid_map", "/proc/sys/kernel/overflowgid");
+    if (strangers.user == geteuid())
+        log_warn(
+            "this service's user (%u) is what the kernel calls all whom its user namespace does "
+            "not have: no program of its own can be told from those, and looks after it",
+            (unsigned)strangers.user);
+}
+
 static bool is_among(gid_t wanted, const gid_t *groups, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (groups[i] == wanted)
+        if (groups[i] == wanted && wanted != strangers.group)
             return true;
     return false;
 }
@@ -95,9 +139,10 @@ void origin_set_peer(struct origin *o, int socket, const gid_t *groups, unsigned
     gid_t its[GROUPS_MAX];
     socklen_t size = sizeof peer, its_size = sizeof *its * (GROUPS_MAX - 1);
     o->local = true;
+    pthread_once(&strangers_known, find_strangers);
     bool known = getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
     o->pid = peer.pid;
-    o->uid = peer.uid;
+    o->uid = peer.uid == strangers.user ? (uid_t)-1 : peer.uid;
     snprintf(o->text, sizeof o->text, "unix, pid %d, uid %u", (int)peer.pid, (unsigned)peer.uid);
     if (!known)
         return;

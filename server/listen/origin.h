@@ -14,11 +14,11 @@
 
 // Who is at the other end of a connection, as the kernel says.
 struct origin {
-    bool local;  // a Unix socket: descriptors can pass
-    bool tls;    // says who it is in a TLS handshake (transport_secure.h)
-    bool remote; // another machine, by network: it may be gone without a word
-    pid_t pid;   // of a local one, as uid
-    uid_t uid;
+    bool local;                       // a Unix socket: descriptors can pass
+    bool tls;                         // says who it is in a TLS handshake (transport_secure.h)
+    bool remote;                      // another machine, by network: it may be gone without a word
+    pid_t pid;                        // of a local one, as uid
+    uid_t uid;                        // -1: one whom this user namespace does not have
     bool member;                      // of a local one: in the group that the service runs as
     uint64_t groups;                  // bit i: it is in groups[i] of origin_set_peer()
     char source[ORIGIN_SOURCE_SIZE];  // of another: "10.0.0.7", "2001:db8:0:1::/64", ORIGIN_USB

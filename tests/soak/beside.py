@@ -10,7 +10,7 @@ loop, so that the clock alone counts there. With root's rights the polite progra
 The p99 beside an attack may be twice that without it, and 5 ms, and what the control's has grown. Another clock does not go on while the server
 waits for a processor: the processor time that it takes from a run's request to its answer ("loop"). Where that keeps to the bound the attack does, too. Where
 the control needed more than those 5 ms, the line says that it was disturbed. On a machine that does other things: nice -n -15 chrt -r 10
-beside.py, where the attacker is no real-time program, and the others do not wait for a processor that he has. Exit code 1: one is beyond."""
+beside.py, where the attacker is a real-time program of the lowest priority: he does not wait for the machine's other work, nor the others for him. Exit code 1: one is beyond."""
 import argparse
 import contextlib
 import ctypes
@@ -61,6 +61,13 @@ def start(work, *words, user=None):
 def processor_seconds(pid):
     """That all threads of a process have had, which anybody may ask for (clock_getcpuclockid(3))."""
     return time.clock_gettime(~pid << 3 | 2)
+
+
+def is_quiet(pid):
+    """Whether a process does next to nothing for a moment."""
+    had, moment = processor_seconds(pid), 0.05
+    time.sleep(moment)
+    return processor_seconds(pid) - had < moment / 50
 
 
 def measure(answers, ask, pid):
@@ -168,8 +175,8 @@ class Attacker:
         self.process = start(self.work, (ATTACKS | FRONT_ATTACKS)[name], scene, user=ATTACKER)
 
     def work(self, deed, scene):
-        if os.sched_getscheduler(0) != os.SCHED_OTHER:  # chrt: who measures is not to wait for a processor that the attacker has
-            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        if os.sched_getscheduler(0) != os.SCHED_OTHER:  # chrt: who measures does not wait for a processor that the attacker has, nor he for the rest
+            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
         if self.files:
             os.close(self.files.device)  # else its end waits for what only its end brings
         deed(scene)
@@ -201,6 +208,7 @@ def attack_one(name, daemon, port, null, seconds):
             if attacker:
                 attacker.end()
         wait_for("runs to end", lambda: daemon.status()["jobs_waiting"] == 0)
+        wait_for("the server to be quiet", lambda: is_quiet(daemon.process.pid))
     for m in measures:
         m.process.kill()
         m.process.join()

@@ -33,16 +33,17 @@ static int read_file(const char *kind, const char *key, char *text, size_t size)
     return 1;
 }
 
+// The name is at the buffer's beginning; what else there is to say, "", is its end.
 static void fill(struct passwd *ret, char *name, uid_t uid)
 {
-    static char none[] = "x", slash[] = "/";
+    char *none = name + strlen(name);
     *ret = (struct passwd){.pw_name = name,
                            .pw_passwd = none,
                            .pw_uid = uid,
                            .pw_gid = uid,
                            .pw_gecos = none,
-                           .pw_dir = slash,
-                           .pw_shell = slash};
+                           .pw_dir = none,
+                           .pw_shell = none};
 }
 
 enum nss_status _nss_slownames_getpwuid_r(uid_t uid, struct passwd *ret, char *buffer, size_t size,

@@ -4,11 +4,12 @@ import contextlib
 import os
 import pathlib
 import socket
+import subprocess
 import tempfile
 import unittest
 
-from support.service import Daemon, free_port
-from support.wire import CREATE, Client, LIMITS, message, sequence
+from support.service import BUILD, Daemon, free_port, wait_for
+from support.wire import CREATE, Client, LIMITS, LOG_LEVEL, message, sequence
 
 PERSON, OTHER, FIRST, COUNT = 1002, 1003, 200000, 1000
 
@@ -88,6 +89,31 @@ class Subordinate(unittest.TestCase):
         c.call(LIMITS)
         users = {f[1][0] for f in sequence(c.payload) if f[1]}
         self.assertIn(b"%d" % FIRST, users)
+
+
+class Namespace(unittest.TestCase):
+    def test_whom_the_servers_namespace_does_not_have(self):
+        """All of them are "nobody" to the kernel: not the service, where that is nobody, too."""
+        if os.geteuid() != 0:
+            self.skipTest("other users take root")
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="rknnd-users-")))
+        os.chown(folder, PERSON, PERSON)
+        os.chmod(folder, 0o755)
+        as_nobody = ["setpriv", f"--reuid={PERSON}", f"--regid={PERSON}", "--clear-groups", "unshare", "--map-user=65534", "--map-group=65534"]
+        if subprocess.run([*as_nobody, "true"], capture_output=True, check=False).returncode:
+            self.skipTest("no user namespace can be made here")
+        daemon = subprocess.Popen([*as_nobody, BUILD / "bin/rknnd", "--backend", "null:64:64", "--listen", f"unix:{folder}/socket"])
+        self.addCleanup(daemon.wait)
+        self.addCleanup(daemon.terminate)
+        wait_for("the socket", (folder / "socket").exists)
+        os.chmod(folder / "socket", 0o777)
+
+        class Where:
+            uri = f"unix:{folder}/socket"
+        for user in (PERSON, OTHER):  # who cannot be told from each other
+            with contextlib.closing(AsUser(Where, user)) as c:
+                self.assertTrue(c.call(LOG_LEVEL, message(f1=3))[0], f"user {user} is an operator")
+                self.assertFalse(c.call(LIMITS)[0])
 
 
 class Addresses(unittest.TestCase):
