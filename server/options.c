@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/file/trust.h"
 #include "base/log.h"
 #include "base/net/uri.h"
 #include "base/options/number.h"
@@ -616,7 +617,8 @@ static int print_version(void *unused, const char *text, struct error *e)
 
 static int read_config(void *options, const char *path, struct error *e)
 {
-    return options ? options_read_file(options, path, e) : 0;
+    int r = options ? trust_check(path, e) : 0;
+    return options && r == 0 ? options_read_file(options, path, e) : r;
 }
 
 // Goes over the command line once, into `o`. Files that it names go into `from_files` (NULL: they

@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/file/trust.h"
 #include "base/tls/tls_context.h"
 #include "base/tls/tls_private.h"
 
@@ -186,7 +187,7 @@ static int check_certificates(const char *path, struct error *e)
     if (path && stat(path, &st) < 0)
         return error_set_errno(e, STATUS_PARAM_INVALID, errno, "%s", path);
     return !path || (S_ISREG(st.st_mode) && st.st_size <= CERTIFICATES_MAX)
-               ? 0
+               ? (path ? trust_check(path, e) : 0)
                : error_set(e, STATUS_PARAM_INVALID,
                            "%s is no file of certificates: of at most %d bytes, and no pipe or "
                            "device",

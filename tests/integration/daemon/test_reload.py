@@ -128,7 +128,7 @@ class Reload(unittest.TestCase):
                 self.assertIn(words, said)
                 self.assertFalse((d.path / "b").exists())
                 self.assertEqual(rknnctl(d.uri(), "ping", "-n", "1").returncode, 0)
-        for spoil, words in ((lambda: d.config.write_text(""), "is empty"), (d.config.unlink, "No such file")):
+        for spoil, words in ((lambda: d.config.write_text(""), "is empty"), (lambda: d.config.chmod(0o666), "everybody may write to"), (d.config.unlink, "No such file")):
             spoil()
             os.kill(d.process.pid, signal.SIGHUP)
             wait_for("words about the file", lambda w=words: w in d.said())

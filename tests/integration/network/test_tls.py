@@ -434,6 +434,17 @@ class Certificates(Base):
         return self.start("--tls-cert", str(self.pem / f"{name}.crt"), "--tls-key", str(self.pem / f"{name}.key"),
                           "--tls-ca", str(self.pem / "ca.crt"), *options)
 
+    def test_files_that_everybody_may_write(self):
+        for name in ("ca", "server"):
+            file = self.pem / f"{name}.crt"
+            self.addCleanup(file.chmod, 0o644)
+            file.chmod(0o646)
+            done = run(BUILD / "bin/rknnd", "--listen", "tls:127.0.0.1:0", "--tls-cert", self.pem / "server.crt", "--tls-key", self.pem / "server.key",
+                       "--tls-ca", self.pem / "ca.crt", text=True)
+            file.chmod(0o644)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"everybody may write to {file}", done.stderr)
+
     def test_names_are_users(self):
         daemon = self.begin("--rights", "tls/camera.local:run,see-own,see-all", "--quota", "tls/alice:contexts=3")
         self.assertRegex(self.ask(daemon, "status", "--limits")[1], r"tls/alice +contexts +0 +3 +quota")
