@@ -160,6 +160,7 @@ static const struct {
     {EMU_RDMA_BRDMA_CFG, OLD, 0x00000001, "that nothing is read"},
     {EMU_RDMA_NRDMA_CFG, OLD, 0x0000001e, NULL},
     {EMU_RDMA_NRDMA_CFG, OLD, 0x00000001, "that nothing is read"},
+    {EMU_RDMA_NRDMA_CFG, RK3562 | RV1106, 0x0000001e, NULL},
     {EMU_RDMA_ERDMA_CFG, EVERY & ~RK3568, 0xc000000d, NULL},
     {EMU_RDMA_ERDMA_CFG, RK3568, 0xc0000001, NULL},
     {EMU_RDMA_ERDMA_CFG, RK3568, 0x0000000c, "the operand's precision, as DATA_FORMAT says"},

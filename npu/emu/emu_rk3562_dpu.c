@@ -227,8 +227,6 @@ static int decode_bn_rk3562(const struct emu_unit *u, struct emu_dpu *d, struct 
     uint32_t cfg = emu_get(u, EMU_BN_CFG), mul = emu_get(u, EMU_BN_MUL_CFG);
     if (!IS_ONE_OF(cfg, 0x2, 0x20000, 0x22))
         return emu_refuse(u, EMU_BN_CFG, "a combination that is not known", e);
-    if (mul & 1)
-        return emu_refuse(u, EMU_BN_MUL_CFG, "factors of each channel", e);
     d->bn.adds_last = true;
     if (cfg == 0x20000)
         d->bn.add = one_operand((int32_t)emu_get(u, EMU_BN_ALU_CFG));
@@ -237,7 +235,7 @@ static int decode_bn_rk3562(const struct emu_unit *u, struct emu_dpu *d, struct 
     d->bn.prelu = cfg == 0x22;
     d->bn.shift = emu_field(mul, 13, 8);
     d->bn.negative_shift = emu_get_field(u, EMU_DATA_FORMAT, 15, 10);
-    return 0;
+    return mul & 1 ? emu_read_slopes(u, d, d->bn.prelu, e) : 0;
 }
 
 static int decode_bn(const struct emu_unit *u, struct emu_dpu *d, struct error *e)
@@ -248,6 +246,9 @@ static int decode_bn(const struct emu_unit *u, struct emu_dpu *d, struct error *
     int32_t bounds[2];
     int r = decode_bounds(u, reg, d->real, bounds, e);
     d->bn = (struct emu_multiply){.low = bounds[0], .high = bounds[1]};
+    bool slopes = emu_get(u, EMU_BN_MUL_CFG) & 1;
+    if (r == 0 && !is_rk3576(u) && !slopes && emu_get(u, EMU_RDMA_NRDMA_CFG))
+        r = emu_refuse(u, EMU_RDMA_NRDMA_CFG, "another set of operands", e);
     if (r < 0 || IS_ONE_OF(cfg, 0x903, 0x902, 0x13, 0x12))
         return r;
     r = (is_rk3576(u) ? decode_bn_rk3576 : decode_bn_rk3562)(u, d, e);
@@ -333,8 +334,9 @@ static int read_operand(const struct emu_unit *u, struct emu_dpu *d, struct erro
     return emu_read_second(u, &cube, d->shape, d->real, &d->ew, e);
 }
 
-// Operations that are known, of int8 or of real numbers. Of these: bits 16 to 19 say what RK3588's
-// do, where 4 is the difference; the softmax of two files divides by its sum with the last one.
+// Operations that are known, of int8 or of real numbers. Bits 16 to 19 say what RK3588's do: files
+// have 0 for a maximum, 2 for a sum and 4 for a difference, and with 1 it is a minimum. Bit 31 is
+// int8's. The softmax of two files divides by its sum with the last one.
 static bool find_operation(uint32_t cfg, bool real, enum emu_ew *ret)
 {
     static const struct {
@@ -343,8 +345,10 @@ static bool find_operation(uint32_t cfg, bool real, enum emu_ew *ret)
         bool real;
     } known[] = {{0x8002c0c0, EMU_EW_ADD, false}, {0x8000c0c4, EMU_EW_MUL, false},
                  {0x810f4094, EMU_EW_MUL, false}, {0x81004094, EMU_EW_MUL, false},
-                 {0x8000c0c0, EMU_EW_MAX, false}, {0x0004c0c0, EMU_EW_SUB, true},
-                 {0x810021c8, EMU_EW_DIV, true}};
+                 {0x8000c0c0, EMU_EW_MAX, false}, {0x8001c0c0, EMU_EW_MIN, false},
+                 {0x8004c0c0, EMU_EW_SUB, false}, {0x0000c0c0, EMU_EW_MAX, true},
+                 {0x0001c0c0, EMU_EW_MIN, true},  {0x0002c0c0, EMU_EW_ADD, true},
+                 {0x0004c0c0, EMU_EW_SUB, true},  {0x810021c8, EMU_EW_DIV, true}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (known[i].cfg == cfg && known[i].real == real) {
             *ret = known[i].op;

@@ -327,9 +327,11 @@ static int decode_bn(const struct emu_unit *u, uint32_t channels, struct emu_dpu
     if (r < 0)
         return r;
     if (!(cfg & MUL_BYPASS)) {
-        if (mul & 1)
-            return emu_refuse(u, EMU_BN_MUL_CFG, "factors of each channel", e);
         m->factor = (struct emu_operand){EMU_ALL, factor_of(u, mul, d->real), NULL};
+        if (mul & 1)
+            r = emu_read_slopes(u, d, cfg & PRELU && cfg & ALU_BYPASS, e);
+        if (r < 0)
+            return r;
         m->shift = emu_field(mul, 13, 8);
         m->negative_shift = emu_get_field(u, EMU_DATA_FORMAT, 15, 10);
     }

@@ -343,6 +343,9 @@ int emu_read_second(const struct emu_unit *u, const struct emu_cube *cube, const
 int emu_read_table(const struct emu_unit *u, uint64_t address, uint32_t channels, unsigned which,
                    bool real, struct emu_operand abc[3], struct error *e);
 
+/// A slope of each channel, of negative numbers, as BN's factor. `alone`: BN does nothing else.
+int emu_read_slopes(const struct emu_unit *u, struct emu_dpu *d, bool alone, struct error *e);
+
 /// The value of pads: of all channels alike, in a register that may hold it in each of its bytes.
 int emu_decode_pad(const struct emu_unit *u, enum emu_register reg, int8_t *ret, struct error *e);
 

@@ -7,7 +7,7 @@ import unittest
 
 import numpy as np
 
-from rknnwriter import Model, Quant, ops, reference
+from rknnwriter import Model, Quant, ops, programs, reference
 from rknnwriter.chips import CHIPS, LITE_CHIPS
 from support.checks.sample import of_this_run
 from support.service import Daemon
@@ -107,6 +107,78 @@ class Written(unittest.TestCase):
         for name in of_this_run(names, lambda name: (names.index(name) + at) % 2 == 0):
             if chip not in UNWRITTEN.get(name, ()):
                 self.judge(chip, name)
+
+
+def command(node, register, value):
+    """Has a node's program set a register to what comes of its value."""
+    task = node.tasks[0]
+    task.commands = [(t, r, value(v) if r == register else v) for t, r, v in task.commands]
+
+
+class Edited(unittest.TestCase):
+    """What no shared file has, and registers say by what other operators have in them: programs with other values."""
+
+    def run_on(self, backend, model, inputs):
+        daemon = Daemon("--backend", backend)
+        self.addCleanup(daemon.stop)
+        with tempfile.TemporaryDirectory() as folder:
+            folder, given = pathlib.Path(folder), []
+            model.save(folder / "m.rknn")
+            for i, x in enumerate(inputs):
+                np.save(folder / f"in{i}.npy", x)
+                given += ["-i", folder / f"in{i}.npy"]
+            ran = daemon.rknnctl("run", folder / "m.rknn", *given, "-o", folder / "out")
+            self.assertEqual(ran.returncode, 0, f"{backend}: {ran.stderr}")
+            return np.load(next((folder / "out").glob("*.npy")))
+
+    def judge(self, chip, model, inputs, expected, steps=1):
+        by_chip, by_sim = (self.run_on(b, model, inputs) for b in (f"emu:{chip}", f"sim:{chip}"))
+        np.testing.assert_array_equal(by_chip, by_sim)
+        self.assertLessEqual(np.rint(np.abs(by_chip - expected).max() / model.outputs[0].quant.scale), steps)
+        self.assertGreater(len(np.unique(by_chip)), 20)
+
+    def test_operations_of_two_images(self):
+        shape, rng = (1, 5, 7, 32), np.random.default_rng(4)
+        operations = {"Max": (0, np.maximum), "Min": (1, np.minimum), "Sub": (4, np.subtract)}
+        places = {"rk3588": (0x4070, 16), "rk3566": (0x4070, 3), "rk3562": (0x407C, 16), "rk3576": (0x407C, 16), "rv1126b": (0x407C, 16)}
+        for chip, (register, bit) in places.items():
+            for name, (code, function) in operations.items():
+                if code >> 2 and bit == 3:  # which has two bits for it
+                    continue
+                m = Model(chip, "edited")
+                a, b = (m.input(name, (1, 32, 5, 7), quant) for name, quant in (("a", IN), ("b", MIDDLE)))
+                m.output(ops.add(m, a, b, out=OUT), "out")
+                programs.complete(m)
+                node = next(n for n in m.nodes if n.op == "Add")
+                node.op = name
+                command(node, register, lambda v, c=code, s=bit: v & ~((0xF if s == 16 else 3) << s) | c << s)
+                real = [q.load(rng.integers(-128, 128, shape).astype(np.int8)).astype(np.float32) for q in (IN, MIDDLE)]
+                main = next(t for t, at, *_ in node.tasks[0].relocations if node.tasks[0].commands[at][1] == 0x5018)
+                expected = OUT.load(OUT.store(function(*(real if main is a else real[::-1])))).transpose(0, 3, 1, 2)
+                with self.subTest(chip=chip, operation=name):
+                    self.judge(chip, m, real, expected)
+
+    def test_a_slope_for_each_channel(self):
+        rng = np.random.default_rng(5)
+        real = IN.load(rng.integers(-128, 128, (1, 6, 9, 32)).astype(np.int8)).astype(np.float32)
+        slopes = (0.25, 0.5)
+        for chip in ("rk3566", "rk3562", "rv1106"):
+            models = [convolution(chip, kernel=3, size=(6, 9), act="leaky_relu", alpha=alpha) for alpha in slopes]
+            each = [reference.outputs(m, [real])[0] for m in models]
+            expected = np.where(np.arange(32)[:, None, None] % 2, each[1], each[0])
+            m = models[0]
+            programs.complete(m)
+            node = next(n for n in m.nodes if n.op == "ConvLeakyRelu")
+            node.op = "ConvPRelu"
+            words = np.where(np.arange(32) % 2, *(round(s * 2**14) for s in reversed(slopes))).astype("<i2")
+            table = m.packed_constant("slopes", [32], "int16", [32], words.tobytes())
+            node.inputs.append(table)
+            command(node, 0x4068, lambda v: v & 0xFFFF | 1)
+            command(node, 0x5028, lambda v: 8)
+            at = next(i for i, (_, r, _) in enumerate(node.tasks[0].commands) if r == 0x502C)
+            node.tasks[0].relocations.append((table, at))
+            with self.subTest(chip=chip):
+                self.judge(chip, m, [real], expected)
 
 
 for one in (*CHIPS, *LITE_CHIPS):
