@@ -245,7 +245,11 @@ def pieces(net):
     b = net.quantized(net.node("Sub", [net.constant(np.float32(1)), net.node("Sigmoid", [a])]), 1 / 256, 3)
     c = net.quantized(net.node("Mul", [b, a]), .01, 77)
     d = net.quantized(net.node("Add", [c, b]), .012, 70)
-    return net.model(IMAGE, net.node("Concat", [a, b, c, d], axis=1))
+    # what takes these has channels first, where the table's input has them last
+    lines = net.quantized(net.node("Atan", [x]), .012, 127)
+    chosen = net.node("Where", [net.constant(np.arange(20) % 3 == 0), lines, net.constant(np.float32(.3))])
+    e = net.quantized(chosen, .012, 128)
+    return net.model(IMAGE, net.node("Concat", [a, b, c, d, e], axis=1))
 
 
 def reals():
@@ -304,6 +308,10 @@ def resizes():
             sizes = [net.constant(np.array(form["sizes"], np.int64))] if "sizes" in form else []
             made = net.node("Resize", [image, "", scales, *sizes], axes=axes, mode=mode, **attributes)
             ends.append(net.node("Flatten", [made]))
+    for rounding in ("round_prefer_ceil", "round_prefer_floor"):  # 20 pixels become 16: each second one is between two
+        made = net.node("Resize", [image, "", "", net.constant(np.array([16, 32]))], axes=[2, 3], mode="nearest", nearest_mode=rounding,
+                        coordinate_transformation_mode="asymmetric")
+        ends.append(net.node("Flatten", [made]))
     net.outputs = ends[:-1]
     return net.model(IMAGE, ends[-1], opset=18)
 

@@ -6,14 +6,16 @@
 // table, so that both ways give the same. Tested by test_onnx_against.
 #include <math.h>
 
+#include "npu/sim/exec/copy.h"
 #include "npu/sim/exec/ops.h"
 #include "npu/sim/simd/elements.h"
 #include "npu/sim/simd/int8.h"
 
 // The line that the table is, if it is one.
 struct map {
-    bool is_line;
+    bool is_line, orders;
     float slope, start;
+    struct copy order; // of bytes, from the input's order to the output's
 };
 
 KERNEL(void, follow_line, (float slope, float start, const int8_t *x, int8_t *y, size_t n),
@@ -46,6 +48,16 @@ static bool is_eight_bits(enum tensor_type type)
     return type == TENSOR_INT8 || type == TENSOR_UINT8;
 }
 
+// Where the two tensors lie in different orders, bytes are brought into the output's first.
+static void order_bytes(struct map *m, const struct graph_tensor *x, const struct graph_tensor *y)
+{
+    struct graph_tensor from = *x, to = *y;
+    from.type = to.type = TENSOR_INT8;
+    from.quantized = to.quantized = false;
+    copy_init_whole(&m->order, &to, &from);
+    m->orders = true;
+}
+
 static int map_prepare(struct step *s, struct error *e)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
@@ -53,9 +65,11 @@ static int map_prepare(struct step *s, struct error *e)
     if (!m)
         return error_no_memory(e, "a step", sizeof *m);
     if (!s->node->map || !is_eight_bits(x->type) || !is_eight_bits(y->type) ||
-        x->n_elems != y->n_elems || x->channels_last != y->channels_last)
+        x->n_elems != y->n_elems)
         return step_refuse(s, e, "it has no table of 8-bit numbers");
-    if (!int8_map_is_fast())
+    if (x->channels_last != y->channels_last)
+        order_bytes(m, x, y);
+    else if (!int8_map_is_fast())
         find_line(s, m);
     return 0;
 }
@@ -67,7 +81,10 @@ static int map_run(const struct step *s, struct run *r, struct error *e)
     const int8_t *x = run_input(s, r, 0);
     int8_t *y = run_output(s, r, 0);
     size_t n = step_output(s, 0)->n_elems;
-    if (m->is_line)
+    if (m->orders) {
+        copy_run(&m->order, y, x);
+        int8_map(s->node->map, y, n, y);
+    } else if (m->is_line)
         follow_line(m->slope, m->start, x, y, n);
     else
         int8_map(s->node->map, x, n, y);

@@ -46,6 +46,12 @@ static float resize_source(const struct graph_resize *r, int i, uint32_t out, ui
                            uint32_t n_in)
 {
     float scale = r->scale[i] > 0 ? r->scale[i] : (float)n_out / (float)n_in, x = (float)out;
+    // Halves between two pixels are chosen by: 8 of 16 pixels from 7 is 3.5, not a float below.
+    bool exact = r->mode == INTERPOLATE_NEAREST && r->scale[i] <= 0;
+    if (exact && r->coordinates == COORDINATES_ASYMMETRIC)
+        return (float)((double)out * n_in / n_out);
+    if (exact && r->coordinates == COORDINATES_HALF_PIXEL)
+        return (float)((2.0 * out + 1) * n_in / (2.0 * n_out) - 0.5);
     float last = scale * (float)n_in - 1; // align_corners: in the same fractions
     switch (r->coordinates) {
     case COORDINATES_ALIGN_CORNERS:
