@@ -52,7 +52,7 @@ refuse("scale_of_floats", "a scale of type FP32 is not supported", unary(ops.rel
        spoilt(0, dtype="float32"))
 refuse("size_overflows", "its size overflows", unary(ops.relu),
        shape(1 << 20, 1 << 20, 1 << 20, 1 << 20))
-refuse("element_type", "element type 13 is not known", unary(ops.relu), spoilt(0, dtype="uint64"))
+refuse("element_type", "numbers of type uint64 are not computed with here", unary(ops.relu), spoilt(0, dtype="uint64"))
 refuse("no_output", "it has no output", unary(ops.relu),
        lambda m, node: m.nodes.append(again(node, outputs=[])))
 refuse("output_is_constant", "is a constant", lambda: two(ops.add),

@@ -23,7 +23,9 @@ static const struct {
     enum rknn_kind kind;
     const char *words;
 } magics[] = {
-    {"CYPTRKNN", RKNN_ENCRYPTED, "the model is encrypted: it needs the vendor's runtime"},
+    {"CYPTRKNN", RKNN_ENCRYPTED,
+     "the model is encrypted: it needs the vendor's runtime; the .rknn file that it was encrypted "
+     "from (rknn.export_encrypted_rknn_model) runs"},
     {"RKNX", RKNN_NEXT,
      "the model is of the next generation (RKNX): it needs the vendor's newer runtime"},
     {"VPMN", RKNN_BINARY_GRAPH, "the file is an old binary graph (VPMN), not a model for this NPU"},
@@ -47,8 +49,8 @@ enum rknn_kind rknn_recognise(struct bytes file)
 
 static int cut_off(const char *what, struct error *e)
 {
-    return error_set(e, STATUS_MODEL_INVALID, "the file is cut off: %s is missing or too short",
-                     what);
+    return error_set(e, STATUS_MODEL_INVALID,
+                     "the file is cut off: %s is missing or too short; copy it again", what);
 }
 
 // The sections of a lite payload, in file order. They follow each other without gaps, so a wrong
@@ -114,7 +116,9 @@ static int open_parts(struct rknn_container *c, struct bytes file, struct error 
     c->blobs = c->version == 1 || c->version == 2;
     if (!c->blobs && c->version != 6 && !lite)
         return error_set(e, STATUS_MODEL_INVALID,
-                         "container version 0x%llx is not known (1, 2, 6 and 0x1004 are)",
+                         "container version 0x%llx is not known (1, 2, 6 and 0x1004 are, which "
+                         "RKNN-Toolkit2 up to 2.3.2 writes): a newer toolkit made the file, or it "
+                         "is damaged; convert the model again with 2.3.2",
                          (unsigned long long)c->version);
     uint64_t start = (c->version & 0xff) > 1 ? 0x40 : 0x18, size = read_le64(file.data + 0x10);
     struct bytes payload, length;

@@ -265,7 +265,8 @@ static int read_graph(struct rknn_file *f, const struct fb_table *root, struct e
     if (graphs.n != 1)
         return error_set(e, STATUS_MODEL_INVALID,
                          "the file has %u graphs, one is expected: how files hold several "
-                         "shapes is not known",
+                         "shapes is not known; convert the model with one shape, or load its ONNX "
+                         "model with a list of shapes",
                          graphs.n);
     struct fb_table graph = fb_list_get(&graphs, 0);
     struct fb_list buffers = fb_tables(root, f->container.blobs ? 4 : 20);

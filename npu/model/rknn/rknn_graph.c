@@ -129,6 +129,32 @@ static int check_quantization(const struct graph_tensor *t, struct error *e)
     return 0;
 }
 
+// Numbers of ONNX's types, as the file has them, that a toolkit may use and nothing here computes
+// with.
+static int refuse_type(const char *tensor, uint8_t type, struct error *e)
+{
+    static const struct {
+        uint8_t type;
+        const char *name, *what_to_do;
+    } others[] = {
+        {4, "uint16", ""},
+        {8, "string", ""},
+        {11, "float64", ""},
+        {12, "uint32", ""},
+        {13, "uint64", ""},
+        {16, "bfloat16", ": convert the model with float_dtype float16"},
+        {21, "uint4", ": convert the model with quantized_dtype w8a8 (asymmetric_quantized-8)"},
+        {22, "int4", ": convert the model with quantized_dtype w8a8 (asymmetric_quantized-8)"},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i].type == type)
+            return error_set(e, STATUS_MODEL_INVALID,
+                             "tensor %s: numbers of type %s are not computed with here%s", tensor,
+                             others[i].name, others[i].what_to_do);
+    return error_set(e, STATUS_MODEL_INVALID, "tensor %s: element type %u is not known", tensor,
+                     type);
+}
+
 // Whether a tensor that a node uses can be: known type, sizes that do not overflow, all of its
 // bytes. May be called several times for one tensor.
 static int check_tensor(struct rknn_lowering *l, int32_t index, struct error *e)
@@ -145,8 +171,7 @@ static int check_tensor(struct rknn_lowering *l, int32_t index, struct error *e)
                          "tensor %s: number %d of its table holds 0x%x, which is not understood",
                          t->name, from->odd_slot, from->odd_value);
     if (!type_of(from->type, &t->type))
-        return error_set(e, STATUS_MODEL_INVALID, "tensor %s: element type %u is not known",
-                         t->name, from->type);
+        return refuse_type(t->name, from->type, e);
     int r = graph_tensor_measure(t, e);
     if (r < 0)
         return r;
@@ -339,6 +364,7 @@ static int check_memory(const struct rknn_lowering *l, struct error *e)
          rknn_real_known(l->regs, l->f, l->node, e) == 0 &&
          rknn_places_agree(l->regs, l->f, l->node, l->out->op, e) == 0 &&
          rknn_spread_known(l->regs, l->f, l->node, e) == 0 &&
+         rknn_pad_known(l->regs, l->f, l->node, l->out, e) == 0 &&
          rknn_convert_known(l->regs, l->f, l->node, e) == 0 &&
          rknn_moves_agree(l->regs, l->f, l->node, l->out, e) == 0 &&
          rknn_joins_known(l->regs, l->f, l->node, l->out, e) == 0 &&

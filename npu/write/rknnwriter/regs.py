@@ -251,13 +251,13 @@ def scaling(chip, factor, zero_point):
     return _dpu([(base, zero_point), (base + 4, scale), (base + 8, shift)])
 
 
-def _float_activation(act, alpha):
+def _float_activation(act, alpha, table=0x20040):
     """0x4060 … 0x406c: a slope is a half in the high 16 bits, the top of a Clip is a float."""
     if act == "leaky_relu":
         return [(0x4060, 0x62), (0x4068, int(np.float16(alpha).view(np.uint16)) << 16)]
     if act in HALF_BY_TABLE:
         gain = int(np.float16(HALF_GAIN).view(np.uint16))
-        return [(0x4060, 0x20040), (0x4064, 0x80000000), (0x4068, gain << 16)]
+        return [(0x4060, table), (0x4064, 0x80000000), (0x4068, gain << 16)]
     if act == "clip":
         return [(0x4060, 0x92), (0x406C, int(np.float32(6).view(np.uint32)))]
     return [(0x4060, 0x12 if act == "relu" else 0x53)]
@@ -285,7 +285,7 @@ def float_conversion(chip, act, alpha=0.0):
     if chip.new_registers:
         return _dpu([*_new_float_activation(chip, act, alpha), (0x40AC, 0), (0x40B0, 1), (0x40B4, 0)])
     return _dpu([(0x4040, chip.bias_register | 0x10), (0x4048, 0), (0x4050, 0x126), (0x4054, 0),
-                 *_float_activation(act, alpha), (0x4080, 0), (0x4084, 0x10001), (0x4088, 0)])
+                 *_float_activation(act, alpha, 0x48 if chip.family == "rk356x" else 0x20040), (0x4080, 0), (0x4084, 0x10001), (0x4088, 0)])
 
 
 def geometry(chip, stride, dilation, pads, zero_point=0):

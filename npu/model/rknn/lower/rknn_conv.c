@@ -245,9 +245,13 @@ static int check_operands(const struct rknn_lowering *l, struct error *e)
     bool integer = x->type == TENSOR_INT8 && w->type == TENSOR_INT8 && y->type == TENSOR_INT8;
     bool real = x->type == TENSOR_FLOAT16 && w->type == TENSOR_FLOAT16 &&
                 (y->type == TENSOR_FLOAT16 || y->type == TENSOR_FLOAT32);
+    bool mixed = x->type == TENSOR_FLOAT16 && w->type == TENSOR_INT8; // w8a16
     if (!integer && !real)
-        return lower_refuse(l, e, "%s x %s -> %s is not supported", tensor_type_name(x->type),
-                            tensor_type_name(w->type), tensor_type_name(y->type));
+        return lower_refuse(l, e, "%s x %s -> %s is not supported%s", tensor_type_name(x->type),
+                            tensor_type_name(w->type), tensor_type_name(y->type),
+                            mixed ? ": convert the model with quantized_dtype w8a8, or without "
+                                    "quantization"
+                                  : "");
     if (integer && !(x->quantized && y->quantized))
         return lower_refuse(l, e, "its input or output has no scale");
     return 0;
@@ -344,6 +348,15 @@ static int check_inputs(const struct rknn_lowering *l, int32_t bias, int32_t add
     return 0;
 }
 
+// Numbers of a float16 convolution's activations, and what its weights must be.
+static int take_halves(struct rknn_lowering *l, const struct rknn_packing *p, struct error *e)
+{
+    lower_fp16_posts(l);
+    if (l->out->on_cpu || rknn_check_halves(p, &l->f->tensors[l->inputs[1]], e) == 0)
+        return 0;
+    return error_prefix(e, "node %s (%s)", l->node->name, l->node->op);
+}
+
 // The order matters: groups need the geometry, packing needs the groups, and quantization needs
 // packing and activations.
 int lower_conv(struct rknn_lowering *l, struct error *e)
@@ -382,7 +395,7 @@ int lower_conv(struct rknn_lowering *l, struct error *e)
     if (r == 0 && x->type == TENSOR_INT8)
         r = take_quantization(l, p, bias, e);
     else if (r == 0)
-        lower_fp16_posts(l);
+        r = take_halves(l, p, e);
     if (r == 0)
         r = check_inputs(l, bias, addend, e);
     if (r == 0)

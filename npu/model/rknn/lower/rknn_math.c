@@ -190,40 +190,6 @@ int lower_cast(struct rknn_lowering *l, struct error *e)
     return lower_emit_ref(l, REF_OP_CAST, 1, NULL, 0, e);
 }
 
-// RK3588's converter brings input 1, less its zero point, into an int8 before it is multiplied:
-// (x + offset) * factor >> shift, by CVT_CON; other chips' is not known.
-static int take_operand_factor(struct rknn_lowering *l, struct error *e)
-{
-    enum { WITH_SIGN_OFFSET_FIRST = 0xa };
-    for (uint32_t t = 0; t < l->node->n_tasks; t++) {
-        uint32_t lane, how = 0;
-        if (!rknn_regs_of_task(l->regs, l->f, l->node, t, CNA_CVT_CON1, &lane) || lane >> 16 <= 1)
-            continue;
-        rknn_regs_of_task(l->regs, l->f, l->node, t, CNA_CVT_CON0, &how);
-        const struct graph_tensor *b = lower_input(l, 1);
-        if (l->chip->generation != CHIP_GEN_RK3588 || (how & 0xf) != WITH_SIGN_OFFSET_FIRST || !b ||
-            b->type != TENSOR_INT8 || (int16_t)lane != -b->zp)
-            return lower_refuse(l, e, "how its second input is converted is not known");
-        l->out->ex_product.factor = ldexpf((float)(lane >> 16), -(int)(how >> 4 & 0x3f));
-    }
-    return 0;
-}
-
-// A third input is added to the product, or multiplied with it (c_type "mul").
-int lower_ex_mat_mul(struct rknn_lowering *l, struct error *e)
-{
-    int r = take_operand_factor(l, e);
-    if (r < 0)
-        return r;
-    char form[16];
-    rknn_attr_text(l->node, "c_type", "add", form, sizeof form);
-    l->out->ex_product.multiply = strcmp(form, "mul") == 0;
-    if (!l->out->ex_product.multiply && strcmp(form, "add") != 0)
-        return lower_refuse(l, e, "c_type \"%s\" is not known", form);
-    bool third = l->out->ex_product.multiply || lower_input(l, 2);
-    return third ? lower_inputs(l, 3, e) : 0;
-}
-
 int lower_mat_mul(struct rknn_lowering *l, struct error *e)
 {
     (void)e;

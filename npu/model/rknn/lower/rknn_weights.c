@@ -230,6 +230,32 @@ int rknn_check_spare_zeros(const struct rknn_packing *p, const struct rknn_tenso
     return 0;
 }
 
+int rknn_check_halves(const struct rknn_packing *p, const struct rknn_tensor *t, struct error *e)
+{
+    enum { NO_SIGN = 0x7fff, INFINITE = 0x7c00 };
+    uint32_t largest = 0;
+    for (size_t i = 0; i + 2 <= t->data.size; i += 2) {
+        uint32_t w = read_le16(t->data.data + i) & NO_SIGN;
+        largest = w > largest ? w : largest;
+    }
+    if (largest >= INFINITE)
+        return error_set(
+            e, STATUS_MODEL_INVALID,
+            "weight %s: it has infinite numbers, or what is none (0x%04x): what the NPU "
+            "makes of these is not known",
+            t->name, largest);
+    size_t n = 0;
+    cleanup(free_p) uint8_t *spare = NULL;
+    int r = take_spare(p, t, &spare, &n, e);
+    for (size_t i = 0; r == 0 && spare && i < n * p->o; i++)
+        if (read_le16(spare + 2 * i) & NO_SIGN)
+            return error_set(e, STATUS_MODEL_INVALID,
+                             "weight %s: channels that its input does not have are padded with "
+                             "0x%04x, not with 0",
+                             t->name, read_le16(spare + 2 * i));
+    return r;
+}
+
 // Native shape [N, C1, H, W, C2]. A plane of H * W pixels may be padded: its length follows from
 // the size of the data.
 int rknn_plane_packing(struct rknn_packing *p, const struct rknn_tensor *t, struct error *e)

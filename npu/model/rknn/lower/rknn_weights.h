@@ -59,5 +59,8 @@ int rknn_check_spare(const struct rknn_packing *p, const struct rknn_tensor *t, 
 int rknn_check_spare_zeros(const struct rknn_packing *p, const struct rknn_tensor *t,
                            const int16_t *nz, bool zeros, struct error *e);
 
+/// Of fp16 weights: that all are finite, and that room 0.
+int rknn_check_halves(const struct rknn_packing *p, const struct rknn_tensor *t, struct error *e);
+
 /// The zero points that PACKED_TAP_* keeps among the weights: nz[channel][ky][kx].
 void rknn_unpack_tap_nz(const struct rknn_packing *p, const uint8_t *src, int16_t *nz);

@@ -191,28 +191,41 @@ static int agree_half(const struct rknn_regs *regs, const struct rknn_agree_conv
                                   e);
 }
 
-// Sums have a second shift, which is as large as the first one. RK3562, RV1103 and RV1106 have 1
-// there where pixels are packed, which only a model's input has.
+enum { PACKED_PIXELS = 0xf000 }; // of CNA_CONV_CON1
+
+// Packed pixels, which only a model's input has, have as many channels as the image.
 static int agree_packed(const struct rknn_regs *regs, const struct rknn_agree_conv *c,
                         struct error *e)
 {
-    enum { PACKED = 0xf000, PACKED_KINDS = 6, FIRST_PACKED = 8 };
+    enum { PACKED_KINDS = 6, FIRST_PACKED = 8 };
     enum { IN_HALVES = 1 << 16, OF_HALVES = 4 }; // of RK3562 in container 2
     enum chip_generation g = regs->chip->generation;
-    uint32_t kind = 0, value;
+    uint32_t kind = 0;
     rknn_regs_get(regs, CNA_CONV_CON1, &kind);
-    bool packed = kind & PACKED, newer = !regs->chip->bn_relu_field;
+    bool packed = kind & PACKED_PIXELS, newer = !regs->chip->bn_relu_field;
     uint32_t field = rknn_bits(kind, 15, 12), channels = FIRST_PACKED + c->x->dims[1] - 1;
     // RK3562's two cores may take half of the pixels each (container 2), which another bit says.
     uint32_t halves = kind & IN_HALVES ? channels | OF_HALVES : channels;
     bool said = newer && g != CHIP_GEN_RV1106 && !c->depthwise && kind & PACKED_KINDS;
     if ((packed && !c->of_input) || (said && !packed))
         return rknn_regs_refuse(regs, CNA_CONV_CON1, kind, "only inputs have packed pixels", e);
-    if (packed && field != channels && field != halves)
-        return rknn_regs_refuse(regs, CNA_CONV_CON1, kind, "pixels of as many channels", e);
+    if (rknn_regs_varies(regs, CNA_CONV_CON1) & PACKED_PIXELS)
+        return differing(regs, CNA_CONV_CON1, e);
+    return !packed || field == channels || field == halves
+               ? 0
+               : rknn_regs_refuse(regs, CNA_CONV_CON1, kind, "pixels of as many channels", e);
+}
+
+// Sums have a second shift, which is as large as the first one. RK3562, RV1103 and RV1106 have 1
+// there where pixels are packed.
+static int agree_second_shift(const struct rknn_regs *regs, struct error *e)
+{
+    enum chip_generation g = regs->chip->generation;
+    uint32_t kind = 0, value;
+    rknn_regs_get(regs, CNA_CONV_CON1, &kind);
     if (!rknn_regs_get(regs, CORE_CLIP_TRUNCATE, &value))
         return 0;
-    bool one = packed && (g == CHIP_GEN_RK3562 || g == CHIP_GEN_RV1106);
+    bool one = kind & PACKED_PIXELS && (g == CHIP_GEN_RK3562 || g == CHIP_GEN_RV1106);
     return (one ? value == 0x20 : rknn_bits(value, 9, 5) == rknn_bits(value, 4, 0))
                ? 0
                : rknn_regs_refuse(regs, CORE_CLIP_TRUNCATE, value, "its second shift is not known",
@@ -290,7 +303,9 @@ int rknn_agree_conv(const struct rknn_regs *regs, const struct rknn_agree_conv *
     r = r < 0 ? r : agree_kind(regs, c, e);
     r = r < 0 ? r : agree_converter(regs, c, e);
     if (r == 0)
-        r = c->integer ? agree_packed(regs, c, e) : agree_half(regs, c, e);
+        r = c->integer ? agree_second_shift(regs, e) : agree_half(regs, c, e);
+    if (r == 0)
+        r = agree_packed(regs, c, e);
     if (r == 0 && !c->integer)
         r = agree_plain_half(regs, c, e);
     if (r == 0 && c->integer)

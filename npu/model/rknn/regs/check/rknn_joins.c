@@ -114,6 +114,31 @@ static int check_order(const struct joins *j, struct error *e)
     return o == all ? 0 : refuse_constant("weights", e);
 }
 
+// Where in working memory a task writes what it has of an input: behind the blocks of those before.
+// Container 0x1004 does not say whose addresses are.
+static int check_place(const struct joins *j, const struct rknn_state *s, struct error *e)
+{
+    int32_t source = s->tensor[RDMA_SRC_BASE];
+    uint64_t surface = rknn_fit_bytes(j->regs, s, DPU_DST_SURF_STRIDE), before = 0;
+    uint64_t at = s->value[DPU_DST_BASE];
+    for (uint32_t k = 0; k < j->n->n_inputs && source >= 0; k++) {
+        const struct rknn_tensor *x = j->n->inputs[k] < 0 ? NULL : &j->f->tensors[j->n->inputs[k]];
+        uint64_t blocks = x && x->n_dims == 4 ? align_up(x->dims[1], rknn_fit_atom(j->regs)) /
+                                                    rknn_fit_atom(j->regs)
+                                              : 0;
+        bool whole = s->value[RDMA_SRC_BASE] == 0;
+        if (j->n->inputs[k] == source &&
+            (whole ? at != before * surface
+                   : at < before * surface || at >= (before + blocks) * surface))
+            return rknn_regs_refuse(j->regs, DPU_DST_BASE, s->value[DPU_DST_BASE],
+                                    "not the place of the input that it joins", e);
+        if (j->n->inputs[k] == source)
+            break;
+        before += blocks;
+    }
+    return 0;
+}
+
 // One number for each output, that of the zero point.
 static int check_bias(const struct joins *j, const struct rknn_state *s, struct error *e)
 {
@@ -180,8 +205,11 @@ int rknn_joins_known(const struct rknn_regs *regs, const struct rknn_file *f,
     j.y = &f->tensors[n->outputs[0]];
     rknn_walk_begin(&w, regs);
     while ((s = rknn_walk_next(&w)) != NULL) {
-        if (s->value[DPU_FEATURE_MODE_CFG] & FROM_MEMORY)
+        if (s->value[DPU_FEATURE_MODE_CFG] & FROM_MEMORY) {
+            if (check_place(&j, s, e) < 0)
+                return STATUS_MODEL_INVALID;
             continue;
+        }
         any = true;
         if (j.y->n_dims != 4 || j.y->type != RKNN_I8)
             return refuse_constant("weights", e);

@@ -3,6 +3,8 @@
 // analysed file uses is refused, in any of the node's tasks.
 #include "npu/model/rknn/regs/check/rknn_memory.h"
 
+#include "npu/model/rknn/regs/check/rknn_fit.h"
+
 // Bits that may be set.
 struct fields {
     enum rknn_register reg;
@@ -92,6 +94,18 @@ static int check_lines(const struct rknn_regs *regs, const struct rknn_state *s,
                             "lines of another size", e);
 }
 
+// The DPU reads and writes whole atoms.
+static int check_addresses(const struct rknn_regs *regs, const struct rknn_state *s,
+                           struct error *e)
+{
+    static const enum rknn_register addresses[] = {RDMA_SRC_BASE, RDMA_EW_BASE, DPU_DST_BASE};
+    for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++)
+        if (s->value[addresses[i]] % rknn_fit_atom(regs))
+            return rknn_regs_refuse(regs, addresses[i], s->value[addresses[i]],
+                                    "an address between two atoms", e);
+    return 0;
+}
+
 int rknn_memory_known(const struct rknn_regs *regs, const struct rknn_node *n, struct error *e)
 {
     enum { FROM_MEMORY = 1 };
@@ -102,6 +116,8 @@ int rknn_memory_known(const struct rknn_regs *regs, const struct rknn_node *n, s
     while ((s = rknn_walk_next(&w)) != NULL) {
         bool memory = s->value[DPU_FEATURE_MODE_CFG] & FROM_MEMORY;
         bool bytes = memory && !(s->value[DPU_DATA_FORMAT] & precisions);
+        if (check_addresses(regs, s, e) < 0)
+            return STATUS_MODEL_INVALID;
         for (size_t i = 0; bytes && i < sizeof fields / sizeof *fields; i++) {
             uint32_t value = s->value[fields[i].reg];
             if (value & ~fields[i].of[regs->chip->generation])

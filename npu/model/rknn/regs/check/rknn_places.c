@@ -233,7 +233,7 @@ static int check_addresses(const struct task *t, struct error *e)
 // line and what is behind it.
 static int check_repeated(const struct task *t, struct error *e)
 {
-    const uint32_t mask = 0xfffffff, pads = 0xff, *v = t->s->value;
+    const uint32_t mask = 0xfffffff, pads = 0xff, one_tap = 0x101, across = 1, *v = t->s->value;
     uint64_t plane = (v[CNA_LINE_STRIDE] + v[CNA_SURF_STRIDE]) & mask;
     if (t->regs->chip->generation != CHIP_GEN_RK3588 || strncmp(t->n->op, "Add", 3) != 0)
         return 0;
@@ -242,6 +242,8 @@ static int check_repeated(const struct task *t, struct error *e)
                   is_plane_of(t, t->n->inputs, t->n->n_inputs, plane * rknn_fit_atom(t->regs)), e);
     r = r < 0 ? r : check(t, CNA_DATA_SIZE0, v[CNA_DATA_SIZE0] == line, e);
     r = r < 0 ? r : check(t, CNA_PAD_CON0, !(v[CNA_PAD_CON0] & pads), e);
+    r = r < 0 ? r : check(t, CNA_WEIGHT_SIZE2, v[CNA_WEIGHT_SIZE2] >> 16 == one_tap, e);
+    r = r < 0 ? r : check(t, CNA_CONV_CON3, v[CNA_CONV_CON3] == across, e);
     return r < 0 ? r : check(t, DPU_DATA_CUBE_NOTCH, !v[DPU_DATA_CUBE_NOTCH], e);
 }
 

@@ -26,37 +26,48 @@ enum { BY_EW = TABLE | ADDS | ADDS_RELU | MULTIPLIES };
 // Registers that were never set hold 0, which is a value of its own for none of the units: a unit
 // that is configured by 0 would add, multiply and clamp all at once. A scale of 0 is refused where
 // the node sets it.
+#define ON(g)    (1u << CHIP_GEN_##g)
+#define EARLY    ON(RK3566)
+#define LATE     (ON(RK3562) | ON(RK3576))
+#define NO_EARLY (~EARLY)
+#define EVERY    (~0u)
+
 static const struct {
     enum rknn_register reg;
     uint32_t value;
     unsigned of;
+    unsigned on; // which chips
 } known[] = {
-    {DPU_BS_CFG, 0x53, ANY},
-    {DPU_BS_CFG, 0x20150, BIAS | ADDS}, // RK3588
-    {DPU_BS_CFG, 0x158, BIAS},          // RK3566, RK3568
-    {DPU_BS_OW_OP, 0, ANY},
-    {DPU_BN_CFG, 0x53, ANY},
-    {DPU_BN_CFG, 0x13, ANY},  // RK3562
-    {DPU_BN_CFG, 0x903, ANY}, // RK3576, RV1126B
-    {DPU_BN_CFG, 0x12, RELU},
-    {DPU_BN_CFG, 0x902, RELU | CLIP}, // RK3576, RV1126B: bounds, which rknn_posts.c reads
-    {DPU_BN_CFG, 0x62, SLOPE},        // RK3588, RK3566, RK3568
-    {DPU_BN_CFG, 0x92, CLIP},         // the same chips
-    {DPU_BN_CFG, 0x20040, TABLE},
-    {DPU_EW_CFG, 0x383, ANY},
-    {DPU_EW_CFG, 0x10041c1, ANY}, // RK3562, RK3576, RV1126B
-    {DPU_EW_CFG, 0x302, TABLE},
-    {DPU_EW_CFG, 0x283, ADDS}, // what BS adds
-    {DPU_EW_CFG, 0x2d0, ADDS}, // RK3566, RK3568
-    {DPU_EW_CFG, 0x108202c0, ADDS},
-    {DPU_EW_CFG, 0x108200c0, ADDS_RELU},
-    {DPU_EW_CFG, 0x8003c4, MULTIPLIES}, // RK3588, with one number for each channel
-    {DPU_EW_CVT_OFFSET, 0, ANY},
-    {DPU_EW_CVT_SCALE, 1, ANY},
-    {DPU_OUT_CVT_OFFSET, 0, ANY},
-    {DPU_OUT_CVT_SCALE, 1, ANY},
-    {DPU_OUT_CVT_SCALE, 0x10001, ANY},
-    {DPU_OUT_CVT_SHIFT, 0, ANY},
+    {DPU_BS_CFG, 0x53, ANY, EVERY},
+    {DPU_BS_CFG, 0x20150, BIAS | ADDS, EVERY}, // RK3588
+    {DPU_BS_CFG, 0x158, BIAS, EVERY},          // RK3566, RK3568
+    {DPU_BS_OW_OP, 0, ANY, EVERY},
+    {DPU_BN_CFG, 0x53, ANY, EVERY},
+    {DPU_BN_CFG, 0x13, ANY, EVERY},  // RK3562
+    {DPU_BN_CFG, 0x903, ANY, EVERY}, // RK3576, RV1126B
+    {DPU_BN_CFG, 0x12, RELU, EVERY},
+    {DPU_BN_CFG, 0x902, RELU | CLIP, EVERY}, // RK3576, RV1126B: bounds, which rknn_posts.c reads
+    {DPU_BN_CFG, 0x62, SLOPE, EVERY},        // RK3588, RK3566, RK3568
+    {DPU_BN_CFG, 0x92, CLIP, EVERY},         // the same chips
+    {DPU_BN_CFG, 0x20040, TABLE, NO_EARLY},
+    {DPU_BN_CFG, 0x48, TABLE, EARLY}, // RK3566, RK3568, as bytes have it
+    {DPU_EW_CFG, 0x383, ANY, EVERY},
+    {DPU_EW_CFG, 0x10041c1, ANY, EVERY}, // RK3562, RK3576, RV1126B
+    {DPU_EW_CFG, 0x302, TABLE, EVERY},
+    {DPU_EW_CFG, 0x283, ADDS, EVERY}, // what BS adds
+    {DPU_EW_CFG, 0x2d0, ADDS, EARLY},
+    {DPU_EW_CFG, 0x100002d0, ADDS, EARLY}, // of an image, as bytes have it, which set bit 31
+    {DPU_EW_CFG, 0x100000d0, ADDS_RELU, EARLY},
+    {DPU_EW_CFG, 0x0002c0c0, ADDS, LATE}, // as differences of halves and sums of bytes have it
+    {DPU_EW_CFG, 0x108202c0, ADDS, EVERY},
+    {DPU_EW_CFG, 0x108200c0, ADDS_RELU, EVERY},
+    {DPU_EW_CFG, 0x8003c4, MULTIPLIES, EVERY}, // RK3588, with one number for each channel
+    {DPU_EW_CVT_OFFSET, 0, ANY, EVERY},
+    {DPU_EW_CVT_SCALE, 1, ANY, EVERY},
+    {DPU_OUT_CVT_OFFSET, 0, ANY, EVERY},
+    {DPU_OUT_CVT_SCALE, 1, ANY, EVERY},
+    {DPU_OUT_CVT_SCALE, 0x10001, ANY, EVERY},
+    {DPU_OUT_CVT_SHIFT, 0, ANY, EVERY},
 };
 
 static bool begins(const char *text, const char *with)
@@ -95,13 +106,18 @@ struct said {
     unsigned of; // or those of these duties
 };
 
+static bool is_on(const struct rknn_regs *regs, unsigned on)
+{
+    return on >> regs->chip->generation & 1;
+}
+
 // `first`: the first of the register's rows, which lie together; *end: behind the last one.
-static struct said look_up(size_t first, uint32_t value, size_t *end)
+static struct said look_up(const struct rknn_regs *regs, size_t first, uint32_t value, size_t *end)
 {
     struct said s = {0};
     size_t i = first;
     for (; i < N_KNOWN && known[i].reg == known[first].reg; i++)
-        if (known[i].value == value) {
+        if (known[i].value == value && is_on(regs, known[i].on)) {
             s.always = s.always || !known[i].of;
             s.of |= known[i].of;
         }
@@ -174,7 +190,7 @@ static int check_task(const struct rknn_regs *regs, const struct rknn_state *s, 
     for (size_t i = 0, end; i < N_KNOWN; i = end) {
         enum rknn_register reg = known[i].reg;
         uint32_t value = s->value[reg], any;
-        struct said said = look_up(i, value, &end);
+        struct said said = look_up(regs, i, value, &end);
         *done |= said.of & (reg == DPU_EW_CFG ? BY_EW : ~(unsigned)BY_EW);
         if (!checked || said.always || said.of & duty)
             continue;

@@ -2,7 +2,13 @@
 // kernel repeats, so that nothing may be left of padding, of factors and of what other units do.
 //
 // All such tasks of the shared files have these values; zp: the output's zero point.
+//
+// A Pad of halves copies the image, and fills what is around it with a number that BN adds to the
+// product with 0. It reads what it fills, as words.
 #include "npu/model/rknn/regs/check/rknn_spread.h"
+
+#include "npu/model/rknn/regs/check/rknn_fit.h"
+#include "tensor/convert.h"
 
 #define ONE   0x4000u // of the output's scale, behind
 #define SHIFT 14u     // so many bits
@@ -59,4 +65,122 @@ int rknn_spread_known(const struct rknn_regs *regs, const struct rknn_file *f,
             check_task(regs, s, f->tensors[n->outputs[0]].zp, e) < 0)
             return STATUS_MODEL_INVALID;
     return 0;
+}
+
+// ---- Pad of halves ----
+
+struct padding {
+    const struct rknn_regs *regs;
+    const struct rknn_tensor *x, *y;
+    const struct graph_node *out;
+    uint64_t written; // pixels of a plane
+    bool copied;
+};
+
+static int check(const struct rknn_regs *regs, const struct rknn_state *s, enum rknn_register reg,
+                 bool right, struct error *e)
+{
+    return right ? 0 : rknn_regs_refuse(regs, reg, s->value[reg], "its Pad is another one", e);
+}
+
+// Where the task writes, in a plane of the output; false: not in lines of it.
+static bool find_place(const struct padding *p, const struct rknn_state *s, uint32_t ret[4])
+{
+    uint64_t surface = rknn_fit_bytes(p->regs, s, DPU_DST_SURF_STRIDE),
+             atom = rknn_fit_atom(p->regs);
+    uint64_t at = surface ? s->value[DPU_DST_BASE] % surface / atom : 0;
+    ret[0] = (uint32_t)(at / p->y->dims[3]);
+    ret[1] = (uint32_t)(at % p->y->dims[3]);
+    ret[2] = rknn_bits(s->value[DPU_DATA_CUBE_HEIGHT], 12, 0) + 1;
+    ret[3] = rknn_bits(s->value[DPU_DATA_CUBE_WIDTH], 12, 0) + 1;
+    return ret[0] + ret[2] <= p->y->dims[2] && ret[1] + ret[3] <= p->y->dims[3] &&
+           ret[3] + s->value[DPU_DATA_CUBE_NOTCH] == p->y->dims[3];
+}
+
+static int check_copy(struct padding *p, const struct rknn_state *s, const uint32_t at[4],
+                      struct error *e)
+{
+    const uint32_t *x = p->x->dims, *v = s->value;
+    uint64_t plane = (uint64_t)x[2] * x[3] * rknn_fit_atom(p->regs);
+    bool whole = at[2] == x[2] && at[3] == x[3] && !v[RDMA_SRC_BASE] &&
+                 at[0] == p->out->pad.begin[2] && at[1] == p->out->pad.begin[3];
+    int r = check(p->regs, s, DPU_DST_BASE, whole && !p->copied, e);
+    r = r < 0 ? r : check(p->regs, s, RDMA_SRC_DMA_CFG, !v[RDMA_SRC_DMA_CFG], e);
+    p->copied = true;
+    return r < 0 ? r
+                 : check(p->regs, s, RDMA_SURF_NOTCH,
+                         rknn_fit_own_plane(p->regs, (uint64_t)x[2] * x[3],
+                                            plane + v[RDMA_SURF_NOTCH], false, false),
+                         e);
+}
+
+// Around the image: none of its pixels.
+static int check_fill(const struct padding *p, const struct rknn_state *s, const uint32_t at[4],
+                      struct error *e)
+{
+    enum { MULTIPLIES = 0x42, ADDS = 0x20050, BYPASSED = 0x383 };
+    const uint32_t *v = s->value, *begin = p->out->pad.begin;
+    bool beside = at[0] >= begin[2] + p->x->dims[2] || at[0] + at[2] <= begin[2] ||
+                  at[1] >= begin[3] + p->x->dims[3] || at[1] + at[3] <= begin[3];
+    uint16_t number = convert_float_to_fp16(p->out->pad.value);
+    int r = check(p->regs, s, DPU_DST_BASE, beside, e);
+    r = r < 0 ? r : check(p->regs, s, DPU_BS_CFG, v[DPU_BS_CFG] == MULTIPLIES, e);
+    r = r < 0 ? r : check(p->regs, s, DPU_BS_MUL_CFG, !v[DPU_BS_MUL_CFG], e);
+    r = r < 0 ? r : check(p->regs, s, DPU_BN_CFG, v[DPU_BN_CFG] == ADDS, e);
+    r = r < 0 ? r : check(p->regs, s, DPU_EW_CFG, v[DPU_EW_CFG] == BYPASSED, e);
+    r = r < 0
+            ? r
+            : check(p->regs, s, DPU_BN_ALU_CFG, v[DPU_BN_ALU_CFG] == (uint32_t)(int16_t)number, e);
+    r = r < 0 ? r : check(p->regs, s, DPU_OUT_CVT_SCALE, (v[DPU_OUT_CVT_SCALE] & 0xffff) == 1, e);
+    r = r < 0 ? r : check(p->regs, s, DPU_OUT_CVT_SHIFT, !v[DPU_OUT_CVT_SHIFT], e);
+    return r < 0 ? r : check(p->regs, s, DPU_OUT_CVT_OFFSET, !v[DPU_OUT_CVT_OFFSET], e);
+}
+
+static int check_pad_task(struct padding *p, const struct rknn_state *s, struct error *e)
+{
+    enum { HALVES = 0x48000002, WORDS = 0x24000001 };
+    uint32_t at[4], format = s->value[DPU_DATA_FORMAT];
+    if (format != HALVES && format != WORDS)
+        return check(p->regs, s, DPU_DATA_FORMAT, false, e);
+    if (!find_place(p, s, at))
+        return check(p->regs, s, DPU_DATA_CUBE_WIDTH, false, e);
+    uint64_t plane = (uint64_t)p->y->dims[2] * p->y->dims[3];
+    uint64_t stride = rknn_fit_bytes(p->regs, s, DPU_DST_SURF_STRIDE);
+    int r = check(p->regs, s, DPU_DST_SURF_STRIDE,
+                  rknn_fit_own_plane(p->regs, plane, stride, false, false), e);
+    uint32_t channels = rknn_bits(s->value[DPU_DATA_CUBE_CHANNEL], 12, 0) + 1;
+    r = r < 0 ? r : check(p->regs, s, DPU_DATA_CUBE_CHANNEL, channels >= p->y->dims[1], e);
+    p->written += (uint64_t)at[2] * at[3];
+    if (r < 0)
+        return r;
+    return format == HALVES ? check_copy(p, s, at, e) : check_fill(p, s, at, e);
+}
+
+int rknn_pad_known(const struct rknn_regs *regs, const struct rknn_file *f,
+                   const struct rknn_node *n, const struct graph_node *out, struct error *e)
+{
+    struct rknn_walk w;
+    const struct rknn_state *s;
+    uint32_t any;
+    struct padding p = {.regs = regs, .out = out};
+    if (out->op != GRAPH_PAD || !n->n_inputs || n->inputs[0] < 0 || n->outputs[0] < 0 ||
+        !rknn_regs_get(regs, DPU_FEATURE_MODE_CFG, &any))
+        return 0;
+    p.x = &f->tensors[n->inputs[0]];
+    p.y = &f->tensors[n->outputs[0]];
+    if (p.y->type != RKNN_F16)
+        return 0;
+    if (p.y->n_dims != 4 || p.x->n_dims != 4 || out->pad.mode != PAD_CONSTANT ||
+        out->pad.begin[0] || out->pad.begin[1] || p.x->dims[1] != p.y->dims[1] ||
+        f->container.kind == RKNN_LITE)
+        return error_set(e, STATUS_MODEL_INVALID, "how its registers pad halves is not known");
+    rknn_walk_begin(&w, regs);
+    while ((s = rknn_walk_next(&w)) != NULL)
+        if (check_pad_task(&p, s, e) < 0)
+            return STATUS_MODEL_INVALID;
+    if (p.copied && p.written == (uint64_t)p.y->dims[2] * p.y->dims[3])
+        return 0;
+    return error_set(e, STATUS_MODEL_INVALID, "its tasks write %llu pixels of %llu",
+                     (unsigned long long)p.written,
+                     (unsigned long long)p.y->dims[2] * p.y->dims[3]);
 }

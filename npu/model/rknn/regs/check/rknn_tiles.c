@@ -252,6 +252,24 @@ static bool begins_at_top(const struct tile *t, bool packed)
            (at % (pixels * atom) == 0 || at % ((pixels + 3) / 4 * 4 * atom) == 0);
 }
 
+// RK3562 and RK3576 fetch the lower lines of a tile where upper ones are in the buffer already: its
+// first line is as many lines in front of the address as are not fetched, and is the one that the
+// output's first line begins with.
+static bool begins_with_output(const struct tile *t, uint32_t top, uint32_t not_fetched)
+{
+    const uint32_t *v = t->s->value;
+    const struct graph_window *w = t->c->window;
+    uint64_t plane = ((uint64_t)t->c->x->dims[2] * t->c->x->dims[3] + 3) / 4 * 4;
+    uint64_t in = v[CNA_SURF_STRIDE] & 0xfffffff, out = v[DPU_DST_SURF_STRIDE];
+    uint32_t across = t->c->x->dims[3], along = t->c->y->dims[3];
+    if (t->s->tensor[CNA_FEATURE_BASE] < 0 || t->s->tensor[DPU_DST_BASE] < 0)
+        return true;
+    uint64_t from = v[CNA_FEATURE_BASE] / 16 % (in ? in : plane);
+    uint64_t to = out ? v[DPU_DST_BASE] / 16 % out : v[DPU_DST_BASE] / 16;
+    return from % across == 0 && to % along == 0 &&
+           from / across + w->pad[0] == to / along * w->stride[0] + not_fetched + top;
+}
+
 // Lines of the image that the task's part of the output takes, those of the borders left out.
 static int check_lines(const struct tile *t, bool packed, struct error *e)
 {
@@ -275,7 +293,10 @@ static int check_lines(const struct tile *t, bool packed, struct error *e)
     bool same = fetched >> 16 == v[CNA_DATA_SIZE0] >> 16 && fetched_lines <= lines;
     // Of a part of the image, lines may be in the buffer from the task before.
     bool enough = lines < t->c->x->dims[2] || (uint64_t)fetched_lines + top + w->pad[2] > taken;
-    return check(t, CNA_FC_DATA_SIZE0, same && enough, e);
+    r = check(t, CNA_FC_DATA_SIZE0, same && enough, e);
+    if (r < 0 || !newer || rknn_fit_halves(t->regs, v[CNA_CONV_CON1]))
+        return r;
+    return check(t, CNA_DATA_SIZE0, begins_with_output(t, top, lines - fetched_lines), e);
 }
 
 // What is added is as large as what it is added to.
