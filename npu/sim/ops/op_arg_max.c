@@ -126,16 +126,18 @@ KERNEL(void, compare_real, (const struct arg_max *p, const float *x, size_t n, f
 typedef float reals __attribute__((vector_size(LANES * sizeof(float))));
 typedef int32_t counts __attribute__((vector_size(LANES * sizeof(int32_t))));
 
-// Where the other lane, at a distance, is larger, or as large and found before: takes that.
+// Where another lane is larger, or as large and found before: takes that.
 static inline __attribute__((always_inline)) void lanes_join(reals *best, counts *found,
-                                                             const counts order)
+                                                             const reals v, const counts k)
 {
-    reals v = __builtin_shuffle(*best, order);
-    counts k = __builtin_shuffle(*found, order);
     counts take = (v > *best) | ((v == *best) & (k < *found));
     *found = (k & take) | (*found & ~take);
     *best = (reals)(((counts)v & take) | ((counts)*best & ~take));
 }
+
+#define LANES_JOIN(best, found, ...)                                                               \
+    lanes_join(&(best), &(found), __builtin_shufflevector(best, best, __VA_ARGS__),                \
+               __builtin_shufflevector(found, found, __VA_ARGS__))
 
 // Each of n pixels of `size` channels. Lane i has the best of the channels i, i + LANES, … so far,
 // and begins with the first one, so that of comparisons with NaN comes what the order of channels
@@ -155,9 +157,9 @@ KERNEL(void, compare_pixels, (const float *x, size_t size, size_t n, float *inde
             found = ((in_order + (int32_t)at) & take) | (found & ~take);
             best = (reals)(((counts)v & take) | ((counts)best & ~take));
         }
-        lanes_join(&best, &found, (counts){4, 5, 6, 7, 0, 1, 2, 3});
-        lanes_join(&best, &found, (counts){2, 3, 0, 1, 6, 7, 4, 5});
-        lanes_join(&best, &found, (counts){1, 0, 3, 2, 5, 4, 7, 6});
+        LANES_JOIN(best, found, 4, 5, 6, 7, 0, 1, 2, 3);
+        LANES_JOIN(best, found, 2, 3, 0, 1, 6, 7, 4, 5);
+        LANES_JOIN(best, found, 1, 0, 3, 2, 5, 4, 7, 6);
         index[i] = (float)found[0];
     }
 }

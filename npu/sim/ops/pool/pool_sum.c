@@ -25,12 +25,13 @@ static inline __attribute__((always_inline)) void
 taps_add_vectors(float *y, const float *const *taps, size_t n_taps, size_t at, const int vectors)
 {
     vector sums[VECTORS] = {0}, v;
-    for (size_t t = 0; t < n_taps; t++)
+    for (size_t t = 0; t < n_taps; t++) {
 #pragma GCC unroll 4
         for (int k = 0; k < vectors; k++) {
             memcpy(&v, taps[t] + at + (size_t)k * VECTOR, sizeof v);
             sums[k] += v;
         }
+    }
 #pragma GCC unroll 4
     for (int k = 0; k < vectors; k++)
         memcpy(y + at + (size_t)k * VECTOR, &sums[k], sizeof v);
@@ -65,12 +66,13 @@ pixels_add_vectors(float *y, const float *x, size_t n_pixels, size_t channels, c
 #pragma GCC unroll 4
     for (int k = 0; k < vectors; k++)
         memcpy(&sums[k], y + (size_t)k * VECTOR, sizeof v);
-    for (size_t p = 0; p < n_pixels; p++, x += channels)
+    for (size_t p = 0; p < n_pixels; p++, x += channels) {
 #pragma GCC unroll 4
         for (int k = 0; k < vectors; k++) {
             memcpy(&v, x + (size_t)k * VECTOR, sizeof v);
             sums[k] += v;
         }
+    }
 #pragma GCC unroll 4
     for (int k = 0; k < vectors; k++)
         memcpy(y + (size_t)k * VECTOR, &sums[k], sizeof v);
@@ -101,13 +103,14 @@ static inline __attribute__((always_inline)) void
 bytes_add_vectors(int32_t *y, const int8_t *x, size_t n_pixels, size_t channels, const int vectors)
 {
     shorts sums[VECTORS] = {0};
-    for (size_t p = 0; p < n_pixels; p++, x += channels)
+    for (size_t p = 0; p < n_pixels; p++, x += channels) {
 #pragma GCC unroll 4
         for (int k = 0; k < vectors; k++) {
             bytes_of_shorts v;
             memcpy(&v, x + (size_t)k * SHORTS, sizeof v);
             sums[k] += __builtin_convertvector(v, shorts);
         }
+    }
 #pragma GCC unroll 4
     for (int k = 0; k < vectors; k++)
         for (size_t i = 0; i < SHORTS; i++)
