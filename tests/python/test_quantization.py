@@ -111,6 +111,9 @@ class Endings(Quantizing):
         self.refused(rknnd.InputError, "finite", samples=bad)
         self.refused(rknnd.InputError, "(1, 9, 9, 1)", samples=[np.zeros((1, 9, 9, 1), np.uint8)])
         self.refused(rknnd.InputError, "there are no samples", samples=[])
+        empty = self.folder / "empty.txt"
+        empty.write_text("# nothing\n\n")
+        self.refused(rknnd.InputError, f"{empty}: there is no line with files", samples=empty)
         self.refused(rknnd.InputError, "nowhere.png", samples=["nowhere.png"])
         self.refused(rknnd.InputError, "cannot be read", samples=str(self.folder / "nolist.txt"))
         self.refused(rknnd.InputError, "no input is called x", samples=[{"x": PIXELS[0]}])

@@ -71,6 +71,8 @@ def read_list(path: str | os.PathLike[str]) -> list[list[Any]]:
                         else " (folders are parted by /)" if "\\" in one else "")
                 raise _errors.InputError(f"{name}, line {number}: {one} {wrong}{hint}")
         samples += [paths] if paths else []
+    if not samples:
+        raise _errors.InputError(f"the list of samples {name}: there is no line with files")
     return samples
 
 
