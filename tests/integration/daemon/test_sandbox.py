@@ -17,7 +17,8 @@ import rknncases as cases
 CLIENT = BUILD / "tests/integration/custom_client"
 # What kernels forbid or lack in any case, depending on their settings and on who asks.
 ANYWAY = {"shadow", "home of root", "kernel log", "mount", "chroot", "root", "perf", "userfaultfd", "bpf", "io_uring",
-          "user namespace", "keyring", "pidfd_open", "pidfd_getfd", "process_madvise", "vsock", "socket of algorithms"}
+          "user namespace", "keyring", "pidfd_open", "pidfd_getfd", "process_madvise", "vsock", "socket of algorithms", "call of 32 bits",
+          "call of x32"}
 
 
 class Sandbox(unittest.TestCase):
