@@ -76,7 +76,7 @@ static int calibrate_observe(struct client *k, const struct quant_edge *edge,
     int r = o->bins ? 0 : observer_init(o, channels, &k->error);
     bool sums = o->n_channels && o->n_channels == v->n_channels;
     if (r == 0 && k->c->most)
-        r = quant_values_count(v, sums, quant_watch_has_tails(k->c->q), k->c->most, o, &k->error);
+        r = quant_values_count(v, sums, quant_watch_decides(k->c->q), k->c->most, o, &k->error);
     else if (r == 0)
         observer_add(o, v->values, v->n, sums ? v->inner : 0, &k->scratch);
     return r < 0 || !o->n_bad ? r : calibrate_not_finite(k, edge, o->n_bad);
@@ -266,10 +266,14 @@ static int calibrate_rounds(struct calibration *c, struct client *clients, uint3
     return r;
 }
 
+static uint32_t calibrate_most(const struct rknnd_quant *q, const rknnd_quant_samples *s)
+{
+    return s->all_values ? 0 : sampling_most(s->n, quant_watch_decides(q));
+}
+
 static uint64_t calibrate_fingerprint(const struct rknnd_quant *q, const rknnd_quant_samples *s)
 {
-    uint32_t most = s->all_values ? 0 : sampling_most(s->n);
-    return quant_state_fingerprint(q, s->key ? s->key : "", s->n, most);
+    return quant_state_fingerprint(q, s->key ? s->key : "", s->n, calibrate_most(q, s));
 }
 
 int quant_calibrate_end(const struct rknnd_quant *q, const rknnd_quant_samples *s, struct error *e)
@@ -473,7 +477,7 @@ int quant_calibrate(struct rknnd_quant *q, const rknnd_quant_samples *samples,
     uint32_t n = samples->n_clients ? samples->n_clients : 2;
     struct calibration c = {.q = q,
                             .samples = samples,
-                            .most = samples->all_values ? 0 : sampling_most(samples->n),
+                            .most = calibrate_most(q, samples),
                             .lock = PTHREAD_MUTEX_INITIALIZER};
     cleanup(free_p) bool *shown = calloc(q->index.n + 1, sizeof *shown);
     struct client *clients = NULL;

@@ -67,7 +67,7 @@ static bool watch_edge(struct watching *g, const struct quant_watched *w, uint32
     return n && (n->domain = quant_pool_text(&g->m->pool, "%s", DOMAIN)) &&
            quant_model_set_int(g->m, n, "bins", !g->most) &&
            quant_model_set_int(g->m, n, "values", g->most) &&
-           quant_model_set_int(g->m, n, "tails", quant_watch_has_tails(g->q)) &&
+           quant_model_set_int(g->m, n, "tails", quant_watch_decides(g->q)) &&
            quant_model_set_int(g->m, n, "channels", quant_watch_has_means(g->q, edge)) &&
            quant_model_append(g->m, &g->nodes, n);
 }

@@ -18,8 +18,9 @@ void quant_watched_done(struct quant_watched *w);
 int quant_watch_make(const struct rknnd_quant *q, const struct quant_watched *w, uint32_t most,
                      struct quant_model *ret, struct error *e);
 
-/// Whether tails are wanted: what clipping costs is nothing to `normal`, which does not clip.
-static inline bool quant_watch_has_tails(const struct rknnd_quant *q)
+/// Whether histograms decide ranges, and so need many values, and tails, whose clipping costs most.
+/// To `normal`, which does not clip, they only tell errors.
+static inline bool quant_watch_decides(const struct rknnd_quant *q)
 {
     return q->algorithm != QUANT_ALGORITHM_NORMAL;
 }

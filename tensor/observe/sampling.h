@@ -15,8 +15,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SAMPLING_ALL   131072 // of a tensor's values, from all samples together
-#define SAMPLING_LEAST 128    // of one sample's
+// Of a tensor's values, from all samples together, and the least of one sample's: where a histogram
+// decides what is cut off, and where it is only shown, and errors are estimated by it.
+#define SAMPLING_ALL         131072
+#define SAMPLING_LEAST       32
+#define SAMPLING_SHOWN       16384
+#define SAMPLING_SHOWN_LEAST 16
 
 #define SAMPLING_LEVELS 4 // of tails
 
@@ -35,10 +39,11 @@ static inline uint64_t sampling_count(uint64_t n, uint64_t stride)
 }
 
 /// How many values of one of `samples` samples are counted. Few samples have more of each.
-static inline uint32_t sampling_most(uint32_t samples)
+static inline uint32_t sampling_most(uint32_t samples, bool decides)
 {
-    uint32_t each = samples ? SAMPLING_ALL / samples : SAMPLING_ALL;
-    return each < SAMPLING_LEAST ? SAMPLING_LEAST : each;
+    uint32_t all = decides ? SAMPLING_ALL : SAMPLING_SHOWN, each = samples ? all / samples : all;
+    uint32_t least = decides ? SAMPLING_LEAST : SAMPLING_SHOWN_LEAST;
+    return each < least ? least : each;
 }
 
 // How a tensor of n values lies in memory.

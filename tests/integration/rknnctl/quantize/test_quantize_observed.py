@@ -107,9 +107,10 @@ class Counted(Case):
         largest = float(max(np.abs(v).max() for v in ordered))
         width = 2.0**(math.floor(math.log2(largest)) + 1 - 11)
         for algorithm, choose in ALGORITHMS.items():
-            k = apart(ordered[0], max(131072 // len(samples), 128))
+            cuts = algorithm != "normal"
+            k = apart(ordered[0], max(131072 // len(samples), 32) if cuts else max(16384 // len(samples), 16))
             self.assertGreater(k, 2)
-            pairs = [counted(v, k, algorithm != "normal") for v in ordered]
+            pairs = [counted(v, k, cuts) for v in ordered]
             values, weights = (np.concatenate([p[i] for p in pairs]) for i in (0, 1))
             counts = np.bincount(np.floor(values.astype(np.float64) / width).astype(int) + SIDE, weights, 2 * SIDE)
             low, high = (min(float(v.min()) for v in ordered), max(float(v.max()) for v in ordered))
