@@ -316,6 +316,23 @@ def resizes():
     return net.model(IMAGE, ends[-1], opset=18)
 
 
+def groups(opset):
+    """GroupNormalization: factors of groups or (from set 21 on) of channels, constant and computed, of lines, images and volumes."""
+    net = Net(np.uint8)
+    ends = []
+    wide = net.node("Concat", ["x", net.node("Abs", ["x"])], axis=1)
+    for shape in ([1, 6, 20, 20], [2, 6, 200], [1, 12, 5, 10, 4]):
+        x = net.node("Reshape", [wide, net.constant(np.array(shape))])
+        for n in (1, 3, shape[1]):
+            each = shape[1] if opset >= 21 else n
+            factors = [net.constant(net.rng.normal(size=each).astype(np.float32)) for _ in range(2)]
+            computed = net.node("Add", [factors[0], net.node("ReduceMax", ["x"], keepdims=0)])
+            for scale in (factors[0], computed):
+                ends.append(net.node("Flatten", [net.node("GroupNormalization", [x, scale, factors[1]], num_groups=n, epsilon=1e-3)]))
+    net.outputs = ends[:-1]
+    return net.model(IMAGE, ends[-1], opset=opset)
+
+
 def integers(net):
     """ConvInteger and MatMulInteger of what is quantized while it runs: windows, pads, groups, depthwise,
     lines, one zero point for a weight or one for each output; sums as they are and as real numbers."""
@@ -364,9 +381,9 @@ WITHOUT = [arithmetic, pools, gates, moves, functions, numbers, softmax, pieces]
 
 def write_all(folder):
     """Each network's file; every quantized tensor is an output."""
-    for build in (reals, resizes):
-        path = folder / f"{build.__name__}.onnx"
-        onnx.save(build(), path)
+    for name, net in (("reals", reals()), ("resizes", resizes()), ("groups_18", groups(18)), ("groups_21", groups(21))):
+        path = folder / f"{name}.onnx"
+        onnx.save(net, path)
         yield path
     for activation in (np.uint8, np.int8):
         kinds = [(b, w, c) for b in WITH_WEIGHTS for w in (np.uint8, np.int8) for c in (False, True)]

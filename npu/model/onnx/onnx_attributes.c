@@ -48,6 +48,7 @@ static const struct {
     {"Gemm", "alpha beta broadcast transA transB"},
     {"Greater", "axis broadcast"},
     {"GridSample", "align_corners mode padding_mode"},
+    {"GroupNormalization", "epsilon num_groups stash_type"},
     {"HardSigmoid", "alpha beta consumed_inputs"},
     {"Hardmax", "axis"},
     {"If", "else_branch then_branch"},

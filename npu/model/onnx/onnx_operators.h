@@ -60,6 +60,7 @@
     X("Greater", 2, 2, 1, onnx_lower_compare, REF_GREATER) \
     X("GreaterOrEqual", 2, 2, 1, onnx_lower_compare, REF_GREATER_EQUAL) \
     X("GridSample", 2, 2, 1, onnx_lower_grid_sample, 0) \
+    X("GroupNormalization", 3, 3, 1, onnx_lower_group_norm, 0) \
     X("HardSigmoid", 1, 1, 1, onnx_lower_unary, POST_HARD_SIGMOID) \
     X("HardSwish", 1, 1, 1, onnx_lower_unary, POST_HARD_SWISH) \
     X("Hardmax", 1, 1, 1, onnx_lower_softmax, 2) \

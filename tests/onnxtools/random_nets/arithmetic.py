@@ -109,11 +109,15 @@ def norm(net):
     if not (x := net.pick((3, 4))):
         return None
     shape = net.shapes[x]
-    kind, channels = net.chance.randrange(3), shape[1]
+    kind, channels = net.chance.randrange(4 if net.opset >= 18 else 3), shape[1]
     if kind == 0:
         return net.add("BatchNormalization", [x, *(net.floats(channels) for _ in range(3)), net.floats(channels, low=.2)], epsilon=1e-3)
     if kind == 1 or net.opset < 17:
         return net.add("InstanceNormalization", [x, net.floats(channels), net.floats(channels)], epsilon=1e-2)
+    if kind == 3:
+        groups = net.chance.choice([n for n in range(1, channels + 1) if channels % n == 0])
+        each = channels if net.opset >= 21 else groups
+        return net.add("GroupNormalization", [x, net.floats(each), net.floats(each)], epsilon=1e-2, num_groups=groups)
     axis = net.chance.randrange(1, len(shape))
     return net.add("LayerNormalization", [x, net.floats(*shape[axis:]), net.floats(*shape[axis:])], epsilon=1e-2,
                    axis=net.chance.choice((axis, axis - len(shape))))

@@ -22,7 +22,7 @@ static const char *const groups[] = {"node", "pytorch-converted", "pytorch-opera
 static const char *const usual[] = {
     "Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "Resize",
     "Upsample", "GridSample", "DepthToSpace", "SpaceToDepth", "Pad",
-    "BatchNormalization", "InstanceNormalization", "LayerNormalization",
+    "BatchNormalization", "InstanceNormalization", "LayerNormalization", "GroupNormalization",
     "Relu", "LeakyRelu", "PRelu", "Elu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "Softplus",
     "Mish", "Erf", "Softmax", "LogSoftmax",
     "Gemm", "MatMul", "Einsum", "LSTM", "GRU", "RNN",

@@ -22,7 +22,8 @@ KINDS = {"float32": np.float32, "int64": np.int64, "int32": np.int32, "bool": np
 # ONNX Runtime's Softmax of bytes is wrong where there are several rows behind its axis, or the axis counts from the end; QuantizeLinear after
 # these has nothing near it in floats.
 NOT_QUANTIZED = {"Softmax", "LogSoftmax", "LSTM", "GRU", "RNN", "Div", "Pow", "Mod", "Reciprocal", "CumSum", "Floor", "Ceil", "Round", "Sign",
-                 "ThresholdedRelu", "Cast", "ArgMax", "ArgMin", "InstanceNormalization", "LayerNormalization"}
+                 "ThresholdedRelu", "Cast", "ArgMax", "ArgMin", "InstanceNormalization", "LayerNormalization",
+                 "GroupNormalization"}
 
 
 class Comparison:

@@ -1,9 +1,11 @@
-// LayerNormalization, InstanceNormalization and LRN of ONNX.
+// LayerNormalization, InstanceNormalization, GroupNormalization and LRN of ONNX.
 //
 // Groups of floats that are normalized by constants become LAYER_NORM of a matrix, a group a row:
 //
 //   LayerNormalization     [rows, group]   with scale and bias of the group
 //   InstanceNormalization  [N * C, pixels] without; then BATCH_NORM with those of the channels
+//   GroupNormalization     [N * groups, pixels of its channels] without; then the same, or a
+//                          product and a sum
 //
 // where a Reshape in front and behind sees to the order in memory. All else are reference operators
 // with epsilon and the like in reals[].
@@ -145,6 +147,61 @@ int onnx_lower_instance_norm(struct onnx_lowering *l, struct error *e)
     int32_t normalized = onnx_temporary(l, x.type, x.n_dims, x.dims, e);
     r = normalized < 0 ? normalized : emit_matrix(l, matrix, epsilon, false, normalized, e);
     return r < 0 ? r : emit_channels(l, normalized, e);
+}
+
+// ---- GroupNormalization ----
+
+// y = normalized * scale[k] + bias[k], k the second of three dimensions.
+static int emit_factors(struct onnx_lowering *l, int32_t normalized, const uint32_t dims[3],
+                        struct error *e)
+{
+    const uint32_t column[2] = {dims[1], 1};
+    int32_t product = onnx_temporary(l, TENSOR_FLOAT32, 3, dims, e);
+    int32_t sum = onnx_temporary(l, TENSOR_FLOAT32, 3, dims, e);
+    int32_t scale = onnx_reshaped(l, l->in[1], 2, column, e);
+    int32_t bias = onnx_reshaped(l, l->in[2], 2, column, e);
+    const int32_t factors[2] = {normalized, scale}, terms[2] = {product, bias};
+    if (product < 0 || sum < 0 || scale < 0 || bias < 0)
+        return STATUS_MALLOC_FAIL;
+    return onnx_emit(l, GRAPH_MUL, factors, 2, &product, 1, e) &&
+                   onnx_emit(l, GRAPH_ADD, terms, 2, &sum, 1, e) &&
+                   onnx_emit(l, GRAPH_RESHAPE, &sum, 1, l->out, 1, e)
+               ? 0
+               : STATUS_MALLOC_FAIL;
+}
+
+// Before operator set 21 scale and bias are of groups, since then of channels.
+int onnx_lower_group_norm(struct onnx_lowering *l, struct error *e)
+{
+    const struct graph_tensor x = *onnx_in(l, 0), scale = *onnx_in(l, 1), bias = *onnx_in(l, 2);
+    float epsilon = onnx_float(l, "epsilon", 1e-5f);
+    int64_t groups = onnx_int(l, "num_groups", 0), wide = onnx_int(l, "stash_type", 1);
+    int r = onnx_shape_like(l, 0, &x, e);
+    if (r < 0)
+        return r;
+    if (x.type != TENSOR_FLOAT32 || x.constant || !x.n_elems || x.n_dims < 2 || wide != 1)
+        return onnx_refuse(l, e,
+                           "it works on float32 that is computed, of channels behind a batch");
+    uint32_t channels = x.dims[1], each = l->f->opset < 21 ? (uint32_t)groups : channels;
+    if (groups < 1 || groups > channels || channels % groups)
+        return onnx_refuse(l, e, "num_groups %lld, of %u channels", (long long)groups, channels);
+    if (scale.type != x.type || bias.type != x.type || scale.n_elems != each ||
+        bias.n_elems != each)
+        return onnx_refuse(l, e,
+                           "scale and bias are %u numbers of float32 each in operator set %lld",
+                           each, (long long)l->f->opset);
+    uint64_t rows = (uint64_t)x.dims[0] * (uint64_t)groups, pixels = x.n_elems / x.dims[0] / each;
+    if (rows > UINT32_MAX || pixels > UINT32_MAX || x.n_elems / rows > UINT32_MAX)
+        return onnx_refuse(l, e, "it is too large");
+    const uint32_t matrix[2] = {(uint32_t)rows, (uint32_t)(x.n_elems / rows)};
+    const uint32_t dims[3] = {x.dims[0], each, (uint32_t)pixels};
+    bool plain = each == channels && x.n_dims > 2 && scale.constant && bias.constant;
+    int32_t normalized = plain ? onnx_temporary(l, x.type, x.n_dims, x.dims, e)
+                               : onnx_temporary(l, x.type, 3, dims, e);
+    r = normalized < 0 ? normalized : emit_matrix(l, matrix, epsilon, false, normalized, e);
+    if (r < 0)
+        return r;
+    return plain ? emit_channels(l, normalized, e) : emit_factors(l, normalized, dims, e);
 }
 
 // ---- LRN ----
