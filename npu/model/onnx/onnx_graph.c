@@ -280,11 +280,6 @@ static int fold_from(struct onnx_lowering *l, uint32_t first, struct error *e)
     return 0;
 }
 
-static bool is_standard(const char *domain)
-{
-    return !domain[0] || strcmp(domain, "ai.onnx") == 0;
-}
-
 // Whether the node's operator is one of the standard's. ONNX Runtime has a domain of its own in
 // which two of them take 16 bits, which the standard's do from operator set 21 on, and one is there
 // for sets before 20; they are the same else.
@@ -293,7 +288,7 @@ static bool is_known(const struct onnx_node *n)
     // For calibrations: rknnd's own.
     if (strcmp(n->op, "Observe") == 0)
         return strcmp(n->domain, "rknnd") == 0;
-    return is_standard(n->domain) ||
+    return onnx_is_standard(n->domain) ||
            (strcmp(n->domain, "com.microsoft") == 0 &&
             (strcmp(n->op, "QuantizeLinear") == 0 || strcmp(n->op, "DequantizeLinear") == 0 ||
              strcmp(n->op, "Gelu") == 0));
@@ -304,7 +299,7 @@ static bool is_known(const struct onnx_node *n)
 static bool takes_packed(const struct onnx_lowering *l, uint32_t i)
 {
     const struct graph_tensor *weight = onnx_in(l, 1), *bias = onnx_in(l, 2);
-    if (i == 0 || !is_standard(l->node->domain))
+    if (i == 0 || !onnx_is_standard(l->node->domain))
         return false;
     if (strcmp(l->node->op, "Conv") == 0)
         return weight->constant && weight->n_dims == 4 && (!bias || bias->constant) &&
@@ -342,7 +337,7 @@ static int take_node(struct onnx_lowering *l, const struct onnx_node *n, struct 
 {
     uint32_t first = l->g->n_nodes;
     const struct onnx_operator *op = is_known(n) ? onnx_operator(n->op) : NULL;
-    const struct onnx_expansion *x = is_standard(n->domain) ? onnx_expansion(n->op) : NULL;
+    const struct onnx_expansion *x = onnx_expansion(n);
     if (x)
         return onnx_expand(l, x, n, take_node, e);
     l->node = n;
@@ -351,7 +346,7 @@ static int take_node(struct onnx_lowering *l, const struct onnx_node *n, struct 
     if (r == 0 && !op)
         return onnx_refuse(l, e, "this operator%s%s is not supported%s",
                            n->domain[0] ? " of domain " : "", n->domain,
-                           is_standard(n->domain)
+                           onnx_is_standard(n->domain)
                                ? ""
                                : "; if it is a function that the file has, make the file anew "
                                  "without (Python: onnx.inliner.inline_local_functions)");

@@ -67,6 +67,9 @@ struct onnx_operator {
 /// NULL: the operator is not known.
 const struct onnx_operator *onnx_operator(const char *name);
 
+/// Whether a node's domain is ONNX's own.
+bool onnx_is_standard(const char *domain);
+
 /// STATUS_MODEL_INVALID in the form "node NAME (TYPE): …".
 int onnx_refuse(const struct onnx_lowering *l, struct error *e, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -191,7 +194,7 @@ int onnx_lower_any_conv_transpose(struct onnx_lowering *l, struct error *e);
 int onnx_lower_any_pool(struct onnx_lowering *l, struct error *e);
 
 /// An operator that is done as several others, which take() takes one by one. NULL: it is none.
-const struct onnx_expansion *onnx_expansion(const char *op);
+const struct onnx_expansion *onnx_expansion(const struct onnx_node *n);
 int onnx_expand(struct onnx_lowering *l, const struct onnx_expansion *x, const struct onnx_node *of,
                 int (*take)(struct onnx_lowering *l, const struct onnx_node *n, struct error *e),
                 struct error *e);

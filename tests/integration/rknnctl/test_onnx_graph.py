@@ -115,6 +115,30 @@ class Graph(OnDaemon):
             self.assertNotEqual(done.returncode, 0, done.stdout)
             self.assertIn(words, done.stderr)
 
+    def test_runtime_operators_that_are_not_as_onnx_has_them(self):
+        """ONNX Runtime's operators on 8-bit numbers: what would make another number of them is refused."""
+        form, bias = {"s": np.float32(.1), "z": np.uint8(3)}, {"b": np.zeros(4, np.int32)}
+        weight = {"w": np.ones((3, 4), np.uint8)}
+        gemm = ["x", "s", "z", "w", "s", "z", "b", "s", "z"]
+        for op, shape, inputs, attributes, words in (
+                ("QLinearGlobalAveragePool", [1, 3, 4, 4], ["x", "s", "z", "s", "z"], {"channels_last": 1},
+                 'its attribute "channels_last" is not known'),
+                ("QLinearSoftmax", [1, 3], ["x", "s", "z", "s", "z"], {"axis": 1, "opset": 11}, 'its attribute "opset" is not known'),
+                ("QLinearConcat", [1, 3], ["s", "z", "x", "s", "z", "x"], {"axis": 1}, "it has 6 inputs"),
+                ("QGemm", [2, 3], gemm, {"alpha": .5}, "alpha 0.5 is not supported"),
+                ("QGemm", [2, 3], gemm[:7], {}, "7 inputs are not supported")):
+            for domain in ("com.microsoft", ""):
+                graph = helper.make_graph([helper.make_node(op, inputs, ["y"], "it", domain=domain, **attributes)], "graph",
+                                          [helper.make_tensor_value_info("x", TensorProto.UINT8, shape)],
+                                          [helper.make_tensor_value_info("y", TensorProto.UINT8, None)],
+                                          [numpy_helper.from_array(np.asarray(v), k) for k, v in {**form, **bias, **weight}.items()])
+                file = self.folder / "runtime.onnx"
+                onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13), helper.make_opsetid("com.microsoft", 1)]), file)
+                with self.subTest(op=op, domain=domain):
+                    done = rknnctl("info", file, uri=self.uri)
+                    self.assertIn("node it (", done.stderr)
+                    self.assertIn(words if domain else "this operator is not supported", done.stderr)
+
     def test_of_a_file_that_is_refused(self):
         model = self.description(self.model(helper.make_node("NoSuchThing", ["y"], ["n"], "unknown")), 4)
         self.assertIn("NoSuchThing", model["refused"])

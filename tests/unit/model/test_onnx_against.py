@@ -12,14 +12,15 @@ import sys
 import numpy as np
 import onnx
 
-from onnxtools import dynamic, nets, ort, picture, quantize, topologies
+from onnxtools import dynamic, nets, ort, picture, qoperators, quantize, topologies
 
 SKIPPED = 77
 SANITIZED = bool(os.environ.get("RKNND_SANITIZE"))
 QUANTIZED = "mobilenetv2-12-qdq.onnx"
 SIGNED = ("mobilenet_int8.onnx", "squeezenet_int8.onnx")
 # ONNX Runtime refuses these with exact sums, and needs none for them.
-NOT_EXACT = {*SIGNED, "qdq_arithmetic_int8_int8.onnx", "qdq_arithmetic_int8_int8_inside.onnx"}
+NOT_EXACT = {*SIGNED, "qdq_arithmetic_int8_int8.onnx", "qdq_arithmetic_int8_int8_inside.onnx", "qoperators_int8_int8.onnx",
+             "qoperators_int8_int8_channels.onnx"}
 EGYPTIAN_CAT = 285
 # Where oneDNN's own 8-bit sums would be wrong. What these kernels do to memory is looked at by test_sim_cases.
 OTHER_ISAS = () if SANITIZED else ("AVX2", "SSE41")
@@ -73,6 +74,10 @@ def models_of(runtime, work, emulated):
             yield from topologies_of(runtime, work, shared)
         yield from cat(work, shared)
     yield from nets.write_all(work)
+    for name, model in qoperators.write_all():
+        path = work / f"{name}.onnx"
+        onnx.save(model, path)
+        yield path
 
 
 def run_ours(against, model, folder, isa):
@@ -95,7 +100,7 @@ def compare(against, runtime, work, model):
                     exact=model.name not in NOT_EXACT)
     except RuntimeError as e:
         return str(e)
-    own = model.name.startswith("qdq_") or model.name in (QUANTIZED, "reals.onnx")
+    own = model.name.startswith(("qdq_", "qoperators_")) or model.name in (QUANTIZED, "reals.onnx")
     isas = ("", *OTHER_ISAS) if own else ("",)
     for isa in isas:
         if words := run_ours(against, model, folder, isa):

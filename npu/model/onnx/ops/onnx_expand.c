@@ -1,14 +1,15 @@
-// Operators of ONNX that are defined by several others: QLinearConv and QLinearMatMul become
-// DequantizeLinear, the float operator, QuantizeLinear, which onnx_qdq.c then turns into int8 nodes
-// like those of any quantized file. Parts are ordinary struct onnx_node, made in the pool and
-// lowered one after the other.
+// Operators that are defined by several others: QLinearConv and QLinearMatMul, and those of ONNX
+// Runtime's own that its quantizer writes beside them, become DequantizeLinear, the float operator,
+// QuantizeLinear, which onnx_qdq.c then turns into int8 nodes like those of any quantized file.
+// Parts are ordinary struct onnx_node, made in the pool and lowered one after the other.
 #include <stdio.h>
 
 #include "npu/model/onnx/onnx_lower.h"
 
 #define MAX_PARTS 6
 
-enum attributes { NONE, OWN, AXIS }; // of a part: none, those of the node, axis
+// Of a part: none, those of the node, axis, the axis of a Gemm's outputs in its weight.
+enum attributes { NONE, OWN, AXIS, COLUMNS };
 
 // "0" is the node's input 0, "y" its output, all else is between the parts.
 struct part {
@@ -19,9 +20,34 @@ struct part {
 
 struct onnx_expansion {
     const char *op;
+    bool of_runtime; // of ONNX Runtime's domain, not of ONNX's
+    bool joins;      // QLinearConcat: scale, zero point, and three inputs for each tensor
     uint32_t min_inputs, max_inputs;
     struct part parts[MAX_PARTS];
 };
+
+#define RUNTIME "com.microsoft"
+
+// One tensor: x, its form, the form of y.
+#define OF_ONE(NAME, OP)                                                                           \
+    {                                                                                              \
+        .op = NAME, .of_runtime = true, .min_inputs = 4, .max_inputs = 5, .parts = {               \
+            {"DequantizeLinear", {"0", "1", "2"}, "x", NONE, 0},                                   \
+            {OP, {"x"}, "r", OWN, 0},                                                              \
+            {"QuantizeLinear", {"r", "3", "4"}, "y", NONE, 0}                                      \
+        }                                                                                          \
+    }
+
+// Two tensors.
+#define OF_TWO(NAME, OP)                                                                           \
+    {                                                                                              \
+        .op = NAME, .of_runtime = true, .min_inputs = 7, .max_inputs = 8, .parts = {               \
+            {"DequantizeLinear", {"0", "1", "2"}, "a", NONE, 0},                                   \
+            {"DequantizeLinear", {"3", "4", "5"}, "b", NONE, 0},                                   \
+            {OP, {"a", "b"}, "r", NONE, 0},                                                        \
+            {"QuantizeLinear", {"r", "6", "7"}, "y", NONE, 0}                                      \
+        }                                                                                          \
+    }
 
 static const struct onnx_expansion expansions[] = {
     {.op = "QLinearConv",
@@ -40,13 +66,43 @@ static const struct onnx_expansion expansions[] = {
                {"DequantizeLinear", {"3", "4", "5"}, "b", AXIS, -1},
                {"MatMul", {"a", "b"}, "r", NONE, 0},
                {"QuantizeLinear", {"r", "6", "7"}, "y", AXIS, -2}}},
+    {.op = "QGemm",
+     .of_runtime = true,
+     .min_inputs = 9,
+     .max_inputs = 9,
+     .parts = {{"DequantizeLinear", {"0", "1", "2"}, "x", NONE, 0},
+               {"DequantizeLinear", {"3", "4", "5"}, "w", COLUMNS, 0},
+               {"Mul", {"1", "4"}, "scale", NONE, 0},
+               {"DequantizeLinear", {"6", "scale"}, "b", AXIS, 0},
+               {"Gemm", {"x", "w", "b"}, "r", OWN, 0},
+               {"QuantizeLinear", {"r", "7", "8"}, "y", NONE, 0}}},
+    {.op = "QLinearConcat",
+     .of_runtime = true,
+     .joins = true,
+     .min_inputs = 5,
+     .max_inputs = ONNX_MAX_EDGES},
+    OF_TWO("QLinearAdd", "Add"),
+    OF_TWO("QLinearMul", "Mul"),
+    OF_ONE("QLinearSigmoid", "Sigmoid"),
+    OF_ONE("QLinearLeakyRelu", "LeakyRelu"),
+    OF_ONE("QLinearSoftmax", "Softmax"),
+    OF_ONE("QLinearAveragePool", "AveragePool"),
+    OF_ONE("QLinearGlobalAveragePool", "GlobalAveragePool"),
 };
 
-const struct onnx_expansion *onnx_expansion(const char *op)
+bool onnx_is_standard(const char *domain)
 {
-    for (size_t i = 0; i < sizeof expansions / sizeof *expansions; i++)
-        if (strcmp(expansions[i].op, op) == 0)
-            return &expansions[i];
+    return !domain[0] || strcmp(domain, "ai.onnx") == 0;
+}
+
+const struct onnx_expansion *onnx_expansion(const struct onnx_node *n)
+{
+    for (size_t i = 0; i < sizeof expansions / sizeof *expansions; i++) {
+        const struct onnx_expansion *x = &expansions[i];
+        if (strcmp(x->op, n->op) == 0 &&
+            (x->of_runtime ? strcmp(n->domain, RUNTIME) == 0 : onnx_is_standard(n->domain)))
+            return x;
+    }
     return NULL;
 }
 
@@ -65,46 +121,78 @@ static const char *tensor_name(struct onnx_lowering *l, const struct onnx_node *
     return pool_text(&l->g->pool, (struct bytes){(const uint8_t *)text, (size_t)n});
 }
 
-// OWN shares the node's attributes; AXIS makes one named "axis".
+// What ONNX Runtime's operators say beside ONNX's, where it is what ONNX has: channels are not
+// last, and a Softmax is of an operator set that counts axes as the file's does.
+static bool says_nothing(const struct onnx_lowering *l, const struct onnx_attr *a)
+{
+    return (strcmp(a->name, "channels_last") == 0 && !a->i) ||
+           (strcmp(a->name, "opset") == 0 && (a->i >= 13) == (l->f->opset >= 13));
+}
+
+static int take_own(struct onnx_lowering *l, const struct onnx_node *of, struct onnx_node *n,
+                    struct error *e)
+{
+    n->attrs = of->n_attrs ? pool_alloc(&l->g->pool, of->n_attrs, sizeof *n->attrs) : NULL;
+    if (of->n_attrs && !n->attrs)
+        return error_no_memory(e, "the graph", 0);
+    for (uint32_t i = 0; i < of->n_attrs; i++)
+        if (onnx_is_standard(of->domain) || !says_nothing(l, &of->attrs[i]))
+            n->attrs[n->n_attrs++] = of->attrs[i];
+    return 0;
+}
+
+static int take_axis(struct onnx_lowering *l, int64_t axis, struct onnx_node *n, struct error *e)
+{
+    n->attrs = pool_alloc(&l->g->pool, 1, sizeof *n->attrs);
+    if (!n->attrs)
+        return error_no_memory(e, "the graph", 0);
+    n->attrs[0] = (struct onnx_attr){.name = "axis", .i = axis};
+    n->n_attrs = 1;
+    return 0;
+}
+
 static int take_attributes(struct onnx_lowering *l, const struct part *p,
                            const struct onnx_node *of, struct onnx_node *n, struct error *e)
 {
-    if (p->attributes == OWN) {
-        n->attrs = of->attrs;
-        n->n_attrs = of->n_attrs;
-    } else if (p->attributes == AXIS) {
-        n->attrs = pool_alloc(&l->g->pool, 1, sizeof *n->attrs);
-        if (!n->attrs)
-            return error_no_memory(e, "the graph", 0);
-        n->attrs[0] = (struct onnx_attr){.name = "axis", .i = p->axis};
-        n->n_attrs = 1;
-    }
-    return 0;
+    l->node = of;
+    if (p->attributes == OWN)
+        return take_own(l, of, n, e);
+    if (p->attributes == COLUMNS)
+        return take_axis(l, onnx_int(l, "transB", 0) ? 0 : 1, n, e);
+    return p->attributes == AXIS ? take_axis(l, p->axis, n, e) : 0;
+}
+
+// Its inputs are to be set. NULL: no memory.
+static struct onnx_node *node_new(struct onnx_lowering *l, const struct onnx_node *of,
+                                  const char *op, uint32_t n_inputs, const char *output)
+{
+    struct onnx_node *n = pool_alloc(&l->g->pool, 1, sizeof *n);
+    const char **edges = pool_alloc(&l->g->pool, n_inputs + 1, sizeof *edges);
+    if (!n || !edges || !output)
+        return NULL;
+    edges[n_inputs] = output;
+    *n = (struct onnx_node){.name = of->name,
+                            .op = op,
+                            .domain = "",
+                            .n_inputs = n_inputs,
+                            .n_outputs = 1,
+                            .inputs = edges,
+                            .outputs = edges + n_inputs};
+    return n;
 }
 
 // A node for a part: up to three inputs, one output.
 static int make_part(struct onnx_lowering *l, const struct part *p, const struct onnx_node *of,
                      struct onnx_node **ret, struct error *e)
 {
-    struct pool *pool = &l->g->pool;
-    struct onnx_node *n = pool_alloc(pool, 1, sizeof *n);
-    const char **edges = pool_alloc(pool, 4, sizeof *edges);
-    if (!n || !edges)
-        return error_no_memory(e, "the graph", 0);
-    *n = (struct onnx_node){.name = of->name,
-                            .op = p->op,
-                            .domain = "",
-                            .n_outputs = 1,
-                            .inputs = edges,
-                            .outputs = edges + 3};
-    edges[3] = tensor_name(l, of, p->output);
-    bool complete = edges[3];
-    for (; n->n_inputs < 3 && p->inputs[n->n_inputs] && complete; n->n_inputs++) {
-        edges[n->n_inputs] = tensor_name(l, of, p->inputs[n->n_inputs]);
-        complete = edges[n->n_inputs];
-    }
-    *ret = n;
-    return complete ? take_attributes(l, p, of, n, e) : error_no_memory(e, "the graph", 0);
+    uint32_t n_inputs = 0;
+    while (n_inputs < 3 && p->inputs[n_inputs])
+        n_inputs++;
+    struct onnx_node *n = *ret = node_new(l, of, p->op, n_inputs, tensor_name(l, of, p->output));
+    for (uint32_t i = 0; n && i < n_inputs; i++)
+        if (!(n->inputs[i] = tensor_name(l, of, p->inputs[i])))
+            n = NULL;
+    return n ? take_attributes(l, p, of, n, e) : error_no_memory(e, "the graph", 0);
 }
 
 // A part whose first input the node lacks (a bias) is left out, and so is what it makes, as input
@@ -122,6 +210,40 @@ static void leave_out(struct onnx_node *n, const char *name)
             n->inputs[i] = "";
 }
 
+// QLinearConcat(scale, zero point, x0, its scale, its zero point, x1, …).
+static int expand_join(struct onnx_lowering *l, const struct onnx_node *of,
+                       int (*take)(struct onnx_lowering *l, const struct onnx_node *n,
+                                   struct error *e),
+                       struct error *e)
+{
+    uint32_t n = (of->n_inputs - 2) / 3;
+    struct onnx_node *join = node_new(l, of, "Concat", n, tensor_name(l, of, "r"));
+    struct onnx_node *end = node_new(l, of, "QuantizeLinear", 3, of->outputs[0]);
+    if ((of->n_inputs - 2) % 3)
+        return onnx_refuse(l, e, "it has %u inputs: two, and three for each tensor, are supported",
+                           of->n_inputs);
+    if (!join || !end)
+        return error_no_memory(e, "the graph", 0);
+    int r = take_own(l, of, join, e);
+    for (uint32_t i = 0; i < n && r == 0; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "x%u", i);
+        struct onnx_node *part = node_new(l, of, "DequantizeLinear", 3, tensor_name(l, of, name));
+        if (!part)
+            return error_no_memory(e, "the graph", 0);
+        memcpy(part->inputs, &of->inputs[3 * i + 2], 3 * sizeof *part->inputs);
+        join->inputs[i] = part->outputs[0];
+        r = take(l, part, e);
+    }
+    if (r < 0)
+        return r;
+    end->inputs[0] = join->outputs[0];
+    end->inputs[1] = of->inputs[0];
+    end->inputs[2] = of->inputs[1];
+    r = take(l, join, e);
+    return r < 0 ? r : take(l, end, e);
+}
+
 int onnx_expand(struct onnx_lowering *l, const struct onnx_expansion *x, const struct onnx_node *of,
                 int (*take)(struct onnx_lowering *l, const struct onnx_node *n, struct error *e),
                 struct error *e)
@@ -131,6 +253,11 @@ int onnx_expand(struct onnx_lowering *l, const struct onnx_expansion *x, const s
     if (of->n_inputs < x->min_inputs || of->n_inputs > x->max_inputs || of->n_outputs != 1)
         return onnx_refuse(l, e, "%u inputs are not supported, or it has not one output",
                            of->n_inputs);
+    if (x->joins)
+        return expand_join(l, of, take, e);
+    // Its bias is stored by both scales alone.
+    if (strcmp(x->op, "QGemm") == 0 && onnx_float(l, "alpha", 1) != 1)
+        return onnx_refuse(l, e, "alpha %g is not supported", (double)onnx_float(l, "alpha", 1));
     for (const struct part *p = x->parts; p < x->parts + MAX_PARTS && p->op; p++) {
         struct onnx_node *n;
         int r = make_part(l, p, of, &n, e);
