@@ -244,7 +244,7 @@ static void take_fds(struct msghdr *m, int *fds, int *n_fds, int max_fds)
     }
 }
 
-// Without max_fds there is no control buffer, and the kernel drops descriptors itself.
+// Without max_fds the kernel drops descriptors itself.
 ssize_t fd_receive_once(int socket, void *buffer, size_t size, int *fds, int *n_fds, int max_fds,
                         int flags)
 {
@@ -259,8 +259,8 @@ ssize_t fd_receive_once(int socket, void *buffer, size_t size, int *fds, int *n_
     struct iovec iov = {buffer, size};
     struct msghdr m = {.msg_iov = &iov,
                        .msg_iovlen = 1,
-                       .msg_control = max_fds > 0 ? &control : NULL,
-                       .msg_controllen = max_fds > 0 ? sizeof control : 0};
+                       .msg_control = &control,
+                       .msg_controllen = sizeof control};
     ssize_t n = recvmsg(socket, &m, MSG_CMSG_CLOEXEC | flags);
     if (n < 0)
         return -errno;

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/options/number.h"
+
 #define ENTRY_SIZE 16384 // of a group with many members
 
 // The number where there is no name, as for users of another container.
@@ -33,11 +35,22 @@ void who_group(gid_t gid, char ret[WHO_SIZE])
         snprintf(ret, WHO_SIZE, "%u", (unsigned)gid);
 }
 
+bool who_is_number(const char *text, uint32_t *ret)
+{
+    uint64_t n;
+    if (number_parse(text, 0, UINT32_MAX - 1, &n, NULL) < 0)
+        return false;
+    *ret = (uint32_t)n;
+    return true;
+}
+
 // Not all of what getpwnam_r() gives for a user who does not exist is 0 (getpwnam_r(3)).
 int who_find(const char *user, uid_t *ret)
 {
     char buffer[ENTRY_SIZE];
     struct passwd entry, *found = NULL;
+    if (who_is_number(user, ret))
+        return 0;
     int r = getpwnam_r(user, &entry, buffer, sizeof buffer, &found);
     if (found)
         *ret = found->pw_uid;

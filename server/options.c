@@ -18,6 +18,7 @@
 #include "base/net/uri.h"
 #include "base/options/number.h"
 #include "base/options/option_table.h"
+#include "base/who.h"
 #include "npu/buffer/buffer.h"
 #include "server/listen/listen_schemes.h"
 #include "server/shelf/shelf_names.h"
@@ -617,8 +618,10 @@ static int print_version(void *unused, const char *text, struct error *e)
 
 static int read_config(void *options, const char *path, struct error *e)
 {
-    int r = options ? trust_check(path, e) : 0;
-    return options && r == 0 ? options_read_file(options, path, e) : r;
+    if (!options)
+        return 0;
+    int r = trust_check(path, e);
+    return r < 0 ? r : options_read_file(options, path, e);
 }
 
 // Goes over the command line once, into `o`. Files that it names go into `from_files` (NULL: they
@@ -664,7 +667,7 @@ static int check_quotas(struct options *o, struct error *e)
         struct quota *q = &o->quotas[i];
         const char *user = q->user;
         bool kind = strcmp(user, "*") == 0 || origin_is_kind(user);
-        q->is_local = !kind && rights_find_user(user, &q->uid);
+        q->is_local = !kind && who_find(user, &q->uid) == 0;
         if (!kind && !q->is_local)
             return error_set(e, STATUS_PARAM_INVALID,
                              "quota: there is no user \"%s\" (a name or number of this system, "

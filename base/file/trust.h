@@ -3,5 +3,6 @@
 
 #include "base/error.h"
 
-/// Words, if everybody may write to the file. What is none, or not there, is for who reads it.
+/// Fails if everybody may write to the file. It says nothing of what is no ordinary file, or is not
+/// there: whoever reads it does.
 int trust_check(const char *path, struct error *e);

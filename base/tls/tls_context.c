@@ -184,14 +184,16 @@ static int use_key(struct tls_context *c, const char *path, struct error *e)
 static int check_certificates(const char *path, struct error *e)
 {
     struct stat st;
-    if (path && stat(path, &st) < 0)
+    if (!path)
+        return 0;
+    if (stat(path, &st) < 0)
         return error_set_errno(e, STATUS_PARAM_INVALID, errno, "%s", path);
-    return !path || (S_ISREG(st.st_mode) && st.st_size <= CERTIFICATES_MAX)
-               ? (path ? trust_check(path, e) : 0)
-               : error_set(e, STATUS_PARAM_INVALID,
-                           "%s is no file of certificates: of at most %d bytes, and no pipe or "
-                           "device",
-                           path, CERTIFICATES_MAX);
+    if (!S_ISREG(st.st_mode) || st.st_size > CERTIFICATES_MAX)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "%s is no file of certificates: of at most %d bytes, and no pipe or "
+                         "device",
+                         path, CERTIFICATES_MAX);
+    return trust_check(path, e);
 }
 
 // The certificates between ours and one that is trusted, where the file has ours alone. OpenSSL

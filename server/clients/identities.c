@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/options/number.h"
 #include "server/threads.h"
 #include "server/turns.h"
 
@@ -43,11 +42,9 @@ struct lookup {
 static void lookup_work(struct task *t)
 {
     struct lookup *l = container_of(t, struct lookup, task);
-    uint64_t n;
     if (!*l->owner) {
         who_user(l->uid, l->found);
-    } else if (number_parse(l->owner, 0, UINT32_MAX - 1, &n, NULL) == 0) {
-        l->found_uid = (uid_t)n;
+    } else if (who_is_number(l->owner, &l->found_uid)) {
         who_user(l->found_uid, l->found);
     } else {
         l->failed = who_find(l->owner, &l->found_uid);
@@ -67,15 +64,14 @@ static void name_by_number(char ret[WHO_SIZE], uid_t uid)
 // the thread's.
 static int lookup_result(const struct lookup *l, uid_t uid, struct identity *ret, struct error *e)
 {
-    uint64_t n;
     *ret = (struct identity){.owned = *l->owner != 0};
     name_by_number(ret->name, uid);
-    if (!ret->owned && !l->late)
-        memcpy(ret->name, l->found, sizeof ret->name);
-    if (!ret->owned)
+    if (!ret->owned) {
+        if (!l->late)
+            memcpy(ret->name, l->found, sizeof ret->name);
         return 0;
-    if (l->late && number_parse(l->owner, 0, UINT32_MAX - 1, &n, NULL) == 0) {
-        ret->owner = (uid_t)n;
+    }
+    if (l->late && who_is_number(l->owner, &ret->owner)) {
         name_by_number(ret->owner_name, ret->owner);
         return 0;
     }

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/options/number.h"
 #include "base/who.h"
 
 static const struct {
@@ -41,33 +40,23 @@ static int add_right(unsigned *rights, const char *name, struct error *e)
 // A rule for somebody who does not exist is most likely a mistake.
 static int find_who(const char *who, gid_t *ret_group, uid_t *ret_user, struct error *e)
 {
-    uint64_t n;
     *ret_group = (gid_t)-1;
     *ret_user = (uid_t)-1;
     if (*who == '@') {
         const struct group *g = getgrnam(who + 1);
-        bool number = number_parse(who + 1, 0, UINT32_MAX - 1, &n, NULL) == 0;
-        if (!g && !number)
+        if (g)
+            *ret_group = g->gr_gid;
+        else if (!who_is_number(who + 1, ret_group))
             return error_set(e, STATUS_PARAM_INVALID, "there is no group \"%s\"", who + 1);
-        *ret_group = g ? g->gr_gid : (gid_t)n;
         return 0;
     }
-    if (strcmp(who, "*") == 0 || origin_is_kind(who) || rights_find_user(who, ret_user))
+    if (strcmp(who, "*") == 0 || origin_is_kind(who) || who_find(who, ret_user) == 0)
         return 0;
     return error_set(
         e, STATUS_PARAM_INVALID,
         "there is no user \"%s\" (a name or number of this system, @ and a group, tls/ and an "
         "identity, tls, tcp, usb, or * for everyone)",
         who);
-}
-
-bool rights_find_user(const char *who, uid_t *ret)
-{
-    uint64_t n;
-    if (number_parse(who, 0, UINT32_MAX - 1, &n, NULL) < 0)
-        return who_find(who, ret) == 0;
-    *ret = (uid_t)n;
-    return true;
 }
 
 // NULL: there is none.

@@ -45,18 +45,13 @@ struct rights {
 /// Adds a rule. A user or group that the system does not know, or who has a rule, is refused.
 int rights_add(struct rights *all, const char *text, struct error *e);
 
-/// The number of a local user, who may be named by it: it needs no account then. False: there is no
-/// such user, as far as the system says.
-bool rights_find_user(const char *who, uid_t *ret);
-
 /// Removes the rule for that WHO, if there is one.
 void rights_remove(struct rights *all, const char *who);
 
-/// What the program at the other end may do. `name`: of its user (user.h), where that
-/// is no local one. Operators may do
-/// everything. Others may do what the rules for them, and for groups of theirs, say together; where
-/// there is none, what the rule for tcp, usb or * says; where there is none, local programs run and
-/// see everything, those of the network run and see what is theirs.
+/// What the program at the other end may do. `name`: of its user (user.h), where that is no local
+/// one. Operators may do everything. Others may do what the rules for them, and for groups of
+/// theirs, say together; where there is none, what the rule for tcp, usb or * says; where there is
+/// none, local programs run and see everything, those of the network run and see what is theirs.
 unsigned rights_of(const struct rights *all, const struct origin *o, const char *name);
 
 /// Words, if a right is not among these.

@@ -120,7 +120,7 @@ static void find_strangers(void)
     if (strangers.user == geteuid())
         log_warn(
             "this service's user (%u) is what the kernel calls all whom its user namespace does "
-            "not have: no program of its own can be told from those, and looks after it",
+            "not have: its own programs cannot be told from those, so none may look after it",
             (unsigned)strangers.user);
 }
 
