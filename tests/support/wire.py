@@ -1,5 +1,6 @@
 """What goes over the wire: frames, types of messages, and as much of protobuf as tests need."""
 import collections
+import os
 import socket
 import struct
 
@@ -163,3 +164,14 @@ class Client:
 
     def close(self):
         self.socket.close()
+
+
+class AsUser(Client):
+    """The kernel's word for who it is is as of connect(), by the effective user."""
+
+    def __init__(self, daemon, user):
+        os.seteuid(user)
+        try:
+            super().__init__(daemon)
+        finally:
+            os.seteuid(0)

@@ -211,7 +211,6 @@ static void try_system(void)
     escape("may be dumped again", prctl(PR_SET_DUMPABLE, 1));
 }
 
-// Ways to others that need no file. None of these is there, so that nothing is left behind.
 // Calls of the processor's other ways in have other numbers. A filter may end the thread that makes
 // one, and where the kernel has none there is a signal.
 #ifdef __x86_64__
@@ -263,6 +262,7 @@ static void try_other_calls(void)
 }
 #endif
 
+// Ways to others that need no file. None of these is there, so that nothing is left behind.
 static void try_ways(void)
 {
     const key_t key = 0x726b6e6e;

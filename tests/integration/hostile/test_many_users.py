@@ -9,20 +9,9 @@ import tempfile
 import unittest
 
 from support.service import BUILD, Daemon, free_port, wait_for
-from support.wire import CREATE, Client, LIMITS, LOG_LEVEL, message, sequence
+from support.wire import AsUser, CREATE, Client, LIMITS, LOG_LEVEL, message, sequence
 
 PERSON, OTHER, FIRST, COUNT = 1002, 1003, 200000, 1000
-
-
-class AsUser(Client):
-    """The kernel's word for who it is is as of connect(), by the effective user."""
-
-    def __init__(self, daemon, user):
-        os.seteuid(user)
-        try:
-            super().__init__(daemon)
-        finally:
-            os.seteuid(0)
 
 
 class Subordinate(unittest.TestCase):

@@ -409,7 +409,7 @@ class Results(Case):
         os.mkfifo(net.parent / "pipe")
         for location, words in (("../outside.bin", "not in the model's folder"), ("in/../../outside.bin", "not in the model's folder"),
                                 (str(self.folder / "outside.bin"), "not in the model's folder"), ("", "not in the model's folder"),
-                                ("link.bin", "symbolic link"), ("linked/outside.bin", "in/|No|link|Not a directory"),
+                                ("link.bin", "symbolic link"), ("linked/outside.bin", "Not a directory"),
                                 ("in", "is no file"), ("pipe", "is no file"), ("none.bin", "none.bin: No such file"),
                                 ("in/side.bin/x", "Not a directory")):
             with self.subTest(location):
