@@ -13,7 +13,6 @@
 
 #include "base/cleanup.h"
 #include "base/file/output_file.h"
-
 #include "quant/model/quant_model.h"
 #include "quant/model/quant_save.h"
 
@@ -95,7 +94,7 @@ int quant_model_save_nameless(const struct quant_model *m, int *ret, struct erro
 // ---- two files ----
 //
 // The model is a copy whose larger constants say where they lie in PATH.data. That file gets its
-// name first, when both are written: so a model has its weights at any time.
+// name first, when both are written: so the new model has its weights from the beginning.
 
 struct parted {
     struct quant_model *m;
@@ -156,7 +155,7 @@ static int parted_write(struct parted *w, struct output_file *model, struct outp
         return error_prefix(e, "%s", model->path);
     quant_save_stream(w->m, model->stream, e);
     if (fflush(model->stream) != 0 || ferror(model->stream))
-        return output_file_close(model, e) < 0 ? e->code : STATUS_FAIL;
+        return output_file_close(model, e); // which says why
     r = output_file_close(data, e);
     return r < 0 ? r : output_file_close(model, e);
 }

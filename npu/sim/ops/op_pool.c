@@ -28,7 +28,7 @@ struct pool_step {
     bool ort;      // averages as ONNX Runtime makes them of int8
     bool whole;    // ort: of all pixels, from sums of integers
     struct element_form from, to;
-    bool joined;    // averages: by taps_add()
+    bool joined;    // averages: by pool_add_taps()
     bool direct;    // … of the image's own floats
     uint64_t sums;  // scratch: one pixel's channels, twice; raw: one line; joined: an output line
     uint64_t lines; // stored: the sums of a line's columns, and of its windows; joined: floats of

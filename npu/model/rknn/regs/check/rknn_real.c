@@ -22,16 +22,17 @@ enum {
 // What EW does. Values of other units only go with that: a gain into a table, a bias.
 enum { BY_EW = TABLE | ADDS | ADDS_RELU | MULTIPLIES };
 
-// Values that the converter gives; those that not every node may have say of which they are.
-// Registers that were never set hold 0, which is a value of its own for none of the units: a unit
-// that is configured by 0 would add, multiply and clamp all at once. A scale of 0 is refused where
-// the node sets it.
+// Chips.
 #define ON(g)    (1u << CHIP_GEN_##g)
 #define EARLY    ON(RK3566)
 #define LATE     (ON(RK3562) | ON(RK3576))
 #define NO_EARLY (~EARLY)
 #define EVERY    (~0u)
 
+// Values that the converter gives; those that not every node may have say of which they are.
+// Registers that were never set hold 0, which is a value of its own for none of the units: a unit
+// that is configured by 0 would add, multiply and clamp all at once. A scale of 0 is refused where
+// the node sets it.
 static const struct {
     enum rknn_register reg;
     uint32_t value;
