@@ -34,6 +34,7 @@ struct program {
     const char *server, *models, *agent_address;
     bool store;
     struct uri listen[FRONT_MAX_SOCKETS], agent_uri;
+    struct unix_file files[FRONT_MAX_SOCKETS], agent_file; // of Unix sockets
     unsigned n_listen;
     bool is_explicit, insecure;
     struct manager manager;
@@ -152,7 +153,7 @@ static int start_agent(struct program *p, struct error *e)
     int r = listening_parse(p->agent_address, &p->agent_uri, e);
     if (r < 0)
         return r;
-    int socket = listening_open(&p->agent_uri, p->insecure, e);
+    int socket = listening_open(&p->agent_uri, p->insecure, &p->agent_file, e);
     return socket < 0 ? socket : agent_start(socket, p->pulse, &p->agent, e);
 }
 
@@ -160,7 +161,7 @@ static int start_front(struct program *p, struct error *e)
 {
     int sockets[FRONT_MAX_SOCKETS];
     for (unsigned i = 0; i < p->n_listen; i++) {
-        sockets[i] = listening_open(&p->listen[i], p->insecure, e);
+        sockets[i] = listening_open(&p->listen[i], p->insecure, &p->files[i], e);
         if (sockets[i] < 0)
             return sockets[i];
     }
@@ -192,16 +193,14 @@ static int program_start(struct program *p, struct error *e)
 
 static void program_stop(struct program *p)
 {
+    unix_file_remove(&p->agent_file, p->agent_uri.text);
+    for (unsigned i = 0; i < p->n_listen; i++)
+        unix_file_remove(&p->files[i], p->listen[i].text);
     if (p->front)
         front_stop(p->front, END_PATIENCE_S);
-    if (p->agent && p->agent_uri.scheme == &uri_unix)
-        unlink(p->agent_uri.text);
     agent_stop(p->agent);
     if (p->pulse && pulse_stop(p->pulse))
         repository_free(p->site.models);
-    for (unsigned i = 0; i < p->n_listen; i++)
-        if (p->front && p->listen[i].scheme == &uri_unix)
-            unlink(p->listen[i].text);
 }
 
 // Until it is to end. SIGHUP: the folder has changed.

@@ -1,13 +1,17 @@
-// A file that is written whole or not at all: data goes to TARGET.PID.tmp in the same folder, which
-// rename() puts in place when everything has been written. Standard output, devices and pipes are
-// written directly. A symbolic link stays: its target is replaced.
+// A file that is written whole or not at all: data goes to TARGET.RANDOM.tmp in the same folder,
+// which rename() puts in place when everything has been written. The folder may be another user's,
+// who could have put a link where a name can be guessed: so the name is drawn, and the file is made
+// by us. Standard output, devices and pipes are written directly. A symbolic link stays: its target
+// is replaced.
 #include "base/file/output_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -36,9 +40,12 @@ static int make_names(const char *path, char **ret_target, char **ret_temporary,
 {
     cleanup(free_p) char *target = realpath(path, NULL); // NULL: not there yet
     char *temporary;
+    uint64_t drawn;
+    if (getrandom(&drawn, sizeof drawn, 0) != (ssize_t)sizeof drawn)
+        return error_set_errno(e, STATUS_FAIL, errno, "no random numbers");
     if (!target && !(target = strdup(path)))
         return error_no_memory(e, "a path", 0);
-    if (asprintf(&temporary, "%s.%ld.tmp", target, (long)getpid()) < 0)
+    if (asprintf(&temporary, "%s.%016" PRIx64 ".tmp", target, drawn) < 0)
         return error_no_memory(e, "a path", 0);
     *ret_target = target;
     *ret_temporary = temporary;
@@ -55,6 +62,17 @@ int output_file_names(const char *path, char **ret_target, char **ret_temporary,
     return make_names(path, ret_target, ret_temporary, e);
 }
 
+static FILE *make_file(const char *path)
+{
+    cleanup(fd_close_p) int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    FILE *stream = fd < 0 ? NULL : fdopen(fd, "w");
+    if (stream)
+        steal_fd(&fd);
+    else if (fd >= 0)
+        unlink(path);
+    return stream;
+}
+
 // A file that is replaced keeps its permissions. That fchmod() may fail is accepted.
 static int open_beside(struct output_file *o, struct error *e)
 {
@@ -64,9 +82,13 @@ static int open_beside(struct output_file *o, struct error *e)
     int r = make_names(o->path, &o->target, &o->temporary, e);
     if (r)
         return r;
-    o->stream = fopen(o->temporary, "we");
-    if (!o->stream)
-        return fail_errno(o->path, errno, e);
+    o->stream = make_file(o->temporary);
+    if (!o->stream) {
+        r = fail_errno(o->path, errno, e);
+        free(o->temporary); // it is not ours
+        o->temporary = NULL;
+        return r;
+    }
     if (stat(o->target, &st) == 0)
         fchmod(fileno(o->stream), st.st_mode & 0777); // where it cannot be kept it is a new file's
     return 0;

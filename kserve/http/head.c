@@ -82,12 +82,13 @@ static int digit_of(char c)
                                   : -1;
 }
 
-// An address with a 0 would end there: it stays as it was written, and nothing is there. So does
-// what is no escape.
+// An address with a 0 would end there, and no part of one has a "/" in it, which for a proxy in
+// front of us does not part anything either: it stays as it was written, and nothing is there. So
+// does what is no escape.
 static void unescape(char *text)
 {
     char *to = text;
-    if (strstr(text, "%00"))
+    if (strstr(text, "%00") || strcasestr(text, "%2f"))
         return;
     for (const char *from = text; *from; from++) {
         int high = *from == '%' ? digit_of(from[1]) : -1, low = high < 0 ? -1 : digit_of(from[2]);

@@ -5,13 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/net/tcp.h"
+#include "base/net/unix_socket.h"
 
 #define BACKLOG 256
 
@@ -21,24 +20,12 @@ int listening_parse(const char *text, struct uri *ret, struct error *e)
     return uri_parse(text, schemes, 2, ret, e);
 }
 
-// A socket file that nobody answers at is left over.
 static int open_unix(const char *path, struct error *e)
 {
-    struct sockaddr_un a = {.sun_family = AF_UNIX};
-    cleanup(fd_close_p) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    snprintf(a.sun_path, sizeof a.sun_path, "%s", path);
-    if (fd >= 0 && connect(fd, (struct sockaddr *)&a, sizeof a) == 0)
-        return error_set(e, STATUS_PARAM_INVALID, "another server listens at %s", path);
-    struct stat s;
-    if (lstat(path, &s) == 0 && S_ISSOCK(s.st_mode))
-        unlink(path);
-    fd_close(fd);
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) < 0 || chmod(path, 0660) < 0 ||
-        listen(fd, BACKLOG) < 0)
-        return error_set_errno(e, STATUS_FAIL, errno, "listening at %s", path);
-    fd_refuse_passed(fd);
-    return steal_fd(&fd);
+    int fd = unix_listen(path, NULL, e);
+    if (fd >= 0)
+        fd_refuse_passed(fd);
+    return fd;
 }
 
 static int open_address(const struct addrinfo *a)
@@ -76,7 +63,13 @@ static int open_tcp(const struct uri *u, bool insecure, struct error *e)
                  : r;
 }
 
-int listening_open(const struct uri *u, bool insecure, struct error *e)
+int listening_open(const struct uri *u, bool insecure, struct unix_file *ret_file, struct error *e)
 {
-    return u->scheme == &uri_unix ? open_unix(u->text, e) : open_tcp(u, insecure, e);
+    *ret_file = (struct unix_file){.inode = 0};
+    if (u->scheme != &uri_unix)
+        return open_tcp(u, insecure, e);
+    int fd = open_unix(u->text, e);
+    if (fd >= 0)
+        *ret_file = unix_file_at(u->text);
+    return fd;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <yajl/yajl_parse.h>
 
+#include "base/text/text.h"
 #include "kserve/request/json_escapes.h"
 #include "kserve/request/json_memory.h"
 
@@ -77,6 +78,16 @@ static struct request_output *output_now(struct parser *p)
 
 // ---- members ------------------------------------------------------------------------------------
 
+// yajl lets longer forms, halves of characters and what is beyond the last one pass.
+static bool is_utf8(const char *text)
+{
+    uint32_t code;
+    for (size_t n; *text; text += n)
+        if ((n = text_character(text, &code)) == 0)
+            return false;
+    return true;
+}
+
 static int take_text(struct parser *p, const struct value *v, char ret[REQUEST_MAX_NAME])
 {
     if (v->n >= REQUEST_MAX_NAME || memchr(v->text, 0, v->n))
@@ -84,7 +95,9 @@ static int take_text(struct parser *p, const struct value *v, char ret[REQUEST_M
                          p->member->name, REQUEST_MAX_NAME - 1);
     memcpy(ret, v->text, v->n);
     ret[v->n] = 0;
-    return 0;
+    return is_utf8(ret)
+               ? 0
+               : error_set(p->e, STATUS_PARAM_INVALID, "\"%s\" is not UTF-8", p->member->name);
 }
 
 static int whole_number(struct parser *p, const char *what, const struct value *v, int64_t *ret)

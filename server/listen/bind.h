@@ -10,12 +10,7 @@
 typedef int bind_taker(void *owner, int fd, const char *name, const char *unlink_path,
                        struct error *e);
 
-/// Whether a server listens at this Unix socket.
-bool bind_unix_is_taken(const char *path);
-
-/// A Unix socket, mode 0660, of `group` if that is not NULL. The socket of a server that is gone is
-/// replaced; one that answers, or a file that is no socket, is refused. Of several servers that try
-/// at once, one gets the path.
+/// A Unix socket as unix_listen() makes it.
 int bind_unix(const char *path, const char *group, bind_taker *take, void *owner, struct error *e);
 
 /// Every address of the host. With `advice` all of them must be loopback addresses: others are

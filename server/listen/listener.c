@@ -19,6 +19,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/net/tcp.h"
+#include "base/net/unix_socket.h"
 #include "server/listen/bind.h"
 #include "server/net/watch.h"
 #include "server/turns.h"
@@ -34,7 +35,8 @@ struct listener {
     bool lent; // another process has it, too: its file stays
     char name[160];
     char *unlink_path; // a Unix socket that was made here
-    char *address;     // listeners.address when it was made; NULL: none
+    struct unix_file file;
+    char *address; // listeners.address when it was made; NULL: none
     void (*take)(struct listener *l);
     // Only of one that has started: so others can be made on any thread.
     bool started, polled;
@@ -188,7 +190,7 @@ static void close_listener(struct listener *l)
 {
     list_remove(&l->link);
     if (l->unlink_path && !l->lent)
-        unlink(l->unlink_path);
+        unix_file_remove(&l->file, l->unlink_path);
     if (!l->started) {
         free_listener(l);
         return;
@@ -240,6 +242,8 @@ static int listener_add(struct listeners *all, int fd, const char *name, const c
                            .tls = tls,
                            .lent = all->lent,
                            .take = take};
+    if (path)
+        l->file = unix_file_at(path);
     snprintf(l->name, sizeof l->name, "%s", name);
     fd_unblock(socket);
     fcntl(socket, F_SETFD, FD_CLOEXEC);
@@ -363,6 +367,12 @@ const char *listeners_address(const struct listeners *all, unsigned i)
     return NULL;
 }
 
+// NULL, too, if another server's socket is there by now.
+static const char *path_of(const struct listener *l)
+{
+    return l->unlink_path && unix_file_is_at(&l->file, l->unlink_path) ? l->unlink_path : NULL;
+}
+
 int listeners_view(const struct listeners *all, listener_viewer *see, void *owner, struct error *e)
 {
     const struct listener *l;
@@ -373,7 +383,7 @@ int listeners_view(const struct listeners *all, listener_viewer *see, void *owne
                     &(struct listener_view){.fd = l->fd,
                                             .tls = l->tls,
                                             .name = l->name,
-                                            .unlink_path = l->unlink_path,
+                                            .unlink_path = path_of(l),
                                             .address = l->address},
                     e);
     return r;

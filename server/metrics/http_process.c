@@ -239,7 +239,11 @@ static int take_socket(void *owner, int socket, const char *name, const char *un
     // Its library would have the kernel close them, for as long as that takes.
     if (fd_is_unix(fd))
         fd_refuse_passed(fd);
-    h->sockets[h->n_sockets++] = (struct http_socket){.fd = steal_fd(&fd), .unlink_path = path};
+    h->sockets[h->n_sockets++] = (struct http_socket){
+        .fd = steal_fd(&fd),
+        .unlink_path = path,
+        .file = path ? unix_file_at(path) : (struct unix_file){.inode = 0},
+    };
     log_info("HTTP on %s: /metrics, /healthz, /readyz", name);
     return 0;
 }
@@ -300,7 +304,7 @@ static void close_sockets(struct http *h)
 {
     for (unsigned i = 0; i < h->n_sockets; i++) {
         if (h->sockets[i].unlink_path && !h->lent)
-            unlink(h->sockets[i].unlink_path);
+            unix_file_remove(&h->sockets[i].file, h->sockets[i].unlink_path);
         free(h->sockets[i].unlink_path);
         fd_close(h->sockets[i].fd);
     }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/net/http_ask.h"
+#include "base/net/unix_socket.h"
 #include "server/net/snapshots.h"
 #include "server/runner/child.h"
 #include "server/runner/worker_log.h"
@@ -17,6 +18,7 @@ struct services;
 struct http_socket {
     int fd;
     char *unlink_path; // NULL: not a Unix socket
+    struct unix_file file;
 };
 
 // Embedded by the server. Loop thread only.

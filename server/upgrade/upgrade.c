@@ -249,7 +249,8 @@ static int offer_sockets(struct upgrade *u, struct error *e)
     for (unsigned i = 0; r == 0 && i < u->http->n_sockets; i++) {
         const struct http_socket *s = &u->http->sockets[i];
         struct handover_packet p = {.kind = HANDOVER_HTTP};
-        r = set_texts(&p, "HTTP", u->options->http, s->unlink_path, e);
+        bool is_there = s->unlink_path && unix_file_is_at(&s->file, s->unlink_path);
+        r = set_texts(&p, "HTTP", u->options->http, is_there ? s->unlink_path : NULL, e);
         if (r == 0)
             r = handover_send(u->fd, &p, s->fd, e);
     }

@@ -21,10 +21,10 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/net/stream.h"
+#include "base/net/unix_socket.h"
 #include "base/net/uri.h"
 #include "base/net/usb.h"
 #include "protocol/message.h"
-#include "server/listen/bind.h"
 #include "server/listen/listen_schemes.h"
 #include "server/notify.h"
 #include "server/signals.h"
@@ -163,7 +163,7 @@ static int give_way(const struct relay *r, const char *serial, struct error *e)
 {
     char uri[sizeof r->shared];
     if (geteuid() == 0 || (size_t)usb_relay_uri("/run", serial, uri, sizeof uri) >= sizeof uri ||
-        !bind_unix_is_taken(uri + strlen(uri_unix.name)))
+        !unix_is_taken(uri + strlen(uri_unix.name)))
         return 0;
     return error_set(e, STATUS_DEVICE_UNAVAILABLE, "another relay has the board: %s", uri);
 }

@@ -278,6 +278,14 @@ class Inferences(Served):
                     self.client.json("/v2/models/digits/infer", "POST", body)
                 self.assertEqual((refused.exception.status, "half of a character" in refused.exception.text), (400, True))
 
+    def test_ids_that_are_no_utf8(self):
+        image = {"name": "image", "shape": [1, 8, 8, 1], "datatype": "UINT8", "data": PICTURE.tolist()}
+        for text in (b"\xc0\x80", b"\xc1\xbf", b"\xe0\x80\x80", b"\xed\xa0\x80", b"\xf0\x80\x80\x80", b"\xf4\x90\x80\x80", b"\xf5\x80\x80\x80"):
+            body = json.dumps({"inputs": [image]}).encode()[:-1] + b', "id": "a' + text + b'"}'
+            with self.subTest(text), self.assertRaises(Refused) as refused:
+                self.client.json("/v2/models/digits/infer", "POST", body)
+            self.assertEqual((refused.exception.status, "is not UTF-8" in refused.exception.text), (400, True))
+
     def test_bytes_that_are_no_bool(self):
         identity(self.models / "truth.onnx", np.bool_, [300, 300])
         self.client.json("/v2/repository/models/truth/load", "POST")

@@ -47,7 +47,10 @@ static void addresses_are_decoded(void **state)
     static const char *const cases[][2] = {
         {"/v2", "/v2"},
         {"/v2?a=b", "/v2"},
-        {"/a%20b%2fc", "/a b/c"},
+        {"/a%20b%41c", "/a bAc"},
+        {"/a%20b%2fc", "/a%20b%2fc"},
+        {"/v2%2Fmodels", "/v2%2Fmodels"},
+        {"/%252f", "/%2f"},
         {"/%3fx?y", "/?x"},
         {"/%", "/%"},
         {"/%4", "/%4"},

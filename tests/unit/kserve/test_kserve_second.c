@@ -158,7 +158,8 @@ static void on_second_done(void *owner, struct MHD_Connection *c, void **state,
 static size_t unescape_second(void *owner, struct MHD_Connection *c, char *text)
 {
     (void)owner, (void)c;
-    return strstr(text, "%00") ? strlen(text) : MHD_http_unescape(text);
+    bool stays = strstr(text, "%00") || strcasestr(text, "%2f");
+    return stays ? strlen(text) : MHD_http_unescape(text);
 }
 
 static void read_second(struct second *o, const char *text, size_t size, struct reading *ret)

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/net/unix_socket.h"
 #include "server/listen/bind.h"
 
 #define RIVALS 8
@@ -101,7 +103,7 @@ static void one_of_many_gets_the_path(void **state)
         winners += won;
     }
     assert_int_equal(winners, 1);
-    assert_true(bind_unix_is_taken(p->path)); // by the winner: nobody took its socket away
+    assert_true(unix_is_taken(p->path)); // by the winner: nobody took its socket away
     close(end[1]);
     for (int i = 0; i < RIVALS; i++) {
         wait(&status);
@@ -119,6 +121,71 @@ static void one_of_many_gets_the_path_each_time(void **state)
         one_of_many_gets_the_path(state);
 }
 
+// Removed by somebody, and made anew by another server: that is not the first one's any more.
+static void another_servers_socket_stays(void **state)
+{
+    const struct place *p = *state;
+    struct error e;
+    cleanup(fd_close_p) int first = unix_listen(p->path, NULL, &e);
+    const struct unix_file file = unix_file_at(p->path);
+    assert_cmp(first, >=, 0);
+    assert_true(unix_file_is_at(&file, p->path));
+    assert_int_equal(unlink(p->path), 0);
+    unix_file_remove(&file, p->path); // nothing is there
+    cleanup(fd_close_p) int second = unix_listen(p->path, NULL, &e);
+    assert_cmp(second, >=, 0);
+    unix_file_remove(&file, p->path);
+    assert_true(unix_is_taken(p->path));
+    const struct unix_file other = unix_file_at(p->path);
+    unix_file_remove(&other, p->path);
+    assert_false(unix_is_taken(p->path));
+}
+
+static void a_datagram_socket_stays(void **state)
+{
+    const struct place *p = *state;
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    struct error e;
+    strcpy(a.sun_path, p->path);
+    cleanup(fd_close_p) int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
+    assert_int_equal(unix_listen(p->path, NULL, &e), STATUS_FAIL);
+    assert_int_not_equal(unix_file_at(p->path).inode, 0);
+}
+
+// Between the two calls somebody who may write to the folder has put a link there.
+static atomic_bool links;
+
+int __real_bind(int fd, const struct sockaddr *a, socklen_t size);
+int __wrap_bind(int fd, const struct sockaddr *a, socklen_t size);
+
+int __wrap_bind(int fd, const struct sockaddr *a, socklen_t size)
+{
+    const char *path = ((const struct sockaddr_un *)a)->sun_path;
+    int r = __real_bind(fd, a, size);
+    if (links && (unlink(path) < 0 || symlink("victim", path) < 0))
+        return -1;
+    return r;
+}
+
+static void what_a_link_names_keeps_its_mode(void **state)
+{
+    const struct place *p = *state;
+    char victim[128];
+    struct error e;
+    struct stat st;
+    snprintf(victim, sizeof victim, "%s/victim", p->folder);
+    int fd = creat(victim, 0600);
+    links = true;
+    assert_int_equal(unix_listen(p->path, NULL, &e), STATUS_FAIL);
+    links = false;
+    assert_int_equal(fstat(fd, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    assert_int_equal(lstat(p->path, &st), 0); // theirs stays
+    fd_close(fd);
+    unlink(victim);
+}
+
 static void a_file_that_is_no_socket_stays(void **state)
 {
     const struct place *p = *state;
@@ -129,7 +196,7 @@ static void a_file_that_is_no_socket_stays(void **state)
     close(fd);
     assert_int_equal(bind_unix(p->path, NULL, keep, &unused, &e), STATUS_PARAM_INVALID);
     assert_int_equal(stat(p->path, &st), 0);
-    assert_false(bind_unix_is_taken(p->path));
+    assert_false(unix_is_taken(p->path));
 }
 
 // Refuses, with these words, and leaves the file at the lock's path alone.
@@ -176,7 +243,7 @@ static void a_lock_that_is_no_file_is_refused(void **state)
 static void nobody_has_a_path_that_is_not_there(void **state)
 {
     const struct place *p = *state;
-    assert_false(bind_unix_is_taken(p->path));
+    assert_false(unix_is_taken(p->path));
 }
 
 static void a_path_that_is_too_long_is_refused(void **state)
@@ -188,13 +255,16 @@ static void a_path_that_is_too_long_is_refused(void **state)
     memset(path, 'x', sizeof path - 1);
     path[sizeof path - 1] = 0;
     assert_int_equal(bind_unix(path, NULL, keep, &unused, &e), STATUS_PARAM_INVALID);
-    assert_false(bind_unix_is_taken(path));
+    assert_false(unix_is_taken(path));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(one_of_many_gets_the_path_each_time, setup, teardown),
+        cmocka_unit_test_setup_teardown(another_servers_socket_stays, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_datagram_socket_stays, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_a_link_names_keeps_its_mode, setup, teardown),
         cmocka_unit_test_setup_teardown(a_file_that_is_no_socket_stays, setup, teardown),
         cmocka_unit_test_setup_teardown(another_users_lock_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(a_lock_that_is_no_file_is_refused, setup, teardown),
