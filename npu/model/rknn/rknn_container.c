@@ -132,6 +132,23 @@ static int open_parts(struct rknn_container *c, struct bytes file, struct error 
     return lite ? open_lite(c, payload, e) : 0;
 }
 
+// What else people have at hand, and what to do with it.
+static const struct {
+    uint8_t at, size;
+    const char *bytes, *words;
+} others[] = {
+    {4, 4, "TFL3", "the file is a TensorFlow Lite model: make .onnx of it (tf2onnx), or .rknn"},
+    {4, 4, "ORTM", "the file is an .ort model of ONNX Runtime: use the .onnx that it was made of"},
+    {0, 4, "PK\3\4", "the file is a ZIP archive, as PyTorch's models are: export .onnx of it"},
+    {0, 4, "\x89HDF", "the file is HDF5, as Keras' models are: make .onnx of it (tf2onnx)"},
+    {0, 7, "7767517", "the file is an ncnn model: use the .onnx that it was made of"},
+    {0, 5, "<?xml", "the file is XML, as OpenVINO's models are: use the .onnx that it was made of"},
+    {0, 15, "version https:/",
+     "the file is Git LFS' note in place of a model: fetch the model itself (git lfs pull)"},
+    {0, 9, "<!DOCTYPE", "the file is a page of the web: download the model itself"},
+    {0, 5, "<html", "the file is a page of the web: download the model itself"},
+};
+
 // Words for a file without a known magic. A whole ONNX model is not seen here. One that is cut off
 // or damaged begins with protobuf field 1 (0x08, ir_version, a small number).
 static int refuse_unknown(struct bytes file, struct error *e)
@@ -141,6 +158,10 @@ static int refuse_unknown(struct bytes file, struct error *e)
                          "the file begins like an ONNX model, but is cut off or damaged (%zu "
                          "bytes): copy it again",
                          file.size);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (file.size >= (size_t)others[i].at + others[i].size &&
+            memcmp(file.data + others[i].at, others[i].bytes, others[i].size) == 0)
+            return error_set(e, STATUS_MODEL_INVALID, "%s", others[i].words);
     return error_set(e, STATUS_MODEL_INVALID,
                      "the file (%zu bytes) is neither a .rknn nor an .onnx model", file.size);
 }

@@ -91,6 +91,13 @@ static void other_kinds_are_named(void **state)
     expect("\x7f"
            "ELF........",
            12, STATUS_MODEL_INVALID, "neither a .rknn nor an .onnx model");
+    expect("\x1c\0\0\0TFL3....", 12, STATUS_MODEL_INVALID, "TensorFlow Lite");
+    expect("\x1c\0\0\0ORT", 7, STATUS_MODEL_INVALID, "neither a .rknn nor an .onnx model");
+    expect("\x1c\0\0\0ORTM", 8, STATUS_MODEL_INVALID, "ONNX Runtime");
+    expect("PK\3\4........", 12, STATUS_MODEL_INVALID, "PyTorch");
+    expect("version https://git-lfs.github.com/spec/v1\n", 43, STATUS_MODEL_INVALID,
+           "git lfs pull");
+    expect("<!DOCTYPE html>", 15, STATUS_MODEL_INVALID, "a page of the web");
     expect("", 0, STATUS_MODEL_INVALID, "neither a .rknn nor an .onnx model");
     expect("RKNN\0\0\0\0\x09\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 24, STATUS_MODEL_INVALID, "0x9");
 }
