@@ -16,7 +16,8 @@
 #include "base/cleanup.h"
 #include "quant/model/quant_elements.h"
 
-#define ALIGN 16 // as the pool's
+#define ALIGN     16 // as the pool's
+#define MOST_DEEP 8  // graphs in nodes of graphs in nodes, as the executor takes them
 
 struct quant_mapping {
     struct quant_mapping *next;
@@ -147,7 +148,8 @@ static bool external_number(const Quant__Tensor *t, const char *key, uint64_t ot
     return *text >= '0' && *text <= '9' && !*end && errno == 0;
 }
 
-static int external_tensor(const struct external *x, Quant__Tensor *t, struct error *e)
+// *came becomes true where it has elements that lay in another file.
+static int external_tensor(const struct external *x, Quant__Tensor *t, bool *came, struct error *e)
 {
     if (t->data_location != QUANT_EXTERNAL)
         return 0;
@@ -174,6 +176,66 @@ static int external_tensor(const struct external *x, Quant__Tensor *t, struct er
     t->has_data_location = false;
     t->data_location = 0;
     t->n_external_data = 0;
+    *came = true;
+    return 0;
+}
+
+static int external_nested(const struct external *x, ProtobufCBinaryData *b, unsigned depth,
+                           bool *came, struct error *e);
+
+static int external_node(const struct external *x, const Quant__Node *n, unsigned depth, bool *came,
+                         struct error *e)
+{
+    int r = 0;
+    for (size_t i = 0; i < n->n_attribute && r == 0; i++) {
+        Quant__Attribute *a = n->attribute[i];
+        if (a->t)
+            r = external_tensor(x, a->t, came, e);
+        if (r == 0 && a->has_g)
+            r = external_nested(x, &a->g, depth, came, e);
+        for (size_t k = 0; k < a->n_graphs && r == 0; k++)
+            r = external_nested(x, &a->graphs[k], depth, came, e);
+    }
+    return r;
+}
+
+static int external_graph(const struct external *x, const Quant__Graph *g, unsigned depth,
+                          bool *came, struct error *e)
+{
+    int r = 0;
+    for (size_t i = 0; i < g->n_initializer && r == 0; i++)
+        r = external_tensor(x, g->initializer[i], came, e);
+    for (size_t i = 0; i < g->n_node && r == 0; i++)
+        r = external_node(x, g->node[i], depth, came, e);
+    return r;
+}
+
+// A graph inside a node (If, Loop, Scan) stays bytes of its message, with the elements in them. One
+// that has no external data does not have the word.
+static int external_nested(const struct external *x, ProtobufCBinaryData *b, unsigned depth,
+                           bool *came, struct error *e)
+{
+    static const char word[] = "location";
+    ProtobufCAllocator allocator = quant_pool_for_proto(x->pool);
+    bool inside = false;
+    if (!b->len || !memmem(b->data, b->len, word, strlen(word)))
+        return 0;
+    if (depth == MOST_DEEP)
+        return error_set(e, STATUS_MODEL_INVALID, "graphs lie in nodes more than %d deep",
+                         MOST_DEEP);
+    Quant__Graph *g = quant__graph__unpack(&allocator, b->len, b->data);
+    if (!g)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "a graph inside a node is damaged, or there is no memory for it");
+    int r = external_graph(x, g, depth + 1, &inside, e);
+    if (r < 0 || !inside)
+        return r;
+    size_t size = quant__graph__get_packed_size(g);
+    uint8_t *data = quant_pool_take(x->pool, size, 1);
+    if (!data)
+        return error_no_memory(e, "a graph inside a node", size);
+    *b = (ProtobufCBinaryData){.len = quant__graph__pack(g, data), .data = data};
+    *came = true;
     return 0;
 }
 
@@ -181,12 +243,6 @@ int quant_external_map(const Quant__Graph *g, struct quant_pool *pool, struct qu
                        const char *folder, struct error *e)
 {
     const struct external x = {pool, list, folder};
-    int r = 0;
-    for (size_t i = 0; i < g->n_initializer && r == 0; i++)
-        r = external_tensor(&x, g->initializer[i], e);
-    for (size_t i = 0; i < g->n_node && r == 0; i++)
-        for (size_t k = 0; k < g->node[i]->n_attribute && r == 0; k++)
-            if (g->node[i]->attribute[k]->t)
-                r = external_tensor(&x, g->node[i]->attribute[k]->t, e);
-    return r;
+    bool came = false;
+    return external_graph(&x, g, 0, &came, e);
 }

@@ -9,9 +9,10 @@
 struct quant_mapping;
 
 /// Maps the files that weights of a graph lie in, below `folder`, and points the weights at them:
-/// from then on they have raw_data as all others have. Adds to `list` what quant_external_unmap()
-/// is to end, also after a failure; it is memory of the pool. A file must not become shorter until
-/// then. Ways out of the folder are refused, and symbolic links.
+/// from then on they have raw_data as all others have. Those of graphs inside its nodes are copied.
+/// Adds to `list` what quant_external_unmap() is to end, also after a failure; it is memory of the
+/// pool. A file must not become shorter until then. Ways out of the folder are refused, and
+/// symbolic links.
 int quant_external_map(const Quant__Graph *g, struct quant_pool *pool, struct quant_mapping **list,
                        const char *folder, struct error *e);
 void quant_external_unmap(const struct quant_mapping *list);

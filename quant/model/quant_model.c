@@ -17,17 +17,6 @@
 
 // ---- reading ----
 
-static void *pool_alloc_for_proto(void *pool, size_t size)
-{
-    return quant_pool_take(pool, size, 1);
-}
-
-static void pool_free_for_proto(void *pool, void *p)
-{
-    (void)pool;
-    (void)p;
-}
-
 // If, Loop and Scan have graphs in their attributes, which may read any tensor of the outer one
 // without naming it as an input.
 static bool quant_model_has_subgraph(const Quant__Graph *g)
@@ -45,7 +34,7 @@ int quant_model_parse(struct quant_model *m, const void *data, size_t size, cons
                       struct error *e)
 {
     *m = (struct quant_model){0};
-    ProtobufCAllocator allocator = {pool_alloc_for_proto, pool_free_for_proto, &m->pool};
+    ProtobufCAllocator allocator = quant_pool_for_proto(&m->pool);
     m->proto = quant__model__unpack(&allocator, size, data);
     if (!m->proto)
         return error_set(e, STATUS_MODEL_INVALID,

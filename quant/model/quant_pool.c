@@ -59,6 +59,22 @@ char *quant_pool_text(struct quant_pool *p, const char *format, ...)
     return text;
 }
 
+static void *pool_alloc(void *pool, size_t size)
+{
+    return quant_pool_take(pool, size, 1);
+}
+
+static void pool_free(void *pool, void *p)
+{
+    (void)pool;
+    (void)p;
+}
+
+ProtobufCAllocator quant_pool_for_proto(struct quant_pool *p)
+{
+    return (ProtobufCAllocator){pool_alloc, pool_free, p};
+}
+
 void quant_pool_done(struct quant_pool *p)
 {
     while (p->blocks) {

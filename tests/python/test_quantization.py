@@ -11,8 +11,10 @@ import unittest
 import unittest.mock
 
 import numpy as np
+import onnx
 import rknnd
 from PIL import Image
+from onnx import helper, numpy_helper
 
 from support.paths import DIGITS
 from support.service import BUILD
@@ -103,6 +105,32 @@ class Results(Quantizing):
         self.quantize(PIXELS, progress=lambda done, of: seen.append((done, of)), clients=3)
         self.assertEqual(sorted(seen), [(i + 1, len(PIXELS)) for i in range(len(PIXELS))])
         self.assertEqual(os.environ.get("RKNND_SERVER") and rknnd.server().uri, server)
+
+
+class Converting(Quantizing):
+    def branch(self, name, factor):
+        """What an If takes: x times a weight."""
+        weight = factor * np.arange(1024, dtype=np.float32).reshape(64, 16)
+        return helper.make_graph([helper.make_node("MatMul", ["x", f"w{name}"], [f"y{name}"])], name, [],
+                                 [helper.make_tensor_value_info(f"y{name}", 1, [1, 16])], [numpy_helper.from_array(weight, f"w{name}")])
+
+    def test_weights_of_graphs_inside_nodes_come_with_it(self):
+        choice = helper.make_node("If", ["c"], ["y"], then_branch=self.branch("a", 1), else_branch=self.branch("b", 2))
+        graph = helper.make_graph([choice], "g", [helper.make_tensor_value_info("x", 1, [1, 64])],
+                                  [helper.make_tensor_value_info("y", 1, [1, 16])], [numpy_helper.from_array(np.array(False), "c")])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        (self.folder / "far").mkdir()
+        far = self.folder / "far/if.onnx"
+        onnx.save(model, str(far), save_as_external_data=True, location="weights.bin", size_threshold=0)
+        rknnd.quantization.convert(far, self.output)
+        x, weights = np.linspace(-1, 1, 64, dtype=np.float32).reshape(1, 64), self.folder / "far/weights.bin"
+        weights.rename(self.folder / "weights.bin")
+        with rknnd.Session(self.output, "sim:") as session:
+            expected = x.astype(np.float64) @ (2 * np.arange(1024.).reshape(64, 16))
+            np.testing.assert_allclose(session.run(x)[0], expected, rtol=1e-5)
+        weights.symlink_to(self.folder / "weights.bin")
+        with self.assertRaisesRegex(rknnd.ModelError, "symbolic link"):
+            rknnd.quantization.convert(far, self.output)
 
 
 class Endings(Quantizing):
