@@ -14,7 +14,8 @@ import numpy as np
 import onnx
 import rknnd
 from PIL import Image
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
+from onnx.external_data_helper import set_external_data
 
 from support.paths import DIGITS
 from support.service import BUILD
@@ -108,22 +109,26 @@ class Results(Quantizing):
 
 
 class Converting(Quantizing):
-    def branch(self, name, factor):
-        """What an If takes: x times a weight."""
-        weight = factor * np.arange(1024, dtype=np.float32).reshape(64, 16)
+    def branch(self, name, factor, file):
+        """What an If takes: x times a weight, which goes to the end of a file."""
+        weight = numpy_helper.from_array(factor * np.arange(1024, dtype=np.float32).reshape(64, 16), f"w{name}")
+        with file.open("ab") as stream:
+            set_external_data(weight, file.name, stream.tell(), len(weight.raw_data))
+            stream.write(weight.raw_data)
+        weight.ClearField("raw_data")
+        weight.data_location = TensorProto.EXTERNAL
         return helper.make_graph([helper.make_node("MatMul", ["x", f"w{name}"], [f"y{name}"])], name, [],
-                                 [helper.make_tensor_value_info(f"y{name}", 1, [1, 16])], [numpy_helper.from_array(weight, f"w{name}")])
+                                 [helper.make_tensor_value_info(f"y{name}", 1, [1, 16])], [weight])
 
     def test_weights_of_graphs_inside_nodes_come_with_it(self):
-        choice = helper.make_node("If", ["c"], ["y"], then_branch=self.branch("a", 1), else_branch=self.branch("b", 2))
+        (self.folder / "far").mkdir()
+        far, weights = self.folder / "far/if.onnx", self.folder / "far/weights.bin"
+        choice = helper.make_node("If", ["c"], ["y"], then_branch=self.branch("a", 1, weights), else_branch=self.branch("b", 2, weights))
         graph = helper.make_graph([choice], "g", [helper.make_tensor_value_info("x", 1, [1, 64])],
                                   [helper.make_tensor_value_info("y", 1, [1, 16])], [numpy_helper.from_array(np.array(False), "c")])
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-        (self.folder / "far").mkdir()
-        far = self.folder / "far/if.onnx"
-        onnx.save(model, str(far), save_as_external_data=True, location="weights.bin", size_threshold=0)
+        far.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]).SerializeToString())
         rknnd.quantization.convert(far, self.output)
-        x, weights = np.linspace(-1, 1, 64, dtype=np.float32).reshape(1, 64), self.folder / "far/weights.bin"
+        x = np.linspace(-1, 1, 64, dtype=np.float32).reshape(1, 64)
         weights.rename(self.folder / "weights.bin")
         with rknnd.Session(self.output, "sim:") as session:
             expected = x.astype(np.float64) @ (2 * np.arange(1024.).reshape(64, 16))
