@@ -3,9 +3,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/fd.h"

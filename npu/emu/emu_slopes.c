@@ -3,9 +3,7 @@
 // bit 15 of an integer is a sign was measured by nobody, so that slopes from 2 on are refused, as
 // are negative ones.
 //
-// Tests: test_prelu.
-#include <stdlib.h>
-
+// Tests: test_written (Edited).
 #include "npu/emu/emu_unit.h"
 
 int emu_read_slopes(const struct emu_unit *u, struct emu_dpu *d, bool alone, struct error *e)
