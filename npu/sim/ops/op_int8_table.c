@@ -3,8 +3,9 @@
 // With AVX512-VBMI 64 bytes are looked up by two shuffles and a blend (int8_map). Elsewhere a table
 // that only changes scale and zero point is recomputed as rint(x * slope + start) instead, which
 // vector instructions do faster than single loads; map_prepare() compares all 256 results with the
-// table, so that both ways give the same. Tested by test_onnx_against.
+// table, so that both ways give the same. Tested by test_onnx_against and test_sim_map.
 #include <math.h>
+#include <string.h>
 
 #include "npu/sim/exec/copy.h"
 #include "npu/sim/exec/ops.h"
@@ -48,6 +49,11 @@ static bool is_eight_bits(enum tensor_type type)
     return type == TENSOR_INT8 || type == TENSOR_UINT8;
 }
 
+static bool same_shape(const struct graph_tensor *x, const struct graph_tensor *y)
+{
+    return x->n_dims == y->n_dims && memcmp(x->dims, y->dims, sizeof *x->dims * x->n_dims) == 0;
+}
+
 // Where the two tensors lie in different orders, bytes are brought into the output's first.
 static void order_bytes(struct map *m, const struct graph_tensor *x, const struct graph_tensor *y)
 {
@@ -67,6 +73,8 @@ static int map_prepare(struct step *s, struct error *e)
     if (!s->node->map || !is_eight_bits(x->type) || !is_eight_bits(y->type) ||
         x->n_elems != y->n_elems)
         return step_refuse(s, e, "it has no table of 8-bit numbers");
+    if (x->channels_last != y->channels_last && !same_shape(x, y))
+        return step_refuse(s, e, "its output has another shape, and another order of channels");
     if (x->channels_last != y->channels_last)
         order_bytes(m, x, y);
     else if (!int8_map_is_fast())

@@ -1,0 +1,123 @@
+// Tables of bytes between tensors whose channels lie in different orders, against looking up one
+// by one; and what has the same number of elements but not the same shape.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "npu/sim/exec/plan.h"
+#include "npu/sim/exec/run.h"
+#include "tests/support/seed.h"
+
+#define CASES 100
+
+enum { X, Y, N_TENSORS };
+
+struct net {
+    struct graph graph;
+    struct graph_tensor tensors[N_TENSORS];
+    struct graph_node node;
+    int8_t table[256];
+};
+
+static void make_tensor(struct net *n, int i, const uint32_t dims[4], bool channels_last)
+{
+    struct graph_tensor *t = &n->tensors[i];
+    struct error e;
+    *t = (struct graph_tensor){.name = i == X ? "x" : "y",
+                               .type = TENSOR_INT8,
+                               .n_dims = 4,
+                               .scale = 1,
+                               .quantized = true,
+                               .channels_last = channels_last};
+    memcpy(t->dims, dims, 4 * sizeof *dims);
+    assert_int_equal(graph_tensor_measure(t, &e), 0);
+}
+
+static void make_net(struct net *n, const uint32_t x[4], const uint32_t y[4], bool x_last)
+{
+    static const int32_t inputs[] = {X}, outputs[] = {Y};
+    static const uint32_t first[] = {X}, last[] = {Y};
+    *n = (struct net){.node = {.op = GRAPH_MAP,
+                               .name = "n",
+                               .type = "Map",
+                               .inputs = inputs,
+                               .n_inputs = 1,
+                               .outputs = outputs,
+                               .n_outputs = 1}};
+    n->node.map = n->table;
+    make_tensor(n, X, x, x_last);
+    make_tensor(n, Y, y, !x_last);
+    for (int i = 0; i < 256; i++)
+        n->table[i] = (int8_t)rand();
+    n->graph = (struct graph){.n_tensors = N_TENSORS,
+                              .n_nodes = 1,
+                              .n_inputs = 1,
+                              .n_outputs = 1,
+                              .tensors = n->tensors,
+                              .nodes = &n->node,
+                              .inputs = first,
+                              .outputs = last};
+}
+
+// Where an element lies, by its number with channels first.
+static size_t place_of(const struct graph_tensor *t, size_t i)
+{
+    size_t plane = (size_t)t->dims[2] * t->dims[3], image = i / plane / t->dims[1];
+    size_t channel = i / plane % t->dims[1], pixel = i % plane;
+    return t->channels_last ? (image * plane + pixel) * t->dims[1] + channel : i;
+}
+
+static void between_orders(void **state)
+{
+    (void)state;
+    SEED_EACH (seed, CASES) {
+        struct net n;
+        struct plan p;
+        struct run r;
+        struct error e;
+        srand((unsigned)seed);
+        uint32_t dims[4];
+        for (int i = 0; i < 4; i++)
+            dims[i] = 1 + (uint32_t)(rand() % 20);
+        make_net(&n, dims, dims, seed % 2);
+        if (plan_init(&p, &n.graph, &e) < 0 || run_init(&r, &p, &e) < 0)
+            fail_msg("%s", e.text);
+        int8_t *x = run_tensor(&r, X);
+        for (size_t i = 0; i < n.tensors[X].n_elems; i++)
+            x[i] = (int8_t)rand();
+        int8_t *kept = malloc(n.tensors[X].n_elems);
+        assert_non_null(kept);
+        memcpy(kept, x, n.tensors[X].n_elems);
+        assert_int_equal(run_steps(&r, &e), 0);
+        const int8_t *y = run_tensor(&r, Y);
+        for (size_t i = 0; i < n.tensors[X].n_elems; i++)
+            assert_int_equal(y[place_of(&n.tensors[Y], i)],
+                             n.table[(uint8_t)kept[place_of(&n.tensors[X], i)]]);
+        free(kept);
+        run_done(&r);
+        plan_done(&p);
+    }
+}
+
+static void other_shapes_are_refused(void **state)
+{
+    (void)state;
+    struct net n;
+    struct plan p;
+    struct error e;
+    make_net(&n, (const uint32_t[]){1, 1, 8, 8}, (const uint32_t[]){1, 64, 1, 1}, false);
+    int r = plan_init(&p, &n.graph, &e);
+    assert_true(r < 0);
+    assert_non_null(strstr(e.text, "another shape"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(between_orders),
+                                       cmocka_unit_test(other_shapes_are_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
