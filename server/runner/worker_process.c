@@ -26,6 +26,7 @@
 #include "server/net/transport_socket.h"
 #include "server/observe/trace.h"
 #include "server/runner/child.h"
+#include "server/runner/plain_environment.h"
 #include "server/runner/worker_log.h"
 #include "server/turns.h"
 #include "worker/breadcrumbs.h"
@@ -42,7 +43,7 @@ struct worker_process {
     const struct worker_events *events;
     void *owner;
     struct child process;
-    char *args[6];
+    char *args[6], **environment;
     pid_t pid; // also when it has ended
     uv_timer_t reap;
     struct channel channel;
@@ -63,6 +64,7 @@ static void worker_free_parts(struct worker_process *w)
     if (w->breadcrumbs)
         munmap(w->breadcrumbs, BREADCRUMBS_SIZE);
     free(w->answer);
+    free(w->environment);
 }
 
 // Called at each end; the last one frees.
@@ -322,6 +324,10 @@ static int worker_process_spawn(struct worker_process *w, int fd, int log_fd, st
                                       .fd = fd,
                                       .log_fd = log_fd,
                                       .exited = on_process_exit};
+    w->environment = plain_environment();
+    if (!w->environment)
+        return error_no_memory(e, "an environment", 0);
+    w->process.environment = w->environment;
     turns_mark(w->options->loop, "starting a worker");
     int r = child_start_soon(&w->process, w->options->loop, &words, e);
     turns_mark(w->options->loop, "what follows a worker's start");

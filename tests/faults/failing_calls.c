@@ -1,7 +1,7 @@
 // Calls that fail on purpose. A library for LD_PRELOAD: what a process asks of the C library and
 // the kernel goes through here, is counted, and fails when its turn comes.
 //
-// The file that FAULTS names holds a struct role_faults for each role of ours; a test has it mapped
+// The file that RKNND_FAULTS names holds a struct role_faults for each role of ours; a test has it mapped
 // and changes it while the processes run. A process knows its role by its command line. Each file
 // is written by one test and read by processes that it started, so nothing in it is checked.
 //
@@ -118,7 +118,7 @@ __attribute__((constructor)) static void faults_init(void)
 {
     char words[4096];
     void *warm[2];
-    const char *path = getenv("FAULTS");
+    const char *path = getenv("RKNND_FAULTS");
     int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : read(fd, words, sizeof words - 1);
     close(fd);

@@ -35,7 +35,7 @@ static struct npu_model_source read_source(struct bytes file)
 
 static struct standin_model *load(const void *file, uint32_t size, struct error *e)
 {
-    const char *options = getenv("STANDIN");
+    const char *options = getenv("RKNN_STANDIN");
     struct standin_model *m = calloc(1, sizeof *m);
     if (!m)
         return NULL;
@@ -79,7 +79,7 @@ static int open_context(struct standin_model *m, uint32_t flags, rknn_context *r
 int rknn_init(rknn_context *context, void *model, uint32_t size, uint32_t flag,
               rknn_init_extend *extend)
 {
-    const char *code = getenv("STANDIN_CODE");
+    const char *code = getenv("RKNN_STANDIN_CODE");
     struct error e = {.code = STATUS_MALLOC_FAIL};
     (void)extend;
     if (code)

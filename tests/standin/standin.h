@@ -2,10 +2,10 @@
 // It answers as the vendor's manuals say, and is as trusting as such a library is.
 //
 // Its environment:
-//   STANDIN        options of the software NPU ("rk3588,crash@3"); default rk3588
-//   STANDIN_CODE   rknn_init() answers this number
-//   STANDIN_IMPORTS  file that gets a line for each dma-buf that is imported or given back
-//   STANDIN_DUMPS  where layers are written with RKNN_LOG_LEVEL 5
+//   RKNN_STANDIN          options of the software NPU ("rk3588,crash@3"); default rk3588
+//   RKNN_STANDIN_CODE     rknn_init() answers this number
+//   RKNN_STANDIN_IMPORTS  file that gets a line for each dma-buf that is imported or given back
+//   RKNN_STANDIN_DUMPS    where layers are written with RKNN_LOG_LEVEL 5
 //
 // Made with STANDIN_OLD it knows only the structs of the first headers, with STANDIN_SMALL it is
 // librknnmrt.so of RV1103 and RV1106.

@@ -53,5 +53,5 @@ void standin_dump_init(struct standin_dump *d)
     const char *level = getenv("RKNN_LOG_LEVEL");
     *d = (struct standin_dump){.npu = {wants, dump}};
     if (level && atoi(level) >= 5)
-        d->folder = getenv("STANDIN_DUMPS");
+        d->folder = getenv("RKNN_STANDIN_DUMPS");
 }

@@ -55,7 +55,7 @@ int rknn_matmul_destroy(rknn_matmul_ctx c)
 
 static int open_matmul(struct matmul *m, struct error *e)
 {
-    const char *options = getenv("STANDIN");
+    const char *options = getenv("RKNN_STANDIN");
     int r = matmul_model_encode(&m->kind, m->shapes, m->n_shapes, &m->file, e);
     if (r == 0)
         r = npu_backend.device_open(options ? options : "rk3588", &m->device, e);

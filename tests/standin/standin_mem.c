@@ -11,7 +11,7 @@
 // Keeps book of what is imported and given back, for tests.
 static void note_import(const char *what)
 {
-    const char *path = getenv("STANDIN_IMPORTS");
+    const char *path = getenv("RKNN_STANDIN_IMPORTS");
     cleanup(fclose_p) FILE *book = path ? fopen(path, "ae") : NULL;
     if (book)
         fprintf(book, "%s\n", what);

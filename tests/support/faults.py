@@ -40,7 +40,7 @@ class Faults:
         with open(self.path, "r+b") as file:
             self.map = mmap.mmap(file.fileno(), 0)
         library, = (BUILD / "tests/faults").glob("libfailing_calls.so")
-        self.environment = {"FAULTS": str(self.path), "LD_PRELOAD": str(library)}
+        self.environment = {"RKNND_FAULTS": str(self.path), "LD_PRELOAD": str(library)}
         if SANITIZED:  # the sanitizer is there before anything of ours is called
             self.environment["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + \
                 ":verify_asan_link_order=0:allocator_may_return_null=1"

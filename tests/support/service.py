@@ -64,7 +64,7 @@ def vendor_backend(folder, standin, chip="rk3588", **environment):
     compatible = pathlib.Path(folder) / "compatible"
     compatible.write_bytes(b"maker,board\0rockchip,%s\0" % chip.encode())
     library, = (BUILD / "tests/standin" / standin).glob("lib*.so")
-    os.environ.update({"STANDIN": chip, **environment})
+    os.environ.update({"RKNN_STANDIN": chip, **environment})
     return f"vendor:{library},compatible={compatible}"
 
 

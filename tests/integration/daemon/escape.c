@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/ipc.h>
@@ -166,6 +167,13 @@ static long send_urgent(void)
     return send(-1, "", 1, MSG_OOB | MSG_NOSIGNAL);
 }
 
+// What the service was told by its environment, as this process may have been.
+static long own_copy_of(const char *name)
+{
+    errno = EACCES;
+    return getenv(name) ? 0 : -1;
+}
+
 static void try_daemon(pid_t pid)
 {
     char byte;
@@ -177,6 +185,7 @@ static void try_daemon(pid_t pid)
     escape("memory of the daemon", open_of(pid, "mem", O_RDWR));
     escape("descriptors of the daemon", open_descriptor_of(pid));
     escape("environment of the daemon", open_of(pid, "environ", O_RDONLY));
+    escape("secret of the daemon", own_copy_of("SERVICE_TOKEN"));
     escape("process_vm_readv", process_vm_readv(pid, &here, 1, &there, 1, 0));
     escape("kill", kill(pid, 0));
     escape("tgkill", syscall(SYS_tgkill, pid, pid, 0));

@@ -114,7 +114,7 @@ class Dumps(Case):
     def setUp(self):
         super().setUp()
         self.dumps = self.folder / "dumps"
-        backend = vendor_backend(self.folder, "today", STANDIN_DUMPS=str(self.dumps))
+        backend = vendor_backend(self.folder, "today", RKNN_STANDIN_DUMPS=str(self.dumps))
         self.vendor = self.daemon(f"{backend},dumps={self.dumps}")
 
     def dump(self, daemon, *options):
@@ -159,7 +159,7 @@ class CustomOperators(Case):
 
 class Misfortunes(Case):
     def test_a_crash_is_contained(self):
-        d = self.standin(STANDIN="rk3588,crash@3")
+        d = self.standin(RKNN_STANDIN="rk3588,crash@3")
         answer = d.rknnctl("bench", DIGITS, "--loop", "20")
         self.assertEqual(answer.returncode, 0, answer.stderr)
         status = d.status()
@@ -167,7 +167,7 @@ class Misfortunes(Case):
         self.assertEqual(status["jobs_failed"], 0)
 
     def test_a_hang_is_ended(self):
-        d = self.standin(STANDIN="rk3588,hang@2", options=("--job-timeout-ms", "2000"))
+        d = self.standin(RKNN_STANDIN="rk3588,hang@2", options=("--job-timeout-ms", "2000"))
         answer = d.rknnctl("bench", DIGITS, "--loop", "3")
         self.assertEqual(answer.returncode, 0, answer.stderr)
         self.assertGreater(d.status()["worker_deaths"], 0)
@@ -187,7 +187,7 @@ class Misfortunes(Case):
                                 r"lacks rknn_run")
 
     def test_versions_that_do_not_fit_are_named(self):
-        d = self.standin(STANDIN_CODE="-10")
+        d = self.standin(RKNN_STANDIN_CODE="-10")
         words = d.rknnctl("run", DIGITS, "-i", PICTURE).stderr
         self.assertRegex(words, r"rknn_init: device and library do not match \(-10; version 2\.3\.2")
 

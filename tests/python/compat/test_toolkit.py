@@ -281,8 +281,8 @@ class Accuracy(Toolkit):
     def test_a_board_with_the_vendors_runtime(self):
         """It shows layers by names of its own, and takes no inputs of layers: the file says so; the rest is there."""
         dumps = self.folder / "dumps"
-        backend = vendor_backend(self.folder, "today", STANDIN_DUMPS=str(dumps))
-        self.addCleanup(lambda: [os.environ.pop(name) for name in ("STANDIN", "STANDIN_DUMPS")])
+        backend = vendor_backend(self.folder, "today", RKNN_STANDIN_DUMPS=str(dumps))
+        self.addCleanup(lambda: [os.environ.pop(name) for name in ("RKNN_STANDIN", "RKNN_STANDIN_DUMPS")])
         board = self.daemon("--backend", f"{backend},dumps={dumps}")
         self.rknn.load_onnx(str(DIGITS_FLOAT))
         self.rknn.load_rknn(str(DIGITS))

@@ -142,7 +142,7 @@ class Dmabuf(unittest.TestCase):
             # Where the sandbox lets the runtime write.
             dumps = pathlib.Path(folder) / "dumps"
             book = dumps / "imports"
-            backend = vendor_backend(folder, "today", STANDIN_IMPORTS=str(book))
+            backend = vendor_backend(folder, "today", RKNN_STANDIN_IMPORTS=str(book))
             daemon = Daemon("--backend", f"{backend},dumps={dumps}")
             self.assertIn(NAMES["dma_heap"], daemon.rknnctl("info").stdout)
             chain = self.start(daemon, CARD)
@@ -157,7 +157,7 @@ class Dmabuf(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             dumps = pathlib.Path(folder) / "dumps"
             book = dumps / "imports"
-            backend = vendor_backend(folder, "small", "rv1106", STANDIN_IMPORTS=str(book))
+            backend = vendor_backend(folder, "small", "rv1106", RKNN_STANDIN_IMPORTS=str(book))
             daemon = Daemon("--backend", f"{backend},dumps={dumps}", "--buffers", CARD)
             self.check_programs(daemon, "small_chip")
             self.check_imports(book)
