@@ -20,6 +20,7 @@
 #include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/text/text.h"
+#include "base/tls/certificate_message.h"
 #include "base/tls/tls_private.h"
 
 #define RECORD     16384u               // plain bytes at most (RFC 8446, 5.1)
@@ -526,11 +527,28 @@ static bool expect_host(SSL *ssl, const char *host)
     return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1;
 }
 
+// OpenSSL cannot be told to refuse a message, but it calls us before it reads one. A Certificate
+// message of a handshake has an empty context behind its head: one that has another is refused
+// before anything else in it is looked at.
+static void look_at_certificates(struct tls *t, const void *data, size_t size)
+{
+    uint8_t *message = (uint8_t *)(uintptr_t)data;
+    if (size <= SSL3_HM_HEADER_LENGTH || message[0] != SSL3_MT_CERTIFICATE)
+        return;
+    const char *fault = certificate_message_fault(message, size);
+    if (!fault)
+        return;
+    say(t, fault, "");
+    message[SSL3_HM_HEADER_LENGTH] = 0xff;
+}
+
 static void on_message(int written, int version, int type, const void *data, size_t size, SSL *ssl,
                        void *owner)
 {
     struct tls *t = owner;
-    (void)version, (void)data, (void)size, (void)ssl;
+    (void)version, (void)ssl;
+    if (!written && type == SSL3_RT_HANDSHAKE)
+        look_at_certificates(t, data, size);
     t->n_changes += t->established && !written && type == SSL3_RT_HANDSHAKE;
 }
 

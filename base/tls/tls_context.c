@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/file/trust.h"
+#include "base/tls/certificate_message.h"
 #include "base/tls/tls_context.h"
 #include "base/tls/tls_private.h"
 
@@ -247,6 +248,10 @@ static bool set_up(SSL_CTX *ssl)
     SSL_CTX_set_num_tickets(ssl, 0);
     SSL_CTX_set_max_early_data(ssl, 0);
     SSL_CTX_set_recv_max_early_data(ssl, 0);
+    SSL_CTX_set_max_cert_list(ssl, CERTIFICATES_SENT_BYTES);
+#ifdef SSL_OP_NO_RX_CERTIFICATE_COMPRESSION // what is compressed is not seen before it is read
+    SSL_CTX_set_options(ssl, SSL_OP_NO_RX_CERTIFICATE_COMPRESSION);
+#endif
     return SSL_CTX_set_min_proto_version(ssl, TLS1_3_VERSION) == 1 &&
            SSL_CTX_set_max_proto_version(ssl, TLS1_3_VERSION) == 1 &&
            SSL_CTX_set_ciphersuites(ssl, SUITES) == 1 && SSL_CTX_set1_groups_list(ssl, GROUPS) == 1;

@@ -324,10 +324,6 @@ static int worker_process_spawn(struct worker_process *w, int fd, int log_fd, st
                                       .fd = fd,
                                       .log_fd = log_fd,
                                       .exited = on_process_exit};
-    w->environment = plain_environment();
-    if (!w->environment)
-        return error_no_memory(e, "an environment", 0);
-    w->process.environment = w->environment;
     turns_mark(w->options->loop, "starting a worker");
     int r = child_start_soon(&w->process, w->options->loop, &words, e);
     turns_mark(w->options->loop, "what follows a worker's start");
@@ -426,8 +422,11 @@ static struct worker_process *worker_process_allocate(const struct runner_option
                                                       void *owner)
 {
     struct worker_process *w = calloc(1, sizeof *w);
-    if (!w)
+    if (!w || !(w->environment = plain_environment())) {
+        free(w);
         return NULL;
+    }
+    w->process.environment = w->environment;
     w->options = options;
     w->name = name;
     w->events = events;
@@ -476,6 +475,7 @@ int worker_process_new(const struct runner_options *options, const char *name,
     r = make_breadcrumbs(&w->breadcrumbs, &first->fds[0], e);
     if (r < 0) {
         frame_out_free(first);
+        worker_free_parts(w);
         free(w);
         return r;
     }

@@ -477,6 +477,49 @@ class Certificates(Base):
         wrong = make_keys(self.folder / "wrong", carol=OTHER)
         self.refused(daemon, "does not know our key", **{**only_key, "RKNND_TLS_PSK_FILE": wrong})
 
+    def chain(self, curve, encoding, n):
+        """A file of n certificates of a stranger's."""
+        key, one, path = (self.folder / name for name in ("curve.key", "one.crt", f"{curve}.{encoding}.{n}"))
+        openssl("ecparam", "-name", curve, "-param_enc", encoding, "-genkey", "-noout", "-out", key)
+        openssl("req", "-x509", "-key", key, "-subj", "/CN=x", "-days", "2", "-out", one)
+        path.write_text(one.read_text() * n)
+        return path
+
+    def send_chain(self, daemon, path):
+        return run("openssl", "s_client", "-tls1_3", "-connect", f"127.0.0.1:{port_of(daemon)}", "-cert", self.pem / "alice.crt", "-key",
+                   self.pem / "alice.key", "-cert_chain", path, stdin=subprocess.DEVNULL)
+
+    def test_certificates_that_take_long_are_not_read(self):
+        """A curve that a stranger has made takes a tenth of a second for each of his certificates, of which there can be many."""
+        daemon = self.begin()
+        for words, chain in (("a certificate has a key with a curve of its own", self.chain("prime256v1", "explicit", 1)),
+                             ("curve of its own", self.chain("sect233k1", "explicit", 3)),
+                             ("there are more than 8 certificates", self.chain("prime256v1", "named_curve", 8)),
+                             ("excessive message size", self.chain("prime256v1", "named_curve", 60))):
+            with self.subTest(words):
+                before = self.said().count(words)
+
+                def refused_and_logged(words=words, chain=chain, before=before):
+                    self.send_chain(daemon, chain)
+                    return self.said().count(words) > before
+                wait_for(f"the log's words: {words}", refused_and_logged, 20)
+        self.send_chain(daemon, self.chain("prime256v1", "named_curve", 3))
+        self.assertEqual(self.ask(daemon, "ping", "-n", "1")[0], 0)
+
+    def test_a_servers_certificates_that_take_long_are_not_read(self):
+        listing = self.chain("prime256v1", "explicit", 1)
+        process = subprocess.Popen(
+            ["openssl", "s_server", "-accept", "0", "-cert", self.pem / "server.crt", "-key", self.pem / "server.key", "-cert_chain", listing,
+             "-tls1_3"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for line in process.stdout:
+            if found := re.search(r"ACCEPT .*:(\d+)", line):
+                break
+        env = dict(os.environ, RKNND_SERVER=f"tls:127.0.0.1:{found[1]}", **{k: str(v) for k, v in self.setting("alice").items()})
+        done = run(BUILD / "bin/rknnctl", "ping", "-n", "1", env=env, text=True)
+        process.kill()
+        process.communicate(timeout=PATIENCE)
+        self.assertIn("a certificate has a key with a curve of its own", done.stderr)
+
     def test_an_old_server(self):
         process = subprocess.Popen(
             ["openssl", "s_server", "-accept", "0", "-cert", self.pem / "old.crt", "-key", self.pem / "old.key", "-tls1_3"],
