@@ -1,9 +1,9 @@
 // Calls that fail on purpose. A library for LD_PRELOAD: what a process asks of the C library and
 // the kernel goes through here, is counted, and fails when its turn comes.
 //
-// The file that RKNND_FAULTS names holds a struct role_faults for each role of ours; a test has it mapped
-// and changes it while the processes run. A process knows its role by its command line. Each file
-// is written by one test and read by processes that it started, so nothing in it is checked.
+// The file that RKNND_FAULTS names holds a struct role_faults for each role of ours; a test has it
+// mapped and changes it while the processes run. A process knows its role by its command line. Each
+// file is written by one test and read by processes that it started, so nothing in it is checked.
 //
 // What fails, fails as the kernel would: with an errno that the call has, and without an effect.
 #include <dirent.h>
