@@ -128,16 +128,19 @@ typedef int32_t counts __attribute__((vector_size(LANES * sizeof(int32_t))));
 
 // Where another lane is larger, or as large and found before: takes that.
 static inline __attribute__((always_inline)) void lanes_join(reals *best, counts *found,
-                                                             const reals v, const counts k)
+                                                             const reals *v, const counts *k)
 {
-    counts take = (v > *best) | ((v == *best) & (k < *found));
-    *found = (k & take) | (*found & ~take);
-    *best = (reals)(((counts)v & take) | ((counts)*best & ~take));
+    counts take = (*v > *best) | ((*v == *best) & (*k < *found));
+    *found = (*k & take) | (*found & ~take);
+    *best = (reals)(((counts)*v & take) | ((counts)*best & ~take));
 }
 
 #define LANES_JOIN(best, found, ...)                                                               \
-    lanes_join(&(best), &(found), __builtin_shufflevector(best, best, __VA_ARGS__),                \
-               __builtin_shufflevector(found, found, __VA_ARGS__))
+    do {                                                                                           \
+        reals v_ = __builtin_shufflevector(best, best, __VA_ARGS__);                               \
+        counts k_ = __builtin_shufflevector(found, found, __VA_ARGS__);                            \
+        lanes_join(&(best), &(found), &v_, &k_);                                                   \
+    } while (0)
 
 // Each of n pixels of `size` channels. Lane i has the best of the channels i, i + LANES, … so far,
 // and begins with the first one, so that of comparisons with NaN comes what the order of channels
