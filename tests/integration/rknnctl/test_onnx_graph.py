@@ -124,6 +124,7 @@ class Graph(OnDaemon):
                 ("QLinearGlobalAveragePool", [1, 3, 4, 4], ["x", "s", "z", "s", "z"], {"channels_last": 1},
                  'its attribute "channels_last" is not known'),
                 ("QLinearSoftmax", [1, 3], ["x", "s", "z", "s", "z"], {"axis": 1, "opset": 11}, 'its attribute "opset" is not known'),
+                ("QLinearAdd", [1, 3], ["x", "s", "z", "x", "s", "z", "s", "z"], {"axis": 1}, 'its attribute "axis" is not known'),
                 ("QLinearConcat", [1, 3], ["s", "z", "x", "s", "z", "x"], {"axis": 1}, "it has 6 inputs"),
                 ("QGemm", [2, 3], gemm, {"alpha": .5}, "alpha 0.5 is not supported"),
                 ("QGemm", [2, 3], gemm[:7], {}, "7 inputs are not supported")):

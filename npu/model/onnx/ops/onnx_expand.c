@@ -244,6 +244,15 @@ static int expand_join(struct onnx_lowering *l, const struct onnx_node *of,
     return r < 0 ? r : take(l, end, e);
 }
 
+// Whether some part gets the node's attributes, and so knows them or refuses them.
+static bool reads_attributes(const struct onnx_expansion *x)
+{
+    bool reads = x->joins;
+    for (size_t i = 0; i < MAX_PARTS; i++)
+        reads = reads || x->parts[i].attributes == OWN;
+    return reads;
+}
+
 int onnx_expand(struct onnx_lowering *l, const struct onnx_expansion *x, const struct onnx_node *of,
                 int (*take)(struct onnx_lowering *l, const struct onnx_node *n, struct error *e),
                 struct error *e)
@@ -253,6 +262,8 @@ int onnx_expand(struct onnx_lowering *l, const struct onnx_expansion *x, const s
     if (of->n_inputs < x->min_inputs || of->n_inputs > x->max_inputs || of->n_outputs != 1)
         return onnx_refuse(l, e, "%u inputs are not supported, or it has not one output",
                            of->n_inputs);
+    if (of->n_attrs && !reads_attributes(x))
+        return onnx_refuse(l, e, "its attribute \"%s\" is not known", of->attrs[0].name);
     if (x->joins)
         return expand_join(l, of, take, e);
     // Its bias is stored by both scales alone.
