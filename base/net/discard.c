@@ -43,7 +43,8 @@ static struct discarded {
     int fd;
     bool unread; // a socket with more of them
 } * waiting;
-static unsigned n_waiting, n_room, n_threads, n_idle;
+static atomic_uint n_waiting; // read without it, too
+static unsigned n_room, n_threads, n_idle;
 static bool closing;      // a thread gets on with it, as far as anybody knows
 static unsigned closer;   // its number
 static unsigned n_closed; // counts on
@@ -237,7 +238,7 @@ static bool discard_some(const int *fds, int n, bool unread)
         for (int i = 0; i < n; i++)
             add_late((struct discarded){fds[i], unread});
         sem_post(&some);
-        return atomic_load(&n_late) < DISCARD_MOST;
+        return atomic_load(&n_waiting) + atomic_load(&n_late) < DISCARD_MOST;
     }
     unsigned before = n_waiting;
     take_late();
