@@ -1,3 +1,7 @@
+// Two ends that share nothing yet: TLS keeps listeners out, but not one who sits between and talks
+// TLS to both. Then there are two TLS sessions, whose exported keys differ, and so do the codes
+// that both ends derive from them. Six digits are enough, since a man in the middle has one guess a
+// run: the nonces are committed to before they are seen.
 #include "base/tls/pairing.h"
 
 #include <openssl/evp.h>

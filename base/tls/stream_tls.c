@@ -1,3 +1,5 @@
+// TLS over a socket that blocks or not, as its owner likes: the session asks for bytes and gets
+// -EAGAIN from here, and its owner polls.
 #include "base/tls/stream_tls.h"
 
 #include <stdlib.h>

@@ -1,3 +1,6 @@
+// The file is never written in place: programs may read it at any moment, and a machine may lose
+// power. The new text is written beside it, gets the old one's owner and mode, is synced and
+// renamed. Lines that are not about the same key stay byte by byte, comments included.
 #include "base/tls/tls_keys_store.h"
 
 #include <errno.h>

@@ -1,3 +1,6 @@
+// A body grows as it is written, and nobody checks each write: what found no memory is remembered,
+// and what is sent in the end is either the whole body or words that say what was missing. Large
+// bodies are paid from a share that all requests have in common, before the memory is taken.
 #include "kserve/http/reply.h"
 
 #include <stdarg.h>

@@ -1,3 +1,8 @@
+// Two locks: `lock` is for the list of entries, which every request looks at, and is held for
+// moments; `loading` keeps loads, unloads and looks at the sources apart, and may be held as long
+// as a model takes to load. Whoever has `loading` may take `lock`, never the other way round.
+// Models are counted references, so one that is replaced or unloaded goes when its last request has
+// ended, and no request waits for that.
 #include "kserve/model/repository.h"
 
 #include <pthread.h>

@@ -1,3 +1,6 @@
+// The bodies that may be here have one or two keys and a boolean. They are checked as they are
+// parsed, without a tree: every callback that this form has no place for refuses, so a key more, a
+// number for the boolean or a second flag is an error and not ignored.
 #include "kserve/request/json_flag.h"
 
 #include <string.h>

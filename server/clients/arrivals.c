@@ -1,3 +1,6 @@
+// Between accept() and a session: users whose names and groups are not known yet are looked up
+// elsewhere (identities.h), since that may ask a network. The operator and users who are there
+// already do not wait for anybody's lookup.
 #include "server/clients/arrivals.h"
 
 #include <stdlib.h>

@@ -1,3 +1,6 @@
+// Addresses are compared as texts, as the options have them: a reload or an upgrade keeps the
+// sockets whose text is named again, opens those that are new and closes the rest. Two spellings of
+// one address are two addresses; binding the second fails in words, and the first is kept.
 #include "server/listen/addresses.h"
 
 #include <errno.h>

@@ -1,3 +1,10 @@
+// The HTTP library talks to strangers, so it has a process of its own, which gets nothing but
+// listening sockets and a socket pair to ask the daemon with. It asks one question at a time;
+// answers go out without waiting, and a process that says anything unexpected is ended and started
+// again, with the same listening sockets: its clients see a connection that closes.
+//
+// The process, the poll on its socket and the pipe of its log close one by one; n_open counts them,
+// and only when all have gone the next one starts.
 #include "server/metrics/http_process.h"
 
 #include <errno.h>

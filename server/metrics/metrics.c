@@ -1,3 +1,6 @@
+// Series are never removed, since Prometheus expects counters to go on; so their number is bounded,
+// in all and for each user. What finds no room is counted under "other", so that sums over all
+// series stay right.
 #include "server/metrics/metrics.h"
 
 #include <stdio.h>

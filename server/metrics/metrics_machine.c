@@ -1,3 +1,5 @@
+// Sensors and clocks in base units (celsius, watts, joules, hertz), as Prometheus wants them. A
+// kind that the machine does not have has no series at all, not one with 0.
 #include "server/metrics/metrics_machine.h"
 
 #include <inttypes.h>

@@ -1,3 +1,5 @@
+// However many scrape at once, the text is made once: all who ask while it is being made get the
+// same one (snapshots.h), in slices between which the loop serves others.
 #include "server/metrics/metrics_share.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,7 @@
+// Drivers below /sys may take long to answer, or never. One thread reads all clocks and sensors;
+// those who ask meanwhile wait for the same reading, one that is fresh is given at once, and when a
+// driver hangs all are told so after a while, with the thread left where it is: it is asked again
+// only when it has come back.
 #include "server/observe/readings.h"
 
 #include <string.h>

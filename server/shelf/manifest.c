@@ -1,3 +1,7 @@
+// A manifest is read with the same strictness as a message of a client: somebody may have edited
+// the file, or a newer rknnd may have written it. A member that is unknown, missing, there twice or
+// of another kind makes the version unusable, with words that name the member; it is listed with
+// them, and can be removed.
 #include "server/shelf/manifest.h"
 
 #include <jansson.h>

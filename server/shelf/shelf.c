@@ -1,3 +1,10 @@
+// Everything that touches the disk is a shelf_work, and one thread does them one after the other:
+// two pushes never compete for the disk, and no lock is needed among works of one daemon. Each
+// person has a line of works, and the lines take turns, so that whoever pushes a hundred models
+// delays others by one of them at most.
+//
+// A work may outlive the wish for it: while it is on the thread nobody frees it, and stop() or
+// done() follow on the loop.
 #include "server/shelf/shelf.h"
 
 #include <stdlib.h>

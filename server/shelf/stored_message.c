@@ -1,3 +1,5 @@
+// What a list of stored models says is made once for all who ask, with every name in it, and cut
+// for each viewer afterwards: names of files and owners are for those who may see them alone.
 #include "server/shelf/stored_message.h"
 
 #include <pb_decode.h>

@@ -1,3 +1,6 @@
+// Each packet is one whole struct, so that a receiver never has half of one. The first member is
+// the version, and is looked at before the size: a newer rknnd's packets may be longer, and the
+// words are to be about versions then, and not about rubbish.
 #include "server/upgrade/handover.h"
 
 #include <errno.h>

@@ -1,3 +1,11 @@
+// Until begin() this process only looks on: the sockets are still accepted from by the daemon
+// before it, and removing their files or answering a client would take from that daemon what it
+// needs when this one fails. So nothing of the old one's is touched before it has said YOURS and
+// has been told SERVING.
+//
+// Afterwards a connection that resumes a session is recognised by the session's number: numbers
+// below first_session are the old daemon's. To know it the first message has to be looked at
+// without being taken out of the socket (doorstep.h).
 #include "server/upgrade/succession.h"
 
 #include <poll.h>

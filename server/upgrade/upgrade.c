@@ -1,3 +1,11 @@
+// All that may fail is tried while this daemon still accepts: the successor gets copies of the
+// listening sockets, reads its options and opens its backend, and only its READY pauses accepting
+// here. What arrives between that and SERVING waits in the sockets' backlogs, so nobody is refused;
+// whatever goes wrong until then is undone, and has cost nothing but the successor's process.
+//
+// Behind SERVING there is no way back, and this daemon is a server for its sessions alone:
+// connections to them reach the successor first, which hands them here (JOIN), and those that are
+// not known here go back (BACK).
 #include "server/upgrade/upgrade.h"
 
 #include <errno.h>

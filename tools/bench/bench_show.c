@@ -1,3 +1,6 @@
+// One set of results, four forms: text for people, JSON and CSV for programs, and every sample in a
+// file. A software NPU's times are the machine's, not the chip's: all four name them so (timing.h),
+// so that no spreadsheet compares the two.
 #include "tools/bench/bench_show.h"
 
 #include <stdio.h>

@@ -1,3 +1,7 @@
+// The board's person looks at one screen, while anybody in the network may connect. Guests are
+// therefore served side by side with one poll(), a network that fills all places loses its own
+// first, and lines on the screen about strangers are limited, so that nobody can scroll the codes
+// away.
 #include "tools/pair/pair_crowd.h"
 
 #include <stdio.h>

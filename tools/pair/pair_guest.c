@@ -1,3 +1,7 @@
+// A guest is a stranger until the person has compared codes, so it costs a bounded amount: one
+// message's bytes, one handshake, one computation of codes. A message that comes out of turn ends
+// it. The client commits to its nonce before it sees the board's, so neither end can choose codes
+// by trying nonces.
 #include "tools/pair/pair_guest.h"
 
 #include <string.h>

@@ -1,3 +1,6 @@
+// Nothing here waits without an end: connecting, the handshake, messages and the person's answer
+// all have the link's `until_ms`. Sockets never block; the board's side uses the functions in
+// steps, since it has many guests at once, and the PC's side the ones that wait.
 #include "tools/pair/pair_link.h"
 
 #include <arpa/inet.h>

@@ -1,3 +1,5 @@
+// What a board's sensors say, for `top` and reports. What is absent is said: a board without a
+// power sensor and a driver that hangs look different to who reads it.
 #include "tools/run/heat.h"
 
 #include <stdbool.h>
