@@ -1,7 +1,7 @@
 // Where the modules are: backends, and rknnd-announce.
 #pragma once
 
-#include "server/options.h"
+#include "server/config/options.h"
 
 #define MODULES_DIR_SIZE 4096
 

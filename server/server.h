@@ -14,6 +14,8 @@
 #include "server/clients/arrivals.h"
 #include "server/clients/session.h"
 #include "server/clients/user.h"
+#include "server/config/options.h"
+#include "server/config/reload.h"
 #include "server/handle/handle.h"
 #include "server/handle/handle_memory.h"
 #include "server/handle/handle_stats.h"
@@ -40,8 +42,6 @@
 #include "server/observe/logbook.h"
 #include "server/observe/readings.h"
 #include "server/observe/trace.h"
-#include "server/options.h"
-#include "server/reload.h"
 #include "server/shelf/shelf.h"
 #include "server/shelf/shelf_pins.h"
 #include "server/turns.h"
@@ -143,7 +143,7 @@ void server_done(struct server *s);
 /// Serves a connected stream socket (taken over).
 void server_take(struct server *s, int fd, const struct origin *origin);
 
-// ---- between server.c, server_sweep.c and server_upgrade.c --------------------------------------
+// ---- between server.c and server_*.c ------------------------------------------------------------
 
 /// Part of the start; cannot fail.
 void server_init_sweep(struct server *s);
@@ -171,3 +171,22 @@ void server_fail_to_start(struct server *s, const struct error *e);
 
 /// Tells the service manager what is served.
 void server_tell_manager(struct server *s);
+
+/// Part of the start; cannot fail: listeners, none of them open, and what comes from them.
+void server_init_arrivals(struct server *s);
+
+/// What parts keep of the options that can change.
+void server_copy_options(struct server *s);
+
+/// The groups that matter, of the rules of rights; and at the start those of the sockets, too.
+void server_copy_groups(struct server *s);
+void server_find_groups(struct server *s);
+
+/// What all clients together may hold: as the options say, or a part of what the machine has.
+void server_set_limits(struct server *s);
+
+/// Part of the start; cannot fail.
+void server_init_reload(struct server *s);
+
+/// Stops one that drains and has nothing left to do.
+void server_check_drained(struct server *s);

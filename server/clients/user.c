@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "server/clients/identities.h"
-#include "server/options.h"
+#include "server/config/options.h"
 
 // `name`: of a local one.
 static void set_names(struct user *u, const char *name)

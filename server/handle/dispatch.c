@@ -10,9 +10,9 @@
 
 #include "base/log.h"
 #include "server/clients/rights.h"
+#include "server/config/options.h"
 #include "server/handle/handle.h"
 #include "server/handle/services.h"
-#include "server/options.h"
 #include "server/turns.h"
 
 // How much work a message is: the table of PROTOCOL.md. What it may take of the loop's time,

@@ -1,6 +1,7 @@
 // PING, CANCEL, GOODBYE and SERVER_STATUS: requests about the connection and the daemon as a whole.
 #include "base/log.h"
 #include "server/clients/session.h"
+#include "server/config/options.h"
 #include "server/handle/handle.h"
 #include "server/handle/services.h"
 #include "server/jobs/context.h"
@@ -9,7 +10,6 @@
 #include "server/jobs/sram_use.h"
 #include "server/models/store.h"
 #include "server/models/upload.h"
-#include "server/options.h"
 #include "server/turns.h"
 
 // The token goes back as it came.

@@ -1,12 +1,12 @@
 // DUMP: an INFER that answers with what the model's nodes compute. DUMP_NEXT: more of it.
 #include "server/clients/session.h"
 #include "server/clients/user.h"
+#include "server/config/options.h"
 #include "server/handle/handle.h"
 #include "server/handle/services.h"
 #include "server/jobs/context.h"
 #include "server/jobs/job.h"
 #include "server/jobs/job_dump.h"
-#include "server/options.h"
 
 static int dump_check(const rknnd_Dump *m, struct error *e)
 {

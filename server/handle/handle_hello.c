@@ -6,12 +6,12 @@
 #include "npu/npu.h"
 #include "server/clients/session.h"
 #include "server/clients/user.h"
+#include "server/config/options.h"
 #include "server/handle/handle.h"
 #include "server/handle/services.h"
 #include "server/jobs/memory.h"
 #include "server/models/upload.h"
 #include "server/observe/trace.h"
-#include "server/options.h"
 
 // Both sides name a range of versions; the ranges must overlap.
 static int hello_agree(const rknnd_Hello *m, struct error *e)

@@ -11,12 +11,12 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "server/clients/session.h"
+#include "server/config/options.h"
 #include "server/handle/handle.h"
 #include "server/handle/services.h"
 #include "server/jobs/context.h"
 #include "server/jobs/job.h"
 #include "server/jobs/job_custom.h"
-#include "server/options.h"
 
 #define INPUT_ALIGNMENT 64
 #define CORE_MASK_ALL   0xffffu // RKNN_NPU_CORE_ALL

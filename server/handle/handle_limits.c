@@ -10,10 +10,10 @@
 #include "server/clients/rights.h"
 #include "server/clients/session.h"
 #include "server/clients/user.h"
+#include "server/config/options.h"
 #include "server/handle/handle.h"
 #include "server/handle/services.h"
 #include "server/net/delimited.h"
-#include "server/options.h"
 
 // Some 50 bytes each: what encoding them takes is milliseconds.
 #define LIMITS_MAX  4096

@@ -10,11 +10,11 @@
 #include "base/fd.h"
 #include "server/clients/session.h"
 #include "server/clients/user.h"
+#include "server/config/options.h"
 #include "server/handle/handle.h"
 #include "server/handle/handle_memory.h"
 #include "server/handle/services.h"
 #include "server/jobs/context.h"
-#include "server/options.h"
 #include "tensor/chip.h"
 
 // Counts memory that is being created (reserved), too. Written so that the sum cannot overflow.

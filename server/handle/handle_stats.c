@@ -7,13 +7,13 @@
 #include "base/cleanup.h"
 #include "server/clients/session.h"
 #include "server/clients/user.h"
+#include "server/config/options.h"
 #include "server/handle/handle.h"
 #include "server/handle/services.h"
 #include "server/jobs/context.h"
 #include "server/jobs/job.h"
 #include "server/models/model_users.h"
 #include "server/models/store.h"
-#include "server/options.h"
 
 #define STATS_TURN 64 // clients in a slice, some of which the kernel is asked about
 

@@ -17,12 +17,12 @@
 #include "base/log.h"
 #include "server/clients/session.h"
 #include "server/clients/user.h"
+#include "server/config/options.h"
 #include "server/jobs/job_timer.h"
 #include "server/jobs/sram_use.h"
 #include "server/metrics/metrics.h"
 #include "server/models/model_users.h"
 #include "server/net/connection.h"
-#include "server/options.h"
 
 #define ENABLE_SRAM   0x800u // RKNN_FLAG_ENABLE_SRAM
 #define PRIORITY_MASK 3u     // of RKNN_FLAG_*: PRIOR_HIGH, PRIOR_MEDIUM, PRIOR_LOW

@@ -3,8 +3,8 @@
 
 #include <stdbool.h>
 
+#include "server/config/options.h"
 #include "server/listen/listener.h"
-#include "server/options.h"
 
 struct addresses {
     const char *uri[OPTIONS_MAX_LISTEN]; // of the options, which have to stay, or by_default

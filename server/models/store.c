@@ -14,9 +14,9 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "server/clients/account.h"
+#include "server/config/options.h"
 #include "server/jobs/giveback.h"
 #include "server/models/model_users.h"
-#include "server/options.h"
 
 static struct store *store_of(const struct model *m)
 {

@@ -33,13 +33,13 @@
 #include "base/text/text.h"
 #include "server/clients/session.h"
 #include "server/clients/user.h"
+#include "server/config/options.h"
 #include "server/jobs/giveback.h"
 #include "server/metrics/metrics.h"
 #include "server/models/model_users.h"
 #include "server/models/store.h"
 #include "server/net/connection.h"
 #include "server/observe/trace.h"
-#include "server/options.h"
 
 // An offer that waits for another client's upload, or a last chunk that waits for the hash.
 struct upload_request {

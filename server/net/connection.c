@@ -28,8 +28,8 @@
 #include "base/log.h"
 #include "server/clients/session.h"
 #include "server/clients/user.h"
+#include "server/config/options.h"
 #include "server/metrics/metrics.h"
-#include "server/options.h"
 #include "server/turns.h"
 
 // Queued answers that are not outputs of jobs; past that the client is not heard, and no large

@@ -11,9 +11,9 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "server/clients/user.h"
+#include "server/config/options.h"
 #include "server/models/model_users.h"
 #include "server/models/upload.h"
-#include "server/options.h"
 #include "server/shelf/shelf_fetch.h"
 
 struct pin;

@@ -14,10 +14,10 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "server/config/options.h"
 #include "server/listen/listener.h"
 #include "server/metrics/http_process.h"
 #include "server/net/watch.h"
-#include "server/options.h"
 
 #define SOCKETS_MS 10000 // for what the other one sends at once
 

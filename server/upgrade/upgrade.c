@@ -18,12 +18,12 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "server/clients/session.h"
+#include "server/config/options.h"
 #include "server/listen/listener.h"
 #include "server/metrics/http_process.h"
 #include "server/net/connection.h"
 #include "server/net/watch.h"
 #include "server/notify.h"
-#include "server/options.h"
 #include "server/upgrade/succession.h"
 
 #define CHILD_FD    "3"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/error.h"
-#include "server/options.h"
+#include "server/config/options.h"
 
 /// Serves until a signal, or (--adopt) until the program that started it and its other clients
 /// have gone. Blocks. Returns 0 or why it could not begin.

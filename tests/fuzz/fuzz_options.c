@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "server/options.h"
+#include "server/config/options.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

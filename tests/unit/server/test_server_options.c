@@ -13,7 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "server/options.h"
+#include "server/config/options.h"
 #include "tests/support/manual.h"
 
 static void takes_good_values(void **state)

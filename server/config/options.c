@@ -2,7 +2,7 @@
 //
 // To add an option: a field in struct options, its default in options_init(), and a row here; the
 // manual page is rknnd(8). The command line wins over the file, since it is read second.
-#include "server/options.h"
+#include "server/config/options.h"
 
 #include <errno.h>
 #include <fcntl.h>

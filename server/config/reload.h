@@ -8,8 +8,8 @@
 #include <uv.h>
 
 #include "base/error.h"
+#include "server/config/options.h"
 #include "server/listen/addresses.h"
-#include "server/options.h"
 
 // Embedded by the server. What is read belongs to the thread while `busy`.
 struct reload {

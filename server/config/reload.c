@@ -1,9 +1,9 @@
 // A configuration is read on a thread, as names may have to be looked up and files may lie on a
 // disk that sleeps; the loop takes over what came of it, or nothing.
-#include "server/reload.h"
+#include "server/config/reload.h"
 
 #include "base/log.h"
-#include "server/config_check.h"
+#include "server/config/config_check.h"
 #include "server/listen/listen_schemes.h"
 #include "server/net/tls_files.h"
 

@@ -1,7 +1,7 @@
 // --check-config: what can be said of options without starting.
 #pragma once
 
-#include "server/options.h"
+#include "server/config/options.h"
 
 /// Looks for the backend, reads keys and certificates, and checks addresses; the options are good
 /// each by itself (options_parse()). Listens nowhere.

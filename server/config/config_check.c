@@ -1,6 +1,6 @@
 // What a start would refuse, found without one: `systemctl reload` asks this before it sends the
 // signal, so both have to say the same.
-#include "server/config_check.h"
+#include "server/config/config_check.h"
 
 #include "server/listen/listen_schemes.h"
 #include "server/metrics/http_process.h"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/options.h"
+#include "server/config/options.h"
 
 enum field_kind { FIELD_PLAIN, FIELD_TEXT, FIELD_TEXTS, FIELD_QUOTAS, FIELD_RIGHTS };
 
