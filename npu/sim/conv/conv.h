@@ -121,6 +121,7 @@ struct conv {
     float *float_bias;              // NULL: none
     uint32_t n_fused;               // so many of the node's
     bool direct;                    // nothing is left to the epilogue: oneDNN writes the output
+    bool in_output;                 // … or its tiles, on which the epilogue works there
     struct element_form image_form; // CONV_DEPTHWISE
     bool fp16;                      // … from the image to the output, in these bounds
     struct clamp_bounds bounds;

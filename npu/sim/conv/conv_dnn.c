@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "npu/sim/conv/conv.h"
+#include "npu/sim/simd/sigmoid.h"
 
 // A good part of the L2 cache: the tile's inputs and the weights need some of it too.
 #define TILE_BYTES (256 << 10)
@@ -96,11 +97,18 @@ static bool conv_dnn_find_eltwise(const struct graph_post *post, dnnl_alg_kind_t
     return false;
 }
 
+// oneDNN's e^x takes longer than a tile's way through the cache and sigmoid_many().
+static bool conv_dnn_is_slow(const struct graph_post *post)
+{
+    return (post->kind == POST_SIGMOID || post->kind == POST_SWISH) && sigmoid_fits();
+}
+
 uint32_t conv_dnn_fuses(const struct graph_node *n)
 {
     dnnl_alg_kind_t algorithm;
     uint32_t i = 0;
-    while (i < n->n_post && conv_dnn_find_eltwise(&n->post[i], &algorithm))
+    while (i < n->n_post && !conv_dnn_is_slow(&n->post[i]) &&
+           conv_dnn_find_eltwise(&n->post[i], &algorithm))
         i++;
     return i;
 }

@@ -157,7 +157,7 @@ static int conv_take_scratch(struct step *s, struct conv *c, struct error *e)
     if (c->kernel == CONV_FLOATS)
         return conv_floats_scratch(s, c, e);
     // The plain kernel finishes each row at once, oneDNN each tile.
-    uint64_t lines = c->direct ? 0 : c->kernel == CONV_DNN ? conv_tile_lines(c) : 1;
+    uint64_t lines = c->direct || c->in_output ? 0 : c->kernel == CONV_DNN ? conv_tile_lines(c) : 1;
     if (step_scratch(s, (lines * c->ow * c->oc + CONV_LANES) * 4, &c->sums_at, e) < 0)
         return STATUS_MODEL_INVALID;
     if (c->kernel == CONV_PLAIN)
@@ -188,6 +188,16 @@ static int conv_prepare_integer(struct step *s, struct conv *c, struct error *e)
                                  : conv_prepare_weights(s, c, weights, e);
 }
 
+// Floats that only activations follow stay where they will be; what is added behind them might be
+// there before.
+static bool conv_fits_output(const struct step *s, const struct conv *c)
+{
+    bool fits = step_output(s, 0)->type == TENSOR_FLOAT32 && !c->direct;
+    for (uint32_t i = 0; i < s->node->n_post; i++)
+        fits = fits && s->node->post[i].kind != POST_ADD;
+    return fits;
+}
+
 int conv_prepare_floats(struct step *s, struct conv *c, float *weights, struct error *e)
 {
     bool own = step_input(s, 0)->type != TENSOR_FLOAT32 || !conv_dnn_has_depthwise(s, c);
@@ -203,6 +213,7 @@ int conv_prepare_floats(struct step *s, struct conv *c, float *weights, struct e
     }
     c->n_fused = conv_dnn_fuses(s->node);
     c->direct = step_output(s, 0)->type == TENSOR_FLOAT32 && c->n_fused == s->node->n_post;
+    c->in_output = conv_fits_output(s, c);
     int r = conv_take_scratch(s, c, e);
     return r < 0 ? r : conv_dnn_prepare(s, c, weights, e);
 }
@@ -275,11 +286,13 @@ static int conv_run_dnn(const struct step *s, const struct conv *c, struct run *
 {
     if (c->direct)
         return dnn_call(s, r, c->tiles[0].call, e);
-    void *sums = run_scratch(r, c->sums_at);
+    void *sums = c->in_output ? NULL : run_scratch(r, c->sums_at);
     if (c->nz)
         conv_window_sums(c, r, image);
     for (uint32_t i = 0; i < c->n_tiles; i++) {
         const struct conv_tile *t = &c->tiles[i];
+        if (c->in_output)
+            sums = (float *)run_output(s, r, 0) + t->first * c->oc;
         int status = dnn_call_on(s, r, t->call, image + t->image, sums, e);
         if (status < 0)
             return status;

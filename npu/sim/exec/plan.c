@@ -35,6 +35,8 @@ static const struct op *plan_choose(const struct graph *g, const struct graph_no
     bool onnx = n->n_outputs && n->outputs[0] >= 0 && g->tensors[n->outputs[0]].rounds_before_zp;
     if (op_attention_fits(g, n))
         return &op_attention;
+    if (op_lrn_fits(g, n))
+        return &op_lrn;
     return onnx && ops_ort_int8[n->op] ? ops_ort_int8[n->op] : ops[n->op];
 }
 

@@ -212,10 +212,10 @@ void elements_store_strided(const struct element_form *form, void *dst, int64_t 
         store_i8_strided(dst, stride, n, step, form->odd, rest, src);
     else if (form->type == TENSOR_FLOAT16)
         fp16_store(dst, stride, n, src);
-    else if (form->type == TENSOR_FLOAT32 && stride == 1)
-        memmove(dst, src, n * sizeof *src);
-    else
+    else if (form->type != TENSOR_FLOAT32 || stride != 1)
         store_other(form, dst, stride, n, step, (float)rest, src);
+    else if (dst != src)
+        memmove(dst, src, n * sizeof *src);
 }
 
 void elements_store(const struct element_form *form, void *dst, size_t n, const float *src)

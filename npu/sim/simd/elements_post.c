@@ -2,7 +2,7 @@
 //
 // Relu, clip and the like are exact. Exp, sigmoid, tanh and what is made of them use the
 // polynomials below instead of libm, since those become vector instructions; exp is off by one unit
-// in the last place at most, tanh by two, erf and softplus by four. Log and elu call libm for each
+// in the last place at most, tanh and elu by two, erf and softplus by four. Log calls libm for each
 // element. On 8-bit tensors none of this runs for each element: elements_table() makes a table of
 // 256 once, by libm where that is better. Tested by test_sim_cases_activations, test_sim_fp16,
 // test_sim_int8 and test_onnx_nodes.
@@ -10,6 +10,7 @@
 
 #include "npu/sim/simd/clamp.h"
 #include "npu/sim/simd/elements.h"
+#include "npu/sim/simd/sigmoid.h"
 
 // 2^n for n in -126 … 127.
 static inline float power_of_two(int32_t n)
@@ -58,6 +59,24 @@ static inline float post_exponential(float x)
     int32_t power = (int32_t)(float_bits(shifted) - float_bits(rounds));
     int32_t half = power >> 1; // 2^power itself may be no float
     return (r * r * series + r + 1) * power_of_two(half) * power_of_two(power - half);
+}
+
+// expm1f() of what is not above 0, as 2^n (e^r - 1) + (2^n - 1), whose second part is exact.
+static inline float post_exponential_less_one(float x)
+{
+    const float rounds = 0x1.8p23f;
+    const float ln2 = 0x1.62ep-1f, ln2_rest = 0x1.0bfbe8e7p-15f;
+    float near = post_choose(x < -20, -20, x); // -1 in any case
+    float shifted = near * 1.44269504f + rounds, n = shifted - rounds;
+    float r = (near - n * ln2) - n * ln2_rest;
+    float series = 1 / 5040.0f;
+    series = series * r + 1 / 720.0f;
+    series = series * r + 1 / 120.0f;
+    series = series * r + 1 / 24.0f;
+    series = series * r + 1 / 6.0f;
+    series = series * r + 1 / 2.0f;
+    float power = power_of_two((int32_t)(float_bits(shifted) - float_bits(rounds)));
+    return (r * r * series + r) * power + (power - 1);
 }
 
 // Far from 0 the exponential is nothing beside 1. It is kept away from denormal numbers, with which
@@ -180,6 +199,8 @@ KERNEL(void, post_simple, (const struct graph_post *post, float *x, size_t n), (
         EACH(v * post_sigmoid(v));
     case POST_EXP:
         EACH(post_exponential(v));
+    case POST_ELU:
+        EACH(post_choose(v < 0, a * post_exponential_less_one(v), v));
     case POST_TANH:
         EACH(hyperbolic_tangent(v));
     case POST_GELU_TANH:
@@ -216,8 +237,13 @@ void elements_post(const struct graph_post *post, float *x, size_t n)
     switch (post->kind) {
     case POST_LOG:
         EACH(logf(v));
-    case POST_ELU:
-        EACH(v < 0 ? post->alpha * expm1f(v) : v);
+    case POST_SIGMOID:
+    case POST_SWISH:
+        if (sigmoid_fits()) {
+            sigmoid_many(post->kind == POST_SWISH, x, n);
+            break;
+        }
+        // fallthrough
     default:
         post_simple(post, x, n);
     }
@@ -227,6 +253,8 @@ void elements_post(const struct graph_post *post, float *x, size_t n)
 static void post_carefully(const struct graph_post *post, float *x, size_t n)
 {
     switch (post->kind) {
+    case POST_ELU:
+        EACH(v < 0 ? post->alpha * expm1f(v) : v);
     case POST_ERF:
         EACH(erff(v));
     case POST_GELU:
@@ -237,6 +265,10 @@ static void post_carefully(const struct graph_post *post, float *x, size_t n)
         EACH(v * tanhf(post_softplus(v)));
     case POST_SWOOSH:
         EACH(post_softplus(v - post->alpha) - 0.08f * v - post->beta);
+    case POST_SIGMOID: // a table is the same on every CPU
+    case POST_SWISH:
+        post_simple(post, x, n);
+        break;
     default:
         elements_post(post, x, n);
     }

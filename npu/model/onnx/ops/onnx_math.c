@@ -190,6 +190,19 @@ int onnx_lower_unary(struct onnx_lowering *l, struct error *e)
     return onnx_emit_ref(l, REF_OP_UNARY, 1, &ref, 1, e);
 }
 
+// Selu, and Celu with an alpha of 1, are Elu. Otherwise Celu would divide and multiply what stays.
+static int emit_elu(struct onnx_lowering *l, float alpha, float factor, struct error *e)
+{
+    int r = onnx_shape_like(l, 0, onnx_in(l, 0), e);
+    struct graph_node *n = r == 0 ? onnx_emit_own(l, GRAPH_UNARY, 1, e) : NULL;
+    if (!n)
+        return r < 0 ? r : STATUS_MALLOC_FAIL;
+    n->post[n->n_post++] = (struct graph_post){.kind = POST_ELU, .alpha = alpha};
+    if (factor < 1 || factor > 1)
+        n->post[n->n_post++] = (struct graph_post){.kind = POST_SCALE, .alpha = factor};
+    return 0;
+}
+
 // Functions that only the reference operators have; reals[] takes their parameters.
 int onnx_lower_ref_unary(struct onnx_lowering *l, struct error *e)
 {
@@ -209,6 +222,9 @@ int onnx_lower_ref_unary(struct onnx_lowering *l, struct error *e)
         alpha = (float)onnx_int(l, "detect_negative", 1);
         beta = (float)onnx_int(l, "detect_positive", 1);
     }
+    bool elu = kind == REF_SELU || (kind == REF_CELU && alpha >= 1 && alpha <= 1);
+    if (elu && onnx_is_float(x->type))
+        return emit_elu(l, alpha, kind == REF_SELU ? beta : 1, e);
     int r = onnx_shape(l, 0, truth ? TENSOR_BOOL : x->type, x->n_dims, x->dims, e);
     if (r == 0)
         r = onnx_emit_ref(l, REF_OP_UNARY, 1, &kind, 1, e);

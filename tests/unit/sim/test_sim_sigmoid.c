@@ -1,0 +1,101 @@
+// sigmoid_many() against doubles of libm, with the instructions that DNNL_MAX_CPU_ISA allows.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "npu/sim/simd/elements.h"
+#include "npu/sim/simd/sigmoid.h"
+
+#define STEP  997 // of floats' bits: all exponents, and digits of all kinds
+#define CHUNK 1000
+#define LEAST 0x1p-126 // below, 0 will do
+
+static double exact(bool times_x, double x)
+{
+    return (times_x ? x : 1) / (1 + exp(-x));
+}
+
+// In units in the last place of what is right; what is near 0 in those of LEAST's.
+static double distance(double right, float got)
+{
+    double size = fmax(fabs(right), LEAST);
+    return fabs(right - (double)got) / ldexp(1, ilogb(size) - 23);
+}
+
+static void check_chunk(bool times_x, const float *x, size_t n)
+{
+    float y[CHUNK];
+    memcpy(y, x, n * sizeof *x);
+    sigmoid_many(times_x, y, n);
+    for (size_t i = 0; i < n; i++) {
+        double right = exact(times_x, (double)x[i]);
+        bool small = x[i] < -87 && (double)fabsf(y[i]) <= -(double)x[i] * LEAST * 2;
+        if (!small && !(distance(right, y[i]) <= (times_x ? 3 : 2)))
+            fail_msg("%a becomes %a, not %a", (double)x[i], (double)y[i], right);
+    }
+}
+
+static void test_floats_of_all_sizes(void **state)
+{
+    float x[CHUNK];
+    size_t n = 0;
+    (void)state;
+    for (uint64_t bits = 0; bits <= UINT32_MAX; bits += STEP) {
+        float v;
+        memcpy(&v, &(uint32_t){(uint32_t)bits}, sizeof v);
+        if (!isfinite(v))
+            continue;
+        x[n++] = v;
+        if (n == CHUNK) {
+            check_chunk(bits / STEP % 2, x, n);
+            n = 0;
+        }
+    }
+}
+
+// Arrays that are no whole vectors: what lies behind stays.
+static void test_all_lengths(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < 70; n++) {
+        float x[72];
+        for (size_t i = 0; i < 72; i++)
+            x[i] = (float)i / 8 - 4;
+        sigmoid_many(true, x, n);
+        for (size_t i = 0; i < 72; i++) {
+            float v = (float)i / 8 - 4;
+            assert_true(i < n ? distance(exact(true, (double)v), x[i]) <= 3 : x[i] == v);
+        }
+    }
+}
+
+static void test_what_is_no_number(void **state)
+{
+    float x[5] = {NAN, INFINITY, -INFINITY, 0, -0.0f}, y[5];
+    (void)state;
+    memcpy(y, x, sizeof x);
+    sigmoid_many(false, y, 5);
+    assert_true(isnan(y[0]) && y[1] == 1 && y[2] == 0 && y[3] == .5f && y[4] == .5f);
+    memcpy(y, x, sizeof x);
+    sigmoid_many(true, y, 5);
+    assert_true(isnan(y[0]) && isinf(y[1]) && y[3] == 0 && y[4] == 0 && signbit(y[4]));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_floats_of_all_sizes),
+        cmocka_unit_test(test_all_lengths),
+        cmocka_unit_test(test_what_is_no_number),
+    };
+    if (!sigmoid_fits()) {
+        print_message("skipped: the CPU has no such instructions, or they are not allowed\n");
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
