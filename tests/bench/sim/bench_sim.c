@@ -9,6 +9,9 @@
 //                           microseconds (for bench_ort.py)
 // bench_sim --hooks MODEL…  what a run without dump pays for dumps and the like that could be there
 // bench_sim --profile MODEL…  each model's run with layer times, against the run without
+// bench_sim --instructions MODEL  what plain kernels with NEON and its dot products take: for
+//                           convolutions, what the rest reads and writes, and products of
+//                           matrices; --instructions-no-dot: the same without dot products
 // bench_sim --sums MODEL…   a checksum of each output, for inputs of pseudorandom numbers: whether
 //                           two builds compute the same
 #include <stdio.h>
@@ -23,6 +26,7 @@
 #include "tests/bench/sim/conv_times.h"
 #include "tests/bench/sim/copy_times.h"
 #include "tests/bench/sim/hook_times.h"
+#include "tests/bench/sim/instructions.h"
 #include "tests/bench/sim/product_times.h"
 #include "tests/support/sim_run.h"
 
@@ -459,6 +463,15 @@ static void bench_layers(const char *path)
     free_graph(&m);
 }
 
+static void print_instructions(const char *path, bool dot)
+{
+    struct loaded m;
+    load_graph(&m, path);
+    struct instructions n = instructions_of(&m.graph, dot);
+    printf("%.0f %.0f %.0f\n", n.convs, n.rest, n.products);
+    free_graph(&m);
+}
+
 // ---- loading -----------------------------------------------------------------------------------
 
 // A line of /proc/self/status, in bytes.
@@ -526,6 +539,8 @@ int main(int argc, char **argv)
         bench_layers(argv[2]);
     } else if (argc == 3 && strcmp(argv[1], "--rounds") == 0) {
         bench_rounds(argv[2]);
+    } else if (argc == 3 && strncmp(argv[1], "--instructions", 14) == 0) {
+        print_instructions(argv[2], strcmp(argv[1], "--instructions") == 0);
     } else if (argc > 2 && strcmp(argv[1], "--once") == 0) {
         bench_runs(argv + 2, 1);
     } else if (argc > 2 && strcmp(argv[1], "--hooks") == 0) {
@@ -540,7 +555,8 @@ int main(int argc, char **argv)
     } else {
         fprintf(stderr, "usage: bench_sim [--once] MODEL… | --layers MODEL | --load MODEL | "
                         "--rounds MODEL | --hooks MODEL… | --profile MODEL… | "
-                        "--sums MODEL…\n");
+                        "--sums MODEL… |\n"
+                        "       --instructions[-no-dot] MODEL\n");
         return 2;
     }
     return 0;
