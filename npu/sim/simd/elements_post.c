@@ -26,10 +26,11 @@ static inline float post_choose(bool condition, float a, float b)
     return bits_float((float_bits(a) & mask) | (float_bits(b) & ~mask));
 }
 
-// A lower bound takes the place of NaN, as in oneDNN's kernels; without one NaN stays.
+// A lower bound takes the place of NaN, as in oneDNN's kernels; without one (-INFINITY) NaN stays,
+// for which there is a loop of its own: a choice between the two would be a jump for each element.
 static inline float post_clip(float x, float low, float high)
 {
-    x = post_choose(x >= low || !(low > -INFINITY), x, low);
+    x = post_choose(x >= low, x, low);
     return post_choose(x > high, high, x);
 }
 
@@ -176,6 +177,9 @@ KERNEL(void, post_simple, (const struct graph_post *post, float *x, size_t n), (
     case POST_RELU:
         EACH(post_choose(v >= 0, v, 0));
     case POST_CLIP:
+        if (!(a > -INFINITY)) {
+            EACH(post_choose(v > b, b, v));
+        }
         EACH(post_clip(v, a, b));
     case POST_LEAKY_RELU:
         EACH(post_choose(v < 0, v * a, v));

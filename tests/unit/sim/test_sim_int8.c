@@ -318,6 +318,25 @@ static void maps_by_any_table(void **state)
     }
 }
 
+// Of many numbers, so that vectors do it: a lower bound takes the place of NaN, -INFINITY is none.
+static void clips_of_what_is_no_number(void **state)
+{
+    (void)state;
+    for (int bounded = 0; bounded < 2; bounded++) {
+        const struct graph_post clip = {
+            .kind = POST_CLIP, .alpha = bounded ? -1 : -INFINITY, .beta = 2};
+        float x[MOST];
+        for (int i = 0; i < MOST; i++)
+            x[i] = i % 4 == 0 ? NAN : i % 4 == 1 ? -INFINITY : i % 4 == 2 ? INFINITY : .5f;
+        elements_post(&clip, x, MOST);
+        for (int i = 0; i < MOST; i += 4) {
+            assert_true(bounded ? x[i] <= -1 && x[i] >= -1 : isnan(x[i]));
+            assert_true(bounded ? x[i + 1] >= -1 : isinf(x[i + 1]));
+            assert_true(x[i + 2] >= 2 && x[i + 2] <= 2 && x[i + 3] >= .5f && x[i + 3] <= .5f);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(maps_by_any_table),
@@ -326,6 +345,7 @@ int main(void)
                                        cmocka_unit_test(sums_of_all_pairs),
                                        cmocka_unit_test(scaled_bytes),
                                        cmocka_unit_test(series_are_near),
+                                       cmocka_unit_test(clips_of_what_is_no_number),
                                        cmocka_unit_test(quotients_are_rounded_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
