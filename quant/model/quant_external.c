@@ -1,6 +1,7 @@
 // A weight in another file has external_data in place of elements: location (a path in the model's
-// folder), offset and length. Files are mapped, so that the weights of a large model need no memory
-// of their own: pages are read when they are looked at, and given up when others need the memory.
+// folder), offset and length. Copies of files are mapped, so that the weights of a large model need
+// no memory of their own: pages are read when they are looked at, and given up when others need the
+// memory. A mapping of the file itself would end the process where that becomes shorter meanwhile.
 // Mappings are private, so elements may be changed in place.
 #include "quant/model/quant_external.h"
 
@@ -11,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "quant/model/quant_elements.h"
+#include "quant/model/quant_nameless.h"
 
 #define ALIGN     16 // as the pool's
 #define MOST_DEEP 8  // graphs in nodes of graphs in nodes, as the executor takes them
@@ -99,8 +100,7 @@ static struct quant_mapping *external_file(const struct external *x, const Quant
             return k;
     struct quant_mapping *k = quant_pool_take(x->pool, 1, sizeof *k);
     cleanup(fd_close_p) int fd = external_open(x->folder, location);
-    struct stat st;
-    if (fd < 0 || fstat(fd, &st) < 0) {
+    if (fd < 0) {
         external_refuse(t, x->folder, location, e);
         return NULL;
     }
@@ -108,16 +108,8 @@ static struct quant_mapping *external_file(const struct external *x, const Quant
         error_no_memory(e, "a file of weights", sizeof *k);
         return NULL;
     }
-    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > SIZE_MAX / 2) {
-        error_set(e, STATUS_MODEL_INVALID, "weight %s: %s/%s is no file", quant_text(t->name),
-                  x->folder, location);
-        return NULL;
-    }
-    k->size = (size_t)st.st_size;
-    k->data = k->size ? mmap(NULL, k->size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0) : NULL;
-    if (k->data == MAP_FAILED) {
-        error_set_errno(e, STATUS_MODEL_INVALID, errno, "weight %s: %s/%s", quant_text(t->name),
-                        x->folder, location);
+    if (quant_nameless_map(fd, &k->data, &k->size, e) < 0) {
+        error_prefix(e, "weight %s: %s/%s", quant_text(t->name), x->folder, location);
         return NULL;
     }
     k->next = *x->list;

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "quant/model/quant_external.h"
+#include "quant/model/quant_nameless.h"
 
 // Version of the format from which on a constant need not be an input, too.
 #define FIRST_OF_CONSTANTS 4
@@ -53,20 +53,18 @@ int quant_model_load(struct quant_model *m, const char *path, struct error *e)
     *m = (struct quant_model){0};
     cleanup(fd_close_p) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     cleanup(free_p) char *copy = strdup(path);
-    struct stat st;
+    void *data = NULL;
+    size_t size = 0;
     if (!copy)
         return error_no_memory(e, "the model", 0);
-    if (fd < 0 || fstat(fd, &st) < 0)
+    if (fd < 0)
         return error_set_errno(e, STATUS_MODEL_INVALID, errno, "model %s", path);
-    if (!S_ISREG(st.st_mode) || st.st_size == 0)
-        return error_set(e, STATUS_MODEL_INVALID, "model %s: it is %s", path,
-                         S_ISREG(st.st_mode) ? "empty" : "no file");
-    size_t size = (size_t)st.st_size;
-    void *data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (data == MAP_FAILED)
-        return error_set_errno(e, STATUS_MODEL_INVALID, errno, "model %s", path);
-    int r = quant_model_parse(m, data, size, dirname(copy), e);
-    munmap(data, size);
+    int r = quant_nameless_map(fd, &data, &size, e);
+    if (r == 0)
+        r = size ? quant_model_parse(m, data, size, dirname(copy), e)
+                 : error_set(e, STATUS_MODEL_INVALID, "it is empty");
+    if (size)
+        munmap(data, size);
     return r < 0 ? error_prefix(e, "model %s", path) : 0;
 }
 

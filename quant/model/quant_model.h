@@ -31,8 +31,8 @@ struct quant_model {
 /// Reads a file. quant_model_done() also after a failure.
 int quant_model_load(struct quant_model *m, const char *path, struct error *e);
 
-/// The same of bytes in memory, which are copied. `folder`: where weights in other files are; these
-/// are mapped and must not become shorter while the model is there.
+/// The same of bytes in memory, which are copied. `folder`: where weights in other files are, which
+/// are copied to a file without a name.
 int quant_model_parse(struct quant_model *m, const void *data, size_t size, const char *folder,
                       struct error *e);
 void quant_model_done(struct quant_model *m);

@@ -1,19 +1,18 @@
 // A model is one file, or two: protobuf's messages have at most 2 GB, so the weights of a large one
 // lie in a second file (quant_external.h).
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/file/output_file.h"
 #include "quant/model/quant_model.h"
+#include "quant/model/quant_nameless.h"
 #include "quant/model/quant_save.h"
 
 #define MOST_BYTES ((size_t)INT_MAX) // of a protobuf message
@@ -54,24 +53,13 @@ int quant_save_file(const char *path, quant_save_write *write, const void *user,
 
 // ---- a file without a name ----
 
-// Not all file systems have files without a name. /tmp is memory on many machines.
-static int quant_save_nameless(void)
-{
-    const char *own = getenv("TMPDIR");
-    const char *folders[] = {own && *own ? own : "/var/tmp", "/tmp"};
-    int fd = -1;
-    for (size_t i = 0; i < sizeof folders / sizeof *folders && fd < 0; i++)
-        fd = open(folders[i], O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    return fd < 0 ? memfd_create("rknnd-quantize", MFD_CLOEXEC) : fd;
-}
-
 int quant_model_save_nameless(const struct quant_model *m, int *ret, struct error *e)
 {
     size_t size = quant__model__get_packed_size(m->proto);
     if (size > UINT32_MAX)
         return error_set(e, STATUS_MODEL_INVALID,
                          "it has %zu bytes: models above 4 GB cannot be run", size);
-    cleanup(fd_close_p) int fd = quant_save_nameless();
+    cleanup(fd_close_p) int fd = quant_nameless_open();
     int own = fd < 0 ? -1 : dup(fd); // that fclose() closes
     FILE *file = own < 0 ? NULL : fdopen(own, "w");
     if (!file) {

@@ -17,6 +17,8 @@ from ._native import Array
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp")
 _FORMATS = ("JPEG", "PNG", "BMP")
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+_ORIENTATION = 0x0112  # of EXIF, a tag whose value 1 is upright
+_TURNS = {2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}  # to Pillow's numbers for transpose()
 
 
 def _read_npy(path: str) -> Array:
@@ -61,6 +63,17 @@ def _in_8_bits(image: Any, image_module: Any) -> Any:
     return image_module.fromarray(((values.clip(0, 65535) * 255 + 32895) >> 16).astype(np.uint8), "L")
 
 
+def _turn_of(image: Any, image_module: Any) -> int | None:
+    """How a picture is made upright, as its EXIF asks for; None where it is, or where EXIF makes no sense. OpenCV and rknnctl turn
+    pictures so, too. The picture has been loaded: a PNG's EXIF may come behind its pixels."""
+    exif = image_module.Exif()
+    try:
+        exif.load(image.info.get("exif"))
+        return _TURNS.get(exif.get(_ORIENTATION, 1))
+    except Exception:  # of strangers' bytes Pillow raises whatever its parser met
+        return None
+
+
 def _read_picture(path: str, shape: Sequence[int]) -> Array:
     """uint8, NHWC. `shape`: the input's, NHWC."""
     image_module = _pillow()
@@ -69,6 +82,8 @@ def _read_picture(path: str, shape: Sequence[int]) -> Array:
     try:
         with image_module.open(path, formats=_FORMATS) as image:
             picture = _in_8_bits(image, image_module).convert(_MODES[shape[3]])
+            turn = _turn_of(image, image_module)
+            picture = picture if turn is None else picture.transpose(turn)
     except (OSError, ValueError, SyntaxError, image_module.DecompressionBombError) as error:
         raise _errors.InputError(f"{path} cannot be read as a picture: {error}") from error
     size = (shape[2], shape[1])

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import unittest.mock
 import zipfile
 
 import numpy as np
@@ -124,6 +125,28 @@ class Hybrid(Toolkit):
         self.load()
         self.assertEqual(self.rknn.build(dataset="./dataset.txt"), 0)
         self.assertEqual(self.exported(other), self.exported(self.rknn))
+
+    def test_weights_of_a_model_above_2_gb(self):
+        """They lie in NAME.model.data; here of a small model, which is written so."""
+        def convert(source, output, **_options):
+            onnx.save(onnx.load(str(source)), str(output), save_as_external_data=True, location=f"{pathlib.Path(output).name}.data",
+                      size_threshold=0)
+        self.step1()
+        answer, whole = self.step2()
+        self.assertEqual(answer, 0)
+        with unittest.mock.patch("rknnd.compat._hybrid.quantization.convert", convert):
+            self.step1()
+        self.assertEqual(sorted(os.listdir(".")), sorted(["dataset.txt", "digits.model.data", *FILES]))
+        answer, apart = self.step2()
+        self.assertEqual(answer, 0)
+        self.assertEqual(self.exported(apart), self.exported(whole))
+        weights = self.folder / "digits.model.data"
+        weights.write_bytes(bytes(len(weights.read_bytes())))
+        for words in "is not the model", "digits.model.data is missing":
+            with said() as (_, err):
+                self.assertEqual(self.step2()[0], -1)
+            self.assertIn(words, err.getvalue())
+            weights.unlink(missing_ok=True)
 
     def test_what_is_edited_is_taken(self):
         self.step1()

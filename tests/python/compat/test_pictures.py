@@ -7,7 +7,7 @@ import tempfile
 import unittest
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 
 from rknnd import Error
 from rknnd._pictures import read_input
@@ -76,6 +76,21 @@ class Pictures(unittest.TestCase):
             found = read_input(self.folder / "a.png", (1, 6, 4, channels))
             self.assertEqual(found[0, 0, :3, 0].tolist(), [0, 255, 1])
             np.testing.assert_allclose(found[0, ..., 0], pixels / 257, atol=0.51)
+
+    def test_upright_as_exif_asks(self):
+        """Of each orientation what Pillow's own rule makes of it; nonsense is upright."""
+        pixels = np.random.default_rng(1).integers(0, 256, (6, 4, 3), np.uint8)
+        for orientation in range(10):
+            exif = Image.Exif()
+            exif[0x0112] = orientation
+            Image.fromarray(pixels).save(self.folder / "a.png", exif=exif)
+            with Image.open(self.folder / "a.png") as stored:
+                upright = np.asarray(ImageOps.exif_transpose(stored))
+            self.assertEqual(upright.shape[0], 4 if 5 <= orientation <= 8 else 6)
+            np.testing.assert_array_equal(read_input(self.folder / "a.png", (1, *upright.shape))[0], upright)
+        with Image.open(self.folder / "a.png") as stored:
+            stored.save(self.folder / "b.png", exif=b"Exif\0\0II*\0\xff\xff\xff\x7f")  # a directory that is not there
+        np.testing.assert_array_equal(read_input(self.folder / "b.png", (1, 6, 4, 3))[0], pixels)
 
     def test_what_is_no_picture(self):
         Image.new("RGB", (64, 64)).save(self.folder / "whole.png")

@@ -1,6 +1,7 @@
 """Files of hybrid quantization, between its two steps, in the current folder:
 
     NAME.model              the float model, ONNX
+    NAME.model.data         its weights, where it has more than 2 GB
     NAME.data               what step 2 has to know: settings, constants, and the calibration (a ZIP file)
     NAME.quantization.cfg   which layers are float, and all ranges: the text that people edit
 
@@ -24,7 +25,7 @@ from .. import _errors, quantization, servers
 from . import _quantizing, _servers
 from ._quantizing import Built, Config, Source
 
-_FORMAT = "rknnd hybrid quantization 1"
+_FORMAT = "rknnd hybrid quantization 2"
 _KEY = b"rknn.api"
 _MOST_BYTES = 1 << 30  # of a member of NAME.data
 _PARTS = ("model", "data", "quantization.cfg")
@@ -52,6 +53,11 @@ def read_choice(proposal: Any, proposal_dataset_size: Any, custom_hybrid: Any) -
     return Choice(bool(proposal), proposal_dataset_size, [(pair[0], pair[1]) for pair in pairs])
 
 
+def _weights_of(model: str) -> str:
+    """The file that weights of a model above 2 GB lie in."""
+    return model + ".data"
+
+
 def _digest(path: str) -> str:
     digest = hashlib.sha256()
     with open(path, "rb") as file:
@@ -75,7 +81,8 @@ def _write_data(path: str, source: Source, config: Config, n_samples: int, state
     settings = {"format": _FORMAT, "config": config.values, "inputs": list(source.inputs), "n_samples": n_samples,
                 "batch": source.batch,
                 "shapes": {name: [int(d) for d in shape] for name, shape in source.shapes.items()},
-                "constants": sorted(source.constants), "model_sha256": _digest(model)}
+                "constants": sorted(source.constants), "model_sha256": _digest(model),
+                "weights_sha256": _digest(_weights_of(model)) if os.path.exists(_weights_of(model)) else None}
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as data:
         data.writestr("settings.json", json.dumps(settings, indent=1, default=str))
         for index, values in source.constants.items():
@@ -85,11 +92,11 @@ def _write_data(path: str, source: Source, config: Config, n_samples: int, state
         data.write(state, "calibration")
 
 
-def _copy_model(source: Source, path: str) -> None:
-    quantization.convert(source.path, path)  # weights in other files come with it
-    if os.path.exists(path + ".data"):
-        raise _errors.ModelError(f"{source.path} has more than 2 GB: rknnctl quantize --hybrid-step1 takes such models")
+def _copy_model(source: Source, path: str) -> list[str]:
+    """Weights in other files come with it. Names of what is written, the model last, which needs the other."""
+    quantization.convert(source.path, path)
     servers.describe(path, _servers.SIMULATOR)
+    return [one for one in (_weights_of(path), path) if os.path.exists(one)]
 
 
 def step1(source: Source, config: Config, samples: Sequence[Any], choice: Choice, progress: Progress) -> list[str]:
@@ -102,11 +109,11 @@ def step1(source: Source, config: Config, samples: Sequence[Any], choice: Choice
         with _quantizing.quantizer(source, config, samples, progress, state=state, keeps_state=True, key=_KEY) as calibrated:
             calibrated.keep_float(_choose(calibrated, choice, config.values["auto_hybrid_cos_thresh"]))
             calibrated.write_table(made[2])
-        _copy_model(source, made[0])
+        copied = _copy_model(source, made[0])
         stays = os.path.exists(names[0]) and os.path.samefile(names[0], source.path)
         _write_data(made[1], source, config, len(samples), state, source.path if stays else made[0])
-        for path, name in zip(made[stays:], names[stays:]):
-            os.replace(path, name)
+        for path in [*([] if stays else copied), *made[1:]]:
+            os.replace(path, os.path.basename(path))
     return names
 
 
@@ -152,11 +159,14 @@ def _read_data(path: str, model: str, state: str) -> tuple[Source, Config, int]:
         source = Source(model, [str(name) for name in settings["inputs"]], constants,
                         {str(name): [int(d) for d in shape] for name, shape in settings["shapes"].items()},
                         _quantizing.read_batch(settings["batch"]))
-        n_samples, digest = int(settings["n_samples"]), settings["model_sha256"]
+        n_samples, digest, weights = int(settings["n_samples"]), settings["model_sha256"], settings["weights_sha256"]
     except (zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError, EOFError, NotImplementedError,
             RuntimeError) as error:
         raise _not_ours(path, error) from error
-    if _digest(model) != digest:
+    if weights is not None and not os.path.exists(_weights_of(model)):
+        raise _errors.ModelError(f"{_weights_of(model)} is missing: hybrid_quantization_step1 wrote it beside {model}, whose weights "
+                                 "it has")
+    if _digest(model) != digest or (weights is not None and _digest(_weights_of(model)) != weights):
         raise _errors.ModelError(f"{model} is not the model that {path} is of: give both files of one hybrid_quantization_step1")
     return source, config, n_samples
 
