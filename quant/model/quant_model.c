@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "base/cleanup.h"
+#include "base/order/order_nodes.h"
 #include "quant/model/quant_external.h"
 #include "quant/model/quant_nameless.h"
 
@@ -30,6 +31,28 @@ static bool quant_model_has_subgraph(const Quant__Graph *g)
     return false;
 }
 
+// Nodes come behind those that make what they read.
+static int quant_model_sort(struct quant_pool *p, Quant__Graph *g, struct error *e)
+{
+    cleanup(free_p) struct order_node *nodes = calloc(g->n_node + 1, sizeof *nodes);
+    cleanup(free_p) uint32_t *order = calloc(g->n_node + 1, sizeof *order);
+    Quant__Node **sorted = quant_pool_take(p, g->n_node + 1, sizeof *sorted);
+    bool moved;
+    if (!nodes || !order || !sorted || g->n_node > UINT32_MAX)
+        return error_no_memory(e, "the graph", g->n_node);
+    for (size_t i = 0; i < g->n_node; i++)
+        nodes[i] = (struct order_node){.inputs = (const char *const *)g->node[i]->input,
+                                       .outputs = (const char *const *)g->node[i]->output,
+                                       .n_inputs = (uint32_t)g->node[i]->n_input,
+                                       .n_outputs = (uint32_t)g->node[i]->n_output};
+    int r = order_nodes(nodes, (uint32_t)g->n_node, order, &moved, e);
+    for (size_t i = 0; i < g->n_node && r == 0 && moved; i++)
+        sorted[i] = g->node[order[i]];
+    if (r == 0 && moved)
+        g->node = sorted;
+    return r;
+}
+
 int quant_model_parse(struct quant_model *m, const void *data, size_t size, const char *folder,
                       struct error *e)
 {
@@ -43,7 +66,9 @@ int quant_model_parse(struct quant_model *m, const void *data, size_t size, cons
     if (!m->graph || !m->graph->n_node)
         return error_set(e, STATUS_MODEL_INVALID, "it is no ONNX model: it has no nodes");
     m->has_subgraphs = quant_model_has_subgraph(m->graph);
-    int r = quant_external_map(m->graph, &m->pool, &m->mappings, folder, e);
+    int r = quant_model_sort(&m->pool, m->graph, e);
+    if (r == 0)
+        r = quant_external_map(m->graph, &m->pool, &m->mappings, folder, e);
     return r < 0 ? r : quant_taken_make(&m->taken, &m->pool, m->graph, e);
 }
 

@@ -30,10 +30,13 @@ static int refuse_size(uint64_t most, struct error *e)
                      (unsigned long long)most);
 }
 
-// Reads to the end; a pipe does not say how much will come, and /dev/zero has none. For a file
-// `room` is one byte more than its size, so that the end is seen without growing the buffer.
-static int read_all(int fd, size_t room, uint64_t most, struct input_bytes *ret, struct error *e)
+// Reads to the end; a pipe does not say how much will come, and /dev/zero has none. A file that has
+// a size (`expected`, else 0) ends where a read stops there that had room for more: that spares
+// calibrations of small samples another read of each.
+static int read_all(int fd, size_t expected, uint64_t most, struct input_bytes *ret,
+                    struct error *e)
 {
+    size_t room = expected ? expected + 1 : FIRST_ROOM;
     cleanup(free_p) char *data = malloc(room);
     size_t size = 0;
     while (data) {
@@ -47,6 +50,8 @@ static int read_all(int fd, size_t room, uint64_t most, struct input_bytes *ret,
         size += (size_t)n;
         if (size > most && !(size <= MAX_PICTURE && image_format(data, size)))
             return refuse_size(image_format(data, size) ? MAX_PICTURE : most, e);
+        if (size == expected)
+            break;
         if (size < room)
             continue;
         if (array_reserve(data, room, room + 1, "an input", e) < 0)
@@ -72,7 +77,7 @@ static int read_fd(int fd, uint64_t most, struct input_bytes *ret, struct error 
         return error_set(e, STATUS_INPUT_INVALID, "a terminal; give data to read: -i - < FILE");
     bool known = S_ISREG(status.st_mode) && status.st_size >= 0;
     known = known && (uint64_t)status.st_size <= most;
-    int r = read_all(fd, known ? (size_t)status.st_size + 1 : FIRST_ROOM, most, ret, e);
+    int r = read_all(fd, known ? (size_t)status.st_size : 0, most, ret, e);
     if (r == 0 && ret->size == 0) {
         free(ret->data);
         r = error_set(e, STATUS_INPUT_INVALID, "empty: there is no data in it");

@@ -395,7 +395,9 @@ int onnx_file_read(struct onnx_file *f, struct pool *pool, struct bytes file, st
     f->opset = 1;
     for (uint32_t i = 0; i < opsets.n && r == 0; i++)
         r = read_opset(f, opsets.items[i], e);
-    return r < 0 ? r : read_graph(f, &graphs, e);
+    if (r == 0)
+        r = read_graph(f, &graphs, e);
+    return r < 0 ? r : onnx_file_sort(f, e);
 }
 
 // Protobuf has no magic: a file is taken for ONNX if all of it is a sequence of valid fields, among

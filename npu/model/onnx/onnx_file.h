@@ -85,9 +85,12 @@ struct onnx_file {
 /// Whether the bytes are those of an ONNX model: a protobuf message that holds a graph.
 bool onnx_recognise(struct bytes file);
 
-/// Reads the file. Memory comes from `pool`, which is the caller's, also after a failure. The bytes
-/// must outlive *f.
+/// Reads the file, with its nodes in an order that they can run in, if there is one. Memory comes
+/// from `pool`, which is the caller's, also after a failure. The bytes must outlive *f.
 int onnx_file_read(struct onnx_file *f, struct pool *pool, struct bytes file, struct error *e);
+
+/// Puts nodes behind those that make what they read (order_nodes.h).
+int onnx_file_sort(struct onnx_file *f, struct error *e);
 
 /// Reads the graph that a node has as an attribute, into memory of of->pool. *ret has the file's
 /// operator set.

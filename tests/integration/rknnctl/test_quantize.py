@@ -379,6 +379,34 @@ class Results(Case):
         self.assertTrue(values[0])
         self.assertEqual(*values)
 
+    def test_nodes_in_another_order(self):
+        """As converters to float16 leave them: what they add comes last. ONNX Runtime takes such files, too."""
+        model = onnx.load(FLOAT)
+        nodes = list(model.graph.node)
+        listed = self.arrays([self.rng.normal(0, 1, (1, 8, 8, 1)).astype(np.float32)])
+        self.quantize(FLOAT, listed)
+        plain = self.out.read_bytes()
+        del model.graph.node[:]
+        model.graph.node.extend(nodes[::-1])
+        onnx.save(model, str(self.folder / "turned.onnx"))
+        self.quantize(self.folder / "turned.onnx", listed)
+        onnx.checker.check_model(onnx.load(self.out), full_check=True)
+        self.assert_same_constants(self.out, plain)
+        for made in (FLOAT, self.folder / "turned.onnx"):
+            self.rknnctl("run", made, "-i", self.folder / "list.txt0.npy", "-o", self.folder / pathlib.Path(made).stem)
+        np.testing.assert_array_equal(*(np.load(self.folder / pathlib.Path(made).stem / "out0.npy") for made in (FLOAT, "turned.onnx")))
+
+    def test_what_lies_in_bodies_alone(self):
+        product = helper.make_node("MatMul", ["x", "w"], ["y"])
+        body = helper.make_graph([product], "body", [], [helper.make_tensor_value_info("y", 1, [1, 4])],
+                                 [numpy_helper.from_array(np.eye(4, dtype=np.float32), "w")])
+        node = helper.make_node("If", ["c"], ["z"], then_branch=body, else_branch=body)
+        graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("c", 9, [1]), helper.make_tensor_value_info("x", 1, [1, 4])],
+                                  [helper.make_tensor_value_info("z", 1, [1, 4])])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), str(self.folder / "if.onnx"))
+        listed = self.arrays([np.ones((1, 4), np.float32)])
+        self.assertRegex(self.quantize(self.folder / "if.onnx", listed, code=4), "no Conv, Gemm or MatMul outside of the graphs")
+
     def external(self, place):
         """A model whose first weight lies in another file."""
         model = onnx.load(FLOAT)
