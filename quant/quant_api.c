@@ -50,7 +50,7 @@ int quant_take(void *ours, uint32_t size, const void *theirs, const char *what, 
 int quant_sample_failed(const rknnd_quant_samples *samples, uint32_t sample, int code,
                         const char *words, struct error *e)
 {
-    char name[128];
+    char name[256];
     snprintf(name, sizeof name, "sample %u", sample);
     if (samples->describe)
         samples->describe(samples->user, sample, name, sizeof name);

@@ -24,8 +24,9 @@
 #include "tensor/observe/sampling.h"
 
 #define ROUND         8           // samples of each client before what they saw is added up,
-#define MOST_ROUND    256         // as long as a round takes less than
+#define MOST_ROUND    4096        // as long as a round takes less than
 #define SHORT_ROUND   500000000u  // ns
+#define MOST_GROWTH   8           // from a round to the next
 #define SAVE_EVERY_NS 2000000000u // of the state
 #define MOST_CLIENTS  64
 #define MOST_OUTPUTS  128                     // of a model
@@ -233,6 +234,15 @@ static int calibrate_round(struct calibration *c, struct client *clients, uint32
     return r;
 }
 
+// As long as can be, since a round's end waits for the slowest client and adds up histograms. What
+// an interrupted calibration does again is a round.
+static uint32_t calibrate_next_round(uint32_t round, uint64_t took)
+{
+    uint64_t growth = SHORT_ROUND / (took + 1);
+    growth = growth < 1 ? 1 : growth > MOST_GROWTH ? MOST_GROWTH : growth;
+    return round * growth < MOST_ROUND ? (uint32_t)(round * growth) : MOST_ROUND;
+}
+
 static int calibrate_rounds(struct calibration *c, struct client *clients, uint32_t n,
                             uint32_t from, uint64_t fingerprint, struct error *e)
 {
@@ -249,8 +259,7 @@ static int calibrate_rounds(struct calibration *c, struct client *clients, uint3
         r = calibrate_round(c, clients, n, e);
         if (r == 0)
             from = end;
-        if (clock_ns() - begun < SHORT_ROUND && round < MOST_ROUND)
-            round *= 2;
+        round = calibrate_next_round(round, clock_ns() - begun);
         bool due = r < 0 || (from < s->n && clock_ns() - saved > SAVE_EVERY_NS);
         if (!s->state || !due || !from)
             continue;

@@ -155,6 +155,7 @@ static bool state_read_observer(struct rknnd_quant *q, FILE *file)
     o->n = head.n;
     o->n_summed = head.n_summed;
     o->exponent = head.exponent;
+    o->counted = true;
     return fread(o->sums, sizeof *o->sums, head.n_channels, file) == head.n_channels &&
            fread(o->bins, sizeof *o->bins, OBSERVER_BINS, file) == OBSERVER_BINS &&
            state_is_sound(o);

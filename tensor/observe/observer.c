@@ -59,14 +59,15 @@ static void observer_coarsen(struct observer *o, int32_t exponent)
     if (steps <= 0)
         return;
     o->exponent = exponent;
-    if (steps > 12) { // two bins are left, and mostly nothing was counted yet
+    if (!o->counted)
+        return;
+    if (steps > 12) { // two bins are left
         uint64_t below = 0, above = 0;
         for (int32_t i = 0; i < OBSERVER_SIDE; i++) {
             below += o->bins[i];
             above += o->bins[OBSERVER_SIDE + i];
         }
-        if (below || above)
-            memset(o->bins, 0, OBSERVER_BINS * sizeof *o->bins);
+        memset(o->bins, 0, OBSERVER_BINS * sizeof *o->bins);
         o->bins[OBSERVER_SIDE - 1] = below;
         o->bins[OBSERVER_SIDE] = above;
         return;
@@ -80,6 +81,7 @@ static void observer_coarsen(struct observer *o, int32_t exponent)
 void observer_add_counts(struct observer *o, int32_t exponent, const uint32_t *counts)
 {
     observer_coarsen(o, exponent);
+    o->counted = true;
     int32_t steps = o->exponent - exponent;
     for (int32_t i = 0; i < OBSERVER_BINS && steps > 0; i++)
         o->bins[observer_wider(i, steps)] += counts[i];
@@ -231,6 +233,7 @@ void observer_count_now(struct observer *o, const float *values, uint64_t n, uin
     if (!n)
         return;
     observer_coarsen(o, observer_exponent(fmaxf(-o->min, o->max)));
+    o->counted = true;
     float factor = ldexpf(1, -o->exponent);
     for (uint64_t at = 0; at < n; at += OBSERVER_WAITING) {
         uint64_t some = n - at < OBSERVER_WAITING ? n - at : OBSERVER_WAITING;
@@ -300,6 +303,7 @@ static void observer_merge_bins(struct observer *o, const struct observer *other
     copy.bins = bins;
     observer_coarsen(&copy, o->exponent);
     observer_coarsen(o, copy.exponent);
+    o->counted |= other->counted;
     for (size_t i = 0; i < OBSERVER_BINS; i++)
         o->bins[i] += bins[i];
 }

@@ -28,6 +28,7 @@ struct observer {
     uint64_t n;     // values
     uint64_t n_bad; // that are no finite numbers; they are in nothing else
     int32_t exponent;
+    bool counted;                       // some bin may have something
     uint32_t n_channels;                // 0: sums are not kept
     uint64_t n_summed;                  // values that are in the sums
     double *sums;                       // of each channel

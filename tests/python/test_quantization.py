@@ -141,7 +141,9 @@ class Converting(Quantizing):
 class Endings(Quantizing):
     def test_what_does_not_fit(self):
         bad = [PIXELS[0].astype(np.float32), np.full((1, 8, 8, 1), np.nan, np.float32)]
-        self.refused(rknnd.InputError, "finite", samples=bad)
+        self.refused(rknnd.InputError, "sample 2: tensor", samples=bad)
+        np.save(self.folder / "nan.npy", bad[1])
+        self.refused(rknnd.InputError, f"sample 2 ({self.folder / 'nan.npy'}): tensor", samples=[bad[0], str(self.folder / "nan.npy")])
         self.refused(rknnd.InputError, "(1, 9, 9, 1)", samples=[np.zeros((1, 9, 9, 1), np.uint8)])
         self.refused(rknnd.InputError, "there are no samples", samples=[])
         empty = self.folder / "empty.txt"

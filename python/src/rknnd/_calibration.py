@@ -95,11 +95,15 @@ class Reader:
         try:
             values = _arrays.arrange(self.infos, self.samples[index])
         except _errors.InputError as error:
-            files = [str(one) for one in _values(self.samples[index]) if isinstance(one, (str, os.PathLike))]
-            raise _errors.InputError(f"sample {index + 1}{''.join(f' ({one})' for one in files[:1])}: {error}") from error
+            raise _errors.InputError(f"{self.words(index)}: {error}") from error
         layouts = _arrays.each(self._layout, len(values), "layout")
         swaps = _arrays.each(self._swap, len(values), "rgb2bgr")
         return [self._input(*one) for one in zip(self.infos, values, layouts, swaps)]
+
+    def words(self, index: int) -> str:
+        """The sample, for people: counted from 1, with its first file."""
+        files = [os.fsdecode(one) for one in _values(self.samples[index]) if isinstance(one, (str, os.PathLike))]
+        return f"sample {index + 1}{''.join(f' ({one})' for one in files[:1])}"
 
     @staticmethod
     def _input(info: TensorInfo, value: Any, layout: str | None, swap: bool) -> tuple[Array, int]:
@@ -146,6 +150,7 @@ class Callbacks:
         self.begin = ffi.callback("int(void *, rknn_context)", self._begin, error=-1, onerror=self._failed)
         self.read = ffi.callback("int(void *, uint32_t, uint32_t, rknn_input *)", self._read, error=-1, onerror=self._failed)
         self.release = ffi.callback("void(void *, uint32_t, rknn_input *)", self._release)
+        self.describe = ffi.callback("void(void *, uint32_t, char *, uint32_t)", self._describe)
         self.progress = ffi.callback("int(void *, uint32_t)", self._done, error=1, onerror=self._failed)
 
     def _failed(self, _kind: Any, raised: BaseException, _trace: Any) -> None:
@@ -176,6 +181,10 @@ class Callbacks:
             inputs[i].type, inputs[i].fmt = _native.TYPE_OF_DTYPE[array.dtype], layout
         self._kept[int(ffi.cast("uintptr_t", inputs))] = kept
         return 0
+
+    def _describe(self, _user: Any, index: int, room: Any, size: int) -> None:
+        words = self._reader.words(index).encode(errors="replace")[:max(size - 1, 0)] + b"\0"
+        ffi.memmove(room, words, min(len(words), size))
 
     def _release(self, _user: Any, _count: int, inputs: Any) -> None:
         self._kept.pop(int(ffi.cast("uintptr_t", inputs)), None)

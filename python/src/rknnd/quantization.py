@@ -355,6 +355,7 @@ class Quantizer:
         calls = _calibration.Callbacks(self._reader, progress, len(self._reader.samples) if of is None else of)
         samples = self._samples
         samples.begin, samples.read, samples.release, samples.progress = calls.begin, calls.read, calls.release, calls.progress
+        samples.describe = calls.describe
 
         def work() -> None:
             with _native.at_server(self._server), _native.loading(self._load_options):

@@ -13,8 +13,9 @@
 #include "npu/sim/ops/observe/observe_block.h"
 #include "npu/sim/simd/avx512.h"
 
-#define ROWS 64
-#define FEW  64 // values that are looked at one by one where some lies in a tail
+#define ROWS    64
+#define COLUMNS 8  // vectors whose sums stay in registers
+#define FEW     64 // values that are looked at one by one where some lies in a tail
 
 KERNEL(struct observer_bounds, observe_bounds, (const float *v, size_t n), (v, n))
 {
@@ -55,35 +56,56 @@ AVX512_INLINE void observe_add_lanes(double *sums, __m512 s, __m512 *check)
     _mm512_storeu_pd(sums + 8, _mm512_add_pd(_mm512_loadu_pd(sums + 8), high));
 }
 
+// Columns of `k` vectors, k a constant, read row by row, so that memory is read in order where they
+// are all columns. A row's least and largest value is found before the bounds so far, which so wait
+// for each other once a row.
+AVX512_INLINE void observe_columns(const float *v, uint64_t rows, uint32_t n, uint32_t k,
+                                   double *sums, struct observe_bounds *b, __m512 *check)
+{
+    __m512 low = _mm512_loadu_ps(b->min), high = _mm512_loadu_ps(b->max), sum[COLUMNS];
+    for (uint32_t i = 0; i < k; i++)
+        sum[i] = _mm512_setzero_ps();
+    for (const float *end = v + rows * n; v < end; v += n) {
+        __m512 x = _mm512_loadu_ps(v), least = x, most = x;
+        sum[0] = _mm512_add_ps(sum[0], x);
+        for (uint32_t i = 1; i < k; i++) {
+            x = _mm512_loadu_ps(v + (size_t)i * AVX512_LANES);
+            least = _mm512_min_ps(least, x);
+            most = _mm512_max_ps(most, x);
+            sum[i] = _mm512_add_ps(sum[i], x);
+        }
+        low = _mm512_min_ps(low, least);
+        high = _mm512_max_ps(high, most);
+    }
+    for (uint32_t i = 0; i < k; i++)
+        observe_add_lanes(sums + (size_t)i * AVX512_LANES, sum[i], check);
+    _mm512_storeu_ps(b->min, low);
+    _mm512_storeu_ps(b->max, high);
+}
+
 KERNEL_AVX512 static bool observe_rows_avx512(const float *v, uint64_t rows, uint32_t n,
                                               double *sums, struct observe_bounds *b)
 {
-    __m512 low = _mm512_loadu_ps(b->min), high = _mm512_loadu_ps(b->max);
-    __m512 low2 = low, high2 = high, check = _mm512_setzero_ps();
-    for (uint32_t c = 0; c < n; c += AVX512_LANES) {
-        __m512 sum = _mm512_setzero_ps(), sum2 = sum;
-        const float *at = v + c, *end = at + rows * n;
-        for (; (size_t)(end - at) >= 4 * (size_t)n; at += 4 * (size_t)n) {
-            __m512 p = _mm512_loadu_ps(at), q = _mm512_loadu_ps(at + n);
-            __m512 r = _mm512_loadu_ps(at + 2 * (size_t)n);
-            __m512 s = _mm512_loadu_ps(at + 3 * (size_t)n);
-            low = _mm512_min_ps(low, _mm512_min_ps(p, q));
-            high = _mm512_max_ps(high, _mm512_max_ps(p, q));
-            low2 = _mm512_min_ps(low2, _mm512_min_ps(r, s));
-            high2 = _mm512_max_ps(high2, _mm512_max_ps(r, s));
-            sum = _mm512_add_ps(sum, _mm512_add_ps(p, q));
-            sum2 = _mm512_add_ps(sum2, _mm512_add_ps(r, s));
+    __m512 check = _mm512_setzero_ps();
+    for (uint32_t c = 0, k; c < n; c += k * AVX512_LANES) {
+        k = (n - c) / AVX512_LANES;
+        k = k < COLUMNS ? k : COLUMNS;
+        switch (k) {
+#define COLUMNS_OF(k)                                                                              \
+    case k:                                                                                        \
+        observe_columns(v + c, rows, n, k, sums + c, b, &check);                                   \
+        break
+            COLUMNS_OF(1);
+            COLUMNS_OF(2);
+            COLUMNS_OF(3);
+            COLUMNS_OF(4);
+            COLUMNS_OF(5);
+            COLUMNS_OF(6);
+            COLUMNS_OF(7);
+        default:
+            observe_columns(v + c, rows, n, COLUMNS, sums + c, b, &check);
         }
-        for (; at < end; at += n) {
-            __m512 x = _mm512_loadu_ps(at);
-            low = _mm512_min_ps(low, x);
-            high = _mm512_max_ps(high, x);
-            sum = _mm512_add_ps(sum, x);
-        }
-        observe_add_lanes(sums + c, _mm512_add_ps(sum, sum2), &check);
     }
-    _mm512_storeu_ps(b->min, _mm512_min_ps(low, low2));
-    _mm512_storeu_ps(b->max, _mm512_max_ps(high, high2));
     return _mm512_cmp_ps_mask(check, check, _CMP_UNORD_Q) == 0;
 }
 
@@ -259,13 +281,15 @@ static uint32_t looking_lanes(uint32_t n_channels, uint64_t n)
     return lanes % 16 == 0 && (lanes == n_channels || lanes <= OBSERVE_LANES) ? lanes : 0;
 }
 
-// What is left of less than a row of lanes: so few values that their bounds need no parts, and
-// sums no vectors.
+// What is left of less than a row of lanes, from channel 0 on: so few values that their bounds need
+// no parts, and sums no vectors.
 static void looking_rest(struct looking *k, uint64_t from)
 {
     uint64_t n = k->s->layout.n;
-    for (uint64_t i = from; i < n; i++)
-        k->o->sums[i % k->s->n_channels] += (double)k->x[i];
+    for (uint64_t i = from, channel = 0; i < n; i++) {
+        k->o->sums[channel] += (double)k->x[i];
+        channel = channel + 1 < k->s->n_channels ? channel + 1 : 0;
+    }
     if (from < n)
         looking_next_plain(k, from, n);
 }
@@ -281,7 +305,8 @@ static bool looking_rows(struct looking *k)
     uint64_t each = OBSERVE_CHUNK / lanes, whole = k->s->layout.n / lanes * lanes;
     double *sums = lanes == channels ? k->o->sums : k->lanes;
     memset(sums, 0, lanes * sizeof *sums);
-    each = each < 1 ? 1 : each > ROWS ? ROWS : each;
+    uint64_t least = k->s->tails ? 1 : ROWS; // without blocks a part may be as long as it likes
+    each = each < least ? least : each > ROWS ? ROWS : each;
     for (uint64_t at = 0; at < whole; at += each * lanes) {
         uint64_t rows = (whole - at) / lanes < each ? (whole - at) / lanes : each;
         if (!observe_rows_avx512(k->x + at, rows, lanes, sums, &k->block->bounds))

@@ -23,7 +23,7 @@ _LEFT_OUT = {3: (), 2: ("equalization",), 1: ("equalization", "bias-correction")
 # Of .rknn files alone: what they do to a model's numbers is nothing, so a model that is none goes without them.
 _WITHOUT_EFFECT: dict[str, Any] = {"custom_string": None, "compress_weight": False, "single_core_mode": False,
                                    "model_pruning": False, "op_target": None, "sparse_infer": False,
-                                   "enable_flash_attention": False, "float_dtype": "float16", "disable_rules": None,
+                                   "enable_flash_attention": False, "disable_rules": None,
                                    "fold_constant": True}
 # What would make another model than the one that comes out.
 _REFUSED: dict[str, Any] = {"remove_weight": False, "quantize_weight": False, "remove_reshape": False, "inputs_yuv_fmt": None,
@@ -41,9 +41,10 @@ _RENAMED = {"channel_mean_value": "mean_values and std_values", "reorder_channel
             "batch_size": "rknn_batch_size of build()", "epochs": "nothing: the whole data set is run"}
 _USUAL_SAMPLES = 20  # the least that the manuals take (RKNN-Toolkit2 guide, quantization accuracy)
 _COSINE = 0.98  # auto_hybrid_cos_thresh
+_FLOATS = {"float16": None}  # what float_dtype may be; here floats are as the model has them
 _DEFAULTS: dict[str, Any] = {"mean_values": None, "std_values": None, "quant_img_RGB2BGR": False, "quantized_dtype": "w8a8",
                              "quantized_algorithm": "normal", "quantized_method": "channel", "optimization_level": 3,
-                             "target_platform": None, "dynamic_input": None,
+                             "target_platform": None, "dynamic_input": None, "float_dtype": "float16",
                              "auto_hybrid_cos_thresh": _COSINE, **_WITHOUT_EFFECT, **_REFUSED}
 
 Warn = Callable[[str], None]
@@ -91,6 +92,7 @@ def read_config(named: Mapping[str, Any], warn: Warn) -> Config:
         raise _errors.ParameterError(f"quantized_dtype: {error}") from None
     _choose(values, "quantized_algorithm", quantization.ALGORITHMS)
     _choose(values, "quantized_method", quantization.METHODS)
+    _choose(values, "float_dtype", _FLOATS)
     _choose(values, "optimization_level", _LEFT_OUT)
     for name in ("mean_values", "std_values"):
         values[name] = _plain(values[name]) or None
