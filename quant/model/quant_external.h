@@ -10,8 +10,9 @@ struct quant_mapping;
 
 /// Maps copies (quant_nameless.h) of the files that weights of a graph lie in, below `folder`, and
 /// points the weights at them: from then on they have raw_data as all others have. Those of graphs
-/// inside its nodes go to the pool. Adds to `list` what quant_external_unmap() is to end, also after
-/// a failure; it is memory of the pool. Ways out of the folder are refused, and symbolic links.
+/// inside its nodes go to the pool. Adds to `list` what quant_external_unmap() is to end, also
+/// after a failure; it is memory of the pool. Ways out of the folder are refused, and symbolic
+/// links.
 int quant_external_map(const Quant__Graph *g, struct quant_pool *pool, struct quant_mapping **list,
                        const char *folder, struct error *e);
 void quant_external_unmap(const struct quant_mapping *list);

@@ -437,9 +437,10 @@ static int plan_nothing(const struct planning *g)
     }
     return error_set(g->e, STATUS_MODEL_INVALID,
                      "there is nothing to quantize: the model has no Conv, Gemm or MatMul%s",
-                     g->m->has_subgraphs ? " outside of the graphs that lie in its nodes (If, Loop, "
-                                           "Scan), which stay as they are"
-                                         : "");
+                     g->m->has_subgraphs
+                         ? " outside of the graphs that lie in its nodes (If, Loop, "
+                           "Scan), which stay as they are"
+                         : "");
 }
 
 static int plan_classify(const struct planning *g, bool *used)
