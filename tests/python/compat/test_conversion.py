@@ -157,7 +157,8 @@ class Conversion(unittest.TestCase):
                                 ({"mean_values": [["1", "2"]]}, "mean_values is"), ({"std_values": [[1, None]]}, "std_values is"),
                                 ({"mean_values": [[float("nan")]]}, "mean_values is"), ({"quant_img_RGB2BGR": "BGR"}, "True or False"),
                                 ({"quantized_hybrid_level": 1}, "auto_hybrid=True"), ({"quantized_method": "group32"}, "w4a16"),
-                                ({"quantized_algorithm": "gdq"}, "w4a16"), ({"target_platform": "rk1808"}, "RKNN-Toolkit 1"),
+                                ({"quantized_algorithm": "gdq"}, "w4a16"), ({"float_dtype": "bf16"}, "one of float16"),
+                                ({"target_platform": "rk1808"}, "RKNN-Toolkit 1"),
                                 ({"target_platform": ["rk3588"]}, "no chip that is known")):
             self.fails("E config: ", words, call=lambda s=settings: self.rknn.config(**s))
         self.rknn.config(target_platform="rk2118")
