@@ -159,7 +159,8 @@ def _read_data(path: str, model: str, state: str) -> tuple[Source, Config, int]:
         source = Source(model, [str(name) for name in settings["inputs"]], constants,
                         {str(name): [int(d) for d in shape] for name, shape in settings["shapes"].items()},
                         _quantizing.read_batch(settings["batch"]))
-        n_samples, digest, weights = int(settings["n_samples"]), settings["model_sha256"], settings["weights_sha256"]
+        n_samples = int(settings["n_samples"])
+        digest, weights = settings["model_sha256"], settings["weights_sha256"]
     except (zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError, EOFError, NotImplementedError,
             RuntimeError) as error:
         raise _not_ours(path, error) from error
