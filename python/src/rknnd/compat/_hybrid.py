@@ -165,8 +165,8 @@ def _read_data(path: str, model: str, state: str) -> tuple[Source, Config, int]:
             RuntimeError) as error:
         raise _not_ours(path, error) from error
     if weights is not None and not os.path.exists(_weights_of(model)):
-        raise _errors.ModelError(f"{_weights_of(model)} is missing: hybrid_quantization_step1 wrote it beside {model}, whose weights "
-                                 "it has")
+        raise _errors.ModelError(f"{_weights_of(model)} is missing: hybrid_quantization_step1 wrote it beside {model}, with the "
+                                 "model's weights")
     if _digest(model) != digest or (weights is not None and _digest(_weights_of(model)) != weights):
         raise _errors.ModelError(f"{model} is not the model that {path} is of: give both files of one hybrid_quantization_step1")
     return source, config, n_samples
