@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/net/manager.h"
 #include "base/options/option_table.h"
+#include "base/process/stack.h"
 #include "kserve/http/agent.h"
 #include "kserve/http/front.h"
 #include "kserve/http/listening.h"
@@ -248,7 +249,9 @@ int main(int argc, char **argv)
     sigset_t signals;
     log_set_level(LOG_INFO);
     rknnd_print_failures(0);
-    int r = parse_program(&p, argc, argv, &e);
+    int r = stack_ensure(&e);
+    if (r == 0)
+        r = parse_program(&p, argc, argv, &e);
     if (r > 0)
         return EXIT_SUCCESS;
     signal(SIGPIPE, SIG_IGN);

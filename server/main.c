@@ -22,6 +22,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/options/option_table.h"
+#include "base/process/stack.h"
 #include "base/sha256.h"
 #include "server/config/config_check.h"
 #include "server/config/options.h"
@@ -225,12 +226,22 @@ static int daemon_start(struct options *o, int argc, char **argv)
     return o->relay ? daemon_relay(o) : daemon_serve(o);
 }
 
-int main(int argc, char **argv)
+// All options are more than a small stack has room for.
+static __attribute__((noinline)) int daemon_main(int argc, char **argv)
 {
     struct options o;
-    signals_hold();
     options_init(&o);
     int code = daemon_start(&o, argc, argv);
     options_done(&o);
     return code;
+}
+
+int main(int argc, char **argv)
+{
+    struct error e;
+    signals_hold();
+    if (stack_ensure(&e) == 0)
+        return daemon_main(argc, argv);
+    log_error("%s", e.text);
+    return EXIT_FAILED;
 }

@@ -172,6 +172,12 @@ static void explain_certificate(struct tls *t)
         say(t, what, "renew it; or is the clock of this machine wrong (date)?");
     else if (r == X509_V_ERR_HOSTNAME_MISMATCH || r == X509_V_ERR_IP_ADDRESS_MISMATCH)
         say(t, what, "use a name that it is for");
+    else if (r == X509_V_ERR_CERT_REVOKED)
+        say(t, what, "the list of revoked certificates has it");
+    else if (r == X509_V_ERR_CRL_HAS_EXPIRED || r == X509_V_ERR_CRL_NOT_YET_VALID)
+        say(t, what, "renew the list of revoked certificates; or is this machine's clock wrong?");
+    else if (r == X509_V_ERR_UNABLE_TO_GET_CRL)
+        say(t, what, "each authority up to the one that is trusted needs a list");
     else if (SSL_is_server(t->ssl))
         say(t, what, "tls-ca names the certificates that this server trusts");
     else if (*t->key)
@@ -202,7 +208,8 @@ static const struct {
      "its tls-ca has to name who signed it"},
     {SSL_AD_CERTIFICATE_EXPIRED, "the server says that our certificate has expired",
      "renew it; or is the server's clock wrong?"},
-    {SSL_AD_CERTIFICATE_REVOKED, "the server says that our certificate is revoked", ""},
+    {SSL_AD_CERTIFICATE_REVOKED, "the server says that our certificate is revoked",
+     "it needs another one from who has signed it"},
     {SSL_AD_BAD_CERTIFICATE, "the server does not take our certificate",
      "is the server's clock right?"},
     {SSL_AD_PROTOCOL_VERSION, "the other end does not speak TLS 1.3", ""},

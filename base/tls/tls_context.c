@@ -16,6 +16,7 @@
 #include "base/tls/certificate_message.h"
 #include "base/tls/tls_context.h"
 #include "base/tls/tls_private.h"
+#include "base/tls/tls_revoked.h"
 
 // Suites of one hash, since keys of files are used with SHA-256; the third needs certificates.
 #define SUITES "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256:TLS_AES_256_GCM_SHA384"
@@ -219,14 +220,20 @@ static int use_certificates(struct tls_context *c, const struct tls_files *f, st
     if (!f->cert != !f->key)
         return error_set(e, STATUS_PARAM_INVALID, "a certificate and its key belong together: %s",
                          f->cert ? "the key is missing" : "the certificate is missing");
+    if (f->crl && !f->ca)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "%s: revoked certificates without those that are trusted (tls-ca, or "
+                         "RKNND_TLS_CA in a program)",
+                         f->crl);
     if (f->cert && SSL_CTX_use_certificate_chain_file(c->ssl, f->cert) != 1)
         return tls_error(e, "%s cannot be used as a certificate in PEM", f->cert);
     if (f->ca && SSL_CTX_load_verify_file(c->ssl, f->ca) != 1)
         return tls_error(e, "%s has no certificates in PEM to trust", f->ca);
     c->trusts = f->ca;
     if (f->cert)
-        keep_chain(c->ssl);
-    return f->key ? use_key(c, f->key, e) : 0;
+        keep_chain(c->ssl); // before lists are there: it would want one for us
+    r = f->key ? use_key(c, f->key, e) : 0;
+    return r == 0 && f->crl ? tls_revoked_use(c->ssl, f->crl, e) : r;
 }
 
 // ---- contexts -----------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ struct tls_files {
     const char *cert; // our certificate and its chain (PEM)
     const char *key;  // its key (PEM; tls_open_secret())
     const char *ca;   // whose certificates of the others count (PEM)
+    const char *crl;  // which of these count no longer (tls_revoked.h)
 };
 
 /// For a server: pre-shared keys, or a certificate, its key and whom to trust, or both. Whoever

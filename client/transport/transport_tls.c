@@ -30,7 +30,8 @@ static int make_context(const struct uri *address, struct tls_context **ret, str
     struct tls_files files = {.psk = setting("RKNND_TLS_PSK_FILE"),
                               .cert = setting("RKNND_TLS_CERT"),
                               .key = setting("RKNND_TLS_KEY"),
-                              .ca = setting("RKNND_TLS_CA")};
+                              .ca = setting("RKNND_TLS_CA"),
+                              .crl = setting("RKNND_TLS_CRL")};
     if (!files.psk && tls_keys_path(path, sizeof path) && access(path, F_OK) == 0)
         files.psk = path;
     uri_format_host(address, server, sizeof server);

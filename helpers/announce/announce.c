@@ -25,6 +25,7 @@
 #include "base/log.h"
 #include "base/net/uri.h"
 #include "base/options/option_table.h"
+#include "base/process/shut_in.h"
 
 #define SERVICE    "_rknnd._tcp"
 #define MAX_PLACES 32
@@ -318,7 +319,12 @@ int main(int argc, char **argv)
     log_set_level(LOG_INFO);
     log_mark_levels();
     signal(SIGHUP, SIG_IGN); // the daemon's business
+    // It hears the network through Avahi. D-Bus's library looks for its settings there.
+    static const char *const read[] = {"/etc",  "/usr", "/lib",          "/lib64",
+                                       "/proc", "/run", "/var/lib/dbus", NULL};
     int r = announcer_parse(&a, argc, argv, &e);
+    if (r == 0 && shut_in(read, &e) < 0)
+        log_warn("rknnd-announce is not shut in: %s", e.text);
     if (r == 0)
         r = announcer_start(&a, &e);
     if (r < 0)

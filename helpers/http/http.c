@@ -26,6 +26,7 @@
 #include "base/log.h"
 #include "base/net/discard.h"
 #include "base/net/http_ask.h"
+#include "base/process/shut_in.h"
 
 #define DAEMON_FD        3
 #define CONNECTIONS      256
@@ -396,5 +397,10 @@ int main(void)
         log_error("rknnd-http is started by rknnd --http, and cannot start: %s", strerror(errno));
         return EXIT_FAILURE;
     }
+    // Who makes it say or do something else has the rights of the service's user, and strangers
+    // speak to it: it has its sockets, and needs no file.
+    struct error e;
+    if (shut_in((const char *const[]){NULL}, &e) < 0)
+        log_warn("rknnd-http is not shut in: %s", e.text);
     http_serve(&h);
 }

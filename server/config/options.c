@@ -227,6 +227,8 @@ static void list_service(struct options *o, struct rows *r)
          "the certificate's key (PEM)", 0, 0, set_text},
         {0, "tls-ca", OPTION_CALL, &o->tls_ca, "FILE",
          "whose certificates of clients count (PEM)", 0, 0, set_text},
+        {0, "tls-crl", OPTION_CALL, &o->tls_crl, "FILE",
+         "which of them are revoked: lists of all these authorities (PEM)", 0, 0, set_text},
         {0, "announce", OPTION_FLAG, &o->announce, NULL,
          "tell the network where this server listens, through Avahi (rknnctl devices --network)", 0, 0, NULL},
         {0, "socket-group", OPTION_CALL, &o->socket_group, "GROUP",
@@ -411,6 +413,7 @@ void options_done(struct options *o)
     free(o->tls_cert);
     free(o->tls_key);
     free(o->tls_ca);
+    free(o->tls_crl);
     free(o->socket_group);
     free(o->backend);
     free(o->backend_options);

@@ -28,7 +28,7 @@ struct options {
     bool insecure;      // TCP off the loopback interface
     bool announce;      // by mDNS
     char *tls_psk_file; // keys of TLS; NULL, like the other three: none
-    char *tls_cert, *tls_key, *tls_ca;
+    char *tls_cert, *tls_key, *tls_ca, *tls_crl;
     char *socket_group;  // NULL: the process's own group
     int64_t adopt_fd;    // -1: none
     int64_t takeover_fd; // -1: no daemon before this one

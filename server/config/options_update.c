@@ -38,6 +38,7 @@ static const struct field fields[] = {
     FIELD("tls-cert", TEXT, true, tls_cert),
     FIELD("tls-key", TEXT, true, tls_key),
     FIELD("tls-ca", TEXT, true, tls_ca),
+    FIELD("tls-crl", TEXT, true, tls_crl),
     FIELD("announce", PLAIN, false, announce),
     FIELD("socket-group", TEXT, false, socket_group),
     FIELD("max-connections", PLAIN, true, max_connections),

@@ -13,6 +13,7 @@
 #include "base/board.h"
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "server/runner/plain_environment.h"
 
 #define MAX_PLACES   32
 #define MAX_TXT      5
@@ -94,8 +95,10 @@ static void on_process_exit(uv_process_t *process, int64_t status, int number)
     uv_close((uv_handle_t *)process, on_process_closed);
 }
 
-// libuv wants the handle closed also when the process could not be started.
-static int announce_spawn(struct announce *a, char **args, int input, int log, struct error *e)
+// libuv wants the handle closed also when the process could not be started. It listens to the
+// network, so it has no more of the daemon's environment than workers have.
+static int announce_spawn(struct announce *a, char **args, char **environment, int input, int log,
+                          struct error *e)
 {
     uv_stdio_container_t stdio[] = {
         {.flags = UV_INHERIT_FD, .data.fd = input},
@@ -105,6 +108,7 @@ static int announce_spawn(struct announce *a, char **args, int input, int log, s
     uv_process_options_t o = {.exit_cb = on_process_exit,
                               .file = args[0],
                               .args = args,
+                              .env = environment,
                               .stdio_count = sizeof stdio / sizeof *stdio,
                               .stdio = stdio};
     int r = uv_spawn(a->loop, &a->process, &o);
@@ -118,6 +122,9 @@ static int announce_spawn(struct announce *a, char **args, int input, int log, s
 static int spawn_tethered(struct announce *a, char **args, struct error *e)
 {
     int tether[2], log;
+    cleanup(free_environment) char **environment = plain_environment();
+    if (!environment)
+        return error_no_memory(e, "an environment", 0);
     if (pipe2(tether, O_CLOEXEC) < 0)
         return error_set_errno(e, STATUS_FAIL, errno, "a pipe");
     cleanup(fd_close_p) int input = tether[0], ours = tether[1];
@@ -126,7 +133,7 @@ static int spawn_tethered(struct announce *a, char **args, struct error *e)
         return r;
     worker_log_set_name(&a->log, "announcing");
     a->n_open = 2;
-    r = announce_spawn(a, args, input, log, e);
+    r = announce_spawn(a, args, environment, input, log, e);
     fd_close(log);
     if (r < 0)
         worker_log_close(&a->log, on_log_closed);

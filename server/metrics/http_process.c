@@ -24,6 +24,7 @@
 #include "server/listen/bind.h"
 #include "server/metrics/metrics_share.h"
 #include "server/net/watch.h"
+#include "server/runner/plain_environment.h"
 
 #define PROGRAM   "rknnd-http"
 #define AGAIN_MS  1000  // from its end to its next start
@@ -170,16 +171,23 @@ static int watch_process(struct http *h, struct error *e)
     return watch_start(&h->poll, UV_READABLE, on_question, e);
 }
 
+// It talks to strangers, and has as little of the daemon's environment as workers have. Only its
+// start reads the array.
 static int start_child(struct http *h, int theirs, int log, struct error *e)
 {
     char program[4200];
+    cleanup(free_environment) char **environment = plain_environment();
+    if (!environment)
+        return error_no_memory(e, PROGRAM, 0);
     snprintf(program, sizeof program, "%s/" PROGRAM, h->folder);
     const struct child_words words = {.program = program,
                                       .args = (char *[]){(char *)PROGRAM, NULL},
                                       .fd = theirs,
                                       .log_fd = log,
                                       .exited = on_exited};
+    h->child.environment = environment;
     int r = child_start(&h->child, h->loop, &words, e);
+    h->child.environment = NULL;
     return r < 0 ? error_prefix(e, "%s", program) : 0;
 }
 

@@ -6,12 +6,37 @@
 #include <unistd.h>
 
 // Names, and with "*" beginnings of names: where libraries lie and how they work, what a vendor's
-// runtime, OpenCL and plugins are told, words and times, and tools that watch processes.
-static const char *const passed[] = {
-    "LD_*",   "PATH",     "HOME",     "TMPDIR",     "LANG",      "LANGUAGE", "LC_*",
-    "TZ",     "RK*",      "ONEDNN_*", "DNNL_*",     "OMP_*",     "GOMP_*",   "KMP_*",
-    "OCL_*",  "OPENCL_*", "MALI_*",   "MALLOC_*",   "GLIBC_*",   "ASAN_*",   "LSAN_*",
-    "TSAN_*", "UBSAN_*",  "GCOV_*",   "VALGRIND_*", "GLIBCPP_*", "QEMU_*",   "LLVM_PROFILE_*"};
+// runtime, OpenCL and plugins are told, words and times, where D-Bus is (of rknnd-announce), and
+// tools that watch processes.
+static const char *const passed[] = {"LD_*",
+                                     "PATH",
+                                     "HOME",
+                                     "TMPDIR",
+                                     "LANG",
+                                     "LANGUAGE",
+                                     "LC_*",
+                                     "TZ",
+                                     "RK*",
+                                     "ONEDNN_*",
+                                     "DNNL_*",
+                                     "OMP_*",
+                                     "GOMP_*",
+                                     "KMP_*",
+                                     "OCL_*",
+                                     "OPENCL_*",
+                                     "MALI_*",
+                                     "MALLOC_*",
+                                     "GLIBC_*",
+                                     "ASAN_*",
+                                     "LSAN_*",
+                                     "TSAN_*",
+                                     "UBSAN_*",
+                                     "GCOV_*",
+                                     "VALGRIND_*",
+                                     "GLIBCPP_*",
+                                     "QEMU_*",
+                                     "LLVM_PROFILE_*",
+                                     "DBUS_SYSTEM_BUS_ADDRESS"};
 
 static bool is_passed(const char *text)
 {
@@ -36,4 +61,9 @@ char **plain_environment(void)
         if (is_passed(environ[i]))
             ret[at++] = environ[i];
     return ret;
+}
+
+void free_environment(char ***array)
+{
+    free(*array);
 }

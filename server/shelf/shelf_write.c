@@ -345,6 +345,18 @@ static int other_bytes(const struct stored *s, struct error *e)
                      s->name, s->version);
 }
 
+// Nothing is stored that could not be read again, whoever's fault that is.
+static int write_manifest(const struct shelf_put *p, struct manifest *m, char **ret,
+                          struct error *e)
+{
+    struct manifest again;
+    int r = manifest_write(m, p->labels, p->description, ret, e);
+    if (r < 0)
+        return r;
+    r = manifest_read((struct bytes){(const uint8_t *)*ret, strlen(*ret)}, &again, e);
+    return r < 0 ? error_prefix(e, "the manifest that was to be stored") : 0;
+}
+
 static int put_locked(int root, const struct shelf_put *p, struct stored *ret, struct error *e)
 {
     cleanup(free_p) struct stored *all = NULL;
@@ -366,7 +378,7 @@ static int put_locked(int root, const struct shelf_put *p, struct stored *ret, s
     }
     r = check_room(p, all, n, e);
     if (r == 0)
-        r = manifest_write(&s.manifest, p->labels, p->description, &manifest, e);
+        r = write_manifest(p, &s.manifest, &manifest, e);
     if (r == 0)
         r = store_version(root, p, &s, manifest, e);
     return r < 0 ? r : shelf_find(root, s.name, s.version, ret, NULL, e);

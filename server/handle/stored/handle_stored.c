@@ -27,6 +27,8 @@ struct ask {
     struct stored_viewer viewer;
     char name[SHELF_NAME_SIZE], version[SHELF_VERSION_SIZE];
     char *text;
+    const char *what;                // of changes: what becomes of it
+    char by[ORIGIN_SOURCE_SIZE + 8]; // of changes: whose they are, who may have gone
 };
 
 static void ask_free(struct ask *a)
@@ -125,10 +127,14 @@ static void change_done(struct shelf_work *w)
 {
     struct ask *a = container_of(w, struct ask, work);
     struct shelf *s = w->shelf;
+    const char *at = *a->version ? "@" : "";
     if (w->error.code < 0) {
+        log_warn("stored model %s%s%s is not %s, as %s asked: %s", a->name, at, a->version, a->what,
+                 a->by, w->error.text);
         ask_fail(a, &w->error);
         return;
     }
+    log_info("stored model %s%s%s is %s: %s asked for it", a->name, at, a->version, a->what, a->by);
     request_answer(&a->request, rknnd_Empty_fields, &(rknnd_Empty){0}, NULL, 0, NULL, NULL);
     ask_free(a);
     shelf_note_change(s);
@@ -142,8 +148,8 @@ static int begin_change(struct connection *c, const struct frame_header *h,
     int r = ask_new(c, h, name, run, change_done, &a, e);
     if (r < 0)
         return r;
-    log_info("stored model %s%s%s: %s, asked for by %s", a->name, *a->version ? "@" : "",
-             a->version, what, c->user->title);
+    a->what = what;
+    snprintf(a->by, sizeof a->by, "%s", c->user->title);
     shelf_do(&a->work);
     return 0;
 }

@@ -204,7 +204,8 @@ static void push_fill(struct push *p, const struct connection *c, const rknnd_Mo
     p->put.limits.all = c->services->accounts->total.of[ACCOUNT_STORED];
     memcpy(manifest->sha256, model->sha256, sizeof manifest->sha256);
     manifest->size = model->file.size;
-    manifest->time_s = (uint64_t)time(NULL);
+    time_t now = time(NULL);
+    manifest->time_s = now > 0 ? (uint64_t)now : 0; // a board without a clock may be before 1970
     message_set_text(manifest->file, model_name_for(model, u));
     message_set_text(manifest->owner, u->title);
 }

@@ -44,6 +44,16 @@ class FewOfThem(unittest.TestCase):
             said += daemon.communicate(timeout=PATIENCE)[1]
             return serves, said, daemon.returncode
 
+    def test_small_stacks(self):
+        """A limit that may be raised is; one that may not is told, where the kernel's signal would end it without a word."""
+        for kb in 16, 64, 128, 512:
+            with self.subTest(kb=kb):
+                serves, said, code = self.start(lambda kb=kb: resource.setrlimit(resource.RLIMIT_STACK, (kb * 1024, resource.RLIM_INFINITY)))
+                self.assertEqual((serves, code), (True, 0), said)
+                serves, said, code = self.start(lambda kb=kb: resource.setrlimit(resource.RLIMIT_STACK, (kb * 1024, kb * 1024)))
+                self.assertEqual((serves, code), (False, 1), said)
+                self.assertIn("ulimit -s, LimitSTACK=", said)
+
     @unittest.skipIf(os.geteuid() != 0, "needs root, who can be a user without other processes")
     def test_threads(self):
         def be_limited():

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """A disk that is really full (a small tmpfs in a mount namespace): what is written there is whole or not there, who
 cannot write says so, and the daemon, whose log is there too, goes on."""
+import contextlib
 import errno
 import os
 import pathlib
@@ -72,6 +73,62 @@ class FullDisk(unittest.TestCase):
         self.assertEqual(self.daemon.rknnctl("run", DIGITS, "-i", str(PICTURE)).returncode, 0)
         self.assertGreater((PLACE / "log").stat().st_size, size)  # and says what happens again
         self.assertEqual(self.daemon.status()["worker_deaths"], 0)
+
+
+@unittest.skipUnless(os.environ.get(INSIDE), "its mount namespace is made by this file, run as a program")
+class FullStore(unittest.TestCase):
+    """Models by name, where there is room for nothing, or for no further file."""
+
+    def setUp(self):
+        self.place = PLACE / "store"
+        self.place.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k,nr_inodes=16", "store", self.place], check=True)
+        self.daemon = Daemon("--backend", "null:784:40", "--model-store", self.place / "models")
+        self.addCleanup(self.clean)
+        self.model = PLACE / "model"
+        self.model.write_bytes(bytes(100000))
+
+    def clean(self):
+        self.daemon.stop()
+        subprocess.run(["umount", self.place], check=True)
+        self.place.rmdir()
+
+    def ask(self, *words):
+        done = self.daemon.rknnctl("model", *map(str, words))
+        return done.returncode, done.stderr
+
+    def files(self):
+        return sorted(str(p.relative_to(self.place / "models")) for p in (self.place / "models").rglob("*"))
+
+    def goes_on_behind(self, filled):
+        """What is stored stays, what is new is refused and leaves nothing, and removing makes room."""
+        self.assertEqual(self.ask("push", self.model, "old"), (0, ""))
+        self.assertEqual(self.ask("push", self.model, "more"), (0, ""))
+        filled()
+        before = self.files()
+        for words in ("push", self.model, "new"), ("push", self.model, "old"), ("default", "old@1"):
+            code, said = self.ask(*words)
+            self.assertEqual(code, 1, said)
+            self.assertIn("the model store's disk is full", said)
+            self.assertEqual(self.files(), before)
+        self.assertEqual(self.daemon.rknnctl("bench", "rknnd:old", "-n", "1").returncode, 0)
+        self.assertEqual(self.ask("remove", "more"), (0, ""))
+        self.assertEqual(self.ask("push", self.model, "new"), (0, ""))
+        self.assertEqual(self.files(), [".lock", *(f"{n}{rest}" for n in ("new", "old") for rest in ("", "/1", "/1/manifest.json", "/1/model"))])
+
+    def test_no_room(self):
+        def fill_it():
+            with (self.place / "filler").open("wb", buffering=0) as f, contextlib.suppress(OSError):
+                while f.write(bytes(4096)):
+                    pass
+        self.goes_on_behind(fill_it)
+
+    def test_no_further_file(self):
+        def fill_it():
+            with contextlib.suppress(OSError):
+                for n in range(100):
+                    (self.place / f"filler{n}").touch()
+        self.goes_on_behind(fill_it)
 
 
 def main():

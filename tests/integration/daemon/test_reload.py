@@ -13,6 +13,7 @@ import tempfile
 import time
 import unittest
 
+from support.daemon.revoked import make_crl
 from support.service import (BUILD, DIGITS, SOURCE, PATIENCE, RKNND, Configured, children, finish_client, free_port, listen_on_any_port,
                              make_keys, processes, replace_text, rknnctl, wait_for)
 
@@ -282,7 +283,7 @@ class Settings(unittest.TestCase):
               "drain-timeout-ms": "4900", "retire-timeout": "3500", "insecure": "yes",
               "listen": "unix:HERE/b", "quota": "*:contexts=5", "limit": "uploads=9", "rights": "tcp:none", "preload": "digits",
               "log-level": "debug", "plugin-dir": "HERE/plugins", "tls-psk-file": "HERE/keys",
-              "tls-cert": "HERE/cert", "tls-key": "HERE/key", "tls-ca": "HERE/cert"}
+              "tls-cert": "HERE/cert", "tls-key": "HERE/key", "tls-ca": "HERE/cert", "tls-crl": "HERE/crl"}
     LATER = {"backend": "null:1:1", "isolation": "thread", "sandbox": "off", "worker-user": "root", "buffers": "memfd",
              "announce": "yes", "socket-group": "root", "model-store": "HERE/other", "trace-events": "9", "module-dir": "HERE/modules",
              "sysfs": "HERE/sys", "subuid": "HERE/subuid", "http": "unix:HERE/http"}
@@ -294,6 +295,7 @@ class Settings(unittest.TestCase):
         make_keys(self.daemon.path / "keys", alice=secrets.token_hex(32))
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=board",
                         "-keyout", "key", "-out", "cert"], cwd=self.daemon.path, check=True, capture_output=True)
+        make_crl(*(self.daemon.path / name for name in ("cert", "key", "crl")))
 
     @staticmethod
     def base(*lines):
@@ -310,7 +312,7 @@ class Settings(unittest.TestCase):
         numbers = 0
         for name in names:
             with self.subTest(name):
-                together = [n for n in names if n.startswith("tls-") and n != "tls-psk-file"] if name in ("tls-cert", "tls-key", "tls-ca") else [name]
+                together = [n for n in names if n.startswith("tls-") and n != "tls-psk-file"] if name in ("tls-cert", "tls-key", "tls-ca", "tls-crl") else [name]
                 lines = [f"{n} = {self.VALUES.get(n, '4M')}" for n in together]
                 before = self.number(name)
                 self.assertRegex(self.daemon.reload(self.base(*lines)), rf"changed: (.*, )?{name}\b")

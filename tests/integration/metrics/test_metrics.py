@@ -26,9 +26,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 class Service(Daemon):
-    def __init__(self, *options):
+    def __init__(self, *options, **more):
         self.port = free_port()
-        super().__init__("--http", f"tcp:127.0.0.1:{self.port}", *options)
+        super().__init__("--http", f"tcp:127.0.0.1:{self.port}", *options, **more)
 
     def get(self, path, method="GET"):
         """Status, headers, text."""
@@ -53,8 +53,8 @@ class Service(Daemon):
 
 
 class Case(unittest.TestCase):
-    def start(self, *options):
-        service = Service("--backend", "null:784:40", *options)
+    def start(self, *options, **more):
+        service = Service("--backend", "null:784:40", *options, **more)
         self.addCleanup(service.stop)
         return service
 
@@ -314,6 +314,14 @@ class Health(Case):
         os.kill(old, signal.SIGKILL)
         wait_for("another one", lambda: service.helper() not in (None, old))
         self.assertEqual(total(service.metrics(), "rknnd_inferences_total"), before)
+
+    def test_its_process_has_no_secrets(self):
+        """What a service is told by its environment is not for a process that strangers speak to."""
+        service = self.start(environment={"SERVICE_TOKEN": "secret", "TZ": "UTC"})
+        self.assertEqual(service.get("/healthz")[0], 200)
+        environment = pathlib.Path(f"/proc/{service.helper()}/environ").read_bytes().split(b"\0")
+        self.assertIn(b"TZ=UTC", environment)
+        self.assertNotIn(b"SERVICE_TOKEN=secret", environment)
 
     def test_unix_socket(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -155,8 +155,12 @@ class Network(unittest.TestCase):
         return watcher
 
     def test_found_and_used(self):
+        self.board.env["SERVICE_TOKEN"] = "secret"
+        self.addCleanup(self.board.env.pop, "SERVICE_TOKEN")
         daemon = self.announce("--listen", f"tcp:0.0.0.0:{PORT}", "--insecure")
         wait_for("the board to be found", lambda: "board" in self.pc.found())
+        helper, = helpers()  # which hears the network: what the service was told is not for it
+        self.assertNotIn(b"SERVICE_TOKEN", pathlib.Path(f"/proc/{helper}/environ").read_bytes())
         device = self.pc.found()["board"]
         self.assertEqual((device["uri"], device["state"], device["backend"]), (f"tcp:10.1.2.3:{PORT}", "up", "null"))
         self.assertIn("board", self.pc.devices().stdout)

@@ -15,7 +15,8 @@ import unittest
 from support import wire
 from support.checks.expect import EXPECT
 from support.daemon.long_hello import MANY_GROUPS, MANY_SHARES, OTHER as OTHER_GROUP, X25519, long_hello, many_identities, many_shares
-from support.service import BUILD, PATIENCE, SANITIZED, Daemon, make_keys, resident_kb, wait_for
+from support.daemon.revoked import make_crl
+from support.service import BUILD, PATIENCE, PORTS, SANITIZED, Configured, Daemon, make_keys, resident_kb, rknnctl, wait_for
 
 KEY = secrets.token_hex(32)
 OTHER = secrets.token_hex(32)
@@ -476,6 +477,65 @@ class Certificates(Base):
         self.assertIn('lacks the right "see-all"', self.ask(daemon, "log")[1])
         wrong = make_keys(self.folder / "wrong", carol=OTHER)
         self.refused(daemon, "does not know our key", **{**only_key, "RKNND_TLS_PSK_FILE": wrong})
+
+    def crl(self, name, *revoked, ca="ca", **more):
+        return make_crl(self.pem / f"{ca}.crt", self.pem / f"{ca}.key", self.folder / name, *(self.pem / f"{n}.crt" for n in revoked), **more)
+
+    def test_revoked_certificates(self):
+        daemon = self.begin("--tls-crl", str(self.crl("crl", "alice")), setting=self.setting("dns"))
+        self.refused(daemon, "the server says that our certificate is revoked", **self.setting("alice"))
+        wait_for("the log's word of it", lambda: "the list of revoked certificates has it" in self.said())
+
+    def test_revoked_while_the_server_runs(self):
+        """SIGHUP reads the list again: who is on it does not come back. Who is there stays, and can be ended."""
+        crl, tls = self.crl("crl"), f"tls:127.0.0.1:{PORTS.next()}"
+        lines = ["backend = null:64:64", "listen = unix:HERE/a", f"listen = {tls}", f"tls-cert = {self.pem}/server.crt",
+                 f"tls-key = {self.pem}/server.key", f"tls-ca = {self.pem}/ca.crt", f"tls-crl = {crl}"]
+        daemon = Configured(lines)
+        self.addCleanup(daemon.stop)
+        alice, dns = ({k: str(v) for k, v in self.setting(name).items()} for name in ("alice", "dns"))
+        self.assertEqual(rknnctl(tls, "ping", "-n", "1", **alice).returncode, 0)
+        self.crl("crl", "alice")
+        self.assertIn("the configuration ", daemon.reload(lines))
+        done = rknnctl(tls, "ping", "-n", "1", **alice)
+        self.assertIn("revoked", done.stderr)
+        self.assertEqual(rknnctl(tls, "ping", "-n", "1", **dns).returncode, 0)
+        crl.write_text("nothing of the kind")
+        self.assertIn("has no list of revoked certificates", daemon.reload(lines))
+        self.assertIn("revoked", rknnctl(tls, "ping", "-n", "1", **alice).stderr)  # as before
+
+    def test_lists_that_have_expired_refuse(self):
+        old = self.crl("crl", words=("-crl_lastupdate", "20200101000000Z", "-crl_nextupdate", "20200102000000Z"))
+        keys = make_keys(self.folder / "keys", alice=KEY)
+        only_key = {**self.setting("alice"), "RKNND_TLS_CERT": "", "RKNND_TLS_KEY": "", "RKNND_TLS_CA": "", "RKNND_TLS_PSK_FILE": keys}
+        daemon = self.begin("--tls-crl", str(old), "--tls-psk-file", str(keys), setting=only_key)
+        self.assertIn("has a list that has expired", self.said())
+        self.refused(daemon, "", **self.setting("alice"))
+        wait_for("the log's word of it", lambda: "renew the list of revoked certificates" in self.said())
+
+    def test_a_revoked_server(self):
+        daemon = self.begin()
+        self.refused(daemon, "the list of revoked certificates has it", RKNND_TLS_CRL=self.crl("crl", "server"))
+        self.assertEqual(self.ask(daemon, "ping", "-n", "1", RKNND_TLS_CRL=self.crl("none"))[0], 0)
+        self.refused(daemon, "revoked certificates without those that are trusted", RKNND_TLS_CRL=self.crl("none"), RKNND_TLS_CA="",
+                     RKNND_TLS_CERT="", RKNND_TLS_KEY="", RKNND_TLS_PSK_FILE=make_keys(self.folder / "keys", alice=KEY))
+
+    def test_lists_that_a_server_does_not_start_with(self):
+        forged = self.folder / "forged.crt"
+        openssl("req", "-x509", "-key", self.pem / "stranger.key", "-days", "2", "-subj", "/CN=ca", "-out", forged)
+        make_crl(forged, self.pem / "stranger.key", self.folder / "forged")
+        large, pipe = self.folder / "large", self.folder / "pipe"
+        large.write_bytes(b"\n" * ((1 << 20) + 1))
+        os.mkfifo(pipe)
+        for words, path in (("has no list that /CN=ca has signed", self.crl("other", ca="stranger")),
+                            ("has no list that /CN=ca has signed", self.folder / "forged"),
+                            ("has no list of revoked certificates", self.pem / "ca.crt"), ("no file of lists", large), ("no file of lists", pipe),
+                            ("No such file", self.folder / "none")):
+            with self.subTest(words):
+                done = run(BUILD / "bin/rknnd", "--listen", "tls:127.0.0.1:0", "--tls-cert", self.pem / "server.crt", "--tls-key",
+                           self.pem / "server.key", "--tls-ca", self.pem / "ca.crt", "--tls-crl", path, text=True)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(words, done.stderr)
 
     def chain(self, curve, encoding, n):
         """A file of n certificates of a stranger's."""

@@ -18,6 +18,7 @@ import tempfile
 import threading
 import unittest
 
+from support.faults import Faults
 from support.paths import SOURCE
 from support.seed import seed
 from support.service import (BUILD, DIGITS, PATIENCE, Configured, Daemon, finish_client, free_port, make_keys, rknnctl,
@@ -374,6 +375,29 @@ class Store(unittest.TestCase):
                               timeout=PATIENCE)
         self.assertIn("[0, 1, 0] True", done.stdout, done.stderr)
         self.assertIn("['.lock', 'net']", done.stdout)
+
+    def test_a_clock_before_1970(self):
+        """A board without a battery may think so; its models are to be read again all the same."""
+        faults = Faults(self.folder)
+        d = Configured(["listen = unix:HERE/a", "model-store = HERE/models", NULL], environment=faults.environment)
+        self.addCleanup(d.stop)
+        faults.jump("daemon", -4000000000)
+        self.good(d.uri(), "model", "push", self.file("1", 1000), "net")
+        model, = self.models(d.uri())
+        self.assertEqual((model["version"], model.get("problem")), ("1", ""), model)
+        faults.jump("daemon", 0)
+        self.good(d.uri(), "model", "pull", "net", "-o", self.folder / "again")
+
+    def test_the_log_says_what_has_happened(self):
+        d = self.start(NULL)
+        self.good(d.uri(), "model", "push", self.file("1", 1000), "net")
+        self.refused(d.uri(), ("model", "remove", "other"), "has no model", 4)
+        self.refused(d.uri(), ("model", "default", "net@7"), "has no version", 4)
+        self.good(d.uri(), "model", "default", "net@1")
+        self.good(d.uri(), "model", "remove", "net")
+        told = re.findall(r"stored model (.+?) asked", d.said())
+        self.assertEqual([words[:words.rindex(" ")].rstrip(":, as") for words in told],
+                         ["other is not removed", "net@7 is not the default", "net@1 is the default", "net is removed"])
 
     def test_a_limit_of_file_sizes(self):
         """ulimit -f, LimitFSIZE=: by itself the kernel's signal would end the daemon, and with it everybody's contexts."""

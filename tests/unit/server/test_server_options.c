@@ -401,7 +401,7 @@ static const char *const at_once[][2] = {
     {"heartbeat-ms", "77"},   {"peer-timeout-ms", "777"}, {"job-timeout-ms", "7"},
     {"hold-timeout-ms", "7"}, {"load-timeout-ms", "7"},   {"drain-timeout-ms", "7"},
     {"plugin-dir", "/a"},     {"costly-percent", "7"},    {"slice-us", "7"},
-    {"preload", "net@1"},     {"max-loaded-size", "7"},
+    {"preload", "net@1"},     {"max-loaded-size", "7"},   {"tls-crl", "/a"},
 };
 static const char *const at_next_start[][2] = {
     {"isolation", "thread"}, {"sandbox", "off"},    {"worker-user", "a"},  {"buffers", "memfd"},
