@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/file/output_file.h"
@@ -20,7 +21,7 @@
 
 struct model_words {
     const char *labels, *output;
-    bool make_default, json, csv;
+    bool make_default, unchecked, json, csv;
 };
 
 static void json_decref_p(json_t **j)
@@ -106,6 +107,25 @@ static int make_default(rknnd_stored_model *m, struct error *e)
     return r < 0 ? rknn_error_set(e, r, "%s is stored; --default", name) : 0;
 }
 
+// What the server could not open, as a copy that broke off, would take the place of a version that
+// can be opened. It reads the file for that, and loads nothing. Failures that say nothing of the
+// file, and files that are not there, are for the push.
+static int check_model(const char *path, struct error *e)
+{
+    char *text = NULL;
+    int r = rknnd_describe_model(NULL, path, &text);
+    if (r == RKNN_ERR_MODEL_INVALID || r == RKNN_ERR_TARGET_PLATFORM_UNMATCH) {
+        rknn_error_model(e, r, path);
+        return error_prefix(e, "nothing is stored (--unchecked: as it is)");
+    }
+    cleanup(json_decref_p) json_t *description = r == 0 ? json_loads(text, 0, NULL) : NULL;
+    const char *why = json_string_value(json_object_get(description, "refused"));
+    rknnd_free(text);
+    return why ? error_set(e, STATUS_MODEL_INVALID,
+                           "nothing is stored (--unchecked: as it is): model %s: %s", path, why)
+               : 0;
+}
+
 static int model_push(const struct model_words *w, int argc, char **argv, struct error *e)
 {
     cleanup(free_p) char *labels = NULL;
@@ -118,6 +138,11 @@ static int model_push(const struct model_words *w, int argc, char **argv, struct
     if (r < 0)
         return r;
     progress_start(&upload, argv[0]);
+    r = w->unchecked || access(argv[0], R_OK) < 0 ? 0 : check_model(argv[0], e);
+    if (r < 0) {
+        progress_end(&upload);
+        return r;
+    }
     r = rknnd_push_model(NULL, argv[0], argc > 1 ? argv[1] : from_file, labels, &m);
     progress_end(&upload);
     if (r < 0)
@@ -336,8 +361,9 @@ static int run_action(const struct model_words *w, int argc, char **argv, struct
         if (argc - 1 > a->max)
             return error_set(e, STATUS_PARAM_INVALID, "unexpected argument \"%.200s\"",
                              argv[a->max + 1]);
-        if ((w->labels || w->make_default) && a->run != model_push)
-            return error_set(e, STATUS_PARAM_INVALID, "--labels and --default belong to push");
+        if ((w->labels || w->make_default || w->unchecked) && a->run != model_push)
+            return error_set(e, STATUS_PARAM_INVALID,
+                             "--labels, --default and --unchecked belong to push");
         return a->run(w, argc - 1, argv + 1, e);
     }
     return error_set(e, STATUS_PARAM_INVALID,
@@ -353,6 +379,8 @@ int cmd_model(const struct settings *settings, int argc, char **argv, struct err
          "push: names of the model's classes, one a line", 0, 0, NULL},
         {0, "default", OPTION_FLAG, &w.make_default, NULL,
          "push: NAME alone means this version from now on", 0, 0, NULL},
+        {0, "unchecked", OPTION_FLAG, &w.unchecked, NULL,
+         "push: store it also if the server cannot open it", 0, 0, NULL},
         OPTIONS_OUTPUT(&w.output, "FILE", "pull: where to write it (default: NAME)"),
         OPTIONS_JSON(&w.json),
         OPTIONS_CSV(&w.csv),

@@ -65,7 +65,7 @@ _rknnctl_options()
     record) options="--output --server --version --help" ;;
     replay) options="--allow-cut --json --server --version --help" ;;
     doctor) options="--shape --json --server --version --help" ;;
-    model) options="--labels --default --output --json --csv --server --version --help" ;;
+    model) options="--labels --default --unchecked --output --json --csv --server --version --help" ;;
     dump) options="--input --layout --fit --pad --type --pass-through --shape --shape-set --core-mask --output --only --raw --json --csv --server --version --help" ;;
     perf) options="--loop --warmup --input --layout --fit --pad --type --pass-through --shape --shape-set --core-mask --seed --sort --json --csv --server --version --help" ;;
     memory) options="--shape --json --csv --server --version --help" ;;

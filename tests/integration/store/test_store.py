@@ -86,6 +86,23 @@ class Store(unittest.TestCase):
         self.assertEqual(self.models(uri), [])
         self.refused(uri, ("info", "rknnd:digits"), "no model \"digits\"", code=4)
 
+    def test_what_cannot_be_opened(self):
+        """A copy that broke off takes no version's place."""
+        uri = self.start().uri()
+        cut, text = self.folder / "cut.rknn", self.folder / "text.rknn"
+        cut.write_bytes(DIGITS.read_bytes()[:20000])
+        text.write_text("hello\n")
+        half = self.folder / "half.onnx"
+        half.write_bytes(FLOAT.read_bytes()[:20000])
+        self.good(uri, "model", "push", DIGITS, "net")
+        for file, words in (cut, "cut off"), (text, "neither"), (half, "cut off or damaged"):
+            self.refused(uri, ("model", "push", file, "net"), "nothing is stored", code=4)
+            self.refused(uri, ("model", "push", "--default", file, "net"), words, code=4)
+        self.assertEqual(self.versions(uri, "net"), ["1"])
+        self.good(uri, "model", "push", "--unchecked", cut, "other")
+        self.good(uri, "model", "push", "rknnd:net", "copy")
+        self.refused(uri, ("model", "list", "--unchecked"), "belong to push", code=2)
+
     @unittest.skipIf(os.environ.get("RKNND_SANITIZE"), "the Python package cannot load a sanitized library")
     def test_python(self):
         uri = self.start().uri()
