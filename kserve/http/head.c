@@ -53,6 +53,26 @@ static void skip_empty_lines(struct talk *t)
         t->begin += 2;
 }
 
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+// strspn() makes a table of such a set each time, which took more than all else here.
+static bool is_of_token(char c)
+{
+    bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    return is_letter || is_digit(c) || c == '-' || (c && strchr("!#$%&'*+.^_`|~", c));
+}
+
+// No request begins so: a client that speaks TLS would else wait for an answer that never comes, and
+// we for the end of its head.
+static bool is_no_request(const char *text, size_t n)
+{
+    bool may_be_line = n == 1 && *text == '\r';
+    return n > 0 && !is_of_token(*text) && !may_be_line;
+}
+
 size_t head_wait(struct talk *t, unsigned *ret_code)
 {
     *ret_code = 0;
@@ -60,7 +80,7 @@ size_t head_wait(struct talk *t, unsigned *ret_code)
         skip_empty_lines(t);
         const char *text = t->buffer + t->begin;
         size_t has = t->end - t->begin;
-        ssize_t n = head_size(text, has);
+        ssize_t n = is_no_request(text, has) ? -1 : head_size(text, has);
         if (n > 0 && n <= TALK_HEAD_ROOM)
             return (size_t)n;
         if (n != 0 || has >= TALK_HEAD_ROOM) {
@@ -120,18 +140,6 @@ static bool is_visible(const char *text)
         if (*text <= ' ' || *text > '~')
             return false;
     return true;
-}
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-// strspn() makes a table of such a set each time, which took more than all else here.
-static bool is_of_token(char c)
-{
-    bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    return is_letter || is_digit(c) || c == '-' || (c && strchr("!#$%&'*+.^_`|~", c));
 }
 
 // RFC 9110, 5.6.2. "Transfer-Encoding : chunked" is one for some, and none for others.

@@ -2,7 +2,8 @@
 """bench_kserve.py [SECONDS [ROUNDS [PART…]]]: rknnd-kserve on 16 connections. PART: small, tensor, image or frame: requests of such a size
 beside those to servers that only take and give as many bytes (a bare libmicrohttpd with a thread for each connection, one with a thread for
 each processor, bare sockets) and beside programs of the client library; or a number: what batching gains a model with so many MB of
-weights, by the clock of this machine and by that of an NPU. All that is compared takes turns; ratios are medians, with the least and the
+weights, by the clock of this machine and by that of an NPU, against runs one by one on 16 contexts and on as many as batches have; an echo
+bounds what there is to gain. All that is compared takes turns; ratios are medians, with the least and the
 largest. Processor time is that of all processes but the load's, in microseconds a request: it hardly depends on what else the machine does."""
 import contextlib
 import json
@@ -27,6 +28,7 @@ HEAD = "POST {} HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n{}: {}\r\n\r\n"
 SIZES = {"small": (64, 40), "tensor": (4096, 4000), "image": (224 * 224 * 3, 4000), "frame": (640 * 640 * 3, 84 * 8400)}
 ECHOES = "threads", "pool", "socket"
 WEIGHTS = 1, 4, 16, 48  # MB
+BATCH_CONTEXTS = 2  # of a model that batches, if nobody says how many
 
 
 def request(path, model, name, array, datatype):
@@ -120,19 +122,28 @@ def write_dense(folder, megabytes):
 def gain_of_batches(folder, megabytes, backend, seconds, rounds):
     size = write_dense(folder, megabytes)
     daemon = Daemon("--backend", backend, "--log-level", "error")
-    front = Front(daemon, folder, "--log-level", "error")
-    client, found = front.client(), {"one": [], "batch": []}
+    front, as_many = (Front(daemon, folder, "--log-level", "error", *more) for more in ((), ("--contexts", BATCH_CONTEXTS)))
+    client, found = front.client(), {(front, "batch"): [], (front, "one"): [], (as_many, "one"): []}
+    request(folder / "request", "one", "x0", np.zeros((1, size), np.float32), "FP32")
+    with echo("threads", size * 4, folder / "request") as (port, pid):
+        bare = [load(port, seconds, folder / "request", [pid]) for _ in range(rounds)]
     for i in range(rounds + 1):
-        for model, rows in found.items():
+        for (server, model), rows in found.items():
             request(folder / "request", model, "x0", np.zeros((1, size), np.float32), "FP32")
-            row = load(front.port, seconds if i else 0.3, folder / "request", [front.process.pid, daemon.process.pid, *daemon.children()])
+            row = load(server.port, seconds if i else 0.3, folder / "request", [server.process.pid, daemon.process.pid, *daemon.children()])
             rows += [row] if i else []
     stats = client.json("/v2/models/batch/stats")["model_stats"][0]
     client.close()
-    one, batch = medians(found["one"]), medians(found["batch"])
+    batches, *singles = found.values()
+    batch = medians(batches)
     print(f"{megabytes} MB, {backend}: batches {batch[0]:.0f}/s, {batch[3]:.1f} us, of {stats['inference_count'] / stats['execution_count']:.1f} samples; "
-          f"one by one {one[0]:.0f}/s, {one[3]:.1f} us: {spread(b[0] / o[0] for b, o in zip(found['batch'], found['one']))}", flush=True)
+          f"an echo {medians(bare)[0]:.0f}/s")
+    for contexts, rows in zip((16, BATCH_CONTEXTS), singles):
+        one = medians(rows)
+        print(f"  one by one, {contexts:2} contexts: {one[0]:.0f}/s, {one[3]:.1f} us: batches have {spread(b[0] / o[0] for b, o in zip(batches, rows))}, "
+              f"the echo {medians(bare)[0] / one[0]:.1f}", flush=True)
     front.stop()
+    as_many.stop()
     daemon.stop()
 
 

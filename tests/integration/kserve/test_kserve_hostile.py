@@ -118,6 +118,12 @@ class Ambiguous(Case):
         request = INFER + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
         self.assertEqual(self.statuses(request * 20), [200] * 20)
 
+    def test_tls(self):
+        """Its client waits for an answer, and would for as long as a head may take to come."""
+        with socket.create_connection(("127.0.0.1", self.front.port), timeout=PATIENCE) as peer:
+            peer.sendall(b"\x16\x03\x01\x02\x00\x01")
+            self.assertEqual(peer.recv(12), b"HTTP/1.1 400")
+
     def test_broken(self):
         for bad in (b"\0" * 5000, b"GET\r\n\r\n", b"GET /v2 HTTP/9.9\r\n\r\n", b"GET /" + b"a" * 300000 + b" HTTP/1.1\r\n\r\n",
                     b"GET /v2/" + b"a/" * 900 + b" HTTP/1.1\r\nHost: a\r\n\r\n", b"GET /v2 HTTP/1.1\r\n" + b"X: y\r\n" * 50000,
