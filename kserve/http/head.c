@@ -65,8 +65,8 @@ static bool is_of_token(char c)
     return is_letter || is_digit(c) || c == '-' || (c && strchr("!#$%&'*+.^_`|~", c));
 }
 
-// No request begins so: a client that speaks TLS would else wait for an answer that never comes, and
-// we for the end of its head.
+// No request begins so: a client that speaks TLS would else wait for an answer that never comes,
+// and we for the end of its head.
 static bool is_no_request(const char *text, size_t n)
 {
     bool may_be_line = n == 1 && *text == '\r';
