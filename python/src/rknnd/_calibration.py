@@ -183,7 +183,11 @@ class Callbacks:
         return 0
 
     def _describe(self, _user: Any, index: int, room: Any, size: int) -> None:
-        words = self._reader.words(index).encode(errors="replace")[:max(size - 1, 0)] + b"\0"
+        try:
+            said = self._reader.words(index)
+        except Exception:  # a sequence of the caller's, which read() has met, too
+            said = f"sample {index + 1}"
+        words = said.encode(errors="replace")[:max(size - 1, 0)] + b"\0"
         ffi.memmove(room, words, min(len(words), size))
 
     def _release(self, _user: Any, _count: int, inputs: Any) -> None:
