@@ -26,7 +26,7 @@
     X(AVERAGE_POOL, ref_average_pool) X(RECURRENT, ref_recurrent)                     \
     X(ONE_HOT, ref_one_hot) X(EINSUM, ref_einsum) X(RANGE, ref_range) X(EYE, ref_eye) \
     X(MAT_MUL_INTEGER, ref_mat_mul_integer) X(DYNAMIC_QUANTIZE, ref_dynamic_quantize) \
-    X(SPACE, ref_space) X(ATTENTION, ref_attention)
+    X(SPACE, ref_space) X(ATTENTION, ref_attention) X(REVERSE, ref_reverse)
 // clang-format on
 
 enum graph_ref_op {
@@ -136,8 +136,12 @@ enum ref_window_flag {
     REF_COLUMNS_FIRST = 8, // MaxPool: how output 1 counts places
 };
 
-// ints of REF_OP_RECURRENT: kind, direction, layout, linear_before_reset, input_forget; then three
+// ints of REF_OP_RECURRENT: kind, direction, layout, linear_before_reset, flags; then three
 // activations of each direction. reals: clip, 0 for none.
 enum ref_recurrent_kind { REF_RNN, REF_LSTM, REF_GRU };
 enum ref_direction { REF_FORWARD, REF_BACKWARD, REF_BOTH };
+enum ref_recurrent_flag {
+    REF_INPUT_FORGET = 1,    // LSTM: one gate for both
+    REF_STATES_IN_BYTES = 2, // LSTM: states are quantized for each product, as x would be
+};
 enum ref_gate { REF_GATE_SIGMOID, REF_GATE_TANH, REF_GATE_RELU };

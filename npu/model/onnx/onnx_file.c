@@ -364,6 +364,7 @@ int onnx_file_subgraph(const struct onnx_file *of, struct bytes graph, struct on
     struct onnx_list graphs = {.items = &graph, .n = 1};
     struct onnx_file f = {
         .pool = of->pool, .bytes = of->bytes, .ir_version = of->ir_version, .opset = of->opset};
+    f.nested = true;
     int r = read_graph(&f, &graphs, e);
     if (r == 0 && f.has_sparse)
         r = error_set(e, STATUS_MODEL_INVALID, "sparse tensors are not supported");

@@ -75,7 +75,7 @@ struct onnx_file {
     struct pool *pool;
     struct bytes bytes;
     int64_t ir_version, opset;
-    bool has_sparse;
+    bool has_sparse, nested; // nested: the graph of a node
     uint32_t n_nodes, n_initializers, n_inputs, n_outputs, n_values;
     struct onnx_node *nodes;
     struct onnx_tensor *initializers;

@@ -228,8 +228,9 @@ static bool is_as_ever(const char *op)
 // Operators of which output 0 may be left out.
 static bool needs_first(const struct onnx_operator *op)
 {
-    return op->lower != onnx_lower_recurrent && op->lower != onnx_lower_if &&
-           op->lower != onnx_lower_loop && op->lower != onnx_lower_scan;
+    return op->lower != onnx_lower_recurrent && op->lower != onnx_lower_dynamic_lstm &&
+           op->lower != onnx_lower_if && op->lower != onnx_lower_loop &&
+           op->lower != onnx_lower_scan;
 }
 
 // What is refused before lowering: unknown operators, operator sets that differ, wrong numbers of
@@ -288,6 +289,8 @@ static bool is_known(const struct onnx_node *n)
     // For calibrations: rknnd's own.
     if (strcmp(n->op, "Observe") == 0)
         return strcmp(n->domain, "rknnd") == 0;
+    if (strcmp(n->op, "DynamicQuantizeLSTM") == 0)
+        return strcmp(n->domain, "com.microsoft") == 0;
     return onnx_is_standard(n->domain) ||
            (strcmp(n->domain, "com.microsoft") == 0 &&
             (strcmp(n->op, "QuantizeLinear") == 0 || strcmp(n->op, "DequantizeLinear") == 0 ||

@@ -30,9 +30,12 @@ static const struct {
     const char *op;
     uint32_t operands;
 } late_operands[] = {
+    {"Compress", 1 << 1},
     {"ConstantOfShape", 1 << 0},
     {"CumSum", 1 << 1},
     {"Expand", 1 << 1},
+    {"NonMaxSuppression", 1 << 0 | 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4},
+    {"NonZero", 1 << 0},
     {"OneHot", 1 << 1},
     {"Pad", 1 << 1 | 1 << 2 | 1 << 3},
     {"Range", 1 << 0 | 1 << 1 | 1 << 2},

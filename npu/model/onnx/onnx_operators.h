@@ -26,6 +26,7 @@
     X("Ceil", 1, 1, 1, onnx_lower_ref_unary, REF_CEIL) \
     X("Celu", 1, 1, 1, onnx_lower_ref_unary, REF_CELU) \
     X("Clip", 1, 3, 1, onnx_lower_clip, 0) \
+    X("Compress", 2, 2, 1, onnx_lower_compress, 0) \
     X("Concat", 1, ONNX_MANY, 1, onnx_lower_concat, 0) \
     X("Constant", 0, 0, 1, onnx_lower_constant, 0) \
     X("ConstantOfShape", 1, 1, 1, onnx_lower_constant_of_shape, 0) \
@@ -40,6 +41,7 @@
     X("Div", 2, 2, 1, onnx_lower_binary, AR_DIV) \
     X("Dropout", 1, 3, 2, onnx_lower_identity, 1) \
     X("DynamicQuantizeLinear", 1, 1, 3, onnx_lower_dynamic_quantize, 0) \
+    X("DynamicQuantizeLSTM", 3, 12, 3, onnx_lower_dynamic_lstm, REF_LSTM) /* ONNX Runtime's */ \
     X("Einsum", 1, REF_MAX_INPUTS, 1, onnx_lower_einsum, 0) \
     X("Elu", 1, 1, 1, onnx_lower_unary, POST_ELU) \
     X("Equal", 2, 2, 1, onnx_lower_compare, REF_EQUAL) \
@@ -78,16 +80,20 @@
     X("Log", 1, 1, 1, onnx_lower_unary, POST_LOG) \
     X("LogSoftmax", 1, 1, 1, onnx_lower_softmax, 1) \
     X("Loop", 0, ONNX_MANY, ONNX_MANY, onnx_lower_loop, 0) \
+    X("LpNormalization", 1, 1, 1, onnx_lower_lp_norm, 0) \
     X("MatMul", 2, 2, 1, onnx_lower_mat_mul, 0) \
     X("MatMulInteger", 2, 4, 1, onnx_lower_mat_mul_integer, 0) \
     X("Max", 1, ONNX_MANY, 1, onnx_lower_variadic, AR_MAX) \
     X("MaxPool", 1, 1, 2, onnx_lower_pool, GRAPH_MAX_POOL) \
     X("Mean", 1, ONNX_MANY, 1, onnx_lower_variadic, -1) \
+    X("MeanVarianceNormalization", 1, 1, 1, onnx_lower_mean_variance, 0) \
     X("Min", 1, ONNX_MANY, 1, onnx_lower_variadic, AR_MIN) \
     X("Mish", 1, 1, 1, onnx_lower_unary, POST_MISH) \
     X("Mod", 2, 2, 1, onnx_lower_compare, REF_MOD) \
     X("Mul", 2, 2, 1, onnx_lower_binary, AR_MUL) \
     X("Neg", 1, 1, 1, onnx_lower_unary, POST_NEG) \
+    X("NonMaxSuppression", 2, 5, 1, onnx_lower_non_max_suppression, 0) \
+    X("NonZero", 1, 1, 1, onnx_lower_non_zero, 0) \
     X("Not", 1, 1, 1, onnx_lower_ref_unary, REF_NOT) \
     X("Observe", 1, 1, 1, onnx_lower_observe, 0) /* domain rknnd */ \
     X("OneHot", 3, 3, 1, onnx_lower_one_hot, 0) \
@@ -112,6 +118,7 @@
     X("Relu", 1, 1, 1, onnx_lower_unary, POST_RELU) \
     X("Reshape", 2, 2, 1, onnx_lower_reshape, 0) \
     X("Resize", 1, 4, 1, onnx_lower_resize, 0) \
+    X("ReverseSequence", 2, 2, 1, onnx_lower_reverse_sequence, 0) \
     X("Round", 1, 1, 1, onnx_lower_ref_unary, REF_ROUND) \
     X("Scan", 0, ONNX_MANY, ONNX_MANY, onnx_lower_scan, 0) \
     X("Scatter", 3, 3, 1, onnx_lower_scatter, 0) \

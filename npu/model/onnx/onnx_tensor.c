@@ -80,6 +80,11 @@ int onnx_tensor_constant(const struct onnx_file *f, const struct onnx_tensor *t,
 {
     *ret = (struct graph_tensor){
         .name = t->name, .constant = true, .n_dims = t->n_dims, .arena_offset = GRAPH_NO_OFFSET};
+    if (t->external && f->nested)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "tensor %s of a graph inside a node lies in another file: save the model "
+                         "as one file",
+                         t->name);
     if (t->external)
         return error_set(e, STATUS_MODEL_INVALID,
                          "tensor %s lies in another file: open the model by its path, beside which "

@@ -1,7 +1,7 @@
 // Operators that choose or place elements: Gather, GatherElements, GatherND, their Scatter
-// counterparts, Pad, Tile, Trilu. Nothing is rounded. Indices are data, known only when the model
-// runs: one outside its axis ends the run with an error, as in ONNX Runtime.
-// Tests: test_onnx_nodes (ONNX's own cases), test_sim_cases_index and _cpu (.rknn).
+// counterparts, Pad, Tile, Trilu, ReverseSequence. Nothing is rounded. Indices are data, known only
+// when the model runs: one outside its axis ends the run with an error, as in ONNX Runtime. Tests:
+// test_onnx_nodes (ONNX's own cases), test_sim_cases_index and _cpu (.rknn).
 #include "npu/sim/ref/ref.h"
 
 #define INTS(c) ((c)->node->ref.ints)
@@ -343,6 +343,37 @@ static int run_trilu(struct ref_call *c, struct error *e)
     return 0;
 }
 
+// ---- ReverseSequence: ints: batch and time axis, which are the first two ----
+
+static int check_reverse(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
+{
+    (void)ret_extra;
+    const struct graph_tensor *x = c->in[0].t, *y = c->out[0].t;
+    bool fits = x && c->in[1].t && !c->in[1].real && x->n_dims >= 2 && INTS(c)[0] >= 0 &&
+                INTS(c)[0] <= 1 && INTS(c)[1] == 1 - INTS(c)[0] && x->type == y->type &&
+                x->n_elems == y->n_elems && c->in[1].t->n_elems == x->dims[INTS(c)[0]];
+    return fits ? 0 : ref_refuse(c, e, "its inputs and axes do not fit together");
+}
+
+// The first steps of each sequence, as many as it has, come in the opposite order.
+static int run_reverse(struct ref_call *c, struct error *e)
+{
+    const struct graph_tensor *x = c->in[0].t;
+    uint64_t inner = 1, n[2] = {x->dims[0], x->dims[1]};
+    for (uint32_t i = 2; i < x->n_dims; i++)
+        inner *= x->dims[i];
+    for (uint64_t k = 0; k < n[0] * n[1]; k++) {
+        uint64_t at[2] = {k / n[1], k % n[1]}, step = at[INTS(c)[1]];
+        int64_t length = c->in[1].v[at[INTS(c)[0]]].i;
+        if (length < 0 || length > (int64_t)n[INTS(c)[1]])
+            return ref_fail(c, e, "a sequence of %lld steps", (long long)length);
+        at[INTS(c)[1]] = step < (uint64_t)length ? (uint64_t)length - 1 - step : step;
+        memcpy(c->out[0].v + k * inner, c->in[0].v + (at[0] * n[1] + at[1]) * inner,
+               inner * sizeof(union ref_value));
+    }
+    return 0;
+}
+
 const struct ref_operator ref_gather = {.check = check_gather, .run = run_gather};
 const struct ref_operator ref_gather_elements = {.check = check_gather_elements,
                                                  .run = run_gather_elements};
@@ -353,3 +384,4 @@ const struct ref_operator ref_scatter_nd = {.check = check_scatter_nd, .run = ru
 const struct ref_operator ref_pad = {.check = check_pad, .run = run_pad};
 const struct ref_operator ref_tile = {.check = check_tile, .run = run_tile};
 const struct ref_operator ref_trilu = {.check = check_trilu, .run = run_trilu};
+const struct ref_operator ref_reverse = {.check = check_reverse, .run = run_reverse};

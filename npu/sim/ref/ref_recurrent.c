@@ -35,7 +35,7 @@ struct walker {
     int64_t kind;
     uint64_t batch_size, steps, inputs, hidden, n_gates, directions, direction;
     const int64_t *functions; // of this direction
-    bool batch_first, before_reset, input_forget;
+    bool batch_first, before_reset, input_forget, in_bytes;
     double clip;
     double *h, *cell, *gates, *carried; // hidden; gates: n_gates * hidden
     double *w, *r;                      // packed, of this direction
@@ -45,8 +45,8 @@ struct walker {
 static const uint64_t gates_of[] = {
     [REF_RNN] = 1, [REF_LSTM] = 4, [REF_GRU] = 3}; // LSTM: i o f c; GRU: z r h
 
-// ints: kind, direction, batch first, reset before the product (GRU), coupled input and forget
-// gate, then three functions per direction. reals: clip.
+// ints: kind, direction, batch first, reset before the product (GRU), flags (LSTM), then three
+// functions per direction. reals: clip.
 static struct walker walker_of(const struct ref_call *c)
 {
     const struct graph_node *n = c->node;
@@ -57,7 +57,8 @@ static struct walker walker_of(const struct ref_call *c)
         .kind = v[0],
         .batch_first = v[2],
         .before_reset = v[3],
-        .input_forget = v[4],
+        .input_forget = v[4] & REF_INPUT_FORGET,
+        .in_bytes = v[4] & REF_STATES_IN_BYTES,
         .clip = (double)n->ref.reals[0],
         .batch_size = x->dims[v[2] ? 0 : 1],
         .steps = x->dims[v[2] ? 1 : 0],
@@ -256,11 +257,30 @@ static void step_rnn(struct walker *s, const double *w)
     memcpy(s->h, s->gates, s->hidden * sizeof *s->h);
 }
 
+// The state as its product with the weights takes it: rounded to 256 steps over its range, as
+// DynamicQuantizeLinear does, or as it is.
+static const double *rnn_state(struct walker *s)
+{
+    float low = 0, high = 0;
+    if (!s->in_bytes)
+        return s->h;
+    for (uint64_t i = 0; i < s->hidden; i++) {
+        low = fminf(low, (float)s->h[i]);
+        high = fmaxf(high, (float)s->h[i]);
+    }
+    const float scale = (high - low) / 255, zero = scale > 0 ? rintf(0 - low / scale) : 0;
+    for (uint64_t i = 0; i < s->hidden; i++) {
+        float q = scale > 0 ? rintf((float)s->h[i] / scale) + zero : 0;
+        s->carried[i] = (double)(fminf(fmaxf(q, 0), 255) - zero) * (double)scale;
+    }
+    return s->carried;
+}
+
 // input_forget couples the gates: f = 1 - i.
 static void step_lstm(struct walker *s, const double *w)
 {
     uint64_t n = s->hidden;
-    rnn_recur(s, 0, s->h);
+    rnn_recur(s, 0, rnn_state(s));
     for (uint64_t k = 0; k < 4 * n; k++)
         s->gates[k] = w[k] + s->recurred[k];
     for (uint64_t i = 0; i < n; i++) {

@@ -34,8 +34,9 @@ static int check_reduce(const struct ref_call *c, uint64_t *ret_extra, struct er
     for (uint32_t i = 0; x && i < x->n_dims; i++)
         kept *= is_reduced(c->node, i) ? 1 : x->dims[i];
     bool same = c->in[0].real ? c->out[0].real : x && x->type == y->type;
-    if (!x || kept != y->n_elems || (!x->n_elems && kept) || !same ||
-        (needs_reals && !c->in[0].real))
+    bool empty = x && !x->n_elems && kept && kind != REF_SUM && kind != REF_PROD &&
+                 kind != REF_L1 && kind != REF_L2 && kind != REF_SUM_SQUARE;
+    if (!x || kept != y->n_elems || empty || !same || (needs_reals && !c->in[0].real))
         return ref_refuse(c, e, "its output does not fit its reduced input");
     *ret_extra = kind == REF_LOG_SUM_EXP ? kept : 0;
     return 0;

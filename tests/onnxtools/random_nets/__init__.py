@@ -1,9 +1,10 @@
-"""Random ONNX models of many operators, for a comparison with ONNX Runtime: grow(), quantized()."""
+"""Random ONNX models of many operators, for a comparison with ONNX Runtime: grow(), newer(), quantized()."""
 from onnxtools.random_nets import arithmetic, moves, windows
 from onnxtools.random_nets.net import RandomNet
+from onnxtools.random_nets.newer import newer
 from onnxtools.random_nets.quantized import quantized
 
-__all__ = ["RandomNet", "grow", "quantized"]
+__all__ = ["RandomNet", "grow", "newer", "quantized"]
 TRIES = 80
 
 

@@ -12,7 +12,7 @@ import sys
 import numpy as np
 import onnx
 
-from onnxtools import dynamic, nets, ort, picture, qoperators, quantize, topologies
+from onnxtools import dynamic, nets, ort, picture, qoperators, quantize, strange, topologies
 
 SKIPPED = 77
 SANITIZED = bool(os.environ.get("RKNND_SANITIZE"))
@@ -74,7 +74,7 @@ def models_of(runtime, work, emulated):
             yield from topologies_of(runtime, work, shared)
         yield from cat(work, shared)
     yield from nets.write_all(work)
-    for name, model in qoperators.write_all():
+    for name, model in (*qoperators.write_all(), *strange.write_all()):
         path = work / f"{name}.onnx"
         onnx.save(model, path)
         yield path

@@ -1,5 +1,5 @@
-"""test_onnx_random.py WORK_FOLDER COUNT ONNX_AGAINST…: random ONNX models in floats, and each quantized as well, on the software NPU against ONNX
-Runtime. By hand with another count, and RKNND_SEED.
+"""test_onnx_random.py WORK_FOLDER COUNT ONNX_AGAINST…: random ONNX models in floats, each quantized and in newer operator sets as well, on the
+software NPU against ONNX Runtime. By hand with another count, and RKNND_SEED.
 
 Real numbers agree within a thousandth of the largest one of a tensor: sums of other orders are divided, and raised to powers, further on.
 Stored numbers may be three steps apart: each of up to ten nodes may round a half to the other side. What is wrong in earnest is off by far more."""
@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 
 from onnxtools import ort
-from onnxtools.random_nets import grow, quantized
+from onnxtools.random_nets import grow, newer, quantized
 from support.seed import seed
 
 SKIPPED = 77
@@ -82,6 +82,8 @@ class Comparison:
         if values is None or not all(np.isfinite(v).all() and v.size for v in values.values()):
             return
         self.judge(f"float_{number}", net.model(), folder, ("relative", RELATIVE))
+        if net.opset >= 13:
+            self.judge(f"newer_{number}", newer(net.model(), number), folder, ("relative", RELATIVE))
         if net.opset >= 13 and not NOT_QUANTIZED & {node.op_type for node in net.nodes}:  # scales by axis
             self.judge(f"quantized_{number}", quantized(net, values, number), folder, ("difference", STEPS))
 

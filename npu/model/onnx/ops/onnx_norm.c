@@ -1,4 +1,5 @@
-// LayerNormalization, InstanceNormalization, GroupNormalization and LRN of ONNX.
+// LayerNormalization, InstanceNormalization, GroupNormalization, LRN, LpNormalization and
+// MeanVarianceNormalization of ONNX.
 //
 // Groups of floats that are normalized by constants become LAYER_NORM of a matrix, a group a row:
 //
@@ -9,6 +10,8 @@
 //
 // where a Reshape in front and behind sees to the order in memory. All else are reference operators
 // with epsilon and the like in reals[].
+#include <float.h>
+
 #include "npu/model/onnx/onnx_lower.h"
 
 // A reference operator of all inputs, with one integer and n reals.
@@ -84,7 +87,10 @@ int onnx_lower_layer_norm(struct onnx_lowering *l, struct error *e)
     const struct graph_tensor *x = onnx_in(l, 0);
     float epsilon = onnx_float(l, "epsilon", 1e-5f);
     uint32_t dims[GRAPH_MAX_DIMS], n = x->n_dims;
-    int64_t axis;
+    int64_t axis, stash = onnx_int(l, "stash_type", ONNX_FLOAT);
+    if (stash != ONNX_FLOAT && stash != ONNX_DOUBLE)
+        return onnx_refuse(l, e, "stash_type %lld: means of fewer bits are not known",
+                           (long long)stash);
     int r = onnx_axis(l, onnx_int(l, "axis", -1), n, &axis, e);
     if (r == 0)
         r = onnx_shape_like(l, 0, x, e);
@@ -215,4 +221,104 @@ int onnx_lower_lrn(struct onnx_lowering *l, struct error *e)
     if (r == 0 && (size < 1 || size > 65535))
         return onnx_refuse(l, e, "size %lld", (long long)size);
     return r < 0 ? r : emit(l, REF_OP_LRN, size, reals, 3, e);
+}
+
+// ---- LpNormalization and MeanVarianceNormalization: parts ----
+
+static int32_t emit_part(struct onnx_lowering *l, enum graph_ref_op op, int32_t a, int32_t b,
+                         int32_t y, const int64_t *ints, uint32_t n_ints, struct error *e)
+{
+    const int32_t in[2] = {a, b};
+    int64_t *copy = pool_alloc(&l->g->pool, n_ints, sizeof *copy);
+    struct graph_node *n =
+        copy && y >= 0 ? onnx_emit(l, GRAPH_REF, in, b < 0 ? 1 : 2, &y, 1, e) : NULL;
+    if (!n)
+        return STATUS_MALLOC_FAIL;
+    memcpy(copy, ints, n_ints * sizeof *copy);
+    n->on_cpu = true;
+    n->ref.op = op;
+    n->ref.ints = copy;
+    n->ref.n_ints = n_ints;
+    return y;
+}
+
+// What becomes of x along axes, which stay as 1. ints: the kind, then the axes.
+static int32_t reduced(struct onnx_lowering *l, int32_t x, const int64_t *ints, uint32_t n,
+                       struct error *e)
+{
+    const struct graph_tensor *t = &l->g->tensors[x];
+    uint32_t dims[GRAPH_MAX_DIMS];
+    memcpy(dims, t->dims, sizeof dims);
+    for (uint32_t i = 1; i < n; i++)
+        dims[ints[i]] = 1;
+    int32_t y = onnx_temporary(l, t->type, t->n_dims, dims, e);
+    return y < 0 ? y : emit_part(l, REF_OP_REDUCE, x, -1, y, ints, n, e);
+}
+
+// Of two, in the shape of the first one.
+static int32_t combined(struct onnx_lowering *l, int64_t kind, int32_t a, int32_t b,
+                        struct error *e)
+{
+    const struct graph_tensor *t = &l->g->tensors[a];
+    int32_t y = onnx_temporary(l, t->type, t->n_dims, t->dims, e);
+    return y < 0 ? y : emit_part(l, REF_OP_BINARY, a, b, y, &kind, 1, e);
+}
+
+static int32_t number(struct onnx_lowering *l, float value, struct error *e)
+{
+    float *v = pool_alloc(&l->g->pool, 1, sizeof *v);
+    if (!v)
+        return error_no_memory(e, "the graph", sizeof *v);
+    *v = value;
+    return onnx_constant(l, TENSOR_FLOAT32, 0, (const uint32_t[1]){0}, v, e);
+}
+
+// y = a / b. b < 0: a part failed.
+static int emit_quotient(struct onnx_lowering *l, int32_t a, int32_t b, struct error *e)
+{
+    const int64_t kind = REF_DIV;
+    int r = b < 0 ? b : onnx_shape_like(l, 0, onnx_in(l, 0), e);
+    return r < 0                                                           ? r
+           : emit_part(l, REF_OP_BINARY, a, b, l->out[0], &kind, 1, e) < 0 ? STATUS_MALLOC_FAIL
+                                                                           : 0;
+}
+
+// Zeros stay zeros, as in ONNX Runtime.
+int onnx_lower_lp_norm(struct onnx_lowering *l, struct error *e)
+{
+    int64_t p = onnx_int(l, "p", 2), ints[2] = {p == 1 ? REF_L1 : REF_L2};
+    const struct graph_tensor *x = onnx_in(l, 0);
+    int r = onnx_axis(l, onnx_int(l, "axis", -1), x->n_dims, &ints[1], e);
+    if (r == 0 && ((p != 1 && p != 2) || x->type != TENSOR_FLOAT32 || !x->n_elems))
+        return onnx_refuse(l, e, "p is 1 or 2, and its input of floats");
+    int32_t norm = r < 0 ? r : reduced(l, l->in[0], ints, 2, e);
+    int32_t least = norm < 0 ? norm : number(l, FLT_MIN, e);
+    int32_t by = least < 0 ? least : combined(l, REF_MAX, norm, least, e);
+    return emit_quotient(l, l->in[0], by, e);
+}
+
+// y = (x - mean) / (deviation + 1e-9).
+int onnx_lower_mean_variance(struct onnx_lowering *l, struct error *e)
+{
+    int64_t ints[ONNX_MAX_SHAPE + 1] = {REF_MEAN};
+    uint32_t n = 0;
+    const struct graph_tensor *x = onnx_in(l, 0);
+    int r = onnx_ints(l, "axes", ints + 1, &n, e);
+    if (r == 0 && !onnx_has_attr(l, "axes")) {
+        memcpy(ints + 1, (const int64_t[3]){0, 2, 3}, 3 * sizeof *ints);
+        n = 3;
+    }
+    for (uint32_t i = 1; i <= n && r == 0; i++)
+        r = onnx_axis(l, ints[i], x->n_dims, &ints[i], e);
+    if (r == 0 && (!n || x->type != TENSOR_FLOAT32 || !x->n_elems))
+        return onnx_refuse(l, e, "it has no axes, or its input is not of floats");
+    int32_t mean = r < 0 ? r : reduced(l, l->in[0], ints, n + 1, e);
+    int32_t rest = mean < 0 ? mean : combined(l, REF_SUB, l->in[0], mean, e);
+    int32_t square = rest < 0 ? rest : combined(l, REF_MUL, rest, rest, e);
+    int32_t variance = square < 0 ? square : reduced(l, square, ints, n + 1, e);
+    int32_t half = variance < 0 ? variance : number(l, 0.5f, e);
+    int32_t deviation = half < 0 ? half : combined(l, REF_POW, variance, half, e);
+    int32_t least = deviation < 0 ? deviation : number(l, 1e-9f, e);
+    int32_t by = least < 0 ? least : combined(l, REF_ADD, deviation, least, e);
+    return emit_quotient(l, rest, by, e);
 }

@@ -96,7 +96,8 @@ int onnx_lower_recurrent(struct onnx_lowering *l, struct error *e)
         return r;
     ints[2] = onnx_int(l, "layout", 0) != 0;
     ints[3] = onnx_int(l, "linear_before_reset", 0);
-    ints[4] = onnx_int(l, "input_forget", 0);
+    ints[4] = (onnx_int(l, "input_forget", 0) ? REF_INPUT_FORGET : 0) |
+              (l->operator->lower == onnx_lower_dynamic_lstm ? REF_STATES_IN_BYTES : 0);
     uint32_t directions = ints[1] == REF_BOTH ? 2 : 1;
     r = take_functions(l, kind, directions, ints + 5, e);
     if (r == 0)

@@ -438,3 +438,11 @@ int onnx_lower_slice(struct onnx_lowering *l, struct error *e)
     memcpy(n->slice.step, step, sizeof step);
     return 0;
 }
+
+// Batch and time are the first two dimensions.
+int onnx_lower_reverse_sequence(struct onnx_lowering *l, struct error *e)
+{
+    const int64_t ints[2] = {onnx_int(l, "batch_axis", 1), onnx_int(l, "time_axis", 0)};
+    int r = onnx_shape_like(l, 0, onnx_in(l, 0), e);
+    return r < 0 ? r : onnx_emit_ref(l, REF_OP_REVERSE, 2, ints, 2, e);
+}
