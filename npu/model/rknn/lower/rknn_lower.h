@@ -113,9 +113,12 @@ int lower_check_posts(struct rknn_lowering *l, struct error *e);
 /// The factor in front of a convolution's table in fp16; NaN: it has none.
 float lower_fp16_gain(const struct rknn_lowering *l);
 
-/// Refuses a convolution in fp16 whose table, looked up at sums times `gain`, is not known to hold
-/// the activation of its name.
-int lower_check_table(struct rknn_lowering *l, float gain, struct error *e);
+/// Whether the table is the activation for some factor, and for this gain; NaN: for some gain, too.
+bool lower_table_is(const struct graph_post *p, const struct graph_lut *lut, double gain);
+
+/// Refuses a convolution in fp16 whose table, looked up at sums times a gain, is not known to hold
+/// the activation of its name. `said`: the gain, NaN where registers do not say it.
+int lower_check_table(struct rknn_lowering *l, float said, struct error *e);
 
 /// Sets l->out->chains of what has been lowered.
 int lower_chains(struct rknn_lowering *l, struct error *e);

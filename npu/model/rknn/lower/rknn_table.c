@@ -1,11 +1,12 @@
-// Activations of real numbers by a table (RK3588), which are computed by the operator's name: held
-// against what the table says. The sum is multiplied by a gain and is where the table is looked up;
-// what that gives is multiplied by two factors, in a task of its own:
+// Activations of real numbers by a table, which are computed by the operator's name: held against
+// what the table says. The sum is multiplied by a gain and is where the table is looked up; what
+// that gives is multiplied by two factors, on RK3588 in a task of its own:
 //
 //     table[sum * gain] * factor * factor = activation(sum)
 //
 // Between its points the activation itself is exacter; on the emulator whole numbers come out of
-// it.
+// it. Where other chips have the gain and the factors was seen in no file: there the table alone
+// has to be the activation, for some gain and factor. Of its 1026 numbers two are chosen so.
 #include <math.h>
 
 #include "npu/model/rknn/lower/rknn_lower.h"
@@ -97,23 +98,88 @@ static bool is_activation(const struct graph_post *p, const int16_t *points, dou
     return fabs(far - y) <= FAR_ERROR * fmax(1, fabs(y));
 }
 
-int lower_check_table(struct rknn_lowering *l, float gain, struct error *e)
+// ---- the gain and the factor that a table itself says ----
+
+// The factor that brings some of the table's points nearest to the activation with this gain, and
+// how far they are away then: the squares of the differences, of those of the activation.
+static double nearest_factor(const struct graph_post *p, const struct graph_lut *lut, double gain,
+                             double *ret_off)
+{
+    enum { LOOKS = 33 }; // close to each other near 0, where activations bend
+    double products = 0, squares = 0, all = 0;
+    for (int k = 0, i = 0; k < LOOKS; k++, i = k * k / 2)
+        for (int sign = -1; sign <= 1; sign += 2) {
+            double y = activation_of(p, sign * i * STEP / gain);
+            double t = sign < 0 ? lut->below[RKNN_LUT_POINTS - 1 - i] : lut->above[i];
+            products += y * t;
+            squares += t * t;
+            all += y * y;
+        }
+    *ret_off = squares > 0 && all > 0 ? 1 - products * products / (squares * all) : 1;
+    return squares > 0 ? products / squares : 0;
+}
+
+// `gain` NaN: not known. The table has to reach as far as 1 on both sides, where activations bend.
+static bool fit_table(const struct graph_post *p, const struct graph_lut *lut, double *gain,
+                      double *factor)
+{
+    const double widest = 512, ratio = 1.05, golden = 0.6180339887498949;
+    const double end = (RKNN_LUT_POINTS - 1) * STEP;
+    double best = 2, off;
+    if (*gain > 0) {
+        *factor = nearest_factor(p, lut, *gain, &off);
+        return *factor > 0;
+    }
+    for (double g = end / widest; g <= end; g *= ratio) {
+        nearest_factor(p, lut, g, &off);
+        if (off < best) {
+            best = off;
+            *gain = g;
+        }
+    }
+    if (!(*gain > 0))
+        return false;
+    for (double low = *gain / ratio, high = *gain * ratio; high > low * (1 + 1e-9);) {
+        double a = high - golden * (high - low), b = low + golden * (high - low), off_b;
+        nearest_factor(p, lut, a, &off);
+        nearest_factor(p, lut, b, &off_b);
+        *(off < off_b ? &high : &low) = off < off_b ? b : a;
+        *gain = (low + high) / 2;
+    }
+    *factor = nearest_factor(p, lut, *gain, &off);
+    return *factor > 0 && *gain <= end;
+}
+
+static bool is_table(const struct graph_post *p, const struct graph_lut *lut, double gain,
+                     double factor)
+{
+    double slope[2] = {ldexp(lut->slope[0], -(int)lut->slope_shift[0]),
+                       ldexp(lut->slope[1], -(int)lut->slope_shift[1])};
+    return is_activation(p, lut->below, -1, slope, gain, factor) &&
+           is_activation(p, lut->above, 1, slope, gain, factor);
+}
+
+bool lower_table_is(const struct graph_post *p, const struct graph_lut *lut, double gain)
+{
+    double factor;
+    return fit_table(p, lut, &gain, &factor) && is_table(p, lut, gain, factor);
+}
+
+int lower_check_table(struct rknn_lowering *l, float said, struct error *e)
 {
     const struct graph_post *p = l->out->post;
     struct graph_lut *lut = NULL;
-    double factor;
-    bool table = false;
+    double factor, gain = (double)said;
+    bool table = false, known = l->chip->generation == CHIP_GEN_RK3588;
     for (uint32_t i = 0; i < l->out->n_post; i++)
         table = table || needs_table(p[i].kind);
     if (!table || l->out->on_cpu || !lower_has_program(l))
         return 0;
     if (rknn_lut_new(l->regs, l->f, l->node, &l->g->pool, &lut, e) < 0)
         return error_prefix(e, "node %s (%s)", l->node->name, l->node->op);
-    double slope[2] = {ldexp(lut->slope[0], -(int)lut->slope_shift[0]),
-                       ldexp(lut->slope[1], -(int)lut->slope_shift[1])};
-    if (!needs_table(p[0].kind) || !(gain > 0) || !find_factor(l, &factor) ||
-        !is_activation(p, lut->below, -1, slope, (double)gain, factor) ||
-        !is_activation(p, lut->above, 1, slope, (double)gain, factor))
-        return lower_refuse(l, e, "its lookup table is not known to hold what its name says");
-    return 0;
+    bool right = needs_table(p[0].kind) && gain > 0 && find_factor(l, &factor)
+                     ? is_table(p, lut, gain, factor)
+                     : needs_table(p[0].kind) && !known && lower_table_is(p, lut, gain);
+    return right ? 0
+                 : lower_refuse(l, e, "its lookup table is not known to hold what its name says");
 }
