@@ -7,6 +7,7 @@ BY_HAND = [  # id, what, what it needs
     ("batch-norm", "BatchNormalization is rounded once", "one of int8 of the toolkit's"),
     ("pad-channels", "weights of channels that are not there", "a file of container 1, of a toolkit up to 1.2"),
     ("deconv-pad", "between the pixels of a transposed convolution's image", "a ConvTranspose of int8 of the toolkit's"),
+    ("half-table", "activations of fp16 by table on chips other than RK3588", "a convolution of fp16 with SiLU, of the toolkit's"),
     ("core-maxima", "which sums of a core count where their largest is taken", "a softmax of fp16 of the toolkit's, of RK3576"),
     ("sdpa", "the softmax of exSDPAttention", "any such file"),
     ("step-1", "status says chip, cores and versions", "nothing: the targets' lines above say it"),

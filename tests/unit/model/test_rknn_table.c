@@ -24,7 +24,7 @@ static struct graph_post post_of(enum graph_post_kind kind)
     return (struct graph_post){.kind = kind, .alpha = hard ? 1.0f / 6 : 1, .beta = hard ? 0.5f : 0};
 }
 
-static double value(enum graph_post_kind kind, double x)
+static double value_of(enum graph_post_kind kind, double x)
 {
     switch (kind) {
     case POST_SIGMOID:
@@ -50,14 +50,14 @@ static struct graph_lut table_of(enum graph_post_kind kind, double gain)
     struct graph_lut lut = {0};
     double most = 0;
     for (int i = -512; i <= 512; i++)
-        most = fmax(most, fabs(value(kind, i * STEP / gain)));
+        most = fmax(most, fabs(value_of(kind, i * STEP / gain)));
     for (int i = 0; i <= 512; i++) {
-        lut.below[512 - i] = (int16_t)lrint(value(kind, -i * STEP / gain) / most * 32767);
-        lut.above[i] = (int16_t)lrint(value(kind, i * STEP / gain) / most * 32767);
+        lut.below[512 - i] = (int16_t)lrint(value_of(kind, -i * STEP / gain) / most * 32767);
+        lut.above[i] = (int16_t)lrint(value_of(kind, i * STEP / gain) / most * 32767);
     }
     for (int k = 0; k < 2; k++) {
         double at = (k ? 512 : -512) * STEP / gain, far = 2 * at;
-        double rise = (value(kind, far) - value(kind, at)) / most * 32767 / (512 * STEP);
+        double rise = (value_of(kind, far) - value_of(kind, at)) / most * 32767 / (512 * STEP);
         lut.slope_shift[k] = 12;
         lut.slope[k] = (int16_t)lrint((k ? rise : -rise) * 4096);
     }

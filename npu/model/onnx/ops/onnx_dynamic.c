@@ -19,7 +19,7 @@
 #endif
 
 // int64 in the pool, counted with what was computed. NULL: no memory, or too many.
-static int64_t *result(struct onnx_lowering *l, uint64_t n)
+static int64_t *result_new(struct onnx_lowering *l, uint64_t n)
 {
     l->folded += n * sizeof(int64_t);
     return l->folded > ONNX_FOLDED_MAX ? NULL : pool_alloc(&l->g->pool, n, sizeof(int64_t));
@@ -45,7 +45,7 @@ int onnx_lower_non_zero(struct onnx_lowering *l, struct error *e)
         return onnx_refuse(l, e, "how many it finds is known only in a run");
     for (uint64_t i = 0; i < x.n_elems; i++)
         dims[1] += !is_zero(&x, i);
-    int64_t *found = result(l, (uint64_t)rank * dims[1]);
+    int64_t *found = result_new(l, (uint64_t)rank * dims[1]);
     if (!found)
         return error_no_memory(e, "a constant", (uint64_t)rank * dims[1] * sizeof *found);
     for (uint64_t i = 0, k = 0; i < x.n_elems; i++) {
@@ -63,7 +63,7 @@ int onnx_lower_non_zero(struct onnx_lowering *l, struct error *e)
 // ---- Compress ----
 
 // Without an axis of all elements in a row.
-static int flatten(struct onnx_lowering *l, struct error *e)
+static int flatten_input(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
     if (x->n_elems > UINT32_MAX)
@@ -81,7 +81,7 @@ int onnx_lower_compress(struct onnx_lowering *l, struct error *e)
     uint32_t n = 0, dims[GRAPH_MAX_DIMS];
     int r = onnx_has_attr(l, "axis")
                 ? onnx_axis(l, onnx_int(l, "axis", 0), onnx_in(l, 0)->n_dims, &axis, e)
-                : flatten(l, e);
+                : flatten_input(l, e);
     if (r < 0)
         return r;
     const struct graph_tensor x = *onnx_in(l, 0);
@@ -89,7 +89,7 @@ int onnx_lower_compress(struct onnx_lowering *l, struct error *e)
         chosen.n_elems > x.dims[axis])
         return onnx_refuse(l, e, "its condition is no list of truths that are known, at most %u",
                            x.dims[axis]);
-    int64_t *places = result(l, chosen.n_elems);
+    int64_t *places = result_new(l, chosen.n_elems);
     if (!places)
         return error_no_memory(e, "a constant", chosen.n_elems * sizeof *places);
     for (uint32_t i = 0; i < chosen.n_elems; i++)
@@ -126,7 +126,8 @@ static int by_score(const void *a, const void *b)
 }
 
 // Least and largest of one of its two directions.
-static void edge(const struct suppression *s, uint32_t box, int direction, float *low, float *high)
+static void edge_of(const struct suppression *s, uint32_t box, int direction, float *low,
+                    float *high)
 {
     const float *v = s->boxes + 4 * (size_t)box, a = v[direction], b = v[direction + 2];
     *low = s->centred ? a - b / 2 : a < b ? a : b;
@@ -134,13 +135,13 @@ static void edge(const struct suppression *s, uint32_t box, int direction, float
 }
 
 // Whether what both boxes share is more than `overlap` of what they cover together.
-static bool overlaps(const struct suppression *s, uint32_t a, uint32_t b)
+static bool boxes_overlap(const struct suppression *s, uint32_t a, uint32_t b)
 {
     float shared = 1, area_a = 1, area_b = 1;
     for (int direction = 0; direction < 2; direction++) {
         float a_low, a_high, b_low, b_high;
-        edge(s, a, direction, &a_low, &a_high);
-        edge(s, b, direction, &b_low, &b_high);
+        edge_of(s, a, direction, &a_low, &a_high);
+        edge_of(s, b, direction, &b_low, &b_high);
         float low = a_low > b_low ? a_low : b_low, high = a_high < b_high ? a_high : b_high;
         shared *= high > low ? high - low : 0;
         area_a *= a_high - a_low;
@@ -151,8 +152,8 @@ static bool overlaps(const struct suppression *s, uint32_t a, uint32_t b)
 }
 
 // Of one class: what is kept, at the beginning of `all`.
-static uint32_t keep(const struct suppression *s, const float *scores, uint32_t n,
-                     struct candidate *all)
+static uint32_t keep_best(const struct suppression *s, const float *scores, uint32_t n,
+                          struct candidate *all)
 {
     uint32_t n_all = 0, kept = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -162,7 +163,7 @@ static uint32_t keep(const struct suppression *s, const float *scores, uint32_t 
     for (uint32_t i = 0; i < n_all && kept < s->most; i++) {
         bool free = true;
         for (uint32_t k = 0; k < kept && free; k++)
-            free = !overlaps(s, all[i].box, all[k].box);
+            free = !boxes_overlap(s, all[i].box, all[k].box);
         if (free)
             all[kept++] = all[i];
     }
@@ -190,14 +191,15 @@ static int take_limits(const struct onnx_lowering *l, struct suppression *s, str
 }
 
 // What is kept of all batches and classes; places take three numbers for each.
-static uint32_t suppress(struct suppression *s, const float *boxes, const float *scores,
-                         const uint32_t dims[3], struct candidate *all, int64_t *places)
+static uint32_t suppress_all(struct suppression *s, const float *boxes, const float *scores,
+                             const uint32_t dims[3], struct candidate *all, int64_t *places)
 {
     uint32_t n = 0;
     for (uint32_t b = 0; b < dims[0]; b++) {
         s->boxes = boxes + (size_t)4 * dims[2] * b;
         for (uint32_t c = 0; c < dims[1]; c++) {
-            uint32_t kept = keep(s, scores + ((size_t)b * dims[1] + c) * dims[2], dims[2], all);
+            uint32_t kept =
+                keep_best(s, scores + ((size_t)b * dims[1] + c) * dims[2], dims[2], all);
             for (uint32_t i = 0; i < kept; i++, n++) {
                 const int64_t place[3] = {b, c, all[i].box};
                 memcpy(places + (size_t)3 * n, place, sizeof place);
@@ -228,12 +230,12 @@ int onnx_lower_non_max_suppression(struct onnx_lowering *l, struct error *e)
     cleanup(free_p) float *b = calloc(boxes->n_elems + 1, sizeof *b);
     cleanup(free_p) float *v = calloc(scores->n_elems + 1, sizeof *v);
     cleanup(free_p) struct candidate *all = calloc((size_t)d[2] + 1, sizeof *all);
-    int64_t *places = result(l, 3 * most * classes);
+    int64_t *places = result_new(l, 3 * most * classes);
     if (!b || !v || !all || !places)
         return error_no_memory(e, "boxes", 3 * most * classes * sizeof *places);
     graph_tensor_floats(boxes, b);
     graph_tensor_floats(scores, v);
-    const uint32_t dims[2] = {suppress(&s, b, v, d, all, places), 3};
+    const uint32_t dims[2] = {suppress_all(&s, b, v, d, all, places), 3};
     r = onnx_shape(l, 0, TENSOR_INT64, 2, dims, e);
     return r < 0 ? r : onnx_known(l, 0, places, e);
 }

@@ -243,8 +243,8 @@ static int32_t emit_part(struct onnx_lowering *l, enum graph_ref_op op, int32_t 
 }
 
 // What becomes of x along axes, which stay as 1. ints: the kind, then the axes.
-static int32_t reduced(struct onnx_lowering *l, int32_t x, const int64_t *ints, uint32_t n,
-                       struct error *e)
+static int32_t reduce_axes(struct onnx_lowering *l, int32_t x, const int64_t *ints, uint32_t n,
+                           struct error *e)
 {
     const struct graph_tensor *t = &l->g->tensors[x];
     uint32_t dims[GRAPH_MAX_DIMS];
@@ -256,15 +256,15 @@ static int32_t reduced(struct onnx_lowering *l, int32_t x, const int64_t *ints, 
 }
 
 // Of two, in the shape of the first one.
-static int32_t combined(struct onnx_lowering *l, int64_t kind, int32_t a, int32_t b,
-                        struct error *e)
+static int32_t combine_two(struct onnx_lowering *l, int64_t kind, int32_t a, int32_t b,
+                           struct error *e)
 {
     const struct graph_tensor *t = &l->g->tensors[a];
     int32_t y = onnx_temporary(l, t->type, t->n_dims, t->dims, e);
     return y < 0 ? y : emit_part(l, REF_OP_BINARY, a, b, y, &kind, 1, e);
 }
 
-static int32_t number(struct onnx_lowering *l, float value, struct error *e)
+static int32_t number_new(struct onnx_lowering *l, float value, struct error *e)
 {
     float *v = pool_alloc(&l->g->pool, 1, sizeof *v);
     if (!v)
@@ -291,9 +291,9 @@ int onnx_lower_lp_norm(struct onnx_lowering *l, struct error *e)
     int r = onnx_axis(l, onnx_int(l, "axis", -1), x->n_dims, &ints[1], e);
     if (r == 0 && ((p != 1 && p != 2) || x->type != TENSOR_FLOAT32 || !x->n_elems))
         return onnx_refuse(l, e, "p is 1 or 2, and its input of floats");
-    int32_t norm = r < 0 ? r : reduced(l, l->in[0], ints, 2, e);
-    int32_t least = norm < 0 ? norm : number(l, FLT_MIN, e);
-    int32_t by = least < 0 ? least : combined(l, REF_MAX, norm, least, e);
+    int32_t norm = r < 0 ? r : reduce_axes(l, l->in[0], ints, 2, e);
+    int32_t least = norm < 0 ? norm : number_new(l, FLT_MIN, e);
+    int32_t by = least < 0 ? least : combine_two(l, REF_MAX, norm, least, e);
     return emit_quotient(l, l->in[0], by, e);
 }
 
@@ -312,13 +312,13 @@ int onnx_lower_mean_variance(struct onnx_lowering *l, struct error *e)
         r = onnx_axis(l, ints[i], x->n_dims, &ints[i], e);
     if (r == 0 && (!n || x->type != TENSOR_FLOAT32 || !x->n_elems))
         return onnx_refuse(l, e, "it has no axes, or its input is not of floats");
-    int32_t mean = r < 0 ? r : reduced(l, l->in[0], ints, n + 1, e);
-    int32_t rest = mean < 0 ? mean : combined(l, REF_SUB, l->in[0], mean, e);
-    int32_t square = rest < 0 ? rest : combined(l, REF_MUL, rest, rest, e);
-    int32_t variance = square < 0 ? square : reduced(l, square, ints, n + 1, e);
-    int32_t half = variance < 0 ? variance : number(l, 0.5f, e);
-    int32_t deviation = half < 0 ? half : combined(l, REF_POW, variance, half, e);
-    int32_t least = deviation < 0 ? deviation : number(l, 1e-9f, e);
-    int32_t by = least < 0 ? least : combined(l, REF_ADD, deviation, least, e);
+    int32_t mean = r < 0 ? r : reduce_axes(l, l->in[0], ints, n + 1, e);
+    int32_t rest = mean < 0 ? mean : combine_two(l, REF_SUB, l->in[0], mean, e);
+    int32_t square = rest < 0 ? rest : combine_two(l, REF_MUL, rest, rest, e);
+    int32_t variance = square < 0 ? square : reduce_axes(l, square, ints, n + 1, e);
+    int32_t half = variance < 0 ? variance : number_new(l, 0.5f, e);
+    int32_t deviation = half < 0 ? half : combine_two(l, REF_POW, variance, half, e);
+    int32_t least = deviation < 0 ? deviation : number_new(l, 1e-9f, e);
+    int32_t by = least < 0 ? least : combine_two(l, REF_ADD, deviation, least, e);
     return emit_quotient(l, rest, by, e);
 }
