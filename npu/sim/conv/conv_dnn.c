@@ -32,50 +32,78 @@ struct dnn_part {
     uint32_t n, in, out, before, after;
 };
 
-// The weights in oneDNN's order, in memory of the plan.
-static int conv_dnn_place_weights(struct step *s, const struct conv *c,
-                                  const_dnnl_primitive_desc_t pd, void *weights,
-                                  struct dnn_arg *arg, struct error *e)
+// The primitives so far, by the part that each computes from.
+struct dnn_tiling {
+    struct dnn_arg args[4];
+    struct dnn_part parts[TILE_KINDS];
+    uint32_t calls[TILE_KINDS], n_kinds;
+    void *weights;          // as the file has them
+    dnn_md *order, *fourth; // of args[2] and [3]
+};
+
+static void dnn_tiling_done(struct dnn_tiling *t)
 {
-    const dnnl_memory_desc_t *wanted = dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
-    if (arg->constant && dnnl_memory_desc_equal(&arg->md, wanted))
-        return 0; // as another tile has them
-    const struct graph_window *w = &c->window;
-    dnnl_memory_desc_t plain;
-    bool grouped = w->groups > 1;
-    dnnl_dim_t g = w->groups, o = c->oc / g, i = c->ic / g, h = w->kernel[0], x = w->kernel[1];
-    dnnl_dims_t dims = {o, i, h, x}, grouped_dims = {g, o, i, h, x};
-    dnnl_memory_desc_init_by_tag(&plain, grouped ? 5 : 4, grouped ? grouped_dims : dims,
-                                 c->integer ? dnnl_s8 : dnnl_f32, grouped ? dnnl_abcde : dnnl_abcd);
-    arg->md = *wanted;
-    arg->constant = step_alloc(s, dnnl_memory_desc_get_size(&arg->md), 1);
-    if (!arg->constant)
-        return error_no_memory(e, "a weight", dnnl_memory_desc_get_size(&arg->md));
-    return dnn_reorder(s, &plain, weights, &arg->md, arg->constant, e);
+    dnn_md_free(t->order);
+    dnn_md_free(t->fourth);
 }
 
-static dnnl_status_t conv_dnn_describe(const struct conv *c, const struct dnn_part *p,
-                                       dnnl_convolution_desc_t *desc, dnnl_memory_desc_t *src,
-                                       dnnl_memory_desc_t *dst, dnnl_memory_desc_t *bias)
+// What a convolution's primitive is made for: its memory, of which oneDNN chooses the weights'
+// order. Owns the descriptors.
+struct dnn_shape {
+    dnn_md *src, *dst, *weights, *bias;
+};
+
+static void dnn_shape_done(struct dnn_shape *d)
+{
+    dnn_md_free(d->src);
+    dnn_md_free(d->dst);
+    dnn_md_free(d->weights);
+    dnn_md_free(d->bias);
+}
+
+// False: oneDNN has nothing of these sizes.
+static bool dnn_shape_init(struct dnn_shape *d, const struct conv *c, const struct dnn_part *p)
 {
     const struct graph_window *w = &c->window;
     dnnl_dim_t g = w->groups;
-    dnnl_dims_t src_dims = {p->n, c->ic, p->in, c->iw}, dst_dims = {p->n, c->oc, p->out, c->ow};
-    dnnl_dims_t dims = {c->oc, c->ic, w->kernel[0], w->kernel[1]};
+    dnnl_dims_t src = {p->n, c->ic, p->in, c->iw}, dst = {p->n, c->oc, p->out, c->ow};
+    dnnl_dims_t dims = {c->oc, c->ic, w->kernel[0], w->kernel[1]}, bias = {c->oc};
     dnnl_dims_t grouped = {g, c->oc / g, c->ic / g, w->kernel[0], w->kernel[1]};
-    dnnl_dims_t strides = {w->stride[0], w->stride[1]};
-    dnnl_dims_t dilates = {w->dilation[0] - 1, w->dilation[1] - 1};
-    dnnl_dims_t before = {p->before, w->pad[1]}, after = {p->after, w->pad[3]};
-    dnnl_memory_desc_t weights;
     dnnl_data_type_t in = c->integer ? dnnl_s8 : dnnl_f32, out = c->integer ? dnnl_s32 : dnnl_f32;
-    dnnl_memory_desc_init_by_tag(src, 4, src_dims, in, dnnl_nhwc);
-    dnnl_memory_desc_init_by_tag(dst, 4, dst_dims, out, dnnl_nhwc);
-    dnnl_memory_desc_init_by_tag(&weights, g > 1 ? 5 : 4, g > 1 ? grouped : dims, in,
-                                 dnnl_format_tag_any);
-    dnnl_memory_desc_init_by_tag(bias, 1, (dnnl_dims_t){c->oc}, dnnl_f32, dnnl_a);
-    return dnnl_dilated_convolution_forward_desc_init(
-        desc, dnnl_forward_inference, dnnl_convolution_direct, src, &weights,
-        c->float_bias ? bias : NULL, dst, strides, dilates, before, after);
+    d->src = dnn_md_new(4, src, in, dnnl_nhwc);
+    d->dst = dnn_md_new(4, dst, out, dnnl_nhwc);
+    d->weights = dnn_md_new(g > 1 ? 5 : 4, g > 1 ? grouped : dims, in, dnnl_format_tag_any);
+    d->bias = dnn_md_new(1, bias, dnnl_f32, dnnl_a);
+    return d->src && d->dst && d->weights && d->bias;
+}
+
+// The weights as the file has them, in groups or not.
+static dnn_md *conv_dnn_plain_weights(const struct conv *c)
+{
+    const struct graph_window *w = &c->window;
+    dnnl_dim_t g = w->groups, o = c->oc / g, i = c->ic / g, h = w->kernel[0], x = w->kernel[1];
+    dnnl_dims_t dims = {o, i, h, x}, grouped = {g, o, i, h, x};
+    return dnn_md_new(g > 1 ? 5 : 4, g > 1 ? grouped : dims, c->integer ? dnnl_s8 : dnnl_f32,
+                      g > 1 ? dnnl_abcde : dnnl_abcd);
+}
+
+// The weights in oneDNN's order, in memory of the plan.
+static int conv_dnn_place_weights(struct step *s, const struct conv *c,
+                                  const_dnnl_primitive_desc_t pd, struct dnn_tiling *t,
+                                  struct error *e)
+{
+    struct dnn_arg *arg = &t->args[2];
+    const dnn_md *wanted = dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
+    if (arg->constant && dnnl_memory_desc_equal(arg->md, wanted))
+        return 0; // as another tile has them
+    cleanup(dnn_md_free_p) dnn_md *plain = conv_dnn_plain_weights(c);
+    size_t size = dnnl_memory_desc_get_size(wanted);
+    dnn_md_free(t->order);
+    arg->md = t->order = dnn_md_copy(wanted);
+    arg->constant = step_alloc(s, size, 1);
+    if (!arg->constant || !arg->md || !plain)
+        return error_no_memory(e, "a weight", size);
+    return dnn_reorder(s, plain, t->weights, arg->md, arg->constant, e);
 }
 
 // ---- activations ----
@@ -119,9 +147,9 @@ static dnnl_status_t conv_dnn_append_activation(dnnl_post_ops_t ops, const struc
     float alpha = post->kind == POST_RELU ? 0 : post->kind == POST_SWISH ? 1 : post->alpha;
     // oneDNN's reference kernels multiply with alpha what is not above 0: NaN of -Inf.
     if (post->kind == POST_RELU && kernel_level() == KERNEL_BASE)
-        return dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_clip, 0, INFINITY);
+        return dnn_append_eltwise(ops, dnnl_eltwise_clip, 0, INFINITY);
     conv_dnn_find_eltwise(post, &algorithm);
-    return dnnl_post_ops_append_eltwise(ops, 1, algorithm, alpha, post->beta);
+    return dnn_append_eltwise(ops, algorithm, alpha, post->beta);
 }
 
 static dnnl_status_t conv_dnn_add_activations(const struct step *s, const struct conv *c,
@@ -141,8 +169,26 @@ static dnnl_status_t conv_dnn_add_activations(const struct step *s, const struct
 
 // ---- primitives ----
 
+static dnnl_status_t conv_dnn_describe(const struct step *s, const struct conv *c,
+                                       const struct dnn_part *p, const struct dnn_shape *d,
+                                       const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *ret)
+{
+    const struct graph_window *w = &c->window;
+    const struct dnn_convolution all = {
+        .src = d->src,
+        .weights = d->weights,
+        .bias = c->float_bias ? d->bias : NULL,
+        .dst = d->dst,
+        .strides = {w->stride[0], w->stride[1]},
+        .dilates = {w->dilation[0] - 1, w->dilation[1] - 1},
+        .before = {p->before, w->pad[1]},
+        .after = {p->after, w->pad[3]},
+    };
+    return dnn_describe_convolution(dnn_engine(s->plan), &all, attr, ret);
+}
+
 static dnnl_status_t conv_dnn_make_primitive(const struct step *s, const struct conv *c,
-                                             const dnnl_convolution_desc_t *desc,
+                                             const struct dnn_part *p, const struct dnn_shape *d,
                                              dnnl_primitive_desc_t *pd)
 {
     dnnl_primitive_attr_t attr;
@@ -151,11 +197,11 @@ static dnnl_status_t conv_dnn_make_primitive(const struct step *s, const struct 
         return status;
     status = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
     if (status == dnnl_success && c->integer && c->x_zp)
-        status = dnnl_primitive_attr_set_zero_points(attr, DNNL_ARG_SRC, 1, 0, &c->x_zp);
+        status = dnn_set_src_zero_point(attr, c->x_zp);
     if (status == dnnl_success && c->n_fused)
         status = conv_dnn_add_activations(s, c, attr);
     if (status == dnnl_success)
-        status = dnnl_primitive_desc_create(pd, desc, attr, dnn_engine(s->plan), NULL);
+        status = conv_dnn_describe(s, c, p, d, attr, pd);
     dnnl_primitive_attr_destroy(attr);
     return status;
 }
@@ -175,11 +221,10 @@ static bool conv_dnn_is_wrong(const struct conv *c, const_dnnl_primitive_desc_t 
 static dnnl_primitive_desc_t conv_dnn_whole(const struct step *s, const struct conv *c)
 {
     struct dnn_part all = {c->n, c->ih, c->oh, c->window.pad[0], c->window.pad[2]};
-    dnnl_memory_desc_t src, dst, bias;
-    dnnl_convolution_desc_t desc;
+    cleanup(dnn_shape_done) struct dnn_shape d = {0};
     dnnl_primitive_desc_t pd;
-    bool made = conv_dnn_describe(c, &all, &desc, &src, &dst, &bias) == dnnl_success &&
-                conv_dnn_make_primitive(s, c, &desc, &pd) == dnnl_success;
+    bool made =
+        dnn_shape_init(&d, c, &all) && conv_dnn_make_primitive(s, c, &all, &d, &pd) == dnnl_success;
     return made ? pd : NULL;
 }
 
@@ -202,26 +247,6 @@ bool conv_dnn_has_depthwise(const struct step *s, const struct conv *c)
     bool has = strstr(name, "dw") != NULL;
     dnnl_primitive_desc_destroy(pd);
     return has;
-}
-
-// The primitive for a part of the image.
-static int conv_dnn_add_call(struct step *s, const struct conv *c, const struct dnn_part *p,
-                             void *weights, struct dnn_arg *args, uint32_t *ret, struct error *e)
-{
-    dnnl_convolution_desc_t desc;
-    dnnl_primitive_desc_t pd;
-    dnnl_status_t status = conv_dnn_describe(c, p, &desc, &args[0].md, &args[1].md, &args[3].md);
-    if (status == dnnl_success)
-        status = conv_dnn_make_primitive(s, c, &desc, &pd);
-    if (status != dnnl_success)
-        return dnn_error(s, status, "no convolution of these sizes", e);
-    int r = conv_dnn_is_wrong(c, pd)
-                ? step_refuse(s, e, "oneDNN computes a part of its image incorrectly")
-                : conv_dnn_place_weights(s, c, pd, weights, &args[2], e);
-    if (r == 0)
-        r = dnn_add_call(s, pd, args, c->float_bias ? 4 : 3, ret, e);
-    dnnl_primitive_desc_destroy(pd);
-    return r;
 }
 
 // ---- tiles ----
@@ -260,13 +285,38 @@ static struct dnn_part conv_dnn_find_part(const struct conv *c, uint32_t first, 
                              .after = (uint32_t)(end - high)};
 }
 
-// The primitives so far, by the part that each computes from.
-struct dnn_tiling {
-    struct dnn_arg args[4];
-    struct dnn_part parts[TILE_KINDS];
-    uint32_t calls[TILE_KINDS], n_kinds;
-    void *weights;
-};
+// Bias of floats, or zero point of integers where that is an argument.
+static bool conv_dnn_has_fourth(const struct conv *c)
+{
+    return c->float_bias || (DNN_ZERO_POINTS_ARE_ARGUMENTS && c->integer && c->x_zp);
+}
+
+static dnn_md *conv_dnn_fourth(const struct conv *c)
+{
+    return c->integer ? dnn_md_new(1, (dnnl_dims_t){1}, dnnl_s32, dnnl_a)
+                      : dnn_md_new(1, (dnnl_dims_t){c->oc}, dnnl_f32, dnnl_a);
+}
+
+// The primitive for a part of the image.
+static int conv_dnn_add_call(struct step *s, const struct conv *c, const struct dnn_part *p,
+                             struct dnn_tiling *t, uint32_t *ret, struct error *e)
+{
+    cleanup(dnn_shape_done) struct dnn_shape d = {0};
+    dnnl_primitive_desc_t pd;
+    dnnl_status_t status = dnn_shape_init(&d, c, p) ? conv_dnn_make_primitive(s, c, p, &d, &pd)
+                                                    : dnnl_invalid_arguments;
+    if (status != dnnl_success)
+        return dnn_error(s, status, "no convolution of these sizes", e);
+    t->args[0].md = d.src;
+    t->args[1].md = d.dst;
+    int r = conv_dnn_is_wrong(c, pd)
+                ? step_refuse(s, e, "oneDNN computes a part of its image incorrectly")
+                : conv_dnn_place_weights(s, c, pd, t, e);
+    if (r == 0)
+        r = dnn_add_call(s, pd, t->args, conv_dnn_has_fourth(c) ? 4 : 3, ret, e);
+    dnnl_primitive_desc_destroy(pd);
+    return r;
+}
 
 static int conv_dnn_find_call(struct step *s, const struct conv *c, struct dnn_tiling *t,
                               const struct dnn_part *p, uint32_t *ret, struct error *e)
@@ -276,7 +326,7 @@ static int conv_dnn_find_call(struct step *s, const struct conv *c, struct dnn_t
             *ret = t->calls[i];
             return 0;
         }
-    int r = conv_dnn_add_call(s, c, p, t->weights, t->args, ret, e);
+    int r = conv_dnn_add_call(s, c, p, t, ret, e);
     if (r == 0 && t->n_kinds < TILE_KINDS) {
         t->parts[t->n_kinds] = *p;
         t->calls[t->n_kinds++] = *ret;
@@ -293,7 +343,7 @@ static int conv_dnn_add_whole(struct step *s, struct conv *c, struct dnn_tiling 
     if (!c->tiles)
         return error_no_memory(e, "tiles", sizeof *c->tiles);
     c->tiles[0].pixels = conv_pixels(c);
-    return conv_dnn_add_call(s, c, &p, t->weights, t->args, &c->tiles[0].call, e);
+    return conv_dnn_add_call(s, c, &p, t, &c->tiles[0].call, e);
 }
 
 static int conv_dnn_add_tiles(struct step *s, struct conv *c, struct dnn_tiling *t, struct error *e)
@@ -324,7 +374,7 @@ static int conv_dnn_add_tiles(struct step *s, struct conv *c, struct dnn_tiling 
 int conv_dnn_prepare(struct step *s, struct conv *c, void *weights, struct error *e)
 {
     uint64_t input = (uint64_t)s->node->inputs[0], output = (uint64_t)s->node->outputs[0];
-    struct dnn_tiling t = {.weights = weights};
+    cleanup(dnn_tiling_done) struct dnn_tiling t = {.weights = weights};
     t.args[0] = (struct dnn_arg){.arg = DNNL_ARG_SRC,
                                  .where = c->own_image ? DNN_SCRATCH : DNN_TENSOR,
                                  .at = c->own_image ? c->image_at : input};
@@ -335,8 +385,13 @@ int conv_dnn_prepare(struct step *s, struct conv *c, void *weights, struct error
                                : s->output_is_scratch ? s->output_at
                                                       : output};
     t.args[2] = (struct dnn_arg){.arg = DNNL_ARG_WEIGHTS, .where = DNN_CONSTANT};
-    t.args[3] =
-        (struct dnn_arg){.arg = DNNL_ARG_BIAS, .where = DNN_CONSTANT, .constant = c->float_bias};
+    t.args[3] = (struct dnn_arg){.arg = c->integer ? DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC
+                                                   : DNNL_ARG_BIAS,
+                                 .where = DNN_CONSTANT,
+                                 .constant = c->integer ? &c->x_zp : (void *)c->float_bias};
+    t.args[3].md = t.fourth = conv_dnn_fourth(c);
+    if (!t.fourth)
+        return error_no_memory(e, "a convolution", sizeof t);
     // Without an epilogue there is nothing to keep in the cache.
     bool whole = c->direct || conv_tile_lines(c) == (uint64_t)c->n * c->oh;
     return whole ? conv_dnn_add_whole(s, c, &t, e) : conv_dnn_add_tiles(s, c, &t, e);

@@ -24,6 +24,7 @@ struct call {
     dnnl_primitive_t primitive;
     uint32_t n_args;
     struct dnn_arg args[STEP_MAX_ARGS];
+    dnn_md *mds[STEP_MAX_ARGS]; // that args point to
 };
 
 struct dnn_calls {
@@ -75,12 +76,20 @@ int dnn_calls_new(struct dnn_calls **ret, struct error *e)
     return 0;
 }
 
+static void call_done(struct call *c)
+{
+    if (c->primitive)
+        dnnl_primitive_destroy(c->primitive);
+    for (uint32_t i = 0; i < STEP_MAX_ARGS; i++)
+        dnn_md_free(c->mds[i]);
+}
+
 void dnn_calls_free(struct dnn_calls *c)
 {
     if (!c)
         return;
     for (uint32_t i = 0; i < c->n; i++)
-        dnnl_primitive_destroy(c->calls[i].primitive);
+        call_done(&c->calls[i]);
     dnnl_engine_destroy(c->engine);
     free(c->calls);
     free(c);
@@ -94,7 +103,7 @@ uint32_t dnn_count_calls(const struct plan *p)
 void dnn_cut_calls(struct plan *p, uint32_t n)
 {
     while (p->calls->n > n)
-        dnnl_primitive_destroy(p->calls->calls[--p->calls->n].primitive);
+        call_done(&p->calls->calls[--p->calls->n]);
 }
 
 dnnl_engine_t dnn_engine(const struct plan *p)
@@ -131,9 +140,34 @@ bool dnn_int8_is_exact(void)
     return (has_isa(dnnl_cpu_isa_avx2) && avx2_vnni) || dnn_has_vnni();
 }
 
+// A copy of the argument, with a descriptor of the call's own.
+static int call_add_arg(struct call *c, const struct dnn_arg *arg, struct error *e)
+{
+    dnn_md *md = dnn_md_copy(arg->md);
+    if (!md)
+        return error_no_memory(e, "the plan", sizeof *arg);
+    c->args[c->n_args] = *arg;
+    c->args[c->n_args].md = c->mds[c->n_args] = md;
+    c->n_args++;
+    return 0;
+}
+
+// The scratchpad that oneDNN asks for is taken from the step's scratch memory, so that a plan can
+// run in several contexts at once.
+static int call_add_scratchpad(struct step *s, struct call *c, const_dnnl_primitive_desc_t pd,
+                               struct error *e)
+{
+    struct dnn_arg a = {.arg = DNNL_ARG_SCRATCHPAD, .where = DNN_SCRATCH};
+    a.md = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
+    size_t size = a.md ? dnnl_memory_desc_get_size(a.md) : 0;
+    if (size == 0)
+        return 0;
+    int r = step_scratch(s, size, &a.at, e);
+    return r < 0 ? r : call_add_arg(c, &a, e);
+}
+
 // Adds a primitive to the plan; *ret is its number for dnn_call(). `args` are copied and may have
-// STEP_MAX_ARGS - 1 elements, since the scratchpad that oneDNN asks for is one more; it is taken
-// from the step's scratch memory, so that a plan can run in several contexts at once.
+// STEP_MAX_ARGS - 1 elements, since the scratchpad is one more.
 int dnn_add_call(struct step *s, const_dnnl_primitive_desc_t pd, const struct dnn_arg *args,
                  uint32_t n_args, uint32_t *ret, struct error *e)
 {
@@ -142,22 +176,19 @@ int dnn_add_call(struct step *s, const_dnnl_primitive_desc_t pd, const struct dn
     if (r < 0)
         return r;
     struct call *call = &c->calls[c->n];
-    *call = (struct call){.n_args = n_args};
-    memcpy(call->args, args, n_args * sizeof *args);
-    const dnnl_memory_desc_t *pad = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
-    size_t pad_size = pad ? dnnl_memory_desc_get_size(pad) : 0;
-    if (pad_size) {
-        struct dnn_arg *a = &call->args[call->n_args++];
-        *a = (struct dnn_arg){.arg = DNNL_ARG_SCRATCHPAD, .md = *pad, .where = DNN_SCRATCH};
-        r = step_scratch(s, pad_size, &a->at, e);
-        if (r < 0)
-            return r;
-    }
-    dnnl_status_t status = dnnl_primitive_create(&call->primitive, pd);
+    *call = (struct call){0};
+    for (uint32_t i = 0; i < n_args && r == 0; i++)
+        r = call_add_arg(call, &args[i], e);
+    if (r == 0)
+        r = call_add_scratchpad(s, call, pd, e);
+    dnnl_status_t status = r == 0 ? dnnl_primitive_create(&call->primitive, pd) : dnnl_success;
     if (status != dnnl_success)
-        return dnn_error(s, status, "no primitive", e);
-    *ret = c->n++;
-    return 0;
+        r = dnn_error(s, status, "no primitive", e);
+    if (r < 0)
+        call_done(call);
+    else
+        *ret = c->n++;
+    return r;
 }
 
 // ---- binding ----
@@ -192,8 +223,7 @@ int dnn_bind(struct run *r, struct dnn_bound **ret, struct error *e)
         for (uint32_t k = 0; k < c->calls[i].n_args && status == dnnl_success; k++) {
             const struct dnn_arg *a = &c->calls[i].args[k];
             b->args[i][k].arg = a->arg;
-            status =
-                dnnl_memory_create(&b->args[i][k].memory, &a->md, c->engine, dnn_address(r, a));
+            status = dnnl_memory_create(&b->args[i][k].memory, a->md, c->engine, dnn_address(r, a));
         }
     if (status != dnnl_success) {
         dnn_bound_free(b);
@@ -254,8 +284,8 @@ static void memory_destroy(dnnl_memory_t *m)
 
 // Copies between two memory layouts at preparation time, for instance weights into the blocked
 // layout that a primitive chose. Primitive and stream are used once and freed.
-int dnn_reorder(struct step *s, const dnnl_memory_desc_t *from, void *src,
-                const dnnl_memory_desc_t *to, void *dst, struct error *e)
+int dnn_reorder(struct step *s, const dnn_md *from, void *src, const dnn_md *to, void *dst,
+                struct error *e)
 {
     dnnl_engine_t engine = dnn_engine(s->plan);
     cleanup(memory_destroy) dnnl_memory_t a = NULL, b = NULL;

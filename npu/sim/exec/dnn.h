@@ -2,14 +2,13 @@
 // from context to context.
 #pragma once
 
-#include <dnnl.h>
-
+#include "npu/sim/exec/dnn_version.h"
 #include "npu/sim/exec/step.h"
 
 // Where an argument of a primitive is.
 struct dnn_arg {
     int arg; // DNNL_ARG_…
-    dnnl_memory_desc_t md;
+    const dnn_md *md;
     enum { DNN_TENSOR, DNN_SCRATCH, DNN_CONSTANT } where;
     uint64_t at;    // tensor index, or offset in the scratch memory
     void *constant; // in memory of the plan
@@ -35,7 +34,7 @@ bool dnn_has_vnni(void);
 bool dnn_has_avx2(void);
 
 /// Makes a primitive and remembers its arguments; its scratchpad is added to the step's scratch
-/// memory. The descriptor is not consumed. *ret is for dnn_call().
+/// memory. The descriptors are copied. *ret is for dnn_call().
 int dnn_add_call(struct step *s, const_dnnl_primitive_desc_t pd, const struct dnn_arg *args,
                  uint32_t n_args, uint32_t *ret, struct error *e);
 
@@ -55,8 +54,8 @@ int dnn_call_on(const struct step *s, struct run *r, uint32_t call, const void *
                 struct error *e);
 
 /// Reorders once, at preparation. Both are plain memory.
-int dnn_reorder(struct step *s, const dnnl_memory_desc_t *from, void *src,
-                const dnnl_memory_desc_t *to, void *dst, struct error *e);
+int dnn_reorder(struct step *s, const dnn_md *from, void *src, const dnn_md *to, void *dst,
+                struct error *e);
 
 /// STATUS_FAIL or MALLOC_FAIL, in the words "node …: oneDNN: …".
 int dnn_error(const struct step *s, dnnl_status_t status, const char *what, struct error *e);
