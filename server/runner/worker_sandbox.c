@@ -3,13 +3,39 @@
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
+#include "base/file/line.h"
 #include "base/log.h"
 #include "worker/sandbox/sandbox.h"
 
 #define NOBODY 65534 // everywhere
+
+// Whether this process's user namespace has a user or group, by one of its maps.
+static bool namespace_has(const char *map, unsigned id)
+{
+    unsigned first, outside, n;
+    cleanup(fclose_p) FILE *f = fopen(map, "re");
+    while (f && fscanf(f, "%u %u %u", &first, &outside, &n) == 3)
+        if (id >= first && id - first < n)
+            return true;
+    return !f;
+}
+
+// Root may be alone in its namespace: `unshare --map-root-user` makes such a one, and so does a
+// rootless container of a user whom /etc/subuid does not name.
+static bool can_become(const struct sandbox_user *u)
+{
+    char groups[16];
+    return namespace_has("/proc/self/uid_map", u->uid) &&
+           namespace_has("/proc/self/gid_map", u->gid) &&
+           !(line_read("/proc/self/setgroups", groups, sizeof groups) &&
+             strcmp(groups, "deny") == 0);
+}
 
 // With the groups that boards' devices belong to, as far as the system has them.
 static int find_user(const char *name, struct sandbox_user *ret, struct error *e)
@@ -21,9 +47,19 @@ static int find_user(const char *name, struct sandbox_user *ret, struct error *e
     *ret = (struct sandbox_user){.uid = p ? p->pw_uid : NOBODY, .gid = p ? p->pw_gid : NOBODY};
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
         const struct group *g = getgrnam(groups[i]);
-        if (g)
+        if (g && namespace_has("/proc/self/gid_map", g->gr_gid))
             ret->groups[ret->n_groups++] = g->gr_gid;
     }
+    if (can_become(ret))
+        return 0;
+    if (name && ret->uid != 0)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "worker-user: this service's user namespace does not let root become "
+                         "\"%s\" (/proc/self/uid_map)",
+                         name);
+    log_info("root is alone in this service's user namespace, so workers stay root there, without "
+             "capabilities");
+    *ret = (struct sandbox_user){0};
     return 0;
 }
 

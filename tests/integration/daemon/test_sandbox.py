@@ -90,8 +90,19 @@ class Sandbox(unittest.TestCase):
         self.assertLessEqual(kept, ANYWAY | NEVER, found["escape"])
         self.assertIn("sandbox = off", log)
 
-    def refuse(self, words, *options):
-        done = subprocess.run([BUILD / "bin/rknnd", "--listen", f"unix:{self.folder}/s.sock", *options],
+    def test_root_alone_in_a_user_namespace(self):
+        """As in a container of a user whom /etc/subuid does not name: there is nobody to become."""
+        alone = ["unshare", "--user", "--map-root-user"]
+        if subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
+            self.skipTest("no user namespaces")
+        model = self.folder / "custom.rknn"
+        done = subprocess.run([*alone, BUILD / "bin/rknnctl", "info", model], capture_output=True, text=True, timeout=PATIENCE, check=False,
+                              env={**os.environ, "RKNND_SERVER": "sim:", "XDG_RUNTIME_DIR": str(self.folder)})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.refuse("does not let root become", "--worker-user", "nobody", before=alone)
+
+    def refuse(self, words, *options, before=()):
+        done = subprocess.run([*before, BUILD / "bin/rknnd", "--listen", f"unix:{self.folder}/s.sock", *options],
                               capture_output=True, text=True, timeout=PATIENCE, check=False)
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn(words, done.stderr)
