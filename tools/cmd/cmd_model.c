@@ -107,9 +107,20 @@ static int make_default(rknnd_stored_model *m, struct error *e)
     return r < 0 ? rknn_error_set(e, r, "%s is stored; --default", name) : 0;
 }
 
+// Whether programs are to say which shapes an ONNX file's inputs have.
+static bool has_open_shapes(const json_t *description)
+{
+    const json_t *input, *dim;
+    size_t i, k;
+    json_array_foreach(json_object_get(description, "inputs"), i, input) json_array_foreach(
+        json_object_get(input, "shape"), k, dim) if (json_is_null(dim)) return true;
+    return false;
+}
+
 // What the server could not open, as a copy that broke off, would take the place of a version that
 // can be opened. It reads the file for that, and loads nothing. Failures that say nothing of the
-// file, and files that are not there, are for the push.
+// file, and files that are not there, are for the push. One that wants shapes of who opens it has
+// been read to its end.
 static int check_model(const char *path, struct error *e)
 {
     char *text = NULL;
@@ -121,7 +132,8 @@ static int check_model(const char *path, struct error *e)
     cleanup(json_decref_p) json_t *description = r == 0 ? json_loads(text, 0, NULL) : NULL;
     const char *why = json_string_value(json_object_get(description, "refused"));
     rknnd_free(text);
-    return why ? error_set(e, STATUS_MODEL_INVALID,
+    return why && !has_open_shapes(description)
+               ? error_set(e, STATUS_MODEL_INVALID,
                            "nothing is stored (--unchecked: as it is): model %s: %s", path, why)
                : 0;
 }

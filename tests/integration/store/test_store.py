@@ -18,6 +18,9 @@ import tempfile
 import threading
 import unittest
 
+import numpy
+import onnx
+
 from support.faults import Faults
 from support.paths import SOURCE
 from support.seed import seed
@@ -102,6 +105,17 @@ class Store(unittest.TestCase):
         self.good(uri, "model", "push", "--unchecked", cut, "other")
         self.good(uri, "model", "push", "rknnd:net", "copy")
         self.refused(uri, ("model", "list", "--unchecked"), "belong to push", code=2)
+
+    def test_open_shapes(self):
+        """Programs give them."""
+        uri = self.start().uri()
+        open_file = self.folder / "open.onnx"
+        tensors = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["batch", "length"]) for name in "xy"]
+        graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "open", tensors[:1], tensors[1:])
+        onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)]), open_file)
+        numpy.save(self.folder / "x.npy", numpy.zeros((2, 7), numpy.float32))
+        self.good(uri, "model", "push", open_file, "open")
+        self.good(uri, "run", "rknnd:open", "--shape", "x=2x7", "-i", self.folder / "x.npy")
 
     @unittest.skipIf(os.environ.get("RKNND_SANITIZE"), "the Python package cannot load a sanitized library")
     def test_python(self):
