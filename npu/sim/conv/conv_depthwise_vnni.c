@@ -49,6 +49,9 @@ VNNI void depthwise_sum_quads(const struct depthwise_line *l)
     depthwise_each(l, DEPTHWISE_UNROLL, depthwise_vnni_sum_lanes);
 }
 
+// The intrinsic's number is an int for one GCC, and unsigned for another.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"
 VNNI_INLINE void depthwise_interleave_lanes(const uint8_t *const *rows, const int n_rows, size_t at,
                                             const __mmask16 mask, uint32_t *to)
 {
@@ -60,6 +63,7 @@ VNNI_INLINE void depthwise_interleave_lanes(const uint8_t *const *rows, const in
     }
     _mm512_mask_storeu_epi32(to + at, mask, quad);
 }
+#pragma GCC diagnostic pop
 
 VNNI_INLINE void depthwise_interleave_rows(const uint8_t *const *rows, const int n_rows, size_t n,
                                            uint32_t *to)
