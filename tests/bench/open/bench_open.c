@@ -131,6 +131,7 @@ static int bench(struct sim_run *s, unsigned n_runs, struct error *e)
     s->slices = &slices;
     if (r == 0)
         r = measure_runs(s, &p, n_runs, &many, e);
+    s->slices = NULL;
     if (r < 0)
         return r;
     unsigned n_many = seen.submits;
