@@ -34,7 +34,7 @@
 AVX512_INLINE __m512 sigmoid_16(__m512 x)
 {
     const __m512 one = _mm512_set1_ps(1), lowest = _mm512_set1_ps(LOWEST);
-    __mmask16 above = _mm512_cmp_ps_mask(x, lowest, _CMP_NLT_UQ); // or NaN
+    __mmask16 above = _mm512_cmpnlt_ps_mask(x, lowest); // or NaN
     __m512 v = avx512_between(LOWEST, HIGHEST, x);
     __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(v, _mm512_set1_ps(-LOG2_E)),
                                     _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
