@@ -31,10 +31,13 @@
 #define Q0 .5f
 
 #ifdef KERNEL_AVX512
+// Without optimization GCC 14 has macros for some intrinsics, with conversions of their own.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"
 AVX512_INLINE __m512 sigmoid_16(__m512 x)
 {
-    const __m512 one = _mm512_set1_ps(1), lowest = _mm512_set1_ps(LOWEST);
-    __mmask16 above = _mm512_cmpnlt_ps_mask(x, lowest); // or NaN
+    const __m512 one = _mm512_set1_ps(1);
+    __mmask16 above = _mm512_cmp_ps_mask(x, _mm512_set1_ps(LOWEST), _CMP_NLT_UQ); // or NaN
     __m512 v = avx512_between(LOWEST, HIGHEST, x);
     __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(v, _mm512_set1_ps(-LOG2_E)),
                                     _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -49,6 +52,7 @@ AVX512_INLINE __m512 sigmoid_16(__m512 x)
     __m512 y = _mm512_rcp14_ps(sum);
     return _mm512_maskz_fmadd_ps(above, y, _mm512_fnmadd_ps(sum, y, one), y);
 }
+#pragma GCC diagnostic pop
 
 // A constant for each loop, which compilers make two of.
 AVX512_INLINE __m512 sigmoid_or_product_16(__m512 x, const bool times_x)
