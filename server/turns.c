@@ -7,8 +7,9 @@
 // before a signal.) A busy machine may keep the thread waiting for a CPU meanwhile: the kernel
 // knows how long, and that is subtracted. What is left is what the turn did and what it waited for,
 // a lock or a child that a busy machine lets wait; what it did alone is the thread's processor time
-// (longest_cpu_us). It is asked once in LOOK_NS only, at the beginning of a
-// turn, so that much too much may be subtracted, and never too little.
+// (longest_cpu_us). It is asked once in LOOK_NS only, at the beginning of a turn, so that much too
+// much may be subtracted, and never too little. What a hypervisor's scheduler took from the whole
+// machine is booked as processor time of whoever runs next, so it is never more than the turn took.
 #include "server/turns.h"
 
 #include <fcntl.h>
@@ -88,6 +89,8 @@ static void turns_note(struct turns *t, uint64_t turn_ns, uint64_t now_ns)
     uint64_t queued_ns = read_queued(t) - t->queued_ns;
     uint64_t own_ns = turn_ns > queued_ns ? turn_ns - queued_ns : 0;
     uint64_t cpu_us = (turns_cpu_ns() - t->cpu_ns) / 1000;
+    if (cpu_us > turn_ns / 1000)
+        cpu_us = turn_ns / 1000;
     if (cpu_us > t->longest_cpu_us)
         t->longest_cpu_us = cpu_us;
     turns_look(t, now_ns);
