@@ -123,23 +123,25 @@ static double nearest_factor(const struct graph_post *p, const struct graph_lut 
 static bool fit_table(const struct graph_post *p, const struct graph_lut *lut, double *gain,
                       double *factor)
 {
-    const double widest = 512, ratio = 1.05, golden = 0.6180339887498949;
+    const double widest = 512, ratio = 1.05, golden = 0.6180339887498949; // 1.05^128 > 512
     const double end = (RKNN_LUT_POINTS - 1) * STEP;
-    double best = 2, off;
+    double best = 2, off, g = end / widest;
     if (*gain > 0) {
         *factor = nearest_factor(p, lut, *gain, &off);
         return *factor > 0;
     }
-    for (double g = end / widest; g <= end; g *= ratio) {
+    for (int i = 0; i < 128; i++) {
         nearest_factor(p, lut, g, &off);
         if (off < best) {
             best = off;
             *gain = g;
         }
+        g *= ratio;
     }
     if (!(*gain > 0))
         return false;
-    for (double low = *gain / ratio, high = *gain * ratio; high > low * (1 + 1e-9);) {
+    double low = *gain / ratio, high = *gain * ratio;
+    for (int i = 0; i < 39; i++) { // to 1e-9 of it
         double a = high - golden * (high - low), b = low + golden * (high - low), off_b;
         nearest_factor(p, lut, a, &off);
         nearest_factor(p, lut, b, &off_b);
