@@ -40,6 +40,18 @@ static inline float post_within(float x, float low, float high)
     return post_choose(x > high, high, x);
 }
 
+// Taylor's series for (e^r - 1 - r) / r^2.
+static inline float post_series(float r)
+{
+    float series = 1 / 5040.0f;
+    series = series * r + 1 / 720.0f;
+    series = series * r + 1 / 120.0f;
+    series = series * r + 1 / 24.0f;
+    series = series * r + 1 / 6.0f;
+    series = series * r + 1 / 2.0f;
+    return series;
+}
+
 // expf() in steps that are vector instructions, off by one unit in the last place at most:
 // x = n ln 2 + r, and Taylor's series for e^r, |r| <= ln 2 / 2. ln 2 is subtracted in two parts,
 // the first of which is exact. NaN stays NaN. So near to 0 that e^x is 1, x becomes 0: its square
@@ -51,15 +63,9 @@ static inline float post_exponential(float x)
     x = post_choose(fabsf(x) < 0x1p-40f, 0, post_within(x, -104, 89));
     float shifted = x * 1.44269504f + rounds, n = shifted - rounds;
     float r = (x - n * ln2) - n * ln2_rest;
-    float series = 1 / 5040.0f;
-    series = series * r + 1 / 720.0f;
-    series = series * r + 1 / 120.0f;
-    series = series * r + 1 / 24.0f;
-    series = series * r + 1 / 6.0f;
-    series = series * r + 1 / 2.0f;
     int32_t power = (int32_t)(float_bits(shifted) - float_bits(rounds));
     int32_t half = power >> 1; // 2^power itself may be no float
-    return (r * r * series + r + 1) * power_of_two(half) * power_of_two(power - half);
+    return (r * r * post_series(r) + r + 1) * power_of_two(half) * power_of_two(power - half);
 }
 
 // expm1f() of what is not above 0, as 2^n (e^r - 1) + (2^n - 1), whose second part is exact.
@@ -70,14 +76,8 @@ static inline float post_exponential_less_one(float x)
     float near = post_choose(x < -20, -20, x); // -1 in any case
     float shifted = near * 1.44269504f + rounds, n = shifted - rounds;
     float r = (near - n * ln2) - n * ln2_rest;
-    float series = 1 / 5040.0f;
-    series = series * r + 1 / 720.0f;
-    series = series * r + 1 / 120.0f;
-    series = series * r + 1 / 24.0f;
-    series = series * r + 1 / 6.0f;
-    series = series * r + 1 / 2.0f;
     float power = power_of_two((int32_t)(float_bits(shifted) - float_bits(rounds)));
-    return (r * r * series + r) * power + (power - 1);
+    return (r * r * post_series(r) + r) * power + (power - 1);
 }
 
 // Far from 0 the exponential is nothing beside 1. It is kept away from denormal numbers, with which
