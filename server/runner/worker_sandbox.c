@@ -4,6 +4,7 @@
 #include <grp.h>
 #include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -18,11 +19,16 @@
 // Whether this process's user namespace has a user or group, by one of its maps.
 static bool namespace_has(const char *map, unsigned id)
 {
-    unsigned first, outside, n;
+    char line[64];
     cleanup(fclose_p) FILE *f = fopen(map, "re");
-    while (f && fscanf(f, "%u %u %u", &first, &outside, &n) == 3)
+    while (f && fgets(line, sizeof line, f)) {
+        char *rest; // a line is: first inside, first outside, how many
+        unsigned long first = strtoul(line, &rest, 10), n;
+        strtoul(rest, &rest, 10);
+        n = strtoul(rest, NULL, 10);
         if (id >= first && id - first < n)
             return true;
+    }
     return !f;
 }
 
