@@ -18,6 +18,7 @@ import tempfile
 import time
 import unittest
 
+from support import stalls
 from support.checks.expect import EXPECT
 from support.seed import seed
 from support.service import DIGITS, PATIENCE, Daemon, wait_for
@@ -55,6 +56,7 @@ class File:
             sizes.append(one(fields_of(io[1][0]), 4))
             at += size
         self.input = bytes(i * 7 % 251 & 0x3f for i in range(sizes[0]))
+setUpModule = stalls.watch  # pylint: disable=invalid-name
 
 
 class Context:

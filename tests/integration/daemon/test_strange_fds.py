@@ -13,8 +13,10 @@ import struct
 import unittest
 
 from soak.strange import SilentFiles, lingering
+from support import stalls
 from support.service import Daemon, wait_for
 from support.wire import Client, IMPORT, PING, check_turns, message, one
+setUpModule = stalls.watch  # pylint: disable=invalid-name
 
 
 class Strangers(unittest.TestCase):

@@ -15,6 +15,7 @@ import tempfile
 import threading
 import unittest
 
+from support import stalls
 from support.daemon.exposition import LABEL, check_histograms, read, total
 from support.made import fetch_once
 from support.service import BUILD, DIGITS, PATIENCE, SANITIZED, SOURCE, Daemon, command_line, free_port, wait_for
@@ -23,6 +24,7 @@ from sysfs import BOARD, write_sysfs
 
 OPS = SOURCE / "docs/ops"
 HERE = pathlib.Path(__file__).resolve().parent
+setUpModule = stalls.watch  # pylint: disable=invalid-name
 
 
 class Service(Daemon):
