@@ -53,7 +53,7 @@ int tls_keys_insert(const char *text, size_t size, const struct tls_key *k, char
     char *to = malloc(size + LINE_SIZE);
     if (!to)
         return error_no_memory(e, "keys", size + LINE_SIZE);
-    size_t n = write_line(k, to);
+    size_t n = k->size > 0 ? write_line(k, to) : 0;
     while (size > 0) {
         const char *end = memchr(text, '\n', size);
         size_t line = end ? (size_t)(end - text) + 1 : size;

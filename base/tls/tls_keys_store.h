@@ -5,7 +5,7 @@
 
 /// Puts a key first into a file's text, instead of one of the same identity and server if there is
 /// one; all else stays as it is. Refuses a text that cannot be parsed. Gives a text that the caller
-/// wipes and frees.
+/// wipes and frees. A key of no bytes is put nowhere: what was there of it is gone.
 int tls_keys_insert(const char *text, size_t size, const struct tls_key *k, char **ret,
                     size_t *ret_size, struct error *e);
 

@@ -6,7 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/tls/tls_keys.h"
+#include "base/tls/tls_keys_store.h"
 #include "tools/pair/pair.h"
 #include "tools/pair/pair_crowd.h"
 
@@ -58,18 +58,51 @@ static int meet(struct pair_crowd *c, uint64_t until, struct pair_guest **ret, s
     return r < 0 ? r : choose(c, ret, e);
 }
 
+// What the file has of an identity, to be put back; a key of no bytes: nothing.
+static int read_old(const struct pair *p, const char *identity, struct tls_key *ret,
+                    struct error *e)
+{
+    struct tls_keys keys = {0};
+    *ret = (struct tls_key){0};
+    int r = access(p->file, F_OK) == 0 ? tls_keys_read(p->file, &keys, e) : 0;
+    snprintf(ret->identity, sizeof ret->identity, "%s", identity);
+    for (size_t i = 0; r == 0 && i < keys.n; i++)
+        if (strcmp(keys.all[i].identity, identity) == 0 && !*keys.all[i].server)
+            *ret = keys.all[i];
+    tls_keys_done(&keys);
+    return r;
+}
+
+// The other end may not have it: with a key of before it would be locked out by a pairing that
+// failed.
+static void take_back(const struct pair *p, const struct tls_key *old, struct error *why)
+{
+    struct error e;
+    if (tls_keys_store(p->file, NULL, old, &e) < 0)
+        error_prefix(why, "%s keeps the new key (%s)", p->file, e.text);
+    else
+        error_prefix(why, "nothing is stored here");
+}
+
 static int give_key(struct pair *p, struct pair_guest *g, struct error *e)
 {
     struct pair_message key = {.type = PAIR_KEY, .port = p->daemon_port}, stored;
+    struct tls_key old;
     memcpy(p->paired, g->name, sizeof p->paired);
-    int r = pairing_random(key.bytes, PAIR_BYTES, e);
+    int r = read_old(p, p->paired, &old, e);
+    if (r == 0)
+        r = pairing_random(key.bytes, PAIR_BYTES, e);
     if (r == 0)
         r = pair_store(p, p->paired, "", key.bytes, e);
-    if (r == 0)
+    if (r == 0) {
         r = pair_link_send(&g->link, &key, e);
+        if (r == 0)
+            r = pair_link_receive(&g->link, PAIR_STORED, &stored, e);
+        if (r < 0)
+            take_back(p, &old, e);
+    }
     explicit_bzero(&key, sizeof key);
-    if (r == 0)
-        r = pair_link_receive(&g->link, PAIR_STORED, &stored, e);
+    explicit_bzero(&old, sizeof old);
     return r;
 }
 

@@ -344,7 +344,8 @@ class Strangers(Base):
         self.assertEqual(board.end()[0], 1)
         self.nothing_stored()
 
-    def test_another_reading_agrees_with_the_board(self):
+    def until_it_has_a_key(self):
+        """The board, our session with it as "python", and the key that it has sent."""
         board, session, nonce = self.board(), self.as_pc(), os.urandom(32)
         session.sendall(message(HELLO, commitment(nonce), b"python"))
         kind, theirs, name = parsed(self.receive(session))
@@ -357,9 +358,29 @@ class Strangers(Base):
         board.type(of_client)
         kind, key, _ = parsed(self.receive(session))
         self.assertEqual(kind, KEY)
+        return board, session, key
+
+    def test_another_reading_agrees_with_the_board(self):
+        board, session, key = self.until_it_has_a_key()
         session.sendall(message(STORED))
         self.assertEqual(board.end()[0], 0)
         self.assertIn(f"python:{key.hex()}\n", self.board_keys.read_text())
+
+    def test_a_pairing_that_fails_at_its_end_leaves_the_keys_as_they_were(self):
+        """The other end may have a key of before, and nothing else."""
+        for before in "", "# ours\npython:" + "7b" * 32 + "\nanna:" + "5a" * 32 + "\n":
+            for last in message(ABORT, text=b"no room on the disk"), message(HELLO), b"":
+                with self.subTest(before=before, last=last):
+                    self.board_keys.parent.mkdir(exist_ok=True)
+                    self.board_keys.touch(0o600)
+                    self.board_keys.write_text(before)
+                    board, session, _ = self.until_it_has_a_key()
+                    session.sendall(last)
+                    session.close()
+                    code, said = board.end()
+                    self.assertNotEqual(code, 0)
+                    self.assertIn("nothing is stored here", said)
+                    self.assertEqual(sorted(self.board_keys.read_text().splitlines()), sorted(before.splitlines()))
 
     def test_another_reading_agrees_with_the_pc(self):
         with socket.create_server(("127.0.0.1", 0)) as door:
