@@ -27,7 +27,7 @@ from attack_front import FRONT_ATTACKS, Front, Peer, infer
 from attack_list import ATTACKS, INPUT, Scene, run_of
 from door import Door
 from strange import SilentFiles
-from support import stalls
+from support.daemon import stalls
 from support.service import DIGITS, Daemon, free_port, wait_for
 from support.wire import INFER, turn_cpu
 

@@ -13,8 +13,8 @@ import sys
 import tempfile
 import time
 
-from support import stalls
 from support.checks.expect import EXPECT
+from support.daemon import stalls
 from support.seed import seed
 from support.service import BUILD, DIGITS, PATIENCE, SOURCE, Daemon, resident_kb, wait_for
 from support.wire import turn_cpu

@@ -9,8 +9,8 @@ import re
 import sys
 import time
 
-from support import stalls
 from support.checks.expect import EXPECT
+from support.daemon import stalls
 from support.service import PATIENCE, SANITIZED, resident_kb, rknnctl, wait_for
 from support.wire import METRICS, Client, turn_cpu
 

@@ -4,7 +4,7 @@ import os
 import socket
 import struct
 
-from support import stalls
+from support.daemon import stalls
 from support.service import PATIENCE, SANITIZED
 
 HEAD = struct.Struct("<IHBBIIQ")
@@ -90,7 +90,7 @@ TURN_CPU = 60_000 * (10 if SANITIZED else 1)
 
 
 def turn_cpu():
-    """TURN_CPU, and what a stall of this machine's processors, watched by support/stalls.py, may have added to it."""
+    """TURN_CPU, and what a stall of this machine's processors, watched by support/daemon/stalls.py, may have added to it."""
     return TURN_CPU + stalls.longest_us()
 
 

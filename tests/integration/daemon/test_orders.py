@@ -18,8 +18,8 @@ import tempfile
 import time
 import unittest
 
-from support import stalls
 from support.checks.expect import EXPECT
+from support.daemon import stalls
 from support.seed import seed
 from support.service import DIGITS, PATIENCE, Daemon, wait_for
 from support.wire import (BIND, CANCEL, CHUNK, CLOCKS, CLOSE, CREATE, CUSTOM_DONE, CUSTOM_LIST, DESCRIBE, DUMP, DUMP_NEXT,

@@ -13,7 +13,7 @@ import struct
 import unittest
 
 from soak.strange import SilentFiles, lingering
-from support import stalls
+from support.daemon import stalls
 from support.service import Daemon, wait_for
 from support.wire import Client, IMPORT, PING, check_turns, message, one
 setUpModule = stalls.watch  # pylint: disable=invalid-name

@@ -12,7 +12,7 @@ import socket
 import tempfile
 import unittest
 
-from support import stalls
+from support.daemon import stalls
 from support.service import DIGITS, Daemon, wait_for
 from support.wire import BIND, CHUNK, Client, FREE, HEAD, IMPORT, INFER, LOG, MAGIC, OFFER, OPEN, PING, check_turns, message, one
 

@@ -15,7 +15,7 @@ import tempfile
 import threading
 import unittest
 
-from support import stalls
+from support.daemon import stalls
 from support.daemon.exposition import LABEL, check_histograms, read, total
 from support.made import fetch_once
 from support.service import BUILD, DIGITS, PATIENCE, SANITIZED, SOURCE, Daemon, command_line, free_port, wait_for

@@ -5,7 +5,7 @@ import signal
 import time
 import unittest
 
-from support import stalls
+from support.daemon import stalls
 from support.service import wait_for
 
 STALL = 0.3  # seconds
