@@ -33,6 +33,7 @@ struct quant_settled {
 
 struct rknnd_quant {
     struct quant_model model; // float
+    char *path;               // it was read from
     struct quant_index index;
     struct quant_plan plan; // as it is opened, by which it is calibrated
     struct quant_plan now;  // with other choices of layers
@@ -92,6 +93,9 @@ int quant_sample_failed(const rknnd_quant_samples *samples, uint32_t sample, int
 
 /// Whether a tensor is an input of the model, or only float nodes (normalizing) lie between.
 bool quant_is_first(const struct rknnd_quant *q, const struct quant_edge *edge);
+
+/// Fails where writing `path` would replace a file that the model was read from.
+int quant_check_output(const struct rknnd_quant *q, const char *path, struct error *e);
 
 /// Fails where there is no calibration yet.
 int quant_check_calibrated(const struct rknnd_quant *q, struct error *e);

@@ -12,6 +12,7 @@
 #include "quant/hybrid/quant_propose.h"
 #include "quant/hybrid/quant_settle.h"
 #include "quant/hybrid/quant_several.h"
+#include "quant/model/quant_origin.h"
 #include "quant/plan/quant_rewrite.h"
 
 static _Thread_local struct error last_error;
@@ -90,6 +91,7 @@ QUANT_EXPORT void rknnd_quant_free(rknnd_quant *q)
     quant_plan_done(&q->now);
     quant_index_done(&q->index);
     quant_model_done(&q->model);
+    free(q->path);
     free(q);
 }
 
@@ -214,10 +216,30 @@ int quant_check_calibrated(const struct rknnd_quant *q, struct error *e)
                : error_set(e, STATUS_PARAM_INVALID, q ? "it is not calibrated" : "no model");
 }
 
+int quant_check_output(const struct rknnd_quant *q, const char *path, struct error *e)
+{
+    return quant_origin_check(q->path, path, e);
+}
+
+QUANT_EXPORT int rknnd_quant_check_output(const char *model, const char *output)
+{
+    struct error e = {0};
+    return quant_keep(model && output
+                          ? quant_origin_check(model, output, &e)
+                          : error_set(&e, STATUS_PARAM_INVALID, "no path, or no output"),
+                      &e);
+}
+
+static int quant_check_write(const struct rknnd_quant *q, const char *path, struct error *e)
+{
+    int r = quant_check_calibrated(q, e);
+    return r < 0 ? r : quant_check_output(q, path, e);
+}
+
 static int quant_write(struct rknnd_quant *q, const char *path, struct error *e)
 {
     struct quant_model m;
-    int r = quant_check_calibrated(q, e);
+    int r = quant_check_write(q, path, e);
     if (r < 0)
         return r;
     r = quant_make(q, &m, e);
@@ -238,7 +260,7 @@ QUANT_EXPORT int rknnd_quant_write(rknnd_quant *quant, const char *path)
 static int quant_write_batch(struct rknnd_quant *q, const char *path, uint32_t batch,
                              struct error *e)
 {
-    int r = quant_check_calibrated(q, e);
+    int r = quant_check_write(q, path, e);
     if (r < 0)
         return r;
     return batch > 1 ? quant_several_write(q, path, batch, e) : quant_write(q, path, e);
@@ -254,7 +276,8 @@ QUANT_EXPORT int rknnd_quant_write_batch(rknnd_quant *quant, const char *path, u
 
 static int quant_write_float(const struct rknnd_quant *q, const char *path, struct error *e)
 {
-    return quant_model_save(&q->model, path, q->parts, e);
+    int r = quant_check_output(q, path, e);
+    return r < 0 ? r : quant_model_save(&q->model, path, q->parts, e);
 }
 
 QUANT_EXPORT int rknnd_quant_write_float(rknnd_quant *quant, const char *path)
@@ -384,8 +407,10 @@ QUANT_EXPORT int rknnd_quant_write_table(rknnd_quant *quant, const char *path)
     struct error e = {0};
     int r = quant_check_calibrated(quant, &e);
     if (r == 0)
-        r = path ? quant_hybrid_write(quant, path, &e)
+        r = path ? quant_check_output(quant, path, &e)
                  : error_set(&e, STATUS_PARAM_INVALID, "no path");
+    if (r == 0)
+        r = quant_hybrid_write(quant, path, &e);
     return quant_keep(r, &e);
 }
 

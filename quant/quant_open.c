@@ -160,6 +160,8 @@ static int quant_open(struct rknnd_quant *q, const char *path, const rknnd_quant
     q->per_layer = o.per_layer;
     q->corrects_bias = !(o.without & RKNND_QUANT_BIAS_CORRECTION);
     q->settles = q->algorithm == QUANT_ALGORITHM_MMSE && !(o.without & RKNND_QUANT_COMPARISON);
+    if (!(q->path = strdup(path)))
+        return error_no_memory(e, "a path", 0);
     r = quant_model_load(&q->model, path, e);
     if (r < 0)
         return r;

@@ -132,6 +132,11 @@ typedef struct rknnd_quant_samples {
 /// RKNN_ERR_FAIL: a tensor is not finite.
 int rknnd_quant_calibrate(rknnd_quant *quant, const rknnd_quant_samples *samples);
 
+/// RKNN_ERR_PARAM_INVALID where writing `output` would replace a file that `model` is read from:
+/// itself, or one that its weights lie in (OUTPUT.data counts, too). All functions that write ask
+/// this; programs ask before a long calibration. 0 for a model that cannot be read.
+int rknnd_quant_check_output(const char *model, const char *output);
+
 /// Writes the quantized model, whole or not at all. After rknnd_quant_calibrate(), as often as
 /// wanted.
 int rknnd_quant_write(rknnd_quant *quant, const char *path);

@@ -87,6 +87,8 @@ struct external {
     struct quant_pool *pool;
     struct quant_mapping **list;
     const char *folder;
+    quant_external_visit *visit; // NULL: elements come from the files
+    void *user;
 };
 
 // NULL: refused, or out of memory.
@@ -145,6 +147,8 @@ static int external_tensor(const struct external *x, Quant__Tensor *t, bool *cam
 {
     if (t->data_location != QUANT_EXTERNAL)
         return 0;
+    if (x->visit)
+        return x->visit(x->user, quant_text(external_entry(t, "location")), e);
     uint64_t offset, length, size = quant_constant_count(t) * quant_constant_element(t->data_type);
     if (!external_number(t, "offset", 0, &offset) || !external_number(t, "length", size, &length))
         return error_set(e, STATUS_MODEL_INVALID,
@@ -234,7 +238,15 @@ static int external_nested(const struct external *x, ProtobufCBinaryData *b, uns
 int quant_external_map(const Quant__Graph *g, struct quant_pool *pool, struct quant_mapping **list,
                        const char *folder, struct error *e)
 {
-    const struct external x = {pool, list, folder};
+    const struct external x = {.pool = pool, .list = list, .folder = folder};
+    bool came = false;
+    return external_graph(&x, g, 0, &came, e);
+}
+
+int quant_external_each(const Quant__Graph *g, struct quant_pool *pool, quant_external_visit *visit,
+                        void *user, struct error *e)
+{
+    const struct external x = {.pool = pool, .visit = visit, .user = user};
     bool came = false;
     return external_graph(&x, g, 0, &came, e);
 }

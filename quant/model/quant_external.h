@@ -16,3 +16,9 @@ struct quant_mapping;
 int quant_external_map(const Quant__Graph *g, struct quant_pool *pool, struct quant_mapping **list,
                        const char *folder, struct error *e);
 void quant_external_unmap(const struct quant_mapping *list);
+
+/// Calls `visit` with the location of each weight that lies in another file, as the model says it,
+/// until it fails; nothing is mapped or checked. Graphs inside nodes are read into the pool.
+typedef int quant_external_visit(void *user, const char *location, struct error *e);
+int quant_external_each(const Quant__Graph *g, struct quant_pool *pool, quant_external_visit *visit,
+                        void *user, struct error *e);

@@ -152,7 +152,9 @@ QUANT_EXPORT int rknnd_quant_write_page(rknnd_quant *quant, const rknnd_quant_ab
     struct error e = {0};
     int r = quant_check_calibrated(quant, &e);
     if (r == 0)
-        r = path ? page_write(quant, about, path, &e)
+        r = path ? quant_check_output(quant, path, &e)
                  : error_set(&e, STATUS_PARAM_INVALID, "no path");
+    if (r == 0)
+        r = page_write(quant, about, path, &e);
     return quant_keep(r, &e);
 }

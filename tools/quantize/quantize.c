@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "base/cleanup.h"
@@ -392,12 +391,8 @@ static int quantize_run(const struct quantize_plan *p, struct samples *s,
 // What is written must not take the place of what it is made of.
 static int quantize_check_output(const struct quantize_plan *p, const char *path, struct error *e)
 {
-    struct stat model, output;
-    if (stat(p->task.model, &model) == 0 && stat(path, &output) == 0 &&
-        model.st_dev == output.st_dev && model.st_ino == output.st_ino)
-        return error_set(e, STATUS_PARAM_INVALID,
-                         "%s is the float model, which would be lost: give another name", path);
-    return output_file_check(path, e);
+    int r = rknnd_quant_check_output(p->task.model, path);
+    return r < 0 ? quantize_words(r, e) : output_file_check(path, e);
 }
 
 int quantize_execute(const struct quantize_plan *p, struct quantize_result *result, struct error *e)

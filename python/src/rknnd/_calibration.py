@@ -54,10 +54,11 @@ def read_list(path: str | os.PathLike[str]) -> list[list[Any]]:
             text = os.fsdecode(file.read().removeprefix(b"\xef\xbb\xbf"))
     except OSError as error:
         raise _errors.InputError(f"the list of samples {name} cannot be read: {error}") from error
+    if "\0" in text:  # before any line is taken for names, as those of a picture would be
+        number = text[:text.index("\0")].count("\n") + 1
+        raise _errors.InputError(f"{name}, line {number}: it is no text; give a list of files, in UTF-8, not a file itself")
     folder, samples = os.path.dirname(name), []
     for number, line in enumerate(text.split("\n"), 1):
-        if "\0" in line:
-            raise _errors.InputError(f"{name}, line {number}: it is no text; give a list of files, in UTF-8, not a file itself")
         names = [] if line.lstrip(" \t\r\v\f").startswith("#") else _names(line)
         if names is None:
             raise _errors.InputError(f"{name}, line {number}: the quotes around a name do not end, or something follows them "
@@ -94,11 +95,11 @@ class Reader:
         """Array and layout's number of each input."""
         try:
             values = _arrays.arrange(self.infos, self.samples[index])
+            layouts = _arrays.each(self._layout, len(values), "layout")
+            swaps = _arrays.each(self._swap, len(values), "rgb2bgr")
+            return [self._input(*one) for one in zip(self.infos, values, layouts, swaps)]
         except _errors.InputError as error:
             raise _errors.InputError(f"{self.words(index)}: {error}") from error
-        layouts = _arrays.each(self._layout, len(values), "layout")
-        swaps = _arrays.each(self._swap, len(values), "rgb2bgr")
-        return [self._input(*one) for one in zip(self.infos, values, layouts, swaps)]
 
     def words(self, index: int) -> str:
         """The sample, for people: counted from 1, with its first file."""

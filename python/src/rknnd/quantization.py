@@ -169,6 +169,9 @@ def quantize(model: str | os.PathLike[str], output: str | os.PathLike[str], samp
     Raises ModelError (damaged, quantized already, nothing to quantize), InputError (a sample does not fit, or is not finite),
     ParameterError, ServerError, or what `samples` and `progress` raise.
     """
+    for path in (output, report):
+        if path is not None:
+            check_output(model, path)
     with Quantizer(model, samples, algorithm=algorithm, method=method, dtype=dtype, target=target, symmetric=symmetric, mean=mean,
                    std=std, rgb2bgr=rgb2bgr, layout=layout, keep_float=keep_float, int16=int16, without=without, server=server,
                    shapes=shapes, clients=clients, state=state, progress=progress, all_values=all_values,
@@ -370,6 +373,13 @@ class Quantizer:
         for raised in (*failed[1:], tries.raised if tries is not None else None, calls.raised, *failed[:1]):
             if raised is not None:
                 raise raised
+
+
+def check_output(model: str | os.PathLike[str], output: str | os.PathLike[str]) -> None:
+    """Raises ParameterError where writing `output` would replace the float model, or a file that its weights lie in. All that
+    writes asks this, too."""
+    library = _library()
+    _check(library, library.rknnd_quant_check_output(_path(model, "the model"), _path(output, "the output")))
 
 
 def convert(model: str | os.PathLike[str], output: str | os.PathLike[str], *, mean: Numbers | None = None,

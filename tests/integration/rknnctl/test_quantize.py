@@ -18,6 +18,7 @@ import yaml
 from onnx import helper, numpy_helper
 from sklearn.datasets import load_digits
 
+import rknnd
 from support.service import BUILD, PATIENCE, SOURCE, Daemon, wait_for
 
 RKNNCTL = BUILD / "bin/rknnctl"
@@ -857,6 +858,30 @@ class Failures(Case):
             self.assertIn("is the float model, which would be lost", done.stderr)
         self.assertEqual(net.read_bytes(), FLOAT.read_bytes())
         self.assertFalse(self.out.exists())
+        with self.assertRaisesRegex(rknnd.ParameterError, "is the float model, which would be lost"):
+            rknnd.quantize(net, link, str(listed), server=self.daemon.uri)
+
+    def test_weights_of_the_float_model_are_not_lost(self):
+        """They may lie where an output's own weights, or a file of hybrid quantization, would go."""
+        listed = self.arrays([np.ones((1, 8, 8, 1), np.float32)])
+        model = onnx.load(FLOAT)
+        for tensor in model.graph.initializer:
+            tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name))  # as bytes, which alone can lie elsewhere
+        onnx.save(model, str(self.folder / "net.onnx"), save_as_external_data=True, location="net.data", size_threshold=0)
+        net, weights = self.folder / "net.onnx", self.folder / "net.data"
+        before, link = weights.read_bytes(), self.folder / "link"
+        link.symlink_to("net.data")
+        for options in (("-o", self.folder / "net", "--external-data"), ("-o", weights), ("-o", self.out, "--report", link),
+                        ("-o", self.out, "--write-float", weights), ("--hybrid-step1", weights)):
+            with self.subTest(options=options):
+                done = self.rknnctl("quantize", net, "--dataset", listed, *options, code=2)
+                self.assertRegex(done.stderr, "(net.data|link) has weights of the float model, which would be lost")
+        with rknnd.Quantizer(net, str(listed), server=self.daemon.uri) as quantizer:
+            for write in (quantizer.write, quantizer.write_float, quantizer.write_table, quantizer.write_report):
+                with self.assertRaisesRegex(rknnd.ParameterError, "has weights of the float model"):
+                    write(link)
+        self.assertEqual(weights.read_bytes(), before)
+        self.rknnctl("quantize", net, "--dataset", listed, "-o", self.out, "--external-data")
 
     def test_a_full_disk(self):
         def limit():

@@ -251,6 +251,22 @@ class Hybrid(Toolkit):
             self.fails("E hybrid_quantization_step1: ", *words, call=lambda g=given: rknn.hybrid_quantization_step1(**g))
         self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["dataset.txt"])
 
+    def test_weights_of_the_float_model_are_not_lost(self):
+        """NAME.data is where exporters put the weights of NAME.onnx, too."""
+        model = onnx.load(DIGITS_FLOAT)
+        for tensor in model.graph.initializer:
+            tensor.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor), tensor.name))
+        onnx.save(model, str(self.folder / "digits.onnx"), save_as_external_data=True, location="digits.data", size_threshold=0)
+        before = (self.folder / "digits.data").read_bytes()
+        self.rknn.config(mean_values=[[0]], std_values=[[255]])
+        self.assertEqual(self.rknn.load_onnx("./digits.onnx"), 0)
+        self.fails("digits.data has weights of the float model, which would be lost", "in another one",
+                   call=lambda: self.rknn.hybrid_quantization_step1("./dataset.txt"))
+        self.assertEqual(self.rknn.build(dataset="./dataset.txt"), 0)
+        (self.folder / "link.onnx").symlink_to("digits.data")
+        self.fails("has weights of the float model", call=lambda: self.rknn.export_rknn("./link.onnx"))
+        self.assertEqual((self.folder / "digits.data").read_bytes(), before)
+
     def test_step_two_says_what_is_wrong(self):
         self.step1()
         whole = {name: (self.folder / name).read_bytes() for name in FILES}

@@ -99,10 +99,22 @@ def _copy_model(source: Source, path: str) -> list[str]:
     return [one for one in (_weights_of(path), path) if os.path.exists(one)]
 
 
+def _check_is_free(model: str, name: str) -> None:
+    """NAME.data is what others call the weights of NAME.onnx."""
+    try:
+        quantization.check_output(model, name)
+    except _errors.ParameterError as error:
+        raise _errors.ParameterError(f"{error}: files of hybrid quantization go to the current folder, so call this in another "
+                                     "one") from error
+
+
 def step1(source: Source, config: Config, samples: Sequence[Any], choice: Choice, progress: Progress) -> list[str]:
     """Calibrates and writes the three files, all or none. Their names."""
     stem = os.path.splitext(os.path.basename(source.path))[0]
     names = [f"{stem}.{part}" for part in _PARTS]
+    stays = os.path.exists(names[0]) and os.path.samefile(names[0], source.path)
+    for name in names[stays:]:
+        _check_is_free(source.path, name)
     with tempfile.TemporaryDirectory(prefix=f".{stem}-", dir=".") as folder:
         made = [os.path.join(folder, name) for name in names]
         state = os.path.join(folder, "calibration")
@@ -110,7 +122,6 @@ def step1(source: Source, config: Config, samples: Sequence[Any], choice: Choice
             calibrated.keep_float(_choose(calibrated, choice, config.values["auto_hybrid_cos_thresh"]))
             calibrated.write_table(made[2])
         copied = _copy_model(source, made[0])
-        stays = os.path.exists(names[0]) and os.path.samefile(names[0], source.path)
         _write_data(made[1], source, config, len(samples), state, source.path if stays else made[0])
         for path in [*([] if stays else copied), *made[1:]]:
             os.replace(path, os.path.basename(path))

@@ -225,8 +225,7 @@ class RKNN(Base):
             path += ".onnx"
         if self._exported is None:
             raise _errors.ModelError("there is no model that was built: call build() first")
-        if os.path.exists(path) and os.path.exists(self._given) and os.path.samefile(path, self._given):
-            raise _errors.ParameterError(f"{path} is the float model, which would be lost: give another name")
+        quantization.check_output(self._given, path)
         quantization.convert(self._exported, path)  # with the weights of its other files, and only so
         if path != os.fsdecode(export_path):
             self.rknn_log.w(f"export_rknn: {path} is written, which is ONNX, and no {export_path}")

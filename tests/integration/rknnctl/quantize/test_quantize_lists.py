@@ -22,6 +22,7 @@ LISTS = {
     "a.npy\n\n\"b c.npy\n": "line 3.*quotes around a name do not end",
     '"a.npy"it\'s.npy\n': "line 1.*",
     "a.npy\0": "line 1.*no text",
+    "none.npy\nnone.npy\0": "line 2.*no text",
     "a.npy\nfolder\n": "line 2.*folder",
     "a.npy\nnone.npy\n": "line 2.*none.npy",
     "a.npy\nfolder\\a.npy\n": "line 2.*parted by /",
@@ -55,6 +56,18 @@ class Lists(Case):
         self.assertIn("sample 2 (line 2): ", self.quantize(FLOAT, self.list, code=2))
         with self.assertRaisesRegex(rknnd.InputError, "sample 2 .*a.npy.*: 2 inputs given, the model has 1"):
             rknnd.quantize(FLOAT, self.out, str(self.list), server=self.daemon.uri)
+
+    def test_the_sample_that_is_wrong_is_named(self):
+        """Of thousands of files."""
+        np.save(self.folder / "short.npy", np.zeros(3, np.float32))
+        np.save(self.folder / "complex.npy", np.zeros((1, 8, 8, 1), np.complex64))
+        (self.folder / "cut.png").write_bytes(b"\x89PNG")
+        for name in ("short.npy", "complex.npy", "cut.png"):
+            self.list.write_text(f"a.npy\n# a comment\n{name}\n")
+            with self.subTest(name):
+                self.assertRegex(self.quantize(FLOAT, self.list, code=5), rf"sample 2 \(line 3\): .*{name}")
+                with self.assertRaisesRegex(rknnd.InputError, rf"sample 2 \(.*{name}\): "):
+                    rknnd.quantize(FLOAT, self.out, str(self.list), server=self.daemon.uri)
 
     def test_a_list_that_is_a_folder(self):
         self.assertIn("Is a directory", self.quantize(FLOAT, self.folder, code=5))
