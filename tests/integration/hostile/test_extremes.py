@@ -6,6 +6,7 @@ import itertools
 import os
 import unittest
 
+from support.daemon import stalls
 from support.service import DIGITS, Daemon, wait_for
 from support.wire import (BIND, CANCEL, CHUNK, CLOSE, CREATE, CUSTOM_LIST, Client, DESCRIBE, DUMP, DUP, FREE, IMPORT, INFER, INTERNAL, KILL,
                           LOG, LOG_LEVEL, OFFER, OPEN, PING, PROFILE, PULL, TRACE, check_turns, message, one)
@@ -15,6 +16,7 @@ FEW = [0, 1, (1 << 32) - 1, (1 << 63) - 1, (1 << 64) - 64, (1 << 64) - 1]
 INPUT = bytes(64)
 DATA = DIGITS.read_bytes()
 SHA = hashlib.sha256(DATA).digest()
+setUpModule = stalls.watch  # pylint: disable=invalid-name
 
 
 class Extremes(unittest.TestCase):

@@ -5,6 +5,7 @@ import mmap
 import os
 import unittest
 
+from support.daemon import stalls
 from support.service import DIGITS, Daemon, wait_for
 from support.wire import (BIND, CHUNK, CLOSE, CREATE, Client, FREE, INFER, LIMITS, OFFER, OPEN, PING, check_turns, message,
                           one, sequence)
@@ -12,6 +13,7 @@ from support.wire import (BIND, CHUNK, CLOSE, CREATE, Client, FREE, INFER, LIMIT
 MUCH = 640 << 20  # that takes a kernel 100 ms to take back
 PART = 256 << 10
 INT8 = 2  # tensor/tensor.h
+setUpModule = stalls.watch  # pylint: disable=invalid-name
 
 
 def sha(data):

@@ -8,11 +8,13 @@ import subprocess
 import tempfile
 import unittest
 
+from support.daemon import stalls
 from support.service import BUILD, Daemon, PATIENCE, wait_for
 from support.wire import AsUser, CREATE, GOODBYE, HEAD, HELLO, LIMITS, STATUS, check_turns, fields_of, message, sequence
 
 SLOW, OTHER, OWNER, FIRST = 1005, 1006, 1007, 200000
 THREADS = 8  # IDENTITY_THREADS
+setUpModule = stalls.watch  # pylint: disable=invalid-name
 
 
 class Silent(AsUser):

@@ -7,6 +7,7 @@ import unittest
 import numpy as np
 
 from onnxtools.wide import open_sizes, outer_product, weighted
+from support.daemon import stalls
 from support.service import Daemon, resident_kb, wait_for
 from support.wire import CHUNK, CLOSE, Client, DUP, INFER, LIMITS, OFFER, OPEN, check_turns, message, one, sequence
 
@@ -15,6 +16,7 @@ WIDE = 2048  # a matrix of it has 16 MB
 SETS, MANY_SETS = 24, 40
 CHUNK_SIZE = 1 << 18  # bytes
 UNDEFINED = 3  # layout, tensor/tensor.h
+setUpModule = stalls.watch  # pylint: disable=invalid-name
 
 
 def sha(data):
