@@ -8,6 +8,7 @@
 #include <linux/magic.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -23,8 +24,19 @@ int fd_close(int fd)
     return -1;
 }
 
+bool fd_limit_allows(uint64_t size)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) < 0 || size <= limit.rlim_cur;
+}
+
 int fd_memory(const char *name, uint64_t size, struct error *e)
 {
+    if (!fd_limit_allows(size))
+        return error_set(e, STATUS_MALLOC_FAIL,
+                         "%llu bytes of shared memory for %s are more than a file may have here "
+                         "(ulimit -f, LimitFSIZE=)",
+                         (unsigned long long)size, name);
     cleanup(fd_close_p) int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return error_set_errno(e, STATUS_MALLOC_FAIL, errno, "shared memory for %s", name);

@@ -18,6 +18,10 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
+/// Whether a file of this process may have so many bytes (RLIMIT_FSIZE). What writes more than it
+/// may is sent a signal that ends it, and a library may not decide that for its program.
+bool fd_limit_allows(uint64_t size);
+
 /// An anonymous file of `size` bytes that can be shared, close-on-exec. Negative status on failure.
 int fd_memory(const char *name, uint64_t size, struct error *e);
 

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "client/record/recording.h"
 
@@ -39,6 +40,7 @@ static struct {
     pthread_mutex_t lock;
     FILE *file; // NULL: not open
     char path[4096];
+    uint64_t size;
     uint64_t start_us;
     uint32_t n_connections;
     unsigned n_forks;
@@ -63,6 +65,16 @@ static int expand_path(const char *from, char *to, size_t size)
     return n >= 0 && (size_t)n < size ? 0 : -1;
 }
 
+// Sets errno. What is beyond the limit is not tried: it would end the program.
+static bool put(const void *data, size_t size)
+{
+    recorder.size += size;
+    if (fd_limit_allows(recorder.size))
+        return fwrite(data, 1, size, recorder.file) == size;
+    errno = EFBIG;
+    return false;
+}
+
 // Made by the first connection. O_EXCL: another process may be writing a file of this name.
 static int open_file(struct error *e)
 {
@@ -83,7 +95,7 @@ static int open_file(struct error *e)
     recorder.file = fdopen(fd, "w");
     recorder.start_us = clock_us();
     recording_write_file_head(head);
-    if (!recorder.file || fwrite(head, sizeof head, 1, recorder.file) != 1)
+    if (!recorder.file || !put(head, sizeof head))
         return error_set_errno(e, STATUS_FAIL, errno, "RKNND_RECORD: %.200s", recorder.path);
     return 0;
 }
@@ -91,7 +103,7 @@ static int open_file(struct error *e)
 // Does nothing after a failure.
 static void write_bytes(const void *data, size_t size)
 {
-    if (recorder.failed.code || size == 0 || fwrite(data, 1, size, recorder.file) == size)
+    if (recorder.failed.code || size == 0 || put(data, size))
         return;
     error_set_errno(&recorder.failed, STATUS_FAIL, errno, "the recording %.200s cannot go on",
                     recorder.path);

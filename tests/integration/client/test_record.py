@@ -127,15 +127,27 @@ class Processes(Case):
         self.assertGreaterEqual(again["runs"], 20)
         self.assertEqual(again["different"], 0)
 
-    def test_a_full_disk_is_told(self):
-        def limit():
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (30000, 30000))
+    def run_limited(self, size, daemon, *program, **env):
+        """What a program says whose files may have so many bytes: the signal that comes otherwise would end it."""
+        done = run(*program, env=dict(daemon.env, RKNN_LOG_LEVEL="1", **env),
+                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)))
+        self.assertGreater(done.returncode, 0, done)
+        return done.stdout + done.stderr
 
-        done = run(DIGITS_PROGRAM, DIGITS, *PICTURES, env=dict(self.daemon().env, RKNND_RECORD=str(self.file), RKNN_LOG_LEVEL="1"),
-                   preexec_fn=limit)
-        self.assertNotEqual(done.returncode, 0)
-        self.assertIn("cannot go on", done.stdout + done.stderr)
+    def test_a_recording_that_is_too_large(self):
+        for size in 0, 100, DIGITS.stat().st_size + 500:
+            with self.subTest(size=size):
+                said = self.run_limited(size, self.daemon(), DIGITS_PROGRAM, DIGITS, *PICTURES, RKNND_RECORD=str(self.file))
+                self.assertIn(str(self.file), said)
+                self.assertLessEqual(self.file.stat().st_size, size)
+                self.file.unlink()
+
+    def test_memory_that_is_too_large_for_a_file(self):
+        models = self.folder / "models"
+        made = run("/usr/bin/python3", SOURCE / "tests/conformance/models.py", models)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        said = self.run_limited(10, self.daemon(transport="tcp"), BUILD / "tests/conformance/zero_copy", models)
+        self.assertIn("more than a file may have here (ulimit -f", said)
 
 
 class Refusals(Case):
