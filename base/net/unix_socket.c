@@ -52,16 +52,34 @@ bool unix_is_taken(const char *path)
     return set_address(&address, path, &e) == 0 && probe(&address) == 0;
 }
 
-// Removes a socket whose server is gone (ECONNREFUSED). Any other file, and a socket of which
-// nothing is known, stays and is an error.
-static int remove_stale(const struct sockaddr_un *address, struct error *e)
+// Whether a socket is at the path (1), or nothing (0).
+static int look(const char *path, struct error *e)
 {
-    const char *path = address->sun_path;
     struct stat st;
     if (lstat(path, &st) < 0)
         return 0;
     if (!S_ISSOCK(st.st_mode))
         return error_set(e, STATUS_PARAM_INVALID, "%s is there and is not a socket", path);
+    return 1;
+}
+
+int unix_check(const char *path, struct error *e)
+{
+    struct sockaddr_un address;
+    int r = set_address(&address, path, e);
+    if (r == 0)
+        r = look(path, e);
+    return r < 0 ? r : 0;
+}
+
+// Removes a socket whose server is gone (ECONNREFUSED). Any other file, and a socket of which
+// nothing is known, stays and is an error.
+static int remove_stale(const struct sockaddr_un *address, struct error *e)
+{
+    const char *path = address->sun_path;
+    int there = look(path, e);
+    if (there <= 0)
+        return there;
     int silence = probe(address);
     if (silence == 0)
         return error_set(e, STATUS_FAIL, "another server listens on %s", path);

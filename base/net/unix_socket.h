@@ -12,6 +12,10 @@
 /// path. What somebody else puts in its place meanwhile keeps its group and mode.
 int unix_listen(const char *path, const char *group, struct error *e);
 
+/// What unix_listen() would refuse whoever else listens: a path that is too long, or has a file
+/// that is no socket. Its folder may be one that is made for the server's start.
+int unix_check(const char *path, struct error *e);
+
 /// Whether a server listens there.
 bool unix_is_taken(const char *path);
 

@@ -50,6 +50,10 @@ static int add_listen(void *options, const char *value, struct error *e)
     if (o->n_listen == OPTIONS_MAX_LISTEN)
         return error_set(e, STATUS_PARAM_INVALID, "at most %d addresses to listen on",
                          OPTIONS_MAX_LISTEN);
+    for (uint32_t i = 0; i < o->n_listen; i++)
+        if (strcmp(o->listen[i], value) == 0)
+            return error_set(e, STATUS_PARAM_INVALID, "%s is there already: leave one of the two",
+                             value);
     int r = set_text(&o->listen[o->n_listen], value, e);
     if (r == 0)
         o->n_listen++;

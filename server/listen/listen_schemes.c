@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/net/unix_socket.h"
 #include "base/net/usb.h"
 #include "server/listen/bind.h"
 #include "server/usb/usb_board.h"
@@ -19,6 +20,12 @@ static int listen_tcp(struct listeners *l, const struct uri *uri, const char *te
 {
     (void)text;
     return bind_tcp(uri, l->insecure ? NULL : BIND_USE_TLS, listener_add_bound, l, e);
+}
+
+static int check_unix(const struct listeners *l, const struct uri *uri, struct error *e)
+{
+    (void)l;
+    return unix_check(uri->text, e);
 }
 
 static int check_tcp(const struct listeners *l, const struct uri *uri, struct error *e)
@@ -124,6 +131,7 @@ static const struct listen_scheme rows[] = {
         .uri = URI_SCHEME_UNIX,
         .help = "a socket for programs on this machine",
         .listen = listen_unix,
+        .check = check_unix,
     },
     {
         .uri = URI_SCHEME_TCP,

@@ -92,6 +92,8 @@ class Alone(unittest.TestCase):
         self.assertNotIn("libdnnl", root.must("dpkg-query", "-W"))
         self.assertRegex(root.must("rknnd", "--version"), r"rknnd [0-9.]+")
         root.must("rknnd-gadget", "--help")
+        for name in "ops/fleet.cfg", "ops/alerts.yml", "ops/grafana.json", "containers/compose.yml":  # as the manual says, and not packed
+            self.assertTrue((root.path / "usr/share/doc/rknnd/examples" / name).is_file(), name)
         without = root.run("rknnd", "--config", "/etc/rknnd.conf", "--listen", URI)
         self.assertNotEqual(without.returncode, 0)
         self.assertIn("rknnd-npu-sim", without.stderr)

@@ -116,6 +116,7 @@ class Reload(unittest.TestCase):
             "log-level = loud": "loud",
             "http = tcp:0.0.0.0:9610": "http: tcp:0.0.0.0:9610",  # from the next start only, which would fail
             "backend = nothing": 'no backend "nothing"',
+            "listen = tcp:127.0.0.1:8911\nlisten = tcp:127.0.0.1:8911": "tcp:127.0.0.1:8911 is there already",
             "max-models-size = 7M # as in May": "a comment has a line of its own",
             "plugin-dir = HERE/a\t#b": "a comment has a line of its own",
             "model-cache = 7M\nmodel-cache = 8M": "rknnd.conf:7: model-cache is on line 6 already",
@@ -379,6 +380,8 @@ class Check(unittest.TestCase):
                             (["--backend", "null", "--http", "tcp:127.0.0.1:1000000"], "http: "),
                             (["--backend", "null", "--http", "tls:127.0.0.1:9610"], "http: "),
                             (["--backend", "null", "--tls-cert", "/nowhere"], "tls-ca"),
+                            (["--backend", "null", "--listen", "tcp:127.0.0.1:8910", "--listen", "tcp:127.0.0.1:8910"], "is there already"),
+                            (["--backend", "null", "--listen", f"unix:{__file__}"], "is not a socket"),
                             (["--config", "/nowhere"], "/nowhere"),
                             (["--quota", "nobody-of-this-name:contexts=1"], "no user")):
             with self.subTest(words):

@@ -102,9 +102,16 @@ static void refuses_too_many_addresses(void **state)
     struct options o;
     (void)state;
     options_init(&o);
-    for (int i = 0; i < OPTIONS_MAX_LISTEN; i++)
-        assert_int_equal(options_set(&o, "listen", "unix:/x", NULL), 0);
-    assert_int_equal(options_set(&o, "listen", "unix:/x", NULL), STATUS_PARAM_INVALID);
+    struct error e = {0};
+    for (int i = 0; i < OPTIONS_MAX_LISTEN; i++) {
+        char address[16];
+        snprintf(address, sizeof address, "unix:/%d", i);
+        assert_int_equal(options_set(&o, "listen", address, NULL), 0);
+        assert_int_equal(options_set(&o, "listen", address, &e), STATUS_PARAM_INVALID);
+        assert_non_null(strstr(e.text, i < OPTIONS_MAX_LISTEN - 1 ? "there already" : "at most"));
+    }
+    assert_int_equal(options_set(&o, "listen", "unix:/x", &e), STATUS_PARAM_INVALID);
+    assert_non_null(strstr(e.text, "at most"));
     options_done(&o);
 }
 
