@@ -1,20 +1,27 @@
-// One context at a time, one sample at a time; only the float model's outputs are kept.
+// One model at a time; its samples are run by as many clients as a calibration has, each of which
+// has a context and one sample at a time. Only the float model's outputs are kept.
 #include "quant/hybrid/quant_trial.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "quant/calibrate/quant_server.h"
 
-// What is added up; means are made of it at the end.
+#define MOST_CLIENTS  64
+#define USUAL_CLIENTS 2
+
+// What is added up of one sample: of all of them in their order, whichever client was first, so
+// that the same samples always give the same means.
 struct trial_sums {
     double least, cosines, errors;
     uint32_t n;
 };
 
-// What to do with the outputs of sample number `i` of those that are run.
+// What to do with the outputs of sample number `i` of those that are run. From several threads.
 typedef int trial_take(struct quant_trial *t, uint32_t i, const rknn_output *outputs,
                        struct trial_sums *sums, struct error *e);
 
@@ -77,6 +84,20 @@ static int trial_compare(struct quant_trial *t, uint32_t i, const rknn_output *o
     return 0;
 }
 
+static struct quant_nearness trial_means(const struct trial_sums *sums, uint32_t n)
+{
+    struct trial_sums all = {.least = 1};
+    for (uint32_t i = 0; i < n; i++) {
+        all.least = fmin(all.least, sums[i].least);
+        all.cosines += sums[i].cosines;
+        all.errors += sums[i].errors;
+        all.n += sums[i].n;
+    }
+    return (struct quant_nearness){.least = all.least,
+                                   .mean = all.n ? all.cosines / all.n : 1,
+                                   .error = all.n ? all.errors / all.n : 0};
+}
+
 bool quant_nearness_reaches(struct quant_nearness a, struct quant_nearness b)
 {
     return a.least >= b.least && a.mean >= b.mean && a.error <= b.error;
@@ -123,39 +144,101 @@ static int trial_one(struct quant_trial *t, rknn_context context, uint32_t n_inp
 }
 
 // The samples' reader gets to know each context; room for outputs is made with the first one.
-static int trial_begin_context(struct quant_trial *t, rknn_context context,
-                               rknn_input_output_num *n, struct error *e)
+static int trial_begin_context(struct quant_trial *t, rknn_context context, uint32_t *ret_n_inputs,
+                               struct error *e)
 {
     const rknnd_quant_samples *s = t->samples;
-    int r = rknn_query(context, RKNN_QUERY_IN_OUT_NUM, n, sizeof *n);
+    rknn_input_output_num n;
+    int r = rknn_query(context, RKNN_QUERY_IN_OUT_NUM, &n, sizeof n);
     if (r < 0)
         return quant_server_words(r, e);
+    *ret_n_inputs = n.n_input;
     r = s->begin ? s->begin(s->user, context) : 0;
     if (r < 0)
         return error_set(e, r, "the inputs do not fit the model");
     if (t->wanted)
         return 0;
-    size_t all = (size_t)t->n_samples * n->n_output;
-    t->n_outputs = n->n_output;
+    size_t all = (size_t)t->n_samples * n.n_output;
+    t->n_outputs = n.n_output;
     t->wanted = calloc(all + 1, sizeof *t->wanted);
     t->sizes = calloc(all + 1, sizeof *t->sizes);
     return t->wanted && t->sizes ? 0 : error_no_memory(e, "outputs", all);
 }
 
+// ---- clients ----
+
+// One model's samples, of which each client takes the next one.
+struct trial_pass {
+    struct quant_trial *t;
+    trial_take *take;
+    struct trial_sums *sums; // of each sample
+    uint32_t n_samples, n_inputs;
+    _Atomic uint32_t next;
+    atomic_bool failed;
+};
+
+struct trial_client {
+    struct trial_pass *pass;
+    rknn_context context;
+    struct error error; // code 0: none
+    pthread_t thread;
+};
+
+static void *trial_work(void *user)
+{
+    struct trial_client *k = user;
+    struct trial_pass *p = k->pass;
+    for (uint32_t i; !p->failed && (i = atomic_fetch_add(&p->next, 1)) < p->n_samples;) {
+        uint32_t sample = (uint32_t)((uint64_t)i * p->t->n_samples / p->n_samples);
+        if (trial_one(p->t, k->context, p->n_inputs, sample, p->take, &p->sums[i], &k->error) < 0)
+            p->failed = true;
+    }
+    return NULL;
+}
+
+// The calling thread is the first client; of the others as many as can be had. Words of a failure
+// are those of the first client that has any.
+static int trial_clients(struct trial_pass *p, rknn_context context, struct error *e)
+{
+    uint32_t wanted = p->t->samples->n_clients ? p->t->samples->n_clients : USUAL_CLIENTS;
+    wanted = wanted < p->n_samples ? wanted : p->n_samples;
+    uint32_t n = 1, most = wanted < MOST_CLIENTS ? wanted : MOST_CLIENTS;
+    struct trial_client clients[MOST_CLIENTS] = {{.pass = p, .context = context}};
+    for (; n < most; n++) {
+        struct trial_client *k = &clients[n];
+        *k = (struct trial_client){.pass = p};
+        if (rknn_dup_context(&context, &k->context) < 0)
+            break;
+        if (pthread_create(&k->thread, NULL, trial_work, k) == 0)
+            continue;
+        rknn_destroy(k->context);
+        break;
+    }
+    trial_work(&clients[0]);
+    for (uint32_t i = 1; i < n; i++) {
+        pthread_join(clients[i].thread, NULL);
+        rknn_destroy(clients[i].context);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (clients[i].error.code)
+            return error_set(e, clients[i].error.code, "%s", clients[i].error.text);
+    return 0;
+}
+
 // Opens a model, runs the samples on it, and closes it. What a run costs is mostly the opening of
-// small models and the running of large ones, so nothing is kept open between tries.
+// small models and the running of large ones, so nothing is kept open between tries. `sums`: of
+// each sample.
 static int trial_model(struct quant_trial *t, struct quant_model *m, uint32_t n_samples,
                        trial_take *take, struct trial_sums *sums, struct error *e)
 {
     rknn_context context;
-    rknn_input_output_num n;
+    struct trial_pass p = {.t = t, .take = take, .sums = sums, .n_samples = n_samples};
     int r = quant_server_open(m, &context, e);
     if (r < 0)
         return r;
-    r = trial_begin_context(t, context, &n, e);
-    for (uint32_t i = 0; i < n_samples && r == 0; i++)
-        r = trial_one(t, context, n.n_input, (uint32_t)((uint64_t)i * t->n_samples / n_samples),
-                      take, sums, e);
+    r = trial_begin_context(t, context, &p.n_inputs, e);
+    if (r == 0)
+        r = trial_clients(&p, context, e);
     rknn_destroy(context);
     return r;
 }
@@ -165,7 +248,10 @@ int quant_trial_begin(struct quant_trial *t, struct rknnd_quant *q,
 {
     *t = (struct quant_trial){.q = q, .samples = samples};
     t->n_samples = n_samples < samples->n ? n_samples : samples->n;
-    return trial_model(t, &q->model, t->n_samples, trial_keep, NULL, e);
+    cleanup(free_p) struct trial_sums *sums = calloc((size_t)t->n_samples + 1, sizeof *sums);
+    if (!sums)
+        return error_no_memory(e, "samples", t->n_samples);
+    return trial_model(t, &q->model, t->n_samples, trial_keep, sums, e);
 }
 
 void quant_trial_done(struct quant_trial *t)
@@ -182,16 +268,17 @@ int quant_trial_run(const struct quant_trial *t, uint32_t most_samples, struct q
 {
     uint32_t n = most_samples < t->n_samples ? most_samples : t->n_samples;
     struct quant_trial own = *t;
-    struct trial_sums sums = {.least = 1};
+    cleanup(free_p) struct trial_sums *sums = calloc((size_t)n + 1, sizeof *sums);
     struct quant_model m;
+    if (!sums)
+        return error_no_memory(e, "samples", n);
+    for (uint32_t i = 0; i < n; i++)
+        sums[i].least = 1;
     int r = quant_make(t->q, &m, e);
     if (r == 0)
-        r = trial_model(&own, &m, n, trial_compare, &sums, e);
+        r = trial_model(&own, &m, n, trial_compare, sums, e);
     quant_model_done(&m);
-    double all = sums.n ? sums.n : 1;
     if (r == 0)
-        *ret = (struct quant_nearness){.least = sums.least,
-                                       .mean = sums.n ? sums.cosines / all : 1,
-                                       .error = sums.errors / all};
+        *ret = trial_means(sums, n);
     return r;
 }
