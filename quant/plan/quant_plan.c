@@ -149,7 +149,9 @@ static const char *plan_refuses_value(const struct planning *g, const Quant__Nod
     for (size_t i = 0; i < n->n_input; i++)
         if (plan_is_value(g->x, n, i) && !g->before[plan_input(g, n, i) - g->x->edges])
             return "no product comes before it";
-    if (g->behind[out - g->x->edges] || quant_is(n, "Relu") || plan_is_one_of(n, pools))
+    // Average pools, too: what a Softmax reads would be cut off for samples that the model is surer
+    // of than of all that were seen.
+    if (g->behind[out - g->x->edges] || quant_is(n, "Relu"))
         return NULL;
     return values < 2 || quant_is(n, "Mul") ? "no product comes behind it" : NULL;
 }

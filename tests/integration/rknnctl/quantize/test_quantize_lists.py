@@ -110,6 +110,23 @@ class Heads(Case):
         kinds = [node.op_type for node in onnx.load(self.out).graph.node]
         self.assertEqual(kinds[-1], "Concat")
 
+    def test_means_of_a_last_layer_are_not_cut_off(self):
+        """A class of which the samples never were sure: each value was seen, but not so many large ones at once."""
+        for pool in (helper.make_node("GlobalAveragePool", ["r"], ["p"]), helper.make_node("AveragePool", ["r"], ["p"], kernel_shape=[8, 8])):
+            net = self.write([helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("Relu", ["c"], ["r"]), pool,
+                              helper.make_node("Flatten", ["p"], ["f"]), helper.make_node("Softmax", ["f"], ["y"])],
+                             [1, 4, 8, 8], {"w": 4 * np.eye(4, dtype=np.float32)[..., None, None]}, y=[1, 4])
+            listed = self.arrays([self.rng.uniform(-1, 1, (1, 8, 8, 4)).astype(np.float32) for _ in range(8)])
+            self.quantize(net, listed, "--layout", "nhwc")
+            sure = self.rng.uniform(0.7, 0.9, (1, 8, 8, 4)).astype(np.float32) * np.float32([1, 0.5, -1, 0])
+            np.save(self.folder / "sure.npy", sure)
+            self.rknnctl("run", self.out, "-i", self.folder / "sure.npy", "-o", self.folder / "out")
+            logits = np.maximum(4 * sure, 0).mean((0, 1, 2)).astype(np.float64)
+            wanted = np.exp(logits) / np.exp(logits).sum()
+            with self.subTest(pool.op_type):
+                np.testing.assert_allclose(np.load(next((self.folder / "out").glob("*.npy"))).ravel(), wanted, atol=0.02)
+            self.out.unlink()
+
 
 class Models(Case):
     """What no two exporters do alike."""
