@@ -24,6 +24,22 @@ int fd_close(int fd)
     return -1;
 }
 
+void fd_keep_standard(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDONLY) < 0)
+            return; // nothing of this kind can be opened later either
+}
+
+int fd_above_standard(int fd)
+{
+    if (fd < 0 || fd > STDERR_FILENO)
+        return fd;
+    int above = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    fd_close(fd);
+    return above;
+}
+
 bool fd_limit_allows(uint64_t size)
 {
     struct rlimit limit;
@@ -37,7 +53,8 @@ int fd_memory(const char *name, uint64_t size, struct error *e)
                          "%llu bytes of shared memory for %s are more than a file may have here "
                          "(ulimit -f, LimitFSIZE=)",
                          (unsigned long long)size, name);
-    cleanup(fd_close_p) int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    cleanup(fd_close_p) int fd =
+        fd_above_standard(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (fd < 0)
         return error_set_errno(e, STATUS_MALLOC_FAIL, errno, "shared memory for %s", name);
     if (size > INT64_MAX || ftruncate(fd, (off_t)size) < 0)
@@ -249,7 +266,7 @@ static void take_fds(struct msghdr *m, int *fds, int *n_fds, int max_fds)
             int fd;
             memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
             if (*n_fds < max_fds)
-                fds[(*n_fds)++] = fd;
+                fds[(*n_fds)++] = fd_above_standard(fd);
             else
                 fd_close(fd);
         }

@@ -18,6 +18,15 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
+/// For programs that were started with a standard descriptor closed: /dev/null takes its place, so
+/// that none of their sockets does, into which they would print. What is printed then is an error.
+/// Call it first.
+void fd_keep_standard(void);
+
+/// For the library, whose program may be such a one: takes over a new descriptor and gives it, or
+/// one above the standard ones in its place. -1: there is none (errno), as if it was -1 before.
+int fd_above_standard(int fd);
+
 /// Whether a file of this process may have so many bytes (RLIMIT_FSIZE). What writes more than it
 /// may is sent a signal that ends it, and a library may not decide that for its program.
 bool fd_limit_allows(uint64_t size);

@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/net/manager.h"
 #include "base/options/option_table.h"
@@ -247,6 +248,7 @@ int main(int argc, char **argv)
     };
     struct error e;
     sigset_t signals;
+    fd_keep_standard();
     log_set_level(LOG_INFO);
     rknnd_print_failures(0);
     int r = stack_ensure(&e);

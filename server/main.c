@@ -239,6 +239,7 @@ static __attribute__((noinline)) int daemon_main(int argc, char **argv)
 int main(int argc, char **argv)
 {
     struct error e;
+    fd_keep_standard();
     signals_hold();
     if (stack_ensure(&e) == 0)
         return daemon_main(argc, argv);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fd.h"
 #include "base/file/output_file.h"
 #include "base/options/nearest.h"
 #include "rknnd.h"
@@ -175,7 +176,7 @@ static int exit_code_of_result(int result)
 int main(int argc, char **argv)
 {
     struct error e = {0};
-    terminal_keep_standard_streams();
+    fd_keep_standard();
     name_commands();
     interrupt_init();
     int r = flush_output(run_command(argc, argv, &e), &e);

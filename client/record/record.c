@@ -83,7 +83,7 @@ static int open_file(struct error *e)
         return 0;
     if (expand_path(getenv("RKNND_RECORD"), recorder.path, sizeof recorder.path) < 0)
         return error_set(e, STATUS_PARAM_INVALID, "RKNND_RECORD is too long");
-    int fd = open(recorder.path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    int fd = fd_above_standard(open(recorder.path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (fd < 0 && errno == EEXIST)
         return error_set(e, STATUS_PARAM_INVALID,
                          "RKNND_RECORD: %.200s is there already: remove it, or write %%p into the "

@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/net/tcp.h"
 #include "client/limits.h"
 #include "client/wait_end.h"
@@ -41,7 +42,8 @@ static int await_connected(int fd, uint64_t until)
 // waited for like EINPROGRESS.
 static int connect_socket(int family, const struct sockaddr *address, socklen_t size)
 {
-    cleanup(fd_close_p) int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    cleanup(fd_close_p) int fd =
+        fd_above_standard(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (fd < 0)
         return -errno;
     tcp_prepare(fd, address);

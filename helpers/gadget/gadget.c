@@ -25,6 +25,7 @@
 #include "base/board.h"
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/file/line.h"
 #include "base/net/usb.h"
 #include "base/options/option_table.h"
@@ -316,6 +317,7 @@ int main(int argc, char **argv)
     struct settings s = {0};
     struct error e;
     const char *command;
+    fd_keep_standard();
     int r = gadget_parse(&s, argc, argv, &command, &e);
     if (r > 0)
         return 0;

@@ -2,8 +2,6 @@
 // width.
 #include "tools/ui/terminal.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -11,15 +9,6 @@
 
 #define DEFAULT_WIDTH 80
 #define LEAST_WIDTH   40
-
-// A program started with standard descriptors closed would get a socket or file as descriptor 1 and
-// print into it: /dev/null takes their places.
-void terminal_keep_standard_streams(void)
-{
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDONLY) < 0)
-            return; // nothing of this kind can be opened later either
-}
 
 bool terminal_is(FILE *stream)
 {

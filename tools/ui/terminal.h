@@ -6,10 +6,6 @@
 
 enum terminal_style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_RED };
 
-/// Call first: opens /dev/null in place of standard streams that are closed (rknnctl <&-), so that
-/// no connection or file gets their descriptors. Reading then finds the end, writing fails.
-void terminal_keep_standard_streams(void);
-
 /// True if the stream is a terminal.
 bool terminal_is(FILE *stream);
 
