@@ -169,13 +169,10 @@ def quantize(model: str | os.PathLike[str], output: str | os.PathLike[str], samp
     Raises ModelError (damaged, quantized already, nothing to quantize), InputError (a sample does not fit, or is not finite),
     ParameterError, ServerError, or what `samples` and `progress` raise.
     """
-    for path in (output, report):
-        if path is not None:
-            check_output(model, path)
     with Quantizer(model, samples, algorithm=algorithm, method=method, dtype=dtype, target=target, symmetric=symmetric, mean=mean,
                    std=std, rgb2bgr=rgb2bgr, layout=layout, keep_float=keep_float, int16=int16, without=without, server=server,
                    shapes=shapes, clients=clients, state=state, progress=progress, all_values=all_values,
-                   external_data=external_data) as quantizer:
+                   external_data=external_data, outputs=[path for path in (output, report) if path is not None]) as quantizer:
         if goal is not None:
             quantizer.propose(goal, to=goal_type)
         if report is not None:
@@ -190,7 +187,8 @@ class Quantizer:
     stay float, and compares. Not for several threads at the same time.
 
     Arguments are those of quantize(). `keeps_state`: `state` stays at the end, and the next Quantizer of the same model and
-    samples runs nothing. `key` stands for the samples in `state`; None: their names, or digests of arrays.
+    samples runs nothing. `key` stands for the samples in `state`; None: their names, or digests of arrays. `outputs`: paths that
+    will be written, which are refused before anything runs where the model would be lost (check_output()).
     """
 
     def __init__(self, model: str | os.PathLike[str], samples: Samples, *, algorithm: str = "normal", method: str = "channel",
@@ -201,7 +199,8 @@ class Quantizer:
                  server: str | None = None, shapes: Shapes | None = None, clients: int = 2,
                  state: str | os.PathLike[str] | None = None, progress: Callable[[int, int], None] | None = None,
                  keeps_state: bool = False,
-                 key: bytes | None = None, all_values: bool = False, external_data: bool = False) -> None:
+                 key: bytes | None = None, all_values: bool = False, external_data: bool = False,
+                 outputs: Sequence[str | os.PathLike[str]] = ()) -> None:
         options = _Options(algorithm, method, symmetric, mean, std, keep_float, int16, without, target)
         options.pointer.external_data = bool(external_data)
         self._reader = _calibration.Reader(_calibration.listed(samples), layout, rgb2bgr)
@@ -211,6 +210,8 @@ class Quantizer:
         self._proposal: Proposal | None = None
         if not isinstance(clients, int) or not 1 <= clients <= 64:
             raise _errors.ParameterError(f"clients is {clients!r}: a number from 1 to 64")
+        for path in outputs:
+            check_output(model, path)
         handle = ffi.new("rknnd_quant **")
         options.pointer.dtype = find_dtype(self._library, dtype)
         self._check(self._library.rknnd_quant_open(_path(model, "the model"), options.pointer, handle))
