@@ -13,6 +13,8 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "npu/sim/dnn/dnn_check.h"
+#include "npu/sim/dnn/dnn_reorder.h"
 #include "npu/sim/simd/kernel.h"
 
 // Of libgomp, which oneDNN is linked with: how many threads parallel regions have that this thread
@@ -72,8 +74,12 @@ int dnn_calls_new(struct dnn_calls **ret, struct error *e)
         free(c);
         return error_set(e, STATUS_DEVICE_UNAVAILABLE, "oneDNN: no engine: %s", dnn_words(status));
     }
-    *ret = c;
-    return 0;
+    int r = dnn_check(c->engine, e);
+    if (r < 0)
+        dnn_calls_free(c);
+    else
+        *ret = c;
+    return r;
 }
 
 static void call_done(struct call *c)
@@ -274,44 +280,10 @@ int dnn_call_on(const struct step *s, struct run *r, uint32_t call, const void *
                                   : dnn_error(s, status, "a run's memory", e);
 }
 
-// ---- reordering ----
-
-static void memory_destroy(dnnl_memory_t *m)
-{
-    if (*m)
-        dnnl_memory_destroy(*m);
-}
-
-// Copies between two memory layouts at preparation time, for instance weights into the blocked
-// layout that a primitive chose. Primitive and stream are used once and freed.
 int dnn_reorder(struct step *s, const dnn_md *from, void *src, const dnn_md *to, void *dst,
                 struct error *e)
 {
-    dnnl_engine_t engine = dnn_engine(s->plan);
-    cleanup(memory_destroy) dnnl_memory_t a = NULL, b = NULL;
-    dnnl_primitive_desc_t pd = NULL;
-    dnnl_primitive_t reorder = NULL;
-    dnnl_stream_t stream = NULL;
     omp_set_num_threads(1);
-    dnnl_status_t status = dnnl_memory_create(&a, from, engine, src);
-    if (status == dnnl_success)
-        status = dnnl_memory_create(&b, to, engine, dst);
-    if (status == dnnl_success)
-        status = dnnl_reorder_primitive_desc_create(&pd, from, engine, to, engine, NULL);
-    if (status == dnnl_success)
-        status = dnnl_primitive_create(&reorder, pd);
-    if (status == dnnl_success)
-        status = dnnl_stream_create(&stream, engine, 0);
-    dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, a}, {DNNL_ARG_TO, b}};
-    if (status == dnnl_success)
-        status = dnnl_primitive_execute(reorder, stream, 2, args);
-    if (status == dnnl_success)
-        status = dnnl_stream_wait(stream);
-    if (stream)
-        dnnl_stream_destroy(stream);
-    if (reorder)
-        dnnl_primitive_destroy(reorder);
-    if (pd)
-        dnnl_primitive_desc_destroy(pd);
+    dnnl_status_t status = dnn_reorder_on(dnn_engine(s->plan), from, src, to, dst);
     return status == dnnl_success ? 0 : dnn_error(s, status, "a reorder", e);
 }

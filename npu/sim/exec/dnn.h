@@ -2,7 +2,7 @@
 // from context to context.
 #pragma once
 
-#include "npu/sim/exec/dnn_version.h"
+#include "npu/sim/dnn/dnn_version.h"
 #include "npu/sim/exec/step.h"
 
 // Where an argument of a primitive is.
@@ -53,7 +53,7 @@ int dnn_call(const struct step *s, struct run *r, uint32_t call, struct error *e
 int dnn_call_on(const struct step *s, struct run *r, uint32_t call, const void *from, void *to,
                 struct error *e);
 
-/// Reorders once, at preparation. Both are plain memory.
+/// dnn_reorder_on(), once, at preparation.
 int dnn_reorder(struct step *s, const dnn_md *from, void *src, const dnn_md *to, void *dst,
                 struct error *e);
 

@@ -1,7 +1,7 @@
 // What oneDNN 2 (Debian 12) and oneDNN 3 (Debian 13) say differently, said once: memory
 // descriptors are structs in one and handles in the other, convolutions are described in two steps
-// or in one, and zero points are a part of a primitive or an argument of each run. Version 3 is for
-// who works on it (decision 320).
+// or in one, and zero points are a part of a primitive or an argument of each run. Version 3 is
+// right where the processor tells the sizes of its caches (dnn_check.h, decision 320).
 #pragma once
 
 #include <dnnl.h>

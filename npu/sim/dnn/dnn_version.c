@@ -1,6 +1,6 @@
 // oneDNN's two versions. The interface is the newer one's; for the older one descriptors are
 // allocated, so that the same code owns and frees them in both.
-#include "npu/sim/exec/dnn_version.h"
+#include "npu/sim/dnn/dnn_version.h"
 
 #include <stdlib.h>
 
