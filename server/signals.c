@@ -9,19 +9,21 @@
 
 #include "base/fd.h"
 
-static void block(const int *numbers, size_t n, sigset_t *ret)
+static void block_only(const int *numbers, size_t n, sigset_t *ret)
 {
     sigemptyset(ret);
     for (size_t i = 0; i < n; i++)
         sigaddset(ret, numbers[i]);
-    pthread_sigmask(SIG_BLOCK, ret, NULL);
+    pthread_sigmask(SIG_SETMASK, ret, NULL);
 }
 
+// Whoever starts this process may block signals, and would pass that on: without SIGCHLD nobody
+// says that a worker has ended.
 void signals_hold(void)
 {
     static const int asking[] = {SIGHUP, SIGUSR2};
     sigset_t set;
-    block(asking, sizeof asking / sizeof *asking, &set);
+    block_only(asking, sizeof asking / sizeof *asking, &set);
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events)
@@ -45,7 +47,7 @@ int signals_init(struct signals *s, uv_loop_t *loop, struct error *e)
 {
     static const int all[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR2};
     sigset_t set;
-    block(all, sizeof all / sizeof *all, &set);
+    block_only(all, sizeof all / sizeof *all, &set);
     s->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (s->fd < 0)
         return error_set_errno(e, STATUS_FAIL, errno, "no descriptor of signals");

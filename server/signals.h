@@ -15,7 +15,8 @@ struct signals {
     void *owner;
 };
 
-/// For the very start of a process: SIGHUP and SIGUSR2 wait until they are watched.
+/// For the very start of a process: SIGHUP and SIGUSR2 wait until they are watched, and no other
+/// signal does, whatever was blocked before.
 void signals_hold(void);
 
 /// Watches all four, whose functions are in `s`, without keeping the loop alive. Before there are

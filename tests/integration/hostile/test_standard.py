@@ -1,15 +1,17 @@
 #!/usr/bin/python3
-"""Programs that are started with standard descriptors closed: none of their sockets is what they print into, and they end as
-they do otherwise."""
+"""Programs that are started in odd ways: with standard descriptors closed, when none of their sockets is what they print into, and with
+signals blocked or ignored. They do and end as otherwise."""
 import contextlib
 import itertools
+import json
 import os
 import pathlib
+import signal
 import subprocess
 import tempfile
 import unittest
 
-from support.service import BUILD, DIGITS, PATIENCE, SOURCE, Daemon, free_port, wait_for
+from support.service import BUILD, DIGITS, PATIENCE, SOURCE, Daemon, free_port, rknnctl, wait_for
 
 PICTURE = SOURCE / "examples/digits/pictures/7_0.png"
 SUBSETS = [closed for n in (1, 2, 3) for closed in itertools.combinations(("0<&-", "1>&-", "2>&-"), n)]
@@ -43,6 +45,34 @@ class Standard(unittest.TestCase):
                                           timeout=PATIENCE, check=False)
                     self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertEqual(self.end(daemon), 0)
+
+    def test_signals(self):
+        """A worker that ends has a successor, and SIGTERM ends the daemon."""
+        numbers = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
+        for name, how in (("blocked", lambda: signal.pthread_sigmask(signal.SIG_BLOCK, numbers)),
+                          ("ignored", lambda: [signal.signal(n, signal.SIG_IGN) for n in numbers])):
+            with self.subTest(signals=name):
+                socket = self.folder / name
+                uri = f"unix:{socket}"
+                process = subprocess.Popen([BUILD / "bin/rknnd", "--listen", uri], stderr=subprocess.DEVNULL, preexec_fn=how, restore_signals=False)
+                self.addCleanup(process.kill)
+                wait_for("the socket", socket.exists)
+                client = subprocess.Popen([BUILD / "tests/integration/loop_client", DIGITS, "1"], env=dict(os.environ, RKNND_SERVER=uri),
+                                          stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+                self.addCleanup(client.kill)
+                children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+                wait_for("a worker", lambda children=children: children.read_text().split())
+                wait_for("runs", lambda uri=uri: json.loads(rknnctl(uri, "status", "--json").stdout)["jobs_done"])
+                first = children.read_text().split()
+                os.kill(int(first[-1]), signal.SIGKILL)
+
+                def is_replaced(children=children, first=first):
+                    now = children.read_text().split()
+                    return len(now) == 1 and now != first
+                wait_for("another worker, and the first to be gone", is_replaced)
+                client.communicate()
+                self.assertEqual(client.returncode, 0)
+                self.assertEqual(self.end(process), 0)
 
     def test_kserve(self):
         daemon = Daemon()
