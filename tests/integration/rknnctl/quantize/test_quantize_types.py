@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 """rknnctl quantize: layers in 16 bits, names of the manuals, chips and levels. What a model computes is said by plain numpy."""
 import json
+import os
+import subprocess
 import unittest
 
 import numpy as np
@@ -9,7 +11,7 @@ import yaml
 from onnx import TensorProto, helper, numpy_helper
 
 from integration.rknnctl import test_quantize
-from integration.rknnctl.test_quantize import Case, attributes, in_channels, rewritten
+from integration.rknnctl.test_quantize import RKNNCTL, Case, attributes, in_channels, rewritten
 
 LIMITS = {TensorProto.INT8: (-128, 127), TensorProto.INT16: (-32768, 32767)}
 
@@ -204,6 +206,23 @@ class Types(Case):
                 by_name = self.out.read_bytes()
                 self.quantize(net, listed, "--method", "layer", "--optimization-level", level)
                 self.assertEqual(self.out.read_bytes(), by_name)
+
+
+class Memory(Case):
+    def test_a_model_is_in_memory_twice_at_most(self):
+        """100 MB: as it is read, and as it is sent. Also where the output is there already, of which it is asked whether the model needs it."""
+        width, layers, most = 2048, 6, 260
+        constants = {f"w{i}": self.weights(width, width, 1, 1) for i in range(layers)}
+        net = self.write([helper.make_node("Conv", [f"c{i - 1}" if i else "x", f"w{i}"], [f"c{i}" if i + 1 < layers else "y"]) for i in range(layers)],
+                         [1, width, 2, 2], constants, y=[1, width, 2, 2])
+        listed = self.arrays([self.rng.normal(0, 1, (1, 2, 2, width)).astype(np.float32)])
+        for _ in range(2):
+            child = subprocess.Popen([RKNNCTL, "quantize", net, "--dataset", listed, "-o", self.out], stdout=subprocess.DEVNULL,
+                                     env={**os.environ, "RKNND_SERVER": self.daemon.uri})
+            _, status, used = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+            self.assertEqual(child.returncode, 0)
+            self.assertLess(used.ru_maxrss / 1024, most)
 
 
 if __name__ == "__main__":
