@@ -49,7 +49,7 @@ int number_parse_bytes(const char *text, uint64_t min, uint64_t max, uint64_t *r
         end++;
     }
     if (!good || *end || n < min || n > max)
-        return number_refuse(text, min, max, "", e);
+        return number_refuse(text, min, max, " (with K, M or G behind it, or nothing)", e);
     *ret = n;
     return 0;
 }

@@ -60,12 +60,25 @@ static void look_at(const char *path, struct tls_file_stamp *ret)
                                        (uint64_t)st.st_size, st.st_mtim, st.st_ctim};
 }
 
-// It is looked at before it is read: a change in between is then seen the next time.
+// A server's. It is looked at before it is read: a change in between is then seen the next time. A
+// file of no bytes is what is there while an editor writes it, and behind a full disk: taken for
+// one without keys it would lock everybody out.
+static int read_keys(struct tls_context *c, struct tls_keys *ret, struct error *e)
+{
+    int r = tls_keys_read(c->keys_path, ret, e);
+    if (r < 0 || c->keys_stamp.size > 0)
+        return r;
+    tls_keys_done(ret);
+    return error_set(e, STATUS_PARAM_INVALID,
+                     "%s is empty: where nobody is to have a key, leave a comment (#) in it",
+                     c->keys_path);
+}
+
 static int use_keys(struct tls_context *c, const char *path, struct error *e)
 {
     look_at(path, &c->keys_stamp);
     c->keys_path = strdup(path);
-    return c->keys_path ? tls_keys_read(path, &c->keys, e) : error_no_memory(e, "a path", 0);
+    return c->keys_path ? read_keys(c, &c->keys, e) : error_no_memory(e, "a path", 0);
 }
 
 static bool is_same_file(const struct tls_file_stamp *a, const struct tls_file_stamp *b)
@@ -85,7 +98,7 @@ int tls_context_refresh(struct tls_context *c, struct error *e)
     if (is_same_file(&now, &c->keys_stamp))
         return 0;
     c->keys_stamp = now;
-    int r = tls_keys_read(c->keys_path, &keys, e);
+    int r = read_keys(c, &keys, e);
     if (r < 0)
         return r;
     tls_keys_done(&c->keys);

@@ -185,6 +185,12 @@ class Reload(unittest.TestCase):
         self.assertEqual(rknnctl(tls, "ping", "-n", "1", RKNND_TLS_PSK_FILE=str(new)).returncode, 0)
         self.assertNotEqual(rknnctl(tls, "ping", "-n", "1", RKNND_TLS_PSK_FILE=str(old)).returncode, 0)
         self.goes_on(client, d.uri())
+        server.write_text("")  # as an editor does for a moment
+        self.assertIn("server is empty", d.reload(lines))
+        self.assertEqual(rknnctl(tls, "ping", "-n", "1", RKNND_TLS_PSK_FILE=str(new)).returncode, 0)
+        server.write_text("# nobody\n")
+        self.assertNotIn("stays as it was", d.reload(lines))
+        self.assertNotEqual(rknnctl(tls, "ping", "-n", "1", RKNND_TLS_PSK_FILE=str(new)).returncode, 0)
 
     def test_many(self):
         lines = ["backend = null:64:64", "listen = unix:HERE/a"]

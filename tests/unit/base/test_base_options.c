@@ -131,7 +131,9 @@ static void a_file_sets_by_name(void **state)
         const char *name, *text, *words;
     } bad[] = {{"raw", "true", "raw: \"true\" is neither yes nor no"},
                {"count", "0", "count: \"0\" is not a number from 1 to 50"},
-               {"max-size", "2M", "max-size: \"2M\" is not a number from 1 to 1048576"},
+               {"max-size", "2M",
+                "max-size: \"2M\" is not a number from 1 to 1048576 (with K, M or G behind it, or "
+                "nothing)"},
                {"cuont", "1", "unknown option \"cuont\"; did you mean count?"},
                {"coun", "1", "unknown option \"coun\"; did you mean count?"},
                {"", "1", "unknown option \"\""}};
