@@ -202,7 +202,8 @@ static int start_by(spawn_way way, struct child *c, uv_loop_t *loop, const struc
         return 0;
     uv_signal_stop(&c->watch);
     c->pid = 0;
-    return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, r, "cannot start a process");
+    return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, r, "cannot start a process%s",
+                           r == EAGAIN ? " (ulimit -u, LimitNPROC=, TasksMax=)" : "");
 }
 
 int child_start(struct child *c, uv_loop_t *loop, const struct child_words *w, struct error *e)
