@@ -25,7 +25,9 @@ static void on_swept(struct server *s)
 {
     uploads_sweep(&s->uploads, uv_now(s->loop));
     describes_continue(&s->describes);
-    bool alone = list_empty(&s->connections.all) && list_empty(&s->uploads.all);
+    passed_sweep(&s->connections.left, false);
+    bool alone = list_empty(&s->connections.all) && list_empty(&s->uploads.all) &&
+                 list_empty(&s->connections.left);
     if (alone)
         uv_timer_stop(&s->sweep);
     if (alone || !s->options->threads)

@@ -91,6 +91,11 @@ static int creation_answer(struct creation *m, struct error *e)
     int fd = -1, r = memory_adopt(m->memories, &m->buffer, &memory, e);
     if (r < 0)
         return r;
+    if (c->features & PROTOCOL_FEATURE_FDS)
+        r = passed_add(&c->passed, c->user, transport_passes(c->channel.transport),
+                       channel_backlog(&c->channel) > 0, e);
+    if (r < 0)
+        return r;
     if ((c->features & PROTOCOL_FEATURE_FDS) &&
         (fd = fcntl(memory->buffer.fd, F_DUPFD_CLOEXEC, 3)) < 0)
         return error_set_errno(e, STATUS_MALLOC_FAIL, errno, "cannot pass memory");

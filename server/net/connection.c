@@ -212,6 +212,7 @@ void connections_init(struct connections *all, uv_loop_t *loop)
 {
     *all = (struct connections){.loop = loop};
     list_init(&all->all);
+    list_init(&all->left);
     list_init(&all->slowed);
     uv_timer_init(loop, &all->refill);
     rounds_init(&all->rounds, loop, ROUNDS_MS);
@@ -238,6 +239,7 @@ struct connection *connections_sweep_next(struct connections *all)
 
 void connections_close(struct connections *all)
 {
+    passed_sweep(&all->left, true);
     uv_close((uv_handle_t *)&all->refill, NULL);
     rounds_close(&all->rounds);
 }
@@ -303,7 +305,10 @@ void connection_close(struct connection *c, const char *why)
     requests_abandon(&c->requests);
     connection_pay(c);
     transport_line_up(c->channel.transport, NULL, NULL); // which is the user's, who may go
+    struct user *user = user_ref(c->user);
     all->ops->on_closing(c);
+    passed_leave(&c->passed, user, transport_passes(c->channel.transport), &all->left);
+    user_unref(user);
     channel_close(&c->channel, on_closed);
     all->ops->on_less(all);
 }

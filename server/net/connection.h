@@ -1,6 +1,7 @@
 // One client's connection: its state, its limits, and everything that dies with it.
 #pragma once
 
+#include "server/clients/passed.h"
 #include "server/clients/rate.h"
 #include "server/listen/origin.h"
 #include "server/net/channel.h"
@@ -34,6 +35,7 @@ struct connection {
     unsigned rights;         // enum right (clients/rights.h); checked by dispatch
     uint64_t unread_bytes;   // of answers, as they are charged to the user
     struct rate rate;        // of what costs much
+    struct passed passed;    // descriptors that it may not have read
     struct list slowed;      // in all->slowed
     uint64_t features;       // PROTOCOL_FEATURE_* that both sides have
     uint32_t number;         // "c12" in logs
@@ -75,6 +77,7 @@ struct connections {
     unsigned n;
     uint32_t last_number;
     struct connection *unswept; // the next one of this sweep; NULL: it has come to its end
+    struct list left;   // have ended before all that was passed had been read (clients/passed.h)
     struct list slowed; // wait because they have asked for much; looked at again by `refill`
     uv_timer_t refill;
     struct rounds rounds; // in which they have their turns

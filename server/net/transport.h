@@ -29,6 +29,8 @@ struct transport_ops {
     bool (*is_gone)(struct transport *w, uint64_t now_ms);
     /// Who the other end has proved to be; "": nobody yet. NULL: this carrier cannot tell.
     const char *(*identity)(struct transport *w);
+    /// The socket through which descriptors pass; -1: they do not, now or never. NULL: never.
+    int (*passes)(struct transport *w);
     /// Sends nothing more, as the other end sees. NULL: this carrier has no such thing.
     void (*finish)(struct transport *w);
     /// Frees it, after closed() has come from the loop. Nothing else comes any more.
@@ -54,6 +56,11 @@ static inline bool transport_is_gone(struct transport *w, uint64_t now_ms)
 static inline const char *transport_identity(struct transport *w)
 {
     return w->ops->identity ? w->ops->identity(w) : "";
+}
+
+static inline int transport_passes(struct transport *w)
+{
+    return w->ops->passes ? w->ops->passes(w) : -1;
 }
 
 static inline void transport_line_up(struct transport *w, struct rounds *rounds,

@@ -170,6 +170,11 @@ void transport_socket_keep_asking(struct transport *w, uint32_t idle_ms, uint32_
     tcp_keep_asking(s->fd, idle_ms, timeout_ms);
 }
 
+static int passes_fds(struct transport *w)
+{
+    return socket_of(w)->takes_fds ? socket_of(w)->fd : -1;
+}
+
 static void finish_sending(struct transport *w)
 {
     shutdown(socket_of(w)->fd, SHUT_WR);
@@ -206,6 +211,7 @@ static const struct transport_ops ops = {
     .wake = transport_socket_wake,
     .line_up = transport_socket_line_up,
     .is_gone = is_gone,
+    .passes = passes_fds,
     .finish = finish_sending,
     .close = close_socket,
 };

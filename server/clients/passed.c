@@ -1,0 +1,78 @@
+#include "server/clients/passed.h"
+
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include "base/fd.h"
+
+struct left {
+    struct list link;
+    struct user *user;
+    uint64_t n; // charged
+    bool connection;
+    int socket;
+};
+
+// What was sent is in the other end's queue until it is read, or that end is closed.
+static bool is_read(int socket)
+{
+    int unread = 0;
+    return ioctl(socket, SIOCOUTQ, &unread) < 0 || unread == 0;
+}
+
+static void passed_refund(struct passed *p, struct user *user)
+{
+    if (p->n > 1)
+        account_refund(&user->account, ACCOUNT_DESCRIPTORS, p->n - 1);
+    p->n = 0;
+}
+
+int passed_add(struct passed *p, struct user *user, int socket, bool queued, struct error *e)
+{
+    if (socket < 0)
+        return 0;
+    if (p->n > 0 && !queued && is_read(socket))
+        passed_refund(p, user);
+    int r = p->n > 0 ? account_charge(&user->account, ACCOUNT_DESCRIPTORS, 1, e) : 0;
+    if (r == 0)
+        p->n++;
+    return r;
+}
+
+void passed_leave(struct passed *p, struct user *user, int socket, struct list *left)
+{
+    struct error e;
+    struct left *l = NULL;
+    if (p->n > 0 && socket >= 0 && !is_read(socket))
+        l = calloc(1, sizeof *l);
+    int kept = l ? fcntl(socket, F_DUPFD_CLOEXEC, 3) : -1;
+    if (kept < 0) {
+        free(l);
+        passed_refund(p, user);
+        return;
+    }
+    shutdown(kept, SHUT_RDWR);
+    *l = (struct left){.user = user_ref(user), .n = p->n - 1, .socket = kept};
+    l->connection = account_charge(&user->account, ACCOUNT_CONNECTIONS, 1, &e) == 0;
+    list_append(left, &l->link);
+    p->n = 0;
+}
+
+void passed_sweep(struct list *left, bool all)
+{
+    struct left *l, *after;
+    list_for_each_safe (l, after, left, link) {
+        if (!all && !is_read(l->socket))
+            continue;
+        list_remove(&l->link);
+        fd_close(l->socket);
+        account_refund(&l->user->account, ACCOUNT_DESCRIPTORS, l->n);
+        if (l->connection)
+            account_refund(&l->user->account, ACCOUNT_CONNECTIONS, 1);
+        user_unref(l->user);
+        free(l);
+    }
+}
