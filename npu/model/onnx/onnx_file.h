@@ -89,7 +89,7 @@ bool onnx_recognise(struct bytes file);
 /// from `pool`, which is the caller's, also after a failure. The bytes must outlive *f.
 int onnx_file_read(struct onnx_file *f, struct pool *pool, struct bytes file, struct error *e);
 
-/// Puts nodes behind those that make what they read (order_nodes.h).
+/// Puts nodes behind those that make what they, or graphs inside them, read (order_nodes.h).
 int onnx_file_sort(struct onnx_file *f, struct error *e);
 
 /// Reads the graph that a node has as an attribute, into memory of of->pool. *ret has the file's

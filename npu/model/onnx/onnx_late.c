@@ -132,20 +132,32 @@ static int shape_as_stated(struct onnx_lowering *l, uint32_t i, uint32_t decides
 static int onnx_late_make(const struct graph *g, const struct graph_node *n,
                           const void *const *values, struct graph *ret, struct error *e);
 
+static bool is_operand(const struct onnx_lowering *l, const char *name)
+{
+    for (uint32_t i = 0; i < l->n_in; i++)
+        if (strcmp(l->node->inputs[i], name) == 0)
+            return true;
+    return false;
+}
+
 static int emit_late(struct onnx_lowering *l, uint32_t decides, const char *const *captured,
                      uint32_t n_captured, struct error *e)
 {
-    uint32_t n = l->n_in + n_captured;
+    uint32_t n = l->n_in;
     struct late *late = pool_alloc(&l->g->pool, 1, sizeof *late);
-    const char **names = pool_alloc(&l->g->pool, n, sizeof *names);
-    int32_t *in = pool_alloc(&l->g->pool, n, sizeof *in);
+    const char **names = pool_alloc(&l->g->pool, n + n_captured, sizeof *names);
+    int32_t *in = pool_alloc(&l->g->pool, n + n_captured, sizeof *in);
     if (!late || !names || !in)
-        return error_no_memory(e, "the graph", n * sizeof *names);
+        return error_no_memory(e, "the graph", (n + n_captured) * sizeof *names);
     for (uint32_t i = 0; i < n; i++) {
-        bool own = i < l->n_in;
-        names[i] = own ? l->node->inputs[i] : captured[i - l->n_in];
-        in[i] = own ? l->in[i] : onnx_names_find(l->names, names[i]);
+        names[i] = l->node->inputs[i];
+        in[i] = l->in[i];
     }
+    for (uint32_t i = 0; i < n_captured; i++) // the node's own operands, known in a run, count
+        if (!is_operand(l, captured[i])) {
+            names[n] = captured[i];
+            in[n++] = onnx_names_find(l->names, captured[i]);
+        }
     *late = (struct late){l->f, l->node, names, l->executor, l->depth};
     struct graph_node *node = onnx_emit(l, GRAPH_LATE, in, n, l->out, l->n_out, e);
     if (!node)

@@ -199,6 +199,19 @@ class Branches(Case):
         np.testing.assert_allclose(self.run_net(x=x, c=np.array(True))[0], rest - abs(x), 1e-6)
         np.testing.assert_allclose(self.run_net(x=x, c=np.array(False))[0], rest - np.exp(x), 1e-6)
 
+    def test_what_a_branch_takes_is_made_by_a_node_that_is_listed_later(self):
+        """Also for a branch inside a branch; a name that the branch has itself is none of the later node's."""
+        x = self.random(4)
+        inner = body([helper.make_node("Neg", ["later"], ["n"])], {}, ["n"])
+        outer = body([helper.make_node("Abs", ["x"], ["own"]), helper.make_node("Add", ["own", "other"], ["m"])], {}, ["m"])
+        true = body([helper.make_node("If", ["c"], ["t"], then_branch=inner, else_branch=outer)], {}, ["t"])
+        self.save([helper.make_node("If", ["c"], ["r"], then_branch=true, else_branch=outer),
+                   helper.make_node("Exp", ["x"], ["later"]), helper.make_node("Relu", ["x"], ["other"]),
+                   helper.make_node("Neg", ["r"], ["own"]), helper.make_node("Add", ["own", "x"], ["y"])],
+                  {"x": x, "c": np.array(True)}, {"y": [4]})
+        np.testing.assert_allclose(self.run_net(x=x, c=np.array(True))[0], np.exp(x) + x, 1e-5, 1e-6)
+        np.testing.assert_allclose(self.run_net(x=x, c=np.array(False))[0], x - abs(x) - np.maximum(x, 0), 1e-5, 1e-6)
+
 
 class Loops(Case):
     FLOATS = (TensorProto.FLOAT, [2])
