@@ -26,6 +26,8 @@ for _chip in (*CHIPS, *LITE_CHIPS):
     _edge(f"{_chip}_line", single, _chip, 40, 24, (1, 5), pad=(0, 4), dilation=(1, 2), **_LINE)
     _edge(f"{_chip}_line_past_only", single, _chip, 40, 24, (1, 3), pad=(0, 8, 0, 0),
           dilation=(1, 4), **_LINE)
+    # of the one line of the kernel, none is as good as three
+    _edge(f"{_chip}_line_apart", single, _chip, 40, 24, (1, 5), pad=(0, 4), dilation=(3, 2), **_LINE)
     _edge(f"{_chip}_line_depthwise", single, _chip, 40, 40, (1, 11), group=40, pad=(0, 5),
           stride=(1, 2), **_LINE)
     for _i, _o in (*_HALF_CHANNELS, (8, 8), (64, 64), (4, 16), (256, 513)):
