@@ -10,7 +10,7 @@ import unittest
 
 import numpy as np
 
-from rknnwriter import Model, Quant, ops
+from rknnwriter import Model, Quant, ops, programs
 from rknnwriter.chips import CHIPS, LITE_CHIPS
 from support.checks.sample import REST
 from support.seed import seed as chosen_seed
@@ -74,6 +74,8 @@ class Drawing:
         except (ValueError, KeyError) as e:
             raise Unwritten(f"{self.words[-1]}: {e}") from e
         self.model.output(made[-1], "out")
+        if not programs.complete(self.model):  # what its tasks do not set, tasks before may have left in the registers
+            raise Unwritten("a node's program is not known")
         return self.model
 
 
