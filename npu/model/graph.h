@@ -76,6 +76,7 @@ struct graph_tensor {
     X(RESIZE, op_resize, WHOLE, EACH) \
     X(BATCH_NORM, op_norm, WHOLE, EACH) \
     X(SOFTMAX, op_softmax, WHOLE, AXIS) \
+    X(LOG_SOFTMAX, op_log_softmax, WHOLE, NONE) \
     X(LAYER_NORM, op_layer_norm, WHOLE, NONE) \
     X(GLU, op_glu, WHOLE, AXIS) \
     X(REDUCE_MEAN, op_reduce_mean, WHOLE, AXES) \
@@ -139,6 +140,12 @@ enum graph_post_kind {
     POST_LOG,
     POST_FLOOR,
     POST_RECIPROCAL,
+    POST_SIN,
+    POST_COS,
+    POST_SOFTSIGN, // x / (1 + |x|)
+    POST_CEIL,
+    POST_ROUND, // to nearest, ties to even
+    POST_SIGN,
     POST_SCALE, // alpha * x + beta
     POST_ADD,   // + operand, which has the output's shape or one that broadcasts to it
     POST_LUT,   // the chip's lookup table, of integer convolutions

@@ -41,6 +41,8 @@ def _top_k(quant, k, shape, **how):
 case("index", "top_k", EXACT)(lambda: _top_k(A, 5, (1, 300)))
 case("index", "top_k_smallest", EXACT)(lambda: _top_k(A, 3, (2, 5, 9), axis=1, largest=False))
 case("index", "top_k_channels", EXACT)(lambda: _top_k(A, 4, SHAPE, axis=1))
+case("index", "top_k_all", EXACT)(lambda: _top_k(A, 700, (1, 700)))
+case("index", "top_k_smallest_of_many", EXACT)(lambda: _top_k(A, 65, (3, 2000), largest=False))
 case("index", "top_k_half", HALF)(lambda: _top_k(None, 7, (1, 50)))
 
 

@@ -46,6 +46,7 @@ static enum order order_of(const struct graph_node *n)
     case GRAPH_SLICE:
     case GRAPH_EXPAND:
     case GRAPH_SOFTMAX:
+    case GRAPH_LOG_SOFTMAX:
     case GRAPH_CONVERT:
         return ORDER_ONE;
     default:

@@ -1,4 +1,4 @@
-// Operators along one axis: ReduceMean, TopK, Gather, GatherElements. Tensors are seen as
+// Operators along one axis: ReduceMean, Gather, GatherElements. Tensors are seen as
 // [outer][size][inner] (nd_axis) and worked on as floats (plain.h); rounding is that of
 // elements_store(). Gather moves bytes where both sides have the same form. Tested by
 // test_sim_cases_reduce, _index and _edges, and by test_onnx_nodes.
@@ -9,10 +9,9 @@
 
 // State of a step on floats: copies in and out, and the tensor as (outer, size, inner).
 struct plain_step {
-    struct plain in[3], out[2];
+    struct plain in[2], out[1];
     struct nd_axis axis;
-    uint64_t extra; // scratch
-    size_t bytes;   // Gather: of an element, where bytes are moved as they are; else 0
+    size_t bytes; // Gather: of an element, where bytes are moved as they are; else 0
 };
 
 // NULL: refused, and *e is set.
@@ -189,69 +188,6 @@ static int run_reduce_mean(const struct step *s, struct run *r, struct error *e)
     return 0;
 }
 
-// ---- TopK ----
-
-static int prepare_top_k(struct step *s, struct error *e)
-{
-    struct plain_step *p = plain_step_new(s, 1, 2, e);
-    if (!p)
-        return STATUS_MODEL_INVALID;
-    int r = take_axis(s, p, e);
-    if (r < 0)
-        return r;
-    const struct graph_tensor *values = step_output(s, 0), *indices = step_output(s, 1);
-    uint64_t rows = p->axis.outer * p->axis.inner;
-    if (values->n_elems != indices->n_elems || values->n_elems % rows ||
-        values->n_elems / rows > p->axis.size)
-        return step_refuse(s, e, "its outputs do not fit its input");
-    return step_scratch(s, p->axis.size * sizeof(uint32_t), &p->extra, e);
-}
-
-// order[0 .. k) = indices of the k first by value, ties by index: selection sort, stopped after k,
-// in O(n k), as k is small where this is used.
-static void select_top(const float *x, size_t step, size_t n, size_t k, bool largest,
-                       uint32_t *order)
-{
-    for (size_t i = 0; i < n; i++)
-        order[i] = (uint32_t)i;
-    for (size_t i = 0; i < k; i++) {
-        size_t best = i;
-        for (size_t j = i + 1; j < n; j++) {
-            float a = x[order[j] * step], b = x[order[best] * step];
-            if ((largest ? a > b : a < b) || (a == b && order[j] < order[best]))
-                best = j;
-        }
-        uint32_t t = order[i];
-        order[i] = order[best];
-        order[best] = t;
-    }
-}
-
-// Indices are written as floats, exact up to 2^24, and stored in the output's type.
-static int run_top_k(const struct step *s, struct run *r, struct error *e)
-{
-    (void)e;
-    const struct plain_step *p = s->state;
-    const float *x = plain_load(s, r, &p->in[0]);
-    float *values = plain_values(s, r, &p->out[0]), *indices = plain_values(s, r, &p->out[1]);
-    uint32_t *order = run_scratch(r, p->extra);
-    struct nd_axis a = p->axis;
-    size_t k = step_output(s, 0)->n_elems / (a.outer * a.inner);
-    for (size_t o = 0; o < a.outer; o++)
-        for (size_t i = 0; i < a.inner; i++) {
-            const float *v = x + o * a.size * a.inner + i;
-            select_top(v, a.inner, a.size, k, s->node->largest, order);
-            for (size_t j = 0; j < k; j++) {
-                size_t at = (o * k + j) * a.inner + i;
-                values[at] = v[order[j] * a.inner];
-                indices[at] = (float)order[j];
-            }
-        }
-    plain_store(s, r, &p->out[0]);
-    plain_store(s, r, &p->out[1]);
-    return 0;
-}
-
 // ---- Gather and GatherElements ----
 
 // Gather:         y[o, k, i] = x[o, index[k], i]
@@ -362,7 +298,6 @@ static int run_gather_elements(const struct step *s, struct run *r, struct error
 }
 
 const struct op op_reduce_mean = {.prepare = prepare_reduce_mean, .run = run_reduce_mean};
-const struct op op_top_k = {.prepare = prepare_top_k, .run = run_top_k};
 const struct op op_gather = {.prepare = prepare_gather, .run = run_gather};
 const struct op op_gather_elements = {.prepare = prepare_gather_elements,
                                       .run = run_gather_elements};

@@ -1,7 +1,8 @@
-// Softmax in floats (plain.h), rounded as elements_store() does; that of ONNX's int8 is in
-// op_ort_int8.c.
+// Softmax and its logarithm in floats (plain.h), rounded as elements_store() does; that of ONNX's
+// int8 is in op_ort_int8.c.
 //
 //   y[k] = e^(x[k] - top) / Σ e^(x[j] - top)      top: the largest, so that nothing overflows
+//   y[k] = x[k] - top - log Σ e^(x[j] - top)      LogSoftmax
 //
 // The tensor is seen as [outer][size][inner] (nd_axis). Where input and output have the same
 // storage order it stays in that (plain_as_they_lie), which saves two transpositions of images.
@@ -21,6 +22,7 @@
 struct softmax {
     struct plain in, out;
     struct nd_axis axis;
+    bool logarithm;
 };
 
 static int softmax_prepare(struct step *s, struct error *e)
@@ -35,6 +37,7 @@ static int softmax_prepare(struct step *s, struct error *e)
         return step_refuse(s, e, "input and output differ in size");
     if (s->node->axis < 0 || (uint32_t)s->node->axis >= x->n_dims || !x->n_elems)
         return step_refuse(s, e, "it has no valid axis, or nothing to work on");
+    p->logarithm = s->node->op == GRAPH_LOG_SOFTMAX;
     p->axis = nd_axis(x, (uint32_t)s->node->axis);
     if (!plain_as_they_lie(s, &p->in, &p->out))
         return 0;
@@ -98,11 +101,61 @@ static void softmax_rows(const float *x, size_t rows, size_t n, float *y)
     }
 }
 
-// `width` neighbours (at most ELEMENTS_CHUNK), each of n elements at a stride of `step`.
-KERNEL(void, softmax_columns, (const float *x, size_t n, size_t step, size_t width, float *y),
-       (x, n, step, width, y))
+KERNEL(float, sum_of, (const float *x, size_t n), (x, n))
 {
-    float top[ELEMENTS_CHUNK], sum[ELEMENTS_CHUNK] = {0};
+    float sums[LANES] = {0}, sum = 0;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (size_t l = 0; l < LANES; l++)
+            sums[l] += x[i + l];
+    for (size_t l = 0; l < LANES; l++)
+        sum += sums[l];
+    for (; i < n; i++)
+        sum += x[i];
+    return sum;
+}
+
+KERNEL(void, subtract_number, (float *x, float less, size_t n), (x, less, n))
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] -= less;
+}
+
+// y: each row less its largest. Exponentials are needed for the sum alone, a chunk at a time.
+static void finish_log_row(size_t n, float *y)
+{
+    float powers[ELEMENTS_CHUNK], sum = 0;
+    for (size_t at = 0, part; at < n; at += part) {
+        part = n - at < ELEMENTS_CHUNK ? n - at : ELEMENTS_CHUNK;
+        memcpy(powers, y + at, part * sizeof *y);
+        elements_post(&exponential, powers, part);
+        sum += sum_of(powers, part);
+    }
+    subtract_number(y, logf(sum), n);
+}
+
+static void log_softmax_rows(const float *x, size_t rows, size_t n, float *y)
+{
+    float powers[ELEMENTS_CHUNK];
+    size_t together = ELEMENTS_CHUNK / n;
+    subtract_top(x, rows, n, y);
+    for (; rows && !together; rows--, y += n)
+        finish_log_row(n, y);
+    for (size_t count; rows; rows -= count, y += count * n) {
+        count = rows < together ? rows : together;
+        memcpy(powers, y, count * n * sizeof *y);
+        elements_post(&exponential, powers, count * n);
+        for (size_t k = 0; k < count; k++)
+            subtract_number(y + k * n, logf(sum_of(powers + k * n, n)), n);
+    }
+}
+
+// `width` neighbours (at most ELEMENTS_CHUNK), each of n elements at a stride of `step`.
+KERNEL(void, softmax_columns,
+       (const float *x, bool logarithm, size_t n, size_t step, size_t width, float *y),
+       (x, logarithm, n, step, width, y))
+{
+    float top[ELEMENTS_CHUNK], sum[ELEMENTS_CHUNK] = {0}, powers[ELEMENTS_CHUNK];
     for (size_t i = 0; i < width; i++)
         top[i] = -INFINITY;
     for (size_t k = 0; k < n; k++)
@@ -112,11 +165,19 @@ KERNEL(void, softmax_columns, (const float *x, size_t n, size_t step, size_t wid
         float *row = y + k * step;
         for (size_t i = 0; i < width; i++)
             row[i] = x[k * step + i] - top[i];
-        elements_post(&exponential, row, width);
+        if (logarithm)
+            memcpy(powers, row, width * sizeof *row);
+        float *powers_of_row = logarithm ? powers : row;
+        elements_post(&exponential, powers_of_row, width);
         for (size_t i = 0; i < width; i++)
-            sum[i] += row[i];
+            sum[i] += powers_of_row[i];
     }
-    for (size_t k = 0; k < n; k++)
+    for (size_t i = 0; i < width && logarithm; i++)
+        sum[i] = logf(sum[i]);
+    for (size_t k = 0; k < n && logarithm; k++)
+        for (size_t i = 0; i < width; i++)
+            y[k * step + i] -= sum[i];
+    for (size_t k = 0; k < n && !logarithm; k++)
         for (size_t i = 0; i < width; i++)
             y[k * step + i] /= sum[i];
 }
@@ -128,15 +189,18 @@ static int softmax_run(const struct step *s, struct run *r, struct error *e)
     const float *x = plain_load(s, r, &p->in);
     float *y = plain_values(s, r, &p->out);
     struct nd_axis a = p->axis;
-    if (a.inner == 1)
+    if (a.inner == 1 && p->logarithm)
+        log_softmax_rows(x, a.outer, a.size, y);
+    else if (a.inner == 1)
         softmax_rows(x, a.outer, a.size, y);
     for (size_t o = 0; o < a.outer && a.inner > 1;
          o++, x += a.size * a.inner, y += a.size * a.inner)
         for (size_t i = 0; i < a.inner; i += ELEMENTS_CHUNK)
-            softmax_columns(x + i, a.size, a.inner,
+            softmax_columns(x + i, p->logarithm, a.size, a.inner,
                             a.inner - i < ELEMENTS_CHUNK ? a.inner - i : ELEMENTS_CHUNK, y + i);
     plain_store(s, r, &p->out);
     return 0;
 }
 
 const struct op op_softmax = {.prepare = softmax_prepare, .run = softmax_run};
+const struct op op_log_softmax = {.prepare = softmax_prepare, .run = softmax_run};

@@ -161,6 +161,33 @@ static inline float post_erf(float v)
     return copysignf(erf, v);
 }
 
+// sinf() and cosf() in steps that are vector instructions, off by two units in the last place at
+// most: x = n pi / 2 + r in doubles, with pi / 2 in two parts, of which n, below 2^20, times the
+// first is exact; then a polynomial (Cephes has its coefficients) for |r| <= pi / 4. `ahead`: by
+// how many quarters of a turn. What is too large for that, or NaN, stays as it is: above 1, as no
+// result is.
+#define WAVE_LIMIT 1e6f
+
+static inline float post_wave(float x, int32_t ahead)
+{
+    const double rounds = 0x1.8p52, quarter = 0x1.921fb544p0, rest = 0x1.0b4611a626331p-34;
+    double v = (double)post_choose(fabsf(x) < WAVE_LIMIT, x, 0);
+    double shifted = v * 0x1.45f306dc9c883p-1 + rounds, n = shifted - rounds;
+    float r = (float)((v - n * quarter) - n * rest), square = r * r;
+    uint32_t turned = (uint32_t)((int32_t)n + ahead);
+    float sine = -1.9515295891e-4f;
+    sine = sine * square + 8.3321608736e-3f;
+    sine = sine * square - 1.6666654611e-1f;
+    sine = r + r * square * sine;
+    float cosine = 2.443315711809948e-5f;
+    cosine = cosine * square - 1.388731625493765e-3f;
+    cosine = cosine * square + 4.166664568298827e-2f;
+    cosine = 1 - (0.5f * square - square * square * cosine);
+    float y = post_choose(turned & 1, cosine, sine);
+    y = bits_float(float_bits(y) ^ (turned & 2) << 30);
+    return post_choose(fabsf(x) < WAVE_LIMIT, y, x);
+}
+
 // One loop for each, so that the compiler sees what is done.
 #define EACH(expression)                                                                           \
     for (size_t i = 0; i < n; i++) {                                                               \
@@ -197,6 +224,18 @@ KERNEL(void, post_simple, (const struct graph_post *post, float *x, size_t n), (
         EACH(floorf(v));
     case POST_RECIPROCAL:
         EACH(1 / v);
+    case POST_SIN:
+        EACH(post_wave(v, 0));
+    case POST_COS:
+        EACH(post_wave(v, 1));
+    case POST_SOFTSIGN:
+        EACH(v / (1 + fabsf(v)));
+    case POST_CEIL:
+        EACH(ceilf(v));
+    case POST_ROUND:
+        EACH(rintf(v));
+    case POST_SIGN:
+        EACH(post_choose(v > 0, 1, post_choose(v < 0, -1, v)));
     case POST_SIGMOID:
         EACH(post_sigmoid(v));
     case POST_SWISH:
@@ -236,11 +275,33 @@ bool clamp_bounds(const struct graph_post *posts, uint32_t n_posts, struct clamp
     return true;
 }
 
+KERNEL(bool, all_are_waves, (const float *x, size_t n), (x, n))
+{
+    int others = 0;
+    for (size_t i = 0; i < n; i++)
+        others |= !(fabsf(x[i]) <= 1);
+    return !others;
+}
+
+static void post_waves(const struct graph_post *post, float *x, size_t n)
+{
+    post_simple(post, x, n);
+    if (all_are_waves(x, n))
+        return;
+    for (size_t i = 0; i < n; i++)
+        if (!(fabsf(x[i]) <= 1))
+            x[i] = post->kind == POST_SIN ? sinf(x[i]) : cosf(x[i]);
+}
+
 void elements_post(const struct graph_post *post, float *x, size_t n)
 {
     switch (post->kind) {
     case POST_LOG:
         EACH(logf(v));
+    case POST_SIN:
+    case POST_COS:
+        post_waves(post, x, n);
+        break;
     case POST_SIGMOID:
     case POST_SWISH:
         if (sigmoid_fits()) {
@@ -261,6 +322,10 @@ static void post_carefully(const struct graph_post *post, float *x, size_t n)
         EACH(v < 0 ? post->alpha * expm1f(v) : v);
     case POST_ERF:
         EACH(erff(v));
+    case POST_SIN:
+        EACH(sinf(v));
+    case POST_COS:
+        EACH(cosf(v));
     case POST_GELU:
         EACH(0.5f * v * (1 + erff(v * 0.70710678f)));
     case POST_SOFTPLUS:

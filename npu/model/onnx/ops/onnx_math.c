@@ -203,7 +203,20 @@ static int emit_elu(struct onnx_lowering *l, float alpha, float factor, struct e
     return 0;
 }
 
-// Functions that only the reference operators have; reals[] takes their parameters.
+// What computes a reference function for floats; POST_KIND_COUNT: nothing else does.
+static enum graph_post_kind post_of_ref(int64_t kind)
+{
+    return kind == REF_SIN        ? POST_SIN
+           : kind == REF_COS      ? POST_COS
+           : kind == REF_SOFTSIGN ? POST_SOFTSIGN
+           : kind == REF_CEIL     ? POST_CEIL
+           : kind == REF_ROUND    ? POST_ROUND
+           : kind == REF_SIGN     ? POST_SIGN
+                                  : POST_KIND_COUNT;
+}
+
+// Functions that only the reference operators have, of integers or at all; reals[] takes their
+// parameters.
 int onnx_lower_ref_unary(struct onnx_lowering *l, struct error *e)
 {
     int64_t kind = l->operator->argument;
@@ -225,7 +238,11 @@ int onnx_lower_ref_unary(struct onnx_lowering *l, struct error *e)
     bool elu = kind == REF_SELU || (kind == REF_CELU && alpha >= 1 && alpha <= 1);
     if (elu && onnx_is_float(x->type))
         return emit_elu(l, alpha, kind == REF_SELU ? beta : 1, e);
+    bool floats = onnx_is_float(x->type);
+    struct graph_post post = {.kind = post_of_ref(kind)};
     int r = onnx_shape(l, 0, truth ? TENSOR_BOOL : x->type, x->n_dims, x->dims, e);
+    if (r == 0 && post.kind != POST_KIND_COUNT && floats)
+        return emit_post(l, post, e);
     if (r == 0)
         r = onnx_emit_ref(l, REF_OP_UNARY, 1, &kind, 1, e);
     if (r == 0) {
@@ -397,11 +414,12 @@ int onnx_lower_softmax(struct onnx_lowering *l, struct error *e)
     uint64_t behind = 1;
     for (uint32_t i = (uint32_t)ints[0] + 1; i < x->n_dims; i++)
         behind *= x->dims[i];
-    if (l->operator->argument != PLAIN ||(old && behind != 1) || !onnx_is_float(x->type) ||
+    if (l->operator->argument == HARD ||(old && behind != 1) || !onnx_is_float(x->type) ||
         !x->n_elems)
         return onnx_emit_ref(l, l->operator->argument == HARD ? REF_OP_HARDMAX : REF_OP_SOFTMAX, 1,
                              ints, 3, e);
-    struct graph_node *n = onnx_emit_own(l, GRAPH_SOFTMAX, 1, e);
+    struct graph_node *n = onnx_emit_own(
+        l, l->operator->argument == LOGARITHM ? GRAPH_LOG_SOFTMAX : GRAPH_SOFTMAX, 1, e);
     if (!n)
         return STATUS_MALLOC_FAIL;
     n->axis = (int32_t)ints[0];
@@ -430,6 +448,7 @@ int onnx_lower_top_k(struct onnx_lowering *l, struct error *e)
     const struct graph_tensor *x = onnx_in(l, 0);
     int64_t ints[3] = {0, onnx_int(l, "k", -1), onnx_int(l, "largest", 1)}, k[ONNX_MAX_SHAPE];
     uint32_t n, dims[GRAPH_MAX_DIMS];
+    bool floats = onnx_is_float(x->type);
     int r = onnx_in_ints(l, 1, k, &n, e);
     if (r == 0)
         r = onnx_axis(l, onnx_int(l, "axis", -1), x->n_dims, &ints[0], e);
@@ -444,5 +463,12 @@ int onnx_lower_top_k(struct onnx_lowering *l, struct error *e)
     r = onnx_shape(l, 0, x->type, x->n_dims, dims, e);
     if (r == 0)
         r = onnx_shape(l, 1, TENSOR_INT64, onnx_in(l, 0)->n_dims, dims, e);
-    return r < 0 ? r : onnx_emit_ref(l, REF_OP_TOP_K, 1, ints, 3, e);
+    if (r < 0 || !floats || !ints[1])
+        return r < 0 ? r : onnx_emit_ref(l, REF_OP_TOP_K, 1, ints, 3, e);
+    struct graph_node *node = onnx_emit_own(l, GRAPH_TOP_K, 1, e);
+    if (!node)
+        return STATUS_MALLOC_FAIL;
+    node->axis = (int32_t)ints[0];
+    node->largest = ints[2] != 0;
+    return 0;
 }
