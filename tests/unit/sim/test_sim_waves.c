@@ -66,7 +66,8 @@ static void waves_beside_their_zeros(void **state)
     (void)state;
     for (uint32_t first = 0; first < 700000; first += CHUNK / 2) {
         for (uint32_t i = 0; i < CHUNK; i++) {
-            float near = (float)((first + i / 2) * 1.5707963267948966);
+            uint32_t quarters = first + i / 2;
+            float near = (float)(quarters * 1.5707963267948966);
             x[i] = i & 1 ? -nextafterf(near, 0) : near;
         }
         check_chunk(false, x, CHUNK);
