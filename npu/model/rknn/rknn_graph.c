@@ -81,7 +81,7 @@ static int unpack_planes(struct rknn_lowering *l, struct graph_tensor *t,
     struct rknn_packing *p = pool_alloc(&l->g->pool, 1, sizeof *p);
     if (!p)
         return error_no_memory(e, "the graph", 0);
-    int r = rknn_plane_packing(p, from, e);
+    int r = rknn_plane_packing(p, from, l->f->container.kind == RKNN_LITE, e);
     if (r < 0)
         return r;
     t->packing = p;

@@ -256,9 +256,22 @@ int rknn_check_halves(const struct rknn_packing *p, const struct rknn_tensor *t,
     return r;
 }
 
+// Pixels of each of `all` columns that make up the data, `pixels` of them at least. 0: not known.
+static uint64_t plane_of(uint64_t size, uint64_t all, uint64_t pixels, bool rounded)
+{
+    const uint64_t unit = 64;
+    uint64_t exact, plane = size / all;
+    if (__builtin_mul_overflow(all, pixels, &exact) || size < exact)
+        return 0;
+    if (rounded && size - exact < unit && size % unit == 0)
+        return pixels;
+    return plane == pixels || plane * all == size ? plane : 0;
+}
+
 // Native shape [N, C1, H, W, C2]. A plane of H * W pixels may be padded: its length follows from
-// the size of the data.
-int rknn_plane_packing(struct rknn_packing *p, const struct rknn_tensor *t, struct error *e)
+// the size of the data, where that is not rounded.
+int rknn_plane_packing(struct rknn_packing *p, const struct rknn_tensor *t, bool rounded,
+                       struct error *e)
 {
     const uint32_t *n = t->native;
     if (t->n_native != 5 || t->n_dims != 4 || !n[4] || (uint64_t)n[1] * n[4] < t->dims[1])
@@ -268,9 +281,12 @@ int rknn_plane_packing(struct rknn_packing *p, const struct rknn_tensor *t, stru
     uint64_t columns = (uint64_t)n[1] * n[4], all;
     if (__builtin_mul_overflow(columns, t->dims[0], &all) || !all)
         return error_set(e, STATUS_MODEL_INVALID, "constant %s is empty", t->name);
-    uint64_t plane = t->data.size / element / all, pixels = (uint64_t)t->dims[2] * t->dims[3];
-    if (plane < pixels || plane > UINT32_MAX)
-        return error_set(e, STATUS_MODEL_INVALID, "constant %s: %zu bytes are too few", t->name,
+    uint64_t pixels = (uint64_t)t->dims[2] * t->dims[3], bytes = 0;
+    bool fits = !__builtin_mul_overflow(all, element, &bytes);
+    uint64_t plane = fits ? plane_of(t->data.size, bytes, pixels, rounded) : 0;
+    if (!plane || plane > UINT32_MAX)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "constant %s: %zu bytes are too few, or no whole planes", t->name,
                          t->data.size);
     *p = (struct rknn_packing){.kind = PACKED_NC1HWC2,
                                .o = t->dims[0],

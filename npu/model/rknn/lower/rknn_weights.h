@@ -39,8 +39,10 @@ enum rknn_weight_use {
 int rknn_weight_packing(struct rknn_packing *p, const struct rknn_tensor *t,
                         const struct chip *chip, enum rknn_weight_use use, struct error *e);
 
-/// The same for a 4-D constant of layout 64.
-int rknn_plane_packing(struct rknn_packing *p, const struct rknn_tensor *t, struct error *e);
+/// The same for a 4-D constant of layout 64. `rounded`: its size is rounded up to 64 bytes, as in
+/// the lite container.
+int rknn_plane_packing(struct rknn_packing *p, const struct rknn_tensor *t, bool rounded,
+                       struct error *e);
 
 /// For graph_tensor.unpack; packing is a struct rknn_packing.
 void rknn_unpack(const struct graph_tensor *t, void *dst);
