@@ -26,7 +26,8 @@
     X(AVERAGE_POOL, ref_average_pool) X(RECURRENT, ref_recurrent)                     \
     X(ONE_HOT, ref_one_hot) X(EINSUM, ref_einsum) X(RANGE, ref_range) X(EYE, ref_eye) \
     X(MAT_MUL_INTEGER, ref_mat_mul_integer) X(DYNAMIC_QUANTIZE, ref_dynamic_quantize) \
-    X(SPACE, ref_space) X(ATTENTION, ref_attention) X(REVERSE, ref_reverse)
+    X(SPACE, ref_space) X(ATTENTION, ref_attention) X(REVERSE, ref_reverse)           \
+    X(ROI_ALIGN, ref_roi_align) X(MAX_UNPOOL, ref_max_unpool)
 // clang-format on
 
 enum graph_ref_op {

@@ -68,6 +68,7 @@ static const struct {
     {"LpNormalization", "axis p"},
     {"Max", "consumed_inputs"},
     {"MaxPool", "auto_pad ceil_mode dilations kernel_shape pads storage_order strides"},
+    {"MaxUnpool", "kernel_shape pads strides"},
     {"Mean", "consumed_inputs"},
     {"MeanVarianceNormalization", "axes"},
     {"Min", "consumed_inputs"},
@@ -101,6 +102,8 @@ static const struct {
     {"Resize", "antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside "
                "extrapolation_value keep_aspect_ratio_policy mode nearest_mode"},
     {"ReverseSequence", "batch_axis time_axis"},
+    {"RoiAlign", "coordinate_transformation_mode mode output_height output_width sampling_ratio "
+                 "spatial_scale"},
     {"Scan", "body directions num_scan_inputs scan_input_axes scan_input_directions "
              "scan_output_axes scan_output_directions"},
     {"Scatter", "axis"},

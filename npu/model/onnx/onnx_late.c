@@ -34,6 +34,7 @@ static const struct {
     {"ConstantOfShape", 1 << 0},
     {"CumSum", 1 << 1},
     {"Expand", 1 << 1},
+    {"MaxUnpool", 1 << 2},
     {"NonMaxSuppression", 1 << 0 | 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4},
     {"NonZero", 1 << 0},
     {"OneHot", 1 << 1},

@@ -85,6 +85,7 @@
     X("MatMulInteger", 2, 4, 1, onnx_lower_mat_mul_integer, 0) \
     X("Max", 1, ONNX_MANY, 1, onnx_lower_variadic, AR_MAX) \
     X("MaxPool", 1, 1, 2, onnx_lower_pool, GRAPH_MAX_POOL) \
+    X("MaxUnpool", 2, 3, 1, onnx_lower_max_unpool, 0) \
     X("Mean", 1, ONNX_MANY, 1, onnx_lower_variadic, -1) \
     X("MeanVarianceNormalization", 1, 1, 1, onnx_lower_mean_variance, 0) \
     X("Min", 1, ONNX_MANY, 1, onnx_lower_variadic, AR_MIN) \
@@ -119,6 +120,7 @@
     X("Reshape", 2, 2, 1, onnx_lower_reshape, 0) \
     X("Resize", 1, 4, 1, onnx_lower_resize, 0) \
     X("ReverseSequence", 2, 2, 1, onnx_lower_reverse_sequence, 0) \
+    X("RoiAlign", 3, 3, 1, onnx_lower_roi_align, 0) \
     X("Round", 1, 1, 1, onnx_lower_ref_unary, REF_ROUND) \
     X("Scan", 0, ONNX_MANY, ONNX_MANY, onnx_lower_scan, 0) \
     X("Scatter", 3, 3, 1, onnx_lower_scatter, 0) \
