@@ -12,7 +12,7 @@ from rknnwriter.chips import CHIPS, LITE_CHIPS
 from rknnwriter.programs import complete
 from support import rknn_reader
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 TABLE = ROOT / "docs/operators.md"
 ROWS = re.compile(r'^    (OPERATOR|ACTIVATION)\("(\w+)", (\w+)', re.MULTILINE)
 COLUMNS = (("rk3588",), ("rk3576",), ("rv1126b",), ("rk3566", "rk3568"), ("rk3562",), ("rv1103", "rv1106"))
