@@ -51,7 +51,7 @@ static int take_list(struct onnx_lowering *l, const char *name, uint32_t n, int6
 int onnx_lower_max_unpool(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0), *places = onnx_in(l, 1);
-    int64_t kernel[ONNX_MAX_SHAPE], stride[ONNX_MAX_SHAPE], pads[ONNX_MAX_SHAPE];
+    int64_t kernel[ONNX_MAX_SHAPE] = {0}, stride[ONNX_MAX_SHAPE] = {0}, pads[ONNX_MAX_SHAPE] = {0};
     int64_t wanted[ONNX_MAX_SHAPE], ints[GRAPH_MAX_DIMS];
     uint32_t dims[GRAPH_MAX_DIMS], n = 0, image = x->n_dims - 2;
     if (x->n_dims < 3 || places->n_elems != x->n_elems || places->type != TENSOR_INT64 ||
