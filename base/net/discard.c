@@ -9,7 +9,8 @@
 //
 // They have less of the processor than the loop, which others wait for. So one of them may be kept
 // from the processor for long while it has the lock: the loop does not wait for that, and leaves
-// what it has in `late`, where whoever has the lock next finds it.
+// what it has in `late`, where whoever has the lock next finds it. A descriptor is in there once at
+// most, so each has its place in a table, and that takes no memory either.
 #include "base/net/discard.h"
 
 #include <pthread.h>
@@ -17,7 +18,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -52,9 +52,10 @@ static bool watched;      // by a thread that takes its place
 // Not under the lock:
 struct late {
     struct late *next;
-    struct discarded what;
+    bool unread;
 };
 static _Atomic(struct late *) late;
+static _Atomic(struct late *) places; // by descriptor, n_room of them; NULL: not prepared yet
 static atomic_uint n_late;
 static sem_t some; // a condition variable's signal may wait for threads that it woke before
 static pthread_once_t prepared = PTHREAD_ONCE_INIT;
@@ -74,6 +75,13 @@ static bool lock_soon(void)
 }
 
 // Pages of its own, which cost nothing before they are used.
+static void *map_room(size_t size)
+{
+    void *room = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return room == MAP_FAILED ? NULL : room;
+}
+
 static int make_room(struct error *e)
 {
     struct rlimit limit = {.rlim_max = DISCARD_ROOM};
@@ -81,12 +89,15 @@ static int make_room(struct error *e)
         return 0;
     getrlimit(RLIMIT_NOFILE, &limit);
     unsigned n = limit.rlim_max < DISCARD_ROOM ? (unsigned)limit.rlim_max : DISCARD_ROOM;
-    void *room = mmap(NULL, n * sizeof *waiting, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (room == MAP_FAILED)
-        return error_no_memory(e, "descriptors", n * sizeof *waiting);
-    waiting = room;
+    struct late *late_ones = map_room(n * sizeof *late_ones);
+    waiting = late_ones ? map_room(n * sizeof *waiting) : NULL;
+    if (!waiting) {
+        if (late_ones)
+            munmap(late_ones, n * sizeof *late_ones);
+        return error_no_memory(e, "descriptors", n * (sizeof *late_ones + sizeof *waiting));
+    }
     n_room = n;
+    atomic_store(&places, late_ones);
     return 0;
 }
 
@@ -97,15 +108,21 @@ static void add_waiting(struct discarded what)
         waiting[n_waiting++] = what;
 }
 
-static void add_late(struct discarded what)
+// False: not all of them have a place.
+static bool add_late(const int *fds, int n, bool unread)
 {
-    struct late *l = malloc(sizeof *l);
-    if (!l)
-        return;
-    *l = (struct late){.next = atomic_load(&late), .what = what};
-    while (!atomic_compare_exchange_weak(&late, &l->next, l))
-        continue;
-    atomic_fetch_add(&n_late, 1);
+    struct late *all = atomic_load(&places);
+    for (int i = 0; i < n; i++)
+        if (!all || (unsigned)fds[i] >= n_room)
+            return false;
+    for (int i = 0; i < n; i++) {
+        struct late *l = &all[fds[i]];
+        atomic_fetch_add(&n_late, 1); // before it can be taken
+        *l = (struct late){.next = atomic_load(&late), .unread = unread};
+        while (!atomic_compare_exchange_weak(&late, &l->next, l))
+            continue;
+    }
+    return true;
 }
 
 // Under the lock.
@@ -114,8 +131,7 @@ static void take_late(void)
     struct late *next, *l = atomic_load(&late) ? atomic_exchange(&late, NULL) : NULL;
     for (; l; l = next) {
         next = l->next;
-        add_waiting(l->what);
-        free(l);
+        add_waiting((struct discarded){(int)(l - atomic_load(&places)), l->unread});
         atomic_fetch_sub(&n_late, 1);
     }
 }
@@ -234,12 +250,13 @@ static bool discard_some(const int *fds, int n, bool unread)
 {
     bool hang = false, full = false;
     pthread_once(&prepared, prepare);
-    if (!lock_soon()) {
-        for (int i = 0; i < n; i++)
-            add_late((struct discarded){fds[i], unread});
+    bool has_lock = lock_soon();
+    if (!has_lock && add_late(fds, n, unread)) {
         sem_post(&some);
         return atomic_load(&n_waiting) + atomic_load(&n_late) < DISCARD_MOST;
     }
+    if (!has_lock)
+        pthread_mutex_lock(&lock);
     unsigned before = n_waiting;
     take_late();
     for (int i = 0; i < n; i++)
