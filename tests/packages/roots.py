@@ -1,5 +1,6 @@
 """Empty Debians to install the packages in: each an overlay of build/packages-root/base, with apt's sources
 in /srv. Only inside a mount namespace of the test's own."""
+import atexit
 import os
 import pathlib
 import subprocess
@@ -24,12 +25,19 @@ def mount(*words):
     must(["mount", *words])
 
 
+def unmount(folder):
+    """With all below it, and whatever still uses it. The folder, which other namespaces see, goes, too."""
+    must(["umount", "--recursive", "--lazy", folder])
+    folder.rmdir()
+
+
 class Root:
     """A Debian with nothing in it but apt."""
 
     def __init__(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="rknnd-root-"))
         mount("-t", "tmpfs", "root", self.folder)
+        atexit.register(unmount, self.folder)
         for name in ("upper", "work", "root"):
             (self.folder / name).mkdir()
         self.path = self.folder / "root"
