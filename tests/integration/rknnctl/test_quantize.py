@@ -18,7 +18,6 @@ import yaml
 from onnx import helper, numpy_helper
 from sklearn.datasets import load_digits
 
-import rknnd
 from support.service import BUILD, PATIENCE, SOURCE, Daemon, wait_for
 
 RKNNCTL = BUILD / "bin/rknnctl"
@@ -859,6 +858,15 @@ class Failures(Case):
         self.assertIn("No such file", self.quantize(self.folder / "none.onnx", listed, code=4))
         self.assertIn("cannot be read", self.quantize(SOURCE / "examples/digits/digits.rknn", listed, code=4))
 
+    def model_with_weights_beside(self):
+        """The model, the file of its weights, and a link to that."""
+        model = onnx.load(FLOAT)
+        for tensor in model.graph.initializer:
+            tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name))  # as bytes, which alone can lie elsewhere
+        onnx.save(model, str(self.folder / "net.onnx"), save_as_external_data=True, location="net.data", size_threshold=0)
+        (self.folder / "link").symlink_to("net.data")
+        return self.folder / "net.onnx", self.folder / "net.data", self.folder / "link"
+
     def test_the_float_model_is_not_lost(self):
         listed = self.arrays([np.ones((1, 8, 8, 1), np.float32)])
         net, link = self.folder / "net.onnx", self.folder / "link.onnx"
@@ -869,30 +877,34 @@ class Failures(Case):
             self.assertIn("is the float model, which would be lost", done.stderr)
         self.assertEqual(net.read_bytes(), FLOAT.read_bytes())
         self.assertFalse(self.out.exists())
-        with self.assertRaisesRegex(rknnd.ParameterError, "is the float model, which would be lost"):
-            rknnd.quantize(net, link, str(listed), server=self.daemon.uri)
 
     def test_weights_of_the_float_model_are_not_lost(self):
         """They may lie where an output's own weights, or a file of hybrid quantization, would go."""
         listed = self.arrays([np.ones((1, 8, 8, 1), np.float32)])
-        model = onnx.load(FLOAT)
-        for tensor in model.graph.initializer:
-            tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name))  # as bytes, which alone can lie elsewhere
-        onnx.save(model, str(self.folder / "net.onnx"), save_as_external_data=True, location="net.data", size_threshold=0)
-        net, weights = self.folder / "net.onnx", self.folder / "net.data"
-        before, link = weights.read_bytes(), self.folder / "link"
-        link.symlink_to("net.data")
+        net, weights, link = self.model_with_weights_beside()
+        before = weights.read_bytes()
         for options in (("-o", self.folder / "net", "--external-data"), ("-o", weights), ("-o", self.out, "--report", link),
                         ("-o", self.out, "--write-float", weights), ("--hybrid-step1", weights)):
             with self.subTest(options=options):
                 done = self.rknnctl("quantize", net, "--dataset", listed, *options, code=2)
                 self.assertRegex(done.stderr, "(net.data|link) has weights of the float model, which would be lost")
+        self.assertEqual(weights.read_bytes(), before)
+        self.rknnctl("quantize", net, "--dataset", listed, "-o", self.out, "--external-data")
+
+    @unittest.skipIf(os.environ.get("RKNND_SANITIZE"), "the Python package cannot load a sanitized library")
+    def test_nothing_of_the_float_model_is_lost_to_python(self):
+        import rknnd  # pylint: disable=import-outside-toplevel
+        listed = self.arrays([np.ones((1, 8, 8, 1), np.float32)])
+        net, weights, link = self.model_with_weights_beside()
+        before, same = weights.read_bytes(), self.folder / "same.onnx"
+        same.symlink_to("net.onnx")
+        with self.assertRaisesRegex(rknnd.ParameterError, "is the float model, which would be lost"):
+            rknnd.quantize(net, same, str(listed), server=self.daemon.uri)
         with rknnd.Quantizer(net, str(listed), server=self.daemon.uri) as quantizer:
             for write in (quantizer.write, quantizer.write_float, quantizer.write_table, quantizer.write_report):
                 with self.assertRaisesRegex(rknnd.ParameterError, "has weights of the float model"):
                     write(link)
         self.assertEqual(weights.read_bytes(), before)
-        self.rknnctl("quantize", net, "--dataset", listed, "-o", self.out, "--external-data")
 
     def test_a_full_disk(self):
         def limit():
