@@ -97,25 +97,29 @@ static void ordering_take(const struct ordering *o, uint32_t node, uint32_t *ord
     }
 }
 
+static void ordering_done(struct ordering *o)
+{
+    free(o->slots);
+    free(o->seen);
+    free(o->stack);
+}
+
 int order_nodes(const struct order_node *nodes, uint32_t n, uint32_t *order, bool *ret_moved,
                 struct error *e)
 {
-    struct ordering o = {.nodes = nodes};
+    cleanup(ordering_done) struct ordering o = {.nodes = nodes};
     int r = ordering_begin(&o, n, e);
-    cleanup(free_p) struct making *slots = o.slots;
-    cleanup(free_p) bool *seen = NULL;
-    cleanup(free_p) struct visit *stack = NULL;
     *ret_moved = false;
     for (uint32_t i = 0; i < n; i++)
         order[i] = i;
     if (r < 0 || ordering_is_good(&o, n))
         return r;
-    o.seen = seen = calloc(n, sizeof *seen);
-    o.stack = stack = calloc(n, sizeof *stack);
-    if (!seen || !stack)
+    o.seen = calloc(n, sizeof *o.seen);
+    o.stack = calloc(n, sizeof *o.stack);
+    if (!o.seen || !o.stack)
         return error_no_memory(e, "the graph", n);
     for (uint32_t i = 0, at = 0; i < n; i++)
-        if (!seen[i])
+        if (!o.seen[i])
             ordering_take(&o, i, order, &at);
     for (uint32_t i = 0; i < n; i++)
         *ret_moved = *ret_moved || order[i] != i;

@@ -62,9 +62,9 @@ static int agree_steps(const struct rknn_regs *regs, const struct rknn_agree_con
     known.x = c->y->dims[3] == 1 && single(stride.x) ? stride.x : known.x;
     if (!c->transposed && value & DECONV_STEPS)
         return rknn_regs_refuse(regs, CNA_CONV_CON3, value, "it is no transposed convolution", e);
-    // Of one line or column no step leads to another: some files say 1, others their attribute.
-    apart.y = c->window->kernel[0] == 1 ? dilation.y : apart.y;
-    apart.x = c->window->kernel[1] == 1 ? dilation.x : apart.x;
+    // Of one line or column no step leads to another: files say 1 then, or their attribute.
+    apart.y = c->window->kernel[0] == 1 && dilation.y == 1 ? 1 : apart.y;
+    apart.x = c->window->kernel[1] == 1 && dilation.x == 1 ? 1 : apart.x;
     if (!same(stride, known, 7))
         return disagree(regs, CNA_CONV_CON3, value, "strides", stride, known, e);
     return same(dilation, apart, 32)

@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from integration.rknnctl import test_quantize
 from integration.rknnctl.test_quantize import RKNNCTL, Case, attributes, in_channels, rewritten
+from support.service import SANITIZED
 
 LIMITS = {TensorProto.INT8: (-128, 127), TensorProto.INT16: (-32768, 32767)}
 
@@ -212,6 +213,7 @@ class Types(Case):
 MEASURE = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
 
 
+@unittest.skipIf(SANITIZED, "a sanitizer has memory of its own")
 class Memory(Case):
     def test_a_model_is_in_memory_twice_at_most(self):
         """100 MB: as it is read, and as it is sent. Also where the output is there already, of which it is asked whether the model needs it."""
