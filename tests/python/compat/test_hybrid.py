@@ -256,7 +256,8 @@ class Hybrid(Toolkit):
         model = onnx.load(DIGITS_FLOAT)
         for tensor in model.graph.initializer:
             tensor.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor), tensor.name))
-        onnx.save(model, str(self.folder / "digits.onnx"), save_as_external_data=True, location="digits.data", size_threshold=0)
+            set_external_data(tensor, "digits.data")
+        onnx.save(model, str(self.folder / "digits.onnx"))
         before = (self.folder / "digits.data").read_bytes()
         self.rknn.config(mean_values=[[0]], std_values=[[255]])
         self.assertEqual(self.rknn.load_onnx("./digits.onnx"), 0)
