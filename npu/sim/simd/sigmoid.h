@@ -9,6 +9,6 @@
 bool sigmoid_fits(void);
 
 /// Each of n floats becomes its sigmoid, or, with `times_x`, x times that (Swish, SiLU). In place;
-/// x needs no alignment. Off by two units in the last place at most, by three with `times_x`; 0
-/// where the sigmoid is below 2^-126. NaN stays NaN. Only where sigmoid_fits(). Any thread.
+/// x needs no alignment. Off by four units in the last place at most; 0 where the sigmoid is below
+/// 2^-126. NaN stays NaN. Only where sigmoid_fits(). Any thread.
 void sigmoid_many(bool times_x, float *x, size_t n);

