@@ -6,7 +6,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#include "base/fd.h"
+#include "base/net/discard.h"
 
 struct left {
     struct list link;
@@ -68,7 +68,7 @@ void passed_sweep(struct list *left, bool all)
         if (!all && !is_read(l->socket))
             continue;
         list_remove(&l->link);
-        fd_close(l->socket);
+        discard_socket(l->socket);
         account_refund(&l->user->account, ACCOUNT_DESCRIPTORS, l->n);
         if (l->connection)
             account_refund(&l->user->account, ACCOUNT_CONNECTIONS, 1);
