@@ -87,6 +87,11 @@ int quant_keep(int r, const struct error *e);
 /// Fails if it sets what is not known here.
 int quant_take(void *ours, uint32_t size, const void *theirs, const char *what, struct error *e);
 
+#define QUANT_MOST_CLIENTS 64
+
+/// How many clients run `n` of the samples at the same time, QUANT_MOST_CLIENTS at most.
+uint32_t quant_clients(const rknnd_quant_samples *samples, uint32_t n);
+
 /// A failure that is about a sample: its name stands before the words. Returns `code`.
 int quant_sample_failed(const rknnd_quant_samples *samples, uint32_t sample, int code,
                         const char *words, struct error *e);

@@ -48,6 +48,13 @@ int quant_take(void *ours, uint32_t size, const void *theirs, const char *what, 
     return 0;
 }
 
+uint32_t quant_clients(const rknnd_quant_samples *samples, uint32_t n)
+{
+    uint32_t wanted = samples->n_clients ? samples->n_clients : 2;
+    wanted = wanted > QUANT_MOST_CLIENTS ? QUANT_MOST_CLIENTS : wanted;
+    return wanted > n ? n : wanted;
+}
+
 int quant_sample_failed(const rknnd_quant_samples *samples, uint32_t sample, int code,
                         const char *words, struct error *e)
 {

@@ -28,8 +28,7 @@
 #define SHORT_ROUND   500000000u  // ns
 #define MOST_GROWTH   8           // from a round to the next
 #define SAVE_EVERY_NS 2000000000u // of the state
-#define MOST_CLIENTS  64
-#define MOST_OUTPUTS  128                     // of a model
+#define MOST_OUTPUTS  128         // of a model
 #define MOST_NAME     (RKNN_MAX_NAME_LEN - 1) // bytes of a name that servers show
 
 struct calibration {
@@ -217,7 +216,7 @@ static int calibrate_collect(struct client *k, struct error *e)
 static int calibrate_round(struct calibration *c, struct client *clients, uint32_t n,
                            struct error *e)
 {
-    pthread_t threads[MOST_CLIENTS];
+    pthread_t threads[QUANT_MOST_CLIENTS];
     uint32_t started = 0;
     for (; started < n; started++)
         if (pthread_create(&threads[started], NULL, calibrate_work, &clients[started]) != 0)
@@ -483,7 +482,7 @@ static int calibrate_run(struct calibration *c, struct client *clients, uint32_t
 int quant_calibrate(struct rknnd_quant *q, const rknnd_quant_samples *samples,
                     uint32_t *ret_resumed, struct error *e)
 {
-    uint32_t n = samples->n_clients ? samples->n_clients : 2;
+    uint32_t n = quant_clients(samples, samples->n);
     struct calibration c = {.q = q,
                             .samples = samples,
                             .most = calibrate_most(q, samples),
@@ -492,8 +491,6 @@ int quant_calibrate(struct rknnd_quant *q, const rknnd_quant_samples *samples,
     struct client *clients = NULL;
     size_t outputs = q->model.graph->n_output;
     *ret_resumed = 0;
-    n = n > MOST_CLIENTS ? MOST_CLIENTS : n;
-    n = n > samples->n ? samples->n : n;
     if (!shown)
         return error_no_memory(e, "the graph", 0);
     c.shown = shown;

@@ -11,9 +11,6 @@
 #include "base/cleanup.h"
 #include "quant/calibrate/quant_server.h"
 
-#define MOST_CLIENTS  64
-#define USUAL_CLIENTS 2
-
 // What is added up of one sample: of all of them in their order, whichever client was first, so
 // that the same samples always give the same means.
 struct trial_sums {
@@ -200,10 +197,8 @@ static void *trial_work(void *user)
 // are those of the first client that has any.
 static int trial_clients(struct trial_pass *p, rknn_context context, struct error *e)
 {
-    uint32_t wanted = p->t->samples->n_clients ? p->t->samples->n_clients : USUAL_CLIENTS;
-    wanted = wanted < p->n_samples ? wanted : p->n_samples;
-    uint32_t n = 1, most = wanted < MOST_CLIENTS ? wanted : MOST_CLIENTS;
-    struct trial_client clients[MOST_CLIENTS] = {{.pass = p, .context = context}};
+    uint32_t n = 1, most = quant_clients(p->t->samples, p->n_samples);
+    struct trial_client clients[QUANT_MOST_CLIENTS] = {{.pass = p, .context = context}};
     for (; n < most; n++) {
         struct trial_client *k = &clients[n];
         *k = (struct trial_client){.pass = p};
