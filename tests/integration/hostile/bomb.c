@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "rknn_custom_op.h"
+#include "tests/integration/hostile/plugin.h"
 
 #define MEMORY  0
 #define THREADS 1
@@ -58,15 +58,4 @@ static int compute(rknn_custom_op_context *c, rknn_custom_op_tensor *inputs, uin
     fprintf(stderr, "bomb: has all\n");
     sleep_for_ever(NULL);
     return 0;
-}
-
-__attribute__((visibility("default"))) rknn_custom_op *get_rknn_custom_op(void);
-
-rknn_custom_op *get_rknn_custom_op(void)
-{
-    static rknn_custom_op op = {.version = 1,
-                                .target = RKNN_TARGET_TYPE_CPU,
-                                .op_type = "cstDualResidual",
-                                .compute = compute};
-    return &op;
 }

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "rknn_custom_op.h"
+#include "tests/integration/hostile/plugin.h"
 
 #define PATTERN "QN@KHOLX" // of a program's input; each byte one less here than there
 #define PAGE    4096u
@@ -68,15 +68,4 @@ static int compute(rknn_custom_op_context *c, rknn_custom_op_tensor *inputs, uin
         memset(data(&outputs[i]), 0, outputs[i].attr.n_elems * sizeof(float));
     scribble_everywhere();
     return 0;
-}
-
-__attribute__((visibility("default"))) rknn_custom_op *get_rknn_custom_op(void);
-
-rknn_custom_op *get_rknn_custom_op(void)
-{
-    static rknn_custom_op op = {.version = 1,
-                                .target = RKNN_TARGET_TYPE_CPU,
-                                .op_type = "cstDualResidual",
-                                .compute = compute};
-    return &op;
 }
