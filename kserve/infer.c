@@ -8,6 +8,7 @@
 #include "kserve/classes.h"
 #include "kserve/http/reply.h"
 #include "kserve/model/placement.h"
+#include "kserve/model/quick_run.h"
 #include "kserve/model/serve_job.h"
 #include "kserve/request/request_kept.h"
 
@@ -299,4 +300,45 @@ void infer_placed(struct placement *p, const struct request_kept *kept, struct r
         count_failure(p->model, begin);
         reply_fail_with(r, &e);
     }
+}
+
+// Small, so that no memory is asked for; of one sample, and whose turn has no limit, so that there
+// is nothing to wait for before it is started.
+static bool is_quick(const struct request *q, const struct job *j, const struct served_model *m,
+                     const struct memory_share *s)
+{
+    return j->samples == 1 && j->timeout_ns == 0 && memory_of(q, j, m, s) == 0;
+}
+
+// What is wrong with the request is found again, and told, by infer().
+bool infer_begin(struct served_model *m, const uint8_t *body, size_t size, int64_t header,
+                 struct request_kept *kept, struct quick_run *q)
+{
+    struct error e;
+    bool same = kept && request_kept_is(kept, body, size, header) && quick_run_suits(m) &&
+                request_take_tensors(&kept->request, body, size, kept->n, &e) == 0 &&
+                check_model(&kept->request, m, &e) == 0;
+    struct job *j = same ? malloc(sizeof *j) : NULL;
+    if (!j)
+        return false;
+    bool ready = job_prepare(j, &kept->request, m, &e) == 0;
+    if (ready && is_quick(&kept->request, j, m, kept->request.share) && quick_run_start(q, m, j))
+        return true;
+    if (ready)
+        job_done(j);
+    free(j);
+    return false;
+}
+
+void infer_end(struct quick_run *q, const struct request_kept *kept, struct reply *r)
+{
+    struct error e;
+    if (quick_run_end(q, &e) == 0) {
+        write_answer(r, &kept->request, q->job, q->model);
+        reply_trim(r);
+    } else {
+        count_failure(q->model, q->begin_ns);
+        reply_fail_with(r, &e);
+    }
+    quick_run_done(q);
 }

@@ -7,6 +7,7 @@
 
 struct reply;
 struct placement;
+struct quick_run;
 struct request_kept;
 struct served_model;
 
@@ -20,3 +21,9 @@ void infer(struct served_model *m, const uint8_t *body, size_t size, int64_t hea
 bool infer_place(struct served_model *m, const uint8_t *body, size_t n, size_t size, int64_t header,
                  struct request_kept *kept, struct placement *p);
 void infer_placed(struct placement *p, const struct request_kept *kept, struct reply *r);
+
+/// Starts what a body asks for whose JSON is that of the connection's last request, and does not
+/// wait. False: it is for infer(). Then, perhaps behind quick_run_wait(), infer_end().
+bool infer_begin(struct served_model *m, const uint8_t *body, size_t size, int64_t header,
+                 struct request_kept *kept, struct quick_run *q);
+void infer_end(struct quick_run *q, const struct request_kept *kept, struct reply *r);

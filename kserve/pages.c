@@ -395,16 +395,30 @@ void pages_answer(const struct site *s, const struct page_request *q, struct rep
         reply_fail(r, 404, "there is nothing at %.200s", q->path);
 }
 
-bool pages_place(const struct site *s, const struct page_request *q, size_t n, struct placement *p)
+// The model that an inference is asked of, which the caller gives back; NULL: that is not asked.
+static struct served_model *asked_model(const struct site *s, const struct page_request *q)
 {
     char path[MAX_PATH];
     struct visit v = {.site = s, .request = q};
     struct error e;
     const struct page *page = copy_path(path, q->path) ? find_page(path, &v) : NULL;
     if (!page || page->answer != post_infer || strcmp(q->method, "POST") != 0)
-        return false;
-    struct served_model *m = repository_find(s->models, v.name, v.version, &e);
+        return NULL;
+    return repository_find(s->models, v.name, v.version, &e);
+}
+
+bool pages_place(const struct site *s, const struct page_request *q, size_t n, struct placement *p)
+{
+    struct served_model *m = asked_model(s, q);
     bool found = m && infer_place(m, q->body, n, q->size, q->header, *q->kept, p);
     served_model_unref(m);
     return found;
+}
+
+bool pages_begin(const struct site *s, const struct page_request *q, struct quick_run *run)
+{
+    struct served_model *m = asked_model(s, q);
+    bool begun = m && infer_begin(m, q->body, q->size, q->header, *q->kept, run);
+    served_model_unref(m);
+    return begun;
 }

@@ -10,6 +10,7 @@
 struct repository;
 struct pulse;
 struct placement;
+struct quick_run;
 struct request_kept;
 
 struct site {
@@ -34,3 +35,7 @@ void pages_answer(const struct site *s, const struct page_request *q, struct rep
 /// For a request of which the first `n` bytes of the body are there: whether all that is behind
 /// its JSON can be read to p->to, instead of to behind the JSON.
 bool pages_place(const struct site *s, const struct page_request *q, size_t n, struct placement *p);
+
+/// Starts an inference that can be left to itself, for infer_end(). False: nothing has happened,
+/// and pages_answer() is for it.
+bool pages_begin(const struct site *s, const struct page_request *q, struct quick_run *run);

@@ -350,9 +350,10 @@ static int wait_for(struct context *c, const rknn_run_extend *extend, struct err
         struct run *r = &c->runs[i];
         if (r->frame != frame || r->state == RUN_FREE)
             continue;
-        return r->state == RUN_SELECTED
-                   ? 0
-                   : run_select(c, r, run_deadline(extend ? extend->timeout_ms : 0), e);
+        if (r->state == RUN_SELECTED)
+            return 0;
+        connection_look(c->connection); // else poll() would be asked whether it is there
+        return run_select(c, r, run_deadline(extend ? extend->timeout_ms : 0), e);
     }
     return error_set(e, frame > c->last_frame ? STATUS_PARAM_INVALID : STATUS_FAIL,
                      "run %llu: %s (the last one is %llu)", (unsigned long long)frame,

@@ -341,6 +341,12 @@ int connection_wait(struct connection *c, struct request *r, uint64_t until, str
     return wait_until(c, r, &r->done, false, until, e);
 }
 
+void connection_look(struct connection *c)
+{
+    if (!c->lost)
+        read_some(c);
+}
+
 int connection_wait_answer(struct connection *c, struct request *r, uint64_t until, struct error *e)
 {
     return wait_until(c, r, &r->answered, true, until, e);

@@ -32,6 +32,9 @@ int connection_send(struct connection *c, struct request *r, const void *message
 /// request continues and can be waited for again).
 int connection_wait(struct connection *c, struct request *r, uint64_t until, struct error *e);
 
+/// Takes what has come, without waiting: for who has had something else to do since it asked.
+void connection_look(struct connection *c);
+
 /// As connection_wait(), but a request with `hold` need only be answered, and where the program
 /// interrupts other waits (wait_end.h), which loses the connection, this one is STATUS_FAIL and
 /// can be made again.

@@ -6,7 +6,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "kserve/infer.h"
 #include "kserve/model/placement.h"
+#include "kserve/request/request_kept.h"
 
 #define PACK_FROM 256 // bytes: smaller answers are not packed
 #define DATE_SIZE 40
@@ -124,19 +126,28 @@ static enum packing pack_answer(struct reply *r, enum packing wanted)
     return wanted;
 }
 
+// Head and body, in one piece or two. How many.
+static int write_reply(char head[HEAD_ROOM + SMALL], const struct reply *r, const struct notes *n,
+                       bool is_head, struct iovec iov[2])
+{
+    const struct bytes body = reply_bytes(r);
+    iov[0] = (struct iovec){head, write_head(head, r, body.size, n)};
+    iov[1] = (struct iovec){(void *)(uintptr_t)body.data, body.size};
+    if (is_head || body.size == 0)
+        return 1;
+    if (body.size > SMALL)
+        return 2;
+    memcpy(head + iov[0].iov_len, body.data, body.size);
+    iov[0].iov_len += body.size;
+    return 1;
+}
+
 // Head and body leave in one call, so that they can be one segment.
 static bool send_reply(struct talk *t, struct reply *r, const struct notes *n, bool is_head)
 {
     char head[HEAD_ROOM + SMALL];
-    const struct bytes body = reply_bytes(r);
-    struct iovec iov[2] = {{head, write_head(head, r, body.size, n)},
-                           {(void *)(uintptr_t)body.data, body.size}};
-    bool has_body = !is_head && body.size > 0, joins = has_body && body.size <= SMALL;
-    if (joins) {
-        memcpy(head + iov[0].iov_len, body.data, body.size);
-        iov[0].iov_len += body.size;
-    }
-    bool sent = talk_send(t, iov, has_body && !joins ? 2 : 1);
+    struct iovec iov[2];
+    bool sent = talk_send(t, iov, write_reply(head, r, n, is_head, iov));
     reply_done(r);
     return sent;
 }
@@ -249,6 +260,7 @@ bool exchange(struct exchange_site *s, struct guest *g)
     if (n == 0)
         return code ? refuse(s, g, code, "the head is too large, or no head of a request") : false;
     char *head = t->buffer + t->begin;
+    repeat_note(&g->repeat, head, n);
     t->begin += n;
     t->kept = t->begin;
     code = head_read(head, n, &h, &e);
@@ -257,6 +269,76 @@ bool exchange(struct exchange_site *s, struct guest *g)
     bool goes_on = code == 0           ? answer(s, g, &h, &b, &p)
                    : code == BODY_GONE ? false
                                        : refuse(s, g, code, e.text);
+    if (goes_on && request_kept_has(g->kept, h.tensors))
+        repeat_keep(&g->repeat, n, &h, &b);
     body_done(&b);
     return goes_on;
+}
+
+// ---- what is asked as the last time
+// ---------------------------------------------------------------
+
+bool exchange_begin(struct exchange_site *s, struct guest *g)
+{
+    struct talk *t = &g->talk;
+    const struct repeat *r = &g->repeat;
+    talk_next(t);
+    if (!talk_fill_now(t) || s->ends || !repeat_is(r, t))
+        return false;
+    const struct page_request q = {.method = "POST",
+                                   .path = r->path,
+                                   .body = (const uint8_t *)t->buffer + t->begin + r->head,
+                                   .size = r->body,
+                                   .header = r->header,
+                                   .kept = &g->kept};
+    if (!pages_begin(s->site, &q, &g->run))
+        return false;
+    watched_turn(s->watch, g->watched, TURN_WORK);
+    t->begin = t->end;
+    return true;
+}
+
+// False: the peer has gone, or there is no memory for what it does not take now.
+static bool send_soon(struct guest *g, struct reply *r, const struct notes *n)
+{
+    char head[HEAD_ROOM + SMALL];
+    struct iovec pieces[2], *iov = pieces;
+    int left = write_reply(head, r, n, false, iov);
+    if (!talk_send_now(&g->talk, &iov, &left))
+        return false;
+    for (int i = 0; i < left; i++)
+        g->rest.size += iov[i].iov_len;
+    if (left == 0)
+        return true;
+    uint8_t *to = g->rest.bytes = malloc(g->rest.size);
+    for (int i = 0; to && i < left; i++) {
+        memcpy(to, iov[i].iov_base, iov[i].iov_len);
+        to += iov[i].iov_len;
+    }
+    return to;
+}
+
+bool exchange_end(struct exchange_site *s, struct guest *g)
+{
+    struct reply r = {.code = 200, .share = &g->watched->share};
+    infer_end(&g->run, g->kept, &r);
+    if (r.no_memory)
+        reply_fail(&r, 503, "there is no memory for this answer (--memory)");
+    const struct notes n = {.packing = pack_answer(&r, g->repeat.accepted), .stays = true};
+    watched_turn(s->watch, g->watched, TURN_ANSWER);
+    bool sent = send_soon(g, &r, &n);
+    reply_done(&r);
+    if (sent && !g->rest.bytes)
+        watched_turn(s->watch, g->watched, TURN_ASK);
+    return sent;
+}
+
+bool exchange_send_rest(struct exchange_site *s, struct guest *g)
+{
+    struct iovec iov = {g->rest.bytes, g->rest.size};
+    bool sent = g->rest.size == 0 || talk_send(&g->talk, &iov, 1);
+    free(g->rest.bytes);
+    g->rest = (struct reply_rest){0};
+    watched_turn(s->watch, g->watched, TURN_ASK);
+    return sent;
 }

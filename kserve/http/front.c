@@ -18,6 +18,7 @@
 #include "base/net/discard.h"
 #include "base/net/tcp.h"
 #include "kserve/http/exchange.h"
+#include "kserve/http/gather.h"
 #include "kserve/http/peer_key.h"
 
 #define STACK_BYTES (512 * 1024)
@@ -34,6 +35,7 @@ struct doorman {
 struct front {
     struct exchange_site shared;
     struct seats *seats;
+    struct gather *gather;
     unsigned most; // connections
     int stop;      // an eventfd
     struct doorman doormen[FRONT_MAX_SOCKETS];
@@ -65,12 +67,14 @@ static void *serve(void *owner)
 {
     struct stay *v = owner;
     struct front *f = v->front;
-    while (exchange(&f->shared, &v->guest))
+    while (exchange(&f->shared, &v->guest) && gather_lend(f->gather, &v->guest))
         continue;
     seat_done(&v->guest.seat);
     connection_remove(f->shared.watch, v->guest.watched); // before its number is another's
     discard_socket(v->guest.talk.socket);
     free(v->guest.kept);
+    free(v->guest.rest.bytes);
+    sem_destroy(&v->guest.back);
     free(v);
     forget_one(f);
     return NULL;
@@ -95,6 +99,10 @@ static bool start_stay(struct front *f, int socket, const struct sockaddr *addre
     v->front = f;
     v->guest.watched = w;
     v->guest.kept = NULL;
+    v->guest.repeat.head = 0;
+    v->guest.run.model = NULL;
+    v->guest.rest = (struct reply_rest){0};
+    sem_init(&v->guest.back, 0, 0);
     if (pthread_create(&thread, &f->small, serve, v) != 0) {
         connection_remove(f->shared.watch, w);
         seat_done(&v->guest.seat);
@@ -189,6 +197,7 @@ static struct front *front_new(const struct site *site, const struct front_limit
     pthread_attr_setstacksize(&f->small, STACK_BYTES);
     f->shared.watch = connection_watch_new(limits);
     f->seats = seats_new(processors(), SEAT_NS, clock_ns);
+    f->gather = gather_new(&f->shared, &f->small);
     f->stop = eventfd(0, EFD_CLOEXEC);
     return f;
 }
@@ -197,7 +206,7 @@ int front_start(const struct site *site, const struct front_limits *limits, cons
                 unsigned n_sockets, struct front **ret, struct error *e)
 {
     struct front *f = front_new(site, limits);
-    int r = f && f->shared.watch && f->seats && f->stop >= 0
+    int r = f && f->shared.watch && f->seats && f->gather && f->stop >= 0
                 ? 0
                 : error_no_memory(e, "a server", sizeof *f);
     for (unsigned i = 0; i < n_sockets && r == 0; i++)
@@ -242,6 +251,7 @@ void front_stop(struct front *f, uint32_t patience_s)
     end_doors(f);
     if (f->shared.watch)
         end_guests(f, patience_s);
+    gather_free(f->gather);
     seats_free(f->seats);
     fd_close(f->stop);
     pthread_attr_destroy(&f->small);

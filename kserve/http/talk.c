@@ -34,19 +34,27 @@ void talk_next(struct talk *t)
 
 // Nobody wants descriptors; but what a peer has passed, the kernel would close here, and wait for
 // it as long as the peer likes. Who passes more than can be closed has gone.
-static ssize_t receive(struct talk *t, void *to, size_t n)
+static ssize_t receive_with(struct talk *t, void *to, size_t n, int flags)
 {
     int passed[FD_MAX_IN_MESSAGE], n_passed = 0;
-    ssize_t got =
-        fd_receive(t->socket, to, n, passed, &n_passed, t->takes_fds ? FD_MAX_IN_MESSAGE : 0);
+    ssize_t got;
+    do
+        got = fd_receive_once(t->socket, to, n, passed, &n_passed,
+                              t->takes_fds ? FD_MAX_IN_MESSAGE : 0, flags);
+    while (got == -EINTR);
     if (!discard_fds(passed, n_passed))
         got = -EMFILE;
     t->moved += got > 0 ? (uint64_t)got : 0;
     return got;
 }
 
+static ssize_t receive(struct talk *t, void *to, size_t n)
+{
+    return receive_with(t, to, n, 0);
+}
+
 // What is kept in front is pointed at, so only what lies behind it can be moved.
-bool talk_fill(struct talk *t)
+static bool fill(struct talk *t, int flags)
 {
     if (t->end == TALK_ROOM && t->begin > t->kept) {
         memmove(t->buffer + t->kept, t->buffer + t->begin, t->end - t->begin);
@@ -55,9 +63,19 @@ bool talk_fill(struct talk *t)
     }
     if (t->end == TALK_ROOM)
         return false;
-    ssize_t n = receive(t, t->buffer + t->end, TALK_ROOM - t->end);
+    ssize_t n = receive_with(t, t->buffer + t->end, TALK_ROOM - t->end, flags);
     t->end += n > 0 ? (size_t)n : 0;
     return n > 0;
+}
+
+bool talk_fill(struct talk *t)
+{
+    return fill(t, 0);
+}
+
+bool talk_fill_now(struct talk *t)
+{
+    return fill(t, MSG_DONTWAIT);
 }
 
 // A line that does not fit is as good as one that never ends: talk_fill() has no room for it.
@@ -117,19 +135,38 @@ bool talk_take(struct talk *t, void *to, size_t n)
     return true;
 }
 
+// Takes what has been sent off the vectors.
+static void pass(struct talk *t, struct iovec **iov, int *n, size_t sent)
+{
+    t->moved += sent;
+    for (; *n > 0 && sent >= (*iov)->iov_len; (*iov)++, (*n)--)
+        sent -= (*iov)->iov_len;
+    if (*n > 0) {
+        (*iov)->iov_base = (uint8_t *)(*iov)->iov_base + sent;
+        (*iov)->iov_len -= sent;
+    }
+}
+
 bool talk_send(struct talk *t, struct iovec *iov, int n)
 {
     while (n > 0) {
         ssize_t sent = fd_send(t->socket, iov, n, NULL, 0);
         if (sent < 0)
             return false;
-        t->moved += (uint64_t)sent;
-        for (; n > 0 && (size_t)sent >= iov->iov_len; iov++, n--)
-            sent -= (ssize_t)iov->iov_len;
-        if (n > 0) {
-            iov->iov_base = (uint8_t *)iov->iov_base + sent;
-            iov->iov_len -= (size_t)sent;
-        }
+        pass(t, &iov, &n, (size_t)sent);
+    }
+    return true;
+}
+
+bool talk_send_now(struct talk *t, struct iovec **iov, int *n)
+{
+    while (*n > 0) {
+        ssize_t sent = fd_send_now(t->socket, *iov, *n, NULL, 0);
+        if (sent == -EAGAIN || sent == -EWOULDBLOCK)
+            return true;
+        if (sent < 0)
+            return false;
+        pass(t, iov, n, (size_t)sent);
     }
     return true;
 }

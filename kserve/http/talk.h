@@ -31,6 +31,8 @@ void talk_next(struct talk *t);
 /// Waits for more. False: the peer has gone, or the buffer is full.
 bool talk_fill(struct talk *t);
 
+/// What is there, without waiting. False: nothing is, or the peer has gone, or the buffer is full.
+bool talk_fill_now(struct talk *t);
 /// A line without its end, which is 0 then. NULL: there is none, for it is too long, does not end
 /// as lines do, or the peer has gone.
 char *talk_line(struct talk *t);
@@ -43,6 +45,8 @@ size_t talk_take_soon(struct talk *t, void *to, size_t n, unsigned ms);
 
 /// All of it; the vectors are used up. False: the peer has gone.
 bool talk_send(struct talk *t, struct iovec *iov, int n);
+/// What goes without waiting; *n vectors are left. False: the peer has gone.
+bool talk_send_now(struct talk *t, struct iovec **iov, int *n);
 
 /// After the last answer: the peer is to read that before it hears that nobody reads what it sends.
 void talk_end(struct talk *t);

@@ -180,17 +180,20 @@ int group_start(struct group *g, struct lane *lane, uint8_t **room, bool start_o
 }
 
 // Whoever asks for outputs would wait as well, but that is no time of theirs.
-static int wait_for_run(struct group *g, const struct lane *lane, struct error *e)
+int group_wait(struct group *g, const struct lane *lane, unsigned ms, struct error *e)
 {
+    rknn_run_extend extend = {.timeout_ms = (int32_t)ms, .fence_fd = -1};
+    int r = rknn_wait(lane->context, &extend);
+    if (r == RKNN_ERR_TIMEOUT && ms > 0)
+        return library_error(e, r);
     g->under_way = false;
-    int r = rknn_wait(lane->context, NULL);
     g->times.infer_ns = clock_ns() - g->times.infer_ns;
     return r < 0 ? library_error(e, r) : 0;
 }
 
 int group_end(struct group *g, struct lane *lane, uint8_t *room, struct error *e)
 {
-    int r = g->under_way ? wait_for_run(g, lane, e) : 0;
+    int r = g->under_way ? group_wait(g, lane, 0, e) : 0;
     if (r < 0)
         return r;
     uint64_t begin = clock_ns();
@@ -222,7 +225,9 @@ int group_run(struct group *g, struct lane *lane, struct error *e)
 
 void group_count(const struct group *g)
 {
-    pthread_mutex_lock(&g->model->lock);
-    statistics_run(&g->model->statistics, g->samples, g->n, &g->times);
-    pthread_mutex_unlock(&g->model->lock);
+    struct served_model *m = g->model;
+    pthread_mutex_lock(&m->lock);
+    statistics_run(&m->statistics, g->samples, g->n, &g->times);
+    served_model_note_run(m, g->times.infer_ns);
+    pthread_mutex_unlock(&m->lock);
 }

@@ -24,6 +24,10 @@ int group_run(struct group *g, struct lane *lane, struct error *e);
 int group_start(struct group *g, struct lane *lane, uint8_t **room, bool start_only,
                 struct error *e);
 int group_end(struct group *g, struct lane *lane, uint8_t *room, struct error *e);
+
+/// Waits for a run that is under way. STATUS_TIMEOUT: it still is, after `ms`; 0: as long as it
+/// takes.
+int group_wait(struct group *g, const struct lane *lane, unsigned ms, struct error *e);
 /// Where an input of the next run goes, if the daemon has that memory, too; else NULL.
 uint8_t *group_place(const struct group *g, struct lane *lane, uint32_t input);
 

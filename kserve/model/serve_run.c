@@ -174,7 +174,7 @@ static void wait_for_more(struct served_model *m, const struct batch_entry *b)
 // With the model's lock: a run has ended. What is usual follows what is there within some runs.
 static void note_run(struct served_model *m, uint64_t took_ns)
 {
-    m->run_ns = m->run_ns ? m->run_ns - m->run_ns / 8 + took_ns / 8 : took_ns;
+    served_model_note_run(m, took_ns);
     m->usual -= (m->usual - m->inside + 7) / 8;
 }
 

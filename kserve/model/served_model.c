@@ -341,6 +341,11 @@ int served_model_open(const char *path, const char *load_options, const struct s
     return r;
 }
 
+void served_model_note_run(struct served_model *m, uint64_t ns)
+{
+    m->run_ns = m->run_ns ? m->run_ns - m->run_ns / 8 + ns / 8 : ns;
+}
+
 struct served_model *served_model_ref(struct served_model *m)
 {
     atomic_fetch_add(&m->refs, 1);

@@ -86,6 +86,8 @@ struct served_model {
 int served_model_open(const char *path, const char *load_options, const struct served_options *o,
                       struct served_model **ret, struct error *e);
 struct served_model *served_model_ref(struct served_model *m);
+/// With the model's lock: a run took that long.
+void served_model_note_run(struct served_model *m, uint64_t ns);
 void served_model_unref(struct served_model *m);
 
 // ---- lanes --------------------------------------------------------------------------------------

@@ -17,6 +17,8 @@ struct request_kept {
 int request_kept_parse(struct request_kept *k, const uint8_t *body, size_t size, int64_t header,
                        struct error *e);
 void request_kept_done(struct request_kept *k);
+/// Whether it is there for another time, and its JSON has that many bytes. NULL: no.
+bool request_kept_has(const struct request_kept *k, int64_t header);
 
 /// Whether a body that begins so is one that need not be read again.
 bool request_kept_is(const struct request_kept *k, const uint8_t *body, size_t n, int64_t header);
