@@ -19,7 +19,7 @@
 #include "base/net/tcp.h"
 #include "kserve/http/exchange.h"
 #include "kserve/http/gather.h"
-#include "kserve/http/peer_key.h"
+#include "kserve/peer_key.h"
 
 #define STACK_BYTES (512 * 1024)
 #define PAUSE_MS    100     // until descriptors or threads may be there again

@@ -10,8 +10,9 @@ import tempfile
 import unittest
 
 from support.adb_board import PORT, AdbBoard, fetch_adbd, run_inside
+from support.daemon.upgrading import Upgrading
 from support.fake_adb import Server, frame
-from support.service import BUILD, SOURCE, Daemon, free_port, wait_for
+from support.service import BUILD, SOURCE, Daemon, ended, finish_client, free_port, wait_for
 
 
 def rknnctl(*words, port, uri="adb:"):
@@ -105,8 +106,10 @@ class Acted(unittest.TestCase):
         daemon.stop()
 
 
-class Real(unittest.TestCase):
+class Real(Upgrading):
     """Inside of the namespaces."""
+
+    base = [*Upgrading.base, "listen = unix:/run/rknnd/rknnd.sock"]
 
     @classmethod
     def setUpClass(cls):
@@ -130,6 +133,21 @@ class Real(unittest.TestCase):
             done = subprocess.run([BUILD / "tests/conformance" / program, models], env=env, capture_output=True,
                                   text=True, timeout=120, check=False)
             self.assertEqual(done.returncode, 0, done.stdout[-1000:] + done.stderr[-1000:])
+
+
+    def test_upgrades(self):
+        """Programs that came by adb go on, and so do connections to their sessions that come later."""
+        line = self.start()
+        stay, loop = self.stay(self.board.uri), self.client("loop_client", self.board.uri, "1")
+        for _ in range(3):
+            line.upgrade()
+            self.runs(self.board.uri, loop)
+        self.assertIsNone(stay.poll())
+        self.assertFalse(ended(line.pids[0]), "it has a session, which goes on")
+        _, duplicates, _ = map(float, finish_client(stay).split())
+        self.assertGreater(duplicates, 0)
+        self.assertIn(" 0 errors", finish_client(loop))
+        wait_for("those that serve nobody to end", lambda: all(map(ended, line.pids[:-1])))
 
 
 class RealOutside(unittest.TestCase):

@@ -1,4 +1,4 @@
-#include "kserve/http/peer_key.h"
+#include "kserve/peer_key.h"
 
 #include <netinet/in.h>
 #include <string.h>
