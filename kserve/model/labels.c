@@ -10,7 +10,7 @@
 #include "rknnd.h"
 
 #include "base/cleanup.h"
-#include "kserve/model/library_error.h"
+#include "kserve/library_error.h"
 #include "kserve/small_file.h"
 
 #define KEPT       "rknnd:"

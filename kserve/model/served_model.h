@@ -10,9 +10,9 @@
 #include "rknn_api.h"
 
 #include "base/error.h"
+#include "kserve/library_error.h"
 #include "kserve/model/catalog.h"
 #include "kserve/model/labels.h"
-#include "kserve/model/library_error.h"
 #include "kserve/model/model_counts.h"
 #include "kserve/request/datatype.h"
 

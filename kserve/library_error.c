@@ -1,4 +1,4 @@
-#include "kserve/model/library_error.h"
+#include "kserve/library_error.h"
 
 #include <string.h>
 
