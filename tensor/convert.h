@@ -25,8 +25,7 @@ uint16_t convert_float_to_fp16(float f);
 /// `io`     the input's description (logical dims NHWC when 4-D, type, scale, zp, preprocess);
 ///          its attributes have passed tensor_attr_check()
 /// `from`   the form of `src`: NHWC or NCHW for 4-D, strides included; UNDEFINED else (NHWC and
-/// NCHW
-///          mean the same)
+///          NCHW mean the same)
 /// `src`    exactly as many bytes as convert_form_bytes() says; need not be aligned
 /// `dst`    io->logical.size bytes, packed, in io->logical's layout and type; may not overlap
 ///
@@ -39,6 +38,10 @@ uint16_t convert_float_to_fp16(float f);
 /// quantized INT8 input is real data (-128..127), not stored values: that is pass_through.
 int convert_input(const struct tensor_io *io, const struct convert_form *from, const void *src,
                   size_t src_size, void *dst, size_t dst_size, struct error *e);
+
+/// Whether convert_input() takes elements of `from` for an input of `a`'s type; else
+/// STATUS_INPUT_INVALID, in the words that it would have.
+int convert_input_types(const struct tensor_attr *a, enum tensor_type from, struct error *e);
 
 /// Turns stored values (packed, `attr`'s type, scale and zp) into float32, element by element.
 /// `dst` takes attr->n_elems floats. Every type of the list above is known.

@@ -116,15 +116,22 @@ static int convert_check_preprocess(const struct conversion *c, struct error *e)
     return 0;
 }
 
+int convert_input_types(const struct tensor_attr *a, enum tensor_type from, struct error *e)
+{
+    if (tensor_type_size(a->type) == 0 ||
+        (from != a->type && !(convert_has_arithmetic(from) && convert_has_arithmetic(a->type))))
+        return error_set(e, STATUS_INPUT_INVALID,
+                         "input \"%s\" is %s in the model and cannot be set as %s", a->name,
+                         tensor_type_name(a->type), tensor_type_name(from));
+    return 0;
+}
+
 static int convert_check_types(const struct conversion *c, struct error *e)
 {
     const struct tensor_attr *a = &c->io->logical;
-    if (tensor_type_size(a->type) == 0 ||
-        (c->from != a->type &&
-         !(convert_has_arithmetic(c->from) && convert_has_arithmetic(a->type))))
-        return error_set(e, STATUS_INPUT_INVALID,
-                         "input \"%s\" is %s in the model and cannot be set as %s", a->name,
-                         tensor_type_name(a->type), tensor_type_name(c->from));
+    int r = convert_input_types(a, c->from, e);
+    if (r < 0)
+        return r;
     if (convert_is_quantized(a) &&
         (a->qnt != TENSOR_QNT_AFFINE || !convert_has_arithmetic(a->type) || !(a->scale > 0) ||
          isinf(a->scale)))

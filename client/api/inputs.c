@@ -64,6 +64,8 @@ static int plan_conversion(const rknn_input *in, const struct tensor_io *io, str
         return too_small(in->size, size, a->n_elems, get_type_string(in->type), e);
     ret->size = size;
     int r = check_layout(in, a, &ret->layout, e);
+    if (r == 0 && !io->device_converts) // the server's worker would say so at the run, too late
+        r = convert_input_types(a, (enum tensor_type)in->type, e);
     if (r < 0)
         return r;
     ret->convert = size >= a->size && !io->device_converts;

@@ -39,6 +39,21 @@ static void expect_outputs(rknn_context c)
     free(attrs);
 }
 
+// Whether the server's worker would convert it or the library: a type that int64 cannot be made of
+// is refused where it is given.
+static void refuse_other_types(rknn_context c)
+{
+    static const rknn_tensor_type types[] = {RKNN_TENSOR_FLOAT32, RKNN_TENSOR_UINT8,
+                                             RKNN_TENSOR_INT32};
+    size_t size;
+    void *buf = conformance_file(&size, NAME ".in0.bin");
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        rknn_input in = {.buf = buf, .size = (uint32_t)size, .type = types[i]};
+        EXPECT_REFUSED(RKNN_ERR_INPUT_INVALID, "INT64", rknn_inputs_set(c, 1, &in));
+    }
+    free(buf);
+}
+
 int main(int argc, char **argv)
 {
     conformance_start(argc, argv);
@@ -49,6 +64,7 @@ int main(int argc, char **argv)
         EXPECT_CMP(attrs[i].fmt, ==, RKNN_TENSOR_UNDEFINED);
     }
     free(attrs);
+    refuse_other_types(c);
     for (int text = 0; text < 3; text++) {
         set_inputs(c);
         EXPECT_OK(rknn_run(c, NULL));
