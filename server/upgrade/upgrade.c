@@ -96,6 +96,7 @@ static void undo(struct upgrade *u, const char *why)
 {
     bool paused = u->state == UPGRADE_GIVING;
     log_error("no upgrade, this rknnd goes on: %s", why);
+    manager_tell(&u->notify->manager, "STATUS=No upgrade, this rknnd goes on: %s", why);
     u->state = UPGRADE_NONE;
     stop_talking(u);
     child_kill(&u->child);
@@ -329,6 +330,8 @@ void upgrade_begin(struct upgrade *u)
                      : "an upgrade is under way already");
         return;
     }
+    manager_tell(&u->notify->manager,
+                 "STATUS=An upgrade begins"); // in place of an earlier one's end
     if (start(u, &e) < 0) {
         undo(u, e.text);
         return;

@@ -117,8 +117,17 @@ class Upgrade(Upgrading):
                     if not words.startswith(b"WATCHDOG"):
                         return int.from_bytes(ancillary[0][2][:4], "little"), words
             self.assertTrue(hear()[1].startswith(b"READY=1"))
+            old, begins = line.pids[0], b"STATUS=An upgrade begins"
+            line.write([*self.base, "nonsense = 1"])
+            line.signal()
+            self.assertEqual(hear(), (old, begins))
+            sender, words = hear()
+            self.assertEqual((sender, words[:18]), (old, b"STATUS=No upgrade,"))
+            wait_for("its process to be gone", lambda: successor(old) is None)
+            line.write(self.base)
             line.upgrade()
             old, new = line.pids
+            self.assertEqual(hear(), (old, begins))
             self.assertEqual(hear(), (old, b"MAINPID=%d" % new))
             sender, words = hear()
             self.assertEqual((sender, words[:7]), (new, b"READY=1"))
