@@ -79,6 +79,7 @@ void server_set_limits(struct server *s)
         if (o->limits.of[i])
             t->of[i] = o->limits.of[i];
     s->accounts.worker_threads = s->jobs.scheduler.n_cores + WORKER_THREADS;
+    s->counters.worker_threads = s->accounts.worker_threads;
     s->counters.buffers.most_idle_bytes = m.memory / IDLE_BUFFERS;
     s->counters.buffers.most_idle = (unsigned)(files < MOST_IDLE ? files : MOST_IDLE);
 }

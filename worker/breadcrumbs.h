@@ -8,6 +8,9 @@
 #define BREADCRUMBS_MAX  15
 #define BREADCRUMBS_SIZE sizeof(struct breadcrumbs)
 
+// Exit code of one that cannot begin because there are no more threads to be had.
+#define WORKER_EXIT_NO_THREADS 4
+
 // Shared between daemon and worker; the daemon does not trust it.
 struct breadcrumbs {
     char in_use[BREADCRUMBS_MAX + 1]; // the worker's own

@@ -26,6 +26,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "worker/breadcrumbs.h"
 
 #define EXIT_BROKEN 3
 
@@ -128,6 +129,24 @@ static int start_thread(struct worker *w, struct error *e)
         return error_set_errno(e, STATUS_MALLOC_FAIL, r, "cannot start a thread");
     pthread_detach(thread);
     return 0;
+}
+
+static void *end_at_once(void *unused)
+{
+    return unused;
+}
+
+// Backends and libraries have words of their own for a thread that they cannot have.
+void worker_check_threads(const struct error *why)
+{
+    pthread_t thread;
+    int r = pthread_create(&thread, NULL, end_at_once, NULL);
+    if (r == 0)
+        pthread_join(thread, NULL);
+    if (r != EAGAIN)
+        return;
+    log_error("%s; no thread can be started", why->text);
+    _exit(WORKER_EXIT_NO_THREADS);
 }
 
 // The body of every thread. A run that the backend finishes on a thread of its own is answered

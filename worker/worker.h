@@ -88,6 +88,10 @@ void worker_answer(struct worker *w, struct frame_out *f);
 /// Starts threads until there are `n`, the calling one included.
 int worker_start_threads(struct worker *w, unsigned n, struct error *e);
 
+/// Something has failed for this reason: ends the process if no thread can be started, which then
+/// is what it failed for.
+void worker_check_threads(const struct error *why);
+
 /// Ends the process because the daemon, which is trusted, sent what it should not: a bug.
 _Noreturn void worker_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

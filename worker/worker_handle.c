@@ -10,6 +10,7 @@
 //     +----> DESCRIBE, instead of all that
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -72,6 +73,17 @@ static void worker_reply(const struct worker_request *r, const void *message, co
                                            message, &rest, size > 0, NULL, NULL));
 }
 
+// With a file, which is the frame's from now on; -1: with none.
+static void worker_reply_file(const struct worker_request *r, const void *message, int fd)
+{
+    const struct message_row *row = message_row(r->header->type);
+    struct frame_out *f = message_frame(r->header->type, FRAME_REPLY, r->header->id, row->reply,
+                                        message, NULL, 0, NULL, NULL);
+    if (f && fd >= 0)
+        f->fds[f->n_fds++] = fd;
+    worker_answer(r->worker, f);
+}
+
 static void worker_reply_error(const struct worker_request *r, const struct error *e)
 {
     worker_answer(r->worker, message_error_frame(r->header->type, r->header->id, e));
@@ -122,7 +134,8 @@ static int worker_enter_sandbox(struct worker *w, const rknnd_WorkerStart *m, st
 }
 
 // START: opens the backend's device and tells what it is. The file that comes with it is the memory
-// of breadcrumbs; its mapping lasts as long as the process.
+// of breadcrumbs; its mapping lasts as long as the process. The one that goes back counts this
+// process's threads: the daemon may not see processes that cannot be dumped.
 static int handle_start(struct worker_request *r, struct error *e)
 {
     const rknnd_WorkerStart *m = &r->message->WORKER_START_request;
@@ -135,6 +148,7 @@ static int handle_start(struct worker_request *r, struct error *e)
     message_set_text(w->plugin_dir, m->plugin_dir);
     plugins_init(&w->plugins, w->plugin_dir, w->module_dir,
                  worker_map(breadcrumbs, sizeof(struct breadcrumbs), PROT_READ | PROT_WRITE));
+    cleanup(fd_close_p) int threads = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int s = loaded_backend_open_module(loaded, w->module_dir, m->backend, e);
     if (s == 0)
         s = worker_enter_sandbox(w, m, e);
@@ -153,7 +167,7 @@ static int handle_start(struct worker_request *r, struct error *e)
     message_set_text(reply.backend, d->backend);
     message_set_text(reply.runtime_version, d->runtime_version);
     message_set_text(reply.driver_version, d->driver_version);
-    worker_reply(r, &reply, NULL, 0);
+    worker_reply_file(r, &reply, steal_fd(&threads));
     return 0;
 }
 
@@ -589,6 +603,13 @@ static const struct {
     {MESSAGE_WORKER_INTERNAL, handle_internal}, {MESSAGE_WORKER_LOG_LEVEL, handle_log_level},
 };
 
+// Before the worker can run anything: who asks waits for another one, if this one has to end.
+static bool is_beginning(uint16_t type)
+{
+    return type == MESSAGE_WORKER_START || type == MESSAGE_WORKER_LOAD ||
+           type == MESSAGE_WORKER_DESCRIBE;
+}
+
 // RUN comes first in the table, since the search is linear and runs are the frequent request.
 void worker_handle(struct worker *w, const struct frame_header *h, struct bytes message,
                    struct worker_context **ret_run)
@@ -603,7 +624,10 @@ void worker_handle(struct worker *w, const struct frame_header *h, struct bytes 
         worker_die("frame of type %u, flags %u", h->type, h->flags);
     if (message_decode(message_row(h->type)->request, message, &m, &e) < 0)
         worker_die("%s", e.text);
-    if (handlers[i].handle(&r, &e) < 0)
+    if (handlers[i].handle(&r, &e) < 0) {
+        if (is_beginning(h->type))
+            worker_check_threads(&e);
         worker_reply_error(&r, &e);
+    }
     *ret_run = r.run;
 }

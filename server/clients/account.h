@@ -26,7 +26,7 @@
     X(MODELS,      "models",      "models in use",           false, 1, 0, MALLOC_FAIL)             \
     X(STORAGE,     "storage",     "bytes of models and uploads", true, 0, 0, MALLOC_FAIL)          \
     X(STORED,      "stored",      "bytes of stored models",  true,  0, 0, MALLOC_FAIL)             \
-    X(WORKERS,     "workers",     "loaded models",           false, 4, 1, MALLOC_FAIL)             \
+    X(WORKERS,     "workers",     "loaded models",           false, 5, 1, MALLOC_FAIL)             \
     X(REPLIES,     "replies",     "bytes of unread answers", true,  0, 0, DEVICE_UNAVAILABLE)      \
     X(DUMPS,       "dumps",       "dumps",                   false, 0, 0, DEVICE_UNAVAILABLE)      \
     X(FOLLOWERS,   "followers",   "readers who wait for the log", false, 0, 0, DEVICE_UNAVAILABLE) \

@@ -182,12 +182,11 @@ static int start_child(struct http *h, int theirs, int log, struct error *e)
     snprintf(program, sizeof program, "%s/" PROGRAM, h->folder);
     const struct child_words words = {.program = program,
                                       .args = (char *[]){(char *)PROGRAM, NULL},
+                                      .environment = environment,
                                       .fd = theirs,
                                       .log_fd = log,
                                       .exited = on_exited};
-    h->child.environment = environment;
-    int r = child_start(&h->child, h->loop, &words, e);
-    h->child.environment = NULL;
+    int r = child_start(&h->child, &words, e);
     return r < 0 ? error_prefix(e, "%s", program) : 0;
 }
 
@@ -204,6 +203,7 @@ static int start_process(struct http *h, struct error *e)
     worker_log_set_name(&h->log, "HTTP");
     h->fd = steal_fd(&ours);
     fd_take_urgent(h->fd);
+    child_init(&h->child, h->loop);
     h->n_open = 2;
     r = start_child(h, theirs, log, e);
     fd_close(log);

@@ -71,7 +71,7 @@ static int set_signals(posix_spawnattr_t *attributes)
 }
 
 // Returns an errno.
-static int spawn(struct child *c, const char *program, char *const args[], int fd, int log_fd)
+static int spawn(struct child *c, const struct child_words *w, int fd, int log_fd)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
@@ -84,8 +84,8 @@ static int spawn(struct child *c, const char *program, char *const args[], int f
         if (r == 0)
             r = set_signals(&attributes);
         if (r == 0)
-            r = posix_spawn(&c->pid, program, &files, &attributes, args,
-                            c->environment ? c->environment : environ);
+            r = posix_spawn(&c->pid, w->program, &files, &attributes, w->args,
+                            w->environment ? w->environment : environ);
         posix_spawnattr_destroy(&attributes);
     }
     posix_spawn_file_actions_destroy(&files);
@@ -164,56 +164,60 @@ static bool is_traced(void)
 }
 
 // An emulated kernel may know vfork() and nothing else that borrows memory.
-static int spawn_anyhow(struct child *c, const char *program, char *const args[], int fd,
-                        int log_fd)
+static int spawn_anyhow(struct child *c, const struct child_words *w, int fd, int log_fd)
 {
     cleanup(fd_close_p) int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     cleanup(fd_close_p) int own_null = null < 0 ? -1 : fcntl(null, F_DUPFD_CLOEXEC, CHILD_FD + 1);
     if (own_null < 0)
         return errno;
-    const struct start start = {.program = program,
-                                .args = args,
-                                .environment = c->environment ? c->environment : environ,
+    const struct start start = {.program = w->program,
+                                .args = w->args,
+                                .environment = w->environment ? w->environment : environ,
                                 .null = own_null,
                                 .fd = fd,
                                 .log_fd = log_fd};
     int r = CHILD_ALWAYS_WAITS || is_traced() ? EINVAL : spawn_soon(c, &start);
-    return r == EINVAL ? spawn(c, program, args, fd, log_fd) : r;
+    return r == EINVAL ? spawn(c, w, fd, log_fd) : r;
 }
 
 // ---- the start ----------------------------------------------------------------------------------
 
 // Returns an errno.
-typedef int (*spawn_way)(struct child *c, const char *program, char *const args[], int fd,
-                         int log_fd);
+typedef int (*spawn_way)(struct child *c, const struct child_words *w, int fd, int log_fd);
+
+void child_init(struct child *c, uv_loop_t *loop)
+{
+    *c = (struct child){.pid = 0};
+    uv_signal_init(loop, &c->watch);
+}
 
 // SIGCHLD is watched for before there is a child that can end.
-static int start_by(spawn_way way, struct child *c, uv_loop_t *loop, const struct child_words *w,
-                    struct error *e)
+static int start_by(spawn_way way, struct child *c, const struct child_words *w, struct error *e)
 {
-    *c = (struct child){.exited = w->exited, .environment = c->environment};
-    uv_signal_init(loop, &c->watch);
+    c->exited = w->exited;
     cleanup(fd_close_p) int own_fd = fcntl(w->fd, F_DUPFD_CLOEXEC, CHILD_FD + 1);
     cleanup(fd_close_p) int own_log = fcntl(w->log_fd, F_DUPFD_CLOEXEC, CHILD_FD + 1);
     int r = own_fd < 0 || own_log < 0 ? errno : -uv_signal_start(&c->watch, on_signal, SIGCHLD);
     if (r == 0)
-        r = way(c, w->program, w->args, own_fd, own_log);
+        r = way(c, w, own_fd, own_log);
     if (r == 0)
         return 0;
     uv_signal_stop(&c->watch);
     c->pid = 0;
-    return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, r, "cannot start a process%s",
-                           r == EAGAIN ? " (ulimit -u, LimitNPROC=, TasksMax=)" : "");
+    if (r == EAGAIN)
+        return error_set_errno(e, STATUS_MALLOC_FAIL, r,
+                               "cannot start a process (ulimit -u, LimitNPROC=, TasksMax=)");
+    return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, r, "cannot start a process");
 }
 
-int child_start(struct child *c, uv_loop_t *loop, const struct child_words *w, struct error *e)
+int child_start(struct child *c, const struct child_words *w, struct error *e)
 {
-    return start_by(spawn, c, loop, w, e);
+    return start_by(spawn, c, w, e);
 }
 
-int child_start_soon(struct child *c, uv_loop_t *loop, const struct child_words *w, struct error *e)
+int child_start_soon(struct child *c, const struct child_words *w, struct error *e)
 {
-    return start_by(spawn_anyhow, c, loop, w, e);
+    return start_by(spawn_anyhow, c, w, e);
 }
 
 void child_kill(struct child *c)

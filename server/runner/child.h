@@ -12,7 +12,6 @@
 // Embedded by its owner until on_closed. Loop thread only.
 struct child {
     uv_signal_t watch;                                     // for SIGCHLD
-    char *const *environment;                              // NULL: ours
     pid_t pid;                                             // 0: it never started
     void *stack;                                           // of child_start_soon()
     void (*exited)(struct child *c, int code, int signal); // once; one of them is 0
@@ -35,22 +34,25 @@ struct child {
 // What a child is to be.
 struct child_words {
     const char *program;
-    char *const *args; // ended by NULL
+    char *const *args;        // ended by NULL
+    char *const *environment; // NULL: ours
     int fd, log_fd;
     void (*exited)(struct child *c, int code, int signal);
 };
 
-/// Starts a program with c->environment, which is set before. Its standard input is empty, standard
-/// output and error are `log_fd`, and descriptor 3 is `fd`; it has no other that is not meant to be
-/// inherited. Signals are as a process finds them at first. Whatever the outcome, child_close()
-/// must follow.
-int child_start(struct child *c, uv_loop_t *loop, const struct child_words *w, struct error *e);
+/// child_close() must follow.
+void child_init(struct child *c, uv_loop_t *loop);
+
+/// Starts a program. Its standard input is empty, standard output and error are `log_fd`, and
+/// descriptor 3 is `fd`; it has no other that is not meant to be inherited. Signals are as a
+/// process finds them at first. STATUS_MALLOC_FAIL: there are no more processes and threads to be
+/// had now. What has failed may be tried again.
+int child_start(struct child *c, const struct child_words *w, struct error *e);
 
 /// The same for a program that is there. Waits for nothing, unless this process is traced: program,
 /// arguments and environment have to stay until child_close(), which comes when the child has
 /// ended. One that could not be executed ends with exit code 127.
-int child_start_soon(struct child *c, uv_loop_t *loop, const struct child_words *w,
-                     struct error *e);
+int child_start_soon(struct child *c, const struct child_words *w, struct error *e);
 
 /// SIGKILL, if it runs.
 void child_kill(struct child *c);

@@ -29,7 +29,9 @@ struct runner_options {
 
 // Counts of all runners; the daemon reads them. Loop thread only.
 struct runner_counters {
-    uint32_t workers; // processes that exist
+    uint32_t workers;        // processes that exist
+    uint32_t hoarders;       // of them, killed while they had all threads, and not gone yet
+    uint64_t worker_threads; // that a worker is counted for
     uint64_t worker_deaths, jobs_retried;
     struct buffer_totals buffers;
     uint64_t replaced_ms;  // uv_now() of the turn that last started a dead worker's successor

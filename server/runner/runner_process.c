@@ -26,7 +26,8 @@
 
 // Deaths in a row: the first DEATHS_AT_ONCE are followed by a new worker at once, then pauses
 // double from FIRST_PAUSE_MS on, and after DEATHS_MAX no worker is started any more. A model that
-// was never loaded gets DEATHS_BEFORE_USE tries, as its client waits for the answer.
+// was never loaded gets DEATHS_BEFORE_USE tries, as its client waits for the answer; more if others
+// had taken the threads that it needs.
 #define DEATHS_AT_ONCE    3
 #define DEATHS_MAX        8
 #define DEATHS_BEFORE_USE 2
@@ -336,6 +337,7 @@ static void process_refuse(struct process_runner *runner, const struct error *e)
 static int on_started(struct process_runner *runner, const rknnd_Device *m, struct error *e)
 {
     runner->started = true;
+    runner->base.worker = worker_process_pid(runner->worker);
     return runner->base.loaded ? 0 : worker_process_take_device(m, &runner->base.info.device, e);
 }
 
@@ -511,7 +513,6 @@ static int start_worker(struct process_runner *runner, struct error *e)
         free_worker(runner);
         return r;
     }
-    runner->base.worker = worker_process_pid(runner->worker);
     runner_set_deadline(&runner->base, uv_now(o->loop) + o->load_timeout_ms);
     return 0;
 }
@@ -520,10 +521,10 @@ static int start_worker(struct process_runner *runner, struct error *e)
 // slowly is not tried twice: it would take just as long again.
 static bool gives_up(const struct process_runner *runner, const struct error *why, struct error *e)
 {
-    bool used = runner->base.loaded;
+    bool used = runner->base.loaded, robbed = why->code == STATUS_MALLOC_FAIL;
     if (!used && runner->load_overdue)
         error_set(e, STATUS_TIMEOUT, "model %s: %s", runner->base.model.name, why->text);
-    else if (runner->deaths >= (used ? DEATHS_MAX : DEATHS_BEFORE_USE))
+    else if (runner->deaths >= (used || robbed ? DEATHS_MAX : DEATHS_BEFORE_USE))
         error_set(e, STATUS_DEVICE_UNAVAILABLE,
                   "model %s: %u workers died one after the other and none is started any more; of "
                   "the last one: %s",

@@ -1,9 +1,10 @@
 // The daemon's end of a worker process.
 //
 //     worker_process_new() --> alive --> killed: by us, or its stream has ended
-//                                          | the kernel says that it has exited,
-//                                          v or REAP_MS are over: it hangs in a driver
-//                                        on_dead(), once --> worker_process_free()
+//        | no process        ^             | the kernel says that it has exited,
+//        | can be started    |             v or REAP_MS are over: it hangs in a driver
+//        v                   |           on_dead(), once --> worker_process_free()
+//     another, which has taken the threads, is ended
 //
 // A frame that makes no sense kills it: whoever sends one has lost control of itself. The struct
 // goes when it is freed by its owner and libuv has closed all its handles (n_handles), in whichever
@@ -18,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -35,6 +37,10 @@
 #define PAYLOAD_MAX (64u << 20)
 // A process that has not exited this long after SIGKILL hangs in a driver.
 #define REAP_MS 3000
+// Until then, and so often, a start is tried again that lacks what a process that was killed has.
+#define START_MS 3000
+#define AGAIN_MS 20
+#define LIMITS   " (ulimit -u, LimitNPROC=, TasksMax=)"
 
 struct worker_process {
     struct list link; // in runner_counters.processes, until it is killed
@@ -44,11 +50,15 @@ struct worker_process {
     void *owner;
     struct child process;
     char *args[6], **environment;
-    pid_t pid; // also when it has ended
-    uv_timer_t reap;
+    int far_end, log_end;  // the child's, until it is started
+    uint64_t start_end_ms; // uv_now() until which that is tried
+    pid_t pid;             // also when it has ended; 0: it is not started
+    int threads;           // its /proc/self/task, which says how many there are; -1: not known
+    uv_timer_t reap;       // and to start
     struct channel channel;
     struct worker_log log;
     bool killed, exited, reported, freed;
+    bool hoards;        // and is being ended
     unsigned n_handles; // not yet closed
     struct error why;   // it was killed by us; "" when it was not
     struct breadcrumbs *breadcrumbs;
@@ -57,12 +67,15 @@ struct worker_process {
     uint8_t *answer; // message, then payload
 };
 
-// ---- the end -----------------------------------------------------------------------------------
+// ---- freed -------------------------------------------------------------------------------------
 
 static void worker_free_parts(struct worker_process *w)
 {
     if (w->breadcrumbs)
         munmap(w->breadcrumbs, BREADCRUMBS_SIZE);
+    fd_close(w->far_end);
+    fd_close(w->log_end);
+    fd_close(w->threads);
     free(w->answer);
     free(w->environment);
 }
@@ -97,18 +110,52 @@ static void on_log_closed(struct worker_log *l)
     free_if_closed(w);
 }
 
-static void on_reap_late(uv_timer_t *timer);
+// ---- threads -----------------------------------------------------------------------------------
 
-// Kills the process, if it has not exited, and closes the channel. on_process_exit() or
-// on_reap_late() reports it. One that saw its channel close first could still end by itself, and
-// its end would say nothing of ours.
+// 0: not known. The kernel says it to whoever has the folder open, also where processes are hidden.
+static uint64_t count_threads(const struct worker_process *w)
+{
+    struct stat st;
+    return w->threads >= 0 && fstat(w->threads, &st) == 0 && st.st_nlink > 2 ? st.st_nlink - 2 : 0;
+}
+
+// What it gives back is enough for its successor and for another one.
+static uint64_t most_threads(const struct worker_process *w)
+{
+    return 2 * w->options->counters->worker_threads;
+}
+
+// It has been killed: what it has comes back soon.
+static void hoarder_ends(struct worker_process *w)
+{
+    w->hoards = count_threads(w) > most_threads(w);
+    w->options->counters->hoarders += w->hoards;
+}
+
+static void hoarder_has_ended(struct worker_process *w)
+{
+    w->options->counters->hoarders -= w->hoards;
+    w->hoards = false;
+}
+
+// ---- the end -----------------------------------------------------------------------------------
+
+static void on_reap_late(uv_timer_t *timer);
+static void on_never_started(uv_timer_t *timer);
+
+// Kills the process, if it has not exited, and closes the channel. on_process_exit(),
+// on_reap_late() or on_never_started() reports it. One that saw its channel close first could still
+// end by itself, and its end would say nothing of ours.
 static void end_process(struct worker_process *w)
 {
     if (w->killed)
         return;
     w->killed = true;
     list_remove(&w->link);
-    if (!w->exited) {
+    if (w->pid == 0) {
+        uv_timer_start(&w->reap, on_never_started, 0, 0);
+    } else if (!w->exited) {
+        hoarder_ends(w);
         child_kill(&w->process);
         uv_timer_start(&w->reap, on_reap_late, REAP_MS, 0);
     }
@@ -137,6 +184,7 @@ static void on_reap_late(uv_timer_t *timer)
     struct worker_process *w = container_of(timer, struct worker_process, reap);
     error_set(&w->why, STATUS_DEVICE_UNAVAILABLE,
               "its worker does not end although it was killed; it hangs in a driver");
+    hoarder_has_ended(w);
     report_dead(w);
 }
 
@@ -147,22 +195,59 @@ static void on_child_closed(struct child *child)
     free_if_closed(w);
 }
 
-// If it was killed by us, `why` has the reason already.
-static void on_process_exit(struct child *process, int code, int signal)
+// Threads are lacking: ends the worker that has most, if that is more than one may have. False:
+// none has.
+static bool end_hoarder(const struct runner_options *o)
 {
-    struct worker_process *w = container_of(process, struct worker_process, process);
-    w->exited = true;
-    w->options->counters->workers--;
-    if (!w->why.text[0] && signal)
-        error_set(&w->why, STATUS_DEVICE_UNAVAILABLE, "its worker died by signal %d (%s)", signal,
-                  strsignal(signal));
-    else if (!w->why.text[0])
-        error_set(&w->why, STATUS_DEVICE_UNAVAILABLE, "its worker ended with exit code %d", code);
+    struct worker_process *w, *most = NULL;
+    uint64_t threads = 0;
+    list_for_each (w, &o->counters->processes, link) {
+        uint64_t n = count_threads(w);
+        if (n > most_threads(w) && n > threads) {
+            most = w;
+            threads = n;
+        }
+    }
+    if (most)
+        worker_process_kill(most,
+                            "it had %llu threads, where a model is counted as %llu, and there were "
+                            "none for others" LIMITS,
+                            (unsigned long long)threads,
+                            (unsigned long long)o->counters->worker_threads);
+    return most;
+}
+
+// There is no process, any more or at all.
+static void worker_process_gone(struct worker_process *w)
+{
     end_process(w);
     worker_log_close(&w->log, on_log_closed);
     child_close(&w->process, on_child_closed);
     uv_close((uv_handle_t *)&w->reap, on_handle_closed);
     report_dead(w);
+}
+
+static void on_never_started(uv_timer_t *timer)
+{
+    worker_process_gone(container_of(timer, struct worker_process, reap));
+}
+
+// If it was killed by us, `why` has the reason already.
+static void on_process_exit(struct child *process, int code, int signal)
+{
+    struct worker_process *w = container_of(process, struct worker_process, process);
+    w->exited = true;
+    hoarder_has_ended(w);
+    w->options->counters->workers--;
+    if (!w->why.text[0] && signal)
+        error_set(&w->why, STATUS_DEVICE_UNAVAILABLE, "its worker died by signal %d (%s)", signal,
+                  strsignal(signal));
+    else if (!w->why.text[0] && code == WORKER_EXIT_NO_THREADS)
+        error_set(&w->why, end_hoarder(w->options) ? STATUS_MALLOC_FAIL : STATUS_DEVICE_UNAVAILABLE,
+                  "its worker could not start a thread" LIMITS);
+    else if (!w->why.text[0])
+        error_set(&w->why, STATUS_DEVICE_UNAVAILABLE, "its worker ended with exit code %d", code);
+    worker_process_gone(w);
 }
 
 void worker_process_kill(struct worker_process *w, const char *format, ...)
@@ -223,6 +308,9 @@ static void on_message(struct channel *c, const struct frame_header *h, struct b
 {
     struct worker_process *w = container_of(c, struct worker_process, channel);
     turns_mark(c->transport->loop, "a worker's answer");
+    if (c->takes_fds)
+        w->threads = frame_reader_take_fd(&c->reader);
+    c->takes_fds = false; // from here on it may be anybody
     if (!makes_sense(w, h)) {
         worker_process_kill(w, "it broke the protocol: frame of type %u, flags %u, id %u", h->type,
                             h->flags, h->id);
@@ -316,46 +404,61 @@ int worker_process_take_device(const rknnd_Device *m, struct npu_device_info *re
 
 // Starts this program again, as `rknnd --worker 3`. The child has the log's pipe as stdout and
 // stderr, and the socket as fd 3.
-static int worker_process_spawn(struct worker_process *w, int fd, int log_fd, struct error *e)
+static int worker_process_spawn(struct worker_process *w, struct error *e)
 {
     char *args[] = {"rknnd", "--worker", "3", "--module-dir", (char *)w->options->module_dir, NULL};
     const struct child_words words = {.program = "/proc/self/exe",
                                       .args = memcpy(w->args, args, sizeof args),
-                                      .fd = fd,
-                                      .log_fd = log_fd,
+                                      .environment = w->environment,
+                                      .fd = w->far_end,
+                                      .log_fd = w->log_end,
                                       .exited = on_process_exit};
     turns_mark(w->options->loop, "starting a worker");
-    int r = child_start_soon(&w->process, w->options->loop, &words, e);
+    int r = child_start_soon(&w->process, &words, e);
     turns_mark(w->options->loop, "what follows a worker's start");
     if (r < 0)
         return error_prefix(e, "a worker");
+    w->far_end = fd_close(w->far_end);
+    w->log_end = fd_close(w->log_end);
     w->pid = w->process.pid;
     w->options->counters->workers++;
     worker_log_set_name(&w->log, "worker %d (%s)", w->pid, w->name);
     return 0;
 }
 
-// Frees a worker that never came to life, once the loop has closed its handles.
-static int worker_process_drop(struct worker_process *w, int code)
+static void on_again(uv_timer_t *timer);
+
+// Now, or soon, where one that hoards threads has to end before.
+static int spawn_or_wait(struct worker_process *w, struct error *e)
 {
-    w->killed = w->freed = true;
-    list_remove(&w->link);
-    channel_close(&w->channel, on_channel_closed);
-    worker_log_close(&w->log, on_log_closed);
-    child_close(&w->process, on_child_closed);
-    uv_close((uv_handle_t *)&w->reap, on_handle_closed);
-    return code;
+    const struct runner_options *o = w->options;
+    bool may_wait = uv_now(o->loop) < w->start_end_ms, waits = may_wait && o->counters->hoarders;
+    int r = waits ? 0 : worker_process_spawn(w, e);
+    if (r == STATUS_MALLOC_FAIL && may_wait && end_hoarder(o)) {
+        waits = true;
+        r = 0;
+    }
+    if (waits)
+        uv_timer_start(&w->reap, on_again, AGAIN_MS, 0);
+    return r;
+}
+
+static void on_again(uv_timer_t *timer)
+{
+    struct worker_process *w = container_of(timer, struct worker_process, reap);
+    if (spawn_or_wait(w, &w->why) < 0)
+        worker_process_gone(w);
 }
 
 // Makes a socket for frames and a pipe for the log; their far ends are for the child. Counts its
 // handles in n_handles, so that a failure half-way can be cleaned up.
-static int connect_to(struct worker_process *w, int *ret_far_end, int *ret_log, struct error *e)
+static int connect_to(struct worker_process *w, struct error *e)
 {
     int ends[2];
     struct transport *transport;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
         return error_set_errno(e, STATUS_DEVICE_UNAVAILABLE, errno, "cannot start a worker");
-    int r = worker_log_init(&w->log, w->options->loop, ret_log, e);
+    int r = worker_log_init(&w->log, w->options->loop, &w->log_end, e);
     if (r == 0) {
         w->n_handles++;
         r = transport_socket_new(w->options->loop, ends[0], &transport, e);
@@ -365,9 +468,9 @@ static int connect_to(struct worker_process *w, int *ret_far_end, int *ret_log, 
         fd_close(ends[1]);
         return r;
     }
-    channel_init(&w->channel, transport, PAYLOAD_MAX, false, &channel_ops);
+    channel_init(&w->channel, transport, PAYLOAD_MAX, true, &channel_ops);
     w->n_handles++;
-    *ret_far_end = ends[1];
+    w->far_end = ends[1];
     return 0;
 }
 
@@ -426,7 +529,7 @@ static struct worker_process *worker_process_allocate(const struct runner_option
         free(w);
         return NULL;
     }
-    w->process.environment = w->environment;
+    w->far_end = w->log_end = w->threads = -1;
     w->options = options;
     w->name = name;
     w->events = events;
@@ -438,8 +541,7 @@ static struct worker_process *worker_process_allocate(const struct runner_option
 // free the struct.
 static int worker_process_start(struct worker_process *w, struct frame_out *first, struct error *e)
 {
-    cleanup(fd_close_p) int far_end = -1, log_end = -1;
-    int r = connect_to(w, &far_end, &log_end, e);
+    int r = connect_to(w, e);
     if (r < 0) {
         frame_out_free(first);
         w->freed = true;
@@ -452,10 +554,15 @@ static int worker_process_start(struct worker_process *w, struct frame_out *firs
     list_append(&w->options->counters->processes, &w->link);
     uv_timer_init(w->options->loop, &w->reap);
     w->reap.data = w;
+    child_init(&w->process, w->options->loop);
     w->n_handles += 2;
-    r = worker_process_spawn(w, far_end, log_end, e);
+    w->start_end_ms = uv_now(w->options->loop) + START_MS;
+    r = spawn_or_wait(w, e);
     channel_send(&w->channel, first);
-    return r < 0 ? worker_process_drop(w, r) : 0;
+    w->freed = r < 0;
+    if (r < 0)
+        worker_process_gone(w);
+    return r;
 }
 
 // The frame waits in the socket until the child reads it.

@@ -17,7 +17,8 @@ struct worker_events {
     /// else NULL). Negative, with an error: it makes no sense.
     int (*on_reply)(void *owner, const struct frame_header *h, const struct error *failure,
                     const union message_any *m, struct bytes payload, struct error *e);
-    /// The process is gone and reaped; *why says how it ended. Comes once.
+    /// The process is gone and reaped; *why says how it ended. Comes once. STATUS_MALLOC_FAIL: it
+    /// had no threads, since another one had them, which is being ended.
     void (*on_dead)(void *owner, const struct error *why);
 };
 
@@ -36,6 +37,7 @@ void worker_process_send(struct worker_process *w, struct frame_out *f);
 /// Tells all that run how much to log from now on; those that come begin with log_level_now().
 void worker_processes_set_log_level(const struct runner_options *options, enum log_level level);
 
+/// 0 until it is started, which waits for the end of another one that has taken all threads.
 pid_t worker_process_pid(const struct worker_process *w);
 
 /// Ends the process: on_dead() comes, and its words begin with these.

@@ -287,11 +287,11 @@ static int start_child(struct upgrade *u, int theirs, struct error *e)
     char **environment = make_environment(manager, u->notify);
     if (!environment)
         return error_no_memory(e, "an environment", sizeof *environment);
-    u->child.environment = environment;
+    child_init(&u->child, u->loop);
     u->has_child = true;
-    r = child_start(&u->child, u->loop,
-                    &(struct child_words){u->program, words, theirs, STDERR_FILENO, on_exited}, e);
-    u->child.environment = NULL;
+    r = child_start(
+        &u->child,
+        &(struct child_words){u->program, words, environment, theirs, STDERR_FILENO, on_exited}, e);
     free(environment);
     if (r == 0)
         return 0;

@@ -31,10 +31,14 @@ static void on_watch_closed(uv_handle_t *h)
     c->closed(c);
 }
 
-int child_start_soon(struct child *c, uv_loop_t *loop, const struct child_words *w, struct error *e)
+void child_init(struct child *c, uv_loop_t *loop)
 {
     uv_signal_init(loop, &c->watch);
     c->watch.data = c;
+}
+
+int child_start_soon(struct child *c, const struct child_words *w, struct error *e)
+{
     c->exited = w->exited;
     if (n_workers == 64)
         return error_set(e, STATUS_FAIL, "too many workers");

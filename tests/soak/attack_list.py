@@ -79,6 +79,7 @@ def request(kind, body=b"", payload=b"", number=1):
 
 
 def run_of(context, **more):
+    assert context is not None, "a context that was refused"
     return message(f1=context, f6=message(f1=len(INPUT), f5=1), **more)
 
 

@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import pathlib
+import resource
 import secrets
 import signal
 import socket
@@ -85,9 +86,12 @@ def make_keys(path, **keys):
 class Daemon:
     """One rknnd on a Unix socket in a folder of its own, or on a TCP port that nobody else has."""
 
-    def __init__(self, *options, transport="unix", stderr=None, environment=(), folder=None):
-        """`environment`: variables that the daemon alone has. `folder`: of one that was killed, to take its place."""
+    def __init__(self, *options, transport="unix", stderr=None, environment=(), folder=None, user=None, processes=None):
+        """`environment`: variables that the daemon alone has. `folder`: of one that was killed, to take its place. `user`: a
+        number, whose the daemon is, with as many `processes` and threads."""
         self.folder = folder or tempfile.TemporaryDirectory(prefix="rknnd-test-")
+        if user:
+            os.chown(self.folder.name, user, user)
         self.listener = listen_on_any_port() if transport in ("tcp", "tls") else None
         env = dict(os.environ)
         if self.listener:
@@ -103,7 +107,8 @@ class Daemon:
             env["RKNND_TLS_PSK_FILE"] = str(keys)
         self.env = dict(env, RKNND_SERVER=self.uri)
         self.process = subprocess.Popen([BUILD / "bin/rknnd", "--listen", listen, *options],
-                                        stdin=subprocess.DEVNULL, stderr=stderr, pass_fds=pass_fds,
+                                        stdin=subprocess.DEVNULL, stderr=stderr, pass_fds=pass_fds, user=user, group=user,
+                                        extra_groups=user and [], preexec_fn=processes and (lambda: resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))),
                                         env=dict(os.environ, **dict(environment)))
         atexit.register(self.process.kill)  # also of a test that fails
         wait_for("the daemon to listen", self.listens)

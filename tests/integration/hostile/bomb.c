@@ -1,5 +1,6 @@
 // A plugin that takes all there is of one thing (BOMB), and keeps it.
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,9 @@
 #define THREADS 1
 #define FILES   2
 #define WORDS   3
+#define HOARD   4 // threads, but for a few
+
+#define FEW 2
 
 #define PIECE (4u << 20)
 
@@ -23,21 +27,40 @@ static void *sleep_for_ever(void *unused)
     return unused;
 }
 
-// Returns when there is no more of it.
-static void take(void)
+static sem_t few;
+
+static void *wait_for_few(void *unused)
+{
+    sem_wait(&few);
+    return unused;
+}
+
+static void take_threads(void *(*body)(void *))
 {
     pthread_t thread;
     pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 65536);
+    while (pthread_create(&thread, &small, body, NULL) == 0)
+        continue;
+}
+
+// Returns when there is no more of it.
+static void take(void)
+{
     switch (BOMB) {
     case MEMORY:
         for (void *piece; (piece = malloc(PIECE));)
             memset(piece, 1, PIECE);
         break;
     case THREADS:
-        pthread_attr_init(&small);
-        pthread_attr_setstacksize(&small, 65536);
-        while (pthread_create(&thread, &small, sleep_for_ever, NULL) == 0)
-            continue;
+        take_threads(sleep_for_ever);
+        break;
+    case HOARD:
+        sem_init(&few, 0, 0);
+        take_threads(wait_for_few);
+        for (int i = 0; i < FEW; i++)
+            sem_post(&few);
         break;
     case FILES:
         while (dup(STDERR_FILENO) >= 0)

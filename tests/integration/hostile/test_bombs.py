@@ -16,6 +16,7 @@ from support.wire import CHUNK, CLOSE, Client, INFER, OFFER, OPEN, message, one
 from conformance import models as conformance
 
 TASKS, MEMORY = 250, 600 << 20  # of the service's control group
+USER = 64009
 N_ELEMENTS = 3 * 6 * 5
 setUpModule = stalls.watch  # pylint: disable=invalid-name
 
@@ -91,13 +92,20 @@ class Bombs(unittest.TestCase):
         self.addCleanup(group.end)
         return group
 
+    def daemon(self, kind, *options, **more):
+        shutil.copy(BUILD / f"tests/integration/libplugin_bomb_{kind}.so", self.folder / "librkcst_bomb.so")
+        with (self.folder / "log").open("wb") as said:
+            daemon = Daemon("--plugin-dir", self.folder, "--job-timeout-ms", "3000", "--model-cache", "0", "--worker-idle", "0", *options, stderr=said, **more)
+        self.addCleanup(daemon.stop)
+        return daemon
+
+    def log(self):
+        return (self.folder / "log").read_text(errors="replace")
+
     def explode(self, kind, *options):
         """Of the run whose plugin does it the answer, as words, and what the daemon had logged."""
-        shutil.copy(BUILD / f"tests/integration/libplugin_bomb_{kind}.so", self.folder / "librkcst_bomb.so")
         group = self.group()
-        with (self.folder / "log").open("wb") as said:
-            daemon = Daemon("--plugin-dir", self.folder, "--job-timeout-ms", "3000", "--model-cache", "0", "--worker-idle", "0", *options, stderr=said)
-        self.addCleanup(daemon.stop)
+        daemon = self.daemon(kind, *options)
         group.take(daemon.process.pid)
         before = daemon.held()
         polite = Polite(daemon)
@@ -119,9 +127,30 @@ class Bombs(unittest.TestCase):
         polite.client.close()
         self.assertIsNone(polite.error)
         wait_for(lambda: f"{daemon.held()} to be {before}", lambda: daemon.held() == before)
-        log = (self.folder / "log").read_text(errors="replace")
-        self.assertIn("bomb: begins", log)
-        return one(fields, 2).decode(), log
+        self.assertIn("bomb: begins", self.log())
+        return one(fields, 2).decode(), self.log()
+
+    def comes_in(self, daemon):
+        """Somebody else, with a model that needs a worker."""
+        with contextlib.closing(Client(daemon)) as other:
+            return self.open(other, DIGITS.read_bytes() + os.urandom(8))
+
+    def hoard(self, kind, daemon):
+        """A worker that has all threads, for as long as it likes, has to give way to others."""
+        polite = Polite(daemon)
+        self.addCleanup(polite.client.close)
+        polite.start()
+        with contextlib.closing(Client(daemon)) as client:
+            context = self.open(client, (self.folder / "custom.rknn").read_bytes())
+            client.send(INFER, message(f1=context, f6=message(f1=2 * N_ELEMENTS, f5=1)), payload=bytes(2 * N_ELEMENTS))
+            wait_for(f"{kind} to have all", lambda: "bomb: has all" in self.log())
+            wait_for("its second try to end", lambda: self.comes_in(daemon) and "tried 2 times" in self.log())
+            _, failed, fields = client.receive()
+        self.assertTrue(failed)
+        polite.over = True
+        polite.join()
+        self.assertIsNone(polite.error)
+        self.assertRegex(one(fields, 2).decode(), r"it had \d+ threads, where a model is counted as \d+")
 
     def test_memory(self):
         words, _ = self.explode("memory", "--job-timeout-ms", "60000")
@@ -131,6 +160,32 @@ class Bombs(unittest.TestCase):
         words, log = self.explode("threads")
         self.assertIn("took too long", words)
         self.assertIn("bomb: has all", log)
+
+    def hoard_beside_root(self, kind):
+        group = self.group()
+        daemon = self.daemon(kind, "--job-timeout-ms", "600000")
+        group.take(daemon.process.pid)
+        self.hoard(kind, daemon)
+
+    def hoard_beside_a_user(self, kind):
+        if os.geteuid() != 0:
+            self.skipTest("another user takes root")
+        os.chmod(self.folder, 0o755)
+        daemon = self.daemon(kind, "--job-timeout-ms", "600000", user=USER, processes=TASKS)
+        self.hoard(kind, daemon)
+
+    def test_hoards(self):
+        """None are left, or so few that a worker can start and cannot begin."""
+        self.hoard_beside_root("threads")
+
+    def test_hoards_but_few(self):
+        self.hoard_beside_root("hoard")
+
+    def test_hoards_of_a_user(self):
+        self.hoard_beside_a_user("threads")
+
+    def test_hoards_of_a_user_but_few(self):
+        self.hoard_beside_a_user("hoard")
 
     def test_files(self):
         words, log = self.explode("files")

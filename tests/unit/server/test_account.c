@@ -110,11 +110,11 @@ static void what_goes_along(void **state)
     assert_int_equal(take_all(&users[0], ACCOUNT_CONNECTIONS), 44); // half of 88, one each
     assert_int_equal(account_charge(&users[0], ACCOUNT_CONNECTIONS, 1, &e), STATUS_MALLOC_FAIL);
     assert_non_null(strstr(e.text, "descriptors"));
-    assert_int_equal(take_all(&users[1], ACCOUNT_WORKERS), 5); // half of 44, four each
-    assert_int_equal(users[1].used.of[ACCOUNT_THREADS], 25);
+    assert_int_equal(take_all(&users[1], ACCOUNT_WORKERS), 4); // half of 44, five each
+    assert_int_equal(users[1].used.of[ACCOUNT_THREADS], 20);
     account_refund(&users[0], ACCOUNT_CONNECTIONS, 44);
-    assert_int_equal(take_all(&users[1], ACCOUNT_WORKERS), 3); // half of 88 threads
-    assert_int_equal(users[1].used.of[ACCOUNT_DESCRIPTORS], 32);
+    assert_int_equal(take_all(&users[1], ACCOUNT_WORKERS), 4); // half of 88 threads
+    assert_int_equal(users[1].used.of[ACCOUNT_DESCRIPTORS], 40);
 }
 
 // A program leaves an eighth to others of its user, or half where these may be other people's; all

@@ -57,7 +57,7 @@ static void finish(int log)
     fd_close(log);
 }
 
-typedef int (*way)(struct child *c, uv_loop_t *loop, const struct child_words *w, struct error *e);
+typedef int (*way)(struct child *c, const struct child_words *w, struct error *e);
 
 // Returns the end of the log that is to be read.
 static int begin(way start, const char *program, char *const args[])
@@ -67,8 +67,9 @@ static int begin(way start, const char *program, char *const args[])
     rig = (struct rig){.code = -1};
     assert_int_equal(uv_loop_init(&rig.loop), 0);
     assert_int_equal(pipe(ends), 0);
-    const struct child_words words = {program, args, ends[1], ends[1], on_exited};
-    assert_int_equal(start(&rig.child, &rig.loop, &words, &e), 0);
+    const struct child_words words = {program, args, NULL, ends[1], ends[1], on_exited};
+    child_init(&rig.child, &rig.loop);
+    assert_int_equal(start(&rig.child, &words, &e), 0);
     assert_cmp(rig.child.pid, >, 0);
     fd_close(ends[1]);
     return ends[0];
@@ -114,11 +115,14 @@ static void what_is_not_there_ends(void **state)
 static bool traced_start_fails(void)
 {
     static char *const args[] = {"nothing", NULL};
-    const struct child_words words = {"/nothing", args, STDERR_FILENO, STDERR_FILENO, on_exited};
+    const struct child_words words = {"/nothing",    args,          NULL,
+                                      STDERR_FILENO, STDERR_FILENO, on_exited};
     struct error e;
     rig = (struct rig){.code = -1};
-    return ptrace(PTRACE_TRACEME, 0, 0, 0) == 0 && uv_loop_init(&rig.loop) == 0 &&
-           child_start_soon(&rig.child, &rig.loop, &words, &e) < 0;
+    if (ptrace(PTRACE_TRACEME, 0, 0, 0) < 0 || uv_loop_init(&rig.loop) < 0)
+        return false;
+    child_init(&rig.child, &rig.loop);
+    return child_start_soon(&rig.child, &words, &e) < 0;
 }
 
 static void who_is_traced_waits(void **state)
