@@ -197,7 +197,7 @@ static struct front *front_new(const struct site *site, const struct front_limit
     pthread_attr_setstacksize(&f->small, STACK_BYTES);
     f->shared.watch = connection_watch_new(limits);
     f->seats = seats_new(processors(), SEAT_NS, clock_ns);
-    f->gather = gather_new(&f->shared, &f->small);
+    f->gather = gather_new(&f->shared, processors(), &f->small);
     f->stop = eventfd(0, EFD_CLOEXEC);
     return f;
 }

@@ -1,5 +1,5 @@
-// Requests that are small, quick and like the last one of their connection: one thread does those
-// of all connections, several at a time, so that a request need not wake a thread twice.
+// Requests that are small, quick and like the last one of their connection: a thread, or two, do
+// those of all connections, several at a time, so that a request need not wake a thread twice.
 #pragma once
 
 #include <pthread.h>
@@ -8,8 +8,9 @@
 
 struct gather;
 
-/// NULL: no memory, or no thread.
-struct gather *gather_new(struct exchange_site *s, const pthread_attr_t *thread);
+/// On a machine with so many processors. NULL: no memory, or no thread.
+struct gather *gather_new(struct exchange_site *s, unsigned processors,
+                          const pthread_attr_t *threads);
 
 /// When no connection is lent. NULL is fine.
 void gather_free(struct gather *t);
