@@ -118,6 +118,7 @@ static void on_probed(void *owner, const struct error *e, const struct npu_devic
     uint32_t n = info->n_cores < SCHEDULER_MAX_CORES ? info->n_cores : SCHEDULER_MAX_CORES;
     scheduler_init(&s->jobs.scheduler, n > 0 ? n : 1);
     s->jobs.slices = info->slices;
+    server_copy_options(s); // some go by the device
     server_set_limits(s);
     if (s->succession.fd >= 0)
         succession_ready(&s->succession);

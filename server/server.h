@@ -175,7 +175,8 @@ void server_tell_manager(struct server *s);
 /// Part of the start; cannot fail: listeners, none of them open, and what comes from them.
 void server_init_arrivals(struct server *s);
 
-/// What parts keep of the options that can change.
+/// What parts keep of the options that can change. Again when the device is known, by which some
+/// go.
 void server_copy_options(struct server *s);
 
 /// The groups that matter, of the rules of rights; and at the start those of the sockets, too.

@@ -13,13 +13,24 @@
 #define IDLE_BUFFERS    32   // a part of all memory, and of all descriptors
 #define MOST_IDLE       256  // of them, which go with their worker
 #define WORKER_THREADS  2    // of a worker, beside one for each core: its own, and one to spare
+#define NPU_JOB_MS      30000
+#define SOFTWARE_JOB_MS 600000
+
+// An NPU that takes longer hangs. A machine that computes in its place may just be slow, or have
+// much else to do.
+static uint32_t job_timeout(const struct server *s)
+{
+    if (s->options->job_timeout_ms)
+        return s->options->job_timeout_ms;
+    return s->device.timing == NPU_TIMING_DEVICE ? NPU_JOB_MS : SOFTWARE_JOB_MS;
+}
 
 void server_copy_options(struct server *s)
 {
     const struct options *o = s->options;
     s->runner_options.plugin_dir = o->plugin_dir ? o->plugin_dir : PLUGIN_DIR;
     s->runner_options.load_timeout_ms = o->load_timeout_ms;
-    s->runner_options.job_timeout_ms = o->job_timeout_ms;
+    s->runner_options.job_timeout_ms = job_timeout(s);
     s->jobs.hold_limit_ms = o->hold_timeout_ms;
     s->jobs.slice_us = o->slice_us;
 }

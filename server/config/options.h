@@ -67,7 +67,7 @@ struct options {
     uint32_t worker_idle_s;
     uint32_t heartbeat_ms;
     uint32_t peer_timeout_ms;
-    uint32_t job_timeout_ms;
+    uint32_t job_timeout_ms; // 0: by the device
     uint32_t hold_timeout_ms;
     uint32_t slice_us;
     uint32_t load_timeout_ms;

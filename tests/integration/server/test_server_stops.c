@@ -140,12 +140,32 @@ static void what_made_others_wait_makes_room(void **state)
     peer_close(&watcher);
 }
 
+// Software may just be slow where an NPU that takes as long hangs; who gives a limit has it.
+static void how_long_runs_may_take(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *backend, *given;
+        uint32_t ms;
+    } table[] = {{"null:64:64", "0", 30000}, {"sim", "0", 600000}, {"sim", "7000", 7000}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        in_process_start(&server, (const char *const[]){"backend", table[i].backend,
+                                                        "job-timeout-ms", table[i].given, NULL});
+        struct peer p;
+        in_process_connect(&server, &p); // the device is known
+        peer_close(&p);
+        in_process_stop(&server);
+        assert_int_equal(server.server.runner_options.job_timeout_ms, table[i].ms);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(limits_end_runs, start, stop),
         cmocka_unit_test_setup_teardown(a_client_that_goes_takes_its_runs_along, start, stop),
         cmocka_unit_test_setup_teardown(what_made_others_wait_makes_room, start, stop),
+        cmocka_unit_test(how_long_runs_may_take),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
