@@ -163,6 +163,11 @@ int server_take_listeners_over(struct server *s, struct error *e);
 /// Ends a retired server that nobody uses any more.
 void server_check_retired(struct server *s);
 
+// server_upgrade.c: what one that has retired tells its successor of descriptors that are not read
+// (clients/passed.h); of one connection, and of those that have ended.
+void server_tell_unread(struct server *s, struct connection *c);
+void server_tell_left(struct server *s);
+
 /// Accepts connections from here on.
 void server_begin(struct server *s);
 

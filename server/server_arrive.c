@@ -43,11 +43,14 @@ static void take_transport(struct server *s, struct transport *transport,
     }
     struct user *user;
     struct error e;
+    bool comes = !user_is_there(&s->users, origin);
     if (user_get(&s->users, origin, who, &user, &e) < 0) {
         log_error("a connection was refused: %s", e.text);
         transport_close(transport);
         return;
     }
+    if (comes)
+        passed_claim(&s->connections.left, user);
     struct connection *c = connection_new(&s->connections, transport, origin, user);
     user_unref(user);
     if (c && origin->local) // its groups are numbered by the rules as they are now

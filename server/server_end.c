@@ -56,7 +56,11 @@ void server_drain(struct server *s)
         server_stop(s);
     if (s->state != SERVER_SERVING && s->state != SERVER_RETIRING)
         return;
+    struct connection *c;
     struct error why;
+    list_for_each (c, &s->connections.all, link)
+        server_tell_unread(s, c);
+    server_tell_left(s);
     log_info("shutting down: %u jobs to finish",
              s->jobs.scheduler.n_waiting + s->jobs.scheduler.n_running);
     s->state = SERVER_DRAINING;

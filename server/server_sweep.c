@@ -25,6 +25,7 @@ static void on_swept(struct server *s)
 {
     uploads_sweep(&s->uploads, uv_now(s->loop));
     describes_continue(&s->describes);
+    server_tell_left(s);
     passed_sweep(&s->connections.left, false);
     bool alone = list_empty(&s->connections.all) && list_empty(&s->uploads.all) &&
                  list_empty(&s->connections.left);
@@ -45,6 +46,7 @@ static void on_turn(struct rounds_place *place)
             on_swept(s);
             return;
         }
+        server_tell_unread(s, c);
         connection_sweep(c, uv_now(s->loop));
     }
     rounds_wait(&s->connections.rounds, &s->sweep_line, place);

@@ -69,6 +69,34 @@ static void on_counted(struct succession *n, int fd)
         log_warn("%s", e.text);
 }
 
+// Who is not there has no account yet: to look up whose user he may be takes a thread.
+static void on_unread(struct succession *n, int socket, uint64_t n_unread)
+{
+    struct server *s = container_of(n, struct server, succession);
+    struct origin origin = {.local = true};
+    struct user *user = NULL;
+    struct error e;
+    origin_set_peer(&origin, socket, NULL, 0);
+    if (user_is_there(&s->users, &origin) && user_get(&s->users, &origin, NULL, &user, &e) < 0)
+        user = NULL;
+    passed_take(&s->connections.left, &s->accounts, user, origin.uid, socket, n_unread);
+    user_unref(user);
+    server_start_sweep(s);
+}
+
+void server_tell_unread(struct server *s, struct connection *c)
+{
+    if (s->state == SERVER_RETIRING)
+        passed_tell(&c->passed, transport_passes(c->channel.transport), upgrade_tell_unread,
+                    &s->upgrade);
+}
+
+void server_tell_left(struct server *s)
+{
+    if (s->state == SERVER_RETIRING)
+        passed_tell_left(&s->connections.left, upgrade_tell_unread, &s->upgrade);
+}
+
 static void on_predecessor_ended(struct succession *n)
 {
     struct server *s = container_of(n, struct server, succession);
@@ -137,6 +165,7 @@ void server_init_upgrade(struct server *s)
     s->succession.returned = on_returned;
     s->succession.failed = on_not_handed_over;
     s->succession.counted = on_counted;
+    s->succession.unread = on_unread;
     s->succession.ended = on_predecessor_ended;
     s->upgrade = (struct upgrade){.options = s->options,
                                   .listeners = &s->listeners,

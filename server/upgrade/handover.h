@@ -13,6 +13,7 @@
 //    | ◄──────── JOIN, for each connection to a session that the old one has
 //    | BACK, if it has not ─────────────►
 //    | COUNTS, while its sessions run ──►
+//    | UNREAD, of them and when it ends ►
 //
 // Until SERVING either may die: the other goes on alone, with all sockets.
 #pragma once
@@ -28,13 +29,14 @@ enum handover_kind {
     HANDOVER_SOCKET = 1, // a socket that listens: name, address, path, tls
     HANDOVER_HTTP,       // the same, of --http
     HANDOVER_COMPLETE,   // these were all
-    HANDOVER_READY,      // session: 1 if it takes COUNTS (0 in older ones)
+    HANDOVER_READY,      // session: 2 if it takes COUNTS and UNREAD, 1 if COUNTS alone, 0 neither
     HANDOVER_YOURS,      // session: the first number that new sessions may have
     HANDOVER_SERVING,
     HANDOVER_MAIN,
     HANDOVER_JOIN,   // a connection that has not been read from: session, secret
     HANDOVER_BACK,   // the same: its session has ended
     HANDOVER_COUNTS, // a memfd: what is new since the last one (metrics/metrics_counts.h)
+    HANDOVER_UNREAD, // a connection's socket: session: what was passed there and is not read
     HANDOVER_KINDS
 };
 

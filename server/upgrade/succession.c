@@ -157,7 +157,7 @@ static void on_end(struct succession *s)
 // One that has ended need not know.
 static int tell(struct succession *s, enum handover_kind kind, struct error *e)
 {
-    const struct handover_packet p = {.kind = kind, .session = kind == HANDOVER_READY};
+    const struct handover_packet p = {.kind = kind, .session = kind == HANDOVER_READY ? 2 : 0};
     int r = handover_send(s->fd, &p, -1, e);
     return r == STATUS_DEVICE_UNAVAILABLE ? 0 : r;
 }
@@ -179,6 +179,10 @@ static int take_packet(struct succession *s, const struct handover_packet *p, in
     }
     if (p->kind == HANDOVER_COUNTS && fd >= 0) {
         s->counted(s, fd);
+        return 0;
+    }
+    if (p->kind == HANDOVER_UNREAD && fd >= 0 && !s->waiting) {
+        s->unread(s, fd, p->session);
         return 0;
     }
     fd_close(fd);

@@ -33,6 +33,8 @@ struct succession {
     void (*failed)(struct succession *s, const struct error *e);
     /// It has counted something (a memfd, taken over).
     void (*counted)(struct succession *s, int fd);
+    /// Descriptors that it has passed through a socket (taken over) are not read.
+    void (*unread)(struct succession *s, int socket, uint64_t n);
     /// The daemon before has ended.
     void (*ended)(struct succession *s);
 };

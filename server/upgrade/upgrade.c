@@ -201,6 +201,7 @@ static void take_packet(struct upgrade *u, const struct handover_packet *p, int 
     fd_close(fd);
     if (p->kind == HANDOVER_READY && u->state == UPGRADE_STARTING) {
         u->counts_wanted = p->session > 0;
+        u->unread_wanted = p->session > 1;
         give(u);
     } else if (p->kind == HANDOVER_SERVING && u->state == UPGRADE_GIVING)
         retire(u);
@@ -356,6 +357,15 @@ bool upgrade_pass_back(struct upgrade *u, int fd)
     struct error e;
     struct handover_packet p = {.kind = HANDOVER_BACK};
     return u->state == UPGRADE_DONE && u->fd >= 0 && handover_send(u->fd, &p, fd, &e) == 0;
+}
+
+bool upgrade_tell_unread(void *upgrade, int socket, uint64_t n)
+{
+    const struct upgrade *u = upgrade;
+    struct error e;
+    return u->state == UPGRADE_DONE && u->unread_wanted && u->fd >= 0 &&
+           handover_send(u->fd, &(struct handover_packet){.kind = HANDOVER_UNREAD, .session = n},
+                         socket, &e) == 0;
 }
 
 // What the new one has sent already goes back to it; what it sends from now on it keeps.

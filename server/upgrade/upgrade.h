@@ -49,6 +49,7 @@ struct upgrade {
     struct child child;
     bool has_child;
     bool counts_wanted;           // by the new one
+    bool unread_wanted;           // the same
     struct metrics_counts counts; // its `services` are the server's to set
 };
 
@@ -61,6 +62,9 @@ void upgrade_begin(struct upgrade *u);
 /// Gives a connection that another process should have to the successor. False: there is none, and
 /// it stays the caller's.
 bool upgrade_pass_back(struct upgrade *u, int fd);
+
+/// A passed_teller (clients/passed.h): tells the successor.
+bool upgrade_tell_unread(void *upgrade, int socket, uint64_t n);
 
 /// Ends one that is under way, with its process. Safe to repeat.
 void upgrade_close(struct upgrade *u);

@@ -17,7 +17,8 @@ import tempfile
 import termios
 import unittest
 
-from support.service import BUILD, DIGITS, PATIENCE, rknnctl, wait_for
+from support.daemon.upgrading import TOOK_OVER
+from support.service import BUILD, DIGITS, PATIENCE, ended, rknnctl, wait_for
 from support.wire import CHUNK, CREATE, HEAD, INFER, OFFER, OPEN, Client, message, one
 
 DAEMON, ATTACKER = 64007, 64008  # users
@@ -46,17 +47,30 @@ class Unread(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         os.chmod(folder.name, 0o777)
         path = pathlib.Path(folder.name) / "socket"
-        self.uri = f"unix:{path}"
+        self.uri, self.log = f"unix:{path}", pathlib.Path(folder.name) / "log"
 
         def prepare():
             resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES))
             become(DAEMON)
-        self.process = subprocess.Popen([BUILD / "bin/rknnd", "--listen", self.uri, "--heartbeat-ms", "400", "--model-cache", "0", "--worker-idle", "0"],
-                                        preexec_fn=prepare, stderr=subprocess.DEVNULL)
-        self.addCleanup(self.process.wait, PATIENCE)
-        self.addCleanup(self.process.terminate)
+        # Who has begun it waits for all that come of it by upgrades.
+        process = subprocess.Popen([BUILD / "bin/rknnd", "--listen", self.uri, "--heartbeat-ms", "400", "--model-cache", "0", "--worker-idle", "0"],
+                                   preexec_fn=prepare, stderr=self.log.open("wb"))
+        self.pids = [process.pid]
+        self.addCleanup(process.wait, PATIENCE)
+        self.addCleanup(self.end_all)
         wait_for("the socket", path.exists)
         os.chmod(path, 0o777)
+
+    def end_all(self):
+        for pid in self.pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        wait_for("all to end", lambda: all(ended(pid) for pid in self.pids))
+
+    def upgrade(self):
+        os.kill(self.pids[-1], signal.SIGUSR2)
+        found = wait_for("the next one to serve", lambda: TOOK_OVER.findall(self.log.read_text())[len(self.pids) - 1:])
+        self.pids.append(int(found[0]))
 
     def attack(self, ready):
         """Has memories made, reads no answer, and keeps its ends of connections that are over for the daemon."""
@@ -92,14 +106,31 @@ class Unread(unittest.TestCase):
             failed, fields = client.call(CREATE, message(f1=4096))
             self.assertFalse(failed, fields)
 
-    def test_others_go_on(self):
-        self.ask_for_everything(b"")
+    def begin_attack(self):
         ready = multiprocessing.Event()
         attacker = multiprocessing.get_context("fork").Process(target=self.attack, args=(ready,))
         attacker.start()
         self.addCleanup(attacker.join)
         self.addCleanup(attacker.kill)
         self.assertTrue(ready.wait(PATIENCE))
+        return attacker
+
+    def test_upgrades_forget_nothing(self):
+        """Each daemon would give him his part anew."""
+        attackers, held = [self.begin_attack()], self.held(str(ATTACKER))["descriptors"]
+        for n in range(3):
+            self.upgrade()
+            attackers.append(self.begin_attack())
+            self.ask_for_everything(b"%d" % n)
+            wait_for(lambda: f"{self.held(str(ATTACKER))} of {held}", lambda: held <= self.held(str(ATTACKER)).get("descriptors", 0) < FILES // 2, 10)
+        for attacker in attackers:
+            attacker.kill()
+            attacker.join()
+        wait_for("all to be given back", lambda: not any(self.held(str(ATTACKER)).values()))
+
+    def test_others_go_on(self):
+        self.ask_for_everything(b"")
+        attacker = self.begin_attack()
         self.ask_for_everything(b"while it has them")
         self.assertGreater(self.held(str(ATTACKER)).get("descriptors", 0), CREATES)
         attacker.kill()
