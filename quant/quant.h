@@ -44,6 +44,7 @@ struct rknnd_quant {
     struct quant_choice *choices;  // of the options
     uint32_t n_choices;
     bool calibrated;
+    uint32_t n_clients; // of the calibration: as many threads search for ranges
     // Once calibrated:
     struct observer *seen;      // of each edge that is observed
     struct quant_layout base;   // of `plan`, as the calibration chose

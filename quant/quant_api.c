@@ -131,6 +131,7 @@ static int quant_calibrate_all(struct rknnd_quant *q, const rknnd_quant_samples 
     if (r < 0)
         return r;
     quant_forget(q);
+    q->n_clients = quant_clients(&s, UINT32_MAX);
     q->seen = calloc(q->index.n + 1, sizeof *q->seen);
     q->edits = calloc(q->index.n + 1, sizeof *q->edits);
     if (!q->seen || !q->edits)

@@ -390,6 +390,10 @@ void rknnd_set_progress(rknnd_progress *report_progress, void *user);
 /// 4095 bytes.
 int rknnd_set_load_options(const char *options);
 
+/// What the calling thread has set, for another thread to load models the same way; "": nothing.
+/// Valid until it sets it again.
+const char *rknnd_get_load_options(void);
+
 /// Everything that a model file says, as JSON text, also of a model that the server would refuse
 /// to run. *json is freed with rknnd_free().
 int rknnd_describe_model(const char *uri, const char *path, char **json);

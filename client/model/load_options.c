@@ -15,6 +15,11 @@ const char *load_options(void)
     return kept;
 }
 
+RKNN_EXPORT const char *rknnd_get_load_options(void)
+{
+    return kept;
+}
+
 RKNN_EXPORT int rknnd_set_load_options(const char *options)
 {
     struct error e;

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/each_cpu.h"
 #include "npu/emu/emu_unit.h"
 
 #define MAX_TAPS (1u << 17) // of one sum: 2^17 products of bytes fit an int32
@@ -187,15 +188,6 @@ static int read_depthwise(const struct emu_conv *c, const struct emu_memory *m, 
 }
 
 // ---- sums ----
-
-// Compiled for wider vectors, too; the processor's is chosen when the program is loaded, which is
-// before sanitizers can look on.
-#if defined(__x86_64__) && defined(__OPTIMIZE__) && !defined(__clang__) &&                         \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define FOR_EACH_CPU __attribute__((target_clones("arch=skylake-avx512", "avx2", "default")))
-#else
-#define FOR_EACH_CPU
-#endif
 
 static int32_t dot_product(const int16_t *restrict a, const int16_t *restrict b, size_t n)
 {

@@ -26,13 +26,17 @@ struct quant_form {
 /// The range to be stored, within what was seen. 0 is always in it. 16 bits have levels enough for
 /// all that was seen: the range is that of `normal` then.
 /// - normal: the least and largest value.
-/// - mmse: both ends of that range, each times 1, .975, … .225, with which the mean square error
-///   of the bins' middles is least (SDK guide 3.1.7: brute force).
-/// - kl_divergence: the bins within t bins of 0, t = 128, 144, … or all: what lies outside is
-///   counted in the outermost ones; spread over 256 levels; the t whose distribution then is
-///   nearest to that of the bins, by Kullback and Leibler's divergence.
+/// - mmse: quant_mmse.h
+/// - kl_divergence: quant_kl.h
 struct quant_range quant_range_choose(const struct observer *o, enum quant_algorithm a,
                                       struct quant_store store);
+
+/// The largest stored number: 127 or 32767.
+double quant_form_most(uint8_t bits);
+
+/// A scale that can be written: 1 where the span is 1e-30 or less (hardly more than 0 was seen),
+/// and the next power of two where that is wanted.
+float quant_scale_of(double span, struct quant_store store);
 
 /// How a range is stored in int8 (-128 to 127; symmetric: -127 to 127 and zp 0) or int16
 /// (likewise).

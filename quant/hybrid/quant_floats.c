@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "quant/model/quant_constant.h"
+#include "quant/quant_parallel.h"
 
 static void floats_layout_done(struct quant_layout *l)
 {
@@ -95,18 +96,28 @@ static enum quant_algorithm floats_algorithm(const struct rknnd_quant *q, uint32
     return plain ? QUANT_ALGORITHM_NORMAL : q->algorithm;
 }
 
+// Groups whose ranges are to be chosen.
+struct floats_choosing {
+    const struct rknnd_quant *q;
+    const struct quant_plan *p;
+    uint32_t *groups, n;
+    struct quant_range *ranges;
+};
+
 // The range of what all tensors of a group saw.
-static int floats_choose_group(const struct rknnd_quant *q, const struct quant_plan *p,
-                               uint32_t group, struct quant_range *ret, struct error *e)
+static int floats_choose_group(void *user, uint32_t part, struct error *e)
 {
+    const struct floats_choosing *c = user;
+    const struct rknnd_quant *q = c->q;
+    uint32_t group = c->groups[part];
     struct observer all = {0};
     int r = observer_init(&all, 0, e);
-    for (uint32_t i = 0; i < p->n_edges && r == 0; i++)
-        if (p->places[i].quantized && p->places[i].group == group && q->seen[i].bins)
+    for (uint32_t i = 0; i < c->p->n_edges && r == 0; i++)
+        if (c->p->places[i].quantized && c->p->places[i].group == group && q->seen[i].bins)
             observer_merge(&all, &q->seen[i]);
     if (r == 0)
-        *ret = quant_range_choose(&all, floats_algorithm(q, group),
-                                  quant_store_of(q, p->places[group].bits));
+        c->ranges[group] = quant_range_choose(&all, floats_algorithm(q, group),
+                                              quant_store_of(q, c->p->places[group].bits));
     observer_done(&all);
     return r;
 }
@@ -122,10 +133,11 @@ static int floats_ranges(const struct rknnd_quant *q, const struct quant_plan *p
     cleanup(free_p) uint32_t *seen = floats_seen(q, p, e);
     cleanup(free_p) uint32_t *before = seen ? floats_seen(q, &q->plan, e) : NULL;
     cleanup(free_p) bool *chosen = calloc((size_t)p->n_edges + 1, sizeof *chosen);
-    if (!seen || !before || !chosen)
+    cleanup(free_p) uint32_t *groups = calloc((size_t)p->n_edges + 1, sizeof *groups);
+    struct floats_choosing c = {.q = q, .p = p, .groups = groups, .ranges = l->ranges};
+    if (!seen || !before || !chosen || !groups)
         return error_no_memory(e, "the plan", p->n_edges);
-    int r = 0;
-    for (uint32_t i = 0; i < p->n_edges && r == 0; i++) {
+    for (uint32_t i = 0; i < p->n_edges; i++) {
         uint32_t group = p->places[i].group, old = q->plan.places[i].group;
         if (!p->places[i].quantized || chosen[group])
             continue;
@@ -139,9 +151,9 @@ static int floats_ranges(const struct rknnd_quant *q, const struct quant_plan *p
         if (base && same)
             l->ranges[group] = base->ranges[old];
         else
-            r = floats_choose_group(q, p, group, &l->ranges[group], e);
+            groups[c.n++] = group;
     }
-    return r;
+    return quant_parallel(q->n_clients, c.n, floats_choose_group, &c, e);
 }
 
 // A bound of a Clip; without one, or where it is infinite, `otherwise`.
@@ -253,6 +265,24 @@ int quant_floats_set(struct rknnd_quant *q, uint32_t n, const struct quant_choic
     }
     floats_count(q);
     return 0;
+}
+
+struct rknnd_quant quant_floats_fork(const struct rknnd_quant *q)
+{
+    struct rknnd_quant fork = *q;
+    fork.now = (struct quant_plan){0};
+    fork.layout = (struct quant_layout){0};
+    fork.more = NULL;
+    fork.n_more = 0;
+    fork.n_clients = 1;
+    return fork;
+}
+
+void quant_floats_join(struct rknnd_quant *fork)
+{
+    quant_plan_done(&fork->now);
+    floats_layout_done(&fork->layout);
+    free(fork->more);
 }
 
 // The tensors of a group of the calibrated plan get the same range, also where a plan with more

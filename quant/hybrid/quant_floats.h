@@ -6,13 +6,18 @@
 /// Plans without other choices than the options have. Before a calibration, too.
 int quant_floats_begin(struct rknnd_quant *q, struct error *e);
 
-/// The base layout, of what was seen, and the present one.
+/// The base layout, of what was seen, and the present one. On as many threads as q->n_clients.
 int quant_floats_choose(struct rknnd_quant *q, struct error *e);
 
 /// Plans and lays out with more choices, and `edits` (NULL: those that there are; else taken when
 /// it succeeds). Nothing has changed if it fails.
 int quant_floats_set(struct rknnd_quant *q, uint32_t n, const struct quant_choice *choices,
                      struct quant_edit *edits, struct error *e);
+
+/// A copy that other layers can be chosen in, on another thread, while `q` stays as it is: it has
+/// what was calibrated in common with it. quant_floats_join() frees what is its own.
+struct rknnd_quant quant_floats_fork(const struct rknnd_quant *q);
+void quant_floats_join(struct rknnd_quant *fork);
 
 /// Puts a range into edits, for all tensors that have one scale with edge `i`. Refuses a range
 /// without 0 in it, or another one than is there.

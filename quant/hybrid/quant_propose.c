@@ -4,6 +4,7 @@
 // two numbers. Then each of those is tried without: errors may be opposite to each other.
 #include "quant/hybrid/quant_propose.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,9 +13,17 @@
 #include "quant/hybrid/quant_noise.h"
 #include "quant/hybrid/quant_trial.h"
 #include "quant/hybrid/quant_units.h"
+#include "quant/quant_parallel.h"
 
 #define SAMPLES  8
 #define MEASURED 2 // samples that a unit's cost is of: it only decides the order
+
+// A choice of units that are float, or what else the goal asks for.
+struct propose_try {
+    uint32_t *floats; // numbers of units
+    uint32_t n, samples, n_clients;
+    double cosine;
+};
 
 // One search. Units are known by their places in `units`, so nothing that is chosen before they are
 // measured, and sorted by that, means anything afterwards.
@@ -22,12 +31,16 @@ struct proposing {
     struct rknnd_quant *q;
     struct quant_trial trial;
     const rknnd_quant_goal *goal;
-    struct quant_unit *units;     // what costs most first, once measured
-    uint32_t n;                   // units
-    uint32_t *chosen, *tried;     // numbers of units
-    struct quant_choice *choices; // room for what is tried
-    uint32_t n_choices;
+    struct quant_unit *units; // what costs most first, once measured
+    uint32_t n;               // units
+    uint32_t *chosen;         // numbers of units
+    uint32_t n_chosen;        // nodes of what is set, in `choices`
+    struct quant_choice *choices;
+    struct propose_try *tries;   // that go on at the same time
+    uint32_t n_threads;          // how many these are at most
+    char *server, *load_options; // of the calling thread
     uint32_t n_tries;
+    pthread_mutex_t lock; // of n_tries, and calls of tried()
     struct error *e;
 };
 
@@ -39,56 +52,140 @@ static int propose_begin(struct proposing *p)
     if (r < 0)
         return r;
     p->chosen = calloc((size_t)p->n + 1, sizeof *p->chosen);
-    p->tried = calloc((size_t)p->n + 1, sizeof *p->tried);
     p->choices = calloc((size_t)q->plan.n_nodes + 1, sizeof *p->choices);
-    return p->chosen && p->tried && p->choices ? 0 : error_no_memory(p->e, "the nodes", p->n);
+    p->tries = calloc((size_t)p->n_threads + 1, sizeof *p->tries);
+    p->server = strdup(rknnd_get_thread_server());
+    p->load_options = strdup(rknnd_get_load_options());
+    bool good = p->chosen && p->choices && p->tries && p->server && p->load_options;
+    for (uint32_t i = 0; good && i <= p->n_threads; i++) {
+        p->tries[i].floats = calloc((size_t)p->n + 1, sizeof *p->tries[i].floats);
+        good = p->tries[i].floats != NULL;
+    }
+    return good ? 0 : error_no_memory(p->e, "the nodes", p->n);
 }
 
-// Plans with these units in float, or in int16 where the goal asks for that. A node is named by its
-// first output: unlike names of nodes, those of tensors are there and are unique.
-static int propose_set(struct proposing *p, const uint32_t *floats, uint32_t n)
+static void propose_end(struct proposing *p)
 {
-    p->n_choices = 0;
+    quant_trial_done(&p->trial);
+    for (uint32_t i = 0; p->tries && i <= p->n_threads; i++)
+        free(p->tries[i].floats);
+    free(p->tries);
+    free(p->units);
+    free(p->chosen);
+    free(p->choices);
+    free(p->server);
+    free(p->load_options);
+    pthread_mutex_destroy(&p->lock);
+}
+
+// Plans `q` with these units in float, or in int16 where the goal asks for that. A node is named by
+// its first output: unlike names of nodes, those of tensors are there and are unique. *ret_n: how
+// many nodes these are.
+static int propose_set(const struct proposing *p, struct rknnd_quant *q, const uint32_t *floats,
+                       uint32_t n, struct quant_choice *choices, uint32_t *ret_n, struct error *e)
+{
+    *ret_n = 0;
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t k = 0; k < p->units[floats[i]].n; k++) {
-            const Quant__Node *node = p->q->model.graph->node[p->units[floats[i]].nodes[k]];
-            p->choices[p->n_choices++] =
+            const Quant__Node *node = q->model.graph->node[p->units[floats[i]].nodes[k]];
+            choices[(*ret_n)++] =
                 (struct quant_choice){quant_output(node, 0), (uint8_t)p->goal->type};
         }
-    return quant_floats_set(p->q, p->n_choices, p->choices, NULL, p->e);
+    return quant_floats_set(q, *ret_n, choices, NULL, e);
 }
 
-// One choice, written and run on so many samples. What it chose stays set until the next one.
-static int propose_try(struct proposing *p, const uint32_t *floats, uint32_t n, uint32_t samples,
-                       double *ret)
+// ---- tries ----
+
+static int propose_tell(struct proposing *p, uint32_t n_floats, double cosine, struct error *e)
 {
+    pthread_mutex_lock(&p->lock);
+    uint32_t n = ++p->n_tries;
+    int ended = p->goal->tried ? p->goal->tried(p->trial.samples->user, n_floats, cosine) : 0;
+    pthread_mutex_unlock(&p->lock);
+    return ended ? error_set(e, STATUS_FAIL, "ended after %u tries", n) : 0;
+}
+
+// One choice, written and run, on whichever thread.
+static int propose_try_one(struct proposing *p, struct propose_try *t, struct error *e)
+{
+    struct rknnd_quant own = quant_floats_fork(p->q);
     struct quant_nearness near = {0};
-    int r = propose_set(p, floats, n);
+    uint32_t n_choices = 0;
+    cleanup(free_p) struct quant_choice *choices =
+        calloc((size_t)own.plan.n_nodes + 1, sizeof *choices);
+    int r = choices ? 0 : error_no_memory(e, "the nodes", own.plan.n_nodes);
     if (r == 0)
-        r = quant_trial_run(&p->trial, samples, &near, p->e);
-    if (r < 0)
-        return r;
-    *ret = near.least;
-    p->n_tries++;
-    if (p->goal->tried && p->goal->tried(p->trial.samples->user, p->n_choices, *ret))
-        return error_set(p->e, STATUS_FAIL, "ended after %u tries", p->n_tries);
-    return 0;
+        r = propose_set(p, &own, t->floats, t->n, choices, &n_choices, e);
+    if (r == 0)
+        r = quant_trial_run(&p->trial, &own, t->n_clients, t->samples, &near, e);
+    quant_floats_join(&own);
+    t->cosine = near.least;
+    return r < 0 ? r : propose_tell(p, n_choices, near.least, e);
+}
+
+static int propose_try_part(void *user, uint32_t i, struct error *e)
+{
+    struct proposing *p = user;
+    if (rknnd_set_thread_server(*p->server ? p->server : NULL) < 0 ||
+        rknnd_set_load_options(p->load_options) < 0)
+        return error_set(e, STATUS_FAIL, "%s", rknnd_last_reason());
+    return propose_try_one(p, &p->tries[i], e);
+}
+
+// The first n of p->tries, each by a client of its own, or by all of them where there is one.
+static int propose_try_all(struct proposing *p, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        p->tries[i].n_clients = n == 1 ? p->n_threads : 1;
+    return quant_parallel(n, n, propose_try_part, p, p->e);
+}
+
+static int propose_try(struct proposing *p, const uint32_t *floats, uint32_t n, double *ret)
+{
+    struct propose_try *t = &p->tries[0];
+    if (n)
+        memcpy(t->floats, floats, n * sizeof *floats);
+    t->n = n;
+    t->samples = p->trial.n_samples;
+    int r = propose_try_all(p, 1);
+    *ret = r < 0 ? *ret : t->cosine;
+    return r;
 }
 
 // ---- what each unit costs ----
 
 // The cost of unit i: all other units but `besides` are float, so what its own 8 bits do is all
 // that the outputs differ by. A tensor between it and a float unit is stored in 8 bits then, too.
-static int propose_alone(struct proposing *p, uint32_t i, uint32_t besides, double *ret)
+static void propose_alone(const struct proposing *p, uint32_t i, uint32_t besides,
+                          struct propose_try *t)
 {
-    uint32_t n = 0;
-    double cosine;
+    t->n = 0;
+    t->samples = MEASURED;
     for (uint32_t k = 0; k < p->n; k++)
         if (k != i && k != besides)
-            p->tried[n++] = k;
-    int r = propose_try(p, p->tried, n, MEASURED, &cosine);
-    if (r == 0)
-        *ret = 1 - cosine;
+            t->floats[t->n++] = k;
+}
+
+// Costs of all units that are products, or of all that are none, beside one that is (`besides`; of
+// a product it is itself).
+static int propose_measure_all(struct proposing *p, bool products, uint32_t besides)
+{
+    int r = 0;
+    for (uint32_t next = 0; next < p->n && r == 0;) {
+        cleanup(free_p) uint32_t *units = calloc((size_t)p->n_threads + 1, sizeof *units);
+        uint32_t n = 0;
+        if (!units)
+            return error_no_memory(p->e, "the nodes", p->n);
+        for (; next < p->n && n < p->n_threads; next++) {
+            if (p->units[next].is_product != products)
+                continue;
+            propose_alone(p, next, products ? next : besides, &p->tries[n]);
+            units[n++] = next;
+        }
+        r = n ? propose_try_all(p, n) : 0;
+        for (uint32_t i = 0; i < n && r == 0; i++)
+            p->units[units[i]].cost = 1 - p->tries[i].cosine;
+    }
     return r;
 }
 
@@ -98,20 +195,16 @@ static int propose_alone(struct proposing *p, uint32_t i, uint32_t besides, doub
 static int propose_measure(struct proposing *p)
 {
     uint32_t best = UINT32_MAX;
-    int r = 0;
-    for (uint32_t i = 0; i < p->n && r == 0; i++) {
-        if (!p->units[i].is_product)
-            continue;
-        r = propose_alone(p, i, i, &p->units[i].cost);
-        if (best == UINT32_MAX || p->units[i].cost < p->units[best].cost)
+    int r = propose_measure_all(p, true, 0);
+    for (uint32_t i = 0; i < p->n && r == 0; i++)
+        if (p->units[i].is_product &&
+            (best == UINT32_MAX || p->units[i].cost < p->units[best].cost))
             best = i;
-    }
-    for (uint32_t i = 0; i < p->n && r == 0; i++) {
-        if (p->units[i].is_product)
-            continue;
-        r = propose_alone(p, i, best, &p->units[i].cost);
-        p->units[i].cost -= p->units[best].cost;
-    }
+    if (r == 0)
+        r = propose_measure_all(p, false, best);
+    for (uint32_t i = 0; i < p->n && r == 0; i++)
+        if (!p->units[i].is_product)
+            p->units[i].cost -= p->units[best].cost;
     if (r == 0)
         quant_units_sort(p->units, p->n);
     return r;
@@ -136,7 +229,7 @@ static int propose_count(struct proposing *p, uint32_t *ret_n, double *ret)
                 "the goal of %g is not reached: the outputs' cosine is %.6g in 8 bits, "
                 "and %.6g with all nodes but one product in floats",
                 p->goal->cosine, plain, *ret);
-        r = propose_try(p, p->chosen, high, p->trial.n_samples, ret);
+        r = propose_try(p, p->chosen, high, ret);
         if (r == 0 && *ret >= p->goal->cosine)
             break;
         low = high;
@@ -144,7 +237,7 @@ static int propose_count(struct proposing *p, uint32_t *ret_n, double *ret)
     while (r == 0 && high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
         double cosine;
-        r = propose_try(p, p->chosen, middle, p->trial.n_samples, &cosine);
+        r = propose_try(p, p->chosen, middle, &cosine);
         bool reached = r == 0 && cosine >= p->goal->cosine;
         *(reached ? &high : &low) = middle;
         if (reached)
@@ -154,23 +247,37 @@ static int propose_count(struct proposing *p, uint32_t *ret_n, double *ret)
     return r;
 }
 
+// The chosen ones without the one at `place`.
+static void propose_without(const struct proposing *p, uint32_t n, uint32_t place,
+                            struct propose_try *t)
+{
+    t->n = 0;
+    t->samples = p->trial.n_samples;
+    for (uint32_t i = 0; i < n; i++)
+        if (i != place)
+            t->floats[t->n++] = p->chosen[i];
+}
+
 // Leaves out what is not needed, what costs least first. Once is enough for a set none of whose
-// members can be spared, again as far as more floats never do worse.
+// members can be spared, again as far as more floats never do worse. Behind one that was not needed
+// tries that went on at the same time are of another set, and are made again.
 static int propose_thin(struct proposing *p, uint32_t *n, double *ret)
 {
     int r = 0;
-    for (uint32_t i = *n; i-- > 0 && *n > 1 && r == 0;) {
-        uint32_t without = p->chosen[i];
-        double cosine;
-        memmove(p->chosen + i, p->chosen + i + 1, (*n - i - 1) * sizeof *p->chosen);
-        r = propose_try(p, p->chosen, *n - 1, p->trial.n_samples, &cosine);
-        if (r == 0 && cosine >= p->goal->cosine) {
-            *ret = cosine;
+    for (uint32_t left = *n; left > 0 && *n > 1 && r == 0;) {
+        uint32_t some = left < p->n_threads ? left : p->n_threads, i = 0;
+        for (; i < some; i++)
+            propose_without(p, *n, left - 1 - i, &p->tries[i]);
+        r = propose_try_all(p, some);
+        for (i = 0; i < some && r == 0; i++) {
+            left--;
+            if (p->tries[i].cosine < p->goal->cosine)
+                continue;
+            memmove(p->chosen + left, p->chosen + left + 1, (*n - left - 1) * sizeof *p->chosen);
+            *ret = p->tries[i].cosine;
             --*n;
-            continue;
+            break;
         }
-        memmove(p->chosen + i + 1, p->chosen + i, (*n - i - 1) * sizeof *p->chosen);
-        p->chosen[i] = without;
     }
     return r;
 }
@@ -179,8 +286,8 @@ static int propose_thin(struct proposing *p, uint32_t *n, double *ret)
 static int propose_search(struct proposing *p, rknnd_quant_proposal *ret)
 {
     uint32_t n = 0;
-    double cosine;
-    int r = propose_try(p, NULL, 0, p->trial.n_samples, &cosine);
+    double cosine = 0;
+    int r = propose_try(p, NULL, 0, &cosine);
     ret->plain_cosine = cosine;
     if (r < 0)
         return r;
@@ -192,7 +299,7 @@ static int propose_search(struct proposing *p, rknnd_quant_proposal *ret)
             r = propose_thin(p, &n, &cosine);
     }
     if (r == 0)
-        r = propose_set(p, p->chosen, n);
+        r = propose_set(p, p->q, p->chosen, n, p->choices, &p->n_chosen, p->e);
     ret->n_tries = p->n_tries;
     ret->cosine = cosine;
     return r;
@@ -201,10 +308,10 @@ static int propose_search(struct proposing *p, rknnd_quant_proposal *ret)
 // The names of what is set, in the order of units.
 static int propose_keep(struct proposing *p, rknnd_quant_proposal *ret)
 {
-    const char **names = calloc((size_t)p->n_choices + 1, sizeof *names);
+    const char **names = calloc((size_t)p->n_chosen + 1, sizeof *names);
     if (!names)
-        return error_no_memory(p->e, "names", p->n_choices);
-    for (uint32_t i = 0; i < p->n_choices; i++)
+        return error_no_memory(p->e, "names", p->n_chosen);
+    for (uint32_t i = 0; i < p->n_chosen; i++)
         names[i] = p->choices[i].name;
     free(p->q->proposed);
     p->q->proposed = names;
@@ -212,7 +319,7 @@ static int propose_keep(struct proposing *p, rknnd_quant_proposal *ret)
     p->q->cosine = ret->cosine;
     p->q->plain_cosine = ret->plain_cosine;
     ret->floats = names;
-    ret->n_floats = p->n_choices;
+    ret->n_floats = p->n_chosen;
     return 0;
 }
 
@@ -220,7 +327,11 @@ static int propose_keep(struct proposing *p, rknnd_quant_proposal *ret)
 int quant_propose(struct rknnd_quant *q, const rknnd_quant_samples *samples,
                   const rknnd_quant_goal *goal, rknnd_quant_proposal *ret, struct error *e)
 {
-    struct proposing p = {.q = q, .goal = goal, .e = e};
+    struct proposing p = {.q = q,
+                          .goal = goal,
+                          .n_threads = quant_clients(samples, UINT32_MAX),
+                          .lock = PTHREAD_MUTEX_INITIALIZER,
+                          .e = e};
     struct error ignored;
     int r = quant_noise_measure(q, e);
     if (r == 0)
@@ -233,10 +344,6 @@ int quant_propose(struct rknnd_quant *q, const rknnd_quant_samples *samples,
         r = propose_keep(&p, ret);
     if (r < 0)
         quant_floats_set(q, 0, NULL, NULL, &ignored);
-    quant_trial_done(&p.trial);
-    free(p.units);
-    free(p.chosen);
-    free(p.tried);
-    free(p.choices);
+    propose_end(&p);
     return r;
 }

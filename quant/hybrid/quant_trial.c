@@ -1,5 +1,6 @@
-// One model at a time; its samples are run by as many clients as a calibration has, each of which
-// has a context and one sample at a time. Only the float model's outputs are kept.
+// A model's samples are run by one or several clients, each of which has a context and one sample
+// at a time. Of the float model outputs are kept, and its context: who reads samples asks that for
+// its inputs, while other models, which have the same ones, come and go.
 #include "quant/hybrid/quant_trial.h"
 
 #include <math.h>
@@ -119,11 +120,11 @@ static int trial_outputs(struct quant_trial *t, rknn_context context, uint32_t i
 }
 
 // Inputs are given back before outputs are looked at: one sample's memory at a time.
-static int trial_one(struct quant_trial *t, rknn_context context, uint32_t n_inputs, uint32_t i,
-                     trial_take *take, struct trial_sums *sums, struct error *e)
+static int trial_one(struct quant_trial *t, rknn_context context, uint32_t i, trial_take *take,
+                     struct trial_sums *sums, struct error *e)
 {
     const rknnd_quant_samples *s = t->samples;
-    uint32_t sample = trial_sample(t, i);
+    uint32_t sample = trial_sample(t, i), n_inputs = t->n_inputs;
     cleanup(free_p) rknn_input *inputs = calloc(n_inputs + 1, sizeof *inputs);
     if (!inputs)
         return error_no_memory(e, "inputs", n_inputs);
@@ -140,22 +141,25 @@ static int trial_one(struct quant_trial *t, rknn_context context, uint32_t n_inp
     return r < 0 ? r : trial_outputs(t, context, i, take, sums, e);
 }
 
-// The samples' reader gets to know each context; room for outputs is made with the first one.
-static int trial_begin_context(struct quant_trial *t, rknn_context context, uint32_t *ret_n_inputs,
-                               struct error *e)
+static int trial_query(rknn_context context, rknn_input_output_num *ret, struct error *e)
+{
+    int r = rknn_query(context, RKNN_QUERY_IN_OUT_NUM, ret, sizeof *ret);
+    return r < 0 ? quant_server_words(r, e) : 0;
+}
+
+// Makes room for the float model's outputs.
+static int trial_begin_context(struct quant_trial *t, struct error *e)
 {
     const rknnd_quant_samples *s = t->samples;
     rknn_input_output_num n;
-    int r = rknn_query(context, RKNN_QUERY_IN_OUT_NUM, &n, sizeof n);
+    int r = trial_query(t->context, &n, e);
     if (r < 0)
-        return quant_server_words(r, e);
-    *ret_n_inputs = n.n_input;
-    r = s->begin ? s->begin(s->user, context) : 0;
+        return r;
+    r = s->begin ? s->begin(s->user, t->context) : 0;
     if (r < 0)
         return error_set(e, r, "the inputs do not fit the model");
-    if (t->wanted)
-        return 0;
     size_t all = (size_t)t->n_samples * n.n_output;
+    t->n_inputs = n.n_input;
     t->n_outputs = n.n_output;
     t->wanted = calloc(all + 1, sizeof *t->wanted);
     t->sizes = calloc(all + 1, sizeof *t->sizes);
@@ -169,7 +173,7 @@ struct trial_pass {
     struct quant_trial *t;
     trial_take *take;
     struct trial_sums *sums; // of each sample
-    uint32_t n_samples, n_inputs;
+    uint32_t n_samples;
     _Atomic uint32_t next;
     atomic_bool failed;
 };
@@ -187,7 +191,7 @@ static void *trial_work(void *user)
     struct trial_pass *p = k->pass;
     for (uint32_t i; !p->failed && (i = atomic_fetch_add(&p->next, 1)) < p->n_samples;) {
         uint32_t sample = (uint32_t)((uint64_t)i * p->t->n_samples / p->n_samples);
-        if (trial_one(p->t, k->context, p->n_inputs, sample, p->take, &p->sums[i], &k->error) < 0)
+        if (trial_one(p->t, k->context, sample, p->take, &p->sums[i], &k->error) < 0)
             p->failed = true;
     }
     return NULL;
@@ -195,11 +199,11 @@ static void *trial_work(void *user)
 
 // The calling thread is the first client; of the others as many as can be had. Words of a failure
 // are those of the first client that has any.
-static int trial_clients(struct trial_pass *p, rknn_context context, struct error *e)
+static int trial_clients(struct trial_pass *p, rknn_context context, uint32_t most, struct error *e)
 {
-    uint32_t n = 1, most = quant_clients(p->t->samples, p->n_samples);
+    uint32_t n = 1;
     struct trial_client clients[QUANT_MOST_CLIENTS] = {{.pass = p, .context = context}};
-    for (; n < most; n++) {
+    for (; n < most && n < p->n_samples; n++) {
         struct trial_client *k = &clients[n];
         *k = (struct trial_client){.pass = p};
         if (rknn_dup_context(&context, &k->context) < 0)
@@ -221,32 +225,40 @@ static int trial_clients(struct trial_pass *p, rknn_context context, struct erro
 }
 
 // Opens a model, runs the samples on it, and closes it. What a run costs is mostly the opening of
-// small models and the running of large ones, so nothing is kept open between tries. `sums`: of
-// each sample.
-static int trial_model(struct quant_trial *t, struct quant_model *m, uint32_t n_samples,
-                       trial_take *take, struct trial_sums *sums, struct error *e)
+// small models and the running of large ones, so nothing is kept open between tries.
+static int trial_model(struct quant_trial *t, const struct quant_model *m, uint32_t n_clients,
+                       uint32_t n_samples, struct trial_sums *sums, struct error *e)
 {
     rknn_context context;
-    struct trial_pass p = {.t = t, .take = take, .sums = sums, .n_samples = n_samples};
+    rknn_input_output_num n;
+    struct trial_pass p = {.t = t, .take = trial_compare, .sums = sums, .n_samples = n_samples};
     int r = quant_server_open(m, &context, e);
     if (r < 0)
         return r;
-    r = trial_begin_context(t, context, &p.n_inputs, e);
+    r = trial_query(context, &n, e);
+    if (r == 0 && (n.n_input != t->n_inputs || n.n_output != t->n_outputs))
+        r = error_set(e, STATUS_FAIL, "%u inputs and %u outputs, and %u and %u in the float model",
+                      n.n_input, n.n_output, t->n_inputs, t->n_outputs);
     if (r == 0)
-        r = trial_clients(&p, context, e);
+        r = trial_clients(&p, context, n_clients, e);
     rknn_destroy(context);
     return r;
 }
 
-int quant_trial_begin(struct quant_trial *t, struct rknnd_quant *q,
+int quant_trial_begin(struct quant_trial *t, const struct rknnd_quant *q,
                       const rknnd_quant_samples *samples, uint32_t n_samples, struct error *e)
 {
-    *t = (struct quant_trial){.q = q, .samples = samples};
+    *t = (struct quant_trial){.samples = samples};
     t->n_samples = n_samples < samples->n ? n_samples : samples->n;
     cleanup(free_p) struct trial_sums *sums = calloc((size_t)t->n_samples + 1, sizeof *sums);
     if (!sums)
         return error_no_memory(e, "samples", t->n_samples);
-    return trial_model(t, &q->model, t->n_samples, trial_keep, sums, e);
+    struct trial_pass p = {.t = t, .take = trial_keep, .sums = sums, .n_samples = t->n_samples};
+    int r = quant_server_open(&q->model, &t->context, e);
+    t->open = r == 0;
+    if (r == 0)
+        r = trial_begin_context(t, e);
+    return r < 0 ? r : trial_clients(&p, t->context, quant_clients(samples, t->n_samples), e);
 }
 
 void quant_trial_done(struct quant_trial *t)
@@ -255,11 +267,13 @@ void quant_trial_done(struct quant_trial *t)
         free(t->wanted[i]);
     free(t->wanted);
     free(t->sizes);
+    if (t->open)
+        rknn_destroy(t->context);
     *t = (struct quant_trial){0};
 }
 
-int quant_trial_run(const struct quant_trial *t, uint32_t most_samples, struct quant_nearness *ret,
-                    struct error *e)
+int quant_trial_run(const struct quant_trial *t, struct rknnd_quant *q, uint32_t n_clients,
+                    uint32_t most_samples, struct quant_nearness *ret, struct error *e)
 {
     uint32_t n = most_samples < t->n_samples ? most_samples : t->n_samples;
     struct quant_trial own = *t;
@@ -269,9 +283,9 @@ int quant_trial_run(const struct quant_trial *t, uint32_t most_samples, struct q
         return error_no_memory(e, "samples", n);
     for (uint32_t i = 0; i < n; i++)
         sums[i].least = 1;
-    int r = quant_make(t->q, &m, e);
+    int r = quant_make(q, &m, e);
     if (r == 0)
-        r = trial_model(&own, &m, n, trial_compare, sums, e);
+        r = trial_model(&own, &m, n_clients, n, sums, e);
     quant_model_done(&m);
     if (r == 0)
         *ret = trial_means(sums, n);

@@ -43,11 +43,12 @@ static json_t *quantize_json_tensors(const rknnd_list *tensors)
                                              print_json_number((double)t->max))
                                  : json_null();
         json_array_append_new(
-            list, json_pack("{s:o, s:o, s:i, s:o, s:i, s:[o,o], s:o, s:o}", "name",
-                            print_json_text(t->name), "node", print_json_text(t->node), "bits",
-                            (int)t->bits, "scale", print_json_number((double)t->scale),
-                            "zero_point", t->zp, "range", print_json_number((double)t->low),
-                            print_json_number((double)t->high), "seen", seen, "mean_square_error",
+            list, json_pack("{s:o, s:o, s:i, s:i, s:o, s:i, s:[o,o], s:o, s:o}", "name",
+                            print_json_text(t->name), "node", print_json_text(t->node), "group",
+                            (int)t->group, "bits", (int)t->bits, "scale",
+                            print_json_number((double)t->scale), "zero_point", t->zp, "range",
+                            print_json_number((double)t->low), print_json_number((double)t->high),
+                            "seen", seen, "mean_square_error",
                             t->n_bins ? print_json_number(t->error) : json_null()));
     }
     return list;

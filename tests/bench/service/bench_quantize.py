@@ -2,7 +2,8 @@
 """Calibrations against plain inference of the float model on as many samples: inference's time divided by the calibration's (1: as fast), in
 processor time of both ends and by the clock. bench_quantize.py MODEL.onnx... [--samples N] [--seconds N] [--rounds N] [--clients N] [--all-values]
 
-Samples have channels last, as pictures. Inference is rknnctl bench with as many clients as a calibration has; it reads its input once, while a calibration reads every sample.
+Samples have channels last, as pictures. Inference is a program of the library (bench_samples) with as many threads as a calibration has clients, which reads the same files;
+with --one-sample it is rknnctl bench, which reads its input once.
 What mmse is compared with afterwards is no part of it. Opening a model drops out: both are measured with N samples and with LEAST. Each calibration has an inference of its own right before it,
 and medians of such rounds are printed: [of processor time, by the clock]. Under `chrt -r 10` other work of the machine matters least. RKNND_BUILD says which build.
 """
@@ -47,20 +48,28 @@ class Bench:
         daemon = time.clock_gettime(~self.daemon.process.pid << 3 | 2)  # as clock_getcpuclockid() makes it
         return np.array([daemon + children.ru_utime + children.ru_stime, time.monotonic()])
 
-    def run(self, *words):
+    def measure(self, *words):
         before = self.clocks()
-        subprocess.run([BUILD / "bin/rknnctl", *map(str, words), "--json"], env=self.daemon.env, check=True, capture_output=True)
+        subprocess.run([*map(str, words)], env=self.daemon.env, check=True, capture_output=True)
         return self.clocks() - before
+
+    def run(self, *words):
+        return self.measure(BUILD / "bin/rknnctl", *words, "--json")
+
+    def listed(self, n):
+        listed = self.folder / "list.txt"
+        listed.write_text("".join(f"{i % FILES}.npy\n" for i in range(n)))
+        return listed
 
     def infer(self, n):
         clients = min(self.args.clients, n)
+        if not self.args.one_sample:
+            return self.measure(BUILD / "tests/bench/bench_samples", self.model, clients, self.listed(n))
         return self.run("bench", self.model, "-i", self.folder / "0.npy", "--clients", clients, "-n", n // clients, "-w", 0)
 
     def calibrate(self, n, algorithm):
-        listed = self.folder / "list.txt"
-        listed.write_text("".join(f"{i % FILES}.npy\n" for i in range(n)))
         more = ["--all-values"] * self.args.all_values
-        return self.run("quantize", self.model, "--dataset", listed, "-o", self.folder / "int8.onnx", "--clients", self.args.clients,
+        return self.run("quantize", self.model, "--dataset", self.listed(n), "-o", self.folder / "int8.onnx", "--clients", self.args.clients,
                         "--algorithm", algorithm, "--without", "comparison", *more)
 
     def sum_of(self, what, n):
@@ -90,6 +99,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--clients", type=int, default=2)
     parser.add_argument("--all-values", action="store_true")
+    parser.add_argument("--one-sample", action="store_true", help="plain inference reads one sample, and runs that all the time")
     args = parser.parse_args()
     daemon = Daemon("--backend", "sim", "--isolation", "thread")
     for model in args.models:

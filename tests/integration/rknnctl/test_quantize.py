@@ -631,6 +631,22 @@ class Hybrid(Case):
         self.assertEqual(self.products_in_floats(), ["layer1", "layer2"])
         self.assertGreaterEqual(self.cosine(net, samples), 0.999)
 
+    def test_tries_side_by_side_choose_what_one_after_the_other_does(self):
+        """Of a model whose shape is open: each try's thread loads it with the shape that was given."""
+        constants = {f"w{i}": self.weights(12, 12, 3, 3) for i in range(8)}
+        for i in (2, 5, 6):
+            constants[f"w{i}"][i] *= 300
+        net = self.write([helper.make_node("Conv", [f"t{i}" if i else "x", f"w{i}"], [f"t{i + 1}" if i < 7 else "y"], pads=[1] * 4) for i in range(8)],
+                         ["n", 12, 8, "w"], constants, y=["n", 12, 8, "w"])
+        listed = self.arrays([self.rng.normal(0, 1, (1, 8, 8, 12)).astype(np.float32) for _ in range(6)])
+        said = {n: json.loads(self.quantize(net, listed, "--auto-hybrid", "--goal", "cos=0.9995", "--clients", n, "-x", "x=1x12x8x8", "--json"))
+                for n in (1, 2, 5)}
+        self.assertGreater(len(said[1]["hybrid"]["floats"]), 1)
+        for n in (2, 5):
+            for key in ("floats", "nodes", "cosine", "cosine_without"):
+                self.assertEqual(said[n]["hybrid"][key], said[1]["hybrid"][key], (n, key))
+            self.assertEqual(said[n]["tensors"], said[1]["tensors"])
+
     def test_a_goal_that_is_reached_takes_nothing(self):
         net, samples = self.net(), self.samples(4)
         self.quantize(net, self.arrays(samples))

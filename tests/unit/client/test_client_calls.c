@@ -654,7 +654,8 @@ static void selection_of_server(void **state)
 static void *server_of_thread(void *arg)
 {
     (void)arg;
-    return strcmp(rknnd_get_thread_server(), "") == 0 ? arg : NULL;
+    bool none = !*rknnd_get_thread_server() && !*rknnd_get_load_options();
+    return none ? arg : NULL;
 }
 
 // Before the process's choice and the environment's, and for one thread.
@@ -674,9 +675,13 @@ static void selection_of_thread(void **state)
     assert_int_equal(rknnd_get_server_info("tcp:127.0.0.1:2", &info), RKNN_ERR_DEVICE_UNAVAILABLE);
     assert_int_equal(rknnd_set_thread_server("gopher:x"), RKNN_ERR_PARAM_INVALID);
     assert_string_equal(rknnd_get_thread_server(), server.uri);
+    assert_int_equal(rknnd_set_load_options("shape x=1x3"), RKNN_SUCC);
+    assert_string_equal(rknnd_get_load_options(), "shape x=1x3");
     pthread_create(&t, NULL, server_of_thread, &server);
     pthread_join(t, &result);
     assert_ptr_equal(result, &server);
+    assert_int_equal(rknnd_set_load_options(NULL), RKNN_SUCC);
+    assert_string_equal(rknnd_get_load_options(), "");
     assert_int_equal(rknnd_set_thread_server(NULL), RKNN_SUCC);
     assert_string_equal(rknnd_get_thread_server(), "");
     assert_int_equal(rknnd_get_server_info(NULL, &info), RKNN_ERR_DEVICE_UNAVAILABLE);

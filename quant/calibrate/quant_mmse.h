@@ -1,0 +1,15 @@
+// The ranges with the least square error, by trying many (SDK guide 3.1.7: brute force).
+//
+// The ends of all that was seen times 1, .975, … .225, from the widest range on: the lower end's
+// factors one after the other, with each of them the upper end's. A range takes the place of an
+// earlier one only if its error is less by more than a billionth of that one's: ranges that differ
+// by less are equal, however a program adds up, and the first of them counts.
+#pragma once
+
+#include "quant/calibrate/quant_range.h"
+
+#define QUANT_MMSE_TIE 1e-9 // of an error
+
+/// Within `all`, which has 0 in it and is not empty; of 8 bits.
+struct quant_range quant_mmse_range(const struct observer *o, struct quant_range all,
+                                    struct quant_store store);
