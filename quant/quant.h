@@ -1,7 +1,7 @@
 // What rknnd_quant_* functions work on.
 #pragma once
 
-#include "quant/calibrate/quant_range.h"
+#include "quant/calibrate/quant_choose.h"
 #include "quant/include/rknnd_quant.h"
 #include "quant/model/quant_model.h"
 #include "quant/plan/quant_chip.h"

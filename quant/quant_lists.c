@@ -2,6 +2,7 @@
 // items, whose texts are the model's. What was compared is of another model once these change.
 #include <stdlib.h>
 
+#include "quant/calibrate/quant_mmse.h"
 #include "quant/hybrid/quant_noise.h"
 #include "quant/quant.h"
 

@@ -13,3 +13,11 @@
 /// Within `all`, which has 0 in it and is not empty; of 8 bits.
 struct quant_range quant_mmse_range(const struct observer *o, struct quant_range all,
                                     struct quant_store store);
+
+/// Mean square of what storing does to the bins' middles.
+double quant_range_error(const struct observer *o, struct quant_form f);
+
+/// The scale of weights, which are stored symmetrically whatever `store` says: largest / 127 (of 16
+/// bits 32767) or, by search, that times the factor of 1, .975, … .225 with which the square error
+/// is least. 0: they are all 0.
+float quant_weight_scale(const float *w, size_t n, struct quant_store store, bool search);

@@ -1,11 +1,8 @@
-// How a range is stored, and what of a histogram is cut off by it. The ways to choose one are in
-// quant_mmse.c and quant_kl.c. All work on the bins' middles, in doubles.
+// How a range is stored, and what of a histogram is cut off by it: by the bins' middles, in
+// doubles.
 #include "quant/calibrate/quant_range.h"
 
 #include <math.h>
-
-#include "quant/calibrate/quant_kl.h"
-#include "quant/calibrate/quant_mmse.h"
 
 double quant_form_most(uint8_t bits)
 {
@@ -138,19 +135,6 @@ struct quant_clipping quant_range_clipping(const struct observer *o, struct quan
     }
     double n = all > 0 ? all : 1;
     return (struct quant_clipping){c.power / n, c.share / n, c.error / n};
-}
-
-struct quant_range quant_range_choose(const struct observer *o, enum quant_algorithm a,
-                                      struct quant_store store)
-{
-    struct quant_range all = {0, 0};
-    if (o->min <= o->max)
-        all = (struct quant_range){fminf(o->min, 0), fmaxf(o->max, 0)};
-    if (store.bits > 8)
-        return all;
-    if (a == QUANT_ALGORITHM_MMSE && all.low < all.high)
-        return quant_mmse_range(o, all, store);
-    return a == QUANT_ALGORITHM_KL && all.low < all.high ? quant_kl_range(o, all) : all;
 }
 
 double quant_range_usual(const struct observer *o)

@@ -4,8 +4,6 @@
 
 #include "tensor/observe/observer.h"
 
-enum quant_algorithm { QUANT_ALGORITHM_NORMAL, QUANT_ALGORITHM_KL, QUANT_ALGORITHM_MMSE };
-
 struct quant_range {
     float low, high;
 };
@@ -22,14 +20,6 @@ struct quant_form {
     int32_t zp;
     uint8_t bits;
 };
-
-/// The range to be stored, within what was seen. 0 is always in it. 16 bits have levels enough for
-/// all that was seen: the range is that of `normal` then.
-/// - normal: the least and largest value.
-/// - mmse: quant_mmse.h
-/// - kl_divergence: quant_kl.h
-struct quant_range quant_range_choose(const struct observer *o, enum quant_algorithm a,
-                                      struct quant_store store);
 
 /// The largest stored number: 127 or 32767.
 double quant_form_most(uint8_t bits);
@@ -53,9 +43,6 @@ struct quant_range quant_range_within_bounds(struct quant_range r, float lo, flo
 /// A number as it is stored.
 int32_t quant_form_store(struct quant_form f, float x);
 
-/// Mean square of what storing does to the bins' middles.
-double quant_range_error(const struct observer *o, struct quant_form f);
-
 // What lies outside of a range: bins whose middles are more than half a step beyond its ends.
 struct quant_clipping {
     double power; // mean square of all values
@@ -68,8 +55,3 @@ struct quant_clipping quant_range_clipping(const struct observer *o, struct quan
 /// The distance from 0 that a tenth of the values is beyond, by the bins' middles: what is usual,
 /// whatever few large values there are, and however many zeros.
 double quant_range_usual(const struct observer *o);
-
-/// The scale of weights, which are stored symmetrically whatever `store` says: largest / 127 (of 16
-/// bits 32767) or, by search, that times the factor of 1, .975, … .225 with which the square error
-/// is least. 0: they are all 0.
-float quant_weight_scale(const float *w, size_t n, struct quant_store store, bool search);

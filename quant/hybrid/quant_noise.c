@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "quant/calibrate/quant_mmse.h"
 #include "quant/model/quant_constant.h"
 #include "quant/plan/quant_weights.h"
 

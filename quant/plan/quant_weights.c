@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "quant/calibrate/quant_mmse.h"
 #include "quant/model/quant_constant.h"
 
 #define MOST_BIAS 1073741824.0 // 2^30: room for what is added to it
