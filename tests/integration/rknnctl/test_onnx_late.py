@@ -199,6 +199,17 @@ class Branches(Case):
         np.testing.assert_allclose(self.run_net(x=x, c=np.array(True))[0], rest - abs(x), 1e-6)
         np.testing.assert_allclose(self.run_net(x=x, c=np.array(False))[0], rest - np.exp(x), 1e-6)
 
+    def test_branches_call_their_outputs_as_the_node_does(self):
+        """As all merged decoders that Optimum writes."""
+        x = self.random(4)
+        true = body([helper.make_node("Abs", ["x"], ["d"]), helper.make_node("Neg", ["d"], ["y"])], {}, ["y"])
+        false = body([helper.make_node("Exp", ["x"], ["y"])], {}, ["y"])
+        for inputs, values in (({"c": np.array(True)}, {}), ({}, {"c": np.bool_(True)})):
+            self.save([helper.make_node("If", ["c"], ["y"], then_branch=true, else_branch=false)], {"x": x, **inputs}, {"y": [4]}, values)
+            np.testing.assert_array_equal(self.run_net(x=x, **inputs)[0], -abs(x))
+        self.save([helper.make_node("If", ["c"], ["y"], then_branch=true, else_branch=false)], {"x": x, "c": np.array(True)}, {"y": [4]})
+        np.testing.assert_allclose(self.run_net(x=x, c=np.array(False))[0], np.exp(x), 1e-6)
+
     def test_what_a_branch_takes_is_made_by_a_node_that_is_listed_later(self):
         """Also for a branch inside a branch; a name that the branch has itself is none of the later node's."""
         x = self.random(4)

@@ -97,9 +97,19 @@ struct captured {
     uint32_t n, room;
 };
 
+// The node's own outputs are known already, and are often called as its bodies call theirs.
+static bool is_own_output(const struct onnx_lowering *l, int32_t tensor)
+{
+    for (uint32_t i = 0; i < l->n_out; i++)
+        if (l->out[i] == tensor)
+            return true;
+    return false;
+}
+
 static int capture(struct onnx_lowering *l, struct captured *c, const char *name, struct error *e)
 {
-    if (!name[0] || onnx_names_find(l->names, name) < 0)
+    int32_t tensor = onnx_names_find(l->names, name);
+    if (!name[0] || tensor < 0 || is_own_output(l, tensor))
         return 0;
     for (uint32_t i = 0; i < c->n; i++)
         if (strcmp(c->items[i], name) == 0)
@@ -110,7 +120,7 @@ static int capture(struct onnx_lowering *l, struct captured *c, const char *name
     if (!pool_reserve(&l->g->pool, c->items, c->n, c->room, c->n + 1))
         return error_no_memory(e, "a graph", 0);
     c->items[c->n++] = name;
-    return onnx_unpacked(l, onnx_names_find(l->names, name), e);
+    return onnx_unpacked(l, tensor, e);
 }
 
 // Of all graphs of a node, and of the nodes in them. A name that a body makes itself may be among
