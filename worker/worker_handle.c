@@ -135,7 +135,8 @@ static int worker_enter_sandbox(struct worker *w, const rknnd_WorkerStart *m, st
 
 // START: opens the backend's device and tells what it is. The file that comes with it is the memory
 // of breadcrumbs; its mapping lasts as long as the process. The one that goes back counts this
-// process's threads: the daemon may not see processes that cannot be dumped.
+// process's threads: the daemon may not see processes that cannot be dumped. The threads that runs
+// need start here: the daemon believes a worker that has none to be had until it has answered.
 static int handle_start(struct worker_request *r, struct error *e)
 {
     const rknnd_WorkerStart *m = &r->message->WORKER_START_request;
@@ -157,6 +158,11 @@ static int handle_start(struct worker_request *r, struct error *e)
     if (s < 0)
         return s;
     const struct npu_device_info *d = loaded->backend->device_info(loaded->device);
+    // One thread more than there are cores, so that a request is read even while all cores run. A
+    // device whose submit never blocks needs no further threads.
+    s = worker_start_threads(w, d->never_blocks ? 1 : d->n_cores + 1, e);
+    if (s < 0)
+        return s;
     rknnd_Device reply = {.n_cores = d->n_cores,
                           .sram_size = d->sram_size,
                           .dma = d->dma,
@@ -212,7 +218,7 @@ static int answer_model(const struct worker_request *r, const struct npu_model_i
     return 0;
 }
 
-// LOAD: loads the one model of this worker, and starts the threads that its runs need.
+// LOAD: loads the one model of this worker.
 static int handle_load(struct worker_request *r, struct error *e)
 {
     const rknnd_WorkerLoad *m = &r->message->WORKER_LOAD_request;
@@ -225,11 +231,7 @@ static int handle_load(struct worker_request *r, struct error *e)
     malloc_trim(0); // what packing the weights needed for a while
     if (s < 0)
         return s;
-    // One thread more than there are cores, so that a request is read even while all cores run. A
-    // device whose submit never blocks needs no further threads.
-    const struct npu_device_info *d = loaded->backend->device_info(loaded->device);
-    s = worker_start_threads(r->worker, d->never_blocks ? 1 : d->n_cores + 1, e);
-    return s < 0 ? s : answer_model(r, loaded->backend->model_info(loaded->model), e);
+    return answer_model(r, loaded->backend->model_info(loaded->model), e);
 }
 
 static int handle_describe(struct worker_request *r, struct error *e)
@@ -603,13 +605,6 @@ static const struct {
     {MESSAGE_WORKER_INTERNAL, handle_internal}, {MESSAGE_WORKER_LOG_LEVEL, handle_log_level},
 };
 
-// Before the worker can run anything: who asks waits for another one, if this one has to end.
-static bool is_beginning(uint16_t type)
-{
-    return type == MESSAGE_WORKER_START || type == MESSAGE_WORKER_LOAD ||
-           type == MESSAGE_WORKER_DESCRIBE;
-}
-
 // RUN comes first in the table, since the search is linear and runs are the frequent request.
 void worker_handle(struct worker *w, const struct frame_header *h, struct bytes message,
                    struct worker_context **ret_run)
@@ -625,7 +620,7 @@ void worker_handle(struct worker *w, const struct frame_header *h, struct bytes 
     if (message_decode(message_row(h->type)->request, message, &m, &e) < 0)
         worker_die("%s", e.text);
     if (handlers[i].handle(&r, &e) < 0) {
-        if (is_beginning(h->type))
+        if (h->type == MESSAGE_WORKER_START)
             worker_check_threads(&e);
         worker_reply_error(&r, &e);
     }

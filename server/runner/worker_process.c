@@ -59,6 +59,7 @@ struct worker_process {
     struct worker_log log;
     bool killed, exited, reported, freed;
     bool hoards;        // and is being ended
+    bool answered;      // START: from here on it may be whoever has broken it
     unsigned n_handles; // not yet closed
     struct error why;   // it was killed by us; "" when it was not
     struct breadcrumbs *breadcrumbs;
@@ -242,7 +243,7 @@ static void on_process_exit(struct child *process, int code, int signal)
     if (!w->why.text[0] && signal)
         error_set(&w->why, STATUS_DEVICE_UNAVAILABLE, "its worker died by signal %d (%s)", signal,
                   strsignal(signal));
-    else if (!w->why.text[0] && code == WORKER_EXIT_NO_THREADS)
+    else if (!w->why.text[0] && !w->answered && code == WORKER_EXIT_NO_THREADS)
         error_set(&w->why, end_hoarder(w->options) ? STATUS_MALLOC_FAIL : STATUS_DEVICE_UNAVAILABLE,
                   "its worker could not start a thread" LIMITS);
     else if (!w->why.text[0])
@@ -308,9 +309,10 @@ static void on_message(struct channel *c, const struct frame_header *h, struct b
 {
     struct worker_process *w = container_of(c, struct worker_process, channel);
     turns_mark(c->transport->loop, "a worker's answer");
-    if (c->takes_fds)
+    if (!w->answered)
         w->threads = frame_reader_take_fd(&c->reader);
-    c->takes_fds = false; // from here on it may be anybody
+    w->answered = true;
+    c->takes_fds = false;
     if (!makes_sense(w, h)) {
         worker_process_kill(w, "it broke the protocol: frame of type %u, flags %u, id %u", h->type,
                             h->flags, h->id);

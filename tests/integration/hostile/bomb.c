@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "tests/integration/hostile/plugin.h"
+#include "worker/breadcrumbs.h"
 
 #define MEMORY  0
 #define THREADS 1
@@ -16,7 +17,10 @@
 #define WORDS   3
 #define HOARD   4 // threads, but for a few
 
-#define FEW 2
+#define LIAR 5 // some threads at first, and then the exit code of a worker that can have none
+
+#define FEW  2
+#define SOME 30
 
 #define PIECE (4u << 20)
 
@@ -72,10 +76,23 @@ static void take(void)
     }
 }
 
+static int lie(void)
+{
+    static int runs;
+    pthread_t thread;
+    if (++runs == 2)
+        _exit(WORKER_EXIT_NO_THREADS);
+    for (int i = 0; i < SOME; i++)
+        pthread_create(&thread, NULL, sleep_for_ever, NULL);
+    return 0;
+}
+
 static int compute(rknn_custom_op_context *c, rknn_custom_op_tensor *inputs, uint32_t n_inputs,
                    rknn_custom_op_tensor *outputs, uint32_t n_outputs)
 {
     (void)c, (void)inputs, (void)n_inputs, (void)outputs, (void)n_outputs;
+    if (BOMB == LIAR)
+        return lie();
     fprintf(stderr, "bomb: begins\n");
     take();
     fprintf(stderr, "bomb: has all\n");

@@ -187,6 +187,18 @@ class Bombs(unittest.TestCase):
     def test_hoards_of_a_user_but_few(self):
         self.hoard_beside_a_user("hoard")
 
+    def test_liar(self):
+        """A worker that says that it has no threads, long after its start, has nobody else's ended."""
+        daemon = self.daemon("liar")
+        data, run = (self.folder / "custom.rknn").read_bytes(), message(f6=message(f1=2 * N_ELEMENTS, f5=1))
+        with contextlib.closing(Client(daemon)) as victim, contextlib.closing(Client(daemon)) as liar:
+            for client, runs in (victim, 1), (liar, 2):
+                context = self.open(client, data + bytes(runs))
+                for _ in range(runs):
+                    failed, fields = client.call(INFER, message(f1=context) + run, payload=bytes(2 * N_ELEMENTS))
+                    self.assertFalse(failed, fields)
+            self.assertEqual(daemon.status()["worker_deaths"], 1)
+
     def test_files(self):
         words, log = self.explode("files")
         self.assertIn("took too long", words)
