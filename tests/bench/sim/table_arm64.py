@@ -6,9 +6,10 @@ not depend on the machine or on its load.
       build/arm64/tests/bench/bench_sim FILE|FOLDER…
 
 qemu-aarch64 is that of Debian's qemu-user: the static one takes no plugins. A run is half of what three runs take more
-than one.
+than one. --functions N: where they are, with dot products: the N functions that take most, in units of the bound, of each file and on average.
 """
 import argparse
+import collections
 import pathlib
 import re
 import subprocess
@@ -33,10 +34,47 @@ def count(emulator, bench, path, rounds):
     return int(re.search(r"instructions: (\d+)", done.stderr)[1])
 
 
+def emulator_of(arguments, cpu):
+    return [arguments.qemu, "-cpu", cpu, "-L", arguments.sysroot]
+
+
+def functions_of(arguments, plugin, path):
+    """Instructions of a run in each function, and those of the bound."""
+    emulator = emulator_of(arguments, "cortex-a76")
+    bound = sum(map(float, run([*emulator, arguments.bench, "--instructions", path]).stdout.split()[:3]))
+    counts = []
+    for rounds in 3, 1:
+        done = run([*emulator, "-plugin", f"{plugin},functions=on", arguments.bench, "--rounds", path], f"{rounds}\n")
+        counts.append(collections.Counter({name: int(n) for n, name in re.findall(r"(\d+) in (\S+)", done.stderr)}))
+    return collections.Counter({name: (n - counts[1][name]) / 2 for name, n in counts[0].items()}), bound
+
+
+def print_functions(name, functions, bound, most):
+    print(f"{sum(functions.values()) / bound:6.2f} {name}")
+    for function, n in functions.most_common(most):
+        print(f"{n / bound:6.2f}   {function}")
+
+
+def table_functions(arguments, plugin):
+    everything, bounds = collections.Counter(), 0
+    for path in files_of(arguments.paths):
+        try:
+            functions, bound = functions_of(arguments, plugin, path)
+        except RuntimeError as e:
+            print(f"refused: {path.name}: {e}")
+            continue
+        print_functions(f"{path.name}, bound {bound / 1e6:.2f} M", functions, bound, arguments.functions)
+        # Each file weighs as much as any other: in units of its bound.
+        everything.update({name: n / bound for name, n in functions.items()})
+        bounds += 1
+    if bounds > 1:
+        print_functions(f"on average of {bounds} files", everything, bounds, arguments.functions)
+
+
 def row_of(arguments, plugin, path):
     row = []
     for cpu, option in CPUS.items():
-        emulator = [arguments.qemu, "-cpu", cpu, "-L", arguments.sysroot]
+        emulator = emulator_of(arguments, cpu)
         convs, rest, products = map(float, run([*emulator, arguments.bench, option, path]).stdout.split()[:3])
         emulator += ["-plugin", plugin]
         n = (count(emulator, arguments.bench, path, 3) - count(emulator, arguments.bench, path, 1)) / 2
@@ -48,6 +86,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--qemu", default="qemu-aarch64")
     parser.add_argument("--sysroot", default="build/sysroot-arm64")
+    parser.add_argument("--functions", type=int, metavar="N")
     parser.add_argument("bench")
     parser.add_argument("paths", nargs="+")
     arguments = parser.parse_args()
@@ -55,6 +94,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         plugin = str(pathlib.Path(folder, "count.so"))
         subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", plugin, PLUGIN], check=True)
+        if arguments.functions:
+            table_functions(arguments, plugin)
+            return
         for path in files_of(arguments.paths):
             try:
                 rows[path.name] = row_of(arguments, plugin, path)
