@@ -60,7 +60,7 @@ struct requant_job;
 struct conv_requant {
     enum requant_kind kind;
     bool in_doubles; // floats would not be exact
-    bool vnni;       // there is AVX512-VNNI
+    bool vectors;    // conv_requantize_vectors() may be called
     struct requant_factors factors;
     struct graph_stages stages;
     const int32_t *own_bias; // what of the bias is not the input's zero point's; NULL: no sum_shift
@@ -112,7 +112,7 @@ struct conv {
     // channel.
     void *taps;
     int32_t *tap_min;
-    bool lowered; // not all of tap_min are 0
+    bool lowered, lowered_far; // not all of tap_min are 0; not all are int8
     struct conv_vnni *vnni;
     struct conv_int16 *int16;
     struct conv_floats *floats;

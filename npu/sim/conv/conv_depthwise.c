@@ -19,7 +19,7 @@
 //                        channel, and the window sum brings that back:
 //                          Σ w * (x - zp) = Σ (w - tap_min) * x  +  tap_min * Σ x  -  zp * Σ w
 //                        NEON's are both signed: tap_min is 0 where all taps are int8, else they
-//                        are lowered to -128 and more.
+//                        are lowered by as little as makes them so.
 //   floats               lines of floats, or of fp16 (conv_depthwise_fp16.c)
 //
 // Padding is part of a line (0, or x_zp in quads), so the loops have no borders. Sums of integers
@@ -102,7 +102,7 @@ static int32_t depthwise_lower_by(int32_t low, int32_t high)
 {
     if (!DEPTHWISE_SIGNED)
         return low;
-    return low >= INT8_MIN && high <= INT8_MAX ? 0 : low - INT8_MIN;
+    return high > INT8_MAX ? high - INT8_MAX : low < INT8_MIN ? low - INT8_MIN : 0;
 }
 
 // False: a channel's taps are more than 255 apart.
@@ -120,6 +120,7 @@ static bool depthwise_find_min_taps(const struct step *s, struct conv *c, const 
         }
         tap_min[o] = depthwise_lower_by(low, high);
         c->lowered = c->lowered || tap_min[o];
+        c->lowered_far = c->lowered_far || tap_min[o] < INT8_MIN || tap_min[o] > INT8_MAX;
         if (high - low > UINT8_MAX)
             return false;
     }
@@ -410,6 +411,7 @@ static void depthwise_describe_line(const struct conv *c, struct run *r, struct 
     l->taps = c->taps;
     l->tap_min = c->tap_min;
     l->lowered = c->lowered;
+    l->lowered_far = c->lowered_far;
     l->n_taps = depthwise_n_rows(c) * w->kernel[1];
     l->tap = depthwise_padded_unit(c);
     l->size = (size_t)c->ow * c->oc;

@@ -16,7 +16,7 @@ struct depthwise_line {
     const void *sources[DEPTHWISE_TAPS]; // under each tap of the first unit
     const void *taps;
     const int32_t *tap_min;     // of quads: what taps have been lowered by, for each channel
-    bool lowered;               // not all of these are 0
+    bool lowered, lowered_far;  // not all of these are 0; not all are int8
     size_t n_taps, tap;         // tap: elements from one to the next
     size_t n, in, out;          // units; elements between neighbours
     size_t size;                // elements of the output: n units, and perhaps a part of one

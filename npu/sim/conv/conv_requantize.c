@@ -226,6 +226,35 @@ static float requant_stored_bound(const struct graph_stages *t, int which)
     return (float)fmin(fmax(rint(fma(bound, requant_factor(t->out), t->zp)), -128), 127);
 }
 
+static bool requant_has_vectors(void)
+{
+#ifdef __aarch64__
+    return true;
+#else
+    return dnn_has_vnni();
+#endif
+}
+
+// Whether all outputs are integers of 16 bits before they are clamped, their bounds of 8.
+static bool requant_is_narrow(const struct conv *c)
+{
+    const struct conv_requant *f = &c->requant;
+    const struct graph_stages *t = &f->stages;
+    bool floats = f->kind == REQUANT_FLOAT32;
+    double most = 0, zp = floats ? f->form.zp : t->zp;
+    for (size_t o = 0; o < c->oc; o++) {
+        double sum = (double)c->max_sums[o] + ldexp(t->sum_shift ? 0.5 : 0, (int)t->sum_shift);
+        for (int side = 0; side < 2; side++)
+            most = fmax(most, floats ? sum * fabs((double)f->factors.positive[o])
+                                     : (sum * fabs(f->factors.exact[side][o]) + 1) *
+                                           fabs(requant_factor(t->bn[side])));
+    }
+    if (!floats)
+        most = (most + requant_addend_reach(f) + 2) * fabs(requant_factor(t->out));
+    bool bounds = !floats || (f->low + zp >= INT8_MIN && f->low + zp <= INT8_MAX);
+    return bounds && most + fabs(zp) + 2 < INT16_MAX;
+}
+
 // What is the same in all runs.
 static struct requant_job requant_job_of(const struct conv *c)
 {
@@ -238,6 +267,7 @@ static struct requant_job requant_job_of(const struct conv *c)
                             .exact = requant_exact_stages(f),
                             .out = (float)requant_factor(f->stages.out),
                             .error = f->error,
+                            .narrow = requant_is_narrow(c),
                             .addend_offset = f->stages.addend_offset,
                             .addend_factor = (float)requant_factor(f->stages.addend),
                             .zp_after = floats ? f->form.zp : 0};
@@ -245,6 +275,10 @@ static struct requant_job requant_job_of(const struct conv *c)
     t.low = REQUANT_INTEGER_FLOAT + (floats ? (float)f->low : requant_stored_bound(&f->stages, 0));
     t.high =
         REQUANT_INTEGER_FLOAT + (floats ? (float)f->high : requant_stored_bound(&f->stages, 1));
+    if (t.narrow) {
+        t.bounds[0] = (int8_t)(t.low - REQUANT_INTEGER_FLOAT + (float)t.zp_after);
+        t.bounds[1] = (int8_t)(t.high - REQUANT_INTEGER_FLOAT + (float)t.zp_after);
+    }
     return t;
 }
 
@@ -281,7 +315,7 @@ int conv_requantize_prepare(struct step *s, struct conv *c, struct error *e)
     if (!f->job || !requant_alloc(s, &f->factors, c->oc + CONV_LANES))
         return error_no_memory(e, "scales", c->oc * sizeof(double));
     requant_take_factors(s, f, c->oc);
-    f->vnni = dnn_has_vnni();
+    f->vectors = requant_has_vectors();
     f->in_doubles = f->kind != REQUANT_FLOAT32 && !requant_fits_floats(c);
     f->error = requant_error(f);
     *f->job = requant_job_of(c);
@@ -295,6 +329,7 @@ struct requant_job conv_requantize_begin(const struct step *s, const struct conv
 {
     struct requant_job t = *c->requant.job;
     t.nz = c->requant.own_bias ? NULL : c->nz;
+    t.complete = c->kernel == CONV_VNNI || c->requant.own_bias;
     t.groups = t.nz ? c->window.groups : 1;
     t.channels = c->oc / t.groups;
     t.dst = run_output(s, r, 0);
@@ -305,7 +340,7 @@ struct requant_job conv_requantize_begin(const struct step *s, const struct conv
 
 // Few channels: several pixels, as many as fill a vector, are taken for one with more channels.
 // What is left of them is done as it is.
-static void requant_run(struct requant_job *t, bool vnni)
+static void requant_run(struct requant_job *t, bool vectors)
 {
     size_t groups_at_once =
         t->nz || t->groups > 1 || CONV_LANES % t->channels ? 1 : CONV_LANES / t->channels;
@@ -313,8 +348,8 @@ static void requant_run(struct requant_job *t, bool vnni)
     many.n /= groups_at_once;
     many.channels *= groups_at_once;
     size_t done = many.n * many.channels;
-    if (vnni && many.channels >= CONV_LANES)
-        conv_requantize_avx512(&many);
+    if (vectors && many.channels >= CONV_LANES)
+        conv_requantize_vectors(&many);
     else
         conv_requantize_any(&many);
     t->n -= many.n * groups_at_once;
@@ -378,5 +413,5 @@ void conv_requantize(const struct step *s, const struct conv *c, struct run *r, 
         t.window_sums = (const int32_t *)run_scratch(r, c->window_at) + first * t.groups;
     if (t.addend)
         t.addend += first * c->oc;
-    requant_run(&t, c->requant.vnni);
+    requant_run(&t, c->requant.vectors);
 }

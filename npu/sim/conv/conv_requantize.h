@@ -26,13 +26,16 @@ struct requant_exact {
 struct requant_job {
     enum requant_kind kind;
     bool in_doubles;
-    size_t n, groups, channels;                    // n: pixels x groups; channels: of a group
+    bool complete;              // all biases are 0
+    bool narrow;                // no output lies beyond 16 bits before it is clamped
+    size_t n, groups, channels; // n: pixels x groups; channels: of a group
     const int32_t *sums, *window_sums, *bias, *nz; // nz NULL: there are none
     struct requant_factors factors;
     const int8_t *addend;
     int8_t *dst;
     struct requant_exact exact;
     float out, to_stored, low, high; // of floats
+    int8_t bounds[2];                // the last two as outputs, where they are narrow
     float addend_factor, error;
     int32_t addend_offset, zp_after;
 };
@@ -95,6 +98,7 @@ static inline bool requant_has_addend(enum requant_kind kind)
         kernel(t, nz, kind);                                                                       \
     }
 
-/// Computes all outputs of a job. The second takes CONV_LANES channels or more, and AVX512-VNNI.
+/// Computes all outputs of a job. The second takes CONV_LANES channels or more, and AVX512-VNNI, or
+/// NEON of 64-bit ARM.
 void conv_requantize_any(const struct requant_job *t);
-void conv_requantize_avx512(const struct requant_job *t);
+void conv_requantize_vectors(const struct requant_job *t);

@@ -100,17 +100,19 @@ VNNI_INLINE void requant_avx512_all(const struct requant_job *t, const bool nz,
 
 #define REQUANT_AVX512(name) VNNI static void name(const struct requant_job *t)
 
-CONV_REQUANTIZE(conv_requantize_avx512, REQUANT_AVX512, requant_avx512_all)
+CONV_REQUANTIZE(conv_requantize_vectors, REQUANT_AVX512, requant_avx512_all)
 #else
-void conv_requantize_avx512(const struct requant_job *t)
+#ifndef __aarch64__ // neon/conv_requantize_neon.c
+void conv_requantize_vectors(const struct requant_job *t)
 {
     (void)t;
-    abort(); // conv_requant.vnni is never true
+    abort(); // conv_requant.vectors is never true
 }
+#endif
 
 void conv_requantize_open(const struct requant_job *t, const struct requant_part *part)
 {
     (void)t, (void)part;
-    abort(); // likewise
+    abort(); // VNNI alone
 }
 #endif

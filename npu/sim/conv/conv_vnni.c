@@ -65,15 +65,15 @@ static void vnni_describe_window(const struct step *s, const struct conv *c, str
     v->segment = conv_segment_size(c);
     v->quads = (v->segment + 3) / 4;
     v->n_blocks = (vnni_n_vectors(c) + VNNI_VECTORS - 1) / VNNI_VECTORS;
-    bool spare = v->has_nz && v->n_blocks == 1 && c->oc % CONV_LANES;
+    bool spare = v->has_nz && (v->n_blocks == 1 || VNNI_VECTORS == 1) && c->oc % CONV_LANES;
     v->spare = spare ? (int)(c->oc % CONV_LANES) : -1;
     v->window_sums = v->has_nz && !spare;
     v->chunk = MAX_SUMS / c->oc < PIXEL_MULTIPLE
                    ? PIXEL_MULTIPLE
                    : MAX_SUMS / c->oc / PIXEL_MULTIPLE * PIXEL_MULTIPLE;
     vnni_describe_lines(c, v);
-    if (c->requant.vnni && c->requant.kind != REQUANT_NONE && !c->requant.in_doubles &&
-        !c->requant.own_bias)
+    if (c->requant.kind != REQUANT_NONE && !c->requant.in_doubles && !c->requant.own_bias &&
+        conv_vnni_requantizes(&c->requant))
         v->n_whole = conv_pixels(c) - vnni_tail_pixels(c);
 }
 
@@ -120,8 +120,9 @@ static int vnni_pack(struct step *s, struct conv *c, const int8_t *w, struct err
         from += n_vectors * CONV_LANES;
         to += n_vectors * vector;
     }
+    const struct vnni_block *last = &v->blocks[v->n_blocks - 1];
     if (v->spare >= 0)
-        vnni_pack_ones(c, vectors, (uint8_t *)v->blocks[0].weights + 4 * (size_t)c->oc);
+        vnni_pack_ones(c, last->n_vectors, (uint8_t *)last->weights + 4 * (c->oc - last->from));
     return 0;
 }
 

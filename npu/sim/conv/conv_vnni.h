@@ -19,20 +19,22 @@
 //
 // The window sum Σ X comes for free where all channels are one block whose last vector has a lane
 // to spare: a channel whose weights are all 1 counts it (`spare`). Else lines have the sums of each
-// window row behind their bytes.
+// window row behind their bytes. NEON's blocks have one vector; there the last block, which is the
+// first one to be computed, leaves what it counts to the others.
 #pragma once
 
 #include "npu/sim/conv/conv_lines.h"
 #include "npu/sim/conv/conv_requantize.h"
 
 #ifdef __aarch64__
-#define VNNI_RAISE 0
+#define VNNI_RAISE   0
+#define VNNI_VECTORS 1
 #else
-#define VNNI_RAISE 128 // of the image
+#define VNNI_RAISE   128 // of the image
+#define VNNI_VECTORS 4   // of CONV_LANES channels, in a block at most
 #endif
 
 #define VNNI_SEGMENTS 64
-#define VNNI_VECTORS  4 // of CONV_LANES channels, in a block at most
 
 // Channels of the output that the kernel computes at a time.
 struct vnni_block {
@@ -63,10 +65,10 @@ struct vnni_pixels {
     const uint8_t *weights;
     const int32_t *bias, *nz; // nz: NULL: all 0
     int spare;
-    const int32_t *window_sums; // where there is no spare channel
-    size_t first, from;         // pixel and channel of the output
-    size_t channels;            // from pixel to pixel
-    int32_t *sums;              // CONV_LANES more than wanted are written
+    int32_t *window_sums; // where there is no spare channel
+    size_t first, from;   // pixel and channel of the output
+    size_t channels;      // from pixel to pixel
+    int32_t *sums;        // CONV_LANES more than wanted are written
     // Not NULL: sums are requantized in registers, and up to CONV_LANES - 1 bytes too much are
     // written behind each pixel.
     const struct requant_job *requant;
@@ -74,6 +76,9 @@ struct vnni_pixels {
 
 /// Whether the CPU has the instructions for the two functions below.
 bool conv_vnni_has_dot(void);
+
+/// Whether these stages can be done in registers.
+bool conv_vnni_requantizes(const struct conv_requant *f);
 
 /// Complete sums of n pixels and of a block of n_vectors, or their outputs; then `sums` is scratch
 /// memory.

@@ -215,9 +215,20 @@ bool conv_vnni_has_dot(void)
 {
     return dnn_has_vnni();
 }
+
+bool conv_vnni_requantizes(const struct conv_requant *f)
+{
+    return f->vectors;
+}
 #elif !defined(__aarch64__) // neon/conv_neon_sum.c
 bool conv_vnni_has_dot(void)
 {
+    return false;
+}
+
+bool conv_vnni_requantizes(const struct conv_requant *f)
+{
+    (void)f;
     return false;
 }
 

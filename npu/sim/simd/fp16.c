@@ -119,19 +119,46 @@ static size_t fp16_store_contiguous(unaligned_f16 *dst, size_t n, const float *s
 #elif defined(__aarch64__)
 #include <arm_neon.h>
 
+// Sixteen in a round, while there are as many: of fewer the loop takes more than the conversions.
+static inline __attribute__((always_inline)) void fp16_load_4(const uint16_t *src, float *dst)
+{
+    vst1q_f32(dst, vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(src))));
+}
+
+static inline __attribute__((always_inline)) void fp16_load_8(const uint16_t *src, float *dst)
+{
+    float16x8_t x = vreinterpretq_f16_u16(vld1q_u16(src));
+    vst1q_f32(dst, vcvt_f32_f16(vget_low_f16(x)));
+    vst1q_f32(dst + 4, vcvt_high_f32_f16(x));
+}
+
 static size_t fp16_load_contiguous(const unaligned_f16 *src, size_t n, float *dst)
 {
     const uint16_t *halves = (const void *)src;
     size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        fp16_load_8(halves + i, dst + i);
+        fp16_load_8(halves + i + 8, dst + i + 8);
+    }
     for (; i + 4 <= n; i += 4)
-        vst1q_f32(dst + i, vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(halves + i))));
+        fp16_load_4(halves + i, dst + i);
     return i;
+}
+
+static inline __attribute__((always_inline)) void fp16_store_8(uint16_t *dst, const float *src)
+{
+    float16x8_t halves = vcvt_high_f16_f32(vcvt_f16_f32(vld1q_f32(src)), vld1q_f32(src + 4));
+    vst1q_u16(dst, vreinterpretq_u16_f16(halves));
 }
 
 static size_t fp16_store_contiguous(unaligned_f16 *dst, size_t n, const float *src)
 {
     uint16_t *halves = (void *)dst;
     size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        fp16_store_8(halves + i, src + i);
+        fp16_store_8(halves + i + 8, src + i + 8);
+    }
     for (; i + 4 <= n; i += 4)
         vst1_u16(halves + i, vreinterpret_u16_f16(vcvt_f16_f32(vld1q_f32(src + i))));
     return i;

@@ -95,7 +95,11 @@ KERNEL(void, lut_inputs,
 static void lut_look_up(const int8_t *restrict dense, const uint32_t *restrict at, size_t n,
                         int8_t *restrict dst)
 {
+    const size_t many = 8;
+    for (; n >= many; n -= many, at += many, dst += many)
 #pragma GCC unroll 8
+        for (size_t i = 0; i < many; i++)
+            dst[i] = dense[at[i]];
     for (size_t i = 0; i < n; i++)
         dst[i] = dense[at[i]];
 }

@@ -3,7 +3,7 @@
 // up to 24 hold sums:
 //
 //   vectors    1    2    3    4
-//   pixels    12    8    6    5
+//   pixels    12   10    7    6
 //
 // Sums begin with the bias. There is no other kernel that would have to give the same bits: without
 // SVE oneDNN has its reference in plain C, so these take all convolutions in one group.
@@ -22,32 +22,41 @@
 #define MAX_PIXELS  12
 #define MAX_SUMS    24
 
-// One float of each pixel, element k of its vector, with its weights.
+// One float of each pixel, element k of its vector, with its weights. All loops over a tile are
+// unrolled, since sums in an array with an index that is no constant are in memory.
 #define ADD_FLOAT(k)                                                                               \
-    for (int v = 0; v < n_vectors; v++)                                                            \
-        weights[v] = vld1q_f32(w + ((k)*n_vectors + v) * LANES);                                   \
-    for (int i = 0; i < n; i++)                                                                    \
-        for (int v = 0; v < n_vectors; v++)                                                        \
-    sums[i * n_vectors + v] = vfmaq_laneq_f32(sums[i * n_vectors + v], weights[v], x[i], k)
+    _Pragma("GCC unroll 4") for (int v = 0; v < n_vectors; v++)                                    \
+    {                                                                                              \
+        const float32x4_t weights = vld1q_f32(w + ((k)*n_vectors + v) * LANES);                    \
+        _Pragma("GCC unroll 12") for (int i = 0; i < n; i++) sums[i * n_vectors + v] =             \
+            vfmaq_laneq_f32(sums[i * n_vectors + v], weights, x[i], k);                            \
+    }
 
-NEON_INLINE void floats_sum_segment(const struct floats_pixels *p, const float *at, const float *w,
-                                    float32x4_t *sums, const int n, const int n_vectors)
+NEON_INLINE void floats_sum_segment(const struct floats_pixels *p, const float *first,
+                                    const float *w, float32x4_t *sums, const int n,
+                                    const int n_vectors)
 {
     const size_t pitch = p->pitch, size = p->segment;
-    float32x4_t x[MAX_PIXELS], weights[MAX_VECTORS];
+    const float *at[MAX_PIXELS];
+    float32x4_t x[MAX_PIXELS];
     size_t done = 0;
-    for (; done + 4 <= size; done += 4, at += 4, w += 4 * n_vectors * LANES) {
-        for (int i = 0; i < n; i++)
-            x[i] = vld1q_f32(at + (size_t)i * pitch);
-        ADD_FLOAT(0);
-        ADD_FLOAT(1);
-        ADD_FLOAT(2);
-        ADD_FLOAT(3);
+#pragma GCC unroll 12
+    for (int i = 0; i < n; i++)
+        at[i] = first + (size_t)i * pitch;
+    for (; done + 4 <= size; done += 4, w += 4 * n_vectors * LANES) {
+#pragma GCC unroll 12
+        for (int i = 0; i < n; i++, at[i - 1] += 4)
+            x[i] = vld1q_f32(at[i]);
+        ADD_FLOAT(0)
+        ADD_FLOAT(1)
+        ADD_FLOAT(2)
+        ADD_FLOAT(3)
     }
-    for (; done < size; done++, at++, w += n_vectors * LANES) {
-        for (int i = 0; i < n; i++)
-            x[i] = vld1q_dup_f32(at + (size_t)i * pitch);
-        ADD_FLOAT(0);
+    for (; done < size; done++, w += n_vectors * LANES) {
+#pragma GCC unroll 12
+        for (int i = 0; i < n; i++, at[i - 1]++)
+            x[i] = vld1q_dup_f32(at[i]);
+        ADD_FLOAT(0)
     }
 }
 
@@ -81,7 +90,9 @@ NEON_INLINE void floats_store_tile(const struct floats_pixels *p, size_t first,
 {
     const size_t element = fp16 ? sizeof(uint16_t) : sizeof(float);
     uint8_t *to = (uint8_t *)p->to + first * p->channels * element;
+#pragma GCC unroll 12
     for (int i = 0; i < n; i++, to += p->channels * element)
+#pragma GCC unroll 4
         for (int v = 0; v < n_vectors; v++) {
             const size_t o = (size_t)v * LANES;
             const bool whole =
@@ -96,6 +107,7 @@ NEON_INLINE void floats_sum_tile(const struct floats_pixels *p, size_t first, co
 {
     float32x4_t sums[MAX_SUMS];
     const float *w = p->weights;
+#pragma GCC unroll 24
     for (int i = 0; i < n * n_vectors; i++)
         sums[i] = vld1q_f32(p->bias + i % n_vectors * LANES);
     for (size_t i = 0; i < p->n_segments; i++, w += p->segment * LANES * (size_t)n_vectors)
@@ -106,10 +118,10 @@ NEON_INLINE void floats_sum_tile(const struct floats_pixels *p, size_t first, co
         floats_store_tile(p, first, sums, n, n_vectors, false);
 }
 
-#define UP_TO_5(X, v)  X(1, v) X(2, v) X(3, v) X(4, v) X(5, v)
-#define UP_TO_6(X, v)  UP_TO_5(X, v) X(6, v)
-#define UP_TO_8(X, v)  UP_TO_6(X, v) X(7, v) X(8, v)
-#define UP_TO_12(X, v) UP_TO_8(X, v) X(9, v) X(10, v) X(11, v) X(12, v)
+#define UP_TO_6(X, v)  X(1, v) X(2, v) X(3, v) X(4, v) X(5, v) X(6, v)
+#define UP_TO_7(X, v)  UP_TO_6(X, v) X(7, v)
+#define UP_TO_10(X, v) UP_TO_7(X, v) X(8, v) X(9, v) X(10, v)
+#define UP_TO_12(X, v) UP_TO_10(X, v) X(11, v) X(12, v)
 #define FUNCTION(n, v)                                                                             \
     static void floats_sum_##n##_##v(const struct floats_pixels *p, size_t first)                  \
     {                                                                                              \
@@ -118,15 +130,15 @@ NEON_INLINE void floats_sum_tile(const struct floats_pixels *p, size_t first, co
 #define NAME(n, v) floats_sum_##n##_##v,
 
 UP_TO_12(FUNCTION, 1)
-UP_TO_8(FUNCTION, 2)
-UP_TO_6(FUNCTION, 3)
-UP_TO_5(FUNCTION, 4)
+UP_TO_10(FUNCTION, 2)
+UP_TO_7(FUNCTION, 3)
+UP_TO_6(FUNCTION, 4)
 
 static void floats_sum_neon(const struct floats_pixels *p, size_t n, size_t n_vectors)
 {
     static floats_sum *const functions[][MAX_PIXELS] = {
-        {UP_TO_12(NAME, 1)}, {UP_TO_8(NAME, 2)}, {UP_TO_6(NAME, 3)}, {UP_TO_5(NAME, 4)}};
-    static const size_t most[] = {12, 8, 6, 5};
+        {UP_TO_12(NAME, 1)}, {UP_TO_10(NAME, 2)}, {UP_TO_7(NAME, 3)}, {UP_TO_6(NAME, 4)}};
+    static const size_t most[] = {12, 10, 7, 6};
     floats_sum_all(functions[n_vectors - 1], most[n_vectors - 1], p, n);
 }
 

@@ -19,6 +19,7 @@
 #define NEON        __attribute__((target("arch=armv8.2-a+dotprod")))
 #define NEON_INLINE NEON static inline __attribute__((always_inline, no_sanitize("undefined")))
 #define VECTORS     4 // of 4 channels: CONV_LANES
+#define MANY        8 // neighbouring pixels whose windows share what they load
 
 // The sums of n neighbouring units, CONV_LANES elements each; `lowered`: with their window sums.
 NEON_INLINE void neon_sum_lanes(const struct depthwise_line *l, size_t in, size_t out, size_t o,
@@ -26,27 +27,84 @@ NEON_INLINE void neon_sum_lanes(const struct depthwise_line *l, size_t in, size_
 {
     const int32_t *taps = (const int32_t *)l->taps + o;
     int32x4_t sums[DEPTHWISE_FEW * VECTORS], windows[DEPTHWISE_FEW * VECTORS];
+#pragma GCC unroll 16
     for (int i = 0; i < n * VECTORS; i++)
         sums[i] = windows[i] = vdupq_n_s32(0);
+    const size_t next = l->in, step = l->out;
     for (size_t k = 0; k < l->n_taps; k++, taps += l->tap) {
         const int32_t *x = (const int32_t *)l->sources[k] + in + o;
+#pragma GCC unroll 4
         for (int v = 0; v < VECTORS; v++) {
             int8x16_t tap = vreinterpretq_s8_s32(vld1q_s32(taps + 4 * v));
+#pragma GCC unroll 4
             for (int i = 0; i < n; i++) {
                 const int at = i * VECTORS + v;
-                int8x16_t quads = vreinterpretq_s8_s32(vld1q_s32(x + (size_t)i * l->in + 4 * v));
+                int8x16_t quads = vreinterpretq_s8_s32(vld1q_s32(x + (size_t)i * next + 4 * v));
                 sums[at] = vdotq_s32(sums[at], tap, quads);
                 if (lowered)
                     windows[at] = vdotq_s32(windows[at], vdupq_n_s8(1), quads);
             }
         }
     }
+    const int32_t *tap_min = l->tap_min + o;
+    int32_t *to = (int32_t *)l->to + out + o;
+#pragma GCC unroll 16
     for (int i = 0; i < n * VECTORS; i++) {
         const size_t lane = (size_t)i % VECTORS * 4;
         if (lowered)
-            sums[i] = vmlaq_s32(sums[i], windows[i], vld1q_s32(l->tap_min + o + lane));
-        vst1q_s32((int32_t *)l->to + out + o + (size_t)(i / VECTORS) * l->out + lane, sums[i]);
+            sums[i] = vmlaq_s32(sums[i], windows[i], vld1q_s32(tap_min + lane));
+        vst1q_s32(to + (size_t)(i / VECTORS) * step + lane, sums[i]);
     }
+}
+
+// Whether taps are, and whether by an int8.
+enum neon_lowered { NEON_AS_THEY_ARE, NEON_LOWERED, NEON_LOWERED_FAR };
+
+// Of 4 channels: four times in each one's bytes.
+NEON_INLINE int8x16_t neon_lowered_by(const struct depthwise_line *l, size_t o)
+{
+    const uint32x4_t by = vreinterpretq_u32_s32(vld1q_s32(l->tap_min + o));
+    return vreinterpretq_s8_u32(vmulq_n_u32(vandq_u32(by, vdupq_n_u32(0xff)), 0x01010101));
+}
+
+// The sums of MANY neighbouring pixels, 4 channels each, whose windows have one row of quads: each
+// quad is loaded once for all windows that it is under. What taps were lowered by is another tap of
+// all quads where it is an int8; else window sums are multiplied by it.
+NEON_INLINE void neon_sum_shared(const struct depthwise_line *l, size_t pixel, size_t o,
+                                 const size_t columns, const size_t stride,
+                                 const enum neon_lowered lowered)
+{
+    const size_t n = (MANY - 1) * stride + columns;
+    const int32_t *x = (const int32_t *)l->sources[0] + pixel * l->in + o;
+    const size_t channels = l->out;
+    const int8x16_t by = lowered == NEON_LOWERED ? neon_lowered_by(l, o) : vdupq_n_s8(1);
+    int8x16_t taps[3];
+    int32x4_t sums[MANY], windows[MANY];
+#pragma GCC unroll 3
+    for (size_t k = 0; k < columns; k++)
+        taps[k] = vreinterpretq_s8_s32(vld1q_s32((const int32_t *)l->taps + k * l->tap + o));
+#pragma GCC unroll 8
+    for (size_t i = 0; i < MANY; i++)
+        sums[i] = windows[i] = vdupq_n_s32(0);
+#pragma GCC unroll 17
+    for (size_t at = 0; at < n; at++, x += channels) {
+        const int8x16_t quads = vreinterpretq_s8_s32(vld1q_s32(x));
+#pragma GCC unroll 3
+        for (size_t k = at % stride; k < columns; k += stride)
+            if (k <= at && (at - k) / stride < MANY) {
+                const size_t i = (at - k) / stride;
+                sums[i] = vdotq_s32(sums[i], taps[k], quads);
+                if (lowered == NEON_LOWERED)
+                    sums[i] = vdotq_s32(sums[i], by, quads);
+                else if (lowered)
+                    windows[i] = vdotq_s32(windows[i], by, quads);
+            }
+    }
+    int32_t *to = (int32_t *)l->to + pixel * channels + o;
+    const int32x4_t far = vld1q_s32(l->tap_min + o);
+#pragma GCC unroll 8
+    for (size_t i = 0; i < MANY; i++, to += channels)
+        vst1q_s32(to, lowered == NEON_LOWERED_FAR ? vmlaq_s32(sums[i], windows[i], far) : sums[i]);
 }
 
 NEON_INLINE void neon_sum_plain(const struct depthwise_line *l, size_t in, size_t out, size_t o,
@@ -61,33 +119,71 @@ NEON_INLINE void neon_sum_lowered(const struct depthwise_line *l, size_t in, siz
     neon_sum_lanes(l, in, out, o, n, true);
 }
 
-NEON void depthwise_sum_quads(const struct depthwise_line *l)
+// The last MANY pixels are moved back so that they end where the line ends.
+NEON_INLINE void neon_sum_all_shared(const struct depthwise_line *l, const size_t columns,
+                                     const size_t stride, const enum neon_lowered lowered)
 {
-    if (l->lowered)
-        depthwise_each(l, DEPTHWISE_FEW / 2, neon_sum_lowered);
-    else
-        depthwise_each(l, DEPTHWISE_FEW, neon_sum_plain);
+    const size_t last = l->n - MANY;
+    for (size_t i = 0; i < l->n; i += MANY)
+        for (size_t o = 0; o < l->out; o += 4)
+            neon_sum_shared(l, i < last ? i : last, o, columns, stride, lowered);
 }
 
-// 16 elements of four lines.
-static inline void neon_interleave(const uint8_t *const rows[4], size_t n_rows, size_t at,
-                                   uint32_t *to)
+// Whether a unit is a pixel, and the windows of neighbours lie so that `columns` of them follow
+// each other.
+static bool neon_shares(const struct depthwise_line *l, size_t columns)
 {
-    uint8x16_t x[4];
-    for (size_t i = 0; i < 4; i++)
-        x[i] = i < n_rows ? vld1q_u8(rows[i] + at) : vdupq_n_u8(0);
-    uint8x16x2_t ab = vzipq_u8(x[0], x[1]), cd = vzipq_u8(x[2], x[3]);
+    bool next = l->n_taps == columns && l->n * l->out == l->size;
+    for (size_t k = 1; k < columns && next; k++)
+        next = (const int32_t *)l->sources[k] == (const int32_t *)l->sources[k - 1] + l->out;
+    return next && l->n >= MANY && l->out % 4 == 0;
+}
+
+#define SHARED(stride)                                                                             \
+    if (l->lowered_far)                                                                            \
+        neon_sum_all_shared(l, 3, stride, NEON_LOWERED_FAR);                                       \
+    else if (l->lowered)                                                                           \
+        neon_sum_all_shared(l, 3, stride, NEON_LOWERED);                                           \
+    else                                                                                           \
+        neon_sum_all_shared(l, 3, stride, NEON_AS_THEY_ARE)
+
+NEON void depthwise_sum_quads(const struct depthwise_line *l)
+{
+    const size_t stride = l->in / l->out;
+    if (stride == 1 && neon_shares(l, 3)) {
+        SHARED(1);
+    } else if (stride == 2 && neon_shares(l, 3)) {
+        SHARED(2);
+    } else if (l->lowered) {
+        depthwise_each(l, DEPTHWISE_FEW / 2, neon_sum_lowered);
+    } else {
+        depthwise_each(l, DEPTHWISE_FEW, neon_sum_plain);
+    }
+}
+
+// 16 elements of four lines, of which n_rows are there.
+static inline __attribute__((always_inline)) void
+neon_interleave(const uint8_t *const *rows, const size_t n_rows, size_t at, uint32_t *to)
+{
+    const uint8x16_t none = vdupq_n_u8(0);
+    const uint8x16_t a = vld1q_u8(rows[0] + at), b = n_rows > 1 ? vld1q_u8(rows[1] + at) : none;
+    const uint8x16_t c = n_rows > 2 ? vld1q_u8(rows[2] + at) : none;
+    const uint8x16_t d = n_rows > 3 ? vld1q_u8(rows[3] + at) : none;
+    const uint8x16x2_t ab = vzipq_u8(a, b), cd = vzipq_u8(c, d);
+#pragma GCC unroll 2
     for (int i = 0; i < 2; i++) {
-        uint16x8x2_t quads =
+        const uint16x8x2_t quads =
             vzipq_u16(vreinterpretq_u16_u8(ab.val[i]), vreinterpretq_u16_u8(cd.val[i]));
         vst1q_u32(to + at + 8 * i, vreinterpretq_u32_u16(quads.val[0]));
         vst1q_u32(to + at + 8 * i + 4, vreinterpretq_u32_u16(quads.val[1]));
     }
 }
 
-void depthwise_interleave(const uint8_t *const *rows, size_t n_rows, size_t n, uint32_t *to)
+static inline __attribute__((always_inline)) void
+neon_interleave_rows(const uint8_t *const *from, const size_t n_rows, size_t n, uint32_t *to)
 {
-    n_rows = n_rows < 4 ? n_rows : 4;
+    const uint8_t *const rows[] = {from[0], from[n_rows > 1], from[n_rows > 2 ? 2 : 0],
+                                   from[n_rows > 3 ? 3 : 0]};
     size_t at = 0;
     for (; at + 16 <= n; at += 16)
         neon_interleave(rows, n_rows, at, to);
@@ -95,6 +191,23 @@ void depthwise_interleave(const uint8_t *const *rows, size_t n_rows, size_t n, u
         to[at] = 0;
         for (size_t i = 0; i < n_rows; i++)
             to[at] |= (uint32_t)rows[i][at] << 8 * i;
+    }
+}
+
+void depthwise_interleave(const uint8_t *const *rows, size_t n_rows, size_t n, uint32_t *to)
+{
+    switch (n_rows) {
+    case 1:
+        neon_interleave_rows(rows, 1, n, to);
+        break;
+    case 2:
+        neon_interleave_rows(rows, 2, n, to);
+        break;
+    case 3:
+        neon_interleave_rows(rows, 3, n, to);
+        break;
+    default:
+        neon_interleave_rows(rows, 4, n, to);
     }
 }
 #endif
