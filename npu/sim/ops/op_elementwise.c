@@ -234,7 +234,8 @@ static void combine_slowly(enum graph_op op, const float *a, const float *b, siz
 static bool elementwise_joins(const struct step *s, struct rows *p, enum tensor_type type,
                               uint32_t constant)
 {
-    bool can = kernel_has_avx2() && fp16_binary_knows(s->node->op) &&
+    bool can = (type == TENSOR_FLOAT16 ? fp16_binary_fits() : kernel_has_avx2()) &&
+               fp16_binary_knows(s->node->op) &&
                clamp_bounds(s->node->post, s->node->n_post, &p->bounds) && p->to.type == type &&
                nd_stride(&p->nd, 0) == 1;
     for (uint32_t k = 0; k < 2; k++)

@@ -131,7 +131,7 @@ static int prepare_batch_norm(struct step *s, struct error *e)
         return r;
     if (s->node->norm.integer)
         take_exact(s, p, channels);
-    p->fp16 = kernel_has_avx2() && clamp_bounds(s->node->post, s->node->n_post, &p->bounds) &&
+    p->fp16 = fp16_binary_fits() && clamp_bounds(s->node->post, s->node->n_post, &p->bounds) &&
               x->channels_last && x->type == TENSOR_FLOAT16 && y->type == TENSOR_FLOAT16;
     p->int8 = kernel_has_avx2() && clamp_bounds(s->node->post, s->node->n_post, &p->bounds) &&
               x->channels_last && x->type == TENSOR_INT8 && y->type == TENSOR_INT8;

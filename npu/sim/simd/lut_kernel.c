@@ -15,6 +15,8 @@
 
 #ifdef KERNEL_AVX2
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #define LUT_ROUNDER_DOUBLE 0x1.8p52  // as LUT_ROUNDER
@@ -188,6 +190,27 @@ KERNEL_AVX2 static void lut_put_beyond_avx2(const struct lut_kernel *k,
     for (size_t i = 0; i < LUT_LANES; i++)
         dst[i] = (int8_t)(at[i] < n_dense ? dst[i] : beyond[i]);
 }
+#elif defined(__aarch64__)
+// As lut_above_avx2().
+static void lut_above_neon(const struct lut_lines *l, const uint32_t *at, uint32_t first,
+                           int32_t *dst)
+{
+    const float32x4_t rounder = vdupq_n_f32(LUT_ROUNDER), slope = vdupq_n_f32((float)l->slope[1]);
+    const float32x4_t edge = vdupq_n_f32((float)l->edge[1]);
+    const float offset = (float)(l->offset - LUT_ROUNDER_DOUBLE) + LUT_ROUNDER;
+    for (size_t i = 0; i < LUT_LANES; i += 4) {
+        int32x4_t v = vreinterpretq_s32_u32(vld1q_u32(at + i));
+        v = vaddq_s32(v, vdupq_n_s32((int32_t)first - LUT_REACH));
+        const float32x4_t from = vcvtq_f32_s32(vmaxq_s32(v, vdupq_n_s32(0)));
+        float32x4_t y = vsubq_f32(vfmaq_f32(rounder, from, slope), rounder);
+        const uint32x4_t more = vcgtzq_f32(vfmsq_f32(y, from, slope));
+        y = vaddq_f32(y, vcvtq_f32_s32(vreinterpretq_s32_u32(more))); // -1 where it is more
+        y = vfmaq_f32(vdupq_n_f32(offset), vaddq_f32(y, edge), vdupq_n_f32((float)l->factor));
+        y = vmaxq_f32(y, vdupq_n_f32(LUT_ROUNDER - 128));
+        y = vminq_f32(y, vdupq_n_f32(LUT_ROUNDER + 127));
+        vst1q_s32(dst + i, vsubq_s32(vreinterpretq_s32_f32(y), vreinterpretq_s32_f32(rounder)));
+    }
+}
 #endif
 
 static void lut_put_beyond(const struct lut_kernel *k, const struct lut_lines *lines,
@@ -196,6 +219,14 @@ static void lut_put_beyond(const struct lut_kernel *k, const struct lut_lines *l
 #ifdef KERNEL_AVX2
     if (kernel_has_avx2()) {
         lut_put_beyond_avx2(k, lines, at, dst);
+        return;
+    }
+#elif defined(__aarch64__)
+    if (lines->above) {
+        int32_t beyond[LUT_LANES];
+        lut_above_neon(lines, at, (uint32_t)k->first, beyond);
+        for (size_t i = 0; i < LUT_LANES; i++)
+            dst[i] = (int8_t)(at[i] < (uint32_t)k->n_dense ? dst[i] : beyond[i]);
         return;
     }
 #endif

@@ -128,12 +128,12 @@ void fp16_scale(const void *x, const float *factor, const float *term, size_t n,
 {
     (kernel_has_avx512() ? fp16_scale_512 : fp16_scale_256)(x, factor, term, n, bounds, y);
 }
-#else
+#elif !defined(__aarch64__) // fp16_binary_neon.c
 void fp16_binary(enum graph_op op, const void *a, const void *b, size_t n,
                  struct clamp_bounds bounds, void *y)
 {
     (void)op, (void)a, (void)b, (void)n, (void)bounds, (void)y;
-    abort(); // kernel_has_avx2() is never true
+    abort(); // fp16_binary_fits() is never true
 }
 
 void fp16_scale(const void *x, const float *factor, const float *term, size_t n,

@@ -1,10 +1,21 @@
-// Arithmetic on arrays of fp16 that never leaves the registers, where kernel_has_avx2().
+// Arithmetic on arrays of fp16 that never leaves the registers, where fp16_binary_fits().
 //
 // Results are those of floats, rounded to nearest, ties to even. Nothing needs to be aligned, and y
 // may be an operand.
 #pragma once
 
 #include "npu/sim/simd/clamp.h"
+#include "npu/sim/simd/kernel.h"
+
+/// AVX2, or 64-bit ARM.
+static inline bool fp16_binary_fits(void)
+{
+#ifdef __aarch64__
+    return true;
+#else
+    return kernel_has_avx2();
+#endif
+}
 
 /// True for the operators that fp16_binary() and int8_binary() have.
 bool fp16_binary_knows(enum graph_op op);

@@ -1,0 +1,111 @@
+// Arithmetic on arrays of fp16 with NEON: fp16_binary.c has what is computed, and how it is
+// rounded. Eight elements are two vectors of floats; the last ones of an array go through memory of
+// their own.
+//
+// Bounds as in elements_post(): NaN becomes the lower one, where there is one, and -0 stays.
+//
+// Tests: test_sim_fp16 of the preset arm64.
+#include "npu/sim/simd/binary/fp16_binary.h"
+
+#ifdef __aarch64__
+#include <arm_neon.h>
+#include <math.h>
+#include <string.h>
+
+#include "npu/sim/simd/binary/binary.h"
+
+#define NEON_INLINE static inline __attribute__((always_inline))
+#define LANES       8
+
+NEON_INLINE float32x4_t fp16_low(const uint16_t *x)
+{
+    return vcvt_f32_f16(vget_low_f16(vreinterpretq_f16_u16(vld1q_u16(x))));
+}
+
+NEON_INLINE float32x4_t fp16_high(const uint16_t *x)
+{
+    return vcvt_high_f32_f16(vreinterpretq_f16_u16(vld1q_u16(x)));
+}
+
+NEON_INLINE float32x4_t fp16_clamp(const struct clamp_bounds bounds, float32x4_t v)
+{
+    const float32x4_t low = vdupq_n_f32(bounds.low), high = vdupq_n_f32(bounds.high);
+    if (bounds.low > -INFINITY)
+        v = vbslq_f32(vcgeq_f32(v, low), v, low);
+    if (bounds.high < INFINITY)
+        v = vbslq_f32(vcgtq_f32(v, high), high, v);
+    return v;
+}
+
+NEON_INLINE void fp16_store_both(const struct clamp_bounds bounds, float32x4_t low,
+                                 float32x4_t high, uint16_t *y)
+{
+    const float16x4_t first = vcvt_f16_f32(fp16_clamp(bounds, low));
+    vst1q_u16(y, vreinterpretq_u16_f16(vcvt_high_f16_f32(first, fp16_clamp(bounds, high))));
+}
+
+NEON_INLINE float32x4_t fp16_operate(const enum graph_op op, float32x4_t v, float32x4_t w)
+{
+    return op == GRAPH_ADD ? vaddq_f32(v, w) : op == GRAPH_SUB ? vsubq_f32(v, w) : vmulq_f32(v, w);
+}
+
+NEON_INLINE void fp16_binary_8(const enum graph_op op, const uint16_t *a, const uint16_t *b,
+                               const struct clamp_bounds bounds, uint16_t *y)
+{
+    const float32x4_t low = fp16_operate(op, fp16_low(a), fp16_low(b));
+    fp16_store_both(bounds, low, fp16_operate(op, fp16_high(a), fp16_high(b)), y);
+}
+
+NEON_INLINE void fp16_binary_each(const enum graph_op op, const uint16_t *a, const uint16_t *b,
+                                  size_t n, const struct clamp_bounds bounds, uint16_t *y)
+{
+    uint16_t last[2][LANES] = {{0}};
+    size_t i = 0, left = n % LANES;
+    for (; i + LANES <= n; i += LANES)
+        fp16_binary_8(op, a + i, b + i, bounds, y + i);
+    if (!left)
+        return;
+    memcpy(last[0], a + i, left * sizeof *a);
+    memcpy(last[1], b + i, left * sizeof *b);
+    fp16_binary_8(op, last[0], last[1], bounds, last[0]);
+    memcpy(y + i, last[0], left * sizeof *y);
+}
+
+// Bounds that are none are constants, too: so the loop asks for nothing.
+void fp16_binary(enum graph_op op, const void *a, const void *b, size_t n,
+                 struct clamp_bounds bounds, void *y)
+{
+    const struct clamp_bounds none = {-INFINITY, INFINITY};
+    if (bounds.low > -INFINITY || bounds.high < INFINITY)
+        WITH_BINARY(op, fp16_binary_each, a, b, n, bounds, y);
+    else
+        WITH_BINARY(op, fp16_binary_each, a, b, n, none, y);
+}
+
+NEON_INLINE void fp16_scale_8(const uint16_t *x, const float *factor, const float *term,
+                              const struct clamp_bounds bounds, uint16_t *y)
+{
+    const float32x4_t low = vfmaq_f32(vld1q_f32(term), fp16_low(x), vld1q_f32(factor));
+    const float32x4_t high = vfmaq_f32(vld1q_f32(term + 4), fp16_high(x), vld1q_f32(factor + 4));
+    fp16_store_both(bounds, low, high, y);
+}
+
+void fp16_scale(const void *x, const float *factor, const float *term, size_t n,
+                struct clamp_bounds bounds, void *y)
+{
+    uint16_t last[LANES] = {0};
+    float factors[LANES] = {0}, terms[LANES] = {0};
+    size_t i = 0, left = n % LANES;
+    const uint16_t *from = x;
+    uint16_t *to = y;
+    for (; i + LANES <= n; i += LANES)
+        fp16_scale_8(from + i, factor + i, term + i, bounds, to + i);
+    if (!left)
+        return;
+    memcpy(last, from + i, left * sizeof *from);
+    memcpy(factors, factor + i, left * sizeof *factor);
+    memcpy(terms, term + i, left * sizeof *term);
+    fp16_scale_8(last, factors, terms, bounds, last);
+    memcpy(to + i, last, left * sizeof *to);
+}
+#endif
