@@ -25,7 +25,7 @@ enum conv_kernel {
     CONV_DNN,       // oneDNN, 8-bit integers or floats
     CONV_PLAIN,     // exact integers on any CPU
     CONV_DEPTHWISE, // one filter for each channel: integers, and fp16 and other stored types
-    CONV_VNNI,      // integers, one group, with AVX512-VNNI
+    CONV_VNNI,      // integers, one group, by products of bytes
     CONV_INT16,     // integers, with AVX2
     CONV_FLOATS,    // floats, one group, with AVX512
 };
@@ -187,7 +187,7 @@ void conv_depthwise_run(const struct step *s, const struct conv *c, struct run *
                         const int8_t *image);
 
 /// CONV_VNNI (conv_vnni.h). Its sums contain bias and zero points already.
-bool conv_vnni_fits(const struct conv *c);
+bool conv_vnni_fits(const struct step *s, const struct conv *c);
 int conv_vnni_prepare(struct step *s, struct conv *c, const int8_t *w, struct error *e);
 int conv_vnni_scratch(struct step *s, struct conv *c, struct error *e);
 void conv_vnni_run(const struct step *s, const struct conv *c, struct run *r, const int8_t *image);

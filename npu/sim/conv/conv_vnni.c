@@ -19,12 +19,13 @@
 
 static size_t vnni_n_vectors(const struct conv *c)
 {
-    return (c->oc + CONV_LANES - 1) / CONV_LANES;
+    return (c->oc + c->vnni->lanes - 1) / c->vnni->lanes;
 }
 
-bool conv_vnni_fits(const struct conv *c)
+bool conv_vnni_fits(const struct step *s, const struct conv *c)
 {
-    return conv_vnni_has_dot() && c->window.groups == 1 && conv_segments(c) <= VNNI_SEGMENTS;
+    return (conv_vnni_has_dot() || conv_split_fits(s, c)) && c->window.groups == 1 &&
+           conv_segments(c) <= VNNI_SEGMENTS;
 }
 
 // ---- preparation ----
@@ -32,7 +33,7 @@ bool conv_vnni_fits(const struct conv *c)
 // The last pixels of the output, behind which there is less memory than their vectors write.
 static size_t vnni_tail_pixels(const struct conv *c)
 {
-    size_t written = vnni_n_vectors(c) * CONV_LANES;
+    size_t written = vnni_n_vectors(c) * c->vnni->lanes;
     size_t rest = (written + c->oc - 1) / c->oc - 1, pixels = conv_pixels(c);
     return rest < pixels ? rest : pixels;
 }
@@ -60,12 +61,16 @@ static bool vnni_has_nz(const struct step *s, const struct conv *c)
 
 static void vnni_describe_window(const struct step *s, const struct conv *c, struct conv_vnni *v)
 {
+    v->split = !conv_vnni_has_dot();
+    v->lanes = v->split ? SPLIT_LANES : CONV_LANES;
+    v->max_vectors = v->split ? SPLIT_VECTORS : VNNI_VECTORS;
     v->has_nz = vnni_has_nz(s, c);
     v->n_segments = conv_segments(c);
     v->segment = conv_segment_size(c);
     v->quads = (v->segment + 3) / 4;
-    v->n_blocks = (vnni_n_vectors(c) + VNNI_VECTORS - 1) / VNNI_VECTORS;
-    bool spare = v->has_nz && (v->n_blocks == 1 || VNNI_VECTORS == 1) && c->oc % CONV_LANES;
+    v->n_blocks = (vnni_n_vectors(c) + v->max_vectors - 1) / v->max_vectors;
+    bool alone = v->n_blocks == 1 || VNNI_VECTORS == 1;
+    bool spare = !v->split && v->has_nz && alone && c->oc % CONV_LANES;
     v->spare = spare ? (int)(c->oc % CONV_LANES) : -1;
     v->window_sums = v->has_nz && !spare;
     v->chunk = MAX_SUMS / c->oc < PIXEL_MULTIPLE
@@ -83,7 +88,7 @@ static void vnni_pack_channel(const struct conv *c, const int8_t *w, size_t n_ve
 {
     const struct conv_vnni *v = c->vnni;
     size_t taps = (size_t)c->window.kernel[0] * c->window.kernel[1], ic = c->ic;
-    size_t next = n_vectors * CONV_LANES * 4, together = v->segment / ic;
+    size_t next = n_vectors * v->lanes * 4, together = v->segment / ic;
     for (size_t tap = 0; tap < taps; tap++) {
         uint8_t *segment = to + tap / together * v->quads * next;
         size_t byte = tap % together * ic;
@@ -96,17 +101,35 @@ static void vnni_pack_channel(const struct conv *c, const int8_t *w, size_t n_ve
 static void vnni_pack_ones(const struct conv *c, size_t n_vectors, uint8_t *to)
 {
     const struct conv_vnni *v = c->vnni;
-    size_t next = n_vectors * CONV_LANES * 4;
+    size_t next = n_vectors * v->lanes * 4;
     for (size_t i = 0; i < v->n_segments; i++, to += v->quads * next)
         for (size_t byte = 0; byte < v->segment; byte++)
             to[byte / 4 * next + byte % 4] = 1;
+}
+
+// Of an image's line, or of a chunk of pixels.
+static size_t vnni_line_size(const struct conv *c)
+{
+    const struct conv_vnni *v = c->vnni;
+    return v->flat ? v->chunk * c->ic + BEHIND : (size_t)conv_lines_bytes_size(c);
+}
+
+// The high parts of a line are behind all that is there for others.
+static void vnni_describe_split(const struct conv *c, const int8_t *weights, size_t n)
+{
+    struct conv_vnni *v = c->vnni;
+    size_t line = vnni_line_size(c);
+    v->limit = conv_split_limit(weights, n);
+    if (v->limit < UINT8_MAX)
+        v->more = v->high = align_up(line + v->more, ALIGNMENT);
+    v->more = align_up(line + v->more + SPLIT_BEHIND, ALIGNMENT) - line;
 }
 
 static int vnni_pack(struct step *s, struct conv *c, const int8_t *w, struct error *e)
 {
     struct conv_vnni *v = c->vnni;
     size_t vectors = vnni_n_vectors(c), from = 0;
-    size_t vector = v->n_segments * v->quads * 4 * CONV_LANES;
+    size_t vector = v->n_segments * v->quads * 4 * v->lanes;
     size_t n = c->ic * (size_t)c->window.kernel[0] * c->window.kernel[1];
     uint8_t *to = step_alloc(s, vectors, vector);
     v->blocks = step_alloc(s, v->n_blocks, sizeof *v->blocks);
@@ -115,14 +138,16 @@ static int vnni_pack(struct step *s, struct conv *c, const int8_t *w, struct err
     for (size_t i = 0; i < v->n_blocks; i++) {
         size_t n_vectors = vectors / v->n_blocks + (i < vectors % v->n_blocks);
         v->blocks[i] = (struct vnni_block){from, n_vectors, to};
-        for (size_t o = 0; o < n_vectors * CONV_LANES && from + o < c->oc; o++)
+        for (size_t o = 0; o < n_vectors * v->lanes && from + o < c->oc; o++)
             vnni_pack_channel(c, w + (from + o) * n, n_vectors, to + 4 * o);
-        from += n_vectors * CONV_LANES;
+        from += n_vectors * v->lanes;
         to += n_vectors * vector;
     }
     const struct vnni_block *last = &v->blocks[v->n_blocks - 1];
     if (v->spare >= 0)
         vnni_pack_ones(c, last->n_vectors, (uint8_t *)last->weights + 4 * (c->oc - last->from));
+    if (v->split)
+        vnni_describe_split(c, (const int8_t *)v->blocks[0].weights, vectors * vector);
     return 0;
 }
 
@@ -164,7 +189,7 @@ int conv_vnni_scratch(struct step *s, struct conv *c, struct error *e)
     uint64_t windows = (v->flat ? v->chunk : c->ow) + CONV_LANES;
     int r = step_scratch(s, sums * sizeof(int32_t), &c->sums_at, e);
     if (r == 0 && v->flat)
-        r = step_scratch(s, (uint64_t)v->chunk * c->ic + BEHIND, &c->image_lines_at, e);
+        r = step_scratch(s, (uint64_t)v->chunk * c->ic + BEHIND + v->more, &c->image_lines_at, e);
     if (r == 0 && __builtin_add_overflow(line, v->more, &line))
         line = UINT64_MAX;
     if (r == 0 && !v->flat)
@@ -203,7 +228,7 @@ static void vnni_sum_blocks(const struct vnni_run *w, struct vnni_pixels *p, siz
         p->nz = v->has_nz ? v->nz + b->from : NULL;
         p->from = b->from;
         p->sums = w->sums + w->n * p->channels + b->from;
-        conv_vnni_sum(p, n, b->n_vectors);
+        (v->split ? conv_split_sum : conv_vnni_sum)(p, n, b->n_vectors);
     }
 }
 
@@ -240,7 +265,14 @@ KERNEL(void, vnni_raise, (const int8_t *restrict x, size_t n, uint8_t *restrict 
         to[i] = (uint8_t)x[i] ^ VNNI_RAISE;
 }
 
-static void vnni_sum_rows(const struct conv *c, uint8_t *line)
+static void vnni_sum_bytes(const struct conv_vnni *v, const struct vnni_bytes *b, size_t n,
+                           int32_t *sums)
+{
+    (v->split ? conv_split_sum_bytes : conv_vnni_sum_bytes)(b, n, sums);
+}
+
+// What of a line lies behind its bytes.
+static void vnni_finish_line(const struct conv *c, uint8_t *line)
 {
     const struct conv_vnni *v = c->vnni;
     struct vnni_bytes b = {.x = line,
@@ -249,7 +281,9 @@ static void vnni_sum_rows(const struct conv *c, uint8_t *line)
                            .apart = (size_t)c->window.dilation[1] * c->ic,
                            .pitch = (size_t)c->window.stride[1] * c->ic};
     if (v->window_sums)
-        conv_vnni_sum_bytes(&b, c->ow, (int32_t *)(line + v->row_sums));
+        vnni_sum_bytes(v, &b, c->ow, (int32_t *)(line + v->row_sums));
+    if (v->high)
+        conv_split(line, vnni_line_size(c), v->limit, line + v->high);
 }
 
 static void vnni_load_line(const struct conv_lines *l, const int8_t *x, void *line)
@@ -260,7 +294,7 @@ static void vnni_load_line(const struct conv_lines *l, const int8_t *x, void *li
     memset(to, zero, before);
     vnni_raise(x, n, to + before);
     memset(to + before + n, zero, (size_t)c->window.pad[3] * c->ic + BEHIND);
-    vnni_sum_rows(c, line);
+    vnni_finish_line(c, line);
 }
 
 static struct conv_lines vnni_make_lines(const struct conv *c, struct run *r)
@@ -269,7 +303,7 @@ static struct conv_lines vnni_make_lines(const struct conv *c, struct run *r)
     struct conv_lines l = conv_lines(c, size, run_scratch(r, c->image_lines_at));
     l.load = vnni_load_line;
     memset(l.border, (uint8_t)c->x_zp ^ VNNI_RAISE, size);
-    vnni_sum_rows(c, l.border);
+    vnni_finish_line(c, l.border);
     return l;
 }
 
@@ -326,7 +360,9 @@ static void vnni_sum_flat(struct vnni_run *w, struct vnni_pixels *p, const int8_
         struct vnni_bytes b = {.x = raised, .n_segments = 1, .segment = c->ic, .pitch = c->ic};
         vnni_raise(image, n * c->ic, raised);
         if (c->vnni->window_sums)
-            conv_vnni_sum_bytes(&b, n, windows);
+            vnni_sum_bytes(c->vnni, &b, n, windows);
+        if (c->vnni->high)
+            conv_split(raised, n * c->ic, c->vnni->limit, raised + c->vnni->high);
         p->segments[0] = raised;
         p->window_sums = windows;
         vnni_sum_line(w, p, n);
@@ -338,6 +374,7 @@ void conv_vnni_run(const struct step *s, const struct conv *c, struct run *r, co
     const struct conv_vnni *v = c->vnni;
     struct vnni_pixels p = {.n_segments = v->n_segments,
                             .quads = v->quads,
+                            .high = v->high,
                             .pitch = (size_t)c->window.stride[1] * c->ic,
                             .spare = v->spare,
                             .channels = c->oc};

@@ -1,6 +1,7 @@
 // Integer convolutions of one group by the byte multiplication of AVX512-VNNI (vpdpbusd): four
 // products of an uint8 and an int8, added to an int32, in each of 16 lanes. With ARM's dot products
 // (neon/conv_neon_sum.c) likewise, but both are int8, so that nothing is raised (VNNI_RAISE).
+// With AVX2 alone avx2/conv_split.h takes vpdpbusd's place, and vectors have 8 channels.
 //
 // The uint8 are the image, raised by 128 while its lines are copied: four neighbouring bytes,
 // broadcast to all lanes. The int8 are the weights of 16 output channels. With X = x + 128:
@@ -23,6 +24,7 @@
 // first one to be computed, leaves what it counts to the others.
 #pragma once
 
+#include "npu/sim/conv/avx2/conv_split.h"
 #include "npu/sim/conv/conv_lines.h"
 #include "npu/sim/conv/conv_requantize.h"
 
@@ -43,6 +45,10 @@ struct vnni_block {
 };
 
 struct conv_vnni {
+    bool split;                        // AVX2
+    uint8_t limit;                     // … of bytes: 255: they need not be split
+    size_t high;                       // … bytes from a line to its high parts; 0: there are none
+    size_t lanes, max_vectors;         // channels of a vector, and vectors of a block at most
     bool flat;                         // all pixels are one line
     size_t n_segments, segment, quads; // of a segment: its bytes, and quads of them
     size_t n_blocks;
@@ -62,6 +68,7 @@ struct conv_vnni {
 struct vnni_pixels {
     const uint8_t *segments[VNNI_SEGMENTS]; // of the first one
     size_t n_segments, quads, pitch;        // pitch: bytes from pixel to pixel
+    size_t high;                            // as in struct conv_vnni
     const uint8_t *weights;
     const int32_t *bias, *nz; // nz: NULL: all 0
     int spare;

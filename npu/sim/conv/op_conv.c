@@ -1,7 +1,7 @@
 // The operators Conv and ConvTranspose: checks, the choice of the kernel, scratch memory, running.
 //
-// Choice: depthwise, VNNI, oneDNN, int16 and plain for integers, the first that fits; oneDNN for
-// floats, but depthwise where the image is not stored as floats, or oneDNN has no kernel for it,
+// Choice: depthwise, VNNI or its like, oneDNN, int16 and plain for integers, the first that fits;
+// oneDNN for floats, but depthwise where the image is not stored as floats, or oneDNN has no kernel for it,
 // and floats/ for small windows over what is not stored as floats. A transposed convolution is one
 // over an image with stride - 1 zeros between its pixels; these zeros are left out where possible
 // (transposed/conv_phases.h).
@@ -131,7 +131,7 @@ static void conv_choose_kernel(const struct step *s, struct conv *c)
         c->kernel = CONV_DNN;
     else if (c->window.groups == c->ic && c->ic == c->oc && conv_depthwise_fits(s))
         c->kernel = CONV_DEPTHWISE;
-    else if (conv_vnni_fits(c) && !s->node->quant->nz_in_taps)
+    else if (conv_vnni_fits(s, c) && !s->node->quant->nz_in_taps)
         c->kernel = CONV_VNNI;
     else if (dnn_int8_is_exact() && !s->node->quant->nz_in_taps && conv_dnn_is_exact(s, c))
         c->kernel = CONV_DNN;

@@ -79,6 +79,7 @@ KERNEL(void, lut_inputs,
     const struct lut_kernel k = *job.kernel;
     float low = LUT_ROUNDER + (float)k.bounds[0], high = LUT_ROUNDER + (float)k.bounds[1];
     uint32_t start = float_bits(LUT_ROUNDER) + (uint32_t)k.first;
+    size_t advance = LUT_LANES % job.channels;
     for (size_t done = 0, channel = first; done < n; done += LUT_LANES) {
         const int32_t *bias = job.bias + channel;
         const float *factor = job.factor + channel;
@@ -89,7 +90,8 @@ KERNEL(void, lut_inputs,
             x = x > high ? high : x;
             at[done + i] = float_bits(x) - start;
         }
-        channel = (channel + LUT_LANES) % job.channels;
+        channel += advance;
+        channel -= channel >= job.channels ? job.channels : 0;
     }
 }
 

@@ -1,6 +1,7 @@
 // Integer convolutions, transposed ones too, of random shapes, zero points and stages, against sums
 // counted one by one and stages computed in 64-bit integers. What the CPU computes them with is
-// chosen by DNNL_MAX_CPU_ISA (CMakeLists.txt).
+// chosen by DNNL_MAX_CPU_ISA (CMakeLists.txt). Images are copies: of inputs of a model some kernels
+// expect other numbers.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,12 +22,12 @@
 #define GUARD      (64 << 10) // bytes behind the arena and behind scratch memory
 #define GUARD_BYTE 0xa5
 
-enum { X, W, Y, ADDEND, N_TENSORS };
+enum { X, W, Y, ADDEND, GIVEN, N_TENSORS };
 
 struct net {
     struct graph graph;
     struct graph_tensor tensors[N_TENSORS];
-    struct graph_node node;
+    struct graph_node nodes[2], *node; // a copy, and the convolution
     struct graph_conv_quant quant;
     int8_t *values[N_TENSORS];
     struct graph_stages stages;
@@ -188,7 +189,7 @@ static void choose_quant(struct net *n, size_t taps, bool leaky)
 // True: there is a LeakyRelu.
 static bool choose_posts(struct net *n)
 {
-    struct graph_node *node = &n->node;
+    struct graph_node *node = n->node;
     bool leaky = one_in(4);
     if (leaky)
         node->post[node->n_post++] = (struct graph_post){.kind = POST_LEAKY_RELU};
@@ -202,14 +203,14 @@ static bool choose_posts(struct net *n)
 // A shape with few enough multiplications.
 static void choose_shape(struct net *n, uint32_t x[4], uint32_t y[4])
 {
-    struct graph_window *w = &n->node.window;
+    struct graph_window *w = &n->node->window;
     uint64_t work;
     if (one_in(6))
-        n->node.op = GRAPH_CONV_TRANSPOSE;
+        n->node->op = GRAPH_CONV_TRANSPOSE;
     do {
         choose_channels(w, &x[1], &y[1]);
         void (*choose)(struct graph_window * w, int i, uint32_t *in, uint32_t *out) =
-            n->node.op == GRAPH_CONV ? choose_size : choose_transposed_size;
+            n->node->op == GRAPH_CONV ? choose_size : choose_transposed_size;
         choose(w, 0, &x[2], &y[2]);
         choose(w, 1, &x[3], &y[3]);
         x[0] = y[0] = (uint32_t)(one_in(4) ? 2 : 1);
@@ -221,7 +222,7 @@ static void choose_shape(struct net *n, uint32_t x[4], uint32_t y[4])
 // One of two groups of whole vectors of channels, wide, and padded above and below alone.
 static void choose_wide_shape(struct net *n, uint32_t x[4], uint32_t y[4])
 {
-    struct graph_window *w = &n->node.window;
+    struct graph_window *w = &n->node->window;
     *w = (struct graph_window){.kernel = {(uint32_t)between(2, 3), (uint32_t)between(1, 3)},
                                .stride = {1, 1},
                                .dilation = {(uint32_t)between(1, 2), (uint32_t)between(1, 2)},
@@ -242,14 +243,20 @@ typedef void (*choose_function)(struct net *n, uint32_t x[4], uint32_t y[4]);
 
 static void make_net(struct net *n, choose_function choose)
 {
-    static const int32_t inputs[] = {X, W}, outputs[] = {Y};
-    static const uint32_t first[] = {X, ADDEND}, last[] = {Y};
+    static const int32_t inputs[] = {X, W}, outputs[] = {Y}, given[] = {GIVEN}, copied[] = {X};
+    static const uint32_t first[] = {GIVEN, ADDEND}, last[] = {Y};
     uint32_t x[4], y[4];
-    *n = (struct net){.node = {.op = GRAPH_CONV, .name = "n", .type = "Conv"}};
-    struct graph_window *w = &n->node.window;
+    *n = (struct net){.nodes = {{.op = GRAPH_RESHAPE, .name = "x", .type = "Reshape"},
+                                {.op = GRAPH_CONV, .name = "n", .type = "Conv"}},
+                      .node = &n->nodes[1]};
+    struct graph_window *w = &n->node->window;
     choose(n, x, y);
     uint32_t weight[4] = {y[1], x[1] / w->groups, w->kernel[0], w->kernel[1]};
     make_tensor(n, X, x, 1);
+    n->tensors[GIVEN] = n->tensors[X];
+    n->nodes[0].inputs = given;
+    n->nodes[0].outputs = copied;
+    n->nodes[0].n_inputs = n->nodes[0].n_outputs = 1;
     make_tensor(n, W, weight, 1);
     make_tensor(n, Y, y, one_in(2) ? 1 : 0.37f);
     make_tensor(n, ADDEND, y, one_in(2) ? 0.5f : 0.71f);
@@ -257,17 +264,17 @@ static void make_net(struct net *n, choose_function choose)
     n->tensors[W].data = (struct bytes){(uint8_t *)n->values[W], n->tensors[W].size};
     bool leaky = choose_posts(n);
     choose_quant(n, (size_t)weight[1] * weight[2] * weight[3], leaky);
-    n->node.quant = &n->quant;
-    n->node.inputs = inputs;
-    n->node.n_inputs = 2;
-    n->node.outputs = outputs;
-    n->node.n_outputs = 1;
+    n->node->quant = &n->quant;
+    n->node->inputs = inputs;
+    n->node->n_inputs = 2;
+    n->node->outputs = outputs;
+    n->node->n_outputs = 1;
     n->graph = (struct graph){.n_tensors = N_TENSORS,
-                              .n_nodes = 1,
+                              .n_nodes = 2,
                               .n_inputs = 2,
                               .n_outputs = 1,
                               .tensors = n->tensors,
-                              .nodes = &n->node,
+                              .nodes = n->nodes,
                               .inputs = first,
                               .outputs = last};
 }
@@ -289,10 +296,10 @@ static size_t index_of(const struct graph_tensor *t, size_t b, size_t ch, size_t
 // convolution's stride is between the pixels of the image.
 static int64_t under(const struct net *n, int dim, uint32_t at, uint32_t k)
 {
-    const struct graph_window *w = &n->node.window;
+    const struct graph_window *w = &n->node->window;
     uint32_t size = n->tensors[X].dims[2 + dim];
     int64_t tap = (int64_t)k * w->dilation[dim], pad = w->pad[dim], i;
-    if (n->node.op == GRAPH_CONV) {
+    if (n->node->op == GRAPH_CONV) {
         i = (int64_t)at * w->stride[dim] + tap - pad;
     } else {
         i = at + tap - (w->dilation[dim] * (w->kernel[dim] - 1) - pad);
@@ -303,7 +310,7 @@ static int64_t under(const struct net *n, int dim, uint32_t at, uint32_t k)
 
 static int64_t sum_of(const struct net *n, const uint32_t at[4])
 {
-    const struct graph_window *w = &n->node.window;
+    const struct graph_window *w = &n->node->window;
     const struct graph_tensor *x = &n->tensors[X], *weight = &n->tensors[W];
     uint32_t inputs = weight->dims[1], o = at[1],
              first = o / (weight->dims[0] / w->groups) * inputs;
@@ -347,11 +354,11 @@ static int8_t expected(const struct net *n, const uint32_t at[4])
     int64_t p = sum_of(n, at) * n->mul[at[1]];
     int64_t v = within(shifted(p, t->mul_shift[p < 0]), INT32_MIN, INT32_MAX);
     v = within(scaled(v, t->bn[v < 0]), t->bounds[0], t->bounds[1]);
-    for (uint32_t i = 0; i < n->node.n_post; i++) {
+    for (uint32_t i = 0; i < n->node->n_post; i++) {
         int8_t addend = n->values[ADDEND][index_of(a, at[0], at[1], at[2], at[3])];
-        if (n->node.post[i].kind == POST_ADD)
+        if (n->node->post[i].kind == POST_ADD)
             v = within(v + scaled(addend + t->addend_offset, t->addend), INT32_MIN, INT32_MAX);
-        else if (n->node.post[i].kind == POST_RELU)
+        else if (n->node->post[i].kind == POST_RELU)
             v = v < 0 ? 0 : v;
     }
     v = shifted(v * t->out.factor + t->zp * (INT64_C(1) << t->out.shift), t->out.shift);
@@ -385,7 +392,7 @@ static void guard_init(const struct plan *p, const struct run *r)
 static void guard_check(const struct net *n, const uint8_t *guard, const char *what)
 {
     const uint32_t *x = n->tensors[X].dims, *y = n->tensors[Y].dims;
-    const struct graph_window *w = &n->node.window;
+    const struct graph_window *w = &n->node->window;
     for (size_t i = GUARD; i-- > 0;)
         if (guard[i] != GUARD_BYTE)
             fail_msg("%zu bytes are written behind %s: %ux%ux%ux%u -> %ux%ux%u, kernel %ux%u, "
@@ -410,7 +417,7 @@ static void check_convolutions(choose_function choose, uint64_t n_cases)
         if (run_init(&r, &p, &e) < 0)
             fail_msg("%s", e.text);
         guard_init(&p, &r);
-        memcpy(run_tensor(&r, X), n.values[X], n.tensors[X].size);
+        memcpy(run_tensor(&r, GIVEN), n.values[X], n.tensors[X].size);
         memcpy(run_tensor(&r, ADDEND), n.values[ADDEND], n.tensors[ADDEND].size);
         assert_int_equal(run_steps(&r, &e), 0);
         guard_check(&n, r.arena + p.arena_size - GUARD, "the arena");

@@ -1,0 +1,218 @@
+// The inner loops of integer convolutions with AVX2's multiplication of bytes (conv_split.h has
+// what makes it exact, conv_vnni.h formula and layout).
+//
+// For up to 6 pixels at a time and 16 channels, or 12 and 8, and each quad of inputs:
+//   pairs          = x0 * w0 + x1 * w1, x2 * w2 + x3 * w3      vpmaddubsw, 16 bits
+//   sums[pixel]   += pairs[0] + pairs[1]                       vpmaddwd with ones, vpaddd
+// then the same with the high parts of those quads in which any pixel of the tile has one.
+//
+// Why it is fast: 12 of the 16 registers hold sums, one is 1; weights come from memory, which the
+// multiplication reads itself. Three instructions for 32 products bound it, not the loads. Whether
+// quads have high parts is asked for eight at a time, and comes out as bits, of which most are 0.
+//
+// Sums are exact, and wrap at 32 bits. Tests: test_sim_conv_AVX2.
+#include "npu/sim/conv/avx2/conv_split.h"
+
+#include <stdlib.h>
+
+#include "npu/sim/conv/conv_vnni.h"
+
+#ifdef __x86_64__
+#include <immintrin.h>
+
+#define AVX2        __attribute__((target("avx2")))
+#define AVX2_INLINE AVX2 static inline __attribute__((always_inline, no_sanitize("undefined")))
+
+#define MAX_SUMS     12 // vectors in registers
+#define VECTOR_BYTES 32
+#define BITS         64 // quads that are asked for together
+
+AVX2_INLINE __m256i split_broadcast_quad(const uint8_t *x)
+{
+    int32_t quad_lanes;
+    memcpy(&quad_lanes, x, sizeof quad_lanes);
+    return _mm256_set1_epi32(quad_lanes);
+}
+
+// In assembly, since gcc loads weights once for all pixels, for which there is no register.
+AVX2_INLINE void split_add(__m256i *sum, __m256i quad, const __m256i *w)
+{
+    __m256i pairs;
+    __asm__("vpmaddubsw %2, %1, %0" : "=x"(pairs) : "x"(quad), "m"(*w));
+    *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+
+// What a tile takes of a segment: every third pixel has a pointer; the two behind it are reached by
+// the addressing modes base + pitch and base + 2 * pitch, so that all addresses stay in registers.
+struct split_tile {
+    const uint8_t *x[MAX_SUMS / 3];
+    size_t pitch;
+};
+
+AVX2_INLINE struct split_tile split_tile_at(const uint8_t *at, size_t pitch, const int n)
+{
+    struct split_tile t = {.pitch = pitch};
+#pragma GCC unroll 4
+    for (int i = 0; i * 3 < n; i++)
+        t.x[i] = at + (size_t)i * 3 * pitch;
+    return t;
+}
+
+AVX2_INLINE void split_add_quad(const struct split_tile *t, size_t byte, const uint8_t *w,
+                                __m256i *sums, const int n, const int n_vectors)
+{
+#pragma GCC unroll 12
+    for (int i = 0; i < n; i++) {
+        __m256i quad_lanes = split_broadcast_quad(t->x[i / 3] + (size_t)(i % 3) * t->pitch + byte);
+#pragma GCC unroll 2
+        for (int v = 0; v < n_vectors; v++)
+            split_add(&sums[i * n_vectors + v], quad_lanes, (const __m256i *)w + v);
+    }
+}
+
+// Which of `count` quads, 64 at most, are not 0 in all pixels.
+AVX2_INLINE uint64_t split_find_quads(const struct split_tile *t, size_t byte, size_t count,
+                                      const int n)
+{
+    uint64_t bits = 0;
+    for (size_t done = 0; done < count; done += SPLIT_LANES, byte += VECTOR_BYTES) {
+        __m256i any = _mm256_setzero_si256();
+#pragma GCC unroll 12
+        for (int i = 0; i < n; i++) {
+            const uint8_t *x = t->x[i / 3] + (size_t)(i % 3) * t->pitch + byte;
+            any = _mm256_or_si256(any, _mm256_loadu_si256((const void *)x));
+        }
+        any = _mm256_cmpeq_epi32(any, _mm256_setzero_si256());
+        uint32_t zeros = (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(any));
+        bits |= (uint64_t)(~zeros & 0xff) << done;
+    }
+    return count < BITS ? bits & (((uint64_t)1 << count) - 1) : bits;
+}
+
+AVX2_INLINE void split_sum_high(const uint8_t *at, size_t pitch, size_t quads, const uint8_t *w,
+                                __m256i *sums, const int n, const int n_vectors)
+{
+    const struct split_tile t = split_tile_at(at, pitch, n);
+    size_t next = VECTOR_BYTES * (size_t)n_vectors;
+    for (size_t first = 0; first < quads; first += BITS) {
+        size_t count = quads - first < BITS ? quads - first : BITS;
+        uint64_t bits = split_find_quads(&t, first * 4, count, n);
+        for (; bits; bits &= bits - 1) {
+            size_t quad = first + (size_t)__builtin_ctzll(bits);
+            split_add_quad(&t, quad * 4, w + quad * next, sums, n, n_vectors);
+        }
+    }
+}
+
+AVX2_INLINE void split_sum_segment(const struct vnni_pixels *p, const uint8_t *at, const uint8_t *w,
+                                   __m256i *sums, const int n, const int n_vectors)
+{
+    const struct split_tile t = split_tile_at(at, p->pitch, n);
+    const uint8_t *weights = w;
+    for (size_t quad = 0; quad < p->quads; quad++, weights += VECTOR_BYTES * n_vectors)
+        split_add_quad(&t, 4 * quad, weights, sums, n, n_vectors);
+    if (p->high)
+        split_sum_high(at + p->high, p->pitch, p->quads, w, sums, n, n_vectors);
+}
+
+AVX2_INLINE void split_add_window_sums(const struct vnni_pixels *p, size_t first, __m256i *sums,
+                                       const int n, const int n_vectors)
+{
+#pragma GCC unroll 12
+    for (int i = 0; i < n; i++) {
+        __m256i window = _mm256_set1_epi32(p->window_sums[first + (size_t)i]);
+#pragma GCC unroll 2
+        for (int v = 0; v < n_vectors; v++) {
+            __m256i nz = _mm256_loadu_si256((const __m256i *)p->nz + v);
+            sums[i * n_vectors + v] =
+                _mm256_add_epi32(sums[i * n_vectors + v], _mm256_mullo_epi32(window, nz));
+        }
+    }
+}
+
+AVX2_INLINE void split_sum_tile(const struct vnni_pixels *p, size_t first, const int n,
+                                const int n_vectors)
+{
+    __m256i sums[MAX_SUMS];
+    const uint8_t *w = p->weights;
+    int32_t *to = p->sums + first * p->channels;
+    size_t segment = p->quads * VECTOR_BYTES * (size_t)n_vectors;
+#pragma GCC unroll 12
+    for (int i = 0; i < n * n_vectors; i++)
+        sums[i] = _mm256_loadu_si256((const __m256i *)p->bias + i % n_vectors);
+    for (size_t i = 0; i < p->n_segments; i++, w += segment)
+        split_sum_segment(p, p->segments[i] + first * p->pitch, w, sums, n, n_vectors);
+    if (p->nz)
+        split_add_window_sums(p, first, sums, n, n_vectors);
+#pragma GCC unroll 12
+    for (int i = 0; i < n; i++, to += p->channels)
+#pragma GCC unroll 2
+        for (int v = 0; v < n_vectors; v++)
+            _mm256_storeu_si256((__m256i *)to + v, sums[i * n_vectors + v]);
+}
+
+// A function for each number of pixels and vectors, whose loops are unrolled.
+#define UP_TO_6(X, v)  X(1, v) X(2, v) X(3, v) X(4, v) X(5, v) X(6, v)
+#define UP_TO_12(X, v) UP_TO_6(X, v) X(7, v) X(8, v) X(9, v) X(10, v) X(11, v) X(12, v)
+#define FUNCTION(n, v)                                                                             \
+    AVX2 static void split_sum_##n##_##v(const struct vnni_pixels *p, size_t first)                \
+    {                                                                                              \
+        split_sum_tile(p, first, n, v);                                                            \
+    }
+#define NAME(n, v) split_sum_##n##_##v,
+
+UP_TO_12(FUNCTION, 1)
+UP_TO_6(FUNCTION, 2)
+
+// Pixels are split evenly: 7 are 4 + 3, not 6 + 1.
+void conv_split_sum(const struct vnni_pixels *p, size_t n, size_t n_vectors)
+{
+    static void (*const functions[SPLIT_VECTORS][MAX_SUMS])(
+        const struct vnni_pixels *p, size_t first) = {{UP_TO_12(NAME, 1)}, {UP_TO_6(NAME, 2)}};
+    size_t most = MAX_SUMS / n_vectors, tiles = (n + most - 1) / most;
+    for (size_t first = 0, together; tiles; tiles--, first += together) {
+        together = (n - first + tiles - 1) / tiles;
+        functions[n_vectors - 1][together - 1](p, first);
+    }
+}
+
+// ---- window sums ----
+
+// Of the last vector of a segment what is behind it is taken for 0.
+AVX2_INLINE __m256i split_load_bytes(const uint8_t *x, size_t n)
+{
+    static const uint8_t within[2 * VECTOR_BYTES] = {[0 ... VECTOR_BYTES - 1] = 0xff};
+    __m256i v = _mm256_loadu_si256((const void *)x);
+    if (n >= VECTOR_BYTES)
+        return v;
+    return _mm256_and_si256(v, _mm256_loadu_si256((const void *)(within + VECTOR_BYTES - n)));
+}
+
+AVX2 void conv_split_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sums)
+{
+    for (size_t pixel = 0; pixel < n; pixel++) {
+        __m256i sum = _mm256_setzero_si256();
+        for (size_t i = 0; i < b->n_segments; i++) {
+            const uint8_t *x = b->x + pixel * b->pitch + i * b->apart;
+            for (size_t done = 0; done < b->segment; done += VECTOR_BYTES)
+                sum = _mm256_add_epi64(
+                    sum, _mm256_sad_epu8(split_load_bytes(x + done, b->segment - done),
+                                         _mm256_setzero_si256()));
+        }
+        __m128i half = _mm_add_epi64(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
+        sums[pixel] = _mm_cvtsi128_si32(_mm_add_epi64(half, _mm_unpackhi_epi64(half, half)));
+    }
+}
+#else
+void conv_split_sum(const struct vnni_pixels *p, size_t n, size_t n_vectors)
+{
+    (void)p, (void)n, (void)n_vectors;
+    abort(); // conv_split_fits() is never true
+}
+
+void conv_split_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sums)
+{
+    (void)b, (void)n, (void)sums;
+    abort();
+}
+#endif
