@@ -44,6 +44,9 @@ case("index", "top_k_channels", EXACT)(lambda: _top_k(A, 4, SHAPE, axis=1))
 case("index", "top_k_all", EXACT)(lambda: _top_k(A, 700, (1, 700)))
 case("index", "top_k_smallest_of_many", EXACT)(lambda: _top_k(A, 65, (3, 2000), largest=False))
 case("index", "top_k_half", HALF)(lambda: _top_k(None, 7, (1, 50)))
+case("index", "top_k_lines", EXACT)(lambda: _top_k(A, 16, (50, 300)))
+case("index", "top_k_lines_smallest", EXACT)(lambda: _top_k(A, 6, (3, 40, 33), axis=1, largest=False))
+case("index", "top_k_lines_half", HALF)(lambda: _top_k(None, 1, (35, 21)))
 
 
 def _grid(quant, batch=1, **how):

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "npu/sim/ref/ref.h"
+#include "npu/sim/simd/kernel.h"
 
 // An element as double, whichever it is stored as.
 static double math_number(const struct ref_tensor *t, uint64_t i)
@@ -141,6 +142,58 @@ static union ref_value math_whole(const struct ref_tensor *y, int64_t v)
     return y->real ? (union ref_value){.r = (double)v} : (union ref_value){.i = v};
 }
 
+#define EACH_REAL(expression)                                                                      \
+    for (uint64_t i = 0; i < n; i++) {                                                             \
+        const double u = a[i * a_step].r, v = b[i * b_step].r;                                     \
+        y[i].r = (expression);                                                                     \
+    }                                                                                              \
+    return true
+
+static inline __attribute__((always_inline)) bool
+binary_steps(int64_t kind, const union ref_value *restrict a, const uint64_t a_step,
+             const union ref_value *restrict b, const uint64_t b_step, uint64_t n,
+             union ref_value *restrict y)
+{
+    switch (kind) {
+    case REF_ADD:
+        EACH_REAL(u + v);
+    case REF_SUB:
+        EACH_REAL(u - v);
+    case REF_MUL:
+        EACH_REAL(u * v);
+    case REF_DIV:
+        EACH_REAL(u / v);
+    default:
+        return false;
+    }
+}
+
+// A row of y; steps of its operands are 1, or 0 where one number is for all. False: not this kind.
+KERNEL(bool, binary_row,
+       (int64_t kind, const union ref_value *a, uint64_t a_step, const union ref_value *b,
+        uint64_t b_step, uint64_t n, union ref_value *y),
+       (kind, a, a_step, b, b_step, n, y))
+{
+    if (!a_step)
+        return binary_steps(kind, a, 0, b, b_step, n, y);
+    return b_step ? binary_steps(kind, a, 1, b, 1, n, y) : binary_steps(kind, a, 1, b, 0, n, y);
+}
+
+// Reals whose last dimension is a row. False: nothing is done yet.
+static bool binary_rows(const struct ref_call *c, struct ref_walk w)
+{
+    int64_t kind = c->node->ref.ints[0];
+    const struct ref_tensor *a = &c->in[0], *b = &c->in[1], *y = &c->out[0];
+    if (!a->real || !b->real || !y->real || !w.n_dims || kind > REF_DIV)
+        return false;
+    uint64_t row = w.dims[--w.n_dims], a_step = (uint64_t)w.strides[0][w.n_dims],
+             b_step = (uint64_t)w.strides[1][w.n_dims];
+    for (uint64_t k = 0; k < y->t->n_elems; k += row, ref_walk_next(&w))
+        if (!binary_row(kind, a->v + w.at[0], a_step, b->v + w.at[1], b_step, row, y->v + k))
+            return false;
+    return true;
+}
+
 // ints: the kind. Real if either operand is. Dividing integers by zero ends the run; of reals it
 // gives infinity or NaN.
 static int run_binary(struct ref_call *c, struct error *e)
@@ -153,6 +206,8 @@ static int run_binary(struct ref_call *c, struct error *e)
     ref_walk_init(&w, c->out[0].t);
     ref_walk_broadcast(&w, a->t);
     ref_walk_broadcast(&w, b->t);
+    if (binary_rows(c, w))
+        return 0;
     for (uint64_t k = 0; k < c->out[0].t->n_elems; k++, ref_walk_next(&w)) {
         uint64_t i = (uint64_t)w.at[0], j = (uint64_t)w.at[1];
         if (real) {

@@ -72,6 +72,13 @@ static double reduce_start(int64_t kind)
         }                                                                                          \
     break
 
+// One choice after the other: of both at once compilers make branches, and no vectors.
+static inline double reduce_larger(double x, double old)
+{
+    double larger = x > old ? x : old;
+    return x != x ? x : larger;
+}
+
 // NaN wins over any maximum or minimum. LOG_SUM_EXP takes the largest first, and sums in a second
 // pass, so that e^x does not overflow.
 KERNEL(void, gather_reals,
@@ -84,9 +91,9 @@ KERNEL(void, gather_reals,
         EACH_REAL(old * x);
     case REF_REDUCE_MAX:
     case REF_LOG_SUM_EXP: // first the largest
-        EACH_REAL(x > old || x != x ? x : old);
+        EACH_REAL(reduce_larger(x, old));
     case REF_REDUCE_MIN:
-        EACH_REAL(x < old || x != x ? x : old);
+        EACH_REAL(-reduce_larger(-x, -old));
     case REF_L1:
         EACH_REAL(old + fabs(x));
     case REF_L2:
