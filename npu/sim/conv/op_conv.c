@@ -1,10 +1,10 @@
 // The operators Conv and ConvTranspose: checks, the choice of the kernel, scratch memory, running.
 //
 // Choice: depthwise, VNNI or its like, oneDNN, int16 and plain for integers, the first that fits;
-// oneDNN for floats, but depthwise where the image is not stored as floats, or oneDNN has no kernel for it,
-// and floats/ for small windows over what is not stored as floats. A transposed convolution is one
-// over an image with stride - 1 zeros between its pixels; these zeros are left out where possible
-// (transposed/conv_phases.h).
+// oneDNN for floats, but depthwise where the image is not stored as floats, or oneDNN has no kernel
+// for it, and floats/ for small windows over what is not stored as floats. A transposed convolution
+// is one over an image with stride - 1 zeros between its pixels; these zeros are left out where
+// possible (transposed/conv_phases.h).
 //
 // Tests: test_sim_conv (which kernel is chosen, too), test_sim_cases_conv, _depthwise and _deconv.
 #include <stdlib.h>

@@ -1,7 +1,5 @@
 // What the byte multiplication of AVX2 takes: images split into two, and sums of their bytes.
-// conv_split.h has why. Tests: test_sim_conv_AVX2.
-#include "npu/sim/conv/avx2/conv_split.h"
-
+// conv_vnni.h has why. Tests: test_sim_conv_AVX2.
 #include <stdlib.h>
 
 #include "npu/sim/conv/conv_vnni.h"

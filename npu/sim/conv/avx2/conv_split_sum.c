@@ -1,5 +1,5 @@
-// The inner loops of integer convolutions with AVX2's multiplication of bytes (conv_split.h has
-// what makes it exact, conv_vnni.h formula and layout).
+// The inner loops of integer convolutions with AVX2's multiplication of bytes (conv_vnni.h has
+// what makes it exact, formula and layout).
 //
 // For up to 6 pixels at a time and 16 channels, or 12 and 8, and each quad of inputs:
 //   pairs          = x0 * w0 + x1 * w1, x2 * w2 + x3 * w3      vpmaddubsw, 16 bits
@@ -11,8 +11,6 @@
 // quads have high parts is asked for eight at a time, and comes out as bits, of which most are 0.
 //
 // Sums are exact, and wrap at 32 bits. Tests: test_sim_conv_AVX2.
-#include "npu/sim/conv/avx2/conv_split.h"
-
 #include <stdlib.h>
 
 #include "npu/sim/conv/conv_vnni.h"
