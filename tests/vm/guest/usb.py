@@ -249,6 +249,29 @@ class Cable:
             self.assert_levels_off(name, kb)
 
 
+    def test_6_upgraded(self):
+        """A cable has one end: the daemon says so, stays, and its programs notice nothing. Restarted, it tells them; who opens his context again works on."""
+        log = LOGS[0]
+        stays, patient = self.client(1), self.client(2, "patient")
+        self.clients = [stays, patient]
+        wait_for("both to work", lambda: self.status()["contexts"] == 2)
+        pid, before, done = self.board.process.pid, len(log.read_text()), self.status()["jobs_done"]
+        os.kill(pid, signal.SIGUSR2)
+        wait_for("its words", lambda: "no upgrade, this rknnd goes on" in log.read_text()[before:])
+        self.assertIn("a USB cable cannot be handed over: restart this one instead", log.read_text()[before:])
+        wait_for("both to go on", lambda: self.status()["jobs_done"] >= done + 100)
+        self.assertEqual((self.board.process.poll(), stays.poll(), patient.poll()), (None, None, None))
+        self.board.stop()
+        said, complaint = stays.communicate(timeout=PATIENCE)
+        self.assertEqual(stays.returncode, 1, said)
+        self.assertRegex(complaint, "the server is shutting down|has ended the connection")
+        self.board.start()
+        wait_for("the patient one to be back", lambda: self.status()["contexts"] == 1)
+        self.clients = [patient]
+        self.finish(self.clients.pop())
+        wait_for("private relays to end", lambda: relays() == [])
+
+
 class High(Cable, unittest.TestCase):
     speed, rounds = "high", 8
     programs = "common multiple_input queries async zero_copy memory threads matmul_dynamic"
