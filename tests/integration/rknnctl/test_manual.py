@@ -46,7 +46,7 @@ class Manual(unittest.TestCase):
     @unittest.skipUnless(shutil.which("groff"), "no groff")
     def test_it_is_well_formed(self):
         for manual in (MANUAL, FILE_MANUAL):
-            done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", manual], capture_output=True, text=True, check=False)
+            done = subprocess.run(["groff", "-t", "-man", "-Tutf8", "-ww", manual], capture_output=True, text=True, check=False)
             self.assertEqual((manual, done.returncode, done.stderr), (manual, 0, ""))
 
 
