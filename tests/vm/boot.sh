@@ -9,6 +9,7 @@
 #   amd64    this machine's own root; SCRIPT alone
 #   systemd  build/vm-systemd/root, with the same kernel; systemd, then SCRIPT
 #   arm64    build/sysroot-arm64; SCRIPT alone
+#   board    build/vm-board/root, with the same kernel; systemd, then SCRIPT
 # On roots that are not this machine's the project is at the same path as here. --fetch has amd64's kernel there.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -37,9 +38,11 @@ case $machine in
 amd64) base=/ words= ;;
 systemd) base=$project/build/vm-systemd/root words="project=$project systemd" ;;
 arm64) base=$project/build/sysroot-arm64 words="project=$project" ;;
+board) base=$project/build/vm-board/root words="project=$project systemd" ;;
 esac
-if [ "$machine" = arm64 ]; then
-    kernel=$base busybox=$base/bin/busybox console=ttyAMA0
+if [[ $machine = arm64 || $machine = board ]]; then
+    kernel=$project/build/sysroot-arm64 console=ttyAMA0
+    busybox=$kernel/bin/busybox
     qemu=(qemu-system-aarch64 -M virt -cpu cortex-a57)
 else
     kernel=$cache/kernel/root busybox=$(command -v busybox) console=ttyS0
