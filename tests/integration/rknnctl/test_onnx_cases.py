@@ -103,8 +103,12 @@ def run_case(daemon, name):
     return "passed", ""
 
 
+# Whose outputs are not what the operator says: of int8, what is beyond -128 wraps in onnx 1.17 (-236 is 20) and has to saturate.
+MISTAKEN = {f"test_qlinearmatmul_{n}D_int8_float{bits}" for n in (2, 3) for bits in (16, 32)}
+
+
 def all_cases():
-    return [f"{g}/{p.name}" for g in GROUPS for p in sorted((ROOT / g).glob("*")) if p.is_dir()]
+    return [f"{g}/{p.name}" for g in GROUPS for p in sorted((ROOT / g).glob("*")) if p.is_dir() and p.name not in MISTAKEN]
 
 
 def main():
