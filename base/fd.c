@@ -204,7 +204,8 @@ void fd_refuse_passed(int socket)
 
 void fd_block_for(int socket, unsigned ms)
 {
-    const struct timeval most = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+    const struct timeval most = {.tv_sec = (time_t)(ms / 1000),
+                                 .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
     setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
     fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) & ~O_NONBLOCK);
 }

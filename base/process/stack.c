@@ -34,5 +34,5 @@ int stack_ensure(struct error *e)
     limit.rlim_cur = limit.rlim_max < USUAL ? limit.rlim_max : USUAL;
     if (setrlimit(RLIMIT_STACK, &limit) < 0)
         return error_set_errno(e, STATUS_FAIL, errno, "the limit of stacks");
-    return set_default(limit.rlim_cur, e);
+    return set_default((size_t)limit.rlim_cur, e);
 }

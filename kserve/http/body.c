@@ -235,7 +235,8 @@ unsigned body_unpack(struct body *b, enum packing p, uint64_t most, struct error
         return s == STATUS_MALLOC_FAIL ? 503 : 400;
     body_done(b);
     b->bytes = b->made = plain.bytes;
-    b->size = plain.size;
-    b->room = b->taken = plain.room;
+    b->size = (size_t)plain.size;
+    b->taken = plain.room;
+    b->room = (size_t)plain.room;
     return 0;
 }

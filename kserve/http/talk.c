@@ -105,7 +105,8 @@ static size_t take_buffered(struct talk *t, void *to, size_t n)
 // For this call alone: between requests a peer may be silent for as long as connections.h says.
 static void set_patience(const struct talk *t, unsigned ms)
 {
-    const struct timeval patience = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+    const struct timeval patience = {.tv_sec = (time_t)(ms / 1000),
+                                     .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
     setsockopt(t->socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
 }
 

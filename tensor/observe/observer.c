@@ -237,7 +237,7 @@ void observer_count_now(struct observer *o, const float *values, uint64_t n, uin
     float factor = ldexpf(1, -o->exponent);
     for (uint64_t at = 0; at < n; at += OBSERVER_WAITING) {
         uint64_t some = n - at < OBSERVER_WAITING ? n - at : OBSERVER_WAITING;
-        observer_index_of(values + at, some, factor, index);
+        observer_index_of(values + at, (size_t)some, factor, index);
         if (some >= 1024)
             observer_count_many(o->bins, index, some, weight);
         for (uint64_t i = 0; i < some && some < 1024; i++)
@@ -270,7 +270,7 @@ int observer_count_values(struct observer *o, const float *values, uint64_t n, u
     for (uint64_t at = 0, some; at < n; at += some) {
         uint64_t room = OBSERVER_WAITING - w->n;
         some = n - at < room ? n - at : room;
-        memcpy(w->values + w->n, values + at, some * sizeof *values);
+        memcpy(w->values + w->n, values + at, (size_t)some * sizeof *values);
         w->n += (uint32_t)some;
         if (w->n == OBSERVER_WAITING)
             observer_flush_one(o, w);
