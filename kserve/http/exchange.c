@@ -276,7 +276,7 @@ bool exchange(struct exchange_site *s, struct guest *g)
 }
 
 // ---- what is asked as the last time
-// ---------------------------------------------------------------
+// --------------------------------------------------------------
 
 bool exchange_begin(struct exchange_site *s, struct guest *g)
 {

@@ -119,12 +119,13 @@ int quant_values_count(const struct quant_values *v, bool sums, bool tails, uint
     const struct observation_form f = observation_form_of(
         v->n, sums ? v->n_channels : 0, (uint32_t)sampling_stride(v->n, most), tails);
     struct sampling_layout l = {.n = v->n, .stride = f.stride};
-    uint64_t taken, n = observation_words(f);
+    const size_t n = (size_t)observation_words(f); // hardly more than there are values
+    uint64_t taken;
     cleanup(free_p) int32_t *words = malloc(n * sizeof *words);
     cleanup(free_p) double *means = calloc((size_t)f.n_channels + 1, sizeof *means);
     if (!words || !means)
         return error_no_memory(e, "values", n);
-    const struct observer_bounds b = observer_bounds_of(v->values, v->n);
+    const struct observer_bounds b = observer_bounds_of(v->values, (size_t)v->n);
     const struct observer seen = {
         .min = b.min, .max = b.max, .n = v->n, .n_bad = b.n_bad, .sums = means};
     struct sampling_tails t;

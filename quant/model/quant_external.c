@@ -160,14 +160,15 @@ static int external_tensor(const struct external *x, Quant__Tensor *t, bool *cam
     if (offset > k->size || length > k->size - offset)
         return error_set(e, STATUS_MODEL_INVALID, "weight %s: %s/%s ends before its elements",
                          quant_text(t->name), x->folder, k->location);
-    uint8_t *data = (uint8_t *)k->data + offset;
-    if (offset % ALIGN || !length) {
-        uint8_t *own = quant_pool_take(x->pool, length, 1);
+    uint8_t *data = (uint8_t *)k->data + (size_t)offset;
+    const size_t n = (size_t)length; // both lie within what is mapped
+    if (offset % ALIGN || !n) {
+        uint8_t *own = quant_pool_take(x->pool, n, 1);
         if (!own)
-            return error_no_memory(e, "a weight", length);
-        data = length ? memcpy(own, data, length) : own;
+            return error_no_memory(e, "a weight", n);
+        data = n ? memcpy(own, data, n) : own;
     }
-    t->raw_data = (ProtobufCBinaryData){.len = length, .data = data};
+    t->raw_data = (ProtobufCBinaryData){.len = n, .data = data};
     t->has_raw_data = true;
     t->has_data_location = false;
     t->data_location = 0;

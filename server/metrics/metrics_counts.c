@@ -27,9 +27,10 @@ struct counted {
     struct metrics_series series[];
 };
 
+// `n_series`: at most METRICS_MAX_ALL.
 static size_t counted_size(uint64_t n_series)
 {
-    return sizeof(struct counted) + n_series * sizeof(struct metrics_series);
+    return sizeof(struct counted) + (size_t)n_series * sizeof(struct metrics_series);
 }
 
 // ---- numbers ------------------------------------------------------------------------------------
@@ -176,7 +177,7 @@ int counts_add(struct metrics *m, int fd, struct error *e)
     if (whole)
         take_counted(m, map);
     if (map)
-        munmap(map, size);
+        munmap(map, (size_t)size);
     return whole ? 0
                  : error_set(e, STATUS_DEVICE_UNMATCH,
                              "the rknnd before counts in another way: metrics begin anew");
