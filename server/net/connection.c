@@ -180,7 +180,7 @@ static const struct channel_ops ops = {
     .on_lost = on_lost,
 };
 
-#define ROUNDS_MS 2 // of what connections have to do, in a turn of the loop
+#define ROUNDS_MS 1 // of what connections have to do, in a turn of the loop
 #define REFILL_MS 5 // after which those that are slowed are looked at again
 
 static void on_refill(uv_timer_t *timer)
