@@ -58,6 +58,6 @@ if [ ! -e "$kept" ]; then
     tar -C "$layer/upper" "${packed[@]}" --exclude=./build --exclude=./ccache -cf "$kept.new" .
     mv "$kept.new" "$kept"
 fi
-there "DEB_BUILD_OPTIONS=noautodbgsym dpkg-buildpackage -a$architecture -Pcross,nocheck -B -us -uc"
+there "RKNND_WERROR=${RKNND_WERROR:-OFF} DEB_BUILD_OPTIONS=noautodbgsym dpkg-buildpackage -a$architecture -Pcross,nocheck -B -us -uc"
 cp "$root"/build/*.deb "$out/"
 ls "$out"/*.deb
