@@ -61,7 +61,6 @@ static void take(void)
         take_threads(sleep_for_ever);
         break;
     case HOARD:
-        sem_init(&few, 0, 0);
         take_threads(wait_for_few);
         for (int i = 0; i < FEW; i++)
             sem_post(&few);
@@ -94,8 +93,13 @@ static int compute(rknn_custom_op_context *c, rknn_custom_op_tensor *inputs, uin
     if (BOMB == LIAR)
         return lie();
     fprintf(stderr, "bomb: begins\n");
+    sem_init(&few, 0, 0);
     take();
     fprintf(stderr, "bomb: has all\n");
+    while (BOMB == THREADS || BOMB == HOARD) { // what others have given back
+        usleep(10000);
+        take();
+    }
     sleep_for_ever(NULL);
     return 0;
 }
