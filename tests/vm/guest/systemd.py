@@ -2,6 +2,8 @@
 import grp
 import os
 import pathlib
+import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -12,6 +14,8 @@ import urllib.request
 PROJECT = pathlib.Path(__file__).resolve().parents[3]
 PACKAGES = sorted(map(str, (PROJECT / "build/packages").glob("*.deb")))
 DIGITS = PROJECT / "examples/digits/digits.rknn"
+BOMBS = PROJECT / "build/vm-systemd/bombs"
+PLUGINS = pathlib.Path("/usr/lib/rknnd-bombs")
 SOCKET = pathlib.Path("/run/rknnd/rknnd.sock")
 CONFIG = pathlib.Path("/etc/rknnd.conf")
 PATIENCE = int(os.environ.get("RKNND_PATIENCE", "150"))  # seconds: the processor is emulated
@@ -161,6 +165,54 @@ class Packages(unittest.TestCase):
         self.ends_well(client)
         wait_for("the old one to end", lambda: not pathlib.Path(f"/proc/{old}").exists())
         self.assertEqual((prop("ActiveState"), prop("NRestarts"), prop("Result")), ("active", "0", "success"))
+
+    def explosive(self, kind, *limits):
+        """The service with a plugin that takes all of a kind (hostile/bomb.c), and limits of its own. Its process."""
+        good, drop_in = CONFIG.read_text(), pathlib.Path("/run/systemd/system/rknnd.service.d/bomb.conf")
+
+        def restore():
+            CONFIG.write_text(good)
+            shutil.rmtree(PLUGINS)
+            shutil.rmtree(drop_in.parent)
+            must("systemctl", "daemon-reload")
+            must("systemctl", "restart", "rknnd.service")
+        PLUGINS.mkdir()
+        drop_in.parent.mkdir()
+        self.addCleanup(restore)
+        shutil.copy(BOMBS / f"librkcst_{kind}.so", PLUGINS)
+        drop_in.write_text("\n".join(["[Service]", *limits, ""]))
+        CONFIG.write_text(f"{good}\nplugin-dir = {PLUGINS}\njob-timeout-ms = 600000\n")
+        must("systemctl", "daemon-reload")
+        must("systemctl", "restart", "rknnd.service")
+        return prop("MainPID")
+
+    @staticmethod
+    def workers(pid):
+        """Those that are ready: a worker has that name once it has its score."""
+        children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return [p for p in children if pathlib.Path(f"/proc/{p}/comm").read_text() == "rknnd-worker\n"]
+
+    @staticmethod
+    def said(*options):
+        return must("journalctl", "-b", "--no-pager", "-o", "cat", *options)
+
+    def lives_on(self, pid):
+        self.assertEqual((prop("MainPID"), prop("ActiveState"), prop("Result")), (pid, "active", "success"))
+
+    def test_4_memory_ends(self):
+        """Of all that the unit has the kernel takes the worker whose plugin wants it, and systemd goes on with the rest."""
+        pid = self.explosive("memory", "MemoryMax=200M", "MemorySwapMax=0")
+        client = self.program()
+        wait_for("a worker", lambda: self.workers(pid))
+        scores = [int(pathlib.Path(f"/proc/{p}/oom_score_adj").read_text()) for p in (pid, *self.workers(pid))]
+        self.assertEqual(scores, [-500, 500])
+        failed = run("rknnctl", "bench", BOMBS / "custom.rknn", "-n", "1", user="nobody", group="nogroup", extra_groups=["rknnd"])
+        self.assertIn("its worker died by signal 9", failed.stderr)
+        self.assertIn("its worker died by signal 9", self.said("-u", "rknnd.service"))
+        killed = re.findall(r"Memory cgroup out of memory: Killed process \d+ \((.*?)\)", self.said("-k"))
+        self.assertEqual(set(killed), {"rknnd-worker"})
+        self.lives_on(pid)
+        self.ends_well(client)
 
     def ask(self, path, method="GET"):
         with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:8000/v2/{path}", method=method), timeout=PATIENCE) as answer:
