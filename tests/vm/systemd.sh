@@ -9,8 +9,12 @@ build=$(realpath -m "$here/../../build")
 "$here/systemd_root.sh" "$build/packages" "$build/vm-systemd/root"
 seconds=${VM_SECONDS:-1200} # of which a step may take a third, an installation for one, where others use the processors
 mkdir -p "$build/vm-systemd/bombs"
-cc -shared -fPIC -D_GNU_SOURCE -DBOMB=MEMORY -I "$here/../.." -I "$here/../../client/include" \
-    "$here/../integration/hostile/bomb.c" -o "$build/vm-systemd/bombs/librkcst_memory.so"
+kind=0
+for name in memory threads; do
+    cc -shared -fPIC -D_GNU_SOURCE -DBOMB=$kind -I "$here/../.." -I "$here/../../client/include" \
+        "$here/../integration/hostile/bomb.c" -o "$build/vm-systemd/bombs/librkcst_$name.so"
+    kind=$((kind + 1))
+done
 PYTHONPATH="$here/..:$here/../../npu/write" /usr/bin/python3 -c \
     "from conformance import models; models.custom().save('$build/vm-systemd/bombs/custom.rknn')"
 script=$build/vm-systemd/script # in the project: the guest sees nothing else of this machine

@@ -167,7 +167,7 @@ class Packages(unittest.TestCase):
         self.assertEqual((prop("ActiveState"), prop("NRestarts"), prop("Result")), ("active", "0", "success"))
 
     def explosive(self, kind, *limits):
-        """The service with a plugin that takes all of a kind (hostile/bomb.c), and limits of its own. Its process."""
+        """The service with a plugin that takes all of something (hostile/bomb.c), and limits of its own. Its process."""
         good, drop_in = CONFIG.read_text(), pathlib.Path("/run/systemd/system/rknnd.service.d/bomb.conf")
 
         def restore():
@@ -211,6 +211,22 @@ class Packages(unittest.TestCase):
         self.assertIn("its worker died by signal 9", self.said("-u", "rknnd.service"))
         killed = re.findall(r"Memory cgroup out of memory: Killed process \d+ \((.*?)\)", self.said("-k"))
         self.assertEqual(set(killed), {"rknnd-worker"})
+        self.lives_on(pid)
+        self.ends_well(client)
+
+    def test_4_threads_end(self):
+        """Workers cannot be seen in /proc here, and yet it is known who has taken all threads."""
+        pid = self.explosive("threads", "TasksMax=150")
+        client = self.program()
+        bomb = subprocess.Popen(["rknnctl", "bench", BOMBS / "custom.rknn", "-n", "1"], stderr=subprocess.PIPE, text=True,
+                                user="nobody", group="nogroup", extra_groups=["rknnd"])
+        self.addCleanup(bomb.kill)
+        other = pathlib.Path("/tmp/other.rknn")
+        for n in range(2):  # its run is tried twice
+            wait_for("all threads to be taken", lambda n=n: bomb.poll() is not None or self.said("-u", "rknnd.service").count("bomb: has all") > n)
+            other.write_bytes(DIGITS.read_bytes() + bytes([n]))
+            must("rknnctl", "bench", other, "-n", "1", user="nobody", group="nogroup", extra_groups=["rknnd"])
+        self.assertRegex(bomb.communicate(timeout=PATIENCE)[1], r"it had \d+ threads, where a model is counted as \d+")
         self.lives_on(pid)
         self.ends_well(client)
 
