@@ -47,19 +47,23 @@ void heap_init(struct heap *h, uint64_t now_ms)
 {
     *h = (struct heap){0};
     find_rest(h, now_ms, &h->rest);
+    h->least = h->rest;
 }
 
-// A rest that has shrunk by itself is the new least: what comes on top of it later are holes again.
+// A rest that has shrunk by itself is the new one to go by: what comes on top of it later are holes
+// again. When everybody has gone it does not count, since it may hold holes: beside models that
+// threads had loaded a crowd's were few.
 void heap_look(struct heap *h, uint64_t now_ms, bool last)
 {
-    uint64_t rest;
+    uint64_t rest, known = last ? h->least : h->rest;
     if ((!last && now_ms - h->trimmed_ms < HEAP_TRIM_MS) || !find_rest(h, now_ms, &rest))
         return;
-    if (rest > h->rest + HEAP_HOLES) {
+    if (rest > known + HEAP_HOLES) {
         malloc_trim(0);
         h->trimmed_ms = now_ms;
         find_rest(h, now_ms, &h->rest);
     } else if (rest < h->rest) {
         h->rest = rest;
     }
+    h->least = h->rest < h->least ? h->rest : h->least;
 }

@@ -11,7 +11,8 @@
 // Embedded by the server.
 struct heap {
     uint64_t allocated, asked_ms; // uv_now(); 0: never
-    uint64_t rest;                // bytes of memory beside that, when it was least
+    uint64_t rest;                // bytes of memory beside that, since holes were given back
+    uint64_t least;               // of them, ever
     uint64_t trimmed_ms;
 };
 
