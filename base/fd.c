@@ -202,11 +202,16 @@ void fd_refuse_passed(int socket)
     setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &(int){0}, sizeof(int));
 }
 
-void fd_block_for(int socket, unsigned ms)
+void fd_limit_receive(int socket, unsigned ms)
 {
     const struct timeval most = {.tv_sec = (time_t)(ms / 1000),
                                  .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
     setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
+}
+
+void fd_block_for(int socket, unsigned ms)
+{
+    fd_limit_receive(socket, ms);
     fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) & ~O_NONBLOCK);
 }
 

@@ -84,6 +84,9 @@ void fd_take_urgent(int socket);
 /// knows how to refuse them (from Linux 6.16 on).
 void fd_refuse_passed(int socket);
 
+/// How long a receive on a blocking socket waits at most; 0: for ever.
+void fd_limit_receive(int socket, unsigned ms);
+
 /// Makes a socket blocking, and lets it wait for so long at most for what is to be received
 /// (-EAGAIN).
 void fd_block_for(int socket, unsigned ms);

@@ -275,8 +275,7 @@ bool exchange(struct exchange_site *s, struct guest *g)
     return goes_on;
 }
 
-// ---- what is asked as the last time
-// --------------------------------------------------------------
+// ---- what is asked as the last time ------------------------------------------------------------
 
 bool exchange_begin(struct exchange_site *s, struct guest *g)
 {

@@ -102,25 +102,18 @@ static size_t take_buffered(struct talk *t, void *to, size_t n)
     return has;
 }
 
-// For this call alone: between requests a peer may be silent for as long as connections.h says.
-static void set_patience(const struct talk *t, unsigned ms)
-{
-    const struct timeval patience = {.tv_sec = (time_t)(ms / 1000),
-                                     .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
-    setsockopt(t->socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-}
-
 size_t talk_take_soon(struct talk *t, void *to, size_t n, unsigned ms)
 {
     size_t has = take_buffered(t, to, n);
     uint64_t until = clock_ms() + ms;
     ssize_t got = 1;
-    set_patience(t, ms);
+    // For this call alone: between requests a peer may be silent for as long as connections.h says.
+    fd_limit_receive(t->socket, ms);
     while (has < n && got > 0 && clock_ms() <= until) {
         got = receive(t, (uint8_t *)to + has, n - has);
         has += got > 0 ? (size_t)got : 0;
     }
-    set_patience(t, 0);
+    fd_limit_receive(t->socket, 0);
     return has;
 }
 
@@ -178,7 +171,7 @@ void talk_end(struct talk *t)
     uint64_t until = clock_ms() + LINGER_MS;
     size_t dropped = 0;
     shutdown(t->socket, SHUT_WR);
-    set_patience(t, LINGER_STEP_MS);
+    fd_limit_receive(t->socket, LINGER_STEP_MS);
     while (dropped < LINGER_BYTES && clock_ms() < until) {
         ssize_t n = receive(t, t->buffer, TALK_ROOM);
         if (n == 0 || (n < 0 && n != -EAGAIN))

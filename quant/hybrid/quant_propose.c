@@ -22,6 +22,7 @@
 struct propose_try {
     uint32_t *floats; // numbers of units
     uint32_t n, samples, n_clients;
+    uint32_t unit; // whose cost it is, where it measures one
     double cosine;
 };
 
@@ -161,6 +162,7 @@ static void propose_alone(const struct proposing *p, uint32_t i, uint32_t beside
 {
     t->n = 0;
     t->samples = MEASURED;
+    t->unit = i;
     for (uint32_t k = 0; k < p->n; k++)
         if (k != i && k != besides)
             t->floats[t->n++] = k;
@@ -172,19 +174,13 @@ static int propose_measure_all(struct proposing *p, bool products, uint32_t besi
 {
     int r = 0;
     for (uint32_t next = 0; next < p->n && r == 0;) {
-        cleanup(free_p) uint32_t *units = calloc((size_t)p->n_threads + 1, sizeof *units);
         uint32_t n = 0;
-        if (!units)
-            return error_no_memory(p->e, "the nodes", p->n);
-        for (; next < p->n && n < p->n_threads; next++) {
-            if (p->units[next].is_product != products)
-                continue;
-            propose_alone(p, next, products ? next : besides, &p->tries[n]);
-            units[n++] = next;
-        }
+        for (; next < p->n && n < p->n_threads; next++)
+            if (p->units[next].is_product == products)
+                propose_alone(p, next, products ? next : besides, &p->tries[n++]);
         r = n ? propose_try_all(p, n) : 0;
         for (uint32_t i = 0; i < n && r == 0; i++)
-            p->units[units[i]].cost = 1 - p->tries[i].cosine;
+            p->units[p->tries[i].unit].cost = 1 - p->tries[i].cosine;
     }
     return r;
 }

@@ -37,8 +37,8 @@ int handle_log_level(struct connection *c, const struct frame_header *h,
 
 // At most; encoding them, and looking for whose they are, holds the loop up for some milliseconds
 // at most.
-#define EVENTS_OF_ANSWER                                                                           \
-    256 // each takes .6 us, and some answers may be made in one turn of the loop
+// Each takes .6 us, and some answers may be made in one turn of the loop.
+#define EVENTS_OF_ANSWER  256
 #define CLIENTS_OF_ANSWER 64 // that are looked up, among all sessions
 
 // Whose events a client may see.

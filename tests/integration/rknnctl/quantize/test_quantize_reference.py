@@ -14,8 +14,9 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from support.service import BUILD, Daemon
 from support.paths import SHARED
+from support.rknnctl import OnDaemon
+from support.service import BUILD
 
 RKNNCTL = BUILD / "bin/rknnctl"
 FEW_FILES = 100  # outputs of one model
@@ -154,14 +155,8 @@ class Net:
         return {n: np.concatenate(found[n]) for n in names}
 
 
-class Reference(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.daemon = Daemon("--backend", "sim")
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.daemon.stop()
+class Reference(OnDaemon):
+    OPTIONS = ("--backend", "sim")
 
     def compare(self, net):
         """How many groups there are."""
