@@ -87,6 +87,15 @@ class Repeated(WithFront):
             thread.join()
         self.assertEqual(sorted(done), list(range(12)))
 
+    def test_several_come_at_once(self):
+        """In one piece, so that they are read together, on a connection that is lent and on one that is not yet."""
+        array = np.full((1, SIZE), 1, np.float32)
+        for peer in (self.repeating(), self.peer()):
+            for n in (2, 3, 5):
+                peer.socket.sendall(b"".join(request(array) + (array * i).tobytes() for i in range(n)))
+                for i in range(n):
+                    self.check(peer, i)
+
     def between(self, peer, choice):
         """What comes between two requests that are alike."""
         if choice == "page":
