@@ -26,6 +26,7 @@
 #include "base/sha256.h"
 #include "server/config/config_check.h"
 #include "server/config/options.h"
+#include "server/config/options_parse.h"
 #include "server/net/watch.h"
 #include "server/server.h"
 #include "server/signals.h"

@@ -15,8 +15,8 @@
 #define OPTIONS_MAX_QUOTAS  64
 #define OPTIONS_MAX_PRELOAD 64
 
-// Names, defaults and ranges: the table in options.c, which is also what --help prints. Texts are
-// owned by the struct.
+// Names, defaults and ranges: the table in options_rows.c, which is also what --help prints. Texts
+// are owned by the struct.
 struct options {
     int argc; // the command line; stays
     char **argv;
@@ -82,18 +82,9 @@ struct options {
 void options_init(struct options *o);
 void options_done(struct options *o);
 
-/// Sets the log level that counts without --log-level: RKNN_SERVER_LOGLEVEL's, or info. False: that
-/// variable has none.
-bool options_default_log_level(void);
-
-/// Reads the command line and the file that --config names; the command line wins. Returns 0,
-/// OPTION_TABLE_END (base/options/option_table.h), or STATUS_PARAM_INVALID with a text.
-int options_parse(struct options *o, int argc, char **argv, struct error *e);
-
-/// Reads the same command line, and the files that it names as they are now, into `ret`
-/// (options_done() whatever happens). The log level counts at once. May block; on one thread at a
-/// time.
-int options_parse_again(const struct options *o, struct options *ret, struct error *e);
+/// Forget the addresses to listen on, and the models to preload.
+void options_forget_listen(struct options *o);
+void options_forget_preload(struct options *o);
 
 /// Names of options, as a list for people.
 struct options_names {
@@ -104,19 +95,3 @@ struct options_names {
 /// Names what was changed, and what differs but counts from the next start only.
 void options_update(struct options *o, struct options *fresh, struct options_names *ret_changed,
                     struct options_names *ret_kept);
-
-/// An option that is a number, or yes (1) or no (0).
-struct options_number {
-    const char *name;
-    bool bytes;
-    uint64_t value, usual; // usual: where nothing says it
-};
-
-#define OPTIONS_MAX_NUMBERS 64
-
-/// All of these that people can set, in the order of --help. Returns how many.
-size_t options_list_numbers(const struct options *o,
-                            struct options_number ret[OPTIONS_MAX_NUMBERS]);
-
-/// Sets one option by its long name.
-int options_set(struct options *o, const char *name, const char *value, struct error *e);

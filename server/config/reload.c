@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "server/config/config_check.h"
+#include "server/config/options_parse.h"
 #include "server/listen/listen_schemes.h"
 #include "server/net/tls_files.h"
 

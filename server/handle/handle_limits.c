@@ -11,6 +11,7 @@
 #include "server/clients/session.h"
 #include "server/clients/user.h"
 #include "server/config/options.h"
+#include "server/config/options_rows.h"
 #include "server/handle/handle.h"
 #include "server/handle/services.h"
 #include "server/net/delimited.h"

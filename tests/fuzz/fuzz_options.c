@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "server/config/options.h"
+#include "server/config/options_parse.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/sha256.h"
+#include "server/config/options_rows.h"
 #include "server/server.h"
 
 static struct {

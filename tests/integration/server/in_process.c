@@ -15,6 +15,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "server/config/options_rows.h"
 
 static void on_wake(uv_async_t *wake)
 {

@@ -19,6 +19,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "server/clients/user.h"
+#include "server/config/options_rows.h"
 #include "server/models/model_users.h"
 #include "server/net/connection.h"
 #include "server/server.h"

@@ -14,6 +14,8 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "server/config/options.h"
+#include "server/config/options_parse.h"
+#include "server/config/options_rows.h"
 #include "tests/support/manual.h"
 
 static void takes_good_values(void **state)
