@@ -5,7 +5,7 @@
 #include "protocol/message.h"
 #include "server/clients/account.h"
 #include "server/jobs/memory.h"
-#include "server/jobs/scheduler.h"
+#include "server/scheduler/scheduler.h"
 
 struct context;
 struct origin;

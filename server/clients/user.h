@@ -6,9 +6,9 @@
 #include "server/clients/account.h"
 #include "server/clients/quota.h"
 #include "server/clients/rate.h"
-#include "server/jobs/scheduler.h"
 #include "server/listen/origin.h"
 #include "server/net/rounds.h"
+#include "server/scheduler/scheduler.h"
 #include "server/shelf/shelf_line.h"
 
 struct identities;

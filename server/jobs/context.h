@@ -2,9 +2,9 @@
 #pragma once
 
 #include "server/jobs/binding.h"
-#include "server/jobs/scheduler.h"
 #include "server/models/model.h"
 #include "server/net/request.h"
+#include "server/scheduler/scheduler.h"
 
 struct connection;
 struct job_timer;

@@ -39,12 +39,9 @@
 #include "server/metrics/metrics.h"
 #include "server/net/connection.h"
 #include "server/observe/trace.h"
+#include "server/scheduler/scheduler_ahead.h"
 
 #define MODEL_CORES (MODEL_MAX_CORES + 1)
-
-// That are looked at to say whether a run will be in time: of each priority, and of each queue.
-#define LOOK_QUEUES 64u
-#define LOOK_JOBS   8u
 
 _Static_assert(SCHEDULER_MAX_CORES <= MODEL_MAX_CORES, "an entry for each number of cores");
 
@@ -538,81 +535,19 @@ static uint64_t job_expected_us(const struct job *j)
     return j->context && n < MODEL_CORES ? j->context->model->expected_us[n] : 0;
 }
 
-static const struct job *job_of(const struct scheduler_job *j)
+static uint64_t expected_us_of(const struct scheduler_job *j)
 {
-    return container_of(j, struct job, scheduling);
-}
-
-// Of the first `most` in a queue. Runs of one context are alike: some are looked at.
-static uint64_t sum_of_queue(const struct scheduler_queue *q, unsigned most)
-{
-    const struct scheduler_job *j;
-    uint64_t us = 0;
-    unsigned n = q->n_jobs < most ? q->n_jobs : most, looked = 0;
-    list_for_each (j, &q->jobs, link) {
-        if (looked == n || looked == LOOK_JOBS)
-            break;
-        us += job_expected_us(job_of(j));
-        looked++;
-    }
-    return looked > 0 && looked < n ? us * n / looked : us;
-}
-
-// Of at most `most` runs of each queue of a class, without `own`. What there is behind those that
-// are looked at is taken for more of the same.
-static uint64_t sum_of_class(const struct scheduler_class *class, const struct scheduler_queue *own,
-                             unsigned most, bool *ret_any)
-{
-    const struct scheduler_queue *q;
-    uint64_t us = 0;
-    unsigned looked = 0;
-    list_for_each (q, &class->ready, link) {
-        if (looked == LOOK_QUEUES)
-            break;
-        looked++;
-        if (q == own)
-            continue;
-        us += sum_of_queue(q, most);
-        *ret_any = true;
-    }
-    return looked > 0 && looked < class->n_ready ? us * class->n_ready / looked : us;
-}
-
-// What runs and does not give way: *ret_own of the job's own queue.
-static uint64_t running_us(const struct job *j, const struct scheduler_queue *own,
-                           uint64_t *ret_own)
-{
-    const struct scheduler_job *r;
-    uint64_t us = 0, now = now_us();
-    bool gives_way = j->all->slices && j->all->slice_us;
-    list_for_each (r, &j->all->scheduler.running, link) {
-        uint64_t all = job_expected_us(job_of(r)), had = now - r->started_us;
-        uint64_t left = all > had ? all - had : 0;
-        *ret_own += r->queue == own ? left : 0;
-        if (!gives_way || r->queue->priority <= own->priority)
-            us += left * (unsigned)__builtin_popcount(r->placed);
-    }
-    return us;
-}
-
-// What is likely to come before a job that comes now: its queue, and what others of no lower
-// priority have waiting, of its own priority as many runs of each as are in its queue with it.
-static uint64_t ahead_us(const struct job *j, const struct scheduler_queue *own)
-{
-    const struct scheduler *s = &j->all->scheduler;
-    unsigned turns = own->n_jobs + 1;
-    uint64_t own_us = sum_of_queue(own, UINT32_MAX), us = running_us(j, own, &own_us);
-    bool waits = __builtin_popcount(s->busy) == (int)s->n_cores;
-    for (int p = 0; p <= own->priority; p++)
-        us += sum_of_class(&s->classes[p], own, p == own->priority ? turns : UINT32_MAX, &waits);
-    us = waits ? us / s->n_cores : 0;
-    return us > own_us ? us : own_us;
+    return job_expected_us(container_of(j, struct job, scheduling));
 }
 
 // STATUS_TIMEOUT if it would not be done within its limit, as far as is known.
 static int job_admit(struct job *j, struct error *e)
 {
-    uint64_t own = job_expected_us(j), ahead = own ? ahead_us(j, queue_of(j)) : 0;
+    const struct scheduler_ahead now = {.now_us = now_us(),
+                                        .gives_way = j->all->slices && j->all->slice_us,
+                                        .expected_us = expected_us_of};
+    uint64_t own = job_expected_us(j);
+    uint64_t ahead = own ? scheduler_ahead_us(&j->all->scheduler, queue_of(j), &now) : 0;
     if (!own || ahead + own <= 1000ull * j->limit_ms)
         return 0;
     return error_set(

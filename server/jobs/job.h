@@ -4,9 +4,9 @@
 #include "server/jobs/context.h"
 #include "server/jobs/job_hold.h"
 #include "server/jobs/job_timer.h"
-#include "server/jobs/scheduler.h"
 #include "server/net/request.h"
 #include "server/runner/runner.h"
+#include "server/scheduler/scheduler.h"
 
 struct connection;
 struct job_custom;

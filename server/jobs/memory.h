@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/list.h"
 #include "npu/buffer/buffer.h"
-#include "server/jobs/scheduler.h"
+#include "server/scheduler/scheduler.h"
 
 struct session;
 struct user;

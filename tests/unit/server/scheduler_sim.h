@@ -2,7 +2,7 @@
 // rules of scheduler.h; what breaks one fails the test.
 #pragma once
 
-#include "server/jobs/scheduler.h"
+#include "server/scheduler/scheduler.h"
 
 #define MAX_QUEUES 48
 #define MAX_JOBS   64 // of one queue, waiting and running

@@ -15,7 +15,7 @@
 //
 // A job blocked for patience_us reserves its cores: nobody else gets them, so that a job that wants
 // several at once is not overtaken for ever by jobs that want one.
-#include "server/jobs/scheduler.h"
+#include "server/scheduler/scheduler.h"
 
 #include <assert.h>
 #include <stddef.h>
