@@ -289,6 +289,33 @@ int mem_share(struct context *c, struct mem *m, struct mem_home **ret, struct er
 
 // ---- making ------------------------------------------------------------------------------------
 
+// Whether the file reaches to `end`; a mapping beyond it would raise SIGBUS.
+static int check_file(int fd, uint64_t end, struct error *e)
+{
+    uint64_t size;
+    int r = fd_size(fd, &size, e);
+    if (r == 0 && size < end)
+        r = error_set(e, STATUS_PARAM_INVALID,
+                      "the file behind descriptor %d has %llu bytes, offset and size need %llu", fd,
+                      (unsigned long long)size, (unsigned long long)end);
+    return r;
+}
+
+// A server may be anybody's. The program writes to what it passes, and would end by a signal where
+// that is too short, becomes shorter, or cannot be written.
+static int check_passed(const struct context *c, const struct mem *m, struct error *e)
+{
+    int r = m->dmabuf ? 0 : fd_check_stays(m->fd, e);
+    if (r == 0)
+        r = fd_check_writable(m->fd, STATUS_FAIL, e);
+    if (r == 0)
+        r = check_file(m->fd, m->program.size, e);
+    if (r == 0)
+        return 0;
+    e->code = STATUS_FAIL;
+    return error_prefix(e, "server %s passed something else than memory", c->connection->uri);
+}
+
 // The server allocates (it may have memory that devices can use) and passes the descriptor, which
 // is mapped here.
 static int create_there(struct context *c, struct mem *m, uint32_t flags, struct error *e)
@@ -310,7 +337,7 @@ static int create_there(struct context *c, struct mem *m, uint32_t flags, struct
                          "limit (ulimit -n)",
                          c->connection->uri);
     m->dmabuf = dmabuf_is(m->fd);
-    return 0;
+    return check_passed(c, m, e);
 }
 
 // A sealed memfd: it cannot shrink, so servers may map it.
@@ -371,18 +398,6 @@ RKNN_EXPORT rknn_tensor_mem *rknn_create_mem2(rknn_context ctx, uint64_t size, u
     struct mem *m = NULL;
     int r = mem_create(ctx, size, alloc_flags, &m, &e);
     return mem_answer("rknn_create_mem2", r, m, &e);
-}
-
-// Whether the file reaches to `end`; a mapping beyond it would raise SIGBUS.
-static int check_file(int fd, uint64_t end, struct error *e)
-{
-    uint64_t size;
-    int r = fd_size(fd, &size, e);
-    if (r == 0 && size < end)
-        r = error_set(e, STATUS_PARAM_INVALID,
-                      "the file behind descriptor %d has %llu bytes, offset and size need %llu", fd,
-                      (unsigned long long)size, (unsigned long long)end);
-    return r;
 }
 
 // Keeps a duplicate of the descriptor: the program may close its own.
