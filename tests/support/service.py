@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import time
 
+from support.daemon.in_line import Watched
 from support.paths import DIGITS, SOURCE  # noqa: F401 (DIGITS: for those who import this)
 
 # A shell that starts something behind "&" lets it ignore Ctrl-C, and what is started by that would, too.
@@ -126,9 +127,11 @@ class Daemon:
                               text=True, timeout=patience, check=False)
 
     def status(self):
-        answer = self.rknnctl("status", "--json")
-        assert answer.returncode == 0, answer.stderr
-        return json.loads(answer.stdout)
+        """Asked again where the machine let it wait for a processor."""
+        until = time.monotonic() + PATIENCE
+        while (asked := Watched(self.process.pid, [BUILD / "bin/rknnctl", "status", "--json"], PATIENCE, env=self.env)).code != 0:
+            assert asked.starved() and time.monotonic() < until, str(asked)
+        return json.loads(asked.out)
 
     def held(self):
         """What must be as before once clients are gone: counters, fds, child processes."""
