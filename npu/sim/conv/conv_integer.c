@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "npu/sim/conv/conv.h"
+#include "npu/sim/simd/lut_steps/lut_steps.h"
 
 int32_t conv_weight_zp(const struct graph_conv_quant *q, size_t taps, uint32_t o, size_t tap)
 {
@@ -84,20 +85,30 @@ static bool conv_ends_in_lut(const struct step *s)
     return n->n_post == 1 && n->post[0].kind == POST_LUT && step_output(s, 0)->type == TENSOR_INT8;
 }
 
-// Segments where there is a kernel for them, else the dense table, which has ten times the size.
+// A copy of `table`, which has `size` bytes, in memory of the plan.
+static const void *conv_lut_keep(struct step *s, const void *table, size_t size)
+{
+    void *kept = step_alloc(s, 1, size);
+    return kept ? memcpy(kept, table, size) : NULL;
+}
+
+// Steps or segments where there are kernels for them, else the dense table, which has ten times the
+// size.
 static int conv_lut_choose_kernel(struct step *s, struct lut_kernel *k, struct error *e)
 {
     cleanup(free_p) int8_t *dense = malloc(LUT_N_DENSE);
-    struct lut_segments segments, *kept;
+    struct lut_steps steps;
+    struct lut_segments segments;
     if (!dense)
         return error_no_memory(e, "a lookup table", LUT_N_DENSE);
     lut_fill_dense(k->lut, dense);
     const int8_t ends[2] = {lut_stored(k->lut, INT32_MIN), lut_stored(k->lut, INT32_MAX)};
-    bool vbmi = dnn_has_vnni() && lut_has_vbmi() && lut_fits_vbmi(k->lut, k->bounds);
-    if (vbmi && lut_fit_segments(dense, ends, &segments)) {
-        k->segments = kept = step_alloc(s, 1, sizeof *kept);
-        if (kept)
-            *kept = segments;
+    bool vbmi = dnn_has_vnni() && lut_has_vbmi();
+    if (vbmi && lut_find_steps(k, dense, &steps)) {
+        k->steps = conv_lut_keep(s, &steps, sizeof steps);
+    } else if (vbmi && lut_fits_vbmi(k->lut, k->bounds) &&
+               lut_fit_segments(dense, ends, &segments)) {
+        k->segments = conv_lut_keep(s, &segments, sizeof segments);
     } else {
         lut_choose_dense(k);
         int8_t *bytes = step_alloc(s, 1, (size_t)k->n_dense);
@@ -105,7 +116,8 @@ static int conv_lut_choose_kernel(struct step *s, struct lut_kernel *k, struct e
         if (bytes)
             lut_fill(k->lut, k->first, k->n_dense, bytes);
     }
-    return k->segments || k->dense ? 0 : error_no_memory(e, "a lookup table", LUT_N_DENSE);
+    return k->steps || k->segments || k->dense ? 0
+                                               : error_no_memory(e, "a lookup table", LUT_N_DENSE);
 }
 
 static int conv_lut_prepare(struct step *s, struct conv *c, struct error *e)

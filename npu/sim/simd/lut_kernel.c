@@ -309,6 +309,8 @@ void lut_sums(const struct lut_job *job)
 {
     if (job->kernel->in_doubles)
         lut_sums_exact(job);
+    else if (job->kernel->steps)
+        lut_sums_steps(job);
     else if (job->kernel->segments)
         lut_sums_vbmi(job);
     else

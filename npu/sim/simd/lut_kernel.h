@@ -27,7 +27,8 @@ struct lut_kernel {
     bool in_doubles;                     // floats would not be exact
     const int8_t *dense;                 // NULL: there are segments
     int32_t first, n_dense;              // number of the first element of `dense`, and how many
-    const struct lut_segments *segments; // NULL: there is no AVX512-VBMI, or they do not serve
+    const struct lut_steps *steps;       // NULL: there is no AVX512-VBMI, or they do not serve
+    const struct lut_segments *segments; // … nor do these
 };
 
 struct lut_job {
@@ -61,6 +62,7 @@ void lut_sums_exact(const struct lut_job *job);
 /// Whether floats give what lies beyond the tables, as lut_sums_vbmi() has it.
 bool lut_fits_vbmi(const struct graph_lut *lut, const int32_t bounds[2]);
 
-/// With AVX512-VBMI.
+/// With AVX512-VBMI: by segments, and by steps (lut_steps/).
 void lut_sums_vbmi(const struct lut_job *job);
+void lut_sums_steps(const struct lut_job *job);
 bool lut_has_vbmi(void);

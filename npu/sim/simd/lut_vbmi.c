@@ -17,8 +17,8 @@
 #include <stdlib.h>
 
 #include "npu/sim/simd/elements.h"
-#include "npu/sim/simd/kernel.h"
 #include "npu/sim/simd/lut_kernel.h"
+#include "npu/sim/simd/vbmi.h"
 
 #define LUT_REACH_BITS 14
 #define MAX_EDGE       (1 << 16) // a table's last number is smaller
@@ -36,12 +36,8 @@ bool lut_fits_vbmi(const struct graph_lut *lut, const int32_t bounds[2])
     return abs(lut->out_factor) < 1 << 24 && abs(lut->out_offset) < LUT_MAX_V;
 }
 
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
-#include <immintrin.h>
-
-#define VBMI        __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")))
-#define VBMI_INLINE VBMI static inline __attribute__((always_inline, no_sanitize("undefined")))
-#define AT_ONCE     64
+#ifdef VBMI
+#define AT_ONCE 64
 
 bool lut_has_vbmi(void)
 {

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "npu/sim/simd/lut_kernel.h"
+#include "npu/sim/simd/lut_steps/lut_steps.h"
 #include "tests/support/seed.h"
 
 #define CASES     60
@@ -94,9 +95,10 @@ struct table {
     int8_t dense[LUT_N_DENSE], *more; // more: with what lies beyond, where that is little
     int covered;                      // tables that had such
     struct lut_segments segments;
+    struct lut_steps steps;
     struct lut_kernel kernel;
     bool vbmi;
-    int jobs, in_doubles;
+    int jobs, in_doubles, in_steps[2]; // of w and of v
 };
 
 // Numbers at and around where something changes, and any.
@@ -149,6 +151,18 @@ static void check_outputs(const struct lut_job *job, const char *kernel,
     }
 }
 
+// Which segments there are depends on the factors before the table.
+static void check_steps(struct table *t, const struct lut_job *job)
+{
+    if (!lut_find_steps(&t->kernel, t->dense, &t->steps))
+        return;
+    t->in_steps[t->steps.of_v]++;
+    t->kernel.steps = &t->steps;
+    if (lut_has_vbmi())
+        check_outputs(job, "steps", lut_sums_steps);
+    t->kernel.steps = NULL;
+}
+
 // Sums around what the table's bounds are, which floats do not hold where factors are small.
 static void check_sums(struct table *t)
 {
@@ -181,6 +195,8 @@ static void check_sums(struct table *t)
         check_outputs(&job, "any", lut_sums_any);
     if (!t->kernel.in_doubles && t->vbmi)
         check_outputs(&job, "VBMI", lut_sums_vbmi);
+    if (!t->kernel.in_doubles)
+        check_steps(t, &job);
     t->in_doubles += t->kernel.in_doubles;
     t->jobs++;
 }
@@ -221,11 +237,23 @@ static void random_tables(void **state)
         for (int i = 0; i < 8; i++)
             check_sums(&t);
     }
-    print_message("of %d tables %d are bounded, %d for AVX512-VBMI; %d of %d jobs in doubles\n",
-                  CASES, bounded, vbmi, t.in_doubles, t.jobs);
+    print_message("of %d tables %d are bounded, %d for AVX512-VBMI; %d of %d jobs in doubles, "
+                  "%d and %d by steps\n",
+                  CASES, bounded, vbmi, t.in_doubles, t.jobs, t.in_steps[0], t.in_steps[1]);
+    assert_true(t.in_steps[0] > t.jobs / 40 && t.in_steps[1] > t.jobs / 40);
     assert_true(t.in_doubles < t.jobs / 2);
     assert_in_range(t.covered, CASES / 20, CASES - CASES / 20); // both ways were tried
     free(t.more);
+}
+
+static struct graph_lut silu(void)
+{
+    struct graph_lut lut = {.out_factor = 18546, .out_shift = 22, .out_offset = -122};
+    for (int i = 0; i < LUT_POINTS; i++) {
+        lut.below[i] = point(0, 5.78, 32767 / 5.76, i * STEP - LUT_REACH);
+        lut.above[i] = point(0, 5.78, 32767 / 5.76, i * STEP);
+    }
+    return lut;
 }
 
 // Real tables must not fall back to looking up byte after byte.
@@ -233,15 +261,31 @@ static void smooth_tables_are_lines(void **state)
 {
     static struct table t;
     (void)state;
-    t.lut = (struct graph_lut){.out_factor = 18546, .out_shift = 22, .out_offset = -122};
-    for (int i = 0; i < LUT_POINTS; i++) {
-        t.lut.below[i] = point(0, 5.78, 32767 / 5.76, i * STEP - LUT_REACH);
-        t.lut.above[i] = point(0, 5.78, 32767 / 5.76, i * STEP);
-    }
+    t.lut = silu();
     lut_fill_dense(&t.lut, t.dense);
     const int8_t ends[2] = {t.dense[0], t.dense[LUT_N_DENSE - 1]};
     assert_true(lut_fit_segments(t.dense, ends, &t.segments));
     assert_cmp(t.segments.n_exceptions, <, 10);
+}
+
+// … and have few steps in each segment, which fall, and then rise.
+static void smooth_tables_have_few_steps(void **state)
+{
+    static struct table t;
+    static const double bn[] = {0.75, 3.5};
+    float factor = 1;
+    (void)state;
+    t.lut = silu();
+    lut_fill_dense(&t.lut, t.dense);
+    t.kernel = (struct lut_kernel){.lut = &t.lut};
+    assert_true(lut_find_bounds(&t.lut, LUT_MAX_V, t.kernel.bounds));
+    for (int i = 0; i < 2; i++) {
+        lut_set_inputs(&t.kernel, bn[i], &factor, 1, 1);
+        assert_true(lut_find_steps(&t.kernel, t.dense, &t.steps));
+        assert_int_equal(t.steps.of_v, bn[i] > 1);
+        assert_cmp(t.steps.most, <=, 5);
+        assert_true(t.steps.falls);
+    }
 }
 
 // A slope so small that the output still changes beyond what floats hold.
@@ -263,6 +307,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_tables),
         cmocka_unit_test(smooth_tables_are_lines),
+        cmocka_unit_test(smooth_tables_have_few_steps),
         cmocka_unit_test(what_never_saturates_has_no_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
