@@ -342,25 +342,31 @@ static float *elementwise_floats(const struct element_form *form, const uint8_t 
     return floats && (uintptr_t)at % sizeof(float) == 0 ? (float *)(uintptr_t)at : NULL;
 }
 
+// Floats of the patches of a plane.
+struct patch_floats {
+    float of[2][ELEMENTS_CHUNK];
+    bool kept[2]; // of an operand whose row all patches share, and which are there already
+};
+
 // Load, combine, activations, store, all on floats that stay in the L1 cache, or where they are.
 static void run_patch(const struct step *s, const struct rows *p, const uint8_t *const from[2],
-                      uint8_t *to, const struct patch *at)
+                      uint8_t *to, const struct patch *at, struct patch_floats *values)
 {
-    float values[2][ELEMENTS_CHUNK];
-    const float *x[2] = {values[0], values[1]};
+    const float *x[2] = {values->of[0], values->of[1]};
     uint32_t n_operands = p->nd.n_operands - 1;
     size_t n = at->rows * at->row;
     struct patch_strides step = strides_of(p, 0);
     uint8_t *stored = to + offset_of(step, at) * (int64_t)p->to_size;
-    float *there = elementwise_floats(&p->to, stored, step, at), *y = there ? there : values[0];
+    float *there = elementwise_floats(&p->to, stored, step, at), *y = there ? there : values->of[0];
     for (uint32_t k = 0; k < n_operands; k++) {
         const struct operand *o = &p->operands[k];
         struct patch_strides own = strides_of(p, k + 1);
         const uint8_t *first = from[k] + offset_of(own, at) * (int64_t)o->size;
         const float *floats = elementwise_floats(&o->form, first, own, at);
-        x[k] = floats ? floats : values[k];
-        if (!floats)
-            elementwise_load(o, first, own, at, values[k]);
+        x[k] = floats ? floats : values->of[k];
+        if (!floats && !values->kept[k])
+            elementwise_load(o, first, own, at, values->of[k]);
+        values->kept[k] = !floats && own.y == 0 && at->row == nd_inner(&p->nd) && x[k] != y;
     }
     if (n_operands == 2)
         combine_slowly(s->node->op, x[0], x[1], n, y);
@@ -378,12 +384,14 @@ static void run_plane(const struct step *s, const struct rows *p, const uint8_t 
 {
     size_t rows = (size_t)p->nd.dims[p->nd.n_dims - 2], row = nd_inner(&p->nd);
     size_t together = row && row < ELEMENTS_CHUNK ? ELEMENTS_CHUNK / row : 1;
+    struct patch_floats values;
     struct patch at;
+    values.kept[0] = values.kept[1] = false;
     for (at.y = 0; at.y < rows; at.y += together)
         for (at.x = 0; at.x < row; at.x += ELEMENTS_CHUNK) {
             at.rows = rows - at.y < together ? rows - at.y : together;
             at.row = row - at.x < ELEMENTS_CHUNK ? row - at.x : ELEMENTS_CHUNK;
-            run_patch(s, p, from, to, &at);
+            run_patch(s, p, from, to, &at, &values);
         }
 }
 
@@ -419,6 +427,14 @@ static uint32_t shared_operand(const struct rows *p)
     return n && n <= ELEMENTS_CHUNK / 2 && p->nd.dims[outer] > 1 ? shared : 0;
 }
 
+// The operand whose row all rows of a plane share: 1 or 2; 0: none, or both.
+static uint32_t repeated_operand(const struct rows *p)
+{
+    uint32_t outer = p->nd.n_dims - 2;
+    bool first = p->nd.strides[1][outer] == 0, second = p->nd.strides[2][outer] == 0;
+    return p->nd.dims[outer] < 2 || first == second ? 0 : first ? 1 : 2;
+}
+
 // The shared row is repeated until it fills a chunk: then many rows are one.
 static void join_sharing_rows(const struct step *s, const struct rows *p, uint32_t shared,
                               const uint8_t *const from[2], uint8_t *to)
@@ -437,12 +453,44 @@ static void join_sharing_rows(const struct step *s, const struct rows *p, uint32
     }
 }
 
+// fp16, all rows with a row that they share, which becomes floats once: a conversion takes longer
+// than an addition. Of long rows a part at a time; short ones are repeated as above.
+static void join_shared_halves(const struct step *s, const struct rows *p, uint32_t shared,
+                               const uint8_t *const from[2], uint8_t *to)
+{
+    float floats[ELEMENTS_CHUNK];
+    uint32_t outer = p->nd.n_dims - 2;
+    size_t n = nd_inner(&p->nd), rows = (size_t)p->nd.dims[outer];
+    bool repeats = shared_operand(p) == shared;
+    size_t part = n < ELEMENTS_CHUNK ? n : ELEMENTS_CHUNK,
+           together = repeats ? ELEMENTS_CHUNK / n : 1;
+    int64_t x_step = p->nd.strides[3 - shared][outer], y_step = p->nd.strides[0][outer];
+    for (size_t at = 0; at < n; at += part) {
+        size_t count = n - at < part ? n - at : part;
+        const uint8_t *x = from[2 - shared] + at * sizeof(uint16_t);
+        elements_load(&p->operands[shared - 1].form, from[shared - 1] + at * sizeof(uint16_t),
+                      count, floats);
+        for (size_t i = 1; i < together && i < rows; i++)
+            memcpy(floats + i * n, floats, n * sizeof *floats);
+        for (size_t i = 0; i < rows; i += together) {
+            size_t many = rows - i < together ? rows - i : together;
+            fp16_with_floats(s->node->op, x + (int64_t)i * x_step * (int64_t)sizeof(uint16_t),
+                             floats, shared == 1, many * count, p->bounds,
+                             to + ((int64_t)at + (int64_t)i * y_step) * (int64_t)sizeof(uint16_t));
+        }
+    }
+}
+
 // As run_plane(), by the kernels that need no floats in memory.
 static void join_rows(const struct step *s, const struct rows *p, const uint8_t *const from[2],
                       uint8_t *to)
 {
-    uint32_t outer = p->nd.n_dims - 2, shared = shared_operand(p);
+    uint32_t outer = p->nd.n_dims - 2, shared = shared_operand(p), again = repeated_operand(p);
     size_t n = nd_inner(&p->nd);
+    if (p->fp16 && again) {
+        join_shared_halves(s, p, again, from, to);
+        return;
+    }
     if (shared) {
         join_sharing_rows(s, p, shared, from, to);
         return;

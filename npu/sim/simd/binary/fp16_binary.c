@@ -47,6 +47,36 @@ KERNEL_AVX512 static void fp16_binary_512(enum graph_op op, const uint16_t *a, c
     WITH_BINARY(op, fp16_binary_all, a, b, n, bounds, y);
 }
 
+AVX512_INLINE void fp16_floats_lanes(const enum graph_op op, const bool swapped, __mmask16 lanes,
+                                     const uint16_t *x, const float *b, struct clamp_bounds bounds,
+                                     uint16_t *y)
+{
+    __m512 v = avx512_load_fp16(lanes, x), w = _mm512_maskz_loadu_ps(lanes, b);
+    avx512_store_fp16(lanes, swapped ? avx512_binary(op, w, v) : avx512_binary(op, v, w), bounds,
+                      y);
+}
+
+AVX512_INLINE void fp16_floats_all(const enum graph_op op, const bool swapped, const uint16_t *x,
+                                   const float *b, size_t n, struct clamp_bounds bounds,
+                                   uint16_t *y)
+{
+    size_t i = 0;
+    for (; i + AVX512_LANES <= n; i += AVX512_LANES)
+        fp16_floats_lanes(op, swapped, AVX512_ALL, x + i, b + i, bounds, y + i);
+    if (i < n)
+        fp16_floats_lanes(op, swapped, AVX512_TAIL(n), x + i, b + i, bounds, y + i);
+}
+
+KERNEL_AVX512 static void fp16_with_floats_512(enum graph_op op, const uint16_t *x, const float *b,
+                                               bool swapped, size_t n, struct clamp_bounds bounds,
+                                               uint16_t *y)
+{
+    if (swapped)
+        WITH_BINARY(op, fp16_floats_all, true, x, b, n, bounds, y);
+    else
+        WITH_BINARY(op, fp16_floats_all, false, x, b, n, bounds, y);
+}
+
 AVX512_INLINE void fp16_scale_lanes(__mmask16 lanes, const uint16_t *x, const float *factor,
                                     const float *term, struct clamp_bounds bounds, uint16_t *y)
 {
@@ -93,6 +123,39 @@ KERNEL_AVX2 static void fp16_binary_256(enum graph_op op, const uint16_t *a, con
     WITH_BINARY(op, fp16_binary_each, a, b, n, bounds, y);
 }
 
+AVX2_INLINE void fp16_floats_8(const enum graph_op op, const bool swapped, const uint16_t *x,
+                               const float *b, struct clamp_bounds bounds, uint16_t *y)
+{
+    __m256 v = avx2_load_fp16(x), w = _mm256_loadu_ps(b);
+    avx2_store_fp16(swapped ? avx2_binary(op, w, v) : avx2_binary(op, v, w), bounds, y);
+}
+
+AVX2_INLINE void fp16_floats_each(const enum graph_op op, const bool swapped, const uint16_t *x,
+                                  const float *b, size_t n, struct clamp_bounds bounds, uint16_t *y)
+{
+    uint16_t last[AVX2_LANES] = {0};
+    float floats[AVX2_LANES] = {0};
+    size_t i = 0, left = n % AVX2_LANES;
+    for (; i + AVX2_LANES <= n; i += AVX2_LANES)
+        fp16_floats_8(op, swapped, x + i, b + i, bounds, y + i);
+    if (!left)
+        return;
+    memcpy(last, x + i, left * sizeof *x);
+    memcpy(floats, b + i, left * sizeof *b);
+    fp16_floats_8(op, swapped, last, floats, bounds, last);
+    memcpy(y + i, last, left * sizeof *y);
+}
+
+KERNEL_AVX2 static void fp16_with_floats_256(enum graph_op op, const uint16_t *x, const float *b,
+                                             bool swapped, size_t n, struct clamp_bounds bounds,
+                                             uint16_t *y)
+{
+    if (swapped)
+        WITH_BINARY(op, fp16_floats_each, true, x, b, n, bounds, y);
+    else
+        WITH_BINARY(op, fp16_floats_each, false, x, b, n, bounds, y);
+}
+
 AVX2_INLINE void fp16_scale_8(const uint16_t *x, const float *factor, const float *term,
                               struct clamp_bounds bounds, uint16_t *y)
 {
@@ -123,6 +186,13 @@ void fp16_binary(enum graph_op op, const void *a, const void *b, size_t n,
     (kernel_has_avx512() ? fp16_binary_512 : fp16_binary_256)(op, a, b, n, bounds, y);
 }
 
+void fp16_with_floats(enum graph_op op, const void *x, const float *b, bool swapped, size_t n,
+                      struct clamp_bounds bounds, void *y)
+{
+    (kernel_has_avx512() ? fp16_with_floats_512 : fp16_with_floats_256)(op, x, b, swapped, n,
+                                                                        bounds, y);
+}
+
 void fp16_scale(const void *x, const float *factor, const float *term, size_t n,
                 struct clamp_bounds bounds, void *y)
 {
@@ -134,6 +204,13 @@ void fp16_binary(enum graph_op op, const void *a, const void *b, size_t n,
 {
     (void)op, (void)a, (void)b, (void)n, (void)bounds, (void)y;
     abort(); // fp16_binary_fits() is never true
+}
+
+void fp16_with_floats(enum graph_op op, const void *x, const float *b, bool swapped, size_t n,
+                      struct clamp_bounds bounds, void *y)
+{
+    (void)op, (void)x, (void)b, (void)swapped, (void)n, (void)bounds, (void)y;
+    abort();
 }
 
 void fp16_scale(const void *x, const float *factor, const float *term, size_t n,

@@ -24,6 +24,10 @@ bool fp16_binary_knows(enum graph_op op);
 void fp16_binary(enum graph_op op, const void *a, const void *b, size_t n,
                  struct clamp_bounds bounds, void *y);
 
+/// y[i] = x[i] op b[i], or b[i] op x[i] with `swapped`: fp16 and floats.
+void fp16_with_floats(enum graph_op op, const void *x, const float *b, bool swapped, size_t n,
+                      struct clamp_bounds bounds, void *y);
+
 /// y[i] = x[i] * factor[i] + term[i]
 void fp16_scale(const void *x, const float *factor, const float *term, size_t n,
                 struct clamp_bounds bounds, void *y);

@@ -82,6 +82,41 @@ void fp16_binary(enum graph_op op, const void *a, const void *b, size_t n,
         WITH_BINARY(op, fp16_binary_each, a, b, n, none, y);
 }
 
+NEON_INLINE void fp16_floats_8(const enum graph_op op, const bool swapped, const uint16_t *x,
+                               const float *b, const struct clamp_bounds bounds, uint16_t *y)
+{
+    const float32x4_t v[2] = {fp16_low(x), fp16_high(x)}, w[2] = {vld1q_f32(b), vld1q_f32(b + 4)};
+    const float32x4_t low = swapped ? fp16_operate(op, w[0], v[0]) : fp16_operate(op, v[0], w[0]);
+    const float32x4_t high = swapped ? fp16_operate(op, w[1], v[1]) : fp16_operate(op, v[1], w[1]);
+    fp16_store_both(bounds, low, high, y);
+}
+
+NEON_INLINE void fp16_floats_each(const enum graph_op op, const bool swapped, const uint16_t *x,
+                                  const float *b, size_t n, const struct clamp_bounds bounds,
+                                  uint16_t *y)
+{
+    uint16_t last[LANES] = {0};
+    float floats[LANES] = {0};
+    size_t i = 0, left = n % LANES;
+    for (; i + LANES <= n; i += LANES)
+        fp16_floats_8(op, swapped, x + i, b + i, bounds, y + i);
+    if (!left)
+        return;
+    memcpy(last, x + i, left * sizeof *x);
+    memcpy(floats, b + i, left * sizeof *b);
+    fp16_floats_8(op, swapped, last, floats, bounds, last);
+    memcpy(y + i, last, left * sizeof *y);
+}
+
+void fp16_with_floats(enum graph_op op, const void *x, const float *b, bool swapped, size_t n,
+                      struct clamp_bounds bounds, void *y)
+{
+    if (swapped)
+        WITH_BINARY(op, fp16_floats_each, true, x, b, n, bounds, y);
+    else
+        WITH_BINARY(op, fp16_floats_each, false, x, b, n, bounds, y);
+}
+
 NEON_INLINE void fp16_scale_8(const uint16_t *x, const float *factor, const float *term,
                               const struct clamp_bounds bounds, uint16_t *y)
 {
