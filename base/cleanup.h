@@ -1,6 +1,7 @@
 // Scope-bound cleanup: `cleanup(free_p) char *s` frees at the end of the scope; steal_* hands over.
 #pragma once
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -24,6 +25,12 @@ static inline void fclose_p(FILE **f)
 {
     if (*f)
         fclose(*f);
+}
+
+static inline void closedir_p(DIR **d)
+{
+    if (*d)
+        closedir(*d);
 }
 
 /// Closes an fd that is not negative; errno is kept. Returns -1, so `fd = fd_close(fd)` works.

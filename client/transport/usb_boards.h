@@ -33,12 +33,6 @@ bool usb_read_attribute(const char *sysfs, const char *device, const char *name,
 /// The folder of all devices and interfaces. NULL: there is none.
 DIR *usb_open_devices(const char *sysfs);
 
-static inline void closedir_p(DIR **folder)
-{
-    if (*folder)
-        closedir(*folder);
-}
-
 /// Connects to the socket of a relay for the board that runs. Returns an fd, or -errno: -EACCES if
 /// there is one that is closed to this user.
 int usb_connect_relay(const char *serial);

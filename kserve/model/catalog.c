@@ -18,12 +18,6 @@
 #define MAX_OPTIONS 4096
 #define MAX_MODELS  4096
 
-static inline void closedir_p(DIR **d)
-{
-    if (*d)
-        closedir(*d);
-}
-
 static void model_done(struct catalog_model *m)
 {
     free(m->options);

@@ -10,12 +10,6 @@
 #define SHELF_MANIFEST "manifest.json"
 #define SHELF_DEFAULT  ".default"
 
-static inline void closedir_p(DIR **d)
-{
-    if (*d)
-        closedir(*d);
-}
-
 /// A folder in a folder, not through symbolic links; -1 with errno.
 int shelf_folder(int in, const char *name);
 

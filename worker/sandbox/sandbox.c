@@ -2,7 +2,9 @@
 // system calls, which forbid the calls that the parts before are made of.
 #include "worker/sandbox/sandbox.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
 #include <signal.h>
@@ -12,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/log.h"
 #include "worker/sandbox/sandbox_parts.h"
 
@@ -87,9 +90,9 @@ static int change_user(const struct sandbox_user *u, struct error *e)
     return 0;
 }
 
-// Keeps one capability or (-1) none. A process without any has none to lose, and may be forbidden
-// to ask.
-static int keep_capability(int kept, struct error *e)
+// Keeps one capability or (-1) none; not in effect, it only may be put into effect. A process
+// without any has none to lose, and may be forbidden to ask.
+static int keep_capability(int kept, bool in_effect, struct error *e)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
@@ -98,20 +101,61 @@ static int keep_capability(int kept, struct error *e)
     if (!data[0].permitted && !data[1].permitted && !data[0].inheritable && !data[1].inheritable)
         return 0;
     memset(data, 0, sizeof data);
-    if (kept >= 0)
-        data[CAP_TO_INDEX(kept)].permitted = data[CAP_TO_INDEX(kept)].effective = CAP_TO_MASK(kept);
+    if (kept >= 0) {
+        data[CAP_TO_INDEX(kept)].permitted = CAP_TO_MASK(kept);
+        data[CAP_TO_INDEX(kept)].effective = in_effect ? CAP_TO_MASK(kept) : 0;
+    }
     if (syscall(SYS_capset, &header, data) < 0)
         return error_set_errno(e, STATUS_FAIL, errno, "giving up capabilities");
     return 0;
 }
 
-// Root's worker becomes another user. What root lets nobody else read, a plugin below /root for
-// instance, it still reads, where Landlock says which files that can be. Where the NPU's device is
-// root's alone, it stays root, without any capability.
+// Whether this process, as it is, may read a path that is to be read, and what lies in it if it is
+// a folder. What is not there is no obstacle.
+static bool may_read(const char *path)
+{
+    if (faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) < 0)
+        return errno == ENOENT;
+    cleanup(closedir_p) DIR *d = opendir(path);
+    const struct dirent *entry;
+    bool may = true;
+    while (d && may && (entry = readdir(d)))
+        may = faccessat(dirfd(d), entry->d_name, R_OK, AT_EACCESS) == 0 || errno == ENOENT;
+    return may;
+}
+
+static int is_closed(void *unused, const char *folder, struct error *e)
+{
+    (void)unused, (void)e;
+    return !may_read(folder);
+}
+
+static bool may_read_all(const struct sandbox *s)
+{
+    for (size_t i = 0; i < s->n_paths; i++)
+        if (s->paths[i].access == NPU_ACCESS_READ && !may_read(s->paths[i].path))
+            return false;
+    return sandbox_each_library_folder(is_closed, NULL, NULL) == 0;
+}
+
+// What root lets nobody else read, a plugin below /root for instance, its worker still reads. Only
+// where there is such: whoever has that right is told of each file of the machine whether it is
+// there, its size and its times, which Landlock hides from nobody.
+static int keep_reading(const struct sandbox *s, struct error *e)
+{
+    int r = keep_capability(CAP_DAC_READ_SEARCH, false, e);
+    if (r < 0)
+        return r;
+    bool wanted = !may_read_all(s);
+    return keep_capability(wanted ? CAP_DAC_READ_SEARCH : -1, wanted, e);
+}
+
+// Root's worker becomes another user. Where the NPU's device is root's alone, it stays root,
+// without any capability.
 static int drop_rights(const struct sandbox *s, bool landlock, struct error *e)
 {
     if (geteuid() != 0)
-        return keep_capability(-1, e);
+        return keep_capability(-1, false, e);
     const char *closed = sandbox_closed_path(s);
     if (closed)
         log_info(
@@ -119,9 +163,11 @@ static int drop_rights(const struct sandbox *s, bool landlock, struct error *e)
             "access to it (a udev rule) to have workers run as user %u",
             closed, s->user.uid);
     if (closed || s->user.uid == 0)
-        return keep_capability(-1, e);
+        return keep_capability(-1, false, e);
     int r = change_user(&s->user, e);
-    return r < 0 ? r : keep_capability(landlock ? CAP_DAC_READ_SEARCH : -1, e);
+    if (r < 0)
+        return r;
+    return landlock ? keep_reading(s, e) : keep_capability(-1, false, e);
 }
 
 // ---- all of it ---------------------------------------------------------------------------------

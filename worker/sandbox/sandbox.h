@@ -5,7 +5,7 @@
 // back. The parts, each as far as the kernel has it:
 //
 //   a user of its own  where the daemon is root's: sandbox_user
-//   no capabilities    but for reading the files that Landlock lets it read
+//   no capabilities    but for reading, where what it has to read is closed to that user
 //   Landlock (5.13)    files: the system's libraries, the plugins, the backend's devices; no other
 //                      process can be looked into
 //   seccomp            system calls: no network, no program, no process, no namespaces; of signals

@@ -7,8 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/landlock.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -110,27 +108,16 @@ static uint64_t rights_of(enum npu_access access)
     return access == NPU_ACCESS_READ ? READ : access == NPU_ACCESS_DEVICE ? DEVICE : WRITE;
 }
 
-// Folders of LD_LIBRARY_PATH, which the dynamic linker searches first.
-static int allow_library_path(int rules, struct error *e)
+static int allow_library_folder(void *rules, const char *folder, struct error *e)
 {
-    const char *at = getenv("LD_LIBRARY_PATH");
-    int r = 0;
-    while (r == 0 && at && *at) {
-        size_t n = strcspn(at, ":;");
-        cleanup(free_p) char *folder = strndup(at, n);
-        if (!folder)
-            return error_no_memory(e, "a path", n);
-        r = n ? allow(rules, folder, READ, e) : 0;
-        at += n + (at[n] != 0);
-    }
-    return r;
+    return allow(*(const int *)rules, folder, READ, e);
 }
 
 static int allow_all(int rules, uint64_t handled, const struct sandbox *s, struct error *e)
 {
     int r = allow(rules, "/dev/null", DEVICE & handled, e);
     if (r == 0)
-        r = allow_library_path(rules, e);
+        r = sandbox_each_library_folder(allow_library_folder, &rules, e);
     for (size_t i = 0; r == 0 && i < sizeof every_program_reads / sizeof *every_program_reads; i++)
         r = allow(rules, every_program_reads[i], READ, e);
     for (size_t i = 0; r == 0 && i < s->n_paths; i++)

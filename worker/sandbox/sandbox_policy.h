@@ -37,3 +37,8 @@ struct sandbox {
 
 /// Adds a path ("": nothing). A negative status: there is no room, or it is too long.
 int sandbox_add(struct sandbox *s, const char *path, enum npu_access access, struct error *e);
+
+/// Calls look() with each folder of LD_LIBRARY_PATH, which the dynamic linker searches first, until
+/// that is not 0. Returns what it said last, or a negative status: no memory.
+int sandbox_each_library_folder(int (*look)(void *owner, const char *folder, struct error *e),
+                                void *owner, struct error *e);

@@ -96,6 +96,13 @@ static long list_folder(const char *path)
     return d ? 0 : -1;
 }
 
+// Who may look into a folder that others may not is told that it is not.
+static long is_there(const char *path)
+{
+    struct stat st;
+    return stat(path, &st);
+}
+
 static int be_another_program(void)
 {
     return execl("/bin/true", "true", (char *)NULL);
@@ -296,6 +303,7 @@ static void try_files(void)
     escape("shadow", open_and_close("/etc/shadow", O_RDONLY));
     escape("home of root", list_folder("/root"));
     escape("root folder", list_folder("/"));
+    escape("what lies in a closed folder", is_there("/root/nonexistent"));
     escape("processes", list_folder("/proc"));
     escape("temporary file", open_and_close("/tmp/rknnd-escape", O_RDWR | O_CREAT));
     escape("shared memory", open_and_close("/dev/shm/rknnd-escape", O_RDWR | O_CREAT));
