@@ -76,6 +76,14 @@ static void read_tree(const char *sysfs, char *line, struct machine *m)
                 m);
 }
 
+// What clients make a process hold by a descriptor it mostly has mapped as well, and a worker has
+// that of its model's mapped, too. A process without a mapping left has no memory for anybody.
+static uint64_t most_mapped(void)
+{
+    uint64_t mappings = read_limit("/proc/sys/vm", "max_map_count");
+    return mappings < UINT64_MAX ? mappings / 4 * 3 : UINT64_MAX;
+}
+
 // RLIM_INFINITY is the largest number. Root is not bound by RLIMIT_NPROC.
 void machine_read(const char *sysfs, struct machine *ret)
 {
@@ -85,6 +93,7 @@ void machine_read(const char *sysfs, struct machine *ret)
         .memory = uv_get_total_memory(), .descriptors = UINT64_MAX, .threads = UINT64_MAX};
     if (getrlimit(RLIMIT_NOFILE, &files) == 0)
         ret->descriptors = files.rlim_cur;
+    ret->descriptors = lower(ret->descriptors, most_mapped());
     if (geteuid() != 0 && getrlimit(RLIMIT_NPROC, &tasks) == 0)
         ret->threads = tasks.rlim_cur;
     cleanup(fclose_p) FILE *f = fopen("/proc/self/cgroup", "re");

@@ -6,7 +6,7 @@
 // UINT64_MAX: no limit is set.
 struct machine {
     uint64_t memory;      // bytes: the machine's, or those of its control groups if that is less
-    uint64_t descriptors; // RLIMIT_NOFILE
+    uint64_t descriptors; // RLIMIT_NOFILE, and as many as there can be mappings beside our own
     uint64_t threads;     // of the control groups, and of the user (RLIMIT_NPROC)
 };
 

@@ -7,11 +7,13 @@ import json
 import os
 import pathlib
 import socket
+import subprocess
 import tempfile
 import unittest
+import unittest.mock
 
-from support.service import PATIENCE, Daemon, free_port, wait_for
-from support.wire import (CHUNK, CLOSE, Client, DESCRIBE, HEAD, HELLO, INFER, LOG, MAGIC, OFFER, OPEN, STATS, TRACE,
+from support.service import PATIENCE, RKNND, Daemon, free_port, rknnctl, wait_for
+from support.wire import (CHUNK, CLOSE, CREATE, Client, DESCRIBE, HEAD, HELLO, INFER, LOG, MAGIC, OFFER, OPEN, STATS, TRACE,
                           message, one, sequence)
 
 NULL = ("--backend", "null:64:64")
@@ -267,6 +269,32 @@ class Greedy(unittest.TestCase):
         wait_for("its place", lambda: self.limits("tcp 127.0.0.1")["connections"]["used"] == 2)
         self.assertTrue(offer(second, b"large" * 201))
         self.assertFalse(offer(second, b"large" * 200))
+
+
+MAPPINGS = 800
+
+
+class FewMappings(unittest.TestCase):
+    def test_memories(self):
+        """Each is mapped, and of mappings a process may have only so many, whatever RLIMIT_NOFILE says: who has his part of memories
+        leaves some for all that the server needs for others."""
+        if os.geteuid() != 0:
+            self.skipTest("needs root, for a machine that allows few")
+        with tempfile.TemporaryDirectory(prefix="rknnd-test-") as folder:
+            few = pathlib.Path(folder, "few")
+            few.write_text(f"{MAPPINGS}\n")
+            mine = unittest.mock.Mock(uri=f"unix:{folder}/socket")
+            with subprocess.Popen(["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /proc/sys/vm/max_map_count && exec "$@"', few, RKNND,
+                                   "--listen", mine.uri, *NULL], stderr=subprocess.DEVNULL) as server:
+                wait_for("the server to listen", lambda: rknnctl(mine.uri, "ping", "-n", "1").returncode == 0)
+                with contextlib.closing(Client(mine)) as client:
+                    made = 0
+                    while not client.call(CREATE, message(f1=4096))[0]:
+                        made += 1
+                    mapped = len(pathlib.Path(f"/proc/{server.pid}/maps").read_text().splitlines())
+                server.terminate()
+        self.assertGreater(made, MAPPINGS / 4)
+        self.assertLess(mapped, MAPPINGS)
 
 
 if __name__ == "__main__":
