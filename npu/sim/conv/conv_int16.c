@@ -146,7 +146,8 @@ static void int16_run_line(const struct step *s, const struct conv *c, struct ru
     int32_t *sums = run_scratch(r, c->sums_at);
     for (size_t done = 0, n; done < c->ow; done += n) {
         n = c->ow - done < v->chunk ? c->ow - done : v->chunk;
-        for (size_t i = 0; i < v->n_blocks; i++)
+        // The last channels first: only theirs, of one group, are fewer than their vectors have.
+        for (size_t i = v->n_blocks; i--;)
             conv_int16_sum(p, &v->blocks[i], n, sums + v->blocks[i].from);
         conv_epilogue(s, c, r, sums, first + done, n);
         for (size_t i = 0; i < v->n_segments; i++)
@@ -161,7 +162,8 @@ void conv_int16_run(const struct step *s, const struct conv *c, struct run *r, c
     struct int16_pixels p = {.n_segments = c->int16->n_segments,
                              .pairs = c->int16->pairs,
                              .pitch = (size_t)c->window.stride[1] * c->ic,
-                             .channels = c->oc};
+                             .channels = c->oc,
+                             .overwrites = c->window.groups == 1};
     lines.load = int16_load_line;
     memset(lines.border, 0, lines.size);
     for (uint32_t n = 0; n < c->n; n++) {

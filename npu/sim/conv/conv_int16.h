@@ -43,6 +43,9 @@ struct int16_pixels {
     const int16_t *segments[INT16_SEGMENTS]; // of the first one
     size_t n_segments, pairs, pitch;         // pitch: elements of the image from pixel to pixel
     size_t channels;                         // of the output: from pixel to pixel
+    // Whole vectors are written: what is too much is the next pixel's first channels, which are
+    // computed later. Else no more than the block's channels.
+    bool overwrites;
 };
 
 /// The sums of n pixels and of a block's channels; `sums` are those of the first pixel.

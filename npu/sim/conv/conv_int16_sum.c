@@ -73,7 +73,7 @@ AVX2_INLINE void int16_sum_tile(const struct int16_pixels *p, const struct int16
 #pragma GCC unroll 12
     for (int i = 0; i < n; i++, to += p->channels) {
         int32_t some[CONV_LANES];
-        bool whole = b->count == b->lanes;
+        bool whole = p->overwrites || b->count == b->lanes;
 #pragma GCC unroll 2
         for (int v = 0; v < n_vectors; v++)
             _mm256_storeu_si256((__m256i *)(whole ? to : some) + v, sums[i * n_vectors + v]);
