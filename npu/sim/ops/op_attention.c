@@ -8,7 +8,8 @@
 // Exact: sums are integers, by oneDNN's product of int8 where the CPU has one that does not
 // saturate, else by its product of floats, which holds sums below 2^24; others are left to the
 // reference. e^x is computed once for each difference of two products. Real numbers are doubles, as
-// in the reference, and rounded where it rounds.
+// in the reference, and rounded where it rounds; products are made in floats where these give the
+// same: a fused multiply-add rounds once, and a float near ROUNDER has units of 1.
 //
 // Tests: test_sim_attention, with both products; test_strangers.
 #include <math.h>
@@ -17,12 +18,15 @@
 
 #include "npu/sim/exec/dnn.h"
 #include "npu/sim/exec/ops.h"
+#include "npu/sim/simd/elements.h"
 #include "npu/sim/simd/int8.h"
 #include "npu/sim/simd/kernel.h"
 
 #define STEPS     256 // of 8 bits
 #define MAX_EXACT (1 << 24)
 #define MAX_STEP  (128 * 255) // of a sum, in size
+#define ROUNDER   0x1.8p23f   // its bits end with 22 zeros
+#define MAX_UNITS (1 << 22)   // floats as far from it have units of 1
 
 // A matrix as a head's tensor holds it: [rows][columns], or transposed.
 struct matrix {
@@ -39,6 +43,7 @@ struct attention {
     int8_t query[STEPS];
     double powers[2 * STEPS]; // e^(step * difference from the top), the top's at STEPS - 1
     double scale, to_product, zero, to_weight, to_output;
+    bool in_floats;                                         // products
     uint64_t queries_at, sums_at, weights_at, floats_at[2]; // scratch
 };
 
@@ -82,6 +87,15 @@ static double attention_saturate(double n)
     return fmin(fmax(rint(n), INT8_MIN), INT8_MAX);
 }
 
+// Whether floats hold all that products are made of.
+static bool attention_fits_floats(const struct attention *a)
+{
+    double most = (double)a->depth * MAX_STEP * fabs(a->scale) + 1;
+    bool whole = a->zero >= rint(a->zero) && a->zero <= rint(a->zero);
+    return kernel_has_avx2() && whole && most < MAX_UNITS &&
+           most * fabs(a->to_product) + fabs(a->zero) < MAX_UNITS;
+}
+
 static void attention_make_tables(const struct step *s, struct attention *a)
 {
     const float *reals = s->node->ref.reals;
@@ -96,6 +110,7 @@ static void attention_make_tables(const struct step *s, struct attention *a)
     a->scale = (double)reals[REF_ATTENTION_SCALE];
     a->to_product = (double)reals[REF_ATTENTION_TO_PRODUCT];
     a->zero = (double)reals[REF_ATTENTION_PRODUCT_ZERO];
+    a->in_floats = attention_fits_floats(a);
     a->to_weight = (double)reals[REF_ATTENTION_TO_WEIGHT];
     a->to_output = (double)reals[REF_ATTENTION_WEIGHT] * (double)step_input(s, 2)->scale /
                    (double)step_output(s, 0)->scale;
@@ -198,6 +213,23 @@ KERNEL(void, to_products,
     }
 }
 
+// The same in floats.
+KERNEL(void, to_products_floats,
+       (const struct attention *a, const int32_t *restrict sums, size_t n,
+        uint8_t *restrict products),
+       (a, sums, n, products))
+{
+    const float scale = (float)a->scale, to_product = (float)a->to_product;
+    const float zero = ROUNDER + (float)a->zero, low = ROUNDER + INT8_MIN, top = ROUNDER + INT8_MAX;
+    for (size_t i = 0; i < n; i++) {
+        float v = fmaf((float)sums[i], scale, ROUNDER) - ROUNDER;
+        v = fmaf(v, to_product, zero);
+        v = v > low ? v : low;
+        v = v < top ? v : top;
+        products[i] = (uint8_t)(float_bits(v) + 128);
+    }
+}
+
 KERNEL(void, find_range, (const uint8_t *x, size_t n, size_t *ret_low, size_t *ret_top),
        (x, n, ret_low, ret_top))
 {
@@ -224,11 +256,17 @@ KERNEL(void, divide_powers,
             sums[i - at] += counts[i] * powers[i];
     for (size_t i = 0; i < LANES; i++)
         sum += sums[i];
-    for (size_t i = low; i <= top; i++) {
-        double v = rint(powers[i] / sum * to_weight);
-        v = v > INT8_MIN ? v : INT8_MIN;
-        v = v < INT8_MAX ? v : INT8_MAX;
-        weights[i] = (int8_t)(int32_t)v;
+    // Powers fall from the top on: where LANES of them come to nothing, so do all that follow.
+    int8_t any = 1;
+    for (size_t at = top - top % LANES + LANES; at > low && any; at -= LANES) {
+        any = 0;
+        for (size_t i = at - LANES; i < at; i++) {
+            double v = rint(powers[i] / sum * to_weight);
+            v = v > INT8_MIN ? v : INT8_MIN;
+            v = v < INT8_MAX ? v : INT8_MAX;
+            weights[i] = (int8_t)(int32_t)v;
+            any |= weights[i];
+        }
     }
 }
 
@@ -236,12 +274,14 @@ KERNEL(void, divide_powers,
 // together, since a counter takes a while until it can be counted on.
 static void weigh_query(const struct attention *a, const int32_t *sums, int8_t *weights)
 {
-    uint32_t counts[4][STEPS] = {0};
+    uint32_t counts[4][STEPS];
     uint8_t *products = (uint8_t *)weights;
     int8_t table[STEPS] = {0};
     size_t low, top;
-    to_products(a, sums, a->keys, products);
+    (a->in_floats ? to_products_floats : to_products)(a, sums, a->keys, products);
     find_range(products, a->keys, &low, &top);
+    for (size_t i = low - low % LANES; i < top - top % LANES + LANES; i++)
+        counts[0][i] = counts[1][i] = counts[2][i] = counts[3][i] = 0;
     for (size_t i = 0; i < a->keys; i++)
         counts[i % 4][products[i]]++;
     for (size_t i = low; i <= top; i++)
