@@ -288,6 +288,10 @@ static void convert_rows(const struct copy *c, uint8_t *to, const uint8_t *from)
     int64_t size = (int64_t)(row * c->to_size), step = c->nd.strides[0][0] * (int64_t)c->to_size;
     int64_t from_size = (int64_t)(row * c->from_size),
             from_step = c->nd.strides[1][0] * (int64_t)c->from_size;
+    if (c->mapped && int8_maps_rows(row)) {
+        int8_map_rows(c->table, (const int8_t *)from, from_step, row, rows, (int8_t *)to, step);
+        return;
+    }
     for (size_t done = 0; done < rows; done += together) {
         size_t n = rows - done < together ? rows - done : together;
         const uint8_t *x = from + (int64_t)done * from_step;

@@ -8,18 +8,20 @@
 //                   16-bit numbers, and a multiplication adds the four of these into the highest.
 // int8_map          a table of 256 bytes in four registers: vpermi2b looks up 7 bits in two of
 //                   them, the sign bit chooses between the halves. 64 elements by two look-ups and
-//                   a blend. With AVX2 by pieces of 16 bytes: vpshufb takes an index's low 4 bits,
-//                   and gives 0 for negative ones. A piece is kept as what differs from the one
-//                   before. From an index that is 16 less for each piece, and stays negative once
-//                   it is, all pieces up to the right one are looked up; xor leaves that one:
+//                   a blend; short rows without a way through memory (int8_map_rows). With AVX2 by
+//                   pieces of 16 bytes: vpshufb takes an index's low 4 bits, and gives 0 for
+//                   negative ones. A piece is kept as what differs from the one before. From an
+//                   index that is 16 less for each piece, and stays negative once it is, all pieces
+//                   up to the right one are looked up; xor leaves that one:
 //                     index 37:  T0[5] ^ (T0 ^ T1)[5] ^ (T1 ^ T2)[5] ^ 0 …  =  T2[5]
 //                   NEON looks up in 64 bytes at a time, and leaves what lies outside as it is.
 //                   But for AVX512-VBMI, bounds alone are minima and maxima.
 // int8_take         every 2nd or 4th byte: shuffles of two vectors that keep the even bytes.
 //
-// All are exact. Tests: test_sim_conv_AVX2_VNNI (sums), test_sim_cases.
+// All are exact. Tests: test_sim_conv_AVX2_VNNI (sums), test_sim_map, test_sim_cases.
 #include "npu/sim/simd/int8.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "npu/sim/simd/kernel.h"
@@ -77,6 +79,49 @@ int8_map_many(const int8_t *table, const int8_t *x, size_t n, int8_t *y)
                             _mm512_mask_blend_epi8(_mm512_movepi8_mask(v), positive, negative));
     }
     return i;
+}
+
+// Rows by vectors of 64, 32 or 16 bytes: stores with a mask are slow, so the last one of a row is
+// moved back to end with it.
+#define MAP_ROWS(bytes, load, store)                                                               \
+    __attribute__((target("avx512bw,avx512vbmi"))) static void int8_map_rows_##bytes(              \
+        const int8_t *table, const int8_t *x, ptrdiff_t x_step, size_t n, size_t rows, int8_t *y,  \
+        ptrdiff_t y_step)                                                                          \
+    {                                                                                              \
+        __m512i part[4];                                                                           \
+        for (int i = 0; i < 4; i++)                                                                \
+            part[i] = _mm512_loadu_si512(table + (size_t)i * 64);                                  \
+        for (; rows; rows--, x += x_step, y += y_step)                                             \
+            for (size_t i = 0; i < n; i += bytes) {                                                \
+                size_t at = i + bytes <= n ? i : n - bytes;                                        \
+                __m512i v = load(x + at);                                                          \
+                __m512i positive = _mm512_permutex2var_epi8(part[0], v, part[1]);                  \
+                __m512i negative = _mm512_permutex2var_epi8(part[2], v, part[3]);                  \
+                store(y + at, _mm512_mask_blend_epi8(_mm512_movepi8_mask(v), positive, negative)); \
+            }                                                                                      \
+    }
+#define LOAD_64(p)     _mm512_loadu_si512(p)
+#define LOAD_32(p)     _mm512_castsi256_si512(_mm256_loadu_si256((const void *)(p)))
+#define LOAD_16(p)     _mm512_castsi128_si512(_mm_loadu_si128((const void *)(p)))
+#define STORE_64(p, v) _mm512_storeu_si512(p, v)
+#define STORE_32(p, v) _mm256_storeu_si256((void *)(p), _mm512_castsi512_si256(v))
+#define STORE_16(p, v) _mm_storeu_si128((void *)(p), _mm512_castsi512_si128(v))
+
+MAP_ROWS(64, LOAD_64, STORE_64)
+MAP_ROWS(32, LOAD_32, STORE_32)
+MAP_ROWS(16, LOAD_16, STORE_16)
+
+bool int8_maps_rows(size_t n)
+{
+    return n >= 16 && kernel_has_vbmi();
+}
+
+void int8_map_rows(const int8_t *table, const int8_t *x, ptrdiff_t x_step, size_t n, size_t rows,
+                   int8_t *y, ptrdiff_t y_step)
+{
+    (n >= 64   ? int8_map_rows_64
+     : n >= 32 ? int8_map_rows_32
+               : int8_map_rows_16)(table, x, x_step, n, rows, y, y_step);
 }
 
 #define PIECES 8 // of 16 bytes, of a half of the table
@@ -178,6 +223,19 @@ static size_t int8_map_many(const int8_t *table, const int8_t *x, size_t n, int8
     return 0;
 }
 #endif
+
+bool int8_maps_rows(size_t n)
+{
+    (void)n;
+    return false;
+}
+
+void int8_map_rows(const int8_t *table, const int8_t *x, ptrdiff_t x_step, size_t n, size_t rows,
+                   int8_t *y, ptrdiff_t y_step)
+{
+    (void)table, (void)x, (void)x_step, (void)n, (void)rows, (void)y, (void)y_step;
+    abort(); // int8_maps_rows() is never true
+}
 
 static size_t int8_map_pieces(const int8_t *table, const int8_t *x, size_t n, int8_t *y)
 {

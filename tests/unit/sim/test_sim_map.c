@@ -10,6 +10,7 @@
 
 #include "npu/sim/exec/plan.h"
 #include "npu/sim/exec/run.h"
+#include "npu/sim/simd/int8.h"
 #include "tests/support/seed.h"
 
 #define CASES 100
@@ -115,9 +116,40 @@ static void other_shapes_are_refused(void **state)
     assert_non_null(strstr(e.text, "another shape"));
 }
 
+#define MOST_ROWS 9
+#define MOST_ROW  200
+#define MOST_GAP  70
+
+// Rows of any length and distance; what lies between them stays.
+static void rows_apart(void **state)
+{
+    static int8_t x[MOST_ROWS * (MOST_ROW + MOST_GAP)], y[sizeof x], expected[sizeof x];
+    int8_t table[256];
+    (void)state;
+    if (!int8_maps_rows(MOST_ROW))
+        skip();
+    SEED_EACH (seed, CASES) {
+        srand((unsigned)seed);
+        size_t n = 16 + (size_t)rand() % (MOST_ROW - 15), rows = 1 + (size_t)rand() % MOST_ROWS;
+        size_t x_step = n + (size_t)rand() % MOST_GAP, y_step = n + (size_t)rand() % MOST_GAP;
+        for (int i = 0; i < 256; i++)
+            table[i] = (int8_t)rand();
+        for (size_t i = 0; i < sizeof x; i++) {
+            x[i] = (int8_t)rand();
+            y[i] = expected[i] = (int8_t)rand();
+        }
+        for (size_t row = 0; row < rows; row++)
+            for (size_t i = 0; i < n; i++)
+                expected[row * y_step + i] = table[(uint8_t)x[row * x_step + i]];
+        int8_map_rows(table, x, (ptrdiff_t)x_step, n, rows, y, (ptrdiff_t)y_step);
+        assert_memory_equal(y, expected, sizeof y);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(between_orders),
-                                       cmocka_unit_test(other_shapes_are_refused)};
+                                       cmocka_unit_test(other_shapes_are_refused),
+                                       cmocka_unit_test(rows_apart)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
