@@ -279,7 +279,8 @@ static void vnni_finish_line(const struct conv *c, uint8_t *line)
                            .n_segments = v->n_segments / c->window.kernel[0],
                            .segment = v->segment,
                            .apart = (size_t)c->window.dilation[1] * c->ic,
-                           .pitch = (size_t)c->window.stride[1] * c->ic};
+                           .pitch = (size_t)c->window.stride[1] * c->ic,
+                           .pixel = c->ic};
     if (v->window_sums)
         vnni_sum_bytes(v, &b, c->ow, (int32_t *)(line + v->row_sums));
     if (v->high)
@@ -357,7 +358,8 @@ static void vnni_sum_flat(struct vnni_run *w, struct vnni_pixels *p, const int8_
     memset(raised + max * c->ic, 0, BEHIND);
     for (size_t left = conv_pixels(c), n; left; left -= n, image += n * c->ic) {
         n = left < max ? left : max;
-        struct vnni_bytes b = {.x = raised, .n_segments = 1, .segment = c->ic, .pitch = c->ic};
+        struct vnni_bytes b = {
+            .x = raised, .n_segments = 1, .segment = c->ic, .pitch = c->ic, .pixel = c->ic};
         vnni_raise(image, n * c->ic, raised);
         if (c->vnni->window_sums)
             vnni_sum_bytes(c->vnni, &b, n, windows);

@@ -90,10 +90,11 @@ bool conv_vnni_requantizes(const struct conv_requant *f);
 /// memory.
 void conv_vnni_sum(const struct vnni_pixels *p, size_t n, size_t n_vectors);
 
-// Segments of contiguous bytes, `apart` from each other, and `pitch` further for each pixel.
+// Segments of contiguous bytes, `apart` from each other, and `pitch` further for each pixel of the
+// output. All of these are multiples of `pixel`, the bytes of a pixel of the image.
 struct vnni_bytes {
     const uint8_t *x;
-    size_t n_segments, segment, apart, pitch;
+    size_t n_segments, segment, apart, pitch, pixel;
 };
 
 /// Sums of the bytes of n pixels; at least CONV_LANES sums are written.

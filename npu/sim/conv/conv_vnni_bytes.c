@@ -7,8 +7,12 @@
 //
 //   16 vectors [pixel][16 partial sums]  ->  8  ->  4  ->  2  ->  1 vector [16 pixels]
 //
+// Windows over several pixels, and pixels of 16 or 32 bytes, of which several are in a vector, are
+// sums of the pixels' own, which are made once however many windows share them.
+//
 // Sums are exact. Tests: test_sim_conv (on CPUs with AVX512-VNNI).
 #include <stdlib.h>
+#include <string.h>
 
 #include "npu/sim/conv/conv_vnni.h"
 #include "npu/sim/simd/vnni.h"
@@ -65,7 +69,7 @@ VNNI_INLINE void vnni_sum_16(const struct vnni_bytes *b, size_t first, size_t la
 }
 
 // The last 16 pixels of many are moved back so that they end where all end.
-VNNI void conv_vnni_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sums)
+VNNI_INLINE void vnni_sum_each(const struct vnni_bytes *b, size_t n, int32_t *sums)
 {
     if (n < PIXELS_AT_ONCE) {
         vnni_sum_16(b, 0, n - 1, sums);
@@ -73,6 +77,104 @@ VNNI void conv_vnni_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sum
     }
     for (size_t i = 0; i < n; i += PIXELS_AT_ONCE)
         vnni_sum_16(b, i < n - PIXELS_AT_ONCE ? i : n - PIXELS_AT_ONCE, PIXELS_AT_ONCE - 1, sums);
+}
+
+// ---- pixels of the image, which windows share ----
+
+#define MOST_PIXELS 1024 // whose sums are kept
+
+// Four vectors of 4 partial sums in each 128-bit lane become one: that lane's sum of each vector.
+VNNI_INLINE __m512i vnni_add_lanes(const uint8_t *x)
+{
+    const __m512i ones = _mm512_set1_epi8(1);
+    __m512i v[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        v[i] = _mm512_setzero_si512();
+        vnni_add_products(&v[i], _mm512_loadu_si512(x + 64 * i), ones);
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++)
+        v[i] = _mm512_add_epi32(_mm512_unpacklo_epi32(v[2 * i], v[2 * i + 1]),
+                                _mm512_unpackhi_epi32(v[2 * i], v[2 * i + 1]));
+    return _mm512_add_epi32(_mm512_unpacklo_epi64(v[0], v[1]), _mm512_unpackhi_epi64(v[0], v[1]));
+}
+
+// 16 pixels of 16 bytes: a lane is a pixel.
+VNNI_INLINE void vnni_sum_pixels_16(const uint8_t *x, int32_t *sums)
+{
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    _mm512_storeu_si512(sums, _mm512_permutexvar_epi32(order, vnni_add_lanes(x)));
+}
+
+// … of 32 bytes: two neighbouring lanes are.
+VNNI_INLINE void vnni_sum_pixels_32(const uint8_t *x, int32_t *sums)
+{
+    const __m512i order = _mm512_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);
+    __m512i first = vnni_add_lanes(x), second = vnni_add_lanes(x + 256);
+    __m512i v = _mm512_add_epi32(_mm512_shuffle_i32x4(first, second, 0x88),
+                                 _mm512_shuffle_i32x4(first, second, 0xdd));
+    _mm512_storeu_si512(sums, _mm512_permutexvar_epi32(order, v));
+}
+
+// PIXELS_AT_ONCE pixels or more, one after the other.
+VNNI_INLINE void vnni_sum_pixels(const uint8_t *x, size_t pixel, size_t n, int32_t *sums)
+{
+    const struct vnni_bytes b = {.x = x, .n_segments = 1, .segment = pixel, .pitch = pixel};
+    if (pixel != 16 && pixel != 32) {
+        vnni_sum_each(&b, n, sums);
+        return;
+    }
+    for (size_t i = 0; i < n; i += PIXELS_AT_ONCE) {
+        size_t at = i < n - PIXELS_AT_ONCE ? i : n - PIXELS_AT_ONCE;
+        (pixel == 16 ? vnni_sum_pixels_16 : vnni_sum_pixels_32)(x + at * pixel, sums + at);
+    }
+}
+
+// Sums of n windows, one for each pixel, of `taps` pixels that are `apart` from each other.
+VNNI_INLINE void vnni_join_pixels(const int32_t *pixels, size_t taps, size_t apart, size_t n,
+                                  int32_t *sums)
+{
+    for (size_t i = 0; i < n; i++) {
+        int32_t sum = 0;
+        for (size_t k = 0; k < taps; k++)
+            sum += pixels[i + k * apart];
+        sums[i] = sum;
+    }
+}
+
+// Whether the pixels of a window take fewer vectors by themselves.
+static bool vnni_shares_pixels(const struct vnni_bytes *b)
+{
+    size_t each = (b->pixel + 63) / 64, all = b->n_segments * ((b->segment + 63) / 64);
+    return b->pitch == b->pixel && (b->pixel == 16 || b->pixel == 32 || each < all);
+}
+
+// As many windows at a time as MOST_PIXELS pixels have; the last ones are moved back where they
+// have too few.
+VNNI void conv_vnni_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sums)
+{
+    int32_t pixels[MOST_PIXELS];
+    size_t taps = b->n_segments * b->segment / b->pixel;
+    size_t apart = b->n_segments > 1 ? b->apart / b->pixel : 1, more = (taps - 1) * apart;
+    if (!vnni_shares_pixels(b) || n < PIXELS_AT_ONCE || more + PIXELS_AT_ONCE > MOST_PIXELS) {
+        vnni_sum_each(b, n, sums);
+        return;
+    }
+    for (size_t done = 0, count; done < n; done += count) {
+        count = n - done < MOST_PIXELS - more ? n - done : MOST_PIXELS - more;
+        if (count < PIXELS_AT_ONCE) {
+            done = n - PIXELS_AT_ONCE;
+            count = PIXELS_AT_ONCE;
+        }
+        vnni_sum_pixels(b->x + done * b->pitch, b->pixel, count + more, pixels);
+        if (taps == 1)
+            memcpy(sums + done, pixels, count * sizeof *sums);
+        else if (taps == 3)
+            vnni_join_pixels(pixels, 3, apart, count, sums + done);
+        else
+            vnni_join_pixels(pixels, taps, apart, count, sums + done);
+    }
 }
 #elif !defined(__aarch64__) // neon/conv_neon_sum.c
 void conv_vnni_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sums)
