@@ -13,6 +13,7 @@
 //
 // Tests: test_sim_attention, with both products; test_strangers.
 #include <math.h>
+#include <string.h>
 
 #include <omp.h>
 
@@ -270,23 +271,36 @@ KERNEL(void, divide_powers,
     }
 }
 
-// Products and weights take the same memory, one after the other. Every fourth product is counted
-// together, since a counter takes a while until it can be counted on.
+// How often each of n products in [low, top] is there; of what else is in a vector with them, 0.
+// Every fourth product is counted together, since a counter takes a while until it can be counted
+// on.
+KERNEL(void, count_products,
+       (const uint8_t *products, size_t n, size_t low, size_t top, uint32_t *restrict counts),
+       (products, n, low, top, counts))
+{
+    size_t first = low - low % LANES, end = top - top % LANES + LANES, i = 0;
+    for (int k = 0; k < 4; k++)
+        memset(counts + (size_t)k * STEPS + first, 0, (end - first) * sizeof *counts);
+    for (; i + 4 <= n; i += 4)
+        for (size_t k = 0; k < 4; k++)
+            counts[k * STEPS + products[i + k]]++;
+    for (; i < n; i++)
+        counts[products[i]]++;
+    for (i = first; i < end; i++)
+        counts[i] += counts[STEPS + i] + counts[2 * STEPS + i] + counts[3 * STEPS + i];
+}
+
+// Products and weights take the same memory, one after the other.
 static void weigh_query(const struct attention *a, const int32_t *sums, int8_t *weights)
 {
-    uint32_t counts[4][STEPS];
+    uint32_t counts[4 * STEPS];
     uint8_t *products = (uint8_t *)weights;
     int8_t table[STEPS] = {0};
     size_t low, top;
     (a->in_floats ? to_products_floats : to_products)(a, sums, a->keys, products);
     find_range(products, a->keys, &low, &top);
-    for (size_t i = low - low % LANES; i < top - top % LANES + LANES; i++)
-        counts[0][i] = counts[1][i] = counts[2][i] = counts[3][i] = 0;
-    for (size_t i = 0; i < a->keys; i++)
-        counts[i % 4][products[i]]++;
-    for (size_t i = low; i <= top; i++)
-        counts[0][i] += counts[1][i] + counts[2][i] + counts[3][i];
-    divide_powers(counts[0], a->powers + STEPS - 1 - top, a->to_weight, low, top, table);
+    count_products(products, a->keys, low, top, counts);
+    divide_powers(counts, a->powers + STEPS - 1 - top, a->to_weight, low, top, table);
     int8_map(table, weights, a->keys, weights);
 }
 
