@@ -110,11 +110,11 @@ static int conv_lut_choose_kernel(struct step *s, struct lut_kernel *k, struct e
                lut_fit_segments(dense, ends, &segments)) {
         k->segments = conv_lut_keep(s, &segments, sizeof segments);
     } else {
-        lut_choose_dense(k);
+        lut_choose_dense(k, dense);
         int8_t *bytes = step_alloc(s, 1, (size_t)k->n_dense);
         k->dense = bytes;
         if (bytes)
-            lut_fill(k->lut, k->first, k->n_dense, bytes);
+            lut_fill(k, dense, bytes);
     }
     return k->steps || k->segments || k->dense ? 0
                                                : error_no_memory(e, "a lookup table", LUT_N_DENSE);

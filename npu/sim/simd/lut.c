@@ -96,15 +96,6 @@ void lut_fill_dense(const struct graph_lut *lut, int8_t dense[LUT_N_DENSE])
     }
 }
 
-void lut_fill(const struct graph_lut *lut, int32_t first, int32_t n, int8_t *to)
-{
-    for (int32_t v = first; v < -LUT_REACH; v++)
-        to[v - first] = lut_stored(lut, v);
-    lut_fill_dense(lut, to + (-LUT_REACH - first));
-    for (int32_t v = LUT_REACH; v < first + n; v++)
-        to[v - first] = lut_stored(lut, v);
-}
-
 // Beyond the tables a stored value never turns back, so one that is that of the farthest number
 // stays so: the nearest such number, by halves.
 static bool lut_find_bound(const struct graph_lut *lut, bool above, int32_t max, int32_t *ret)

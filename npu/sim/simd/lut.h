@@ -19,9 +19,6 @@ float lut_real(const struct graph_lut *lut, int32_t v, float scale, int32_t zp);
 /// lut_stored() for all of [-LUT_REACH, LUT_REACH).
 void lut_fill_dense(const struct graph_lut *lut, int8_t dense[LUT_N_DENSE]);
 
-/// lut_stored() for the n numbers from `first` on, which are those and more.
-void lut_fill(const struct graph_lut *lut, int32_t first, int32_t n, int8_t *to);
-
 /// Bounds that v may be clamped to without another outcome; they are floats, and `max` of either
 /// sign at most. False: there are none.
 bool lut_find_bounds(const struct graph_lut *lut, int32_t max, int32_t ret[2]);

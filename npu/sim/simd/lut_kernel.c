@@ -10,6 +10,7 @@
 
 #include <math.h>
 
+#include "base/bytes.h"
 #include "npu/sim/simd/elements.h"
 #include "npu/sim/simd/kernel.h"
 
@@ -27,13 +28,56 @@
 
 // ---- preparation ----
 
-void lut_choose_dense(struct lut_kernel *k)
+// What a number of the dense table becomes, which is a v or the chip's table's own.
+static int8_t lut_of_number(const struct lut_kernel *k, const int8_t *dense, int32_t number)
 {
-    int32_t low = k->bounds[0] < -LUT_REACH ? k->bounds[0] : -LUT_REACH;
-    int32_t high = k->bounds[1] >= LUT_REACH ? k->bounds[1] : LUT_REACH - 1;
-    bool all = high - low < MOST_DENSE;
-    k->first = all ? low : -LUT_REACH;
-    k->n_dense = all ? high - low + 1 : LUT_N_DENSE;
+    double w = number;
+    if (k->of_v > 0)
+        w = w * k->of_v + LUT_ROUNDER_DOUBLE - LUT_ROUNDER_DOUBLE; // a double has units of 1 there
+    return w >= -LUT_REACH && w < LUT_REACH ? dense[(int32_t)w + LUT_REACH]
+                                            : lut_stored(k->lut, (int32_t)w);
+}
+
+// Numbers at the ends of which more than one become the same are left out.
+static void lut_narrow(struct lut_kernel *k, const int8_t *dense)
+{
+    int32_t *low = &k->bounds[0], *high = &k->bounds[1];
+    for (int8_t end = lut_of_number(k, dense, *low);
+         *low < *high && lut_of_number(k, dense, *low + 1) == end;)
+        ++*low;
+    for (int8_t end = lut_of_number(k, dense, *high);
+         *high > *low && lut_of_number(k, dense, *high - 1) == end;)
+        --*high;
+}
+
+// Where v are fewer, they take the place of what they become.
+static void lut_take_v(struct lut_kernel *k)
+{
+    if (k->in_doubles || k->bn <= 1)
+        return;
+    k->of_v = (double)k->bn;
+    k->bounds[0] = (int32_t)floor(k->bounds[0] / k->of_v) - 1;
+    k->bounds[1] = (int32_t)ceil(k->bounds[1] / k->of_v) + 1;
+    k->bn = 1;
+    k->to_table = 0;
+}
+
+void lut_choose_dense(struct lut_kernel *k, const int8_t dense[LUT_N_DENSE])
+{
+    double fewer = k->in_doubles || k->bn <= 1 ? 1 : (double)k->bn;
+    bool all = ((double)k->bounds[1] - k->bounds[0]) / fewer < MOST_DENSE - 4;
+    if (all) {
+        lut_take_v(k);
+        lut_narrow(k, dense);
+    }
+    k->first = all ? k->bounds[0] : -LUT_REACH;
+    k->n_dense = all ? k->bounds[1] - k->bounds[0] + 1 : LUT_N_DENSE;
+}
+
+void lut_fill(const struct lut_kernel *k, const int8_t dense[LUT_N_DENSE], int8_t *to)
+{
+    for (int32_t i = 0; i < k->n_dense; i++)
+        to[i] = lut_of_number(k, dense, k->first + i);
 }
 
 // Whether floats hold all numbers of a channel that do not lie beyond the table's bounds anyway.
@@ -95,15 +139,20 @@ KERNEL(void, lut_inputs,
     }
 }
 
-// Unrolled: with a jump for each, an element took more than twice as long.
+// Eight outcomes are joined in a register: with a store, or a jump, for each of them an element
+// takes longer.
 static void lut_look_up(const int8_t *restrict dense, const uint32_t *restrict at, size_t n,
                         int8_t *restrict dst)
 {
-    const size_t many = 8;
-    for (; n >= many; n -= many, at += many, dst += many)
+    const uint8_t *bytes = (const uint8_t *)dense;
+    for (; n >= sizeof(uint64_t); n -= sizeof(uint64_t), at += sizeof(uint64_t)) {
+        uint64_t many = 0;
 #pragma GCC unroll 8
-        for (size_t i = 0; i < many; i++)
-            dst[i] = dense[at[i]];
+        for (size_t i = 0; i < sizeof many; i++)
+            many |= (uint64_t)bytes[at[i]] << 8 * i;
+        write_le64((uint8_t *)dst, many);
+        dst += sizeof many;
+    }
     for (size_t i = 0; i < n; i++)
         dst[i] = dense[at[i]];
 }

@@ -22,11 +22,12 @@
 // A table, prepared.
 struct lut_kernel {
     const struct graph_lut *lut;
-    int32_t bounds[2];                   // that w is clamped to
-    float bn, to_table;                  // LUT_ROUNDER * (1 - bn)
-    bool in_doubles;                     // floats would not be exact
-    const int8_t *dense;                 // NULL: there are segments
-    int32_t first, n_dense;              // number of the first element of `dense`, and how many
+    int32_t bounds[2];      // that w is clamped to
+    float bn, to_table;     // LUT_ROUNDER * (1 - bn)
+    bool in_doubles;        // floats would not be exact
+    const int8_t *dense;    // NULL: there are segments
+    int32_t first, n_dense; // number of the first element of `dense`, and how many
+    double of_v; // 0; or elements are numbers v, which become this bn times as many: then bn is 1
     const struct lut_steps *steps;       // NULL: there is no AVX512-VBMI, or they do not serve
     const struct lut_segments *segments; // … nor do these
 };
@@ -41,9 +42,14 @@ struct lut_job {
     bool complete; // all biases are 0, and lut_fits_float()
 };
 
-/// Which numbers a dense table should have: all within the bounds where these are no more than are
-/// worth it, else those of the chip's tables. Sets first and n_dense.
-void lut_choose_dense(struct lut_kernel *k);
+/// Which numbers a dense table should have: all within the bounds, which become as narrow as they
+/// can, where these are no more than are worth it, else those of the chip's tables. Where inputs
+/// are set, and v are fewer than what they become, these. `dense`: all of [-LUT_REACH, LUT_REACH).
+/// Sets first and n_dense, for lut_fill().
+void lut_choose_dense(struct lut_kernel *k, const int8_t dense[LUT_N_DENSE]);
+
+/// What these numbers become.
+void lut_fill(const struct lut_kernel *k, const int8_t dense[LUT_N_DENSE], int8_t *to);
 
 /// Sets what leads into the table, whose bounds are known. `max_sum`: no sum with its bias is
 /// larger.
