@@ -156,7 +156,7 @@ class Information(Lite):
         lite = self.open()
         with said() as (out, _):
             text = lite.eval_perf()
-            lite.eval_perf(is_print=False)
+            lite.eval_perf(inputs=[np.zeros((1, 8, 8, 1), np.uint8)], data_format="nhwc", is_print=False)  # as older programs do
         self.assertEqual(out.getvalue(), text + "\n")
         self.assertRegex(text, r"NPU Current Frequency List:\n    - .*\nDDR Current Frequency List:\n")
         self.assertRegex(text, r"Total Time\(us\): \d+ .*rk3588.*\nFPS: \d+\.\d+\n")
@@ -207,7 +207,7 @@ class Information(Lite):
         self.assertEqual([RKNNLite.NPU_CORE_AUTO, RKNNLite.NPU_CORE_0, RKNNLite.NPU_CORE_1, RKNNLite.NPU_CORE_2,
                           RKNNLite.NPU_CORE_0_1, RKNNLite.NPU_CORE_0_1_2, RKNNLite.NPU_CORE_ALL],
                          [0, 1, 2, 4, 3, 7, 0xffff])
-        for mask in (1, 2, 4, 3, 7, 0xffff):
+        for mask in (1, 2, 4, 3, 7, 0xffff, np.int64(2), np.uint8(1)):
             self.open(core_mask=mask)
 
 

@@ -192,6 +192,8 @@ class Running(Toolkit):
             text = self.rknn.eval_perf(is_print=False)
             self.assertEqual(self.rknn.init_runtime(), 0)
             short = self.rknn.eval_perf(is_print=False)
+            picture = np.zeros((1, 8, 8, 1), np.uint8)
+            self.assertEqual(self.rknn.inference([picture], data_type="uint8", data_format="nhwc")[0].shape, (1, 10))  # as older programs
         self.assertEqual(out.getvalue(), "")
         for words in ("ConvRelu", "MaxPool", "Operator Time Consuming Ranking Table", "FPS: "):
             self.assertIn(words, text)
@@ -490,7 +492,8 @@ class Quantizing(Toolkit):
                             ("remove_weight", True), ("quantize_weight", True), ("remove_reshape", True), ("quantised", 1),
                             ("inputs_yuv_fmt", "nv12"), ("auto_hybrid_euc_thresh", 1.0), ("channel_mean_value", "0 0 0 1"),
                             ("reorder_channel", "0 1 2"), ("dynamic_input", "1,3,8,8"), ("dynamic_input", [[1, 3, 8, 8]]),
-                            ("dynamic_input", [[[1, 3, 8, 0]]]), ("dynamic_input", [[[1, 2]], [[1, 2], [1, 2]]])):
+                            ("dynamic_input", [[[1, 3, 8, 0]]]), ("dynamic_input", [[[1, 2]], [[1, 2], [1, 2]]]),
+                            ("std_values", [[0]]), ("std_values", [[255, -1]])):
             self.fails("E config: ", name.split("_")[0], call=lambda n=name, v=value: self.rknn.config(**{n: v}))
             self.rknn.load_onnx(str(DIGITS_FLOAT))
             self.fails("config() has failed", call=lambda: self.rknn.build(dataset=str(self.list)))

@@ -7,6 +7,7 @@ import traceback
 from typing import Any, Callable, TypeVar, cast
 from collections.abc import Mapping
 
+import numpy as np
 
 from .. import _errors
 from .._capi import lib
@@ -87,12 +88,12 @@ class Base(NotCopied):
         """Opens the model that was loaded, in place of one that was open."""
         if self._path is None:
             raise _errors.ModelError("no model is loaded: call load_rknn() first")
-        if not isinstance(core_mask, int) or isinstance(core_mask, bool) or not 0 <= core_mask <= self.NPU_CORE_ALL:
+        if not isinstance(core_mask, (int, np.integer)) or isinstance(core_mask, bool) or not 0 <= core_mask <= self.NPU_CORE_ALL:
             raise _errors.ParameterError(f"core_mask is {core_mask!r}: give one of the constants NPU_CORE_…")
         self._close()
         runtime = RKNNRuntime(self._path, server, flags, self._options, self._constants, self.rknn_log.once)
         try:
-            self._set_cores(runtime, core_mask)
+            self._set_cores(runtime, int(core_mask))
         except _errors.Error:
             runtime.release()
             raise
@@ -119,10 +120,12 @@ class Base(NotCopied):
         return [*outputs, frame] if get_frame_id else outputs
 
     @answers(None)
-    def eval_perf(self, is_print: bool = True, fix_freq: bool = True) -> str | None:
+    def eval_perf(self, is_print: bool = True, fix_freq: bool = True, *, inputs: Any = None, data_type: Any = None,
+                  data_format: Any = None) -> str | None:
         """Measures runs with made-up inputs. The text with clocks, time and FPS, with perf_debug also the layers.
 
         `fix_freq` is accepted: rknnd does not change clocks, but says which they are.
+        `inputs`, `data_type`, `data_format` are of older programs, and ignored: a run's time does not depend on them.
         """
         if fix_freq:
             self.rknn_log.i("eval_perf: clocks are left as they are (fix_freq)")

@@ -140,6 +140,9 @@ def _check_numbers(name: str, values: Any) -> None:
     if values is not None and not all(isinstance(one, list) and all(map(_is_number, one)) for one in lists):
         raise _errors.ParameterError(f"{name} is {_errors.shown(values)}: give a list with a list of numbers for each input, one "
                                      "for each channel")
+    if name == "std_values" and any(one <= 0 for numbers in lists for one in numbers or ()):
+        raise _errors.ParameterError(f"std_values is {_errors.shown(values)}: pixels are divided by them, so they are above 0 (1: "
+                                     "nothing is done)")
 
 
 def _check_swaps(given: Any) -> None:

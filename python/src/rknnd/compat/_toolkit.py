@@ -236,7 +236,7 @@ class RKNN(Base):
     @answers(-1)
     def init_runtime(self, target: str | None = None, device_id: str | None = None, perf_debug: bool = False,
                      eval_mem: bool = False, async_mode: bool = False, core_mask: int = Base.NPU_CORE_AUTO,
-                     fallback_prior_device: str = "cpu") -> int:
+                     fallback_prior_device: str = "cpu", *, target_sub_class: Any = None) -> int:
         """Opens the model. 0; -1: failed.
 
         `target`       None: the software NPU, also after load_rknn(); a chip ('rk3588'): a board, which must have it
@@ -246,6 +246,7 @@ class RKNN(Base):
         `async_mode`   inference() answers with the outputs of the call before
         `core_mask`    constants NPU_CORE_…
         `fallback_prior_device`  'cpu' or 'gpu': where what the NPU cannot do runs first
+        `target_sub_class`  is of older programs, and ignored
         """
         flags = _flags(perf_debug, async_mode, fallback_prior_device)
         server = self._server_for(target, device_id)
@@ -266,13 +267,14 @@ class RKNN(Base):
 
     @answers(None)
     def inference(self, inputs: Any, data_format: Any = None, inputs_pass_through: Any = None,
-                  get_frame_id: bool = False) -> list[Any] | None:
+                  get_frame_id: bool = False, data_type: Any = None) -> list[Any] | None:
         """One run.
 
         `inputs`               a list with an array for each of the model's inputs; 4-D ones with their batch dimension
         `data_format`          'nhwc' (as is None) or 'nchw' for 4-D inputs, or a list with one for each input
         `inputs_pass_through`  a list of 0 and 1: 1 for data in the model's own form
         `get_frame_id`         adds the number of the outputs' run at the end of the list
+        `data_type`            is ignored: arrays say their dtype
 
         A list of float32 arrays in the model's own shapes; None: failed.
         """
