@@ -31,6 +31,8 @@ struct graph_tensor {
 
     bool natural; // int64 that stands for uint64: operators refuse to read or make negative numbers
 
+    bool nibbles; // bytes that stand for numbers of 4 bits
+
     // Of a constant: what the file holds. `unpack` turns it into n_elems packed elements as dims
     // say; NULL: that is what it already is.
     bool constant;

@@ -1,4 +1,4 @@
-// Which attributes ONNX's operators have, in any operator set from 1 to 20. One that is not there
+// Which attributes ONNX's operators have, in any operator set from 1 to 24. One that is not there
 // is refused: it would change what the operator does.
 #include "npu/model/onnx/onnx_lower.h"
 
@@ -14,6 +14,7 @@ static const struct {
     {"AveragePool", "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides"},
     {"BatchNormalization", "consumed_inputs epsilon is_test momentum spatial training_mode"},
     {"BitShift", "direction"},
+    {"BlackmanWindow", "output_datatype periodic"},
     {"Cast", "saturate to"},
     {"CastLike", "saturate"},
     {"Ceil", "consumed_inputs"},
@@ -21,6 +22,7 @@ static const struct {
     {"Clip", "consumed_inputs max min"},
     {"Compress", "axis"},
     {"Concat", "axis"},
+    {"ConcatFromSequence", "axis new_axis"},
     {"Constant",
      "sparse_value value value_float value_floats value_int value_ints value_string value_strings"},
     {"ConstantOfShape", "value"},
@@ -51,6 +53,8 @@ static const struct {
     {"Greater", "axis broadcast"},
     {"GridSample", "align_corners mode padding_mode"},
     {"GroupNormalization", "epsilon num_groups stash_type"},
+    {"HammingWindow", "output_datatype periodic"},
+    {"HannWindow", "output_datatype periodic"},
     {"HardSigmoid", "alpha beta consumed_inputs"},
     {"Hardmax", "axis"},
     {"If", "else_branch then_branch"},
@@ -110,6 +114,7 @@ static const struct {
     {"ScatterElements", "axis reduction"},
     {"ScatterND", "reduction"},
     {"Selu", "alpha consumed_inputs gamma"},
+    {"SequenceEmpty", "dtype"},
     {"Shape", "end start"},
     {"Shrink", "bias lambd"},
     {"Sigmoid", "consumed_inputs"},
@@ -117,6 +122,7 @@ static const struct {
     {"Softmax", "axis"},
     {"SpaceToDepth", "blocksize"},
     {"Split", "axis num_outputs split"},
+    {"SplitToSequence", "axis keepdims"},
     {"Sqrt", "consumed_inputs"},
     {"Squeeze", "axes"},
     {"Sub", "axis broadcast consumed_inputs"},

@@ -12,6 +12,7 @@
 #include "npu/model/onnx/onnx_file.h"
 
 #include <pb_decode.h>
+#include <stdio.h>
 
 #include "onnx.pb.h"
 
@@ -256,10 +257,26 @@ static int read_values(const struct onnx_file *f, const struct onnx_list *from,
 
 // ---- nodes ----
 
+// An attribute that stands for one of the call; without a name where the call has none.
+static int take_given(const struct onnx_file *f, const char *name, const char *of,
+                      struct onnx_attr *ret, struct error *e)
+{
+    if (!f->given)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "attribute %s stands for %s of a function, and is in none", name, of);
+    *ret = (struct onnx_attr){.name = ""};
+    for (uint32_t i = 0; i < f->n_given; i++)
+        if (strcmp(f->given[i].name, of) == 0) {
+            *ret = f->given[i];
+            ret->name = name;
+        }
+    return 0;
+}
+
 static int read_attr(const struct onnx_file *f, struct bytes message, struct onnx_attr *ret,
                      struct error *e)
 {
-    struct onnx_list name = {0}, s = {0}, t = {0}, g = {0};
+    struct onnx_list name = {0}, s = {0}, t = {0}, g = {0}, refers = {0};
     struct onnx_attr a = {0};
     onnx_Attribute m = {.name = SLICES(name),
                         .s = SLICES(s),
@@ -267,11 +284,14 @@ static int read_attr(const struct onnx_file *f, struct bytes message, struct onn
                         .g = SLICES(g),
                         .floats = FIXED(a.floats),
                         .ints = VARINTS(a.ints),
-                        .strings = SLICES(a.strings)};
+                        .strings = SLICES(a.strings),
+                        .ref_attr_name = SLICES(refers)};
     int r = decode(f, message, onnx_Attribute_fields, &m, "an attribute", e);
     if (r < 0)
         return r;
     a.name = last_text(f, &name);
+    if (last(&refers).size)
+        return take_given(f, a.name, last_text(f, &refers), ret, e);
     a.type = m.type;
     a.f = m.f;
     a.i = m.i;
@@ -294,21 +314,23 @@ static const char **read_names(const struct onnx_file *f, const struct onnx_list
 static int read_node(const struct onnx_file *f, struct bytes message, struct onnx_node *n,
                      struct error *e)
 {
-    struct onnx_list in = {0}, out = {0}, name = {0}, op = {0}, attrs = {0}, domain = {0};
+    struct onnx_list in = {0}, out = {0}, name = {0}, op = {0}, attrs = {0}, domain = {0},
+                     overload = {0};
     onnx_Node m = {.input = SLICES(in),
                    .output = SLICES(out),
                    .name = SLICES(name),
                    .op_type = SLICES(op),
                    .attribute = SLICES(attrs),
-                   .domain = SLICES(domain)};
+                   .domain = SLICES(domain),
+                   .overload = SLICES(overload)};
     int r = decode(f, message, onnx_Node_fields, &m, "a node", e);
     if (r < 0)
         return r;
     n->op = last_text(f, &op);
     n->domain = last_text(f, &domain);
+    n->overload = last_text(f, &overload);
     n->n_inputs = in.n;
     n->n_outputs = out.n;
-    n->n_attrs = attrs.n;
     n->inputs = read_names(f, &in);
     n->outputs = read_names(f, &out);
     n->attrs = pool_alloc(f->pool, attrs.n, sizeof *n->attrs);
@@ -319,8 +341,10 @@ static int read_node(const struct onnx_file *f, struct bytes message, struct onn
     if (in.n > ONNX_MAX_EDGES || out.n > ONNX_MAX_EDGES)
         return error_set(e, STATUS_MODEL_INVALID, "node %s (%s): it has more than %d edges",
                          n->name, n->op, ONNX_MAX_EDGES);
-    for (uint32_t i = 0; i < attrs.n && r == 0; i++)
-        r = read_attr(f, attrs.items[i], &n->attrs[i], e);
+    for (uint32_t i = 0; i < attrs.n && r == 0; i++) {
+        r = read_attr(f, attrs.items[i], &n->attrs[n->n_attrs], e);
+        n->n_attrs += r == 0 && n->attrs[n->n_attrs].name[0];
+    }
     return r;
 }
 
@@ -358,13 +382,25 @@ static int read_graph(struct onnx_file *f, const struct onnx_list *graphs, struc
     return r < 0 ? r : read_values(f, &values, &f->values, &f->n_values, e);
 }
 
+// A file of what lies in another one.
+static struct onnx_file within(const struct onnx_file *of)
+{
+    return (struct onnx_file){.pool = of->pool,
+                              .bytes = of->bytes,
+                              .ir_version = of->ir_version,
+                              .opset = of->opset,
+                              .nested = true,
+                              .n_functions = of->n_functions,
+                              .functions = of->functions,
+                              .given = of->given,
+                              .n_given = of->n_given};
+}
+
 int onnx_file_subgraph(const struct onnx_file *of, struct bytes graph, struct onnx_file *ret,
                        struct error *e)
 {
     struct onnx_list graphs = {.items = &graph, .n = 1};
-    struct onnx_file f = {
-        .pool = of->pool, .bytes = of->bytes, .ir_version = of->ir_version, .opset = of->opset};
-    f.nested = true;
+    struct onnx_file f = within(of);
     int r = read_graph(&f, &graphs, e);
     if (r == 0 && f.has_sparse)
         r = error_set(e, STATUS_MODEL_INVALID, "sparse tensors are not supported");
@@ -385,17 +421,163 @@ static int read_opset(struct onnx_file *f, struct bytes message, struct error *e
     return r;
 }
 
+// ---- functions ----
+
+// The lists of a function's message, some of which a caller wants.
+struct function_lists {
+    struct onnx_list name, domain, overload, in, out, nodes, opsets, defaults, values;
+};
+
+// Takes a function's message apart, without reading what lies in it.
+static int read_function(const struct onnx_file *f, struct bytes message, struct function_lists *k,
+                         struct error *e)
+{
+    onnx_Function m = {.name = SLICES(k->name),
+                       .domain = SLICES(k->domain),
+                       .overload = SLICES(k->overload),
+                       .input = SLICES(k->in),
+                       .output = SLICES(k->out),
+                       .node = SLICES(k->nodes),
+                       .opset_import = SLICES(k->opsets),
+                       .attribute_proto = SLICES(k->defaults),
+                       .value_info = SLICES(k->values)};
+    return decode(f, message, onnx_Function_fields, &m, "a function", e);
+}
+
+// What the file's functions are called; their nodes are read when they are called.
+static int list_functions(struct onnx_file *f, const struct onnx_list *from, struct error *e)
+{
+    struct onnx_function *list = pool_alloc(f->pool, from->n, sizeof *list);
+    if (!list)
+        return error_no_memory(e, "the model", 0);
+    int r = 0;
+    for (uint32_t i = 0; i < from->n && r == 0; i++) {
+        struct function_lists k = {0};
+        r = read_function(f, from->items[i], &k, e);
+        list[i] = (struct onnx_function){last_text(f, &k.name), last_text(f, &k.domain),
+                                         last_text(f, &k.overload), from->items[i]};
+    }
+    f->functions = list;
+    f->n_functions = from->n;
+    return r;
+}
+
+const struct onnx_function *onnx_file_function(const struct onnx_file *f,
+                                               const struct onnx_node *call)
+{
+    for (uint32_t i = 0; i < f->n_functions; i++) {
+        const struct onnx_function *fn = &f->functions[i];
+        if (strcmp(fn->name, call->op) == 0 && strcmp(fn->domain, call->domain) == 0 &&
+            strcmp(fn->overload, call->overload) == 0)
+            return fn;
+    }
+    return NULL;
+}
+
+// The call's attributes, behind the function's defaults: the last of a name counts.
+static int take_attributes(struct onnx_file *f, const struct onnx_list *defaults,
+                           const struct onnx_node *call, struct error *e)
+{
+    struct onnx_attr *given = pool_alloc(f->pool, defaults->n + call->n_attrs + 1, sizeof *given);
+    if (!given)
+        return error_no_memory(e, "a function", 0);
+    int r = 0;
+    for (uint32_t i = 0; i < defaults->n && r == 0; i++)
+        r = read_attr(f, defaults->items[i], &given[f->n_given++], e);
+    for (uint32_t i = 0; i < call->n_attrs && r == 0; i++) {
+        if (call->attrs[i].g.data) // whose names would be those around the call
+            return error_set(e, STATUS_MODEL_INVALID, "attribute %s of a function is a graph",
+                             call->attrs[i].name);
+        given[f->n_given++] = call->attrs[i];
+    }
+    f->given = given;
+    return r;
+}
+
+// Inputs and outputs of a function have names alone: types and shapes are those of the call.
+static int name_values(struct onnx_file *f, const struct onnx_list *from, struct onnx_value **ret,
+                       uint32_t *ret_n, struct error *e)
+{
+    *ret = pool_alloc(f->pool, from->n, sizeof **ret);
+    if (!*ret)
+        return error_no_memory(e, "a function", 0);
+    *ret_n = from->n;
+    for (uint32_t i = 0; i < from->n; i++)
+        (*ret)[i] = (struct onnx_value){.name = text(f, from->items[i])};
+    return 0;
+}
+
+// Nodes are called after the call as well. What it leaves out they leave out.
+static int settle_node(const struct onnx_file *f, const struct onnx_node *call, struct onnx_node *n,
+                       struct error *e)
+{
+    char name[300];
+    int size = snprintf(name, sizeof name, "%.140s/%.140s", call->name, n->name);
+    n->name = pool_text(f->pool, (struct bytes){(const uint8_t *)name, (size_t)size});
+    if (!n->name)
+        return error_no_memory(e, "a function", sizeof name);
+    for (uint32_t i = 0; i < f->n_inputs; i++)
+        for (uint32_t k = 0; k < n->n_inputs; k++)
+            if ((i >= call->n_inputs || !call->inputs[i][0]) &&
+                strcmp(n->inputs[k], f->inputs[i].name) == 0)
+                n->inputs[k] = "";
+    return 0;
+}
+
+// The function's nodes, in an order that they can run in.
+static int read_body(struct onnx_file *f, const struct function_lists *k,
+                     const struct onnx_node *call, struct error *e)
+{
+    f->nodes = pool_alloc(f->pool, k->nodes.n, sizeof *f->nodes);
+    f->n_nodes = k->nodes.n;
+    int r = f->nodes ? 0 : error_no_memory(e, "a function", 0);
+    for (uint32_t i = 0; i < k->nodes.n && r == 0; i++) {
+        r = read_node(f, k->nodes.items[i], &f->nodes[i], e);
+        if (r == 0)
+            r = settle_node(f, call, &f->nodes[i], e);
+    }
+    return r < 0 ? r : onnx_file_sort(f, e);
+}
+
+int onnx_file_call(const struct onnx_file *of, const struct onnx_function *function,
+                   const struct onnx_node *call, struct onnx_file *ret, struct error *e)
+{
+    struct onnx_file f = within(of);
+    struct function_lists k = {0};
+    f.given = NULL;
+    f.n_given = 0;
+    int r = read_function(&f, function->message, &k, e);
+    for (uint32_t i = 0; i < k.opsets.n && r == 0; i++)
+        r = read_opset(&f, k.opsets.items[i], e);
+    if (r == 0)
+        r = take_attributes(&f, &k.defaults, call, e);
+    if (r == 0)
+        r = name_values(&f, &k.in, &f.inputs, &f.n_inputs, e);
+    if (r == 0)
+        r = name_values(&f, &k.out, &f.outputs, &f.n_outputs, e);
+    if (r == 0)
+        r = read_values(&f, &k.values, &f.values, &f.n_values, e);
+    if (r == 0)
+        r = read_body(&f, &k, call, e);
+    if (r == 0)
+        *ret = f;
+    return r;
+}
+
 // Texts and slices point into `file` and `pool`.
 int onnx_file_read(struct onnx_file *f, struct pool *pool, struct bytes file, struct error *e)
 {
     *f = (struct onnx_file){.pool = pool, .bytes = file};
-    struct onnx_list graphs = {0}, opsets = {0};
-    onnx_Model m = {.graph = SLICES(graphs), .opset_import = SLICES(opsets)};
+    struct onnx_list graphs = {0}, opsets = {0}, functions = {0};
+    onnx_Model m = {
+        .graph = SLICES(graphs), .opset_import = SLICES(opsets), .functions = SLICES(functions)};
     int r = decode(f, file, onnx_Model_fields, &m, "the model", e);
     f->ir_version = m.ir_version;
     f->opset = 1;
     for (uint32_t i = 0; i < opsets.n && r == 0; i++)
         r = read_opset(f, opsets.items[i], e);
+    if (r == 0)
+        r = list_functions(f, &functions, e);
     if (r == 0)
         r = read_graph(f, &graphs, e);
     return r < 0 ? r : onnx_file_sort(f, e);

@@ -22,6 +22,9 @@ enum onnx_type {
     ONNX_DOUBLE = 11,
     ONNX_UINT32 = 12,
     ONNX_UINT64 = 13,
+    ONNX_BFLOAT16 = 16, // of constants alone, as are the next two
+    ONNX_UINT4 = 21,
+    ONNX_INT4 = 22,
 };
 
 // Bytes found in the file, in order, or put together from several places.
@@ -55,7 +58,7 @@ struct onnx_attr {
 };
 
 struct onnx_node {
-    const char *name, *op, *domain;
+    const char *name, *op, *domain, *overload;
     uint32_t n_inputs, n_outputs, n_attrs;
     const char **inputs, **outputs; // "": left out
     struct onnx_attr *attrs;
@@ -71,6 +74,13 @@ struct onnx_tensor {
     struct onnx_numbers ints; // int32, int64 and uint64 data
 };
 
+// An operator that the file defines by others. Its nodes are read for each call, since attributes
+// of them may stand for the call's.
+struct onnx_function {
+    const char *name, *domain, *overload;
+    struct bytes message;
+};
+
 struct onnx_file {
     struct pool *pool;
     struct bytes bytes;
@@ -80,6 +90,13 @@ struct onnx_file {
     struct onnx_node *nodes;
     struct onnx_tensor *initializers;
     struct onnx_value *inputs, *outputs, *values;
+
+    uint32_t n_functions;
+    const struct onnx_function *functions; // of the whole file
+    // What attributes of a function's nodes stand for, in one of its calls; NULL: it is no
+    // function.
+    const struct onnx_attr *given;
+    uint32_t n_given;
 };
 
 /// Whether the bytes are those of an ONNX model: a protobuf message that holds a graph.
@@ -96,6 +113,15 @@ int onnx_file_sort(struct onnx_file *f, struct error *e);
 /// operator set.
 int onnx_file_subgraph(const struct onnx_file *of, struct bytes graph, struct onnx_file *ret,
                        struct error *e);
+
+/// The function that a node calls; NULL: the file has none of that name.
+const struct onnx_function *onnx_file_function(const struct onnx_file *f,
+                                               const struct onnx_node *call);
+
+/// Reads the function's nodes as a graph, as onnx_file_subgraph() does, for this call: with its
+/// attributes, without the inputs that it leaves out, and with the function's own operator set.
+int onnx_file_call(const struct onnx_file *of, const struct onnx_function *function,
+                   const struct onnx_node *call, struct onnx_file *ret, struct error *e);
 
 /// Reads one tensor message, an attribute's for example.
 int onnx_tensor_read(const struct onnx_file *f, struct bytes message, struct onnx_tensor *ret,

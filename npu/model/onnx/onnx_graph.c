@@ -22,7 +22,7 @@
 #include "npu/model/rknn/rknn_container.h"
 
 #define OPSET_MIN 6  // of models of all operators
-#define OPSET_MAX 22 // 21 and 22 only add types to the operators that are supported
+#define OPSET_MAX 24 // 21 to 24 only add types to the operators that are supported
 
 // ---- constants, inputs ----
 
@@ -282,8 +282,8 @@ static int fold_from(struct onnx_lowering *l, uint32_t first, struct error *e)
 }
 
 // Whether the node's operator is one of the standard's. ONNX Runtime has a domain of its own in
-// which two of them take 16 bits, which the standard's do from operator set 21 on, and one is there
-// for sets before 20; they are the same else.
+// which two of them take 16 bits, which the standard's do from operator set 21 on, and others are
+// there for sets before theirs; they are the same else.
 static bool is_known(const struct onnx_node *n)
 {
     // For calibrations: rknnd's own.
@@ -294,7 +294,8 @@ static bool is_known(const struct onnx_node *n)
     return onnx_is_standard(n->domain) ||
            (strcmp(n->domain, "com.microsoft") == 0 &&
             (strcmp(n->op, "QuantizeLinear") == 0 || strcmp(n->op, "DequantizeLinear") == 0 ||
-             strcmp(n->op, "Gelu") == 0));
+             strcmp(n->op, "Gelu") == 0 || strcmp(n->op, "GatherND") == 0 ||
+             strcmp(n->op, "Pad") == 0 || strcmp(n->op, "Trilu") == 0));
 }
 
 // Whether input i may be a quantized weight in packed form (onnx_quant.c). Products and
@@ -346,15 +347,16 @@ static int take_node(struct onnx_lowering *l, const struct onnx_node *n, struct 
     l->node = n;
     l->operator= op;
     int r = take_edges(l, e);
+    const struct onnx_function *function = op || r < 0 ? NULL : onnx_file_function(l->f, n);
+    if (function)
+        return onnx_lower_call(l, function, e);
     if (r == 0 && !op)
-        return onnx_refuse(l, e, "this operator%s%s is not supported%s",
-                           n->domain[0] ? " of domain " : "", n->domain,
-                           onnx_is_standard(n->domain)
-                               ? ""
-                               : "; if it is a function that the file has, make the file anew "
-                                 "without (Python: onnx.inliner.inline_local_functions)");
+        return onnx_refuse(l, e, "this operator%s%s is not supported",
+                           n->domain[0] ? " of domain " : "", n->domain);
     if (r == 0)
         r = check_node(l, op, e);
+    if (r == 0)
+        r = onnx_check_sequences(l, e);
     if (r == 0)
         r = onnx_check_attributes(l, e);
     if (r == 0)
@@ -410,6 +412,11 @@ static int take_outputs(struct onnx_lowering *l, struct error *e)
         int32_t tensor = onnx_names_find(l->names, v->name);
         if (tensor < 0)
             return error_set(e, STATUS_MODEL_INVALID, "output %s: nothing makes it", v->name);
+        if (onnx_is_sequence(l, tensor))
+            return error_set(e, STATUS_MODEL_INVALID,
+                             "output %s is a sequence of tensors: make its elements outputs "
+                             "(SequenceAt)",
+                             v->name);
         int r = onnx_unpacked(l, tensor, e);
         if (r == 0 && g->tensors[tensor].constant)
             r = write_constant(l, v, &tensor, e);

@@ -159,6 +159,9 @@ static int emit_late(struct onnx_lowering *l, uint32_t decides, const char *cons
             names[n] = captured[i];
             in[n++] = onnx_names_find(l->names, captured[i]);
         }
+    for (uint32_t i = 0; i < n; i++)
+        if (in[i] >= 0 && onnx_is_sequence(l, in[i]))
+            return onnx_refuse(l, e, "it is settled in a run, and takes the sequence %s", names[i]);
     *late = (struct late){l->f, l->node, names, l->executor, l->depth};
     struct graph_node *node = onnx_emit(l, GRAPH_LATE, in, n, l->out, l->n_out, e);
     if (!node)

@@ -331,6 +331,8 @@ int onnx_same_as(struct onnx_lowering *l, uint32_t i, int32_t tensor, struct err
     bool output = false;
     for (uint32_t k = 0; k < l->f->n_outputs; k++)
         output = output || strcmp(l->f->outputs[k].name, y->name) == 0;
+    if (onnx_is_sequence(l, tensor)) // no node copies one
+        return onnx_names_set(l->names, y->name, tensor, e);
     int r = onnx_shape_like(l, i, t, e);
     if (r < 0)
         return r;

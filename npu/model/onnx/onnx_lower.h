@@ -8,7 +8,7 @@
 
 #define ONNX_MAX_SHAPE 64 // numbers of a shape, of axes, of pads
 
-#define ONNX_MAX_DEPTH 8 // of graphs in nodes of graphs in nodes
+#define ONNX_MAX_DEPTH 24 // of graphs in nodes of graphs in nodes, and of functions in functions
 
 // Nodes that loops may become, and their repetitions.
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
@@ -27,6 +27,7 @@
 struct onnx_expansion;
 struct onnx_names;
 struct onnx_operator;
+struct onnx_sequence;
 
 // What a dequantized tensor was made of.
 struct onnx_origin {
@@ -45,6 +46,8 @@ struct onnx_lowering {
     uint32_t room_tensors, room_nodes;
     struct onnx_origin *origins;
     uint32_t n_origins, room_origins;
+    struct onnx_sequence *sequences; // lists of tensors (onnx_sequence.c)
+    uint32_t n_sequences, room_sequences;
     uint64_t folded;           // bytes of constants that were computed
     uint32_t depth;            // of graphs inside nodes
     uint32_t n_repeated;       // of ONNX_REPEATED_MAX
@@ -135,6 +138,22 @@ int32_t onnx_constant(struct onnx_lowering *l, enum tensor_type type, uint32_t n
 int32_t onnx_reshaped(struct onnx_lowering *l, int32_t tensor, uint32_t n_dims,
                       const uint32_t *dims, struct error *e);
 
+/// `size` elements of a tensor along an axis; `keeps`: with that axis, else size is 1. Negative: an
+/// error.
+int32_t onnx_part(struct onnx_lowering *l, int32_t tensor, uint32_t axis, uint32_t start,
+                  uint32_t size, bool keeps, struct error *e);
+
+/// Output i becomes n tensors one behind the other along a new axis, which may be counted from the
+/// end.
+int onnx_stack(struct onnx_lowering *l, uint32_t i, const int32_t *parts, uint32_t n, int64_t axis,
+               bool backwards, struct error *e);
+
+/// Whether a tensor stands for a list of tensors.
+bool onnx_is_sequence(const struct onnx_lowering *l, int32_t tensor);
+
+/// Refuses such inputs of a node whose operator knows none.
+int onnx_check_sequences(const struct onnx_lowering *l, struct error *e);
+
 /// A new node. NULL with words when memory is short. Valid until the next one is made.
 struct graph_node *onnx_emit(struct onnx_lowering *l, enum graph_op op, const int32_t *in,
                              uint32_t n_in, const int32_t *out, uint32_t n_out, struct error *e);
@@ -198,6 +217,9 @@ const struct onnx_expansion *onnx_expansion(const struct onnx_node *n);
 int onnx_expand(struct onnx_lowering *l, const struct onnx_expansion *x, const struct onnx_node *of,
                 int (*take)(struct onnx_lowering *l, const struct onnx_node *n, struct error *e),
                 struct error *e);
+
+/// The node calls a function of the file, which is lowered in its place.
+int onnx_lower_call(struct onnx_lowering *l, const struct onnx_function *function, struct error *e);
 
 /// Refuses attributes that the node's operator does not have.
 int onnx_check_attributes(const struct onnx_lowering *l, struct error *e);

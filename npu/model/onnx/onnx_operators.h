@@ -21,6 +21,11 @@
     X("AveragePool", 1, 1, 1, onnx_lower_pool, GRAPH_AVERAGE_POOL) \
     X("BatchNormalization", 5, 5, 1, onnx_lower_batch_norm, 0) \
     X("BitShift", 2, 2, 1, onnx_lower_compare, REF_SHIFT_LEFT) \
+    X("BitwiseAnd", 2, 2, 1, onnx_lower_compare, REF_AND) \
+    X("BitwiseNot", 1, 1, 1, onnx_lower_bitwise_not, 0) \
+    X("BitwiseOr", 2, 2, 1, onnx_lower_compare, REF_OR) \
+    X("BitwiseXor", 2, 2, 1, onnx_lower_compare, REF_XOR) \
+    X("BlackmanWindow", 1, 1, 1, onnx_lower_window, 2) \
     X("Cast", 1, 1, 1, onnx_lower_cast, 0) \
     X("CastLike", 2, 2, 1, onnx_lower_cast, 1) \
     X("Ceil", 1, 1, 1, onnx_lower_ref_unary, REF_CEIL) \
@@ -28,6 +33,7 @@
     X("Clip", 1, 3, 1, onnx_lower_clip, 0) \
     X("Compress", 2, 2, 1, onnx_lower_compress, 0) \
     X("Concat", 1, ONNX_MANY, 1, onnx_lower_concat, 0) \
+    X("ConcatFromSequence", 1, 1, 1, onnx_lower_concat_from_sequence, 0) \
     X("Constant", 0, 0, 1, onnx_lower_constant, 0) \
     X("ConstantOfShape", 1, 1, 1, onnx_lower_constant_of_shape, 0) \
     X("Conv", 2, 3, 1, onnx_lower_conv, 0) \
@@ -63,6 +69,8 @@
     X("GreaterOrEqual", 2, 2, 1, onnx_lower_compare, REF_GREATER_EQUAL) \
     X("GridSample", 2, 2, 1, onnx_lower_grid_sample, 0) \
     X("GroupNormalization", 3, 3, 1, onnx_lower_group_norm, 0) \
+    X("HammingWindow", 1, 1, 1, onnx_lower_window, 1) \
+    X("HannWindow", 1, 1, 1, onnx_lower_window, 0) \
     X("HardSigmoid", 1, 1, 1, onnx_lower_unary, POST_HARD_SIGMOID) \
     X("HardSwish", 1, 1, 1, onnx_lower_unary, POST_HARD_SWISH) \
     X("Hardmax", 1, 1, 1, onnx_lower_softmax, 2) \
@@ -127,6 +135,12 @@
     X("ScatterElements", 3, 3, 1, onnx_lower_scatter, 0) \
     X("ScatterND", 3, 3, 1, onnx_lower_scatter_nd, 0) \
     X("Selu", 1, 1, 1, onnx_lower_ref_unary, REF_SELU) \
+    X("SequenceAt", 2, 2, 1, onnx_lower_sequence_at, 0) \
+    X("SequenceConstruct", 1, ONNX_MANY, 1, onnx_lower_sequence_construct, 0) \
+    X("SequenceEmpty", 0, 0, 1, onnx_lower_sequence_construct, 0) \
+    X("SequenceErase", 1, 2, 1, onnx_lower_sequence_erase, 0) \
+    X("SequenceInsert", 2, 3, 1, onnx_lower_sequence_insert, 0) \
+    X("SequenceLength", 1, 1, 1, onnx_lower_sequence_length, 0) \
     X("Shape", 1, 1, 1, onnx_lower_shape, 0) \
     X("Shrink", 1, 1, 1, onnx_lower_ref_unary, REF_SHRINK) \
     X("Sigmoid", 1, 1, 1, onnx_lower_unary, POST_SIGMOID) \
@@ -140,6 +154,7 @@
     X("Softsign", 1, 1, 1, onnx_lower_ref_unary, REF_SOFTSIGN) \
     X("SpaceToDepth", 1, 1, 1, onnx_lower_depth_space, 1) \
     X("Split", 1, 2, ONNX_MANY, onnx_lower_split, 0) \
+    X("SplitToSequence", 1, 2, 1, onnx_lower_split_to_sequence, 0) \
     X("Sqrt", 1, 1, 1, onnx_lower_unary, POST_SQRT) \
     X("Squeeze", 1, 2, 1, onnx_lower_squeeze, 0) \
     X("Sub", 2, 2, 1, onnx_lower_binary, AR_SUB) \

@@ -73,6 +73,49 @@ static int round_doubles(const struct onnx_file *f, const struct onnx_tensor *t,
     return 0;
 }
 
+// Two elements in a byte, the lower bits first; each becomes a byte.
+static int widen_nibbles(const struct onnx_file *f, const struct onnx_tensor *t,
+                         struct graph_tensor *ret, struct error *e)
+{
+    uint64_t n = ret->n_elems;
+    if (t->raw.size != (n + 1) / 2)
+        return refuse_size(t, t->raw.size * 2, n, e);
+    uint8_t *to = pool_alloc(f->pool, n, 1);
+    if (!to)
+        return error_no_memory(e, "a constant", n);
+    for (uint64_t i = 0; i < n; i++) {
+        uint8_t v = t->raw.data[i / 2] >> (i % 2 * 4) & 15;
+        to[i] = t->type == ONNX_INT4 && v > 7 ? (uint8_t)(v | 0xf0) : v;
+    }
+    ret->data = (struct bytes){to, n};
+    return 0;
+}
+
+// The upper halves of floats.
+static int widen_halves(const struct onnx_file *f, const struct onnx_tensor *t,
+                        struct graph_tensor *ret, struct error *e)
+{
+    uint64_t n = ret->n_elems;
+    if (t->raw.size ? t->raw.size != n * 2 : t->ints.n != n)
+        return refuse_size(t, t->raw.size ? t->raw.size / 2 : t->ints.n, n, e);
+    uint8_t *to = pool_alloc(f->pool, n, sizeof(float));
+    if (!to)
+        return error_no_memory(e, "a constant", ret->size);
+    for (uint64_t i = 0; i < n; i++) {
+        uint32_t v = t->raw.size ? read_le16(t->raw.data + 2 * i) : (uint16_t)t->ints.items[i];
+        write_le32(to + 4 * i, v << 16);
+    }
+    ret->data = (struct bytes){to, ret->size};
+    return 0;
+}
+
+// Types that only constants have: they are taken as a wider one, which holds all their values.
+static bool is_widened(int32_t type, enum tensor_type *ret)
+{
+    *ret = type == ONNX_BFLOAT16 ? TENSOR_FLOAT32 : type == ONNX_INT4 ? TENSOR_INT8 : TENSOR_UINT8;
+    return type == ONNX_BFLOAT16 || type == ONNX_INT4 || type == ONNX_UINT4;
+}
+
 // Checks that the file has as many elements as the shape says, then points at them or converts
 // them.
 int onnx_tensor_constant(const struct onnx_file *f, const struct onnx_tensor *t,
@@ -90,7 +133,8 @@ int onnx_tensor_constant(const struct onnx_file *f, const struct onnx_tensor *t,
                          "tensor %s lies in another file: open the model by its path, beside which "
                          "the file lies, or save it as one file",
                          t->name);
-    if (!onnx_type_of(t->type, &ret->type))
+    bool widened = is_widened(t->type, &ret->type);
+    if (!widened && !onnx_type_of(t->type, &ret->type))
         return error_set(e, STATUS_MODEL_INVALID, "tensor %s: element type %d is not supported",
                          t->name, t->type);
     ret->natural = t->type == ONNX_UINT64;
@@ -99,6 +143,9 @@ int onnx_tensor_constant(const struct onnx_file *f, const struct onnx_tensor *t,
     int r = graph_tensor_measure(ret, e);
     if (r < 0)
         return r;
+    ret->nibbles = widened && t->type != ONNX_BFLOAT16;
+    if (widened)
+        return ret->nibbles ? widen_nibbles(f, t, ret, e) : widen_halves(f, t, ret, e);
     if (t->type == ONNX_DOUBLE)
         return round_doubles(f, t, ret, e);
     struct bytes data = t->raw.size ? t->raw : t->floats;

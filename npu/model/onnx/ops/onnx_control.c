@@ -6,8 +6,9 @@
 //      Loop    its body is lowered as often as it runs, for which its number and its condition must
 //              be known: at load, or by the operands of a run
 //      Scan    as Loop, as often as its inputs have elements along their axes
+//      calls   of functions that the file has: the function is lowered in place of the node
 //
-// A body sees the names around it, and has its own.
+// A body sees the names around it, and has its own; a function sees its inputs alone.
 #include "npu/model/onnx/onnx_lower.h"
 #include "npu/model/onnx/onnx_names.h"
 
@@ -51,15 +52,16 @@ static int lower_body(struct onnx_lowering *l, const int32_t *in, uint32_t n_in,
     return r;
 }
 
-// Lowers the body's nodes for the inputs in[n_in] here and now. out[] takes body->n_outputs
-// tensors. What l knows of the node is as before afterwards.
-static int inline_body(struct onnx_lowering *l, const struct onnx_file *body, const int32_t *in,
-                       uint32_t n_in, int32_t *out, struct error *e)
+// Lowers the body's nodes for the inputs in[n_in] here and now; they see the names `around`. out[]
+// takes body->n_outputs tensors. What l knows of the node is as before afterwards.
+static int inline_graph(struct onnx_lowering *l, const struct onnx_file *body,
+                        const struct onnx_names *around, const int32_t *in, uint32_t n_in,
+                        int32_t *out, struct error *e)
 {
     if (n_in != body->n_inputs)
         return onnx_refuse(l, e, "its graph has %u inputs, not %u", body->n_inputs, n_in);
     if (l->depth == ONNX_MAX_DEPTH)
-        return onnx_refuse(l, e, "graphs inside nodes are nested more than %d deep",
+        return onnx_refuse(l, e, "graphs inside nodes, and functions, are nested more than %d deep",
                            ONNX_MAX_DEPTH);
     size_t edges = sizeof l->in + sizeof l->out;
     struct onnx_lowering *before = pool_alloc(&l->g->pool, 1, sizeof *before);
@@ -67,7 +69,7 @@ static int inline_body(struct onnx_lowering *l, const struct onnx_file *body, co
     if (!before)
         return error_no_memory(e, "a graph", sizeof *before + edges);
     *before = *l;
-    int r = onnx_names_new(&names, l->names, e);
+    int r = onnx_names_new(&names, around, e);
     if (r < 0)
         return r;
     l->f = body;
@@ -87,7 +89,15 @@ static int inline_body(struct onnx_lowering *l, const struct onnx_file *body, co
     l->n_out = before->n_out;
     memcpy(l->in, before->in, sizeof l->in);
     memcpy(l->out, before->out, sizeof l->out);
-    return r < 0 ? error_prefix(e, "inside node %s (%s)", l->node->name, l->node->op) : 0;
+    if (r < 0 && around) // nodes of a function have its name in theirs
+        return error_prefix(e, "inside node %s (%s)", l->node->name, l->node->op);
+    return r;
+}
+
+static int inline_body(struct onnx_lowering *l, const struct onnx_file *body, const int32_t *in,
+                       uint32_t n_in, int32_t *out, struct error *e)
+{
+    return inline_graph(l, body, l->names, in, n_in, out, e);
 }
 
 // ---- the names that bodies take from around them ----
@@ -179,6 +189,35 @@ int onnx_lower_if(struct onnx_lowering *l, struct error *e)
     return r < 0 ? r : take_outputs(l, out, body->n_outputs, e);
 }
 
+// ---- calls of functions ----
+
+int onnx_lower_call(struct onnx_lowering *l, const struct onnx_function *function, struct error *e)
+{
+    struct onnx_file *body = pool_alloc(&l->g->pool, 1, sizeof *body);
+    if (!body)
+        return error_no_memory(e, "a function", sizeof *body);
+    int r = onnx_file_call(l->f, function, l->node, body, e);
+    if (r < 0)
+        return error_prefix(e, "node %s (%s)", l->node->name, l->node->op);
+    if (l->n_in > body->n_inputs)
+        return onnx_refuse(l, e, "it has %u inputs, and its function %u", l->n_in, body->n_inputs);
+    l->n_repeated += body->n_nodes + 1;
+    if (l->n_repeated > ONNX_REPEATED_MAX)
+        return onnx_refuse(l, e, "functions and loops make up more than %d nodes",
+                           ONNX_REPEATED_MAX);
+    int32_t *in = pool_alloc(&l->g->pool, body->n_inputs, sizeof *in);
+    int32_t *out = pool_alloc(&l->g->pool, body->n_outputs, sizeof *out);
+    if (!in || !out)
+        return error_no_memory(e, "a function", 0);
+    for (uint32_t i = 0; i < body->n_inputs; i++)
+        in[i] = i < l->n_in ? l->in[i] : -1;
+    for (uint32_t i = 0; i < l->n_in && r == 0; i++)
+        r = in[i] < 0 ? 0 : onnx_unpacked(l, in[i], e);
+    if (r == 0)
+        r = inline_graph(l, body, NULL, in, body->n_inputs, out, e);
+    return r < 0 ? r : take_outputs(l, out, body->n_outputs, e);
+}
+
 // ---- what Loop and Scan share ----
 
 // The body, its inputs and outputs of one repetition, and of each repetition the outputs that are
@@ -241,10 +280,8 @@ static int32_t with_axis(struct onnx_lowering *l, int32_t tensor, uint32_t axis,
     return onnx_reshaped(l, tensor, t->n_dims + 1, dims, e);
 }
 
-// Output i from what was collected: one behind the other along a new axis, which may be counted
-// from the end.
-static int stack(struct onnx_lowering *l, uint32_t i, int32_t *parts, uint32_t n, int64_t axis,
-                 bool backwards, struct error *e)
+int onnx_stack(struct onnx_lowering *l, uint32_t i, const int32_t *parts, uint32_t n, int64_t axis,
+               bool backwards, struct error *e)
 {
     if (!n)
         return onnx_refuse(l, e, "it has no repetition, so nothing says what its output %u is", i);
@@ -255,6 +292,8 @@ static int stack(struct onnx_lowering *l, uint32_t i, int32_t *parts, uint32_t n
         return r < 0 ? r : error_no_memory(e, "a loop", 0);
     for (uint32_t k = 0; k < n; k++) {
         const struct graph_tensor *t = &l->g->tensors[parts[k]];
+        if (onnx_is_sequence(l, parts[k]))
+            return onnx_refuse(l, e, "its output %u is a sequence in each repetition", i);
         if (t->type != first.type || t->n_dims != first.n_dims ||
             memcmp(t->dims, first.dims, t->n_dims * sizeof *t->dims) != 0)
             return onnx_refuse(l, e, "its output %u changes its shape from one to the next", i);
@@ -353,7 +392,7 @@ int onnx_lower_loop(struct onnx_lowering *l, struct error *e)
     for (uint32_t i = 0; i < l->n_out && r == 0; i++) {
         if (l->out[i] >= 0)
             r = i < p.n_states ? onnx_same_as(l, i, p.in[2 + i], e)
-                               : stack(l, i, p.collected[i - p.n_states], p.n, 0, false, e);
+                               : onnx_stack(l, i, p.collected[i - p.n_states], p.n, 0, false, e);
     }
     return r;
 }
@@ -372,25 +411,26 @@ static int take_list(const struct onnx_lowering *l, const char *name, uint32_t n
     return r;
 }
 
-// Element k of a tensor along the axis, without that dimension.
-static int32_t element(struct onnx_lowering *l, int32_t tensor, uint32_t axis, uint32_t k,
-                       struct error *e)
+int32_t onnx_part(struct onnx_lowering *l, int32_t tensor, uint32_t axis, uint32_t start,
+                  uint32_t size, bool keeps, struct error *e)
 {
     struct graph_tensor x = l->g->tensors[tensor];
     uint32_t dims[GRAPH_MAX_DIMS], n = 0;
     for (uint32_t i = 0; i < x.n_dims; i++)
         if (i != axis)
             dims[n++] = x.dims[i];
-    x.dims[axis] = 1;
-    int32_t one = onnx_temporary(l, x.type, x.n_dims, x.dims, e);
-    int32_t y = one < 0 ? one : onnx_temporary(l, x.type, n, dims, e);
-    struct graph_node *node = y < 0 ? NULL : onnx_emit(l, GRAPH_SLICE, &tensor, 1, &one, 1, e);
+    x.dims[axis] = size;
+    int32_t part = onnx_temporary(l, x.type, x.n_dims, x.dims, e);
+    int32_t y = part < 0 || keeps ? part : onnx_temporary(l, x.type, n, dims, e);
+    struct graph_node *node = y < 0 ? NULL : onnx_emit(l, GRAPH_SLICE, &tensor, 1, &part, 1, e);
     if (!node)
         return y < 0 ? y : STATUS_MALLOC_FAIL;
     for (uint32_t i = 0; i < GRAPH_MAX_DIMS; i++)
         node->slice.step[i] = 1;
-    node->slice.start[axis] = k;
-    return onnx_emit(l, GRAPH_RESHAPE, &one, 1, &y, 1, e) ? y : STATUS_MALLOC_FAIL;
+    node->slice.start[axis] = start;
+    if (keeps)
+        return y;
+    return onnx_emit(l, GRAPH_RESHAPE, &part, 1, &y, 1, e) ? y : STATUS_MALLOC_FAIL;
 }
 
 // The axis of each scanned input, and how long all of them are there.
@@ -400,8 +440,8 @@ static int take_axes(struct onnx_lowering *l, uint32_t n_states, uint32_t n, int
     int r = take_list(l, "scan_input_axes", n, axes, e);
     for (uint32_t i = 0; i < n && r == 0; i++) {
         const struct graph_tensor *x = onnx_in(l, n_states + i);
-        if (!x || x->constant)
-            return onnx_refuse(l, e, "its input %u is missing or a constant", n_states + i);
+        if (!x)
+            return onnx_refuse(l, e, "its input %u is missing", n_states + i);
         r = onnx_axis(l, axes[i], x->n_dims, &axes[i], e);
         if (r == 0 && i && x->dims[axes[i]] != *ret_length)
             return onnx_refuse(l, e, "its inputs have different lengths");
@@ -442,7 +482,8 @@ int onnx_lower_scan(struct onnx_lowering *l, struct error *e)
     for (uint32_t k = 0; k < length && r == 0; k++) {
         for (uint32_t i = 0; i < n_scanned && r == 0; i++) {
             uint32_t at = directions[i] ? length - 1 - k : k;
-            p.in[p.n_states + i] = element(l, l->in[p.n_states + i], (uint32_t)axes[i], at, e);
+            p.in[p.n_states + i] =
+                onnx_part(l, l->in[p.n_states + i], (uint32_t)axes[i], at, 1, false, e);
             r = p.in[p.n_states + i] < 0 ? STATUS_MODEL_INVALID : 0;
         }
         if (r == 0)
@@ -450,8 +491,9 @@ int onnx_lower_scan(struct onnx_lowering *l, struct error *e)
     }
     for (uint32_t i = 0; i < l->n_out && r == 0; i++)
         if (l->out[i] >= 0)
-            r = i < p.n_states ? onnx_same_as(l, i, p.in[i], e)
-                               : stack(l, i, p.collected[i - p.n_states], p.n,
-                                       out_axes[i - p.n_states], out_directions[i - p.n_states], e);
+            r = i < p.n_states
+                    ? onnx_same_as(l, i, p.in[i], e)
+                    : onnx_stack(l, i, p.collected[i - p.n_states], p.n, out_axes[i - p.n_states],
+                                 out_directions[i - p.n_states], e);
     return r;
 }

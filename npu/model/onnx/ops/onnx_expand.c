@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "npu/model/onnx/onnx_lower.h"
+#include "npu/model/onnx/onnx_maker.h"
 
 #define MAX_PARTS 6
 
@@ -20,8 +21,9 @@ struct part {
 
 struct onnx_expansion {
     const char *op;
-    bool of_runtime; // of ONNX Runtime's domain, not of ONNX's
-    bool joins;      // QLinearConcat: scale, zero point, and three inputs for each tensor
+    int (*make)(struct onnx_maker *m); // instead of parts: onnx_runtime.c
+    bool of_runtime;                   // of ONNX Runtime's domain, not of ONNX's
+    bool joins; // QLinearConcat: scale, zero point, and three inputs for each tensor
     uint32_t min_inputs, max_inputs;
     struct part parts[MAX_PARTS];
 };
@@ -81,7 +83,11 @@ static const struct onnx_expansion expansions[] = {
      .joins = true,
      .min_inputs = 5,
      .max_inputs = ONNX_MAX_EDGES},
-    OF_TWO("QLinearAdd", "Add"),
+#define X(name, runtime, fewest, most, function)                                                   \
+    {.op = name, .make = function, .of_runtime = runtime, .min_inputs = fewest, .max_inputs = most},
+    ONNX_MADE(X)
+#undef X
+        OF_TWO("QLinearAdd", "Add"),
     OF_TWO("QLinearMul", "Mul"),
     OF_ONE("QLinearSigmoid", "Sigmoid"),
     OF_ONE("QLinearLeakyRelu", "LeakyRelu"),
@@ -259,9 +265,12 @@ int onnx_expand(struct onnx_lowering *l, const struct onnx_expansion *x, const s
 {
     const char *left_out = NULL;
     l->node = of;
-    if (of->n_inputs < x->min_inputs || of->n_inputs > x->max_inputs || of->n_outputs != 1)
+    if (of->n_inputs < x->min_inputs || of->n_inputs > x->max_inputs ||
+        (of->n_outputs != 1 && !x->make))
         return onnx_refuse(l, e, "%u inputs are not supported, or it has not one output",
                            of->n_inputs);
+    if (x->make)
+        return x->make(&(struct onnx_maker){.l = l, .of = of, .take = take, .e = e});
     if (of->n_attrs && !reads_attributes(x))
         return onnx_refuse(l, e, "its attribute \"%s\" is not known", of->attrs[0].name);
     if (x->joins)

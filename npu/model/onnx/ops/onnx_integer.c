@@ -26,11 +26,22 @@ bool onnx_sums_fit(const struct onnx_lowering *l, uint32_t outputs)
                       (w_zp->n_elems == 1 || w_zp->n_elems == outputs)));
 }
 
+// The image's zero point; of uint8 it is there also where the node leaves it out, since 0 is -128
+// among the kernels' numbers.
+static int32_t take_zero_point(struct onnx_lowering *l, int32_t x, struct error *e)
+{
+    static const uint8_t zero;
+    if (l->n_in > 2 && l->in[2] >= 0)
+        return l->in[2];
+    enum tensor_type type = l->g->tensors[x].type;
+    return onnx_constant(l, type, 0, (const uint32_t[1]){0}, &zero, e);
+}
+
 // x as int8, with the window's padding.
-static int32_t emit_signed(struct onnx_lowering *l, int32_t x, const uint32_t x_dims[4],
+static int32_t emit_signed(struct onnx_lowering *l, int32_t x, int32_t zp, const uint32_t x_dims[4],
                            const struct graph_window *w, struct error *e)
 {
-    int32_t in[2] = {x, l->n_in > 2 ? l->in[2] : -1};
+    int32_t in[2] = {x, zp};
     uint32_t dims[4] = {x_dims[0], x_dims[1], x_dims[2] + w->pad[0] + w->pad[2],
                         x_dims[3] + w->pad[1] + w->pad[3]};
     int32_t y = onnx_temporary(l, TENSOR_INT8, 4, dims, e);
@@ -80,7 +91,8 @@ int onnx_emit_sums(struct onnx_lowering *l, int32_t x, const uint32_t x_dims[4],
         r < 0 ? NULL : make_sums(l, w.type == TENSOR_UINT8, l->g->tensors[copy].dims[0]);
     if (!q)
         return r < 0 ? r : error_no_memory(e, "a weight", 0);
-    int32_t in[4] = {emit_signed(l, x, x_dims, window, e), copy, -1, l->n_in > 2 ? l->in[2] : -1};
+    int32_t zp = take_zero_point(l, x, e);
+    int32_t in[4] = {zp < 0 ? zp : emit_signed(l, x, zp, x_dims, window, e), copy, -1, zp};
     struct graph_node *n = in[0] < 0 ? NULL : onnx_emit(l, GRAPH_CONV, in, 4, &y, 1, e);
     if (!n)
         return in[0] < 0 ? in[0] : STATUS_MALLOC_FAIL;
@@ -148,4 +160,17 @@ int onnx_lower_dynamic_quantize(struct onnx_lowering *l, struct error *e)
     if (r < 0)
         return r;
     return onnx_emit_own(l, GRAPH_DYNAMIC_QUANTIZE, 1, e) ? 0 : STATUS_MALLOC_FAIL;
+}
+
+// Each bit of x and 1 are unlike.
+int onnx_lower_bitwise_not(struct onnx_lowering *l, struct error *e)
+{
+    static const int64_t kind = REF_XOR, ones = -1;
+    const struct graph_tensor *x = onnx_in(l, 0);
+    if (onnx_is_float(x->type) || x->type == TENSOR_BOOL)
+        return onnx_refuse(l, e, "it works on integers");
+    int r = onnx_shape_like(l, 0, x, e);
+    l->in[1] = r < 0 ? r : onnx_constant(l, x->type, 0, (const uint32_t[1]){0}, &ones, e);
+    l->n_in = 2;
+    return l->in[1] < 0 ? l->in[1] : onnx_emit_ref(l, REF_OP_BINARY, 2, &kind, 1, e);
 }

@@ -170,6 +170,16 @@ int onnx_lower_any_conv_integer(struct onnx_lowering *l, struct error *e)
     return lower_conv(l, &w, TENSOR_INT32, 4, e);
 }
 
+// As pad_both(), but here an odd line goes to the beginning unless SAME_UPPER is said: ONNX says so
+// from operator set 11 on, and ONNX Runtime does so of all.
+static void pad_transposed(const struct onnx_lowering *l, struct window *w, uint32_t i, int64_t all)
+{
+    bool upper = onnx_text_is(l, "auto_pad", "SAME_UPPER", "NOTSET");
+    all = all < 0 ? 0 : all;
+    w->pads[i] = upper ? all / 2 : all - all / 2;
+    w->pads[w->n + i] = all - w->pads[i];
+}
+
 // Either the output's size is given (output_shape, or auto_pad: input * stride) and pads follow, or
 // the other way round.
 static int transposed_sizes(const struct onnx_lowering *l, struct window *w, uint32_t *dims,
@@ -187,7 +197,7 @@ static int transposed_sizes(const struct onnx_lowering *l, struct window *w, uin
         int64_t whole = w->stride[i] * ((int64_t)x->dims[2 + i] - 1) + more[i] + reach(w, i);
         int64_t size = said ? shape[i] : w->stride[i] * x->dims[2 + i];
         if (said || alike)
-            pad_both(l, w, i, whole - size);
+            pad_transposed(l, w, i, whole - size);
         else
             size = whole - w->pads[i] - w->pads[w->n + i];
         if (size < 1 || size > INT32_MAX)

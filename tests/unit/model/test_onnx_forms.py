@@ -1,0 +1,280 @@
+#!/usr/bin/python3
+"""Forms of ONNX that exporters, optimizers and quantizers write: functions of the file's own, sequences of tensors, operators
+of ONNX Runtime's domain, spectra, constants of 4 bits and of bfloat16, zero points that are left out. numpy says what is to come
+out."""
+import unittest
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from support.rknnctl import OnDaemon
+
+RUNTIME = "com.microsoft"
+
+
+def node(op, inputs, outputs, domain="", **attributes):
+    return helper.make_node(op, inputs, outputs, domain=domain, **attributes)
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def heads(x, n):
+    """[batch, length, heads · size] as [batch, heads, length, size]."""
+    return x.reshape(*x.shape[:2], n, -1).transpose(0, 2, 1, 3)
+
+
+def attention(q, k, v, n, added=0.):
+    scores = heads(q, n) @ heads(k, n).transpose(0, 1, 3, 2) / np.sqrt(q.shape[-1] / n) + added
+    return (softmax(scores) @ heads(v, n)).transpose(0, 2, 1, 3).reshape(*q.shape[:2], -1)
+
+
+def normalized(x, scale, bias=0.):
+    centred = x - x.mean(-1, keepdims=True)
+    return centred / np.sqrt((centred ** 2).mean(-1, keepdims=True) + 1e-5) * scale + bias
+
+
+def rms(x, scale):
+    return x / np.sqrt((x ** 2).mean(-1, keepdims=True) + 1e-5) * scale
+
+
+class Case(OnDaemon):
+    OPTIONS = ("--backend", "sim:rk3588", "--worker-idle", "0")
+
+    def setUp(self):
+        super().setUp()
+        self.rng = np.random.default_rng(5)
+
+    def random(self, *shape):
+        return self.rng.uniform(-1, 1, shape).astype(np.float32)
+
+    def bytes(self, *shape, low=0):
+        return self.rng.integers(low, low + 256, shape).astype(np.int8 if low else np.uint8)
+
+    def rknnctl(self, nodes, inputs, outputs, constants=None, opset=17, functions=()):
+        values = [helper.make_tensor_value_info(n, onnx.mapping.NP_TYPE_TO_TENSOR_TYPE[v.dtype], v.shape) for n, v in inputs.items()]
+        tensors = [v if isinstance(v, TensorProto) else numpy_helper.from_array(np.asarray(v), n)
+                   for n, v in (constants or {}).items()]
+        graph = helper.make_graph(nodes, "net", values, [helper.make_empty_tensor_value_info(n) for n in outputs], tensors)
+        opsets = [helper.make_opsetid("", opset), helper.make_opsetid(RUNTIME, 1), helper.make_opsetid("own", 1)]
+        model = helper.make_model(graph, opset_imports=opsets)
+        model.functions.extend(functions)
+        (self.folder / "net.onnx").write_bytes(model.SerializeToString())
+        words = ["run", str(self.folder / "net.onnx"), "-l", "nchw", "--raw", "-o", str(self.folder)]
+        for name, value in inputs.items():
+            np.save(self.folder / f"{name}.npy", value)
+            words += ["-i", f"{name}={self.folder / name}.npy"]
+        return self.daemon.rknnctl(*words)
+
+    def gives(self, expected, nodes, inputs, constants=None, **options):
+        """Each of the outputs y, y1, … is what is expected."""
+        expected = expected if isinstance(expected, list) else [expected]
+        outputs = ["y", *(f"y{i}" for i in range(1, len(expected)))]
+        done = self.rknnctl(nodes, inputs, outputs, constants, **options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for i, want in enumerate(expected):
+            got = np.load(self.folder / f"out{i}.npy")
+            self.assertEqual(got.shape, want.shape or (1,))
+            if want.dtype.kind == "f":
+                np.testing.assert_allclose(got, want, 1e-4, 1e-5)
+            else:
+                np.testing.assert_array_equal(got.reshape(want.shape), want)
+
+    def refused(self, words, *arguments, **options):
+        done = self.rknnctl(*arguments, **options)
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn(words, done.stderr)
+
+
+class Functions(Case):
+    """As exporters of PyTorch write modules."""
+
+    def leak(self):
+        made = helper.make_function("own", "Leak", ["X", "B"], ["Y"], [node("LeakyRelu", ["X"], ["t"]), node("Add", ["t", "B"], ["Y"])],
+                                    [helper.make_opsetid("", 17)], ["slope"])
+        made.node[0].attribute.add(name="alpha", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT)
+        return made
+
+    def test_a_function_is_called_with_its_attributes(self):
+        twice = helper.make_function("own", "Twice", ["X", "B"], ["Y"],
+                                     [node("Leak", ["X", "B"], ["t"], "own", slope=.5), node("Leak", ["t", "B"], ["Y"], "own")],
+                                     [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)])
+        x, b = self.random(3, 4), self.random(4)
+        once = np.where(x < 0, x * np.float32(.5), x) + b
+        self.gives(np.where(once < 0, once * np.float32(.01), once) + b, [node("Twice", ["x", "b"], ["y"], "own")], {"x": x},
+                   {"b": b}, functions=[self.leak(), twice])
+
+    def test_names_inside_are_its_own(self):
+        x, t = self.random(3, 4), self.random(4)
+        want = np.where(x < 0, x * np.float32(.25), x) + t
+        nodes = [node("Leak", ["x", "t"], ["a"], "own", slope=.25), node("Mul", ["a", "t"], ["y"])]
+        self.gives(want * t, nodes, {"x": x}, {"t": t}, functions=[self.leak()])
+
+    def test_an_input_that_is_left_out_is_left_out_inside(self):
+        clip = helper.make_function("own", "Bound", ["X", "L", "H"], ["Y"], [node("Clip", ["X", "L", "H"], ["Y"])],
+                                    [helper.make_opsetid("", 17)])
+        x = self.random(3, 4)
+        self.gives(np.minimum(x, np.float32(.5)), [node("Bound", ["x", "", "h"], ["y"], "own")], {"x": x}, {"h": np.float32(.5)},
+                   functions=[clip])
+
+    def test_what_calls_itself_is_refused(self):
+        endless = helper.make_function("own", "Endless", ["X"], ["Y"], [node("Endless", ["X"], ["Y"], "own")],
+                                       [helper.make_opsetid("own", 1)])
+        self.refused("nested more than", [node("Endless", ["x"], ["y"], "own")], {"x": self.random(2)}, ["y"], functions=[endless])
+
+
+class Sequences(Case):
+    def test_parts_are_read_and_joined(self):
+        x = self.random(2, 7, 3)
+        nodes = [node("SplitToSequence", ["x", "k"], ["s"], axis=1), node("SequenceAt", ["s", "i"], ["a"]),
+                 node("SequenceErase", ["s", "j"], ["t"]), node("SequenceInsert", ["t", "a"], ["u"]),
+                 node("ConcatFromSequence", ["u"], ["y"], axis=1), node("SequenceLength", ["u"], ["y1"])]
+        want = np.concatenate([x[:, :3], x[:, 6:], x[:, :3]], 1)
+        self.gives([want, np.array(3)], nodes, {"x": x}, {"k": np.array(3), "i": np.array(-3), "j": np.array(1)})
+
+    def test_slices_without_their_axis_are_stacked(self):
+        x = self.random(2, 3, 4)
+        nodes = [node("SplitToSequence", ["x"], ["s"], axis=1, keepdims=0), node("ConcatFromSequence", ["s"], ["y"], axis=-1, new_axis=1)]
+        self.gives(x.transpose(0, 2, 1), nodes, {"x": x})
+
+    def test_other_operators_do_not_take_one(self):
+        made = node("SequenceConstruct", ["x", "x"], ["s"])
+        self.refused("its input 0 is a sequence of tensors", [made, node("Relu", ["s"], ["y"])], {"x": self.random(2)}, ["y"])
+        self.refused("output s is a sequence", [made], {"x": self.random(2)}, ["s"])
+        self.refused("place 2 of a sequence of 2", [made, node("SequenceAt", ["s", "i"], ["y"])], {"x": self.random(2)}, ["y"],
+                     {"i": np.array(2)})
+
+
+class OfRuntime(Case):
+    def test_attention(self):
+        x, w, b = self.random(2, 5, 8), self.random(8, 24), self.random(24)
+        lengths = np.array([5, 3], np.int32)
+        q, k, v = np.split(x @ w + b, 3, -1)
+        hidden = np.where(np.arange(5) < lengths[:, None], 0., -10000.)[:, None, None]
+        self.gives(attention(q, k, v, 2, hidden).astype(np.float32), [node("Attention", ["x", "w", "b", "m"], ["y"], RUNTIME, num_heads=2)],
+                   {"x": x, "m": lengths}, {"w": w, "b": b})
+        later = np.where(np.tri(5), 0., -np.inf)
+        self.gives(attention(q, k, v, 4, later).astype(np.float32),
+                   [node("Attention", ["x", "w", "b"], ["y"], RUNTIME, num_heads=4, unidirectional=1)], {"x": x}, {"w": w, "b": b})
+
+    def test_heads_with_queries_of_another_length(self):
+        q, k, v, b = self.random(2, 5, 8), self.random(2, 6, 8), self.random(2, 6, 8), self.random(24)
+        want = attention(q + b[:8], k + b[8:16], v + b[16:], 2).astype(np.float32)
+        self.gives(want, [node("MultiHeadAttention", ["q", "k", "v", "b"], ["y"], RUNTIME, num_heads=2)], {"q": q, "k": k, "v": v}, {"b": b})
+
+    def test_normalization(self):
+        x, s, g, b = self.random(2, 5, 8), self.random(2, 5, 8), self.random(8), self.random(8)
+        self.gives([normalized(x + s, g, b), x + s],
+                   [node("SkipLayerNormalization", ["x", "s", "g", "b"], ["y", "", "", "y1"], RUNTIME, epsilon=1e-5)], {"x": x, "s": s},
+                   {"g": g, "b": b})
+        self.gives([rms(x + s, g), x + s],
+                   [node("SkipSimplifiedLayerNormalization", ["x", "s", "g"], ["y", "", "", "y1"], RUNTIME, epsilon=1e-5)],
+                   {"x": x, "s": s}, {"g": g})
+        self.gives(rms(x, g), [node("SimplifiedLayerNormalization", ["x", "g"], ["y"])], {"x": x}, {"g": g})
+        self.gives(rms(x, g), [node("RMSNormalization", ["x", "g"], ["y"])], {"x": x}, {"g": g}, opset=23)
+
+    def test_what_optimizers_join(self):
+        x, w, b = self.random(3, 8), self.random(4, 8), self.random(4)
+        self.gives(np.maximum(x @ w.T + b, 0), [node("FusedGemm", ["x", "w", "b"], ["y"], RUNTIME, activation="Relu", transB=1)], {"x": x},
+                   {"w": w, "b": b})
+        self.gives(x @ w.T * np.float32(.5), [node("FusedMatMul", ["x", "w"], ["y"], RUNTIME, alpha=.5, transB=1)], {"x": x}, {"w": w})
+        image, kernel = self.random(1, 3, 4, 4), self.random(5, 3, 1, 1)
+        want = np.einsum("nchw,oc->nohw", image, kernel[..., 0, 0])
+        self.gives(np.where(want < 0, want * np.float32(.2), want).astype(np.float32),
+                   [node("FusedConv", ["x", "w"], ["y"], RUNTIME, activation="LeakyRelu", activation_params=[.2])], {"x": image}, {"w": kernel})
+        self.refused("its activation is not known", [node("FusedConv", ["x", "w"], ["y"], RUNTIME, activation="Erf")], {"x": image}, ["y"],
+                     {"w": kernel})
+
+    def test_weights_of_four_bits(self):
+        n, k, block = 5, 40, 16
+        numbers = self.rng.integers(0, 16, (n, 48))
+        scales, zeros = self.random(n, 3), self.rng.integers(0, 16, (n, 4))
+        weight = ((numbers.reshape(n, 3, block) - zeros[:, :3, None]) * scales[..., None]).reshape(n, -1)[:, :k]
+        packed = (numbers[:, ::2] | numbers[:, 1::2] << 4).astype(np.uint8).reshape(n, 3, block // 2)
+        zeros = (zeros[:, ::2] | zeros[:, 1::2] << 4).astype(np.uint8)
+        x = self.random(3, k)
+        self.gives((x @ weight.T).astype(np.float32), [node("MatMulNBits", ["x", "w", "s", "z"], ["y"], RUNTIME, K=k, N=n, bits=4, block_size=block)],
+                   {"x": x}, {"w": packed, "s": scales.reshape(-1), "z": zeros.reshape(-1)})
+
+
+class Spectra(Case):
+    def parts(self, z):
+        return np.stack([z.real, z.imag], -1).astype(np.float32)
+
+    def test_fourier_transforms(self):
+        x = self.random(2, 16, 3)
+        self.gives(self.parts(np.fft.rfft(x, 12, 1)), [node("DFT", ["x", "n"], ["y"], axis=1, onesided=1)], {"x": x[..., None]}, {"n": np.array(12)})
+        z = self.random(2, 10, 2)
+        self.gives(self.parts(np.fft.ifft(z[..., 0] + 1j * z[..., 1], axis=1)), [node("DFT", ["x", "", "a"], ["y"], inverse=1)], {"x": z},
+                   {"a": np.array(1)}, opset=20)
+
+    def test_frames_under_a_window(self):
+        x, window = self.random(2, 50), np.hanning(17)[:16].astype(np.float32)
+        frames = np.stack([x[:, i:i + 16] * window for i in range(0, 35, 7)], 1)
+        nodes = [node("HannWindow", ["n"], ["w"]), node("STFT", ["x", "s", "w", "n"], ["y"])]
+        self.gives(self.parts(np.fft.rfft(frames)), nodes, {"x": x[..., None]}, {"s": np.array(7), "n": np.array(16)})
+
+
+class Numbers(Case):
+    def test_zero_points_that_are_left_out_are_zero(self):
+        for a, b in ((0, 0), (0, -128), (-128, 0)):
+            x, w = self.bytes(5, 12, low=a), self.bytes(12, 6, low=b)
+            want = x.astype(np.int32) @ w.astype(np.int32)
+            self.gives(want, [node("MatMulInteger", ["x", "w"], ["y"])], {"x": x}, {"w": w})
+            self.gives(want - x.sum(1, dtype=np.int32)[:, None] * np.int32(w[0, 0]), [node("MatMulInteger", ["x", "w", "", "z"], ["y"])], {"x": x},
+                       {"w": w, "z": w[0, 0]})
+            image, kernel = x.reshape(1, 5, 3, 4), self.bytes(7, 5, 1, 1, low=b)
+            want = np.einsum("nchw,oc->nohw", image.astype(np.int32), kernel[..., 0, 0].astype(np.int32))
+            self.gives(np.pad(want, ((0, 0), (0, 0), (1, 1), (1, 1))), [node("ConvInteger", ["x", "w"], ["y"], pads=[1, 1, 1, 1])], {"x": image},
+                       {"w": kernel})
+
+    def test_an_odd_line_of_a_given_output_shape_is_cut_off_in_front(self):
+        x = self.random(1, 1, 1, 4)
+        whole = np.repeat(x, 2, -1)  # a kernel of two ones with stride 2
+        nodes = [node("ConvTranspose", ["x", "w"], ["y"], strides=[1, 2], output_shape=[1, 7])]
+        self.gives(whole[..., 1:], nodes, {"x": x}, {"w": np.ones((1, 1, 1, 2), np.float32)})
+        nodes = [node("ConvTranspose", ["x", "w"], ["y"], strides=[1, 2], output_shape=[1, 7], auto_pad="SAME_UPPER")]
+        self.gives(whole[..., :-1], nodes, {"x": x}, {"w": np.ones((1, 1, 1, 2), np.float32)})
+
+    def stored(self, kind, shape, raw):
+        return TensorProto(name="w", data_type=kind, dims=shape, raw_data=raw)
+
+    def test_constants_of_four_bits_and_in_blocks(self):
+        numbers, scales = self.rng.integers(-8, 8, (16, 5)), self.random(4, 5)
+        flat = numbers.reshape(-1) & 15
+        weight = self.stored(22, [16, 5], (flat[::2] | flat[1::2] << 4).astype(np.uint8).tobytes())
+        x = self.random(3, 16)
+        nodes = [node("DequantizeLinear", ["w", "s"], ["r"], axis=0, block_size=4), node("MatMul", ["x", "r"], ["y"])]
+        want = (x @ (numbers * np.repeat(scales, 4, 0))).astype(np.float32)
+        self.gives(want, nodes, {"x": x}, {"w": weight, "s": scales}, opset=21)
+        self.gives(want, nodes, {"x": x}, {"w": numbers.astype(np.int8), "s": scales}, opset=21)
+        self.refused("numbers of 4 bits are supported as constants alone", [node("QuantizeLinear", ["x", "s", "w"], ["y"])], {"x": x}, ["y"],
+                     {"s": np.float32(1), "w": self.stored(22, [], b"\1")}, opset=21)
+
+    def test_bfloat16_of_a_file(self):
+        halves = (self.random(8, 4).view(np.uint32) >> 16).astype(np.uint16)
+        x = self.random(3, 8)
+        nodes = [node("Cast", ["w"], ["r"], to=TensorProto.FLOAT), node("MatMul", ["x", "r"], ["y"])]
+        self.gives(x @ (halves.astype(np.uint32) << 16).view(np.float32), nodes, {"x": x}, {"w": self.stored(16, [8, 4], halves.tobytes())})
+
+    def test_bits(self):
+        x, z = self.bytes(40), self.bytes(40)
+        nodes = [node("BitwiseAnd", ["x", "z"], ["a"]), node("BitwiseNot", ["a"], ["b"]), node("BitwiseXor", ["b", "z"], ["y"]),
+                 node("BitwiseOr", ["b", "z"], ["y1"])]
+        inside = ~(x & z)
+        self.gives([inside ^ z, inside | z], nodes, {"x": x, "z": z}, opset=18)
+
+    def test_scans_over_constants(self):
+        body = helper.make_graph([node("Add", ["s", "e"], ["t"]), node("Identity", ["t"], ["o"])], "body",
+                                 [helper.make_tensor_value_info(n, TensorProto.FLOAT, [3]) for n in "se"],
+                                 [helper.make_tensor_value_info(n, TensorProto.FLOAT, [3]) for n in "to"])
+        x, c = self.random(3), self.random(5, 3)
+        want = x + np.cumsum(c, 0)
+        self.gives([want[-1], want], [node("Scan", ["x", "c"], ["y", "y1"], body=body, num_scan_inputs=1)], {"x": x}, {"c": c})
+
+
+if __name__ == "__main__":
+    unittest.main()
