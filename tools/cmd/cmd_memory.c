@@ -55,7 +55,7 @@ static void memory_print_text(const struct memory *m, const struct task *task)
 static int memory_print_json(const struct memory *m, const struct task *task, struct error *e)
 {
     json_t *o = memory_json(m);
-    json_object_set_new(o, "model", json_string(task->model));
+    json_object_set_new(o, "model", print_json_text(task->model));
     json_object_set_new(o, "server", print_server_json(&m->server));
     return print_json(o, e);
 }

@@ -47,7 +47,7 @@ static int show_profile(const struct perf *p, const struct profile *profile, str
     }
     if (p->json) {
         json_t *o = profile_json(profile);
-        json_object_set_new(o, "model", json_string(p->plan.task.model));
+        json_object_set_new(o, "model", print_json_text(p->plan.task.model));
         json_object_set_new(o, "server", print_server_json(&profile->server));
         return print_json(o, e);
     }

@@ -248,9 +248,9 @@ static int show_rows(const struct comparison *c, const struct comparison_plan *p
     }
     if (plan->form == COMPARISON_JSON) {
         json_t *o = comparison_json(c);
-        json_object_set_new(o, "model", json_string(plan->task.model));
+        json_object_set_new(o, "model", print_json_text(plan->task.model));
         json_object_set_new(o, "server", print_server_json(&c->server));
-        json_object_set_new(o, "golden", json_string(plan->golden));
+        json_object_set_new(o, "golden", print_json_text(plan->golden));
         json_object_set_new(o, "golden_server", print_server_json(&c->golden_server));
         return print_json(o, e);
     }

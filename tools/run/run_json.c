@@ -10,7 +10,7 @@ static json_t *inputs_json(const struct run_result *r)
     json_t *array = json_array();
     for (uint32_t i = 0; i < r->model->n_inputs; i++) {
         json_t *o = print_attr_json(&r->model->inputs[i]);
-        json_object_set_new(o, "file", json_string(r->inputs->paths[i]));
+        json_object_set_new(o, "file", print_json_text(r->inputs->paths[i]));
         json_object_set_new(o, "data", input_set_json(r->inputs, i));
         json_array_append_new(array, o);
     }
@@ -30,7 +30,7 @@ static json_t *top_json(const struct run_output *o)
 static json_t *output_json(const struct run_output *output, const rknn_tensor_attr *attr)
 {
     json_t *o = print_attr_json(attr);
-    json_object_set_new(o, "file", output->file ? json_string(output->file) : json_null());
+    json_object_set_new(o, "file", output->file ? print_json_text(output->file) : json_null());
     json_object_set_new(o, "top", top_json(output));
     json_object_set_new(o, "min", print_json_number((double)output->range.min));
     json_object_set_new(o, "max", print_json_number((double)output->range.max));
@@ -76,9 +76,9 @@ static json_t *memory_json(const rknn_mem_size *m)
 // json_pack() takes the members' references; if one is NULL (no memory), so is the whole.
 int run_result_print_json(const struct run_result *r, struct error *e)
 {
-    json_t *o = json_pack("{s:s, s:o, s:o, s:o, s:o}", "model", r->model->path, "server",
-                          print_server_json(&r->server), "inputs", inputs_json(r), "outputs",
-                          outputs_json(r), "times", times_json(r));
+    json_t *o = json_pack("{s:o, s:o, s:o, s:o, s:o}", "model", print_json_text(r->model->path),
+                          "server", print_server_json(&r->server), "inputs", inputs_json(r),
+                          "outputs", outputs_json(r), "times", times_json(r));
     if (r->has_perf) {
         const struct layer_times t = {.layers = r->layers, .n_runs = 1, .timing = r->times.timing};
         json_object_set_new(o, "layers", layers_json(&t));

@@ -3,7 +3,9 @@
 import csv
 import io
 import json
+import os
 import re
+import shutil
 import unittest
 
 try:
@@ -72,6 +74,23 @@ class Names(OnDaemon):
         model = json.loads(self.said("info", "-j", self.file))["model"]
         written = [t["name"] for n in model["nodes"] for t in n["outputs"]]
         self.assertEqual(written, self.names[1:])
+
+    def test_paths_of_any_bytes(self):
+        """JSON is UTF-8, file names need not be."""
+        model = self.folder / os.fsdecode(b"m\xffdel.onnx")
+        shutil.copy(self.file, model)
+        samples = self.folder / os.fsdecode(b"i\xe9.npy")
+        shutil.copy(self.input, samples)
+        to = self.folder / os.fsdecode(b"o\xfft")
+        for words in (["run", "-i", samples, "-o", to], ["perf"], ["memory"], ["bench", "-n", "2"], ["info"],
+                      ["compare", "--with", "sim:", "-i", samples], ["accuracy", "-g", model, "-i", samples]):
+            with self.subTest(command=words[0]):
+                said = json.loads(self.said(words[0], model, *words[1:], "--json"))
+                for key in ("model", "golden"):
+                    if isinstance(said.get(key), str):
+                        self.assertTrue(said[key].endswith("m?del.onnx"), said[key])
+                if words[0] != "info":
+                    self.assertIsInstance(said["model"], str)
 
     def test_errors(self):
         done = rknnctl("run", self.file, "-i", "nowhere" + ESCAPE + "=" + str(self.file), uri=self.uri)
