@@ -2,6 +2,7 @@
 // kernel does not know are left out silently; nothing depends on them for correctness.
 #include "base/net/tcp.h"
 
+#include <errno.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <stddef.h>
@@ -86,4 +87,12 @@ bool tcp_is_gone(struct tcp_answers *a, int socket, uint64_t now_ms, uint32_t ti
         a->asked_ms = now_ms;
     return a->asked_ms > 0 && now_ms - a->asked_ms >= timeout_ms / 4 &&
            now_ms - a->heard_ms > timeout_ms;
+}
+
+const char *tcp_listen_advice(int error)
+{
+    return error == EADDRINUSE ? "; another program listens there: end it, or choose another port"
+           : error == EADDRNOTAVAIL ? "; this machine has no such address"
+           : error == EACCES        ? "; ports below 1024 are for root: choose another one"
+                                    : "";
 }

@@ -37,3 +37,6 @@ void tcp_keep_asking(int socket, uint32_t idle_ms, uint32_t timeout_ms);
 /// be called several times in that time. A peer whose window is closed is asked at intervals that
 /// grow to 2 minutes on kernels before Linux 6.15, so that it then takes up to twice that.
 bool tcp_is_gone(struct tcp_answers *a, int socket, uint64_t now_ms, uint32_t timeout_ms);
+
+/// What to do when bind() or listen() has failed with this errno: "" or "; …".
+const char *tcp_listen_advice(int error);

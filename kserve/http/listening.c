@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "base/cleanup.h"
@@ -57,7 +58,8 @@ static int open_tcp(const struct uri *u, bool insecure, struct error *e)
                          "proxy with TLS in front of tcp:127.0.0.1, or say --insecure",
                          u->text);
     r = open_address(found);
-    return r < 0 ? error_set_errno(e, STATUS_FAIL, -r, "listening at %s, port %s", u->text, port)
+    return r < 0 ? error_set(e, STATUS_FAIL, "listening at %s, port %s: %s%s", u->text, port,
+                             strerror(-r), tcp_listen_advice(-r))
                  : r;
 }
 

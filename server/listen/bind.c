@@ -5,6 +5,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -65,8 +66,11 @@ static int bind_address(const struct addrinfo *a, const char *what, bind_taker *
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     if (a->ai_family == AF_INET6)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
-    if (bind(fd, a->ai_addr, a->ai_addrlen) < 0 || listen(fd, BACKLOG) < 0)
-        return error_set_errno(e, STATUS_FAIL, errno, "%s", what);
+    if (bind(fd, a->ai_addr, a->ai_addrlen) < 0 || listen(fd, BACKLOG) < 0) {
+        int error = errno;
+        return error_set(e, STATUS_FAIL, "%s: %s%s", what, strerror(error),
+                         tcp_listen_advice(error));
+    }
     name_socket(fd, name, sizeof name);
     return take(owner, steal_fd(&fd), name, NULL, e);
 }

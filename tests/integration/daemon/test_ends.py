@@ -1,9 +1,10 @@
 #!/usr/bin/python3
-"""SIGTERM while programs load, run and leave: the daemon ends with 0, each time, in each isolation.
+"""SIGTERM while programs load, run and leave: the daemon ends with 0, each time, in each isolation. And those that do not begin.
 
 RKNND_ROUNDS: how often, in each."""
 import os
 import random
+import socket
 import subprocess
 import tempfile
 import unittest
@@ -43,6 +44,19 @@ class Ends(unittest.TestCase):
         rng = random.Random(seed())
         for _ in range(ROUNDS):
             self.end_in_traffic(rng, "--isolation", "thread", "--drain-timeout-ms", str(rng.choice((0, 5000))))
+
+    def test_an_address_that_cannot_be_had(self):
+        """Who starts a second one is told what to do."""
+        with socket.create_server(("127.0.0.1", 0)) as other, tempfile.TemporaryDirectory() as folder:
+            port = other.getsockname()[1]
+            for words, address in (("another program listens there: end it, or choose another port", f"tcp:127.0.0.1:{port}"),
+                                   ("this machine has no such address", "tcp:192.0.2.1:8910")):
+                for command in (["rknnd", "--backend", "null"], ["rknnd-kserve", "--models", folder]):
+                    with self.subTest(address=address, program=command[0]):
+                        done = subprocess.run([BUILD / "bin" / command[0], *command[1:], "--listen", address, "--insecure"],
+                                              capture_output=True, text=True, timeout=PATIENCE, check=False)
+                        self.assertNotEqual(done.returncode, 0)
+                        self.assertIn(words, done.stderr)
 
 
 if __name__ == "__main__":
