@@ -11,7 +11,8 @@
 //
 //   element    1 byte                2 bytes               4 bytes              8 bytes
 //   square     16 x 16               8 x 8                 4 x 4                element by element
-//   AVX512     4 of them, 64 x 16    4, 32 x 8; 16 x 16    16 x 16; 4, 16 x 4
+//   AVX512     4 of them, 64 x 16    8, 32 x 16; 4, 32 x 8    16 x 16; 4, 16 x 4
+//                                    16 x 16
 //
 // Why it is fast: loads and stores are whole vectors, a square stays in registers, and there are
 // log2 N shuffles for each vector. Of AVX512 stores are aligned where the columns are. The last
@@ -183,6 +184,40 @@ FOUR(1, _mm512_unpacklo_epi8, _mm512_unpackhi_epi8)
 FOUR(2, _mm512_unpacklo_epi16, _mm512_unpackhi_epi16)
 FOUR(4, _mm512_unpacklo_epi32, _mm512_unpackhi_epi32)
 
+// Of 2 bytes where there are 16 columns: 32 x 16, whose rows are read by one load. A vector has the
+// rows i and i + 16, so each lane becomes 8 rows of a column, and a column is four lanes of two
+// vectors.
+AVX512BW static inline __attribute__((always_inline)) void
+transpose_eight_rows(const uint8_t *src, ptrdiff_t pitch, __m512i a[8])
+{
+    __m512i b[8];
+    for (int i = 0; i < 8; i++, src += pitch)
+        a[i] = _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_loadu_si256((const void *)src)),
+                                  _mm256_loadu_si256((const void *)(src + 16 * pitch)), 1);
+    for (int done = 1; done < 8; done *= 2) {
+        for (int i = 0; i < 4; i++) {
+            b[2 * i] = _mm512_unpacklo_epi16(a[i], a[i + 4]);
+            b[2 * i + 1] = _mm512_unpackhi_epi16(a[i], a[i + 4]);
+        }
+        memcpy(a, b, sizeof b);
+    }
+}
+
+AVX512BW static void transpose_four_2_wide(const struct matrix *m, size_t row, size_t column)
+{
+    const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13),
+                  second = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
+    const uint8_t *src = m->src + (ptrdiff_t)row * m->src_pitch + column * 2;
+    uint8_t *dst = m->dst + (ptrdiff_t)column * m->dst_pitch + row * 2;
+    __m512i a[8], b[8];
+    transpose_eight_rows(src, m->src_pitch, a);
+    transpose_eight_rows(src + 8 * m->src_pitch, m->src_pitch, b);
+    for (int i = 0; i < 8; i++, dst += m->dst_pitch) {
+        _mm512_storeu_si512(dst, _mm512_permutex2var_epi64(a[i], first, b[i]));
+        _mm512_storeu_si512(dst + 8 * m->dst_pitch, _mm512_permutex2var_epi64(a[i], second, b[i]));
+    }
+}
+
 // Of 4 bytes whole lines are read, too: rows that are a power of two apart share few lines of the
 // first cache, which would be gone when the next four columns need them.
 typedef uint32_t vector_4_line __attribute__((vector_size(TALL_BYTES)));
@@ -205,12 +240,14 @@ static bool transpose_tall(const struct matrix *m, size_t element)
         transpose_squares(m, rows, transpose_first_rows(m, rows, element), transpose_square_4_line);
         return true;
     }
+    bool wide = element == 2 && m->columns >= 2 * columns;
+    columns = wide ? 2 * columns : columns;
     size_t last_row = m->rows - rows, last_column = m->columns - columns;
     size_t first = transpose_first_rows(m, rows, element);
     for (size_t row = 0; row < m->rows; row += row ? rows : first)
         for (size_t column = 0; column < m->columns; column += columns)
-            four[element](m, row < last_row ? row : last_row,
-                          column < last_column ? column : last_column);
+            (wide ? transpose_four_2_wide : four[element])(
+                m, row < last_row ? row : last_row, column < last_column ? column : last_column);
     return true;
 }
 #else
