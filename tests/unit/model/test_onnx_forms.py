@@ -2,6 +2,7 @@
 """Forms of ONNX that exporters, optimizers and quantizers write: functions of the file's own, sequences of tensors, operators
 of ONNX Runtime's domain, spectra, constants of 4 bits and of bfloat16, zero points that are left out. numpy says what is to come
 out."""
+import json
 import unittest
 
 import numpy as np
@@ -119,6 +120,18 @@ class Functions(Case):
         x = self.random(3, 4)
         self.gives(np.minimum(x, np.float32(.5)), [node("Bound", ["x", "", "h"], ["y"], "own")], {"x": x}, {"h": np.float32(.5)},
                    functions=[clip])
+
+    def test_tensors_of_calls_have_names_of_their_own(self):
+        """Comparisons of layers know tensors by their names."""
+        nodes = [node("Leak", ["x", "b"], ["a"], "own", name="one"), node("Leak", ["a", "b"], ["c"], "own", name="two"),
+                 node("SplitToSequence", ["c"], ["s"]), node("SequenceAt", ["s", "i"], ["d"]), node("Mul", ["d", "x"], ["y"])]
+        x = self.random(3, 4)
+        self.assertEqual(self.rknnctl(nodes, {"x": x}, ["y"], {"b": self.random(4), "i": np.array(1)}, functions=[self.leak()]).returncode, 0)
+        done = self.daemon.rknnctl("dump", str(self.folder / "net.onnx"), "-i", str(self.folder / "x.npy"), "-o", str(self.folder), "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        names = [tensor["name"] for tensor in json.loads(done.stdout)["tensors"]]
+        self.assertLessEqual({"one/t", "two/t", "c", "s[1]", "y"}, set(names))  # an Add takes the LeakyRelu behind it
+        self.assertEqual(len(names), len(set(names)))
 
     def test_what_calls_itself_is_refused(self):
         endless = helper.make_function("own", "Endless", ["X"], ["Y"], [node("Endless", ["X"], ["Y"], "own")],

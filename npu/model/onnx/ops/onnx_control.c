@@ -9,6 +9,8 @@
 //      calls   of functions that the file has: the function is lowered in place of the node
 //
 // A body sees the names around it, and has its own; a function sees its inputs alone.
+#include <stdio.h>
+
 #include "npu/model/onnx/onnx_lower.h"
 #include "npu/model/onnx/onnx_names.h"
 
@@ -191,6 +193,25 @@ int onnx_lower_if(struct onnx_lowering *l, struct error *e)
 
 // ---- calls of functions ----
 
+// What a call has made is called CALL/TENSOR, and its outputs as the node's: whoever looks at
+// tensors (dumps, comparisons) knows them by their names, which a function has once, however often
+// it is called.
+static int name_made(struct onnx_lowering *l, uint32_t first, const int32_t *out, struct error *e)
+{
+    char text[300];
+    for (uint32_t i = first; i < l->g->n_tensors; i++) {
+        struct graph_tensor *t = &l->g->tensors[i];
+        int n = snprintf(text, sizeof text, "%.140s/%.140s", l->node->name, t->name);
+        t->name = pool_text(&l->g->pool, (struct bytes){(const uint8_t *)text, (size_t)n});
+        if (!t->name)
+            return error_no_memory(e, "a function", sizeof text);
+    }
+    for (uint32_t i = 0; i < l->n_out; i++)
+        if (l->out[i] >= 0 && out[i] >= 0 && (uint32_t)out[i] >= first)
+            l->g->tensors[out[i]].name = l->g->tensors[l->out[i]].name;
+    return 0;
+}
+
 int onnx_lower_call(struct onnx_lowering *l, const struct onnx_function *function, struct error *e)
 {
     struct onnx_file *body = pool_alloc(&l->g->pool, 1, sizeof *body);
@@ -213,8 +234,14 @@ int onnx_lower_call(struct onnx_lowering *l, const struct onnx_function *functio
         in[i] = i < l->n_in ? l->in[i] : -1;
     for (uint32_t i = 0; i < l->n_in && r == 0; i++)
         r = in[i] < 0 ? 0 : onnx_unpacked(l, in[i], e);
+    uint32_t first = l->g->n_tensors;
     if (r == 0)
         r = inline_graph(l, body, NULL, in, body->n_inputs, out, e);
+    if (r == 0 && l->n_out > body->n_outputs)
+        return onnx_refuse(l, e, "it has %u outputs, and its function %u", l->n_out,
+                           body->n_outputs);
+    if (r == 0)
+        r = name_made(l, first, out, e);
     return r < 0 ? r : take_outputs(l, out, body->n_outputs, e);
 }
 

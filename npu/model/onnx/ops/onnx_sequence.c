@@ -8,6 +8,8 @@
 //
 // The list's own tensor is in no node. An operator that knows no sequences never sees one
 // (onnx_check_sequences).
+#include <stdio.h>
+
 #include "npu/model/onnx/onnx_lower.h"
 
 struct onnx_sequence {
@@ -216,6 +218,20 @@ static int take_sizes(const struct onnx_lowering *l, uint32_t whole, uint32_t *s
                                       (long long)sum, whole);
 }
 
+// Tensors from `first` on are called NODE[PLACE]: comparisons know them by their names.
+static int name_part(struct onnx_lowering *l, uint32_t first, uint32_t place, struct error *e)
+{
+    char text[300];
+    int n = snprintf(text, sizeof text, "%.280s[%u]", l->node->name, place);
+    for (uint32_t i = first; i < l->g->n_tensors; i++) {
+        const char *name = pool_text(&l->g->pool, (struct bytes){(const uint8_t *)text, (size_t)n});
+        if (!name)
+            return error_no_memory(e, "a sequence", (size_t)n);
+        l->g->tensors[i].name = name;
+    }
+    return 0;
+}
+
 int onnx_lower_split_to_sequence(struct onnx_lowering *l, struct error *e)
 {
     uint32_t sizes[ONNX_MAX_EDGES], n = 0;
@@ -227,8 +243,9 @@ int onnx_lower_split_to_sequence(struct onnx_lowering *l, struct error *e)
     if (r == 0)
         r = take_sizes(l, x->dims[axis], sizes, &n, e);
     for (uint32_t i = 0; i < n && r == 0; i++) {
+        uint32_t first = l->g->n_tensors;
         items[i] = onnx_part(l, l->in[0], (uint32_t)axis, (uint32_t)at, sizes[i], keeps, e);
-        r = items[i] < 0 ? STATUS_MODEL_INVALID : 0;
+        r = items[i] < 0 ? STATUS_MODEL_INVALID : name_part(l, first, i, e);
         at += sizes[i];
     }
     return r < 0 ? r : sequence_make(l, items, n, e);
