@@ -155,6 +155,8 @@ static void sums_of_all_pairs(void **state)
         {true, {-90, 1}, {{1, 0}, {3, 1}}, {31999, 20}, -1},
         {true, {7, -20}, {{5, 2}, {1, 0}}, {32001, 21}, 4},
         {true, {-1, 60}, {{7, 2}, {3, 1}}, {30001, 22}, 0},
+        {true, {100, -100}, {{1, 0}, {1, 0}}, {3, 1}, 5}, // these two beyond 16 bits
+        {false, {128, -128}, {{30000, 3}, {16384, 0}}, {1, 2}, 0},
     };
     for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
         int8_t low = i % 2 ? (int8_t)sums[i].zp : -128;

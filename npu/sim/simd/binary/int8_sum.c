@@ -1,24 +1,17 @@
 // Sums and products of arrays of int8 as the chips round them (int8_binary.h), in floats that hold
-// all integers that there are, with AVX2 and AVX512 in few instructions. Compiled without
-// contracted products: what is fused stands here as such.
+// all integers that there are, with AVX2, AVX512 and NEON (int8_sum_neon.c) in few instructions.
+// Compiled without contracted products: what is fused stands here as such.
 //
 // Tests: test_sim_int8, of all pairs.
-#include <math.h>
+#include "npu/sim/simd/binary/int8_sum.h"
+
 #include <string.h>
 
 #include "npu/sim/simd/avx2.h"
 #include "npu/sim/simd/avx512.h"
-#include "npu/sim/simd/binary/int8_binary.h"
 
-// Added to floats below 2^22, it leaves the nearest integer (ties to even) in the lowest bits.
-#define INTEGER  12582912.0f
-#define MAX_HELD (1 << 22)
-
-// factor / 2^shift: a power of two divides exactly.
-static double int8_factor(struct graph_scaling s)
-{
-    return ldexp(s.factor, -(int)s.shift);
-}
+#define INTEGER  INT8_INTEGER
+#define MAX_HELD INT8_MAX_HELD
 
 bool int8_sum_fits(const struct graph_sum *sum)
 {
@@ -225,17 +218,6 @@ AVX2_INLINE void int8_sum_256(const struct graph_sum *sum, const bool product,
     }
 }
 
-// Whether floats hold what is exact with INTEGER taken off.
-static bool int8_sum_fits_vectors(const struct graph_sum *sum)
-{
-    bool fits = kernel_has_avx2();
-    for (int i = 0; i < 2; i++) {
-        double reach = fmax(fabs(sum->offset[i] - 128.0), fabs(sum->offset[i] + 127.0));
-        fits = fits && reach * fabs(int8_factor(sum->operand[i])) < MAX_HELD;
-    }
-    return fits;
-}
-
 // Which operands are rounded is a constant to each kernel, so that a loop asks nothing.
 #define EACH(kernel, product)                                                                      \
     if (first && second)                                                                           \
@@ -279,12 +261,28 @@ static void int8_sum_vectors(const struct graph_sum *sum, int8_t low, const int8
 {
     (kernel_has_avx512() ? int8_sum_vectors_512 : int8_sum_vectors_256)(sum, low, a, b, n, y);
 }
-#define SUM_VECTORS (4 * AVX512_LANES) // a multiple of what either takes
+#define SUM_VECTORS      (4 * AVX512_LANES) // a multiple of what either takes
+#define INT8_HAS_VECTORS kernel_has_avx2()
+#elif defined(__aarch64__)
+#define SUM_VECTORS      INT8_SUM_NEON
+#define INT8_HAS_VECTORS true
+#define int8_sum_vectors int8_sum_neon
 #else
-#define SUM_VECTORS                1
-#define int8_sum_vectors           int8_sum_all
-#define int8_sum_fits_vectors(sum) false
+#define SUM_VECTORS      1
+#define INT8_HAS_VECTORS false
+#define int8_sum_vectors int8_sum_all
 #endif
+
+// Whether floats hold what is exact with INTEGER taken off.
+static bool int8_sum_fits_vectors(const struct graph_sum *sum)
+{
+    bool fits = INT8_HAS_VECTORS;
+    for (int i = 0; i < 2; i++) {
+        double reach = fmax(fabs(sum->offset[i] - 128.0), fabs(sum->offset[i] + 127.0));
+        fits = fits && reach < INT16_MAX && reach * fabs(int8_factor(sum->operand[i])) < MAX_HELD;
+    }
+    return fits;
+}
 
 #define SUM_CHUNK 4096 // y may be an operand
 
