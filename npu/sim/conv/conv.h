@@ -26,7 +26,7 @@ enum conv_kernel {
     CONV_PLAIN,     // exact integers on any CPU
     CONV_DEPTHWISE, // one filter for each channel: integers, and fp16 and other stored types
     CONV_VNNI,      // integers, one group, by products of bytes
-    CONV_INT16,     // integers, with AVX2
+    CONV_INT16,     // integers, with AVX2 or NEON
     CONV_FLOATS,    // floats, one group, with AVX512
 };
 

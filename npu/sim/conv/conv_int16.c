@@ -5,7 +5,7 @@
 // ring of as many lines as a window is high. Sums of a chunk of pixels, all their channels, stay in
 // the L1 cache until the epilogue has read them.
 //
-// Tests: test_sim_conv_AVX2, test_sim_conv_AVX512_CORE.
+// Tests: test_sim_conv_AVX2, test_sim_conv_AVX512_CORE; test_sim_conv of the preset arm64.
 #include "npu/sim/conv/conv_int16.h"
 
 #include <assert.h>
@@ -16,7 +16,12 @@
 
 bool conv_int16_fits(const struct conv *c)
 {
-    return dnn_has_avx2() && conv_segments(c) <= INT16_SEGMENTS;
+#ifdef __aarch64__
+    const bool has_kernel = true;
+#else
+    const bool has_kernel = dnn_has_avx2();
+#endif
+    return has_kernel && conv_segments(c) <= INT16_SEGMENTS;
 }
 
 // ---- preparation ----
@@ -44,7 +49,7 @@ static void int16_describe_window(const struct conv *c, struct conv_int16 *v)
     size_t groups = c->window.groups, outputs = c->oc / groups;
     v->n_segments = conv_segments(c);
     v->segment = conv_segment_size(c);
-    v->pairs = (v->segment + 1) / 2;
+    v->joined = (v->segment + INT16_JOINED - 1) / INT16_JOINED;
     v->n_blocks = groups * ((outputs + CONV_LANES - 1) / CONV_LANES);
     v->chunk = MAX_SUMS / c->oc < PIXEL_MULTIPLE
                    ? PIXEL_MULTIPLE
@@ -58,13 +63,15 @@ static void int16_pack_channel(const struct step *s, const struct conv *c, const
 {
     const struct conv_int16 *v = c->int16;
     size_t taps = (size_t)c->window.kernel[0] * c->window.kernel[1];
-    size_t inputs = c->ic / c->window.groups, next = lanes * 2, together = v->segment / inputs;
+    size_t inputs = c->ic / c->window.groups, next = lanes * INT16_JOINED,
+           together = v->segment / inputs;
     for (size_t tap = 0; tap < taps; tap++) {
-        int16_t *segment = to + tap / together * v->pairs * next;
+        int16_t *segment = to + tap / together * v->joined * next;
         size_t word = tap % together * inputs;
         int32_t nz = conv_weight_zp(s->node->quant, taps, (uint32_t)o, tap);
         for (size_t i = 0; i < inputs; i++, word++)
-            segment[word / 2 * next + word % 2] = (int16_t)(w[(o * inputs + i) * taps + tap] + nz);
+            segment[word / INT16_JOINED * next + word % INT16_JOINED] =
+                (int16_t)(w[(o * inputs + i) * taps + tap] + nz);
     }
 }
 
@@ -72,7 +79,7 @@ static int int16_pack(struct step *s, struct conv *c, const int8_t *w, struct er
 {
     struct conv_int16 *v = c->int16;
     size_t outputs = c->oc / c->window.groups, inputs = c->ic / c->window.groups, from = 0;
-    size_t block = v->n_segments * v->pairs * CONV_LANES * 2;
+    size_t block = v->n_segments * v->joined * CONV_LANES * INT16_JOINED;
     int16_t *to = step_alloc(s, v->n_blocks * block, sizeof *to);
     v->blocks = step_alloc(s, v->n_blocks, sizeof *v->blocks);
     if (!to || !v->blocks)
@@ -82,7 +89,7 @@ static int int16_pack(struct step *s, struct conv *c, const int8_t *w, struct er
         size_t lanes = count > INT16_LANES ? CONV_LANES : INT16_LANES;
         v->blocks[i] = (struct int16_block){from, count, lanes, from / outputs * inputs, to};
         for (size_t k = 0; k < count; k++)
-            int16_pack_channel(s, c, w, from + k, lanes, to + 2 * k);
+            int16_pack_channel(s, c, w, from + k, lanes, to + INT16_JOINED * k);
         from += count;
     }
     return 0;
@@ -160,7 +167,7 @@ void conv_int16_run(const struct step *s, const struct conv *c, struct run *r, c
     const void *rows[INT16_SEGMENTS];
     struct conv_lines lines = conv_lines(c, int16_line_size(c), run_scratch(r, c->lines_at));
     struct int16_pixels p = {.n_segments = c->int16->n_segments,
-                             .pairs = c->int16->pairs,
+                             .joined = c->int16->joined,
                              .pitch = (size_t)c->window.stride[1] * c->ic,
                              .channels = c->oc,
                              .overwrites = c->window.groups == 1};

@@ -42,7 +42,7 @@ AVX2_INLINE void int16_sum_segment(const struct int16_pixels *p, const int16_t *
 #pragma GCC unroll 4
     for (int i = 0; i * 3 < n; i++)
         x[i] = at + (size_t)i * 3 * pitch;
-    for (size_t pair = 0; pair < p->pairs; pair++, w += 2 * INT16_LANES * n_vectors) {
+    for (size_t pair = 0; pair < p->joined; pair++, w += 2 * INT16_LANES * n_vectors) {
         __m256i weights[MAX_VECTORS];
 #pragma GCC unroll 2
         for (int v = 0; v < n_vectors; v++)
@@ -67,7 +67,7 @@ AVX2_INLINE void int16_sum_tile(const struct int16_pixels *p, const struct int16
 #pragma GCC unroll 12
     for (int i = 0; i < n * n_vectors; i++)
         sums[i] = _mm256_setzero_si256();
-    for (size_t i = 0; i < p->n_segments; i++, w += p->pairs * b->lanes * 2)
+    for (size_t i = 0; i < p->n_segments; i++, w += p->joined * b->lanes * 2)
         int16_sum_segment(p, p->segments[i] + b->image + first * p->pitch, w, sums, n, n_vectors);
     to += first * p->channels;
 #pragma GCC unroll 12
@@ -109,7 +109,7 @@ void conv_int16_sum(const struct int16_pixels *p, const struct int16_block *b, s
         functions[n_vectors - 1][together - 1](p, b, first, sums);
     }
 }
-#else
+#elif !defined(__aarch64__) // neon/conv_neon_int16.c
 void conv_int16_sum(const struct int16_pixels *p, const struct int16_block *b, size_t n,
                     int32_t *sums)
 {
