@@ -413,6 +413,7 @@ static void depthwise_describe_line(const struct conv *c, struct run *r, struct 
     l->lowered = c->lowered;
     l->lowered_far = c->lowered_far;
     l->n_taps = depthwise_n_rows(c) * w->kernel[1];
+    l->columns = w->kernel[1];
     l->tap = depthwise_padded_unit(c);
     l->size = (size_t)c->ow * c->oc;
     l->out = depthwise_unit_size(c);
@@ -438,12 +439,24 @@ static struct conv_lines depthwise_make_lines(const struct conv *c, struct run *
     return l;
 }
 
+// Whether the kernel makes outputs, by `job`, of a line whose sources are known: units are pixels.
+static bool depthwise_makes_outputs(const struct conv *c, const struct depthwise_line *l,
+                                    const struct requant_job *job)
+{
+    const struct conv_requant *f = &c->requant;
+    return c->tap_min && f->kind != REQUANT_NONE && !requant_has_addend(f->kind) &&
+           !f->in_doubles && !f->own_bias && job->narrow && l->out == c->oc && depthwise_stores(l);
+}
+
 void conv_depthwise_run(const struct step *s, const struct conv *c, struct run *r,
                         const int8_t *image)
 {
     struct depthwise_line l;
+    struct requant_job job = {.narrow = false};
     struct conv_lines lines = depthwise_make_lines(c, r);
     depthwise_describe_line(c, r, &l);
+    if (c->integer && c->requant.kind != REQUANT_NONE)
+        job = conv_requantize_begin(s, c, r);
     for (uint32_t n = 0; n < c->n; n++) {
         conv_lines_begin(&lines, image + (size_t)n * c->ih * c->iw * c->ic * lines.element);
         for (uint32_t y = 0; y < c->oh; y++) {
@@ -451,10 +464,12 @@ void conv_depthwise_run(const struct step *s, const struct conv *c, struct run *
             depthwise_find_sources(c, r, &lines, y, &l);
             if (c->fp16)
                 l.to = (uint16_t *)run_output(s, r, 0) + first * c->oc;
+            l.first = first;
+            l.requant = depthwise_makes_outputs(c, &l, &job) ? &job : NULL;
             uint32_t denormals = kernel_drop_denormals(); // as around oneDNN's kernels
             l.sum(&l);
             kernel_keep_denormals(denormals);
-            if (!c->fp16)
+            if (!c->fp16 && !l.requant)
                 conv_epilogue(s, c, r, l.to, first, c->ow);
         }
     }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "npu/sim/conv/conv_lines.h"
+#include "npu/sim/conv/conv_requantize.h"
 
 #define DEPTHWISE_UNROLL 8 // units whose sums are in registers at a time, of AVX512
 #define DEPTHWISE_FEW    4 // of others, which have half of that or less
@@ -17,11 +18,16 @@ struct depthwise_line {
     const void *taps;
     const int32_t *tap_min;     // of quads: what taps have been lowered by, for each channel
     bool lowered, lowered_far;  // not all of these are 0; not all are int8
-    size_t n_taps, tap;         // tap: elements from one to the next
+    size_t n_taps, columns;     // columns: of the window
+    size_t tap;                 // elements from one tap to the next
     size_t n, in, out;          // units; elements between neighbours
     size_t size;                // elements of the output: n units, and perhaps a part of one
     void *to;                   // sums, or fp16 outputs
     struct clamp_bounds bounds; // of fp16 outputs
+    // Not NULL: quads become outputs in registers, where depthwise_stores() says so; `first` is the
+    // first pixel of the output. Then `to` is scratch memory.
+    const struct requant_job *requant;
+    size_t first;
     void (*sum)(const struct depthwise_line *l); // the whole line
 };
 
@@ -54,6 +60,9 @@ depthwise_each(const struct depthwise_line *l, const int n_many,
 /// The kernel for quads, with AVX512-VNNI or NEON's dot products: elements are an int8 of each of
 /// four lines, taps four uint8 with the first, int8 with the second.
 void depthwise_sum_quads(const struct depthwise_line *l);
+
+/// Whether that makes the outputs of such a line, where they are narrow (struct requant_job).
+bool depthwise_stores(const struct depthwise_line *l);
 
 /// The kernel from fp16 to fp16, with AVX2 or AVX512, and whether it can be used.
 void depthwise_sum_fp16(const struct depthwise_line *l);

@@ -106,3 +106,11 @@ void depthwise_interleave(const uint8_t *const *rows, size_t n_rows, size_t n, u
     abort();
 }
 #endif
+
+#ifndef __aarch64__
+bool depthwise_stores(const struct depthwise_line *l)
+{
+    (void)l;
+    return false;
+}
+#endif

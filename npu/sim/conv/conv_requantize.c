@@ -39,6 +39,7 @@
 #include "npu/sim/conv/conv_requantize.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #define MAX_EXACT   (1 << 24) // floats below hold all integers
 #define MAX_ROUNDED (1 << 22) // … and these are rounded by REQUANT_INTEGER_FLOAT
@@ -195,7 +196,8 @@ static bool requant_fits_floats(const struct conv *c)
     double min_factor =
         fmin(fmin(fabs(requant_factor(t->bn[0])), fabs(requant_factor(t->bn[1]))), 1);
     bool saturates = INT32_MAX * min_factor * fabs(requant_factor(t->out)) < requant_reach(f);
-    if (!sides || saturates || (f->addend >= 0 && bounded) || reach >= MAX_ROUNDED)
+    bool wide = abs(t->addend_offset) > INT16_MAX - 128; // kernels add it to bytes in 16 bits
+    if (!sides || saturates || (f->addend >= 0 && (bounded || wide)) || reach >= MAX_ROUNDED)
         return false;
     for (size_t o = 0; o < c->oc; o++)
         if (!requant_channel_fits(c, f, o))
@@ -235,6 +237,13 @@ static bool requant_has_vectors(void)
 #endif
 }
 
+// For a last stage that takes REQUANT_INTEGER_FLOAT with what it multiplies.
+static double requant_to_merged(const struct conv_requant *f)
+{
+    const double integer = (double)REQUANT_INTEGER_FLOAT;
+    return integer + f->stages.zp - integer * requant_factor(f->stages.out);
+}
+
 // Whether all outputs are integers of 16 bits before they are clamped, their bounds of 8.
 static bool requant_is_narrow(const struct conv *c)
 {
@@ -271,6 +280,9 @@ static struct requant_job requant_job_of(const struct conv *c)
                             .addend_offset = f->stages.addend_offset,
                             .addend_factor = (float)requant_factor(f->stages.addend),
                             .zp_after = floats ? f->form.zp : 0};
+    const double merged = requant_to_merged(f);
+    t.to_merged = (float)merged;
+    t.merged = !((double)t.to_merged < merged || (double)t.to_merged > merged);
     t.to_stored = REQUANT_INTEGER_FLOAT + (float)(floats ? 0 : f->stages.zp);
     t.low = REQUANT_INTEGER_FLOAT + (floats ? (float)f->low : requant_stored_bound(&f->stages, 0));
     t.high =

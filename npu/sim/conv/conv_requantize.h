@@ -28,6 +28,7 @@ struct requant_job {
     bool in_doubles;
     bool complete;              // all biases are 0
     bool narrow;                // no output lies beyond 16 bits before it is clamped
+    bool merged;                // to_merged is exact
     size_t n, groups, channels; // n: pixels x groups; channels: of a group
     const int32_t *sums, *window_sums, *bias, *nz; // nz NULL: there are none
     struct requant_factors factors;
@@ -35,6 +36,7 @@ struct requant_job {
     int8_t *dst;
     struct requant_exact exact;
     float out, to_stored, low, high; // of floats
+    float to_merged;                 // to_stored less what `out` makes of REQUANT_INTEGER_FLOAT
     int8_t bounds[2];                // the last two as outputs, where they are narrow
     float addend_factor, error;
     int32_t addend_offset, zp_after;

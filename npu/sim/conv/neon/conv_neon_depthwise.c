@@ -12,14 +12,17 @@
 //
 // Sums are exact, and wrap at 32 bits. Tests: test_sim_conv of the preset arm64.
 #include "npu/sim/conv/conv_depthwise.h"
+#include "npu/sim/conv/neon/conv_requantize_neon.h"
 
 #ifdef __aarch64__
-#include <arm_neon.h>
 
 #define NEON        __attribute__((target("arch=armv8.2-a+dotprod")))
 #define NEON_INLINE NEON static inline __attribute__((always_inline, no_sanitize("undefined")))
 #define VECTORS     4 // of 4 channels: CONV_LANES
 #define MANY        8 // neighbouring pixels whose windows share what they load
+#define OUTPUTS     4 // … and that become outputs
+#define MAX_COLUMNS 5
+#define MAX_QUADS   (2 * MANY + MAX_COLUMNS)
 
 // The sums of n neighbouring units, CONV_LANES elements each; `lowered`: with their window sums.
 NEON_INLINE void neon_sum_lanes(const struct depthwise_line *l, size_t in, size_t out, size_t o,
@@ -60,6 +63,12 @@ NEON_INLINE void neon_sum_lanes(const struct depthwise_line *l, size_t in, size_
 // Whether taps are, and whether by an int8.
 enum neon_lowered { NEON_AS_THEY_ARE, NEON_LOWERED, NEON_LOWERED_FAR };
 
+// What a loop over pixels has as constants: the window's columns, and how many pixels are done.
+struct neon_window {
+    size_t columns, stride, n;
+    enum neon_lowered lowered;
+};
+
 // Of 4 channels: four times in each one's bytes.
 NEON_INLINE int8x16_t neon_lowered_by(const struct depthwise_line *l, size_t o)
 {
@@ -67,44 +76,73 @@ NEON_INLINE int8x16_t neon_lowered_by(const struct depthwise_line *l, size_t o)
     return vreinterpretq_s8_u32(vmulq_n_u32(vandq_u32(by, vdupq_n_u32(0xff)), 0x01010101));
 }
 
-// The sums of MANY neighbouring pixels, 4 channels each, whose windows have one row of quads: each
-// quad is loaded once for all windows that it is under. What taps were lowered by is another tap of
-// all quads where it is an int8; else window sums are multiplied by it.
-NEON_INLINE void neon_sum_shared(const struct depthwise_line *l, size_t pixel, size_t o,
-                                 const size_t columns, const size_t stride,
-                                 const enum neon_lowered lowered)
+// The quads under one row of the windows of w.n pixels from `pixel` on.
+NEON_INLINE void neon_find_quads(const struct depthwise_line *l, size_t row, size_t pixel,
+                                 const struct neon_window w, const int32_t **at)
 {
-    const size_t n = (MANY - 1) * stride + columns;
-    const int32_t *x = (const int32_t *)l->sources[0] + pixel * l->in + o;
-    const size_t channels = l->out;
-    const int8x16_t by = lowered == NEON_LOWERED ? neon_lowered_by(l, o) : vdupq_n_s8(1);
-    int8x16_t taps[3];
-    int32x4_t sums[MANY], windows[MANY];
-#pragma GCC unroll 3
-    for (size_t k = 0; k < columns; k++)
-        taps[k] = vreinterpretq_s8_s32(vld1q_s32((const int32_t *)l->taps + k * l->tap + o));
+    const size_t n = (w.n - 1) * w.stride + w.columns, channels = l->out;
+    at[0] = (const int32_t *)l->sources[row * w.columns] + pixel * l->in;
+#pragma GCC unroll 19
+    for (size_t q = 1; q < n; q++)
+        at[q] = at[q - 1] + channels;
+}
+
+// Adds the products of neighbouring pixels, 4 channels each, with the quads `at`, to sums `apart`
+// from each other: each quad is loaded once for all windows that it is under. What taps
+// were lowered by is another tap of all quads where it is an int8; else window sums are multiplied
+// by it.
+NEON_INLINE void neon_add_row(const struct depthwise_line *l, const int32_t *const *at, size_t row,
+                              size_t o, const struct neon_window w, int32x4_t *sums,
+                              const size_t apart)
+{
+    const size_t n = (w.n - 1) * w.stride + w.columns;
+    const int32_t *tap = (const int32_t *)l->taps + row * w.columns * l->tap + o;
+    const int8x16_t by = w.lowered == NEON_LOWERED ? neon_lowered_by(l, o) : vdupq_n_s8(1);
+    int8x16_t taps[MAX_COLUMNS];
+    int32x4_t windows[MANY];
+#pragma GCC unroll 5
+    for (size_t k = 0; k < w.columns; k++)
+        taps[k] = vreinterpretq_s8_s32(vld1q_s32(tap + k * l->tap));
 #pragma GCC unroll 8
-    for (size_t i = 0; i < MANY; i++)
-        sums[i] = windows[i] = vdupq_n_s32(0);
-#pragma GCC unroll 17
-    for (size_t at = 0; at < n; at++, x += channels) {
-        const int8x16_t quads = vreinterpretq_s8_s32(vld1q_s32(x));
-#pragma GCC unroll 3
-        for (size_t k = at % stride; k < columns; k += stride)
-            if (k <= at && (at - k) / stride < MANY) {
-                const size_t i = (at - k) / stride;
-                sums[i] = vdotq_s32(sums[i], taps[k], quads);
-                if (lowered == NEON_LOWERED)
-                    sums[i] = vdotq_s32(sums[i], by, quads);
-                else if (lowered)
+    for (size_t i = 0; i < w.n; i++)
+        windows[i] = vdupq_n_s32(0);
+#pragma GCC unroll 19
+    for (size_t q = 0; q < n; q++) {
+        const int8x16_t quads = vreinterpretq_s8_s32(vld1q_s32(at[q] + o));
+#pragma GCC unroll 5
+        for (size_t k = q % w.stride; k < w.columns; k += w.stride)
+            if (k <= q && (q - k) / w.stride < w.n) {
+                const size_t i = (q - k) / w.stride;
+                int32x4_t *sum = sums + i * apart;
+                *sum = vdotq_s32(*sum, taps[k], quads);
+                if (w.lowered == NEON_LOWERED)
+                    *sum = vdotq_s32(*sum, by, quads);
+                else if (w.lowered)
                     windows[i] = vdotq_s32(windows[i], by, quads);
             }
     }
-    int32_t *to = (int32_t *)l->to + pixel * channels + o;
     const int32x4_t far = vld1q_s32(l->tap_min + o);
 #pragma GCC unroll 8
-    for (size_t i = 0; i < MANY; i++, to += channels)
-        vst1q_s32(to, lowered == NEON_LOWERED_FAR ? vmlaq_s32(sums[i], windows[i], far) : sums[i]);
+    for (size_t i = 0; i < w.n; i++)
+        if (w.lowered == NEON_LOWERED_FAR)
+            sums[i * apart] = vmlaq_s32(sums[i * apart], windows[i], far);
+}
+
+// The sums of MANY neighbouring pixels, 4 channels each, whose windows have one row of quads.
+NEON_INLINE void neon_sum_shared(const struct depthwise_line *l, size_t pixel, size_t o,
+                                 const struct neon_window w)
+{
+    const int32_t *at[MAX_QUADS];
+    int32x4_t sums[MANY];
+#pragma GCC unroll 8
+    for (size_t i = 0; i < MANY; i++)
+        sums[i] = vdupq_n_s32(0);
+    neon_find_quads(l, 0, pixel, w, at);
+    neon_add_row(l, at, 0, o, w, sums, 1);
+    int32_t *to = (int32_t *)l->to + pixel * l->out + o;
+#pragma GCC unroll 8
+    for (size_t i = 0; i < MANY; i++, to += l->out)
+        vst1q_s32(to, sums[i]);
 }
 
 NEON_INLINE void neon_sum_plain(const struct depthwise_line *l, size_t in, size_t out, size_t o,
@@ -120,39 +158,134 @@ NEON_INLINE void neon_sum_lowered(const struct depthwise_line *l, size_t in, siz
 }
 
 // The last MANY pixels are moved back so that they end where the line ends.
-NEON_INLINE void neon_sum_all_shared(const struct depthwise_line *l, const size_t columns,
-                                     const size_t stride, const enum neon_lowered lowered)
+NEON_INLINE void neon_sum_all_shared(const struct depthwise_line *l, const struct neon_window w)
 {
     const size_t last = l->n - MANY;
     for (size_t i = 0; i < l->n; i += MANY)
         for (size_t o = 0; o < l->out; o += 4)
-            neon_sum_shared(l, i < last ? i : last, o, columns, stride, lowered);
+            neon_sum_shared(l, i < last ? i : last, o, w);
 }
 
 // Whether a unit is a pixel, and the windows of neighbours lie so that `columns` of them follow
 // each other.
 static bool neon_shares(const struct depthwise_line *l, size_t columns)
 {
-    bool next = l->n_taps == columns && l->n * l->out == l->size;
-    for (size_t k = 1; k < columns && next; k++)
-        next = (const int32_t *)l->sources[k] == (const int32_t *)l->sources[k - 1] + l->out;
-    return next && l->n >= MANY && l->out % 4 == 0;
+    bool next = l->n_taps % columns == 0 && l->n * l->out == l->size;
+    for (size_t k = 0; k < l->n_taps && next; k++)
+        next = k % columns == 0 ||
+               (const int32_t *)l->sources[k] == (const int32_t *)l->sources[k - 1] + l->out;
+    return next && l->out % 4 == 0;
+}
+
+// ---- outputs ----
+
+// Outputs of w.n pixels from `pixel` on, CONV_LANES channels each: all taps of a vector of
+// channels, then the next one's. A LeakyRelu's sums are kept, without bias, for those that are
+// open.
+NEON_INLINE void neon_store_tile(const struct depthwise_line *l, size_t pixel, size_t o,
+                                 const struct neon_window w, const enum requant_kind kind)
+{
+    const bool leaky = requant_is_leaky(kind);
+    const struct requant_job *t = l->requant;
+    int32x4_t sums[OUTPUTS * VECTORS];
+#pragma GCC unroll 16
+    for (size_t i = 0; i < w.n * VECTORS; i++)
+        sums[i] = leaky ? vdupq_n_s32(0) : vld1q_s32(t->bias + o + i % VECTORS * 4);
+    for (size_t row = 0; row < l->n_taps / w.columns; row++) {
+        const int32_t *at[MAX_QUADS];
+        neon_find_quads(l, row, pixel, w, at);
+#pragma GCC unroll 4
+        for (size_t v = 0; v < VECTORS; v++)
+            neon_add_row(l, at, row, o + 4 * v, w, sums + v, VECTORS);
+    }
+    if (leaky) {
+#pragma GCC unroll 16
+        for (size_t i = 0; i < w.n * VECTORS; i++) {
+            vst1q_s32((int32_t *)l->to + 4 * i, sums[i]);
+            sums[i] = vaddq_s32(sums[i], vld1q_s32(t->bias + o + i % VECTORS * 4));
+        }
+    }
+    const size_t first = l->first + pixel;
+    if (neon_store_outputs(t, o, first * l->out + o, l->out, sums, (int)w.n, kind, false))
+        return;
+    const struct requant_part part = {.sums = l->to,
+                                      .pitch = CONV_LANES,
+                                      .first = first,
+                                      .n = w.n,
+                                      .from = o,
+                                      .count = CONV_LANES};
+    conv_requantize_exact(t, &part);
+}
+
+// The last pixels are moved back so that they end where the line ends, and so are the last
+// channels.
+NEON_INLINE void neon_store_line(const struct depthwise_line *l, const struct neon_window w,
+                                 const enum requant_kind kind)
+{
+    const size_t last = l->n - w.n, last_o = l->out - CONV_LANES;
+    for (size_t o = 0; o < l->out; o += CONV_LANES)
+        for (size_t i = 0; i < l->n; i += w.n)
+            neon_store_tile(l, i < last ? i : last, o < last_o ? o : last_o, w, kind);
+}
+
+NEON_INLINE void neon_store_any(const struct depthwise_line *l, const size_t columns,
+                                const size_t stride, const enum requant_kind kind)
+{
+    if (l->lowered_far)
+        neon_store_line(l, (struct neon_window){columns, stride, OUTPUTS, NEON_LOWERED_FAR}, kind);
+    else if (l->lowered)
+        neon_store_line(l, (struct neon_window){columns, stride, OUTPUTS, NEON_LOWERED}, kind);
+    else
+        neon_store_line(l, (struct neon_window){columns, stride, OUTPUTS, NEON_AS_THEY_ARE}, kind);
+}
+
+#define STORE(columns, stride, name, kind)                                                         \
+    NEON static void neon_store_##name##_##columns##_##stride(const struct depthwise_line *l)      \
+    {                                                                                              \
+        neon_store_any(l, columns, stride, kind);                                                  \
+    }
+#define STORE_ALL(columns, stride)                                                                 \
+    STORE(columns, stride, plain, REQUANT_PLAIN)                                                   \
+    STORE(columns, stride, leaky, REQUANT_LEAKY)                                                   \
+    STORE(columns, stride, floats, REQUANT_FLOAT32)
+#define STORED(columns, stride)                                                                    \
+    {                                                                                              \
+        [REQUANT_PLAIN] = neon_store_plain_##columns##_##stride,                                   \
+        [REQUANT_LEAKY] = neon_store_leaky_##columns##_##stride,                                   \
+        [REQUANT_FLOAT32] = neon_store_floats_##columns##_##stride,                                \
+    }
+
+STORE_ALL(3, 1)
+STORE_ALL(3, 2)
+STORE_ALL(5, 1)
+STORE_ALL(5, 2)
+
+bool depthwise_stores(const struct depthwise_line *l)
+{
+    const size_t columns = l->columns, stride = l->in / l->out;
+    return (columns == 3 || columns == 5) && (stride == 1 || stride == 2) && l->n >= OUTPUTS &&
+           l->out >= CONV_LANES && neon_shares(l, columns);
 }
 
 #define SHARED(stride)                                                                             \
     if (l->lowered_far)                                                                            \
-        neon_sum_all_shared(l, 3, stride, NEON_LOWERED_FAR);                                       \
+        neon_sum_all_shared(l, (struct neon_window){3, stride, MANY, NEON_LOWERED_FAR});           \
     else if (l->lowered)                                                                           \
-        neon_sum_all_shared(l, 3, stride, NEON_LOWERED);                                           \
+        neon_sum_all_shared(l, (struct neon_window){3, stride, MANY, NEON_LOWERED});               \
     else                                                                                           \
-        neon_sum_all_shared(l, 3, stride, NEON_AS_THEY_ARE)
+        neon_sum_all_shared(l, (struct neon_window){3, stride, MANY, NEON_AS_THEY_ARE})
 
 NEON void depthwise_sum_quads(const struct depthwise_line *l)
 {
+    static void (*const stores[][2][REQUANT_FLOAT32 + 1])(const struct depthwise_line *l) = {
+        {STORED(3, 1), STORED(3, 2)}, {STORED(5, 1), STORED(5, 2)}};
     const size_t stride = l->in / l->out;
-    if (stride == 1 && neon_shares(l, 3)) {
+    const bool shares = l->n_taps == 3 && l->n >= MANY && neon_shares(l, 3);
+    if (l->requant) {
+        stores[l->columns == 5][stride - 1][l->requant->kind](l);
+    } else if (stride == 1 && shares) {
         SHARED(1);
-    } else if (stride == 2 && neon_shares(l, 3)) {
+    } else if (stride == 2 && shares) {
         SHARED(2);
     } else if (l->lowered) {
         depthwise_each(l, DEPTHWISE_FEW / 2, neon_sum_lowered);

@@ -150,34 +150,14 @@ static void neon_requantize_exact(const struct vnni_pixels *p, size_t first, siz
     conv_requantize_exact(p->requant, &part);
 }
 
-// Vector by vector, so that each one's factors are loaded once; then pixel by pixel.
-NEON_INLINE void neon_requantize_tile(const struct vnni_pixels *p, size_t first, int32x4_t *sums,
-                                      const int n, const enum requant_kind kind)
+NEON_INLINE void neon_requantize_tile(const struct vnni_pixels *p, size_t first,
+                                      const int32x4_t *sums, const int n,
+                                      const enum requant_kind kind, const bool merged)
 {
-    const struct requant_job t = *p->requant;
-    const struct neon_constants k = neon_constants(&t);
-    const size_t pitch = p->channels, from = p->from;
-    size_t at = (p->first + first) * pitch + from;
-    float32x4_t x[MAX_SUMS], far = vdupq_n_f32(0);
+    const size_t pitch = p->channels, at = (p->first + first) * pitch + p->from;
     if (requant_is_leaky(kind))
         neon_store_sums(p, 0, sums, n);
-#pragma GCC unroll 4
-    for (int v = 0; v < VECTORS; v++) {
-        const struct neon_factors f = neon_factors(&t, from + (size_t)v * 4, kind);
-#pragma GCC unroll 6
-        for (int i = 0; i < n; i++) {
-            const int s = i * VECTORS + v;
-            const bool add = requant_has_addend(kind);
-            float32x4_t more = k.to;
-            if (add)
-                more = neon_addend(&t, &k, at + (size_t)i * pitch + (size_t)v * 4);
-            x[s] = neon_rounded(&k, &f, sums[s], add ? &more : NULL, kind, &far);
-        }
-    }
-#pragma GCC unroll 6
-    for (int i = 0; i < n; i++, at += pitch)
-        vst1q_s8(t.dst + at, neon_narrow(&k, x + i * VECTORS, true, kind));
-    if (neon_is_open(&t, far, kind))
+    if (!neon_store_outputs(p->requant, p->from, at, pitch, sums, n, kind, merged))
         neon_requantize_exact(p, first, (size_t)n);
 }
 
@@ -186,19 +166,22 @@ NEON_INLINE void neon_requantize(const struct vnni_pixels *p, size_t first, int3
 {
     switch (p->requant->kind) {
     case REQUANT_PLAIN:
-        neon_requantize_tile(p, first, sums, n, REQUANT_PLAIN);
+        if (p->requant->merged)
+            neon_requantize_tile(p, first, sums, n, REQUANT_PLAIN, true);
+        else
+            neon_requantize_tile(p, first, sums, n, REQUANT_PLAIN, false);
         break;
     case REQUANT_LEAKY:
-        neon_requantize_tile(p, first, sums, n, REQUANT_LEAKY);
+        neon_requantize_tile(p, first, sums, n, REQUANT_LEAKY, false);
         break;
     case REQUANT_ADD:
-        neon_requantize_tile(p, first, sums, n, REQUANT_ADD);
+        neon_requantize_tile(p, first, sums, n, REQUANT_ADD, false);
         break;
     case REQUANT_LEAKY_ADD:
-        neon_requantize_tile(p, first, sums, n, REQUANT_LEAKY_ADD);
+        neon_requantize_tile(p, first, sums, n, REQUANT_LEAKY_ADD, false);
         break;
     default:
-        neon_requantize_tile(p, first, sums, n, REQUANT_FLOAT32);
+        neon_requantize_tile(p, first, sums, n, REQUANT_FLOAT32, false);
     }
 }
 

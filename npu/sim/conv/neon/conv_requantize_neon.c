@@ -46,8 +46,8 @@ REQUANT_INLINE bool neon_requantize_lanes(const struct requant_job *call, size_t
                 sums = vaddq_s32(sums, bias[v]);
             if (form.nz)
                 sums = vmlaq_n_s32(sums, nz[v], t.window_sums[first + g]);
-            x[v] =
-                neon_rounded(&constants, &factors[v], sums, add ? &more[v] : NULL, form.kind, &far);
+            x[v] = neon_rounded(&constants, &factors[v], sums, add ? &more[v] : NULL, false,
+                                form.kind, &far);
         }
         vst1q_s8(t.dst + at, neon_narrow(&constants, x, form.narrow, form.kind));
     }

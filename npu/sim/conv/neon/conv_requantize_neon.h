@@ -18,17 +18,19 @@
 
 #ifdef __aarch64__
 #include <arm_neon.h>
-#include <string.h>
 
 #define REQUANT_INLINE  static inline __attribute__((always_inline, no_sanitize("undefined")))
 #define REQUANT_VECTORS 4 // of 4 channels: CONV_LANES
 
-// What all outputs have in common.
+// What all outputs have in common. A stage that follows another one takes REQUANT_INTEGER_FLOAT,
+// which that leaves, with its own constant (to_merged), where a float holds it:
+//
+//   (v + integer) * out + (to - integer * out) = v * out + to      rounded once, so the same
 struct neon_constants {
-    float32x4_t integer, out, to;
+    float32x4_t integer, out, to, to_merged;
     int32x4_t min, max;  // of bits
     int8x16_t low, high; // of outputs
-    int16x8_t zp_after;
+    int16x8_t zp_after, addend_offset;
 };
 
 // The factors of 4 channels, those that the kind needs.
@@ -42,11 +44,13 @@ REQUANT_INLINE struct neon_constants neon_constants(const struct requant_job *t)
         .integer = vdupq_n_f32(REQUANT_INTEGER_FLOAT),
         .out = vdupq_n_f32(t->out),
         .to = vdupq_n_f32(t->to_stored),
+        .to_merged = vdupq_n_f32(t->to_merged),
         .min = vreinterpretq_s32_f32(vdupq_n_f32(t->low)),
         .max = vreinterpretq_s32_f32(vdupq_n_f32(t->high)),
         .low = vdupq_n_s8(t->bounds[0]),
         .high = vdupq_n_s8(t->bounds[1]),
         .zp_after = vdupq_n_s16((int16_t)t->zp_after),
+        .addend_offset = vdupq_n_s16((int16_t)t->addend_offset),
     };
 }
 
@@ -68,24 +72,12 @@ REQUANT_INLINE float32x4_t neon_stage(const struct neon_constants *k, float32x4_
     return vfmaq_f32(k->integer, v, factor);
 }
 
-// Rounded addends, less twice REQUANT_INTEGER_FLOAT: added to a stage that has it once, they leave
-// the sum of both. All of that is exact.
-REQUANT_INLINE float32x4_t neon_rounded_addend(const struct requant_job *t,
-                                               const struct neon_constants *k, int32x4_t addend)
+// Rounded addends, less REQUANT_INTEGER_FLOAT: added to a stage that has it, they leave the sum of
+// both. All of that is exact, and ties are to even on that side of 0 as well.
+REQUANT_INLINE float32x4_t neon_rounded_addend(const struct requant_job *t, int32x4_t addend)
 {
-    const float32x4_t twice = vdupq_n_f32(2 * REQUANT_INTEGER_FLOAT);
-    const float32x4_t x = vcvtq_f32_s32(vaddq_s32(addend, vdupq_n_s32(t->addend_offset)));
-    return vsubq_f32(neon_stage(k, x, vdupq_n_f32(t->addend_factor)), twice);
-}
-
-// Of 4 outputs from `at` on.
-REQUANT_INLINE float32x4_t neon_addend(const struct requant_job *t, const struct neon_constants *k,
-                                       size_t at)
-{
-    int32_t four;
-    memcpy(&four, t->addend + at, sizeof four);
-    const int8x8_t x = vreinterpret_s8_s32(vdup_n_s32(four));
-    return neon_rounded_addend(t, k, vmovl_s16(vget_low_s16(vmovl_s8(x))));
+    return vfmaq_n_f32(vdupq_n_f32(-REQUANT_INTEGER_FLOAT), vcvtq_f32_s32(addend),
+                       t->addend_factor);
 }
 
 // Of CONV_LANES outputs.
@@ -93,11 +85,12 @@ REQUANT_INLINE void neon_addends(const struct requant_job *t, const struct neon_
                                  size_t at, float32x4_t *more)
 {
     const int8x16_t x = vld1q_s8(t->addend + at);
-    const int16x8_t first = vmovl_s8(vget_low_s8(x)), second = vmovl_high_s8(x);
-    more[0] = neon_rounded_addend(t, k, vmovl_s16(vget_low_s16(first)));
-    more[1] = neon_rounded_addend(t, k, vmovl_high_s16(first));
-    more[2] = neon_rounded_addend(t, k, vmovl_s16(vget_low_s16(second)));
-    more[3] = neon_rounded_addend(t, k, vmovl_high_s16(second));
+    const int16x8_t first = vaddw_s8(k->addend_offset, vget_low_s8(x));
+    const int16x8_t second = vaddw_high_s8(k->addend_offset, x);
+    more[0] = neon_rounded_addend(t, vmovl_s16(vget_low_s16(first)));
+    more[1] = neon_rounded_addend(t, vmovl_high_s16(first));
+    more[2] = neon_rounded_addend(t, vmovl_s16(vget_low_s16(second)));
+    more[3] = neon_rounded_addend(t, vmovl_high_s16(second));
 }
 
 // A LeakyRelu's outputs; *far becomes how far any is from what it was before it was rounded.
@@ -115,11 +108,12 @@ REQUANT_INLINE float32x4_t neon_leaky(const struct neon_constants *k, const stru
     return rounded;
 }
 
-/// Outputs in the lowest bits of floats. `more`: the addends of these, or NULL.
+/// Outputs in the lowest bits of floats. `more`: the addends of these, or NULL; `merged`: of a
+/// constant, as requant_job.merged.
 REQUANT_INLINE float32x4_t neon_rounded(const struct neon_constants *k,
                                         const struct neon_factors *f, int32x4_t sums,
-                                        const float32x4_t *more, const enum requant_kind kind,
-                                        float32x4_t *far)
+                                        const float32x4_t *more, const bool merged,
+                                        const enum requant_kind kind, float32x4_t *far)
 {
     if (requant_is_leaky(kind))
         return neon_leaky(k, f, sums, more, far);
@@ -127,8 +121,10 @@ REQUANT_INLINE float32x4_t neon_rounded(const struct neon_constants *k,
     if (kind == REQUANT_FLOAT32)
         return vaddq_f32(vmulq_f32(x, f->stage), k->to);
     x = neon_stage(k, x, f->stage);
-    x = more ? vaddq_f32(x, *more) : vsubq_f32(x, k->integer);
-    return vfmaq_f32(k->to, x, k->out);
+    if (more)
+        return vfmaq_f32(k->to, vaddq_f32(x, *more), k->out);
+    return merged ? vfmaq_f32(k->to_merged, x, k->out)
+                  : vfmaq_f32(k->to, vsubq_f32(x, k->integer), k->out);
 }
 
 /// CONV_LANES of these as int8, within bounds.
@@ -157,5 +153,33 @@ REQUANT_INLINE bool neon_is_open(const struct requant_job *t, float32x4_t far,
                                  const enum requant_kind kind)
 {
     return requant_is_leaky(kind) && !(vmaxvq_f32(far) < 0.5f - t->error);
+}
+/// Stores the outputs of CONV_LANES channels from `from` on, of n pixels that are `pitch` apart,
+/// the first one at t->dst[at], whose sums are narrow. Pixel by pixel: as sums become outputs,
+/// their registers are free for others. False: some are open.
+REQUANT_INLINE bool neon_store_outputs(const struct requant_job *call, size_t from, size_t at,
+                                       size_t pitch, const int32x4_t *sums, const int n,
+                                       const enum requant_kind kind, const bool merged)
+{
+    const struct requant_job t = *call;
+    const struct neon_constants k = neon_constants(&t);
+    const bool add = requant_has_addend(kind);
+    struct neon_factors f[REQUANT_VECTORS];
+    float32x4_t far = vdupq_n_f32(0);
+#pragma GCC unroll 4
+    for (int v = 0; v < REQUANT_VECTORS; v++)
+        f[v] = neon_factors(&t, from + (size_t)v * 4, kind);
+#pragma GCC unroll 6
+    for (int i = 0; i < n; i++, at += pitch) {
+        float32x4_t x[REQUANT_VECTORS], more[REQUANT_VECTORS];
+        if (add)
+            neon_addends(&t, &k, at, more);
+#pragma GCC unroll 4
+        for (int v = 0; v < REQUANT_VECTORS; v++)
+            x[v] = neon_rounded(&k, &f[v], sums[i * REQUANT_VECTORS + v], add ? &more[v] : NULL,
+                                merged, kind, &far);
+        vst1q_s8(t.dst + at, neon_narrow(&k, x, true, kind));
+    }
+    return !neon_is_open(&t, far, kind);
 }
 #endif
