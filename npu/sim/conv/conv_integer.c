@@ -77,6 +77,14 @@ static void conv_correct_bias(const struct step *s, struct conv *c, const int8_t
 
 // ---- lookup tables ----
 
+#ifdef __aarch64__
+#define LINES_ALONE     true // without AVX512-VBMI
+#define MOST_EXCEPTIONS 4    // each of them takes a sixth of what a byte from memory does
+#else
+#define LINES_ALONE     false
+#define MOST_EXCEPTIONS LUT_EXCEPTIONS
+#endif
+
 // Where more follows, outputs are made from real numbers (conv_epilogue.c). What leads into a table
 // is in c->scale.
 static bool conv_ends_in_lut(const struct step *s)
@@ -106,8 +114,9 @@ static int conv_lut_choose_kernel(struct step *s, struct lut_kernel *k, struct e
     bool vbmi = dnn_has_vnni() && lut_has_vbmi();
     if (vbmi && lut_find_steps(k, dense, &steps)) {
         k->steps = conv_lut_keep(s, &steps, sizeof steps);
-    } else if (vbmi && lut_fits_vbmi(k->lut, k->bounds) &&
-               lut_fit_segments(dense, ends, &segments)) {
+    } else if (lut_has_lines() && (dnn_has_vnni() || LINES_ALONE) &&
+               lut_fits_lines(k->lut, k->bounds) && lut_fit_segments(dense, ends, &segments) &&
+               segments.n_exceptions <= MOST_EXCEPTIONS) {
         k->segments = conv_lut_keep(s, &segments, sizeof segments);
     } else {
         lut_choose_dense(k, dense);

@@ -169,7 +169,7 @@ static struct lut_lines lut_lines(const struct lut_kernel *k)
 {
     const struct graph_lut *lut = k->lut;
     struct lut_lines l = {
-        .above = k->bounds[0] >= k->first && lut_fits_vbmi(lut, k->bounds),
+        .above = k->bounds[0] >= k->first && lut_fits_lines(lut, k->bounds),
         .edge = {lut->below[0], lut->above[LUT_POINTS - 1]},
         .factor = ldexp(lut->out_factor, -(int)lut->out_shift),
         .offset = LUT_ROUNDER_DOUBLE + lut->out_offset,
@@ -361,7 +361,7 @@ void lut_sums(const struct lut_job *job)
     else if (job->kernel->steps)
         lut_sums_steps(job);
     else if (job->kernel->segments)
-        lut_sums_vbmi(job);
+        lut_sums_lines(job);
     else
         lut_sums_any(job);
 }

@@ -29,7 +29,7 @@ struct lut_kernel {
     int32_t first, n_dense; // number of the first element of `dense`, and how many
     double of_v; // 0; or elements are numbers v, which become this bn times as many: then bn is 1
     const struct lut_steps *steps;       // NULL: there is no AVX512-VBMI, or they do not serve
-    const struct lut_segments *segments; // … nor do these
+    const struct lut_segments *segments; // … or lut_sums_lines(), nor do these
 };
 
 struct lut_job {
@@ -65,10 +65,11 @@ void lut_sums(const struct lut_job *job);
 void lut_sums_any(const struct lut_job *job);
 void lut_sums_exact(const struct lut_job *job);
 
-/// Whether floats give what lies beyond the tables, as lut_sums_vbmi() has it.
-bool lut_fits_vbmi(const struct graph_lut *lut, const int32_t bounds[2]);
+/// Whether floats give what lies beyond the tables, as lut_sums_lines() has it.
+bool lut_fits_lines(const struct graph_lut *lut, const int32_t bounds[2]);
 
-/// With AVX512-VBMI: by segments, and by steps (lut_steps/).
-void lut_sums_vbmi(const struct lut_job *job);
+/// By segments, with AVX512-VBMI or NEON, and by steps (lut_steps/), with the first.
+void lut_sums_lines(const struct lut_job *job);
 void lut_sums_steps(const struct lut_job *job);
 bool lut_has_vbmi(void);
+bool lut_has_lines(void);

@@ -23,7 +23,7 @@
 #define LUT_REACH_BITS 14
 #define MAX_EDGE       (1 << 16) // a table's last number is smaller
 
-bool lut_fits_vbmi(const struct graph_lut *lut, const int32_t bounds[2])
+bool lut_fits_lines(const struct graph_lut *lut, const int32_t bounds[2])
 {
     for (int side = 0; side < 2; side++) {
         int64_t beyond = llabs((int64_t)bounds[side]) - LUT_REACH;
@@ -67,7 +67,7 @@ struct vbmi_kind {
 
 // What lies beyond the tables, by float: y = edge + floor((v - from) * slope), rounded down by the
 // fused multiply-add v * slope + start: from * slope is an integer, since `from` is 2^14 and slopes
-// have no more bits behind the point (lut_fits_vbmi()).
+// have no more bits behind the point (lut_fits_lines()).
 struct vbmi_beyond {
     __m512i bounds[2];
     __m512 start[2], slope[2];     // start: LUT_ROUNDER + edge - from * slope
@@ -323,7 +323,7 @@ VBMI_KIND(vbmi_halves_above_complete, true, false, true, true)
 VBMI_KIND(vbmi_halves_saturating, true, true, false, false)
 VBMI_KIND(vbmi_halves_saturating_complete, true, true, false, true)
 
-void lut_sums_vbmi(const struct lut_job *job)
+void lut_sums_lines(const struct lut_job *job)
 {
     static void (*const kinds[2][3][2])(const struct lut_job *job) = {
         {{vbmi_any, vbmi_complete},
@@ -336,15 +336,27 @@ void lut_sums_vbmi(const struct lut_job *job)
     int beyond = s->saturates ? 2 : vbmi_clamps_below(job->kernel);
     kinds[s->n > LUT_SEGMENTS / 2][beyond][job->complete](job);
 }
+
+bool lut_has_lines(void)
+{
+    return lut_has_vbmi();
+}
 #else
 bool lut_has_vbmi(void)
 {
     return false;
 }
+#endif
 
-void lut_sums_vbmi(const struct lut_job *job)
+#if !defined(VBMI) && !defined(__aarch64__) // lut_neon.c
+bool lut_has_lines(void)
+{
+    return false;
+}
+
+void lut_sums_lines(const struct lut_job *job)
 {
     (void)job;
-    abort(); // lut_has_vbmi() is never true
+    abort(); // lut_has_lines() is never true
 }
 #endif

@@ -97,7 +97,7 @@ struct table {
     struct lut_segments segments;
     struct lut_steps steps;
     struct lut_kernel kernel;
-    bool vbmi;
+    bool lines;
     int jobs, in_doubles, in_steps[2]; // of w and of v
 };
 
@@ -210,8 +210,8 @@ static void check_sums(struct table *t)
     check_outputs(&job, &t->kernel, "exact", lut_sums_exact);
     if (!t->kernel.in_doubles)
         check_dense(t, &job);
-    if (!t->kernel.in_doubles && t->vbmi)
-        check_outputs(&job, &t->kernel, "VBMI", lut_sums_vbmi);
+    if (!t->kernel.in_doubles && t->lines)
+        check_outputs(&job, &t->kernel, "lines", lut_sums_lines);
     if (!t->kernel.in_doubles)
         check_steps(t, &job);
     t->in_doubles += t->kernel.in_doubles;
@@ -226,14 +226,14 @@ static bool make_table(struct table *t)
     bool fits = lut_fit_segments(t->dense, ends, &t->segments);
     t->kernel = (struct lut_kernel){.lut = &t->lut, .segments = &t->segments};
     bool bounded = lut_find_bounds(&t->lut, LUT_MAX_V, t->kernel.bounds);
-    t->vbmi = bounded && fits && lut_has_vbmi() && lut_fits_vbmi(&t->lut, t->kernel.bounds);
+    t->lines = bounded && fits && lut_has_lines() && lut_fits_lines(&t->lut, t->kernel.bounds);
     return bounded;
 }
 
 static void random_tables(void **state)
 {
     static struct table t;
-    int bounded = 0, vbmi = 0;
+    int bounded = 0, lines = 0;
     (void)state;
     SEED_EACH (seed, CASES) {
         srand((unsigned)seed);
@@ -241,7 +241,7 @@ static void random_tables(void **state)
         for (int32_t v = -LUT_REACH; v < LUT_REACH; v++)
             assert_int_equal(t.dense[v + LUT_REACH], expected(&t.lut, v));
         bounded += has_bounds;
-        vbmi += t.vbmi;
+        lines += t.lines;
         if (!has_bounds)
             continue;
         for (int side = 0; side < 2; side++)
@@ -250,9 +250,9 @@ static void random_tables(void **state)
         for (int i = 0; i < 8; i++)
             check_sums(&t);
     }
-    print_message("of %d tables %d are bounded, %d for AVX512-VBMI; %d of %d jobs in doubles, "
+    print_message("of %d tables %d are bounded, %d by lines; %d of %d jobs in doubles, "
                   "%d and %d by steps\n",
-                  CASES, bounded, vbmi, t.in_doubles, t.jobs, t.in_steps[0], t.in_steps[1]);
+                  CASES, bounded, lines, t.in_doubles, t.jobs, t.in_steps[0], t.in_steps[1]);
     assert_true(t.in_steps[0] > t.jobs / 40 && t.in_steps[1] > t.jobs / 40);
     assert_true(t.in_doubles < t.jobs / 2);
     assert_in_range(t.covered, t.jobs / 20, t.jobs - t.jobs / 20); // both ways were tried
