@@ -17,6 +17,7 @@
 #include "npu/sim/simd/avx2.h"
 #include "npu/sim/simd/avx512.h"
 #include "npu/sim/simd/binary/binary.h"
+#include "npu/sim/simd/binary/fp16_each.h"
 
 bool fp16_binary_knows(enum graph_op op)
 {
@@ -102,25 +103,10 @@ AVX2_INLINE void fp16_binary_8(const enum graph_op op, const uint16_t *a, const 
     avx2_store_fp16(avx2_binary(op, avx2_load_fp16(a), avx2_load_fp16(b)), bounds, y);
 }
 
-AVX2_INLINE void fp16_binary_each(const enum graph_op op, const uint16_t *a, const uint16_t *b,
-                                  size_t n, struct clamp_bounds bounds, uint16_t *y)
-{
-    uint16_t last[2][AVX2_LANES] = {{0}};
-    size_t i = 0, left = n % AVX2_LANES;
-    for (; i + AVX2_LANES <= n; i += AVX2_LANES)
-        fp16_binary_8(op, a + i, b + i, bounds, y + i);
-    if (!left)
-        return;
-    memcpy(last[0], a + i, left * sizeof *a);
-    memcpy(last[1], b + i, left * sizeof *b);
-    fp16_binary_8(op, last[0], last[1], bounds, last[0]);
-    memcpy(y + i, last[0], left * sizeof *y);
-}
-
 KERNEL_AVX2 static void fp16_binary_256(enum graph_op op, const uint16_t *a, const uint16_t *b,
                                         size_t n, struct clamp_bounds bounds, uint16_t *y)
 {
-    WITH_BINARY(op, fp16_binary_each, a, b, n, bounds, y);
+    WITH_BINARY(op, fp16_each, fp16_binary_8, a, b, n, bounds, y);
 }
 
 AVX2_INLINE void fp16_floats_8(const enum graph_op op, const bool swapped, const uint16_t *x,
@@ -130,30 +116,14 @@ AVX2_INLINE void fp16_floats_8(const enum graph_op op, const bool swapped, const
     avx2_store_fp16(swapped ? avx2_binary(op, w, v) : avx2_binary(op, v, w), bounds, y);
 }
 
-AVX2_INLINE void fp16_floats_each(const enum graph_op op, const bool swapped, const uint16_t *x,
-                                  const float *b, size_t n, struct clamp_bounds bounds, uint16_t *y)
-{
-    uint16_t last[AVX2_LANES] = {0};
-    float floats[AVX2_LANES] = {0};
-    size_t i = 0, left = n % AVX2_LANES;
-    for (; i + AVX2_LANES <= n; i += AVX2_LANES)
-        fp16_floats_8(op, swapped, x + i, b + i, bounds, y + i);
-    if (!left)
-        return;
-    memcpy(last, x + i, left * sizeof *x);
-    memcpy(floats, b + i, left * sizeof *b);
-    fp16_floats_8(op, swapped, last, floats, bounds, last);
-    memcpy(y + i, last, left * sizeof *y);
-}
-
 KERNEL_AVX2 static void fp16_with_floats_256(enum graph_op op, const uint16_t *x, const float *b,
                                              bool swapped, size_t n, struct clamp_bounds bounds,
                                              uint16_t *y)
 {
     if (swapped)
-        WITH_BINARY(op, fp16_floats_each, true, x, b, n, bounds, y);
+        WITH_BINARY(op, fp16_floats_each, fp16_floats_8, true, x, b, n, bounds, y);
     else
-        WITH_BINARY(op, fp16_floats_each, false, x, b, n, bounds, y);
+        WITH_BINARY(op, fp16_floats_each, fp16_floats_8, false, x, b, n, bounds, y);
 }
 
 AVX2_INLINE void fp16_scale_8(const uint16_t *x, const float *factor, const float *term,
@@ -166,18 +136,7 @@ AVX2_INLINE void fp16_scale_8(const uint16_t *x, const float *factor, const floa
 KERNEL_AVX2 static void fp16_scale_256(const uint16_t *x, const float *factor, const float *term,
                                        size_t n, struct clamp_bounds bounds, uint16_t *y)
 {
-    uint16_t last[AVX2_LANES] = {0};
-    float factors[AVX2_LANES] = {0}, terms[AVX2_LANES] = {0};
-    size_t i = 0, left = n % AVX2_LANES;
-    for (; i + AVX2_LANES <= n; i += AVX2_LANES)
-        fp16_scale_8(x + i, factor + i, term + i, bounds, y + i);
-    if (!left)
-        return;
-    memcpy(last, x + i, left * sizeof *x);
-    memcpy(factors, factor + i, left * sizeof *factor);
-    memcpy(terms, term + i, left * sizeof *term);
-    fp16_scale_8(last, factors, terms, bounds, last);
-    memcpy(y + i, last, left * sizeof *y);
+    fp16_scale_each(fp16_scale_8, x, factor, term, n, bounds, y);
 }
 
 void fp16_binary(enum graph_op op, const void *a, const void *b, size_t n,

@@ -1,6 +1,8 @@
 // Arithmetic on arrays of fp16 with NEON: fp16_binary.c has what is computed, and how it is
-// rounded. Eight elements are two vectors of floats; the last ones of an array go through memory of
-// their own.
+// rounded. Eight elements are two vectors of floats, or one of fp16 where the CPU computes with
+// these (armv8.2): rounded once, they give what floats do that are rounded again, and bounds that
+// are rounded the same as results that are behind them. But for products that become -0: of these
+// bounds must see that they are below 0.
 //
 // Bounds as in elements_post(): NaN becomes the lower one, where there is one, and -0 stays.
 //
@@ -10,12 +12,14 @@
 #ifdef __aarch64__
 #include <arm_neon.h>
 #include <math.h>
-#include <string.h>
+#include <sys/auxv.h>
 
 #include "npu/sim/simd/binary/binary.h"
+#include "npu/sim/simd/binary/fp16_each.h"
 
 #define NEON_INLINE static inline __attribute__((always_inline))
-#define LANES       8
+#define HALF        __attribute__((target("arch=armv8.2-a+fp16")))
+#define HALF_INLINE HALF NEON_INLINE
 
 NEON_INLINE float32x4_t fp16_low(const uint16_t *x)
 {
@@ -56,30 +60,59 @@ NEON_INLINE void fp16_binary_8(const enum graph_op op, const uint16_t *a, const 
     fp16_store_both(bounds, low, fp16_operate(op, fp16_high(a), fp16_high(b)), y);
 }
 
-NEON_INLINE void fp16_binary_each(const enum graph_op op, const uint16_t *a, const uint16_t *b,
-                                  size_t n, const struct clamp_bounds bounds, uint16_t *y)
+HALF_INLINE float16x8_t fp16_load_half(const uint16_t *x)
 {
-    uint16_t last[2][LANES] = {{0}};
-    size_t i = 0, left = n % LANES;
-    for (; i + LANES <= n; i += LANES)
-        fp16_binary_8(op, a + i, b + i, bounds, y + i);
-    if (!left)
-        return;
-    memcpy(last[0], a + i, left * sizeof *a);
-    memcpy(last[1], b + i, left * sizeof *b);
-    fp16_binary_8(op, last[0], last[1], bounds, last[0]);
-    memcpy(y + i, last[0], left * sizeof *y);
+    return vreinterpretq_f16_u16(vld1q_u16(x));
+}
+
+// As fp16_clamp().
+HALF_INLINE float16x8_t fp16_clamp_half(const struct clamp_bounds bounds, float16x8_t v)
+{
+    const float16x8_t low = vdupq_n_f16((float16_t)bounds.low);
+    const float16x8_t high = vdupq_n_f16((float16_t)bounds.high);
+    if (bounds.low > -INFINITY)
+        v = vbslq_f16(vcgeq_f16(v, low), v, low);
+    if (bounds.high < INFINITY)
+        v = vbslq_f16(vcgtq_f16(v, high), high, v);
+    return v;
+}
+
+HALF_INLINE void fp16_binary_half_8(const enum graph_op op, const uint16_t *a, const uint16_t *b,
+                                    const struct clamp_bounds bounds, uint16_t *y)
+{
+    const float16x8_t v = fp16_load_half(a), w = fp16_load_half(b);
+    const float16x8_t both = op == GRAPH_ADD   ? vaddq_f16(v, w)
+                             : op == GRAPH_SUB ? vsubq_f16(v, w)
+                                               : vmulq_f16(v, w);
+    vst1q_u16(y, vreinterpretq_u16_f16(fp16_clamp_half(bounds, both)));
 }
 
 // Bounds that are none are constants, too: so the loop asks for nothing.
+#define FP16_BINARY(some)                                                                          \
+    const struct clamp_bounds none = {-INFINITY, INFINITY};                                        \
+    if (bounds.low > -INFINITY || bounds.high < INFINITY)                                          \
+        WITH_BINARY(op, fp16_each, some, a, b, n, bounds, y);                                      \
+    else                                                                                           \
+        WITH_BINARY(op, fp16_each, some, a, b, n, none, y)
+
+HALF static void fp16_binary_half(enum graph_op op, const uint16_t *a, const uint16_t *b, size_t n,
+                                  struct clamp_bounds bounds, uint16_t *y)
+{
+    FP16_BINARY(fp16_binary_half_8);
+}
+
+static void fp16_binary_floats(enum graph_op op, const uint16_t *a, const uint16_t *b, size_t n,
+                               struct clamp_bounds bounds, uint16_t *y)
+{
+    FP16_BINARY(fp16_binary_8);
+}
+
 void fp16_binary(enum graph_op op, const void *a, const void *b, size_t n,
                  struct clamp_bounds bounds, void *y)
 {
-    const struct clamp_bounds none = {-INFINITY, INFINITY};
-    if (bounds.low > -INFINITY || bounds.high < INFINITY)
-        WITH_BINARY(op, fp16_binary_each, a, b, n, bounds, y);
-    else
-        WITH_BINARY(op, fp16_binary_each, a, b, n, none, y);
+    const bool bounded = bounds.low > -INFINITY || bounds.high < INFINITY;
+    const bool half = (getauxval(AT_HWCAP) & HWCAP_ASIMDHP) && (op != GRAPH_MUL || !bounded);
+    (half ? fp16_binary_half : fp16_binary_floats)(op, a, b, n, bounds, y);
 }
 
 NEON_INLINE void fp16_floats_8(const enum graph_op op, const bool swapped, const uint16_t *x,
@@ -91,30 +124,13 @@ NEON_INLINE void fp16_floats_8(const enum graph_op op, const bool swapped, const
     fp16_store_both(bounds, low, high, y);
 }
 
-NEON_INLINE void fp16_floats_each(const enum graph_op op, const bool swapped, const uint16_t *x,
-                                  const float *b, size_t n, const struct clamp_bounds bounds,
-                                  uint16_t *y)
-{
-    uint16_t last[LANES] = {0};
-    float floats[LANES] = {0};
-    size_t i = 0, left = n % LANES;
-    for (; i + LANES <= n; i += LANES)
-        fp16_floats_8(op, swapped, x + i, b + i, bounds, y + i);
-    if (!left)
-        return;
-    memcpy(last, x + i, left * sizeof *x);
-    memcpy(floats, b + i, left * sizeof *b);
-    fp16_floats_8(op, swapped, last, floats, bounds, last);
-    memcpy(y + i, last, left * sizeof *y);
-}
-
 void fp16_with_floats(enum graph_op op, const void *x, const float *b, bool swapped, size_t n,
                       struct clamp_bounds bounds, void *y)
 {
     if (swapped)
-        WITH_BINARY(op, fp16_floats_each, true, x, b, n, bounds, y);
+        WITH_BINARY(op, fp16_floats_each, fp16_floats_8, true, x, b, n, bounds, y);
     else
-        WITH_BINARY(op, fp16_floats_each, false, x, b, n, bounds, y);
+        WITH_BINARY(op, fp16_floats_each, fp16_floats_8, false, x, b, n, bounds, y);
 }
 
 NEON_INLINE void fp16_scale_8(const uint16_t *x, const float *factor, const float *term,
@@ -128,19 +144,6 @@ NEON_INLINE void fp16_scale_8(const uint16_t *x, const float *factor, const floa
 void fp16_scale(const void *x, const float *factor, const float *term, size_t n,
                 struct clamp_bounds bounds, void *y)
 {
-    uint16_t last[LANES] = {0};
-    float factors[LANES] = {0}, terms[LANES] = {0};
-    size_t i = 0, left = n % LANES;
-    const uint16_t *from = x;
-    uint16_t *to = y;
-    for (; i + LANES <= n; i += LANES)
-        fp16_scale_8(from + i, factor + i, term + i, bounds, to + i);
-    if (!left)
-        return;
-    memcpy(last, from + i, left * sizeof *from);
-    memcpy(factors, factor + i, left * sizeof *factor);
-    memcpy(terms, term + i, left * sizeof *term);
-    fp16_scale_8(last, factors, terms, bounds, last);
-    memcpy(to + i, last, left * sizeof *to);
+    fp16_scale_each(fp16_scale_8, x, factor, term, n, bounds, y);
 }
 #endif
