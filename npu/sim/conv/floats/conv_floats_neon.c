@@ -61,45 +61,75 @@ NEON_INLINE void floats_sum_segment(const struct floats_pixels *p, const float *
 }
 
 // y = min(max(x, low), high), low for NaN, and 0 for -0, as everywhere behind convolutions.
-NEON_INLINE float32x4_t floats_clamp(const struct clamp_bounds bounds, float32x4_t y)
+NEON_INLINE void floats_clamp(const struct clamp_bounds bounds, float32x4_t *sums, const int n)
 {
     if (bounds.low > -INFINITY)
-        y = vmaxnmq_f32(y, vdupq_n_f32(bounds.low));
-    return vminq_f32(y, vdupq_n_f32(bounds.high));
+#pragma GCC unroll 24
+        for (int i = 0; i < n; i++)
+            sums[i] = vmaxnmq_f32(sums[i], vdupq_n_f32(bounds.low));
+    if (bounds.high < INFINITY)
+#pragma GCC unroll 24
+        for (int i = 0; i < n; i++)
+            sums[i] = vminq_f32(sums[i], vdupq_n_f32(bounds.high));
 }
 
-// A vector of which `left` channels exist; where that is fewer than all, others are left alone.
-NEON_INLINE void floats_store(float32x4_t y, uint8_t *to, size_t left, const bool fp16)
+NEON_INLINE void floats_store_one(float32x4_t y, uint8_t *to, const bool fp16)
 {
-    if (fp16) {
-        uint16x4_t halves = vreinterpret_u16_f16(vcvt_f16_f32(y));
-        if (left >= LANES)
-            vst1_u16((uint16_t *)(void *)to, halves);
-        else
-            memcpy(to, &halves, left * sizeof(uint16_t));
-    } else if (left >= LANES) {
+    if (fp16)
+        vst1_u16((uint16_t *)(void *)to, vreinterpret_u16_f16(vcvt_f16_f32(y)));
+    else
         vst1q_f32((float *)(void *)to, y);
-    } else {
-        memcpy(to, &y, left * sizeof(float));
-    }
 }
 
-NEON_INLINE void floats_store_tile(const struct floats_pixels *p, size_t first,
-                                   const float32x4_t *sums, const int n, const int n_vectors,
-                                   const bool fp16)
+// All channels of a pixel's vectors, two by two.
+NEON_INLINE void floats_store_whole(const float32x4_t *y, uint8_t *to, const int n_vectors,
+                                    const bool fp16)
 {
-    const size_t element = fp16 ? sizeof(uint16_t) : sizeof(float);
-    uint8_t *to = (uint8_t *)p->to + first * p->channels * element;
-#pragma GCC unroll 12
-    for (int i = 0; i < n; i++, to += p->channels * element)
-#pragma GCC unroll 4
-        for (int v = 0; v < n_vectors; v++) {
-            const size_t o = (size_t)v * LANES;
-            const bool whole =
-                v + 1 < n_vectors || p->left >= o + LANES || first + (size_t)i < p->whole;
-            floats_store(floats_clamp(p->bounds, sums[i * n_vectors + v]), to + o * element,
-                         whole ? LANES : p->left - o, fp16);
+    const size_t pair = 2 * LANES * (fp16 ? sizeof(uint16_t) : sizeof(float));
+#pragma GCC unroll 2
+    for (int v = 0; v + 1 < n_vectors; v += 2, to += pair)
+        if (fp16) {
+            const float16x8_t halves = vcvt_high_f16_f32(vcvt_f16_f32(y[v]), y[v + 1]);
+            vst1q_u16((uint16_t *)(void *)to, vreinterpretq_u16_f16(halves));
+        } else {
+            vst1q_f32((float *)(void *)to, y[v]);
+            vst1q_f32((float *)(void *)to + LANES, y[v + 1]);
         }
+    if (n_vectors % 2)
+        floats_store_one(y[n_vectors - 1], to, fp16);
+}
+
+// A vector of which `left` channels exist, and others are left alone.
+NEON_INLINE void floats_store_some(float32x4_t y, uint8_t *to, size_t left, const bool fp16)
+{
+    const float16x4_t halves = vcvt_f16_f32(y);
+    if (fp16)
+        memcpy(to, &halves, left * sizeof(uint16_t));
+    else
+        memcpy(to, &y, left * sizeof(float));
+}
+
+NEON_INLINE void floats_store_tile(const struct floats_pixels *p, size_t first, float32x4_t *sums,
+                                   const int n, const int n_vectors, const bool fp16)
+{
+    const size_t element = fp16 ? sizeof(uint16_t) : sizeof(float), pitch = p->channels * element;
+    const size_t last = (size_t)(n_vectors - 1) * LANES, left = p->left - last, room = p->whole;
+    uint8_t *to = (uint8_t *)p->to + first * pitch;
+    floats_clamp(p->bounds, sums, n * n_vectors);
+    if (left >= LANES || first + (size_t)n <= room) {
+#pragma GCC unroll 12
+        for (int i = 0; i < n; i++, to += pitch)
+            floats_store_whole(sums + i * n_vectors, to, n_vectors, fp16);
+        return;
+    }
+#pragma GCC unroll 12
+    for (int i = 0; i < n; i++, to += pitch) {
+        floats_store_whole(sums + i * n_vectors, to, n_vectors - 1, fp16);
+        if (first + (size_t)i < room)
+            floats_store_one(sums[i * n_vectors + n_vectors - 1], to + last * element, fp16);
+        else
+            floats_store_some(sums[i * n_vectors + n_vectors - 1], to + last * element, left, fp16);
+    }
 }
 
 NEON_INLINE void floats_sum_tile(const struct floats_pixels *p, size_t first, const int n,
