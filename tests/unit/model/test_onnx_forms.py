@@ -133,6 +133,18 @@ class Functions(Case):
         self.assertLessEqual({"one/t", "two/t", "c", "s[1]", "y"}, set(names))  # an Add takes the LeakyRelu behind it
         self.assertEqual(len(names), len(set(names)))
 
+    def test_tensors_of_repetitions_have_names_of_their_own(self):
+        body = helper.make_graph([node("Mul", ["s", "e"], ["m"]), node("Exp", ["m"], ["t"]), node("Sin", ["t"], ["o"])], "body",
+                                 [helper.make_tensor_value_info(n, TensorProto.FLOAT, [3]) for n in "se"],
+                                 [helper.make_tensor_value_info(n, TensorProto.FLOAT, [3]) for n in "to"])
+        nodes = [node("Scan", ["x", "c"], ["y", "y1"], name="scan", body=body, num_scan_inputs=1)]
+        self.assertEqual(self.rknnctl(nodes, {"x": self.random(3)}, ["y", "y1"], {"c": self.random(4, 3)}).returncode, 0)
+        done = self.daemon.rknnctl("dump", str(self.folder / "net.onnx"), "-i", str(self.folder / "x.npy"), "-o", str(self.folder), "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        names = [tensor["name"] for tensor in json.loads(done.stdout)["tensors"]]
+        computed = [name for name in names if name.endswith(("/o", "/t"))]
+        self.assertEqual(sorted(computed), sorted(f"scan[{i}]/{name}" for i in range(4) for name in "ot"))
+
     def test_what_calls_itself_is_refused(self):
         endless = helper.make_function("own", "Endless", ["X"], ["Y"], [node("Endless", ["X"], ["Y"], "own")],
                                        [helper.make_opsetid("own", 1)])

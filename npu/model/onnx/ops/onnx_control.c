@@ -102,6 +102,21 @@ static int inline_body(struct onnx_lowering *l, const struct onnx_file *body, co
     return inline_graph(l, body, l->names, in, n_in, out, e);
 }
 
+// Tensors from `first` on, which a body or a function has made, are called OF/TENSOR: whoever looks
+// at tensors (dumps, comparisons) knows them by their names, of which a file has one for all times.
+static int name_made(struct onnx_lowering *l, uint32_t first, const char *of, struct error *e)
+{
+    char text[300];
+    for (uint32_t i = first; i < l->g->n_tensors; i++) {
+        struct graph_tensor *t = &l->g->tensors[i];
+        int n = snprintf(text, sizeof text, "%.140s/%.140s", of, t->name);
+        t->name = pool_text(&l->g->pool, (struct bytes){(const uint8_t *)text, (size_t)n});
+        if (!t->name)
+            return error_no_memory(e, "a graph", sizeof text);
+    }
+    return 0;
+}
+
 // ---- the names that bodies take from around them ----
 
 struct captured {
@@ -193,23 +208,14 @@ int onnx_lower_if(struct onnx_lowering *l, struct error *e)
 
 // ---- calls of functions ----
 
-// What a call has made is called CALL/TENSOR, and its outputs as the node's: whoever looks at
-// tensors (dumps, comparisons) knows them by their names, which a function has once, however often
-// it is called.
-static int name_made(struct onnx_lowering *l, uint32_t first, const int32_t *out, struct error *e)
+// Outputs of a call are called as the node's.
+static int name_call(struct onnx_lowering *l, uint32_t first, const int32_t *out, struct error *e)
 {
-    char text[300];
-    for (uint32_t i = first; i < l->g->n_tensors; i++) {
-        struct graph_tensor *t = &l->g->tensors[i];
-        int n = snprintf(text, sizeof text, "%.140s/%.140s", l->node->name, t->name);
-        t->name = pool_text(&l->g->pool, (struct bytes){(const uint8_t *)text, (size_t)n});
-        if (!t->name)
-            return error_no_memory(e, "a function", sizeof text);
-    }
-    for (uint32_t i = 0; i < l->n_out; i++)
+    int r = name_made(l, first, l->node->name, e);
+    for (uint32_t i = 0; i < l->n_out && r == 0; i++)
         if (l->out[i] >= 0 && out[i] >= 0 && (uint32_t)out[i] >= first)
             l->g->tensors[out[i]].name = l->g->tensors[l->out[i]].name;
-    return 0;
+    return r;
 }
 
 int onnx_lower_call(struct onnx_lowering *l, const struct onnx_function *function, struct error *e)
@@ -241,7 +247,7 @@ int onnx_lower_call(struct onnx_lowering *l, const struct onnx_function *functio
         return onnx_refuse(l, e, "it has %u outputs, and its function %u", l->n_out,
                            body->n_outputs);
     if (r == 0)
-        r = name_made(l, first, out, e);
+        r = name_call(l, first, out, e);
     return r < 0 ? r : take_outputs(l, out, body->n_outputs, e);
 }
 
@@ -274,6 +280,13 @@ static int repeated_init(struct onnx_lowering *l, struct repeated *p, uint32_t a
     return p->in && p->out && p->collected && p->room ? 0 : error_no_memory(e, "a loop", 0);
 }
 
+static int name_repetition(struct onnx_lowering *l, uint32_t first, uint32_t n, struct error *e)
+{
+    char of[160];
+    snprintf(of, sizeof of, "%.120s[%u]", l->node->name, n);
+    return name_made(l, first, of, e);
+}
+
 // One repetition; states of its end are those of the next one's beginning.
 static int repeat(struct onnx_lowering *l, struct repeated *p, uint32_t ahead_in,
                   uint32_t ahead_out, struct error *e)
@@ -282,7 +295,10 @@ static int repeat(struct onnx_lowering *l, struct repeated *p, uint32_t ahead_in
     if (l->n_repeated > ONNX_REPEATED_MAX || p->n == MAX_STACKED)
         return onnx_refuse(l, e, "its repetitions make up more than %d nodes, or are more than %d",
                            ONNX_REPEATED_MAX, MAX_STACKED);
+    uint32_t first = l->g->n_tensors;
     int r = inline_body(l, p->body, p->in, p->body->n_inputs, p->out, e);
+    if (r == 0)
+        r = name_repetition(l, first, p->n, e);
     if (r < 0)
         return r;
     memcpy(p->in + ahead_in, p->out + ahead_out, p->n_states * sizeof *p->in);
@@ -507,12 +523,15 @@ int onnx_lower_scan(struct onnx_lowering *l, struct error *e)
         r = p.in[i] < 0 ? onnx_refuse(l, e, "its input %u is missing", i) : 0;
     }
     for (uint32_t k = 0; k < length && r == 0; k++) {
+        uint32_t first = l->g->n_tensors;
         for (uint32_t i = 0; i < n_scanned && r == 0; i++) {
             uint32_t at = directions[i] ? length - 1 - k : k;
             p.in[p.n_states + i] =
                 onnx_part(l, l->in[p.n_states + i], (uint32_t)axes[i], at, 1, false, e);
             r = p.in[p.n_states + i] < 0 ? STATUS_MODEL_INVALID : 0;
         }
+        if (r == 0)
+            r = name_repetition(l, first, k, e);
         if (r == 0)
             r = repeat(l, &p, 0, 0, e);
     }
