@@ -215,6 +215,12 @@ class Pages(unittest.TestCase):
             self.assertIn("nothing was compared", page.words)
             self.assertRaisesRegex(rknnd.Error, "/nowhere/page.html", whole.write_report, "/nowhere/page.html")
         self.assertRaises(rknnd.ClosedError, whole.write_report, self.path)
+        full = self.folder / "full.html"
+        full.symlink_to("/dev/full")
+        self.assertRaisesRegex(rknnd.Error, "No space left", rknnd.quantize, FLOAT, self.folder / "there.onnx", PIXELS, std=[255],
+                               server="sim:", report=full)
+        rknnd.quantize(FLOAT, self.folder / "same.onnx", PIXELS, std=[255], server="sim:")
+        self.assertEqual((self.folder / "there.onnx").read_bytes(), (self.folder / "same.onnx").read_bytes())
         done = subprocess.run([BUILD / "bin/rknnctl", "quantize", FLOAT, "--dataset", "x", "-o", self.folder / "o.onnx", "--report",
                                "/nowhere/page.html"], check=False, capture_output=True, text=True)
         self.assertNotEqual(done.returncode, 0)

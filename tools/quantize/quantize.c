@@ -336,7 +336,23 @@ static int quantize_page(const struct quantize_plan *p, struct samples *s,
     return quantize_reason(s, r, "", e);
 }
 
-// What stays float, and what is written: the model last, as what it takes longest for is done then.
+// What is only said about the model comes behind it, so that a page that cannot be written costs no
+// calibration. Its failure is told beside what there is by then.
+static int quantize_say(const struct quantize_plan *p, struct samples *s,
+                        const rknnd_quant_samples *samples, struct quantize_result *result,
+                        struct error *e)
+{
+    int r = 0;
+    if (p->float_out && (r = rknnd_quant_write_float(result->quant, p->float_out)) < 0)
+        quantize_words(r, e);
+    if (r == 0 && p->page)
+        r = quantize_page(p, s, samples, result, e);
+    return r < 0 ? error_prefix(e, "%s is written, but not all that was asked for beside it",
+                                p->table_out ? p->table_out : p->output)
+                 : 0;
+}
+
+// What stays float, and what is written.
 static int quantize_finish(const struct quantize_plan *p, struct samples *s,
                            const rknnd_quant_samples *samples, struct quantize_result *result,
                            struct error *e)
@@ -346,16 +362,11 @@ static int quantize_finish(const struct quantize_plan *p, struct samples *s,
         quantize_words(r, e);
     if (r == 0 && (r = rknnd_quant_get_summary(result->quant, &result->summary)) < 0)
         quantize_words(r, e);
-    if (r == 0 && p->page)
-        r = quantize_page(p, s, samples, result, e);
     if (r < 0)
         return r;
-    if (p->float_out)
-        r = rknnd_quant_write_float(result->quant, p->float_out);
-    if (r == 0)
-        r = p->table_out ? rknnd_quant_write_table(result->quant, p->table_out)
-                         : rknnd_quant_write_batch(result->quant, p->output, p->batch);
-    return r < 0 ? quantize_words(r, e) : 0;
+    r = p->table_out ? rknnd_quant_write_table(result->quant, p->table_out)
+                     : rknnd_quant_write_batch(result->quant, p->output, p->batch);
+    return r < 0 ? quantize_words(r, e) : quantize_say(p, s, samples, result, e);
 }
 
 // Calibrates and goes on. What is kept in between lies beside the table or the model.

@@ -34,7 +34,8 @@ static int range_read(const struct plan *p, struct live_range *ranges, int32_t t
 }
 
 // One step's reads, among them operands of fused additions, then its writes. Each tensor has one
-// writer. An output that nobody reads lives during its step only.
+// writer. An output that nobody reads lives during its step only; that of a step which watches the
+// one before is written from then on.
 static int range_step(const struct plan *p, struct live_range *ranges, int32_t i, struct error *e)
 {
     const struct graph_node *n = p->steps[i].node;
@@ -52,7 +53,7 @@ static int range_step(const struct plan *p, struct live_range *ranges, int32_t i
             continue;
         if (ranges[tensor].from != NEVER)
             return graph_refuse(n, e, "tensor %s is written twice", p->graph->tensors[tensor].name);
-        ranges[tensor] = (struct live_range){i, i};
+        ranges[tensor] = (struct live_range){step_before(&p->steps[i]) ? i - 1 : i, i};
     }
     return 0;
 }
@@ -106,6 +107,14 @@ static int32_t range_handover(struct live_range a, struct live_range b)
     return b.to == a.from && b.from < a.from ? a.from : -1;
 }
 
+static bool memory_is_output(const struct step *s, uint32_t tensor)
+{
+    bool is = false;
+    for (uint32_t i = 0; i < s->node->n_outputs; i++)
+        is |= s->node->outputs[i] == (int32_t)tensor;
+    return is;
+}
+
 // A step that works in place may write its output over an input that dies there, if both have the
 // same bytes per element and order: element i is then read before it is overwritten.
 static bool memory_may_share(const struct memory_plan *p, uint32_t i, const struct placed *other)
@@ -115,8 +124,9 @@ static bool memory_may_share(const struct memory_plan *p, uint32_t i, const stru
         return false;
     const struct graph_tensor *a = &p->plan->graph->tensors[i];
     const struct graph_tensor *b = &p->plan->graph->tensors[other->tensor];
-    return p->plan->steps[step].op->in_place && a->type == b->type && a->size == b->size &&
-           a->channels_last == b->channels_last;
+    const struct step *s = &p->plan->steps[step];
+    return s->op->in_place && (memory_is_output(s, i) || memory_is_output(s, other->tensor)) &&
+           a->type == b->type && a->size == b->size && a->channels_last == b->channels_last;
 }
 
 // Whether tensor i at offset `begin` would overlap bytes of a tensor that is live at the same time.

@@ -82,6 +82,8 @@ static int plan_prepare(struct plan *p, struct error *e)
             return r;
         if (s->scratch > p->scratch_size)
             p->scratch_size = s->scratch;
+        if (step_before(s))
+            s[-1].watcher = s;
     }
     return 0;
 }

@@ -74,9 +74,11 @@ int run_place(struct run *r, void *memory, struct error *e)
 }
 
 // before() may compute the step in place of the kernel (returns 1); after() sees the outputs either
-// way.
+// way, and may change them, so nobody looks at them before.
 static int run_step(struct run *r, const struct step *s, struct error *e)
 {
+    r->watcher = r->after.call ? NULL : s->watcher;
+    r->watched_next = 0;
     int status = r->before.call ? r->before.call(r->before.user, r, s, e) : 0;
     if (status == 0)
         status = s->op->run(s, r, e);
@@ -100,6 +102,7 @@ int run_steps(struct run *r, struct error *e)
 {
     uint64_t before = r->step_us ? clock_us() : 0;
     r->waited_us = 0;
+    r->watched = NULL;
     for (uint32_t i = 0; i < r->plan->n_steps; i++) {
         int status = run_pass(r, &before, e);
         if (status == 0)

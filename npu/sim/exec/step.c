@@ -18,6 +18,17 @@ const struct graph_tensor *step_output(const struct step *s, uint32_t i)
     return there ? &s->plan->graph->tensors[s->node->outputs[i]] : NULL;
 }
 
+const struct step *step_before(const struct step *s)
+{
+    const struct plan *p = s->plan;
+    bool listed = s->op->watch && s > p->steps && s < p->steps + p->n_steps;
+    const struct graph_node *n = listed ? s[-1].node : NULL;
+    return n && n->n_outputs && n->outputs[0] >= 0 && s->node->n_inputs &&
+                   s->node->inputs[0] == n->outputs[0]
+               ? s - 1
+               : NULL;
+}
+
 // Reserves bytes of the memory that the step may use while it runs. *ret_at is an offset for
 // run_scratch(), because each run has its own scratch memory.
 int step_scratch(struct step *s, uint64_t size, uint64_t *ret_at, struct error *e)

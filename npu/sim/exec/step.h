@@ -23,6 +23,10 @@ struct op {
     /// Frees what a step's state holds besides memory of the plan. NULL: nothing. Called once for
     /// each step that has a state, when no run uses the plan any more.
     void (*done)(struct step *s);
+    /// Of an operator that looks at its first input: n elements of it, in memory's order, were
+    /// written by the step before, which still works. That tells it by run_wrote(), or does not;
+    /// run() follows. NULL: it does not.
+    void (*watch)(const struct step *s, struct run *r, uint64_t n);
     bool in_place;    // the output may have exactly the bytes of an input
     bool on_constant; // input 0 may be a constant; else that is refused before prepare()
 };
@@ -32,9 +36,10 @@ struct step {
     const struct op *op;
     const struct graph_node *node;
     void *state;
-    const char *unread;     // why its register program does it; NULL: that does not
-    uint64_t scratch;       // bytes
-    bool output_is_scratch; // of a part of a step: it is at output_at in scratch memory
+    const char *unread;         // why its register program does it; NULL: that does not
+    uint64_t scratch;           // bytes
+    const struct step *watcher; // the next step, which looks at what this one writes; NULL: none
+    bool output_is_scratch;     // of a part of a step: it is at output_at in scratch memory
     uint64_t output_at;
 };
 
@@ -62,15 +67,21 @@ struct run {
     uint8_t *arena, *scratch;
     uint8_t *own; // the arena, unless run_place() has put it elsewhere
     struct dnn_bound *bound;
-    uint64_t *step_us;         // of the last run; NULL: not wanted
-    struct run_hook before;    // 1: it has computed the step itself
-    struct run_hook after;     // may look at the outputs, and change them
-    const atomic_bool *stop;   // true: the run may end early, as npu_job's; NULL: never
-    struct npu_slices *slices; // as npu_job's; NULL: none
-    uint64_t waited_us;        // of the last run, between slices
+    uint64_t *step_us;          // of the last run; NULL: not wanted
+    struct run_hook before;     // 1: it has computed the step itself
+    struct run_hook after;      // may look at the outputs, and change them
+    const atomic_bool *stop;    // true: the run may end early, as npu_job's; NULL: never
+    struct npu_slices *slices;  // as npu_job's; NULL: none
+    uint64_t waited_us;         // of the last run, between slices
+    const struct step *watcher; // of what the present step writes; NULL: none
+    const struct step *watched; // the one that has begun to, in this run
+    uint64_t watched_next;      // elements that are written before it looks again
 };
 
 // ---- for operators, while they prepare ----
+
+/// The step before, if it makes the first input of `s`, and operators of `s` watch; NULL: not.
+const struct step *step_before(const struct step *s);
 
 /// Tensors of the step's node; NULL: there is none.
 const struct graph_tensor *step_input(const struct step *s, uint32_t i);
@@ -97,3 +108,11 @@ void *run_tensor(const struct run *r, uint32_t index);
 const void *run_input(const struct step *s, const struct run *r, uint32_t i);
 void *run_output(const struct step *s, const struct run *r, uint32_t i);
 void *run_scratch(const struct run *r, uint64_t at);
+
+/// The first n elements of the step's output 0, in memory's order, have their values and are in the
+/// cache still. Chunks of some thousand elements are best.
+static inline void run_wrote(struct run *r, uint64_t n)
+{
+    if (r->watcher && n >= r->watched_next)
+        r->watcher->op->watch(r->watcher, r, n);
+}

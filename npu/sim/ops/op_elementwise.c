@@ -379,9 +379,10 @@ static void run_patch(const struct step *s, const struct rows *p, const uint8_t 
 }
 
 // The two innermost dimensions, cut into patches of at most ELEMENTS_CHUNK elements.
-static void run_plane(const struct step *s, const struct rows *p, const uint8_t *const from[2],
-                      uint8_t *to)
+static void run_plane(const struct step *s, const struct rows *p, struct run *r,
+                      const uint8_t *const from[2], uint64_t first)
 {
+    uint8_t *to = (uint8_t *)run_output(s, r, 0) + first * p->to_size;
     size_t rows = (size_t)p->nd.dims[p->nd.n_dims - 2], row = nd_inner(&p->nd);
     size_t together = row && row < ELEMENTS_CHUNK ? ELEMENTS_CHUNK / row : 1;
     struct patch_floats values;
@@ -392,6 +393,7 @@ static void run_plane(const struct step *s, const struct rows *p, const uint8_t 
             at.rows = rows - at.y < together ? rows - at.y : together;
             at.row = row - at.x < ELEMENTS_CHUNK ? row - at.x : ELEMENTS_CHUNK;
             run_patch(s, p, from, to, &at, &values);
+            run_wrote(r, first + at.y * row + at.x + at.rows * at.row);
         }
 }
 
@@ -517,8 +519,10 @@ static int run_each(const struct step *s, struct run *r, struct error *e)
     for (nd_start(&outer, &at); !at.end; nd_next(&outer, &at)) {
         for (uint32_t k = 0; k + 1 < outer.n_operands; k++)
             planes[k] = from[k] + at.offset[k + 1] * (int64_t)p->operands[k].size;
-        (p->fp16 || p->int8 || p->int8_floats || p->sum ? join_rows : run_plane)(
-            s, p, planes, to + at.offset[0] * (int64_t)p->to_size);
+        if (p->fp16 || p->int8 || p->int8_floats || p->sum)
+            join_rows(s, p, planes, to + at.offset[0] * (int64_t)p->to_size);
+        else
+            run_plane(s, p, r, planes, (uint64_t)at.offset[0]);
     }
     return 0;
 }

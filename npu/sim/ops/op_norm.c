@@ -216,6 +216,7 @@ static int run_batch_norm(const struct step *s, struct run *r, struct error *e)
             size_t n = n_row - done < ELEMENTS_CHUNK ? n_row - done : ELEMENTS_CHUNK,
                    at = first + done;
             norm_part(s, last ? done : channel, src + at * x_size, n, dst + at * y_size);
+            run_wrote(r, at + n);
         }
     }
     return 0;

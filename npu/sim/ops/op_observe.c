@@ -44,7 +44,10 @@ static int observe_prepare(struct step *s, struct error *e)
                                       .inner = observe_inner(x)};
     if (x->n_dims > 2)
         sampling_lay(&p->shape.layout, x->dims[1], p->shape.inner);
-    int r = step_scratch(s, (p->form.n_channels + 1) * sizeof(double), &p->sums, e);
+    const struct step *before = step_before(s);
+    int r = step_scratch(s, before ? before->scratch : 0, &p->sums, e); // it works while that does
+    if (r == 0)
+        r = step_scratch(s, (p->form.n_channels + 1) * sizeof(double), &p->sums, e);
     if (r == 0)
         r = step_scratch(s, observe_room(x->n_elems), &p->room, e);
     return r < 0 || !p->form.bins
@@ -79,26 +82,47 @@ static const uint32_t *observe_count(const struct observe *p, const float *x, st
     return room->bins[0];
 }
 
+// Where what is seen goes to: what an observation is made of, and the output itself.
+static void observe_start(const struct step *s, const struct run *r)
+{
+    const struct observe *p = s->state;
+    int32_t *words = run_output(s, r, 0);
+    const struct observed seen = {.sums = run_scratch(r, p->sums),
+                                  .values = observation_values(p->form, words),
+                                  .tails = {.values = observation_tail_values(p->form, words)}};
+    observe_begin(&p->shape, run_input(s, r, 0), run_scratch(r, p->room), &seen);
+}
+
+static void observe_watch(const struct step *s, struct run *r, uint64_t n)
+{
+    const struct observe *p = s->state;
+    if (r->watched != s)
+        observe_start(s, r);
+    r->watched = s;
+    r->watched_next = observe_go_on(run_scratch(r, p->room), n);
+}
+
 static int observe_run(const struct step *s, struct run *r, struct error *e)
 {
     (void)e;
     const struct observe *p = s->state;
     const float *x = run_input(s, r, 0);
     int32_t *words = run_output(s, r, 0);
+    struct observed seen;
+    if (r->watched != s)
+        observe_start(s, r);
+    observe_end(run_scratch(r, p->room), &seen);
     struct observer o = {.n = p->shape.layout.n,
                          .exponent = OBSERVER_FINEST,
                          .n_channels = p->form.n_channels,
-                         .sums = run_scratch(r, p->sums)};
-    struct observed seen = {.sums = o.sums,
-                            .values = observation_values(p->form, words),
-                            .tails = {.values = observation_tail_values(p->form, words)}};
-    observe_look(&p->shape, x, run_scratch(r, p->room), &seen);
-    o.min = seen.bounds.min;
-    o.max = seen.bounds.max;
-    o.n_bad = seen.bounds.n_bad;
+                         .sums = seen.sums,
+                         .min = seen.bounds.min,
+                         .max = seen.bounds.max,
+                         .n_bad = seen.bounds.n_bad};
     const uint32_t *counts = p->form.bins ? observe_count(p, x, r, &o) : NULL;
     observation_put(p->form, &o, counts, p->form.n_tails ? &seen.tails : NULL, words);
     return 0;
 }
 
-const struct op op_observe = {.prepare = observe_prepare, .run = observe_run};
+const struct op op_observe = {
+    .prepare = observe_prepare, .run = observe_run, .watch = observe_watch};

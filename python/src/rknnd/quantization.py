@@ -139,7 +139,8 @@ def quantize(model: str | os.PathLike[str], output: str | os.PathLike[str], samp
              progress: Callable[[int, int], None] | None = None, goal: float | None = None, goal_type: str = "float16",
              report: str | os.PathLike[str] | None = None, all_values: bool = False,
              external_data: bool = False) -> Quantization:
-    """Runs a float ONNX model on samples and writes the model in 8 bits, whole or not at all.
+    """Runs a float ONNX model on samples and writes the model in 8 bits, whole or not at all; then, if it is asked for, the
+    report, whose failure is raised when the model is there.
 
     `samples`     path of a data set's list (a line for each sample, a file for each input, relative to the list's folder), or
                   a sequence with what Session.run() takes for each, where the path of a picture or .npy file may stand for an
@@ -175,10 +176,10 @@ def quantize(model: str | os.PathLike[str], output: str | os.PathLike[str], samp
                    external_data=external_data, outputs=[path for path in (output, report) if path is not None]) as quantizer:
         if goal is not None:
             quantizer.propose(goal, to=goal_type)
+        quantizer.write(output)
         if report is not None:
             quantizer.compare()
             quantizer.write_report(report)
-        quantizer.write(output)
         return quantizer.result
 
 

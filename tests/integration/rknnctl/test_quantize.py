@@ -945,6 +945,10 @@ class Failures(Case):
             done = self.rknnctl("quantize", FLOAT, "--dataset", listed, *words, option, full, code=1)
             self.assertIn("No space left", done.stderr)
             self.assertTrue(full.is_symlink())
+        self.assertEqual((self.folder / "beside.onnx").read_bytes(), model)  # of a report that cannot be written nothing depends
+        words = self.folder / "beside.onnx", "--write-float", self.folder / "full.html", "--report", self.folder / "page2.html"
+        done = self.rknnctl("quantize", FLOAT, "--dataset", listed, "-o", *words, code=1)
+        self.assertIn("beside.onnx is written, but not all that was asked for beside it", done.stderr)
         self.assertTrue(pathlib.Path("/dev/full").is_char_device())
 
     def test_a_calibration_that_is_ended_is_gone_on_with(self):

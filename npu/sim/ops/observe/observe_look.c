@@ -56,31 +56,60 @@ AVX512_INLINE void observe_add_lanes(double *sums, __m512 s, __m512 *check)
     _mm512_storeu_pd(sums + 8, _mm512_add_pd(_mm512_loadu_pd(sums + 8), high));
 }
 
+// A vector that is used several times is loaded once: compilers would load it for each use, and one
+// load a cycle is all there is.
+AVX512_INLINE __m512i observe_load(const float *v)
+{
+    __m512i x = _mm512_loadu_si512(v);
+    __asm__("" : "+v"(x));
+    return x;
+}
+
+// Bounds as integers, while they are found. Of floats as integers the largest signed one is the
+// largest float, the largest unsigned one the least (observer_bounds_of()), and these take other
+// units of the processor than sums do. A part without positive or without negative values has some
+// number of the other sign in its place: no tail asks for it, and looking_ends() finds what the
+// tensor's own end is.
+struct observe_words {
+    __m512i low, high;
+};
+
+AVX512_INLINE struct observe_words observe_words_begin(void)
+{
+    return (struct observe_words){_mm512_setzero_si512(), _mm512_set1_epi32(INT32_MIN)};
+}
+
+AVX512_INLINE void observe_words_end(struct observe_words w, struct observe_bounds *b)
+{
+    _mm512_storeu_ps(b->min, _mm512_min_ps(_mm512_loadu_ps(b->min), _mm512_castsi512_ps(w.low)));
+    _mm512_storeu_ps(b->max, _mm512_max_ps(_mm512_loadu_ps(b->max), _mm512_castsi512_ps(w.high)));
+}
+
 // Columns of `k` vectors, k a constant, read row by row, so that memory is read in order where they
 // are all columns. A row's least and largest value is found before the bounds so far, which so wait
 // for each other once a row.
 AVX512_INLINE void observe_columns(const float *v, uint64_t rows, uint32_t n, uint32_t k,
                                    double *sums, struct observe_bounds *b, __m512 *check)
 {
-    __m512 low = _mm512_loadu_ps(b->min), high = _mm512_loadu_ps(b->max), sum[COLUMNS];
+    struct observe_words w = observe_words_begin();
+    __m512 sum[COLUMNS];
     for (uint32_t i = 0; i < k; i++)
         sum[i] = _mm512_setzero_ps();
     for (const float *end = v + rows * n; v < end; v += n) {
-        __m512 x = _mm512_loadu_ps(v), least = x, most = x;
-        sum[0] = _mm512_add_ps(sum[0], x);
+        __m512i x = observe_load(v), least = x, most = x;
+        sum[0] = _mm512_add_ps(sum[0], _mm512_castsi512_ps(x));
         for (uint32_t i = 1; i < k; i++) {
-            x = _mm512_loadu_ps(v + (size_t)i * AVX512_LANES);
-            least = _mm512_min_ps(least, x);
-            most = _mm512_max_ps(most, x);
-            sum[i] = _mm512_add_ps(sum[i], x);
+            x = observe_load(v + (size_t)i * AVX512_LANES);
+            least = _mm512_max_epu32(least, x);
+            most = _mm512_max_epi32(most, x);
+            sum[i] = _mm512_add_ps(sum[i], _mm512_castsi512_ps(x));
         }
-        low = _mm512_min_ps(low, least);
-        high = _mm512_max_ps(high, most);
+        w.low = _mm512_max_epu32(w.low, least);
+        w.high = _mm512_max_epi32(w.high, most);
     }
     for (uint32_t i = 0; i < k; i++)
         observe_add_lanes(sums + (size_t)i * AVX512_LANES, sum[i], check);
-    _mm512_storeu_ps(b->min, low);
-    _mm512_storeu_ps(b->max, high);
+    observe_words_end(w, b);
 }
 
 KERNEL_AVX512 static bool observe_rows_avx512(const float *v, uint64_t rows, uint32_t n,
@@ -128,37 +157,33 @@ KERNEL_AVX512 static bool observe_plane_avx512(const float *v, uint64_t n, doubl
     return fabsf(total) <= FLT_MAX;
 }
 
-// Of values whose channels do not matter, 64 at a time. Of floats as integers the largest signed
-// one is the largest float, the largest unsigned one the least (observer_bounds_of()): so NaN and
-// infinite numbers are seen without a sum. A part without positive or without negative values has
-// some number of the other sign in its place: no tail asks for it, and looking_ends() finds what
-// the tensor's own end is.
+// Of values whose channels do not matter, 64 at a time. NaN and infinite numbers are seen in the
+// bounds, without a sum.
 KERNEL_AVX512 static bool observe_flat_avx512(const float *v, uint64_t n, struct observe_bounds *b)
 {
     const __m512i infinite = _mm512_set1_epi32(0x7f800000), sign = _mm512_set1_epi32(INT32_MIN);
-    __m512i low = _mm512_setzero_si512(), high = sign, low2 = low, high2 = high;
+    struct observe_words w = observe_words_begin(), w2 = w;
     uint64_t i = 0;
     for (; n - i >= FEW; i += FEW) {
-        __m512i p = _mm512_loadu_si512(v + i), q = _mm512_loadu_si512(v + i + 16);
-        __m512i r = _mm512_loadu_si512(v + i + 32), s = _mm512_loadu_si512(v + i + 48);
-        low = _mm512_max_epu32(low, _mm512_max_epu32(p, q));
-        high = _mm512_max_epi32(high, _mm512_max_epi32(p, q));
-        low2 = _mm512_max_epu32(low2, _mm512_max_epu32(r, s));
-        high2 = _mm512_max_epi32(high2, _mm512_max_epi32(r, s));
+        __m512i p = observe_load(v + i), q = observe_load(v + i + 16);
+        __m512i r = observe_load(v + i + 32), s = observe_load(v + i + 48);
+        w.low = _mm512_max_epu32(w.low, _mm512_max_epu32(p, q));
+        w.high = _mm512_max_epi32(w.high, _mm512_max_epi32(p, q));
+        w2.low = _mm512_max_epu32(w2.low, _mm512_max_epu32(r, s));
+        w2.high = _mm512_max_epi32(w2.high, _mm512_max_epi32(r, s));
     }
     for (; i < n; i += AVX512_LANES) {
         __mmask16 lanes = avx512_lanes(n - i);
         __m512i x = _mm512_maskz_loadu_epi32(lanes, v + i);
-        low = _mm512_max_epu32(low, x);
-        high = _mm512_mask_max_epi32(high, lanes, high, x);
+        w.low = _mm512_max_epu32(w.low, x);
+        w.high = _mm512_mask_max_epi32(w.high, lanes, w.high, x);
     }
-    low = _mm512_max_epu32(low, low2);
-    high = _mm512_max_epi32(high, high2);
-    if (_mm512_cmp_epi32_mask(high, infinite, _MM_CMPINT_NLT) |
-        _mm512_cmp_epu32_mask(low, _mm512_or_si512(sign, infinite), _MM_CMPINT_NLT))
+    w.low = _mm512_max_epu32(w.low, w2.low);
+    w.high = _mm512_max_epi32(w.high, w2.high);
+    if (_mm512_cmp_epi32_mask(w.high, infinite, _MM_CMPINT_NLT) |
+        _mm512_cmp_epu32_mask(w.low, _mm512_or_si512(sign, infinite), _MM_CMPINT_NLT))
         return false;
-    _mm512_storeu_ps(b->min, _mm512_min_ps(_mm512_loadu_ps(b->min), _mm512_castsi512_ps(low)));
-    _mm512_storeu_ps(b->max, _mm512_max_ps(_mm512_loadu_ps(b->max), _mm512_castsi512_ps(high)));
+    observe_words_end(w, b);
     return true;
 }
 
@@ -222,7 +247,9 @@ static bool observe_flat_avx512(const float *v, uint64_t n, struct observe_bound
 struct looking {
     const struct observe_shape *s;
     const float *x;
-    struct observed *o;
+    struct observed o;
+    uint64_t at; // values before it were looked at
+    bool failed; // by vectors: they are looked at in the other way, at the end
     double *lanes;
     struct observe_block *blocks;
     uint64_t n_blocks;
@@ -231,9 +258,12 @@ struct looking {
     struct observe_block *block; // the last one, which is not whole yet
 };
 
+#define ROOM_OF_LOOKING ((sizeof(struct looking) + 63) / 64 * 64)
+
 uint64_t observe_room(uint64_t n)
 {
-    return OBSERVE_LANES * sizeof(double) + (n / OBSERVE_BLOCK + 2) * sizeof(struct observe_block);
+    return ROOM_OF_LOOKING + OBSERVE_LANES * sizeof(double) +
+           (n / OBSERVE_BLOCK + 2) * sizeof(struct observe_block);
 }
 
 // Blocks are filled by whole calls of a kernel, so they end where a row, a plane or a chunk does.
@@ -249,8 +279,9 @@ static void looking_next(struct looking *k, uint64_t to)
 {
     const struct sampling_layout *l = &k->s->layout;
     uint64_t from = k->n_blocks ? k->blocks[k->n_blocks - 1].end : 0;
+    k->at = to;
     for (; k->pick < to; k->pick += l->stride)
-        k->o->values[k->n_picked++] = k->x[k->pick];
+        k->o.values[k->n_picked++] = k->x[k->pick];
     if (to - from < k->each && to < l->n)
         return;
     k->block->end = to;
@@ -263,7 +294,7 @@ static void looking_next_plain(struct looking *k, uint64_t from, uint64_t to)
 {
     struct observer_bounds seen = observe_bounds(k->x + from, to - from);
     struct observe_bounds *b = &k->block->bounds;
-    k->o->bounds.n_bad += seen.n_bad;
+    k->o.bounds.n_bad += seen.n_bad;
     b->min[0] = seen.min < b->min[0] ? seen.min : b->min[0];
     b->max[0] = seen.max > b->max[0] ? seen.max : b->max[0];
     looking_next(k, to);
@@ -287,59 +318,71 @@ static void looking_rest(struct looking *k, uint64_t from)
 {
     uint64_t n = k->s->layout.n;
     for (uint64_t i = from, channel = 0; i < n; i++) {
-        k->o->sums[channel] += (double)k->x[i];
+        k->o.sums[channel] += (double)k->x[i];
         channel = channel + 1 < k->s->n_channels ? channel + 1 : 0;
     }
     if (from < n)
         looking_next_plain(k, from, n);
 }
 
-// Whole rows of lanes, and then what is left. Where rows are longer than the channels, the sums of
-// the lanes that belong to one channel are added up at the end. False: some value is not finite, or
-// so large that a sum of floats is not.
-static bool looking_rows(struct looking *k)
+// Whole rows of lanes of the values before `end`. False: some value is not finite, or so large that
+// a sum of floats is not.
+static bool looking_rows(struct looking *k, uint64_t end)
 {
     uint32_t channels = k->s->n_channels, lanes = looking_lanes(channels, k->s->layout.n);
     if (!lanes)
         return false;
     uint64_t each = OBSERVE_CHUNK / lanes, whole = k->s->layout.n / lanes * lanes;
-    double *sums = lanes == channels ? k->o->sums : k->lanes;
-    memset(sums, 0, lanes * sizeof *sums);
+    double *sums = lanes == channels ? k->o.sums : k->lanes;
+    if (!k->at)
+        memset(sums, 0, lanes * sizeof *sums);
     uint64_t least = k->s->tails ? 1 : ROWS; // without blocks a part may be as long as it likes
     each = each < least ? least : each > ROWS ? ROWS : each;
-    for (uint64_t at = 0; at < whole; at += each * lanes) {
-        uint64_t rows = (whole - at) / lanes < each ? (whole - at) / lanes : each;
-        if (!observe_rows_avx512(k->x + at, rows, lanes, sums, &k->block->bounds))
+    while (k->at < whole) {
+        uint64_t rows = (whole - k->at) / lanes < each ? (whole - k->at) / lanes : each;
+        if (k->at + rows * lanes > end)
+            break;
+        if (!observe_rows_avx512(k->x + k->at, rows, lanes, sums, &k->block->bounds))
             return false;
-        looking_next(k, at + rows * lanes);
-    }
-    for (uint32_t i = 0; i < lanes && sums != k->o->sums; i++)
-        k->o->sums[i % channels] += sums[i];
-    looking_rest(k, whole);
-    return !k->o->bounds.n_bad;
-}
-
-static bool looking_flat(struct looking *k)
-{
-    uint64_t n = k->s->layout.n;
-    uint64_t each = k->each < OBSERVE_CHUNK ? k->each : OBSERVE_CHUNK;
-    for (uint64_t at = 0; at < n; at += each) {
-        uint64_t part = n - at < each ? n - at : each;
-        if (!observe_flat_avx512(k->x + at, part, &k->block->bounds))
-            return false;
-        looking_next(k, at + part);
+        looking_next(k, k->at + rows * lanes);
     }
     return true;
 }
 
-// Planes shorter than a block share one; longer ones have several.
+// What is left of less than a row of lanes. Where rows are longer than the channels, the sums of
+// the lanes that belong to one channel are added up.
+static bool looking_end_rows(struct looking *k)
+{
+    uint32_t channels = k->s->n_channels, lanes = looking_lanes(channels, k->s->layout.n);
+    for (uint32_t i = 0; i < lanes && lanes != channels; i++)
+        k->o.sums[i % channels] += k->lanes[i];
+    looking_rest(k, k->at);
+    return !k->o.bounds.n_bad;
+}
+
+static bool looking_flat(struct looking *k, uint64_t end)
+{
+    uint64_t n = k->s->layout.n;
+    uint64_t each = k->each < OBSERVE_CHUNK ? k->each : OBSERVE_CHUNK;
+    while (k->at < n) {
+        uint64_t part = n - k->at < each ? n - k->at : each;
+        if (k->at + part > end)
+            break;
+        if (!observe_flat_avx512(k->x + k->at, part, &k->block->bounds))
+            return false;
+        looking_next(k, k->at + part);
+    }
+    return true;
+}
+
+// Planes shorter than a block share one; longer ones have several. Once all are there.
 static bool looking_planes(struct looking *k)
 {
     uint64_t n = k->s->layout.n, inner = k->s->inner;
     for (uint64_t from = 0, channel = 0; from < n; from += inner) {
         for (uint64_t at = 0; at < inner; at += OBSERVE_CHUNK) {
             uint64_t part = inner - at < OBSERVE_CHUNK ? inner - at : OBSERVE_CHUNK;
-            if (!observe_plane_avx512(k->x + from + at, part, &k->o->sums[channel],
+            if (!observe_plane_avx512(k->x + from + at, part, &k->o.sums[channel],
                                       &k->block->bounds))
                 return false;
             looking_next(k, from + at + part);
@@ -358,7 +401,7 @@ static void looking_plain(struct looking *k)
     for (uint64_t at = 0; at < n; at += each) {
         uint64_t part = n - at < each ? n - at : each;
         if (round)
-            observe_sum(k->x + at, part, k->s->inner, k->s->n_channels, k->o->sums);
+            observe_sum(k->x + at, part, k->s->inner, k->s->n_channels, k->o.sums);
         looking_next_plain(k, at, at + part);
     }
 }
@@ -367,7 +410,7 @@ static void looking_plain(struct looking *k)
 // look at the values.
 static void looking_choose_level(struct looking *k, bool above)
 {
-    struct sampling_tails *t = &k->o->tails;
+    struct sampling_tails *t = &k->o.tails;
     for (; t->level[above] < SAMPLING_LEVELS; sampling_tail_shorten(t, above)) {
         float low = above ? -INFINITY : t->low, high = above ? t->high : INFINITY;
         if (observe_blocks_beyond(k->blocks, k->n_blocks, low, high, t->most) <= t->most)
@@ -378,7 +421,7 @@ static void looking_choose_level(struct looking *k, bool above)
 // The values of a block that lie in a tail, as it is by then.
 static void looking_tails_in(struct looking *k, uint64_t from, uint64_t end)
 {
-    struct sampling_tails *t = &k->o->tails;
+    struct sampling_tails *t = &k->o.tails;
     if (kernel_has_avx512()) {
         observe_tails_avx512(t, k->x + from, end - from);
         return;
@@ -394,9 +437,9 @@ static void looking_tails_in(struct looking *k, uint64_t from, uint64_t end)
 // short: so of the values few are looked at again, 64 at a time first.
 static void looking_tails(struct looking *k)
 {
-    struct sampling_tails *t = &k->o->tails;
+    struct sampling_tails *t = &k->o.tails;
     uint64_t i = 0;
-    sampling_tails_begin(t, k->s->layout.n, k->o->bounds.min, k->o->bounds.max, t->values);
+    sampling_tails_begin(t, k->s->layout.n, k->o.bounds.min, k->o.bounds.max, t->values);
     looking_choose_level(k, false);
     looking_choose_level(k, true);
     while ((i = observe_blocks_next(k->blocks, i, k->n_blocks, t->low, t->high)) < k->n_blocks) {
@@ -421,11 +464,11 @@ KERNEL(float, observe_nearest, (const float *v, uint64_t n), (v, n))
     return nearest;
 }
 
-// What a look at flat values did not tell (observe_flat_avx512()): of most tensors little, since a
-// Relu leaves some 0 soon.
+// What a look at values as integers did not tell (struct observe_words): of most tensors little,
+// since a Relu leaves some 0 soon.
 static void looking_ends(struct looking *k)
 {
-    struct observer_bounds *b = &k->o->bounds;
+    struct observer_bounds *b = &k->o.bounds;
     if (!signbit(b->min))
         b->min = observe_nearest(k->x, k->s->layout.n);
     else if (signbit(b->max))
@@ -434,33 +477,59 @@ static void looking_ends(struct looking *k)
 
 static void looking_begin(struct looking *k)
 {
-    k->o->bounds = (struct observer_bounds){INFINITY, -INFINITY, 0};
-    k->n_picked = k->n_blocks = 0;
+    k->o.bounds = (struct observer_bounds){INFINITY, -INFINITY, 0};
+    k->at = k->n_picked = k->n_blocks = 0;
     k->pick = k->s->layout.stride && !k->s->layout.rows ? 0 : UINT64_MAX; // planes are turned later
     looking_open_block(k);
-    memset(k->o->sums, 0, k->s->n_channels * sizeof *k->o->sums);
+    memset(k->o.sums, 0, k->s->n_channels * sizeof *k->o.sums);
 }
 
-void observe_look(const struct observe_shape *s, const float *x, void *room, struct observed *o)
+void observe_begin(const struct observe_shape *s, const float *x, void *room,
+                   const struct observed *o)
 {
-    struct looking k = {.s = s, .x = x, .o = o, .lanes = room};
-    k.each = s->tails ? OBSERVE_BLOCK : UINT64_MAX; // blocks are for tails
-    k.blocks = (struct observe_block *)(k.lanes + OBSERVE_LANES);
-    looking_begin(&k);
-    bool seen = kernel_has_avx512() && (!s->n_channels  ? looking_flat(&k)
-                                        : s->inner == 1 ? looking_rows(&k)
-                                                        : looking_planes(&k));
+    struct looking *k = room;
+    *k = (struct looking){.s = s, .x = x, .o = *o, .failed = !kernel_has_avx512()};
+    k->each = s->tails ? OBSERVE_BLOCK : UINT64_MAX; // blocks are for tails
+    k->lanes = (double *)((char *)room + ROOM_OF_LOOKING);
+    k->blocks = (struct observe_block *)(k->lanes + OBSERVE_LANES);
+    looking_begin(k);
+}
+
+uint64_t observe_go_on(void *room, uint64_t n)
+{
+    struct looking *k = room;
+    if (k->failed || (k->s->n_channels && k->s->inner > 1))
+        return UINT64_MAX;
+    k->failed = !(k->s->n_channels ? looking_rows : looking_flat)(k, n);
+    return k->at + OBSERVE_BLOCK;
+}
+
+// What was not looked at while it was written, and what takes all values.
+static bool looking_end(struct looking *k)
+{
+    observe_go_on(k, k->s->layout.n);
+    if (k->failed || !k->s->n_channels)
+        return !k->failed;
+    return k->s->inner == 1 ? looking_end_rows(k) : looking_planes(k);
+}
+
+void observe_end(void *room, struct observed *o)
+{
+    struct looking *k = room;
+    const struct observe_shape *s = k->s;
+    bool seen = looking_end(k);
     if (!seen) {
-        looking_begin(&k);
-        looking_plain(&k);
+        looking_begin(k);
+        looking_plain(k);
     }
-    observe_blocks_join(k.blocks, k.n_blocks, &o->bounds);
-    if (seen && !s->n_channels)
-        looking_ends(&k);
-    if (!s->layout.stride || o->bounds.n_bad)
-        return;
-    if (s->layout.rows)
-        sampling_pick_all(x, &s->layout, o->values);
-    if (s->tails)
-        looking_tails(&k);
+    observe_blocks_join(k->blocks, k->n_blocks, &k->o.bounds);
+    if (seen && (!s->n_channels || s->inner == 1))
+        looking_ends(k);
+    if (s->layout.stride && !k->o.bounds.n_bad) {
+        if (s->layout.rows)
+            sampling_pick_all(k->x, &s->layout, k->o.values);
+        if (s->tails)
+            looking_tails(k);
+    }
+    *o = k->o;
 }

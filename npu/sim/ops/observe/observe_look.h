@@ -24,8 +24,18 @@ struct observed {
     struct sampling_tails tails; // where they are wanted: their values
 };
 
-/// How much room to work in it needs for n values.
+/// How much room to work in a look at n values needs, aligned to 64 bytes.
 uint64_t observe_room(uint64_t n);
 
-/// With n_bad the bounds alone are told.
-void observe_look(const struct observe_shape *s, const float *x, void *room, struct observed *o);
+// A look may go on while its values are written, so that they are still in the first cache. What it
+// gives does not depend on that.
+
+/// Begins; of `o` the memory is taken that it has for what will be told. `s`, `x`, `room` stay.
+void observe_begin(const struct observe_shape *s, const float *x, void *room,
+                   const struct observed *o);
+
+/// The first n values are written. Returns how many are to be before more is looked at.
+uint64_t observe_go_on(void *room, uint64_t n);
+
+/// All are. With n_bad the bounds alone are told.
+void observe_end(void *room, struct observed *o);
