@@ -1,12 +1,12 @@
 // Bounds, sums of channels and chosen values of a tensor, in one pass: chunks that fit the first
-// cache are looked at for all of them. Then tails, in those blocks that reach so far.
+// cache are looked at for all of them. Then tails, in those parts that reach so far.
 #pragma once
 
 #include "tensor/observe/observer.h"
 #include "tensor/observe/sampling.h"
 
 #define OBSERVE_CHUNK 4096 // floats
-#define OBSERVE_BLOCK 1024 // at least, of which bounds are kept
+#define OBSERVE_STEP  1024 // that are worth a look
 #define OBSERVE_LANES 1024 // partial sums, of channels that do not fill vectors
 
 // What is wanted of a tensor, and how it lies.
