@@ -37,7 +37,7 @@ struct calibration {
     uint32_t n_inputs;
     rknn_tensor_attr *inputs;
     struct quant_edge **input_edges; // NULL: it is not to be observed
-    bool *shown;                     // edges that the first dump has
+    atomic_bool *shown;              // edges that a dump has; set by all clients
     struct quant_watched watched;
     bool watches;  // by nodes of the model; else by dumps
     uint32_t most; // values of a tensor and sample that are counted; 0: all
@@ -89,7 +89,7 @@ static int calibrate_take_tensor(void *user, const rknnd_tensor *t)
     const struct quant_edge *edge = quant_index_find_shown(&q->index, t->name, MOST_NAME);
     if (!edge || !quant_plan_place(&q->plan, &q->index, edge)->observed)
         return 0;
-    k->c->shown[edge - q->index.edges] = true;
+    atomic_store_explicit(&k->c->shown[edge - q->index.edges], true, memory_order_relaxed);
     struct quant_values v;
     int r = quant_values_of_tensor(t, &v, &k->error);
     if (r == 0)
@@ -487,7 +487,7 @@ int quant_calibrate(struct rknnd_quant *q, const rknnd_quant_samples *samples,
                             .samples = samples,
                             .most = calibrate_most(q, samples),
                             .lock = PTHREAD_MUTEX_INITIALIZER};
-    cleanup(free_p) bool *shown = calloc(q->index.n + 1, sizeof *shown);
+    cleanup(free_p) atomic_bool *shown = calloc(q->index.n + 1, sizeof *shown);
     struct client *clients = NULL;
     size_t outputs = q->model.graph->n_output;
     *ret_resumed = 0;

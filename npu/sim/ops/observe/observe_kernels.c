@@ -291,15 +291,6 @@ KERNEL_AVX512 bool observe_flat_parts_avx512(const float *v, uint64_t from, uint
     return good;
 }
 
-KERNEL_AVX512 uint32_t observe_beyond_avx512(const float *least, const float *most, uint64_t n,
-                                             float low, float high)
-{
-    __mmask16 lanes = avx512_lanes(n);
-    __m512 below = _mm512_maskz_loadu_ps(lanes, least), above = _mm512_maskz_loadu_ps(lanes, most);
-    return _mm512_mask_cmp_ps_mask(lanes, below, _mm512_set1_ps(low), _CMP_LT_OQ) |
-           _mm512_mask_cmp_ps_mask(lanes, above, _mm512_set1_ps(high), _CMP_GT_OQ);
-}
-
 // The values of a vector that lie in a tail. A tail that became shorter meanwhile is looked at by
 // sampling_tails_put().
 KERNEL_AVX512 static void observe_put_avx512(struct sampling_tails *t, const float *v, uint64_t n)
@@ -364,11 +355,5 @@ bool observe_rows_parts_avx512(const float *v, uint64_t from, uint64_t rows, uin
 {
     (void)v, (void)from, (void)rows, (void)n, (void)sums, (void)m;
     return false;
-}
-uint32_t observe_beyond_avx512(const float *least, const float *most, uint64_t n, float low,
-                               float high)
-{
-    (void)least, (void)most, (void)n, (void)low, (void)high;
-    return 0;
 }
 #endif

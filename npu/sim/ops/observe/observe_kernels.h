@@ -25,7 +25,3 @@ bool observe_plane_avx512(const float *v, uint64_t n, double *ret, struct observ
 
 /// Values that lie in a tail.
 void observe_tails_avx512(struct sampling_tails *t, const float *v, uint64_t n);
-
-/// Which of 16 parts, or of n where these are fewer, reach below `low` or above `high`: a bit each.
-uint32_t observe_beyond_avx512(const float *least, const float *most, uint64_t n, float low,
-                               float high);

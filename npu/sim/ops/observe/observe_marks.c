@@ -1,8 +1,7 @@
 // Sixteen parts at a time.
 #include "npu/sim/ops/observe/observe_marks.h"
 
-#include "npu/sim/ops/observe/observe_kernels.h"
-#include "npu/sim/simd/kernel.h"
+#include "npu/sim/simd/avx512.h"
 
 #define SOME 16 // parts
 
@@ -76,11 +75,25 @@ void observe_marks_add_bounds(struct observe_marks *m, uint64_t from, uint64_t e
 }
 
 // Of 16 parts from `at` on, as far as there are so many, a bit for each that reaches so far.
+#ifdef KERNEL_AVX512
+KERNEL_AVX512 static uint32_t marks_beyond_avx512(const struct observe_marks *m, uint64_t at,
+                                                  float low, float high)
+{
+    __mmask16 lanes = avx512_lanes(m->n - at);
+    __m512 least = _mm512_maskz_loadu_ps(lanes, m->least + at);
+    __m512 most = _mm512_maskz_loadu_ps(lanes, m->most + at);
+    return _mm512_mask_cmp_ps_mask(lanes, least, _mm512_set1_ps(low), _CMP_LT_OQ) |
+           _mm512_mask_cmp_ps_mask(lanes, most, _mm512_set1_ps(high), _CMP_GT_OQ);
+}
+#endif
+
 static uint32_t marks_beyond(const struct observe_marks *m, uint64_t at, float low, float high)
 {
     uint32_t bits = 0;
+#ifdef KERNEL_AVX512
     if (kernel_has_avx512())
-        return observe_beyond_avx512(m->least + at, m->most + at, m->n - at, low, high);
+        return marks_beyond_avx512(m, at, low, high);
+#endif
     for (uint32_t i = 0; i < SOME && at + i < m->n; i++)
         bits |= (uint32_t)((m->least[at + i] < low) | (m->most[at + i] > high)) << i;
     return bits;
