@@ -489,7 +489,7 @@ static void join_rows(const struct step *s, const struct rows *p, const uint8_t 
 {
     uint32_t outer = p->nd.n_dims - 2, shared = shared_operand(p), again = repeated_operand(p);
     size_t n = nd_inner(&p->nd);
-    if (p->fp16 && again) {
+    if (p->fp16 && again && !fp16_binary_is_native(s->node->op, p->bounds)) {
         join_shared_halves(s, p, again, from, to);
         return;
     }

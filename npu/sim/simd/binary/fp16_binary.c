@@ -179,3 +179,11 @@ void fp16_scale(const void *x, const float *factor, const float *term, size_t n,
     abort();
 }
 #endif
+
+#ifndef __aarch64__
+bool fp16_binary_is_native(enum graph_op op, struct clamp_bounds bounds)
+{
+    (void)op, (void)bounds;
+    return false;
+}
+#endif

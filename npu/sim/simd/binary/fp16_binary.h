@@ -24,6 +24,9 @@ bool fp16_binary_knows(enum graph_op op);
 void fp16_binary(enum graph_op op, const void *a, const void *b, size_t n,
                  struct clamp_bounds bounds, void *y);
 
+/// Whether fp16_binary() converts nothing: then operands had better stay fp16.
+bool fp16_binary_is_native(enum graph_op op, struct clamp_bounds bounds);
+
 /// y[i] = x[i] op b[i], or b[i] op x[i] with `swapped`: fp16 and floats.
 void fp16_with_floats(enum graph_op op, const void *x, const float *b, bool swapped, size_t n,
                       struct clamp_bounds bounds, void *y);

@@ -107,12 +107,17 @@ static void fp16_binary_floats(enum graph_op op, const uint16_t *a, const uint16
     FP16_BINARY(fp16_binary_8);
 }
 
+bool fp16_binary_is_native(enum graph_op op, struct clamp_bounds bounds)
+{
+    const bool bounded = bounds.low > -INFINITY || bounds.high < INFINITY;
+    return (getauxval(AT_HWCAP) & HWCAP_ASIMDHP) && (op != GRAPH_MUL || !bounded);
+}
+
 void fp16_binary(enum graph_op op, const void *a, const void *b, size_t n,
                  struct clamp_bounds bounds, void *y)
 {
-    const bool bounded = bounds.low > -INFINITY || bounds.high < INFINITY;
-    const bool half = (getauxval(AT_HWCAP) & HWCAP_ASIMDHP) && (op != GRAPH_MUL || !bounded);
-    (half ? fp16_binary_half : fp16_binary_floats)(op, a, b, n, bounds, y);
+    const bool native = fp16_binary_is_native(op, bounds);
+    (native ? fp16_binary_half : fp16_binary_floats)(op, a, b, n, bounds, y);
 }
 
 NEON_INLINE void fp16_floats_8(const enum graph_op op, const bool swapped, const uint16_t *x,
