@@ -24,6 +24,15 @@ int fd_close(int fd)
     return -1;
 }
 
+// Even the first call may wait: somebody else may have the socket's lock.
+void fd_close_passed(int fd)
+{
+    if (fd < 0)
+        return;
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){0}, sizeof(struct linger));
+    fd_close(fd);
+}
+
 void fd_keep_standard(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
@@ -274,7 +283,7 @@ static void take_fds(struct msghdr *m, int *fds, int *n_fds, int max_fds)
             if (*n_fds < max_fds)
                 fds[(*n_fds)++] = fd_above_standard(fd);
             else
-                fd_close(fd);
+                fd_close_passed(fd);
         }
     }
 }

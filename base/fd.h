@@ -18,6 +18,10 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
+/// Closes what another process has passed: a socket does not wait for its last bytes for as long as
+/// that one likes (SO_LINGER). A file system of its own may still let us wait (base/net/discard.h).
+void fd_close_passed(int fd);
+
 /// For programs that were started with a standard descriptor closed: /dev/null takes its place, so
 /// that none of their sockets does, into which they would print. What is printed then is an error.
 /// Call it first.

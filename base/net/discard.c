@@ -136,14 +136,6 @@ static void take_late(void)
     }
 }
 
-// Sockets are not to wait for their last bytes. Even this call may wait: somebody else may have the
-// socket's lock.
-static void close_at_last(int fd)
-{
-    setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){0}, sizeof(struct linger));
-    fd_close(fd);
-}
-
 // Nothing more comes after shutdown(), and what is there is at most a receive buffer.
 static void close_socket(int socket)
 {
@@ -151,7 +143,7 @@ static void close_socket(int socket)
     int passed[FD_MAX_IN_MESSAGE], n = 0;
     while (fd_receive(socket, bytes, sizeof bytes, passed, &n, FD_MAX_IN_MESSAGE) > 0)
         while (n > 0)
-            close_at_last(passed[--n]);
+            fd_close_passed(passed[--n]);
     fd_close(socket);
 }
 
@@ -193,7 +185,7 @@ static void close_next(void)
     if (d.unread)
         close_socket(d.fd);
     else
-        close_at_last(d.fd);
+        fd_close_passed(d.fd);
     pthread_mutex_lock(&lock);
     n_closed++;
     take_late();

@@ -199,7 +199,7 @@ static ssize_t receive_first(struct stream *s, void *buffer, size_t size)
     if (n_fds == 0)
         return n;
     bool mapped = map_offer(s, fd);
-    fd_close(fd);
+    fd_close_passed(fd);
     return mapped ? -EAGAIN : -EPROTO;
 }
 
@@ -233,7 +233,7 @@ void stream_wake(struct stream *s)
         s->ended |= n == 0 || (n < 0 && n != -EAGAIN && n != -EWOULDBLOCK);
         if (n_fds > 0)
             take_area(s, bells[n - 1], fd); // a read ends with the byte that brings an fd
-        fd_close(fd);
+        fd_close_passed(fd);
         if (n_fds == 0 && n < (ssize_t)sizeof bells)
             break;
     }

@@ -303,7 +303,7 @@ static int check_file(int fd, uint64_t end, struct error *e)
 
 // A server may be anybody's. The program writes to what it passes, and would end by a signal where
 // that is too short, becomes shorter, or cannot be written.
-static int check_passed(const struct context *c, const struct mem *m, struct error *e)
+static int check_passed(const struct context *c, struct mem *m, struct error *e)
 {
     int r = m->dmabuf ? 0 : fd_check_stays(m->fd, e);
     if (r == 0)
@@ -312,6 +312,8 @@ static int check_passed(const struct context *c, const struct mem *m, struct err
         r = check_file(m->fd, m->program.size, e);
     if (r == 0)
         return 0;
+    fd_close_passed(m->fd);
+    m->fd = -1;
     e->code = STATUS_FAIL;
     return error_prefix(e, "server %s passed something else than memory", c->connection->uri);
 }

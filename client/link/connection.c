@@ -39,6 +39,7 @@ int connection_new(int fd, bool share, const char *uri, struct connection **ret,
     c->acknowledges = !fd_is_unix(fd);
     snprintf(c->uri, sizeof c->uri, "%s", uri);
     frame_reader_init(&c->reader, 0);
+    c->reader.drop_fd = fd_close_passed;
     frame_queue_init(&c->out);
     list_init(&c->waiting);
     list_init(&c->link);

@@ -11,6 +11,7 @@ import tempfile
 import threading
 import unittest
 
+from soak.strange import lingering
 from support.service import BUILD, PATIENCE, Daemon, wait_for
 from support.wire import CREATE, HEAD, REPLY
 
@@ -85,7 +86,8 @@ PASSED = {
 class Liar:
     """In the place of a daemon's socket: passes on what both say, and something else in place of a memory."""
 
-    def __init__(self, daemon, path, make):
+    def __init__(self, daemon, path, make=None):
+        """`make`: what to pass instead; None: see linger()."""
         self.daemon, self.make, self.kept = daemon, make, []
         self.door = socket.socket(socket.AF_UNIX)
         self.door.bind(str(path))
@@ -102,7 +104,7 @@ class Liar:
             server = socket.socket(socket.AF_UNIX)
             server.connect(self.daemon.uri[5:])
             threading.Thread(target=self.pass_on, args=(program, server, lambda data, fds: fds), daemon=True).start()
-            threading.Thread(target=self.pass_on, args=(server, program, self.instead), daemon=True).start()
+            threading.Thread(target=self.pass_on, args=(server, program, self.instead if self.make else self.linger), daemon=True).start()
 
     @staticmethod
     def pass_on(source, to, change):
@@ -125,6 +127,16 @@ class Liar:
             assert (kind, flags) == (CREATE, REPLY), (kind, flags)
             self.kept.append(self.make())
         return self.kept if fds else fds
+
+    def linger(self, data, fds):
+        """A socket that waits for its last bytes when it is closed, with whatever the server says, and in place of a memory. This
+        process's own is closed as soon as it is passed."""
+        fd, keep = lingering()
+        self.kept += [s.detach() for s in keep]
+        for given in fds:
+            os.close(given)
+        fds[:] = [fd]
+        return fds if data else []
 
     def do_worst(self):
         """Nothing is left of what can be cut off."""
@@ -166,6 +178,15 @@ class Passed(unittest.TestCase):
                 said, _ = self.ask(make)
                 self.assertRegex(said, "refused: .*liar passed something else than memory: .+")
         wait_for("the memories to be freed", lambda: self.daemon.held() == self.before)
+
+    def test_sockets_that_linger(self):
+        """The program waits for nobody's last bytes."""
+        liar = Liar(self.daemon, pathlib.Path(self.daemon.folder.name, "liar"))
+        done = subprocess.run([sys.executable, "-c", PROGRAM, LIBRARY], env={**os.environ, "RKNND_SERVER": liar.uri}, text=True, input="\n",
+                              capture_output=True, timeout=PATIENCE, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, "refused: .*liar passed something else than memory: .+")
+        liar.close()
 
     def test_memory(self):
         """Sealed, or sealed by the program when it comes."""
