@@ -58,6 +58,13 @@ static inline uint32_t float_bits(float f)
     return bits;
 }
 
+static inline uint64_t double_bits(double d)
+{
+    uint64_t bits;
+    memcpy(&bits, &d, sizeof bits);
+    return bits;
+}
+
 static inline float bits_float(uint32_t bits)
 {
     float f;
