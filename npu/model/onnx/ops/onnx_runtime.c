@@ -3,6 +3,7 @@
 // docs/ContribOperators.md.
 #include <stdio.h>
 
+#include "base/bytes.h"
 #include "npu/model/onnx/onnx_maker.h"
 #include "npu/model/onnx/onnx_names.h"
 
@@ -356,7 +357,7 @@ struct packed {
     int64_t k, n, bits, block;
     uint64_t blocks; // of a column
     const uint8_t *weight, *zeros;
-    const float *scales;
+    const uint8_t *scales; // floats; of a file, they may lie anywhere
 };
 
 // Element i of a list of numbers of so many bits; lower bits come first.
@@ -378,8 +379,9 @@ static void packed_unpack(const struct packed *p, float *dst)
                 ((uint64_t)n * p->blocks + block) * (uint64_t)p->block + (uint64_t)(k % p->block);
             uint32_t zero = p->zeros ? bits_at(p->zeros + (uint64_t)n * row, block, p->bits)
                                      : 1u << (p->bits - 1);
+            const uint8_t *scale = p->scales + 4 * ((uint64_t)n * p->blocks + block);
             dst[k * p->n + n] = ((float)bits_at(p->weight, i, p->bits) - (float)zero) *
-                                p->scales[(uint64_t)n * p->blocks + block];
+                                bits_float(read_le32(scale));
         }
 }
 
@@ -411,12 +413,12 @@ int onnx_make_packed_product(struct onnx_maker *m)
         return m->r;
     p.blocks = (uint64_t)(p.k + p.block - 1) / (uint64_t)p.block;
     uint64_t n_blocks = (uint64_t)p.n * p.blocks, elems = (uint64_t)p.n * (uint64_t)p.k;
-    m->l->folded += elems * sizeof(float);
     p.weight = constant_of(m, 1, TENSOR_UINT8, n_blocks * (uint64_t)(p.block * p.bits / 8));
     p.scales = constant_of(m, 2, TENSOR_FLOAT32, n_blocks);
     if (onnx_made_input(m, 3))
         p.zeros = constant_of(m, 3, TENSOR_UINT8,
                               (uint64_t)p.n * ((p.blocks * (uint64_t)p.bits + 7) / 8));
+    // At most sixteen times what the file has of it.
     float *dst = m->r < 0 ? NULL : pool_alloc(&m->l->g->pool, elems, sizeof *dst);
     if (!dst)
         return m->r < 0 ? m->r : error_no_memory(m->e, "a weight", elems * sizeof *dst);
