@@ -121,7 +121,8 @@ static bool batch_ints(const struct batching *b, const Quant__Node *n, const cha
     const Quant__Attribute *a = quant_attr(n, attribute);
     if (a) {
         *ret_n = a->n_ints < QUANT_MAX_DIMS ? a->n_ints : QUANT_MAX_DIMS;
-        memcpy(ret, a->ints, *ret_n * sizeof *ret);
+        for (size_t i = 0; i < *ret_n; i++)
+            ret[i] = a->ints[i];
         return a->n_ints > 0;
     }
     const struct quant_edge *edge = quant_index_find(&b->x, quant_input(n, input));
