@@ -12,25 +12,15 @@
 // tables that saturate are clamped to their segments, and need nothing else.
 //
 // Compiled without contracted products. Tests: test_sim_lut of the preset arm64.
-#include "npu/sim/simd/lut_kernel.h"
+#include "npu/sim/simd/lut_kinds.h"
 
 #ifdef __aarch64__
 #include <arm_neon.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define NEON_INLINE static inline __attribute__((always_inline, no_sanitize("undefined")))
-#define AT_ONCE     64
 #define VECTORS     4 // of 16 sums each
-
-// What is known of a job, as constants of a function that is made for it.
-struct neon_kind {
-    bool halves;    // 256 segments, not 128
-    bool saturates; // nothing but the segments is needed
-    bool above;     // numbers below the segments are clamped: what lies beyond lies above
-    bool complete;  // as lut_job.complete
-};
 
 // What lies beyond one end, in integers: y = edge + (((v - from) << wide) * steep >> 31), where
 // slope / 2^slope_shift is (steep << wide) / 2^31. Both factors fit 32 bits (lut_fits_lines()).
@@ -194,7 +184,7 @@ NEON_INLINE int8x16_t neon_lines(const struct neon_job *t, const int16x8_t u[2],
         vuzp2q_u8(vreinterpretq_u8_u16(first), vreinterpretq_u8_u16(second)));
 }
 
-NEON_INLINE void neon_64(const struct neon_job *t, const struct neon_kind kind, const int32_t *sums,
+NEON_INLINE void neon_64(const struct neon_job *t, const struct lut_kind kind, const int32_t *sums,
                          size_t channel, int8_t *dst)
 {
     const struct lut_segments *s = t->job.kernel->segments;
@@ -224,55 +214,18 @@ NEON_INLINE void neon_64(const struct neon_job *t, const struct neon_kind kind, 
     }
 }
 
-NEON_INLINE void neon_all(const struct lut_job *job, const struct neon_kind kind)
+NEON_INLINE void neon_all(const struct lut_job *job, const struct lut_kind kind)
 {
     const struct neon_job t = neon_begin(job);
-    size_t at = 0, channel = 0, advance = AT_ONCE % job->channels;
-    for (; at + AT_ONCE <= job->n; at += AT_ONCE) {
-        neon_64(&t, kind, job->sums + at, channel, job->dst + at);
-        channel += advance;
-        channel -= channel >= job->channels ? job->channels : 0;
-    }
-    if (at == job->n)
-        return;
-    int32_t sums[AT_ONCE] = {0};
-    int8_t stored[AT_ONCE];
-    memcpy(sums, job->sums + at, (job->n - at) * sizeof *sums);
-    neon_64(&t, kind, sums, channel, stored);
-    memcpy(job->dst + at, stored, job->n - at);
+    LUT_EACH(job, neon_64(&t, kind, sums, channel, to));
 }
 
-#define NEON_KIND(name, halves, saturates, above, complete)                                        \
-    static void name(const struct lut_job *job)                                                    \
-    {                                                                                              \
-        neon_all(job, (struct neon_kind){halves, saturates, above, complete});                     \
-    }
-
-NEON_KIND(neon_any, false, false, false, false)
-NEON_KIND(neon_complete, false, false, false, true)
-NEON_KIND(neon_above, false, false, true, false)
-NEON_KIND(neon_above_complete, false, false, true, true)
-NEON_KIND(neon_saturating, false, true, false, false)
-NEON_KIND(neon_saturating_complete, false, true, false, true)
-NEON_KIND(neon_halves, true, false, false, false)
-NEON_KIND(neon_halves_complete, true, false, false, true)
-NEON_KIND(neon_halves_above, true, false, true, false)
-NEON_KIND(neon_halves_above_complete, true, false, true, true)
-NEON_KIND(neon_halves_saturating, true, true, false, false)
-NEON_KIND(neon_halves_saturating_complete, true, true, false, true)
+LUT_KINDS(, neon_all)
 
 void lut_sums_lines(const struct lut_job *job)
 {
-    static void (*const kinds[2][3][2])(const struct lut_job *job) = {
-        {{neon_any, neon_complete},
-         {neon_above, neon_above_complete},
-         {neon_saturating, neon_saturating_complete}},
-        {{neon_halves, neon_halves_complete},
-         {neon_halves_above, neon_halves_above_complete},
-         {neon_halves_saturating, neon_halves_saturating_complete}}};
-    const struct lut_segments *s = job->kernel->segments;
-    const int beyond = s->saturates ? 2 : !job->kernel->lut->slope[0];
-    kinds[s->n > LUT_SEGMENTS / 2][beyond][job->complete](job);
+    const bool saturates = job->kernel->segments->saturates;
+    run_kind(job, saturates ? 2 : !job->kernel->lut->slope[0]);
 }
 
 bool lut_has_lines(void)

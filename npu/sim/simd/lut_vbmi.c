@@ -17,7 +17,7 @@
 #include <stdlib.h>
 
 #include "npu/sim/simd/elements.h"
-#include "npu/sim/simd/lut_kernel.h"
+#include "npu/sim/simd/lut_kinds.h"
 #include "npu/sim/simd/vbmi.h"
 
 #define LUT_REACH_BITS 14
@@ -37,8 +37,6 @@ bool lut_fits_lines(const struct graph_lut *lut, const int32_t bounds[2])
 }
 
 #ifdef VBMI
-#define AT_ONCE 64
-
 bool lut_has_vbmi(void)
 {
     return kernel_has_vbmi();
@@ -55,14 +53,6 @@ struct vbmi_tables {
     __m512i mask;  // of l * LUT_FALL
     __m128i scale; // of that: the product's upper half is l * slope >> shift
     __m512i upper_bytes;
-};
-
-// What is known of a job, as constants of a function that is made for it.
-struct vbmi_kind {
-    bool halves;    // 256 segments, not 128
-    bool saturates; // nothing but the segments is needed
-    bool above;     // numbers below them are clamped: what lies beyond lies above
-    bool complete;  // as lut_job.complete
 };
 
 // What lies beyond the tables, by float: y = edge + floor((v - from) * slope), rounded down by the
@@ -232,7 +222,7 @@ VBMI_INLINE void vbmi_mix_beyond(const struct vbmi_beyond *b, const __m512i v[4]
     }
 }
 
-VBMI_INLINE void vbmi_64(const struct vbmi_job *t, const struct vbmi_kind kind, const int32_t *sums,
+VBMI_INLINE void vbmi_64(const struct vbmi_job *t, const struct lut_kind kind, const int32_t *sums,
                          size_t channel, int8_t *dst)
 {
     __m512i v[4], u[2], lines[2];
@@ -284,57 +274,18 @@ VBMI_INLINE struct vbmi_job vbmi_begin(const struct lut_job *job)
         .to_table = _mm512_set1_ps(k->to_table)};
 }
 
-VBMI_INLINE void vbmi_all(const struct lut_job *job, const struct vbmi_kind kind)
+VBMI_INLINE void vbmi_all(const struct lut_job *job, const struct lut_kind kind)
 {
     const struct vbmi_job t = vbmi_begin(job);
-    size_t at = 0, channel = 0, advance = AT_ONCE % job->channels;
-    for (; at + AT_ONCE <= job->n; at += AT_ONCE) {
-        vbmi_64(&t, kind, job->sums + at, channel, job->dst + at);
-        channel += advance;
-        channel -= channel >= job->channels ? job->channels : 0;
-    }
-    if (at == job->n)
-        return;
-    int32_t sums[AT_ONCE] = {0};
-    int8_t stored[AT_ONCE];
-    for (size_t i = at; i < job->n; i++)
-        sums[i - at] = job->sums[i];
-    vbmi_64(&t, kind, sums, channel, stored);
-    for (size_t i = at; i < job->n; i++)
-        job->dst[i] = stored[i - at];
+    LUT_EACH(job, vbmi_64(&t, kind, sums, channel, to));
 }
 
-#define VBMI_KIND(name, halves, saturates, above, complete)                                        \
-    VBMI static void name(const struct lut_job *job)                                               \
-    {                                                                                              \
-        vbmi_all(job, (struct vbmi_kind){halves, saturates, above, complete});                     \
-    }
-
-VBMI_KIND(vbmi_any, false, false, false, false)
-VBMI_KIND(vbmi_complete, false, false, false, true)
-VBMI_KIND(vbmi_above, false, false, true, false)
-VBMI_KIND(vbmi_above_complete, false, false, true, true)
-VBMI_KIND(vbmi_saturating, false, true, false, false)
-VBMI_KIND(vbmi_saturating_complete, false, true, false, true)
-VBMI_KIND(vbmi_halves, true, false, false, false)
-VBMI_KIND(vbmi_halves_complete, true, false, false, true)
-VBMI_KIND(vbmi_halves_above, true, false, true, false)
-VBMI_KIND(vbmi_halves_above_complete, true, false, true, true)
-VBMI_KIND(vbmi_halves_saturating, true, true, false, false)
-VBMI_KIND(vbmi_halves_saturating_complete, true, true, false, true)
+LUT_KINDS(VBMI, vbmi_all)
 
 void lut_sums_lines(const struct lut_job *job)
 {
-    static void (*const kinds[2][3][2])(const struct lut_job *job) = {
-        {{vbmi_any, vbmi_complete},
-         {vbmi_above, vbmi_above_complete},
-         {vbmi_saturating, vbmi_saturating_complete}},
-        {{vbmi_halves, vbmi_halves_complete},
-         {vbmi_halves_above, vbmi_halves_above_complete},
-         {vbmi_halves_saturating, vbmi_halves_saturating_complete}}};
-    const struct lut_segments *s = job->kernel->segments;
-    int beyond = s->saturates ? 2 : vbmi_clamps_below(job->kernel);
-    kinds[s->n > LUT_SEGMENTS / 2][beyond][job->complete](job);
+    const bool saturates = job->kernel->segments->saturates;
+    run_kind(job, saturates ? 2 : vbmi_clamps_below(job->kernel));
 }
 
 bool lut_has_lines(void)

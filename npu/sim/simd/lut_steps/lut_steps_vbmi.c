@@ -13,12 +13,11 @@
 #include <stdlib.h>
 
 #include "npu/sim/simd/elements.h"
+#include "npu/sim/simd/lut_kinds.h"
 #include "npu/sim/simd/lut_steps/lut_steps.h"
 #include "npu/sim/simd/vbmi.h"
 
 #ifdef VBMI
-#define AT_ONCE 64
-
 // 256 bytes, or the first half of them.
 struct steps_bytes {
     __m512i quarter[4];
@@ -57,8 +56,8 @@ VBMI_INLINE __m512i steps_look_up(const struct steps_bytes *t, __m512i at, __mma
 // lane by lane, of two vectors in turn.
 VBMI_INLINE __m512i steps_low_bytes(void)
 {
-    uint8_t at[AT_ONCE];
-    for (uint8_t i = 0; i < AT_ONCE; i++) {
+    uint8_t at[LUT_AT_ONCE];
+    for (uint8_t i = 0; i < LUT_AT_ONCE; i++) {
         uint8_t v = i / 16, lane = i % 16 / 4, word = i % 4; // sum i is lane i % 16 of vector v
         at[i] = (uint8_t)((v / 2) * 64 + lane * 16 + (v % 2) * 8 + word * 2);
     }
@@ -141,21 +140,7 @@ VBMI_INLINE void steps_64(const struct steps_job *t, const int32_t *sums, size_t
 VBMI_INLINE void steps_all(const struct lut_job *job, const bool wide, const int most)
 {
     const struct steps_job t = steps_begin(job, wide, most);
-    size_t at = 0, channel = 0, advance = AT_ONCE % job->channels;
-    for (; at + AT_ONCE <= job->n; at += AT_ONCE) {
-        steps_64(&t, job->sums + at, channel, job->dst + at, wide, most);
-        channel += advance;
-        channel -= channel >= job->channels ? job->channels : 0;
-    }
-    if (at == job->n)
-        return;
-    int32_t sums[AT_ONCE] = {0};
-    int8_t stored[AT_ONCE];
-    for (size_t i = at; i < job->n; i++)
-        sums[i - at] = job->sums[i];
-    steps_64(&t, sums, channel, stored, wide, most);
-    for (size_t i = at; i < job->n; i++)
-        job->dst[i] = stored[i - at];
+    LUT_EACH(job, steps_64(&t, sums, channel, to, wide, most));
 }
 
 // The number of steps is a constant in each, so that tables stay in registers.
