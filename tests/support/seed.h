@@ -44,3 +44,9 @@ static inline int seed_try(uint64_t seed, uint64_t n)
 
 /// Tries the seeds 1 to n, or RKNND_SEED alone.
 #define SEED_EACH(seed, n) for (uint64_t seed = seed_first(); seed_try(seed, n); seed++)
+
+/// Whether all of these are tried: RKNND_SEED alone need not show what they show together.
+static inline int seed_tries_all(void)
+{
+    return !getenv("RKNND_SEED");
+}
