@@ -367,22 +367,26 @@ static uint32_t bits_at(const uint8_t *list, uint64_t i, int64_t bits)
     return (uint32_t)(list[at / 8] >> at % 8) & ((1u << bits) - 1);
 }
 
-// As a matrix for MatMul, [k][n]: the file has all blocks of a column one behind the other.
+// One block, which becomes a part of column n.
+static void packed_unpack_block(const struct packed *p, int64_t n, uint64_t block, float *dst)
+{
+    uint64_t row = (p->blocks * (uint64_t)p->bits + 7) / 8; // zero points of a column
+    uint64_t at = (uint64_t)n * p->blocks + block, first = block * (uint64_t)p->block;
+    const float scale = bits_float(read_le32(p->scales + 4 * at));
+    const uint32_t zero =
+        p->zeros ? bits_at(p->zeros + (uint64_t)n * row, block, p->bits) : 1u << (p->bits - 1);
+    for (uint64_t i = 0; i < (uint64_t)p->block && first + i < (uint64_t)p->k; i++)
+        dst[(first + i) * (uint64_t)p->n + (uint64_t)n] =
+            ((float)bits_at(p->weight, at * (uint64_t)p->block + i, p->bits) - (float)zero) * scale;
+}
+
+// As a matrix for MatMul, [k][n]: the file has all blocks of a column one behind the other. Columns
+// side by side share cache lines.
 static void packed_unpack(const struct packed *p, float *dst)
 {
-    // Zero points of a column begin with a byte.
-    uint64_t row = (p->blocks * (uint64_t)p->bits + 7) / 8;
-    for (int64_t n = 0; n < p->n; n++)
-        for (int64_t k = 0; k < p->k; k++) {
-            uint64_t block = (uint64_t)(k / p->block);
-            uint64_t i =
-                ((uint64_t)n * p->blocks + block) * (uint64_t)p->block + (uint64_t)(k % p->block);
-            uint32_t zero = p->zeros ? bits_at(p->zeros + (uint64_t)n * row, block, p->bits)
-                                     : 1u << (p->bits - 1);
-            const uint8_t *scale = p->scales + 4 * ((uint64_t)n * p->blocks + block);
-            dst[k * p->n + n] = ((float)bits_at(p->weight, i, p->bits) - (float)zero) *
-                                bits_float(read_le32(scale));
-        }
+    for (uint64_t block = 0; block < p->blocks; block++)
+        for (int64_t n = 0; n < p->n; n++)
+            packed_unpack_block(p, n, block, dst);
 }
 
 // A constant input of so many elements of a type.
