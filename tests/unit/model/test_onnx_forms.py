@@ -70,7 +70,7 @@ class Case(OnDaemon):
             words += ["-i", f"{name}={self.folder / name}.npy"]
         return self.daemon.rknnctl(*words)
 
-    def gives(self, expected, nodes, inputs, constants=None, **options):
+    def gives(self, expected, nodes, inputs, constants=None, within=1e-4, **options):
         """Each of the outputs y, y1, … is what is expected."""
         expected = expected if isinstance(expected, list) else [expected]
         outputs = ["y", *(f"y{i}" for i in range(1, len(expected)))]
@@ -80,7 +80,7 @@ class Case(OnDaemon):
             got = np.load(self.folder / f"out{i}.npy")
             self.assertEqual(got.shape, want.shape or (1,))
             if want.dtype.kind == "f":
-                np.testing.assert_allclose(got, want, 1e-4, 1e-5)
+                np.testing.assert_allclose(got, want, within, within / 10)
             else:
                 np.testing.assert_array_equal(got.reshape(want.shape), want)
 
@@ -200,6 +200,25 @@ class OfRuntime(Case):
                    {"x": x, "s": s}, {"g": g})
         self.gives(rms(x, g), [node("SimplifiedLayerNormalization", ["x", "g"], ["y"])], {"x": x}, {"g": g})
         self.gives(rms(x, g), [node("RMSNormalization", ["x", "g"], ["y"])], {"x": x}, {"g": g}, opset=23)
+
+    def test_halves_whose_squares_and_products_are_none(self):
+        x, g = (self.random(2, 5, 8) * 1000).astype(np.float16), np.ones(8, np.float16)
+        for op, opset in (("SimplifiedLayerNormalization", 17), ("RMSNormalization", 23)):
+            self.gives(rms(x.astype(np.float64), g), [node(op, ["x", "g"], ["y"])], {"x": x}, {"g": g}, within=4e-3, opset=opset)
+        q, k, v = np.full((1, 2, 8), 150, np.float16), np.full((1, 3, 8), 140, np.float16), self.random(1, 3, 8).astype(np.float16)
+        k[:, 1] = 150
+        self.gives(attention(q.astype(np.float64), k, v, 2), [node("MultiHeadAttention", ["q", "k", "v"], ["y"], RUNTIME, num_heads=2)],
+                   {"q": q, "k": k, "v": v}, within=4e-3)
+
+    def test_attributes_that_nobody_reads(self):
+        x, w = {"x": self.random(1, 3, 4, 4)}, {"w": self.random(5, 3, 1, 1)}
+        said = {"activation": "Relu", "activation_alpha": .5}
+        self.refused('"activation_alpha" is not known', [node("FusedConv", ["x", "w"], ["y"], RUNTIME, **said)], x, ["y"], w)
+        self.refused("too many attributes", [node("FusedConv", ["x", "w"], ["y"], RUNTIME, **{f"a{i}": i for i in range(17)})], x, ["y"], w)
+        x, w = {"x": self.random(3, 8)}, {"w": self.random(8, 4)}
+        self.refused('"activation_gamma" is not known', [node("FusedGemm", ["x", "w"], ["y"], RUNTIME, activation_gamma=.5)], x, ["y"], w)
+        self.refused("a stash_type other than floats", [node("RMSNormalization", ["x", "w"], ["y"], stash_type=10)], x, ["y"],
+                     {"w": np.ones(8, np.float32)}, opset=23)
 
     def test_what_optimizers_join(self):
         x, w, b = self.random(3, 8), self.random(4, 8), self.random(4)

@@ -95,6 +95,11 @@ static const char *mask_later(struct onnx_maker *m, const char *scores, uint32_t
     return onnx_step(m, "Where", ONNX_IN(seen, scores, hidden), NULL, NULL, 0);
 }
 
+static const char *step_scaled(struct onnx_maker *m, const char *x, float scale)
+{
+    return onnx_step(m, "Mul", ONNX_IN(x, onnx_step_like(m, scale, x)), NULL, NULL, 0);
+}
+
 // Scores of all heads are one product; what is added to them broadcasts to [batch, heads, queries,
 // keys].
 static void heads_attend(struct onnx_maker *m, const struct heads *h)
@@ -106,9 +111,14 @@ static void heads_attend(struct onnx_maker *m, const struct heads *h)
     if (!keys)
         return;
     uint32_t batch = keys->dims[0], size = keys->dims[2], n_keys = keys->dims[3];
+    bool halves = keys->type == TENSOR_FLOAT16;
     float scale = h->scale != 0 ? h->scale : 1 / sqrtf((float)size);
+    // Products of halves may be beyond them until they are scaled.
+    if (halves)
+        q = step_scaled(m, q, scale);
     const char *scores = onnx_step(m, "MatMul", ONNX_IN(q, k), NULL, NULL, 0);
-    scores = onnx_step(m, "Mul", ONNX_IN(scores, onnx_step_like(m, scale, scores)), NULL, NULL, 0);
+    if (!halves)
+        scores = step_scaled(m, scores, scale);
     if (h->mask)
         scores = onnx_step(m, "Add", ONNX_IN(scores, of_mask(m, h, batch, n_keys, scores)), NULL,
                            NULL, 0);

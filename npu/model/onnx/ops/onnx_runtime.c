@@ -230,17 +230,24 @@ static void step_activation(struct onnx_maker *m, const char *x, const float *v,
         step_one(m, "Identity", x, out);
 }
 
-// The node's attributes but those of its activation.
-static uint32_t own_attributes(const struct onnx_maker *m, struct onnx_attr *dst, uint32_t room)
+#define MAX_OWN 16
+
+// The node's attributes but these of its activation (separated by spaces).
+static uint32_t own_attributes(struct onnx_maker *m, const char *activation,
+                               struct onnx_attr dst[MAX_OWN])
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < m->of->n_attrs && n < room; i++)
-        if (strncmp(m->of->attrs[i].name, "activation", 10) != 0)
-            dst[n++] = m->of->attrs[i];
+    for (uint32_t i = 0; i < m->of->n_attrs; i++) {
+        if (has_word(activation, m->of->attrs[i].name))
+            continue;
+        if (n == MAX_OWN) {
+            onnx_made_refuse(m, "it has too many attributes");
+            break;
+        }
+        dst[n++] = m->of->attrs[i];
+    }
     return n;
 }
-
-#define MAX_OWN 16
 
 // FusedConv(x, weight, bias, what is added before the activation).
 int onnx_make_conv(struct onnx_maker *m)
@@ -250,7 +257,7 @@ int onnx_make_conv(struct onnx_maker *m)
     uint32_t n;
     m->l->node = m->of;
     made_fail(m, onnx_floats(m->l, "activation_params", v, &n, m->e));
-    uint32_t n_attrs = own_attributes(m, attrs, MAX_OWN);
+    uint32_t n_attrs = own_attributes(m, "activation activation_params", attrs);
     const char *bias = onnx_made_input(m, 2), *added = onnx_made_input(m, 3);
     const char *y =
         onnx_step(m, "Conv", ONNX_IN(onnx_made_input(m, 0), onnx_made_input(m, 1), bias), NULL,
@@ -270,9 +277,7 @@ int onnx_make_gemm(struct onnx_maker *m)
     for (uint32_t i = 0; i < 2; i++)
         if (onnx_has_attr(m->l, names[i]))
             v[n++] = made_float(m, names[i], 0);
-    if (onnx_has_attr(m->l, "activation_gamma"))
-        onnx_made_refuse(m, "its attribute activation_gamma is not supported");
-    uint32_t n_attrs = own_attributes(m, attrs, MAX_OWN);
+    uint32_t n_attrs = own_attributes(m, "activation activation_alpha activation_beta", attrs);
     const char *y = onnx_step(
         m, "Gemm", ONNX_IN(onnx_made_input(m, 0), onnx_made_input(m, 1), onnx_made_input(m, 2)),
         NULL, attrs, n_attrs);
@@ -469,20 +474,26 @@ int onnx_make_quick_gelu(struct onnx_maker *m)
 
 // ---- normalization ----
 
-// x / sqrt(mean(x²) + epsilon) · scale, along the last dimension.
+// x / sqrt(mean(x²) + epsilon) · scale, along the last dimension. Halves are normalized as floats
+// (ONNX's stash_type 1, and ONNX Runtime's kernels): squares of more than 255 are beyond them.
 static void step_rms(struct onnx_maker *m, const char *x, const char *scale, float epsilon,
                      const char *out)
 {
     static const int64_t last = -1;
     const struct onnx_attr axes = {.name = "axes", .ints = {(int64_t *)(uintptr_t)&last, 1, 0}};
+    const struct onnx_attr to = {.name = "to", .i = ONNX_FLOAT};
+    const struct graph_tensor *t = onnx_made_tensor(m, x);
+    const char *halves = t && t->type == TENSOR_FLOAT16 ? x : NULL;
+    if (halves)
+        x = onnx_step(m, "Cast", ONNX_IN(x), NULL, &to, 1);
     const char *squares = step_two(m, "Mul", x, x, NULL);
     bool as_input = m->l->f->opset >= 18;
     const char *mean =
         onnx_step(m, "ReduceMean", ONNX_IN(squares, as_input ? onnx_step_ints(m, &last, 1) : NULL),
                   NULL, &axes, !as_input);
     const char *above = step_two(m, "Add", mean, onnx_step_like(m, epsilon, x), NULL);
-    const char *root = step_one(m, "Sqrt", above, NULL);
-    step_two(m, "Mul", step_two(m, "Div", x, root, NULL), scale, out);
+    const char *y = step_two(m, "Div", x, step_one(m, "Sqrt", above, NULL), NULL);
+    step_two(m, "Mul", halves ? step_two(m, "CastLike", y, halves, NULL) : y, scale, out);
 }
 
 // Along the last dimension, without its scale's own bias where there is none.
@@ -502,6 +513,8 @@ int onnx_make_rms(struct onnx_maker *m)
     int64_t axis = made_int(m, "axis", -1);
     if (x && axis != -1 && axis != (int64_t)x->n_dims - 1)
         onnx_made_refuse(m, "an axis that is not the last one is not supported");
+    if (made_int(m, "stash_type", ONNX_FLOAT) != ONNX_FLOAT)
+        onnx_made_refuse(m, "a stash_type other than floats is not supported");
     if (onnx_made_output(m, 1))
         onnx_made_refuse(m, "its output 1 is not supported");
     step_rms(m, onnx_made_input(m, 0), onnx_made_input(m, 1), made_float(m, "epsilon", 1e-5f),
