@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from support.service import BUILD, PATIENCE
+from support.service import BUILD, PATIENCE, SANITIZED
 
 USER = 61184  # nobody has that number: nothing else counts against the limit
 NEEDED = 11  # threads, beside the loop's
@@ -46,7 +46,8 @@ class FewOfThem(unittest.TestCase):
 
     def test_small_stacks(self):
         """A limit that may be raised is; one that may not is told, where the kernel's signal would end it without a word."""
-        for kb in 16, 64, 128, 512:
+        # a sanitizer's own frames overflow 16 kB before the daemon has said its words
+        for kb in (64, 128, 512) if SANITIZED else (16, 64, 128, 512):
             with self.subTest(kb=kb):
                 serves, said, code = self.start(lambda kb=kb: resource.setrlimit(resource.RLIMIT_STACK, (kb * 1024, resource.RLIM_INFINITY)))
                 self.assertEqual((serves, code), (True, 0), said)
