@@ -1,5 +1,5 @@
 // Operators that are made of the standard's, where shapes or attributes decide of which: functions
-// that take a node apart step by step (ops/onnx_runtime.c, ops/onnx_attention.c).
+// that take a node apart step by step (made/).
 #pragma once
 
 #include "npu/model/onnx/onnx_lower.h"
@@ -19,6 +19,7 @@ struct onnx_maker {
 // clang-format off
 #define ONNX_MADE(X) \
     X("Attention", true, 2, 7, onnx_make_attention) \
+    X("Attention", false, 3, 6, onnx_make_standard_attention) \
     X("DFT", false, 1, 3, onnx_make_dft) \
     X("BiasGelu", true, 2, 2, onnx_make_gelu) \
     X("DynamicQuantizeMatMul", true, 3, 5, onnx_make_dynamic_product) \
@@ -27,11 +28,15 @@ struct onnx_maker {
     X("FusedConv", true, 2, 4, onnx_make_conv) \
     X("FusedGemm", true, 2, 3, onnx_make_gemm) \
     X("FusedMatMul", true, 2, 2, onnx_make_product) \
+    X("GroupQueryAttention", true, 7, 11, onnx_make_grouped) \
     X("MatMulIntegerToFloat", true, 4, 7, onnx_make_integer_product) \
     X("MatMulNBits", true, 3, 6, onnx_make_packed_product) \
-    X("MultiHeadAttention", true, 3, 8, onnx_make_heads) \
+    X("MultiHeadAttention", true, 1, 8, onnx_make_heads) \
+    X("QAttention", true, 5, 9, onnx_make_attention_of_bytes) \
     X("QuickGelu", true, 1, 1, onnx_make_quick_gelu) \
     X("RMSNormalization", false, 2, 2, onnx_make_rms) \
+    X("RotaryEmbedding", false, 3, 4, onnx_make_rotary) \
+    X("RotaryEmbedding", true, 4, 4, onnx_make_runtimes_rotary) \
     X("STFT", false, 2, 4, onnx_make_stft) \
     X("SimplifiedLayerNormalization", false, 2, 2, onnx_make_rms) \
     X("SkipLayerNormalization", true, 3, 5, onnx_make_skip) \
@@ -67,8 +72,70 @@ const char *onnx_step(struct onnx_maker *m, const char *op,
 const char *onnx_step_ints(struct onnx_maker *m, const int64_t *v, uint32_t n);
 const char *onnx_step_like(struct onnx_maker *m, float v, const char *as);
 
+/// The same with one input or two, without attributes.
+const char *onnx_step_one(struct onnx_maker *m, const char *op, const char *x, const char *out);
+const char *onnx_step_two(struct onnx_maker *m, const char *op, const char *a, const char *b,
+                          const char *out);
+
+/// A step with n outputs, which get names of their own.
+void onnx_steps(struct onnx_maker *m, const char *op, const char *const in[ONNX_STEP_INPUTS + 1],
+                const char **outs, uint32_t n);
+
+/// Steps of one operator each. `out` as for onnx_step(); an end of INT64_MAX is the axis's own.
+const char *onnx_step_reshaped(struct onnx_maker *m, const char *x, const int64_t *dims, uint32_t n,
+                               const char *out);
+const char *onnx_step_transposed(struct onnx_maker *m, const char *x, const int64_t perm[4]);
+const char *onnx_step_sliced(struct onnx_maker *m, const char *x, int64_t axis, int64_t start,
+                             int64_t end, int64_t step);
+const char *onnx_step_cast(struct onnx_maker *m, const char *x, enum onnx_type type,
+                           const char *out);
+const char *onnx_step_joined(struct onnx_maker *m, const char *a, const char *b, int64_t axis,
+                             const char *out);
+
+/// Attributes of the node that is taken apart.
+float onnx_made_float(const struct onnx_maker *m, const char *name, float otherwise);
+int64_t onnx_made_int(const struct onnx_maker *m, const char *name, int64_t otherwise);
+
+/// Whether a word is among others that are separated by spaces.
+bool onnx_has_word(const char *words, const char *word);
+
+/// Keeps a failure (r negative), with its words; the first one stays.
+void onnx_made_fail(struct onnx_maker *m, int r);
 /// Refuses, unless something has failed before.
 void onnx_made_refuse(struct onnx_maker *m, const char *words);
 /// Refuses attributes of the node but those of the list (separated by spaces), and inputs from i
 /// on.
 void onnx_made_allow(struct onnx_maker *m, const char *attributes, uint32_t n_inputs);
+
+/// Products of integers of two matrices in[0] and in[1], with zero points in[2] and in[3] (NULL:
+/// none), times both scales, and a bias (NULL: none).
+const char *onnx_real_product(struct onnx_maker *m, const char *const in[4], const char *scale_a,
+                              const char *scale_b, const char *bias, const char *out);
+
+// ---- heads of attention ----
+
+struct onnx_heads {
+    const char *q, *k, *v; // [batch, heads, length, size]; keys and values may have fewer heads
+    float scale;           // 0: 1 / sqrt(size)
+    float cap;             // scores become cap * tanh(score / cap); 0: they stay
+    const char *added[2];  // to scores; broadcast to [batch, heads, queries, keys]. NULL: nothing
+    const char *seen;      // truths, broadcast likewise: where keys count. NULL: everywhere
+    bool blind;            // a query that sees no key gives zeros, which it may with `seen`
+    bool causal;           // query i sees keys up to `first` + i
+    int64_t first;
+    const char *stages[4]; // names for scores: as they are, behind cap, behind all that is added
+                           // and not seen, as weights. NULL: nobody wants them
+};
+
+/// softmax(scale · Q Kᵀ + what is added) V, [batch, heads, queries, size of values]. Halves are
+/// computed as floats.
+const char *onnx_attend(struct onnx_maker *m, const struct onnx_heads *h);
+
+/// [batch, length, heads · size] as [batch, heads, length, size], and back.
+const char *onnx_split_heads(struct onnx_maker *m, const char *x, int64_t n);
+const char *onnx_join_heads(struct onnx_maker *m, const char *x, const char *out);
+
+/// Turns pairs of the first 2 · n elements of each head by angles, whose cosines and sines
+/// broadcast to [..., n]. Pairs are neighbours (`neighbours`), or one of each half.
+const char *onnx_turn_pairs(struct onnx_maker *m, const char *x, const char *cosines,
+                            const char *sines, bool neighbours, const char *out);

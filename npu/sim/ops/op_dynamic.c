@@ -68,7 +68,7 @@ static int dynamic_prepare(struct step *s, struct error *e)
     return fits ? 0 : step_refuse(s, e, "its input does not fit its outputs");
 }
 
-// A constant 0 has scale 0 in ONNX's formula: all its values are then 0.
+// Zeros alone would have scale 0 by ONNX's formula: it is 1, as in ONNX Runtime.
 static int dynamic_run(const struct step *s, struct run *r, struct error *e)
 {
     (void)e;
@@ -76,7 +76,8 @@ static int dynamic_run(const struct step *s, struct run *r, struct error *e)
     size_t n = step_input(s, 0)->n_elems;
     float low, high;
     dynamic_range(x, n, &low, &high);
-    float scale = (high - low) / 255, zero = scale > 0 ? rintf(0 - low / scale) : 0;
+    float scale = high > low ? (high - low) / 255 : 1;
+    float zero = scale > 0 ? rintf(0 - low / scale) : 0;
     zero = zero > 0 ? zero : 0;
     zero = zero < 255 ? zero : 255;
     if (scale > 0)

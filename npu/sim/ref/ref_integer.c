@@ -62,7 +62,7 @@ static int check_dynamic(const struct ref_call *c, uint64_t *ret_extra, struct e
 }
 
 // Range of x with 0 in it; scale = (max - min) / 255, zp = rint(-min / scale), in float32 as ONNX
-// defines it. A constant 0 has scale 0 and becomes all zeros, as does NaN.
+// defines it. All zeros have scale 1, as in ONNX Runtime; NaN becomes zero.
 static int run_dynamic(struct ref_call *c, struct error *e)
 {
     (void)e;
@@ -72,7 +72,8 @@ static int run_dynamic(struct ref_call *c, struct error *e)
         low = fminf(low, (float)c->in[0].v[k].r);
         high = fmaxf(high, (float)c->in[0].v[k].r);
     }
-    float scale = (high - low) / 255, zero = scale > 0 ? rintf(0 - low / scale) : 0;
+    float scale = high > low ? (high - low) / 255 : 1,
+          zero = scale > 0 ? rintf(0 - low / scale) : 0;
     zero = fminf(fmaxf(zero, 0), 255);
     for (uint64_t k = 0; k < n; k++) {
         float v = scale > 0 ? rintf((float)c->in[0].v[k].r / scale) + zero : 0;

@@ -21,7 +21,7 @@ struct part {
 
 struct onnx_expansion {
     const char *op;
-    int (*make)(struct onnx_maker *m); // instead of parts: onnx_runtime.c
+    int (*make)(struct onnx_maker *m); // instead of parts: made/
     bool of_runtime;                   // of ONNX Runtime's domain, not of ONNX's
     bool joins; // QLinearConcat: scale, zero point, and three inputs for each tensor
     uint32_t min_inputs, max_inputs;
