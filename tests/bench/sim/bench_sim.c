@@ -19,22 +19,14 @@
 #include <string.h>
 #include <time.h>
 
-#include "npu/model/onnx/onnx_graph.h"
-#include "npu/model/rknn/rknn_graph.h"
-#include "npu/sim/sim_executor.h"
 #include "tests/bench/samples.h"
+#include "tests/bench/sim/bench_graph.h"
 #include "tests/bench/sim/conv_times.h"
 #include "tests/bench/sim/copy_times.h"
 #include "tests/bench/sim/hook_times.h"
 #include "tests/bench/sim/instructions.h"
 #include "tests/bench/sim/product_times.h"
 #include "tests/support/sim_run.h"
-
-static _Noreturn void give_up(const char *path, const struct error *e)
-{
-    fprintf(stderr, "%s: %s\n", path, e->text);
-    exit(1);
-}
 
 static double now_s(void)
 {
@@ -96,57 +88,18 @@ static void add_node(struct bound *b, const struct graph *g, const struct graph_
     }
 }
 
-struct loaded {
-    uint8_t *data;
-    struct rknn_file file;
-    struct graph graph;
-};
-
-static void make_graph(struct loaded *m, struct bytes file, const char *path)
-{
-    struct error e;
-    struct load_options options = {0};
-    int r;
-    if (onnx_is_model(file)) {
-        r = onnx_graph(&m->graph, file, &options, 0, &sim_executor, &e);
-    } else {
-        r = rknn_file_open(&m->file, file, &e);
-        if (r == 0)
-            r = rknn_graph(&m->graph, &m->file, chip_find(m->file.chip), &e);
-    }
-    if (r < 0)
-        give_up(path, &e);
-}
-
-static void load_graph(struct loaded *m, const char *path)
-{
-    struct error e;
-    size_t size;
-    *m = (struct loaded){.data = sim_read_file(path, &size, &e)};
-    if (!m->data)
-        give_up(path, &e);
-    make_graph(m, (struct bytes){m->data, size}, path);
-}
-
-static void free_graph(struct loaded *m)
-{
-    graph_done(&m->graph);
-    rknn_file_done(&m->file);
-    free(m->data);
-}
-
 static struct bound bound_of(const char *path)
 {
     struct bound b = {0};
-    struct loaded m;
-    load_graph(&m, path);
+    struct bench_graph m;
+    bench_graph_load(&m, path);
     for (uint32_t i = 0; i < m.graph.n_nodes; i++)
         add_node(&b, &m.graph, &m.graph.nodes[i]);
     b.rest_ns +=
         copy_time_ns(2 * bytes_of(&m.graph, (const int32_t *)m.graph.inputs, m.graph.n_inputs));
     b.rest_ns +=
         copy_time_ns(2 * bytes_of(&m.graph, (const int32_t *)m.graph.outputs, m.graph.n_outputs));
-    free_graph(&m);
+    bench_graph_done(&m);
     return b;
 }
 
@@ -164,7 +117,7 @@ static void run_once(void *arg)
     struct running *r = arg;
     struct error e;
     if (sim_run_once(&r->run, r->inputs, r->outputs, &e) < 0)
-        give_up(r->path, &e);
+        bench_give_up(r->path, &e);
 }
 
 static uint32_t next_random(uint32_t *state)
@@ -237,7 +190,7 @@ static void bench_run(const char *path, int rounds)
     struct error e;
     double run = 0;
     if (sim_run_init(&r.run, path, &e) < 0)
-        give_up(path, &e);
+        bench_give_up(path, &e);
     make_tensors(&r);
     for (int k = 0; k < rounds; k++) {
         struct bound now = bound_of(path);
@@ -277,7 +230,7 @@ static void bench_rounds(const char *path)
     struct error e;
     char line[32];
     if (sim_run_init(&r.run, path, &e) < 0)
-        give_up(path, &e);
+        bench_give_up(path, &e);
     make_tensors(&r);
     while (fgets(line, sizeof line, stdin)) {
         for (long n = strtol(line, NULL, 10); n > 0; n--) {
@@ -304,7 +257,7 @@ static void bench_profile(const char *path)
     double plain[PAIRS], profiled[PAIRS];
     const char *name = strrchr(path, '/');
     if (sim_run_init(&r.run, path, &e) < 0)
-        give_up(path, &e);
+        bench_give_up(path, &e);
     make_tensors(&r);
     for (int k = 0; k < 2 * PAIRS; k++) {
         r.run.collect_perf = k % 2;
@@ -330,10 +283,10 @@ static void bench_profiles(char *const *paths)
 
 static uint32_t count_nodes(const char *path)
 {
-    struct loaded m;
-    load_graph(&m, path);
+    struct bench_graph m;
+    bench_graph_load(&m, path);
     uint32_t n = m.graph.n_nodes;
-    free_graph(&m);
+    bench_graph_done(&m);
     return n;
 }
 
@@ -349,7 +302,7 @@ static void bench_hooks(char *const *paths)
         const char *name = strrchr(*paths, '/');
         uint32_t n = count_nodes(*paths);
         if (sim_run_init(&r.run, *paths, &e) < 0)
-            give_up(*paths, &e);
+            bench_give_up(*paths, &e);
         make_tensors(&r);
         double run = samples_best_ns(run_once, &r);
         printf("%9.1f %6u %6.3f%%  %s\n", run / 1e3, n, 100 * n * ns / run,
@@ -408,7 +361,7 @@ static void bench_sums(const char *path)
 static void job_done(struct npu_job *job, int status)
 {
     if (status < 0)
-        give_up("run", &job->error);
+        bench_give_up("run", &job->error);
 }
 
 // The best of each layer's times, as the bounds are; us[i] for layer i.
@@ -423,7 +376,7 @@ static void measure_layers(struct running *r, uint64_t *us, size_t n)
                               .done = job_done};
         size_t n_layers;
         if (npu_backend.context_submit(r->run.context, &job, &e) < 0)
-            give_up(r->path, &e);
+            bench_give_up(r->path, &e);
         const struct npu_layer *layers = npu_backend.context_layers(r->run.context, &n_layers);
         for (size_t i = 0; i < n && i < n_layers; i++)
             us[i] = k && us[i] < layers[i].time_us ? us[i] : layers[i].time_us;
@@ -446,11 +399,11 @@ static void print_layer(const struct graph *g, const struct graph_node *n, uint6
 static void bench_layers(const char *path)
 {
     struct running r = {.path = path};
-    struct loaded m;
+    struct bench_graph m;
     struct error e;
-    load_graph(&m, path);
+    bench_graph_load(&m, path);
     if (sim_run_init(&r.run, path, &e) < 0)
-        give_up(path, &e);
+        bench_give_up(path, &e);
     make_tensors(&r);
     uint64_t *us = calloc((size_t)m.graph.n_nodes + 1, sizeof *us);
     measure_layers(&r, us, m.graph.n_nodes);
@@ -460,16 +413,16 @@ static void bench_layers(const char *path)
     free(us);
     free_tensors(&r);
     sim_run_done(&r.run);
-    free_graph(&m);
+    bench_graph_done(&m);
 }
 
 static void print_instructions(const char *path, bool dot)
 {
-    struct loaded m;
-    load_graph(&m, path);
-    struct instructions n = instructions_of(&m.graph, dot);
+    struct bench_graph m;
+    bench_graph_load(&m, path);
+    struct instructions n = instructions_of(&m.graph, dot, NULL);
     printf("%.0f %.0f %.0f\n", n.convs, n.rest, n.products);
-    free_graph(&m);
+    bench_graph_done(&m);
 }
 
 // ---- loading -----------------------------------------------------------------------------------
@@ -506,17 +459,17 @@ static void bench_load(const char *path)
     uint8_t *data = sim_read_file(path, &size, &e);
     double read = now_s() - start, before = memory_now("RssAnon:");
     if (!data || npu_backend.device_open("", &device, &e) < 0)
-        give_up(path, &e);
+        bench_give_up(path, &e);
     struct npu_model_source source = {.file = {data, size}, .name = path};
-    struct loaded graph = {0};
+    struct bench_graph graph = {0};
     start = now_s();
-    make_graph(&graph, source.file, path);
+    bench_graph_make(&graph, source.file, path);
     double made = now_s() - start;
-    free_graph(&graph);
+    bench_graph_done(&graph);
     double cpu = cpu_s();
     start = now_s();
     if (npu_backend.model_load(device, &source, &model, &e) < 0)
-        give_up(path, &e);
+        bench_give_up(path, &e);
     double load = now_s() - start, after = memory_now("RssAnon:");
     cpu = cpu_s() - cpu;
     const struct npu_model_info *info = npu_backend.model_info(model);
@@ -539,8 +492,10 @@ int main(int argc, char **argv)
         bench_layers(argv[2]);
     } else if (argc == 3 && strcmp(argv[1], "--rounds") == 0) {
         bench_rounds(argv[2]);
-    } else if (argc == 3 && strncmp(argv[1], "--instructions", 14) == 0) {
-        print_instructions(argv[2], strcmp(argv[1], "--instructions") == 0);
+    } else if (argc == 3 && strcmp(argv[1], "--instructions") == 0) {
+        print_instructions(argv[2], true);
+    } else if (argc == 3 && strcmp(argv[1], "--instructions-no-dot") == 0) {
+        print_instructions(argv[2], false);
     } else if (argc > 2 && strcmp(argv[1], "--once") == 0) {
         bench_runs(argv + 2, 1);
     } else if (argc > 2 && strcmp(argv[1], "--hooks") == 0) {

@@ -55,20 +55,24 @@ static bool has_zero_points(const struct graph_conv_quant *q)
     return false;
 }
 
-static double conv_instructions(const struct graph *g, const struct graph_node *n, bool dot)
+// What a convolution reads besides: zero points of weights, and what is added behind it.
+static double conv_besides(const struct graph *g, const struct graph_node *n)
 {
-    const struct graph_tensor *x = &g->tensors[n->inputs[0]], *w = &g->tensors[n->inputs[1]];
-    const struct graph_tensor *y = &g->tensors[n->outputs[0]];
-    double window = (double)w->dims[1] * w->dims[2] * w->dims[3], outputs = (double)y->n_elems;
-    bool bytes = n->quant != NULL, each = w->dims[1] == 1 && n->window.groups > 1;
-    double sum = (each ? multiply_each : multiply)(outputs * window, bytes, dot);
-    sum += y->type == TENSOR_INT8 ? outputs : outputs / 2;
-    if (has_zero_points(n->quant))
-        sum += (double)x->size / LANE;
+    double sum = has_zero_points(n->quant) ? size_of(g, n->inputs[0]) / LANE : 0;
     for (uint32_t i = 0; i < n->n_post; i++)
         if (n->post[i].kind == POST_ADD)
             sum += size_of(g, n->post[i].operand) / LANE;
     return sum;
+}
+
+static double conv_instructions(const struct graph *g, const struct graph_node *n, bool dot)
+{
+    const struct graph_tensor *w = &g->tensors[n->inputs[1]], *y = &g->tensors[n->outputs[0]];
+    double window = (double)w->dims[1] * w->dims[2] * w->dims[3], outputs = (double)y->n_elems;
+    bool bytes = n->quant != NULL, each = w->dims[1] == 1 && n->window.groups > 1;
+    double sum = (each ? multiply_each : multiply)(outputs * window, bytes, dot);
+    sum += y->type == TENSOR_INT8 ? outputs : outputs / 2;
+    return sum + conv_besides(g, n);
 }
 
 // How often each element of an operand is multiplied: MatMul's left one by each column, and so on.
@@ -94,13 +98,14 @@ static double product_instructions(const struct graph *g, const struct graph_nod
     return 0;
 }
 
-struct instructions instructions_of(const struct graph *g, bool dot)
+struct instructions instructions_of(const struct graph *g, bool dot, const bool *elsewhere)
 {
     struct instructions sum = {0};
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         const struct graph_node *n = &g->nodes[i];
         if (n->op == GRAPH_CONV) {
-            sum.convs += conv_instructions(g, n, dot);
+            sum.convs +=
+                elsewhere && elsewhere[i] ? conv_besides(g, n) : conv_instructions(g, n, dot);
             continue;
         }
         sum.products += product_instructions(g, n, dot);

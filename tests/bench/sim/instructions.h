@@ -9,5 +9,7 @@ struct instructions {
 };
 
 /// What the nodes of a graph, its inputs and its outputs take: convolutions, what all others read
-/// and write, and products of matrices. dot: with dot products of bytes (armv8.2).
-struct instructions instructions_of(const struct graph *g, bool dot);
+/// and write, and products of matrices. dot: with dot products of bytes (armv8.2). Of convolutions
+/// that are counted elsewhere (elsewhere[i] for node i; NULL: of none) only what they read besides:
+/// a sum for zero points of weights, and what is added behind.
+struct instructions instructions_of(const struct graph *g, bool dot, const bool *elsewhere);

@@ -1,12 +1,13 @@
-"""Each model's run on arm64 in instructions, which QEMU counts, divided by those of plain NEON kernels
-(instructions.c), with dot products and without, the farthest first. Times under emulation say nothing; instructions do
-not depend on the machine or on its load.
+"""Each model's run on arm64 in instructions, which QEMU counts, with dot products and without, the farthest first, divided
+by two bounds: convolutions as XNNPACK runs them (count_library, where it is built beside bench_sim), as the bound on x86
+has oneDNN's; and plain NEON kernels by arithmetic (instructions.c), which nobody has written. What is no convolution is
+by arithmetic in both. Times under emulation say nothing; instructions do not depend on the machine or on its load.
 
   /usr/bin/python3 tests/bench/sim/table_arm64.py [--qemu qemu-aarch64] [--sysroot build/sysroot-arm64] \\
       build/arm64/tests/bench/bench_sim FILE|FOLDER…
 
-qemu-aarch64 is that of Debian's qemu-user: the static one takes no plugins. A run is half of what three runs take more
-than one. --functions N: where they are, with dot products: the N functions that take most, in units of the bound, of each file and on average.
+qemu-aarch64 is that of Debian's qemu-user: the static one takes no plugins. --functions N: where they
+are, with dot products: the N functions that take most, in units of the bound of plain kernels, of each file and on average.
 """
 import argparse
 import collections
@@ -18,7 +19,7 @@ import tempfile
 
 from table import files_of
 
-CPUS = {"cortex-a76": "--instructions", "cortex-a72": "--instructions-no-dot"}  # with dot products, and without
+CPUS = {"cortex-a76": True, "cortex-a72": False}  # whether it has dot products
 PLUGIN = pathlib.Path(__file__).with_name("count_plugin.c")
 
 
@@ -29,9 +30,13 @@ def run(command, text=""):
     return done
 
 
-def count(emulator, bench, path, rounds):
-    done = run([*emulator, bench, "--rounds", path], f"{rounds}\n")
-    return int(re.search(r"instructions: (\d+)", done.stderr)[1])
+def count_rounds(command, rounds):
+    return int(re.search(r"instructions: (\d+)", run(command, f"{rounds}\n").stderr)[1])
+
+
+def count(command):
+    """Instructions of one round: half of what three rounds take more than one."""
+    return (count_rounds(command, 3) - count_rounds(command, 1)) / 2
 
 
 def emulator_of(arguments, cpu):
@@ -71,15 +76,34 @@ def table_functions(arguments, plugin):
         print_functions(f"on average of {bounds} files", everything, bounds, arguments.functions)
 
 
+def bounds_of(arguments, plugin, path, cpu, dot):
+    """By the library, if it is there, and by arithmetic: convolutions and the rest, and products of matrices."""
+    emulator, bounds = emulator_of(arguments, cpu), {}
+    if arguments.library.exists():
+        command = [arguments.library, *([] if dot else ["--no-dot"]), path]
+        convs, rest, products = map(float, run([*emulator, *command]).stdout.split()[:3])
+        bounds["library"] = count([*emulator, "-plugin", plugin, *command]) + convs + rest, products
+    option = "--instructions" if dot else "--instructions-no-dot"
+    convs, rest, products = map(float, run([*emulator, arguments.bench, option, path]).stdout.split()[:3])
+    bounds["plain"] = convs + rest, products
+    return bounds
+
+
 def row_of(arguments, plugin, path):
-    row = []
-    for cpu, option in CPUS.items():
-        emulator = emulator_of(arguments, cpu)
-        convs, rest, products = map(float, run([*emulator, arguments.bench, option, path]).stdout.split()[:3])
-        emulator += ["-plugin", plugin]
-        n = (count(emulator, arguments.bench, path, 3) - count(emulator, arguments.bench, path, 1)) / 2
-        row += [n / 1e6, n / (convs + rest), n / (convs + rest + products)]
+    row = {}
+    for cpu, dot in CPUS.items():
+        n = count([*emulator_of(arguments, cpu), "-plugin", plugin, arguments.bench, "--rounds", path])
+        row[cpu] = {"M": n / 1e6}
+        for name, (bound, products) in bounds_of(arguments, plugin, path, cpu, dot).items():
+            row[cpu] |= {name: n / bound, name + " with products": n / (bound + products)}
     return row
+
+
+def print_rows(rows):
+    columns = [(cpu, column) for cpu in CPUS for column in next(iter(rows.values()))[cpu]]
+    print("  ".join(f"{cpu} {column}" for cpu, column in columns), " model")
+    for name, row in sorted(rows.items(), key=lambda item: -list(item[1]["cortex-a76"].values())[1]):
+        print("  ".join(f"{row[cpu][column]:{len(cpu) + len(column) + 1}.2f}" for cpu, column in columns), "", name)
 
 
 def main():
@@ -90,6 +114,7 @@ def main():
     parser.add_argument("bench")
     parser.add_argument("paths", nargs="+")
     arguments = parser.parse_args()
+    arguments.library = pathlib.Path(arguments.bench).with_name("count_library")
     rows, refused = {}, {}
     with tempfile.TemporaryDirectory() as folder:
         plugin = str(pathlib.Path(folder, "count.so"))
@@ -103,9 +128,8 @@ def main():
                 print(f"{path.name}: {rows[path.name]}", file=sys.stderr)
             except RuntimeError as e:
                 refused[path.name] = e
-    print("".join(f"{'M, ' + cpu:>16} {'ratio':>6} {'products':>8}" for cpu in CPUS), " model")
-    for name, row in sorted(rows.items(), key=lambda item: -item[1][1]):
-        print("".join(f"{row[i]:16.2f} {row[i + 1]:6.2f} {row[i + 2]:8.2f}" for i in (0, 3)), "", name)
+    if rows:
+        print_rows(rows)
     for name, words in refused.items():
         print(f"refused: {name}: {words}")
 
