@@ -4,6 +4,7 @@
 // two numbers. Then each of those is tried without: errors may be opposite to each other.
 #include "quant/hybrid/quant_propose.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +22,8 @@
 // A choice of units that are float, or what else the goal asks for.
 struct propose_try {
     uint32_t *floats; // numbers of units
-    uint32_t n, samples, n_clients;
-    uint32_t unit; // whose cost it is, where it measures one
+    uint32_t n;
+    struct quant_trial_run how;
     double cosine;
 };
 
@@ -118,36 +119,46 @@ static int propose_try_one(struct proposing *p, struct propose_try *t, struct er
     if (r == 0)
         r = propose_set(p, &own, t->floats, t->n, choices, &n_choices, e);
     if (r == 0)
-        r = quant_trial_run(&p->trial, &own, t->n_clients, t->samples, &near, e);
+        r = quant_trial_run(&p->trial, &own, &t->how, &near, e);
     quant_floats_join(&own);
     t->cosine = near.least;
     return r < 0 ? r : propose_tell(p, n_choices, near.least, e);
 }
 
-static int propose_try_part(void *user, uint32_t i, struct error *e)
+// On a thread that knows nothing of the calling one.
+static int propose_as_caller(const struct proposing *p, struct error *e)
 {
-    struct proposing *p = user;
     if (rknnd_set_thread_server(*p->server ? p->server : NULL) < 0 ||
         rknnd_set_load_options(p->load_options) < 0)
         return error_set(e, STATUS_FAIL, "%s", rknnd_last_reason());
-    return propose_try_one(p, &p->tries[i], e);
+    return 0;
+}
+
+static int propose_try_part(void *user, uint32_t i, struct error *e)
+{
+    struct proposing *p = user;
+    int r = propose_as_caller(p, e);
+    return r < 0 ? r : propose_try_one(p, &p->tries[i], e);
 }
 
 // The first n of p->tries, each by a client of its own, or by all of them where there is one.
 static int propose_try_all(struct proposing *p, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        p->tries[i].n_clients = n == 1 ? p->n_threads : 1;
+        p->tries[i].how.n_clients = n == 1 ? p->n_threads : 1;
     return quant_parallel(n, n, propose_try_part, p, p->e);
 }
 
-static int propose_try(struct proposing *p, const uint32_t *floats, uint32_t n, double *ret)
+// `goal`: below which the cosine need not be known.
+static int propose_try(struct proposing *p, const uint32_t *floats, uint32_t n, double goal,
+                       double *leasts, double *ret)
 {
     struct propose_try *t = &p->tries[0];
     if (n)
         memcpy(t->floats, floats, n * sizeof *floats);
     t->n = n;
-    t->samples = p->trial.n_samples;
+    t->how =
+        (struct quant_trial_run){.n_samples = p->trial.n_samples, .goal = goal, .leasts = leasts};
     int r = propose_try_all(p, 1);
     *ret = r < 0 ? *ret : t->cosine;
     return r;
@@ -155,34 +166,42 @@ static int propose_try(struct proposing *p, const uint32_t *floats, uint32_t n, 
 
 // ---- what each unit costs ----
 
+// Measurements of units, which do not depend on each other.
+struct propose_measuring {
+    struct proposing *p;
+    bool products;
+    uint32_t besides;
+};
+
 // The cost of unit i: all other units but `besides` are float, so what its own 8 bits do is all
 // that the outputs differ by. A tensor between it and a float unit is stored in 8 bits then, too.
-static void propose_alone(const struct proposing *p, uint32_t i, uint32_t besides,
-                          struct propose_try *t)
+static int propose_measure_one(void *user, uint32_t i, struct error *e)
 {
-    t->n = 0;
-    t->samples = MEASURED;
-    t->unit = i;
+    const struct propose_measuring *m = user;
+    struct proposing *p = m->p;
+    struct propose_try t = {.how = {.n_clients = 1, .n_samples = MEASURED, .goal = -INFINITY}};
+    if (p->units[i].is_product != m->products)
+        return 0;
+    cleanup(free_p) uint32_t *floats = calloc((size_t)p->n + 1, sizeof *floats);
+    if (!floats)
+        return error_no_memory(e, "the nodes", p->n);
+    t.floats = floats;
     for (uint32_t k = 0; k < p->n; k++)
-        if (k != i && k != besides)
-            t->floats[t->n++] = k;
+        if (k != i && (m->products || k != m->besides))
+            floats[t.n++] = k;
+    int r = propose_as_caller(p, e);
+    if (r == 0)
+        r = propose_try_one(p, &t, e);
+    p->units[i].cost = 1 - t.cosine;
+    return r;
 }
 
 // Costs of all units that are products, or of all that are none, beside one that is (`besides`; of
 // a product it is itself).
 static int propose_measure_all(struct proposing *p, bool products, uint32_t besides)
 {
-    int r = 0;
-    for (uint32_t next = 0; next < p->n && r == 0;) {
-        uint32_t n = 0;
-        for (; next < p->n && n < p->n_threads; next++)
-            if (p->units[next].is_product == products)
-                propose_alone(p, next, products ? next : besides, &p->tries[n++]);
-        r = n ? propose_try_all(p, n) : 0;
-        for (uint32_t i = 0; i < n && r == 0; i++)
-            p->units[p->tries[i].unit].cost = 1 - p->tries[i].cosine;
-    }
-    return r;
+    struct propose_measuring m = {.p = p, .products = products, .besides = besides};
+    return quant_parallel(p->n_threads, p->n, propose_measure_one, &m, p->e);
 }
 
 // A model needs a product in integers: other units are measured beside the one that costs least,
@@ -209,7 +228,8 @@ static int propose_measure(struct proposing *p)
 // ---- how many ----
 
 // The least number of the costliest that reaches the goal, as far as more never do worse. Where
-// they do (two errors that were opposite), the number is still one that was seen to reach it.
+// they do (two errors that were opposite), the number is still one that was seen to reach it. What
+// the most of them reach is told, so all of its samples are run.
 static int propose_count(struct proposing *p, uint32_t *ret_n, double *ret)
 {
     uint32_t low = 0, high = 1, most = p->n - 1; // low does not reach it
@@ -225,7 +245,7 @@ static int propose_count(struct proposing *p, uint32_t *ret_n, double *ret)
                 "the goal of %g is not reached: the outputs' cosine is %.6g in 8 bits, "
                 "and %.6g with all nodes but one product in floats",
                 p->goal->cosine, plain, *ret);
-        r = propose_try(p, p->chosen, high, ret);
+        r = propose_try(p, p->chosen, high, high < most ? p->goal->cosine : -INFINITY, NULL, ret);
         if (r == 0 && *ret >= p->goal->cosine)
             break;
         low = high;
@@ -233,7 +253,7 @@ static int propose_count(struct proposing *p, uint32_t *ret_n, double *ret)
     while (r == 0 && high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
         double cosine;
-        r = propose_try(p, p->chosen, middle, &cosine);
+        r = propose_try(p, p->chosen, middle, p->goal->cosine, NULL, &cosine);
         bool reached = r == 0 && cosine >= p->goal->cosine;
         *(reached ? &high : &low) = middle;
         if (reached)
@@ -248,7 +268,7 @@ static void propose_without(const struct proposing *p, uint32_t n, uint32_t plac
                             struct propose_try *t)
 {
     t->n = 0;
-    t->samples = p->trial.n_samples;
+    t->how = (struct quant_trial_run){.n_samples = p->trial.n_samples, .goal = p->goal->cosine};
     for (uint32_t i = 0; i < n; i++)
         if (i != place)
             t->floats[t->n++] = p->chosen[i];
@@ -283,10 +303,14 @@ static int propose_search(struct proposing *p, rknnd_quant_proposal *ret)
 {
     uint32_t n = 0;
     double cosine = 0;
-    int r = propose_try(p, NULL, 0, &cosine);
+    cleanup(free_p) double *leasts = calloc((size_t)p->trial.n_samples + 1, sizeof *leasts);
+    if (!leasts)
+        return error_no_memory(p->e, "samples", p->trial.n_samples);
+    int r = propose_try(p, NULL, 0, -INFINITY, leasts, &cosine);
     ret->plain_cosine = cosine;
     if (r < 0)
         return r;
+    quant_trial_order(&p->trial, leasts);
     if (cosine < p->goal->cosine) {
         r = propose_measure(p);
         if (r == 0)

@@ -112,7 +112,9 @@ static void settle_switch(struct settling *s, uint32_t from, uint32_t to, bool s
 static int settle_try(struct settling *s, struct quant_nearness *ret)
 {
     const rknnd_quant_samples *samples = s->trial.samples;
-    int r = quant_trial_run(&s->trial, s->q, quant_clients(samples, SAMPLES), SAMPLES, ret, s->e);
+    const struct quant_trial_run how = {
+        .n_clients = quant_clients(samples, SAMPLES), .n_samples = SAMPLES, .goal = -INFINITY};
+    int r = quant_trial_run(&s->trial, s->q, &how, ret, s->e);
     s->q->summary.n_compared++;
     if (r == 0 && samples->progress && samples->progress(samples->user, samples->n))
         return error_set(s->e, STATUS_FAIL, "ended while mmse was compared with normal");

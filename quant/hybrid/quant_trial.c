@@ -163,7 +163,10 @@ static int trial_begin_context(struct quant_trial *t, struct error *e)
     t->n_outputs = n.n_output;
     t->wanted = calloc(all + 1, sizeof *t->wanted);
     t->sizes = calloc(all + 1, sizeof *t->sizes);
-    return t->wanted && t->sizes ? 0 : error_no_memory(e, "outputs", all);
+    t->order = calloc((size_t)t->n_samples + 1, sizeof *t->order);
+    for (uint32_t i = 0; t->order && i < t->n_samples; i++)
+        t->order[i] = i;
+    return t->wanted && t->sizes && t->order ? 0 : error_no_memory(e, "outputs", all);
 }
 
 // ---- clients ----
@@ -174,8 +177,9 @@ struct trial_pass {
     trial_take *take;
     struct trial_sums *sums; // of each sample
     uint32_t n_samples;
+    double goal;
     _Atomic uint32_t next;
-    atomic_bool failed;
+    atomic_bool failed, missed;
 };
 
 struct trial_client {
@@ -185,14 +189,25 @@ struct trial_client {
     pthread_t thread;
 };
 
+// The one to run as number i of n. Few of all are spread over them.
+static uint32_t trial_pass_sample(const struct trial_pass *p, uint32_t i)
+{
+    const struct quant_trial *t = p->t;
+    return p->n_samples == t->n_samples ? t->order[i]
+                                        : (uint32_t)((uint64_t)i * t->n_samples / p->n_samples);
+}
+
 static void *trial_work(void *user)
 {
     struct trial_client *k = user;
     struct trial_pass *p = k->pass;
-    for (uint32_t i; !p->failed && (i = atomic_fetch_add(&p->next, 1)) < p->n_samples;) {
-        uint32_t sample = (uint32_t)((uint64_t)i * p->t->n_samples / p->n_samples);
-        if (trial_one(p->t, k->context, sample, p->take, &p->sums[i], &k->error) < 0)
+    for (uint32_t i;
+         !p->failed && !p->missed && (i = atomic_fetch_add(&p->next, 1)) < p->n_samples;) {
+        uint32_t sample = trial_pass_sample(p, i);
+        if (trial_one(p->t, k->context, sample, p->take, &p->sums[sample], &k->error) < 0)
             p->failed = true;
+        if (p->sums[sample].least < p->goal)
+            p->missed = true;
     }
     return NULL;
 }
@@ -226,12 +241,13 @@ static int trial_clients(struct trial_pass *p, rknn_context context, uint32_t mo
 
 // Opens a model, runs the samples on it, and closes it. What a run costs is mostly the opening of
 // small models and the running of large ones, so nothing is kept open between tries.
-static int trial_model(struct quant_trial *t, const struct quant_model *m, uint32_t n_clients,
-                       uint32_t n_samples, struct trial_sums *sums, struct error *e)
+static int trial_model(struct quant_trial *t, const struct quant_model *m,
+                       const struct quant_trial_run *how, struct trial_sums *sums, struct error *e)
 {
     rknn_context context;
     rknn_input_output_num n;
-    struct trial_pass p = {.t = t, .take = trial_compare, .sums = sums, .n_samples = n_samples};
+    struct trial_pass p = {.t = t, .take = trial_compare, .sums = sums, .goal = how->goal};
+    p.n_samples = how->n_samples < t->n_samples ? how->n_samples : t->n_samples;
     int r = quant_server_open(m, &context, e);
     if (r < 0)
         return r;
@@ -240,7 +256,7 @@ static int trial_model(struct quant_trial *t, const struct quant_model *m, uint3
         r = error_set(e, STATUS_FAIL, "%u inputs and %u outputs, and %u and %u in the float model",
                       n.n_input, n.n_output, t->n_inputs, t->n_outputs);
     if (r == 0)
-        r = trial_clients(&p, context, n_clients, e);
+        r = trial_clients(&p, context, how->n_clients, e);
     rknn_destroy(context);
     return r;
 }
@@ -253,7 +269,8 @@ int quant_trial_begin(struct quant_trial *t, const struct rknnd_quant *q,
     cleanup(free_p) struct trial_sums *sums = calloc((size_t)t->n_samples + 1, sizeof *sums);
     if (!sums)
         return error_no_memory(e, "samples", t->n_samples);
-    struct trial_pass p = {.t = t, .take = trial_keep, .sums = sums, .n_samples = t->n_samples};
+    struct trial_pass p = {
+        .t = t, .take = trial_keep, .sums = sums, .n_samples = t->n_samples, .goal = -INFINITY};
     int r = quant_server_open(&q->model, &t->context, e);
     t->open = r == 0;
     if (r == 0)
@@ -267,27 +284,40 @@ void quant_trial_done(struct quant_trial *t)
         free(t->wanted[i]);
     free(t->wanted);
     free(t->sizes);
+    free(t->order);
     if (t->open)
         rknn_destroy(t->context);
     *t = (struct quant_trial){0};
 }
 
-int quant_trial_run(const struct quant_trial *t, struct rknnd_quant *q, uint32_t n_clients,
-                    uint32_t most_samples, struct quant_nearness *ret, struct error *e)
+int quant_trial_run(const struct quant_trial *t, struct rknnd_quant *q,
+                    const struct quant_trial_run *how, struct quant_nearness *ret, struct error *e)
 {
-    uint32_t n = most_samples < t->n_samples ? most_samples : t->n_samples;
     struct quant_trial own = *t;
-    cleanup(free_p) struct trial_sums *sums = calloc((size_t)n + 1, sizeof *sums);
+    cleanup(free_p) struct trial_sums *sums = calloc((size_t)t->n_samples + 1, sizeof *sums);
     struct quant_model m;
     if (!sums)
-        return error_no_memory(e, "samples", n);
-    for (uint32_t i = 0; i < n; i++)
+        return error_no_memory(e, "samples", t->n_samples);
+    for (uint32_t i = 0; i < t->n_samples; i++)
         sums[i].least = 1;
     int r = quant_make(q, &m, e);
     if (r == 0)
-        r = trial_model(&own, &m, n_clients, n, sums, e);
+        r = trial_model(&own, &m, how, sums, e);
     quant_model_done(&m);
     if (r == 0)
-        *ret = trial_means(sums, n);
+        *ret = trial_means(sums, t->n_samples);
+    for (uint32_t i = 0; i < t->n_samples && r == 0 && how->leasts; i++)
+        how->leasts[i] = sums[i].least;
     return r;
+}
+
+// Of equal ones the earlier sample first.
+void quant_trial_order(struct quant_trial *t, const double *leasts)
+{
+    for (uint32_t i = 0; i < t->n_samples; i++) {
+        uint32_t k = i;
+        for (; k > 0 && leasts[t->order[k - 1]] > leasts[i]; k--)
+            t->order[k] = t->order[k - 1];
+        t->order[k] = i;
+    }
 }

@@ -171,8 +171,9 @@ typedef struct rknnd_quant_goal {
     uint32_t struct_size;
     uint32_t n_samples; // that are run for each try, spread over all of them; 0: 8
     double cosine;      // of the outputs to the float model's, above 0, at most 1
-    /// A try is done (the calibration's `user`). From several threads, one at a time. Not 0:
-    /// RKNN_ERR_FAIL. May be NULL.
+    /// A try is done (the calibration's `user`). From several threads, one at a time. A try that
+    /// misses the goal ends with the first sample that does: `cosine` is of those that were run.
+    /// Not 0: RKNN_ERR_FAIL. May be NULL.
     int (*tried)(void *user, uint32_t n_floats, double cosine);
     rknnd_quant_type type; // what layers become: float16 (0), or int16
     uint32_t reserved;     // 0

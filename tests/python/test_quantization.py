@@ -172,6 +172,29 @@ class Endings(Quantizing):
         self.assertRaisesRegex(IndexError, "is gone", self.quantize, Broken(PIXELS))
         self.assertFalse(self.output.exists())
 
+    def test_a_try_ends_with_the_first_sample_that_misses_the_goal(self):
+        class Counted(list):
+            reads = 0
+
+            def __getitem__(self, index):
+                self.reads += 1
+                return super().__getitem__(index)
+
+        samples, reads = Counted(PIXELS[:8]), []
+
+        def tried(_floats, _cosine):
+            reads.append(samples.reads)
+            samples.reads = 0
+
+        with rknnd.Quantizer(FLOAT, samples, std=[255], server="sim:", clients=1) as whole:
+            samples.reads = 0
+            with self.assertRaisesRegex(rknnd.Error, "the goal of 1 is not reached"):
+                whole.propose(1.0, tried=tried)
+        self.assertEqual(reads[0], 16)  # the float model's, too
+        self.assertIn(1, reads)
+        self.assertEqual(reads[-1], 8)  # what is told of the goal is of all samples
+        self.assertEqual(set(reads), {16, 8, 2, 1})  # 2: what a layer costs
+
     def test_interrupted_it_goes_on(self):
         """Ctrl-C in the middle: KeyboardInterrupt, and the same call takes up what was done."""
         self.quantize(PIXELS * 20)

@@ -123,6 +123,16 @@ class Pages(unittest.TestCase):
         self.assertEqual(float(page.marked["outputs"]["data-value"]),
                          float(f"{min(one.cosine for one in layers if one.tensor == 'probability'):.9g}"))
 
+    def test_clients_do_not_matter(self):
+        """Samples are compared side by side, and added up in their order."""
+        found = []
+        for clients in (1, 3):
+            with rknnd.Quantizer(FLOAT, PIXELS[::4], std=[255], server="sim:", clients=clients) as whole:
+                done = []
+                found.append(whole.compare(8, progress=lambda n, of: done.append((n, of))))
+                self.assertEqual(done, [(n, len(PIXELS[::4][:8])) for n in range(1, len(PIXELS[::4][:8]) + 1)])
+        self.assertEqual(*found)
+
     def test_they_are_what_numpy_says(self):
         """Errors of layers from both models' own tensors."""
         samples, output = PIXELS[::3], self.folder / "int8.onnx"
