@@ -97,7 +97,8 @@ static int quant_keep_choices(struct rknnd_quant *q, const rknnd_quant_options *
     size_t n = (size_t)o->n_int16s + o->n_floats;
     q->choices = quant_pool_take(&q->model.pool, n + 1, sizeof *q->choices);
     for (size_t i = 0; i < n && q->choices; i++) {
-        const char *name = i < o->n_int16s ? o->int16s[i] : o->floats[i - o->n_int16s];
+        const char *given = i < o->n_int16s ? o->int16s[i] : o->floats[i - o->n_int16s];
+        const char *name = quant_model_present_name(&q->model, given);
         q->choices[i] = (struct quant_choice){.name = quant_pool_text(&q->model.pool, "%s", name),
                                               .bits = i < o->n_int16s ? 16 : 0};
         if (!q->choices[i].name)

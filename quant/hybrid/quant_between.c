@@ -42,22 +42,26 @@ static void between_mark(const struct rknnd_quant *q, uint8_t *marks, uint8_t *n
         between_pass(q, g->node[k], TO, marks, &nodes[k]);
 }
 
-// Both tensors have to be of the model as it is calibrated: what was joined with another node has
-// no name any more, and the words say so.
+// What was joined with another node is its output: the part may be larger by that node.
+static const struct quant_edge *between_tensor_of(const struct rknnd_quant *q, const char *name)
+{
+    return quant_index_find_named(&q->index, quant_model_present_name(&q->model, name));
+}
+
 static int between_find(struct rknnd_quant *q, const char *from, const char *to, uint32_t *n,
                         struct error *e)
 {
     const Quant__Graph *g = q->model.graph;
-    const struct quant_edge *first = quant_index_find_named(&q->index, from);
-    const struct quant_edge *last = quant_index_find_named(&q->index, to);
+    const struct quant_edge *first = between_tensor_of(q, from);
+    const struct quant_edge *last = between_tensor_of(q, to);
     cleanup(free_p) uint8_t *marks = calloc(1, (size_t)q->index.n + 1);
     cleanup(free_p) uint8_t *nodes = calloc(1, g->n_node + 1);
     cleanup(free_p) const char **names = calloc(g->n_node + 1, sizeof *names);
     if (!first || !last)
         return error_set(
             e, STATUS_PARAM_INVALID,
-            "the model has no tensor \"%s\": it is misspelt, or joined with a node beside "
-            "it (a batch normalization with the weights before it)",
+            "the model has no tensor \"%s\": it is misspelt, or of a node that is left out "
+            "(an Identity, a constant)",
             first ? to : from);
     if (!marks || !nodes || !names)
         return error_no_memory(e, "the graph", g->n_node);

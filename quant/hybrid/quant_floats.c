@@ -32,7 +32,8 @@ static int floats_plan(const struct rknnd_quant *q, uint32_t n, const struct qua
     for (uint32_t i = 0; i < q->n_choices; i++)
         choices[at++] = q->choices[i];
     for (uint32_t i = 0; i < n; i++)
-        choices[at++] = more[i];
+        choices[at++] = (struct quant_choice){
+            .name = quant_model_present_name(&q->model, more[i].name), .bits = more[i].bits};
     for (uint32_t i = 0; i < q->n_choices; i++)
         if (!q->choices[i].bits)
             choices[at++] = q->choices[i];

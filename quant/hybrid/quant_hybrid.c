@@ -174,7 +174,8 @@ static int hybrid_take_layers(const struct rknnd_quant *q, const struct quant_ta
                               struct quant_choice *choices, struct error *e)
 {
     for (size_t i = 0; i < t->n_layers; i++) {
-        choices[i] = (struct quant_choice){t->layers[i].name, t->layers[i].bits};
+        const char *name = quant_model_present_name(&q->model, t->layers[i].name);
+        choices[i] = (struct quant_choice){name, t->layers[i].bits};
         if (!hybrid_has_layer(q, choices[i].name))
             return error_set(
                 e, STATUS_PARAM_INVALID,

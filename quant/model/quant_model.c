@@ -307,3 +307,29 @@ bool quant_model_add_output(struct quant_model *m, const char *name)
     g->output[g->n_output++] = v;
     return true;
 }
+
+bool quant_model_join(struct quant_model *m, const char *was, const char *now)
+{
+    if (!*was)
+        return true;
+    if (m->n_joined == m->room_joined) {
+        size_t room = m->room_joined ? 2 * m->room_joined : 16;
+        struct quant_joined *larger = quant_pool_take(&m->pool, room, sizeof *larger);
+        if (!larger)
+            return false;
+        for (size_t i = 0; i < m->n_joined; i++)
+            larger[i] = m->joined[i];
+        m->joined = larger;
+        m->room_joined = room;
+    }
+    m->joined[m->n_joined++] = (struct quant_joined){was, now};
+    return true;
+}
+
+const char *quant_model_present_name(const struct quant_model *m, const char *name)
+{
+    for (size_t i = 0; i < m->n_joined; i++)
+        if (strcmp(m->joined[i].was, name) == 0)
+            name = m->joined[i].now;
+    return name;
+}

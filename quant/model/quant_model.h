@@ -18,6 +18,11 @@ enum quant_attr_type {
     QUANT_ATTR_INTS = 7
 };
 
+// A name of the file that the model has no more: its node is joined with another one.
+struct quant_joined {
+    const char *was, *now;
+};
+
 struct quant_model {
     struct quant_pool pool; // of all that the messages point to
     Quant__Model *proto;
@@ -26,6 +31,8 @@ struct quant_model {
     size_t room_initializers, room_outputs; // 0: as read
     bool has_subgraphs;                     // which may read any tensor by its name
     struct quant_taken taken;               // names of the file
+    struct quant_joined *joined;            // in the order in which it was done
+    size_t n_joined, room_joined;
 };
 
 /// Reads a file. quant_model_done() also after a failure.
@@ -83,6 +90,12 @@ bool quant_model_import(struct quant_model *m, const char *domain, int64_t versi
 
 /// Adds an output by its name alone.
 bool quant_model_add_output(struct quant_model *m, const char *name);
+
+/// From now on what is called `was` ("": nothing) means the tensor `now`. Both belong to the model.
+bool quant_model_join(struct quant_model *m, const char *was, const char *now);
+
+/// What a name that a person gives is called by now; itself, where nothing became of it.
+const char *quant_model_present_name(const struct quant_model *m, const char *name);
 
 // ---- reading it ----
 

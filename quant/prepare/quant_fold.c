@@ -94,6 +94,9 @@ static int fold_one_norm(const struct fold *f, Quant__Node *norm)
     int r = fold_factors(f, norm, (size_t)w->dims[0], &factors);
     if (r == 1)
         r = fold_into(f, conv, w, factors);
+    if (r == 1 && !(quant_model_join(f->m, quant_output(conv, 0), quant_output(norm, 0)) &&
+                    quant_model_join(f->m, quant_text(norm->name), quant_output(norm, 0))))
+        r = error_no_memory(f->e, "names", 0);
     if (r == 1)
         conv->output[0] = norm->output[0];
     return r;

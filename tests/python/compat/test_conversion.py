@@ -139,6 +139,14 @@ class Conversion(unittest.TestCase):
         self.rknn.load_onnx(model)
         self.fails("(1, 6, 10, 3)", call=lambda: self.rknn.build(dataset=self.listed(np.ones((1, 4, 4, 3), np.float32))))
 
+    def test_shapes_that_the_model_does_not_take_fail_at_once(self):
+        """Not only when it is opened: the data set has one of the shapes, the first one here."""
+        model, listed = net(self.folder / "fixed.onnx", 6, 10), self.listed(np.ones((1, 6, 10, 3), np.float32))
+        for build in ({"dataset": listed}, {"do_quantization": False}):
+            self.rknn.config(dynamic_input=[[[1, 3, 6, 10]], [[1, 3, 4, 4]]])
+            self.rknn.load_onnx(model)
+            self.fails("E build: dynamic_input: ", "1x3x4x4", "dimensions open", call=lambda b=build: self.rknn.build(**b))
+
     def test_estimates_are_of_the_target_platform(self):
         model, listed = net(self.folder / "net.onnx"), self.listed(np.ones((1, *SHAPE), np.float32))
         for platform, chip in (("RV1106", "rv1106"), ("rk3588s", "rk3588"), ("rk3562", "rk3562")):

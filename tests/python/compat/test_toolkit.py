@@ -493,7 +493,8 @@ class Quantizing(Toolkit):
                             ("inputs_yuv_fmt", "nv12"), ("auto_hybrid_euc_thresh", 1.0), ("channel_mean_value", "0 0 0 1"),
                             ("reorder_channel", "0 1 2"), ("dynamic_input", "1,3,8,8"), ("dynamic_input", [[1, 3, 8, 8]]),
                             ("dynamic_input", [[[1, 3, 8, 0]]]), ("dynamic_input", [[[1, 2]], [[1, 2], [1, 2]]]),
-                            ("std_values", [[0]]), ("std_values", [[255, -1]])):
+                            ("std_values", [[0]]), ("std_values", [[255, -1]]), ("auto_hybrid_cos_thresh", 98),
+                            ("auto_hybrid_cos_thresh", "0.98")):
             self.fails("E config: ", name.split("_")[0], call=lambda n=name, v=value: self.rknn.config(**{n: v}))
             self.rknn.load_onnx(str(DIGITS_FLOAT))
             self.fails("config() has failed", call=lambda: self.rknn.build(dataset=str(self.list)))

@@ -98,6 +98,8 @@ def read_config(named: Mapping[str, Any], warn: Warn) -> Config:
         values[name] = _plain(values[name]) or None
         _check_numbers(name, values[name])
     _check_swaps(values["quant_img_RGB2BGR"])
+    values["auto_hybrid_cos_thresh"] = _plain(values["auto_hybrid_cos_thresh"])
+    _check_goal(values["auto_hybrid_cos_thresh"])
     if values["dynamic_input"] and not _are_shape_sets(values["dynamic_input"]):
         raise _errors.ParameterError(f"dynamic_input is {_errors.shown(values['dynamic_input'])}: give a list of sets, each with a "
                                      "shape for each input, [[[1, 3, 224, 224]], [[1, 3, 192, 192]]]")
@@ -143,6 +145,12 @@ def _check_numbers(name: str, values: Any) -> None:
     if name == "std_values" and any(one <= 0 for numbers in lists for one in numbers or ()):
         raise _errors.ParameterError(f"std_values is {_errors.shown(values)}: pixels are divided by them, so they are above 0 (1: "
                                      "nothing is done)")
+
+
+def _check_goal(given: Any) -> None:
+    if not _is_number(given) or not 0 < given <= 1:
+        raise _errors.ParameterError(f"auto_hybrid_cos_thresh is {_errors.shown(given)}: a cosine above 0 and up to 1, as "
+                                     f"{_COSINE}")
 
 
 def _check_swaps(given: Any) -> None:
@@ -324,7 +332,22 @@ def _shapes(source: Source, config: Config) -> dict[str, list[Sequence[int]]]:
     return dict(zip(source.inputs, map(list, zip(*(_per_input(one, len(source.inputs), "dynamic_input") for one in sets)))))
 
 
+def _batched_shapes(source: Source, config: Config, batch: int) -> dict[str, list[Sequence[int]]]:
+    return {name: [[batch, *one[1:]] if batch > 1 else one for one in given] for name, given in _shapes(source, config).items()}
+
+
+def check_shapes(source: Source, config: Config, path: str) -> None:
+    """ModelError where the built model of `path` does not take each of dynamic_input's shapes: the data set has one of them."""
+    if not config.shape_sets:
+        return
+    try:
+        Session(path, _servers.SIMULATOR, shapes=_batched_shapes(source, config, source.batch)).close()
+    except _errors.Error as error:
+        raise _errors.ModelError(f"dynamic_input: {error}: export the model with these dimensions open (torch.onnx.export: "
+                                 "dynamic_axes), or give shapes that it takes") from error
+
+
 def load_options(source: Source, config: Config, batch: int = 1) -> str | None:
     """Load options of the built model: the shapes that it may take."""
-    shapes = {name: [[batch, *one[1:]] if batch > 1 else one for one in given] for name, given in _shapes(source, config).items()}
+    shapes = _batched_shapes(source, config, batch)
     return "\n".join(f"shape {name}={','.join('x'.join(map(str, one)) for one in given)}" for name, given in shapes.items()) or None

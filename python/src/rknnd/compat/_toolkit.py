@@ -159,6 +159,7 @@ class RKNN(Base):
         if built.done.n_constant_inputs:
             self.rknn_log.w("build: an input was one and the same number in all samples: its range says nothing about others; "
                             "give samples like those that will come")
+        _quantizing.check_shapes(source, config, built.batched)
         self._close()
         self._built, self._path, self._options = built, built.batched, _quantizing.load_options(source, config, source.batch)
         self._exported, self._constants = built.batched, source.constants
@@ -166,6 +167,7 @@ class RKNN(Base):
     def _build_float(self, source: _quantizing.Source, config: _quantizing.Config) -> None:
         self._exported = None
         self._converted = _quantizing.Converted(source, config)
+        _quantizing.check_shapes(source, config, self._converted.path)
         self._close()
         self._built, self._path, self._constants = None, self._converted.path, source.constants
         self._options, self._exported = _quantizing.load_options(source, config, source.batch), self._path

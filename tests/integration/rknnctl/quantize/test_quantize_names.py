@@ -34,6 +34,32 @@ class Names(Case):
                  node("Conv", ["s", "c_folded_w", "c_folded_b"], ["y"])]
         self.check(self.write(nodes, self.SHAPE, constants, y=[1, 4, 8, 8]), 100, 50)
 
+    def test_layers_by_names_that_folding_took(self):
+        """The convolution's output and the normalization's own name mean the layer that both became; so in a table of step 1."""
+        constants = {"w": self.weights(8, 3, 3, 3), "v": self.weights(8, 8, 3, 3), "g": np.full(8, 2, np.float32), "z": np.zeros(8, np.float32),
+                     "o": np.ones(8, np.float32), "u": self.weights(4, 8, 1, 1)}
+        nodes = [node("Conv", ["x", "w"], ["a"], pads=[1] * 4), node("BatchNormalization", ["a", "g", "z", "z", "o"], ["b"], name="norm1"),
+                 node("Relu", ["b"], ["r"]), node("Conv", ["r", "v"], ["c"], pads=[1] * 4), node("BatchNormalization", ["c", "o", "z", "z", "g"], ["d"], name="norm2"),
+                 node("Relu", ["d"], ["s"]), node("Conv", ["s", "u"], ["y"])]
+        net = self.write(nodes, self.SHAPE, constants, y=[1, 4, 8, 8])
+        listed = self.arrays([self.rng.normal(0, 1, (1, 8, 8, 3)).astype(np.float32) for _ in range(4)])
+        table, step = self.out.with_name("net.cfg"), "custom_quantize_layers:\n"
+        self.rknnctl("quantize", net, "--dataset", listed, "--hybrid-step1", table, *self.USUAL)
+        proposed = table.read_text()
+        for present, names in (("b", ("a", "norm1")), ("d", ("c", "norm2"))):
+            self.quantize(net, listed, "--keep-float", present)
+            wanted = self.out.read_bytes()
+            for name in names:
+                with self.subTest(name):
+                    self.quantize(net, listed, "--keep-float", name)
+                    self.assertEqual(self.out.read_bytes(), wanted)
+                    table.write_text(proposed.replace(step, f"{step}    {name}: float16\n"))
+                    self.quantize(net, listed, "--hybrid-step2", table)
+                    self.assertEqual(self.out.read_bytes(), wanted)
+        table.write_text(proposed.replace(step, f"{step}    a: float16\n    b: float16\n"))
+        self.out.unlink()
+        self.assertIn("layer b is there twice", self.quantize(net, listed, "--hybrid-step2", table, code=2))
+
     def test_older_operators_that_become_several(self):
         """Softmax of all axes from one on (set 9), and axes that become constants."""
         constants = {"w": self.weights(4, 3, 1, 1), "rknnd_opset13_0": np.full((1, 4, 64), 9, np.float32), "w2": self.weights(256, 5)}
