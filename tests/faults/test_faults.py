@@ -3,7 +3,7 @@
 nothing is left, and whoever fails says why.
 
 In the test-suite a sample: of each kind some n, chosen by RKNND_SEED. All of them, by hand:
-test_faults.py --sweep [--tls] [--roles R,…] [--calls C,…] [--from N] [--stride N] [--options "…"]"""
+test_faults.py --sweep [--tls | --newer] [--roles R,…] [--calls C,…] [--from N] [--stride N] [--options "…"]"""
 import argparse
 import contextlib
 import os
@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 
+from faults import newer_models
 from support.checks.expect import EXPECT
 from support.faults import CALLS, FOR_EVER, Faults
 from support.seed import seed
@@ -30,6 +31,7 @@ GOOD = (0, 1)
 TOOL = (("status", "--limits"), ("info", str(DIGITS)), ("run", "-n", "2", str(DIGITS)), ("stats",), ("perf", str(DIGITS)))
 TOOL_CODES = range(0, 7)
 LIFE_S = 60
+NEWER_CALLS = ("memory", "mmap", "memfd", "send", "receive", "open", "descriptor", "storage", "files")
 SAMPLES = 1 if SANITIZED else 3
 # glibc's user database (2.36) uses what it could not allocate, when it is asked for the first time.
 KNOWN = ("global_state_allocate",)
@@ -45,10 +47,14 @@ HELD = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 19)
 class Bench:
     """A daemon in which calls can fail, and lives lived with it."""
 
-    def __init__(self, folder, options, tls=False):
-        """`tls`: how programs reach it."""
+    def __init__(self, folder, options, tls=False, newer=False):
+        """`tls`: how programs reach it. `newer`: they live as life_newer.c has it."""
         self.tls = tls
         self.folder, self.options = pathlib.Path(folder), options
+        self.program = [BUILD / "tests/faults/life", DIGITS]
+        if newer:
+            newer_models.write(self.folder)
+            self.program.append(self.folder)
         self.faults = Faults(folder)
         self.found = []
         self.lives = self.injected = 0
@@ -76,7 +82,7 @@ class Bench:
         """Exit code (negative: a signal; None: it hung), what it printed, and its words."""
         self.lives += 1
         environment = dict(self.env, **self.faults.environment) if faults else self.env
-        command = words or (BUILD / "tests/faults/life", DIGITS)
+        command = words or self.program
         with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as p:
             try:
                 out, err = p.communicate(timeout=LIFE_S)
@@ -333,12 +339,13 @@ def main():
     options.add_argument("--seconds", type=float, default=1e9)
     options.add_argument("--options", default="")
     options.add_argument("--tls", action="store_true")
+    options.add_argument("--newer", action="store_true")
     o = options.parse_args()
     roles = o.roles.split(",")
     until = time.monotonic() + o.seconds
     begun = cpu_seconds()
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(folder, o.options.split(), o.tls)
+        bench = Bench(folder, o.options.split(), o.tls, o.newer)
         if not o.sweep:
             rng = random.Random(seed())
             sample(bench, rng, roles)
@@ -355,13 +362,14 @@ def main():
             for call in o.calls.split(","):
                 sweep(bench, role, call, o.first, o.stride, until)
         bench.stop()
-    if not o.sweep:
+    for how, roles, calls, samples in () if o.sweep else (({"tls": True}, ("daemon", "client"), ("memory", "send", "receive"), 4 * SAMPLES),
+                                                          ({"newer": True}, ("daemon", "worker", "client"), NEWER_CALLS, SAMPLES)):
         with tempfile.TemporaryDirectory() as folder:
-            tls = Bench(folder, (), tls=True)
-            sample(tls, rng, ("daemon", "client"), ("memory", "send", "receive"), 4 * SAMPLES)
-            tls.stop()
+            other = Bench(folder, (), **how)
+            sample(other, rng, roles, calls, samples)
+            other.stop()
             for name in "lives", "injected", "found":
-                setattr(bench, name, getattr(bench, name) + getattr(tls, name))
+                setattr(bench, name, getattr(bench, name) + getattr(other, name))
     print(f"{bench.lives} lives, {bench.injected} with a call that failed; {len(bench.found)} found; "
           f"{cpu_seconds() - begun:.0f} s of processor time{' (sanitized)' if SANITIZED else ''}")
     return 1 if bench.found else 0
