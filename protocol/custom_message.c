@@ -140,17 +140,19 @@ static int take_attribute(struct bytes *b, struct custom_attribute *a, struct er
 
 // Fills *n as far as it gets: custom_list_free() takes half-built nodes. Only inputs, outputs and
 // attributes within CUSTOM_MAX_* are accepted.
-static int take_node(struct bytes *b, struct custom_node *n, struct error *e)
+static int take_node(struct bytes *b, struct custom_node *n, uint32_t *attributes_left,
+                     struct error *e)
 {
     rknnd_CustomNode m;
     int r = message_delimited_take(rknnd_CustomNode_fields, b, &m, e);
     if (r < 0)
         return r;
     if (m.n_inputs > CUSTOM_MAX_TENSORS || m.n_outputs > CUSTOM_MAX_TENSORS - m.n_inputs ||
-        m.n_attributes > CUSTOM_MAX_ATTRIBUTES)
+        m.n_attributes > CUSTOM_MAX_ATTRIBUTES || m.n_attributes > *attributes_left)
         return error_set(e, STATUS_FAIL,
                          "a custom operator with %u inputs, %u outputs and %u attributes",
                          m.n_inputs, m.n_outputs, m.n_attributes);
+    *attributes_left -= m.n_attributes;
     text_make_printable(m.name);
     text_make_printable(m.op);
     struct tensor_attr *tensors = calloc(m.n_inputs + m.n_outputs + 1, sizeof *tensors);
@@ -180,9 +182,10 @@ int custom_list_decode(struct bytes *payload, uint32_t n, struct custom_list **r
     cleanup(custom_list_free_p) struct custom_list *l = calloc(1, sizeof *l);
     if (!l || !(l->nodes = calloc(n + 1, sizeof *l->nodes)))
         return error_no_memory(e, "a model's custom operators", 0);
+    uint32_t attributes_left = CUSTOM_ALL_ATTRIBUTES;
     for (uint32_t i = 0; i < n; i++) {
         l->n = i + 1;
-        int r = take_node(payload, &l->nodes[i], e);
+        int r = take_node(payload, &l->nodes[i], &attributes_left, e);
         if (r < 0)
             return r;
     }

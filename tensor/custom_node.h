@@ -4,9 +4,10 @@
 #include "base/bytes.h"
 #include "tensor/tensor.h"
 
-#define CUSTOM_MAX_NODES      1024 // of a model
-#define CUSTOM_MAX_TENSORS    64   // inputs and outputs of a node
-#define CUSTOM_MAX_ATTRIBUTES 256  // of a node
+#define CUSTOM_MAX_NODES      1024  // of a model
+#define CUSTOM_MAX_TENSORS    64    // inputs and outputs of a node
+#define CUSTOM_MAX_ATTRIBUTES 256   // of a node
+#define CUSTOM_ALL_ATTRIBUTES 16384 // of a model
 #define CUSTOM_ALIGNMENT      64
 
 // An attribute of a node, as rknn_custom_op_get_op_attr() gives it.

@@ -77,8 +77,13 @@ static size_t attribute_bytes(const struct graph_node *n)
     return size;
 }
 
-// `room`: bytes of attributes that may still be described. Sizes come from the untrusted file.
-static int custom_describe(struct graph *g, const struct graph_node *n, size_t room,
+// Of attributes that may still be described. Sizes and counts come from the untrusted file.
+struct room {
+    size_t bytes;
+    uint32_t n;
+};
+
+static int custom_describe(struct graph *g, const struct graph_node *n, const struct room *room,
                            struct custom_node *ret, struct error *e)
 {
     *ret = (struct custom_node){.name = n->name,
@@ -88,7 +93,8 @@ static int custom_describe(struct graph *g, const struct graph_node *n, size_t r
                                 .n_outputs = n->n_outputs,
                                 .n_attributes = n->n_attributes,
                                 .attributes = n->attributes};
-    if (n->n_attributes > CUSTOM_MAX_ATTRIBUTES || attribute_bytes(n) > room)
+    if (n->n_attributes > CUSTOM_MAX_ATTRIBUTES || n->n_attributes > room->n ||
+        attribute_bytes(n) > room->bytes)
         return graph_refuse(n, e, "%u attributes of %zu bytes are too much for a program",
                             n->n_attributes, attribute_bytes(n));
     return describe_tensors(g, n, ret, e);
@@ -104,10 +110,9 @@ static bool is_candidate(const struct graph_node *n, bool known)
 // Describes and numbers the candidates of one kind (graph_node.custom counts from 1; 0 is none).
 // Nodes that we can compute are offered as far as limits allow; for the others a limit is an error,
 // since nobody could compute them.
-static int add_nodes(struct graph *g, bool known, struct custom_node *nodes, uint32_t *n,
-                     struct error *e)
+static int add_nodes(struct graph *g, bool known, struct custom_node *nodes, struct room *room,
+                     uint32_t *n, struct error *e)
 {
-    size_t room = ATTRIBUTES_MAX;
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         struct graph_node *node = &g->nodes[i];
         struct error unsuited;
@@ -123,7 +128,8 @@ static int add_nodes(struct graph *g, bool known, struct custom_node *nodes, uin
         if (r < 0)
             continue;
         node->custom = ++*n;
-        room -= attribute_bytes(node);
+        room->bytes -= attribute_bytes(node);
+        room->n -= node->n_attributes;
     }
     return 0;
 }
@@ -132,6 +138,7 @@ static int add_nodes(struct graph *g, bool known, struct custom_node *nodes, uin
 int sim_custom_nodes(struct graph *g, const struct custom_node **ret, uint32_t *ret_n,
                      struct error *e)
 {
+    struct room room = {ATTRIBUTES_MAX, CUSTOM_ALL_ATTRIBUTES};
     uint32_t count = 0, n = 0;
     for (uint32_t i = 0; i < g->n_nodes; i++)
         count += is_candidate(&g->nodes[i], false) || is_candidate(&g->nodes[i], true);
@@ -139,9 +146,9 @@ int sim_custom_nodes(struct graph *g, const struct custom_node **ret, uint32_t *
     struct custom_node *nodes = pool_alloc(&g->pool, count, sizeof *nodes);
     if (!nodes)
         return error_no_memory(e, "custom operators", count * sizeof *nodes);
-    int r = add_nodes(g, false, nodes, &n, e);
+    int r = add_nodes(g, false, nodes, &room, &n, e);
     if (r == 0)
-        r = add_nodes(g, true, nodes, &n, e);
+        r = add_nodes(g, true, nodes, &room, &n, e);
     if (r < 0)
         return r;
     *ret = nodes;

@@ -312,6 +312,15 @@ static void job_observe(const struct job *j)
     metrics_observe(&series->run, j->run.run_us);
 }
 
+// A worker that a model has broken says what it likes; what it says is the series' of its model,
+// and what others are told that they will wait. It is as true as the time for which it had the run.
+static void job_check_time(struct job *j)
+{
+    uint64_t most = now_us() - j->begun_us;
+    if (j->run.run_us > most)
+        j->run.run_us = most;
+}
+
 // From the runner, exactly once for each submitted job. The next job is started before this one is
 // answered, because a core is idle meanwhile. x->n_running keeps the context until the end of the
 // function.
@@ -322,6 +331,7 @@ static void on_done(struct runner_job *run, const struct error *e)
     struct jobs *all = j->all;
     uint64_t started_us = j->scheduling.started_us;
     job_leave_scheduler(j);
+    job_check_time(j);
     j->session->queue_us += j->queued_us;
     job_observe(j);
     if (!e && !j->dump && !j->custom)
@@ -589,6 +599,7 @@ static void job_run(struct job *j)
         return;
     }
     j->state = JOB_RUNNING;
+    j->begun_us = j->begun_us ? j->begun_us : j->scheduling.started_us;
     j->context->n_running++;
     j->run.context = j->context->runner;
     j->run.inputs = j->inputs;

@@ -56,6 +56,7 @@ struct job {
     struct scheduler_cores cores;
     struct job_hold hold;
     uint64_t queued_us;            // that it has waited for cores
+    uint64_t begun_us;             // when the runner got it for the first time; 0: not yet
     uint64_t since_us;             // when its inputs, or its outputs, began to move
     struct metrics_series *series; // NULL: there is none, or it is counted already
     uint64_t output_size;          // bytes

@@ -69,6 +69,7 @@ struct runner_context {
     enum { WAITS_NOT, WAITS_WITH_PART, WAITS_WITH_CALL, WAITS_YIELDED } waits; // the job that runs
     uint32_t called;                                                           // node of the call
     bool overdue;            // what it is busy with is past its deadline
+    unsigned losses;         // while it was opened, or asked for layer times, in a row
     uint64_t deadline_ms;    // of what it is busy with
     uint32_t limit_ms;       // from when that began
     uint32_t timeout_ms;     // of the job that runs
@@ -135,3 +136,30 @@ void runner_context_profiled(struct runner_context *c, const struct error *e,
 
 /// What the runner itself waits for has to come by then; RUNNER_NEVER: nothing.
 void runner_set_deadline(struct runner *runner, uint64_t at_ms);
+
+// ---- what runner.c, runner_jobs.c and runner_deadlines.c know of each other ---------------------
+
+#define RUNNER_ATTEMPTS 2 // of a job
+
+/// Steps until the context is busy or has nothing to do. May free it.
+void runner_context_advance(struct runner_context *c);
+
+/// All of them.
+void runner_advance_all(struct runner *runner);
+
+/// Tells the owner whether jobs can be submitted. Not before on_loaded(): until then it expects
+/// nothing else.
+void runner_tell_ready(struct runner *runner, bool ready);
+
+/// Starts an operation of the context and its deadline.
+void runner_context_make_busy(struct runner_context *c, uint32_t timeout_ms);
+
+/// The first waiting job of an open context, which is not busy.
+void runner_context_start(struct runner_context *c, struct runner_job *job);
+
+/// Ends a job that waits at its gate: the run is told to stop, and its owner hears the reason. The
+/// context stays busy until the run has really ended.
+void runner_context_end_waiting(struct runner_context *c, const struct error *e);
+
+/// The one way out for a job that is in no list of the runner any more. done() may free the job.
+void runner_job_finish(struct runner_job *job, const struct error *e);

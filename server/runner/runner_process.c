@@ -34,7 +34,9 @@
 #define LIVED_LONG_MS     10000 // of being READY: a death after that starts a new count
 #define FIRST_PAUSE_MS    100
 
-#define MAX_TENSORS 128 // of each kind; the bound of rknnd.proto
+#define MAX_TENSORS 128          // of each kind; the bound of rknnd.proto
+#define MAX_LAYERS  65536        // that a client takes
+#define MAX_BYTES   (1ull << 48) // that a process can have: sums of them do not overflow
 
 enum state { STARTING, READY, RESTING, FAILED };
 
@@ -303,6 +305,9 @@ static int take_info(struct process_runner *runner, const rknnd_ContextInfo *m,
     if (m->core_limit == 0 || m->core_limit > info->device.n_cores || m->batch == 0)
         return error_set(e, STATUS_FAIL, "a model for %u cores and a batch of %u", m->core_limit,
                          m->batch);
+    if (m->weight_size > MAX_BYTES || m->internal_size > MAX_BYTES || m->memory_size > MAX_BYTES ||
+        m->context_size > MAX_BYTES)
+        return error_set(e, STATUS_FAIL, "a model of more bytes than there can be");
     uint32_t n_shape_sets = m->n_shape_sets ? m->n_shape_sets : 1;
     if (n_shape_sets > NPU_MAX_SHAPE_SETS)
         return error_set(e, STATUS_FAIL, "a model with %u shape sets", n_shape_sets);
@@ -358,8 +363,11 @@ static int on_model_loaded(struct process_runner *runner, const rknnd_ContextInf
 }
 
 // Decodes all layers only to see that they are well formed: the payload goes to clients as it is.
+// Layers may be of a byte each, and the loop waits meanwhile.
 static int check_layers(const rknnd_ProfileReply *m, struct bytes layers, struct error *e)
 {
+    if (m->n_layers > MAX_LAYERS)
+        return error_set(e, STATUS_FAIL, "a model of %u layers", m->n_layers);
     for (uint32_t i = 0; i < m->n_layers; i++) {
         rknnd_Layer layer;
         int r = message_delimited_take(rknnd_Layer_fields, &layers, &layer, e);

@@ -33,8 +33,9 @@
 #include "server/turns.h"
 #include "worker/breadcrumbs.h"
 
-// Bounds an answer's payload: descriptions of models and layers.
-#define PAYLOAD_MAX (64u << 20)
+// Bounds an answer's payload: descriptions of models and layers. As much as the loop can copy while
+// nobody notices.
+#define PAYLOAD_MAX (32u << 20)
 // A process that has not exited this long after SIGKILL hangs in a driver.
 #define REAP_MS 3000
 // Until then, and so often, a start is tried again that lacks what a process that was killed has.

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """A board that lies: a real daemon whose answers are changed on their way to the program, by chance (RKNND_SEED repeats it). Every
-command of rknnctl ends by itself, in words, within memory; with RKNND_SANITIZE the sanitizers look on. By hand: --rounds N."""
+command of rknnctl, and each life of tests/faults/life.c, ends by itself, in words, within memory; with RKNND_SANITIZE the sanitizers look on. By hand: --rounds N."""
 import argparse
 import pathlib
 import random
@@ -12,84 +12,24 @@ import sys
 import tempfile
 import threading
 
+from faults import newer_models
+from integration.client.liar import Liar
 from support.seed import seed
 from support.service import BUILD, DIGITS, SANITIZED, Daemon
-from support.wire import GOODBYE, HEAD, LOG, MAGIC, PING, REPLY, TRACE, message, varint
+from support.wire import HEAD, LOG, TRACE, message
 
 PATIENCE = 60
 MEMORY = 2 << 30  # of address space, which a sanitizer needs more of
-EDGES = (0, 1, 2, 0x7f, 0x80, 0xff, 0x7fff, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff, 1 << 32, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)
 
 COMMANDS = (["status"], ["status", "--limits"], ["stats"], ["log", "--lines", "50"], ["trace", "--seconds", "1", "-o", "OUT"], ["ping", "-n", "3"],
             ["info", "MODEL"], ["info", "--all", "MODEL"], ["info", "--lint", "MODEL"], ["run", "MODEL", "-i", "IN"], ["run", "MODEL", "-i", "IN", "--perf"],
             ["bench", "MODEL", "-n", "20"], ["perf", "MODEL", "-n", "3"], ["memory", "MODEL"], ["dump", "MODEL", "-i", "IN", "-o", "DIR"],
             ["model", "list"], ["model", "show", "m"], ["model", "pull", "m", "-o", "OUT"], ["model", "push", "MODEL", "n"], ["model", "default", "m@1"],
             ["run", "rknnd:m", "-i", "IN"], ["doctor", "MODEL"], ["report", "MODEL", "-i", "IN", "-o", "OUT"], ["compare", "MODEL", "--with", "sim:", "-i", "IN"],
-            ["record", "-o", "OUT", "--", str(BUILD / "bin/digits"), "MODEL", "IN"], ["top", "-n", "1"])
-
-
-class Liar:
-    """What becomes of the frames of one server that go to a program."""
-
-    def __init__(self, rng, always=None):
-        """`always`: messages that answer types of requests, instead of lies by chance."""
-        self.rng, self.always = rng, always
-        self.lies = rng.choice([0.02, 0.1, 0.5])
-        self.kept = []
-
-    def bytes(self, data):
-        """Other bytes instead of these."""
-        rng, data = self.rng, bytearray(data)
-        way = rng.randrange(7)
-        if way == 0 and data:
-            for _ in range(rng.choice([1, 1, 3, 20])):
-                data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-        elif way == 1 and data:
-            at = rng.randrange(len(data))
-            data[at:at + 1] = varint(rng.choice(EDGES))
-        elif way == 2:
-            data += varint(rng.randrange(1, 40) << 3) + varint(rng.choice(EDGES))
-        elif way == 3:
-            data += varint(rng.randrange(1, 40) << 3 | 2) + varint(4) + rng.randbytes(4)
-        elif way == 4:
-            del data[rng.randrange(len(data) + 1):]
-        elif way == 5:
-            data = data * 2
-        else:
-            data = bytearray(rng.randbytes(len(data)))
-        return bytes(data)
-
-    def frames(self, head, message, payload):
-        """What is said instead of this frame; None: nothing any more."""
-        rng = self.rng
-        magic, kind, flags, zero, number, _, _ = HEAD.unpack(head)
-        true = head + message + payload
-        if self.always is not None:
-            said = self.always.get(kind)
-            return true if said is None else HEAD.pack(magic, kind, flags, zero, number, len(said), 0) + said
-        self.kept = (self.kept + [true])[-4:]
-        if rng.random() > self.lies:
-            return true
-        way, size = rng.randrange(11), None
-        if way < 3:
-            message = self.bytes(message)
-        elif way == 3:
-            payload = self.bytes(payload)
-        elif way == 4:
-            flags ^= 1 << rng.randrange(8)
-        elif way == 5:
-            kind = rng.choice([0, 1, 6, 15, 20, 25, 32, 48, 50, 52, 127, 128, 65535])
-        elif way == 6:
-            number = rng.choice([0, number - 1, number + 1, 0xffffffff]) & 0xffffffff
-        elif way == 7:
-            size = rng.choice(EDGES)
-        elif way == 8:
-            return true + rng.choice(self.kept)
-        elif way == 9:
-            return HEAD.pack(MAGIC, PING, rng.choice([0, REPLY]), 0, 7, 0, 0) * rng.choice([1, 100, 5000]) + true
-        else:
-            return rng.choice([None, HEAD.pack(MAGIC, GOODBYE, 0, 0, 0, 0, 0) + true, true[:rng.randrange(len(true))]])
-        return HEAD.pack(magic, kind, flags, zero, number, len(message), len(payload) if size is None else size) + message + payload
+            ["record", "-o", "OUT", "--", str(BUILD / "bin/digits"), "MODEL", "IN"], ["top", "-n", "1"],
+            ["quantize", "FLOAT", "--dataset", "LIST", "-o", "OUT"], ["quantize", "FLOAT", "--dataset", "LIST", "-o", "OUT", "--dumps", "--algorithm", "mmse"],
+            ["accuracy", "MODEL", "--golden", "FLOAT", "-i", "IN"])
+LIVES = ["MODEL"], ["MODEL", "NEWER"]  # of tests/faults/life.c: what a program asks of the library
 
 
 def take(source, n):
@@ -176,12 +116,15 @@ def check_ends(daemon, rng):
 def main():
     options = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     options.add_argument("--rounds", type=int, default=60 if SANITIZED else 120)
+    options.add_argument("--lives", type=float, default=.3, help="of the rounds, as a fraction")
     o = options.parse_args()
     rng = random.Random(seed())
     codes = {}
     with tempfile.TemporaryDirectory(prefix="lying-") as folder:
         folder = pathlib.Path(folder)
-        picture = DIGITS.parent / "pictures/7_0.png"
+        picture, dataset = DIGITS.parent / "pictures/7_0.png", folder / "list"
+        dataset.write_text(f"{picture}\n" * 3)
+        newer_models.write(folder)
         daemon = Daemon("--model-store", folder / "store", "--log-level", "1")
         done = daemon.rknnctl("model", "push", DIGITS, "m")
         assert done.returncode == 0, done.stderr
@@ -189,10 +132,13 @@ def main():
         board = Board(daemon, rng)
         env = {**daemon.env, "RKNND_SERVER": board.uri, "TMPDIR": str(folder)}
         for n in range(o.rounds):
-            words = [{"MODEL": str(DIGITS), "IN": str(picture), "OUT": str(folder / f"out{n}"), "DIR": str(folder / f"dir{n}")}.get(w, w)
-                     for w in rng.choice(COMMANDS)]
-            done = run([BUILD / "bin/rknnctl", *words], env)
-            assert done, f"round {n}: rknnctl {' '.join(words)} does not end"
+            files = {"MODEL": DIGITS, "FLOAT": DIGITS.with_suffix(".onnx"), "IN": picture, "LIST": dataset, "NEWER": folder,
+                     "OUT": folder / f"out{n}", "DIR": folder / f"dir{n}"}
+            lives = rng.random() < o.lives
+            words = [str(files.get(w, w)) for w in rng.choice(LIVES if lives else COMMANDS)]
+            done = run([BUILD / ("tests/faults/life" if lives else "bin/rknnctl"), *words], env)
+            assert done, f"round {n}: {' '.join(words)} does not end"
+            assert not (lives and done.returncode == 3), f"round {n}: {words}: a call fails without words of the library's: {done.stderr.decode(errors='replace')}"
             codes[done.returncode] = codes.get(done.returncode, 0) + 1
             assert b"Sanitizer" not in done.stderr and b"runtime error:" not in done.stderr, f"round {n}: {words}: {done.stderr.decode(errors='replace')}"
             assert 0 <= done.returncode < 64 or done.returncode in (130, -signal.SIGINT), f"round {n}: {words}: {done.returncode} {done.stderr.decode(errors='replace')}"
