@@ -346,7 +346,7 @@ struct graph_node {
         struct {
             uint32_t begin[GRAPH_MAX_DIMS];
             float value; // real
-            enum { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE } mode;
+            enum { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP } mode;
         } pad;
         // SignedBytes: y = x for int8, x - 128 for uint8; in front of height and width of an image
         // are these lines of input 1, which is as x is, and behind what the output has more.

@@ -138,11 +138,24 @@ enum ref_window_flag {
 };
 
 // ints of REF_OP_RECURRENT: kind, direction, layout, linear_before_reset, flags; then three
-// activations of each direction. reals: clip, 0 for none.
+// activations of each direction; then, where one of them needs it, the bits of alpha and beta of
+// each, as floats. reals: clip, 0 for none.
 enum ref_recurrent_kind { REF_RNN, REF_LSTM, REF_GRU };
 enum ref_direction { REF_FORWARD, REF_BACKWARD, REF_BOTH };
 enum ref_recurrent_flag {
     REF_INPUT_FORGET = 1,    // LSTM: one gate for both
     REF_STATES_IN_BYTES = 2, // LSTM: states are quantized for each product, as x would be
 };
-enum ref_gate { REF_GATE_SIGMOID, REF_GATE_TANH, REF_GATE_RELU };
+enum ref_gate {
+    REF_GATE_SIGMOID,
+    REF_GATE_TANH,
+    REF_GATE_RELU,
+    REF_GATE_AFFINE, // from here on with alpha, or alpha and beta
+    REF_GATE_LEAKY_RELU,
+    REF_GATE_THRESHOLDED_RELU,
+    REF_GATE_SCALED_TANH,
+    REF_GATE_HARD_SIGMOID,
+    REF_GATE_ELU,
+    REF_GATE_SOFTSIGN, // without again
+    REF_GATE_SOFTPLUS,
+};

@@ -60,6 +60,34 @@ def known_places():
     return model_of(nodes, {"x": [2, 4]}, {"y": [4], "z": [2, 2], "v": [2, 4]}, constants)
 
 
+def resampled():
+    """With antialias, which ONNX Runtime weighs as Pillow does."""
+    sizes = {"down": [1, 2, 5, 7], "mixed": [1, 2, 5, 30]}
+    constants = {name: np.array(size, np.int64) for name, size in sizes.items()}
+    nodes, outputs = [], {}
+    for name, size in sizes.items():
+        for mode in ("linear", "cubic"):
+            for how in ("half_pixel", "align_corners", "asymmetric"):
+                outputs[f"{name}_{mode}_{how}"] = size
+                nodes.append(helper.make_node("Resize", ["x", "", "", name], [f"{name}_{mode}_{how}"], mode=mode, antialias=1,
+                                              coordinate_transformation_mode=how))
+    return model_of(nodes, {"x": [1, 2, 13, 17]}, outputs, constants, 18)
+
+
+def deformed():
+    rng = np.random.default_rng(4)
+    constants = {"w": rng.uniform(-1, 1, (6, 2, 3, 3)).astype(np.float32)}
+    node = helper.make_node("DeformConv", ["x", "w", "o", "", "m"], ["y"], pads=[1, 1, 1, 1], group=2, offset_group=2)
+    return model_of([node], {"x": [2, 4, 7, 9], "o": [2, 36, 7, 9], "m": [2, 18, 7, 9]}, {"y": [2, 6, 7, 9]}, constants, 19)
+
+
+def attended():
+    """Queries that share keys, behind a cache."""
+    nodes = [helper.make_node("Attention", ["q", "k", "v", "", "pk", "pv"], ["y", "keys", "values"], is_causal=1, softcap=3.)]
+    inputs = {"q": [2, 4, 3, 8], "k": [2, 2, 3, 8], "v": [2, 2, 3, 6], "pk": [2, 2, 5, 8], "pv": [2, 2, 5, 6]}
+    return model_of(nodes, inputs, {"y": [2, 4, 3, 6], "keys": [2, 2, 8, 8], "values": [2, 2, 8, 6]}, opset=23)
+
+
 def write_all():
-    for maker in (unsorted, lstm_in_bytes, normalized, known_places):
+    for maker in (unsorted, lstm_in_bytes, normalized, known_places, resampled, deformed, attended):
         yield "strange_" + maker.__name__, maker()

@@ -341,7 +341,7 @@ static int take_node(struct onnx_lowering *l, const struct onnx_node *n, struct 
 {
     uint32_t first = l->g->n_nodes;
     const struct onnx_operator *op = is_known(n) ? onnx_operator(n->op) : NULL;
-    const struct onnx_expansion *x = onnx_expansion(n);
+    const struct onnx_expansion *x = onnx_expansion(l, n);
     if (x)
         return onnx_expand(l, x, n, take_node, e);
     l->node = n;

@@ -213,7 +213,8 @@ int onnx_lower_any_conv_transpose(struct onnx_lowering *l, struct error *e);
 int onnx_lower_any_pool(struct onnx_lowering *l, struct error *e);
 
 /// An operator that is done as several others, which take() takes one by one. NULL: it is none.
-const struct onnx_expansion *onnx_expansion(const struct onnx_node *n);
+const struct onnx_expansion *onnx_expansion(const struct onnx_lowering *l,
+                                            const struct onnx_node *n);
 int onnx_expand(struct onnx_lowering *l, const struct onnx_expansion *x, const struct onnx_node *of,
                 int (*take)(struct onnx_lowering *l, const struct onnx_node *n, struct error *e),
                 struct error *e);

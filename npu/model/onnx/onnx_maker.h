@@ -20,32 +20,41 @@ struct onnx_maker {
 #define ONNX_MADE(X) \
     X("Attention", true, 2, 7, onnx_make_attention) \
     X("Attention", false, 3, 6, onnx_make_standard_attention) \
+    X("AffineGrid", false, 2, 2, onnx_make_affine_grid) \
     X("DFT", false, 1, 3, onnx_make_dft) \
     X("BiasGelu", true, 2, 2, onnx_make_gelu) \
+    X("DeformConv", false, 3, 5, onnx_make_deform_conv) \
     X("DynamicQuantizeMatMul", true, 3, 5, onnx_make_dynamic_product) \
     X("EmbedLayerNormalization", true, 7, 9, onnx_make_embed) \
     X("FastGelu", true, 1, 2, onnx_make_gelu) \
     X("FusedConv", true, 2, 4, onnx_make_conv) \
     X("FusedGemm", true, 2, 3, onnx_make_gemm) \
     X("FusedMatMul", true, 2, 2, onnx_make_product) \
+    X("GatherBlockQuantized", true, 3, 4, onnx_make_packed_gather) \
     X("GroupQueryAttention", true, 7, 11, onnx_make_grouped) \
     X("MatMulIntegerToFloat", true, 4, 7, onnx_make_integer_product) \
     X("MatMulNBits", true, 3, 6, onnx_make_packed_product) \
     X("MultiHeadAttention", true, 1, 8, onnx_make_heads) \
     X("QAttention", true, 5, 9, onnx_make_attention_of_bytes) \
     X("QuickGelu", true, 1, 1, onnx_make_quick_gelu) \
+    X("Resize", false, 1, 4, onnx_make_resample) \
     X("RMSNormalization", false, 2, 2, onnx_make_rms) \
     X("RotaryEmbedding", false, 3, 4, onnx_make_rotary) \
     X("RotaryEmbedding", true, 4, 4, onnx_make_runtimes_rotary) \
     X("STFT", false, 2, 4, onnx_make_stft) \
     X("SimplifiedLayerNormalization", false, 2, 2, onnx_make_rms) \
     X("SkipLayerNormalization", true, 3, 5, onnx_make_skip) \
-    X("SkipSimplifiedLayerNormalization", true, 3, 4, onnx_make_skip)
+    X("SkipSimplifiedLayerNormalization", true, 3, 4, onnx_make_skip) \
+    X("Swish", false, 1, 1, onnx_make_quick_gelu) \
+    X("TransposeMatMul", true, 2, 2, onnx_make_product)
 // clang-format on
 
 #define X(name, runtime, fewest, most, function) int function(struct onnx_maker *m);
 ONNX_MADE(X)
 #undef X
+
+/// Whether a Resize is one that kernels do not know, and so is made (made/onnx_resample.c).
+bool onnx_is_resampled(const struct onnx_lowering *l, const struct onnx_node *n);
 
 /// Input or output i of the node; NULL: left out.
 const char *onnx_made_input(const struct onnx_maker *m, uint32_t i);

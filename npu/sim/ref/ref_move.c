@@ -262,6 +262,8 @@ int64_t ref_pad_source(int64_t mode, int64_t at, int64_t size)
         return -1;
     if (mode == PAD_EDGE || size == 1)
         return at < 0 ? 0 : size - 1;
+    if (mode == PAD_WRAP)
+        return (at % size + size) % size;
     int64_t period = 2 * (size - 1), inside = ((at % period) + period) % period;
     return inside < size ? inside : period - inside;
 }

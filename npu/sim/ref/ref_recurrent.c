@@ -35,6 +35,7 @@ struct walker {
     int64_t kind;
     uint64_t batch_size, steps, inputs, hidden, n_gates, directions, direction;
     const int64_t *functions; // of this direction
+    double alpha[3], beta[3]; // of these
     bool batch_first, before_reset, input_forget, in_bytes;
     double clip;
     double *h, *cell, *gates, *carried; // hidden; gates: n_gates * hidden
@@ -103,13 +104,31 @@ static int check_recurrent(const struct ref_call *c, uint64_t *ret_extra, struct
     return fits ? 0 : ref_refuse(c, e, "its inputs and outputs do not fit together");
 }
 
-static double rnn_apply(int64_t function, double x)
+// which: place of the function in its direction's three, where its alpha and beta are, too.
+static double rnn_apply(const struct walker *s, uint32_t which, double x)
 {
-    switch (function) {
+    const double alpha = s->alpha[which], beta = s->beta[which];
+    switch (s->functions[which]) {
     case REF_GATE_TANH:
         return tanh(x);
     case REF_GATE_RELU:
         return x > 0 ? x : 0;
+    case REF_GATE_AFFINE:
+        return alpha * x + beta;
+    case REF_GATE_LEAKY_RELU:
+        return x < 0 ? alpha * x : x;
+    case REF_GATE_THRESHOLDED_RELU:
+        return x > alpha ? x : 0;
+    case REF_GATE_SCALED_TANH:
+        return alpha * tanh(beta * x);
+    case REF_GATE_HARD_SIGMOID:
+        return fmin(fmax(alpha * x + beta, 0), 1);
+    case REF_GATE_ELU:
+        return x < 0 ? alpha * expm1(x) : x;
+    case REF_GATE_SOFTSIGN:
+        return x / (1 + fabs(x));
+    case REF_GATE_SOFTPLUS:
+        return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
     default:
         return 1 / (1 + exp(-x));
     }
@@ -121,9 +140,9 @@ static double rnn_clipped(const struct walker *s, double x)
     return s->clip > 0 ? fmax(-s->clip, fmin(s->clip, x)) : x;
 }
 
-static double rnn_gate(const struct walker *s, int64_t function, double x)
+static double rnn_gate(const struct walker *s, uint32_t which, double x)
 {
-    return rnn_apply(function, rnn_clipped(s, x));
+    return rnn_apply(s, which, rnn_clipped(s, x));
 }
 
 // part 0: of W, 1: of R. Biases are [direction][W gates, R gates].
@@ -253,7 +272,7 @@ static void step_rnn(struct walker *s, const double *w)
 {
     rnn_recur(s, 0, s->h);
     for (uint64_t i = 0; i < s->hidden; i++)
-        s->gates[i] = rnn_gate(s, s->functions[0], w[i] + s->recurred[i]);
+        s->gates[i] = rnn_gate(s, 0, w[i] + s->recurred[i]);
     memcpy(s->h, s->gates, s->hidden * sizeof *s->h);
 }
 
@@ -285,15 +304,14 @@ static void step_lstm(struct walker *s, const double *w)
         s->gates[k] = w[k] + s->recurred[k];
     for (uint64_t i = 0; i < n; i++) {
         double old = s->cell[i];
-        double in = rnn_gate(s, s->functions[0], s->gates[i] + rnn_peephole(s, 0, i, old));
-        double forget =
-            s->input_forget
-                ? 1 - in
-                : rnn_gate(s, s->functions[0], s->gates[2 * n + i] + rnn_peephole(s, 2, i, old));
-        double cell = forget * old + in * rnn_gate(s, s->functions[1], s->gates[3 * n + i]);
-        double out = rnn_gate(s, s->functions[0], s->gates[n + i] + rnn_peephole(s, 1, i, cell));
+        double in = rnn_gate(s, 0, s->gates[i] + rnn_peephole(s, 0, i, old));
+        double forget = s->input_forget
+                            ? 1 - in
+                            : rnn_gate(s, 0, s->gates[2 * n + i] + rnn_peephole(s, 2, i, old));
+        double cell = forget * old + in * rnn_gate(s, 1, s->gates[3 * n + i]);
+        double out = rnn_gate(s, 0, s->gates[n + i] + rnn_peephole(s, 1, i, cell));
         s->cell[i] = cell;
-        s->h[i] = out * rnn_apply(s->functions[2], cell);
+        s->h[i] = out * rnn_apply(s, 2, cell);
     }
 }
 
@@ -303,7 +321,7 @@ static void step_gru(struct walker *s, const double *w)
     uint64_t n = s->hidden;
     rnn_recur(s, 0, s->h);
     for (uint64_t k = 0; k < 2 * n; k++)
-        s->gates[k] = rnn_gate(s, s->functions[0], w[k] + s->recurred[k]);
+        s->gates[k] = rnn_gate(s, 0, w[k] + s->recurred[k]);
     for (uint64_t i = 0; i < n; i++)
         s->carried[i] = s->gates[n + i] * s->h[i];
     if (!s->before_reset)
@@ -311,7 +329,7 @@ static void step_gru(struct walker *s, const double *w)
     for (uint64_t i = 0; i < n; i++) {
         double past = s->recurred[2 * n + i];
         past = s->before_reset ? s->gates[n + i] * past : past;
-        s->gates[2 * n + i] = rnn_gate(s, s->functions[1], w[2 * n + i] + past);
+        s->gates[2 * n + i] = rnn_gate(s, 1, w[2 * n + i] + past);
     }
     for (uint64_t i = 0; i < n; i++)
         s->h[i] = (1 - s->gates[i]) * s->gates[2 * n + i] + s->gates[i] * s->h[i];
@@ -387,6 +405,18 @@ static int run_sequence(struct walker *s, uint64_t batch, struct error *e)
     return 0;
 }
 
+static void take_functions(struct walker *s)
+{
+    const struct graph_node *n = s->c->node;
+    const uint32_t all = (uint32_t)(3 * s->directions), first = (uint32_t)(3 * s->direction);
+    s->functions = n->ref.ints + 5 + first;
+    for (uint32_t i = 0; i < 3 && n->ref.n_ints >= 5 + 3 * all; i++) {
+        const int64_t *bits = n->ref.ints + 5 + all + 2 * (first + i);
+        s->alpha[i] = (double)bits_float((uint32_t)bits[0]);
+        s->beta[i] = (double)bits_float((uint32_t)bits[1]);
+    }
+}
+
 static int run_recurrent(struct ref_call *c, struct error *e)
 {
     struct walker s = walker_of(c);
@@ -400,7 +430,7 @@ static int run_recurrent(struct ref_call *c, struct error *e)
     s.entered = s.r + padded_rows(&s) * s.hidden;
     s.recurred = s.entered + padded_rows(&s) * TOGETHER;
     for (; s.direction < s.directions && r == 0; s.direction++) {
-        s.functions = c->node->ref.ints + 5 + 3 * s.direction;
+        take_functions(&s);
         rnn_pack(&s, &c->in[IN_W], s.inputs, s.w);
         rnn_pack(&s, &c->in[IN_R], s.hidden, s.r);
         for (uint64_t b = 0; b < s.batch_size && r == 0; b++)

@@ -187,13 +187,16 @@ int onnx_make_gelu(struct onnx_maker *m)
     return m->r;
 }
 
-// x · sigmoid(alpha · x)
+// x · sigmoid(alpha · x), with an alpha of its own: QuickGelu, and Swish of operator set 24.
 int onnx_make_quick_gelu(struct onnx_maker *m)
 {
     const char *x = onnx_made_input(m, 0);
     onnx_made_allow(m, "alpha", 1);
-    const char *scaled =
-        onnx_step_two(m, "Mul", x, onnx_step_like(m, onnx_made_float(m, "alpha", 1.702f), x), NULL);
+    const char *scaled = onnx_step_two(
+        m, "Mul", x,
+        onnx_step_like(m, onnx_made_float(m, "alpha", strcmp(m->of->op, "Swish") == 0 ? 1 : 1.702f),
+                       x),
+        NULL);
     onnx_step_two(m, "Mul", x, onnx_step_one(m, "Sigmoid", scaled, NULL), onnx_made_output(m, 0));
     return m->r;
 }

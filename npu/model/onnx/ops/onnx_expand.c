@@ -87,7 +87,15 @@ static const struct onnx_expansion expansions[] = {
     {.op = name, .make = function, .of_runtime = runtime, .min_inputs = fewest, .max_inputs = most},
     ONNX_MADE(X)
 #undef X
-        OF_TWO("QLinearAdd", "Add"),
+        {.op = "QLinearWhere",
+         .of_runtime = true,
+         .min_inputs = 9,
+         .max_inputs = 9,
+         .parts = {{"DequantizeLinear", {"1", "2", "3"}, "a", NONE, 0},
+                   {"DequantizeLinear", {"4", "5", "6"}, "b", NONE, 0},
+                   {"Where", {"0", "a", "b"}, "r", NONE, 0},
+                   {"QuantizeLinear", {"r", "7", "8"}, "y", NONE, 0}}},
+    OF_TWO("QLinearAdd", "Add"),
     OF_TWO("QLinearMul", "Mul"),
     OF_ONE("QLinearSigmoid", "Sigmoid"),
     OF_ONE("QLinearLeakyRelu", "LeakyRelu"),
@@ -101,10 +109,13 @@ bool onnx_is_standard(const char *domain)
     return !domain[0] || strcmp(domain, "ai.onnx") == 0;
 }
 
-const struct onnx_expansion *onnx_expansion(const struct onnx_node *n)
+const struct onnx_expansion *onnx_expansion(const struct onnx_lowering *l,
+                                            const struct onnx_node *n)
 {
     for (size_t i = 0; i < sizeof expansions / sizeof *expansions; i++) {
         const struct onnx_expansion *x = &expansions[i];
+        if (x->make == onnx_make_resample && !onnx_is_resampled(l, n))
+            continue;
         if (strcmp(x->op, n->op) == 0 &&
             (x->of_runtime ? strcmp(n->domain, RUNTIME) == 0 : onnx_is_standard(n->domain)))
             return x;

@@ -72,7 +72,10 @@ static int pad_mode(const struct onnx_lowering *l, int64_t *ret, struct error *e
     static const struct {
         const char *name;
         int64_t mode;
-    } modes[] = {{"constant", PAD_CONSTANT}, {"reflect", PAD_REFLECT}, {"edge", PAD_EDGE}};
+    } modes[] = {{"constant", PAD_CONSTANT},
+                 {"reflect", PAD_REFLECT},
+                 {"edge", PAD_EDGE},
+                 {"wrap", PAD_WRAP}};
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
         if (onnx_text_is(l, "mode", modes[i].name, "constant")) {
             *ret = modes[i].mode;
