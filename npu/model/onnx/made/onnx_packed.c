@@ -119,7 +119,7 @@ static const char *unpacked(struct onnx_maker *m, struct packed *p)
     p->zeros = take_zeros(m, p);
     p->group = take_groups(m, p);
     float *dst = packed_room(m, elems, sizeof *dst); // at most sixteen times what the file has
-    if (m->r < 0)
+    if (!w || !dst || m->r < 0)
         return "";
     p->weight = w->data.data;
     packed_unpack(p, dst);
