@@ -39,6 +39,7 @@ struct sizes {
     enum tensor_type type;
 };
 
+// Whatever does not fit is refused here, so that the steps need not say what went wrong.
 static bool take_sizes(struct onnx_maker *m, const struct onnx_heads *h, struct sizes *s)
 {
     const struct graph_tensor *q = onnx_made_tensor(m, h->q), *k = onnx_made_tensor(m, h->k),
@@ -99,6 +100,7 @@ static const char *scaled(struct onnx_maker *m, const char *x, float by)
     return by == 1 ? x : onnx_step_two(m, "Mul", x, onnx_step_like(m, by, x), NULL);
 }
 
+// Large scores are bent towards a bound, so that none rules alone.
 static const char *capped(struct onnx_maker *m, const char *x, float cap)
 {
     if (cap == 0)
@@ -106,6 +108,7 @@ static const char *capped(struct onnx_maker *m, const char *x, float cap)
     return scaled(m, onnx_step_one(m, "Tanh", scaled(m, x, 1 / cap), NULL), cap);
 }
 
+// Masks of floats, and what a position adds.
 static const char *with_added(struct onnx_maker *m, const struct onnx_heads *h,
                               const struct sizes *s, const char *x)
 {
@@ -136,6 +139,7 @@ static void keep_stage(struct onnx_maker *m, const struct onnx_heads *h, const s
         onnx_step_one(m, "Identity", x, h->stages[stage]);
 }
 
+// In this order: product, scale, bound, what is added, what is not seen, softmax, product.
 const char *onnx_attend(struct onnx_maker *m, const struct onnx_heads *h)
 {
     const struct onnx_attr last = {.name = "axis", .i = -1};

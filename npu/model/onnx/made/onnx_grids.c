@@ -15,6 +15,7 @@ static const char *floats_of(struct onnx_maker *m, const float *v, uint32_t n_di
     return name;
 }
 
+// Memory that counts as that of constants which were computed.
 static float *room_for(struct onnx_maker *m, uint64_t n)
 {
     m->l->folded += n * sizeof(float);
@@ -95,6 +96,7 @@ struct deformed {
     int64_t kernel[2], out[2], stride[2], dilation[2], pad[2], size[2];
 };
 
+// n numbers of an attribute; where it is left out, each is `otherwise`.
 static void take_pair(struct onnx_maker *m, const char *name, int64_t *v, uint32_t n,
                       int64_t otherwise)
 {
@@ -111,6 +113,7 @@ static void take_pair(struct onnx_maker *m, const char *name, int64_t *v, uint32
     }
 }
 
+// The output's size is that of the offsets, and must follow from the window, too.
 static bool take_deformed(struct onnx_maker *m, struct deformed *d)
 {
     const struct graph_tensor *x = onnx_made_tensor(m, onnx_made_input(m, 0)),

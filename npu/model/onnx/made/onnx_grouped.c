@@ -96,6 +96,8 @@ static const char *past_of(struct onnx_maker *m, const struct grouped *g, uint32
 
 // ---- how long each batch is ----
 
+// Outputs follow from the length of all keys, which therefore is known; how many of them each batch
+// has may be what a run says. With the first tokens ONNX Runtime takes the cache for empty.
 static void take_lengths(struct onnx_maker *m, struct grouped *g)
 {
     const char *ends = onnx_made_input(m, 5), *all = onnx_made_input(m, 6);
@@ -124,6 +126,7 @@ static void take_lengths(struct onnx_maker *m, struct grouped *g)
 
 // ---- positions ----
 
+// Tables of [batch, length, n] for heads of [batch, heads, length, size].
 static const char *turned(struct onnx_maker *m, const char *x, const char *cosines,
                           const char *sines)
 {
@@ -140,6 +143,7 @@ static const char *turned(struct onnx_maker *m, const char *x, const char *cosin
                            NULL);
 }
 
+// Queries and keys alike, by places that an input may name.
 static void turn(struct onnx_maker *m, struct grouped *g)
 {
     const char *cosines = onnx_made_input(m, 7), *sines = onnx_made_input(m, 8),
@@ -171,6 +175,7 @@ static const char *places_of_all(struct onnx_maker *m, const struct grouped *g, 
     return onnx_step(m, "Where", ONNX_IN(is_past, at, new), NULL, NULL, 0);
 }
 
+// All keys, or values. Where caches are full they are joined, else gathered by place.
 static const char *behind(struct onnx_maker *m, const struct grouped *g, const char *past,
                           const char *x, int64_t length, const char *out)
 {

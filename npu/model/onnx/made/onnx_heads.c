@@ -76,6 +76,7 @@ static int attend(struct onnx_maker *m, struct onnx_heads *h, const char *mask, 
 
 // ---- Attention ----
 
+// ONNX Runtime keeps keys and values of Attention in one tensor.
 // Keys, or values, behind half `i` of a cache [2, batch, heads, length, size].
 static const char *behind_past(struct onnx_maker *m, const char *past, int64_t i, const char *x)
 {
@@ -127,7 +128,8 @@ static int attend_to(struct onnx_maker *m, const char *all, const char *mask, co
     return attend(m, &h, mask, added);
 }
 
-// Attention(x, weight of all three, bias, mask, past, what is added, past's length)
+// Attention(x, weight of all three, bias, mask, past, what is added, past's length). The past's
+// length is for caches with room, which ONNX Runtime has on GPUs alone: it is refused.
 int onnx_make_attention(struct onnx_maker *m)
 {
     const char *bias = onnx_made_input(m, 2);
@@ -139,6 +141,7 @@ int onnx_make_attention(struct onnx_maker *m)
     return attend_to(m, all, onnx_made_input(m, 3), onnx_made_input(m, 4), onnx_made_input(m, 5));
 }
 
+// Integers are multiplied as such, and scaled before the bias: what MatMulIntegerToFloat does.
 // QAttention(x, weight, bias, scale of x, of the weight, mask, zero point of x, of the weight,
 // past)
 int onnx_make_attention_of_bytes(struct onnx_maker *m)
@@ -174,6 +177,7 @@ static const char *heads_of(struct onnx_maker *m, const char *x, int64_t n)
     return t && t->n_dims == 4 ? x : onnx_split_heads(m, x, n);
 }
 
+// A cache of earlier keys in front of the new ones; both together may be an output of the node.
 static const char *behind_and_kept(struct onnx_maker *m, const char *past, const char *x,
                                    const char *present)
 {

@@ -59,6 +59,7 @@ static const struct graph_tensor *constant_of(struct onnx_maker *m, uint32_t i, 
     return NULL;
 }
 
+// Scales of all blocks, of floats or halves.
 static const float *take_scales(struct onnx_maker *m, uint64_t n)
 {
     const struct graph_tensor *t = constant_of(m, 2, n);
@@ -94,6 +95,7 @@ static const float *take_zeros(struct onnx_maker *m, const struct packed *p)
     return zeros;
 }
 
+// Which block's scale a row has, where rows were put into another order before they were packed.
 static const int64_t *take_groups(struct onnx_maker *m, const struct packed *p)
 {
     const struct graph_tensor *t = onnx_made_input(m, 4) ? constant_of(m, 4, (uint64_t)p->k) : NULL;
@@ -198,6 +200,7 @@ static const char *of_blocks(struct onnx_maker *m, const char *x, const int64_t 
     return onnx_step_reshaped(m, onnx_step_sliced(m, x, -1, 0, dims[n - 2], 1), each, n, NULL);
 }
 
+// Only lines that are taken become real numbers: a table of words has many.
 // GatherBlockQuantized(table [lines, bytes], indices, scales [lines, blocks], zero points)
 int onnx_make_packed_gather(struct onnx_maker *m)
 {

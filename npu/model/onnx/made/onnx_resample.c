@@ -68,6 +68,7 @@ static float position(const struct resampling *z, const struct resample *a, uint
     return in / 2 * (1 - adjustment) + plain;
 }
 
+// The nearest place in the input, as nearest_mode rounds halves.
 static int64_t nearest_place(const struct resampling *z, float x, uint32_t n)
 {
     float at = z->nearest == 0   ? ceilf(x - 0.5f)
@@ -77,6 +78,7 @@ static int64_t nearest_place(const struct resampling *z, float x, uint32_t n)
     return at > 0 ? at < (float)(n - 1) ? (int64_t)at : (int64_t)n - 1 : 0;
 }
 
+// Only what is cut out may lie outside of the image: all else is moved to its edge.
 static bool is_outside(const struct resampling *z, const struct resample *a, uint32_t i)
 {
     const float x = position(z, a, i);
@@ -85,6 +87,7 @@ static bool is_outside(const struct resampling *z, const struct resample *a, uin
 
 // ---- weights ----
 
+// What a place at this distance counts: a triangle, or Keys' cubic.
 static float kernel_at(const struct resampling *z, float x)
 {
     const float a = z->cubic_a, d = fabsf(x);
@@ -104,6 +107,8 @@ static void add_weight(const struct resampling *z, const struct resample *a, int
         line[at < 0 ? 0 : at >= (int64_t)a->in ? (int64_t)a->in - 1 : at] += w;
 }
 
+// With antialias, and where the image becomes smaller, the kernel is as wide as a place of the
+// output; then weights are divided by their sum.
 static void weigh_line(const struct resampling *z, const struct resample *a, uint32_t i,
                        float *line)
 {
@@ -202,6 +207,7 @@ static bool take_numbers(struct onnx_maker *m, const char *name, uint32_t n, flo
     return true;
 }
 
+// Scales are of the whole image, also where a part is cut out of it.
 static void take_sizes(struct onnx_maker *m, struct resampling *z, const struct graph_tensor *x)
 {
     float v[GRAPH_MAX_DIMS], part[2 * GRAPH_MAX_DIMS] = {0};
@@ -224,6 +230,7 @@ static void take_sizes(struct onnx_maker *m, struct resampling *z, const struct 
         onnx_made_refuse(m, "its sizes, scales or roi are no constants that fit its input");
 }
 
+// Whether an axis needs no step.
 static bool stays(const struct resampling *z, const struct resample *a)
 {
     bool outside = false;

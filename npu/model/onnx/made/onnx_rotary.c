@@ -9,6 +9,7 @@ struct pairs {
     const char *a, *b;
 };
 
+// (a · cosines) op (b · sines)
 static const char *turned(struct onnx_maker *m, const char *a, const char *cosines, const char *op,
                           const char *b, const char *sines)
 {
@@ -34,6 +35,7 @@ static const char *interleaved(struct onnx_maker *m, const struct pairs *p, cons
     return onnx_step_reshaped(m, both, dims, n_dims, NULL);
 }
 
+// Elements behind the pairs stay as they are.
 const char *onnx_turn_pairs(struct onnx_maker *m, const char *x, const char *cosines,
                             const char *sines, bool neighbours, const char *out)
 {

@@ -26,6 +26,7 @@ static int emit(struct onnx_lowering *l, enum graph_ref_op op, int64_t number, c
 
 // ---- of halves ----
 
+// Squares and sums of halves are often none. y: the tensor to make, or -1 for a new one.
 static int32_t converted(struct onnx_lowering *l, int32_t x, enum tensor_type to, int32_t y,
                          struct error *e)
 {
