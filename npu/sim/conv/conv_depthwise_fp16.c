@@ -31,9 +31,8 @@ bool depthwise_fits_fp16(const struct step *s, const struct conv *c, struct clam
 #ifdef KERNEL_AVX512
 // The outputs of n neighbouring units, AVX512_LANES elements each.
 AVX512_INLINE void depthwise_fp16_sum_lanes(const struct depthwise_line *l, size_t in, size_t out,
-                                            size_t o, const int n)
+                                            size_t o, const int n, const __mmask16 lanes)
 {
-    const __mmask16 lanes = (__mmask16)(l->out < AVX512_LANES ? AVX512_TAIL(l->out) : AVX512_ALL);
     const float *taps = (const float *)l->taps + o;
     const __m512 bias = _mm512_loadu_ps(taps + l->n_taps * l->tap);
     const struct clamp_bounds bounds = l->bounds;
@@ -55,9 +54,25 @@ AVX512_INLINE void depthwise_fp16_sum_lanes(const struct depthwise_line *l, size
         avx512_store_fp16(lanes, _mm512_add_ps(sums[i], bias), bounds, to + (size_t)i * step);
 }
 
+AVX512_INLINE void depthwise_fp16_sum_all(const struct depthwise_line *l, size_t in, size_t out,
+                                          size_t o, const int n)
+{
+    depthwise_fp16_sum_lanes(l, in, out, o, n, AVX512_ALL);
+}
+
+// Of units that are smaller than a vector.
+AVX512_INLINE void depthwise_fp16_sum_tail(const struct depthwise_line *l, size_t in, size_t out,
+                                           size_t o, const int n)
+{
+    depthwise_fp16_sum_lanes(l, in, out, o, n, AVX512_TAIL(l->out));
+}
+
 KERNEL_AVX512 static void depthwise_sum_fp16_512(const struct depthwise_line *l)
 {
-    depthwise_each(l, DEPTHWISE_UNROLL, depthwise_fp16_sum_lanes);
+    if (l->out < AVX512_LANES)
+        depthwise_each(l, DEPTHWISE_UNROLL, depthwise_fp16_sum_tail);
+    else
+        depthwise_each(l, DEPTHWISE_UNROLL, depthwise_fp16_sum_all);
 }
 
 #define PARTS (CONV_LANES / AVX2_LANES)

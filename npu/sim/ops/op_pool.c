@@ -247,6 +247,18 @@ static void store_real(const struct pool_step *p, const struct step *s, float *v
     elements_store(&p->to, dst, n, v);
 }
 
+// How many windows from `ox` on have the shape of at->x: those that lie in the image as it does.
+static uint32_t count_alike(const struct window_at *at, uint32_t ox)
+{
+    const struct graph_window *w = &at->s->node->window;
+    uint32_t outputs = step_output(at->s, 0)->dims[3], taps = w->kernel[1];
+    int64_t last = at->x.start + (int64_t)w->dilation[1] * (taps - 1);
+    if (at->x.last - at->x.first != taps)
+        return 1; // at a border
+    uint64_t more = (uint64_t)(step_input(at->s, 0)->dims[3] - 1 - last) / w->stride[1];
+    return more < outputs - ox ? (uint32_t)more + 1 : outputs - ox;
+}
+
 // One output line from sums of stored values; the zero point is taken off each as often as it is in
 // there.
 static void run_stored_line(const struct pool_step *p, struct run *r, struct window_at *at,
@@ -258,10 +270,11 @@ static void run_stored_line(const struct pool_step *p, struct run *r, struct win
     float *means = run_scratch(r, p->sums);
     int16_t *line = run_scratch(r, p->lines), *stored = line + x->dims[3] * channels;
     pool_join(at, pool_sums(), (uint8_t *)line, (uint8_t *)stored);
-    for (uint32_t ox = 0; ox < y->dims[3]; ox++) {
+    for (uint32_t ox = 0, count; ox < y->dims[3]; ox += count) {
         at->x = pool_span(&s->node->window, 1, ox, x->dims[3]);
+        count = count_alike(at, ox);
         to_real(stored + ox * channels, (float)p->from.zp * (float)pool_inside(at),
-                pool_mean_factor(at), channels, means + ox * channels);
+                pool_mean_factor(at), count * channels, means + ox * channels);
     }
     store_real(p, s, means, y->dims[3] * channels, dst);
 }
@@ -293,19 +306,6 @@ static void pool_convert(const struct window_at *at, const struct pool_step *p, 
     *ready = end > *ready ? end : *ready;
 }
 
-// How many windows from `ox` on have the shape of at->x, with their taps behind each other.
-static uint32_t count_alike(const struct window_at *at, uint32_t ox)
-{
-    const struct graph_window *w = &at->s->node->window;
-    uint32_t n = 1, width = step_input(at->s, 0)->dims[3];
-    for (; w->stride[1] == 1 && ox + n < step_output(at->s, 0)->dims[3]; n++) {
-        struct span next = pool_span(w, 1, ox + n, width);
-        if (next.first != at->x.first || next.last != at->x.last || next.padded != at->x.padded)
-            break;
-    }
-    return n;
-}
-
 // Sums of `n` pixels to outputs.
 static void store_taps(const struct window_at *at, const struct pool_step *p, float *sums, size_t n,
                        uint8_t *dst)
@@ -319,7 +319,11 @@ static void store_taps(const struct window_at *at, const struct pool_step *p, fl
     float factor = pool_mean_factor(at);
     for (size_t i = 0; i < n; i++)
         sums[i] *= factor;
-    store_real(p, at->s, sums, n, dst);
+    if ((uint8_t *)sums != dst)
+        store_real(p, at->s, sums, n, dst);
+    else
+        for (uint32_t i = 0; i < at->s->node->n_post; i++)
+            elements_post(&at->s->node->post[i], sums, n);
 }
 
 static void run_joined_line(const struct pool_step *p, struct run *r, struct window_at *at,
@@ -329,11 +333,12 @@ static void run_joined_line(const struct pool_step *p, struct run *r, struct win
     const struct graph_window *w = &at->s->node->window;
     size_t channels = x->dims[1], pixel = channels * tensor_type_size(y->type);
     const float **taps = run_scratch(r, p->taps);
-    float *sums = run_scratch(r, p->sums);
+    bool in_place = p->to.type == TENSOR_FLOAT32 && !p->to.quantized;
     if (!p->direct)
         pool_convert(at, p, r, ready);
     for (uint32_t ox = 0, count; ox < y->dims[3]; ox += count) {
         size_t n = 0;
+        float *sums = in_place ? (float *)(void *)(dst + ox * pixel) : run_scratch(r, p->sums);
         at->x = pool_span(w, 1, ox, x->dims[3]);
         count = count_alike(at, ox);
         for (uint32_t ky = at->y.first; ky < at->y.last; ky++) {
@@ -341,7 +346,8 @@ static void run_joined_line(const struct pool_step *p, struct run *r, struct win
             for (uint32_t kx = at->x.first; kx < at->x.last; kx++)
                 taps[n++] = line + (at->x.start + (int64_t)kx * w->dilation[1]) * (int64_t)channels;
         }
-        pool_add_taps(sums, taps, n, count * channels);
+        pool_add_taps(sums,
+                      &(struct pool_windows){taps, n, w->stride[1] * channels, count, channels});
         store_taps(at, p, sums, count * channels, dst + ox * pixel);
     }
 }

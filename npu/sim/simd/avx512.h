@@ -46,9 +46,11 @@ AVX512_INLINE __m512 avx512_between(float low, float high, __m512 v)
     return _mm512_min_ps(_mm512_set1_ps(high), _mm512_max_ps(_mm512_set1_ps(low), v));
 }
 
+// Whole vectors go without a mask, which would take the load out of the conversion.
 AVX512_INLINE __m512 avx512_load_fp16(__mmask16 lanes, const uint16_t *x)
 {
-    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(lanes, x));
+    return _mm512_cvtph_ps(lanes == AVX512_ALL ? _mm256_loadu_si256((const void *)x)
+                                               : _mm256_maskz_loadu_epi16(lanes, x));
 }
 
 // To fp16, to nearest, ties to even. Stores with a mask are slow, so whole vectors go without.

@@ -48,8 +48,15 @@ const struct joint *pool_sums(void);
 /// the image's pixels in a line; dst takes one for each of the output's.
 void pool_join(const struct window_at *at, const struct joint *j, uint8_t *line, uint8_t *dst);
 
-/// y[i] = Σ taps[t][i] for n elements, in the order of the taps.
-void pool_add_taps(float *y, const float *const *taps, size_t n_taps, size_t n);
+// Windows of as many taps beside each other: where the first one's are, and how many elements there
+// are from one window's to the next one's.
+struct pool_windows {
+    const float *const *taps;
+    size_t n_taps, step, n, channels;
+};
+
+/// y[i][c] = Σ taps[t][i * step + c] for n windows, in the order of the taps.
+void pool_add_taps(float *y, const struct pool_windows *w);
 
 /// sums[c] += Σ x[p * channels + c] over n_pixels, in their order; sums are integers of int8.
 void pool_add_pixels(float *sums, const float *x, size_t n_pixels, size_t channels);

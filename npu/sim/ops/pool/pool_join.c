@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "npu/sim/ops/pool/pool.h"
+#include "npu/sim/ops/pool/pool_largest.h"
 #include "npu/sim/simd/kernel.h"
 
 // The bits of fp16 as int16 of the same order: positive numbers have it already, negative ones the
@@ -80,9 +81,9 @@ JOIN(larger_f16, int16_t, int16_t, LARGER_FP16(a, b))
 JOIN(add_stored_i8, int16_t, int8_t, a + b)
 JOIN(add_stored_i16, int16_t, int16_t, a + b)
 
-// y = the largest of three taps, for the same pixels: nothing of y is read, and most windows are no
-// larger. Of fewer taps the last one is there more than once, which changes nothing; nor does it
-// that a pixel's last LANES channels may have been joined before.
+// y = the largest of three taps, for the same pixels, on any CPU (pool_largest.h): nothing of y is
+// read, and most windows are no larger. Of fewer taps the last one is there more than once, which
+// changes nothing; nor does it that a pixel's last LANES channels may have been joined before.
 #define JOIN_THREE(name, type, larger)                                                             \
     static inline __attribute__((always_inline)) void name##_each(                                 \
         type *restrict to, const type *a, const type *b, const type *c, size_t n)                  \
@@ -146,15 +147,35 @@ struct joint {
     // The first three taps at once, both ways; NULL: one by one.
     void (*three)(void *y, const void *const taps[3], size_t x_step, size_t pixels,
                   size_t channels);
+    enum tensor_type type; // of the largest
 };
 
-static const struct joint largest_i8 = {1,         1,         fill_lowest_i8,
-                                        larger_i8, larger_i8, largest_three_i8};
-static const struct joint largest_f32 = {4,          4,          fill_lowest_f32,
-                                         larger_f32, larger_f32, largest_three_f32};
-static const struct joint largest_f16 = {2,          2,          fill_lowest_f16,
-                                         larger_f16, larger_f16, largest_three_f16};
-static const struct joint sum_i8 = {1, 2, fill_zeros_i16, add_stored_i8, add_stored_i16, NULL};
+static const struct joint largest_i8 = {
+    1, 1, fill_lowest_i8, larger_i8, larger_i8, largest_three_i8, TENSOR_INT8};
+static const struct joint largest_f32 = {
+    4, 4, fill_lowest_f32, larger_f32, larger_f32, largest_three_f32, TENSOR_FLOAT32};
+static const struct joint largest_f16 = {
+    2, 2, fill_lowest_f16, larger_f16, larger_f16, largest_three_f16, TENSOR_FLOAT16};
+static const struct joint sum_i8 = {1,    2,          fill_zeros_i16, add_stored_i8, add_stored_i16,
+                                    NULL, TENSOR_INT8};
+
+// How many of a window's first taps are joined at once: a number that pool_largest.h has. What a
+// window does not have is its last one again.
+static uint32_t join_count(uint32_t taps)
+{
+    return taps <= 2 ? 2 : taps == 3 ? 3 : POOL_FIRST_TAPS;
+}
+
+// Joins the first taps, of which `t` has as many as join_count() says.
+static void join_first(const struct joint *j, const struct pool_taps *t)
+{
+    if (pool_first_taps(j->type, t))
+        return;
+    const void *three[3] = {t->taps[0], t->taps[1], t->taps[t->n > 2 ? 2 : 1]};
+    j->three(t->y, three, t->x_step, t->pixels, t->channels);
+    for (uint32_t k = 3; k < t->n; k++)
+        j->along(t->y, t->taps[k], t->x_step, t->pixels, t->channels);
+}
 
 const struct joint *pool_largest(enum tensor_type type)
 {
@@ -173,11 +194,12 @@ static void join_lines(const struct window_at *at, const struct joint *j, uint8_
     size_t n = (size_t)x->dims[3] * x->dims[1];
     uint32_t k = at->y.first, last = at->y.last;
     if (k < last && j->three) {
-        const void *taps[3];
-        for (uint32_t i = 0; i < 3; i++)
-            taps[i] = pool_line(at, k + i < last ? k + i : last - 1);
-        j->three(line, taps, n, 1, n);
-        k += 3;
+        struct pool_taps t = {
+            .y = line, .n = join_count(last - k), .x_step = n, .pixels = 1, .channels = n};
+        for (uint32_t i = 0; i < t.n; i++)
+            t.taps[i] = pool_line(at, k + i < last ? k + i : last - 1);
+        join_first(j, &t);
+        k += t.n;
     } else {
         j->fill(line, n);
     }
@@ -212,11 +234,11 @@ static void along_join(const struct along *a, uint32_t k, uint32_t first, uint32
 }
 
 // Makes the outputs [*ret_first, *ret_last), which have the first taps inside, of these.
-static void along_three(const struct along *a, uint32_t width, uint32_t outputs,
-                        uint32_t *ret_first, uint32_t *ret_last)
+static void along_taps(const struct along *a, uint32_t width, uint32_t outputs, uint32_t *ret_first,
+                       uint32_t *ret_last)
 {
-    uint32_t first = 0, last = outputs, k[3];
-    for (uint32_t i = 0; i < 3; i++) {
+    uint32_t first = 0, last = outputs, k[POOL_FIRST_TAPS], n = join_count(a->w->kernel[1]);
+    for (uint32_t i = 0; i < n; i++) {
         uint32_t from, to;
         k[i] = i < a->w->kernel[1] ? i : a->w->kernel[1] - 1;
         window_outputs(a->w, 1, k[i], width, outputs, &from, &to);
@@ -226,12 +248,15 @@ static void along_three(const struct along *a, uint32_t width, uint32_t outputs,
     *ret_first = *ret_last = 0;
     if (first >= last)
         return;
-    const void *taps[3];
-    for (uint32_t i = 0; i < 3; i++)
-        taps[i] = along_tap(a, k[i], first);
     size_t pixels = last - first, together = a->w->stride[1] == 1 ? pixels : 1;
-    a->j->three(a->dst + first * a->pixel, taps, a->w->stride[1] * a->channels, pixels / together,
-                a->channels * together);
+    struct pool_taps t = {.y = a->dst + first * a->pixel,
+                          .n = n,
+                          .x_step = a->w->stride[1] * a->channels,
+                          .pixels = pixels / together,
+                          .channels = a->channels * together};
+    for (uint32_t i = 0; i < n; i++)
+        t.taps[i] = along_tap(a, k[i], first);
+    join_first(a->j, &t);
     *ret_first = first;
     *ret_last = last;
 }
@@ -246,13 +271,13 @@ void pool_join(const struct window_at *at, const struct joint *j, uint8_t *line,
     uint32_t done[2] = {0, 0}, outputs = y->dims[3];
     join_lines(at, j, line);
     if (j->three)
-        along_three(&a, x->dims[3], outputs, &done[0], &done[1]);
+        along_taps(&a, x->dims[3], outputs, &done[0], &done[1]);
     j->fill(dst, done[0] * channels);
     j->fill(dst + done[1] * a.pixel, (outputs - done[1]) * channels);
     for (uint32_t k = 0; k < w->kernel[1]; k++) {
         uint32_t first, last;
         window_outputs(w, 1, k, x->dims[3], outputs, &first, &last);
-        if (k >= 3 || done[0] == done[1]) {
+        if (k >= join_count(w->kernel[1]) || done[0] == done[1]) {
             along_join(&a, k, first, last);
             continue;
         }

@@ -22,40 +22,51 @@ typedef int8_t bytes_of_shorts __attribute__((vector_size(VECTOR_BYTES / 2)));
 
 // VECTORS or fewer beside each other, as a constant: then sums are registers.
 static inline __attribute__((always_inline)) void
-taps_add_vectors(float *y, const float *const *taps, size_t n_taps, size_t at, const int vectors)
+taps_add_vectors(float *y, const struct pool_windows *w, size_t at, const int vectors)
 {
     vector sums[VECTORS] = {0}, v;
-    for (size_t t = 0; t < n_taps; t++) {
+    for (size_t t = 0; t < w->n_taps; t++) {
 #pragma GCC unroll 4
         for (int k = 0; k < vectors; k++) {
-            memcpy(&v, taps[t] + at + (size_t)k * VECTOR, sizeof v);
+            memcpy(&v, w->taps[t] + at + (size_t)k * VECTOR, sizeof v);
             sums[k] += v;
         }
     }
 #pragma GCC unroll 4
     for (int k = 0; k < vectors; k++)
-        memcpy(y + at + (size_t)k * VECTOR, &sums[k], sizeof v);
+        memcpy(y + (size_t)k * VECTOR, &sums[k], sizeof v);
 }
 
-KERNEL(void, taps_add, (float *y, const float *const *taps, size_t n_taps, size_t n),
-       (y, taps, n_taps, n))
+// One window's, or those of all of them where they follow each other: n elements from `at` on.
+static inline __attribute__((always_inline)) void
+taps_add_window(float *y, const struct pool_windows *w, size_t at, size_t n)
 {
     size_t i = 0;
     for (; i + VECTORS * VECTOR <= n; i += VECTORS * VECTOR)
-        taps_add_vectors(y, taps, n_taps, i, VECTORS);
+        taps_add_vectors(y + i, w, at + i, VECTORS);
     for (; i + VECTOR <= n; i += VECTOR)
-        taps_add_vectors(y, taps, n_taps, i, 1);
+        taps_add_vectors(y + i, w, at + i, 1);
     for (; i < n; i++) {
         float sum = 0;
-        for (size_t t = 0; t < n_taps; t++)
-            sum += taps[t][i];
+        for (size_t t = 0; t < w->n_taps; t++)
+            sum += w->taps[t][at + i];
         y[i] = sum;
     }
 }
 
-void pool_add_taps(float *y, const float *const *taps, size_t n_taps, size_t n)
+KERNEL(void, taps_add, (float *y, const struct pool_windows *w), (y, w))
 {
-    taps_add(y, taps, n_taps, n);
+    if (w->step == w->channels) {
+        taps_add_window(y, w, 0, w->n * w->channels);
+        return;
+    }
+    for (size_t k = 0; k < w->n; k++)
+        taps_add_window(y + k * w->channels, w, k * w->step, w->channels);
+}
+
+void pool_add_taps(float *y, const struct pool_windows *w)
+{
+    taps_add(y, w);
 }
 
 // The same of pixels behind each other, on from what y holds.
