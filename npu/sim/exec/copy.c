@@ -1,7 +1,7 @@
 // Copies between tensors: which loop fits.
 //
 //   same stored form (move_all)                 another one (convert_all)
-//     both inner strides 1   memcpy of pieces     int8 to int8   a table, where that is fast
+//     both inner strides 1   memcpy of pieces     int8 to int8   a table or a line, where fast
 //     a matrix to transpose  tensor/transpose.h   short pieces   many at a time
 //     … with a short side    interleave.h         else           by floats, in chunks
 //     inner stride 2 or 4    int8_take()
@@ -23,6 +23,12 @@ static bool same_form(const struct element_form *a, const struct element_form *b
     return !a->quantized || (a->scale == b->scale && a->zp == b->zp);
 }
 
+// Where a look-up takes longer than a multiplication.
+static void copy_find_line(struct copy *c)
+{
+    c->in_line = c->mapped && !int8_map_is_fast() && int8_line_find(c->table, &c->line);
+}
+
 void copy_init(struct copy *c, const struct graph_tensor *to, const struct graph_tensor *from)
 {
     *c = (struct copy){.to = element_form(to),
@@ -34,6 +40,7 @@ void copy_init(struct copy *c, const struct graph_tensor *to, const struct graph
                 from->type == TENSOR_INT8;
     if (c->mapped)
         elements_table(&c->from, NULL, 0, &c->to, c->table);
+    copy_find_line(c);
 }
 
 void copy_set_table(struct copy *c, const int8_t table[256])
@@ -43,6 +50,7 @@ void copy_set_table(struct copy *c, const int8_t table[256])
         c->same = c->same && table[i] == (int8_t)i;
     c->mapped = !c->same;
     memcpy(c->table, table, sizeof c->table);
+    copy_find_line(c);
 }
 
 void copy_init_whole(struct copy *c, const struct graph_tensor *to, const struct graph_tensor *from)
@@ -243,6 +251,10 @@ static void move_all(const struct copy *c, uint8_t *to, const uint8_t *from)
 static void convert_chunk(const struct copy *c, uint8_t *to, const uint8_t *from, size_t n)
 {
     float values[ELEMENTS_CHUNK];
+    if (c->in_line && n >= INT8_LINE_MIN) {
+        int8_line_rows(&c->line, (const int8_t *)from, 0, n, 1, (int8_t *)to, 0);
+        return;
+    }
     if (c->mapped) {
         int8_map(c->table, (const int8_t *)from, n, (int8_t *)to);
         return;
@@ -288,6 +300,10 @@ static void convert_rows(const struct copy *c, uint8_t *to, const uint8_t *from)
     int64_t size = (int64_t)(row * c->to_size), step = c->nd.strides[0][0] * (int64_t)c->to_size;
     int64_t from_size = (int64_t)(row * c->from_size),
             from_step = c->nd.strides[1][0] * (int64_t)c->from_size;
+    if (c->in_line && row >= INT8_LINE_MIN) {
+        int8_line_rows(&c->line, (const int8_t *)from, from_step, row, rows, (int8_t *)to, step);
+        return;
+    }
     if (c->mapped && int8_maps_rows(row)) {
         int8_map_rows(c->table, (const int8_t *)from, from_step, row, rows, (int8_t *)to, step);
         return;

@@ -8,6 +8,7 @@
 #include "npu/sim/exec/nd.h"
 #include "npu/sim/exec/step.h"
 #include "npu/sim/simd/elements.h"
+#include "npu/sim/simd/int8_line.h"
 
 struct copy {
     struct nd nd; // operand 0: to, operand 1: from
@@ -17,6 +18,8 @@ struct copy {
     bool same;                 // the stored form is the same
     bool mapped;               // by a table of 8-bit numbers
     int8_t table[256];
+    bool in_line; // … which is that of a line
+    struct int8_line line;
 };
 
 /// Sets the forms; the caller then sets nd (simplified) and the first elements.

@@ -1,5 +1,6 @@
 // Tables of bytes between tensors whose channels lie in different orders, against looking up one
 // by one; and what has the same number of elements but not the same shape.
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +12,8 @@
 #include "npu/sim/exec/plan.h"
 #include "npu/sim/exec/run.h"
 #include "npu/sim/simd/int8.h"
+#include "npu/sim/simd/int8_line.h"
+#include "npu/sim/simd/kernel.h"
 #include "tests/support/seed.h"
 
 #define CASES 100
@@ -146,10 +149,56 @@ static void rows_apart(void **state)
     }
 }
 
+// What a number of one scale becomes in another one, rounded as elements are.
+static void make_line(int8_t table[256], double slope, int from, int to)
+{
+    for (int v = -128; v < 128; v++) {
+        double y = rint((v - from) * slope) + to;
+        table[(uint8_t)(int8_t)v] = (int8_t)(y < -128 ? -128 : y > 127 ? 127 : y);
+    }
+}
+
+// Conversions by a multiplication are what their tables say, in rows of any length and distance;
+// most can be done so, and what is no line cannot.
+static void lines(void **state)
+{
+    static int8_t x[MOST_ROWS * (MOST_ROW + MOST_GAP)], y[sizeof x], expected[sizeof x];
+    int8_t table[256];
+    struct int8_line line;
+    int found = 0, n_lines = 0;
+    (void)state;
+    if (!kernel_has_avx2())
+        skip();
+    SEED_EACH (seed, 10 * CASES) {
+        srand((unsigned)seed);
+        size_t n = INT8_LINE_MIN + (size_t)rand() % (MOST_ROW - 15);
+        size_t rows = 1 + (size_t)rand() % MOST_ROWS;
+        size_t x_step = n + (size_t)rand() % MOST_GAP, y_step = n + (size_t)rand() % MOST_GAP;
+        make_line(table, pow(10, rand() % 1000 / 1000.0 * 1.6 - 1.3), rand() % 256 - 128,
+                  rand() % 256 - 128);
+        n_lines++;
+        if (!int8_line_find(table, &line))
+            continue;
+        found++;
+        for (size_t i = 0; i < sizeof x; i++) {
+            x[i] = (int8_t)(i < 256 ? i : (size_t)rand());
+            y[i] = expected[i] = (int8_t)rand();
+        }
+        for (size_t row = 0; row < rows; row++)
+            for (size_t i = 0; i < n; i++)
+                expected[row * y_step + i] = table[(uint8_t)x[row * x_step + i]];
+        int8_line_rows(&line, x, (ptrdiff_t)x_step, n, rows, y, (ptrdiff_t)y_step);
+        assert_memory_equal(y, expected, sizeof y);
+        table[128 + rand() % 100] ^= 0x40;
+        assert_false(int8_line_find(table, &line));
+    }
+    assert_true(!seed_tries_all() || found >= n_lines * 3 / 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(between_orders),
                                        cmocka_unit_test(other_shapes_are_refused),
-                                       cmocka_unit_test(rows_apart)};
+                                       cmocka_unit_test(rows_apart), cmocka_unit_test(lines)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
