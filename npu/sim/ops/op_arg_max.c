@@ -7,7 +7,8 @@
 //   k ->  [ x0 x1 x2 … ]   best[i] = max, found[i] = k where it grew
 //         [ x0 x1 x2 … ]
 //
-// Floats whose channels are the axis and lie behind each other: pixel by pixel, LANES channels at a
+// Floats whose channels are the axis and lie behind each other: TURNED pixels are transposed and
+// compared as above; where channels are too many for that, pixel by pixel, LANES channels at a
 // time.
 //
 // Ties go to the first, as ONNX has it; comparisons with NaN are false, so NaN is found at index 0
@@ -16,8 +17,12 @@
 
 #include "npu/sim/exec/ops.h"
 #include "npu/sim/exec/plain.h"
+#include "npu/sim/simd/avx512.h"
+#include "tensor/transpose.h"
 
-#define LANES 8 // channels that are compared at once
+#define LANES       8  // channels that are compared at once
+#define TURNED      64 // pixels
+#define MOST_TURNED 64 // channels: what is transposed stays in the first cache
 
 // The tensor along the axis: places outside, of numbers that are compared, and inside.
 struct arg_max {
@@ -167,13 +172,66 @@ KERNEL(void, compare_pixels, (const float *x, size_t size, size_t n, float *inde
     }
 }
 
+// The same of few channels, many pixels at once.
+static void compare_turned(const float *x, size_t size, size_t n, float *index)
+{
+    float turned[TURNED * MOST_TURNED];
+    for (size_t i = 0, count; i < n; i += count) {
+        count = n - i < TURNED ? n - i : TURNED;
+        transpose_matrix(x + i * size, (ptrdiff_t)(size * sizeof *x), turned,
+                         (ptrdiff_t)(count * sizeof *turned), count, size, sizeof *x);
+        compare_real(&(struct arg_max){.size = size, .step = count}, turned, count, index + i);
+    }
+}
+
+#ifdef KERNEL_AVX512
+// 16 channels from k on; what the pixel does not have is no larger than anything.
+AVX512_INLINE __m512 arg_max_load(const float *x, size_t size, size_t k)
+{
+    const __m512 least = _mm512_set1_ps(-INFINITY);
+    return size - k >= AVX512_LANES ? _mm512_loadu_ps(x + k)
+                                    : _mm512_mask_loadu_ps(least, AVX512_TAIL(size - k), x + k);
+}
+
+// The same with AVX512: the largest of a pixel is looked for once more. Of NaN vmaxps leaves the
+// second operand.
+KERNEL_AVX512 static void compare_pixels_512(const float *x, size_t size, size_t n, float *index)
+{
+    for (size_t i = 0; i < n; i++, x += size) {
+        __m512 largest = _mm512_set1_ps(-INFINITY);
+        uint32_t found = 0, k = 0;
+        for (size_t at = 0; at < size; at += AVX512_LANES)
+            largest = _mm512_max_ps(arg_max_load(x, size, at), largest);
+        largest = _mm512_max_ps(largest, _mm512_shuffle_f32x4(largest, largest, 0x4e));
+        largest = _mm512_max_ps(largest, _mm512_shuffle_f32x4(largest, largest, 0xb1));
+        largest = _mm512_max_ps(largest, _mm512_permute_ps(largest, 0x4e));
+        largest = _mm512_max_ps(largest, _mm512_permute_ps(largest, 0xb1));
+        for (; x[0] >= -INFINITY && !found; k += AVX512_LANES)
+            found = _mm512_cmp_ps_mask(arg_max_load(x, size, k), largest, _CMP_EQ_OQ);
+        index[i] = (float)(found ? k - AVX512_LANES + (uint32_t)__builtin_ctz(found) : 0);
+    }
+}
+#else
+#define compare_pixels_512 compare_pixels
+#endif
+
+static void compare_channels(const float *x, size_t size, size_t n, float *index)
+{
+    if (kernel_has_avx512())
+        compare_pixels_512(x, size, n, index);
+    else if (size <= MOST_TURNED)
+        compare_turned(x, size, n, index);
+    else
+        compare_pixels(x, size, n, index);
+}
+
 static int arg_max_run(const struct step *s, struct run *r, struct error *e)
 {
     (void)e;
     const struct arg_max *p = s->state;
     float *index = plain_values(s, r, &p->out);
     if (p->pixels) {
-        compare_pixels(run_input(s, r, 0), p->size, p->outer * p->inner, index);
+        compare_channels(run_input(s, r, 0), p->size, p->outer * p->inner, index);
         plain_store(s, r, &p->out);
         return 0;
     }
