@@ -8,7 +8,7 @@
 #include "npu/sim/exec/nd.h"
 #include "npu/sim/exec/step.h"
 #include "npu/sim/simd/elements.h"
-#include "npu/sim/simd/int8_line.h"
+#include "npu/sim/simd/int8_line/int8_line.h"
 
 struct copy {
     struct nd nd; // operand 0: to, operand 1: from

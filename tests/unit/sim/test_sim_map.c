@@ -12,7 +12,7 @@
 #include "npu/sim/exec/plan.h"
 #include "npu/sim/exec/run.h"
 #include "npu/sim/simd/int8.h"
-#include "npu/sim/simd/int8_line.h"
+#include "npu/sim/simd/int8_line/int8_line.h"
 #include "npu/sim/simd/kernel.h"
 #include "tests/support/seed.h"
 

@@ -10,7 +10,7 @@
 // have one in common.
 //
 // Tests: test_sim_map.
-#include "npu/sim/simd/int8_line.h"
+#include "npu/sim/simd/int8_line/int8_line.h"
 
 #include <math.h>
 #include <stdlib.h>
