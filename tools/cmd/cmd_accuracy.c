@@ -39,6 +39,7 @@ int cmd_accuracy(const struct settings *settings, int argc, char **argv, struct 
 {
     struct accuracy a = {.plan = COMPARISON_PLAN_INIT};
     a.plan.golden_server = "sim:";
+    a.plan.float_golden = true;
     int r = parse_options(argc, argv, &a, e);
     a.plan.server = settings->server;
     if (r == 0)

@@ -158,6 +158,7 @@ int cmd_report(const struct settings *settings, int argc, char **argv, struct er
                        .comparison = COMPARISON_PLAN_INIT,
                        .file = "report.html"};
     p.comparison.golden_server = "sim:";
+    p.comparison.float_golden = true;
     int r = parse_options(argc, argv, &p, e);
     p.comparison.server = settings->server;
     if (r == 0)

@@ -11,11 +11,13 @@
 #include "tools/compare/comparison.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "tools/format/json_get.h"
 #include "tools/format/npy_file.h"
 #include "tools/format/tensor_file.h"
 #include "tools/input/golden_inputs.h"
@@ -349,6 +351,17 @@ static int measure_times(struct comparison *c, const struct comparison_plan *pla
                                     plan->golden_server, e);
 }
 
+// A converted model has lost what its types cannot hold, and nothing here shows that.
+static void tell_golden(struct comparison *c, const struct comparison_plan *plan,
+                        const json_t *description)
+{
+    c->golden_converted = strncmp(json_get_text(description, "container"), "rknn", 4) == 0;
+    if (plan->float_golden && c->golden_converted)
+        fputs("rknnctl: the golden model is a converted one, a .rknn: what both conversions lose "
+              "is not seen; give the float model\n",
+              stderr);
+}
+
 // The reference is opened first, so that the model's server is the default at the end.
 int comparison_make(struct comparison *c, const struct comparison_plan *plan, struct error *e)
 {
@@ -361,6 +374,8 @@ int comparison_make(struct comparison *c, const struct comparison_plan *plan, st
     if (r == 0)
         r = open_on(plan->golden_server, &golden, &w.golden, &w.golden_description,
                     &c->golden_server, e);
+    if (r == 0)
+        tell_golden(c, plan, w.golden_description);
     if (r == 0)
         r = open_on(plan->server, &plan->task, &w.model, &w.description, &c->server, e);
     if (r == 0)

@@ -18,6 +18,7 @@ struct comparison_plan {
     double fail_above;                  // error from which on it fails, in %; NAN: never
     double limit;                       // per cent of comparison_error() that a layer may have
     bool entire_only;
+    bool float_golden; // the golden model is to be one of floats: says so where it is converted
     uint32_t loop, warmup, seed; // runs whose times are taken (0: none are), as of a profile_plan
     enum comparison_form { COMPARISON_TEXT, COMPARISON_JSON, COMPARISON_CSV } form;
 };
@@ -90,6 +91,7 @@ struct comparison_row {
 
 struct comparison {
     rknnd_server_info server, golden_server;
+    bool golden_converted;       // a .rknn
     struct comparison_row *rows; // in the order of execution
     size_t n, room, n_sets;
     double limit;
@@ -104,8 +106,8 @@ void comparison_done(struct comparison *c);
 /// Makes a comparison and prints all of it in the plan's form.
 int comparison_run(const struct comparison_plan *plan, struct error *e);
 
-/// {"sets", "limit_percent", "layers", "worst", "worst_index", "worst_by", "first_divergence",
-/// "times"}. NULL: out of memory.
+/// {"sets", "golden_converted", "limit_percent", "layers", "worst", "worst_index", "worst_by",
+/// "first_divergence", "times"}. NULL: out of memory.
 json_t *comparison_json(const struct comparison *c);
 
 /// One row a tensor, and one for each layer that has none.

@@ -228,14 +228,14 @@ json_t *comparison_json(const struct comparison *c)
     json_t *layers = json_array();
     for (size_t i = 0; i < c->n; i++)
         json_array_append_new(layers, row_json(c, &c->rows[i]));
-    return json_pack("{s:I, s:o, s:s?, s:o, s:o, s:o, s:s?, s:o, s:o}", "sets",
-                     (json_int_t)c->n_sets, "limit_percent", print_json_number(c->limit),
-                     "why_not_single", *c->why_not_single ? c->why_not_single : NULL, "layers",
-                     layers, "worst", worst ? row_json(c, worst) : json_null(), "worst_index",
-                     worst ? json_integer(worst - c->rows) : json_null(), "worst_by",
-                     worst_by(c, worst), "first_divergence",
-                     first ? row_json(c, first) : json_null(), "times",
-                     c->times.model.n_runs ? comparison_times_json(&c->times) : json_null());
+    return json_pack(
+        "{s:I, s:b, s:o, s:s?, s:o, s:o, s:o, s:s?, s:o, s:o}", "sets", (json_int_t)c->n_sets,
+        "golden_converted", c->golden_converted, "limit_percent", print_json_number(c->limit),
+        "why_not_single", *c->why_not_single ? c->why_not_single : NULL, "layers", layers, "worst",
+        worst ? row_json(c, worst) : json_null(), "worst_index",
+        worst ? json_integer(worst - c->rows) : json_null(), "worst_by", worst_by(c, worst),
+        "first_divergence", first ? row_json(c, first) : json_null(), "times",
+        c->times.model.n_runs ? comparison_times_json(&c->times) : json_null());
 }
 
 // CSV and JSON have everything in one object or table; text prints the times below it.

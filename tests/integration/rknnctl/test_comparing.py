@@ -12,7 +12,7 @@ import onnx
 from onnx import numpy_helper
 
 from support.paths import PICTURES, SHARED
-from support.rknnctl import Case, OnDaemon, on_terminal
+from support.rknnctl import Case, OnDaemon, on_terminal, rknnctl
 from support.service import DIGITS, SANITIZED, Daemon, wait_for
 
 from support import rknn_reader
@@ -295,6 +295,13 @@ class Accuracy(OnDaemon, Comparing):
                     self.file("empty", b" \n"), uri=self.uri)
         self.expect(1, "no file for the tensors", "compare", DIGITS, DIGITS, *picture, uri=self.uri,
                     env={"TMPDIR": "/none"})
+
+    def test_a_golden_model_that_is_converted_is_named(self):
+        for golden, converted in ((DIGITS, True), (DIGITS.with_suffix(".onnx"), False)):
+            done = rknnctl("accuracy", DIGITS, "-g", golden, "-i", PICTURES / "3_0.png", "--json", uri=self.uri)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIs(json.loads(done.stdout)["golden_converted"], converted)
+            self.assertEqual("is a converted one" in done.stderr, converted, done.stderr)
 
     def test_ctrl_c_ends_it_on_the_server_too(self):
         (self.folder / "list.txt").write_text(f"{PICTURES}/3_0.png\n" * 20000)

@@ -157,6 +157,20 @@ class Numbers(Case):
         want = groups.reshape(wide.shape) * g[:, None, None] + b[:, None, None]
         self.gives(want, [node("GroupNormalization", ["x", "g", "b"], ["y"], num_groups=2)], {"x": x}, {"g": g, "b": b}, within=4e-3, opset=21)
 
+    def test_what_newer_exporters_say_beside(self):
+        """Attributes that PyTorch's exporter writes with what they are anyway, and what they do."""
+        x, axes = self.random(2, 3) * 3, {"a": np.array([1])}
+        plain = {"Mean": x.mean(1), "Max": x.max(1), "Min": x.min(1), "L2": np.sqrt((x ** 2).sum(1)), "SumSquare": (x ** 2).sum(1)}
+        for op, want in plain.items():
+            self.gives(want, [node("Reduce" + op, ["x", "a"], ["y"], keepdims=0, noop_with_empty_axes=0)], {"x": x}, axes, opset=18)
+        for op, want in (("Mean", x), ("L1", np.abs(x)), ("SumSquare", x ** 2), ("LogSumExp", x)):
+            self.gives(want, [node("Reduce" + op, ["x"], ["y"], noop_with_empty_axes=1)], {"x": x}, opset=18)
+        q = np.clip(np.rint(x / np.float32(.02)), -128, 127).astype(np.int8)
+        self.gives(q, [node("QuantizeLinear", ["x", "s"], ["y"], output_dtype=3, block_size=0, saturate=1)], {"x": x}, {"s": np.float32(.02)}, opset=21)
+        self.gives(q * np.float32(.02), [node("DequantizeLinear", ["q", "s"], ["y"], output_dtype=1)], {"q": q}, {"s": np.float32(.02)}, opset=23)
+        self.refused("an output_dtype other than its scale's", [node("DequantizeLinear", ["q", "s"], ["y"], output_dtype=10)], {"q": q}, ["y"],
+                     {"s": np.float32(.02)}, opset=23)
+
     def test_swish(self):
         x = self.random(3, 4) * 5
         self.gives(x / (1 + np.exp(-1.5 * x)), [node("Swish", ["x"], ["y"], alpha=1.5)], {"x": x}, opset=24)

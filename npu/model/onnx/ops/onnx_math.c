@@ -356,6 +356,24 @@ static int emit_mean(struct onnx_lowering *l, const int64_t *axes, uint32_t n, s
     return 0;
 }
 
+// Without axes, and where that means none: what each element alone gives, which is the sum of one.
+static int reduce_nothing(struct onnx_lowering *l, int64_t kind, struct error *e)
+{
+    const struct graph_tensor x = *onnx_in(l, 0);
+    const int64_t ints[2] = {kind, x.n_dims};
+    uint32_t dims[GRAPH_MAX_DIMS + 1];
+    if (kind == REF_SUM || kind == REF_MEAN || kind == REF_PROD || kind == REF_REDUCE_MAX ||
+        kind == REF_REDUCE_MIN)
+        return onnx_same(l, l->in[0], e);
+    if (x.n_dims == GRAPH_MAX_DIMS)
+        return onnx_refuse(l, e, "its input has too many dimensions");
+    memcpy(dims, x.dims, x.n_dims * sizeof *dims);
+    dims[x.n_dims] = 1;
+    l->in[0] = onnx_reshaped(l, l->in[0], x.n_dims + 1, dims, e);
+    int r = l->in[0] < 0 ? l->in[0] : onnx_shape(l, 0, x.type, x.n_dims, x.dims, e);
+    return r < 0 ? r : onnx_emit_ref(l, REF_OP_REDUCE, 1, ints, 2, e);
+}
+
 // The mean of floats has a fast kernel; ints: the kind, then the axes.
 int onnx_lower_reduce(struct onnx_lowering *l, struct error *e)
 {
@@ -366,7 +384,7 @@ int onnx_lower_reduce(struct onnx_lowering *l, struct error *e)
     if (r < 0)
         return r;
     if (n == 0 && onnx_int(l, "noop_with_empty_axes", 0))
-        return onnx_same(l, l->in[0], e);
+        return reduce_nothing(l, ints[0], e);
     r = shape_reduced(l, x->type, ints + 1, n, e);
     if (r < 0)
         return r;

@@ -28,11 +28,18 @@ int onnx_lower_quantize(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0), *zp = onnx_in(l, 2);
     enum tensor_type type = zp ? zp->type : TENSOR_UINT8;
+    const int64_t said = onnx_int(l, "output_dtype", 0), precision = onnx_int(l, "precision", 0);
     int64_t axis;
+    if (said && !zp && !onnx_type_of((int32_t)said, &type))
+        return onnx_refuse(l, e, "element type %lld is not supported", (long long)said);
+    if (precision && precision != ONNX_FLOAT)
+        return onnx_refuse(l, e, "a precision other than floats is not supported");
     if (zp && zp->nibbles)
         return onnx_refuse(l, e, "numbers of 4 bits are supported as constants alone");
-    if (!is_quantized(type) || onnx_has_attr(l, "output_dtype") || onnx_has_attr(l, "block_size"))
+    if (!is_quantized(type))
         return onnx_refuse(l, e, "its type %s is not supported", tensor_type_name(type));
+    if (onnx_int(l, "block_size", 0))
+        return onnx_refuse(l, e, "numbers in blocks are supported as constants alone");
     int r = take_axis(l, &axis, e);
     if (r == 0)
         r = onnx_shape(l, 0, type, x->n_dims, x->dims, e);
@@ -172,8 +179,12 @@ int onnx_lower_dequantize(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
     int64_t axis, block = onnx_int(l, "block_size", 0);
+    enum tensor_type type = onnx_in(l, 1)->type;
+    const int64_t said = onnx_int(l, "output_dtype", 0);
     if (!(is_quantized(x->type) || x->type == TENSOR_INT32))
         return onnx_refuse(l, e, "its type %s is not supported", tensor_type_name(x->type));
+    if (said && (!onnx_type_of((int32_t)said, &type) || type != onnx_in(l, 1)->type))
+        return onnx_refuse(l, e, "an output_dtype other than its scale's type is not supported");
     int r = take_axis(l, &axis, e);
     if (r == 0)
         r = onnx_shape(l, 0, onnx_in(l, 1)->type, x->n_dims, x->dims, e);
