@@ -30,21 +30,29 @@ static int set_text(void *field, const char *text, struct error *e)
     return 0;
 }
 
+// Of an option that may be repeated: one more. `what`: its values, for words. `once`: none is said
+// twice.
+static int add_text(char **values, uint32_t *n, uint32_t most, const char *what, bool once,
+                    const char *value, struct error *e)
+{
+    if (*n == most)
+        return error_set(e, STATUS_PARAM_INVALID, "at most %u %s", most, what);
+    for (uint32_t i = 0; i < *n && once; i++)
+        if (strcmp(values[i], value) == 0)
+            return error_set(e, STATUS_PARAM_INVALID, "%s is there already: leave one of the two",
+                             value);
+    int r = set_text(&values[*n], value, e);
+    if (r == 0)
+        ++*n;
+    return r;
+}
+
 // Each --listen adds an address.
 static int add_listen(void *options, const char *value, struct error *e)
 {
     struct options *o = options;
-    if (o->n_listen == OPTIONS_MAX_LISTEN)
-        return error_set(e, STATUS_PARAM_INVALID, "at most %d addresses to listen on",
-                         OPTIONS_MAX_LISTEN);
-    for (uint32_t i = 0; i < o->n_listen; i++)
-        if (strcmp(o->listen[i], value) == 0)
-            return error_set(e, STATUS_PARAM_INVALID, "%s is there already: leave one of the two",
-                             value);
-    int r = set_text(&o->listen[o->n_listen], value, e);
-    if (r == 0)
-        o->n_listen++;
-    return r;
+    return add_text(o->listen, &o->n_listen, OPTIONS_MAX_LISTEN, "addresses to listen on", true,
+                    value, e);
 }
 
 // NAME or NAME@VERSION. Whether there is such a model may change at any time.
@@ -55,17 +63,12 @@ static int add_preload(void *options, const char *value, struct error *e)
     cleanup(free_p) char *name = strndup(value, n);
     if (!name)
         return error_no_memory(e, "an option", n);
-    if (o->n_preload == OPTIONS_MAX_PRELOAD)
-        return error_set(e, STATUS_PARAM_INVALID, "at most %d models to be preloaded",
-                         OPTIONS_MAX_PRELOAD);
     int r = shelf_check_name(name, e);
     if (r == 0 && value[n])
         r = shelf_check_version(value + n + 1, e);
-    if (r == 0)
-        r = set_text(&o->preload[o->n_preload], value, e);
-    if (r == 0)
-        o->n_preload++;
-    return r;
+    return r < 0 ? r
+                 : add_text(o->preload, &o->n_preload, OPTIONS_MAX_PRELOAD,
+                            "models to be preloaded", false, value, e);
 }
 
 // "NAME:OPTIONS": the options are the backend's business and are not looked at.

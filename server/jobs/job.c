@@ -31,7 +31,6 @@
 
 #include <stdlib.h>
 
-#include "base/log.h"
 #include "server/clients/session.h"
 #include "server/clients/user.h"
 #include "server/jobs/job_custom.h"
@@ -39,18 +38,8 @@
 #include "server/metrics/metrics.h"
 #include "server/net/connection.h"
 #include "server/observe/trace.h"
-#include "server/scheduler/scheduler_ahead.h"
-
-#define MODEL_CORES (MODEL_MAX_CORES + 1)
-
-_Static_assert(SCHEDULER_MAX_CORES <= MODEL_MAX_CORES, "an entry for each number of cores");
 
 static void jobs_schedule(struct jobs *all);
-
-static uint64_t now_us(void)
-{
-    return uv_hrtime() / 1000;
-}
 
 // Takes the job's bytes off the connection's account: the reply has been sent, or nobody reads it.
 // The connection may read the next request in their place.
@@ -62,7 +51,7 @@ static void job_uncharge(struct job *j)
 }
 
 // Once: what becomes of it.
-static void job_count(struct job *j, enum metrics_outcome outcome)
+void job_count(struct job *j, enum metrics_outcome outcome)
 {
     if (j->series)
         j->series->outcomes[outcome]++;
@@ -164,108 +153,7 @@ void job_drop(struct job *j)
     job_free(j);
 }
 
-// For request_answer(): the reply, whose payload is the job's buffer, has been sent.
-static void job_release(void *owner)
-{
-    struct job *j = owner;
-    metrics_observe(&j->all->metrics->transfer[METRICS_OUT], now_us() - j->since_us);
-    job_free(j);
-}
-
 // ---- ends ---------------------------------------------------------------------------------------
-
-// Answers with an error, counts the failure, and frees the job.
-static void job_fail(struct job *j, const struct error *e)
-{
-    j->all->n_failed++;
-    j->session->jobs_failed++;
-    job_count(j, METRICS_FAILED);
-    request_fail(&j->request, e);
-    job_free(j);
-}
-
-static void job_count_done(struct job *j)
-{
-    j->all->n_done++;
-    j->session->jobs_done++;
-    j->state = JOB_DONE;
-    j->since_us = now_us();
-    job_count(j, METRICS_DONE);
-}
-
-// Whether a bound output is to be sent as well (Infer.outputs_back).
-static bool goes_back(const struct job *j, uint32_t output)
-{
-    return output < 128 && j->outputs_back[output / 64] >> output % 64 & 1;
-}
-
-// The reply's payload, in the order of outputs: those in the buffer, cut to the client's limit, and
-// bound ones that are to be sent. Without bindings the outputs are contiguous: one segment.
-static int gather_outputs(const struct job *j, const struct model_info *info,
-                          struct iovec *segments)
-{
-    const struct binding *b = j->run.binding;
-    uint8_t *at = j->run.buffer->output;
-    size_t left = (size_t)j->output_size;
-    int n = 0;
-    if (!b) {
-        segments[0] = (struct iovec){at, left};
-        return left > 0;
-    }
-    for (uint32_t i = info->n_inputs; i < info->n_inputs + info->n_outputs; i++) {
-        const struct bound *place = binding_find(b, i);
-        size_t all = model_info_shape_set(info, j->run.shape_set)[i].logical.size;
-        size_t size = place ? 0 : all < left ? all : left;
-        if (size > 0)
-            segments[n++] = (struct iovec){at, size};
-        if (place && goes_back(j, i - info->n_inputs))
-            segments[n++] =
-                (struct iovec){place->memory->buffer.map + place->offset, (size_t)place->size};
-        at += size;
-        left -= size;
-    }
-    return n;
-}
-
-// The outputs are sent straight from the buffer or the bound memory, so the job must stay until
-// they are gone.
-static void job_answer(struct job *j, const struct model_info *info)
-{
-    rknnd_InferReply m = {
-        .run_us = j->run.run_us,
-        .estimate_ns = j->run.estimate_ns,
-        .queue_us = j->queued_us,
-        .attempts = j->run.attempts,
-        .core_mask = j->run.core_mask,
-    };
-    struct iovec outputs[FRAME_MAX_SEGMENTS];
-    int n = j->no_outputs ? 0 : gather_outputs(j, info, outputs);
-    job_count_done(j);
-    request_answer(&j->request, rknnd_InferReply_fields, &m, outputs, n, job_release, j);
-}
-
-static void job_answer_dump(struct job *j)
-{
-    rknnd_DumpReply m = {.n_tensors = j->run.n_tensors};
-    job_count_done(j);
-    request_answer(&j->request, rknnd_DumpReply_fields, &m, NULL, 0, job_release, j);
-}
-
-// What becomes of a job whose run has ended; frees it now, or when the reply has been sent.
-static void job_conclude(struct job *j, const struct error *e, const struct model_info *info)
-{
-    if (e && j->request.connection)
-        log_warn("c%u j%llu: %s", j->request.connection->number, (unsigned long long)j->number,
-                 e->text);
-    if (e && !j->request.connection)
-        job_free(j); // stopped, or as good as
-    else if (e)
-        job_fail(j, e);
-    else if (j->dump)
-        job_answer_dump(j);
-    else
-        job_answer(j, info);
-}
 
 static void job_count_suspended(struct job *j, int change)
 {
@@ -293,32 +181,6 @@ static void job_leave_scheduler(struct job *j)
         scheduler_end(s, &j->scheduling, now_us());
     }
     job_hold_reset(&j->hold);
-}
-
-// What a run of the model takes changes with what else the machine does: the last runs count most.
-static void job_learn(const struct job *j)
-{
-    uint64_t *us =
-        &j->context->model->expected_us[__builtin_popcount(j->run.core_mask) % MODEL_CORES];
-    *us = *us ? (7 * *us + j->run.run_us + 4) / 8 : j->run.run_us;
-}
-
-static void job_observe(const struct job *j)
-{
-    struct metrics_series *series = j->context->series;
-    if (!series)
-        return;
-    metrics_observe(&series->queue, j->queued_us);
-    metrics_observe(&series->run, j->run.run_us);
-}
-
-// A worker that a model has broken says what it likes; what it says is the series' of its model,
-// and what others are told that they will wait. It is as true as the time for which it had the run.
-static void job_check_time(struct job *j)
-{
-    uint64_t most = now_us() - j->begun_us;
-    if (j->run.run_us > most)
-        j->run.run_us = most;
 }
 
 // From the runner, exactly once for each submitted job. The next job is started before this one is
@@ -509,21 +371,10 @@ static void job_resume(struct job_hold *h)
 
 // ---- the way in ---------------------------------------------------------------------------------
 
-// Bytes of bound outputs that are sent as well; they are counted although they are not in the
-// buffer, because they wait for the client just the same.
-static uint64_t back_size(const struct job *j)
-{
-    const struct binding *b = j->run.binding;
-    uint64_t size = 0;
-    for (uint32_t i = 0; b && i < b->n_outputs; i++)
-        size += goes_back(j, i) ? b->tensors[b->n_inputs + i].size : 0;
-    return size;
-}
-
 void job_charge(struct job *j, struct connection *c, const struct frame_header *h)
 {
     j->charged = c;
-    j->back_bytes = back_size(j);
+    j->back_bytes = job_back_size(j);
     c->held_bytes += j->held_bytes + j->back_bytes;
     j->since_us = now_us();
     request_begin(&j->request, &c->requests, h, on_abandoned);
@@ -532,39 +383,10 @@ void job_charge(struct job *j, struct connection *c, const struct frame_header *
 
 // Contexts that share their internal memory must not run at once, so their jobs share the memory's
 // queue.
-static struct scheduler_queue *queue_of(struct job *j)
+struct scheduler_queue *job_queue(struct job *j)
 {
     struct memory *internal = j->run.binding ? j->run.binding->internal : NULL;
     return internal ? &internal->queue : &j->context->queue;
-}
-
-// What it takes on the device; 0: not known.
-static uint64_t job_expected_us(const struct job *j)
-{
-    unsigned n = j->cores.mask ? (unsigned)__builtin_popcount(j->cores.mask) : j->cores.any;
-    return j->context && n < MODEL_CORES ? j->context->model->expected_us[n] : 0;
-}
-
-static uint64_t expected_us_of(const struct scheduler_job *j)
-{
-    return job_expected_us(container_of(j, struct job, scheduling));
-}
-
-// STATUS_TIMEOUT if it would not be done within its limit, as far as is known.
-static int job_admit(struct job *j, struct error *e)
-{
-    const struct scheduler_ahead now = {.now_us = now_us(),
-                                        .gives_way = j->all->slices && j->all->slice_us,
-                                        .expected_us = expected_us_of};
-    uint64_t own = job_expected_us(j);
-    uint64_t ahead = own ? scheduler_ahead_us(&j->all->scheduler, queue_of(j), &now) : 0;
-    if (!own || ahead + own <= 1000ull * j->limit_ms)
-        return 0;
-    return error_set(
-        e, STATUS_TIMEOUT,
-        "refused: the run would be done in about %.1f ms (%.1f ms of runs ahead, %.1f ms "
-        "of its own), its limit is %u ms",
-        1e-3 * (double)(ahead + own), 1e-3 * (double)ahead, 1e-3 * (double)own, j->limit_ms);
 }
 
 void job_start(struct job *j)
@@ -583,7 +405,7 @@ void job_start(struct job *j)
     metrics_observe(&j->all->metrics->transfer[METRICS_IN], now_us() - j->since_us);
     if (j->limit_ms)
         job_timer_set(&j->all->timer, &j->deadline, j->limit_ms);
-    scheduler_add(&j->all->scheduler, &j->scheduling, queue_of(j), j->cores, now_us());
+    scheduler_add(&j->all->scheduler, &j->scheduling, job_queue(j), j->cores, now_us());
     job_trace(j, TRACE_QUEUED, j->scheduling.waiting_since_us, 0, j->cores.mask);
     jobs_schedule(j->all);
 }

@@ -4,6 +4,7 @@
 #include "server/jobs/context.h"
 #include "server/jobs/job_hold.h"
 #include "server/jobs/job_timer.h"
+#include "server/metrics/metrics.h"
 #include "server/net/request.h"
 #include "server/runner/runner.h"
 #include "server/scheduler/scheduler.h"
@@ -99,3 +100,36 @@ void jobs_kill(struct context *x);
 /// none. `r` may be NULL.
 struct job_dump *job_find_dump(struct request *r);
 struct job_custom *job_find_custom(struct request *r);
+
+// ---- what job.c, job_answer.c and job_time.c know of each other
+// ----------------------------------
+
+static inline uint64_t now_us(void)
+{
+    return uv_hrtime() / 1000;
+}
+
+/// Once: what becomes of it.
+void job_count(struct job *j, enum metrics_outcome outcome);
+
+/// Jobs of contexts that share their internal memory share its queue.
+struct scheduler_queue *job_queue(struct job *j);
+
+/// Bytes of bound outputs that are sent as well.
+uint64_t job_back_size(const struct job *j);
+
+/// Answers with an error, counts the failure, and frees the job.
+void job_fail(struct job *j, const struct error *e);
+
+/// What becomes of a job whose run has ended (e: why it failed, or NULL); frees it now, or when the
+/// reply has been sent.
+void job_conclude(struct job *j, const struct error *e, const struct model_info *info);
+
+/// Of a run that has ended: makes what its worker says of its time as true as can be.
+void job_check_time(struct job *j);
+/// And these take it into what is known of the model's runs, and into metrics.
+void job_learn(const struct job *j);
+void job_observe(const struct job *j);
+
+/// STATUS_TIMEOUT if it would not be done within its limit, as far as is known.
+int job_admit(struct job *j, struct error *e);

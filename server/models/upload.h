@@ -78,3 +78,46 @@ void uploads_sweep(struct uploads *all, uint64_t now_ms);
 /// A connection has gone: its uploads become orphans, or those of whoever waits, and the model that
 /// was kept for it is not any more.
 void uploads_disown(struct uploads *all, struct connection *c);
+
+// ---- what upload.c, upload_messages.c and upload_end.c know of each other
+// ------------------------
+
+// An offer that waits for another client's upload, or a last chunk that waits for the hash.
+struct upload_request {
+    struct request request;
+    struct upload *upload;
+    struct list link; // in upload->waiting; the last chunk is in no list
+    struct connection *connection;
+};
+
+/// A request that is answered later. On failure NULL, and it is not begun.
+struct upload_request *upload_wait(struct upload *u, struct connection *c,
+                                   const struct frame_header *h, struct error *e);
+void upload_answer_offer(struct upload_request *r, bool held, uint64_t offset);
+
+/// The upload that an offer continues; NULL: there is none.
+struct upload *upload_find(struct uploads *all, const struct connection *c,
+                           const uint8_t sha256[MODEL_SHA256_SIZE], uint64_t size);
+
+/// The upload that a chunk is for: the connection's own, before others that it may see.
+struct upload *upload_find_own(struct uploads *all, const struct connection *c,
+                               const uint8_t sha256[MODEL_SHA256_SIZE]);
+
+/// An empty file, which is charged to the connection's user.
+int upload_new(struct uploads *all, struct connection *c, const rknnd_ModelOffer *m,
+               struct upload **ret, struct error *e);
+
+/// From now on the connection is its owner.
+void upload_give_to(struct upload *u, struct connection *c);
+
+/// The words for an owner that is none any more, and their status.
+int upload_taken_over(const struct upload *u, struct error *e);
+
+/// Not to be found any more, and not counted.
+void upload_forget(struct upload *u);
+
+/// Of one that is forgotten, and that nobody waits for: freed as soon as no thread hashes it.
+void upload_let_go(struct upload *u);
+
+/// Hashes what has come; when all has, the upload ends.
+void upload_hash_on(struct upload *u);

@@ -85,6 +85,7 @@ static void runs_models_in_processes(void **state)
     daemon_wait_for(&d, "READY=1");
     peer_connect_unix(&watcher, d.path);
     peer_hello(&watcher, 0, NULL);
+    in_process_wait_status(&watcher, no_workers, NULL); // the one that was asked for the device
     peer_connect_unix(&p, d.path);
     peer_hello(&p, 0, NULL);
     peer_upload(&p, "model", 5, 5, hash);
