@@ -101,6 +101,7 @@ static void send(struct sent *s)
     double sums[2] = {3, 4};
     struct observer o = {.min = -1, .max = 2, .n = VALUES, .sums = sums};
     struct sampling_tails t;
+    *s = (struct sent){0};
     s->form = observation_form_of(VALUES, 2, STRIDE, true);
     s->n = observation_words(s->form);
     assert_cmp(s->n, <=, MOST_WORDS);
