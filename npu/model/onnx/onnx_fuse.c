@@ -3,6 +3,7 @@
 //      x, Sigmoid(x) -> Mul             UNARY with POST_SWISH
 //      Pad -> Conv                      Conv with more padding
 //      Conv -> BatchNormalization       Conv with scaled weights and another bias
+//      Conv -> Add for each channel     Conv with another bias
 //      Conv, MatMul, Add ... -> Relu    the node with the activation as its post
 //      ConvInteger -> Cast -> Mul -> Add  the convolution with a scale and an addend
 //
@@ -151,6 +152,31 @@ static int32_t add_bias(struct fusing *f, const char *name, uint32_t n, const fl
     return add_constant(f, &t);
 }
 
+// A convolution's bias in the pool, to be changed; zeros where it has none. NULL: no memory.
+static float *bias_of(struct fusing *f, const struct graph_node *conv)
+{
+    bool has_bias = conv->n_inputs > 2 && conv->inputs[2] >= 0;
+    return has_bias
+               ? floats_of(f, conv->inputs[2])
+               : pool_alloc(&f->g->pool, f->g->tensors[conv->inputs[1]].dims[0], sizeof(float));
+}
+
+// The convolution makes the later node's output, with this weight and this bias.
+static int conv_becomes(struct fusing *f, struct graph_node *conv, int32_t weight,
+                        const float *bias, struct graph_node *later, struct error *e)
+{
+    int32_t *inputs = pool_alloc(&f->g->pool, 3, sizeof *inputs);
+    if (!inputs)
+        return error_no_memory(e, "the graph", 0);
+    inputs[0] = conv->inputs[0];
+    inputs[1] = weight;
+    inputs[2] = add_bias(f, later->name, f->g->tensors[weight].dims[0], bias);
+    conv->inputs = inputs;
+    conv->n_inputs = 3;
+    take_over(f, conv, later);
+    return 0;
+}
+
 // BatchNormalization behind a convolution, with scale g, bias b, mean m and variance v per channel
 // o:
 //
@@ -162,40 +188,66 @@ static int fold_norm(struct fusing *f, struct graph_node *conv, struct graph_nod
                      struct error *e)
 {
     uint32_t channels = f->g->tensors[conv->inputs[1]].dims[0];
-    bool has_bias = conv->n_inputs > 2 && conv->inputs[2] >= 0;
-    float *p[5], *bias = has_bias ? floats_of(f, conv->inputs[2])
-                                  : pool_alloc(&f->g->pool, channels, sizeof *bias);
+    float *p[5], *bias = bias_of(f, conv);
     double *factors = pool_alloc(&f->g->pool, channels, sizeof *factors);
-    int32_t *inputs = pool_alloc(&f->g->pool, 3, sizeof *inputs);
     for (uint32_t i = 1; i < 5; i++)
         p[i] = floats_of(f, norm->inputs[i]);
-    if (!p[1] || !p[2] || !p[3] || !p[4] || !bias || !factors || !inputs)
+    if (!p[1] || !p[2] || !p[3] || !p[4] || !bias || !factors)
         return error_no_memory(e, "the graph", 0);
     for (uint32_t o = 0; o < channels; o++) {
         factors[o] = (double)p[1][o] / sqrt((double)p[4][o] + (double)norm->norm.epsilon);
         bias[o] = (float)(((double)bias[o] - (double)p[3][o]) * factors[o] + (double)p[2][o]);
     }
-    inputs[0] = conv->inputs[0];
-    inputs[1] = add_scaled(f, conv->inputs[1], factors);
-    inputs[2] = add_bias(f, norm->name, channels, bias);
-    if (inputs[1] < 0)
-        return error_no_memory(e, "the graph", 0);
-    conv->inputs = inputs;
-    conv->n_inputs = 3;
-    take_over(f, conv, norm);
-    return 0;
+    int32_t weight = add_scaled(f, conv->inputs[1], factors);
+    return weight < 0 ? error_no_memory(e, "the graph", 0)
+                      : conv_becomes(f, conv, weight, bias, norm, e);
 }
 
-// Only float32, and only a convolution that has no activation yet: the order matters.
+// The convolution whose output the tensor is, if nobody else reads that. Only float32, and only one
+// that has no activation yet: the order matters.
+static struct graph_node *plain_conv(const struct fusing *f, int32_t tensor)
+{
+    struct graph_node *conv = sole_source(f, tensor);
+    return conv && conv->op == GRAPH_CONV && !conv->n_post &&
+                   f->g->tensors[conv->inputs[1]].type == TENSOR_FLOAT32
+               ? conv
+               : NULL;
+}
+
 static int fuse_norm(struct fusing *f, struct graph_node *n, struct error *e)
 {
-    if (n->op != GRAPH_BATCH_NORM)
+    struct graph_node *conv = n->op == GRAPH_BATCH_NORM ? plain_conv(f, n->inputs[0]) : NULL;
+    return conv ? fold_norm(f, conv, n, e) : 0;
+}
+
+// Whether a tensor that is added to images of y's channels has one number for each of them.
+static bool is_for_channels(const struct graph_tensor *t, const struct graph_tensor *y)
+{
+    uint32_t at = 3 - (t->n_dims < 4 ? t->n_dims - 1 : 3); // of y's dimensions, its first
+    if (!t->constant || t->unpack || t->type != TENSOR_FLOAT32 || !t->n_dims || t->n_dims > 4 ||
+        t->n_elems != y->dims[1])
+        return false;
+    return at <= 1 && t->dims[1 - at] == y->dims[1];
+}
+
+// Conv -> Add of a number for each channel.
+static int fuse_bias(struct fusing *f, struct graph_node *n, struct error *e)
+{
+    const struct graph_tensor *t = f->g->tensors;
+    if (n->op != GRAPH_ADD || n->n_post || t[n->outputs[0]].n_dims != 4)
         return 0;
-    struct graph_node *conv = sole_source(f, n->inputs[0]);
-    if (!conv || conv->op != GRAPH_CONV || conv->n_post ||
-        f->g->tensors[conv->inputs[1]].type != TENSOR_FLOAT32)
-        return 0;
-    return fold_norm(f, conv, n, e);
+    for (uint32_t k = 0; k < 2; k++) {
+        struct graph_node *conv = plain_conv(f, n->inputs[k]);
+        if (!conv || !is_for_channels(&t[n->inputs[!k]], &t[n->inputs[k]]))
+            continue;
+        float *bias = bias_of(f, conv), *more = floats_of(f, n->inputs[!k]);
+        if (!bias || !more)
+            return error_no_memory(e, "the graph", 0);
+        for (uint32_t o = 0; o < t[conv->inputs[1]].dims[0]; o++)
+            bias[o] += more[o];
+        return conv_becomes(f, conv, conv->inputs[1], bias, n, e);
+    }
+    return 0;
 }
 
 // ---- zeros in front of a convolution ----
@@ -266,16 +318,6 @@ static void move_to(struct fusing *f, struct graph_node *conv, struct graph_node
     later->outputs = outputs;
     f->producer[outputs[0]] = (int32_t)(later - f->g->nodes);
     drop(conv);
-}
-
-// Whether a tensor that is added to images of y's channels has one number for each of them.
-static bool is_for_channels(const struct graph_tensor *t, const struct graph_tensor *y)
-{
-    uint32_t at = 3 - (t->n_dims < 4 ? t->n_dims - 1 : 3); // of y's dimensions, its first
-    if (!t->constant || t->unpack || t->type != TENSOR_FLOAT32 || !t->n_dims || t->n_dims > 4 ||
-        t->n_elems != y->dims[1])
-        return false;
-    return at <= 1 && t->dims[1 - at] == y->dims[1];
 }
 
 // ConvInteger -> Cast -> Mul by a number -> Add of a number for each channel: what a network that
@@ -397,6 +439,8 @@ int onnx_fuse(struct graph *g, struct error *e)
             r = fuse_pad(&f, &g->nodes[i], e);
         if (r == 0)
             r = fuse_norm(&f, &g->nodes[i], e);
+        if (r == 0)
+            r = fuse_bias(&f, &g->nodes[i], e);
         if (r == 0)
             fuse_activation(&f, &g->nodes[i]);
     }
