@@ -12,6 +12,33 @@ from onnx import TensorProto, helper
 from onnxtools.forms import RUNTIME, Case, attention, node, normalized, rms
 
 
+class Addends(Case):
+    """What is added behind a convolution is its bias where it has one number for each channel, and only there."""
+
+    def test_of_all_shapes(self):
+        x, w, b = self.random(1, 3, 4, 4), self.random(4, 3, 1, 1), self.random(4)
+        conv = np.einsum("nihw,oi->nohw", x, w[..., 0, 0])
+        biased = conv + b[:, None, None]
+        for shape in (4,), (4, 1), (4, 4), (4, 1, 1), (1, 4, 1), (1, 1, 4), (1, 4, 1, 1), (1, 1, 4, 1), (1, 1, 1, 4), (1, 4, 4, 4), (2, 4, 1, 1), (1,), ():
+            addend = self.random(*shape)
+            with self.subTest(shape=shape):
+                self.gives(conv + addend, [node("Conv", ["x", "w"], ["c"]), node("Add", ["c", "a"], ["y"])], {"x": x}, {"w": w, "a": addend})
+                nodes = [node("Conv", ["x", "w", "b"], ["c"]), node("Add", ["a", "c"], ["s"]), node("Relu", ["s"], ["y"])]
+                self.gives(np.maximum(biased + addend, 0), nodes, {"x": x}, {"w": w, "b": b, "a": addend})
+
+    def test_with_others_around_it(self):
+        x, w, b, a = self.random(1, 3, 4, 4), self.random(4, 3, 1, 1), self.random(4), self.random(4, 1, 1)
+        conv = np.einsum("nihw,oi->nohw", x, w[..., 0, 0])
+        given = {"w": w, "b": b, "a": a, "s": self.random(4), "m": self.random(4), "v": self.random(4) ** 2 + 1}
+        norm = (conv + a - given["m"][:, None, None]) / np.sqrt(given["v"] + 1e-5)[:, None, None] * given["s"][:, None, None] + b[:, None, None]
+        self.gives(norm, [node("Conv", ["x", "w"], ["c"]), node("Add", ["c", "a"], ["d"]),
+                          node("BatchNormalization", ["d", "s", "b", "m", "v"], ["y"])], {"x": x}, given)
+        self.gives(np.maximum(conv, 0) + a, [node("Conv", ["x", "w"], ["c"]), node("Relu", ["c"], ["r"]), node("Add", ["r", "a"], ["y"])],
+                   {"x": x}, {"w": w, "a": a})
+        self.gives((conv + a) * conv, [node("Conv", ["x", "w"], ["c"]), node("Add", ["c", "a"], ["d"]), node("Mul", ["c", "d"], ["y"])],
+                   {"x": x}, {"w": w, "a": a})
+
+
 class Functions(Case):
     """As exporters of PyTorch write modules."""
 
