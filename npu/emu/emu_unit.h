@@ -373,6 +373,11 @@ int emu_decode_lut(const struct emu_unit *u, uint32_t cfg, struct emu_lut_side r
 /// STATUS_PARAM_INVALID where steps do not fill the ranges.
 int emu_check_lut(const struct emu_unit *u, const struct emu_lut_side ret[2], struct error *e);
 
+static inline bool emu_is_rk3568(const struct emu_unit *u)
+{
+    return u->chip->generation == EMU_RK3568;
+}
+
 int emu_conv_rk3588(const struct emu_unit *u, struct emu_conv *ret, struct error *e);
 int emu_dpu_rk3588(const struct emu_unit *u, bool from_core, struct emu_dpu *ret, struct error *e);
 int emu_conv_rk3562(const struct emu_unit *u, struct emu_conv *ret, struct error *e);

@@ -205,8 +205,21 @@ def full_pipe():
     return w
 
 
+def io_uring():
+    """A kernel of today lets none be passed."""
+    fd = call(NR["io_uring_setup"], 4, ctypes.create_string_buffer(120))
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        socket.send_fds(ours, [b"x"], [fd])
+    return fd
+
+
+def of_family(family, kind, *protocol):
+    return lambda: socket.socket(getattr(socket, family), kind, *protocol).detach()
+
+
 NR = {"pidfd": 434, "memfd_secret": 447, "userfaultfd": 323, "fanotify": 300, "inotify": 294, "signalfd": 289,
-      "timerfd": 283}
+      "timerfd": 283, "io_uring_setup": 425, "landlock_create_ruleset": 444, "fsopen": 430, "open_tree": 428, "bpf": 321, "perf_event_open": 298}
 ODD = {
     "O_PATH": lambda: os.open("/", os.O_PATH),
     "O_PATH of a memory": lambda: os.open("/proc/self/exe", os.O_PATH),
@@ -230,6 +243,16 @@ ODD = {
     "listening socket": lambda: socket.create_server(("127.0.0.1", 0)).detach(),
     "empty memory": lambda: os.memfd_create("empty", os.MFD_ALLOW_SEALING),
     "memory without seals": lambda: os.memfd_create("plain"),
+    "io_uring": io_uring,
+    "ruleset": lambda: call(NR["landlock_create_ruleset"], ctypes.create_string_buffer(b"\1", 8), 8, 0),
+    "file system to be": lambda: call(NR["fsopen"], b"tmpfs", 0),
+    "tree of mounts": lambda: call(NR["open_tree"], -100, b"/proc", 1),
+    "map of the kernel's": lambda: call(NR["bpf"], 0, ctypes.create_string_buffer(b"\2\0\0\0\4\0\0\0\4\0\0\0\4\0\0\0", 120), 120),
+    "counter": lambda: call(NR["perf_event_open"], ctypes.create_string_buffer(b"\1\0\0\0\x80\0\0\0", 128), 0, -1, -1, 0),
+    "packets": of_family("AF_PACKET", socket.SOCK_RAW),
+    "netlink": of_family("AF_NETLINK", socket.SOCK_RAW),
+    "ciphers": of_family("AF_ALG", socket.SOCK_SEQPACKET),
+    "own name space": lambda: os.open("/proc/self/ns/net", os.O_RDONLY),
     "huge pages": lambda: os.memfd_create("huge", os.MFD_ALLOW_SEALING | 4),
 }
 
