@@ -62,16 +62,16 @@ static bool vnni_has_nz(const struct step *s, const struct conv *c)
 static void vnni_describe_window(const struct step *s, const struct conv *c, struct conv_vnni *v)
 {
     v->split = !conv_vnni_has_dot();
-    v->lanes = v->split ? SPLIT_LANES : CONV_LANES;
+    v->lanes = v->split ? SPLIT_LANES : VNNI_LANES;
     v->max_vectors = v->split ? SPLIT_VECTORS : VNNI_VECTORS;
     v->has_nz = vnni_has_nz(s, c);
     v->n_segments = conv_segments(c);
     v->segment = conv_segment_size(c);
     v->quads = (v->segment + 3) / 4;
     v->n_blocks = (vnni_n_vectors(c) + v->max_vectors - 1) / v->max_vectors;
-    bool alone = v->n_blocks == 1 || VNNI_VECTORS == 1;
-    bool spare = !v->split && v->has_nz && alone && c->oc % CONV_LANES;
-    v->spare = spare ? (int)(c->oc % CONV_LANES) : -1;
+    bool alone = v->n_blocks == 1 || VNNI_LEAVES;
+    bool spare = !v->split && v->has_nz && alone && c->oc % VNNI_LANES;
+    v->spare = spare ? (int)(c->oc % VNNI_LANES) : -1;
     v->window_sums = v->has_nz && !spare;
     v->chunk = MAX_SUMS / c->oc < PIXEL_MULTIPLE
                    ? PIXEL_MULTIPLE

@@ -20,8 +20,8 @@
 //
 // The window sum Σ X comes for free where all channels are one block whose last vector has a lane
 // to spare: a channel whose weights are all 1 counts it (`spare`). Else lines have the sums of each
-// window row behind their bytes. NEON's blocks have one vector; there the last block, which is the
-// first one to be computed, leaves what it counts to the others.
+// window row behind their bytes. NEON's last block, which is the first one to be computed, leaves
+// what it counts to the others. Its vectors have 8 channels, so that few are computed for nothing.
 #pragma once
 
 #include "npu/sim/conv/conv_lines.h"
@@ -29,11 +29,14 @@
 
 #ifdef __aarch64__
 #define VNNI_RAISE   0
-#define VNNI_VECTORS 1
+#define VNNI_LANES   8
+#define VNNI_VECTORS 2
 #else
-#define VNNI_RAISE   128 // of the image
-#define VNNI_VECTORS 4   // of CONV_LANES channels, in a block at most
+#define VNNI_RAISE   128        // of the image
+#define VNNI_LANES   CONV_LANES // channels of a vector
+#define VNNI_VECTORS 4          // in a block at most
 #endif
+#define VNNI_LEAVES (VNNI_RAISE == 0) // the last block leaves what it counts to the others
 
 #define VNNI_SEGMENTS 64
 

@@ -206,7 +206,7 @@ NEON_INLINE void neon_store_tile(const struct depthwise_line *l, size_t pixel, s
         }
     }
     const size_t first = l->first + pixel;
-    if (neon_store_outputs(t, o, first * l->out + o, l->out, sums, (int)w.n, kind, false))
+    if (neon_store_outputs(t, o, first * l->out + o, l->out, sums, (int)w.n, VECTORS, kind, false))
         return;
     const struct requant_part part = {.sums = l->to,
                                       .pitch = CONV_LANES,

@@ -5,41 +5,27 @@
 //   weights        = load the weights of one input and 8 channels           once for all pixels
 //   sums[i][v]    += 4 products with input k of x[i]                        smlal, by element
 //
-// Why it is fast: a tile of 6 pixels x 16 channels has 24 of the 32 registers for its sums, 6 for
-// the image and two for weights; for 192 smlal it loads 16 vectors of weights, two by an
-// instruction, and 6 of the image. What is left of a segment behind its whole vectors is taken
-// four, two and one at a time. gcc leaves all of that in order (npu/sim/CMakeLists.txt).
+// Why it is fast: for the 192 smlal of a tile of 6 pixels x 16 channels it loads 16 vectors of
+// weights, two by an instruction, and 6 of the image (conv_neon_tile.h). What is left of a segment
+// behind its whole vectors is taken four, two and one at a time.
 //
 // Sums are exact, and wrap at 32 bits. Tests: test_sim_conv of the preset arm64.
 #include "npu/sim/conv/conv_int16.h"
+#include "npu/sim/conv/neon/conv_neon_tile.h"
 
 #ifdef __aarch64__
 #include <arm_neon.h>
 
 #define NEON_INLINE static inline __attribute__((always_inline, no_sanitize("undefined")))
 
-#define MAX_PIXELS 8 // with 8 channels; with 16 there are 6
-#define MAX_SUMS   24
-
-// Input k of all pixels' vectors.
-#define ADD_INPUT(k)                                                                               \
-    _Pragma("GCC unroll 2") for (int v = 0; v < n_vectors; v++)                                    \
+#define LOAD_WEIGHTS(w, at) const int16x8_t weights = vld1q_s16((w) + (at)*INT16_LANES)
+// As vmlal_laneq_s16() and vmlal_high_laneq_s16(), but a sum stays in one register.
+#define PRODUCTS(instruction, half, sum, x, k)                                                     \
+    __asm__(instruction " %0.4s, %1." half ", %2.h[" #k "]" : "+w"(sum) : "w"(weights), "x"(x))
+#define MULTIPLY(sum, x, k)                                                                        \
     {                                                                                              \
-        const int16x8_t weights = vld1q_s16(w + ((k)*n_vectors + v) * INT16_LANES);                \
-        _Pragma("GCC unroll 8") for (int i = 0; i < n; i++)                                        \
-        {                                                                                          \
-            int32x4_t *sum = sums + (i * n_vectors + v) * 2;                                       \
-            sum[0] = vmlal_laneq_s16(sum[0], vget_low_s16(weights), x[i], k);                      \
-            sum[1] = vmlal_high_laneq_s16(sum[1], weights, x[i], k);                               \
-        }                                                                                          \
-    }
-
-// Loads a vector of each pixel, and goes on by its inputs.
-#define LOAD_PIXELS(load, inputs)                                                                  \
-    _Pragma("GCC unroll 8") for (int i = 0; i < n; i++)                                            \
-    {                                                                                              \
-        x[i] = load;                                                                               \
-        at[i] += (inputs);                                                                         \
+        PRODUCTS("smlal", "4h", (sum)[0], x, k);                                                   \
+        PRODUCTS("smlal2", "8h", (sum)[1], x, k);                                                  \
     }
 
 NEON_INLINE void neon_sum_segment(const struct int16_pixels *p, const int16_t *first,
@@ -48,47 +34,48 @@ NEON_INLINE void neon_sum_segment(const struct int16_pixels *p, const int16_t *f
 {
     const size_t pitch = p->pitch;
     const int step = n_vectors * INT16_LANES;
-    const int16_t *at[MAX_PIXELS];
-    int16x8_t x[MAX_PIXELS];
+    const int16_t *at[NEON_MAX_PIXELS];
+    int16x8_t x[NEON_MAX_PIXELS];
     size_t left = p->joined;
-#pragma GCC unroll 8
-    for (int i = 0; i < n; i++)
-        at[i] = first + (size_t)i * pitch;
+#pragma GCC unroll 16
+    for (int i = 0; i < n; i++, first += pitch)
+        at[i] = first;
     for (; left >= 8; left -= 8, w += 8 * step) {
-        LOAD_PIXELS(vld1q_s16(at[i]), 8)
-        ADD_INPUT(0)
-        ADD_INPUT(1)
-        ADD_INPUT(2)
-        ADD_INPUT(3)
-        ADD_INPUT(4)
-        ADD_INPUT(5)
-        ADD_INPUT(6)
-        ADD_INPUT(7)
+        NEON_LOAD_PIXELS(vld1q_s16(at[i]), 8)
+        NEON_ADD(0)
+        NEON_ADD(1)
+        NEON_ADD(2)
+        NEON_ADD(3)
+        NEON_ADD(4)
+        NEON_ADD(5)
+        NEON_ADD(6)
+        NEON_ADD(7)
     }
     if (left & 4) {
-        LOAD_PIXELS(vcombine_s16(vld1_s16(at[i]), vdup_n_s16(0)), 4)
-        ADD_INPUT(0)
-        ADD_INPUT(1)
-        ADD_INPUT(2)
-        ADD_INPUT(3)
+        NEON_LOAD_PIXELS(vcombine_s16(vld1_s16(at[i]), vdup_n_s16(0)), 4)
+        NEON_ADD(0)
+        NEON_ADD(1)
+        NEON_ADD(2)
+        NEON_ADD(3)
         w += 4 * step;
     }
     if (left & 2) {
-        LOAD_PIXELS(vreinterpretq_s16_s32(vld1q_dup_s32((const int32_t *)(const void *)at[i])), 2)
-        ADD_INPUT(0)
-        ADD_INPUT(1)
+        NEON_LOAD_PIXELS(vreinterpretq_s16_s32(vld1q_dup_s32((const int32_t *)(const void *)at[i])),
+                         2)
+        NEON_ADD(0)
+        NEON_ADD(1)
         w += 2 * step;
     }
     if (left & 1) {
-        LOAD_PIXELS(vld1q_dup_s16(at[i]), 1)
-        ADD_INPUT(0)
+        NEON_LOAD_PIXELS(vld1q_dup_s16(at[i]), 1)
+        NEON_ADD(0)
     }
 }
 
 NEON_INLINE void neon_sum_tile(const struct int16_pixels *p, const struct int16_block *b,
                                size_t first, int32_t *to, const int n, const int n_vectors)
 {
-    int32x4_t sums[MAX_SUMS];
+    int32x4_t sums[NEON_MAX_SUMS];
     const int16_t *w = b->weights;
 #pragma GCC unroll 24
     for (int i = 0; i < 2 * n * n_vectors; i++)
@@ -108,9 +95,6 @@ NEON_INLINE void neon_sum_tile(const struct int16_pixels *p, const struct int16_
     }
 }
 
-// A function for each number of pixels and vectors, whose loops are unrolled.
-#define UP_TO_6(X, v) X(1, v) X(2, v) X(3, v) X(4, v) X(5, v) X(6, v)
-#define UP_TO_8(X, v) UP_TO_6(X, v) X(7, v) X(8, v)
 #define FUNCTION(n, v)                                                                             \
     static void neon_sum_##n##_##v(const struct int16_pixels *p, const struct int16_block *b,      \
                                    size_t first, int32_t *to)                                      \
@@ -119,19 +103,18 @@ NEON_INLINE void neon_sum_tile(const struct int16_pixels *p, const struct int16_
     }
 #define NAME(n, v) neon_sum_##n##_##v,
 
-UP_TO_8(FUNCTION, 1)
-UP_TO_6(FUNCTION, 2)
+NEON_TILES_1(FUNCTION)
+NEON_TILES_2(FUNCTION)
 
 void conv_int16_sum(const struct int16_pixels *p, const struct int16_block *b, size_t n,
                     int32_t *sums)
 {
-    static void (*const functions[][MAX_PIXELS])(
+    static void (*const functions[][NEON_MAX_PIXELS])(
         const struct int16_pixels *p, const struct int16_block *b, size_t first,
-        int32_t *to) = {{UP_TO_8(NAME, 1)}, {UP_TO_6(NAME, 2)}};
-    const size_t n_vectors = b->lanes / INT16_LANES, most = n_vectors > 1 ? 6 : 8;
-    size_t tiles = (n + most - 1) / most;
-    for (size_t first = 0, count; tiles; tiles--, first += count) {
-        count = (n - first + tiles - 1) / tiles;
+        int32_t *to) = {{NEON_TILES_1(NAME)}, {NEON_TILES_2(NAME)}};
+    const size_t n_vectors = b->lanes / INT16_LANES;
+    for (size_t first = 0, count; first < n; first += count) {
+        count = neon_tile_pixels(n - first, n_vectors);
         functions[n_vectors - 1][count - 1](p, b, first, sums);
     }
 }

@@ -38,7 +38,7 @@ REQUANT_INLINE bool neon_requantize_lanes(const struct requant_job *call, size_t
         float32x4_t x[REQUANT_VECTORS], more[REQUANT_VECTORS];
         const bool add = requant_has_addend(form.kind);
         if (add)
-            neon_addends(&t, &constants, at, more);
+            neon_load_addends(&t, &constants, at, more, REQUANT_VECTORS);
 #pragma GCC unroll 4
         for (size_t v = 0; v < REQUANT_VECTORS; v++) {
             int32x4_t sums = vld1q_s32(t.sums + at + 4 * v);

@@ -80,17 +80,24 @@ REQUANT_INLINE float32x4_t neon_rounded_addend(const struct requant_job *t, int3
                        t->addend_factor);
 }
 
-// Of CONV_LANES outputs.
-REQUANT_INLINE void neon_addends(const struct requant_job *t, const struct neon_constants *k,
-                                 size_t at, float32x4_t *more)
+// Of 8 outputs.
+REQUANT_INLINE void neon_addends(const struct requant_job *t, int16x8_t addends, float32x4_t *more)
 {
+    more[0] = neon_rounded_addend(t, vmovl_s16(vget_low_s16(addends)));
+    more[1] = neon_rounded_addend(t, vmovl_high_s16(addends));
+}
+
+// Of n_vectors of 4 outputs: 2, or REQUANT_VECTORS.
+REQUANT_INLINE void neon_load_addends(const struct requant_job *t, const struct neon_constants *k,
+                                      size_t at, float32x4_t *more, const int n_vectors)
+{
+    if (n_vectors < REQUANT_VECTORS) {
+        neon_addends(t, vaddw_s8(k->addend_offset, vld1_s8(t->addend + at)), more);
+        return;
+    }
     const int8x16_t x = vld1q_s8(t->addend + at);
-    const int16x8_t first = vaddw_s8(k->addend_offset, vget_low_s8(x));
-    const int16x8_t second = vaddw_high_s8(k->addend_offset, x);
-    more[0] = neon_rounded_addend(t, vmovl_s16(vget_low_s16(first)));
-    more[1] = neon_rounded_addend(t, vmovl_high_s16(first));
-    more[2] = neon_rounded_addend(t, vmovl_s16(vget_low_s16(second)));
-    more[3] = neon_rounded_addend(t, vmovl_high_s16(second));
+    neon_addends(t, vaddw_s8(k->addend_offset, vget_low_s8(x)), more);
+    neon_addends(t, vaddw_high_s8(k->addend_offset, x), more + 2);
 }
 
 // A LeakyRelu's outputs; *far becomes how far any is from what it was before it was rounded.
@@ -127,25 +134,36 @@ REQUANT_INLINE float32x4_t neon_rounded(const struct neon_constants *k,
                   : vfmaq_f32(k->to, vsubq_f32(x, k->integer), k->out);
 }
 
-/// CONV_LANES of these as int8, within bounds.
-REQUANT_INLINE int8x16_t neon_narrow(const struct neon_constants *k, const float32x4_t *x,
-                                     const bool narrow, const enum requant_kind kind)
+// Two vectors of these in 16 bits; within bounds where they are not narrow.
+REQUANT_INLINE int16x8_t neon_lower_halves(const struct neon_constants *k, const float32x4_t *x,
+                                           const bool narrow, const enum requant_kind kind)
 {
-    int32x4_t bits[REQUANT_VECTORS];
-#pragma GCC unroll 4
-    for (int v = 0; v < REQUANT_VECTORS; v++) {
+    int32x4_t bits[2];
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; v++) {
         bits[v] = vreinterpretq_s32_f32(x[v]);
         if (!narrow)
             bits[v] = vminq_s32(vmaxq_s32(bits[v], k->min), k->max);
     }
-    int16x8_t first = vuzp1q_s16(vreinterpretq_s16_s32(bits[0]), vreinterpretq_s16_s32(bits[1]));
-    int16x8_t second = vuzp1q_s16(vreinterpretq_s16_s32(bits[2]), vreinterpretq_s16_s32(bits[3]));
-    if (kind == REQUANT_FLOAT32) {
-        first = vaddq_s16(first, k->zp_after);
-        second = vaddq_s16(second, k->zp_after);
-    }
-    int8x16_t y = vqmovn_high_s16(vqmovn_s16(first), second);
+    const int16x8_t y = vuzp1q_s16(vreinterpretq_s16_s32(bits[0]), vreinterpretq_s16_s32(bits[1]));
+    return kind == REQUANT_FLOAT32 ? vaddq_s16(y, k->zp_after) : y;
+}
+
+/// CONV_LANES of these as int8, within bounds.
+REQUANT_INLINE int8x16_t neon_narrow(const struct neon_constants *k, const float32x4_t *x,
+                                     const bool narrow, const enum requant_kind kind)
+{
+    const int8x8_t first = vqmovn_s16(neon_lower_halves(k, x, narrow, kind));
+    const int8x16_t y = vqmovn_high_s16(first, neon_lower_halves(k, x + 2, narrow, kind));
     return narrow ? vminq_s8(vmaxq_s8(y, k->low), k->high) : y;
+}
+
+/// A half of that, narrow.
+REQUANT_INLINE int8x8_t neon_narrow_half(const struct neon_constants *k, const float32x4_t *x,
+                                         const enum requant_kind kind)
+{
+    const int8x8_t y = vqmovn_s16(neon_lower_halves(k, x, true, kind));
+    return vmin_s8(vmax_s8(y, vget_low_s8(k->low)), vget_low_s8(k->high));
 }
 
 /// Whether any output is open.
@@ -154,12 +172,14 @@ REQUANT_INLINE bool neon_is_open(const struct requant_job *t, float32x4_t far,
 {
     return requant_is_leaky(kind) && !(vmaxvq_f32(far) < 0.5f - t->error);
 }
-/// Stores the outputs of CONV_LANES channels from `from` on, of n pixels that are `pitch` apart,
-/// the first one at t->dst[at], whose sums are narrow. Pixel by pixel: as sums become outputs,
-/// their registers are free for others. False: some are open.
+
+/// Stores the outputs of n_vectors of 4 channels (2, or REQUANT_VECTORS) from `from` on, of n
+/// pixels that are `pitch` apart, the first one at t->dst[at], whose sums are narrow. Pixel by
+/// pixel: as sums become outputs, their registers are free for others. False: some are open.
 REQUANT_INLINE bool neon_store_outputs(const struct requant_job *call, size_t from, size_t at,
                                        size_t pitch, const int32x4_t *sums, const int n,
-                                       const enum requant_kind kind, const bool merged)
+                                       const int n_vectors, const enum requant_kind kind,
+                                       const bool merged)
 {
     const struct requant_job t = *call;
     const struct neon_constants k = neon_constants(&t);
@@ -167,18 +187,21 @@ REQUANT_INLINE bool neon_store_outputs(const struct requant_job *call, size_t fr
     struct neon_factors f[REQUANT_VECTORS];
     float32x4_t far = vdupq_n_f32(0);
 #pragma GCC unroll 4
-    for (int v = 0; v < REQUANT_VECTORS; v++)
+    for (int v = 0; v < n_vectors; v++)
         f[v] = neon_factors(&t, from + (size_t)v * 4, kind);
-#pragma GCC unroll 6
+#pragma GCC unroll 8
     for (int i = 0; i < n; i++, at += pitch) {
         float32x4_t x[REQUANT_VECTORS], more[REQUANT_VECTORS];
         if (add)
-            neon_addends(&t, &k, at, more);
+            neon_load_addends(&t, &k, at, more, n_vectors);
 #pragma GCC unroll 4
-        for (int v = 0; v < REQUANT_VECTORS; v++)
-            x[v] = neon_rounded(&k, &f[v], sums[i * REQUANT_VECTORS + v], add ? &more[v] : NULL,
-                                merged, kind, &far);
-        vst1q_s8(t.dst + at, neon_narrow(&k, x, true, kind));
+        for (int v = 0; v < n_vectors; v++)
+            x[v] = neon_rounded(&k, &f[v], sums[i * n_vectors + v], add ? &more[v] : NULL, merged,
+                                kind, &far);
+        if (n_vectors == REQUANT_VECTORS)
+            vst1q_s8(t.dst + at, neon_narrow(&k, x, true, kind));
+        else
+            vst1_s8(t.dst + at, neon_narrow_half(&k, x, kind));
     }
     return !neon_is_open(&t, far, kind);
 }
