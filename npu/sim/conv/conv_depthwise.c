@@ -321,27 +321,33 @@ depthwise_sum_narrow(const struct depthwise_line *l, size_t in, size_t out, size
 {
     narrow_f32 sums[DEPTHWISE_FEW * NARROW_PARTS] = {0};
     const float *taps = (const float *)l->taps + o;
+    const size_t next = l->in, step = l->out;
     for (size_t k = 0; k < l->n_taps; k++, taps += l->tap) {
         const float *x = (const float *)l->sources[k] + in + o;
+        narrow_f32 tap[NARROW_PARTS];
 #pragma GCC unroll 4
-        for (int v = 0; v < NARROW_PARTS; v++) {
-            narrow_f32 tap = *(const narrow_f32 *)(taps + v * NARROW);
+        for (int v = 0; v < NARROW_PARTS; v++)
+            tap[v] = *(const narrow_f32 *)(taps + v * NARROW);
 #pragma GCC unroll 4
-            for (int i = 0; i < n; i++)
-                sums[i * NARROW_PARTS + v] +=
-                    *(const narrow_f32 *)(x + (size_t)i * l->in + v * NARROW) * tap;
-        }
+        for (int i = 0; i < n; i++, x += next)
+#pragma GCC unroll 4
+            for (int v = 0; v < NARROW_PARTS; v++)
+                sums[i * NARROW_PARTS + v] += *(const narrow_f32 *)(x + v * NARROW) * tap[v];
     }
-    const float *bias = taps; // behind the taps of floats
+    narrow_f32 bias[NARROW_PARTS]; // of floats: behind the taps
     int32_t *to = (int32_t *)l->to + out + o;
-#pragma GCC unroll 16
-    for (int i = 0; i < n * NARROW_PARTS; i++) {
-        int32_t *at = to + (size_t)(i / NARROW_PARTS) * l->out + i % NARROW_PARTS * NARROW;
-        if (real)
-            *(narrow_f32 *)at = sums[i] + *(const narrow_f32 *)(bias + i % NARROW_PARTS * NARROW);
-        else
-            *(narrow_i32 *)at = __builtin_convertvector(sums[i], narrow_i32);
-    }
+#pragma GCC unroll 4
+    for (int v = 0; v < NARROW_PARTS && real; v++)
+        bias[v] = *(const narrow_f32 *)(taps + v * NARROW);
+#pragma GCC unroll 4
+    for (int i = 0; i < n; i++, to += step)
+#pragma GCC unroll 4
+        for (int v = 0; v < NARROW_PARTS; v++)
+            if (real)
+                *(narrow_f32 *)(to + v * NARROW) = sums[i * NARROW_PARTS + v] + bias[v];
+            else
+                *(narrow_i32 *)(to + v * NARROW) =
+                    __builtin_convertvector(sums[i * NARROW_PARTS + v], narrow_i32);
 }
 
 static inline __attribute__((always_inline)) void

@@ -176,7 +176,7 @@ VNNI void conv_vnni_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sum
             vnni_join_pixels(pixels, taps, apart, count, sums + done);
     }
 }
-#elif !defined(__aarch64__) // neon/conv_neon_sum.c
+#elif !defined(__aarch64__) // neon/conv_neon_bytes.c
 void conv_vnni_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sums)
 {
     (void)b, (void)n, (void)sums;

@@ -22,14 +22,27 @@
 #define MAX_PIXELS  12
 #define MAX_SUMS    24
 
-// One float of each pixel, element k of its vector, with its weights. All loops over a tile are
-// unrolled, since sums in an array with an index that is no constant are in memory.
+// As vfmaq_laneq_f32(), but its sum stays in one register: for gcc that is an in- and an output.
+#define ADD_PRODUCTS(sum, weights, x, k)                                                           \
+    __asm__("fmla %0.4s, %1.4s, %2.s[" #k "]" : "+w"(sum) : "w"(weights), "w"(x))
+
+// One float of each pixel, element k of its vector, with its weights, which are loaded two vectors
+// at a time. All loops over a tile are unrolled, since sums in an array with an index that is no
+// constant are in memory.
 #define ADD_FLOAT(k)                                                                               \
-    _Pragma("GCC unroll 4") for (int v = 0; v < n_vectors; v++)                                    \
+    _Pragma("GCC unroll 2") for (int v = 0; v < n_vectors; v += 2)                                 \
     {                                                                                              \
-        const float32x4_t weights = vld1q_f32(w + ((k)*n_vectors + v) * LANES);                    \
-        _Pragma("GCC unroll 12") for (int i = 0; i < n; i++) sums[i * n_vectors + v] =             \
-            vfmaq_laneq_f32(sums[i * n_vectors + v], weights, x[i], k);                            \
+        const float *weights = w + ((k)*n_vectors + v) * LANES;                                    \
+        float32x4_t one = vld1q_f32(weights);                                                      \
+        float32x4_t other = v + 1 < n_vectors ? vld1q_f32(weights + LANES) : one;                  \
+        if (v + 1 < n_vectors)                                                                     \
+            __asm__("" : "+w"(one), "+w"(other)); /* both are loaded first, by one instruction */  \
+        _Pragma("GCC unroll 12") for (int i = 0; i < n; i++)                                       \
+        {                                                                                          \
+            ADD_PRODUCTS(sums[i * n_vectors + v], one, x[i], k);                                   \
+            if (v + 1 < n_vectors)                                                                 \
+                ADD_PRODUCTS(sums[i * n_vectors + v + 1], other, x[i], k);                         \
+        }                                                                                          \
     }
 
 NEON_INLINE void floats_sum_segment(const struct floats_pixels *p, const float *first,
@@ -40,9 +53,9 @@ NEON_INLINE void floats_sum_segment(const struct floats_pixels *p, const float *
     const float *at[MAX_PIXELS];
     float32x4_t x[MAX_PIXELS];
     size_t done = 0;
-#pragma GCC unroll 12
-    for (int i = 0; i < n; i++)
-        at[i] = first + (size_t)i * pitch;
+#pragma GCC unroll 16
+    for (int i = 0; i < n; i++, first += pitch)
+        at[i] = first;
     for (; done + 4 <= size; done += 4, w += 4 * n_vectors * LANES) {
 #pragma GCC unroll 12
         for (int i = 0; i < n; i++, at[i - 1] += 4)
@@ -52,10 +65,18 @@ NEON_INLINE void floats_sum_segment(const struct floats_pixels *p, const float *
         ADD_FLOAT(2)
         ADD_FLOAT(3)
     }
-    for (; done < size; done++, w += n_vectors * LANES) {
+    if (size & 2) {
 #pragma GCC unroll 12
-        for (int i = 0; i < n; i++, at[i - 1]++)
-            x[i] = vld1q_dup_f32(at[i]);
+        for (int i = 0; i < n; i++, at[i - 1] += 2)
+            x[i] = vcombine_f32(vld1_f32(at[i]), vdup_n_f32(0));
+        ADD_FLOAT(0)
+        ADD_FLOAT(1)
+        w += 2 * n_vectors * LANES;
+    }
+    if (size & 1) {
+#pragma GCC unroll 12
+        for (int i = 0; i < n; i++)
+            x[i] = (float32x4_t){*at[i]};
         ADD_FLOAT(0)
     }
 }

@@ -183,7 +183,8 @@ static bool neon_shares(const struct depthwise_line *l, size_t columns)
 // channels, then the next one's. A LeakyRelu's sums are kept, without bias, for those that are
 // open.
 NEON_INLINE void neon_store_tile(const struct depthwise_line *l, size_t pixel, size_t o,
-                                 const struct neon_window w, const enum requant_kind kind)
+                                 const struct neon_window w, const enum requant_kind kind,
+                                 const bool merged)
 {
     const bool leaky = requant_is_leaky(kind);
     const struct requant_job *t = l->requant;
@@ -206,7 +207,7 @@ NEON_INLINE void neon_store_tile(const struct depthwise_line *l, size_t pixel, s
         }
     }
     const size_t first = l->first + pixel;
-    if (neon_store_outputs(t, o, first * l->out + o, l->out, sums, (int)w.n, VECTORS, kind, false))
+    if (neon_store_outputs(t, o, first * l->out + o, l->out, sums, (int)w.n, VECTORS, kind, merged))
         return;
     const struct requant_part part = {.sums = l->to,
                                       .pitch = CONV_LANES,
@@ -220,23 +221,34 @@ NEON_INLINE void neon_store_tile(const struct depthwise_line *l, size_t pixel, s
 // The last pixels are moved back so that they end where the line ends, and so are the last
 // channels.
 NEON_INLINE void neon_store_line(const struct depthwise_line *l, const struct neon_window w,
-                                 const enum requant_kind kind)
+                                 const enum requant_kind kind, const bool merged)
 {
     const size_t last = l->n - w.n, last_o = l->out - CONV_LANES;
     for (size_t o = 0; o < l->out; o += CONV_LANES)
         for (size_t i = 0; i < l->n; i += w.n)
-            neon_store_tile(l, i < last ? i : last, o < last_o ? o : last_o, w, kind);
+            neon_store_tile(l, i < last ? i : last, o < last_o ? o : last_o, w, kind, merged);
+}
+
+NEON_INLINE void neon_store_window(const struct depthwise_line *l, const struct neon_window w,
+                                   const enum requant_kind kind)
+{
+    if (kind == REQUANT_PLAIN && l->requant->merged)
+        neon_store_line(l, w, kind, true);
+    else
+        neon_store_line(l, w, kind, false);
 }
 
 NEON_INLINE void neon_store_any(const struct depthwise_line *l, const size_t columns,
                                 const size_t stride, const enum requant_kind kind)
 {
     if (l->lowered_far)
-        neon_store_line(l, (struct neon_window){columns, stride, OUTPUTS, NEON_LOWERED_FAR}, kind);
+        neon_store_window(l, (struct neon_window){columns, stride, OUTPUTS, NEON_LOWERED_FAR},
+                          kind);
     else if (l->lowered)
-        neon_store_line(l, (struct neon_window){columns, stride, OUTPUTS, NEON_LOWERED}, kind);
+        neon_store_window(l, (struct neon_window){columns, stride, OUTPUTS, NEON_LOWERED}, kind);
     else
-        neon_store_line(l, (struct neon_window){columns, stride, OUTPUTS, NEON_AS_THEY_ARE}, kind);
+        neon_store_window(l, (struct neon_window){columns, stride, OUTPUTS, NEON_AS_THEY_ARE},
+                          kind);
 }
 
 #define STORE(columns, stride, name, kind)                                                         \

@@ -10,8 +10,8 @@
 // weights, two by an instruction, and 6 of the image (conv_neon_tile.h). What is left of a segment
 // behind its whole vectors is taken two quads at a time, and one.
 //
-// Sums become outputs in registers where these are narrow (conv_requantize_neon.h); a LeakyRelu's
-// are stored before, for those that are open. Sums are exact, and wrap at 32 bits.
+// Sums become outputs in registers where these are narrow (conv_requantize_neon.h). Sums are exact,
+// and wrap at 32 bits.
 //
 // Tests: test_sim_conv of the preset arm64.
 #include "npu/sim/conv/conv_vnni.h"
@@ -36,8 +36,10 @@ bool conv_vnni_requantizes(const struct conv_requant *f)
     return f->job->narrow;
 }
 
+// Both vectors are loaded before one of them is multiplied: that is one instruction.
 #define LOAD_WEIGHTS(w, at)                                                                        \
-    const int8x16_t one = vld1q_s8((w) + (at)*QUAD), other = vld1q_s8((w) + (at)*QUAD + 16)
+    int8x16_t one = vld1q_s8((w) + (at)*QUAD), other = vld1q_s8((w) + (at)*QUAD + 16);             \
+    __asm__("" : "+w"(one), "+w"(other))
 // As vdotq_laneq_s32(), but its sum stays in one register: for gcc that is an in- and an output.
 #define DOT(sum, weights, x, k)                                                                    \
     __asm__("sdot %0.4s, %1.16b, %2.4b[" #k "]" : "+w"(sum) : "w"(weights), "w"(x))
@@ -136,16 +138,24 @@ NEON_INLINE void neon_store_sums(const struct vnni_pixels *p, size_t first, cons
             vst1q_s32(to + 4 * v, sums[i * 2 * n_vectors + v]);
 }
 
-// All outputs of a tile in doubles, of sums that were stored.
-static void neon_requantize_exact(const struct vnni_pixels *p, size_t first, size_t n, size_t most)
+// All outputs of a tile in doubles, of sums that are computed once more: few tiles have any that
+// are open.
+static void neon_requantize_exact(const struct vnni_pixels *p, size_t first, size_t n,
+                                  size_t n_vectors)
 {
-    const size_t left = p->channels - p->from;
+    const size_t left = p->channels - p->from, most = n_vectors * NEON_LANES;
     const struct requant_part part = {.sums = p->sums,
                                       .pitch = p->channels,
                                       .first = p->first + first,
                                       .n = n,
                                       .from = p->from,
                                       .count = left < most ? left : most};
+    struct vnni_pixels again = *p;
+    for (size_t i = 0; i < p->n_segments; i++)
+        again.segments[i] += first * p->pitch;
+    again.window_sums += first;
+    again.requant = NULL;
+    conv_vnni_sum(&again, n, n_vectors);
     conv_requantize_exact(p->requant, &part);
 }
 
@@ -154,10 +164,8 @@ NEON_INLINE void neon_requantize_tile(const struct vnni_pixels *p, size_t first,
                                       const enum requant_kind kind, const bool merged)
 {
     const size_t pitch = p->channels, at = (p->first + first) * pitch + p->from;
-    if (requant_is_leaky(kind))
-        neon_store_sums(p, 0, sums, n, n_vectors);
     if (!neon_store_outputs(p->requant, p->from, at, pitch, sums, n, 2 * n_vectors, kind, merged))
-        neon_requantize_exact(p, first, (size_t)n, (size_t)n_vectors * NEON_LANES);
+        neon_requantize_exact(p, first, (size_t)n, (size_t)n_vectors);
 }
 
 NEON_INLINE void neon_requantize(const struct vnni_pixels *p, size_t first, int32x4_t *sums,
@@ -222,51 +230,5 @@ void conv_vnni_sum(const struct vnni_pixels *p, size_t n, size_t n_vectors)
         count = neon_tile_pixels(n - first, n_vectors);
         functions[n_vectors - 1][count - 1](p, first);
     }
-}
-
-#define FEW 4 // pixels whose bytes are summed together
-
-// Bytes of a segment of each of n pixels, 16 and 8 at a time: products with ones. The rest one by
-// one.
-NEON_INLINE void neon_sum_bytes(const int8_t *x, size_t pitch, size_t size, int32x4_t *sums,
-                                int32_t *rest, const size_t n)
-{
-    size_t at = 0;
-    for (; at + 16 <= size; at += 16)
-#pragma GCC unroll 4
-        for (size_t i = 0; i < n; i++)
-            sums[i] = vdotq_s32(sums[i], vld1q_s8(x + i * pitch + at), vdupq_n_s8(1));
-    for (; at + 8 <= size; at += 8)
-#pragma GCC unroll 4
-        for (size_t i = 0; i < n; i++) {
-            const int8x16_t half = vcombine_s8(vld1_s8(x + i * pitch + at), vdup_n_s8(0));
-            sums[i] = vdotq_s32(sums[i], half, vdupq_n_s8(1));
-        }
-    for (; at < size; at++)
-#pragma GCC unroll 4
-        for (size_t i = 0; i < n; i++)
-            rest[i] += x[i * pitch + at];
-}
-
-NEON_INLINE void neon_sum_pixels(const struct vnni_bytes *b, size_t first, int32_t *to,
-                                 const size_t n)
-{
-    int32x4_t sums[FEW] = {vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0)};
-    int32_t rest[FEW] = {0};
-    for (size_t k = 0; k < b->n_segments; k++)
-        neon_sum_bytes((const int8_t *)b->x + first * b->pitch + k * b->apart, b->pitch, b->segment,
-                       sums, rest, n);
-    const int32x4_t whole = vpaddq_s32(vpaddq_s32(sums[0], sums[1]), vpaddq_s32(sums[2], sums[3]));
-    vst1q_s32(to + first, vaddq_s32(whole, vld1q_s32(rest)));
-}
-
-// Behind the last sum there is room for more.
-NEON void conv_vnni_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sums)
-{
-    size_t i = 0;
-    for (; i + FEW <= n; i += FEW)
-        neon_sum_pixels(b, i, sums, FEW);
-    for (; i < n; i++)
-        neon_sum_pixels(b, i, sums, 1);
 }
 #endif

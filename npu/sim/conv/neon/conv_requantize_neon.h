@@ -104,12 +104,18 @@ REQUANT_INLINE void neon_load_addends(const struct requant_job *t, const struct 
 REQUANT_INLINE float32x4_t neon_leaky(const struct neon_constants *k, const struct neon_factors *f,
                                       int32x4_t sums, const float32x4_t *more, float32x4_t *far)
 {
-    float32x4_t x = vcvtq_f32_s32(sums);
-    const uint32x4_t negative = vcltzq_s32(sums);
-    x = vbslq_f32(negative, vsubq_f32(neon_stage(k, x, f->stage), k->integer), x);
-    const float32x4_t factor = vbslq_f32(negative, f->negative, f->positive);
-    x = more ? vfmaq_f32(vmulq_f32(vaddq_f32(*more, k->integer), k->out), x, factor)
-             : vmulq_f32(x, factor);
+    const uint32x4_t is_negative = vcltzq_s32(sums);
+    const float32x4_t positive = vcvtq_f32_s32(sums);
+    const float32x4_t negative = vsubq_f32(neon_stage(k, positive, f->stage), k->integer);
+    float32x4_t x;
+    if (more) {
+        x = vmulq_f32(vaddq_f32(*more, k->integer), k->out);
+        x = vfmaq_f32(x, vbslq_f32(is_negative, negative, positive),
+                      vbslq_f32(is_negative, f->negative, f->positive));
+    } else {
+        x = vbslq_f32(is_negative, vmulq_f32(negative, f->negative),
+                      vmulq_f32(positive, f->positive));
+    }
     const float32x4_t rounded = vaddq_f32(x, k->to);
     *far = vmaxq_f32(*far, vabdq_f32(x, vsubq_f32(rounded, k->to)));
     return rounded;
@@ -173,6 +179,35 @@ REQUANT_INLINE bool neon_is_open(const struct requant_job *t, float32x4_t far,
     return requant_is_leaky(kind) && !(vmaxvq_f32(far) < 0.5f - t->error);
 }
 
+// A LeakyRelu's, all pixels of a vector of channels after the other: its factors are loaded once.
+// Their floats take the place of sums.
+REQUANT_INLINE float32x4_t neon_round_leaky(const struct requant_job *t,
+                                            const struct neon_constants *k, size_t from,
+                                            const int32x4_t *sums, float32x4_t *x, const int n,
+                                            const int n_vectors)
+{
+    float32x4_t far = vdupq_n_f32(0);
+#pragma GCC unroll 4
+    for (int v = 0; v < n_vectors; v++) {
+        const struct neon_factors f = neon_factors(t, from + (size_t)v * 4, REQUANT_LEAKY);
+#pragma GCC unroll 8
+        for (int i = 0; i < n; i++)
+            x[i * n_vectors + v] = neon_leaky(k, &f, sums[i * n_vectors + v], NULL, &far);
+    }
+    return far;
+}
+
+// Of a pixel.
+REQUANT_INLINE void neon_store_rounded(const struct requant_job *t, const struct neon_constants *k,
+                                       size_t at, const float32x4_t *x, const int n_vectors,
+                                       const enum requant_kind kind)
+{
+    if (n_vectors == REQUANT_VECTORS)
+        vst1q_s8(t->dst + at, neon_narrow(k, x, true, kind));
+    else
+        vst1_s8(t->dst + at, neon_narrow_half(k, x, kind));
+}
+
 /// Stores the outputs of n_vectors of 4 channels (2, or REQUANT_VECTORS) from `from` on, of n
 /// pixels that are `pitch` apart, the first one at t->dst[at], whose sums are narrow. Pixel by
 /// pixel: as sums become outputs, their registers are free for others. False: some are open.
@@ -186,6 +221,14 @@ REQUANT_INLINE bool neon_store_outputs(const struct requant_job *call, size_t fr
     const bool add = requant_has_addend(kind);
     struct neon_factors f[REQUANT_VECTORS];
     float32x4_t far = vdupq_n_f32(0);
+    if (kind == REQUANT_LEAKY) {
+        float32x4_t rounded[8 * REQUANT_VECTORS];
+        far = neon_round_leaky(&t, &k, from, sums, rounded, n, n_vectors);
+#pragma GCC unroll 8
+        for (int i = 0; i < n; i++, at += pitch)
+            neon_store_rounded(&t, &k, at, rounded + i * n_vectors, n_vectors, kind);
+        return !neon_is_open(&t, far, kind);
+    }
 #pragma GCC unroll 4
     for (int v = 0; v < n_vectors; v++)
         f[v] = neon_factors(&t, from + (size_t)v * 4, kind);
@@ -198,10 +241,7 @@ REQUANT_INLINE bool neon_store_outputs(const struct requant_job *call, size_t fr
         for (int v = 0; v < n_vectors; v++)
             x[v] = neon_rounded(&k, &f[v], sums[i * n_vectors + v], add ? &more[v] : NULL, merged,
                                 kind, &far);
-        if (n_vectors == REQUANT_VECTORS)
-            vst1q_s8(t.dst + at, neon_narrow(&k, x, true, kind));
-        else
-            vst1_s8(t.dst + at, neon_narrow_half(&k, x, kind));
+        neon_store_rounded(&t, &k, at, x, n_vectors, kind);
     }
     return !neon_is_open(&t, far, kind);
 }

@@ -1,0 +1,110 @@
+// Sums of bytes, with NEON's dot products: window sums where the kernel has no lane to spare
+// (conv_vnni.h).
+//
+//   sums[pixel] = Σ over segments, Σ over the segment's bytes: x
+//
+// 16 bytes are added by one sdot with ones, and what is left of a segment by one with ones for its
+// last bytes alone. Windows over several pixels are sums of the pixels' own, which are made once.
+//
+// Sums are exact. Tests: test_sim_conv of the preset arm64.
+#include "npu/sim/conv/conv_vnni.h"
+
+#ifdef __aarch64__
+#include <arm_neon.h>
+
+#define NEON        __attribute__((target("arch=armv8.2-a+dotprod")))
+#define NEON_INLINE NEON static inline __attribute__((always_inline, no_sanitize("undefined")))
+#define FEW         4    // pixels whose bytes are summed together
+#define MOST_PIXELS 1024 // whose sums are kept
+
+static const int8_t last_ones[32] = {[16] = 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+
+// A segment of each of n pixels.
+NEON_INLINE void neon_sum_bytes(const int8_t *x, size_t pitch, size_t size, int32x4_t *sums,
+                                int32_t *rest, const size_t n)
+{
+    const size_t whole = size / 16 * 16, left = size % 16;
+    for (size_t at = 0; at < whole; at += 16)
+#pragma GCC unroll 4
+        for (size_t i = 0; i < n; i++)
+            sums[i] = vdotq_s32(sums[i], vld1q_s8(x + i * pitch + at), vdupq_n_s8(1));
+    if (whole && left) {
+        const int8x16_t ones = vld1q_s8(last_ones + left);
+#pragma GCC unroll 4
+        for (size_t i = 0; i < n; i++)
+            sums[i] = vdotq_s32(sums[i], vld1q_s8(x + i * pitch + size - 16), ones);
+        return;
+    }
+    if (left >= 8) {
+        const int8x16_t ones = vcombine_s8(vdup_n_s8(1), vld1_s8(last_ones + left));
+#pragma GCC unroll 4
+        for (size_t i = 0; i < n; i++) {
+            const int8_t *from = x + i * pitch;
+            const int8x16_t bytes = vcombine_s8(vld1_s8(from), vld1_s8(from + left - 8));
+            sums[i] = vdotq_s32(sums[i], bytes, ones);
+        }
+        return;
+    }
+    for (size_t at = 0; at < left; at++)
+#pragma GCC unroll 4
+        for (size_t i = 0; i < n; i++)
+            rest[i] += x[i * pitch + at];
+}
+
+NEON_INLINE void neon_sum_pixels(const struct vnni_bytes *b, size_t first, int32_t *to,
+                                 const size_t n)
+{
+    int32x4_t sums[FEW] = {vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0)};
+    int32_t rest[FEW] = {0};
+    for (size_t k = 0; k < b->n_segments; k++)
+        neon_sum_bytes((const int8_t *)b->x + first * b->pitch + k * b->apart, b->pitch, b->segment,
+                       sums, rest, n);
+    const int32x4_t whole = vpaddq_s32(vpaddq_s32(sums[0], sums[1]), vpaddq_s32(sums[2], sums[3]));
+    vst1q_s32(to + first, vaddq_s32(whole, vld1q_s32(rest)));
+}
+
+// Behind the last sum there is room for FEW more.
+NEON_INLINE void neon_sum_each(const struct vnni_bytes *b, size_t n, int32_t *sums)
+{
+    size_t i = 0;
+    for (; i + FEW <= n; i += FEW)
+        neon_sum_pixels(b, i, sums, FEW);
+    for (; i < n; i++)
+        neon_sum_pixels(b, i, sums, 1);
+}
+
+// Sums of n windows, one for each pixel, of `taps` pixels that are `apart` from each other.
+NEON_INLINE void neon_join_pixels(const int32_t *pixels, size_t taps, size_t apart, size_t n,
+                                  int32_t *sums)
+{
+    for (size_t i = 0; i < n; i += FEW) {
+        int32x4_t sum = vld1q_s32(pixels + i);
+        for (size_t k = 1; k < taps; k++)
+            sum = vaddq_s32(sum, vld1q_s32(pixels + i + k * apart));
+        vst1q_s32(sums + i, sum);
+    }
+}
+
+NEON void conv_vnni_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sums)
+{
+    int32_t pixels[MOST_PIXELS + 2 * FEW];
+    const size_t taps = b->n_segments * b->segment / b->pixel;
+    const size_t apart = b->n_segments > 1 ? b->apart / b->pixel : 1, more = (taps - 1) * apart;
+    if (taps == 1 || b->pitch != b->pixel || more + FEW > MOST_PIXELS) {
+        neon_sum_each(b, n, sums);
+        return;
+    }
+    for (size_t done = 0, count; done < n; done += count) {
+        const struct vnni_bytes each = {.x = b->x + done * b->pitch,
+                                        .n_segments = 1,
+                                        .segment = b->pixel,
+                                        .pitch = b->pixel,
+                                        .pixel = b->pixel};
+        count = n - done < MOST_PIXELS - more ? n - done : MOST_PIXELS - more;
+        neon_sum_each(&each, count + more, pixels);
+        memset(pixels + count + more, 0,
+               FEW * sizeof *pixels); // is read for sums that nobody needs
+        neon_join_pixels(pixels, taps, apart, count, sums + done);
+    }
+}
+#endif
