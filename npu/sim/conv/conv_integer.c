@@ -77,12 +77,16 @@ static void conv_correct_bias(const struct step *s, struct conv *c, const int8_t
 
 // ---- lookup tables ----
 
+// NEON takes a byte from memory in as many instructions as it computes one from segments, in fewer
+// where that is not all (no exceptions, nothing beyond them), and on small CPUs in less time.
 #ifdef __aarch64__
 #define LINES_ALONE     true // without AVX512-VBMI
-#define MOST_EXCEPTIONS 4    // each of them takes a sixth of what a byte from memory does
+#define MOST_EXCEPTIONS 4
+#define MOST_BYTES      (1 << 16) // of a table that a cache holds
 #else
 #define LINES_ALONE     false
 #define MOST_EXCEPTIONS LUT_EXCEPTIONS
+#define MOST_BYTES      0
 #endif
 
 // Where more follows, outputs are made from real numbers (conv_epilogue.c). What leads into a table
@@ -100,6 +104,24 @@ static const void *conv_lut_keep(struct step *s, const void *table, size_t size)
     return kept ? memcpy(kept, table, size) : NULL;
 }
 
+static bool conv_lut_is_small(const struct lut_kernel *k, const int8_t *dense)
+{
+    struct lut_kernel by_bytes = *k;
+    lut_choose_dense(&by_bytes, dense);
+    return by_bytes.n_dense <= MOST_BYTES;
+}
+
+// Whether segments serve, and better than a dense table.
+static bool conv_lut_takes_segments(const struct lut_kernel *k, const int8_t *dense,
+                                    struct lut_segments *ret)
+{
+    const int8_t ends[2] = {lut_stored(k->lut, INT32_MIN), lut_stored(k->lut, INT32_MAX)};
+    return lut_has_lines() && (dnn_has_vnni() || LINES_ALONE) &&
+           lut_fits_lines(k->lut, k->bounds) && lut_fit_segments(dense, ends, ret) &&
+           ret->n_exceptions <= MOST_EXCEPTIONS &&
+           (ret->saturates || !MOST_BYTES || !conv_lut_is_small(k, dense));
+}
+
 // Steps or segments where there are kernels for them, else the dense table, which has ten times the
 // size.
 static int conv_lut_choose_kernel(struct step *s, struct lut_kernel *k, struct error *e)
@@ -110,13 +132,10 @@ static int conv_lut_choose_kernel(struct step *s, struct lut_kernel *k, struct e
     if (!dense)
         return error_no_memory(e, "a lookup table", LUT_N_DENSE);
     lut_fill_dense(k->lut, dense);
-    const int8_t ends[2] = {lut_stored(k->lut, INT32_MIN), lut_stored(k->lut, INT32_MAX)};
     bool vbmi = dnn_has_vnni() && lut_has_vbmi();
     if (vbmi && lut_find_steps(k, dense, &steps)) {
         k->steps = conv_lut_keep(s, &steps, sizeof steps);
-    } else if (lut_has_lines() && (dnn_has_vnni() || LINES_ALONE) &&
-               lut_fits_lines(k->lut, k->bounds) && lut_fit_segments(dense, ends, &segments) &&
-               segments.n_exceptions <= MOST_EXCEPTIONS) {
+    } else if (conv_lut_takes_segments(k, dense, &segments)) {
         k->segments = conv_lut_keep(s, &segments, sizeof segments);
     } else {
         lut_choose_dense(k, dense);

@@ -121,8 +121,10 @@ KERNEL(void, lut_inputs,
 {
     const struct lut_job job = *call;
     const struct lut_kernel k = *job.kernel;
-    float low = LUT_ROUNDER + (float)k.bounds[0], high = LUT_ROUNDER + (float)k.bounds[1];
-    uint32_t start = float_bits(LUT_ROUNDER) + (uint32_t)k.first;
+    // Of bits, which are ordered as their floats are: bounds are positive ones.
+    int32_t low = (int32_t)float_bits(LUT_ROUNDER + (float)k.bounds[0]);
+    int32_t high = (int32_t)float_bits(LUT_ROUNDER + (float)k.bounds[1]);
+    int32_t start = (int32_t)float_bits(LUT_ROUNDER) + k.first;
     size_t advance = LUT_LANES % job.channels;
     for (size_t done = 0, channel = first; done < n; done += LUT_LANES) {
         const int32_t *bias = job.bias + channel;
@@ -130,9 +132,10 @@ KERNEL(void, lut_inputs,
         for (size_t i = 0; i < LUT_LANES; i++) {
             float sum = (float)(int32_t)((uint32_t)sums[done + i] + (uint32_t)bias[i]);
             float x = fmaf(fmaf(sum, factor[i], LUT_ROUNDER), k.bn, k.to_table);
-            x = x < low ? low : x;
-            x = x > high ? high : x;
-            at[done + i] = float_bits(x) - start;
+            int32_t bits = (int32_t)float_bits(x);
+            bits = bits < low ? low : bits;
+            bits = bits > high ? high : bits;
+            at[done + i] = (uint32_t)(bits - start);
         }
         channel += advance;
         channel -= channel >= job.channels ? job.channels : 0;
