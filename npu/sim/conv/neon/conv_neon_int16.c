@@ -28,6 +28,21 @@
         PRODUCTS("smlal2", "8h", (sum)[1], x, k);                                                  \
     }
 
+NEON_INLINE int16x8_t neon_load_four(const int16_t *x)
+{
+    return vcombine_s16(vld1_s16(x), vdup_n_s16(0));
+}
+
+NEON_INLINE int16x8_t neon_load_two(const int16_t *x)
+{
+    return vreinterpretq_s16_s32(vld1q_dup_s32((const int32_t *)(const void *)x));
+}
+
+NEON_INLINE int16x8_t neon_load_one(const int16_t *x)
+{
+    return vld1q_dup_s16(x);
+}
+
 NEON_INLINE void neon_sum_segment(const struct int16_pixels *p, const int16_t *first,
                                   const int16_t *w, int32x4_t *sums, const int n,
                                   const int n_vectors)
@@ -36,12 +51,12 @@ NEON_INLINE void neon_sum_segment(const struct int16_pixels *p, const int16_t *f
     const int step = n_vectors * INT16_LANES;
     const int16_t *at[NEON_MAX_PIXELS];
     int16x8_t x[NEON_MAX_PIXELS];
-    size_t left = p->joined;
+    size_t left = p->joined, done = 0;
 #pragma GCC unroll 16
     for (int i = 0; i < n; i++, first += pitch)
         at[i] = first;
     for (; left >= 8; left -= 8, w += 8 * step) {
-        NEON_LOAD_PIXELS(vld1q_s16(at[i]), 8)
+        NEON_LOAD_PIXELS(vld1q_s16, 8)
         NEON_ADD(0)
         NEON_ADD(1)
         NEON_ADD(2)
@@ -52,7 +67,7 @@ NEON_INLINE void neon_sum_segment(const struct int16_pixels *p, const int16_t *f
         NEON_ADD(7)
     }
     if (left & 4) {
-        NEON_LOAD_PIXELS(vcombine_s16(vld1_s16(at[i]), vdup_n_s16(0)), 4)
+        NEON_LOAD_PIXELS(neon_load_four, 4)
         NEON_ADD(0)
         NEON_ADD(1)
         NEON_ADD(2)
@@ -60,14 +75,13 @@ NEON_INLINE void neon_sum_segment(const struct int16_pixels *p, const int16_t *f
         w += 4 * step;
     }
     if (left & 2) {
-        NEON_LOAD_PIXELS(vreinterpretq_s16_s32(vld1q_dup_s32((const int32_t *)(const void *)at[i])),
-                         2)
+        NEON_LOAD_PIXELS(neon_load_two, 2)
         NEON_ADD(0)
         NEON_ADD(1)
         w += 2 * step;
     }
     if (left & 1) {
-        NEON_LOAD_PIXELS(vld1q_dup_s16(at[i]), 1)
+        NEON_LOAD_PIXELS(neon_load_one, 1)
         NEON_ADD(0)
     }
 }

@@ -49,6 +49,16 @@ bool conv_vnni_requantizes(const struct conv_requant *f)
         DOT((sum)[1], other, x, k);                                                                \
     }
 
+NEON_INLINE int8x16_t neon_load_half(const int8_t *x)
+{
+    return vcombine_s8(vld1_s8(x), vdup_n_s8(0));
+}
+
+NEON_INLINE int8x16_t neon_load_quad(const int8_t *x)
+{
+    return vreinterpretq_s8_s32(vld1q_dup_s32((const int32_t *)(const void *)x));
+}
+
 NEON_INLINE void neon_sum_segment(const struct vnni_pixels *p, const int8_t *first, const int8_t *w,
                                   int32x4_t *sums, const int n, const int n_vectors)
 {
@@ -56,26 +66,25 @@ NEON_INLINE void neon_sum_segment(const struct vnni_pixels *p, const int8_t *fir
     const int step = n_vectors * QUAD;
     const int8_t *at[NEON_MAX_PIXELS];
     int8x16_t x[NEON_MAX_PIXELS];
-    size_t left = p->quads;
+    size_t left = p->quads, done = 0;
 #pragma GCC unroll 16
     for (int i = 0; i < n; i++, first += pitch)
         at[i] = first;
     for (; left >= 4; left -= 4, w += 4 * step) {
-        NEON_LOAD_PIXELS(vld1q_s8(at[i]), 16)
+        NEON_LOAD_PIXELS(vld1q_s8, 16)
         NEON_ADD(0)
         NEON_ADD(1)
         NEON_ADD(2)
         NEON_ADD(3)
     }
     if (left & 2) {
-        NEON_LOAD_PIXELS(vcombine_s8(vld1_s8(at[i]), vdup_n_s8(0)), 8)
+        NEON_LOAD_PIXELS(neon_load_half, 8)
         NEON_ADD(0)
         NEON_ADD(1)
         w += 2 * step;
     }
     if (left & 1) {
-        NEON_LOAD_PIXELS(vreinterpretq_s8_s32(vld1q_dup_s32((const int32_t *)(const void *)at[i])),
-                         4)
+        NEON_LOAD_PIXELS(neon_load_quad, 4)
         NEON_ADD(0)
     }
 }

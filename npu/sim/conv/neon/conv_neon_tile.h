@@ -12,13 +12,10 @@
 #define NEON_MAX_PIXELS 8
 #define NEON_MAX_SUMS   24
 
-/// Loads a vector of each of n pixels, and goes on by its elements.
+/// Loads a vector of each of n pixels from at[i] + done on, and goes on by its elements.
 #define NEON_LOAD_PIXELS(load, elements)                                                           \
-    _Pragma("GCC unroll 8") for (int i = 0; i < n; i++)                                            \
-    {                                                                                              \
-        x[i] = load;                                                                               \
-        at[i] += (elements);                                                                       \
-    }
+    _Pragma("GCC unroll 8") for (int i = 0; i < n; i++) x[i] = load(at[i] + done);                 \
+    done += (elements);
 
 /// Adds the products of element k of all pixels' vectors. The source says what is multiplied: what
 /// LOAD_WEIGHTS(w, k * n_vectors + v) declares by MULTIPLY(sum, x, k), of two vectors of sums.
