@@ -128,7 +128,7 @@ NEON_INLINE void neon_add_row(const struct depthwise_line *l, const int32_t *con
             sums[i * apart] = vmlaq_s32(sums[i * apart], windows[i], far);
 }
 
-// The sums of MANY neighbouring pixels, 4 channels each, whose windows have one row of quads.
+// The sums of MANY neighbouring pixels, 4 channels each.
 NEON_INLINE void neon_sum_shared(const struct depthwise_line *l, size_t pixel, size_t o,
                                  const struct neon_window w)
 {
@@ -137,8 +137,10 @@ NEON_INLINE void neon_sum_shared(const struct depthwise_line *l, size_t pixel, s
 #pragma GCC unroll 8
     for (size_t i = 0; i < MANY; i++)
         sums[i] = vdupq_n_s32(0);
-    neon_find_quads(l, 0, pixel, w, at);
-    neon_add_row(l, at, 0, o, w, sums, 1);
+    for (size_t row = 0; row < l->n_taps / w.columns; row++) {
+        neon_find_quads(l, row, pixel, w, at);
+        neon_add_row(l, at, row, o, w, sums, 1);
+    }
     int32_t *to = (int32_t *)l->to + pixel * l->out + o;
 #pragma GCC unroll 8
     for (size_t i = 0; i < MANY; i++, to += l->out)
@@ -272,38 +274,50 @@ STORE_ALL(3, 2)
 STORE_ALL(5, 1)
 STORE_ALL(5, 2)
 
-bool depthwise_stores(const struct depthwise_line *l)
+// Whether windows are of a size and a stride whose loops are unrolled.
+static bool neon_has_kernels(const struct depthwise_line *l)
 {
     const size_t columns = l->columns, stride = l->in / l->out;
-    return (columns == 3 || columns == 5) && (stride == 1 || stride == 2) && l->n >= OUTPUTS &&
-           l->out >= CONV_LANES && neon_shares(l, columns);
+    return (columns == 3 || columns == 5) && (stride == 1 || stride == 2);
 }
 
-#define SHARED(stride)                                                                             \
-    if (l->lowered_far)                                                                            \
-        neon_sum_all_shared(l, (struct neon_window){3, stride, MANY, NEON_LOWERED_FAR});           \
-    else if (l->lowered)                                                                           \
-        neon_sum_all_shared(l, (struct neon_window){3, stride, MANY, NEON_LOWERED});               \
-    else                                                                                           \
-        neon_sum_all_shared(l, (struct neon_window){3, stride, MANY, NEON_AS_THEY_ARE})
+bool depthwise_stores(const struct depthwise_line *l)
+{
+    return neon_has_kernels(l) && l->n >= OUTPUTS && l->out >= CONV_LANES &&
+           neon_shares(l, l->columns);
+}
+
+#define SHARED(columns, stride)                                                                    \
+    NEON static void neon_sum_shared_##columns##_##stride(const struct depthwise_line *l)          \
+    {                                                                                              \
+        if (l->lowered_far)                                                                        \
+            neon_sum_all_shared(l, (struct neon_window){columns, stride, MANY, NEON_LOWERED_FAR}); \
+        else if (l->lowered)                                                                       \
+            neon_sum_all_shared(l, (struct neon_window){columns, stride, MANY, NEON_LOWERED});     \
+        else                                                                                       \
+            neon_sum_all_shared(l, (struct neon_window){columns, stride, MANY, NEON_AS_THEY_ARE}); \
+    }
+
+SHARED(3, 1)
+SHARED(3, 2)
+SHARED(5, 1)
+SHARED(5, 2)
 
 NEON void depthwise_sum_quads(const struct depthwise_line *l)
 {
     static void (*const stores[][2][REQUANT_FLOAT32 + 1])(const struct depthwise_line *l) = {
         {STORED(3, 1), STORED(3, 2)}, {STORED(5, 1), STORED(5, 2)}};
+    static void (*const sums[][2])(const struct depthwise_line *l) = {
+        {neon_sum_shared_3_1, neon_sum_shared_3_2}, {neon_sum_shared_5_1, neon_sum_shared_5_2}};
     const size_t stride = l->in / l->out;
-    const bool shares = l->n_taps == 3 && l->n >= MANY && neon_shares(l, 3);
-    if (l->requant) {
+    if (l->requant)
         stores[l->columns == 5][stride - 1][l->requant->kind](l);
-    } else if (stride == 1 && shares) {
-        SHARED(1);
-    } else if (stride == 2 && shares) {
-        SHARED(2);
-    } else if (l->lowered) {
+    else if (neon_has_kernels(l) && l->n >= MANY && neon_shares(l, l->columns))
+        sums[l->columns == 5][stride - 1](l);
+    else if (l->lowered)
         depthwise_each(l, DEPTHWISE_FEW / 2, neon_sum_lowered);
-    } else {
+    else
         depthwise_each(l, DEPTHWISE_FEW, neon_sum_plain);
-    }
 }
 
 // 16 elements of four lines, of which n_rows are there.
