@@ -329,10 +329,15 @@ depthwise_sum_narrow(const struct depthwise_line *l, size_t in, size_t out, size
         for (int v = 0; v < NARROW_PARTS; v++)
             tap[v] = *(const narrow_f32 *)(taps + v * NARROW);
 #pragma GCC unroll 4
-        for (int i = 0; i < n; i++, x += next)
+        for (int i = 0; i < n; i++, x += next) {
+            narrow_f32 parts[NARROW_PARTS];
 #pragma GCC unroll 4
             for (int v = 0; v < NARROW_PARTS; v++)
-                sums[i * NARROW_PARTS + v] += *(const narrow_f32 *)(x + v * NARROW) * tap[v];
+                parts[v] = *(const narrow_f32 *)(x + v * NARROW);
+#pragma GCC unroll 4
+            for (int v = 0; v < NARROW_PARTS; v++)
+                sums[i * NARROW_PARTS + v] += parts[v] * tap[v];
+        }
     }
     narrow_f32 bias[NARROW_PARTS]; // of floats: behind the taps
     int32_t *to = (int32_t *)l->to + out + o;

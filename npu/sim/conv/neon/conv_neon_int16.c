@@ -18,14 +18,24 @@
 
 #define NEON_INLINE static inline __attribute__((always_inline, no_sanitize("undefined")))
 
-#define LOAD_WEIGHTS(w, at) const int16x8_t weights = vld1q_s16((w) + (at)*INT16_LANES)
+#define TOGETHER 2
+// Both vectors, if there are two, are loaded before one of them is multiplied.
+#define LOAD_WEIGHTS(w, at)                                                                        \
+    int16x8_t one = vld1q_s16((w) + (at)*INT16_LANES);                                             \
+    int16x8_t other = n_vectors > 1 ? vld1q_s16((w) + ((at) + 1) * INT16_LANES) : one;             \
+    if (n_vectors > 1)                                                                             \
+    __asm__("" : "+w"(one), "+w"(other))
 // As vmlal_laneq_s16() and vmlal_high_laneq_s16(), but a sum stays in one register.
-#define PRODUCTS(instruction, half, sum, x, k)                                                     \
+#define PRODUCTS(instruction, half, sum, weights, x, k)                                            \
     __asm__(instruction " %0.4s, %1." half ", %2.h[" #k "]" : "+w"(sum) : "w"(weights), "x"(x))
 #define MULTIPLY(sum, x, k)                                                                        \
     {                                                                                              \
-        PRODUCTS("smlal", "4h", (sum)[0], x, k);                                                   \
-        PRODUCTS("smlal2", "8h", (sum)[1], x, k);                                                  \
+        PRODUCTS("smlal", "4h", (sum)[0], one, x, k);                                              \
+        PRODUCTS("smlal2", "8h", (sum)[1], one, x, k);                                             \
+        if (n_vectors > 1) {                                                                       \
+            PRODUCTS("smlal", "4h", (sum)[2], other, x, k);                                        \
+            PRODUCTS("smlal2", "8h", (sum)[3], other, x, k);                                       \
+        }                                                                                          \
     }
 
 NEON_INLINE int16x8_t neon_load_four(const int16_t *x)

@@ -36,6 +36,7 @@ bool conv_vnni_requantizes(const struct conv_requant *f)
     return f->job->narrow;
 }
 
+#define TOGETHER 1
 // Both vectors are loaded before one of them is multiplied: that is one instruction.
 #define LOAD_WEIGHTS(w, at)                                                                        \
     int8x16_t one = vld1q_s8((w) + (at)*QUAD), other = vld1q_s8((w) + (at)*QUAD + 16);             \

@@ -17,10 +17,11 @@
     _Pragma("GCC unroll 8") for (int i = 0; i < n; i++) x[i] = load(at[i] + done);                 \
     done += (elements);
 
-/// Adds the products of element k of all pixels' vectors. The source says what is multiplied: what
-/// LOAD_WEIGHTS(w, k * n_vectors + v) declares by MULTIPLY(sum, x, k), of two vectors of sums.
+/// Adds the products of element k of all pixels' vectors. The source says what is multiplied, by
+/// two vectors of weights that are loaded by one instruction: LOAD_WEIGHTS(w, k * n_vectors + v)
+/// declares those of TOGETHER vectors of channels, and MULTIPLY(sum, x, k) adds to their sums.
 #define NEON_ADD(k)                                                                                \
-    _Pragma("GCC unroll 2") for (int v = 0; v < n_vectors; v++)                                    \
+    _Pragma("GCC unroll 2") for (int v = 0; v < n_vectors; v += TOGETHER)                          \
     {                                                                                              \
         LOAD_WEIGHTS(w, (k)*n_vectors + v);                                                        \
         _Pragma("GCC unroll 8") for (int i = 0; i < n; i++)                                        \
