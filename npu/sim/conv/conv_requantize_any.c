@@ -203,8 +203,11 @@ requant_any_part(const struct requant_job *t, size_t first, size_t n, size_t fro
     bool done[MAX_SUMS / CONV_LANES + 1];
     size_t at = first * t->channels + from, o = first % t->groups * t->channels + from;
     size_t last = count > CONV_LANES ? count - CONV_LANES : 0;
-    if (requant_has_addend(kind))
+    if (requant_has_addend(kind)) {
         requant_widen(t->addend + at, n * count, addend);
+        // The last vector looks at these, and would take an open bound there for one of its own.
+        memset(addend + n * count, 0, CONV_LANES * sizeof *addend);
+    }
     for (size_t i = 0; i < count; i += CONV_LANES) {
         int32_t differ[CONV_LANES];
         size_t k = i < last ? i : last;
