@@ -17,7 +17,10 @@
 // Feature bits of HELLO.
 #define PROTOCOL_FEATURE_FDS                                                                       \
     UINT64_C(1) // file descriptors beside frames, both ways: Unix sockets only
-#define PROTOCOL_FEATURES PROTOCOL_FEATURE_FDS // that this software has
+#define PROTOCOL_FEATURE_SAMPLES UINT64_C(2) // rknnd_Infer.samples
+#define PROTOCOL_FEATURES        (PROTOCOL_FEATURE_FDS | PROTOCOL_FEATURE_SAMPLES) // of this software
+
+#define PROTOCOL_MOST_SAMPLES 1024 // of a run
 
 // X(number, NAME, request message, reply message, request payload, reply payload). CANCEL,
 // GOODBYE, DUMP_NEXT and CUSTOM_DONE are never answered. Numbers from 128 on are for workers only.

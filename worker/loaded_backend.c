@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -142,6 +143,62 @@ int loaded_backend_describe(struct loaded_backend *loaded, const struct model_fi
     struct npu_model_source source = source_of(loaded, file);
     r = loaded->backend->model_describe(loaded->device, &source, ret, e);
     unmap_file(loaded);
+    return r;
+}
+
+// ---- several samples ----
+
+struct sample_end {
+    sem_t ended;
+    int status;
+};
+
+static void on_sample_done(struct npu_job *job, int status)
+{
+    struct sample_end *end = job->owner;
+    end->status = status;
+    sem_post(&end->ended);
+}
+
+// One run. It has ended when the backend has both called done() and returned.
+static int sample_run(const struct npu_backend *backend, struct npu_context *context,
+                      struct npu_job *job, struct error *e)
+{
+    struct sample_end *end = job->owner;
+    int r = job->stop && atomic_load(job->stop) ? error_set(e, STATUS_FAIL, "the run was ended")
+                                                : backend->context_submit(context, job, e);
+    if (r < 0)
+        return r;
+    while (sem_wait(&end->ended) < 0)
+        continue;
+    if (end->status < 0)
+        *e = job->error;
+    return end->status;
+}
+
+int loaded_backend_run_samples(const struct loaded_backend *loaded, struct npu_context *context,
+                               struct npu_job *job, struct npu_input *inputs,
+                               struct npu_output *outputs, uint32_t n, struct error *e)
+{
+    const struct npu_model_info *info = loaded->backend->model_info(loaded->model);
+    struct sample_end end;
+    uint64_t run_us = 0, estimate_ns = 0;
+    int r = 0;
+    sem_init(&end.ended, 0, 0);
+    job->done = on_sample_done;
+    job->owner = &end;
+    for (uint32_t at = 0; at < n && r == 0; at++) {
+        for (uint32_t i = 0; i < info->n_inputs && at; i++)
+            inputs[i].data = (const char *)inputs[i].data + inputs[i].size;
+        for (uint32_t i = 0; i < info->n_outputs && at; i++)
+            outputs[i].data = (char *)outputs[i].data + outputs[i].size;
+        r = sample_run(loaded->backend, context, job, e);
+        run_us += job->run_us;
+        estimate_ns += job->estimate_ns;
+    }
+    sem_destroy(&end.ended);
+    job->run_us = run_us;
+    job->estimate_ns = estimate_ns;
     return r;
 }
 

@@ -43,5 +43,13 @@ void loaded_backend_model_message(const struct npu_model_info *m, rknnd_ContextI
 int loaded_backend_describe(struct loaded_backend *loaded, const struct model_file *file,
                             char **ret, struct error *e);
 
+/// Does a job `n` times (rknnd_Infer.samples), one after the other, and waits for each. `inputs`
+/// and `outputs` are the job's own, whose data move on by their sizes; the caller has seen to it
+/// that all of that is memory. The job's done() and owner are this call's; its run_us and
+/// estimate_ns are of all runs. May block.
+int loaded_backend_run_samples(const struct loaded_backend *loaded, struct npu_context *context,
+                               struct npu_job *job, struct npu_input *inputs,
+                               struct npu_output *outputs, uint32_t n, struct error *e);
+
 /// After the model's contexts. Also of what is half open.
 void loaded_backend_close(struct loaded_backend *loaded);

@@ -46,6 +46,7 @@ struct worker_bound {
     struct npu_input input; // one of the two
     struct npu_output output;
     struct convert_form form; // of the output
+    uint64_t room;            // bytes of the memory from there on
 };
 
 // A context. One job at a time, and the daemon knows of its end before it asks for more.
@@ -65,8 +66,9 @@ struct worker_context {
     struct dump_tap tap;
     struct custom_proxy proxy;
     struct run_slices slices;
-    uint16_t type;   // WORKER_RUN or WORKER_DUMP
-    atomic_int left; // of a run: the submit's return and the backend's done()
+    uint32_t samples; // of a run; 0: 1
+    uint16_t type;    // WORKER_RUN or WORKER_DUMP
+    atomic_int left;  // of a run: the submit's return and the backend's done()
     int status;
     struct error error;
 };

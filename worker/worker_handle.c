@@ -455,6 +455,14 @@ static void on_job_done(struct npu_job *job, int status)
         end_run(c, status, &job->error);
 }
 
+static void worker_run_samples(struct worker_context *c)
+{
+    struct error e;
+    int s = loaded_backend_run_samples(&c->worker->loaded, c->npu, &c->job, c->inputs, c->outputs,
+                                       c->samples, &e);
+    end_run(c, s, &e);
+}
+
 // Without `reading`. A context that has no valid internal memory fails its runs, with the reason
 // that worker_set_internal() kept.
 void worker_run(struct worker_context *c)
@@ -463,6 +471,10 @@ void worker_run(struct worker_context *c)
     int s = e.code;
     if (s == 0)
         s = dma_sync_begin(&c->sync, &c->job, &e);
+    if (s == 0 && c->samples > 1) {
+        worker_run_samples(c);
+        return;
+    }
     if (s == 0)
         s = c->worker->loaded.backend->context_submit(c->npu, &c->job, &e);
     if (s < 0)
@@ -499,6 +511,7 @@ static void prepare_run(struct worker_request *r, struct worker_context *c,
     prepare_inputs(c, b, m);
     c->request = r->header->id;
     c->type = r->header->type;
+    c->samples = 0;
     c->job = (struct npu_job){.inputs = c->inputs,
                               .outputs = c->outputs,
                               .shape_set = m->shape_set,
@@ -517,6 +530,18 @@ static void prepare_run(struct worker_request *r, struct worker_context *c,
     r->run = c;
 }
 
+// As with all that the daemon says of memory, in spite of trust.
+static void check_samples(const struct worker_context *c, const rknnd_WorkerRun *m,
+                          const struct npu_model_info *info)
+{
+    for (uint32_t i = 0; i < info->n_inputs + info->n_outputs && m->samples > 1; i++) {
+        const struct worker_bound *b = &c->bound[i];
+        size_t size = i < info->n_inputs ? b->input.size : b->output.size;
+        if (!b->there || size > b->room / m->samples)
+            worker_die("%u samples of tensor %u, which are not in memory", m->samples, i);
+    }
+}
+
 // RUN: checks and prepares it; worker_run() executes it after `reading` has been released.
 static int handle_run(struct worker_request *r, struct error *e)
 {
@@ -531,7 +556,9 @@ static int handle_run(struct worker_request *r, struct error *e)
     if (m->shape_set && m->shape_set >= info->n_shape_sets)
         worker_die("a run in shape set %u", m->shape_set);
     prepare_outputs(c, b, m, info);
+    check_samples(c, m, info);
     prepare_run(r, c, b, m, info);
+    c->samples = m->samples;
     return 0;
 }
 

@@ -159,6 +159,7 @@ void worker_bind(struct worker_context *c, const rknnd_WorkerBind *m)
         return;
     const struct npu_buffer *memory = find_part(c->worker, m->memory, m->offset, m->size);
     (m->output ? bind_output : bind_input)(b, memory->map + m->offset, m);
+    b->room = memory->size - m->offset;
     b->input.dmabuf = b->output.dmabuf = memory->fd >= 0 ? memory : NULL;
 }
 

@@ -72,6 +72,7 @@ struct context {
     uint32_t core_mask, batch_cores; // of rknnd_Infer
     uint32_t timeout_ms;             // the same
     bool admit;                      // the same
+    uint32_t samples;                // the same; set during a call alone
     struct run runs[LIMIT_RUNS];
     uint64_t last_frame;    // 0: nothing was run yet
     rknnd_InferReply times; // of the last run that ended well; attempts 0: none

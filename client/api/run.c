@@ -166,6 +166,7 @@ int run_gather(struct context *c, rknnd_Infer *m, struct iovec *segments, struct
     m->batch_cores = c->batch_cores;
     m->timeout_ms = c->timeout_ms;
     m->admit = c->admit;
+    m->samples = c->samples;
     if (r < 0)
         mem_copy_ran(c, false);
     return r < 0 ? r : n;

@@ -394,6 +394,14 @@ int rknnd_set_load_options(const char *options);
 /// Valid until it sets it again.
 const char *rknnd_get_load_options(void);
 
+/// Runs n samples, 1 to 1024, one after the other in one request: what a run costs beside computing
+/// is paid once. All inputs and outputs are bound (rknn_set_io_mem) to memory of n times what one
+/// sample needs, that the server has, too (Unix sockets); sample i's are i times that further on.
+/// Operators of the program's own are not computed by it. RKNN_ERR_PARAM_INVALID where that is not
+/// so, RKNN_ERR_FAIL where the server is older and takes one sample with each run; of a run that
+/// fails some outputs may be there.
+int rknnd_run_samples(rknn_context context, uint32_t n);
+
 /// Everything that a model file says, as JSON text, also of a model that the server would refuse
 /// to run. *json is freed with rknnd_free().
 int rknnd_describe_model(const char *uri, const char *path, char **json);

@@ -6,9 +6,15 @@
 // what relies on it.
 #include "quant/calibrate/quant_bound.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/clock.h"
+#include "rknnd.h"
+
+#define GROUP_NS    20000000u  // that a request takes at most, about
+#define GROUP_WORDS (1u << 20) // bytes that come out of it
+#define GROUP_BYTES (4u << 20) // of inputs
 
 int quant_bound_init(struct quant_bound *b, rknn_context context, uint32_t n_inputs,
                      const rknn_tensor_attr *inputs)
@@ -21,8 +27,11 @@ int quant_bound_init(struct quant_bound *b, rknn_context context, uint32_t n_inp
                        : RKNN_ERR_MALLOC_FAIL;
     for (uint32_t i = 0; i < n_inputs && r == 0; i++)
         own.inputs[i].attr = inputs[i];
-    own.words = malloc((size_t)out.size + 1);
-    if (r == 0 && !(own.words && (own.output = rknn_create_mem(context, out.size))))
+    own.output_size = out.size;
+    own.most = out.size ? GROUP_WORDS / out.size : 1;
+    own.most = own.most < 1 ? 1 : own.most > QUANT_MOST_GROUP ? QUANT_MOST_GROUP : own.most;
+    own.words = malloc((size_t)own.most * out.size + 1);
+    if (r == 0 && !(own.words && (own.output = rknn_create_mem(context, own.most * out.size))))
         r = RKNN_ERR_MALLOC_FAIL;
     if (r == 0)
         r = rknn_set_io_mem(context, own.output, &out);
@@ -54,7 +63,7 @@ void quant_bound_done(struct quant_bound *b)
 // Whether the sample lies as the memory is bound.
 static bool bound_fits(const struct quant_bound_input *in, const rknn_input *sample)
 {
-    return in->mem && in->attr.type == sample->type && in->mem->size == sample->size;
+    return in->mem && in->attr.type == sample->type && in->size == sample->size;
 }
 
 // False: such a sample cannot be bound.
@@ -71,10 +80,14 @@ static bool bound_bind(const struct quant_bound *b, struct quant_bound_input *in
     attr.type = sample->type;
     attr.pass_through = 0;
     attr.w_stride = attr.h_stride = 0;
-    rknn_tensor_mem *mem = rknn_create_mem(b->context, sample->size);
+    uint32_t room = b->most > 1 ? GROUP_BYTES / sample->size : 1;
+    room = room < 1 ? 1 : room > b->most ? b->most : room;
+    rknn_tensor_mem *mem = rknn_create_mem(b->context, room * sample->size);
     if (mem && rknn_set_io_mem(b->context, mem, &attr) == 0) {
         in->mem = mem;
         in->attr.type = sample->type;
+        in->size = sample->size;
+        in->room = room;
         return true;
     }
     if (mem)
@@ -94,16 +107,63 @@ static int bound_give(const struct quant_bound *b, rknn_input *sample)
     return r;
 }
 
-int quant_bound_run(struct quant_bound *b, rknn_input *inputs, const int32_t **ret, uint64_t *ret_n)
+uint32_t quant_bound_group(const struct quant_bound *b)
+{
+    uint32_t n = b->most;
+    for (uint32_t i = 0; i < b->n_inputs; i++)
+        if (!b->inputs[i].mem || b->inputs[i].room < n)
+            n = b->inputs[i].mem ? b->inputs[i].room : 1;
+    uint64_t together = b->took ? GROUP_NS / b->took : 1;
+    return together < n ? together < 1 ? 1 : (uint32_t)together : n;
+}
+
+bool quant_bound_put(struct quant_bound *b, const rknn_input *inputs, uint32_t at)
+{
+    for (uint32_t i = 0; i < b->n_inputs; i++) {
+        const rknn_input *sample = &inputs[i];
+        const struct quant_bound_input *in = &b->inputs[sample->index % b->n_inputs];
+        bool as_it_is = in->attr.n_dims != 4 || sample->fmt == in->attr.fmt;
+        if (sample->index >= b->n_inputs || sample->pass_through || !as_it_is || !sample->buf ||
+            !bound_fits(in, sample) || at >= in->room)
+            return false;
+        memcpy((char *)in->mem->virt_addr + (size_t)at * in->size, sample->buf, in->size);
+    }
+    return true;
+}
+
+// What came out is in the server's memory: it is copied before anybody looks at it.
+static void bound_ran(struct quant_bound *b, uint32_t n, uint64_t begun)
+{
+    b->took = (clock_ns() - begun) / n + 1;
+    memcpy(b->words, b->output->virt_addr, (size_t)n * b->output_size);
+}
+
+int quant_bound_run_group(struct quant_bound *b, uint32_t n)
+{
+    uint64_t begun = clock_ns();
+    int r = rknnd_run_samples(b->context, n);
+    if (r == 0)
+        bound_ran(b, n, begun);
+    else
+        b->most = 1;
+    return r;
+}
+
+int quant_bound_run(struct quant_bound *b, rknn_input *inputs)
 {
     int r = 0;
     for (uint32_t i = 0; i < b->n_inputs && r == 0; i++)
         r = inputs[i].index < b->n_inputs ? bound_give(b, &inputs[i]) : RKNN_ERR_INPUT_INVALID;
+    uint64_t begun = clock_ns();
     if (r == 0)
         r = rknn_run(b->context, NULL);
     if (r == 0)
-        memcpy(b->words, b->output->virt_addr, b->output->size);
-    *ret = b->words;
-    *ret_n = b->output->size / sizeof **ret;
+        bound_ran(b, 1, begun);
     return r;
+}
+
+const int32_t *quant_bound_words(const struct quant_bound *b, uint32_t at, uint64_t *ret_n)
+{
+    *ret_n = b->output_size / sizeof *b->words;
+    return b->words + at * *ret_n;
 }

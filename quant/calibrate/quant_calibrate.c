@@ -39,6 +39,7 @@ struct calibration {
     struct quant_edge **input_edges; // NULL: it is not to be observed
     atomic_bool *shown;              // edges that a dump has; set by all clients
     struct quant_watched watched;
+    uint32_t n_clients;
     bool watches;  // by nodes of the model; else by dumps
     uint32_t most; // values of a tensor and sample that are counted; 0: all
     _Atomic uint32_t next, end, done, failed;
@@ -122,25 +123,29 @@ static int calibrate_dump(struct client *k, rknn_input *inputs)
     return r < 0 ? r : rknnd_dump_layers(k->context, NULL, calibrate_take_tensor, k);
 }
 
-static int calibrate_take_seen(struct client *k, const int32_t *words, uint64_t n)
+// What came out of the last request, of so many samples from `first` on.
+static int calibrate_take_seen(struct client *k, uint32_t first, uint32_t n)
 {
     const struct rknnd_quant *q = k->c->q;
-    int32_t bad;
-    int r = quant_watch_take(q, &k->c->watched, words, n, k->seen, &bad, &k->error);
-    return bad < 0 ? r : calibrate_not_finite(k, &q->index.edges[bad], k->seen[bad].n_bad);
+    struct quant_watched_words words = {.n_samples = n};
+    struct quant_watched_bad bad;
+    words.words = quant_bound_words(&k->bound, 0, &words.n);
+    int r = quant_watch_take(q, &k->c->watched, &words, k->seen, &bad, &k->error);
+    if (bad.edge < 0)
+        return r;
+    k->sample = first + bad.sample;
+    return calibrate_not_finite(k, &q->index.edges[bad.edge], k->seen[bad.edge].n_bad);
 }
 
 // By nodes of the model, whose output is small.
 static int calibrate_watch(struct client *k, rknn_input *inputs)
 {
-    const int32_t *words = NULL;
-    uint64_t n = 0;
     int r = 0;
     if (!k->bound.output)
         r = quant_bound_init(&k->bound, k->context, k->c->n_inputs, k->c->inputs);
     if (r == 0)
-        r = quant_bound_run(&k->bound, inputs, &words, &n);
-    return r < 0 ? r : calibrate_take_seen(k, words, n);
+        r = quant_bound_run(&k->bound, inputs);
+    return r < 0 ? r : calibrate_take_seen(k, k->sample, 1);
 }
 
 static int calibrate_sample(struct client *k, uint32_t sample)
@@ -162,6 +167,31 @@ static int calibrate_sample(struct client *k, uint32_t sample)
     return r < 0 ? k->error.code : 0;
 }
 
+// ---- several samples ----
+
+// False: a sample cannot be read, or cannot lie in the request's memory.
+static bool calibrate_put(struct client *k, uint32_t sample, uint32_t at)
+{
+    const rknnd_quant_samples *s = k->c->samples;
+    cleanup(free_p) rknn_input *inputs = calloc(k->c->n_inputs + 1, sizeof *inputs);
+    if (!inputs || s->read(s->user, sample, k->c->n_inputs, inputs) < 0)
+        return false;
+    bool good = quant_bound_put(&k->bound, inputs, at);
+    if (s->release)
+        s->release(s->user, k->c->n_inputs, inputs);
+    return good;
+}
+
+// One request. False: nothing came of it, and the samples are to be run one by one, which tells
+// what is wrong, and of which one.
+static bool calibrate_group(struct client *k, uint32_t first, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!calibrate_put(k, first + i, i))
+            return false;
+    return quant_bound_run_group(&k->bound, n) == 0;
+}
+
 // ---- rounds ----
 
 static void calibrate_tell(struct calibration *c, const struct error *e)
@@ -179,17 +209,44 @@ static void calibrate_tell(struct calibration *c, const struct error *e)
     pthread_mutex_unlock(&c->lock);
 }
 
+// The next samples for a client: fewer towards the end of a round, for which all have to wait.
+static uint32_t calibrate_next(struct client *k, uint32_t *ret)
+{
+    struct calibration *c = k->c;
+    uint32_t next = c->next, left = next < c->end ? c->end - next : 0;
+    uint32_t n = k->bound.output ? quant_bound_group(&k->bound) : 1,
+             share = left / (2 * c->n_clients);
+    n = n < share ? n : share ? share : 1;
+    *ret = atomic_fetch_add(&c->next, n);
+    left = *ret < c->end ? c->end - *ret : 0;
+    return n < left ? n : left;
+}
+
+static int calibrate_some(struct client *k, uint32_t first, uint32_t n)
+{
+    int r = 0;
+    if (n > 1 && calibrate_group(k, first, n)) {
+        k->error = (struct error){0};
+        r = calibrate_take_seen(k, first, n);
+        for (uint32_t i = 0; i < n && r == 0; i++)
+            calibrate_tell(k->c, NULL);
+        return r;
+    }
+    for (uint32_t i = 0; i < n && r == 0 && !k->c->failed; i++) {
+        r = calibrate_sample(k, first + i);
+        if (r == 0)
+            calibrate_tell(k->c, NULL);
+    }
+    return r;
+}
+
 static void *calibrate_work(void *user)
 {
     struct client *k = user;
     struct calibration *c = k->c;
-    while (!c->failed) {
-        uint32_t sample = atomic_fetch_add(&c->next, 1);
-        if (sample >= c->end)
-            break;
-        int r = calibrate_sample(k, sample);
-        calibrate_tell(c, r < 0 ? &k->error : NULL);
-    }
+    for (uint32_t first, n; !c->failed && (n = calibrate_next(k, &first)) > 0;)
+        if (calibrate_some(k, first, n) < 0)
+            calibrate_tell(c, &k->error);
     return NULL;
 }
 
@@ -485,6 +542,7 @@ int quant_calibrate(struct rknnd_quant *q, const rknnd_quant_samples *samples,
     uint32_t n = quant_clients(samples, samples->n);
     struct calibration c = {.q = q,
                             .samples = samples,
+                            .n_clients = n,
                             .most = calibrate_most(q, samples),
                             .lock = PTHREAD_MUTEX_INITIALIZER};
     cleanup(free_p) atomic_bool *shown = calloc(q->index.n + 1, sizeof *shown);

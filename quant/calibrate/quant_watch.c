@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "quant/calibrate/quant_bound.h"
 #include "tensor/observe/observation.h"
 
 #define DOMAIN "rknnd"
@@ -112,28 +113,49 @@ int quant_watch_make(const struct rknnd_quant *q, const struct quant_watched *w,
 
 // ---- what comes out ----
 
-int quant_watch_take(const struct rknnd_quant *q, const struct quant_watched *w,
-                     const int32_t *words, uint64_t n, struct observer *seen, int32_t *ret_bad,
-                     struct error *e)
+// One tensor of one sample; *words and *n: what is left of that.
+static int watch_take_one(const struct rknnd_quant *q, uint32_t edge, const int32_t **words,
+                          uint64_t *n, struct observer *seen, struct error *e)
 {
-    *ret_bad = -1;
-    for (uint32_t i = 0; i < w->n; i++) {
-        struct observer *o = &seen[w->edges[i]];
-        uint32_t channels = observation_channels(words, n);
-        int r = o->bins ? observer_widen(o, channels, e) : observer_init(o, channels, e);
-        if (r < 0)
-            return r;
-        uint64_t taken;
-        r = observation_take(o, words, n, &taken, e);
-        if (r < 0)
-            return error_prefix(e, "what the server saw of tensor %s",
-                                q->index.edges[w->edges[i]].name);
-        if (o->n_bad) {
-            *ret_bad = (int32_t)w->edges[i];
-            return STATUS_INPUT_INVALID;
-        }
-        words += taken;
-        n -= taken;
+    struct observer *o = &seen[edge];
+    uint32_t channels = observation_channels(*words, *n);
+    uint64_t taken;
+    int r = o->bins ? observer_widen(o, channels, e) : observer_init(o, channels, e);
+    if (r < 0)
+        return r;
+    r = observation_take(o, *words, *n, &taken, e);
+    if (r < 0)
+        return error_prefix(e, "what the server saw of tensor %s", q->index.edges[edge].name);
+    *words += taken;
+    *n -= taken;
+    return 0;
+}
+
+// All samples of a tensor, then those of the next one: so what is kept of a tensor is in the caches
+// meanwhile.
+int quant_watch_take(const struct rknnd_quant *q, const struct quant_watched *w,
+                     const struct quant_watched_words *words, struct observer *seen,
+                     struct quant_watched_bad *ret_bad, struct error *e)
+{
+    const int32_t *at[QUANT_MOST_GROUP];
+    uint64_t left[QUANT_MOST_GROUP];
+    ret_bad->edge = -1;
+    for (uint32_t s = 0; s < words->n_samples; s++) {
+        at[s] = words->words + s * words->n;
+        left[s] = words->n;
     }
-    return n ? error_set(e, STATUS_FAIL, "the server saw more than it was asked for") : 0;
+    for (uint32_t i = 0; i < w->n; i++)
+        for (uint32_t s = 0; s < words->n_samples; s++) {
+            int r = watch_take_one(q, w->edges[i], &at[s], &left[s], seen, e);
+            if (r < 0)
+                return r;
+            if (seen[w->edges[i]].n_bad) {
+                *ret_bad = (struct quant_watched_bad){(int32_t)w->edges[i], s};
+                return STATUS_INPUT_INVALID;
+            }
+        }
+    for (uint32_t s = 0; s < words->n_samples; s++)
+        if (left[s])
+            return error_set(e, STATUS_FAIL, "the server saw more than it was asked for");
+    return 0;
 }

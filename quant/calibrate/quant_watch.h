@@ -29,8 +29,21 @@ static inline bool quant_watch_decides(const struct rknnd_quant *q)
 /// inputs.
 bool quant_watch_has_means(const struct rknnd_quant *q, const struct quant_edge *edge);
 
-/// Adds a run's output to `seen`, of each edge. On failure *ret_bad is the edge whose values are
-/// not finite, or -1.
+// What runs gave out: n words of each sample, one after the other.
+struct quant_watched_words {
+    const int32_t *words;
+    uint64_t n;
+    uint32_t n_samples; // QUANT_MOST_GROUP at most
+};
+
+// Values that are not finite.
+struct quant_watched_bad {
+    int32_t edge; // -1: there are none
+    uint32_t sample;
+};
+
+/// Adds that to `seen`, of each edge: as it would be added sample by sample. On failure *ret_bad
+/// tells of values that are not finite, if that is it.
 int quant_watch_take(const struct rknnd_quant *q, const struct quant_watched *w,
-                     const int32_t *words, uint64_t n, struct observer *seen, int32_t *ret_bad,
-                     struct error *e);
+                     const struct quant_watched_words *words, struct observer *seen,
+                     struct quant_watched_bad *ret_bad, struct error *e);

@@ -10,9 +10,9 @@
 
 static int dump_check(const rknnd_Dump *m, struct error *e)
 {
-    if (m->run.collect_perf || m->run.no_outputs)
+    if (m->run.collect_perf || m->run.no_outputs || m->run.samples > 1)
         return error_set(e, STATUS_PARAM_INVALID,
-                         "a dump neither measures layers nor gives outputs");
+                         "a dump neither measures layers nor gives outputs, and is of one sample");
     return 0;
 }
 

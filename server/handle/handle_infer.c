@@ -163,6 +163,30 @@ static int check_payload(const struct model_info *info, const struct binding *b,
     return r;
 }
 
+// Of several samples all tensors lie in memory of the client, each sample's behind those of the one
+// before.
+static int check_samples(const struct services *s, const struct model_info *info,
+                         const struct binding *b, const rknnd_Infer *m, struct error *e)
+{
+    if (m->samples <= 1)
+        return 0;
+    if (m->samples > PROTOCOL_MOST_SAMPLES || s->device->never_blocks ||
+        m->custom_nodes.size + m->writes_count + m->outputs_back_count > 0)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "%u samples in a run: up to %u, on a device that blocks, without custom "
+                         "operators and copied memory",
+                         m->samples, PROTOCOL_MOST_SAMPLES);
+    for (uint32_t i = 0; i < info->n_inputs + info->n_outputs; i++) {
+        const struct bound *place = binding_find(b, i);
+        if (!place || place->size > (place->memory->buffer.size - place->offset) / m->samples)
+            return error_set(
+                e, STATUS_PARAM_INVALID,
+                "%u samples in a run: tensor %.64s is not bound to memory with so many", m->samples,
+                model_info_shape_set(info, m->shape_set)[i].logical.name);
+    }
+    return 0;
+}
+
 // Takes RKNN_NPU_CORE_* except AUTO: one core, or the first cores together (0_1, 0_1_2, ALL). On a
 // single-core chip only AUTO is valid, as rknn_set_core_mask is not offered there.
 static int read_core_mask(const struct services *s, uint32_t mask, struct scheduler_cores *ret,
@@ -291,6 +315,8 @@ int infer_new(struct connection *c, const struct frame_header *h, const rknnd_In
     if (r == 0)
         r = check_payload(info, x->binding, m, h, e);
     if (r == 0)
+        r = check_samples(c->services, info, x->binding, m, e);
+    if (r == 0)
         r = read_cores(c->services, info, m, &cores, e);
     if (r == 0)
         r = new_job(c->services, x, m, output_room, &j, e);
@@ -298,6 +324,7 @@ int infer_new(struct connection *c, const struct frame_header *h, const rknnd_In
         return r;
     j->cores = cores;
     j->run.shape_set = m->shape_set;
+    j->run.samples = m->samples;
     j->no_outputs = m->no_outputs;
     for (unsigned i = 0; i < m->outputs_back_count; i++)
         j->outputs_back[m->outputs_back[i] / 64] |= UINT64_C(1) << m->outputs_back[i] % 64;

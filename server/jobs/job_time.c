@@ -12,7 +12,8 @@ void job_learn(const struct job *j)
 {
     uint64_t *us =
         &j->context->model->expected_us[__builtin_popcount(j->run.core_mask) % MODEL_CORES];
-    *us = *us ? (7 * *us + j->run.run_us + 4) / 8 : j->run.run_us;
+    uint64_t took = j->run.run_us / (j->run.samples ? j->run.samples : 1);
+    *us = *us ? (7 * *us + took + 4) / 8 : took;
 }
 
 void job_observe(const struct job *j)

@@ -21,6 +21,7 @@ struct runner_job {
     bool divide_batch;   // as npu_job's
     uint32_t timeout_ms; // 0: runner_options.job_timeout_ms
     bool collect_perf;
+    uint32_t samples; // as in rknnd_Infer: that many runs, if it is above 1
     // For a dump, which gives no outputs: part() comes for each part of a tensor, which is at the
     // start of buffer->output and has up to `window` bytes; the job waits until runner_job_next().
     void (*part)(struct runner_job *job, const rknnd_DumpReply *part); // NULL: no dump

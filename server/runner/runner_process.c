@@ -237,6 +237,7 @@ static void put_run(const struct process_context *c, const struct runner_job *jo
     m->custom_inputs = job->custom_inputs;
     m->custom_outputs = job->custom_outputs;
     m->slice_us = job->slice_us;
+    m->samples = job->samples;
 }
 
 // As process_run(), without outputs; the output half of the buffer is the window.

@@ -60,6 +60,7 @@ struct thread_context {
     struct run_slices slices;
     struct task yield; // tells the loop
     atomic_int left;   // of a run: the submit's return and the backend's done()
+    uint32_t samples;  // of a run; 0: 1
 };
 
 static struct thread_runner *runner_of(struct runner *runner)
@@ -425,12 +426,32 @@ static void on_job_done(struct npu_job *job, int status)
         threads_post(runner_of_context(c)->threads, &c->task);
 }
 
+// Waits for all runs, which is why devices that are used on the loop have none of that.
+static void thread_run_samples(struct thread_context *c)
+{
+    struct error e, after;
+    int r = dma_sync_begin(&c->sync, &c->job, &e);
+    if (r == 0)
+        r = loaded_backend_run_samples(&runner_of_context(c)->loaded, c->npu, &c->job, c->inputs,
+                                       c->outputs, c->samples, &e);
+    if (dma_sync_end(&c->sync, &c->job, &after) < 0 && r == 0) {
+        r = after.code;
+        e = after;
+    }
+    c->status = r;
+    c->error = e;
+}
+
 // Gives the job to the backend. True: the run has ended already. Else on_job_done() will post the
 // task.
 static bool thread_submit(struct thread_context *c)
 {
     const struct npu_backend *backend = runner_of_context(c)->loaded.backend;
     struct error e;
+    if (c->samples > 1) {
+        thread_run_samples(c);
+        return true;
+    }
     atomic_store(&c->left, 2);
     int r = dma_sync_begin(&c->sync, &c->job, &e);
     if (r == 0)
@@ -559,6 +580,7 @@ static void prepare_job(struct thread_context *c)
                               .collect_perf = job->collect_perf,
                               .done = on_job_done,
                               .owner = c};
+    c->samples = job->part ? 0 : job->samples;
     c->sync = (struct dma_sync){.n_inputs = info->n_inputs, .n_outputs = info->n_outputs};
     gate_start(&c->gate);
     if (job->part) {

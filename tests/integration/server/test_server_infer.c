@@ -19,6 +19,7 @@ static uint8_t hash[SHA256_SIZE];
 
 IN_PROCESS_START(start_plain, server, "backend", "null:100:250", "max-contexts", "8")
 IN_PROCESS_START(start_slow, server, "backend", "null:100:250,delay_us=1000000")
+IN_PROCESS_START(start_delayed, server, "backend", "null:100:250,delay_us=10")
 IN_PROCESS_START(start_one_core, server, "backend", "null:100:250,cores=1")
 IN_PROCESS_START(start_large, server, "backend", "null:100:1000000", "max-inflight-bytes", "8M",
                  "max-inflight", "16")
@@ -187,6 +188,67 @@ static void refuses_wrong_requests(void **state)
     }
     expect_output(&p, send_infer(&p, x, 3), 3, OUT); // it still works
     peer_close(&p);
+}
+
+#define MEMORY 100000u // there may be somewhat more
+
+static void bind_half(struct peer *p, uint64_t context, uint64_t memory, bool output)
+{
+    struct peer_frame f;
+    struct error e;
+    rknnd_ContextBind m = {.context = context,
+                           .output = output,
+                           .memory = memory,
+                           .offset = output ? MEMORY / 2 : 0,
+                           .type = TENSOR_UINT8,
+                           .layout = output ? TENSOR_UNDEFINED : TENSOR_NHWC};
+    if (peer_call(p, MESSAGE_CONTEXT_BIND, &m, NULL, 0, &f, &e) < 0)
+        fail_msg("%s", e.text);
+    peer_frame_done(&f);
+}
+
+// Whatever a client says, a run stays within the memory that is bound.
+static void keeps_samples_within_their_memory(void **state)
+{
+    struct peer p;
+    struct peer_frame f;
+    struct error e;
+    (void)state;
+    uint64_t x = connect_and_open(&p).context;
+    rknnd_Infer m = {.context = x, .inputs_count = 1, .samples = 3};
+    m.inputs[0] = (rknnd_InferInput){.size = IN, .type = TENSOR_UINT8, .layout = TENSOR_NHWC};
+    expect_refused(&p, &m, IN, STATUS_PARAM_INVALID);
+    m.inputs[0] = (rknnd_InferInput){0};
+    peer_call(&p, MESSAGE_MEMORY_CREATE, &(rknnd_MemoryCreate){.size = MEMORY}, NULL, 0, &f, &e);
+    uint64_t memory = f.m.MEMORY_CREATE_reply.memory;
+    peer_frame_done(&f);
+    bind_half(&p, x, memory, false);
+    expect_refused(&p, &m, 0, STATUS_PARAM_INVALID); // its output comes with the answer
+    bind_half(&p, x, memory, true);
+    const uint32_t wrong[] = {MEMORY / 2 / OUT + 64, 1025, UINT32_MAX};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        m.samples = wrong[i];
+        expect_refused(&p, &m, 0, STATUS_PARAM_INVALID);
+    }
+    m.samples = 3;
+    m.outputs_back_count = 1;
+    expect_refused(&p, &m, 0, STATUS_PARAM_INVALID);
+    rknnd_Dump dump = {.has_run = true, .run = {.context = x, .inputs_count = 1, .samples = 3}};
+    assert_int_equal(peer_call(&p, MESSAGE_DUMP, &dump, NULL, 0, &f, &e), STATUS_PARAM_INVALID);
+    peer_frame_done(&f);
+    m.outputs_back_count = 0;
+    int r = peer_call(&p, MESSAGE_INFER, &m, NULL, 0, &f, &e);
+    assert_int_equal(r, *state ? STATUS_PARAM_INVALID : 0);
+    peer_frame_done(&f);
+    peer_close(&p);
+}
+
+// A device that is used on the loop has no runs that would keep it there.
+static void has_no_samples_on_the_loop(void **state)
+{
+    void *refused = &server;
+    (void)state;
+    keeps_samples_within_their_memory(&refused);
 }
 
 static void runs_on_the_cores_that_are_asked_for(void **state)
@@ -435,6 +497,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(gives_each_its_own_answer, start_plain, stop),
         cmocka_unit_test_setup_teardown(leaves_outputs_out_when_asked, start_plain, stop),
         cmocka_unit_test_setup_teardown(refuses_wrong_requests, start_plain, stop),
+        cmocka_unit_test_setup_teardown(keeps_samples_within_their_memory, start_delayed, stop),
+        cmocka_unit_test_setup_teardown(has_no_samples_on_the_loop, start_plain, stop),
         cmocka_unit_test_setup_teardown(runs_on_the_cores_that_are_asked_for, start_plain, stop),
         cmocka_unit_test_setup_teardown(knows_no_masks_on_one_core, start_one_core, stop),
         cmocka_unit_test_setup_teardown(keeps_handles_within_the_session, start_plain, stop),

@@ -9,6 +9,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from support.service import Daemon
+
 from integration.rknnctl.test_quantize import ALGORITHMS, SIDE, Case, form
 
 
@@ -56,6 +58,27 @@ class Observed(Case):
                 seen.append(json.loads(told)["tensors"])
         for other in seen[1:]:
             self.assertEqual(other, seen[0])
+
+    def test_samples_of_one_request(self):
+        """What comes out does not depend on how many go together: a server that has no memory of the client's takes each alone. Words are
+        of the sample that they are about."""
+        net, plain = self.net(), [self.rng.normal(0.2, 1 + i % 7, (1, 8, 8, 3)).astype(np.float32) for i in range(40)]
+        other = Daemon("--backend", "sim", transport="tcp")
+        self.addCleanup(other.stop)
+        mixed = [s.astype(np.uint8) if i in (20, 31) else s for i, s in enumerate(plain)]
+        for samples in (plain, mixed):
+            for algorithm in ALGORITHMS:
+                made = []
+                for more in (("--clients", 1), ("--clients", 3), ("--clients", 2, "--server", other.env["RKNND_SERVER"])):
+                    told = json.loads(self.quantize(net, self.arrays(samples), "--algorithm", algorithm, "--json", *more))
+                    self.assertEqual(told["samples"], len(samples))
+                    made.append((told["tensors"], self.out.read_bytes()))
+                self.assertEqual(made[0][0], made[1][0])
+                self.assertEqual(made[0], made[2])
+        for bad, words in ((np.full((1, 8, 8, 3), np.nan, np.float32), "tensor x has 192 values"), (np.ones((1, 7, 8, 3), np.float32), "shape 1x7x8x3")):
+            samples = [bad if i == 27 else s for i, s in enumerate(plain)]
+            done = self.rknnctl("quantize", net, "--dataset", self.arrays(samples), "-o", self.out, "--clients", 1, *self.USUAL, code=5)
+            self.assertRegex(done.stderr, rf"sample 28 \(line 28\): .*{words}")
 
     def test_names_may_be_anything(self):
         listed = self.samples(3)

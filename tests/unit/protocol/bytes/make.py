@@ -107,7 +107,7 @@ def samples(p):
                          inputs=[form, p.InferInput(size=1 << 32, type=10, layout=3)],
                          custom_nodes=b"\x05\x00\x80", shape_set=61,
                          writes=[p.InferWrite(input=77, offset=1 << 51, size=78)],
-                         outputs_back=[79, 300], output_limit=1 << 44, batch_cores=80),
+                         outputs_back=[79, 300], output_limit=1 << 44, batch_cores=80, samples=95),
         "InferReply": p.InferReply(run_us=1 << 37, queue_us=29, attempts=2,
                                    call=p.CustomCall(node=58, number=59), core_mask=81,
                                    estimate_ns=1 << 61),
@@ -147,7 +147,7 @@ def samples(p):
             inputs=[p.WorkerSlot(offset=64, form=form),
                     p.WorkerSlot(form=p.InferInput(pass_through=True))],
             output_offsets=[0, 128, 1 << 41], custom_nodes=b"\x81", custom_inputs=69,
-            custom_outputs=1 << 45, shape_set=62, divide_batch=True),
+            custom_outputs=1 << 45, shape_set=62, divide_batch=True, samples=96),
         "WorkerDump": p.WorkerDump(
             run=p.WorkerRun(context=54, buffer=55, core_mask=1,
                             inputs=[p.WorkerSlot(offset=192, form=form)]),
