@@ -29,9 +29,11 @@ AVX2_INLINE __m256 avx2_binary(const enum graph_op op, __m256 v, __m256 w)
 AVX2_INLINE __m256 avx2_clamp(struct clamp_bounds bounds, __m256 v)
 {
     const __m256 low = _mm256_set1_ps(bounds.low);
-    if (bounds.low > -INFINITY)
-        v = _mm256_blendv_ps(v, low, _mm256_cmp_ps(v, low, _CMP_NGE_UQ));
-    return _mm256_min_ps(_mm256_set1_ps(bounds.high), v);
+    if (bounds.low > -INFINITY) {
+        __m256 below = _mm256_cmp_ps(v, low, _CMP_NGE_UQ);
+        v = float_bits(bounds.low) ? _mm256_blendv_ps(v, low, below) : _mm256_andnot_ps(below, v);
+    }
+    return bounds.high < INFINITY ? _mm256_min_ps(_mm256_set1_ps(bounds.high), v) : v;
 }
 
 AVX2_INLINE __m256 avx2_load_fp16(const uint16_t *x)

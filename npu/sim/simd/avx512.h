@@ -37,7 +37,7 @@ AVX512_INLINE __m512 avx512_clamp(struct clamp_bounds bounds, __m512 v)
     if (bounds.low > -INFINITY)
         v = _mm512_mask_mov_ps(v, _mm512_cmp_ps_mask(v, _mm512_set1_ps(bounds.low), _CMP_NGE_UQ),
                                _mm512_set1_ps(bounds.low));
-    return _mm512_min_ps(_mm512_set1_ps(bounds.high), v);
+    return bounds.high < INFINITY ? _mm512_min_ps(_mm512_set1_ps(bounds.high), v) : v;
 }
 
 // As avx512_clamp(), but NaN stays NaN.
