@@ -467,7 +467,7 @@ void conv_depthwise_run(const struct step *s, const struct conv *c, struct run *
     struct conv_lines lines = depthwise_make_lines(c, r);
     depthwise_describe_line(c, r, &l);
     if (c->integer && c->requant.kind != REQUANT_NONE)
-        job = conv_requantize_begin(s, c, r);
+        conv_requantize_begin(s, c, r, &job);
     for (uint32_t n = 0; n < c->n; n++) {
         conv_lines_begin(&lines, image + (size_t)n * c->ih * c->iw * c->ic * lines.element);
         for (uint32_t y = 0; y < c->oh; y++) {

@@ -336,18 +336,17 @@ int conv_requantize_prepare(struct step *s, struct conv *c, struct error *e)
 
 // ---- running ----
 
-struct requant_job conv_requantize_begin(const struct step *s, const struct conv *c,
-                                         const struct run *r)
+void conv_requantize_begin(const struct step *s, const struct conv *c, const struct run *r,
+                           struct requant_job *ret)
 {
-    struct requant_job t = *c->requant.job;
-    t.nz = c->requant.own_bias ? NULL : c->nz;
-    t.complete = c->kernel == CONV_VNNI || c->requant.own_bias;
-    t.groups = t.nz ? c->window.groups : 1;
-    t.channels = c->oc / t.groups;
-    t.dst = run_output(s, r, 0);
+    *ret = *c->requant.job;
+    ret->nz = c->requant.own_bias ? NULL : c->nz;
+    ret->complete = c->kernel == CONV_VNNI || c->requant.own_bias;
+    ret->groups = ret->nz ? c->window.groups : 1;
+    ret->channels = c->oc / ret->groups;
+    ret->dst = run_output(s, r, 0);
     if (c->requant.addend >= 0)
-        t.addend = run_tensor(r, (uint32_t)c->requant.addend);
-    return t;
+        ret->addend = run_tensor(r, (uint32_t)c->requant.addend);
 }
 
 // Few channels: several pixels, as many as fill a vector, are taken for one with more channels.
@@ -356,6 +355,10 @@ static void requant_run(struct requant_job *t, bool vectors)
 {
     size_t groups_at_once =
         t->nz || t->groups > 1 || CONV_LANES % t->channels ? 1 : CONV_LANES / t->channels;
+    if (groups_at_once == 1) {
+        (vectors && t->channels >= CONV_LANES ? conv_requantize_vectors : conv_requantize_any)(t);
+        return;
+    }
     struct requant_job many = *t;
     many.n /= groups_at_once;
     many.channels *= groups_at_once;
@@ -412,7 +415,8 @@ KERNEL(void, requant_cut_sums,
 void conv_requantize(const struct step *s, const struct conv *c, struct run *r, int32_t *sums,
                      size_t first, size_t n_pixels)
 {
-    struct requant_job t = conv_requantize_begin(s, c, r);
+    struct requant_job t;
+    conv_requantize_begin(s, c, r, &t);
     if (c->requant.own_bias)
         requant_cut_sums(
             c, sums,

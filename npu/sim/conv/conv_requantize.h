@@ -42,9 +42,11 @@ struct requant_job {
     int32_t addend_offset, zp_after;
 };
 
-/// For the whole output. The caller sets n, sums and window_sums, and moves dst and addend.
-struct requant_job conv_requantize_begin(const struct step *s, const struct conv *c,
-                                         const struct run *r);
+/// For the whole output. The caller sets n, sums and window_sums, and moves dst and addend. Jobs
+/// are made where they stay: to copy one that was just written to takes as long as a line of few
+/// pixels.
+void conv_requantize_begin(const struct step *s, const struct conv *c, const struct run *r,
+                           struct requant_job *ret);
 
 // Channels [from, from + count) of n groups from `first` on, whose sums are `pitch` apart.
 struct requant_part {

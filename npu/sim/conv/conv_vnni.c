@@ -382,7 +382,7 @@ void conv_vnni_run(const struct step *s, const struct conv *c, struct run *r, co
                             .channels = c->oc};
     struct vnni_run w = {.s = s, .c = c, .r = r, .sums = run_scratch(r, c->sums_at)};
     if (v->n_whole)
-        w.requant = conv_requantize_begin(s, c, r);
+        conv_requantize_begin(s, c, r, &w.requant);
     if (v->flat)
         vnni_sum_flat(&w, &p, image);
     else
