@@ -337,8 +337,12 @@ static void convert_integers(const struct copy *c, uint8_t *to, int64_t to_step,
 static void convert_all(const struct copy *c, uint8_t *to, const uint8_t *from)
 {
     struct nd_position at;
-    size_t n = nd_inner(&c->nd);
-    int64_t to_step = nd_stride(&c->nd, 0), from_step = nd_stride(&c->nd, 1);
+    struct nd nd = c->nd;
+    if (nd.n_dims > 1 && nd.dims[nd.n_dims - 1] < PLANE_MIN &&
+        nd.dims[nd.n_dims - 2] > nd.dims[nd.n_dims - 1])
+        nd_swap(&nd, nd.n_dims - 2, nd.n_dims - 1); // the longer loop inside
+    size_t n = nd_inner(&nd);
+    int64_t to_step = nd_stride(&nd, 0), from_step = nd_stride(&nd, 1);
     bool integers = (c->to.type == TENSOR_INT64 && c->from.type == TENSOR_INT32) ||
                     (c->to.type == TENSOR_INT32 && c->from.type == TENSOR_INT64);
     integers = integers && !c->to.quantized && !c->from.quantized;
@@ -346,7 +350,7 @@ static void convert_all(const struct copy *c, uint8_t *to, const uint8_t *from)
         convert_rows(c, to, from);
         return;
     }
-    for (nd_start(&c->nd, &at); !at.end; nd_next(&c->nd, &at)) {
+    for (nd_start(&nd, &at); !at.end; nd_next(&nd, &at)) {
         uint8_t *a = to + at.offset[0] * (int64_t)c->to_size;
         const uint8_t *b = from + at.offset[1] * (int64_t)c->from_size;
         (integers ? convert_integers : convert_row)(c, a, to_step, b, from_step, n);

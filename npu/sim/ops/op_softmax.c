@@ -8,7 +8,8 @@
 // storage order it stays in that (plain_as_they_lie), which saves two transpositions of images.
 //
 //   inner 1   rows of contiguous elements, as many at once as fit a chunk. The largest and the sum
-//             are those of LANES partial ones, which vector instructions keep side by side.
+//             are those of LANES partial ones, which vector instructions keep side by side. Rows of
+//             fewer elements are transposed.
 //   inner n   neighbours are computed together, as the lanes of vectors
 //
 // Tested by test_sim_cases_reduce, test_sim_fp16 and test_onnx_nodes.
@@ -16,6 +17,7 @@
 
 #include "npu/sim/exec/ops.h"
 #include "npu/sim/exec/plain.h"
+#include "tensor/transpose.h"
 
 #define LANES 16
 
@@ -87,17 +89,6 @@ KERNEL(void, divide_by_sum, (size_t rows, size_t n, float *y), (rows, n, y))
             sum += y[i];
         for (i = 0; i < n; i++)
             y[i] /= sum;
-    }
-}
-
-static void softmax_rows(const float *x, size_t rows, size_t n, float *y)
-{
-    size_t together = n < ELEMENTS_CHUNK ? ELEMENTS_CHUNK / n : 1;
-    for (size_t count; rows; rows -= count, x += count * n, y += count * n) {
-        count = rows < together ? rows : together;
-        subtract_top(x, count, n, y);
-        elements_post(&exponential, y, count * n);
-        divide_by_sum(count, n, y);
     }
 }
 
@@ -182,6 +173,31 @@ KERNEL(void, softmax_columns,
             y[k * step + i] /= sum[i];
 }
 
+static void softmax_rows(const float *x, size_t rows, size_t n, float *y)
+{
+    size_t together = n < ELEMENTS_CHUNK ? ELEMENTS_CHUNK / n : 1;
+    for (size_t count; rows; rows -= count, x += count * n, y += count * n) {
+        count = rows < together ? rows : together;
+        subtract_top(x, count, n, y);
+        elements_post(&exponential, y, count * n);
+        divide_by_sum(count, n, y);
+    }
+}
+
+// Rows of a few elements, many at a time: transposed, they are columns.
+static void softmax_short_rows(const float *x, size_t rows, size_t n, float *y)
+{
+    float turned[ELEMENTS_CHUNK];
+    const ptrdiff_t size = sizeof *x, row = (ptrdiff_t)n * size;
+    for (size_t count; rows; rows -= count, x += count * n, y += count * n) {
+        count = rows < ELEMENTS_CHUNK / n ? rows : ELEMENTS_CHUNK / n;
+        const ptrdiff_t column = (ptrdiff_t)count * size;
+        transpose_matrix(x, row, turned, column, count, n, sizeof *x);
+        softmax_columns(turned, false, n, count, count, turned);
+        transpose_matrix(turned, column, y, row, n, count, sizeof *x);
+    }
+}
+
 static int softmax_run(const struct step *s, struct run *r, struct error *e)
 {
     (void)e;
@@ -192,7 +208,7 @@ static int softmax_run(const struct step *s, struct run *r, struct error *e)
     if (a.inner == 1 && p->logarithm)
         log_softmax_rows(x, a.outer, a.size, y);
     else if (a.inner == 1)
-        softmax_rows(x, a.outer, a.size, y);
+        (a.size < LANES ? softmax_short_rows : softmax_rows)(x, a.outer, a.size, y);
     for (size_t o = 0; o < a.outer && a.inner > 1;
          o++, x += a.size * a.inner, y += a.size * a.inner)
         for (size_t i = 0; i < a.inner; i += ELEMENTS_CHUNK)

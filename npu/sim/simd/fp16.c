@@ -177,16 +177,33 @@ static size_t fp16_store_contiguous(unaligned_f16 *dst, size_t n, const float *s
 }
 #endif
 
+#define GATHERED 64 // numbers that lie apart are brought together first, as vectors take them
+
 void fp16_load(const void *src, int64_t stride, size_t n, float *dst)
 {
     const unaligned_f16 *fp16 = src;
-    for (size_t i = stride == 1 ? fp16_load_contiguous(src, n, dst) : 0; i < n; i++)
+    unaligned_f16 some[GATHERED];
+    for (; stride != 1 && n >= GATHERED; n -= GATHERED, dst += GATHERED) {
+        for (size_t i = 0; i < GATHERED; i++)
+            memcpy(&some[i], &fp16[(int64_t)i * stride], sizeof *some);
+        fp16 += GATHERED * stride;
+        for (size_t i = fp16_load_contiguous(some, GATHERED, dst); i < GATHERED; i++)
+            dst[i] = TO_FLOAT(some[i]);
+    }
+    for (size_t i = stride == 1 ? fp16_load_contiguous(fp16, n, dst) : 0; i < n; i++)
         dst[i] = TO_FLOAT(fp16[(int64_t)i * stride]);
 }
 
 void fp16_store(void *dst, int64_t stride, size_t n, const float *src)
 {
-    unaligned_f16 *fp16 = dst;
-    for (size_t i = stride == 1 ? fp16_store_contiguous(dst, n, src) : 0; i < n; i++)
+    unaligned_f16 *fp16 = dst, some[GATHERED];
+    for (; stride != 1 && n >= GATHERED; n -= GATHERED, src += GATHERED) {
+        for (size_t i = fp16_store_contiguous(some, GATHERED, src); i < GATHERED; i++)
+            some[i] = TO_FP16(src[i]);
+        for (size_t i = 0; i < GATHERED; i++)
+            memcpy(&fp16[(int64_t)i * stride], &some[i], sizeof *some);
+        fp16 += GATHERED * stride;
+    }
+    for (size_t i = stride == 1 ? fp16_store_contiguous(fp16, n, src) : 0; i < n; i++)
         fp16[(int64_t)i * stride] = TO_FP16(src[i]);
 }
