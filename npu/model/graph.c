@@ -128,6 +128,31 @@ void graph_tensor_strides(const struct graph_tensor *t, int64_t strides[GRAPH_MA
     }
 }
 
+bool graph_tensor_split(const struct graph_tensor *t, const uint32_t *dims, uint32_t n,
+                        int64_t strides[GRAPH_MAX_DIMS])
+{
+    int64_t own[GRAPH_MAX_DIMS], stride = 0;
+    uint32_t i = t->n_dims, left = 1; // of the own dimension that is being divided
+    graph_tensor_strides(t, own);
+    for (uint32_t k = n; k-- > 0;) {
+        strides[k] = stride;
+        if (dims[k] == 1)
+            continue;
+        while (left == 1 && i > 0) {
+            left = t->dims[--i];
+            stride = own[i];
+        }
+        if (dims[k] == 0 || left % dims[k])
+            return false;
+        strides[k] = stride;
+        stride *= dims[k];
+        left /= dims[k];
+    }
+    while (left == 1 && i > 0)
+        left = t->dims[--i];
+    return left == 1;
+}
+
 int graph_refuse(const struct graph_node *n, struct error *e, const char *format, ...)
 {
     char words[320];

@@ -333,7 +333,12 @@ struct graph_node {
             bool largest; // TopK
             struct graph_layer_norm layer_norm;
         };
-        uint32_t perm[GRAPH_MAX_DIMS];
+        struct {
+            uint32_t perm[GRAPH_MAX_DIMS];
+            // What the input is seen as, where `perm` is of other dimensions than its own, and the
+            // output of other ones than these turned. graph_tensor_split() divides both so. 0: not.
+            uint32_t n_apart, apart[GRAPH_MAX_DIMS];
+        };
         struct {
             bool bins;         // counts of all values
             uint32_t channels; // 0: their sums are not wanted
@@ -422,6 +427,11 @@ int graph_tensor_ints(const struct graph_tensor *t, int64_t *dst, uint32_t max, 
 
 /// Steps in elements, in memory, of each dimension.
 void graph_tensor_strides(const struct graph_tensor *t, int64_t strides[GRAPH_MAX_DIMS]);
+
+/// The same of n dimensions that the tensor is reshaped to, where these only divide its own. False:
+/// one of them is of several, or the sizes differ.
+bool graph_tensor_split(const struct graph_tensor *t, const uint32_t *dims, uint32_t n,
+                        int64_t strides[GRAPH_MAX_DIMS]);
 
 /// STATUS_MODEL_INVALID in the form "node NAME (TYPE): …".
 int graph_refuse(const struct graph_node *n, struct error *e, const char *format, ...)

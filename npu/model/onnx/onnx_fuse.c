@@ -398,6 +398,68 @@ static bool is_needed(const struct fusing *f, const struct graph_node *n)
     return false;
 }
 
+// ---- Reshape, Transpose, Reshape ----
+
+static bool has_form_of(const struct graph_tensor *t, const struct graph_tensor *x)
+{
+    return t->type == x->type && t->quantized == x->quantized && t->zp == x->zp &&
+           memcmp(&t->scale, &x->scale, sizeof t->scale) == 0 &&
+           t->counts_from_0 == x->counts_from_0;
+}
+
+// The node that alone reads what `n` makes.
+static struct graph_node *sole_reader(const struct fusing *f, const struct graph_node *n)
+{
+    for (uint32_t i = 0; i < f->g->n_nodes && f->n_reads[n->outputs[0]] == 1; i++) {
+        struct graph_node *later = &f->g->nodes[i];
+        if (later->op != DROPPED && later->n_inputs && later->inputs[0] == n->outputs[0])
+            return later;
+    }
+    return NULL;
+}
+
+static bool only_reshapes(const struct graph_node *n)
+{
+    return n && n->op == GRAPH_RESHAPE && n->n_inputs == 1 && n->n_outputs == 1 && !n->n_post;
+}
+
+#define MANY_BYTES 16
+
+// Whether one copy takes less time than three: single bytes that lie apart are faster turned in
+// planes, as the three do. `x`, `y`: strides of the dimensions of both sides, y's turned.
+static bool is_worth_it(const struct graph_tensor *turned, const uint32_t *perm, const int64_t *x,
+                        const int64_t *y)
+{
+    if (tensor_type_size(turned->type) >= sizeof(float))
+        return true;
+    for (uint32_t i = 0; i < turned->n_dims; i++)
+        if (y[i] == 1 && turned->dims[i] >= MANY_BYTES && x[perm[i]] == 1)
+            return true;
+    return false;
+}
+
+// Channels that are shuffled, or become blocks of pixels: one copy.
+static void fuse_turns(struct fusing *f, struct graph_node *n)
+{
+    struct graph_node *before = n->op == GRAPH_TRANSPOSE ? sole_source(f, n->inputs[0]) : NULL;
+    struct graph_node *behind = only_reshapes(before) && !n->n_post ? sole_reader(f, n) : NULL;
+    if (!only_reshapes(behind))
+        return;
+    const struct graph_tensor *x = &f->g->tensors[before->inputs[0]],
+                              *a = &f->g->tensors[n->inputs[0]], *b = &f->g->tensors[n->outputs[0]],
+                              *y = &f->g->tensors[behind->outputs[0]];
+    int64_t from[GRAPH_MAX_DIMS], to[GRAPH_MAX_DIMS];
+    if (x->constant || !has_form_of(a, x) || !has_form_of(b, x) || !has_form_of(y, x) ||
+        !graph_tensor_split(x, a->dims, a->n_dims, from) ||
+        !graph_tensor_split(y, b->dims, b->n_dims, to) || !is_worth_it(b, n->perm, from, to))
+        return;
+    n->n_apart = a->n_dims;
+    memcpy(n->apart, a->dims, a->n_dims * sizeof *a->dims);
+    n->inputs = before->inputs;
+    drop(before);
+    take_over(f, n, behind);
+}
+
 // From the last node to the first, so that one pass finds chains of unused nodes; then closes the
 // gaps.
 static void drop_unused(struct fusing *f)
@@ -443,6 +505,8 @@ int onnx_fuse(struct graph *g, struct error *e)
             r = fuse_bias(&f, &g->nodes[i], e);
         if (r == 0)
             fuse_activation(&f, &g->nodes[i]);
+        if (r == 0)
+            fuse_turns(&f, &g->nodes[i]);
     }
     if (r == 0)
         drop_unused(&f);

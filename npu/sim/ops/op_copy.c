@@ -194,9 +194,41 @@ static int prepare_expand(struct step *s, struct error *e)
     return prepare_one(s, nd.strides[1], 0, e);
 }
 
+// A reshape, a transposition and a reshape at once.
+static int prepare_apart(struct step *s, struct error *e)
+{
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    const struct graph_node *n = s->node;
+    int64_t from[GRAPH_MAX_DIMS];
+    uint32_t turned[GRAPH_MAX_DIMS];
+    struct copies *c = copies_new(s, 1);
+    if (!c)
+        return error_no_memory(e, "a step", 0);
+    int r = check_types(s, x, y, e);
+    if (r < 0)
+        return r;
+    for (uint32_t i = 0; i < n->n_apart; i++)
+        turned[i] = n->apart[n->perm[i]];
+    c->n = 1;
+    copy_init(&c->copies[0], y, x);
+    struct nd *nd = &c->copies[0].nd;
+    *nd = (struct nd){.n_dims = n->n_apart, .n_operands = 2};
+    if (!graph_tensor_split(x, n->apart, n->n_apart, from) ||
+        !graph_tensor_split(y, turned, n->n_apart, nd->strides[0]))
+        return step_refuse(s, e, "its dimensions are not divided");
+    for (uint32_t i = 0; i < n->n_apart; i++) {
+        nd->dims[i] = turned[i];
+        nd->strides[1][i] = from[n->perm[i]];
+    }
+    nd_simplify(nd);
+    return 0;
+}
+
 static int prepare_transpose(struct step *s, struct error *e)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    if (s->node->n_apart)
+        return prepare_apart(s, e);
     int64_t from[GRAPH_MAX_DIMS], strides[GRAPH_MAX_DIMS];
     if (x->n_dims != y->n_dims)
         return step_refuse(s, e, "input and output differ in dimensions");
