@@ -63,6 +63,21 @@ class Images(Case):
         self.refused("beside its other attributes", [node("Resize", ["x", "", "", "s"], ["y"], mode="linear", antialias=1, axes=[2, 3])], {"x": x}, ["y"],
                      {"s": np.array([4, 6])}, opset=18)
 
+    def test_reshaped_turned_and_reshaped(self):
+        """One copy where each side's dimensions are only divided, three where not, or where what is between is read elsewhere."""
+        x = self.random(2, 32, 6, 8)
+        for apart, perm, shape in (((2, 4, 8, 6, 8), (0, 2, 1, 3, 4), (2, 32, 6, 8)), ((2, 32, 3, 2, 4, 2), (0, 3, 5, 1, 2, 4), (2, 128, 3, 4)),
+                                   ((2, 2, 2, 8, 6, 8), (0, 3, 4, 1, 5, 2), (2, 8, 12, 16)), ((2, 32, 3, 2, 2, 4), (0, 2, 4, 3, 5, 1), (12, 8, 32)),
+                                   ((2, 1, 32, 6, 1, 8), (5, 1, 0, 3, 4, 2), (8, 2, 6, 32)), ((2, 16, 12, 8), (2, 0, 3, 1), (12, 2, 8, 16)),
+                                   ((2, 32, 6, 8), (3, 1, 0, 2), (16, 192))):
+            turned = x.reshape(apart).transpose(perm)
+            steps = [node("Reshape", ["x", "a"], ["p"]), node("Transpose", ["p"], ["q"], perm=perm), node("Reshape", ["q", "s"], ["y"])]
+            shapes = {"a": np.array(apart), "s": np.array(shape)}
+            y = turned.reshape(shape)
+            self.gives(y, steps, {"x": x}, shapes)
+            for between, want in (("p", x.reshape(apart)), ("q", turned)):
+                self.gives([y, -want], [*steps, node("Neg", [between], ["y1"])], {"x": x}, shapes)
+
     def test_a_part_of_an_image(self):
         x = self.random(1, 1, 8, 8)
         part = np.array([0, 0, .25, -.5, 1, 1, 1, 1], np.float32)
