@@ -420,7 +420,7 @@ static struct graph_node *sole_reader(const struct fusing *f, const struct graph
 
 static bool only_reshapes(const struct graph_node *n)
 {
-    return n && n->op == GRAPH_RESHAPE && n->n_inputs == 1 && n->n_outputs == 1 && !n->n_post;
+    return n->op == GRAPH_RESHAPE && n->n_inputs == 1 && n->n_outputs == 1 && !n->n_post;
 }
 
 #define MANY_BYTES 16
@@ -442,8 +442,8 @@ static bool is_worth_it(const struct graph_tensor *turned, const uint32_t *perm,
 static void fuse_turns(struct fusing *f, struct graph_node *n)
 {
     struct graph_node *before = n->op == GRAPH_TRANSPOSE ? sole_source(f, n->inputs[0]) : NULL;
-    struct graph_node *behind = only_reshapes(before) && !n->n_post ? sole_reader(f, n) : NULL;
-    if (!only_reshapes(behind))
+    struct graph_node *behind = before && !n->n_post ? sole_reader(f, n) : NULL;
+    if (!behind || !only_reshapes(before) || !only_reshapes(behind))
         return;
     const struct graph_tensor *x = &f->g->tensors[before->inputs[0]],
                               *a = &f->g->tensors[n->inputs[0]], *b = &f->g->tensors[n->outputs[0]],
