@@ -2,19 +2,18 @@
 // write there while they are computed: indices, shapes and counts are others when they are used
 // than when they were looked at. Whatever comes out, nothing outside of that memory is read or
 // written, and all ends: a worker runs other programs, too. ONNX's own tests of operators (Debian:
-// libonnx-testdata), run again and again while a thread writes
-// numbers.
+// libonnx-testdata), run again and again while a signal handler writes numbers.
 //
 // onnx_flipped [MS [NAME]]: so long with each case whose name has NAME in it. With a sanitizer it
 // sees more.
 #include <dirent.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,13 +25,18 @@
 #define MEMORY (64ul << 20)
 #define BESIDE (4ul << 30) // where nothing is
 
+#define EVERY_US 37
+#define MOST     16 // numbers at once
+#define LATE_US  1000000
+
 static struct flip {
     uint8_t *memory; // MEMORY bytes
     size_t size;     // that the model uses
-    atomic_bool over, stop;
+    uint64_t end_us, state;
+    atomic_bool stop;
     uint64_t us; // of each case
     unsigned n_runs, n_failed;
-} flip;
+} flip = {.state = 88172645463325252u};
 
 int __wrap_sim_run(const struct npu_backend *b, struct npu_model *m, const struct npu_input *inputs,
                    void **outputs, struct error *e);
@@ -54,30 +58,30 @@ static uint64_t any_value(uint64_t *state)
     return n & 3 ? ends[(n >> 2) % (sizeof ends / sizeof *ends)] : n >> (n >> 58);
 }
 
-static void *write_numbers(void *unused)
+// Between any two instructions of the run, also where a machine has one processor. A loop's count
+// is changed as well: a run that goes on is told to end, as those of clients.
+static void write_numbers(int number)
 {
-    uint64_t state = 88172645463325252u;
-    (void)unused;
-    while (!atomic_load_explicit(&flip.over, memory_order_relaxed)) {
-        uint64_t v = any_value(&state), at = next_number(&state) % flip.size;
+    (void)number;
+    for (size_t i = 0; i < MOST && i < flip.size / 4; i++) {
+        uint64_t v = any_value(&flip.state), at = next_number(&flip.state) % flip.size;
         if (v & 1)
             *(volatile uint64_t *)(flip.memory + at / 8 * 8) = v;
         else
             *(volatile uint32_t *)(flip.memory + at / 4 * 4) = (uint32_t)v;
     }
-    return NULL;
+    if (clock_us() > flip.end_us + LATE_US)
+        atomic_store(&flip.stop, true);
+}
+
+static void write_every(suseconds_t us)
+{
+    setitimer(ITIMER_REAL, &(struct itimerval){{0, us}, {0, us}}, NULL);
 }
 
 static void note_done(struct npu_job *job, int status)
 {
     *(int *)job->owner = status;
-}
-
-// A loop's count is changed as well: such a run ends when it is told to, as those of clients.
-static void on_alarm(int number)
-{
-    (void)number;
-    atomic_store(&flip.stop, true);
 }
 
 static void run_once(struct npu_context *c, const struct npu_input *inputs,
@@ -103,7 +107,6 @@ int __wrap_sim_run(const struct npu_backend *b, struct npu_model *m, const struc
     const struct npu_model_info *info = b->model_info(m);
     struct npu_output out[64];
     struct npu_context *c;
-    pthread_t thread;
     for (uint32_t i = 0; i < info->n_outputs; i++) {
         out[i] = (struct npu_output){.size = info->outputs[i].logical.size};
         out[i].data = outputs[i] = calloc(1, out[i].size + 1);
@@ -114,14 +117,12 @@ int __wrap_sim_run(const struct npu_backend *b, struct npu_model *m, const struc
     flip.size = info->internal_size > 64 ? info->internal_size : 64;
     flip.size = flip.size < MEMORY ? flip.size : MEMORY;
     b->context_set_internal(c, flip.memory, MEMORY, NULL, e);
-    flip.over = flip.stop = false;
-    alarm(2);
-    pthread_create(&thread, NULL, write_numbers, NULL);
-    for (uint64_t end = clock_us() + flip.us; clock_us() < end;)
+    flip.stop = false;
+    flip.end_us = clock_us() + flip.us;
+    write_every(EVERY_US);
+    while (clock_us() < flip.end_us)
         run_once(c, inputs, out, e);
-    flip.over = true;
-    pthread_join(thread, NULL);
-    alarm(0);
+    write_every(0);
     b->context_free(c);
     return 0;
 }
@@ -141,7 +142,7 @@ int main(int argc, char **argv)
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     flip.us = 1000u * (argc > 1 ? (unsigned)atoi(argv[1]) : 20);
     flip.memory = all + BESIDE;
-    signal(SIGALRM, on_alarm);
+    signal(SIGALRM, write_numbers);
     if (all == MAP_FAILED || mprotect(flip.memory, MEMORY, PROT_READ | PROT_WRITE) < 0 ||
         npu_backend.device_open("", &device, &e) < 0)
         return 1;
