@@ -12,9 +12,9 @@
 #include "base/clock.h"
 #include "rknnd.h"
 
-#define GROUP_NS    20000000u  // that a request takes at most, about
-#define GROUP_WORDS (1u << 20) // bytes that come out of it
-#define GROUP_BYTES (4u << 20) // of inputs
+#define GROUP_NS    8000000u   // that a request takes at most, about
+#define GROUP_WORDS (1u << 19) // bytes that come out of it: the second cache has room for them
+#define GROUP_BYTES (1u << 20) // of inputs
 
 int quant_bound_init(struct quant_bound *b, rknn_context context, uint32_t n_inputs,
                      const rknn_tensor_attr *inputs)
