@@ -185,6 +185,9 @@ static void compare_turned(const float *x, size_t size, size_t n, float *index)
 }
 
 #ifdef KERNEL_AVX512
+// Without optimization GCC 14 has macros for some intrinsics, with conversions of their own.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"
 // 16 channels from k on; what the pixel does not have is no larger than anything.
 AVX512_INLINE __m512 arg_max_load(const float *x, size_t size, size_t k)
 {
@@ -211,6 +214,7 @@ KERNEL_AVX512 static void compare_pixels_512(const float *x, size_t size, size_t
         index[i] = (float)(found ? k - AVX512_LANES + (uint32_t)__builtin_ctz(found) : 0);
     }
 }
+#pragma GCC diagnostic pop
 #else
 #define compare_pixels_512 compare_pixels
 #endif
