@@ -295,7 +295,8 @@ static bool is_known(const struct onnx_node *n)
            (strcmp(n->domain, "com.microsoft") == 0 &&
             (strcmp(n->op, "QuantizeLinear") == 0 || strcmp(n->op, "DequantizeLinear") == 0 ||
              strcmp(n->op, "Gelu") == 0 || strcmp(n->op, "GatherND") == 0 ||
-             strcmp(n->op, "Pad") == 0 || strcmp(n->op, "Trilu") == 0));
+             strcmp(n->op, "GridSample") == 0 || strcmp(n->op, "Pad") == 0 ||
+             strcmp(n->op, "Trilu") == 0));
 }
 
 // Whether input i may be a quantized weight in packed form (onnx_quant.c). Products and

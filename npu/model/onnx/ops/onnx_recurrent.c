@@ -66,7 +66,8 @@ static int take_functions(const struct onnx_lowering *l, int64_t kind, uint32_t 
         [REF_GRU] = {REF_GATE_SIGMOID, REF_GATE_TANH}};
     const struct onnx_list *said = onnx_texts(l, "activations");
     uint32_t each = functions_of[kind];
-    if (said && said->n != each * directions)
+    // A RNN of one direction has two where an exporter writes ONNX's default: the first one counts.
+    if (said && said->n != each * directions && !(kind == REF_RNN && said->n == 2))
         return onnx_refuse(l, e, "it has %u activations", said->n);
     for (uint32_t d = 0; d < directions; d++) {
         memcpy(dst + (size_t)3 * d, usual[kind], sizeof usual[kind]);
