@@ -49,11 +49,19 @@ class Case(OnDaemon):
     def bytes(self, *shape, low=0):
         return self.rng.integers(low, low + 256, shape).astype(np.int8 if low else np.uint8)
 
+    @staticmethod
+    def value(name, outputs):
+        """outputs: names, or with what each is to be; halves are said so, all else is left open."""
+        want = outputs[name] if isinstance(outputs, dict) else None
+        if want is None or want.dtype != np.float16:
+            return helper.make_empty_tensor_value_info(name)
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT16, want.shape)
+
     def rknnctl(self, nodes, inputs, outputs, constants=None, opset=17, functions=()):
         values = [helper.make_tensor_value_info(n, onnx.mapping.NP_TYPE_TO_TENSOR_TYPE[v.dtype], v.shape) for n, v in inputs.items()]
         tensors = [v if isinstance(v, TensorProto) else numpy_helper.from_array(np.asarray(v), n)
                    for n, v in (constants or {}).items()]
-        graph = helper.make_graph(nodes, "net", values, [helper.make_empty_tensor_value_info(n) for n in outputs], tensors)
+        graph = helper.make_graph(nodes, "net", values, [self.value(n, outputs) for n in outputs], tensors)
         opsets = [helper.make_opsetid("", opset), helper.make_opsetid(RUNTIME, 1), helper.make_opsetid("own", 1)]
         model = helper.make_model(graph, opset_imports=opsets)
         model.functions.extend(functions)
@@ -67,12 +75,14 @@ class Case(OnDaemon):
     def gives(self, expected, nodes, inputs, constants=None, within=1e-4, **options):
         """Each of the outputs y, y1, … is what is expected."""
         expected = expected if isinstance(expected, list) else [expected]
-        outputs = ["y", *(f"y{i}" for i in range(1, len(expected)))]
+        outputs = dict(zip(["y", *(f"y{i}" for i in range(1, len(expected)))], expected))
         done = self.rknnctl(nodes, inputs, outputs, constants, **options)
         self.assertEqual(done.returncode, 0, done.stderr)
         for i, want in enumerate(expected):
             got = np.load(self.folder / f"out{i}.npy")
             self.assertEqual(got.shape, want.shape or (1,))
+            if want.dtype == np.float16:
+                self.assertEqual(got.dtype, want.dtype)
             if want.dtype.kind == "f":
                 np.testing.assert_allclose(got, want, within, within / 10)
             else:

@@ -125,6 +125,41 @@ static int check_options(const struct onnx_lowering *l, struct error *e)
     return 0;
 }
 
+// NAME/float: names of tensors are unique.
+static const char *name_float(struct onnx_lowering *l, const char *name)
+{
+    char text[300];
+    int n = snprintf(text, sizeof text, "%.280s/float", name);
+    return pool_text(&l->g->pool, (struct bytes){(const uint8_t *)text, (size_t)n});
+}
+
+// Halves are computed as floats: programs give and get halves, and a Cast stands between.
+static int32_t convert_real(struct onnx_lowering *l, const char *name, int32_t x,
+                            enum tensor_type to, struct error *e)
+{
+    const struct graph_tensor from = l->g->tensors[x];
+    struct onnx_node *n = pool_alloc(&l->g->pool, 1, sizeof *n);
+    const char *real = name_float(l, name);
+    if (!n || !real)
+        return error_no_memory(e, "the graph", sizeof *n);
+    *n = (struct onnx_node){.name = name, .op = "Cast", .domain = ""};
+    l->node = n;
+    int32_t y = onnx_temporary(l, to, from.n_dims, from.dims, e);
+    if (y >= 0 && to == TENSOR_FLOAT32)
+        l->g->tensors[y].name = real;
+    else if (y >= 0 && strcmp(from.name, name) == 0)
+        l->g->tensors[x].name = real;
+    enum graph_op op = from.n_elems ? GRAPH_CONVERT : GRAPH_REF;
+    struct graph_node *made = y < 0 ? NULL : onnx_emit(l, op, &x, 1, &y, 1, e);
+    if (!made)
+        return y < 0 ? y : STATUS_MALLOC_FAIL;
+    if (op == GRAPH_REF) {
+        made->on_cpu = true;
+        made->ref.op = REF_OP_CAST;
+    }
+    return y;
+}
+
 static int take_input(struct onnx_lowering *l, const struct onnx_value *v, struct error *e)
 {
     int32_t index = onnx_tensor_new(l, v->name, e);
@@ -137,10 +172,14 @@ static int take_input(struct onnx_lowering *l, const struct onnx_value *v, struc
     int r = take_shape(l, v, t->dims, e);
     if (r < 0)
         return r;
+    if (v->type == ONNX_FLOAT16)
+        t->type = TENSOR_FLOAT16;
     t->natural = v->type == ONNX_UINT64;
     t->n_dims = v->n_dims;
     t->channels_last = t->n_dims == 4;
     r = graph_tensor_measure(t, e);
+    if (r == 0 && v->type == ONNX_FLOAT16)
+        r = index = convert_real(l, v->name, index, TENSOR_FLOAT32, e);
     return r < 0 ? r : onnx_names_set(l->names, v->name, index, e);
 }
 
@@ -166,11 +205,12 @@ static int take_inputs(struct onnx_lowering *l, struct error *e)
     for (uint32_t i = 0; i < l->f->n_inputs; i++) {
         const struct onnx_value *v = &l->f->inputs[i];
         int32_t known = onnx_names_find(l->names, v->name);
+        const uint32_t first = g->n_tensors;
         int r = known >= 0 ? check_default(l, v, known, e) : take_input(l, v, e);
         if (r < 0)
             return r;
         if (known < 0)
-            inputs[g->n_inputs++] = g->n_tensors - 1;
+            inputs[g->n_inputs++] = first;
     }
     g->inputs = inputs;
     g->preprocess = pool_alloc(&g->pool, g->n_inputs, sizeof *g->preprocess);
@@ -421,6 +461,8 @@ static int take_outputs(struct onnx_lowering *l, struct error *e)
         int r = onnx_unpacked(l, tensor, e);
         if (r == 0 && g->tensors[tensor].constant)
             r = write_constant(l, v, &tensor, e);
+        if (r == 0 && v->type == ONNX_FLOAT16 && g->tensors[tensor].type == TENSOR_FLOAT32)
+            r = tensor = convert_real(l, v->name, tensor, TENSOR_FLOAT16, e);
         if (r < 0)
             return r;
         outputs[i] = (uint32_t)tensor;

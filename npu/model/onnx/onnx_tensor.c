@@ -4,7 +4,7 @@
 #include "npu/model/onnx/onnx_file.h"
 #include "tensor/convert.h"
 
-// Doubles are taken as float32, uint64 as int64.
+// Doubles and halves are taken as float32, uint64 as int64.
 bool onnx_type_of(int32_t type, enum tensor_type *ret)
 {
     static const struct {
@@ -13,7 +13,7 @@ bool onnx_type_of(int32_t type, enum tensor_type *ret)
     } types[] = {
         {ONNX_FLOAT, TENSOR_FLOAT32}, {ONNX_UINT8, TENSOR_UINT8},    {ONNX_INT8, TENSOR_INT8},
         {ONNX_UINT16, TENSOR_UINT16}, {ONNX_INT16, TENSOR_INT16},    {ONNX_INT32, TENSOR_INT32},
-        {ONNX_INT64, TENSOR_INT64},   {ONNX_BOOL, TENSOR_BOOL},      {ONNX_FLOAT16, TENSOR_FLOAT16},
+        {ONNX_INT64, TENSOR_INT64},   {ONNX_BOOL, TENSOR_BOOL},      {ONNX_FLOAT16, TENSOR_FLOAT32},
         {ONNX_UINT32, TENSOR_UINT32}, {ONNX_DOUBLE, TENSOR_FLOAT32}, {ONNX_UINT64, TENSOR_INT64},
     };
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
@@ -91,7 +91,7 @@ static int widen_nibbles(const struct onnx_file *f, const struct onnx_tensor *t,
     return 0;
 }
 
-// The upper halves of floats.
+// Numbers of 16 bits: the upper halves of floats (bfloat16), or halves.
 static int widen_halves(const struct onnx_file *f, const struct onnx_tensor *t,
                         struct graph_tensor *ret, struct error *e)
 {
@@ -103,17 +103,20 @@ static int widen_halves(const struct onnx_file *f, const struct onnx_tensor *t,
         return error_no_memory(e, "a constant", ret->size);
     for (uint64_t i = 0; i < n; i++) {
         uint32_t v = t->raw.size ? read_le16(t->raw.data + 2 * i) : (uint16_t)t->ints.items[i];
-        write_le32(to + 4 * i, v << 16);
+        write_le32(to + 4 * i, t->type == ONNX_BFLOAT16
+                                   ? v << 16
+                                   : float_bits(convert_fp16_to_float((uint16_t)v)));
     }
     ret->data = (struct bytes){to, ret->size};
     return 0;
 }
 
-// Types that only constants have: they are taken as a wider one, which holds all their values.
+// Types that are taken as a wider one, which holds all their values.
 static bool is_widened(int32_t type, enum tensor_type *ret)
 {
-    *ret = type == ONNX_BFLOAT16 ? TENSOR_FLOAT32 : type == ONNX_INT4 ? TENSOR_INT8 : TENSOR_UINT8;
-    return type == ONNX_BFLOAT16 || type == ONNX_INT4 || type == ONNX_UINT4;
+    const bool real = type == ONNX_BFLOAT16 || type == ONNX_FLOAT16;
+    *ret = real ? TENSOR_FLOAT32 : type == ONNX_INT4 ? TENSOR_INT8 : TENSOR_UINT8;
+    return real || type == ONNX_INT4 || type == ONNX_UINT4;
 }
 
 // Checks that the file has as many elements as the shape says, then points at them or converts
@@ -143,7 +146,7 @@ int onnx_tensor_constant(const struct onnx_file *f, const struct onnx_tensor *t,
     int r = graph_tensor_measure(ret, e);
     if (r < 0)
         return r;
-    ret->nibbles = widened && t->type != ONNX_BFLOAT16;
+    ret->nibbles = t->type == ONNX_INT4 || t->type == ONNX_UINT4;
     if (widened)
         return ret->nibbles ? widen_nibbles(f, t, ret, e) : widen_halves(f, t, ret, e);
     if (t->type == ONNX_DOUBLE)

@@ -172,6 +172,17 @@ class Numbers(Case):
         want = groups.reshape(wide.shape) * g[:, None, None] + b[:, None, None]
         self.gives(want, [node("GroupNormalization", ["x", "g", "b"], ["y"], num_groups=2)], {"x": x}, {"g": g, "b": b}, within=4e-3, opset=21)
 
+    def test_halves_between_nodes_are_floats(self):
+        """As ONNX Runtime has them: a HardSwish in parts of PP-OCR's recognizer has products that are no halves."""
+        x = np.array([[-3, 2, 300, 20000]], np.float16)
+        parts = [node("Add", ["x", "three"], ["a"]), node("Clip", ["a", "zero", "six"], ["b"]), node("Mul", ["x", "b"], ["c"]),
+                 node("Div", ["c", "six"], ["y"])]
+        constants = {"three": np.float16(3), "zero": np.float16(0), "six": np.float16(6)}
+        self.gives(np.array([[0, 2 * 5 / 6, 300, 20000]], np.float16), parts, {"x": x}, constants, within=1e-3, opset=13)
+        self.gives(x, [node("Identity", ["x"], ["y"])], {"x": x})
+        rounded = [node("Mul", ["x", "x"], ["s"]), node("Sqrt", ["s"], ["r"]), node("Cast", ["r"], ["y"], to=1)]
+        self.gives(np.abs(x).astype(np.float32), rounded, {"x": x})
+
     def test_what_newer_exporters_say_beside(self):
         """Attributes that PyTorch's exporter writes with what they are anyway, and what they do."""
         x, axes = self.random(2, 3) * 3, {"a": np.array([1])}
@@ -183,7 +194,7 @@ class Numbers(Case):
         q = np.clip(np.rint(x / np.float32(.02)), -128, 127).astype(np.int8)
         self.gives(q, [node("QuantizeLinear", ["x", "s"], ["y"], output_dtype=3, block_size=0, saturate=1)], {"x": x}, {"s": np.float32(.02)}, opset=21)
         self.gives(q * np.float32(.02), [node("DequantizeLinear", ["q", "s"], ["y"], output_dtype=1)], {"q": q}, {"s": np.float32(.02)}, opset=23)
-        self.refused("an output_dtype other than its scale's", [node("DequantizeLinear", ["q", "s"], ["y"], output_dtype=10)], {"q": q}, ["y"],
+        self.refused("an output_dtype other than its scale's", [node("DequantizeLinear", ["q", "s"], ["y"], output_dtype=16)], {"q": q}, ["y"],
                      {"s": np.float32(.02)}, opset=23)
 
     def test_swish(self):
