@@ -180,6 +180,11 @@ class Numbers(Case):
         constants = {"three": np.float16(3), "zero": np.float16(0), "six": np.float16(6)}
         self.gives(np.array([[0, 2 * 5 / 6, 300, 20000]], np.float16), parts, {"x": x}, constants, within=1e-3, opset=13)
         self.gives(x, [node("Identity", ["x"], ["y"])], {"x": x})
+        wide = self.random(2, 9) * 1000
+        for value in (wide, np.array([3000001, -7, 70000], np.int32)):
+            with np.errstate(over="ignore"):
+                want = value.astype(np.float16).astype(np.float32)
+            self.gives(want, [node("Cast", ["x"], ["h"], to=10), node("Cast", ["h"], ["y"], to=1)], {"x": value}, within=1e-9)
         rounded = [node("Mul", ["x", "x"], ["s"]), node("Sqrt", ["s"], ["r"]), node("Cast", ["r"], ["y"], to=1)]
         self.gives(np.abs(x).astype(np.float32), rounded, {"x": x})
 

@@ -277,6 +277,27 @@ int onnx_lower_clip(struct onnx_lowering *l, struct error *e)
 
 // Doubles are taken as floats, which is harmless for floats but not for wide integers: those are
 // refused.
+// A Cast to halves rounds to them, which then are floats again.
+static int round_to_halves(struct onnx_lowering *l, struct error *e)
+{
+    const struct graph_tensor x = *onnx_in(l, 0);
+    int32_t half = onnx_temporary(l, TENSOR_FLOAT16, x.n_dims, x.dims, e);
+    int r = half < 0 ? half : onnx_shape(l, 0, TENSOR_FLOAT32, x.n_dims, x.dims, e);
+    if (r < 0)
+        return r;
+    const int32_t out = l->out[0];
+    const bool known = x.type == TENSOR_FLOAT32 && x.n_elems;
+    l->out[0] = half;
+    r = known ? (onnx_emit_own(l, GRAPH_CONVERT, 1, e) ? 0 : STATUS_MALLOC_FAIL)
+              : onnx_emit_ref(l, REF_OP_CAST, 1, NULL, 0, e);
+    l->in[0] = half;
+    l->out[0] = out;
+    if (r < 0)
+        return r;
+    return known ? (onnx_emit_own(l, GRAPH_CONVERT, 1, e) ? 0 : STATUS_MALLOC_FAIL)
+                 : onnx_emit_ref(l, REF_OP_CAST, 1, NULL, 0, e);
+}
+
 int onnx_lower_cast(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
@@ -294,6 +315,8 @@ int onnx_lower_cast(struct onnx_lowering *l, struct error *e)
     bool natural =
         like ? onnx_in(l, 1)->natural : onnx_int(l, "to", 0) == ONNX_UINT64; // is checked
     l->n_in = 1;
+    if (!like && onnx_int(l, "to", 0) == ONNX_FLOAT16)
+        return round_to_halves(l, e);
     if (to == x->type && natural == x->natural)
         return onnx_same(l, l->in[0], e);
     bool exact = to == TENSOR_FLOAT32 && (x->type == TENSOR_INT32 || x->type == TENSOR_INT8 ||
