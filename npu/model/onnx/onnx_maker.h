@@ -136,8 +136,7 @@ struct onnx_heads {
                            // and not seen, as weights. NULL: nobody wants them
 };
 
-/// softmax(scale · Q Kᵀ + what is added) V, [batch, heads, queries, size of values]. Halves are
-/// computed as floats.
+/// softmax(scale · Q Kᵀ + what is added) V, [batch, heads, queries, size of values].
 const char *onnx_attend(struct onnx_maker *m, const struct onnx_heads *h);
 
 /// [batch, length, heads · size] as [batch, heads, length, size], and back.

@@ -33,10 +33,9 @@ const char *onnx_join_heads(struct onnx_maker *m, const char *x, const char *out
              : "";
 }
 
-// What of h all steps need: sizes, and the type that the operator's output has.
+// Sizes that all steps need.
 struct sizes {
     int64_t batch, heads, queries, shared, keys, size; // shared: heads of keys and values
-    enum tensor_type type;
 };
 
 // Whatever does not fit is refused here, so that the steps need not say what went wrong.
@@ -54,15 +53,8 @@ static bool take_sizes(struct onnx_maker *m, const struct onnx_heads *h, struct 
         onnx_made_refuse(m, "its queries, keys and values do not fit together");
         return false;
     }
-    *s = (struct sizes){q->dims[0], q->dims[1], q->dims[2], k->dims[1],
-                        k->dims[2], q->dims[3], q->type};
+    *s = (struct sizes){q->dims[0], q->dims[1], q->dims[2], k->dims[1], k->dims[2], q->dims[3]};
     return true;
-}
-
-// Halves as floats: scores of hundreds have steps of 1/8 in halves.
-static const char *as_floats(struct onnx_maker *m, const struct sizes *s, const char *x)
-{
-    return s->type == TENSOR_FLOAT16 && x ? onnx_step_cast(m, x, ONNX_FLOAT, NULL) : x;
 }
 
 // All queries that share a head of keys are rows of one matrix.
@@ -109,12 +101,11 @@ static const char *capped(struct onnx_maker *m, const char *x, float cap)
 }
 
 // Masks of floats, and what a position adds.
-static const char *with_added(struct onnx_maker *m, const struct onnx_heads *h,
-                              const struct sizes *s, const char *x)
+static const char *with_added(struct onnx_maker *m, const struct onnx_heads *h, const char *x)
 {
     for (uint32_t i = 0; i < 2; i++)
         if (h->added[i])
-            x = onnx_step_two(m, "Add", x, as_floats(m, s, h->added[i]), NULL);
+            x = onnx_step_two(m, "Add", x, h->added[i], NULL);
     return x;
 }
 
@@ -128,14 +119,10 @@ static const char *seen_of(struct onnx_maker *m, const struct onnx_heads *h, con
 }
 
 // One of the stages is an output of the node.
-static void keep_stage(struct onnx_maker *m, const struct onnx_heads *h, const struct sizes *s,
-                       uint32_t stage, const char *x)
+static void keep_stage(struct onnx_maker *m, const struct onnx_heads *h, uint32_t stage,
+                       const char *x)
 {
-    if (!h->stages[stage])
-        return;
-    if (s->type == TENSOR_FLOAT16)
-        onnx_step_cast(m, x, ONNX_FLOAT16, h->stages[stage]);
-    else
+    if (h->stages[stage])
         onnx_step_one(m, "Identity", x, h->stages[stage]);
 }
 
@@ -146,25 +133,23 @@ const char *onnx_attend(struct onnx_maker *m, const struct onnx_heads *h)
     struct sizes s;
     if (!take_sizes(m, h, &s))
         return "";
-    const char *q = as_floats(m, &s, h->q), *v = as_floats(m, &s, h->v);
-    const char *k = onnx_step_transposed(m, as_floats(m, &s, h->k), (const int64_t[]){0, 1, 3, 2});
-    const char *x = product(m, &s, q, s.size, k, s.keys);
+    const char *k = onnx_step_transposed(m, h->k, (const int64_t[]){0, 1, 3, 2});
+    const char *x = product(m, &s, h->q, s.size, k, s.keys);
     x = scaled(m, x, h->scale != 0 ? h->scale : 1 / sqrtf((float)s.size));
-    keep_stage(m, h, &s, 0, x);
+    keep_stage(m, h, 0, x);
     x = capped(m, x, h->cap);
-    keep_stage(m, h, &s, 1, x);
-    x = with_added(m, h, &s, x);
+    keep_stage(m, h, 1, x);
+    x = with_added(m, h, x);
     const char *seen = seen_of(m, h, &s);
     if (seen)
         x = onnx_step(m, "Where", ONNX_IN(seen, x, onnx_step_like(m, -FLT_MAX, x)), NULL, NULL, 0);
-    keep_stage(m, h, &s, 2, x);
+    keep_stage(m, h, 2, x);
     x = onnx_step(m, "Softmax", ONNX_IN(x), NULL, &last, 1);
     if (h->blind)
         x = onnx_step(m, "Where", ONNX_IN(seen, x, onnx_step_like(m, 0, x)), NULL, NULL, 0);
-    keep_stage(m, h, &s, 3, x);
-    const struct graph_tensor *values = onnx_made_tensor(m, v);
-    x = values ? product(m, &s, x, s.keys, v, values->dims[3]) : "";
-    return s.type == TENSOR_FLOAT16 ? onnx_step_cast(m, x, ONNX_FLOAT16, NULL) : x;
+    keep_stage(m, h, 3, x);
+    const struct graph_tensor *values = onnx_made_tensor(m, h->v);
+    return values ? product(m, &s, x, s.keys, h->v, values->dims[3]) : "";
 }
 
 // ---- ONNX's ----

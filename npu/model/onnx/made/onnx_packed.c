@@ -133,8 +133,7 @@ static const char *unpacked(struct onnx_maker *m, struct packed *p)
     return weight;
 }
 
-// MatMulNBits(A, B [N, blocks, bytes], scales, zero points, order of groups, bias). Halves are
-// multiplied as floats.
+// MatMulNBits(A, B [N, blocks, bytes], scales, zero points, order of groups, bias)
 int onnx_make_packed_product(struct onnx_maker *m)
 {
     struct packed p = {.k = onnx_made_int(m, "K", 0),
@@ -146,48 +145,47 @@ int onnx_make_packed_product(struct onnx_maker *m)
     if (p.k < 1 || p.n < 1 || p.k > INT32_MAX || p.n > INT32_MAX || p.block < 16 ||
         p.block > 65536 || (p.bits != 2 && p.bits != 4 && p.bits != 8))
         onnx_made_refuse(m, "2, 4 or 8 bits and blocks of 16 to 65536 are supported");
-    const struct graph_tensor *t = onnx_made_tensor(m, x);
     if (m->r < 0)
         return m->r;
     p.blocks = (uint64_t)(p.k + p.block - 1) / (uint64_t)p.block;
-    const bool halves = t->type == TENSOR_FLOAT16;
-    const char *weight = unpacked(m, &p);
-    const char *out = halves ? NULL : onnx_made_output(m, 0);
-    if (halves)
-        x = onnx_step_cast(m, x, ONNX_FLOAT, NULL);
+    const char *weight = unpacked(m, &p), *out = onnx_made_output(m, 0);
     const char *y = onnx_step_two(m, "MatMul", x, weight, bias ? NULL : out);
     if (bias)
-        y = onnx_step_two(m, "Add", y, halves ? onnx_step_cast(m, bias, ONNX_FLOAT, NULL) : bias,
-                          out);
-    if (halves)
-        onnx_step_cast(m, y, ONNX_FLOAT16, onnx_made_output(m, 0));
+        onnx_step_two(m, "Add", y, bias, out);
     return m->r;
 }
 
 // ---- GatherBlockQuantized ----
 
-// Lines of a table of bytes that indices name, with two numbers of 4 bits of each byte one behind
-// the other (bits 4), as floats.
+// Two numbers of 4 bits of each byte, [..., bytes], one behind the other.
+static const char *both_nibbles(struct onnx_maker *m, const char *x)
+{
+    static const struct onnx_attr right = {.name = "direction", .s = {(const uint8_t *)"RIGHT", 5}};
+    const struct graph_tensor *t = onnx_made_tensor(m, x);
+    int64_t dims[GRAPH_MAX_DIMS + 1];
+    if (!t || !t->n_dims || t->n_dims == GRAPH_MAX_DIMS)
+        return x;
+    const uint32_t n = t->n_dims;
+    for (uint32_t i = 0; i < n; i++)
+        dims[i] = t->dims[i];
+    dims[n] = 1;
+    const char *low = onnx_step_two(m, "BitwiseAnd", x, onnx_step_like(m, 15, x), NULL);
+    const char *high =
+        onnx_step(m, "BitShift", ONNX_IN(x, onnx_step_like(m, 4, x)), NULL, &right, 1);
+    x = onnx_step_joined(m, onnx_step_reshaped(m, low, dims, n + 1, NULL),
+                         onnx_step_reshaped(m, high, dims, n + 1, NULL), n, NULL);
+    dims[n - 1] *= 2;
+    return onnx_step_reshaped(m, x, dims, n, NULL);
+}
+
+// Lines of a table that indices name, as floats; bytes of 4 bits have two numbers.
 static const char *lines_of(struct onnx_maker *m, const char *table, const char *indices,
                             int64_t bits)
 {
-    static const struct onnx_attr right = {.name = "direction", .s = {(const uint8_t *)"RIGHT", 5}};
-    int64_t dims[GRAPH_MAX_DIMS + 1];
     const char *x = onnx_step_two(m, "Gather", table, indices, NULL);
     const struct graph_tensor *t = onnx_made_tensor(m, x);
-    if (bits == 4 && t && t->type == TENSOR_UINT8 && t->n_dims && t->n_dims < GRAPH_MAX_DIMS) {
-        const uint32_t n = t->n_dims;
-        for (uint32_t i = 0; i < n; i++)
-            dims[i] = t->dims[i];
-        dims[n] = 1;
-        const char *low = onnx_step_two(m, "BitwiseAnd", x, onnx_step_like(m, 15, x), NULL);
-        const char *high =
-            onnx_step(m, "BitShift", ONNX_IN(x, onnx_step_like(m, 4, x)), NULL, &right, 1);
-        x = onnx_step_joined(m, onnx_step_reshaped(m, low, dims, n + 1, NULL),
-                             onnx_step_reshaped(m, high, dims, n + 1, NULL), n, NULL);
-        dims[n - 1] *= 2;
-        x = onnx_step_reshaped(m, x, dims, n, NULL);
-    }
+    if (bits == 4 && t && t->type == TENSOR_UINT8)
+        x = both_nibbles(m, x);
     return onnx_step_cast(m, x, ONNX_FLOAT, NULL);
 }
 

@@ -107,6 +107,15 @@ static void add_weight(const struct resampling *z, const struct resample *a, int
         line[at < 0 ? 0 : at >= (int64_t)a->in ? (int64_t)a->in - 1 : at] += w;
 }
 
+static void divide_by_sum(float *line, uint32_t n)
+{
+    float sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        sum += line[i];
+    for (uint32_t i = 0; i < n && sum != 0; i++)
+        line[i] /= sum;
+}
+
 // With antialias, and where the image becomes smaller, the kernel is as wide as a place of the
 // output; then weights are divided by their sum.
 static void weigh_line(const struct resampling *z, const struct resample *a, uint32_t i,
@@ -126,11 +135,8 @@ static void weigh_line(const struct resampling *z, const struct resample *a, uin
             z, a, at,
             kernel_at(z, z->antialias ? ((float)at - centre + 0.5f) * squeeze : (float)at - x),
             line);
-    float sum = 0;
-    for (uint32_t k = 0; k < a->in; k++)
-        sum += line[k];
-    for (uint32_t k = 0; k < a->in && sum != 0 && (z->antialias || z->exclude_outside); k++)
-        line[k] /= sum;
+    if (z->antialias || z->exclude_outside)
+        divide_by_sum(line, a->in);
 }
 
 // [out, in], as a constant of a new name.
@@ -318,19 +324,13 @@ int onnx_make_resample(struct onnx_maker *m)
         return m->r;
     take_sizes(m, &z, t);
     const uint32_t n_dims = t->n_dims;
-    const bool halves = t->type == TENSOR_FLOAT16;
     if (z.mode != NEAREST && !onnx_is_float(t->type))
         onnx_made_refuse(m, "it works on floats, and its input is of others");
-    if (z.mode != NEAREST && halves)
-        x = onnx_step_cast(m, x, ONNX_FLOAT, NULL);
     for (uint32_t i = 0; i < n_dims && m->r == 0; i++)
         if (!stays(&z, &z.axes[i]))
             x = z.mode == NEAREST ? gathered(m, &z, x, i) : multiplied(m, &z, x, i);
     for (uint32_t i = 0; i < n_dims && m->r == 0; i++)
         x = filled(m, &z, x, i, n_dims);
-    if (z.mode != NEAREST && halves)
-        onnx_step_cast(m, x, ONNX_FLOAT16, onnx_made_output(m, 0));
-    else
-        onnx_step_one(m, "Identity", x, onnx_made_output(m, 0));
+    onnx_step_one(m, "Identity", x, onnx_made_output(m, 0));
     return m->r;
 }

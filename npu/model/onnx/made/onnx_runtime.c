@@ -203,18 +203,12 @@ int onnx_make_quick_gelu(struct onnx_maker *m)
 
 // ---- normalization ----
 
-// x / sqrt(mean(x²) + epsilon) · scale, along the last dimension. Halves are normalized as floats
-// (ONNX's stash_type 1, and ONNX Runtime's kernels): squares of more than 255 are beyond them.
+// x / sqrt(mean(x²) + epsilon) · scale, along the last dimension.
 static void step_rms(struct onnx_maker *m, const char *x, const char *scale, float epsilon,
                      const char *out)
 {
     static const int64_t last = -1;
     const struct onnx_attr axes = {.name = "axes", .ints = {(int64_t *)(uintptr_t)&last, 1, 0}};
-    const struct onnx_attr to = {.name = "to", .i = ONNX_FLOAT};
-    const struct graph_tensor *t = onnx_made_tensor(m, x);
-    const char *halves = t && t->type == TENSOR_FLOAT16 ? x : NULL;
-    if (halves)
-        x = onnx_step(m, "Cast", ONNX_IN(x), NULL, &to, 1);
     const char *squares = onnx_step_two(m, "Mul", x, x, NULL);
     bool as_input = m->l->f->opset >= 18;
     const char *mean =
@@ -222,7 +216,7 @@ static void step_rms(struct onnx_maker *m, const char *x, const char *scale, flo
                   NULL, &axes, !as_input);
     const char *above = onnx_step_two(m, "Add", mean, onnx_step_like(m, epsilon, x), NULL);
     const char *y = onnx_step_two(m, "Div", x, onnx_step_one(m, "Sqrt", above, NULL), NULL);
-    onnx_step_two(m, "Mul", halves ? onnx_step_two(m, "CastLike", y, halves, NULL) : y, scale, out);
+    onnx_step_two(m, "Mul", y, scale, out);
 }
 
 // Along the last dimension, without its scale's own bias where there is none.

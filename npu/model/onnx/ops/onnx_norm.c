@@ -24,50 +24,6 @@ static int emit(struct onnx_lowering *l, enum graph_ref_op op, int64_t number, c
     return r;
 }
 
-// ---- of halves ----
-
-// Squares and sums of halves are often none. y: the tensor to make, or -1 for a new one.
-static int32_t converted(struct onnx_lowering *l, int32_t x, enum tensor_type to, int32_t y,
-                         struct error *e)
-{
-    const struct graph_tensor *t = &l->g->tensors[x];
-    if (y < 0)
-        y = onnx_temporary(l, to, t->n_dims, t->dims, e);
-    struct graph_node *n = y < 0 ? NULL : onnx_emit(l, GRAPH_REF, &x, 1, &y, 1, e);
-    if (!n)
-        return STATUS_MALLOC_FAIL;
-    n->on_cpu = true;
-    n->ref.op = REF_OP_CAST;
-    return y;
-}
-
-// Lowers the node as one of floats where its first input is of halves: in front of it and behind it
-// they are converted. False: it is not.
-static bool lowered_as_floats(struct onnx_lowering *l,
-                              int (*lower)(struct onnx_lowering *l, struct error *e), int *ret,
-                              struct error *e)
-{
-    const struct graph_tensor x = *onnx_in(l, 0);
-    const int32_t out = l->out[0];
-    if (x.type != TENSOR_FLOAT16 || x.constant)
-        return false;
-    for (uint32_t i = 0; i < l->n_in; i++)
-        if (l->in[i] >= 0 && l->g->tensors[l->in[i]].type == TENSOR_FLOAT16 &&
-            (l->in[i] = converted(l, l->in[i], TENSOR_FLOAT32, -1, e)) < 0) {
-            *ret = STATUS_MALLOC_FAIL;
-            return true;
-        }
-    l->out[0] = onnx_temporary(l, TENSOR_FLOAT32, x.n_dims, x.dims, e);
-    *ret = l->out[0] < 0 ? l->out[0] : lower(l, e);
-    const int32_t y = l->out[0];
-    l->out[0] = out;
-    if (*ret == 0)
-        *ret = onnx_shape_like(l, 0, &x, e);
-    if (*ret == 0 && converted(l, y, TENSOR_FLOAT16, out, e) < 0)
-        *ret = STATUS_MALLOC_FAIL;
-    return true;
-}
-
 // ---- as matrices ----
 
 static uint64_t product_of(const uint32_t *dims, uint32_t n)
@@ -226,9 +182,6 @@ int onnx_lower_group_norm(struct onnx_lowering *l, struct error *e)
     const struct graph_tensor x = *onnx_in(l, 0), scale = *onnx_in(l, 1), bias = *onnx_in(l, 2);
     float epsilon = onnx_float(l, "epsilon", 1e-5f);
     int64_t groups = onnx_int(l, "num_groups", 0), wide = onnx_int(l, "stash_type", 1);
-    int done;
-    if (lowered_as_floats(l, onnx_lower_group_norm, &done, e))
-        return done;
     int r = onnx_shape_like(l, 0, &x, e);
     if (r < 0)
         return r;
@@ -335,9 +288,6 @@ int onnx_lower_lp_norm(struct onnx_lowering *l, struct error *e)
 {
     int64_t p = onnx_int(l, "p", 2), ints[2] = {p == 1 ? REF_L1 : REF_L2};
     const struct graph_tensor *x = onnx_in(l, 0);
-    int done;
-    if (lowered_as_floats(l, onnx_lower_lp_norm, &done, e))
-        return done;
     int r = onnx_axis(l, onnx_int(l, "axis", -1), x->n_dims, &ints[1], e);
     if (r == 0 && ((p != 1 && p != 2) || x->type != TENSOR_FLOAT32 || !x->n_elems))
         return onnx_refuse(l, e, "p is 1 or 2, and its input of floats");
@@ -353,9 +303,6 @@ int onnx_lower_mean_variance(struct onnx_lowering *l, struct error *e)
     int64_t ints[ONNX_MAX_SHAPE + 1] = {REF_MEAN};
     uint32_t n = 0;
     const struct graph_tensor *x = onnx_in(l, 0);
-    int done;
-    if (lowered_as_floats(l, onnx_lower_mean_variance, &done, e))
-        return done;
     int r = onnx_ints(l, "axes", ints + 1, &n, e);
     if (r == 0 && !onnx_has_attr(l, "axes")) {
         memcpy(ints + 1, (const int64_t[3]){0, 2, 3}, 3 * sizeof *ints);
