@@ -228,7 +228,7 @@ static int calibrate_some(struct client *k, uint32_t first, uint32_t n)
     if (n > 1 && calibrate_group(k, first, n)) {
         k->error = (struct error){0};
         r = calibrate_take_seen(k, first, n);
-        for (uint32_t i = 0; i < n && r == 0; i++)
+        for (uint32_t i = 0; i < n && r == 0 && !k->c->failed; i++)
             calibrate_tell(k->c, NULL);
         return r;
     }

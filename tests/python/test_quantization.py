@@ -169,6 +169,15 @@ class Endings(Quantizing):
                 raise IndexError(f"sample {index} is gone")
 
         self.assertRaisesRegex(KeyError, "enough", self.quantize, PIXELS, progress=end)
+
+        def count(done, _of):
+            told.append(done)
+            if done == 100:
+                raise KeyError("enough")
+
+        told = []
+        self.assertRaisesRegex(KeyError, "enough", self.quantize, PIXELS * 20, progress=count, clients=1)
+        self.assertEqual(told, list(range(1, 101)))  # nothing behind that, of however many samples at a time
         self.assertRaisesRegex(IndexError, "is gone", self.quantize, Broken(PIXELS))
         self.assertFalse(self.output.exists())
 
