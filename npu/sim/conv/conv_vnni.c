@@ -348,6 +348,12 @@ static void vnni_sum_lines(struct vnni_run *w, struct vnni_pixels *p, const int8
     }
 }
 
+// Whether the kernel can take pixels from the image itself: as they are, and in whole quads.
+static bool vnni_takes_image(const struct conv *c)
+{
+    return !VNNI_RAISE && !c->vnni->split && c->ic % 4 == 0;
+}
+
 // All pixels are one line, chunk by chunk.
 static void vnni_sum_flat(struct vnni_run *w, struct vnni_pixels *p, const int8_t *image)
 {
@@ -355,17 +361,20 @@ static void vnni_sum_flat(struct vnni_run *w, struct vnni_pixels *p, const int8_
     int32_t *windows = run_scratch(w->r, c->window_at);
     uint8_t *raised = run_scratch(w->r, c->image_lines_at);
     size_t max = c->vnni->chunk;
+    const bool takes_image = vnni_takes_image(c);
     memset(raised + max * c->ic, 0, BEHIND);
     for (size_t left = conv_pixels(c), n; left; left -= n, image += n * c->ic) {
+        const uint8_t *x = takes_image ? (const uint8_t *)image : raised;
         n = left < max ? left : max;
         struct vnni_bytes b = {
-            .x = raised, .n_segments = 1, .segment = c->ic, .pitch = c->ic, .pixel = c->ic};
-        vnni_raise(image, n * c->ic, raised);
+            .x = x, .n_segments = 1, .segment = c->ic, .pitch = c->ic, .pixel = c->ic};
+        if (!takes_image)
+            vnni_raise(image, n * c->ic, raised);
         if (c->vnni->window_sums)
             vnni_sum_bytes(c->vnni, &b, n, windows);
         if (c->vnni->high)
             conv_split(raised, n * c->ic, c->vnni->limit, raised + c->vnni->high);
-        p->segments[0] = raised;
+        p->segments[0] = x;
         p->window_sums = windows;
         vnni_sum_line(w, p, n);
     }
