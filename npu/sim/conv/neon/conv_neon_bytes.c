@@ -14,7 +14,8 @@
 
 #define NEON        __attribute__((target("arch=armv8.2-a+dotprod")))
 #define NEON_INLINE NEON static inline __attribute__((always_inline, no_sanitize("undefined")))
-#define FEW         4    // pixels whose bytes are summed together
+#define FEW         8 // pixels whose bytes are summed together
+#define LANES       4
 #define MOST_PIXELS 1024 // whose sums are kept
 
 static const int8_t last_ones[32] = {[16] = 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
@@ -25,19 +26,19 @@ NEON_INLINE void neon_sum_bytes(const int8_t *x, size_t pitch, size_t size, int3
 {
     const size_t whole = size / 16 * 16, left = size % 16;
     for (size_t at = 0; at < whole; at += 16)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (size_t i = 0; i < n; i++)
             sums[i] = vdotq_s32(sums[i], vld1q_s8(x + i * pitch + at), vdupq_n_s8(1));
     if (whole && left) {
         const int8x16_t ones = vld1q_s8(last_ones + left);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (size_t i = 0; i < n; i++)
             sums[i] = vdotq_s32(sums[i], vld1q_s8(x + i * pitch + size - 16), ones);
         return;
     }
     if (left >= 8) {
         const int8x16_t ones = vcombine_s8(vdup_n_s8(1), vld1_s8(last_ones + left));
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (size_t i = 0; i < n; i++) {
             const int8_t *from = x + i * pitch;
             const int8x16_t bytes = vcombine_s8(vld1_s8(from), vld1_s8(from + left - 8));
@@ -46,38 +47,48 @@ NEON_INLINE void neon_sum_bytes(const int8_t *x, size_t pitch, size_t size, int3
         return;
     }
     for (size_t at = 0; at < left; at++)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (size_t i = 0; i < n; i++)
             rest[i] += x[i * pitch + at];
 }
 
+// Of n pixels, 1 or FEW: whole vectors are written.
 NEON_INLINE void neon_sum_pixels(const struct vnni_bytes *b, size_t first, int32_t *to,
                                  const size_t n)
 {
-    int32x4_t sums[FEW] = {vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0), vdupq_n_s32(0)};
+    int32x4_t sums[FEW];
     int32_t rest[FEW] = {0};
+#pragma GCC unroll 8
+    for (size_t i = 0; i < FEW; i++)
+        sums[i] = vdupq_n_s32(0);
     for (size_t k = 0; k < b->n_segments; k++)
         neon_sum_bytes((const int8_t *)b->x + first * b->pitch + k * b->apart, b->pitch, b->segment,
                        sums, rest, n);
-    const int32x4_t whole = vpaddq_s32(vpaddq_s32(sums[0], sums[1]), vpaddq_s32(sums[2], sums[3]));
-    vst1q_s32(to + first, vaddq_s32(whole, vld1q_s32(rest)));
+#pragma GCC unroll 2
+    for (size_t i = 0; i < n; i += LANES) {
+        const int32x4_t one = vpaddq_s32(sums[i], sums[i + 1]);
+        const int32x4_t other = vpaddq_s32(sums[i + 2], sums[i + 3]);
+        vst1q_s32(to + first + i, vaddq_s32(vpaddq_s32(one, other), vld1q_s32(rest + i)));
+    }
 }
 
-// Behind the last sum there is room for FEW more.
+// The last ones of many are moved back so that they end where all end. Behind the last of few there
+// is room for LANES more.
 NEON_INLINE void neon_sum_each(const struct vnni_bytes *b, size_t n, int32_t *sums)
 {
-    size_t i = 0;
-    for (; i + FEW <= n; i += FEW)
-        neon_sum_pixels(b, i, sums, FEW);
-    for (; i < n; i++)
-        neon_sum_pixels(b, i, sums, 1);
+    if (n < FEW)
+        for (size_t i = 0; i < n; i++)
+            neon_sum_pixels(b, i, sums, 1);
+    else
+        for (size_t i = 0; i < n; i += FEW)
+            neon_sum_pixels(b, i < n - FEW ? i : n - FEW, sums, FEW);
 }
 
 // Sums of n windows, one for each pixel, of `taps` pixels that are `apart` from each other.
 NEON_INLINE void neon_join_pixels(const int32_t *pixels, size_t taps, size_t apart, size_t n,
                                   int32_t *sums)
 {
-    for (size_t i = 0; i < n; i += FEW) {
+    for (size_t i = 0; i < n; i += LANES) {
         int32x4_t sum = vld1q_s32(pixels + i);
         for (size_t k = 1; k < taps; k++)
             sum = vaddq_s32(sum, vld1q_s32(pixels + i + k * apart));
@@ -87,10 +98,10 @@ NEON_INLINE void neon_join_pixels(const int32_t *pixels, size_t taps, size_t apa
 
 NEON void conv_vnni_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sums)
 {
-    int32_t pixels[MOST_PIXELS + 2 * FEW];
+    int32_t pixels[MOST_PIXELS + LANES];
     const size_t taps = b->n_segments * b->segment / b->pixel;
     const size_t apart = b->n_segments > 1 ? b->apart / b->pixel : 1, more = (taps - 1) * apart;
-    if (taps == 1 || b->pitch != b->pixel || more + FEW > MOST_PIXELS) {
+    if (taps == 1 || b->pitch != b->pixel || more + LANES > MOST_PIXELS) {
         neon_sum_each(b, n, sums);
         return;
     }
@@ -103,7 +114,7 @@ NEON void conv_vnni_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sum
         count = n - done < MOST_PIXELS - more ? n - done : MOST_PIXELS - more;
         neon_sum_each(&each, count + more, pixels);
         memset(pixels + count + more, 0,
-               FEW * sizeof *pixels); // is read for sums that nobody needs
+               LANES * sizeof *pixels); // is read for sums that nobody needs
         neon_join_pixels(pixels, taps, apart, count, sums + done);
     }
 }
