@@ -61,6 +61,15 @@ static void dnn_shape_done(struct dnn_shape *d)
     dnn_md_free(d->bias);
 }
 
+// oneDNN 3.7.2 gets floats of images of one channel wrong with AVX512 where a line has one output
+// and a stride (docs/decisions/0311). Channels first is the same in memory there, and has other
+// kernels.
+static dnnl_format_tag_t conv_dnn_image_order(const struct conv *c)
+{
+    bool wrong = !c->integer && c->ic == 1 && c->ow == 1 && c->window.stride[1] > 1;
+    return wrong ? dnnl_nchw : dnnl_nhwc;
+}
+
 // False: oneDNN has nothing of these sizes.
 static bool dnn_shape_init(struct dnn_shape *d, const struct conv *c, const struct dnn_part *p)
 {
@@ -70,7 +79,7 @@ static bool dnn_shape_init(struct dnn_shape *d, const struct conv *c, const stru
     dnnl_dims_t dims = {c->oc, c->ic, w->kernel[0], w->kernel[1]}, bias = {c->oc};
     dnnl_dims_t grouped = {g, c->oc / g, c->ic / g, w->kernel[0], w->kernel[1]};
     dnnl_data_type_t in = c->integer ? dnnl_s8 : dnnl_f32, out = c->integer ? dnnl_s32 : dnnl_f32;
-    d->src = dnn_md_new(4, src, in, dnnl_nhwc);
+    d->src = dnn_md_new(4, src, in, conv_dnn_image_order(c));
     d->dst = dnn_md_new(4, dst, out, dnnl_nhwc);
     d->weights = dnn_md_new(g > 1 ? 5 : 4, g > 1 ? grouped : dims, in, dnnl_format_tag_any);
     d->bias = dnn_md_new(1, bias, dnnl_f32, dnnl_a);
@@ -206,15 +215,32 @@ static dnnl_status_t conv_dnn_make_primitive(const struct step *s, const struct 
     return status;
 }
 
+// Whether an output's window lies in padding alone, in lines (0) or columns (1).
+static bool conv_dnn_is_hollow(const struct conv *c, int dimension)
+{
+    const struct graph_window *w = &c->window;
+    int64_t in = dimension ? c->iw : c->ih, out = dimension ? c->ow : c->oh;
+    for (int64_t o = 0; o < out; o++) {
+        int64_t at = o * w->stride[dimension] - w->pad[dimension];
+        uint32_t taps = 0;
+        for (uint32_t k = 0; k < w->kernel[dimension]; k++, at += w->dilation[dimension])
+            taps += at >= 0 && at < in;
+        if (!taps)
+            return true;
+    }
+    return false;
+}
+
 // oneDNN 2.6 computes some integer convolutions in groups wrongly, whatever the numbers are: by
 // matrix products (for example 128 -> 62 channels in 2 groups with a kernel and a padding of 1),
-// and depthwise ones of 8 taps where the CPU has AVX-VNNI.
+// and depthwise ones of 8 taps where the CPU has AVX-VNNI. oneDNN 3.7.2 does where a window lies in
+// padding alone, or ends the process (docs/decisions/0311).
 static bool conv_dnn_is_wrong(const struct conv *c, const_dnnl_primitive_desc_t pd)
 {
     const char *name = "";
     dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
-    return c->integer && c->window.groups > 1 &&
-           (strstr(name, "gemm") || c->window.groups == c->ic);
+    bool groups = c->window.groups > 1 && (strstr(name, "gemm") || c->window.groups == c->ic);
+    return c->integer && (groups || conv_dnn_is_hollow(c, 0) || conv_dnn_is_hollow(c, 1));
 }
 
 // The primitive of the whole image; NULL: there is none.

@@ -2,6 +2,7 @@
 """Forms of ONNX that exporters, optimizers and quantizers write: functions of the file's own, sequences of tensors, operators
 of ONNX Runtime's domain, spectra, constants of 4 bits and of bfloat16, zero points that are left out. numpy says what is to come
 out."""
+import itertools
 import json
 import unittest
 
@@ -37,6 +38,22 @@ class Addends(Case):
                    {"x": x}, {"w": w, "a": a})
         self.gives((conv + a) * conv, [node("Conv", ["x", "w"], ["c"]), node("Add", ["c", "a"], ["d"]), node("Mul", ["c", "d"], ["y"])],
                    {"x": x}, {"w": w, "a": a})
+
+
+class Windows(Case):
+    """Convolutions whose windows and images hardly fit, which a library may get wrong (docs/decisions/0311)."""
+
+    def test_of_all_sizes(self):
+        w = {kernel: self.rng.integers(-7, 8, (19, 1, *kernel)).astype(np.float32) for kernel in ((1, 2), (3, 2), (2, 3), (3, 3))}
+        for (kernel, weight), width, stride, pads in itertools.product(w.items(), (1, 2, 3, 4), (1, 2, 3), ((0, 0), (1, 1), (0, 2))):
+            x = self.rng.integers(-7, 8, (2, 1, 5, width)).astype(np.float32)
+            padded = np.pad(x, ((0, 0), (0, 0), (1, 1), pads))
+            if padded.shape[3] < kernel[1]:
+                continue
+            windows = np.lib.stride_tricks.sliding_window_view(padded, kernel, (2, 3))[:, :, :, ::stride]
+            with self.subTest(kernel=kernel, width=width, stride=stride, pads=pads):
+                self.gives(np.einsum("nchwij,ocij->nohw", windows, weight),
+                           [node("Conv", ["x", "w"], ["y"], strides=[1, stride], pads=[1, pads[0], 1, pads[1]])], {"x": x}, {"w": weight})
 
 
 class Functions(Case):

@@ -89,8 +89,11 @@ static void choose_size(struct graph_window *w, int i, uint32_t *in, uint32_t *o
     w->pad[i] = (uint32_t)(plain ? 0 : between(0, 3));
     w->pad[2 + i] = (uint32_t)(plain ? 0 : between(0, 3));
     uint32_t reach = w->dilation[i] * (w->kernel[i] - 1) + 1;
+    uint32_t pads = w->pad[i] + w->pad[2 + i];
     *in = reach + (uint32_t)between(0, one_in(4) ? 60 : 12);
-    *out = (*in + w->pad[i] + w->pad[2 + i] - reach) / w->stride[i] + 1;
+    if (one_in(8)) // an image that is smaller than a window, as far as that fits in
+        *in = pads + 1 < reach ? reach - pads : 1;
+    *out = (*in + pads - reach) / w->stride[i] + 1;
 }
 
 static void make_tensor(struct net *n, int i, const uint32_t *dims, float scale)
