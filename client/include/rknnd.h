@@ -397,8 +397,9 @@ const char *rknnd_get_load_options(void);
 /// Runs n samples, 1 to 1024, one after the other in one request: what a run costs beside computing
 /// is paid once. All inputs and outputs are bound (rknn_set_io_mem) to memory of n times what one
 /// sample needs, that the server has, too (Unix sockets); sample i's are i times that further on.
-/// Operators of the program's own are not computed by it. RKNN_ERR_PARAM_INVALID where that is not
-/// so, RKNN_ERR_FAIL where the server is older and takes one sample with each run; of a run that
+/// Operators of the program's own are not computed by it. Others wait for its end as for a run's,
+/// so all samples may take 20 ms, by what the model's last runs took; it has run once at least.
+/// RKNN_ERR_PARAM_INVALID where that is not so, RKNN_ERR_FAIL where the server is older and takes one sample with each run; of a run that
 /// fails some outputs may be there.
 int rknnd_run_samples(rknn_context context, uint32_t n);
 

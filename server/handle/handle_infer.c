@@ -317,6 +317,8 @@ int infer_new(struct connection *c, const struct frame_header *h, const rknnd_In
     if (r == 0)
         r = check_samples(c->services, info, x->binding, m, e);
     if (r == 0)
+        r = job_check_samples(x->model, m->samples, e);
+    if (r == 0)
         r = read_cores(c->services, info, m, &cores, e);
     if (r == 0)
         r = new_job(c->services, x, m, output_room, &j, e);

@@ -131,5 +131,9 @@ void job_check_time(struct job *j);
 void job_learn(const struct job *j);
 void job_observe(const struct job *j);
 
+/// Several runs in one request hold the device as one does, so they may take as long as a long one,
+/// by the model's last runs. STATUS_PARAM_INVALID: they take longer, or the model has not run yet.
+int job_check_samples(const struct model *m, uint32_t samples, struct error *e);
+
 /// STATUS_TIMEOUT if it would not be done within its limit, as far as is known.
 int job_admit(struct job *j, struct error *e);

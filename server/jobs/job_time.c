@@ -4,6 +4,7 @@
 #include "server/scheduler/scheduler_ahead.h"
 
 #define MODEL_CORES (MODEL_MAX_CORES + 1)
+#define SAMPLES_US  20000 // of a request; others of no higher priority wait for its end
 
 _Static_assert(SCHEDULER_MAX_CORES <= MODEL_MAX_CORES, "an entry for each number of cores");
 
@@ -44,6 +45,23 @@ static uint64_t job_expected_us(const struct job *j)
 static uint64_t expected_us_of(const struct scheduler_job *j)
 {
     return job_expected_us(container_of(j, struct job, scheduling));
+}
+
+int job_check_samples(const struct model *m, uint32_t samples, struct error *e)
+{
+    uint64_t us = 0;
+    for (unsigned n = 0; n < MODEL_CORES; n++)
+        us = m->expected_us[n] > us ? m->expected_us[n] : us;
+    if (samples <= 1 || (us && us <= SAMPLES_US / samples))
+        return 0;
+    if (!us)
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "%u samples in a run: how long the model takes is not known before it has "
+                         "run once",
+                         samples);
+    return error_set(e, STATUS_PARAM_INVALID,
+                     "%u samples in a run: each takes about %.1f ms, and all may take %u ms",
+                     samples, 1e-3 * (double)us, SAMPLES_US / 1000);
 }
 
 // STATUS_TIMEOUT if it would not be done within its limit, as far as is known.

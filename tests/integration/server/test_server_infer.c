@@ -20,6 +20,7 @@ static uint8_t hash[SHA256_SIZE];
 IN_PROCESS_START(start_plain, server, "backend", "null:100:250", "max-contexts", "8")
 IN_PROCESS_START(start_slow, server, "backend", "null:100:250,delay_us=1000000")
 IN_PROCESS_START(start_delayed, server, "backend", "null:100:250,delay_us=10")
+IN_PROCESS_START(start_some_ms, server, "backend", "null:100:250,delay_us=15000")
 IN_PROCESS_START(start_one_core, server, "backend", "null:100:250,cores=1")
 IN_PROCESS_START(start_large, server, "backend", "null:100:1000000", "max-inflight-bytes", "8M",
                  "max-inflight", "16")
@@ -207,6 +208,15 @@ static void bind_half(struct peer *p, uint64_t context, uint64_t memory, bool ou
     peer_frame_done(&f);
 }
 
+static void expect_done(struct peer *p, rknnd_Infer *m, uint32_t samples, int wanted)
+{
+    struct peer_frame f;
+    struct error e;
+    m->samples = samples;
+    assert_int_equal(peer_call(p, MESSAGE_INFER, m, NULL, 0, &f, &e), wanted);
+    peer_frame_done(&f);
+}
+
 // Whatever a client says, a run stays within the memory that is bound.
 static void keeps_samples_within_their_memory(void **state)
 {
@@ -237,9 +247,29 @@ static void keeps_samples_within_their_memory(void **state)
     assert_int_equal(peer_call(&p, MESSAGE_DUMP, &dump, NULL, 0, &f, &e), STATUS_PARAM_INVALID);
     peer_frame_done(&f);
     m.outputs_back_count = 0;
-    int r = peer_call(&p, MESSAGE_INFER, &m, NULL, 0, &f, &e);
-    assert_int_equal(r, *state ? STATUS_PARAM_INVALID : 0);
+    expect_refused(&p, &m, 0, STATUS_PARAM_INVALID); // nobody knows how long they take
+    expect_done(&p, &m, 1, 0);
+    expect_done(&p, &m, 3, *state ? STATUS_PARAM_INVALID : 0);
+    peer_close(&p);
+}
+
+// Others of its priority wait for the end of a run.
+static void samples_take_as_long_as_a_run_may(void **state)
+{
+    struct peer p;
+    struct peer_frame f;
+    struct error e;
+    (void)state;
+    uint64_t x = connect_and_open(&p).context;
+    rknnd_Infer m = {.context = x, .inputs_count = 1};
+    peer_call(&p, MESSAGE_MEMORY_CREATE, &(rknnd_MemoryCreate){.size = MEMORY}, NULL, 0, &f, &e);
+    uint64_t memory = f.m.MEMORY_CREATE_reply.memory;
     peer_frame_done(&f);
+    bind_half(&p, x, memory, false);
+    bind_half(&p, x, memory, true);
+    expect_done(&p, &m, 1, 0);
+    expect_done(&p, &m, 2, STATUS_PARAM_INVALID); // 2 of 15 ms
+    expect_done(&p, &m, 1, 0);
     peer_close(&p);
 }
 
@@ -499,6 +529,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(refuses_wrong_requests, start_plain, stop),
         cmocka_unit_test_setup_teardown(keeps_samples_within_their_memory, start_delayed, stop),
         cmocka_unit_test_setup_teardown(has_no_samples_on_the_loop, start_plain, stop),
+        cmocka_unit_test_setup_teardown(samples_take_as_long_as_a_run_may, start_some_ms, stop),
         cmocka_unit_test_setup_teardown(runs_on_the_cores_that_are_asked_for, start_plain, stop),
         cmocka_unit_test_setup_teardown(knows_no_masks_on_one_core, start_one_core, stop),
         cmocka_unit_test_setup_teardown(keeps_handles_within_the_session, start_plain, stop),
