@@ -399,8 +399,8 @@ const char *rknnd_get_load_options(void);
 /// sample needs, that the server has, too (Unix sockets); sample i's are i times that further on.
 /// Operators of the program's own are not computed by it. Others wait for its end as for a run's,
 /// so all samples may take 20 ms, by what the model's last runs took; it has run once at least.
-/// RKNN_ERR_PARAM_INVALID where that is not so, RKNN_ERR_FAIL where the server is older and takes one sample with each run; of a run that
-/// fails some outputs may be there.
+/// RKNN_ERR_PARAM_INVALID where that is not so, RKNN_ERR_FAIL where the server is older and takes
+/// one sample with each run; of a run that fails some outputs may be there.
 int rknnd_run_samples(rknn_context context, uint32_t n);
 
 /// Everything that a model file says, as JSON text, also of a model that the server would refuse
