@@ -30,6 +30,8 @@ def let_pass(pid):
     libc, process = ctypes.CDLL(None, use_errno=True), os.pidfd_open(pid)
     for number in os.listdir(f"/proc/{pid}/fd"):
         fd = libc.syscall(438, process, int(number), 0)  # pidfd_getfd
+        if fd < 0:  # it has been closed meanwhile
+            continue
         with contextlib.suppress(OSError), socket.socket(fileno=fd) as s:
             if s.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
                 s.setsockopt(socket.SOL_SOCKET, SO_PASSRIGHTS, 1)
