@@ -3,16 +3,18 @@
 //   y[i, j] = Σ_a Σ_b wy[i][a] * wx[j][b] * x[at_y[i][a], at_x[j][b]]
 //
 // with 1, 2 or 4 taps in each dimension, whose positions and weights are worked out once
-// (make_tap). Separable: an input line is first stretched to the output's width, then output lines
-// are sums of up to four stretched lines, which are kept, since neighbours share them:
+// (make_tap). Cubic is separable: an input line is first stretched to the output's width, then
+// output lines are sums of up to four stretched lines, which are kept, since neighbours share them:
 //
 //   input line -> widen_line() -> [line at % LINES] --- weigh_lines() -> output line
 //
-// Nearest of one form copies pixels. Linear int8 whose weights are sixteenths (images made 2, 4 or
-// 8 times larger) stays in 16-bit integers: sums of stored elements times 256, rounded to nearest
-// by a shift, halves to even or as the node says; the same result as in floats. All else in floats,
-// rounded as elements_store() does. Tested by test_sim_cases_moves, _float16 and _edges, and by
-// test_onnx_nodes.
+// Nearest of one form copies pixels. Linear in floats is to the last bit what ONNX Runtime makes of
+// them on x86 (blend_line): behind it a DynamicQuantizeLinear may make a whole step of such a bit.
+// Linear int8 whose weights are sixteenths (images made 2, 4 or 8 times larger) stays in 16-bit
+// integers: sums of stored elements times 256, rounded to nearest by a shift, halves to even or as
+// the node says; the same result as in floats. All else in floats, rounded as elements_store()
+// does. Tested by test_sim_cases_moves, _float16 and _edges, by test_onnx_nodes, and to the bit by
+// test_onnx_images.
 #include <math.h>
 #include <string.h>
 
@@ -26,15 +28,20 @@ struct tap {
     int16_t sixteenths[2];
 };
 
-#define LINES 4 // that an output line is made of, at most
+#define LINES 4  // that an output line is made of, at most
+#define FEW   16 // fewer channels are spread over a line before they are blended
 #define LANES 8 // elements of small pixels that are worked on together, and may be written too much
 
 struct resize {
     uint32_t n_taps;
     size_t line;         // elements of an output line
-    size_t element;      // bytes of one
+    size_t kept;         // of a line that is kept: stretched, or an input line as it is (blended)
+    size_t right;        // where right pixels begin in a kept line that is spread; 0: none is
+    float *columns[2];   // weights of the left and right pixels, of each element
+    size_t element;      // bytes of an output element
     struct tap *taps[2]; // of lines, of columns
     bool raw;            // nearest without conversion
+    bool blended;        // linear in floats
     bool stored;         // of bytes by sixteenths: real numbers would give the same
     int16_t *halves; // enum graph_halves of the elements of a line, of each phase; NULL: to even
     uint64_t scratch;
@@ -113,6 +120,19 @@ static void exclude_outside(struct tap *t, float low, uint32_t n)
         t->weight[i] /= sum;
 }
 
+// At the edge and outside the nearest pixel alone. Where both are the last one they have a half
+// each, as in ONNX Runtime: the sum of four products is another one then (blend_line).
+static void linear_tap(struct tap *t, float at, uint32_t n)
+{
+    uint32_t low = resize_inside(at, n);
+    float off = at < 0 ? 0 : at - (float)low;
+    bool last = low + 1 >= n;
+    t->at[0] = low;
+    t->at[1] = last ? low : low + 1;
+    t->weight[1] = last ? 0.5f : off;
+    t->weight[0] = 1 - t->weight[1];
+}
+
 static void make_tap(const struct graph_resize *r, int i, struct tap *t, uint32_t out,
                      uint32_t n_out, uint32_t n_in)
 {
@@ -123,10 +143,7 @@ static void make_tap(const struct graph_resize *r, int i, struct tap *t, uint32_
         t->at[0] = resize_inside(resize_nearest(r, at), n_in);
         break;
     case INTERPOLATE_LINEAR:
-        t->at[0] = resize_inside(low, n_in);
-        t->at[1] = resize_inside(low + 1, n_in);
-        t->weight[1] = at - low;
-        t->weight[0] = 1 - t->weight[1];
+        linear_tap(t, at, n_in);
         break;
     default:
         for (int k = 0; k < 4; k++)
@@ -165,6 +182,23 @@ static bool adds_stored(const struct graph_tensor *x, const struct graph_tensor 
     return p->n_taps == 2 && y->type == TENSOR_INT8 && same_form(x, y) &&
            element_form(y).odd == (zp & 1) && weigh_sixteenths(p->taps[0], y->dims[2]) &&
            weigh_sixteenths(p->taps[1], y->dims[3]);
+}
+
+// With few channels a kept line has the left and the right pixel of each output pixel, so that all
+// elements of a line are blended alike.
+static int spread_columns(struct step *s, struct resize *p, struct error *e)
+{
+    size_t channels = step_output(s, 0)->dims[1];
+    p->right = p->line + LANES;
+    p->kept = 2 * p->line + LANES;
+    for (int k = 0; k < 2; k++) {
+        p->columns[k] = step_alloc(s, p->line, sizeof *p->columns[k]);
+        if (!p->columns[k])
+            return error_no_memory(e, "a step", p->line * sizeof *p->columns[k]);
+        for (size_t i = 0; i < p->line; i++)
+            p->columns[k][i] = p->taps[1][i / channels].weight[k];
+    }
+    return 0;
 }
 
 // How halves are rounded, for each element of the lines of each phase.
@@ -206,14 +240,19 @@ static int resize_prepare(struct step *s, struct error *e)
             make_tap(&s->node->resize, i, &p->taps[i][o], o, n_out, x->dims[2 + i]);
     }
     p->stored = adds_stored(x, y, p);
-    // Input lines at the output's width, then an input line, in floats or in 16 bits.
+    p->blended = p->n_taps == 2 && !p->stored;
     p->line = (size_t)y->dims[3] * y->dims[1];
+    size_t in_line = (size_t)x->dims[3] * x->dims[1];
+    p->kept = p->blended ? in_line : p->line;
     p->element = tensor_type_size(y->type);
     int r = take_halves(s, p, e);
+    if (r == 0 && p->blended && y->dims[1] < FEW)
+        r = spread_columns(s, p, e);
     if (r < 0)
         return r;
-    uint64_t values =
-        LINES * (uint64_t)(p->line + LANES) + (uint64_t)x->dims[3] * x->dims[1] + LANES;
+    // Kept lines, then an input line (or an output line that is blended), in floats or 16 bits.
+    uint64_t last = p->blended && p->line > in_line ? p->line : in_line;
+    uint64_t values = LINES * (uint64_t)(p->kept + LANES) + last + LANES;
     return step_scratch(s, values * sizeof(float), &p->scratch, e);
 }
 
@@ -246,10 +285,7 @@ KERNEL(void, weigh_lines,
     resize_weigh(from, weights, n_taps, n, to);
 }
 
-typedef float floats __attribute__((vector_size(LANES * sizeof(float))));
-
-// An input line stretched to n_out pixels of `channels` elements. Of two taps LANES elements at
-// once: what a pixel writes too much the next one overwrites.
+// An input line stretched to n_out pixels of `channels` elements.
 KERNEL(void, widen_line,
        (const struct resize *p, const float *line, size_t n_out, size_t channels,
         float *restrict out),
@@ -260,17 +296,74 @@ KERNEL(void, widen_line,
         const float *from[LINES];
         for (int k = 0; k < LINES; k++)
             from[k] = line + t->at[k] * channels;
-        for (size_t i = 0; p->n_taps == 2 && i < channels; i += LANES) {
-            floats a, b;
-            memcpy(&a, from[0] + i, sizeof a);
-            memcpy(&b, from[1] + i, sizeof b);
-            a = a * t->weight[0] + b * t->weight[1];
-            memcpy(out + i, &a, sizeof a);
-        }
-        if (p->n_taps == 2)
-            continue;
         resize_weigh(from, t->weight, p->n_taps, channels, out);
     }
+}
+
+// ---- linear, in floats ----
+
+typedef float floats __attribute__((vector_size(LANES * sizeof(float))));
+
+// An output line of n_out pixels from two input lines. Each of four pixels by the product of both
+// its weights, then their sum from the left, without fused operations: ONNX Runtime's order. LANES
+// elements at once: what a pixel writes too much the next one overwrites, inside the line.
+KERNEL(void, blend_line,
+       (const struct tap *row, const struct tap *columns, const float *upper, const float *lower,
+        size_t n_out, size_t channels, float *restrict out),
+       (row, columns, upper, lower, n_out, channels, out))
+{
+    const float *end = out + n_out * channels;
+    for (size_t o = 0; o < n_out; o++, out += channels) {
+        const struct tap *t = &columns[o];
+        size_t left = t->at[0] * channels, right = t->at[1] * channels, i = 0;
+        float a = row->weight[0] * t->weight[0], b = row->weight[0] * t->weight[1],
+              c = row->weight[1] * t->weight[0], d = row->weight[1] * t->weight[1];
+        size_t most = (size_t)(end - out) / LANES * LANES;
+        for (; i < channels && i < most; i += LANES) {
+            floats v, w, x, y;
+            memcpy(&v, upper + left + i, sizeof v);
+            memcpy(&w, upper + right + i, sizeof w);
+            memcpy(&x, lower + left + i, sizeof x);
+            memcpy(&y, lower + right + i, sizeof y);
+            v = v * a + w * b + x * c + y * d;
+            memcpy(out + i, &v, sizeof v);
+        }
+        for (; i < channels; i++)
+            out[i] = upper[left + i] * a + upper[right + i] * b + lower[left + i] * c +
+                     lower[right + i] * d;
+    }
+}
+
+// The left and the right pixels of an output line. LANES elements at once, as above; single ones
+// would be moved too slowly so.
+KERNEL(void, spread_line,
+       (const struct tap *columns, const float *line, size_t n_out, size_t channels, float *left,
+        float *right),
+       (columns, line, n_out, channels, left, right))
+{
+    for (size_t o = 0; o < n_out && channels == 1; o++) {
+        left[o] = line[columns[o].at[0]];
+        right[o] = line[columns[o].at[1]];
+    }
+    for (size_t o = 0; o < n_out && channels > 1; o++, left += channels, right += channels)
+        for (size_t i = 0; i < channels; i += LANES) {
+            memcpy(left + i, line + columns[o].at[0] * channels + i, LANES * sizeof *left);
+            memcpy(right + i, line + columns[o].at[1] * channels + i, LANES * sizeof *right);
+        }
+}
+
+// As blend_line(), of lines that are spread.
+KERNEL(void, blend_spread,
+       (const struct resize *p, const struct tap *row, const float *upper, const float *lower,
+        float *restrict out),
+       (p, row, upper, lower, out))
+{
+    const float *left = p->columns[0], *right = p->columns[1], *upper_right = upper + p->right,
+                *lower_right = lower + p->right;
+    float high = row->weight[0], low = row->weight[1];
+    for (size_t i = 0; i < p->line; i++)
+        out[i] = upper[i] * (high * left[i]) + upper_right[i] * (high * right[i]) +
+                 lower[i] * (low * left[i]) + lower_right[i] * (low * right[i]);
 }
 
 // ---- stored numbers ----
@@ -334,8 +427,8 @@ KERNEL(void, weigh_stored,
 
 // ---- lines ----
 
-// The input lines that the last output lines were made of, at the output's width. Those of one
-// output line are neighbours, so that each has a place of its own.
+// The input lines that the last output lines were made of, stretched to its width unless they are
+// blended. Those of one output line are neighbours, so that each has a place of its own.
 struct lines {
     uint8_t *lines;
     bool there[LINES];
@@ -355,18 +448,21 @@ static void make_line(const struct step *s, const struct resize *p, const uint8_
         return;
     }
     element_forms_of_average(x, y, &form, &unused);
-    elements_load(&form, from, n, values);
-    widen_line(p, values, y->dims[3], y->dims[1], line);
+    elements_load(&form, from, n, p->blended && !p->right ? line : values);
+    if (p->right)
+        spread_line(p->taps[1], values, y->dims[3], y->dims[1], line, (float *)line + p->right);
+    else if (!p->blended)
+        widen_line(p, values, y->dims[3], y->dims[1], line);
 }
 
-// Input line `at` at the output's width: kept from an earlier output line, or made now.
+// Input line `at` in the form that is kept: from an earlier output line, or made now.
 static const void *find_line(const struct step *s, const struct resize *p, struct lines *l,
                              const uint8_t *image, uint32_t at)
 {
     const struct graph_tensor *x = step_input(s, 0);
     uint32_t slot = at % LINES;
     size_t element = p->stored ? sizeof(int16_t) : sizeof(float);
-    size_t pitch = (p->line + LANES) * element;
+    size_t pitch = (p->kept + LANES) * element;
     uint8_t *line = l->lines + slot * pitch;
     if (l->there[slot] && l->at[slot] == at)
         return line;
@@ -393,6 +489,31 @@ static void resize_stored(const struct step *s, const struct resize *p, struct l
     weigh_towards(first, second, t, halves, zero, p->line, (int8_t *)dst);
 }
 
+static bool plain_floats(const struct element_form *to, const void *dst)
+{
+    return to->type == TENSOR_FLOAT32 && !to->quantized && (uintptr_t)dst % sizeof(float) == 0;
+}
+
+static void resize_blended(const struct step *s, const struct resize *p, struct lines *l,
+                           const uint8_t *image, uint32_t oy, uint8_t *dst)
+{
+    const struct graph_tensor *y = step_output(s, 0);
+    const struct tap *t = &p->taps[0][oy];
+    const float *upper = find_line(s, p, l, image, t->at[0]);
+    const float *lower = find_line(s, p, l, image, t->at[1]);
+    struct element_form unused, to;
+    element_forms_of_average(step_input(s, 0), y, &unused, &to);
+    float *room = (float *)(void *)l->lines + LINES * (p->kept + LANES);
+    bool plain = plain_floats(&to, dst);
+    float *out = plain ? (float *)(void *)dst : room;
+    if (p->right)
+        blend_spread(p, t, upper, lower, out);
+    else
+        blend_line(t, p->taps[1], upper, lower, y->dims[3], y->dims[1], out);
+    if (!plain)
+        elements_store(&to, dst, p->line, out);
+}
+
 // One output line in floats. Taps of weight 0 are left out, and their lines not made.
 static void resize_line(const struct step *s, const struct resize *p, struct lines *l,
                         const uint8_t *image, uint32_t oy, uint8_t *dst)
@@ -408,7 +529,7 @@ static void resize_line(const struct step *s, const struct resize *p, struct lin
             from[n_taps] = find_line(s, p, l, image, t->at[k]);
             weights[n_taps++] = t->weight[k];
         }
-    if (to.type == TENSOR_FLOAT32 && !to.quantized && (uintptr_t)dst % sizeof(float) == 0) {
+    if (plain_floats(&to, dst)) {
         weigh_lines(from, weights, n_taps, p->line, (float *)(void *)dst);
         return;
     }
@@ -447,6 +568,8 @@ static int resize_run(const struct step *s, struct run *r, struct error *e)
                 copy_line(s, p, image, oy, dst);
             else if (p->stored)
                 resize_stored(s, p, &lines, image, oy, dst);
+            else if (p->blended)
+                resize_blended(s, p, &lines, image, oy, dst);
             else
                 resize_line(s, p, &lines, image, oy, dst);
         }

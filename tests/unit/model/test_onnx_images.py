@@ -51,7 +51,36 @@ def deformed(x, w, offset, mask, stride, pad, groups, shared):
     return y
 
 
+def between(at, n):
+    """The places beside each `at`, and what both count for. Where both are the last one they count a half each."""
+    at = np.clip(at, 0, n - 1)
+    low = at.astype(int)
+    high = np.minimum(low + 1, n - 1)
+    return low, high, *(np.where(low == high, np.float32(.5), np.abs(at - other.astype(np.float32))) for other in (high, low))
+
+
+def blended(x, size, places):
+    """ONNX Runtime's linear Resize, in its order, without fused operations."""
+    (top, below, t, b), (left, right, l, r) = (
+        between(places(np.arange(size[i], dtype=np.float32), np.float32(x.shape[2 + i]), np.float32(size[i])), x.shape[2 + i]) for i in (0, 1))
+    parts = [(v[:, None] * h) * x[:, :, rows][..., columns]
+             for rows, v in ((top, t), (below, b)) for columns, h in ((left, l), (right, r))]
+    return ((parts[0] + parts[1]) + parts[2]) + parts[3]
+
+
 class Images(Case):
+    def test_linear_to_the_last_bit(self):
+        """One bit behind a DynamicQuantizeLinear may be a whole step."""
+        half = np.float32(.5)
+        ways = {"half_pixel": lambda o, n, size: (o + half) / (size / n) - half, "asymmetric": lambda o, n, size: o / (size / n),
+                "align_corners": lambda o, n, size: o * (n - 1) / (size - 1)}
+        for channels, size in ((1, (34, 26)), (3, (7, 31)), (5, (34, 26)), (8, (51, 9)), (15, (23, 6)), (16, (34, 26)), (21, (29, 40)), (32, (17, 13))):
+            x = self.random(2, channels, 17, 13)
+            for way, places in ways.items():
+                with self.subTest(way=way, channels=channels, size=size):
+                    self.gives(blended(x, size, places), [node("Resize", ["x", "", "", "s"], ["y"], mode="linear", coordinate_transformation_mode=way)],
+                               {"x": x}, {"s": np.array([2, channels, *size])}, within=0)
+
     def test_antialias(self):
         x = self.random(1, 2, 9, 13)
         for mode, kernel, reach in (("linear", triangle, 1), ("cubic", cubic, 2)):
