@@ -77,8 +77,11 @@ const char *onnx_step(struct onnx_maker *m, const char *op,
                       const char *const in[ONNX_STEP_INPUTS + 1], const char *out,
                       const struct onnx_attr *attrs, uint32_t n_attrs);
 
-/// A constant of whole numbers, n of them, or a single one of a type like another tensor's.
+/// A constant of whole numbers, n of them; of floats, which are in the graph's pool and stay there;
+/// or a single one of a type like another tensor's.
 const char *onnx_step_ints(struct onnx_maker *m, const int64_t *v, uint32_t n);
+const char *onnx_step_floats(struct onnx_maker *m, const float *v, uint32_t n_dims,
+                             const uint32_t *dims);
 const char *onnx_step_like(struct onnx_maker *m, float v, const char *as);
 
 /// The same with one input or two, without attributes.
@@ -93,7 +96,8 @@ void onnx_steps(struct onnx_maker *m, const char *op, const char *const in[ONNX_
 /// Steps of one operator each. `out` as for onnx_step(); an end of INT64_MAX is the axis's own.
 const char *onnx_step_reshaped(struct onnx_maker *m, const char *x, const int64_t *dims, uint32_t n,
                                const char *out);
-const char *onnx_step_transposed(struct onnx_maker *m, const char *x, const int64_t perm[4]);
+const char *onnx_step_transposed(struct onnx_maker *m, const char *x, const int64_t *perm,
+                                 uint32_t n, const char *out);
 const char *onnx_step_sliced(struct onnx_maker *m, const char *x, int64_t axis, int64_t start,
                              int64_t end, int64_t step);
 const char *onnx_step_cast(struct onnx_maker *m, const char *x, enum onnx_type type,

@@ -19,12 +19,12 @@ const char *onnx_split_heads(struct onnx_maker *m, const char *x, int64_t n)
         return "";
     }
     const int64_t dims[4] = {t->dims[0], t->dims[1], n, t->dims[2] / n};
-    return onnx_step_transposed(m, onnx_step_reshaped(m, x, dims, 4, NULL), rows);
+    return onnx_step_transposed(m, onnx_step_reshaped(m, x, dims, 4, NULL), rows, 4, NULL);
 }
 
 const char *onnx_join_heads(struct onnx_maker *m, const char *x, const char *out)
 {
-    x = onnx_step_transposed(m, x, (const int64_t[]){0, 2, 1, 3});
+    x = onnx_step_transposed(m, x, (const int64_t[]){0, 2, 1, 3}, 4, NULL);
     const struct graph_tensor *t = onnx_made_tensor(m, x);
     return t ? onnx_step_reshaped(
                    m, x,
@@ -133,7 +133,7 @@ const char *onnx_attend(struct onnx_maker *m, const struct onnx_heads *h)
     struct sizes s;
     if (!take_sizes(m, h, &s))
         return "";
-    const char *k = onnx_step_transposed(m, h->k, (const int64_t[]){0, 1, 3, 2});
+    const char *k = onnx_step_transposed(m, h->k, (const int64_t[]){0, 1, 3, 2}, 4, NULL);
     const char *x = product(m, &s, h->q, s.size, k, s.keys);
     x = scaled(m, x, h->scale != 0 ? h->scale : 1 / sqrtf((float)s.size));
     keep_stage(m, h, 0, x);

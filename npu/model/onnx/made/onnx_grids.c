@@ -1,19 +1,5 @@
 // AffineGrid and DeformConv of ONNX, by grids of positions.
 #include "npu/model/onnx/onnx_maker.h"
-#include "npu/model/onnx/onnx_names.h"
-
-// Floats of a new name, in memory of the pool.
-static const char *floats_of(struct onnx_maker *m, const float *v, uint32_t n_dims,
-                             const uint32_t *dims)
-{
-    if (m->r < 0)
-        return "";
-    m->l->node = m->of;
-    const char *name = onnx_made_name(m);
-    int32_t t = onnx_constant(m->l, TENSOR_FLOAT32, n_dims, dims, v, m->e);
-    onnx_made_fail(m, t < 0 || m->r < 0 ? t : onnx_names_set(m->l->names, name, t, m->e));
-    return name;
-}
 
 // Memory that counts as that of constants which were computed.
 static float *room_for(struct onnx_maker *m, uint64_t n)
@@ -57,7 +43,7 @@ static const char *positions(struct onnx_maker *m, const int64_t *dims, uint32_t
         }
         v[k * (n + 1) + n] = 1;
     }
-    return floats_of(m, v, 2, (const uint32_t[]){(uint32_t)pixels, n + 1});
+    return onnx_step_floats(m, v, 2, (const uint32_t[]){(uint32_t)pixels, n + 1});
 }
 
 // AffineGrid(theta [batch, n, n + 1], size [batch, channels, ...]) -> [batch, ..., n]
@@ -168,8 +154,8 @@ static const char *bases(struct onnx_maker *m, const struct deformed *d, uint32_
         const int64_t place = out * d->stride[axis] - d->pad[axis] + at * d->dilation[axis];
         v[k] = (2 * (float)place + 1) / (float)d->size[axis] - 1;
     }
-    return floats_of(m, v, 3,
-                     (const uint32_t[]){(uint32_t)taps, (uint32_t)d->out[0], (uint32_t)d->out[1]});
+    return onnx_step_floats(
+        m, v, 3, (const uint32_t[]){(uint32_t)taps, (uint32_t)d->out[0], (uint32_t)d->out[1]});
 }
 
 // Positions along an axis: [batch · shared, kernel · lines, columns, 1].

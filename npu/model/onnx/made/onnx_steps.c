@@ -139,6 +139,18 @@ const char *onnx_step_ints(struct onnx_maker *m, const int64_t *v, uint32_t n)
     return onnx_step(m, "Constant", ONNX_IN(NULL), NULL, &a, 1);
 }
 
+const char *onnx_step_floats(struct onnx_maker *m, const float *v, uint32_t n_dims,
+                             const uint32_t *dims)
+{
+    if (m->r < 0)
+        return "";
+    m->l->node = m->of;
+    const char *name = onnx_made_name(m);
+    int32_t t = onnx_constant(m->l, TENSOR_FLOAT32, n_dims, dims, v, m->e);
+    onnx_made_fail(m, t < 0 || m->r < 0 ? t : onnx_names_set(m->l->names, name, t, m->e));
+    return name;
+}
+
 // The number is stored behind the graph, since the constant points to it.
 const char *onnx_step_like(struct onnx_maker *m, float v, const char *as)
 {
@@ -188,10 +200,11 @@ const char *onnx_step_reshaped(struct onnx_maker *m, const char *x, const int64_
     return onnx_step(m, "Reshape", ONNX_IN(x, onnx_step_ints(m, dims, n)), out, NULL, 0);
 }
 
-const char *onnx_step_transposed(struct onnx_maker *m, const char *x, const int64_t perm[4])
+const char *onnx_step_transposed(struct onnx_maker *m, const char *x, const int64_t *perm,
+                                 uint32_t n, const char *out)
 {
-    const struct onnx_attr a = {.name = "perm", .ints = {(int64_t *)(uintptr_t)perm, 4, 0}};
-    return onnx_step(m, "Transpose", ONNX_IN(x), NULL, &a, 1);
+    const struct onnx_attr a = {.name = "perm", .ints = {(int64_t *)(uintptr_t)perm, n, 0}};
+    return onnx_step(m, "Transpose", ONNX_IN(x), out, &a, 1);
 }
 
 const char *onnx_step_sliced(struct onnx_maker *m, const char *x, int64_t axis, int64_t start,

@@ -4,7 +4,6 @@
 #include <math.h>
 
 #include "npu/model/onnx/onnx_maker.h"
-#include "npu/model/onnx/onnx_names.h"
 
 #ifndef M_PI
 #define M_PI 3.14159265358979323846
@@ -63,20 +62,6 @@ static float *matrix_new(struct onnx_maker *m, uint64_t rows, uint64_t columns)
     return v;
 }
 
-// A name for a constant of these numbers.
-static const char *made_constant(struct onnx_maker *m, const float *v, uint32_t n_dims,
-                                 const uint32_t *dims)
-{
-    if (m->r < 0)
-        return "";
-    m->l->node = m->of;
-    const char *name = onnx_made_name(m);
-    int32_t t = onnx_constant(m->l, TENSOR_FLOAT32, n_dims, dims, v, m->e);
-    int r = t < 0 ? t : onnx_names_set(m->l->names, name, t, m->e);
-    m->r = m->r < 0 ? m->r : r;
-    return name;
-}
-
 // A whole number of input i, which must be known; `otherwise` where it is left out.
 static int64_t whole_input(struct onnx_maker *m, uint32_t i, int64_t otherwise)
 {
@@ -89,19 +74,6 @@ static int64_t whole_input(struct onnx_maker *m, uint32_t i, int64_t otherwise)
     if (!t->constant || graph_tensor_ints(t, v, ONNX_MAX_SHAPE, &n, NULL) < 0 || n != 1)
         onnx_made_refuse(m, "its lengths, steps and axes must be single constants");
     return m->r < 0 ? otherwise : v[0];
-}
-
-static const char *step_shaped(struct onnx_maker *m, const char *x, const int64_t *dims, uint32_t n,
-                               const char *out)
-{
-    return onnx_step(m, "Reshape", ONNX_IN(x, onnx_step_ints(m, dims, n)), out, NULL, 0);
-}
-
-static const char *step_permuted(struct onnx_maker *m, const char *x, const int64_t *perm,
-                                 uint32_t n, const char *out)
-{
-    const struct onnx_attr a = {.name = "perm", .ints = {(int64_t *)(uintptr_t)perm, n, 0}};
-    return onnx_step(m, "Transpose", ONNX_IN(x), out, &a, 1);
 }
 
 // ---- DFT ----
@@ -125,7 +97,8 @@ static const char *dft_matrix(struct onnx_maker *m, uint64_t n, uint64_t parts, 
                 imaginary[1] = (float)c;
             }
         }
-    return made_constant(m, v, 2, (const uint32_t[]){(uint32_t)(n * parts), (uint32_t)(bins * 2)});
+    return onnx_step_floats(m, v, 2,
+                            (const uint32_t[]){(uint32_t)(n * parts), (uint32_t)(bins * 2)});
 }
 
 // (x [..., 1 or 2], length, axis from operator set 20 on)
@@ -159,20 +132,20 @@ int onnx_make_dft(struct onnx_maker *m)
     // The axis goes in front of the last dimension, and comes back.
     for (int64_t i = 0; i <= last; i++)
         perm[i] = i < axis || i == last ? i : i == last - 1 ? axis : i + 1;
-    const char *y = step_permuted(m, onnx_made_input(m, 0), perm, t.n_dims, NULL);
+    const char *y = onnx_step_transposed(m, onnx_made_input(m, 0), perm, t.n_dims, NULL);
     for (int64_t i = 0; i < last - 1; i++)
         dims[i] = t.dims[perm[i]];
     dims[last - 1] = (int64_t)t.dims[axis] * t.dims[last];
-    y = step_shaped(m, y, dims, t.n_dims - 1, NULL);
+    y = onnx_step_reshaped(m, y, dims, t.n_dims - 1, NULL);
     const char *matrix =
         dft_matrix(m, t.dims[axis], t.dims[last], (uint64_t)length, (uint64_t)bins, inverse);
     y = onnx_step(m, "MatMul", ONNX_IN(y, matrix), NULL, NULL, 0);
     dims[last - 1] = bins;
     dims[last] = 2;
-    y = step_shaped(m, y, dims, t.n_dims, NULL);
+    y = onnx_step_reshaped(m, y, dims, t.n_dims, NULL);
     for (int64_t i = 0; i <= last; i++)
         perm[i] = i < axis || i == last ? i : i == axis ? last - 1 : i - 1;
-    step_permuted(m, y, perm, t.n_dims, onnx_made_output(m, 0));
+    onnx_step_transposed(m, y, perm, t.n_dims, onnx_made_output(m, 0));
     return m->r;
 }
 
@@ -190,7 +163,7 @@ static const char *stft_weight(struct onnx_maker *m, uint64_t length, uint64_t b
             v[k * 2 * length + i] = (float)(w * c);
             v[(k * 2 + 1) * length + i] = (float)(w * s);
         }
-    return made_constant(m, v, 3, (const uint32_t[]){(uint32_t)(bins * 2), 1, (uint32_t)length});
+    return onnx_step_floats(m, v, 3, (const uint32_t[]){(uint32_t)(bins * 2), 1, (uint32_t)length});
 }
 
 // (signal [batch, samples, 1], step of frames, window, length of frames) -> [batch, frames, bins,
@@ -226,10 +199,10 @@ int onnx_make_stft(struct onnx_maker *m)
     int64_t bins = onnx_int(m->l, "onesided", 1) ? length / 2 + 1 : length;
     const char *weight = stft_weight(m, (uint64_t)length, (uint64_t)bins, w);
     const struct onnx_attr strides = {.name = "strides", .ints = {&step, 1, 0}};
-    const char *y = step_shaped(m, onnx_made_input(m, 0), dims, 3, NULL);
+    const char *y = onnx_step_reshaped(m, onnx_made_input(m, 0), dims, 3, NULL);
     y = onnx_step(m, "Conv", ONNX_IN(y, weight), NULL, &strides, 1);
-    y = step_permuted(m, y, (const int64_t[]){0, 2, 1}, 3, NULL);
+    y = onnx_step_transposed(m, y, (const int64_t[]){0, 2, 1}, 3, NULL);
     const int64_t frames[4] = {dims[0], (dims[2] - length) / step + 1, bins, 2};
-    step_shaped(m, y, frames, 4, onnx_made_output(m, 0));
+    onnx_step_reshaped(m, y, frames, 4, onnx_made_output(m, 0));
     return m->r;
 }
