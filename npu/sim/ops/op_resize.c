@@ -28,8 +28,7 @@ struct tap {
     int16_t sixteenths[2];
 };
 
-#define LINES 4  // that an output line is made of, at most
-#define FEW   16 // fewer channels are spread over a line before they are blended
+#define LINES 4 // that an output line is made of, at most
 #define LANES 8 // elements of small pixels that are worked on together, and may be written too much
 
 struct resize {
@@ -184,8 +183,8 @@ static bool adds_stored(const struct graph_tensor *x, const struct graph_tensor 
            weigh_sixteenths(p->taps[1], y->dims[3]);
 }
 
-// With few channels a kept line has the left and the right pixel of each output pixel, so that all
-// elements of a line are blended alike.
+// With fewer channels than LANES a kept line has the left and the right pixel of each output pixel,
+// so that all elements of a line are blended alike.
 static int spread_columns(struct step *s, struct resize *p, struct error *e)
 {
     size_t channels = step_output(s, 0)->dims[1];
@@ -246,7 +245,7 @@ static int resize_prepare(struct step *s, struct error *e)
     p->kept = p->blended ? in_line : p->line;
     p->element = tensor_type_size(y->type);
     int r = take_halves(s, p, e);
-    if (r == 0 && p->blended && y->dims[1] < FEW)
+    if (r == 0 && p->blended && y->dims[1] < LANES)
         r = spread_columns(s, p, e);
     if (r < 0)
         return r;
@@ -334,8 +333,8 @@ KERNEL(void, blend_line,
     }
 }
 
-// The left and the right pixels of an output line. LANES elements at once, as above; single ones
-// would be moved too slowly so.
+// The left and the right pixels of an output line. Fewer channels than LANES, which are moved at
+// once, as above; single ones would be moved too slowly so.
 KERNEL(void, spread_line,
        (const struct tap *columns, const float *line, size_t n_out, size_t channels, float *left,
         float *right),
@@ -345,11 +344,10 @@ KERNEL(void, spread_line,
         left[o] = line[columns[o].at[0]];
         right[o] = line[columns[o].at[1]];
     }
-    for (size_t o = 0; o < n_out && channels > 1; o++, left += channels, right += channels)
-        for (size_t i = 0; i < channels; i += LANES) {
-            memcpy(left + i, line + columns[o].at[0] * channels + i, LANES * sizeof *left);
-            memcpy(right + i, line + columns[o].at[1] * channels + i, LANES * sizeof *right);
-        }
+    for (size_t o = 0; o < n_out && channels > 1; o++, left += channels, right += channels) {
+        memcpy(left, line + columns[o].at[0] * channels, LANES * sizeof *left);
+        memcpy(right, line + columns[o].at[1] * channels, LANES * sizeof *right);
+    }
 }
 
 // As blend_line(), of lines that are spread.
