@@ -124,10 +124,11 @@ requant_estimate(const struct requant_job *t, int32_t sum, size_t k, int32_t add
     }
 }
 
-// False: some of them must be computed in doubles, of channels that are not 0 in `differ`.
+// False: some of them must be computed in doubles, of channels that are not 0 in `differ`. few: a
+// group has fewer channels than there are lanes.
 static inline __attribute__((always_inline)) bool
 requant_any_lanes(const struct requant_job *call, const struct requant_lanes *run,
-                  int32_t *restrict stored, int32_t *restrict differ, bool nz,
+                  int32_t *restrict stored, int32_t *restrict differ, bool few, bool nz,
                   const enum requant_kind kind)
 {
     const struct requant_job t = *call;
@@ -147,6 +148,10 @@ requant_any_lanes(const struct requant_job *call, const struct requant_lanes *ru
             differ[i] |= low ^ high;
             stored[at] = kind == REQUANT_FLOAT32 ? v + t.zp_after : v;
         }
+        // The next group overwrites what is too much, in this order. GCC 14.2 had written a lane of
+        // this one behind it (docs/decisions/0311).
+        if (few)
+            __asm__("" : "+m"(*(int32_t(*)[CONV_LANES])(stored + g * t.channels)));
     }
     for (size_t i = 0; i < CONV_LANES; i++)
         all |= differ[i];
@@ -162,7 +167,7 @@ requant_any_open(const struct requant_job *t, const struct requant_lanes *run,
     struct requant_lanes l = *run;
     l.n = 1;
     for (size_t g = 0; g < part->n; g++) {
-        if (!requant_any_lanes(t, &l, again, differ, nz, kind))
+        if (!requant_any_lanes(t, &l, again, differ, false, nz, kind))
             for (size_t i = 0; i < part->count; i++) {
                 struct requant_part one = {.sums = l.sums + i,
                                            .first = part->first + g,
@@ -195,7 +200,7 @@ static inline void requant_int8(const int32_t *restrict x, size_t n, int8_t *res
 // channels than a vector write too much, which the next group overwrites.
 static inline __attribute__((always_inline)) void
 requant_any_part(const struct requant_job *t, size_t first, size_t n, size_t from, size_t count,
-                 bool nz, const enum requant_kind kind)
+                 bool few, bool nz, const enum requant_kind kind)
 {
     int32_t addend[MAX_SUMS + CONV_LANES] __attribute__((aligned(64)));
     int32_t stored[MAX_SUMS + CONV_LANES] __attribute__((aligned(64)));
@@ -218,7 +223,7 @@ requant_any_part(const struct requant_job *t, size_t first, size_t n, size_t fro
                                     .channel = o + k,
                                     .n = n};
         done[i / CONV_LANES] =
-            !t->in_doubles && requant_any_lanes(t, l, stored + k, differ, nz, kind);
+            !t->in_doubles && requant_any_lanes(t, l, stored + k, differ, few, nz, kind);
     }
     requant_int8(stored, n * count, t->dst + at);
     for (size_t i = 0; i < count; i += CONV_LANES) {
@@ -237,7 +242,7 @@ requant_any_part(const struct requant_job *t, size_t first, size_t n, size_t fro
 }
 
 static inline __attribute__((always_inline)) void
-requant_any_all(const struct requant_job *call, bool nz, const enum requant_kind kind)
+requant_any_parts(const struct requant_job *call, bool few, bool nz, const enum requant_kind kind)
 {
     const struct requant_job t = *call;
     size_t max = t.channels < MAX_SUMS ? t.channels : MAX_SUMS,
@@ -245,7 +250,16 @@ requant_any_all(const struct requant_job *call, bool nz, const enum requant_kind
     for (size_t i = 0; i < t.n; i += together)
         for (size_t from = 0; from < t.channels; from += max)
             requant_any_part(&t, i, t.n - i < together ? t.n - i : together, from,
-                             t.channels - from < max ? t.channels - from : max, nz, kind);
+                             t.channels - from < max ? t.channels - from : max, few, nz, kind);
+}
+
+static inline __attribute__((always_inline)) void
+requant_any_all(const struct requant_job *t, bool nz, const enum requant_kind kind)
+{
+    if (t->channels < CONV_LANES)
+        requant_any_parts(t, true, nz, kind);
+    else
+        requant_any_parts(t, false, nz, kind);
 }
 
 #define REQUANT_ANY(name) KERNEL(void, name, (const struct requant_job *t), (t))
