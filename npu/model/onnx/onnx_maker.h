@@ -77,6 +77,14 @@ const char *onnx_step(struct onnx_maker *m, const char *op,
                       const char *const in[ONNX_STEP_INPUTS + 1], const char *out,
                       const struct onnx_attr *attrs, uint32_t n_attrs);
 
+/// Memory for n numbers that are computed for the model, of `size` bytes each. It counts with other
+/// such constants: a small file could ask for any length. NULL after a failure, and where it is too
+/// much, which refuses the node.
+void *onnx_made_room(struct onnx_maker *m, uint64_t n, size_t size);
+
+/// A constant of 0 to n - 1.
+const char *onnx_step_places(struct onnx_maker *m, uint64_t n);
+
 /// A constant of whole numbers, n of them; of floats, which are in the graph's pool and stay there;
 /// or a single one of a type like another tensor's.
 const char *onnx_step_ints(struct onnx_maker *m, const int64_t *v, uint32_t n);

@@ -183,6 +183,9 @@ class Grouped(Case):
         x = {"q": self.random(1, 1, 64), "k": self.random(1, 1, 32), "v": self.random(1, 1, 32), "t": np.array(8, np.int32)}
         made = node("GroupQueryAttention", ["q", "k", "v", "", "", "e", "t"], ["y", "y1", "y2"], RUNTIME, num_heads=4, kv_num_heads=2)
         self.refused("total_sequence_length must be a constant", [made], x, ["y"], {"e": np.array([7], np.int32)})
+        tables = {"e": np.array([7], np.int32), "t": np.array(2 ** 31 - 1, np.int32)}  # of some bytes, for 16 GB of places
+        del x["t"]
+        self.refused("what is computed for it is too large", [made], x, ["y"], tables)
 
 
 if __name__ == "__main__":

@@ -1,18 +1,6 @@
 // AffineGrid and DeformConv of ONNX, by grids of positions.
 #include "npu/model/onnx/onnx_maker.h"
 
-// Memory that counts as that of constants which were computed.
-static float *room_for(struct onnx_maker *m, uint64_t n)
-{
-    m->l->folded += n * sizeof(float);
-    float *v = m->r < 0 || m->l->folded > ONNX_FOLDED_MAX
-                   ? NULL
-                   : pool_alloc(&m->l->g->pool, n, sizeof *v);
-    if (!v)
-        onnx_made_refuse(m, "there is no memory for its grid");
-    return v;
-}
-
 // ---- AffineGrid ----
 
 // Place i of n, from -1 to 1: of the first and last pixel's middle, or of their edges.
@@ -33,7 +21,7 @@ static const char *positions(struct onnx_maker *m, const int64_t *dims, uint32_t
             onnx_made_refuse(m, "its size is not possible");
             return "";
         }
-    float *v = room_for(m, pixels * (n + 1));
+    float *v = onnx_made_room(m, pixels * (n + 1), sizeof(float));
     for (uint64_t k = 0; v && k < pixels; k++) {
         uint64_t rest = k;
         for (uint32_t i = 0; i < n; i++) {
@@ -146,7 +134,7 @@ static const char *bases(struct onnx_maker *m, const struct deformed *d, uint32_
 {
     const uint64_t taps = (uint64_t)(d->kernel[0] * d->kernel[1]);
     const uint64_t pixels = (uint64_t)(d->out[0] * d->out[1]);
-    float *v = room_for(m, taps * pixels);
+    float *v = onnx_made_room(m, taps * pixels, sizeof(float));
     for (uint64_t k = 0; v && k < taps * pixels; k++) {
         const int64_t tap = (int64_t)(k / pixels), pixel = (int64_t)(k % pixels);
         const int64_t at = axis ? tap % d->kernel[1] : tap / d->kernel[1];

@@ -25,18 +25,6 @@ static const char *number(struct onnx_maker *m, int64_t v)
     return onnx_step_ints(m, &v, 1);
 }
 
-// 0 to n - 1
-static const char *count_to(struct onnx_maker *m, int64_t n)
-{
-    int64_t *places = pool_alloc(&m->l->g->pool, (uint64_t)n, sizeof *places);
-    for (int64_t i = 0; places && i < n; i++)
-        places[i] = i;
-    if (places)
-        return onnx_step_ints(m, places, (uint32_t)n);
-    onnx_made_fail(m, error_no_memory(m->e, "a mask", (size_t)n));
-    return "";
-}
-
 // Whether a constant of whole numbers is v everywhere.
 static bool is_everywhere(struct onnx_maker *m, const char *name, int64_t v)
 {
@@ -119,7 +107,7 @@ static void take_lengths(struct onnx_maker *m, struct grouped *g)
         g->before = onnx_step_two(m, "Mul", g->ends, number(m, 0), NULL);
     else
         g->before = onnx_step_two(m, "Sub", g->ends, number(m, g->length), NULL);
-    g->places = onnx_step_two(m, "Add", g->before, count_to(m, g->length), NULL);
+    g->places = onnx_step_two(m, "Add", g->before, onnx_step_places(m, (uint64_t)g->length), NULL);
     g->known = g->prompt ? !g->room && is_everywhere(m, g->ends, g->total)
                          : g->room + g->length == g->total && is_everywhere(m, g->ends, g->total);
 }
@@ -167,7 +155,7 @@ static void turn(struct onnx_maker *m, struct grouped *g)
 // what is behind these becomes zeros.
 static const char *places_of_all(struct onnx_maker *m, const struct grouped *g, int64_t length)
 {
-    const char *at = count_to(m, length);
+    const char *at = onnx_step_places(m, (uint64_t)length);
     const char *is_past = onnx_step_two(m, "Less", at, g->before, NULL); // [batch, length]
     const char *new = onnx_step_two(m, "Sub", at, g->before, NULL);
     new = onnx_step_two(m, "Min", new, number(m, g->length - 1), NULL);
@@ -190,7 +178,8 @@ static const char *behind(struct onnx_maker *m, const struct grouped *g, const c
     const char *at = onnx_step_reshaped(m, places_of_all(m, g, length), line, 4, NULL);
     at = onnx_step_two(m, "Expand", at, onnx_step_ints(m, whole, 4), NULL);
     const char *all = onnx_step(m, "GatherElements", ONNX_IN(both, at), NULL, &axis, 1);
-    const char *used = onnx_step_two(m, "Less", count_to(m, length), g->ends, NULL);
+    const char *used =
+        onnx_step_two(m, "Less", onnx_step_places(m, (uint64_t)length), g->ends, NULL);
     used = onnx_step_reshaped(m, used, line, 4, NULL);
     return onnx_step(m, "Where", ONNX_IN(used, all, onnx_step_like(m, 0, all)), out, NULL, 0);
 }
@@ -200,7 +189,7 @@ static const char *seen_of(struct onnx_maker *m, const struct grouped *g, int64_
                            int64_t window)
 {
     const int64_t own[3] = {g->batch, g->length, 1}, dims[4] = {g->batch, 1, g->length, length};
-    const char *at = count_to(m, length);
+    const char *at = onnx_step_places(m, (uint64_t)length);
     const char *place = onnx_step_reshaped(m, g->places, own, 3, NULL);
     const char *seen = onnx_step_two(m, "LessOrEqual", at, place, NULL);
     if (window >= 0) {

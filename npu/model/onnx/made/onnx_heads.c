@@ -8,14 +8,7 @@
 static const char *places_below(struct onnx_maker *m, const char *ends, uint32_t batch,
                                 uint32_t keys)
 {
-    int64_t *places = pool_alloc(&m->l->g->pool, keys, sizeof *places);
-    for (uint32_t i = 0; places && i < keys; i++)
-        places[i] = i;
-    if (!places) {
-        onnx_made_fail(m, error_no_memory(m->e, "a mask", keys * sizeof *places));
-        return "";
-    }
-    const char *place = onnx_step_two(m, "CastLike", onnx_step_ints(m, places, keys), ends, NULL);
+    const char *place = onnx_step_two(m, "CastLike", onnx_step_places(m, keys), ends, NULL);
     ends = onnx_step_reshaped(m, ends, (const int64_t[]){batch, 1}, 2, NULL);
     return onnx_step_two(m, "Less", place, ends, NULL);
 }

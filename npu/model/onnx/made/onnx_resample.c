@@ -144,12 +144,9 @@ static const char *matrix_of(struct onnx_maker *m, const struct resampling *z,
                              const struct resample *a)
 {
     const uint64_t n = (uint64_t)a->out * a->in;
-    m->l->folded += n * sizeof(float);
-    float *v = m->l->folded > ONNX_FOLDED_MAX ? NULL : pool_alloc(&m->l->g->pool, n, sizeof *v);
-    if (!v) {
-        onnx_made_refuse(m, "there is no memory for its matrix");
+    float *v = onnx_made_room(m, n, sizeof *v);
+    if (!v)
         return "";
-    }
     memset(v, 0, n * sizeof *v);
     for (uint32_t i = 0; i < a->out; i++)
         weigh_line(z, a, i, v + (uint64_t)i * a->in);
@@ -253,11 +250,9 @@ static const char *gathered(struct onnx_maker *m, const struct resampling *z, co
 {
     const struct resample *a = &z->axes[axis];
     const struct onnx_attr attr = {.name = "axis", .i = axis};
-    int64_t *places = pool_alloc(&m->l->g->pool, a->out, sizeof *places);
-    if (!places) {
-        onnx_made_fail(m, error_no_memory(m->e, "its places", a->out * sizeof *places));
+    int64_t *places = onnx_made_room(m, a->out, sizeof *places);
+    if (!places)
         return "";
-    }
     for (uint32_t i = 0; i < a->out; i++)
         places[i] = nearest_place(z, position(z, a, i), a->in);
     return onnx_step(m, "Gather", ONNX_IN(x, onnx_step_ints(m, places, a->out)), NULL, &attr, 1);
@@ -289,12 +284,10 @@ static const char *filled(struct onnx_maker *m, const struct resampling *z, cons
                           uint32_t axis, uint32_t n_dims)
 {
     const struct resample *a = &z->axes[axis];
-    int64_t dims[GRAPH_MAX_DIMS], *out = pool_alloc(&m->l->g->pool, a->out, sizeof *out);
+    int64_t dims[GRAPH_MAX_DIMS], *out = onnx_made_room(m, a->out, sizeof *out);
     bool any = false;
-    if (!out) {
-        onnx_made_fail(m, error_no_memory(m->e, "its places", a->out * sizeof *out));
+    if (!out)
         return "";
-    }
     for (uint32_t i = 0; i < a->out; i++) {
         out[i] = is_outside(z, a, i);
         any = any || out[i];

@@ -162,14 +162,7 @@ int onnx_make_runtimes_rotary(struct onnx_maker *m)
         return m->r < 0 ? m->r : (onnx_made_refuse(m, "its input has too few dimensions"), m->r);
     const uint32_t batch = t->dims[0], length = t->dims[t->n_dims - 2];
     if (p->n_elems == 1 && p->n_dims < 2) {
-        int64_t *places = pool_alloc(&m->l->g->pool, length, sizeof *places);
-        for (uint32_t i = 0; places && i < length; i++)
-            places[i] = i;
-        if (!places) {
-            onnx_made_fail(m, error_no_memory(m->e, "the graph", length * sizeof *places));
-            return m->r;
-        }
-        positions = onnx_step_two(m, "Add", positions, onnx_step_ints(m, places, length), NULL);
+        positions = onnx_step_two(m, "Add", positions, onnx_step_places(m, length), NULL);
         positions = onnx_step_reshaped(m, positions, (const int64_t[]){1, length}, 2, NULL);
     } else if (p->n_dims != 2 || p->dims[0] != batch || p->dims[1] != length) {
         onnx_made_refuse(m, "its positions are not one for each batch and place, or the first one");

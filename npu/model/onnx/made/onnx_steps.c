@@ -127,6 +127,29 @@ void onnx_steps(struct onnx_maker *m, const char *op, const char *const in[ONNX_
     step_lower(m, op, in, outs, n, NULL, 0);
 }
 
+void *onnx_made_room(struct onnx_maker *m, uint64_t n, size_t size)
+{
+    void *room = NULL;
+    uint64_t *folded = &m->l->folded;
+    if (m->r == 0 && *folded <= ONNX_FOLDED_MAX && n <= (ONNX_FOLDED_MAX - *folded) / size) {
+        *folded += n * size;
+        room = pool_alloc(&m->l->g->pool, n, size);
+        if (!room)
+            onnx_made_fail(m, error_no_memory(m->e, "the graph", (size_t)n * size));
+    }
+    if (!room)
+        onnx_made_refuse(m, "what is computed for it is too large");
+    return room;
+}
+
+const char *onnx_step_places(struct onnx_maker *m, uint64_t n)
+{
+    int64_t *places = onnx_made_room(m, n, sizeof *places);
+    for (uint64_t i = 0; places && i < n; i++)
+        places[i] = (int64_t)i;
+    return places ? onnx_step_ints(m, places, (uint32_t)n) : "";
+}
+
 const char *onnx_step_ints(struct onnx_maker *m, const int64_t *v, uint32_t n)
 {
     struct onnx_attr a = {.name = "value_ints"};

@@ -27,8 +27,10 @@ int onnx_lower_window(struct onnx_lowering *l, struct error *e)
         return onnx_refuse(l, e, "a window of floats of 1 to 2^24 elements is supported");
     const uint32_t dim = (uint32_t)size[0];
     double whole = onnx_int(l, "periodic", 1) || dim == 1 ? dim : dim - 1;
+    l->folded += dim * sizeof(float);
+    if (l->folded > ONNX_FOLDED_MAX)
+        return onnx_refuse(l, e, "the model's computed constants are too large");
     float *v = pool_alloc(&l->g->pool, dim, sizeof *v);
-    l->folded += dim * sizeof *v;
     if (!v)
         return error_no_memory(e, "a window", dim * sizeof *v);
     for (uint32_t i = 0; i < dim; i++)
@@ -50,16 +52,9 @@ static void angle_parts(uint64_t i, uint64_t k, uint64_t n, bool inverse, double
 // Counted with what was computed for the model. NULL after a failure.
 static float *matrix_new(struct onnx_maker *m, uint64_t rows, uint64_t columns)
 {
-    uint64_t n = rows * columns;
-    float *v = NULL;
-    m->l->folded += n * sizeof *v;
-    if (rows > 1 << 24 || columns > 1 << 24 || m->l->folded > ONNX_FOLDED_MAX)
+    if (rows > 1 << 24 || columns > 1 << 24)
         onnx_made_refuse(m, "its matrix of cosines is too large");
-    else
-        v = pool_alloc(&m->l->g->pool, n, sizeof *v);
-    if (!v)
-        onnx_made_refuse(m, "there is no memory for its matrix");
-    return v;
+    return onnx_made_room(m, rows * columns, sizeof(float));
 }
 
 // A whole number of input i, which must be known; `otherwise` where it is left out.
