@@ -117,13 +117,30 @@ static void divide_by_sum(float *line, uint32_t n)
 }
 
 // With antialias, and where the image becomes smaller, the kernel is as wide as a place of the
-// output; then weights are divided by their sum.
+// output.
+static float squeeze_of(const struct resampling *z, const struct resample *a)
+{
+    return z->antialias && a->scale < 1 ? a->scale : 1;
+}
+
+static float reach_of(const struct resampling *z, const struct resample *a)
+{
+    return (z->mode == LINEAR ? 1.0f : 2.0f) / squeeze_of(z, a);
+}
+
+// Whether places can be counted: parts of an image may be said to begin anywhere, and scales be
+// any.
+static bool is_near(const struct resampling *z, const struct resample *a)
+{
+    const float most = 1 << 24, first = position(z, a, 0), last = position(z, a, a->out - 1);
+    return fabsf(first) < most && fabsf(last) < most && reach_of(z, a) * (float)a->out < most;
+}
+
+// Where the kernel was made wider, weights are divided by their sum.
 static void weigh_line(const struct resampling *z, const struct resample *a, uint32_t i,
                        float *line)
 {
-    const bool smaller = z->antialias && a->scale < 1;
-    const float squeeze = smaller ? a->scale : 1;
-    const float reach = (z->mode == LINEAR ? 1.0f : 2.0f) / squeeze;
+    const float squeeze = squeeze_of(z, a), reach = reach_of(z, a);
     const float x = position(z, a, i), centre = x + 0.5f;
     int64_t from = (int64_t)floorf(x) - (z->mode == CUBIC), to = from + (z->mode == CUBIC ? 4 : 2);
     if (z->antialias) {
@@ -144,6 +161,8 @@ static const char *matrix_of(struct onnx_maker *m, const struct resampling *z,
                              const struct resample *a)
 {
     const uint64_t n = (uint64_t)a->out * a->in;
+    if (!is_near(z, a))
+        onnx_made_refuse(m, "its scales, or the part of its image, are too far out");
     float *v = onnx_made_room(m, n, sizeof *v);
     if (!v)
         return "";
