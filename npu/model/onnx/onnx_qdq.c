@@ -93,6 +93,11 @@ int64_t qdq_whole_number(const struct graph_tensor *t, uint64_t i)
     return t->type == TENSOR_INT8 ? (int8_t)t->data.data[i] : t->data.data[i];
 }
 
+bool qdq_is_known(const struct graph_tensor *t)
+{
+    return t->constant && !t->unpack && t->data.data && t->n_elems;
+}
+
 // A linear search: there is one origin for each DequantizeLinear.
 const struct onnx_origin *qdq_origin(const struct qdq *q, int32_t tensor)
 {
@@ -118,7 +123,7 @@ static bool form_of(const struct graph *g, const struct graph_node *n, enum tens
     const struct graph_tensor *zp =
         n->n_inputs > 2 && n->inputs[2] >= 0 ? &g->tensors[n->inputs[2]] : NULL;
     if ((type != TENSOR_INT8 && type != TENSOR_UINT8) || !scale->constant || scale->n_elems != 1 ||
-        scale->type != TENSOR_FLOAT32 || (zp && (!zp->constant || zp->type != type)))
+        scale->type != TENSOR_FLOAT32 || (zp && (!qdq_is_known(zp) || zp->type != type)))
         return false;
     graph_tensor_floats(scale, &ret->scale);
     ret->zp = zp ? (int32_t)qdq_whole_number(zp, 0) : 0;

@@ -62,6 +62,10 @@ static inline bool qdq_same_form(struct qdq_form a, struct qdq_form b)
 /// Element i of an integer constant.
 int64_t qdq_whole_number(const struct graph_tensor *t, uint64_t i);
 
+/// Whether the file has a tensor's numbers, and as they are: none that a run computes, no packed
+/// ones.
+bool qdq_is_known(const struct graph_tensor *t);
+
 /// NULL: the tensor is no dequantized constant.
 const struct onnx_origin *qdq_origin(const struct qdq *q, int32_t tensor);
 

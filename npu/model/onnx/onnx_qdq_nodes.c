@@ -27,8 +27,10 @@ static int32_t find_int8_constant(struct qdq *q, int32_t tensor, struct error *e
 {
     const struct onnx_origin *o = qdq_origin(q, tensor);
     const struct graph_tensor *t = o ? &q->g->tensors[o->q] : NULL;
-    if (!t || !t->constant || (t->type != TENSOR_INT8 && t->type != TENSOR_UINT8) ||
-        q->g->tensors[o->scale].n_elems != 1 || q->g->tensors[o->scale].type != TENSOR_FLOAT32)
+    if (!t || !qdq_is_known(t) || (t->type != TENSOR_INT8 && t->type != TENSOR_UINT8) ||
+        !q->g->tensors[o->scale].constant || q->g->tensors[o->scale].n_elems != 1 ||
+        q->g->tensors[o->scale].type != TENSOR_FLOAT32 ||
+        (o->zp >= 0 && !qdq_is_known(&q->g->tensors[o->zp])))
         return -1;
     struct qdq_form form = {.zp = o->zp < 0 ? 0
                                             : (int32_t)qdq_whole_number(&q->g->tensors[o->zp], 0)};

@@ -26,8 +26,9 @@ static bool take_bias(const struct qdq *q, const struct graph_node *n, struct op
     if (!b)
         return false;
     o->bias = &q->g->tensors[b->q];
+    const struct graph_tensor *zp = b->zp < 0 ? NULL : &q->g->tensors[b->zp];
     return o->bias->type == TENSOR_INT32 && o->bias->n_elems == o->outputs &&
-           (b->zp < 0 || qdq_whole_number(&q->g->tensors[b->zp], 0) == 0);
+           qdq_is_known(o->bias) && (!zp || (qdq_is_known(zp) && qdq_whole_number(zp, 0) == 0));
 }
 
 // Finds the operands of a product; false: one is not quantized as it must be. `axis`: of the
@@ -43,13 +44,13 @@ static bool take_operands(const struct qdq *q, const struct graph_node *n, uint3
     o->scale = &g->tensors[o->origin->scale];
     o->zp = o->origin->zp < 0 ? NULL : &g->tensors[o->origin->zp];
     if ((o->weight->type != TENSOR_INT8 && o->weight->type != TENSOR_UINT8) ||
-        o->weight->n_dims != n_dims || !o->weight->constant)
+        o->weight->n_dims != n_dims || !qdq_is_known(o->weight))
         return false;
     o->outputs = o->weight->dims[axis];
     uint64_t n_scales = o->scale->n_elems;
     return o->scale->constant && o->scale->type == TENSOR_FLOAT32 &&
            (n_scales == 1 || (n_scales == o->outputs && o->origin->axis == axis)) &&
-           (!o->zp || (o->zp->constant && o->zp->n_elems == n_scales)) && take_bias(q, n, o);
+           (!o->zp || (qdq_is_known(o->zp) && o->zp->n_elems == n_scales)) && take_bias(q, n, o);
 }
 
 // Scales as ONNX Runtime computes them, in floats and in this order: quantized units of the output

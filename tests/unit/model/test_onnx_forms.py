@@ -56,6 +56,43 @@ class Windows(Case):
                            [node("Conv", ["x", "w"], ["y"], strides=[1, stride], pads=[1, pads[0], 1, pads[1]])], {"x": x}, {"w": weight})
 
 
+class Quantized(Case):
+    """Quantized operands, some of whose numbers come with the run: as if the file had them."""
+
+    def setUp(self):
+        super().setUp()
+        self.values = {"x": self.random(1, 4, 6, 6), "xs": np.float32(.05), "xz": np.int8(3), "w": self.bytes(5, 4, 3, 3, low=-128),
+                       "ws": np.float32(.02), "wz": np.int8(0), "b": self.rng.integers(-500, 500, 5).astype(np.int32),
+                       "bs": np.float32(.001), "bz": np.int32(0), "ys": np.float32(.5), "yz": np.int8(-2),
+                       "a": self.bytes(1, 5, 4, 4, low=-128), "as": np.float32(.1), "az": np.int8(5)}
+
+    def expected(self):
+        v = self.values
+
+        def real(name):
+            return (v[name].astype(np.float64) - int(v[name + "z"])) * float(v[name + "s"])
+
+        def rounded(x, name):
+            return (np.clip(np.rint(x / v[name + "s"]) + int(v[name + "z"]), -128, 127) - int(v[name + "z"])) * float(v[name + "s"])
+
+        windows = np.lib.stride_tricks.sliding_window_view(rounded(v["x"], "x"), (3, 3), (2, 3))
+        conv = np.einsum("nchwij,ocij->nohw", windows, real("w")) + real("b")[:, None, None]
+        return rounded(rounded(conv, "y") + real("a"), "y").astype(np.float32)
+
+    def test_what_comes_with_the_run(self):
+        def known(name, of):
+            return node("DequantizeLinear", [name, of + "s", of + "z"], [name + "d"])
+
+        nodes = [node("QuantizeLinear", ["x", "xs", "xz"], ["q"]), known("q", "x"), known("w", "w"), known("b", "b"), known("a", "a"),
+                 node("Conv", ["qd", "wd", "bd"], ["c"]), node("QuantizeLinear", ["c", "ys", "yz"], ["cq"]), known("cq", "y"),
+                 node("Add", ["cqd", "ad"], ["s"]), node("QuantizeLinear", ["s", "ys", "yz"], ["sq"]),
+                 node("DequantizeLinear", ["sq", "ys", "yz"], ["y"])]
+        for run in [], ["bz"], ["b"], ["bs"], ["az"], ["as"], ["a"], ["wz"], ["ws"], ["w"], ["yz"], ["ys"], ["xz"], ["xs"], ["as", "az"]:
+            with self.subTest(run=run):
+                inputs = {name: np.atleast_1d(self.values[name]) if name[1:] else self.values[name] for name in ["x", *run]}
+                self.gives(self.expected(), nodes, inputs, {name: v for name, v in self.values.items() if name not in inputs}, opset=13)
+
+
 class Functions(Case):
     """As exporters of PyTorch write modules."""
 
