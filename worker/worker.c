@@ -191,7 +191,8 @@ static void close_all_but(int fd)
     close_range((unsigned)fd + 1, ~0u, 0);
 }
 
-#define OOM_SCORE 500 // of -1000 to 1000
+#define OOM_SCORE                                                                                  \
+    1000 // the most: thousandths of what a control group may have, which may be little
 
 // Where memory runs out the kernel ends a worker, which is replaced, and not the daemon: a worker
 // has the daemon's score otherwise, which its service may have lowered. One that is higher stays.

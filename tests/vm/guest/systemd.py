@@ -205,7 +205,7 @@ class Packages(unittest.TestCase):
         client = self.program()
         wait_for("a worker", lambda: self.workers(pid))
         scores = [int(pathlib.Path(f"/proc/{p}/oom_score_adj").read_text()) for p in (pid, *self.workers(pid))]
-        self.assertEqual(scores, [-500, 500])
+        self.assertEqual(scores, [-500, 1000])
         failed = run("rknnctl", "bench", BOMBS / "custom.rknn", "-n", "1", user="nobody", group="nogroup", extra_groups=["rknnd"])
         self.assertIn("its worker died by signal 9", failed.stderr)
         self.assertIn("its worker died by signal 9", self.said("-u", "rknnd.service"))
