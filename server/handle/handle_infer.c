@@ -165,12 +165,15 @@ static int check_payload(const struct model_info *info, const struct binding *b,
 
 // Of several samples all tensors lie in memory of the client, each sample's behind those of the one
 // before.
-static int check_samples(const struct services *s, const struct model_info *info,
+static int check_samples(const struct connection *c, const struct model_info *info,
                          const struct binding *b, const rknnd_Infer *m, struct error *e)
 {
     if (m->samples <= 1)
         return 0;
-    if (m->samples > PROTOCOL_MOST_SAMPLES || s->device->never_blocks ||
+    if (!(c->features & PROTOCOL_FEATURE_SAMPLES))
+        return error_set(e, STATUS_PARAM_INVALID,
+                         "%u samples in a run: HELLO has not agreed on feature bit 1", m->samples);
+    if (m->samples > PROTOCOL_MOST_SAMPLES || c->services->device->never_blocks ||
         m->custom_nodes.size + m->writes_count + m->outputs_back_count > 0)
         return error_set(e, STATUS_PARAM_INVALID,
                          "%u samples in a run: up to %u, on a device that blocks, without custom "
@@ -315,7 +318,7 @@ int infer_new(struct connection *c, const struct frame_header *h, const rknnd_In
     if (r == 0)
         r = check_payload(info, x->binding, m, h, e);
     if (r == 0)
-        r = check_samples(c->services, info, x->binding, m, e);
+        r = check_samples(c, info, x->binding, m, e);
     if (r == 0)
         r = job_check_samples(x->model, m->samples, e);
     if (r == 0)

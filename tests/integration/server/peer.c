@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "base/fd.h"
+#include "protocol/message.h"
 
 #define MAX_PAYLOAD (UINT64_C(64) << 20)
 
@@ -251,6 +252,7 @@ rknnd_HelloReply peer_hello(struct peer *p, uint64_t session, const uint8_t *sec
     struct error e;
     rknnd_Hello m = {.version_min = PROTOCOL_VERSION_MIN,
                      .version_max = PROTOCOL_VERSION_MAX,
+                     .features = PROTOCOL_FEATURE_SAMPLES,
                      .software = "peer",
                      .program = "test",
                      .session = session};

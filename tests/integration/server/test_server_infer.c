@@ -217,6 +217,19 @@ static void expect_done(struct peer *p, rknnd_Infer *m, uint32_t samples, int wa
     peer_frame_done(&f);
 }
 
+static void bind_all(struct peer *p, uint64_t context)
+{
+    struct peer_frame f;
+    struct error e;
+    if (peer_call(p, MESSAGE_MEMORY_CREATE, &(rknnd_MemoryCreate){.size = MEMORY}, NULL, 0, &f,
+                  &e) < 0)
+        fail_msg("%s", e.text);
+    uint64_t memory = f.m.MEMORY_CREATE_reply.memory;
+    peer_frame_done(&f);
+    bind_half(p, context, memory, false);
+    bind_half(p, context, memory, true);
+}
+
 // Whatever a client says, a run stays within the memory that is bound.
 static void keeps_samples_within_their_memory(void **state)
 {
@@ -257,18 +270,34 @@ static void keeps_samples_within_their_memory(void **state)
 static void samples_take_as_long_as_a_run_may(void **state)
 {
     struct peer p;
-    struct peer_frame f;
-    struct error e;
     (void)state;
     uint64_t x = connect_and_open(&p).context;
     rknnd_Infer m = {.context = x, .inputs_count = 1};
-    peer_call(&p, MESSAGE_MEMORY_CREATE, &(rknnd_MemoryCreate){.size = MEMORY}, NULL, 0, &f, &e);
-    uint64_t memory = f.m.MEMORY_CREATE_reply.memory;
-    peer_frame_done(&f);
-    bind_half(&p, x, memory, false);
-    bind_half(&p, x, memory, true);
+    bind_all(&p, x);
     expect_done(&p, &m, 1, 0);
     expect_done(&p, &m, 2, STATUS_PARAM_INVALID); // 2 of 15 ms
+    expect_done(&p, &m, 1, 0);
+    peer_close(&p);
+}
+
+// Who has not agreed on them at HELLO has none, as the protocol says.
+static void has_no_samples_without_their_feature(void **state)
+{
+    struct peer p;
+    struct peer_frame f;
+    struct error e;
+    (void)state;
+    peer_connect_unix(&p, server.path);
+    const rknnd_Hello hello = {.version_min = PROTOCOL_VERSION_MIN,
+                               .version_max = PROTOCOL_VERSION_MAX,
+                               .software = "older"};
+    assert_int_equal(peer_call(&p, MESSAGE_HELLO, &hello, NULL, 0, &f, &e), 0);
+    peer_frame_done(&f);
+    peer_upload(&p, "model", 5, 5, hash);
+    rknnd_Infer m = {.context = peer_open(&p, hash, 0).context, .inputs_count = 1};
+    bind_all(&p, m.context);
+    expect_done(&p, &m, 1, 0);
+    expect_done(&p, &m, 2, STATUS_PARAM_INVALID);
     expect_done(&p, &m, 1, 0);
     peer_close(&p);
 }
@@ -529,6 +558,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(refuses_wrong_requests, start_plain, stop),
         cmocka_unit_test_setup_teardown(keeps_samples_within_their_memory, start_delayed, stop),
         cmocka_unit_test_setup_teardown(has_no_samples_on_the_loop, start_plain, stop),
+        cmocka_unit_test_setup_teardown(has_no_samples_without_their_feature, start_delayed, stop),
         cmocka_unit_test_setup_teardown(samples_take_as_long_as_a_run_may, start_some_ms, stop),
         cmocka_unit_test_setup_teardown(runs_on_the_cores_that_are_asked_for, start_plain, stop),
         cmocka_unit_test_setup_teardown(knows_no_masks_on_one_core, start_one_core, stop),
