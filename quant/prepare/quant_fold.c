@@ -1,5 +1,5 @@
-// Batch normalizations go into the convolutions before them: each output's weights times its
-// factor, and a bias that the addend is in.
+// Batch normalizations go into the products before them: each output's weights times its factor,
+// and a bias that the addend is in.
 #include <math.h>
 #include <stdlib.h>
 
@@ -40,12 +40,49 @@ static int fold_factors(const struct fold *f, const Quant__Node *norm, size_t n,
     return 1;
 }
 
-// New weights and a bias of the convolution, under new names.
-static int fold_into(const struct fold *f, Quant__Node *conv, const Quant__Tensor *w,
-                     const float *factors)
+// How the weights of a product lie: `rows` times weights of `count` outputs, `inner` each.
+struct fold_layout {
+    size_t outputs, rows, count, inner;
+    size_t shared; // rows that are of the same outputs
+};
+
+// False: it is no product whose outputs a batch normalization takes as channels.
+static bool fold_lay(const Quant__Node *n, const Quant__Tensor *w, struct fold_layout *l)
 {
-    size_t n = (size_t)w->dims[0], each = quant_constant_count(w) / n;
-    const Quant__Tensor *b = quant_index_weight(&f->x, conv, 2);
+    if (!w || w->n_dims < 2 || w->dims[0] <= 0 || w->dims[1] <= 0 || !quant_constant_count(w))
+        return false;
+    size_t first = (size_t)w->dims[0], second = (size_t)w->dims[1];
+    size_t inner = quant_constant_count(w) / first / second;
+    int64_t group = quant_attr_int(n, "group", 1);
+    if (quant_is(n, "Conv") && w->n_dims > 2)
+        *l = (struct fold_layout){first, 1, first, second * inner, 1};
+    else if (quant_is(n, "Gemm") && w->n_dims == 2 && quant_attr_int(n, "transB", 0))
+        *l = (struct fold_layout){first, 1, first, second, 1};
+    else if (quant_is(n, "Gemm") && w->n_dims == 2)
+        *l = (struct fold_layout){second, first, second, 1, first};
+    else if (quant_is(n, "ConvTranspose") && w->n_dims > 2 && group > 0 &&
+             (uint64_t)group <= first && first % (size_t)group == 0)
+        *l = (struct fold_layout){second * (size_t)group, first, second, inner,
+                                  first / (size_t)group};
+    else
+        return false;
+    return true;
+}
+
+static void fold_scale(const struct fold_layout *l, const float *factors, float *weights)
+{
+    for (size_t row = 0; row < l->rows; row++)
+        for (size_t i = 0; i < l->count; i++)
+            for (size_t k = 0; k < l->inner; k++)
+                *weights++ *= factors[row / l->shared * l->count + i];
+}
+
+// New weights and a bias of the product, under new names.
+static int fold_into(const struct fold *f, Quant__Node *product, const Quant__Tensor *w,
+                     const struct fold_layout *l, const float *factors)
+{
+    size_t n = l->outputs, count = quant_constant_count(w);
+    const Quant__Tensor *b = quant_index_weight(&f->x, product, 2);
     cleanup(free_p) float *weights = NULL, *old = NULL;
     cleanup(free_p) float *bias = malloc(n * sizeof *bias);
     if (!bias)
@@ -55,61 +92,59 @@ static int fold_into(const struct fold *f, Quant__Node *conv, const Quant__Tenso
         r = quant_constant_floats(b, &old, f->e);
     if (r < 0 || !weights)
         return r;
-    for (size_t o = 0; o < n; o++) {
-        for (size_t i = 0; i < each; i++)
-            weights[o * each + i] *= factors[o];
+    fold_scale(l, factors, weights);
+    for (size_t o = 0; o < n; o++)
         bias[o] = (old ? old[o] : 0) * factors[o] + factors[n + o];
-    }
     int64_t dim = (int64_t)n;
     char **in = quant_pool_take(&f->m->pool, 3, sizeof *in);
-    char *names[2] = {quant_index_fresh(&f->x, &f->m->pool, "%s_folded_w", quant_output(conv, 0)),
-                      quant_index_fresh(&f->x, &f->m->pool, "%s_folded_b", quant_output(conv, 0))};
+    const char *made = quant_output(product, 0);
+    char *names[2] = {quant_index_fresh(&f->x, &f->m->pool, "%s_folded_w", made),
+                      quant_index_fresh(&f->x, &f->m->pool, "%s_folded_b", made)};
     if (!in || !names[0] || !names[1] ||
         !quant_model_constant(f->m, names[0], QUANT_FLOAT, w->n_dims, w->dims, weights,
-                              n * each * sizeof *weights) ||
+                              count * sizeof *weights) ||
         !quant_model_constant(f->m, names[1], QUANT_FLOAT, 1, &dim, bias, n * sizeof *bias))
-        return error_no_memory(f->e, "a weight", n * each);
-    in[0] = conv->input[0];
+        return error_no_memory(f->e, "a weight", count);
+    in[0] = product->input[0];
     in[1] = names[0];
     in[2] = names[1];
-    conv->input = in;
-    conv->n_input = 3;
+    product->input = in;
+    product->n_input = 3;
     return 1;
 }
 
-// 1: `norm` is in the convolution before it, whose output is now that of `norm`.
+// 1: `norm` is in the product before it, whose output is now that of `norm`.
 static int fold_one_norm(const struct fold *f, Quant__Node *norm)
 {
     const struct quant_edge *between = quant_index_find(&f->x, quant_input(norm, 0));
     if (!between || between->producer < 0 || quant_index_only_reader(&f->x, between) < 0 ||
         norm->n_output != 1)
         return 0;
-    Quant__Node *conv = f->m->graph->node[between->producer];
-    const Quant__Tensor *w = quant_is(conv, "Conv") ? quant_index_weight(&f->x, conv, 1) : NULL;
-    const Quant__Tensor *b = quant_index_weight(&f->x, conv, 2);
-    if (!w || conv->n_output != 1 || w->n_dims < 3 || w->dims[0] <= 0 || !quant_constant_count(w) ||
-        (*quant_input(conv, 2) && (!b || quant_constant_count(b) != (size_t)w->dims[0])))
+    Quant__Node *product = f->m->graph->node[between->producer];
+    const Quant__Tensor *w = quant_index_weight(&f->x, product, 1);
+    const Quant__Tensor *b = quant_index_weight(&f->x, product, 2);
+    struct fold_layout l;
+    if (product->n_output != 1 || !fold_lay(product, w, &l) ||
+        (*quant_input(product, 2) && (!b || b->n_dims != 1 || (uint64_t)b->dims[0] != l.outputs)))
         return 0;
     cleanup(free_p) float *factors = NULL;
-    int r = fold_factors(f, norm, (size_t)w->dims[0], &factors);
+    int r = fold_factors(f, norm, l.outputs, &factors);
     if (r == 1)
-        r = fold_into(f, conv, w, factors);
-    if (r == 1 && !(quant_model_join(f->m, quant_output(conv, 0), quant_output(norm, 0)) &&
+        r = fold_into(f, product, w, &l, factors);
+    if (r == 1 && !(quant_model_join(f->m, quant_output(product, 0), quant_output(norm, 0)) &&
                     quant_model_join(f->m, quant_text(norm->name), quant_output(norm, 0))))
         r = error_no_memory(f->e, "names", 0);
     if (r == 1)
-        conv->output[0] = norm->output[0];
+        product->output[0] = norm->output[0];
     return r;
 }
 
-int quant_fold_batch_norms(struct quant_model *m, uint32_t *ret_n, struct error *e)
+// Those whose producer, as the index has it, is a product. *ret_n: how many.
+static int fold_pass(struct quant_model *m, uint32_t *ret_n, struct error *e)
 {
     struct quant_node_list kept = {0};
     struct fold f = {.m = m, .e = e};
     uint32_t folded = 0;
-    *ret_n = 0;
-    if (m->has_subgraphs)
-        return 0;
     int r = quant_index_make(&f.x, m, e);
     for (size_t i = 0; i < m->graph->n_node && r >= 0; i++) {
         Quant__Node *n = m->graph->node[i];
@@ -123,5 +158,18 @@ int quant_fold_batch_norms(struct quant_model *m, uint32_t *ret_n, struct error 
         return r;
     quant_model_take_nodes(m, &kept);
     *ret_n = folded;
+    return 0;
+}
+
+int quant_fold_batch_norms(struct quant_model *m, uint32_t *ret_n, struct error *e)
+{
+    uint32_t all = 0, some = 1;
+    while (some && !m->has_subgraphs) {
+        int r = fold_pass(m, &some, e);
+        if (r < 0)
+            return r;
+        all += some;
+    }
+    *ret_n = all;
     return 0;
 }

@@ -14,7 +14,8 @@ int quant_simplify(struct quant_model *m, struct error *e);
 int quant_simplify_gemm(struct quant_model *m, const struct quant_index *x, Quant__Node *n,
                         struct error *e);
 
-/// Batch normalizations behind convolutions go into their weights. *ret_n: how many.
+/// Batch normalizations behind products (Conv, ConvTranspose, Gemm) with constant weights go into
+/// these, also several in a row. *ret_n: how many.
 int quant_fold_batch_norms(struct quant_model *m, uint32_t *ret_n, struct error *e);
 
 /// (x - mean[c]) / deviation[c] of the input `name`, which then takes pixels. One number for each
