@@ -174,6 +174,21 @@ class Conversion(unittest.TestCase):
         self.fails("rk2118 has no int8", call=lambda: self.rknn.build(dataset=self.listed(np.ones((1, *SHAPE), np.float32))))
         self.assertEqual((self.rknn.build(do_quantization=False), self.rknn.init_runtime()), (0, 0))
 
+    def test_settings_without_effect_are_still_what_the_manuals_say(self):
+        """RKNN-Toolkit2 guide, config(): a program that gives something else is wrong, even where nothing follows from it."""
+        for name, good, bad in (("custom_string", ["v1", "", None], [1, b"v1", ["v1"], {"a": 1}]),
+                                ("op_target", [{"conv": "cpu", "y": "NPU"}, {"a": "auto", "b": "gpu"}, {}, None],
+                                 ["cpu", ["conv"], {"conv": "tpu"}, {"conv": 1}, {1: "cpu"}, {"conv": None}]),
+                                ("disable_rules", [["convert_relu"], [], None], ["convert_relu", [1], 3]),
+                                ("compress_weight", [True, False, 1, 0, None, np.bool_(True)], ["yes", 2, [True], 0.5]),
+                                ("sparse_infer", [True], ["True"])):
+            for value in good:
+                with self.subTest(name, good=value), said() as (_, err):
+                    self.assertEqual(self.rknn.config(**{name: value}), 0, err.getvalue())
+            for value in bad:
+                with self.subTest(name, bad=value):
+                    self.fails(f"{name} is {value!r}", call=lambda n=name, v=value: self.rknn.config(**{n: v}))
+
     def test_servers_of_every_kind_are_devices(self):
         for words, uri in ("tls:", "tls:127.0.0.1:1"), ("emu:rk9999 cannot start", "emu:rk9999"), ("open:nothing cannot start", "open:nothing"):
             self.fails(words, call=lambda uri=uri: self.rknn.load_onnx(net(self.folder / "net.onnx"))

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import weakref
 from dataclasses import dataclass, field
-from typing import Any, Callable
+from typing import Any, Callable, NoReturn
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -25,6 +25,7 @@ _WITHOUT_EFFECT: dict[str, Any] = {"custom_string": None, "compress_weight": Fal
                                    "model_pruning": False, "op_target": None, "sparse_infer": False,
                                    "enable_flash_attention": False, "disable_rules": None,
                                    "fold_constant": True}
+_OP_TARGETS = ("cpu", "npu", "gpu", "auto")
 # What would make another model than the one that comes out.
 _REFUSED: dict[str, Any] = {"remove_weight": False, "quantize_weight": False, "remove_reshape": False, "inputs_yuv_fmt": None,
                             "auto_hybrid_euc_thresh": None, "quantized_hybrid_level": 0}
@@ -81,6 +82,7 @@ def read_config(named: Mapping[str, Any], warn: Warn) -> Config:
         if _differs(values[name], default):
             raise _errors.ParameterError(f"{name} is {values[name]!r}: only RKNN-Toolkit2 makes such models; leave it away "
                                          f"({_INSTEAD[name]})")
+    _check_without_effect(values)
     for name, default in _WITHOUT_EFFECT.items():
         if _differs(values[name], default):
             warn(f"config: {name} has no effect: it is of .rknn files, and what is made here is ONNX")
@@ -106,6 +108,28 @@ def read_config(named: Mapping[str, Any], warn: Warn) -> Config:
     if values["target_platform"] is not None:
         values["target_platform"] = _servers.check_platform(values["target_platform"])
     return Config(values)
+
+
+def _check_without_effect(values: Mapping[str, Any]) -> None:
+    """What has no effect here is still what the manuals say it is: a program that gives something else fails on RKNN-Toolkit2."""
+    def refuse(name: str, form: str) -> NoReturn:
+        raise _errors.ParameterError(f"{name} is {_errors.shown(values[name])}: {form}")
+    for name, default in _WITHOUT_EFFECT.items():
+        if isinstance(default, bool) and not _is_flag(values[name]):
+            refuse(name, "True or False")
+    if not isinstance(values["custom_string"], (str, type(None))):
+        refuse("custom_string", "a string")
+    rules = values["disable_rules"]
+    if rules is not None and not (isinstance(rules, (list, tuple)) and all(isinstance(one, str) for one in rules)):
+        refuse("disable_rules", "a list of names")
+    targets = values["op_target"]
+    if targets is not None and not (isinstance(targets, dict) and all(isinstance(name, str) for name in targets) and
+                                    all(isinstance(one, str) and one.lower() in _OP_TARGETS for one in targets.values())):
+        refuse("op_target", f"a dict of operators' outputs, each with one of {', '.join(_OP_TARGETS)}, as {{'conv1_out': 'cpu'}}")
+
+
+def _is_flag(given: Any) -> bool:
+    return isinstance(given, (bool, np.bool_)) or (isinstance(given, int) and given in (0, 1)) or given is None
 
 
 def _are_shape_sets(values: Any) -> bool:
