@@ -42,6 +42,8 @@ static int observe_prepare(struct step *s, struct error *e)
                                       .tails = p->form.n_tails > 0,
                                       .n_channels = p->form.n_channels,
                                       .inner = observe_inner(x)};
+    if (p->form.n_channels && p->shape.inner == 1)
+        p->shape.lanes = observe_lanes(p->form.n_channels, x->n_elems);
     if (x->n_dims > 2)
         sampling_lay(&p->shape.layout, x->dims[1], p->shape.inner);
     const struct step *before = step_before(s);

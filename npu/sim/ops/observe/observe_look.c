@@ -93,9 +93,8 @@ static void looking_next_plain(struct looking *k, uint64_t from, uint64_t to)
     looking_next(k, to);
 }
 
-// So many lanes, that they are whole vectors and whole rounds of channels. 0: there are too many.
 // Of large tensors a few vectors, so that a chunk is as long as it may be.
-static uint32_t looking_lanes(uint32_t n_channels, uint64_t n)
+uint32_t observe_lanes(uint32_t n_channels, uint64_t n)
 {
     uint32_t lanes = n_channels;
     while (lanes % 16 && lanes <= OBSERVE_LANES)
@@ -122,7 +121,7 @@ static void looking_rest(struct looking *k, uint64_t from)
 // a sum of floats is not.
 static bool looking_rows(struct looking *k, uint64_t end)
 {
-    uint32_t channels = k->s->n_channels, lanes = looking_lanes(channels, k->s->layout.n);
+    uint32_t channels = k->s->n_channels, lanes = k->s->lanes;
     if (!lanes)
         return false;
     uint64_t each = OBSERVE_CHUNK / lanes, whole = k->s->layout.n / lanes * lanes;
@@ -147,7 +146,7 @@ static bool looking_rows(struct looking *k, uint64_t end)
 // the lanes that belong to one channel are added up.
 static bool looking_end_rows(struct looking *k)
 {
-    uint32_t channels = k->s->n_channels, lanes = looking_lanes(channels, k->s->layout.n);
+    uint32_t channels = k->s->n_channels, lanes = k->s->lanes;
     for (uint32_t i = 0; i < lanes && lanes != channels; i++)
         k->o.sums[i % channels] += k->lanes[i];
     looking_rest(k, k->at);

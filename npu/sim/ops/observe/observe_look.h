@@ -15,6 +15,7 @@ struct observe_shape {
     bool tails;                    // are wanted
     uint32_t n_channels;           // 0: no sums
     uint64_t inner;                // elements between two of neighbouring channels
+    uint32_t lanes;                // observe_lanes(), where there are sums and inner is 1
 };
 
 struct observed {
@@ -23,6 +24,10 @@ struct observed {
     float *values;               // sampling_count()
     struct sampling_tails tails; // where they are wanted: their values
 };
+
+/// So many lanes that they are whole vectors and whole rounds of channels, of a tensor of n values;
+/// 0: there are too many.
+uint32_t observe_lanes(uint32_t n_channels, uint64_t n);
 
 /// How much room to work in a look at n values needs, aligned to 64 bytes.
 uint64_t observe_room(uint64_t n);

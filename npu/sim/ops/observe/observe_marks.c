@@ -31,8 +31,23 @@ void observe_bounds_join(struct observe_bounds *b, const struct observe_bounds *
     }
 }
 
+#ifdef KERNEL_AVX512
+KERNEL_AVX512 static void bounds_take_avx512(const struct observe_bounds *b,
+                                             struct observer_bounds *all)
+{
+    all->min = marks_less(_mm512_reduce_min_ps(_mm512_loadu_ps(b->min)), all->min);
+    all->max = marks_more(_mm512_reduce_max_ps(_mm512_loadu_ps(b->max)), all->max);
+}
+#endif
+
 void observe_bounds_take(const struct observe_bounds *b, struct observer_bounds *all)
 {
+#ifdef KERNEL_AVX512
+    if (kernel_has_avx512()) {
+        bounds_take_avx512(b, all);
+        return;
+    }
+#endif
     for (uint32_t i = 0; i < OBSERVE_LANE; i++) {
         all->min = marks_less(b->min[i], all->min);
         all->max = marks_more(b->max[i], all->max);
@@ -74,77 +89,93 @@ void observe_marks_add_bounds(struct observe_marks *m, uint64_t from, uint64_t e
     m->most[last] = marks_more(m->most[last], all.max);
 }
 
-// Of 16 parts from `at` on, as far as there are so many, a bit for each that reaches so far.
+// ---- by vectors: all that a look asks of a tensor's marks is one call ----
+
 #ifdef KERNEL_AVX512
-KERNEL_AVX512 static uint32_t marks_beyond_avx512(const struct observe_marks *m, uint64_t at,
-                                                  float low, float high)
+// Of 16 parts from `at` on, as far as there are so many, a bit for each that reaches so far.
+AVX512_INLINE uint32_t marks_bits_avx512(const struct observe_marks *m, uint64_t at, __m512 low,
+                                         __m512 high)
 {
     __mmask16 lanes = avx512_lanes(m->n - at);
     __m512 least = _mm512_maskz_loadu_ps(lanes, m->least + at);
     __m512 most = _mm512_maskz_loadu_ps(lanes, m->most + at);
-    return _mm512_mask_cmp_ps_mask(lanes, least, _mm512_set1_ps(low), _CMP_LT_OQ) |
-           _mm512_mask_cmp_ps_mask(lanes, most, _mm512_set1_ps(high), _CMP_GT_OQ);
-}
-#endif
-
-static uint32_t marks_beyond(const struct observe_marks *m, uint64_t at, float low, float high)
-{
-    uint32_t bits = 0;
-#ifdef KERNEL_AVX512
-    if (kernel_has_avx512())
-        return marks_beyond_avx512(m, at, low, high);
-#endif
-    for (uint32_t i = 0; i < SOME && at + i < m->n; i++)
-        bits |= (uint32_t)((m->least[at + i] < low) | (m->most[at + i] > high)) << i;
-    return bits;
+    return _mm512_mask_cmp_ps_mask(lanes, least, low, _CMP_LT_OQ) |
+           _mm512_mask_cmp_ps_mask(lanes, most, high, _CMP_GT_OQ);
 }
 
-uint32_t observe_marks_beyond(const struct observe_marks *m, float low, float high, uint32_t most)
+KERNEL_AVX512 static uint32_t marks_beyond_avx512(const struct observe_marks *m, float low,
+                                                  float high, uint32_t most)
 {
     uint32_t parts = 0;
     for (uint64_t at = 0; at < m->n && parts <= most; at += SOME)
-        parts += (uint32_t)__builtin_popcount(marks_beyond(m, at, low, high));
+        parts += (uint32_t)__builtin_popcount(
+            marks_bits_avx512(m, at, _mm512_set1_ps(low), _mm512_set1_ps(high)));
     return parts;
 }
 
-uint64_t observe_marks_next(const struct observe_marks *m, uint64_t at, float low, float high)
+KERNEL_AVX512 static uint64_t marks_next_avx512(const struct observe_marks *m, uint64_t at,
+                                                float low, float high)
 {
     for (; at < m->n; at += SOME) {
-        uint32_t bits = marks_beyond(m, at, low, high);
+        uint32_t bits = marks_bits_avx512(m, at, _mm512_set1_ps(low), _mm512_set1_ps(high));
         if (bits)
             return at + (uint32_t)__builtin_ctz(bits);
     }
     return m->n;
 }
 
-KERNEL(struct observer_bounds, marks_bounds, (const float *least, const float *most, uint64_t n),
-       (least, most, n))
+KERNEL_AVX512 static void marks_join_avx512(const struct observe_marks *m,
+                                            struct observer_bounds *all)
 {
-    struct observe_bounds b;
-    struct observer_bounds all = {__builtin_inff(), -__builtin_inff(), 0};
-    for (uint32_t i = 0; i < OBSERVE_LANE; i++) {
-        b.min[i] = all.min;
-        b.max[i] = all.max;
+    __m512 low = _mm512_set1_ps(all->min), high = _mm512_set1_ps(all->max);
+    for (uint64_t at = 0; at < m->n; at += SOME) {
+        __mmask16 lanes = avx512_lanes(m->n - at);
+        low = _mm512_mask_min_ps(low, lanes, low, _mm512_maskz_loadu_ps(lanes, m->least + at));
+        high = _mm512_mask_max_ps(high, lanes, high, _mm512_maskz_loadu_ps(lanes, m->most + at));
     }
-    for (uint64_t at = 0; at + OBSERVE_LANE <= n; at += OBSERVE_LANE)
-        for (uint32_t i = 0; i < OBSERVE_LANE; i++) {
-            b.min[i] = least[at + i] < b.min[i] ? least[at + i] : b.min[i];
-            b.max[i] = most[at + i] > b.max[i] ? most[at + i] : b.max[i];
-        }
-    for (uint64_t at = n / OBSERVE_LANE * OBSERVE_LANE; at < n; at++) {
-        all.min = least[at] < all.min ? least[at] : all.min;
-        all.max = most[at] > all.max ? most[at] : all.max;
-    }
-    for (uint32_t i = 0; n >= OBSERVE_LANE && i < OBSERVE_LANE; i++) {
-        all.min = b.min[i] < all.min ? b.min[i] : all.min;
-        all.max = b.max[i] > all.max ? b.max[i] : all.max;
-    }
-    return all;
+    all->min = _mm512_reduce_min_ps(low);
+    all->max = _mm512_reduce_max_ps(high);
+}
+#endif
+
+static bool marks_reach(const struct observe_marks *m, uint64_t i, float low, float high)
+{
+    return (m->least[i] < low) | (m->most[i] > high);
+}
+
+uint32_t observe_marks_beyond(const struct observe_marks *m, float low, float high, uint32_t most)
+{
+    uint32_t parts = 0;
+#ifdef KERNEL_AVX512
+    if (kernel_has_avx512())
+        return marks_beyond_avx512(m, low, high, most);
+#endif
+    for (uint64_t at = 0; at < m->n && parts <= most; at++)
+        parts += marks_reach(m, at, low, high);
+    return parts;
+}
+
+uint64_t observe_marks_next(const struct observe_marks *m, uint64_t at, float low, float high)
+{
+#ifdef KERNEL_AVX512
+    if (kernel_has_avx512())
+        return marks_next_avx512(m, at, low, high);
+#endif
+    while (at < m->n && !marks_reach(m, at, low, high))
+        at++;
+    return at;
 }
 
 void observe_marks_join(const struct observe_marks *m, struct observer_bounds *all)
 {
-    struct observer_bounds own = marks_bounds(m->least, m->most, m->n);
-    all->min = marks_less(own.min, all->min);
-    all->max = marks_more(own.max, all->max);
+#ifdef KERNEL_AVX512
+    if (kernel_has_avx512()) {
+        marks_join_avx512(m, all);
+        return;
+    }
+#endif
+    for (uint64_t i = 0; i < m->n; i++) {
+        all->min = marks_less(m->least[i], all->min);
+        all->max = marks_more(m->most[i], all->max);
+    }
 }
