@@ -4,9 +4,12 @@
 //   e^-x = 2^n e^-r           e^-r = 1 - r + r² q(r)
 //   y = 1 / (1 + e^-x)        by a reciprocal of 14 bits and one of Newton's steps with AVX512
 //
-// q was fitted at Chebyshev's points: what it adds to the error is a fifth of a rounding. x is
-// bounded, so no number on the way is denormal, with which CPUs are tens of times as slow: above 80
-// y is 1 in any case, below -87 it is 0 here.
+// q was fitted at Chebyshev's points: what it adds to the error is a fifth of a rounding.
+//
+// No number on the way is denormal, with which CPUs are tens of times as slow: x is bounded (above
+// 80 y is 1 in any case, below -87 it is 0 here), and where r² would be one r is 0, which changes
+// no bit of y. That is so below 2^-63, and bits of r's exponent tell: channels that training has
+// let die out are that small in whole tensors.
 //
 // Tests: test_sim_sigmoid.
 #include "npu/sim/simd/sigmoid.h"
@@ -22,6 +25,7 @@
 #define LOG2_E   1.44269504f
 #define LN2      0x1.62ep-1f // few bits: its products with n are exact
 #define LN2_REST 0x1.0bfbe8e7p-15f
+#define LARGE    0x60000000 // a bit of these is set in all floats from 2^-63 on, and in NaN
 
 // q, from the highest power of -r on.
 #define Q4 0x1.6d4352p-10f
@@ -43,6 +47,8 @@ AVX512_INLINE __m512 sigmoid_16(__m512 x)
                                     _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     __m512 r = _mm512_fmadd_ps(n, _mm512_set1_ps(LN2), v);
     r = _mm512_fmadd_ps(n, _mm512_set1_ps(LN2_REST), r);
+    __mmask16 large = _mm512_test_epi32_mask(_mm512_castps_si512(r), _mm512_set1_epi32(LARGE));
+    r = _mm512_maskz_mov_ps(large, r);
     __m512 q = _mm512_fmadd_ps(_mm512_set1_ps(Q4), r, _mm512_set1_ps(Q3));
     q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(Q2));
     q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(Q1));
@@ -92,6 +98,8 @@ AVX2_INLINE __m256 sigmoid_8(__m256 x)
     __m256 n = _mm256_cvtepi32_ps(exponent);
     __m256 r = _mm256_fmadd_ps(n, _mm256_set1_ps(LN2), v);
     r = _mm256_fmadd_ps(n, _mm256_set1_ps(LN2_REST), r);
+    __m256i size = _mm256_and_si256(_mm256_castps_si256(r), _mm256_set1_epi32(LARGE));
+    r = _mm256_and_ps(r, _mm256_castsi256_ps(_mm256_cmpgt_epi32(size, _mm256_setzero_si256())));
     __m256 q = _mm256_fmadd_ps(_mm256_set1_ps(Q4), r, _mm256_set1_ps(Q3));
     q = _mm256_fmadd_ps(q, r, _mm256_set1_ps(Q2));
     q = _mm256_fmadd_ps(q, r, _mm256_set1_ps(Q1));
