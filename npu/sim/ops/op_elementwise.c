@@ -39,7 +39,8 @@ struct rows {
     struct operand operands[2];
     bool fp16,
         int8; // all inner loops are such and contiguous: fp16_binary(), int8_binary() do it all
-    bool int8_floats;            // … one operand is a constant: int8_with_floats(), with `only`
+    // … one operand is a constant: fp16_with_floats(), int8_with_floats(), with `only`
+    bool fp16_floats, int8_floats;
     const struct graph_sum *sum; // … int8_sum(): as the chip rounds it; NULL: not
     int8_t low;                  // of a Relu behind it
     struct clamp_bounds bounds;
@@ -297,8 +298,10 @@ static int prepare_binary(struct step *s, struct error *e)
         return 0;
     p->fp16 = elementwise_joins(s, p, TENSOR_FLOAT16, 2);
     p->int8 = elementwise_joins(s, p, TENSOR_INT8, 2);
-    p->int8_floats = p->operands[!p->only].constant && !p->operands[p->only].constant &&
-                     elementwise_joins(s, p, TENSOR_INT8, !p->only);
+    if (p->operands[!p->only].constant && !p->operands[p->only].constant) {
+        p->fp16_floats = elementwise_joins(s, p, TENSOR_FLOAT16, !p->only);
+        p->int8_floats = elementwise_joins(s, p, TENSOR_INT8, !p->only);
+    }
     elementwise_take_sum(s, p);
     return 0;
 }
@@ -409,6 +412,9 @@ static void join_row(const struct step *s, const struct rows *p, const uint8_t *
                          p->only, n, p->bounds, y);
     else if (p->int8)
         int8_binary(s->node->op, forms, a, b, n, p->bounds, y);
+    else if (p->fp16_floats)
+        fp16_with_floats(s->node->op, p->only ? b : a, (const float *)(p->only ? a : b), p->only, n,
+                         p->bounds, y);
     else
         fp16_binary(s->node->op, a, b, n, p->bounds, y);
 }
@@ -519,7 +525,7 @@ static int run_each(const struct step *s, struct run *r, struct error *e)
     for (nd_start(&outer, &at); !at.end; nd_next(&outer, &at)) {
         for (uint32_t k = 0; k + 1 < outer.n_operands; k++)
             planes[k] = from[k] + at.offset[k + 1] * (int64_t)p->operands[k].size;
-        if (p->fp16 || p->int8 || p->int8_floats || p->sum)
+        if (p->fp16 || p->int8 || p->fp16_floats || p->int8_floats || p->sum)
             join_rows(s, p, planes, to + at.offset[0] * (int64_t)p->to_size);
         else
             run_plane(s, p, r, planes, (uint64_t)at.offset[0]);

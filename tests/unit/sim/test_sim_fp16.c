@@ -280,6 +280,41 @@ static void check_convolution(const struct net *n)
     }
 }
 
+// Many products for each output, of which there are few: by weights that stay fp16 with AVX512.
+static void make_few_pixels(struct net *n)
+{
+    struct graph_window *w = &n->node.window;
+    uint32_t x[4] = {1, between(130, 300), 1, 1}, y[4] = {1, between(1, 150), 1, 1};
+    w->groups = 1;
+    for (int i = 0; i < 2; i++) {
+        w->kernel[i] = between(1, 3);
+        w->stride[i] = between(1, 2);
+        w->dilation[i] = 1;
+        y[2 + i] = between(1, i ? 3 : 2);
+        x[2 + i] = (y[2 + i] - 1) * w->stride[i] + w->kernel[i];
+    }
+    n->node.op = GRAPH_CONV;
+    add_tensor(n, A, TENSOR_FLOAT16, x, false);
+    add_tensor(n, B, TENSOR_FLOAT16, (uint32_t[]){y[1], x[1], w->kernel[0], w->kernel[1]}, false);
+    add_tensor(n, Y, TENSOR_FLOAT16, y, false);
+    add_tensor(n, 3, TENSOR_FLOAT32, (uint32_t[]){y[1], 1, 1, 1}, false);
+    make_constant(n, B);
+    make_constant(n, 3);
+    add_input(n, A);
+    add_input(n, B);
+    if (!one_in(4))
+        add_input(n, 3);
+    if (one_in(3))
+        n->node.post[n->node.n_post++] = (struct graph_post){.kind = POST_RELU};
+}
+
+static void check_few_pixels(const struct net *n)
+{
+    if (kernel_has_avx512())
+        assert_true(n->in_order);
+    check_convolution(n);
+}
+
 // ---- sums and products ----
 
 static void make_binary(struct net *n)
@@ -300,6 +335,26 @@ static void make_binary(struct net *n)
         n->node.post[n->node.n_post++] =
             one_in(2) ? (struct graph_post){.kind = POST_RELU}
                       : (struct graph_post){.kind = POST_CLIP, .alpha = -1, .beta = 6};
+}
+
+// One of the operands is a constant of floats, most often one for each channel.
+static void make_binary_with_constant(struct net *n)
+{
+    static const enum graph_op ops[] = {GRAPH_ADD, GRAPH_SUB, GRAPH_MUL, GRAPH_MAX};
+    uint32_t y[4], other[4];
+    random_dims(y);
+    for (int i = 0; i < 4; i++)
+        other[i] = i == 1 || one_in(6) ? y[i] : 1;
+    bool turned = one_in(2);
+    n->node.op = ops[between(0, 3)];
+    add_tensor(n, turned ? B : A, TENSOR_FLOAT16, y, true);
+    add_tensor(n, turned ? A : B, TENSOR_FLOAT32, other, true);
+    add_tensor(n, Y, TENSOR_FLOAT16, y, true);
+    make_constant(n, turned ? A : B);
+    add_input(n, A);
+    add_input(n, B);
+    if (one_in(2))
+        n->node.post[n->node.n_post++] = (struct graph_post){.kind = POST_RELU};
 }
 
 // Of the element of Y at `at`.
@@ -621,7 +676,9 @@ static void kind_of_net(void **state)
 int main(void)
 {
     static struct kind convolution = {make_convolution, check_convolution, CASES},
+                       few = {make_few_pixels, check_few_pixels, CASES},
                        binary = {make_binary, check_binary, 2 * CASES},
+                       with_constant = {make_binary_with_constant, check_binary, CASES},
                        norm = {make_norm, check_norm, CASES},
                        reshape = {make_reshape, check_moved, 2 * CASES},
                        turned = {make_transpose, check_moved, 2 * CASES},
@@ -630,7 +687,9 @@ int main(void)
                        activation = {make_activation, check_activation, 12};
     const struct CMUnitTest tests[] = {
         {"convolution", kind_of_net, NULL, NULL, &convolution},
+        {"convolution of few pixels", kind_of_net, NULL, NULL, &few},
         {"binary", kind_of_net, NULL, NULL, &binary},
+        {"binary, with a constant", kind_of_net, NULL, NULL, &with_constant},
         {"norm", kind_of_net, NULL, NULL, &norm},
         cmocka_unit_test(a_relu_cuts_nan_off),
         cmocka_unit_test(a_sums_relu_cuts_nan_off),

@@ -13,8 +13,11 @@
 #include "npu/sim/conv/floats/conv_floats.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/bytes.h"
+#include "base/cleanup.h"
+#include "npu/sim/simd/fp16.h"
 
 #define CHUNK_FLOATS   8192 // of a chunk's image, and of its sums: both stay in the L1 cache
 #define PIXEL_MULTIPLE 48   // pixels of a chunk: what a tile has divides it
@@ -69,6 +72,18 @@ static size_t floats_segments(const struct conv *c, size_t parts)
     return parts == 1 ? conv_segments(c) : parts * c->window.kernel[0] * c->window.kernel[1];
 }
 
+static bool floats_are_padded(const struct graph_window *w)
+{
+    return w->pad[0] || w->pad[1] || w->pad[2] || w->pad[3];
+}
+
+// Whether the weights stay fp16. Padding is left to oneDNN, which reads no weights for it.
+static bool floats_stay_halves(const struct step *s, const struct conv *c)
+{
+    return floats_level()->sum_halves && step_input(s, 1)->type == TENSOR_FLOAT16 &&
+           conv_pixels(c) <= FLOATS_FEW && !floats_are_padded(&c->window);
+}
+
 bool conv_floats_fits(const struct step *s, const struct conv *c, const float *w)
 {
     struct clamp_bounds bounds;
@@ -76,7 +91,9 @@ bool conv_floats_fits(const struct step *s, const struct conv *c, const float *w
     size_t n = (size_t)c->ic * c->window.kernel[0] * c->window.kernel[1];
     bool finite = true, stored = step_input(s, 0)->type != TENSOR_FLOAT32 ||
                                  step_output(s, 0)->type != TENSOR_FLOAT32;
-    if (!floats_level() || (!floats_level()->takes_all && (!stored || n > MAX_PRODUCTS)) ||
+    if (!floats_level() ||
+        (!floats_level()->takes_all && (!stored || n > MAX_PRODUCTS) &&
+         !floats_stay_halves(s, c)) ||
         c->transposed || c->window.groups != 1 || !floats_parts(c) ||
         floats_segments(c, floats_parts(c)) > FLOATS_SEGMENTS ||
         !floats_take_bounds(s->node, &bounds, &fused))
@@ -92,9 +109,10 @@ static void floats_describe(const struct step *s, struct conv *c, struct conv_fl
 {
     const struct graph_window *w = &c->window;
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
-    bool padded = w->pad[0] || w->pad[1] || w->pad[2] || w->pad[3], all = false;
+    bool padded = floats_are_padded(w), all = false;
     floats_take_bounds(s->node, &f->bounds, &c->n_fused);
     all = c->n_fused == s->node->n_post && !y->quantized;
+    f->halves = floats_stay_halves(s, c);
     f->level = floats_level();
     f->image = element_form(x);
     f->to = all && y->type == TENSOR_FLOAT32   ? FLOATS_TO_FLOAT32
@@ -108,6 +126,7 @@ static void floats_describe(const struct step *s, struct conv *c, struct conv_fl
     f->segment = (size_t)c->ic * w->kernel[0] * w->kernel[1] / f->n_segments;
     size_t most = f->flat && c->ic > c->oc ? c->ic : c->oc, chunk = CHUNK_FLOATS / most;
     f->chunk = chunk < PIXEL_MULTIPLE ? PIXEL_MULTIPLE : chunk / PIXEL_MULTIPLE * PIXEL_MULTIPLE;
+    f->chunk = f->halves && f->chunk > FLOATS_FEW ? FLOATS_FEW : f->chunk;
 }
 
 // Weights of one channel, in the order in which the window's floats lie in its segments, part by
@@ -122,30 +141,51 @@ static void floats_pack_channel(const struct conv *c, const float *w, size_t nex
                 *to = w[i * taps + tap];
 }
 
+// All blocks' weights, each [n][n_vectors of lanes], one behind the other.
+static void floats_pack_blocks(const struct conv *c, const float *w, size_t n, float *to)
+{
+    const size_t lanes = c->floats->level->lanes;
+    for (size_t i = 0; i < c->floats->n_blocks; i++) {
+        const struct floats_block *b = &c->floats->blocks[i];
+        for (size_t o = 0; o < b->n_vectors * lanes && b->from + o < c->oc; o++)
+            floats_pack_channel(c, w + (b->from + o) * n, b->n_vectors * lanes,
+                                to + b->from * n + o);
+    }
+}
+
+// `size`: bytes of a weight.
+static void floats_divide_channels(struct conv_floats *f, size_t vectors, size_t n, size_t size,
+                                   uint8_t *weights)
+{
+    const size_t lanes = f->level->lanes;
+    for (size_t i = 0, from = 0; i < f->n_blocks; i++) {
+        size_t n_vectors = vectors / f->n_blocks + (i < vectors % f->n_blocks);
+        f->blocks[i] = (struct floats_block){from, n_vectors, weights + from * n * size};
+        from += n_vectors * lanes;
+    }
+}
+
 int conv_floats_prepare(struct step *s, struct conv *c, const float *w, struct error *e)
 {
     struct conv_floats *f = c->floats = step_alloc(s, 1, sizeof *c->floats);
     if (!f)
         return error_no_memory(e, "a step", sizeof *f);
     floats_describe(s, c, f);
-    size_t lanes = f->level->lanes, vectors = (c->oc + lanes - 1) / lanes, from = 0;
-    size_t n = f->n_segments * f->segment;
-    float *to = step_alloc(s, vectors * n, lanes * sizeof *to);
+    size_t lanes = f->level->lanes, vectors = (c->oc + lanes - 1) / lanes;
+    size_t n = f->n_segments * f->segment, size = f->halves ? sizeof(uint16_t) : sizeof(float);
+    uint8_t *to = step_alloc(s, vectors * n, lanes * size);
     f->n_blocks = (vectors + f->level->vectors - 1) / f->level->vectors;
     f->blocks = step_alloc(s, f->n_blocks, sizeof *f->blocks);
     f->bias = step_alloc(s, vectors, lanes * sizeof *f->bias);
-    if (!to || !f->blocks || !f->bias)
-        return error_no_memory(e, "a weight", vectors * n * lanes * sizeof *to);
+    cleanup(free_p) float *floats = f->halves ? calloc(vectors * n, lanes * sizeof *floats) : NULL;
+    if (!to || !f->blocks || !f->bias || (f->halves && !floats))
+        return error_no_memory(e, "a weight", vectors * n * lanes * size);
     if (c->float_bias)
         memcpy(f->bias, c->float_bias, c->oc * sizeof *f->bias);
-    for (size_t i = 0; i < f->n_blocks; i++) {
-        size_t n_vectors = vectors / f->n_blocks + (i < vectors % f->n_blocks);
-        f->blocks[i] = (struct floats_block){from, n_vectors, to};
-        for (size_t o = 0; o < n_vectors * lanes && from + o < c->oc; o++)
-            floats_pack_channel(c, w + (from + o) * n, n_vectors * lanes, to + o);
-        from += n_vectors * lanes;
-        to += n_vectors * lanes * n;
-    }
+    floats_divide_channels(f, vectors, n, size, to);
+    floats_pack_blocks(c, w, n, f->halves ? floats : (float *)(void *)to);
+    if (f->halves)
+        fp16_store(to, 1, vectors * n * lanes, floats);
     return 0;
 }
 
@@ -193,7 +233,7 @@ static void floats_sum_line(const struct step *s, const struct conv *c, struct r
             p->bias = f->bias + b->from;
             p->left = c->oc - b->from;
             p->to = to + b->from * size;
-            f->level->sum(p, count, b->n_vectors);
+            (f->halves ? f->level->sum_halves : f->level->sum)(p, count, b->n_vectors);
         }
         kernel_keep_denormals(denormals);
         for (size_t i = 0; i < p->n_segments; i++)

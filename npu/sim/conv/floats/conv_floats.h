@@ -17,22 +17,28 @@
 //
 //   line      | x0 x1 x2 x3 …                  each is broadcast to all lanes
 //   weights   [block][segment][float][channel of the block: n_vectors of the level's lanes]
+//
+// Few pixels take as long as their weights take to come from memory: those that a file has as fp16
+// stay fp16, half as many bytes, where the level has a function for it
+// (docs/decisions/0306).
 #pragma once
 
 #include "npu/sim/conv/conv_lines.h"
 
 #define FLOATS_SEGMENTS 64
 #define FLOATS_VECTORS  4 // in a block at most
+#define FLOATS_FEW      6 // pixels of which the weights decide what they take
 
 // Channels of the output that the kernel computes at a time.
 struct floats_block {
     size_t from, n_vectors;
-    const float *weights;
+    const void *weights; // floats, or fp16: conv_floats.halves
 };
 
 struct conv_floats {
     bool flat;                  // all pixels are one line, of which a chunk is taken at a time
     bool there;                 // lines are taken where the image has them
+    bool halves;                // weights are fp16
     size_t n_segments, segment; // floats of a segment
     size_t parts;               // of a tap's channels, each with segments of its own
     size_t n_blocks, chunk;     // chunk: pixels that each block computes before the next one
@@ -48,7 +54,8 @@ struct conv_floats {
 struct floats_pixels {
     const float *segments[FLOATS_SEGMENTS]; // of the first one
     size_t n_segments, segment, pitch;      // pitch: floats from pixel to pixel
-    const float *weights, *bias;
+    const void *weights; // as the block's
+    const float *bias;
     struct clamp_bounds bounds;
     size_t channels, left; // of the output, from pixel to pixel; from the block's first one on
     size_t whole;          // pixels behind which there is room for what a vector has too much
@@ -63,6 +70,8 @@ struct floats_level {
     bool takes_all;        // oneDNN has nothing faster
     /// Outputs of n pixels and the channels of n_vectors.
     void (*sum)(const struct floats_pixels *p, size_t n, size_t n_vectors);
+    /// The same by weights of fp16, of FLOATS_FEW pixels at most; NULL: there is none.
+    void (*sum_halves)(const struct floats_pixels *p, size_t n, size_t n_vectors);
 };
 
 extern const struct floats_level conv_floats_avx512, conv_floats_avx2, conv_floats_neon;

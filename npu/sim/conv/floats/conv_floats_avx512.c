@@ -38,22 +38,28 @@ AVX512_INLINE void floats_store(__mmask16 lanes, __m512 v, struct clamp_bounds b
         _mm512_mask_storeu_ps((float *)to + o, lanes, avx512_clamp(bounds, v));
 }
 
+AVX512_INLINE __m512 floats_load(const void *weights, size_t at, const bool halves)
+{
+    return halves ? avx512_load_fp16(AVX512_ALL, (const uint16_t *)weights + at)
+                  : _mm512_loadu_ps((const float *)weights + at);
+}
+
 // Adds one segment. Every third pixel has a pointer; the two behind it are reached by addressing
 // modes, so that all addresses stay in registers.
 AVX512_INLINE void floats_sum_segment(const struct floats_pixels *p, const float *at,
-                                      const float *w, __m512 *sums, const int n,
-                                      const int n_vectors)
+                                      const void *weights_at, size_t w, __m512 *sums, const int n,
+                                      const int n_vectors, const bool halves)
 {
     const float *x[(MAX_SUMS + 2) / 3];
     size_t pitch = p->pitch;
 #pragma GCC unroll 8
     for (int i = 0; i * 3 < n; i++)
         x[i] = at + (size_t)i * 3 * pitch;
-    for (size_t k = 0; k < p->segment; k++, w += AVX512_LANES * n_vectors) {
+    for (size_t k = 0; k < p->segment; k++, w += AVX512_LANES * (size_t)n_vectors) {
         __m512 weights[MAX_VECTORS];
 #pragma GCC unroll 4
         for (int v = 0; v < n_vectors; v++)
-            weights[v] = _mm512_loadu_ps(w + AVX512_LANES * v);
+            weights[v] = floats_load(weights_at, w + AVX512_LANES * (size_t)v, halves);
 #pragma GCC unroll 24
         for (int i = 0; i < n; i++) {
             __m512 one = _mm512_set1_ps(x[i / 3][(size_t)(i % 3) * pitch + k]);
@@ -93,15 +99,16 @@ AVX512_INLINE void floats_store_tile(const struct floats_pixels *p, size_t first
 }
 
 AVX512_INLINE void floats_sum_tile(const struct floats_pixels *p, size_t first, const int n,
-                                   const int n_vectors)
+                                   const int n_vectors, const bool halves)
 {
     __m512 sums[MAX_SUMS];
-    const float *w = p->weights;
+    size_t w = 0;
 #pragma GCC unroll 24
     for (int i = 0; i < n * n_vectors; i++)
         sums[i] = _mm512_setzero_ps();
     for (size_t i = 0; i < p->n_segments; i++, w += p->segment * AVX512_LANES * (size_t)n_vectors)
-        floats_sum_segment(p, p->segments[i] + first * p->pitch, w, sums, n, n_vectors);
+        floats_sum_segment(p, p->segments[i] + first * p->pitch, p->weights, w, sums, n, n_vectors,
+                           halves);
     if (p->fp16)
         floats_store_tile(p, first, sums, n, n_vectors, true);
     else
@@ -118,8 +125,14 @@ AVX512_INLINE void floats_sum_tile(const struct floats_pixels *p, size_t first, 
 #define FUNCTION(n, v)                                                                             \
     KERNEL_AVX512 static void floats_sum_##n##_##v(const struct floats_pixels *p, size_t first)    \
     {                                                                                              \
-        floats_sum_tile(p, first, n, v);                                                           \
+        floats_sum_tile(p, first, n, v, false);                                                    \
     }
+#define HALVES(n, v)                                                                               \
+    KERNEL_AVX512 static void halves_sum_##n##_##v(const struct floats_pixels *p, size_t first)    \
+    {                                                                                              \
+        floats_sum_tile(p, first, n, v, true);                                                     \
+    }
+#define HALVES_NAME(n, v) halves_sum_##n##_##v,
 #define NAME(n, v) floats_sum_##n##_##v,
 #define MOST       24 // pixels
 
@@ -128,6 +141,11 @@ UP_TO_12(FUNCTION, 2)
 UP_TO_8(FUNCTION, 3)
 UP_TO_6(FUNCTION, 4)
 
+UP_TO_6(HALVES, 1)
+UP_TO_6(HALVES, 2)
+UP_TO_6(HALVES, 3)
+UP_TO_6(HALVES, 4)
+
 static void floats_sum_avx512(const struct floats_pixels *p, size_t n, size_t n_vectors)
 {
     static floats_sum *const functions[][MOST] = {
@@ -135,8 +153,19 @@ static void floats_sum_avx512(const struct floats_pixels *p, size_t n, size_t n_
     floats_sum_all(functions[n_vectors - 1], MAX_SUMS / n_vectors, p, n);
 }
 
-const struct floats_level conv_floats_avx512 = {
-    .lanes = AVX512_LANES, .vectors = MAX_VECTORS, .sum = floats_sum_avx512};
+static void halves_sum_avx512(const struct floats_pixels *p, size_t n, size_t n_vectors)
+{
+    static floats_sum *const functions[][FLOATS_FEW] = {{UP_TO_6(HALVES_NAME, 1)},
+                                                        {UP_TO_6(HALVES_NAME, 2)},
+                                                        {UP_TO_6(HALVES_NAME, 3)},
+                                                        {UP_TO_6(HALVES_NAME, 4)}};
+    floats_sum_all(functions[n_vectors - 1], FLOATS_FEW, p, n);
+}
+
+const struct floats_level conv_floats_avx512 = {.lanes = AVX512_LANES,
+                                                .vectors = MAX_VECTORS,
+                                                .sum = floats_sum_avx512,
+                                                .sum_halves = halves_sum_avx512};
 #else
 const struct floats_level conv_floats_avx512;
 #endif
