@@ -9,10 +9,10 @@
 //   c0 c1 c2 c3        b0 d0 b1 d1        a2 b2 c2 d2
 //   d0 d1 d2 d3        b2 d2 b3 d3        a3 b3 c3 d3
 //
-//   element    1 byte                2 bytes               4 bytes              8 bytes
-//   square     16 x 16               8 x 8                 4 x 4                element by element
-//   AVX512     4 of them, 64 x 16    8, 32 x 16; 4, 32 x 8    16 x 16; 4, 16 x 4
-//                                    16 x 16
+//   element    1 byte                2 bytes                  4 bytes              8 bytes
+//   square     16 x 16               8 x 8                    4 x 4                one by one
+//   AVX2       2 of them, 32 x 16    2, 16 x 8                2, 8 x 4
+//   AVX512     4, 64 x 16            8, 32 x 16; 4, 32 x 8    16 x 16; 4, 16 x 4
 //
 // Why it is fast: loads and stores are whole vectors, a square stays in registers, and there are
 // log2 N shuffles for each vector. Of AVX512 stores are aligned where the columns are. The last
@@ -45,19 +45,16 @@ struct matrix {
 typedef uint8_t vector_1 __attribute__((vector_size(VECTOR_BYTES)));
 typedef uint16_t vector_2 __attribute__((vector_size(VECTOR_BYTES)));
 typedef uint32_t vector_4 __attribute__((vector_size(VECTOR_BYTES)));
-typedef uint16_t vector_2_wide __attribute__((vector_size(WIDE_BYTES)));
 
 // The lower and the upper halves of two vectors, interleaved.
 #define LOW_1(a, b)                                                                                \
     __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
 #define HIGH_1(a, b)                                                                               \
     __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
-#define LOW_2(a, b)       __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
-#define HIGH_2(a, b)      __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
-#define LOW_4(a, b)       __builtin_shufflevector(a, b, 0, 4, 1, 5)
-#define HIGH_4(a, b)      __builtin_shufflevector(a, b, 2, 6, 3, 7)
-#define LOW_2_wide(a, b)  LOW_1(a, b)
-#define HIGH_2_wide(a, b) HIGH_1(a, b)
+#define LOW_2(a, b)  __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define HIGH_2(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#define LOW_4(a, b)  __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define HIGH_4(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
 
 // A vector of `size` bytes, or more than half of it.
 static inline __attribute__((always_inline)) void transpose_store(uint8_t *dst, const uint8_t *v,
@@ -128,7 +125,6 @@ static void transpose_squares(const struct matrix *m, size_t n, size_t first,
                  column + n > m->columns ? m->columns - n : column, n);
 }
 
-// With AVX512 a shuffle of a vector of 32 bytes is one instruction, too.
 #ifdef __x86_64__
 // How many rows the first ones of n are, for what is written behind them to begin with a line of
 // the cache: a vector of a whole line that lies in two takes twice as long.
@@ -138,13 +134,54 @@ static size_t transpose_first_rows(const struct matrix *m, size_t n, size_t elem
     return n - before;
 }
 
-SQUARE(2_wide, 2, WIDE_BYTES, __attribute__((target("avx512bw,avx512vl"))))
+// Two squares below each other, one in each 128-bit lane of AVX2's vectors, whose unpacking does
+// not leave lanes.
+#define AVX2 __attribute__((target("avx2")))
 
-static bool transpose_wide_fits(const struct matrix *m, size_t element)
+AVX2 static inline __m256i transpose_load_two(const uint8_t *src, ptrdiff_t step)
 {
-    size_t n = WIDE_BYTES / 2;
-    return element == 2 && m->rows >= n && m->columns >= n && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl");
+    __m256i v = _mm256_castsi128_si256(_mm_loadu_si128((const void *)src));
+    return _mm256_inserti128_si256(v, _mm_loadu_si128((const void *)(src + step)), 1);
+}
+
+#define TWO(size, low, high)                                                                       \
+    AVX2 static void transpose_two_##size(const struct matrix *m, size_t row, size_t column)       \
+    {                                                                                              \
+        enum { N = VECTOR_BYTES / size };                                                          \
+        const uint8_t *src = m->src + (ptrdiff_t)row * m->src_pitch + column * size;               \
+        uint8_t *dst = m->dst + (ptrdiff_t)column * m->dst_pitch + row * size;                     \
+        __m256i a[N], b[N];                                                                        \
+        for (int i = 0; i < N; i++, src += m->src_pitch)                                           \
+            a[i] = transpose_load_two(src, N * m->src_pitch);                                      \
+        for (int done = 1; done < N; done *= 2) {                                                  \
+            for (int i = 0; i < N / 2; i++) {                                                      \
+                b[2 * i] = low(a[i], a[i + N / 2]);                                                \
+                b[2 * i + 1] = high(a[i], a[i + N / 2]);                                           \
+            }                                                                                      \
+            memcpy(a, b, sizeof a);                                                                \
+        }                                                                                          \
+        for (int i = 0; i < N; i++, dst += m->dst_pitch)                                           \
+            _mm256_storeu_si256((void *)dst, a[i]);                                                \
+    }
+
+TWO(1, _mm256_unpacklo_epi8, _mm256_unpackhi_epi8)
+TWO(2, _mm256_unpacklo_epi16, _mm256_unpackhi_epi16)
+TWO(4, _mm256_unpacklo_epi32, _mm256_unpackhi_epi32)
+
+// False: the matrix is too small.
+static bool transpose_twos(const struct matrix *m, size_t element)
+{
+    static void (*const two[])(const struct matrix *m, size_t row, size_t column) = {
+        [1] = transpose_two_1, [2] = transpose_two_2, [4] = transpose_two_4};
+    size_t rows = WIDE_BYTES / element, columns = VECTOR_BYTES / element;
+    if (element > 4 || m->rows < rows || m->columns < columns || !__builtin_cpu_supports("avx2"))
+        return false;
+    size_t last_row = m->rows - rows, last_column = m->columns - columns;
+    for (size_t row = 0; row < m->rows; row += rows)
+        for (size_t column = 0; column < m->columns; column += columns)
+            two[element](m, row < last_row ? row : last_row,
+                         column < last_column ? column : last_column);
+    return true;
 }
 
 // Four squares below each other, one in each 128-bit lane of the vectors: the columns come out as
@@ -251,9 +288,7 @@ static bool transpose_tall(const struct matrix *m, size_t element)
     return true;
 }
 #else
-#define transpose_square_2_wide transpose_square_2
-
-static bool transpose_wide_fits(const struct matrix *m, size_t element)
+static bool transpose_twos(const struct matrix *m, size_t element)
 {
     (void)m, (void)element;
     return false;
@@ -304,11 +339,9 @@ void transpose_matrix(const void *src, ptrdiff_t src_pitch, void *dst, ptrdiff_t
 {
     const struct matrix m = {src, dst, src_pitch, dst_pitch, rows, columns};
     size_t n = VECTOR_BYTES / element;
-    if (transpose_tall(&m, element))
+    if (transpose_tall(&m, element) || transpose_twos(&m, element))
         return;
-    if (transpose_wide_fits(&m, element))
-        transpose_squares(&m, WIDE_BYTES / element, WIDE_BYTES / element, transpose_square_2_wide);
-    else if (element <= 4 && rows > n / 2 && columns >= n)
+    if (element <= 4 && rows > n / 2 && columns >= n)
         transpose_squares(&m, n, n, transpose_square_of[element]);
     else if (element <= 4 && rows >= n && src_pitch > 0)
         transpose_short_rows(&m, n, element);
