@@ -308,6 +308,30 @@ static void make_few_pixels(struct net *n)
         n->node.post[n->node.n_post++] = (struct graph_post){.kind = POST_RELU};
 }
 
+// Dense, of all pixels one by one.
+static void make_one_channel(struct net *n)
+{
+    uint32_t x[4] = {between(1, 2), between(2, one_in(3) ? 128 : 12), between(1, 9),
+                     between(1, 150)};
+    uint32_t y[4] = {x[0], 1, x[2], x[3]};
+    n->node.op = GRAPH_CONV;
+    n->node.window =
+        (struct graph_window){.kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}, .groups = 1};
+    add_tensor(n, A, TENSOR_FLOAT16, x, false);
+    add_tensor(n, B, TENSOR_FLOAT16, (uint32_t[]){1, x[1], 1, 1}, false);
+    add_tensor(n, Y, one_in(4) ? TENSOR_FLOAT32 : TENSOR_FLOAT16, y, false);
+    add_tensor(n, 3, TENSOR_FLOAT32, (uint32_t[]){1, 1, 1, 1}, false);
+    make_constant(n, B);
+    make_constant(n, 3);
+    add_input(n, A);
+    add_input(n, B);
+    if (one_in(2))
+        add_input(n, 3);
+    if (one_in(3))
+        n->node.post[n->node.n_post++] =
+            (struct graph_post){.kind = one_in(2) ? POST_LEAKY_RELU : POST_RELU, .alpha = 0.125F};
+}
+
 static void check_few_pixels(const struct net *n)
 {
     if (kernel_has_avx512())
@@ -677,6 +701,7 @@ int main(void)
 {
     static struct kind convolution = {make_convolution, check_convolution, CASES},
                        few = {make_few_pixels, check_few_pixels, CASES},
+                       one = {make_one_channel, check_convolution, CASES},
                        binary = {make_binary, check_binary, 2 * CASES},
                        with_constant = {make_binary_with_constant, check_binary, CASES},
                        norm = {make_norm, check_norm, CASES},
@@ -688,6 +713,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         {"convolution", kind_of_net, NULL, NULL, &convolution},
         {"convolution of few pixels", kind_of_net, NULL, NULL, &few},
+        {"convolution to one channel", kind_of_net, NULL, NULL, &one},
         {"binary", kind_of_net, NULL, NULL, &binary},
         {"binary, with a constant", kind_of_net, NULL, NULL, &with_constant},
         {"norm", kind_of_net, NULL, NULL, &norm},

@@ -18,8 +18,12 @@
 #include "base/bytes.h"
 #include "base/cleanup.h"
 #include "npu/sim/simd/fp16.h"
+#include "npu/sim/simd/interleave/interleave.h"
+#include "tensor/transpose.h"
 
 #define CHUNK_FLOATS   8192 // of a chunk's image, and of its sums: both stay in the L1 cache
+#define PLANE_HALVES   8192 // of a chunk's image in planes
+#define PLANE_MULTIPLE 32   // pixels of such a chunk, so that planes are whole lines of the cache
 #define PIXEL_MULTIPLE 48   // pixels of a chunk: what a tile has divides it
 #define MAX_PRODUCTS   128  // of an output: behind more of them oneDNN's conversions matter little
 
@@ -120,6 +124,9 @@ static void floats_describe(const struct step *s, struct conv *c, struct conv_fl
                                                : FLOATS_TO_SUMS;
     f->flat = w->kernel[0] * w->kernel[1] == 1 && !padded && w->stride[0] * w->stride[1] == 1 &&
               c->ih == c->oh && c->iw == c->ow;
+    f->planes = f->level->sum_planes && f->flat && c->oc == 1 && c->ic > 1 &&
+                c->ic <= PLANE_HALVES / PLANE_MULTIPLE && x->type == TENSOR_FLOAT16 &&
+                !x->quantized && !f->halves;
     f->there = x->type == TENSOR_FLOAT32 && !x->quantized && !w->pad[1] && !w->pad[3];
     f->parts = f->flat ? 1 : floats_parts(c);
     f->n_segments = floats_segments(c, f->parts);
@@ -127,6 +134,8 @@ static void floats_describe(const struct step *s, struct conv *c, struct conv_fl
     size_t most = f->flat && c->ic > c->oc ? c->ic : c->oc, chunk = CHUNK_FLOATS / most;
     f->chunk = chunk < PIXEL_MULTIPLE ? PIXEL_MULTIPLE : chunk / PIXEL_MULTIPLE * PIXEL_MULTIPLE;
     f->chunk = f->halves && f->chunk > FLOATS_FEW ? FLOATS_FEW : f->chunk;
+    if (f->planes)
+        f->chunk = PLANE_HALVES / c->ic / PLANE_MULTIPLE * PLANE_MULTIPLE;
 }
 
 // Weights of one channel, in the order in which the window's floats lie in its segments, part by
@@ -243,6 +252,33 @@ static void floats_sum_line(const struct step *s, const struct conv *c, struct r
     }
 }
 
+// All pixels are one line, of which a chunk at a time becomes planes, [channel][pixel].
+static void floats_sum_planes(const struct step *s, const struct conv *c, struct run *r,
+                              struct floats_pixels *p, const int8_t *image)
+{
+    const struct conv_floats *f = c->floats;
+    uint16_t *planes = run_scratch(r, c->image_lines_at);
+    size_t all = conv_pixels(c), pixel = c->ic * sizeof *planes, pitch = f->chunk * sizeof *planes;
+    size_t size = f->to == FLOATS_TO_FP16 ? sizeof(uint16_t) : sizeof(float);
+    p->weights = f->blocks->weights;
+    p->bias = f->bias;
+    for (size_t first = 0, n; first < all; first += n, image += n * pixel) {
+        n = all - first < f->chunk ? all - first : f->chunk;
+        if (interleave_fits(c->ic, sizeof *planes))
+            deinterleave_rows(image, n, c->ic, planes, (ptrdiff_t)f->chunk, sizeof *planes);
+        else
+            transpose_matrix(image, (ptrdiff_t)pixel, planes, (ptrdiff_t)pitch, n, c->ic,
+                             sizeof *planes);
+        p->to = f->to == FLOATS_TO_SUMS ? run_scratch(r, c->sums_at)
+                                        : (uint8_t *)run_output(s, r, 0) + first * size;
+        uint32_t denormals = kernel_drop_denormals();
+        f->level->sum_planes(p, planes, f->chunk, n);
+        kernel_keep_denormals(denormals);
+        if (f->to == FLOATS_TO_SUMS)
+            conv_epilogue(s, c, r, p->to, first, n);
+    }
+}
+
 // A line of the image as floats, with zeros on both sides.
 static void floats_load_line(const struct conv_lines *l, const int8_t *x, void *line)
 {
@@ -310,7 +346,9 @@ void conv_floats_run(const struct step *s, const struct conv *c, struct run *r, 
                               .bounds = f->bounds,
                               .channels = c->oc,
                               .fp16 = f->to == FLOATS_TO_FP16};
-    if (f->flat)
+    if (f->planes)
+        floats_sum_planes(s, c, r, &p, image);
+    else if (f->flat)
         floats_sum_flat(s, c, r, &p, image);
     else
         floats_sum_lines(s, c, r, &p, image);

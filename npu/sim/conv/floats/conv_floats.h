@@ -18,6 +18,9 @@
 //   line      | x0 x1 x2 x3 …                  each is broadcast to all lanes
 //   weights   [block][segment][float][channel of the block: n_vectors of the level's lanes]
 //
+// Where there is one output, its vectors are pixels, by weights that are broadcast: flat images of
+// fp16 are turned into planes of channels for that.
+//
 // Few pixels take as long as their weights take to come from memory: those that a file has as fp16
 // stay fp16, half as many bytes, where the level has a function for it
 // (docs/decisions/0306).
@@ -39,6 +42,7 @@ struct conv_floats {
     bool flat;                  // all pixels are one line, of which a chunk is taken at a time
     bool there;                 // lines are taken where the image has them
     bool halves;                // weights are fp16
+    bool planes;                // pixels are turned into planes of channels, of which one is made
     size_t n_segments, segment; // floats of a segment
     size_t parts;               // of a tap's channels, each with segments of its own
     size_t n_blocks, chunk;     // chunk: pixels that each block computes before the next one
@@ -54,7 +58,7 @@ struct conv_floats {
 struct floats_pixels {
     const float *segments[FLOATS_SEGMENTS]; // of the first one
     size_t n_segments, segment, pitch;      // pitch: floats from pixel to pixel
-    const void *weights; // as the block's
+    const void *weights;                    // as the block's
     const float *bias;
     struct clamp_bounds bounds;
     size_t channels, left; // of the output, from pixel to pixel; from the block's first one on
@@ -72,6 +76,9 @@ struct floats_level {
     void (*sum)(const struct floats_pixels *p, size_t n, size_t n_vectors);
     /// The same by weights of fp16, of FLOATS_FEW pixels at most; NULL: there is none.
     void (*sum_halves)(const struct floats_pixels *p, size_t n, size_t n_vectors);
+    /// The only channel of n pixels, of planes of fp16, `pitch` apart; NULL: there is none.
+    void (*sum_planes)(const struct floats_pixels *p, const uint16_t *planes, size_t pitch,
+                       size_t n);
 };
 
 extern const struct floats_level conv_floats_avx512, conv_floats_avx2, conv_floats_neon;

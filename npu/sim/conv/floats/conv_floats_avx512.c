@@ -26,6 +26,8 @@
 #define MAX_SUMS    24
 #define MAX_VECTORS 4
 
+#define PLANE_VECTORS 4 // of pixels, at a time: more than a multiplication takes cycles
+
 // Stores with a mask are slow, so whole vectors go without.
 AVX512_INLINE void floats_store(__mmask16 lanes, __m512 v, struct clamp_bounds bounds, void *to,
                                 size_t o, const bool fp16)
@@ -38,28 +40,27 @@ AVX512_INLINE void floats_store(__mmask16 lanes, __m512 v, struct clamp_bounds b
         _mm512_mask_storeu_ps((float *)to + o, lanes, avx512_clamp(bounds, v));
 }
 
-AVX512_INLINE __m512 floats_load(const void *weights, size_t at, const bool halves)
+AVX512_INLINE __m512 floats_load(const uint8_t *weights, const bool halves)
 {
-    return halves ? avx512_load_fp16(AVX512_ALL, (const uint16_t *)weights + at)
-                  : _mm512_loadu_ps((const float *)weights + at);
+    return halves ? avx512_load_fp16(AVX512_ALL, (const void *)weights) : _mm512_loadu_ps(weights);
 }
 
 // Adds one segment. Every third pixel has a pointer; the two behind it are reached by addressing
 // modes, so that all addresses stay in registers.
 AVX512_INLINE void floats_sum_segment(const struct floats_pixels *p, const float *at,
-                                      const void *weights_at, size_t w, __m512 *sums, const int n,
+                                      const uint8_t *w, __m512 *sums, const int n,
                                       const int n_vectors, const bool halves)
 {
     const float *x[(MAX_SUMS + 2) / 3];
-    size_t pitch = p->pitch;
+    const size_t pitch = p->pitch, vector = AVX512_LANES * (halves ? 2 : sizeof(float));
 #pragma GCC unroll 8
     for (int i = 0; i * 3 < n; i++)
         x[i] = at + (size_t)i * 3 * pitch;
-    for (size_t k = 0; k < p->segment; k++, w += AVX512_LANES * (size_t)n_vectors) {
+    for (size_t k = 0; k < p->segment; k++, w += vector * (size_t)n_vectors) {
         __m512 weights[MAX_VECTORS];
 #pragma GCC unroll 4
         for (int v = 0; v < n_vectors; v++)
-            weights[v] = floats_load(weights_at, w + AVX512_LANES * (size_t)v, halves);
+            weights[v] = floats_load(w + vector * (size_t)v, halves);
 #pragma GCC unroll 24
         for (int i = 0; i < n; i++) {
             __m512 one = _mm512_set1_ps(x[i / 3][(size_t)(i % 3) * pitch + k]);
@@ -102,13 +103,13 @@ AVX512_INLINE void floats_sum_tile(const struct floats_pixels *p, size_t first, 
                                    const int n_vectors, const bool halves)
 {
     __m512 sums[MAX_SUMS];
-    size_t w = 0;
+    const uint8_t *w = p->weights;
+    const size_t step = p->segment * AVX512_LANES * (halves ? 2 : sizeof(float));
 #pragma GCC unroll 24
     for (int i = 0; i < n * n_vectors; i++)
         sums[i] = _mm512_setzero_ps();
-    for (size_t i = 0; i < p->n_segments; i++, w += p->segment * AVX512_LANES * (size_t)n_vectors)
-        floats_sum_segment(p, p->segments[i] + first * p->pitch, p->weights, w, sums, n, n_vectors,
-                           halves);
+    for (size_t i = 0; i < p->n_segments; i++, w += step * (size_t)n_vectors)
+        floats_sum_segment(p, p->segments[i] + first * p->pitch, w, sums, n, n_vectors, halves);
     if (p->fp16)
         floats_store_tile(p, first, sums, n, n_vectors, true);
     else
@@ -133,8 +134,8 @@ AVX512_INLINE void floats_sum_tile(const struct floats_pixels *p, size_t first, 
         floats_sum_tile(p, first, n, v, true);                                                     \
     }
 #define HALVES_NAME(n, v) halves_sum_##n##_##v,
-#define NAME(n, v) floats_sum_##n##_##v,
-#define MOST       24 // pixels
+#define NAME(n, v)        floats_sum_##n##_##v,
+#define MOST              24 // pixels
 
 UP_TO_24(FUNCTION, 1)
 UP_TO_12(FUNCTION, 2)
@@ -162,10 +163,51 @@ static void halves_sum_avx512(const struct floats_pixels *p, size_t n, size_t n_
     floats_sum_all(functions[n_vectors - 1], FLOATS_FEW, p, n);
 }
 
+// The vectors at `at` of n, of which the last one has `lanes`.
+AVX512_INLINE void floats_sum_planes_at(const struct floats_pixels *p, const uint16_t *planes,
+                                        size_t pitch, size_t at, const int n, const __mmask16 lanes)
+{
+    const float *w = p->weights;
+    const struct clamp_bounds bounds = p->bounds;
+    const __m512 bias = _mm512_set1_ps(*p->bias);
+    __m512 sums[PLANE_VECTORS];
+#pragma GCC unroll 4
+    for (int i = 0; i < n; i++)
+        sums[i] = _mm512_setzero_ps();
+    planes += at;
+    for (size_t k = 0; k < p->segment; k++, planes += pitch, w += AVX512_LANES) {
+        const __m512 weight = _mm512_set1_ps(*w);
+#pragma GCC unroll 4
+        for (int i = 0; i < n; i++)
+            sums[i] = _mm512_fmadd_ps(avx512_load_fp16(lanes, planes + i * AVX512_LANES), weight,
+                                      sums[i]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < n; i++, at += AVX512_LANES)
+        if (p->fp16)
+            floats_store(lanes, _mm512_add_ps(sums[i], bias), bounds, p->to, at, true);
+        else
+            floats_store(lanes, _mm512_add_ps(sums[i], bias), bounds, p->to, at, false);
+}
+
+KERNEL_AVX512 static void floats_sum_planes_avx512(const struct floats_pixels *p,
+                                                   const uint16_t *planes, size_t pitch, size_t n)
+{
+    const size_t together = AVX512_LANES * (size_t)PLANE_VECTORS;
+    size_t at = 0;
+    for (; at + together <= n; at += together)
+        floats_sum_planes_at(p, planes, pitch, at, PLANE_VECTORS, AVX512_ALL);
+    for (; at + AVX512_LANES <= n; at += AVX512_LANES)
+        floats_sum_planes_at(p, planes, pitch, at, 1, AVX512_ALL);
+    if (at < n)
+        floats_sum_planes_at(p, planes, pitch, at, 1, AVX512_TAIL(n - at));
+}
+
 const struct floats_level conv_floats_avx512 = {.lanes = AVX512_LANES,
                                                 .vectors = MAX_VECTORS,
                                                 .sum = floats_sum_avx512,
-                                                .sum_halves = halves_sum_avx512};
+                                                .sum_halves = halves_sum_avx512,
+                                                .sum_planes = floats_sum_planes_avx512};
 #else
 const struct floats_level conv_floats_avx512;
 #endif

@@ -47,21 +47,43 @@ struct pick {
     __mmask32 pairs[MAX_SIDE / 2]; // the lanes that come from each pair
 };
 
+// Of lanes that come from `vectors` of the n, and there from `elements`.
+AVX512_INLINE struct pick interleave_pick_halves(__m512i vectors, __m512i elements)
+{
+    struct pick p;
+    __m512i second = _mm512_and_si512(vectors, _mm512_set1_epi16(1));
+    p.lanes = _mm512_add_epi16(elements, _mm512_slli_epi16(second, 5));
+    for (int i = 0; i < MAX_SIDE / 2; i++)
+        p.pairs[i] =
+            _mm512_cmpeq_epi16_mask(_mm512_srli_epi16(vectors, 1), _mm512_set1_epi16((short)i));
+    return p;
+}
+
+AVX512_INLINE struct pick interleave_pick_words(__m512i vectors, __m512i elements)
+{
+    struct pick p;
+    __m512i second = _mm512_and_si512(vectors, _mm512_set1_epi32(1));
+    p.lanes = _mm512_add_epi32(elements, _mm512_slli_epi32(second, 4));
+    for (int i = 0; i < MAX_SIDE / 2; i++)
+        p.pairs[i] = _mm512_cmpeq_epi32_mask(_mm512_srli_epi32(vectors, 1), _mm512_set1_epi32(i));
+    return p;
+}
+
 // For the i-th vector out: where each lane comes from.
 AVX512_INLINE struct pick interleave_find_pick(const bool interleaves, size_t i, size_t n,
                                                const size_t element)
 {
-    struct pick p = {.pairs = {0}};
     const size_t lanes = LANES(element);
-    uint8_t indices[64] = {0};
+    uint16_t vectors[MAX_LANES] = {0}, elements[MAX_LANES] = {0};
     for (size_t k = 0; k < lanes; k++) {
         size_t at = interleaves ? i * lanes + k : k * n + i;
-        size_t vector = interleaves ? at % n : at / lanes, from = interleaves ? at / n : at % lanes;
-        indices[k * element] = (uint8_t)(vector % 2 * lanes + from); // the lowest byte of a lane
-        p.pairs[vector / 2] |= (__mmask32)1 << k;
+        vectors[k] = (uint16_t)(interleaves ? at % n : at / lanes);
+        elements[k] = (uint16_t)(interleaves ? at / n : at % lanes);
     }
-    p.lanes = _mm512_loadu_si512(indices);
-    return p;
+    if (element == 2)
+        return interleave_pick_halves(_mm512_loadu_si512(vectors), _mm512_loadu_si512(elements));
+    return interleave_pick_words(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)vectors)),
+                                 _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)elements)));
 }
 
 AVX512_INLINE __m512i interleave_permute(__mmask32 lanes, __m512i a, __m512i indices, __m512i b,
