@@ -15,6 +15,7 @@
 #define SWEEPS       10
 #define LEAST_SPREAD 2.0 // of a pair's factors: less is less than a bit, and names stay as they are
 #define MOST_FACTOR  1e3 // of a channel and pair
+#define DEVIATIONS   3   // that outputs reach as a rule
 
 // A weight [outputs, inputs of the group, window], in memory that may be written.
 struct equal_weight {
@@ -127,20 +128,39 @@ static double equal_largest(const struct equal_weight *w, bool of_inputs, size_t
     return (double)largest;
 }
 
+// How far the first product's outputs reach, about: what inputs of a usual size (1) make of the
+// weights, and the bias. 0: there is no bias, which alone asks for it.
+static double equal_reach(const struct equal_pair *p)
+{
+    const struct equal_weight *w = &p->first;
+    size_t each = w->inputs * w->window;
+    double most = 0;
+    for (size_t c = 0; p->bias && c < w->outputs; c++) {
+        double squares = 0;
+        for (size_t i = 0; i < each; i++)
+            squares += (double)w->values[c * each + i] * w->values[c * each + i];
+        most = fmax(most, fabs((double)p->bias[c]) + DEVIATIONS * sqrt(squares));
+    }
+    return most;
+}
+
 // What channel c of the first weight is divided by, and that of the second multiplied with, for
-// both to be as large. 0: a side is all 0, and no factor helps.
-static double equal_factor(const struct equal_pair *p, size_t c)
+// both to be as large. 0: a side is all 0, and no factor helps. A channel that is nearly dead has
+// its bias all the same: that grows with the weights, and the tensor's one scale has to reach it,
+// so it stays within what others reach.
+static double equal_factor(const struct equal_pair *p, size_t c, double reach)
 {
     double r1 = equal_largest(&p->first, false, c), r2 = equal_largest(&p->second, true, c);
-    return r1 > 0 && r2 > 0 ? sqrt(r1 * r2) / r2 : 0;
+    double s = r1 > 0 && r2 > 0 ? sqrt(r1 * r2) / r2 : 0;
+    return s > 0 && reach > 0 ? fmax(s, fabs((double)p->bias[c]) / reach) : s;
 }
 
 // How unlike the factors of channels would be: the largest by the least.
 static double equal_spread(const struct equal_pair *p)
 {
-    double least = INFINITY, most = 0;
+    double least = INFINITY, most = 0, reach = equal_reach(p);
     for (size_t c = 0; c < p->first.outputs; c++) {
-        double s = equal_factor(p, c);
+        double s = equal_factor(p, c, reach);
         least = s > 0 ? fmin(least, s) : least;
         most = fmax(most, s);
     }
@@ -182,11 +202,12 @@ static void equal_scale(const struct equal_weight *w, bool of_inputs, size_t c, 
     }
 }
 
-// A factor has bounds, so that a channel that is nearly dead does not blow up its bias.
+// A factor has bounds, so that no step is out of all measure.
 static void equal_pair_once(const struct equal_pair *p)
 {
+    double reach = equal_reach(p);
     for (size_t c = 0; c < p->first.outputs; c++) {
-        double s = equal_factor(p, c);
+        double s = equal_factor(p, c, reach);
         if (!(s > 0))
             continue;
         s = fmin(fmax(s, 1 / MOST_FACTOR), MOST_FACTOR);
