@@ -6,42 +6,67 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-
-static int quant_constant_finite(const Quant__Tensor *t, const float *v, size_t n, struct error *e)
+// Where a float tensor's elements are; NULL: they are not as many as its shape says.
+static const void *constant_floats_at(const Quant__Tensor *t, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        if (!isfinite(v[i]))
-            return error_set(e, STATUS_MODEL_INVALID,
-                             "weight %s: element %zu is not a finite number", quant_text(t->name),
-                             i);
-    return 0;
+    if (t->has_raw_data)
+        return t->raw_data.len == n * 4 ? t->raw_data.data : NULL;
+    return t->n_float_data == n ? t->float_data : NULL;
+}
+
+// The first element that is no finite number; n: there is none. The elements may lie anywhere.
+static size_t constant_not_finite(const void *at, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float v;
+        memcpy(&v, (const char *)at + i * sizeof v, sizeof v);
+        if (!isfinite(v))
+            return i;
+    }
+    return n;
+}
+
+static bool constant_is_float(const Quant__Tensor *t, size_t n)
+{
+    return t->data_type == QUANT_FLOAT && (n || t->n_dims <= QUANT_MAX_DIMS);
+}
+
+bool quant_constant_is_infinite(const Quant__Tensor *t)
+{
+    size_t n = quant_constant_count(t);
+    const char *from = constant_is_float(t, n) ? constant_floats_at(t, n) : NULL;
+    bool infinite = false;
+    for (size_t i = 0; i < n && from; i++) {
+        float v;
+        memcpy(&v, from + i * sizeof v, sizeof v);
+        if (isnan(v))
+            return false;
+        infinite |= !isfinite(v);
+    }
+    return infinite;
 }
 
 int quant_constant_floats(const Quant__Tensor *t, float **ret, struct error *e)
 {
     size_t n = quant_constant_count(t);
-    if (t->data_type != QUANT_FLOAT || (!n && t->n_dims > QUANT_MAX_DIMS))
+    if (!constant_is_float(t, n))
         return error_set(e, STATUS_MODEL_INVALID, "weight %s: it is not float32",
                          quant_text(t->name));
-    cleanup(free_p) void *data = NULL;
-    const void *from = NULL;
-    if (t->has_raw_data && t->raw_data.len == n * 4) {
-        from = t->raw_data.data;
-    } else if (!t->has_raw_data && t->n_float_data == n) {
-        from = t->float_data;
-    } else {
+    const void *from = constant_floats_at(t, n);
+    if (!from && n)
         return error_set(e, STATUS_MODEL_INVALID, "weight %s: its elements are not %zu floats",
                          quant_text(t->name), n);
-    }
-    if (!data && !(data = malloc(n ? n * 4 : 1)))
-        return error_no_memory(e, "a weight", n * 4);
-    if (from && n)
-        memcpy(data, from, n * 4);
-    int r = quant_constant_finite(t, data, n, e);
-    if (r == 0)
-        *ret = steal_ptr(data);
-    return r;
+    size_t bad = constant_not_finite(from, n);
+    if (bad < n)
+        return error_set(e, STATUS_MODEL_INVALID, "weight %s: element %zu is not a finite number",
+                         quant_text(t->name), bad);
+    float *data = malloc(n ? n * sizeof *data : 1);
+    if (!data)
+        return error_no_memory(e, "a weight", n * sizeof *data);
+    if (n)
+        memcpy(data, from, n * sizeof *data);
+    *ret = data;
+    return 0;
 }
 
 bool quant_constant_ints(const Quant__Tensor *t, int64_t *ret, size_t room, size_t *ret_n)

@@ -65,6 +65,9 @@ int quant_model_parse(struct quant_model *m, const void *data, size_t size, cons
     m->graph = m->proto->graph;
     if (!m->graph || !m->graph->n_node)
         return error_set(e, STATUS_MODEL_INVALID, "it is no ONNX model: it has no nodes");
+    if (m->graph->n_sparse_initializer)
+        return error_set(e, STATUS_MODEL_INVALID,
+                         "it has sparse tensors, which are not supported: store them as others");
     m->has_subgraphs = quant_model_has_subgraph(m->graph);
     int r = quant_model_sort(&m->pool, m->graph, e);
     if (r == 0)

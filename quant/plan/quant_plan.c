@@ -134,6 +134,17 @@ static bool plan_has_bounds(const struct planning *g, const Quant__Node *n)
     return true;
 }
 
+// Whether some constant of a sum is infinite, as those of masks are: no scale reaches that.
+static bool plan_adds_infinity(const struct planning *g, const Quant__Node *n)
+{
+    for (size_t i = 0; i < n->n_input && plan_is_one_of(n, sums); i++) {
+        const struct quant_edge *in = plan_input(g, n, i);
+        if (in && in->constant && quant_constant_is_infinite(in->constant))
+            return true;
+    }
+    return false;
+}
+
 static const char *plan_refuses_value(const struct planning *g, const Quant__Node *n)
 {
     const struct quant_edge *out = plan_output(g, n);
@@ -146,6 +157,8 @@ static const char *plan_refuses_value(const struct planning *g, const Quant__Nod
         return "it does not have one output with a name";
     if (quant_is(n, "Clip") && !plan_has_bounds(g, n))
         return "its bounds are computed";
+    if (plan_adds_infinity(g, n))
+        return "its constant has infinite numbers";
     for (size_t i = 0; i < n->n_input; i++)
         if (plan_is_value(g->x, n, i) && !g->before[plan_input(g, n, i) - g->x->edges])
             return "no product comes before it";

@@ -48,6 +48,8 @@ static int simplify_fill(struct simplifying *s, const Quant__Node *n, struct qua
         return error_set(s->e, STATUS_MODEL_INVALID,
                          "node %s makes a constant of %zu elements; all constants may have %zu",
                          quant_node_name(n), count, MOST_FILLED);
+    if (value && value->t && quant_constant_is_infinite(value->t))
+        return 0;
     s->left -= count;
     int r = value && value->t ? quant_constant_floats(value->t, &one, s->e) : 0;
     if (r < 0)
@@ -126,7 +128,7 @@ static int simplify_alias(struct simplifying *s, const Quant__Tensor *t, struct 
 {
     cleanup(free_p) float *values = NULL;
     size_t n = quant_constant_count(t);
-    if (n > s->left)
+    if (n > s->left || quant_constant_is_infinite(t))
         return 0;
     s->left -= n;
     int r = quant_constant_floats(t, &values, s->e);
@@ -156,7 +158,8 @@ static int simplify_transpose(struct simplifying *s, const Quant__Node *node,
     cleanup(free_p) float *values = NULL;
     size_t from[QUANT_MAX_DIMS], steps[QUANT_MAX_DIMS], n = quant_constant_count(t);
     int64_t dims[QUANT_MAX_DIMS], at[QUANT_MAX_DIMS] = {0};
-    if (!n || n > s->left || !simplify_order(node, t->n_dims, from))
+    if (!n || n > s->left || !simplify_order(node, t->n_dims, from) ||
+        quant_constant_is_infinite(t))
         return 0;
     s->left -= n;
     int r = quant_constant_floats(t, &values, s->e);
@@ -207,7 +210,9 @@ static int simplify_node(struct simplifying *s, Quant__Node *n)
         return simplify_alias(s, t, out, dims, n_dims);
     if ((quant_is(n, "Identity") || quant_is(n, "Cast")) && n->n_input == 1)
         return simplify_alias(s, t, out, t->dims, t->n_dims);
-    return quant_is(n, "Transpose") ? simplify_transpose(s, n, t, out) : 0;
+    if (quant_is(n, "Transpose"))
+        return simplify_transpose(s, n, t, out);
+    return quant_simplify_arithmetic(s->m, s->x, n, &s->left, s->e);
 }
 
 int quant_simplify(struct quant_model *m, struct error *e)

@@ -3,10 +3,15 @@
 
 #include "quant/model/quant_index.h"
 
-/// Constants that nodes make (Constant and ConstantOfShape; Reshape, Unsqueeze, Transpose, Cast and
-/// Identity of constants) become constants of the graph; Sum of two becomes Add; factors of Gemm go
-/// into its weight and bias, and a bias that is one number is spread.
+/// Constants that nodes make (Constant and ConstantOfShape; Reshape, Unsqueeze, Transpose, Cast,
+/// Identity and arithmetic of constants) become constants of the graph; Sum of two becomes Add;
+/// factors of Gemm go into its weight and bias, and a bias that is one number is spread.
 int quant_simplify(struct quant_model *m, struct error *e);
+
+/// 1: `n` is arithmetic of constants (numpy's broadcasting), and its output is a constant of the
+/// model now. 0: it is not, or gives what is not finite. *left: elements that may be made yet.
+int quant_simplify_arithmetic(struct quant_model *m, const struct quant_index *x,
+                              const Quant__Node *n, size_t *left, struct error *e);
 
 /// Of a Gemm with a constant weight: alpha goes into that, beta into the bias, which is dropped
 /// where it counts for nothing, and spread where it is one number. Where one of them is computed,
