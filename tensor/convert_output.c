@@ -39,6 +39,11 @@ int convert_to_float(const struct tensor_attr *attr, const void *src, size_t src
         output_int64_to_float(src, dst, n);
         return 0;
     }
+    if (attr->type == TENSOR_FLOAT32 && !quantized) {
+        if (n)
+            memcpy(dst, src, src_size);
+        return 0;
+    }
     const uint8_t *p = src;
     double zp = quantized ? attr->zp : 0, scale = quantized ? (double)attr->scale : 1;
     for (size_t done = 0; done < n; done += CONVERT_CHUNK) {

@@ -596,7 +596,7 @@ typedef struct rknnd_comparison {
     const float *golden;            // NULL: it has no tensor of the name with as many elements
     const rknnd_distance *distance; // NULL, as the next one, if `golden` is
     // From the golden values as the tensor's type stores them: what rounding to the type, and its
-    // range, do not explain.
+    // range, do not explain. NULL also if the options say so.
     const rknnd_distance *stored;
 } rknnd_comparison;
 
@@ -617,6 +617,8 @@ typedef struct rknnd_compare_options {
     // (rknnd_replace_layers).
     uint32_t single;
     const rknnd_list *pairs; // of rknnd_name_pair, the program's: names that differ. NULL: none
+    uint32_t without_stored; // not 0: `stored` of what is shown is NULL, and takes no time
+    uint32_t reserved;
 } rknnd_compare_options;
 
 /// Runs `context` once with the inputs that are set and calls back for each tensor, as

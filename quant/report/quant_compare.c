@@ -9,12 +9,13 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/each_cpu.h"
 #include "quant/calibrate/quant_server.h"
 #include "quant/hybrid/quant_noise.h"
 #include "quant/quant_parallel.h"
 
 #define SAMPLES 8
-#define LANES   4 // sums side by side, which compilers make vectors of
+#define LANES   8 // sums side by side, which compilers make vectors of
 
 // Of one tensor: the least cosine, and squares of all samples together.
 struct compared {
@@ -67,7 +68,7 @@ static void compare_free_edges(struct compared_edges *edges)
 // ---- tensors ----
 
 // The library tells the cosine; squares are added up here, since dB of samples cannot be.
-static void compare_add(struct compared *c, const rknnd_comparison *k)
+FOR_EACH_CPU static void compare_add(struct compared *c, const rknnd_comparison *k)
 {
     double values[LANES] = {0}, differences[LANES] = {0};
     const float *wanted = k->golden, *got = k->values;
@@ -116,7 +117,8 @@ static int compare_set(const struct comparing *c, rknn_context context, rknn_inp
 
 static void compare_single(struct compare_client *client, const rknnd_golden *golden)
 {
-    const rknnd_compare_options options = {.struct_size = sizeof options, .single = 1};
+    const rknnd_compare_options options = {
+        .struct_size = sizeof options, .single = 1, .without_stored = 1};
     client->at = 1;
     if (rknnd_compare_layers(client->stored, golden, &options, compare_take, client) < 0)
         snprintf(client->words, sizeof client->words, "%s", rknnd_last_reason());
@@ -125,10 +127,11 @@ static void compare_single(struct compare_client *client, const rknnd_golden *go
 static int compare_layers(struct compare_client *client, uint32_t sample, struct error *e)
 {
     rknnd_golden *golden = NULL;
+    const rknnd_compare_options options = {.struct_size = sizeof options, .without_stored = 1};
     int r = rknnd_golden_new(client->real, &golden);
     client->at = 0;
     if (r == 0)
-        r = rknnd_compare_layers(client->stored, golden, NULL, compare_take, client);
+        r = rknnd_compare_layers(client->stored, golden, &options, compare_take, client);
     if (r < 0)
         quant_sample_failed(client->c->samples, sample, r, rknnd_last_reason(), e);
     if (r == 0 && client->c->single)

@@ -139,6 +139,24 @@ static void expect_compared(const rknnd_golden *golden, const void *options, con
     EXPECT_STRING(f.golden_name, last);
 }
 
+static int on_quick_comparison(void *user, const rknnd_comparison *c)
+{
+    unsigned *n = user;
+    *n += c->golden != NULL;
+    EXPECT_CMP(!c->golden, ==, !c->distance);
+    EXPECT(!c->stored);
+    EXPECT(!c->distance || (c->distance->largest == 0 && c->distance->cosine > 0.999999));
+    return RKNN_SUCC;
+}
+
+static void expect_without_stored(const rknnd_golden *golden)
+{
+    unsigned n = 0;
+    const rknnd_compare_options o = {.struct_size = sizeof o, .without_stored = 1};
+    EXPECT_OK(rknnd_compare_layers(context, golden, &o, on_quick_comparison, &n));
+    EXPECT_CMP(n, >, 2);
+}
+
 static void expect_options(const rknnd_golden *golden)
 {
     struct found f = {.n = 0};
@@ -188,6 +206,7 @@ int main(int argc, char **argv)
     expect_layers();
     NEED_OK(rknnd_golden_new(context, &golden));
     expect_options(golden);
+    expect_without_stored(golden);
     rknnd_golden_free(golden);
     EXPECT_OK(rknn_destroy(context));
     return conformance_finish();
