@@ -1,6 +1,7 @@
 // The graph form: memory, and the elements of constants. Reading a graph is safe from any thread
 // once it is built; building it is for one.
 #include "npu/model/graph.h"
+#include <math.h>
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -161,4 +162,20 @@ int graph_refuse(const struct graph_node *n, struct error *e, const char *format
     vsnprintf(words, sizeof words, format, args);
     va_end(args);
     return error_set(e, STATUS_MODEL_INVALID, "node %s (%s): %s", n->name, n->type, words);
+}
+
+float graph_nearest(int nearest, float at)
+{
+    const double half = floor((double)at) + 0.5;
+    const double place = fabs((double)at - half) <= 1e-6 ? half : (double)at;
+    switch (nearest) {
+    case NEAREST_ROUND_DOWN:
+        return (float)ceil(place - 0.5);
+    case NEAREST_ROUND_UP:
+        return (float)floor(place + 0.5);
+    case NEAREST_FLOOR:
+        return floorf(at);
+    default:
+        return ceilf(at);
+    }
 }

@@ -290,6 +290,10 @@ struct graph_resize {
     const enum graph_halves *halves; // [phases[0]][phases[1]]
 };
 
+/// The pixel that a position between two is rounded to, as `nearest` of a graph_resize says. A half
+/// is what is within a millionth of one, as in ONNX Runtime, since positions are floats.
+float graph_nearest(int nearest, float at);
+
 struct graph;
 struct graph_node;
 

@@ -80,21 +80,6 @@ static uint32_t resize_inside(float at, uint32_t n)
     return at < 0 ? 0 : at > (float)(n - 1) ? n - 1 : (uint32_t)at;
 }
 
-// ONNX's nearest_mode; round_prefer_floor and _ceil differ at halves.
-static float resize_nearest(const struct graph_resize *r, float at)
-{
-    switch (r->nearest) {
-    case NEAREST_ROUND_DOWN:
-        return ceilf(at - 0.5f);
-    case NEAREST_ROUND_UP:
-        return floorf(at + 0.5f);
-    case NEAREST_FLOOR:
-        return floorf(at);
-    default:
-        return ceilf(at);
-    }
-}
-
 // Keys' cubic kernel with parameter a, at distances 1 + t, t, 1 - t, 2 - t.
 static void cubic_weights(float a, float t, float *w)
 {
@@ -139,7 +124,7 @@ static void make_tap(const struct graph_resize *r, int i, struct tap *t, uint32_
     *t = (struct tap){.weight = {1}};
     switch (r->mode) {
     case INTERPOLATE_NEAREST:
-        t->at[0] = resize_inside(resize_nearest(r, at), n_in);
+        t->at[0] = resize_inside(graph_nearest(r->nearest, at), n_in);
         break;
     case INTERPOLATE_LINEAR:
         linear_tap(t, at, n_in);

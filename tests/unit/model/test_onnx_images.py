@@ -2,6 +2,7 @@
 """Operators on images and numbers that trackers, detectors and recognizers have beside the usual ones: resizing with antialias and
 out of a part, deformed convolutions, grids, padding around the edge; recurrent networks with other activations; halves whose sums
 are none. numpy says what is to come out."""
+import itertools
 import unittest
 
 import numpy as np
@@ -80,6 +81,23 @@ class Images(Case):
                 with self.subTest(way=way, channels=channels, size=size):
                     self.gives(blended(x, size, places), [node("Resize", ["x", "", "", "s"], ["y"], mode="linear", coordinate_transformation_mode=way)],
                                {"x": x}, {"s": np.array([2, channels, *size])}, within=0)
+
+    def test_nearest_by_positions_in_floats(self):
+        """ONNX Runtime's: in floats, and a half is what is within a millionth of one."""
+        half = np.float32(.5)
+        roundings = {"floor": np.floor, "ceil": np.ceil, "round_prefer_floor": lambda v: np.ceil(v - .5), "round_prefer_ceil": lambda v: np.floor(v + .5)}
+        for (n, scale, size), (rounding, to_whole) in itertools.product(
+                ((24, 1.3, None), (34, None, 18), (40, 1.6, None), (49, None, 28), (30, .3, None), (23, None, 57)), roundings.items()):
+            step = np.float32(scale) if scale else np.float32(size) / np.float32(n)
+            x, outs = self.random(1, 2, 1, n), np.arange(size or int(np.float32(n) * step), dtype=np.float32)
+            for way, at in (("half_pixel", (outs + half) / step - half), ("asymmetric", outs / step)):
+                near = np.floor(at.astype(float)) + .5
+                at = np.where((np.abs(at - near) <= 1e-6) & rounding.startswith("round"), near, at)
+                want = x[..., np.clip(to_whole(at), 0, n - 1).astype(int)]
+                given = np.array([1, 1, 1, scale], np.float32) if scale else np.array([1, 2, 1, size])
+                with self.subTest(n=n, size=len(outs), way=way, rounding=rounding):
+                    self.gives(want, [node("Resize", ["x", "", "s"] if scale else ["x", "", "", "s"], ["y"], mode="nearest", nearest_mode=rounding,
+                                           coordinate_transformation_mode=way)], {"x": x}, {"s": given}, within=0)
 
     def test_antialias(self):
         x = self.random(1, 2, 9, 13)

@@ -71,10 +71,7 @@ static float position(const struct resampling *z, const struct resample *a, uint
 // The nearest place in the input, as nearest_mode rounds halves.
 static int64_t nearest_place(const struct resampling *z, float x, uint32_t n)
 {
-    float at = z->nearest == 0   ? ceilf(x - 0.5f)
-               : z->nearest == 1 ? floorf(x + 0.5f)
-               : z->nearest == 2 ? floorf(x)
-                                 : ceilf(x);
+    const float at = graph_nearest(z->nearest, x);
     return at > 0 ? at < (float)(n - 1) ? (int64_t)at : (int64_t)n - 1 : 0;
 }
 

@@ -66,6 +66,19 @@ struct sizes {
     float scale[GRAPH_MAX_DIMS];
 };
 
+// The nearest of two pixels is that of ONNX Runtime, whose positions are floats, where a fraction
+// might choose the other one.
+static void keep_floats(const struct onnx_lowering *l, const struct graph_resize *z,
+                        struct sizes *to)
+{
+    const struct graph_tensor *x = onnx_in(l, 0);
+    if (z->mode != INTERPOLATE_NEAREST || z->coordinates == COORDINATES_ALIGN_CORNERS)
+        return;
+    for (uint32_t i = 0; i < x->n_dims && x->n_elems; i++)
+        if (to->scale[i] == 0 && to->dims[i] % x->dims[i] && x->dims[i] % to->dims[i])
+            to->scale[i] = (float)to->dims[i] / (float)x->dims[i];
+}
+
 // The dimensions that sizes and scales are of, in their order: all, or those that `axes` lists.
 static int take_axes(const struct onnx_lowering *l, int64_t *axes, uint32_t *ret_n, struct error *e)
 {
@@ -220,6 +233,7 @@ int onnx_lower_resize(struct onnx_lowering *l, struct error *e)
         return r;
     if (!x->n_elems || !onnx_is_float(x->type))
         return onnx_refuse(l, e, "it works on floats, and its input is of others, or empty");
+    keep_floats(l, &z, &to);
     r = onnx_shape(l, 0, x->type, x->n_dims, to.dims, e);
     if (r < 0)
         return r;
