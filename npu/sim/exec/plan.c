@@ -37,6 +37,8 @@ static const struct op *plan_choose(const struct graph *g, const struct graph_no
         return &op_attention;
     if (op_lrn_fits(g, n))
         return &op_lrn;
+    if (op_recurrent_fits(g, n))
+        return &op_recurrent;
     return onnx && ops_ort_int8[n->op] ? ops_ort_int8[n->op] : ops[n->op];
 }
 
