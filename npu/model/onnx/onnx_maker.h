@@ -21,6 +21,10 @@ struct onnx_maker {
     X("Attention", true, 2, 7, onnx_make_attention) \
     X("Attention", false, 3, 6, onnx_make_standard_attention) \
     X("AffineGrid", false, 2, 2, onnx_make_affine_grid) \
+    X("AveragePool", false, 1, 1, onnx_make_volume) \
+    X("Conv", false, 2, 3, onnx_make_volume) \
+    X("ConvTranspose", false, 2, 3, onnx_make_volume) \
+    X("MaxPool", false, 1, 1, onnx_make_volume) \
     X("DFT", false, 1, 3, onnx_make_dft) \
     X("BiasGelu", true, 2, 2, onnx_make_gelu) \
     X("DeformConv", false, 3, 5, onnx_make_deform_conv) \
@@ -52,6 +56,10 @@ struct onnx_maker {
 #define X(name, runtime, fewest, most, function) int function(struct onnx_maker *m);
 ONNX_MADE(X)
 #undef X
+
+/// Whether a convolution or a pool is one of volumes, of a form that is made of images'
+/// (made/onnx_volumes.c).
+bool onnx_is_volume(const struct onnx_lowering *l, const struct onnx_node *n);
 
 /// Whether a Resize is one that kernels do not know, and so is made (made/onnx_resample.c).
 bool onnx_is_resampled(const struct onnx_lowering *l, const struct onnx_node *n);

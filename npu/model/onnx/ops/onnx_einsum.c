@@ -3,6 +3,9 @@
 // label (graph_ref.h). Labels are numbered with those of the output first:
 //
 //      "bij,bjk->bik"      b 0, i 1, k 2, j 3      inputs 0 1 3 and 0 3 2
+//
+// Of two inputs of floats that have all labels but the batch's once it is a product of matrices,
+// between transpositions where these are not in its order.
 #include "npu/model/onnx/onnx_lower.h"
 
 #define MAX_TEXT 200
@@ -149,6 +152,131 @@ static void take_text(const struct onnx_lowering *l, char text[MAX_TEXT])
     text[n] = 0;
 }
 
+// ---- of two inputs: a product of matrices ----
+
+// Labels by who has them. Each array is in the order of the inputs' or the output's term.
+struct product_labels {
+    uint32_t a; // the input that is on the left: the output has one of its own labels first
+    uint32_t n_batch, n_left, n_right, n_summed;
+    uint8_t batch[GRAPH_MAX_DIMS], left[GRAPH_MAX_DIMS], right[GRAPH_MAX_DIMS],
+        summed[GRAPH_MAX_DIMS];
+};
+
+static bool has_label(const struct term *t, uint8_t label)
+{
+    return memchr(t->labels, label, t->n) != NULL;
+}
+
+// Every label comes once in a term, has one size in both inputs, and none is in one input alone.
+static bool is_product(const struct onnx_lowering *l, const struct equation *q,
+                       struct product_labels *p)
+{
+    *p = (struct product_labels){0};
+    if (l->n_in != 2 || !onnx_is_float(onnx_in(l, 0)->type) || !onnx_is_float(onnx_in(l, 1)->type))
+        return false;
+    for (uint32_t i = 0; i < 2; i++)
+        for (uint32_t d = 0; d < q->in[i].n; d++) {
+            const uint8_t label = q->in[i].labels[d];
+            if (onnx_in(l, i)->dims[d] != q->sizes[label] ||
+                memchr(q->in[i].labels, label, q->in[i].n) != &q->in[i].labels[d] ||
+                !(has_label(&q->in[!i], label) || has_label(&q->out, label)))
+                return false;
+        }
+    for (uint32_t d = q->out.n; d-- > 0;)
+        if (!has_label(&q->in[0], q->out.labels[d]) || !has_label(&q->in[1], q->out.labels[d]))
+            p->a = !has_label(&q->in[0], q->out.labels[d]);
+    const struct term *a = &q->in[p->a], *b = &q->in[!p->a];
+    for (uint32_t d = 0; d < q->out.n; d++) {
+        const uint8_t label = q->out.labels[d];
+        if (has_label(a, label) && has_label(b, label))
+            p->batch[p->n_batch++] = label;
+        else if (has_label(a, label))
+            p->left[p->n_left++] = label;
+        else
+            p->right[p->n_right++] = label;
+    }
+    for (uint32_t d = 0; d < a->n; d++)
+        if (has_label(b, a->labels[d]) && !has_label(&q->out, a->labels[d]))
+            p->summed[p->n_summed++] = a->labels[d];
+    return p->n_summed > 0;
+}
+
+// A tensor with labels `from` in the order `to`, n of them. Negative: an error.
+static int32_t turned(struct onnx_lowering *l, const struct equation *q, int32_t x,
+                      const uint8_t *from, const uint8_t *to, uint32_t n, struct error *e)
+{
+    uint32_t perm[GRAPH_MAX_DIMS] = {0}, dims[GRAPH_MAX_DIMS];
+    if (memcmp(from, to, n) == 0)
+        return x;
+    for (uint32_t i = 0; i < n; i++) {
+        perm[i] = (uint32_t)((const uint8_t *)memchr(from, to[i], n) - from);
+        dims[i] = q->sizes[to[i]];
+    }
+    int32_t y = onnx_temporary(l, l->g->tensors[x].type, n, dims, e);
+    struct graph_node *node = y < 0 ? NULL : onnx_emit(l, GRAPH_TRANSPOSE, &x, 1, &y, 1, e);
+    if (!node)
+        return y < 0 ? y : STATUS_MALLOC_FAIL;
+    memcpy(node->perm, perm, n * sizeof *perm);
+    return y;
+}
+
+// Appends labels; returns the product of their sizes.
+static uint32_t append(const struct equation *q, uint8_t *to, uint32_t *n, const uint8_t *labels,
+                       uint32_t n_labels)
+{
+    uint32_t size = 1;
+    for (uint32_t i = 0; i < n_labels; i++) {
+        to[(*n)++] = labels[i];
+        size *= q->sizes[labels[i]];
+    }
+    return size;
+}
+
+// An input with its labels in the order batch, rows, columns, as such matrices.
+static int32_t matrices(struct onnx_lowering *l, const struct equation *q,
+                        const struct product_labels *p, bool right, uint32_t dims[3],
+                        struct error *e)
+{
+    const uint32_t i = right ? !p->a : p->a;
+    uint8_t order[2 * GRAPH_MAX_DIMS];
+    uint32_t n = 0;
+    dims[0] = append(q, order, &n, p->batch, p->n_batch);
+    dims[1] = right ? append(q, order, &n, p->summed, p->n_summed)
+                    : append(q, order, &n, p->left, p->n_left);
+    dims[2] = right ? append(q, order, &n, p->right, p->n_right)
+                    : append(q, order, &n, p->summed, p->n_summed);
+    int32_t x = turned(l, q, l->in[i], q->in[i].labels, order, n, e);
+    return x < 0 ? x : onnx_reshaped(l, x, 3, dims, e);
+}
+
+// Matrices of the left input times those of the right one, one for each place of the batch.
+static int emit_product(struct onnx_lowering *l, const struct equation *q,
+                        const struct product_labels *p, struct error *e)
+{
+    uint8_t order[2 * GRAPH_MAX_DIMS];
+    uint32_t n = 0, a_dims[3], b_dims[3], dims[GRAPH_MAX_DIMS];
+    const enum tensor_type type = onnx_in(l, 0)->type;
+    int32_t in[2] = {matrices(l, q, p, false, a_dims, e), -1};
+    in[1] = in[0] < 0 ? in[0] : matrices(l, q, p, true, b_dims, e);
+    if (in[1] < 0)
+        return in[1];
+    const uint32_t y_dims[] = {a_dims[0], a_dims[1], b_dims[2]};
+    int32_t y = onnx_temporary(l, type, 3, y_dims, e);
+    struct graph_node *node = y < 0 ? NULL : onnx_emit(l, GRAPH_MAT_MUL, in, 2, &y, 1, e);
+    if (!node)
+        return y < 0 ? y : STATUS_MALLOC_FAIL;
+    node->product.alpha = node->product.beta = 1;
+    append(q, order, &n, p->batch, p->n_batch);
+    append(q, order, &n, p->left, p->n_left);
+    append(q, order, &n, p->right, p->n_right);
+    for (uint32_t i = 0; i < n; i++)
+        dims[i] = q->sizes[order[i]];
+    y = onnx_reshaped(l, y, n, dims, e);
+    if (y >= 0)
+        y = turned(l, q, y, order, q->out.labels, n, e);
+    return y < 0 ? y : onnx_same(l, y, e);
+}
+
 int onnx_lower_einsum(struct onnx_lowering *l, struct error *e)
 {
     struct equation q = {0};
@@ -166,6 +294,9 @@ int onnx_lower_einsum(struct onnx_lowering *l, struct error *e)
     for (uint32_t i = 0; i < q.out.n; i++)
         dims[i] = q.sizes[q.out.labels[i]];
     int r = onnx_shape(l, 0, onnx_in(l, 0)->type, q.out.n, dims, e);
+    struct product_labels p;
+    if (r == 0 && is_product(l, &q, &p))
+        return emit_product(l, &q, &p, e);
     return r < 0 ? r
                  : onnx_emit_ref(l, REF_OP_EINSUM, l->n_in, ints, sizeof ints / sizeof *ints, e);
 }

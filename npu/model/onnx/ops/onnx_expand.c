@@ -114,10 +114,11 @@ const struct onnx_expansion *onnx_expansion(const struct onnx_lowering *l,
 {
     for (size_t i = 0; i < sizeof expansions / sizeof *expansions; i++) {
         const struct onnx_expansion *x = &expansions[i];
-        if (x->make == onnx_make_resample && !onnx_is_resampled(l, n))
+        if (strcmp(x->op, n->op) != 0 ||
+            !(x->of_runtime ? strcmp(n->domain, RUNTIME) == 0 : onnx_is_standard(n->domain)))
             continue;
-        if (strcmp(x->op, n->op) == 0 &&
-            (x->of_runtime ? strcmp(n->domain, RUNTIME) == 0 : onnx_is_standard(n->domain)))
+        if ((x->make != onnx_make_resample || onnx_is_resampled(l, n)) &&
+            (x->make != onnx_make_volume || onnx_is_volume(l, n)))
             return x;
     }
     return NULL;
