@@ -19,7 +19,7 @@ struct depth {
     int64_t kernel, stride, dilation, pads[2]; // pads: as said; not with auto_pad
 };
 
-static const struct onnx_attr *attr_of(const struct onnx_node *n, const char *name)
+static const struct onnx_attr *volume_attribute(const struct onnx_node *n, const char *name)
 {
     for (uint32_t i = 0; i < n->n_attrs; i++)
         if (strcmp(n->attrs[i].name, name) == 0)
@@ -28,10 +28,10 @@ static const struct onnx_attr *attr_of(const struct onnx_node *n, const char *na
 }
 
 // The numbers of an attribute; false: they are not as many, or not from `least` to 65535.
-static bool numbers_of(const struct onnx_node *n, const char *name, uint32_t count, int64_t least,
-                       int64_t otherwise, int64_t *dst)
+static bool volume_numbers(const struct onnx_node *n, const char *name, uint32_t count,
+                           int64_t least, int64_t otherwise, int64_t *dst)
 {
-    const struct onnx_attr *a = attr_of(n, name);
+    const struct onnx_attr *a = volume_attribute(n, name);
     for (uint32_t i = 0; i < count; i++)
         dst[i] = otherwise;
     if (!a)
@@ -44,8 +44,8 @@ static bool numbers_of(const struct onnx_node *n, const char *name, uint32_t cou
     return a->ints.n == count;
 }
 
-static const struct graph_tensor *input_of(const struct onnx_lowering *l, const struct onnx_node *n,
-                                           uint32_t i)
+static const struct graph_tensor *volume_input(const struct onnx_lowering *l,
+                                               const struct onnx_node *n, uint32_t i)
 {
     int32_t t = i < n->n_inputs ? onnx_names_find(l->names, n->inputs[i]) : -1;
     return t < 0 ? NULL : &l->g->tensors[t];
@@ -55,10 +55,10 @@ static const struct graph_tensor *input_of(const struct onnx_lowering *l, const 
 static bool take_depth(const struct onnx_node *n, const struct graph_tensor *w, struct depth *d)
 {
     int64_t kernel[SPATIAL], stride[SPATIAL], dilation[SPATIAL], pads[2 * SPATIAL];
-    bool fits = numbers_of(n, "kernel_shape", SPATIAL, 1, 0, kernel) &&
-                numbers_of(n, "strides", SPATIAL, 1, 1, stride) &&
-                numbers_of(n, "dilations", SPATIAL, 1, 1, dilation) &&
-                numbers_of(n, "pads", 2 * SPATIAL, 0, 0, pads);
+    bool fits = volume_numbers(n, "kernel_shape", SPATIAL, 1, 0, kernel) &&
+                volume_numbers(n, "strides", SPATIAL, 1, 1, stride) &&
+                volume_numbers(n, "dilations", SPATIAL, 1, 1, dilation) &&
+                volume_numbers(n, "pads", 2 * SPATIAL, 0, 0, pads);
     for (uint32_t i = 0; i < SPATIAL && fits && w; i++) {
         fits = !kernel[i] || kernel[i] == w->dims[2 + i];
         kernel[i] = w->dims[2 + i];
@@ -70,23 +70,24 @@ static bool take_depth(const struct onnx_node *n, const struct graph_tensor *w, 
 // Whether windows follow each other in depth, as they do where images are doubled.
 static bool is_apart(const struct onnx_node *n, const struct depth *d)
 {
-    const struct onnx_attr *groups = attr_of(n, "group");
+    const struct onnx_attr *groups = volume_attribute(n, "group");
     int64_t more[SPATIAL];
     return d->kernel == d->stride && d->dilation == 1 && !d->pads[0] && !d->pads[1] &&
-           numbers_of(n, "output_padding", SPATIAL, 0, 0, more) && !more[0] &&
-           !attr_of(n, "output_shape") && !attr_of(n, "auto_pad") && (!groups || groups->i == 1);
+           volume_numbers(n, "output_padding", SPATIAL, 0, 0, more) && !more[0] &&
+           !volume_attribute(n, "output_shape") && !volume_attribute(n, "auto_pad") &&
+           (!groups || groups->i == 1);
 }
 
 bool onnx_is_volume(const struct onnx_lowering *l, const struct onnx_node *n)
 {
-    const struct graph_tensor *x = input_of(l, n, 0), *w = NULL;
+    const struct graph_tensor *x = volume_input(l, n, 0), *w = NULL;
     struct depth d;
     if (l->f->opset < 11 || !x || x->n_dims != SPATIAL + 2 || !x->n_elems || x->constant ||
         x->type != TENSOR_FLOAT32 || n->n_outputs != 1)
         return false;
     if (strstr(n->op, "Pool"))
         return take_depth(n, NULL, &d);
-    w = input_of(l, n, 1);
+    w = volume_input(l, n, 1);
     return w && w->n_dims == SPATIAL + 2 && w->n_elems && w->type == TENSOR_FLOAT32 &&
            take_depth(n, w, &d) && (strcmp(n->op, "Conv") == 0 || is_apart(n, &d));
 }
@@ -95,40 +96,40 @@ bool onnx_is_volume(const struct onnx_lowering *l, const struct onnx_node *n)
 
 static const char lists[] = "kernel_shape strides dilations pads output_padding";
 
-// Of each list the numbers of height and width, or, with `depth`, those of depth as of height, and
-// of width what does nothing.
+// Of a list the numbers of height and width, or, with `depth`, those of depth as of height, and of
+// width what does nothing.
+static void image_list(struct onnx_maker *m, bool depth, struct onnx_attr *a)
+{
+    const uint32_t ends = a->ints.n / SPATIAL; // 1, or 2 for pads
+    int64_t *v = pool_alloc(&m->l->g->pool, 4, sizeof *v);
+    if (!v)
+        onnx_made_fail(m, error_no_memory(m->e, "the graph", 4 * sizeof *v));
+    for (uint32_t k = 0; v && k < ends; k++) {
+        v[2 * k] = a->ints.items[SPATIAL * k + !depth];
+        v[2 * k + 1] = depth ? strcmp(a->name, "pads") != 0 : a->ints.items[SPATIAL * k + 2];
+    }
+    a->ints.items = v;
+    a->ints.n = 2 * ends;
+}
+
 static uint32_t image_attributes(struct onnx_maker *m, bool depth, struct onnx_attr *dst)
 {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < m->of->n_attrs; i++) {
-        const struct onnx_attr *a = &m->of->attrs[i];
-        const uint32_t ends = a->ints.n / SPATIAL; // 1, or 2 for pads
-        if (n == MAX_ATTRS) {
-            onnx_made_refuse(m, "it has too many attributes");
-            return 0;
-        }
-        dst[n] = *a;
-        if (onnx_has_word(lists, a->name)) {
-            int64_t *v = pool_alloc(&m->l->g->pool, 4, sizeof *v);
-            for (uint32_t k = 0; v && k < ends; k++) {
-                v[2 * k] = a->ints.items[SPATIAL * k + !depth];
-                v[2 * k + 1] =
-                    depth ? strcmp(a->name, "pads") != 0 : a->ints.items[SPATIAL * k + 2];
-            }
-            if (!v)
-                onnx_made_fail(m, error_no_memory(m->e, "the graph", 4 * sizeof *v));
-            dst[n].ints.items = v;
-            dst[n].ints.n = 2 * ends;
-        }
-        n++;
+    if (m->of->n_attrs > MAX_ATTRS) {
+        onnx_made_refuse(m, "it has too many attributes");
+        return 0;
     }
-    return n;
+    for (uint32_t i = 0; i < m->of->n_attrs; i++) {
+        dst[i] = m->of->attrs[i];
+        if (onnx_has_word(lists, dst[i].name))
+            image_list(m, depth, &dst[i]);
+    }
+    return m->of->n_attrs;
 }
 
 // ---- convolutions ----
 
-static const char *reshaped(struct onnx_maker *m, const char *x, const char *out, uint32_t n,
-                            const int64_t *dims)
+static const char *volume_reshaped(struct onnx_maker *m, const char *x, const char *out, uint32_t n,
+                                   const int64_t *dims)
 {
     return onnx_step_reshaped(m, x, dims, n, out);
 }
@@ -152,12 +153,12 @@ static void pad_depth(struct onnx_maker *m, int64_t size, struct depth *d)
 
 // Image k of the lines of depth that a window has: every `stride`-th of the padded ones, which come
 // first among dimensions, as [outs * N, groups, C / groups, height * width].
-static const char *line_of(struct onnx_maker *m, const char *x, const struct depth *d, int64_t k,
-                           int64_t outs, const int64_t dims[4])
+static const char *line_of_depth(struct onnx_maker *m, const char *x, const struct depth *d,
+                                 int64_t k, int64_t outs, const int64_t dims[4])
 {
     const int64_t first = k * d->dilation;
     x = onnx_step_sliced(m, x, 0, first, first + (outs - 1) * d->stride + 1, d->stride);
-    return reshaped(m, x, NULL, 4, dims);
+    return volume_reshaped(m, x, NULL, 4, dims);
 }
 
 static const char *joined_lines(struct onnx_maker *m, const char *x, const struct depth *d,
@@ -169,7 +170,7 @@ static const char *joined_lines(struct onnx_maker *m, const char *x, const struc
         const char *in[ONNX_STEP_INPUTS + 1] = {all};
         uint32_t n = all != NULL;
         for (; n < ONNX_STEP_INPUTS && k < d->kernel; k++)
-            in[n++] = line_of(m, x, d, k, outs, dims);
+            in[n++] = line_of_depth(m, x, d, k, outs, dims);
         all = n == 1 ? in[0] : onnx_step(m, "Concat", in, NULL, &axis, 1);
     }
     return all ? all : "";
@@ -183,7 +184,7 @@ static const char *flat_weight(struct onnx_maker *m, const char *w)
     if (!t)
         return "";
     const int64_t dims[] = {t->dims[0], (int64_t)t->dims[2] * t->dims[1], t->dims[3], t->dims[4]};
-    return reshaped(m, onnx_step_transposed(m, w, perm, 5, NULL), NULL, 4, dims);
+    return volume_reshaped(m, onnx_step_transposed(m, w, perm, 5, NULL), NULL, 4, dims);
 }
 
 static const char *padded_volume(struct onnx_maker *m, const char *x, const struct depth *d)
@@ -201,7 +202,7 @@ static void give_volume(struct onnx_maker *m, const char *y, int64_t depth, int6
     if (!t)
         return;
     const int64_t dims[] = {depth, batch, t->dims[1], t->dims[2], t->dims[3]};
-    onnx_step_transposed(m, reshaped(m, y, NULL, 5, dims), perm, 5, onnx_made_output(m, 0));
+    onnx_step_transposed(m, volume_reshaped(m, y, NULL, 5, dims), perm, 5, onnx_made_output(m, 0));
 }
 
 static int make_conv(struct onnx_maker *m, const struct graph_tensor *volume, struct depth *d)
@@ -209,25 +210,22 @@ static int make_conv(struct onnx_maker *m, const struct graph_tensor *volume, st
     static const int64_t perm[] = {2, 0, 1, 3, 4};
     struct onnx_attr attrs[MAX_ATTRS];
     const struct graph_tensor x = *volume;
-    const int64_t groups = onnx_made_int(m, "group", 1);
+    const int64_t groups = onnx_made_int(m, "group", 1), batch = x.dims[0];
     pad_depth(m, x.dims[2], d);
     const int64_t room = x.dims[2] + d->pads[0] + d->pads[1] - (d->dilation * (d->kernel - 1) + 1);
-    if (groups < 1 || x.dims[1] % groups)
-        onnx_made_refuse(m, "its groups do not divide its channels");
-    if (room < 0)
-        onnx_made_refuse(m, "its kernel is larger than its image");
+    if (groups < 1 || x.dims[1] % groups || room < 0)
+        onnx_made_refuse(m, "its groups or its kernel do not fit its image");
     if (m->r < 0)
         return m->r;
-    const int64_t outs = room / d->stride + 1, batch = x.dims[0], channels = x.dims[1] / groups;
-    const int64_t line[] = {outs * batch, groups, channels, (int64_t)x.dims[3] * x.dims[4]};
-    const int64_t image[] = {outs * batch, groups * d->kernel * channels, x.dims[3], x.dims[4]};
+    const int64_t outs = room / d->stride + 1, high = x.dims[3], wide = x.dims[4];
+    const int64_t line[] = {outs * batch, groups, x.dims[1] / groups, high * wide};
+    const int64_t image[] = {outs * batch, d->kernel * x.dims[1], high, wide};
     const char *y = padded_volume(m, onnx_made_input(m, 0), d);
     y = joined_lines(m, onnx_step_transposed(m, y, perm, 5, NULL), d, outs, line);
-    y = reshaped(m, y, NULL, 4, image);
+    y = volume_reshaped(m, y, NULL, 4, image);
+    const char *in[] = {y, flat_weight(m, onnx_made_input(m, 1)), onnx_made_input(m, 2)};
     const uint32_t n = image_attributes(m, false, attrs);
-    y = onnx_step(m, "Conv",
-                  ONNX_IN(y, flat_weight(m, onnx_made_input(m, 1)), onnx_made_input(m, 2)), NULL,
-                  attrs, n);
+    y = onnx_step(m, "Conv", ONNX_IN(in[0], in[1], in[2]), NULL, attrs, n);
     give_volume(m, y, outs, batch);
     return m->r;
 }
@@ -250,8 +248,8 @@ static int make_transposed(struct onnx_maker *m, const struct graph_tensor *volu
     const char *y = onnx_step_transposed(m, onnx_made_input(m, 0), first, 5, NULL);
     const uint32_t n = image_attributes(m, false, attrs);
     y = onnx_step(m, "ConvTranspose",
-                  ONNX_IN(reshaped(m, y, NULL, 4, image), flat_weight(m, onnx_made_input(m, 1)),
-                          repeated_bias(m, d->kernel)),
+                  ONNX_IN(volume_reshaped(m, y, NULL, 4, image),
+                          flat_weight(m, onnx_made_input(m, 1)), repeated_bias(m, d->kernel)),
                   NULL, attrs, n);
     const struct graph_tensor *t = onnx_made_tensor(m, y);
     if (!t)
@@ -259,8 +257,8 @@ static int make_transposed(struct onnx_maker *m, const struct graph_tensor *volu
     const int64_t outs = t->dims[1] / d->kernel, high = t->dims[2], wide = t->dims[3];
     const int64_t apart[] = {x.dims[2], x.dims[0], d->kernel, outs, high, wide};
     const int64_t whole[] = {x.dims[0], outs, x.dims[2] * d->kernel, high, wide};
-    y = onnx_step_transposed(m, reshaped(m, y, NULL, 6, apart), back, 6, NULL);
-    reshaped(m, y, onnx_made_output(m, 0), 5, whole);
+    y = onnx_step_transposed(m, volume_reshaped(m, y, NULL, 6, apart), back, 6, NULL);
+    volume_reshaped(m, y, onnx_made_output(m, 0), 5, whole);
     return m->r;
 }
 
@@ -272,7 +270,7 @@ static int make_pool(struct onnx_maker *m, const struct graph_tensor *volume)
     const struct graph_tensor x = *volume;
     const int64_t planes[] = {x.dims[0], (int64_t)x.dims[1] * x.dims[2], x.dims[3], x.dims[4]};
     uint32_t n = image_attributes(m, false, attrs);
-    const char *y = reshaped(m, onnx_made_input(m, 0), NULL, 4, planes);
+    const char *y = volume_reshaped(m, onnx_made_input(m, 0), NULL, 4, planes);
     y = onnx_step(m, m->of->op, ONNX_IN(y), NULL, attrs, n);
     const struct graph_tensor *t = onnx_made_tensor(m, y);
     if (!t)
@@ -280,11 +278,11 @@ static int make_pool(struct onnx_maker *m, const struct graph_tensor *volume)
     const int64_t high = t->dims[2], wide = t->dims[3];
     const int64_t lines[] = {x.dims[0], x.dims[1], x.dims[2], high * wide};
     n = image_attributes(m, true, attrs);
-    y = onnx_step(m, m->of->op, ONNX_IN(reshaped(m, y, NULL, 4, lines)), NULL, attrs, n);
+    y = onnx_step(m, m->of->op, ONNX_IN(volume_reshaped(m, y, NULL, 4, lines)), NULL, attrs, n);
     if (!(t = onnx_made_tensor(m, y)))
         return m->r;
     const int64_t whole[] = {x.dims[0], x.dims[1], t->dims[2], high, wide};
-    reshaped(m, y, onnx_made_output(m, 0), 5, whole);
+    volume_reshaped(m, y, onnx_made_output(m, 0), 5, whole);
     return m->r;
 }
 
@@ -293,7 +291,7 @@ int onnx_make_volume(struct onnx_maker *m)
     const struct graph_tensor *x = onnx_made_tensor(m, onnx_made_input(m, 0));
     const bool pool = strstr(m->of->op, "Pool") != NULL;
     struct depth d;
-    if (!x || !take_depth(m->of, pool ? NULL : input_of(m->l, m->of, 1), &d))
+    if (!x || !take_depth(m->of, pool ? NULL : volume_input(m->l, m->of, 1), &d))
         return m->r;
     return pool                             ? make_pool(m, x)
            : strcmp(m->of->op, "Conv") == 0 ? make_conv(m, x, &d)

@@ -168,10 +168,8 @@ static bool has_label(const struct term *t, uint8_t label)
 }
 
 // Every label comes once in a term, has one size in both inputs, and none is in one input alone.
-static bool is_product(const struct onnx_lowering *l, const struct equation *q,
-                       struct product_labels *p)
+static bool is_product(const struct onnx_lowering *l, const struct equation *q)
 {
-    *p = (struct product_labels){0};
     if (l->n_in != 2 || !onnx_is_float(onnx_in(l, 0)->type) || !onnx_is_float(onnx_in(l, 1)->type))
         return false;
     for (uint32_t i = 0; i < 2; i++)
@@ -182,6 +180,13 @@ static bool is_product(const struct onnx_lowering *l, const struct equation *q,
                 !(has_label(&q->in[!i], label) || has_label(&q->out, label)))
                 return false;
         }
+    return true;
+}
+
+// False: no label is summed over.
+static bool sort_labels(const struct equation *q, struct product_labels *p)
+{
+    *p = (struct product_labels){0};
     for (uint32_t d = q->out.n; d-- > 0;)
         if (!has_label(&q->in[0], q->out.labels[d]) || !has_label(&q->in[1], q->out.labels[d]))
             p->a = !has_label(&q->in[0], q->out.labels[d]);
@@ -202,8 +207,8 @@ static bool is_product(const struct onnx_lowering *l, const struct equation *q,
 }
 
 // A tensor with labels `from` in the order `to`, n of them. Negative: an error.
-static int32_t turned(struct onnx_lowering *l, const struct equation *q, int32_t x,
-                      const uint8_t *from, const uint8_t *to, uint32_t n, struct error *e)
+static int32_t einsum_turned(struct onnx_lowering *l, const struct equation *q, int32_t x,
+                             const uint8_t *from, const uint8_t *to, uint32_t n, struct error *e)
 {
     uint32_t perm[GRAPH_MAX_DIMS] = {0}, dims[GRAPH_MAX_DIMS];
     if (memcmp(from, to, n) == 0)
@@ -221,8 +226,8 @@ static int32_t turned(struct onnx_lowering *l, const struct equation *q, int32_t
 }
 
 // Appends labels; returns the product of their sizes.
-static uint32_t append(const struct equation *q, uint8_t *to, uint32_t *n, const uint8_t *labels,
-                       uint32_t n_labels)
+static uint32_t append_labels(const struct equation *q, uint8_t *to, uint32_t *n,
+                              const uint8_t *labels, uint32_t n_labels)
 {
     uint32_t size = 1;
     for (uint32_t i = 0; i < n_labels; i++) {
@@ -240,21 +245,37 @@ static int32_t matrices(struct onnx_lowering *l, const struct equation *q,
     const uint32_t i = right ? !p->a : p->a;
     uint8_t order[2 * GRAPH_MAX_DIMS];
     uint32_t n = 0;
-    dims[0] = append(q, order, &n, p->batch, p->n_batch);
-    dims[1] = right ? append(q, order, &n, p->summed, p->n_summed)
-                    : append(q, order, &n, p->left, p->n_left);
-    dims[2] = right ? append(q, order, &n, p->right, p->n_right)
-                    : append(q, order, &n, p->summed, p->n_summed);
-    int32_t x = turned(l, q, l->in[i], q->in[i].labels, order, n, e);
+    dims[0] = append_labels(q, order, &n, p->batch, p->n_batch);
+    dims[1] = right ? append_labels(q, order, &n, p->summed, p->n_summed)
+                    : append_labels(q, order, &n, p->left, p->n_left);
+    dims[2] = right ? append_labels(q, order, &n, p->right, p->n_right)
+                    : append_labels(q, order, &n, p->summed, p->n_summed);
+    int32_t x = einsum_turned(l, q, l->in[i], q->in[i].labels, order, n, e);
     return x < 0 ? x : onnx_reshaped(l, x, 3, dims, e);
 }
 
-// Matrices of the left input times those of the right one, one for each place of the batch.
-static int emit_product(struct onnx_lowering *l, const struct equation *q,
-                        const struct product_labels *p, struct error *e)
+// The product's dimensions become the output's.
+static int give_einsum_product(struct onnx_lowering *l, const struct equation *q,
+                               const struct product_labels *p, int32_t y, struct error *e)
 {
     uint8_t order[2 * GRAPH_MAX_DIMS];
-    uint32_t n = 0, a_dims[3], b_dims[3], dims[GRAPH_MAX_DIMS];
+    uint32_t n = 0, dims[GRAPH_MAX_DIMS];
+    append_labels(q, order, &n, p->batch, p->n_batch);
+    append_labels(q, order, &n, p->left, p->n_left);
+    append_labels(q, order, &n, p->right, p->n_right);
+    for (uint32_t i = 0; i < n; i++)
+        dims[i] = q->sizes[order[i]];
+    y = onnx_reshaped(l, y, n, dims, e);
+    if (y >= 0)
+        y = einsum_turned(l, q, y, order, q->out.labels, n, e);
+    return y < 0 ? y : onnx_same(l, y, e);
+}
+
+// Matrices of the left input times those of the right one, one for each place of the batch.
+static int emit_einsum_product(struct onnx_lowering *l, const struct equation *q,
+                               const struct product_labels *p, struct error *e)
+{
+    uint32_t a_dims[3], b_dims[3];
     const enum tensor_type type = onnx_in(l, 0)->type;
     int32_t in[2] = {matrices(l, q, p, false, a_dims, e), -1};
     in[1] = in[0] < 0 ? in[0] : matrices(l, q, p, true, b_dims, e);
@@ -266,15 +287,7 @@ static int emit_product(struct onnx_lowering *l, const struct equation *q,
     if (!node)
         return y < 0 ? y : STATUS_MALLOC_FAIL;
     node->product.alpha = node->product.beta = 1;
-    append(q, order, &n, p->batch, p->n_batch);
-    append(q, order, &n, p->left, p->n_left);
-    append(q, order, &n, p->right, p->n_right);
-    for (uint32_t i = 0; i < n; i++)
-        dims[i] = q->sizes[order[i]];
-    y = onnx_reshaped(l, y, n, dims, e);
-    if (y >= 0)
-        y = turned(l, q, y, order, q->out.labels, n, e);
-    return y < 0 ? y : onnx_same(l, y, e);
+    return give_einsum_product(l, q, p, y, e);
 }
 
 int onnx_lower_einsum(struct onnx_lowering *l, struct error *e)
@@ -295,8 +308,8 @@ int onnx_lower_einsum(struct onnx_lowering *l, struct error *e)
         dims[i] = q.sizes[q.out.labels[i]];
     int r = onnx_shape(l, 0, onnx_in(l, 0)->type, q.out.n, dims, e);
     struct product_labels p;
-    if (r == 0 && is_product(l, &q, &p))
-        return emit_product(l, &q, &p, e);
+    if (r == 0 && is_product(l, &q) && sort_labels(&q, &p))
+        return emit_einsum_product(l, &q, &p, e);
     return r < 0 ? r
                  : onnx_emit_ref(l, REF_OP_EINSUM, l->n_in, ints, sizeof ints / sizeof *ints, e);
 }

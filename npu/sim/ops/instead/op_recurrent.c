@@ -111,14 +111,14 @@ static inline __attribute__((always_inline)) void recurrent_rows(const float *w,
         recurrent_block(w + row * n_columns, n_columns, x, y, row, n, 1);
 }
 
-KERNEL(void, add_product,
+KERNEL(void, recurrent_add_one,
        (const float *w, size_t n_rows, size_t n_columns, const float *const *x, float *const *y),
        (w, n_rows, n_columns, x, y))
 {
     recurrent_rows(w, n_rows, n_columns, x, y, 1);
 }
 
-KERNEL(void, add_products,
+KERNEL(void, recurrent_add_all,
        (const float *w, size_t n_rows, size_t n_columns, const float *const *x, float *const *y),
        (w, n_rows, n_columns, x, y))
 {
@@ -137,7 +137,7 @@ struct products {
 static void products_end(struct products *q)
 {
     for (int k = 0; k < q->n; k++)
-        add_product(q->w, q->n_rows, q->n_columns, q->x + k, q->y + k);
+        recurrent_add_one(q->w, q->n_rows, q->n_columns, q->x + k, q->y + k);
     q->n = 0;
 }
 
@@ -147,7 +147,7 @@ static void products_add(struct products *q, const float *x, float *y)
     q->y[q->n++] = y;
     if (q->n < TOGETHER)
         return;
-    add_products(q->w, q->n_rows, q->n_columns, q->x, q->y);
+    recurrent_add_all(q->w, q->n_rows, q->n_columns, q->x, q->y);
     q->n = 0;
 }
 
@@ -161,14 +161,14 @@ static void recurrent_apply(enum graph_post_kind kind, float *x, size_t n)
         elements_post(&(struct graph_post){.kind = kind}, x, n);
 }
 
-static void step_rnn(const struct recurrent_run *s, float *gates, uint32_t b)
+static void advance_rnn(const struct recurrent_run *s, float *gates, uint32_t b)
 {
     recurrent_apply(s->p->functions[s->direction][0], gates, s->p->padded);
     memcpy(s->h + (size_t)b * s->p->padded, gates, s->p->padded * sizeof *gates);
 }
 
 // Gates are i o f c.
-static void step_lstm(const struct recurrent_run *s, float *gates, uint32_t b)
+static void advance_lstm(const struct recurrent_run *s, float *gates, uint32_t b)
 {
     const struct recurrent *p = s->p;
     const enum graph_post_kind *f = p->functions[s->direction];
@@ -185,7 +185,7 @@ static void step_lstm(const struct recurrent_run *s, float *gates, uint32_t b)
 
 // Gates are z r h. before_reset (linear_before_reset): r * (R h + bias) in place of R (r * h) +
 // bias.
-static void step_gru(const struct recurrent_run *s, float *gates, uint32_t b)
+static void advance_gru(const struct recurrent_run *s, float *gates, uint32_t b)
 {
     const struct recurrent *p = s->p;
     const enum graph_post_kind *f = p->functions[s->direction];
@@ -275,7 +275,7 @@ static void recurrent_give(const struct recurrent_run *s, uint32_t k)
 static void run_direction(const struct recurrent_run *s)
 {
     static void (*const steps[])(const struct recurrent_run *, float *, uint32_t) = {
-        [REF_RNN] = step_rnn, [REF_LSTM] = step_lstm, [REF_GRU] = step_gru};
+        [REF_RNN] = advance_rnn, [REF_LSTM] = advance_lstm, [REF_GRU] = advance_gru};
     const struct recurrent *p = s->p;
     for (uint32_t k = 0; k < p->steps; k++) {
         float *gates = s->entered + (size_t)(k % p->chunk) * p->batch * p->rows;
@@ -336,30 +336,30 @@ static bool recurrent_function(int64_t gate, enum graph_post_kind *ret)
     return gate == REF_GATE_SIGMOID || gate == REF_GATE_TANH || gate == REF_GATE_RELU;
 }
 
-static const struct graph_tensor *tensor_of(const struct graph *g, const int32_t *edges, uint32_t n,
-                                            uint32_t i)
+static const struct graph_tensor *recurrent_tensor(const struct graph *g, const int32_t *edges,
+                                                   uint32_t n, uint32_t i)
 {
     return i < n && edges[i] >= 0 ? &g->tensors[edges[i]] : NULL;
 }
 
-static bool is_floats(const struct graph_tensor *t, uint64_t n_elems)
+static bool recurrent_is_floats(const struct graph_tensor *t, uint64_t n_elems)
 {
     return t->type == TENSOR_FLOAT32 && !t->quantized && !t->unpack && t->n_elems == n_elems &&
            n_elems;
 }
 
-static bool is_plain(const struct graph_tensor *t, uint64_t n_elems, bool constant)
+static bool recurrent_is_plain(const struct graph_tensor *t, uint64_t n_elems, bool constant)
 {
-    return is_floats(t, n_elems) && !t->channels_last && (!constant || t->constant);
+    return recurrent_is_floats(t, n_elems) && !t->channels_last && (!constant || t->constant);
 }
 
 // Shapes that do not fit are the reference operator's to refuse; few units would be mostly padding.
 static bool recurrent_sizes(const struct graph *g, const struct graph_node *n,
                             struct recurrent *ret)
 {
-    const struct graph_tensor *x = tensor_of(g, n->inputs, n->n_inputs, IN_X),
-                              *w = tensor_of(g, n->inputs, n->n_inputs, IN_W),
-                              *r = tensor_of(g, n->inputs, n->n_inputs, IN_R);
+    const struct graph_tensor *x = recurrent_tensor(g, n->inputs, n->n_inputs, IN_X),
+                              *w = recurrent_tensor(g, n->inputs, n->n_inputs, IN_W),
+                              *r = recurrent_tensor(g, n->inputs, n->n_inputs, IN_R);
     const int64_t *ints = n->ref.ints;
     if (!x || !w || !r || x->n_dims != 3 || w->n_dims != 3 || r->n_dims != 3 || x->constant)
         return false;
@@ -373,10 +373,28 @@ static bool recurrent_sizes(const struct graph *g, const struct graph_node *n,
                               .directions = ints[1] == REF_BOTH ? 2 : 1,
                               .hidden = r->dims[2]};
     const uint64_t rows = (uint64_t)gates_of[ret->kind] * ret->hidden;
-    return ret->hidden >= LANES / 4 && is_plain(x, x->n_elems, false) &&
-           is_plain(w, w->n_elems, true) && is_plain(r, r->n_elems, true) &&
+    return ret->hidden >= LANES / 4 && recurrent_is_plain(x, x->n_elems, false) &&
+           recurrent_is_plain(w, w->n_elems, true) && recurrent_is_plain(r, r->n_elems, true) &&
            w->dims[0] == ret->directions && w->dims[1] == rows && w->dims[2] == ret->inputs &&
            r->dims[0] == ret->directions && r->dims[1] == rows;
+}
+
+// What else there is among inputs: biases and first states.
+static bool recurrent_inputs_fit(const struct graph *g, const struct graph_node *n,
+                                 const struct recurrent *p, uint64_t states)
+{
+    const uint64_t biases = (uint64_t)p->directions * 2 * gates_of[p->kind] * p->hidden;
+    for (uint32_t i = IN_B; i < n->n_inputs; i++) {
+        const struct graph_tensor *t = recurrent_tensor(g, n->inputs, n->n_inputs, i);
+        if (!t)
+            continue;
+        const bool fits = i == IN_B                ? recurrent_is_plain(t, biases, true)
+                          : i == IN_H || i == IN_C ? recurrent_is_plain(t, states, false)
+                                                   : false;
+        if (!fits)
+            return false;
+    }
+    return true;
 }
 
 bool op_recurrent_fits(const struct graph *g, const struct graph_node *n)
@@ -390,21 +408,13 @@ bool op_recurrent_fits(const struct graph *g, const struct graph_node *n)
         if (!recurrent_function(n->ref.ints[5 + i], &f))
             return false;
     const uint64_t states = (uint64_t)p.directions * p.batch * p.hidden;
-    for (uint32_t i = IN_B; i < n->n_inputs; i++) {
-        const struct graph_tensor *t = tensor_of(g, n->inputs, n->n_inputs, i);
-        const bool bias = i == IN_B, state = i == IN_H || i == IN_C;
-        const uint64_t want =
-            bias ? (uint64_t)p.directions * 2 * gates_of[p.kind] * p.hidden : states;
-        if (t && !((bias || state) && is_plain(t, want, bias)))
-            return false;
-    }
     for (uint32_t i = 0; i < n->n_outputs; i++) {
-        const struct graph_tensor *t = tensor_of(g, n->outputs, n->n_outputs, i);
-        if (t && !(i == OUT_Y ? t->n_dims == 4 && is_floats(t, p.steps * states)
-                              : is_plain(t, states, false)))
+        const struct graph_tensor *t = recurrent_tensor(g, n->outputs, n->n_outputs, i);
+        if (t && !(i == OUT_Y ? t->n_dims == 4 && recurrent_is_floats(t, p.steps * states)
+                              : recurrent_is_plain(t, states, false)))
             return false;
     }
-    return true;
+    return recurrent_inputs_fit(g, n, &p, states);
 }
 
 // The i-th float of a constant, which need not be aligned in its file.
