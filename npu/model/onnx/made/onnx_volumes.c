@@ -19,6 +19,7 @@ struct depth {
     int64_t kernel, stride, dilation, pads[2]; // pads: as said; not with auto_pad
 };
 
+// NULL: the node has no such attribute.
 static const struct onnx_attr *volume_attribute(const struct onnx_node *n, const char *name)
 {
     for (uint32_t i = 0; i < n->n_attrs; i++)
@@ -44,6 +45,7 @@ static bool volume_numbers(const struct onnx_node *n, const char *name, uint32_t
     return a->ints.n == count;
 }
 
+// What is known of an input while the node is still to be lowered. NULL: nothing.
 static const struct graph_tensor *volume_input(const struct onnx_lowering *l,
                                                const struct onnx_node *n, uint32_t i)
 {
@@ -51,7 +53,8 @@ static const struct graph_tensor *volume_input(const struct onnx_lowering *l,
     return t < 0 ? NULL : &l->g->tensors[t];
 }
 
-// w: the weight; NULL: a pool.
+// What windows are in depth. False: attributes are not of three dimensions, or windows have more
+// lines than are worth a copy each. w: the weight, whose size counts; NULL: a pool.
 static bool take_depth(const struct onnx_node *n, const struct graph_tensor *w, struct depth *d)
 {
     int64_t kernel[SPATIAL], stride[SPATIAL], dilation[SPATIAL], pads[2 * SPATIAL];
@@ -134,7 +137,8 @@ static const char *volume_reshaped(struct onnx_maker *m, const char *x, const ch
     return onnx_step_reshaped(m, x, dims, n, out);
 }
 
-// Padding of depth: `pads`, or what auto_pad says.
+// Padding of depth: `pads`, or what auto_pad says; of an odd number of lines one more is behind, or
+// with SAME_LOWER in front, as ops/onnx_window.c has it.
 static void pad_depth(struct onnx_maker *m, int64_t size, struct depth *d)
 {
     const int64_t outs = (size + d->stride - 1) / d->stride;
@@ -161,6 +165,8 @@ static const char *line_of_depth(struct onnx_maker *m, const char *x, const stru
     return volume_reshaped(m, x, NULL, 4, dims);
 }
 
+// All lines of the kernel side by side: channels of a group in the order line, channel, which is
+// that of flat_weight().
 static const char *joined_lines(struct onnx_maker *m, const char *x, const struct depth *d,
                                 int64_t outs, const int64_t dims[4])
 {
@@ -187,6 +193,7 @@ static const char *flat_weight(struct onnx_maker *m, const char *w)
     return volume_reshaped(m, onnx_step_transposed(m, w, perm, 5, NULL), NULL, 4, dims);
 }
 
+// With zeros in front of the first image and behind the last one.
 static const char *padded_volume(struct onnx_maker *m, const char *x, const struct depth *d)
 {
     const int64_t pads[10] = {[2] = d->pads[0], [7] = d->pads[1]};
@@ -205,6 +212,7 @@ static void give_volume(struct onnx_maker *m, const char *y, int64_t depth, int6
     onnx_step_transposed(m, volume_reshaped(m, y, NULL, 5, dims), perm, 5, onnx_made_output(m, 0));
 }
 
+// One image for each of the output's lines of depth. What its windows see of depth are channels.
 static int make_conv(struct onnx_maker *m, const struct graph_tensor *volume, struct depth *d)
 {
     static const int64_t perm[] = {2, 0, 1, 3, 4};
@@ -237,7 +245,8 @@ static const char *repeated_bias(struct onnx_maker *m, int64_t times)
     return b ? onnx_step_two(m, "Tile", b, onnx_step_ints(m, &times, 1), NULL) : NULL;
 }
 
-// Weights are [C, O, lines, height, width].
+// Weights are [C, O, lines, height, width]. Each image becomes `kernel` images, which lie one
+// behind the other, since windows neither overlap nor leave anything out in depth (is_apart()).
 static int make_transposed(struct onnx_maker *m, const struct graph_tensor *volume,
                            const struct depth *d)
 {
@@ -264,6 +273,8 @@ static int make_transposed(struct onnx_maker *m, const struct graph_tensor *volu
 
 // ---- pools ----
 
+// First every image for itself, as channels of one, then lines of depth: the largest of the
+// largest, and the mean of means, as all of a window's images count the same pixels.
 static int make_pool(struct onnx_maker *m, const struct graph_tensor *volume)
 {
     struct onnx_attr attrs[MAX_ATTRS];

@@ -162,6 +162,7 @@ struct product_labels {
         summed[GRAPH_MAX_DIMS];
 };
 
+// "..." stands for labels of its own, so a term is all there is to look at.
 static bool has_label(const struct term *t, uint8_t label)
 {
     return memchr(t->labels, label, t->n) != NULL;

@@ -134,6 +134,7 @@ struct products {
     int n;
 };
 
+// Multiplies those that are left, one by one.
 static void products_end(struct products *q)
 {
     for (int k = 0; k < q->n; k++)
@@ -153,6 +154,7 @@ static void products_add(struct products *q, const float *x, float *y)
 
 // ---- steps ----
 
+// Of the units beyond `hidden` only zeros and their sigmoids come out, which nobody reads.
 static void recurrent_apply(enum graph_post_kind kind, float *x, size_t n)
 {
     if (kind == POST_SIGMOID && sigmoid_fits())
@@ -161,6 +163,7 @@ static void recurrent_apply(enum graph_post_kind kind, float *x, size_t n)
         elements_post(&(struct graph_post){.kind = kind}, x, n);
 }
 
+// One step of sequence b. gates: its sums, which have W x and R h in them.
 static void advance_rnn(const struct recurrent_run *s, float *gates, uint32_t b)
 {
     recurrent_apply(s->p->functions[s->direction][0], gates, s->p->padded);
@@ -227,6 +230,7 @@ static void recurrent_recur(const struct recurrent_run *s, float *gates)
     products_end(&q);
 }
 
+// Which step of the sequence comes k-th.
 static uint32_t recurrent_step(const struct recurrent_run *s, uint32_t k)
 {
     return s->backward ? s->p->steps - 1 - k : k;
@@ -305,6 +309,7 @@ static void recurrent_end(const struct recurrent_run *s, const float *from, floa
         memcpy(to + recurrent_state_at(s, b), from + (size_t)b * p->padded, p->hidden * sizeof *to);
 }
 
+// Directions one after the other, in the same scratch memory.
 static int recurrent_run(const struct step *s, struct run *r, struct error *e)
 {
     const struct recurrent *p = s->state;
@@ -330,6 +335,7 @@ static int recurrent_run(const struct step *s, struct run *r, struct error *e)
 
 // ---- what is made ready ----
 
+// What elements_post() calls an activation. False: it has none of the kind.
 static bool recurrent_function(int64_t gate, enum graph_post_kind *ret)
 {
     *ret = gate == REF_GATE_SIGMOID ? POST_SIGMOID : gate == REF_GATE_TANH ? POST_TANH : POST_RELU;
@@ -348,6 +354,7 @@ static bool recurrent_is_floats(const struct graph_tensor *t, uint64_t n_elems)
            n_elems;
 }
 
+// In the order of its dimensions.
 static bool recurrent_is_plain(const struct graph_tensor *t, uint64_t n_elems, bool constant)
 {
     return recurrent_is_floats(t, n_elems) && !t->channels_last && (!constant || t->constant);
