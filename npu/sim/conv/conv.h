@@ -27,7 +27,7 @@ enum conv_kernel {
     CONV_DEPTHWISE, // one filter for each channel: integers, and fp16 and other stored types
     CONV_VNNI,      // integers, one group, by products of bytes
     CONV_INT16,     // integers, with AVX2 or NEON
-    CONV_FLOATS,    // floats, one group, with AVX512
+    CONV_FLOATS,    // floats that oneDNN has nothing as fast for (floats/conv_floats.h)
 };
 
 // Channels of a vector. Arrays of sums and of channels have this many more than are used, so that
@@ -156,6 +156,9 @@ bool conv_dnn_is_exact(const struct step *s, const struct conv *c);
 /// Whether oneDNN has a kernel of its own for one filter for each channel. It has none for some
 /// dilations and numbers of channels.
 bool conv_dnn_has_depthwise(const struct step *s, const struct conv *c);
+
+/// Whether oneDNN has more for it than a product of matrices and plain C.
+bool conv_dnn_has_kernel(const struct step *s, const struct conv *c);
 
 /// Prepares CONV_DNN: makes the primitives and their weights. `weights` is [oc][ic of a
 /// group][kh][kw], int8_t or float.

@@ -17,6 +17,7 @@
 // Tests: test_sim_conv_AVX2_VNNI (integers), test_sim_models (floats).
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "npu/sim/conv/conv.h"
@@ -263,16 +264,32 @@ bool conv_dnn_is_exact(const struct step *s, const struct conv *c)
     return exact;
 }
 
+#define NAME_BYTES 64
+
+// What oneDNN calls the primitive of the whole image; "ref" where there is none.
+static void conv_dnn_name(const struct step *s, const struct conv *c, char name[NAME_BYTES])
+{
+    const char *found = "ref";
+    dnnl_primitive_desc_t pd = conv_dnn_whole(s, c);
+    if (pd)
+        dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &found);
+    snprintf(name, NAME_BYTES, "%s", found);
+    if (pd)
+        dnnl_primitive_desc_destroy(pd);
+}
+
 bool conv_dnn_has_depthwise(const struct step *s, const struct conv *c)
 {
-    const char *name = "";
-    dnnl_primitive_desc_t pd = conv_dnn_whole(s, c);
-    if (!pd)
-        return false;
-    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
-    bool has = strstr(name, "dw") != NULL;
-    dnnl_primitive_desc_destroy(pd);
-    return has;
+    char name[NAME_BYTES];
+    conv_dnn_name(s, c, name);
+    return strstr(name, "dw") != NULL;
+}
+
+bool conv_dnn_has_kernel(const struct step *s, const struct conv *c)
+{
+    char name[NAME_BYTES];
+    conv_dnn_name(s, c, name);
+    return !strstr(name, "gemm") && !strstr(name, "ref");
 }
 
 // ---- tiles ----

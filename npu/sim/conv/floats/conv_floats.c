@@ -6,6 +6,10 @@
 //   image, fp16    | chunk | chunk | …          floats of one chunk stay in the L1 cache
 //   blocks           3 2 1   3 2 1              take turns on it, the last channels first
 //
+// Of several groups each has blocks of its own, which see the image from the group's first channel
+// on. They take turns from the first channels on, so that what a group's last vector has too much
+// is overwritten by the groups behind it.
+//
 // Activations that are bounds are applied in registers. Behind others sums are kept, a chunk of
 // them, for conv_epilogue().
 //
@@ -49,7 +53,7 @@ static bool floats_lie_outside(const struct graph_window *w)
 static size_t floats_parts(const struct conv *c)
 {
     const size_t channels = floats_level()->channels;
-    if (!channels)
+    if (!channels || c->window.groups > 1)
         return 1;
     return c->ic % channels || floats_lie_outside(&c->window) ? 0 : c->ic / channels;
 }
@@ -88,17 +92,33 @@ static bool floats_stay_halves(const struct step *s, const struct conv *c)
            conv_pixels(c) <= FLOATS_FEW && !floats_are_padded(&c->window);
 }
 
+// Products of an output.
+static size_t floats_products(const struct conv *c)
+{
+    return (size_t)c->ic / c->window.groups * c->window.kernel[0] * c->window.kernel[1];
+}
+
+// Whether oneDNN has nothing better. For several groups of a few channels, or of some that are no
+// multiple of a vector, it has a product of matrices: that is slower even where most lanes have no
+// channel.
+static bool floats_pay(const struct step *s, const struct conv *c)
+{
+    const struct floats_level *level = floats_level();
+    bool stored =
+        step_input(s, 0)->type != TENSOR_FLOAT32 || step_output(s, 0)->type != TENSOR_FLOAT32;
+    if (c->window.groups > 1 && !level->takes_all)
+        return level->takes_groups ? !conv_dnn_has_depthwise(s, c) : !conv_dnn_has_kernel(s, c);
+    return level->takes_all || (stored && floats_products(c) <= MAX_PRODUCTS) ||
+           floats_stay_halves(s, c);
+}
+
 bool conv_floats_fits(const struct step *s, const struct conv *c, const float *w)
 {
     struct clamp_bounds bounds;
     uint32_t fused;
-    size_t n = (size_t)c->ic * c->window.kernel[0] * c->window.kernel[1];
-    bool finite = true, stored = step_input(s, 0)->type != TENSOR_FLOAT32 ||
-                                 step_output(s, 0)->type != TENSOR_FLOAT32;
-    if (!floats_level() ||
-        (!floats_level()->takes_all && (!stored || n > MAX_PRODUCTS) &&
-         !floats_stay_halves(s, c)) ||
-        c->transposed || c->window.groups != 1 || !floats_parts(c) ||
+    size_t n = floats_products(c);
+    bool finite = true;
+    if (!floats_level() || c->transposed || !floats_pay(s, c) || !floats_parts(c) ||
         floats_segments(c, floats_parts(c)) > FLOATS_SEGMENTS ||
         !floats_take_bounds(s->node, &bounds, &fused))
         return false;
@@ -130,7 +150,7 @@ static void floats_describe(const struct step *s, struct conv *c, struct conv_fl
     f->there = x->type == TENSOR_FLOAT32 && !x->quantized && !w->pad[1] && !w->pad[3];
     f->parts = f->flat ? 1 : floats_parts(c);
     f->n_segments = floats_segments(c, f->parts);
-    f->segment = (size_t)c->ic * w->kernel[0] * w->kernel[1] / f->n_segments;
+    f->segment = floats_products(c) / f->n_segments;
     size_t most = f->flat && c->ic > c->oc ? c->ic : c->oc, chunk = CHUNK_FLOATS / most;
     f->chunk = chunk < PIXEL_MULTIPLE ? PIXEL_MULTIPLE : chunk / PIXEL_MULTIPLE * PIXEL_MULTIPLE;
     f->chunk = f->halves && f->chunk > FLOATS_FEW ? FLOATS_FEW : f->chunk;
@@ -143,8 +163,8 @@ static void floats_describe(const struct step *s, struct conv *c, struct conv_fl
 static void floats_pack_channel(const struct conv *c, const float *w, size_t next, float *to)
 {
     size_t taps = (size_t)c->window.kernel[0] * c->window.kernel[1];
-    const size_t part = c->ic / c->floats->parts;
-    for (size_t first = 0; first < c->ic; first += part)
+    const size_t channels = c->ic / c->window.groups, part = channels / c->floats->parts;
+    for (size_t first = 0; first < channels; first += part)
         for (size_t tap = 0; tap < taps; tap++)
             for (size_t i = first; i < first + part; i++, to += next)
                 *to = w[i * taps + tap];
@@ -153,24 +173,34 @@ static void floats_pack_channel(const struct conv *c, const float *w, size_t nex
 // All blocks' weights, each [n][n_vectors of lanes], one behind the other.
 static void floats_pack_blocks(const struct conv *c, const float *w, size_t n, float *to)
 {
-    const size_t lanes = c->floats->level->lanes;
-    for (size_t i = 0; i < c->floats->n_blocks; i++) {
-        const struct floats_block *b = &c->floats->blocks[i];
-        for (size_t o = 0; o < b->n_vectors * lanes && b->from + o < c->oc; o++)
-            floats_pack_channel(c, w + (b->from + o) * n, b->n_vectors * lanes,
-                                to + b->from * n + o);
+    const struct conv_floats *f = c->floats;
+    for (size_t i = 0; i < f->n_blocks; i++) {
+        const struct floats_block *b = &f->blocks[i];
+        const size_t width = b->n_vectors * f->level->lanes;
+        for (size_t o = 0; o < width && o < b->left; o++)
+            floats_pack_channel(c, w + (b->from + o) * n, width, to + o);
+        to += width * n;
     }
 }
 
-// `size`: bytes of a weight.
-static void floats_divide_channels(struct conv_floats *f, size_t vectors, size_t n, size_t size,
-                                   uint8_t *weights)
+// The blocks of group g, whose weights begin at `weights`. `size`: bytes of a weight.
+static void floats_divide_group(const struct conv *c, size_t g, size_t size, const uint8_t *weights)
 {
-    const size_t lanes = f->level->lanes;
-    for (size_t i = 0, from = 0; i < f->n_blocks; i++) {
-        size_t n_vectors = vectors / f->n_blocks + (i < vectors % f->n_blocks);
-        f->blocks[i] = (struct floats_block){from, n_vectors, weights + from * n * size};
-        from += n_vectors * lanes;
+    const struct conv_floats *f = c->floats;
+    const size_t lanes = f->level->lanes, groups = c->window.groups, all = c->oc / groups;
+    const size_t vectors = (all + lanes - 1) / lanes, n_blocks = f->n_blocks / groups;
+    for (size_t i = 0, from = 0; i < n_blocks; i++) {
+        const size_t n_vectors = vectors / n_blocks + (i < vectors % n_blocks);
+        const size_t first = g * all + from, width = n_vectors * lanes;
+        f->blocks[g * n_blocks + i] = (struct floats_block){.from = first,
+                                                            .left = all - from,
+                                                            .in = g * (c->ic / groups),
+                                                            .n_vectors = n_vectors,
+                                                            .inside = first + width <= c->oc,
+                                                            .weights = weights,
+                                                            .bias = f->bias + first};
+        from += width;
+        weights += width * floats_products(c) * size;
     }
 }
 
@@ -180,21 +210,23 @@ int conv_floats_prepare(struct step *s, struct conv *c, const float *w, struct e
     if (!f)
         return error_no_memory(e, "a step", sizeof *f);
     floats_describe(s, c, f);
-    size_t lanes = f->level->lanes, vectors = (c->oc + lanes - 1) / lanes;
+    size_t lanes = f->level->lanes, groups = c->window.groups;
+    size_t vectors = (c->oc / groups + lanes - 1) / lanes, all = groups * vectors;
     size_t n = f->n_segments * f->segment, size = f->halves ? sizeof(uint16_t) : sizeof(float);
-    uint8_t *to = step_alloc(s, vectors * n, lanes * size);
-    f->n_blocks = (vectors + f->level->vectors - 1) / f->level->vectors;
+    uint8_t *to = step_alloc(s, all * n, lanes * size);
+    f->n_blocks = (vectors + f->level->vectors - 1) / f->level->vectors * groups;
     f->blocks = step_alloc(s, f->n_blocks, sizeof *f->blocks);
-    f->bias = step_alloc(s, vectors, lanes * sizeof *f->bias);
-    cleanup(free_p) float *floats = f->halves ? calloc(vectors * n, lanes * sizeof *floats) : NULL;
+    f->bias = step_alloc(s, c->oc + lanes * f->level->vectors, sizeof *f->bias);
+    cleanup(free_p) float *floats = f->halves ? calloc(all * n, lanes * sizeof *floats) : NULL;
     if (!to || !f->blocks || !f->bias || (f->halves && !floats))
-        return error_no_memory(e, "a weight", vectors * n * lanes * size);
+        return error_no_memory(e, "a weight", all * n * lanes * size);
     if (c->float_bias)
         memcpy(f->bias, c->float_bias, c->oc * sizeof *f->bias);
-    floats_divide_channels(f, vectors, n, size, to);
+    for (size_t g = 0; g < groups; g++)
+        floats_divide_group(c, g, size, to + g * vectors * lanes * n * size);
     floats_pack_blocks(c, w, n, f->halves ? floats : (float *)(void *)to);
     if (f->halves)
-        fp16_store(to, 1, vectors * n * lanes, floats);
+        fp16_store(to, 1, all * n * lanes, floats);
     return 0;
 }
 
@@ -220,6 +252,25 @@ static size_t floats_whole_pixels(const struct conv *c, size_t first)
     return all > first + more ? all - first - more : 0;
 }
 
+// One block of `count` pixels, whose outputs are at `to`. Segments are those of the first channel.
+static void floats_sum_block(const struct conv *c, const struct floats_block *b,
+                             const struct floats_pixels *p, size_t first, size_t count, uint8_t *to)
+{
+    const struct conv_floats *f = c->floats;
+    struct floats_pixels own = *p;
+    own.weights = b->weights;
+    own.bias = b->bias;
+    own.left = b->left;
+    own.to = to + b->from * (f->to == FLOATS_TO_FP16 ? sizeof(uint16_t) : sizeof(float));
+    if (c->window.groups > 1)
+        own.whole = b->inside ? count : 0;
+    else
+        own.whole = f->to == FLOATS_TO_SUMS ? count : floats_whole_pixels(c, first);
+    for (size_t i = 0; i < p->n_segments; i++)
+        own.segments[i] += b->in;
+    (f->halves ? f->level->sum_halves : f->level->sum)(&own, count, b->n_vectors);
+}
+
 // n pixels of the output from `first` on; several blocks take turns on a chunk while its part of
 // the image is in the L1 cache.
 static void floats_sum_line(const struct step *s, const struct conv *c, struct run *r,
@@ -234,15 +285,11 @@ static void floats_sum_line(const struct step *s, const struct conv *c, struct r
                           ? (uint8_t *)sums
                           : (uint8_t *)run_output(s, r, 0) + (first + done) * c->oc * size;
         uint32_t denormals = kernel_drop_denormals(); // as around oneDNN's kernels
-        p->whole = f->to == FLOATS_TO_SUMS ? count : floats_whole_pixels(c, first + done);
-        // The last channels first: what they write too much is the next pixel's first ones.
-        for (size_t i = f->n_blocks; i--;) {
-            const struct floats_block *b = &f->blocks[i];
-            p->weights = b->weights;
-            p->bias = f->bias + b->from;
-            p->left = c->oc - b->from;
-            p->to = to + b->from * size;
-            (f->halves ? f->level->sum_halves : f->level->sum)(p, count, b->n_vectors);
+        // In one group the last channels first: what they write too much is the next pixel's first
+        // ones.
+        for (size_t i = 0; i < f->n_blocks; i++) {
+            size_t at = c->window.groups > 1 ? i : f->n_blocks - 1 - i;
+            floats_sum_block(c, &f->blocks[at], p, first + done, count, to);
         }
         kernel_keep_denormals(denormals);
         for (size_t i = 0; i < p->n_segments; i++)

@@ -1,9 +1,10 @@
-// Convolutions of floats in one group, from what is stored to what is stored: fp16 images become
-// floats line by line, and sums outputs before they leave registers.
+// Convolutions of floats, from what is stored to what is stored: fp16 images become floats line by
+// line, and sums outputs before they leave registers.
 //
 //   y[o] = stored(clamp(Σ over taps, Σ over channels i: x[tap][i] * w[o][tap][i]  + bias[o]))
 //
-// Rounding: each product with its sum once (fma), in oneDNN's order, so both give the same bits:
+// Rounding: each product with its sum once (fma). In one group in oneDNN's order, so both give the
+// same bits; several groups are taken where that is slower, in the order of NEON or AVX512:
 //
 //   AVX512   taps, and of each tap its channels, from 0 on; then the bias
 //   AVX2     eight channels after the other, of these the taps, and of each tap its eight channels,
@@ -32,10 +33,14 @@
 #define FLOATS_VECTORS  4 // in a block at most
 #define FLOATS_FEW      6 // pixels of which the weights decide what they take
 
-// Channels of the output that the kernel computes at a time.
+// Channels of the output that the kernel computes at a time, all of one group.
 struct floats_block {
-    size_t from, n_vectors;
+    size_t from, left; // the first one; how many its group has from there on
+    size_t in;         // the group's first channel of the image
+    size_t n_vectors;
+    bool inside;         // what its vectors have too much lies in channels of the same pixel
     const void *weights; // floats, or fp16: conv_floats.halves
+    const float *bias;
 };
 
 struct conv_floats {
@@ -47,7 +52,7 @@ struct conv_floats {
     size_t parts;               // of a tap's channels, each with segments of its own
     size_t n_blocks, chunk;     // chunk: pixels that each block computes before the next one
     struct floats_block *blocks;
-    float *bias; // of whole vectors
+    float *bias; // of all channels, and a block more
     struct clamp_bounds bounds;
     enum { FLOATS_TO_FLOAT32, FLOATS_TO_FP16, FLOATS_TO_SUMS } to;
     const struct floats_level *level;
@@ -61,7 +66,8 @@ struct floats_pixels {
     const void *weights;                    // as the block's
     const float *bias;
     struct clamp_bounds bounds;
-    size_t channels, left; // of the output, from pixel to pixel; from the block's first one on
+    size_t channels, left; // of the output, from pixel to pixel; of the block's group, from its
+                           // first one on
     size_t whole;          // pixels behind which there is room for what a vector has too much
     bool fp16;
     void *to; // the block's first channel of the first pixel
@@ -71,7 +77,8 @@ struct floats_pixels {
 struct floats_level {
     size_t lanes, vectors; // of a vector; in a block at most
     size_t channels;       // of a tap that are added before the next tap's; 0: all
-    bool takes_all;        // oneDNN has nothing faster
+    bool takes_all;        // oneDNN has nothing faster, whatever the convolution
+    bool takes_groups;     // … for several groups that are more than one channel each
     /// Outputs of n pixels and the channels of n_vectors.
     void (*sum)(const struct floats_pixels *p, size_t n, size_t n_vectors);
     /// The same by weights of fp16, of FLOATS_FEW pixels at most; NULL: there is none.

@@ -42,11 +42,17 @@ AVX2_INLINE void floats_sum_segment(const struct floats_pixels *p, const float *
     }
 }
 
+// The first n lanes, n < 8.
+AVX2_INLINE __m256i floats_first_lanes(size_t n)
+{
+    static const int32_t within[2 * AVX2_LANES] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    return _mm256_loadu_si256((const __m256i *)(const void *)(within + AVX2_LANES - n));
+}
+
 // A vector of which `left` channels exist; `whole`: what is behind them will be overwritten.
 AVX2_INLINE void floats_store(__m256 y, const struct clamp_bounds bounds, uint8_t *to, size_t left,
                               const bool whole, const bool fp16)
 {
-    float floats[AVX2_LANES];
     uint16_t halves[AVX2_LANES];
     if (fp16 && whole) {
         avx2_store_fp16(y, bounds, (uint16_t *)(void *)to);
@@ -56,8 +62,7 @@ AVX2_INLINE void floats_store(__m256 y, const struct clamp_bounds bounds, uint8_
         avx2_store_fp16(y, bounds, halves);
         memcpy(to, halves, left * sizeof *halves);
     } else {
-        _mm256_storeu_ps(floats, avx2_clamp(bounds, y));
-        memcpy(to, floats, left * sizeof *floats);
+        _mm256_maskstore_ps((float *)(void *)to, floats_first_lanes(left), avx2_clamp(bounds, y));
     }
 }
 
@@ -116,8 +121,11 @@ static void floats_sum_avx2(const struct floats_pixels *p, size_t n, size_t n_ve
     floats_sum_all(functions[n_vectors - 1], MAX_SUMS / n_vectors, p, n);
 }
 
-const struct floats_level conv_floats_avx2 = {
-    .lanes = AVX2_LANES, .vectors = MAX_VECTORS, .channels = AVX2_LANES, .sum = floats_sum_avx2};
+const struct floats_level conv_floats_avx2 = {.lanes = AVX2_LANES,
+                                              .vectors = MAX_VECTORS,
+                                              .channels = AVX2_LANES,
+                                              .takes_groups = true,
+                                              .sum = floats_sum_avx2};
 #else
 const struct floats_level conv_floats_avx2;
 #endif
