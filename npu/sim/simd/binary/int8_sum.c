@@ -32,15 +32,6 @@ static inline float int8_scaled(int32_t x, float factor, float integer)
     return fmaf((float)x, factor, integer) - integer;
 }
 
-static inline int32_t int8_rounded(float v)
-{
-    union {
-        float real;
-        int32_t bits;
-    } both = {v};
-    return both.bits;
-}
-
 // Sums, or products, of what both operands scaled to are below 2^24, so exact. Large results stay
 // in order as floats' bits do, so they saturate.
 static inline __attribute__((always_inline)) void
@@ -296,42 +287,6 @@ void int8_sum(const struct graph_sum *sum, int8_t low, const void *a, const void
     for (; i < n; i += SUM_CHUNK) {
         size_t count = n - i < SUM_CHUNK ? n - i : SUM_CHUNK;
         int8_sum_all(sum, low, (const int8_t *)a + i, (const int8_t *)b + i, count, part);
-        memcpy((int8_t *)y + i, part, count);
-    }
-}
-
-bool int8_scale_exact_fits(int64_t factor, int64_t term, struct graph_scaling out)
-{
-    int64_t reach = 128 * (factor < 0 ? -factor : factor) + (term < 0 ? -term : term);
-    return reach < 4 * MAX_HELD && fabs(int8_factor(out)) * 4 * MAX_HELD < INT32_MAX;
-}
-
-KERNEL(void, int8_scale_all,
-       (const int8_t *restrict x, const float *restrict factor, const float *restrict term,
-        size_t n, float out, int32_t min, float to, int8_t *restrict y),
-       (x, factor, term, n, out, min, to, y))
-{
-    int32_t max = int8_rounded(INTEGER + 127);
-    for (size_t i = 0; i < n; i++) {
-        int32_t stored = int8_rounded(fmaf(fmaf(x[i], factor[i], term[i]), out, to));
-        stored = stored > min ? stored : min;
-        y[i] = (int8_t)(stored < max ? stored : max);
-    }
-}
-
-void int8_scale_exact(const void *x, const float *factor, const float *term, size_t n,
-                      struct graph_scaling out, int32_t low, int32_t zp, void *y)
-{
-    int8_t part[SUM_CHUNK];
-    const float by = (float)int8_factor(out), to = INTEGER + (float)zp;
-    const int32_t min = int8_rounded(INTEGER + (float)low);
-    if (y != x) {
-        int8_scale_all(x, factor, term, n, by, min, to, y);
-        return;
-    }
-    for (size_t i = 0; i < n; i += SUM_CHUNK) {
-        size_t count = n - i < SUM_CHUNK ? n - i : SUM_CHUNK;
-        int8_scale_all((const int8_t *)x + i, factor + i, term + i, count, by, min, to, part);
         memcpy((int8_t *)y + i, part, count);
     }
 }

@@ -1,4 +1,4 @@
-// What int8_sum.c shares with its kernel for NEON.
+// What int8_sum.c shares with its kernel for NEON and with int8_scale.c.
 #pragma once
 
 #include <math.h>
@@ -13,6 +13,16 @@
 static inline double int8_factor(struct graph_scaling s)
 {
     return ldexp(s.factor, -(int)s.shift);
+}
+
+// The bits of a float: those of INT8_INTEGER and an integer are ordered as these integers are.
+static inline int32_t int8_rounded(float v)
+{
+    union {
+        float real;
+        int32_t bits;
+    } both = {v};
+    return both.bits;
 }
 
 #define INT8_SUM_NEON 16 // elements that are computed together
