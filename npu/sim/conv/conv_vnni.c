@@ -114,15 +114,18 @@ static size_t vnni_line_size(const struct conv *c)
     return v->flat ? v->chunk * c->ic + BEHIND : (size_t)conv_lines_bytes_size(c);
 }
 
-// The high parts of a line are behind all that is there for others.
-static void vnni_describe_split(const struct conv *c, const int8_t *weights, size_t n)
+// The high parts of a line are behind all that is there for others. `weights`: n packed ones.
+static int vnni_pack_split(struct step *s, const struct conv *c, const int8_t *weights, size_t n,
+                           struct error *e)
 {
     struct conv_vnni *v = c->vnni;
     size_t line = vnni_line_size(c);
     v->limit = conv_split_limit(weights, n);
+    int r = conv_split_match(s, v, e);
     if (v->limit < UINT8_MAX)
         v->more = v->high = align_up(line + v->more, ALIGNMENT);
     v->more = align_up(line + v->more + SPLIT_BEHIND, ALIGNMENT) - line;
+    return r;
 }
 
 static int vnni_pack(struct step *s, struct conv *c, const int8_t *w, struct error *e)
@@ -137,7 +140,7 @@ static int vnni_pack(struct step *s, struct conv *c, const int8_t *w, struct err
         return error_no_memory(e, "a weight", vectors * vector);
     for (size_t i = 0; i < v->n_blocks; i++) {
         size_t n_vectors = vectors / v->n_blocks + (i < vectors % v->n_blocks);
-        v->blocks[i] = (struct vnni_block){from, n_vectors, to};
+        v->blocks[i] = (struct vnni_block){.from = from, .n_vectors = n_vectors, .weights = to};
         for (size_t o = 0; o < n_vectors * v->lanes && from + o < c->oc; o++)
             vnni_pack_channel(c, w + (from + o) * n, n_vectors, to + 4 * o);
         from += n_vectors * v->lanes;
@@ -146,9 +149,9 @@ static int vnni_pack(struct step *s, struct conv *c, const int8_t *w, struct err
     const struct vnni_block *last = &v->blocks[v->n_blocks - 1];
     if (v->spare >= 0)
         vnni_pack_ones(c, last->n_vectors, (uint8_t *)last->weights + 4 * (c->oc - last->from));
-    if (v->split)
-        vnni_describe_split(c, (const int8_t *)v->blocks[0].weights, vectors * vector);
-    return 0;
+    return v->split
+               ? vnni_pack_split(s, c, (const int8_t *)v->blocks[0].weights, vectors * vector, e)
+               : 0;
 }
 
 // Sums come complete: the bias that is left to conv_epilogue() is 0.
@@ -224,6 +227,7 @@ static void vnni_sum_blocks(const struct vnni_run *w, struct vnni_pixels *p, siz
     for (size_t i = v->n_blocks; i--;) {
         const struct vnni_block *b = &v->blocks[i];
         p->weights = b->weights;
+        p->order = v->paired ? &b->order : NULL;
         p->bias = v->bias + b->from;
         p->nz = v->has_nz ? v->nz + b->from : NULL;
         p->from = b->from;

@@ -40,14 +40,23 @@
 
 #define VNNI_SEGMENTS 64
 
+// AVX2: the order in which a block's quads are multiplied, of each segment the pairs first.
+struct split_order {
+    uint32_t *pairs;  // [segment]: how many there are
+    uint32_t *at;     // [segment][quad]: where it is in the segment, in bytes
+    uint32_t *places; // [segment][quad of the image]: its number in that order
+};
+
 // Channels of the output that the kernel computes at a time.
 struct vnni_block {
     size_t from, n_vectors;
-    const uint8_t *weights; // [segment][quad][channel][4], as they are read
+    const uint8_t *weights;   // [segment][quad][channel][4], as they are read
+    struct split_order order; // … which is this where there are pairs (conv_vnni.paired)
 };
 
 struct conv_vnni {
     bool split;                        // AVX2
+    bool paired;                       // … quads are multiplied in pairs
     uint8_t limit;                     // … of bytes: 255: they need not be split
     size_t high;                       // … bytes from a line to its high parts; 0: there are none
     size_t lanes, max_vectors;         // channels of a vector, and vectors of a block at most
@@ -72,7 +81,8 @@ struct vnni_pixels {
     size_t n_segments, quads, pitch;        // pitch: bytes from pixel to pixel
     size_t high;                            // as in struct conv_vnni
     const uint8_t *weights;
-    const int32_t *bias, *nz; // nz: NULL: all 0
+    const struct split_order *order; // NULL: there are no pairs
+    const int32_t *bias, *nz;        // nz: NULL: all 0
     int spare;
     int32_t *window_sums; // where there is no spare channel
     size_t first, from;   // pixel and channel of the output
@@ -115,6 +125,11 @@ void conv_vnni_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sums);
 // that are not 0 are multiplied: sums are exact, and take three instructions where int16
 // (conv_int16.h) takes four. Where many bytes are large it would take six: images whose zero point
 // is not near the lowest number, and inputs of the model, are left to int16.
+//
+// Two quads of low whose four products of a lane fit 16 bits together are a pair: their products
+// are added before they become 32 bits, which saves half an instruction of three. A quad's weights
+// fit those of nearly any other one, or of few: where most quads find one, and a segment has enough
+// of them, a block's quads are matched, and have an order of their own.
 
 #define SPLIT_LANES   8  // sums of a vector
 #define SPLIT_VECTORS 2  // in a block at most
@@ -126,6 +141,10 @@ bool conv_split_fits(const struct step *s, const struct conv *c);
 
 /// The limit for n packed weights, which is 255 where nothing needs to be split.
 uint8_t conv_split_limit(const int8_t *w, size_t n);
+
+/// Matches the quads of all blocks of v, whose limit is set, and puts weights in that order, where
+/// that pays: then v is `paired`, and its limit may be lower.
+int conv_split_match(struct step *s, struct conv_vnni *v, struct error *e);
 
 /// Splits n bytes of an image, raised: low takes their place.
 void conv_split(uint8_t *x, size_t n, uint8_t limit, uint8_t *high);

@@ -2,13 +2,16 @@
 // what makes it exact, formula and layout).
 //
 // For up to 6 pixels at a time and 16 channels, or 12 and 8, and each quad of inputs:
-//   pairs          = x0 * w0 + x1 * w1, x2 * w2 + x3 * w3      vpmaddubsw, 16 bits
-//   sums[pixel]   += pairs[0] + pairs[1]                       vpmaddwd with ones, vpaddd
+//   products       = x0 * w0 + x1 * w1, x2 * w2 + x3 * w3      vpmaddubsw, 16 bits
+//   products      += the same of the other quad of a pair      vpmaddubsw, vpaddw
+//   sums[pixel]   += products[0] + products[1]                 vpmaddwd with ones, vpaddd
 // then the same with the high parts of those quads in which any pixel of the tile has one.
 //
 // Why it is fast: 12 of the 16 registers hold sums, one is 1; weights come from memory, which the
-// multiplication reads itself. Three instructions for 32 products bound it, not the loads. Whether
-// quads have high parts is asked for eight at a time, and comes out as bits, of which most are 0.
+// multiplication reads itself. Three instructions for 32 products bound it, or five for the 64 of a
+// pair, not the loads: so where there are pairs, which take two registers more, tiles have 10 sums.
+// Whether quads have high parts is asked for eight at a time, and comes out as bits, of which most
+// are 0.
 //
 // Sums are exact, and wrap at 32 bits. Tests: test_sim_conv_AVX2.
 #include <stdlib.h>
@@ -22,6 +25,7 @@
 #define AVX2_INLINE AVX2 static inline __attribute__((always_inline, no_sanitize("undefined")))
 
 #define MAX_SUMS     12 // vectors in registers
+#define MAX_PAIRED   10 // … where quads are paired
 #define VECTOR_BYTES 32
 #define BITS         64 // quads that are asked for together
 
@@ -33,11 +37,16 @@ AVX2_INLINE __m256i split_broadcast_quad(const uint8_t *x)
 }
 
 // In assembly, since gcc loads weights once for all pixels, for which there is no register.
-AVX2_INLINE void split_add(__m256i *sum, __m256i quad, const __m256i *w)
+AVX2_INLINE __m256i split_multiply(__m256i quad, const __m256i *w)
 {
-    __m256i pairs;
-    __asm__("vpmaddubsw %2, %1, %0" : "=x"(pairs) : "x"(quad), "m"(*w));
-    *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+    __m256i products;
+    __asm__("vpmaddubsw %2, %1, %0" : "=x"(products) : "x"(quad), "m"(*w));
+    return products;
+}
+
+AVX2_INLINE void split_add(__m256i *sum, __m256i products)
+{
+    *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(products, _mm256_set1_epi16(1)));
 }
 
 // What a tile takes of a segment: every third pixel has a pointer; the two behind it are reached by
@@ -56,15 +65,38 @@ AVX2_INLINE struct split_tile split_tile_at(const uint8_t *at, size_t pitch, con
     return t;
 }
 
+// What pixel i has `byte` bytes behind the segment's beginning.
+AVX2_INLINE const uint8_t *split_at(const struct split_tile *t, int i, size_t byte)
+{
+    return t->x[i / 3] + byte + (size_t)(i % 3) * t->pitch;
+}
+
 AVX2_INLINE void split_add_quad(const struct split_tile *t, size_t byte, const uint8_t *w,
                                 __m256i *sums, const int n, const int n_vectors)
 {
 #pragma GCC unroll 12
     for (int i = 0; i < n; i++) {
-        __m256i quad_lanes = split_broadcast_quad(t->x[i / 3] + (size_t)(i % 3) * t->pitch + byte);
+        __m256i quad_lanes = split_broadcast_quad(split_at(t, i, byte));
 #pragma GCC unroll 2
         for (int v = 0; v < n_vectors; v++)
-            split_add(&sums[i * n_vectors + v], quad_lanes, (const __m256i *)w + v);
+            split_add(&sums[i * n_vectors + v], split_multiply(quad_lanes, (const __m256i *)w + v));
+    }
+}
+
+// Two quads whose products fit 16 bits together.
+AVX2_INLINE void split_add_pair(const struct split_tile *t, size_t first, size_t second,
+                                const uint8_t *w, __m256i *sums, const int n, const int n_vectors)
+{
+    const __m256i *weights = (const __m256i *)w;
+#pragma GCC unroll 12
+    for (int i = 0; i < n; i++) {
+        __m256i one = split_broadcast_quad(split_at(t, i, first)),
+                other = split_broadcast_quad(split_at(t, i, second));
+#pragma GCC unroll 2
+        for (int v = 0; v < n_vectors; v++)
+            split_add(&sums[i * n_vectors + v],
+                      _mm256_add_epi16(split_multiply(one, weights + v),
+                                       split_multiply(other, weights + n_vectors + v)));
     }
 }
 
@@ -77,8 +109,7 @@ AVX2_INLINE uint64_t split_find_quads(const struct split_tile *t, size_t byte, s
         __m256i any = _mm256_setzero_si256();
 #pragma GCC unroll 12
         for (int i = 0; i < n; i++) {
-            const uint8_t *x = t->x[i / 3] + (size_t)(i % 3) * t->pitch + byte;
-            any = _mm256_or_si256(any, _mm256_loadu_si256((const void *)x));
+            any = _mm256_or_si256(any, _mm256_loadu_si256((const void *)split_at(t, i, byte)));
         }
         any = _mm256_cmpeq_epi32(any, _mm256_setzero_si256());
         uint32_t zeros = (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(any));
@@ -87,8 +118,10 @@ AVX2_INLINE uint64_t split_find_quads(const struct split_tile *t, size_t byte, s
     return count < BITS ? bits & (((uint64_t)1 << count) - 1) : bits;
 }
 
-AVX2_INLINE void split_sum_high(const uint8_t *at, size_t pitch, size_t quads, const uint8_t *w,
-                                __m256i *sums, const int n, const int n_vectors)
+// `places` of the quads' weights; NULL: they are in the image's order.
+AVX2_INLINE void split_sum_high(const uint8_t *at, size_t pitch, size_t quads,
+                                const uint32_t *places, const uint8_t *w, __m256i *sums,
+                                const int n, const int n_vectors)
 {
     const struct split_tile t = split_tile_at(at, pitch, n);
     size_t next = VECTOR_BYTES * (size_t)n_vectors;
@@ -97,20 +130,35 @@ AVX2_INLINE void split_sum_high(const uint8_t *at, size_t pitch, size_t quads, c
         uint64_t bits = split_find_quads(&t, first * 4, count, n);
         for (; bits; bits &= bits - 1) {
             size_t quad = first + (size_t)__builtin_ctzll(bits);
-            split_add_quad(&t, quad * 4, w + quad * next, sums, n, n_vectors);
+            split_add_quad(&t, quad * 4, w + (places ? places[quad] : quad) * next, sums, n,
+                           n_vectors);
         }
     }
 }
 
-AVX2_INLINE void split_sum_segment(const struct vnni_pixels *p, const uint8_t *at, const uint8_t *w,
-                                   __m256i *sums, const int n, const int n_vectors)
+// Pairs, then the other quads; without an order all in that of the image.
+AVX2_INLINE void split_sum_segment(const struct vnni_pixels *p, size_t segment, size_t first,
+                                   const uint8_t *w, __m256i *sums, const int n,
+                                   const int n_vectors, const bool paired)
 {
+    const uint8_t *at = p->segments[segment] + first * p->pitch, *weights = w;
     const struct split_tile t = split_tile_at(at, p->pitch, n);
-    const uint8_t *weights = w;
-    for (size_t quad = 0; quad < p->quads; quad++, weights += VECTOR_BYTES * n_vectors)
-        split_add_quad(&t, 4 * quad, weights, sums, n, n_vectors);
+    const size_t next = VECTOR_BYTES * (size_t)n_vectors, quads = p->quads;
+    const uint32_t *places = NULL;
+    if (paired) {
+        const uint32_t *quad = p->order->at + segment * quads, *end = quad + quads;
+        const uint32_t *singles = quad + (size_t)2 * p->order->pairs[segment];
+        places = p->order->places + segment * quads;
+        for (; quad < singles; quad += 2, weights += 2 * next)
+            split_add_pair(&t, quad[0], quad[1], weights, sums, n, n_vectors);
+        for (; quad < end; quad++, weights += next)
+            split_add_quad(&t, *quad, weights, sums, n, n_vectors);
+    } else {
+        for (size_t quad = 0; quad < quads; quad++, weights += next)
+            split_add_quad(&t, 4 * quad, weights, sums, n, n_vectors);
+    }
     if (p->high)
-        split_sum_high(at + p->high, p->pitch, p->quads, w, sums, n, n_vectors);
+        split_sum_high(at + p->high, p->pitch, quads, places, w, sums, n, n_vectors);
 }
 
 AVX2_INLINE void split_add_window_sums(const struct vnni_pixels *p, size_t first, __m256i *sums,
@@ -129,7 +177,7 @@ AVX2_INLINE void split_add_window_sums(const struct vnni_pixels *p, size_t first
 }
 
 AVX2_INLINE void split_sum_tile(const struct vnni_pixels *p, size_t first, const int n,
-                                const int n_vectors)
+                                const int n_vectors, const bool paired)
 {
     __m256i sums[MAX_SUMS];
     const uint8_t *w = p->weights;
@@ -139,7 +187,7 @@ AVX2_INLINE void split_sum_tile(const struct vnni_pixels *p, size_t first, const
     for (int i = 0; i < n * n_vectors; i++)
         sums[i] = _mm256_loadu_si256((const __m256i *)p->bias + i % n_vectors);
     for (size_t i = 0; i < p->n_segments; i++, w += segment)
-        split_sum_segment(p, p->segments[i] + first * p->pitch, w, sums, n, n_vectors);
+        split_sum_segment(p, i, first, w, sums, n, n_vectors, paired);
     if (p->nz)
         split_add_window_sums(p, first, sums, n, n_vectors);
 #pragma GCC unroll 12
@@ -150,27 +198,40 @@ AVX2_INLINE void split_sum_tile(const struct vnni_pixels *p, size_t first, const
 }
 
 // A function for each number of pixels and vectors, whose loops are unrolled.
-#define UP_TO_6(X, v)  X(1, v) X(2, v) X(3, v) X(4, v) X(5, v) X(6, v)
-#define UP_TO_12(X, v) UP_TO_6(X, v) X(7, v) X(8, v) X(9, v) X(10, v) X(11, v) X(12, v)
+#define UP_TO_5(X, v)  X(1, v) X(2, v) X(3, v) X(4, v) X(5, v)
+#define UP_TO_6(X, v)  UP_TO_5(X, v) X(6, v)
+#define UP_TO_10(X, v) UP_TO_6(X, v) X(7, v) X(8, v) X(9, v) X(10, v)
+#define UP_TO_12(X, v) UP_TO_10(X, v) X(11, v) X(12, v)
 #define FUNCTION(n, v)                                                                             \
     AVX2 static void split_sum_##n##_##v(const struct vnni_pixels *p, size_t first)                \
     {                                                                                              \
-        split_sum_tile(p, first, n, v);                                                            \
+        split_sum_tile(p, first, n, v, false);                                                     \
     }
-#define NAME(n, v) split_sum_##n##_##v,
+#define PAIRED(n, v)                                                                               \
+    AVX2 static void split_sum_paired_##n##_##v(const struct vnni_pixels *p, size_t first)         \
+    {                                                                                              \
+        split_sum_tile(p, first, n, v, true);                                                      \
+    }
+#define NAME(n, v)        split_sum_##n##_##v,
+#define NAME_PAIRED(n, v) split_sum_paired_##n##_##v,
 
 UP_TO_12(FUNCTION, 1)
 UP_TO_6(FUNCTION, 2)
+UP_TO_10(PAIRED, 1)
+UP_TO_5(PAIRED, 2)
 
 // Pixels are split evenly: 7 are 4 + 3, not 6 + 1.
 void conv_split_sum(const struct vnni_pixels *p, size_t n, size_t n_vectors)
 {
-    static void (*const functions[SPLIT_VECTORS][MAX_SUMS])(
-        const struct vnni_pixels *p, size_t first) = {{UP_TO_12(NAME, 1)}, {UP_TO_6(NAME, 2)}};
-    size_t most = MAX_SUMS / n_vectors, tiles = (n + most - 1) / most;
+    static void (*const functions[2][SPLIT_VECTORS][MAX_SUMS])(const struct vnni_pixels *p,
+                                                               size_t first) = {
+        {{UP_TO_12(NAME, 1)}, {UP_TO_6(NAME, 2)}},
+        {{UP_TO_10(NAME_PAIRED, 1)}, {UP_TO_5(NAME_PAIRED, 2)}}};
+    const bool paired = p->order;
+    size_t most = (paired ? MAX_PAIRED : MAX_SUMS) / n_vectors, tiles = (n + most - 1) / most;
     for (size_t first = 0, together; tiles; tiles--, first += together) {
         together = (n - first + tiles - 1) / tiles;
-        functions[n_vectors - 1][together - 1](p, first);
+        functions[paired][n_vectors - 1][together - 1](p, first);
     }
 }
 
