@@ -131,11 +131,24 @@ static int split_make_orders(struct step *s, struct conv_vnni *v, struct error *
     return 0;
 }
 
+// Of all blocks, with scratch memory for a segment. False: pairs are too few.
+static bool split_match_blocks(struct conv_vnni *v, uint8_t limit, struct quad_reach *all,
+                               uint8_t *copy)
+{
+    size_t pairs = 0;
+    for (size_t i = 0; i < v->n_blocks; i++)
+        pairs += split_match_block(v, &v->blocks[i], limit, all);
+    if (3 * pairs < v->n_blocks * v->n_segments * v->quads)
+        return false;
+    for (size_t i = 0; i < v->n_blocks; i++)
+        split_sort_block(v, &v->blocks[i], copy);
+    return true;
+}
+
 int conv_split_match(struct step *s, struct conv_vnni *v, struct error *e)
 {
     const uint8_t limit = v->limit < UINT8_MAX && v->limit > MOST_LIMIT ? MOST_LIMIT : v->limit;
     const size_t most = v->quads * 4 * v->lanes * v->max_vectors; // of a segment's weights
-    size_t pairs = 0;
     if (v->quads < LEAST)
         return 0;
     cleanup(free_p) struct quad_reach *all = calloc(v->quads, sizeof *all);
@@ -145,13 +158,7 @@ int conv_split_match(struct step *s, struct conv_vnni *v, struct error *e)
     int r = split_make_orders(s, v, e);
     if (r < 0)
         return r;
-    for (size_t i = 0; i < v->n_blocks; i++)
-        pairs += split_match_block(v, &v->blocks[i], limit, all);
-    v->paired = 3 * pairs >= v->n_blocks * v->n_segments * v->quads;
-    if (!v->paired)
-        return 0;
-    v->limit = limit;
-    for (size_t i = 0; i < v->n_blocks; i++)
-        split_sort_block(v, &v->blocks[i], copy);
+    v->paired = split_match_blocks(v, limit, all, copy);
+    v->limit = v->paired ? limit : v->limit;
     return 0;
 }

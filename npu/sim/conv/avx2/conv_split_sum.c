@@ -136,27 +136,32 @@ AVX2_INLINE void split_sum_high(const uint8_t *at, size_t pitch, size_t quads,
     }
 }
 
-// Pairs, then the other quads; without an order all in that of the image.
+// Pairs, then the other quads, from `quad` on.
+AVX2_INLINE void split_sum_paired(const struct split_tile *t, const uint32_t *quad, size_t pairs,
+                                  size_t quads, const uint8_t *w, __m256i *sums, const int n,
+                                  const int n_vectors)
+{
+    const size_t next = VECTOR_BYTES * (size_t)n_vectors;
+    const uint32_t *end = quad + quads, *singles = quad + 2 * pairs;
+    for (; quad < singles; quad += 2, w += 2 * next)
+        split_add_pair(t, quad[0], quad[1], w, sums, n, n_vectors);
+    for (; quad < end; quad++, w += next)
+        split_add_quad(t, *quad, w, sums, n, n_vectors);
+}
+
 AVX2_INLINE void split_sum_segment(const struct vnni_pixels *p, size_t segment, size_t first,
                                    const uint8_t *w, __m256i *sums, const int n,
                                    const int n_vectors, const bool paired)
 {
-    const uint8_t *at = p->segments[segment] + first * p->pitch, *weights = w;
+    const uint8_t *at = p->segments[segment] + first * p->pitch;
     const struct split_tile t = split_tile_at(at, p->pitch, n);
-    const size_t next = VECTOR_BYTES * (size_t)n_vectors, quads = p->quads;
-    const uint32_t *places = NULL;
-    if (paired) {
-        const uint32_t *quad = p->order->at + segment * quads, *end = quad + quads;
-        const uint32_t *singles = quad + (size_t)2 * p->order->pairs[segment];
-        places = p->order->places + segment * quads;
-        for (; quad < singles; quad += 2, weights += 2 * next)
-            split_add_pair(&t, quad[0], quad[1], weights, sums, n, n_vectors);
-        for (; quad < end; quad++, weights += next)
-            split_add_quad(&t, *quad, weights, sums, n, n_vectors);
-    } else {
-        for (size_t quad = 0; quad < quads; quad++, weights += next)
-            split_add_quad(&t, 4 * quad, weights, sums, n, n_vectors);
-    }
+    const size_t quads = p->quads, next = VECTOR_BYTES * (size_t)n_vectors;
+    const uint32_t *places = paired ? p->order->places + segment * quads : NULL;
+    if (paired)
+        split_sum_paired(&t, p->order->at + segment * quads, p->order->pairs[segment], quads, w,
+                         sums, n, n_vectors);
+    for (size_t quad = 0; quad < quads && !paired; quad++)
+        split_add_quad(&t, 4 * quad, w + quad * next, sums, n, n_vectors);
     if (p->high)
         split_sum_high(at + p->high, p->pitch, quads, places, w, sums, n, n_vectors);
 }

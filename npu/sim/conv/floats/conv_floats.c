@@ -204,30 +204,44 @@ static void floats_divide_group(const struct conv *c, size_t g, size_t size, con
     }
 }
 
+// `bytes`: of all weights.
+static int floats_take_memory(struct step *s, const struct conv *c, size_t bytes, uint8_t **ret,
+                              struct error *e)
+{
+    struct conv_floats *f = c->floats;
+    *ret = step_alloc(s, bytes, 1);
+    f->blocks = step_alloc(s, f->n_blocks, sizeof *f->blocks);
+    f->bias = step_alloc(s, c->oc + f->level->lanes * f->level->vectors, sizeof *f->bias);
+    if (!*ret || !f->blocks || !f->bias)
+        return error_no_memory(e, "a weight", bytes);
+    if (c->float_bias)
+        memcpy(f->bias, c->float_bias, c->oc * sizeof *f->bias);
+    return 0;
+}
+
 int conv_floats_prepare(struct step *s, struct conv *c, const float *w, struct error *e)
 {
     struct conv_floats *f = c->floats = step_alloc(s, 1, sizeof *c->floats);
+    uint8_t *to;
     if (!f)
         return error_no_memory(e, "a step", sizeof *f);
     floats_describe(s, c, f);
-    size_t lanes = f->level->lanes, groups = c->window.groups;
-    size_t vectors = (c->oc / groups + lanes - 1) / lanes, all = groups * vectors;
-    size_t n = f->n_segments * f->segment, size = f->halves ? sizeof(uint16_t) : sizeof(float);
-    uint8_t *to = step_alloc(s, all * n, lanes * size);
+    size_t groups = c->window.groups, n = f->n_segments * f->segment;
+    size_t vectors = (c->oc / groups + f->level->lanes - 1) / f->level->lanes;
+    size_t each = vectors * f->level->lanes * n,
+           size = f->halves ? sizeof(uint16_t) : sizeof(float);
     f->n_blocks = (vectors + f->level->vectors - 1) / f->level->vectors * groups;
-    f->blocks = step_alloc(s, f->n_blocks, sizeof *f->blocks);
-    f->bias = step_alloc(s, c->oc + lanes * f->level->vectors, sizeof *f->bias);
-    cleanup(free_p) float *floats = f->halves ? calloc(all * n, lanes * sizeof *floats) : NULL;
-    if (!to || !f->blocks || !f->bias || (f->halves && !floats))
-        return error_no_memory(e, "a weight", all * n * lanes * size);
-    if (c->float_bias)
-        memcpy(f->bias, c->float_bias, c->oc * sizeof *f->bias);
-    for (size_t g = 0; g < groups; g++)
-        floats_divide_group(c, g, size, to + g * vectors * lanes * n * size);
-    floats_pack_blocks(c, w, n, f->halves ? floats : (float *)(void *)to);
-    if (f->halves)
-        fp16_store(to, 1, all * n * lanes, floats);
-    return 0;
+    cleanup(free_p) float *floats = f->halves ? calloc(groups * each, sizeof *floats) : NULL;
+    if (f->halves && !floats)
+        return error_no_memory(e, "a weight", groups * each * sizeof *floats);
+    int r = floats_take_memory(s, c, groups * each * size, &to, e);
+    for (size_t g = 0; g < groups && r == 0; g++)
+        floats_divide_group(c, g, size, to + g * each * size);
+    if (r == 0)
+        floats_pack_blocks(c, w, n, f->halves ? floats : (float *)(void *)to);
+    if (r == 0 && f->halves)
+        fp16_store(to, 1, groups * each, floats);
+    return r;
 }
 
 int conv_floats_scratch(struct step *s, struct conv *c, struct error *e)

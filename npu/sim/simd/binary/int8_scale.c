@@ -45,50 +45,57 @@ KERNEL(void, int8_scale_all,
 #define EACH_512 (4 * AVX512_LANES)
 #define EACH_256 (4 * AVX2_LANES)
 
+// 16 results, as integers that are as low as they may be.
+AVX512_INLINE __m512i int8_scale_lanes_512(const struct int8_scaling *s, const int8_t *x,
+                                           const float *factor, const float *term)
+{
+    __m512 v = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)x)));
+    v = _mm512_fmadd_ps(v, _mm512_loadu_ps(factor), _mm512_loadu_ps(term));
+    v = _mm512_fmadd_ps(v, _mm512_set1_ps(s->out), _mm512_set1_ps(s->to));
+    return _mm512_sub_epi32(_mm512_max_epi32(_mm512_castps_si512(v), _mm512_set1_epi32(s->min)),
+                            _mm512_set1_epi32(int8_rounded(INTEGER)));
+}
+
 // n is a multiple of EACH_512.
-KERNEL_AVX512 static void int8_scale_vectors_512(const struct int8_scaling *s, const int8_t *x,
+KERNEL_AVX512 static void int8_scale_vectors_512(const struct int8_scaling *call, const int8_t *x,
                                                  const float *factor, const float *term, size_t n,
                                                  int8_t *y)
 {
-    const __m512 out = _mm512_set1_ps(s->out), to = _mm512_set1_ps(s->to);
-    const __m512i min = _mm512_set1_epi32(s->min), zero = _mm512_set1_epi32(int8_rounded(INTEGER)),
-                  in_order =
-                      _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const struct int8_scaling s = *call; // a copy, which no store changes
+    const __m512i in_order =
+        _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     for (size_t i = 0; i < n; i += EACH_512) {
         __m512i v[4];
 #pragma GCC unroll 4
-        for (size_t k = 0; k < 4; k++) {
-            const size_t at = i + k * AVX512_LANES;
-            __m512 sum =
-                _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)(x + at))));
-            sum = _mm512_fmadd_ps(sum, _mm512_loadu_ps(factor + at), _mm512_loadu_ps(term + at));
-            sum = _mm512_fmadd_ps(sum, out, to);
-            v[k] = _mm512_sub_epi32(_mm512_max_epi32(_mm512_castps_si512(sum), min), zero);
-        }
+        for (size_t k = 0, at = i; k < 4; k++, at += AVX512_LANES)
+            v[k] = int8_scale_lanes_512(&s, x + at, factor + at, term + at);
         __m512i packed =
             _mm512_packs_epi16(_mm512_packs_epi32(v[0], v[1]), _mm512_packs_epi32(v[2], v[3]));
         _mm512_storeu_si512(y + i, _mm512_permutexvar_epi32(in_order, packed));
     }
 }
 
-// n is a multiple of EACH_256.
-KERNEL_AVX2 static void int8_scale_vectors_256(const struct int8_scaling *s, const int8_t *x,
+// The same of 8, and of a multiple of EACH_256.
+AVX2_INLINE __m256i int8_scale_lanes_256(const struct int8_scaling *s, const int8_t *x,
+                                         const float *factor, const float *term)
+{
+    __m256 v = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)x)));
+    v = _mm256_fmadd_ps(v, _mm256_loadu_ps(factor), _mm256_loadu_ps(term));
+    v = _mm256_fmadd_ps(v, _mm256_set1_ps(s->out), _mm256_set1_ps(s->to));
+    return _mm256_sub_epi32(_mm256_max_epi32(_mm256_castps_si256(v), _mm256_set1_epi32(s->min)),
+                            _mm256_set1_epi32(int8_rounded(INTEGER)));
+}
+
+KERNEL_AVX2 static void int8_scale_vectors_256(const struct int8_scaling *call, const int8_t *x,
                                                const float *factor, const float *term, size_t n,
                                                int8_t *y)
 {
-    const __m256 out = _mm256_set1_ps(s->out), to = _mm256_set1_ps(s->to);
-    const __m256i min = _mm256_set1_epi32(s->min), zero = _mm256_set1_epi32(int8_rounded(INTEGER));
+    const struct int8_scaling s = *call;
     for (size_t i = 0; i < n; i += EACH_256) {
         __m256i v[4];
 #pragma GCC unroll 4
-        for (size_t k = 0; k < 4; k++) {
-            const size_t at = i + k * AVX2_LANES;
-            __m256 sum =
-                _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)(x + at))));
-            sum = _mm256_fmadd_ps(sum, _mm256_loadu_ps(factor + at), _mm256_loadu_ps(term + at));
-            sum = _mm256_fmadd_ps(sum, out, to);
-            v[k] = _mm256_sub_epi32(_mm256_max_epi32(_mm256_castps_si256(sum), min), zero);
-        }
+        for (size_t k = 0, at = i; k < 4; k++, at += AVX2_LANES)
+            v[k] = int8_scale_lanes_256(&s, x + at, factor + at, term + at);
         avx2_store_packed(v, y + i);
     }
 }
