@@ -11,8 +11,9 @@ import onnx
 import yaml
 from onnx import TensorProto, helper, numpy_helper
 
-from integration.rknnctl import test_quantize
-from integration.rknnctl.test_quantize import RKNNCTL, Case, attributes, in_channels, rewritten
+from integration.rknnctl.quantize import test_quantize_hybrid
+from integration.rknnctl.quantize.test_quantize_hybrid import rewritten
+from integration.rknnctl.test_quantize import RKNNCTL, Case, attributes, in_channels
 from support.service import SANITIZED
 
 LIMITS = {TensorProto.INT8: (-128, 127), TensorProto.INT16: (-32768, 32767)}
@@ -39,7 +40,7 @@ def compute(model, x):
 
 
 class Types(Case):
-    BAD = "bad_out"  # of test_quantize.Hybrid's net
+    BAD = "bad_out"  # of test_quantize_hybrid.Hybrid's net
     USUAL = ("--without", "equalization")
 
     def net(self):
@@ -132,7 +133,7 @@ class Types(Case):
         self.assertLess(self.off(net)[1], 1e-4)
 
     def test_a_goal_is_reached_with_16_bits(self):
-        net, listed = test_quantize.Hybrid.net(self), self.arrays(test_quantize.Hybrid.samples(self, 4))
+        net, listed = test_quantize_hybrid.Hybrid.net(self), self.arrays(test_quantize_hybrid.Hybrid.samples(self, 4))
         said = json.loads(self.quantize(net, listed, "--auto-hybrid", "--goal", "cos=0.99", "--hybrid-type", "int16", "--json"))
         self.assertLess(said["hybrid"]["cosine_without"], 0.99)
         self.assertEqual(said["hybrid"]["floats"], ["c3"])
