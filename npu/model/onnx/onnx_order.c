@@ -24,8 +24,9 @@ enum order {
 static enum order order_of(const struct graph_node *n)
 {
     switch (n->op) {
+    case GRAPH_REF: // kernels for these have lines to walk along then
+        return n->ref.op == REF_OP_WHERE || n->ref.op == REF_OP_BINARY ? ORDER_ONE : ORDER_ANY;
     case GRAPH_MAT_MUL:
-    case GRAPH_REF:
     case GRAPH_RESHAPE:
     case GRAPH_TRANSPOSE:
     case GRAPH_GATHER:

@@ -1,4 +1,4 @@
-// Loops over up to three tensors of many dimensions at once, with broadcasting, made of as few and
+// Loops over up to four tensors of many dimensions at once, with broadcasting, made of as few and
 // as long inner loops as possible.
 //
 // nd_init() and nd_broadcast() describe the loop, nd_simplify() shortens it. Adding x[2,1,4] to
@@ -15,7 +15,7 @@
 #include "npu/model/graph.h"
 
 #define ND_MAX_DIMS     16
-#define ND_MAX_OPERANDS 3
+#define ND_MAX_OPERANDS 4
 
 // Sizes from the outermost dimension to the innermost, and each operand's strides in elements.
 struct nd {

@@ -12,12 +12,15 @@ extern const struct op *const ops_ort_int8[GRAPH_OP_COUNT];
 #define X(symbol, kernel, cost, batch) extern const struct op kernel;
 GRAPH_OPS(X)
 #undef X
-extern const struct op op_ort_int8_binary, op_ort_int8_softmax, op_attention, op_lrn, op_recurrent;
+extern const struct op op_ort_int8_binary, op_ort_int8_softmax, op_attention, op_lrn, op_recurrent,
+    op_choose, op_reduce;
 
 /// Whether op_attention computes a node of GRAPH_REF.
 bool op_attention_fits(const struct graph *g, const struct graph_node *n);
 /// The same of op_lrn.
 bool op_lrn_fits(const struct graph *g, const struct graph_node *n);
 
-/// The same of op_recurrent.
+/// The same of op_recurrent, op_choose and op_reduce.
 bool op_recurrent_fits(const struct graph *g, const struct graph_node *n);
+bool op_choose_fits(const struct graph *g, const struct graph_node *n);
+bool op_reduce_fits(const struct graph *g, const struct graph_node *n);

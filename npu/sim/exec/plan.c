@@ -39,6 +39,10 @@ static const struct op *plan_choose(const struct graph *g, const struct graph_no
         return &op_lrn;
     if (op_recurrent_fits(g, n))
         return &op_recurrent;
+    if (op_choose_fits(g, n))
+        return &op_choose;
+    if (op_reduce_fits(g, n))
+        return &op_reduce;
     return onnx && ops_ort_int8[n->op] ? ops_ort_int8[n->op] : ops[n->op];
 }
 
