@@ -370,7 +370,7 @@ struct graph_node {
             struct graph_scaling out;
         } norm;
         struct {
-            bool align_corners, nearest;
+            bool align_corners, nearest, cubic; // neither: bilinear
             enum { GRID_ZEROS, GRID_BORDER, GRID_REFLECTION } outside;
         } grid;
         struct graph_late late;

@@ -1,6 +1,6 @@
-// exMatMul (of .rknn files), GridSample, and custom operators that nobody computes.
-// The first two work on floats (plain.h), rounded as elements_store() does; tested by
-// test_sim_cases_eltwise, _float16 and _index.
+// exMatMul (of .rknn files), and custom operators that nobody computes. The first works on floats
+// (plain.h), rounded as elements_store() does; tested by test_sim_cases_eltwise, _float16 and
+// _index.
 #include <math.h>
 
 #include "npu/sim/exec/ops.h"
@@ -104,93 +104,6 @@ static int run_ex_mat_mul(const struct step *s, struct run *r, struct error *e)
     return 0;
 }
 
-// ---- GridSample ----
-
-// y[n, c, i, j] = the image x[n, c] at the point grid[n, i, j] = (x, y) in [-1, 1], of the nearest
-// pixel or of the four around it, weighed by their distance.
-
-struct grid_sample {
-    struct plain x, grid, y;
-};
-
-static int prepare_grid_sample(struct step *s, struct error *e)
-{
-    struct grid_sample *p = s->state = step_alloc(s, 1, sizeof *p);
-    if (!p)
-        return error_no_memory(e, "a step", sizeof *p);
-    if (plain_input(s, 0, &p->x, e) < 0 || plain_input(s, 1, &p->grid, e) < 0 ||
-        plain_output(s, 0, &p->y, e) < 0)
-        return STATUS_MODEL_INVALID;
-    const struct graph_tensor *x = step_input(s, 0), *g = step_input(s, 1), *y = step_output(s, 0);
-    if (x->n_dims != 4 || g->n_dims != 4 || y->n_dims != 4 || g->dims[3] != 2 ||
-        g->dims[0] != x->dims[0] || y->dims[0] != x->dims[0] || y->dims[1] != x->dims[1] ||
-        y->dims[2] != g->dims[1] || y->dims[3] != g->dims[2] || !x->n_elems)
-        return step_refuse(s, e, "image, grid and output do not fit together");
-    return 0;
-}
-
-// From [-1, 1] to pixels: with align_corners the ends are the centres of the outer pixels, else
-// their outer edges. Positions outside are clamped or reflected (at the same ends), or stay
-// outside, where pixels are 0.
-static float grid_pixel(const struct graph_node *n, float v, uint32_t size)
-{
-    float last = (float)(size - 1);
-    float at = n->grid.align_corners ? (v + 1) / 2 * last : ((v + 1) * (float)size - 1) / 2;
-    if (n->grid.outside == GRID_REFLECTION) {
-        float low = n->grid.align_corners ? 0 : -0.5f;
-        float span = n->grid.align_corners ? last : (float)size;
-        float t = span > 0 ? fmodf(fabsf(at - low), 2 * span) : 0;
-        at = (t > span ? 2 * span - t : t) + low;
-    }
-    if (n->grid.outside != GRID_ZEROS)
-        at = at < 0 ? 0 : at > last ? last : at;
-    return at;
-}
-
-// The comparisons are false for NaN, so a NaN position reads 0.
-static float pixel_or_zero(const float *plane, const struct graph_tensor *x, float iy, float ix)
-{
-    if (!(iy >= 0 && iy < (float)x->dims[2] && ix >= 0 && ix < (float)x->dims[3]))
-        return 0;
-    return plane[(size_t)iy * x->dims[3] + (size_t)ix];
-}
-
-// Nearest (ties to even) or bilinear: four pixels weighted by the opposite areas.
-static float matrix_sample(const struct graph_node *n, const float *plane,
-                           const struct graph_tensor *x, float py, float px)
-{
-    if (n->grid.nearest)
-        return pixel_or_zero(plane, x, rintf(py), rintf(px));
-    float y0 = floorf(py), x0 = floorf(px), fy = py - y0, fx = px - x0;
-    return pixel_or_zero(plane, x, y0, x0) * (1 - fy) * (1 - fx) +
-           pixel_or_zero(plane, x, y0, x0 + 1) * (1 - fy) * fx +
-           pixel_or_zero(plane, x, y0 + 1, x0) * fy * (1 - fx) +
-           pixel_or_zero(plane, x, y0 + 1, x0 + 1) * fy * fx;
-}
-
-static int run_grid_sample(const struct step *s, struct run *r, struct error *e)
-{
-    (void)e;
-    const struct grid_sample *p = s->state;
-    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
-    const float *image = plain_load(s, r, &p->x), *grid = plain_load(s, r, &p->grid);
-    float *out = plain_values(s, r, &p->y);
-    size_t pixels = (size_t)y->dims[2] * y->dims[3], plane = (size_t)x->dims[2] * x->dims[3];
-    for (size_t n = 0; n < x->dims[0]; n++)
-        for (size_t i = 0; i < pixels; i++) {
-            const float *at = grid + (n * pixels + i) * 2;
-            float px = grid_pixel(s->node, at[0], x->dims[3]);
-            float py = grid_pixel(s->node, at[1], x->dims[2]);
-            for (size_t c = 0; c < x->dims[1]; c++) {
-                size_t channel = n * x->dims[1] + c;
-                out[channel * pixels + i] =
-                    matrix_sample(s->node, image + channel * plane, x, py, px);
-            }
-        }
-    plain_store(s, r, &p->y);
-    return 0;
-}
-
 // ---- custom operators ----
 
 // Accepted at loading: a program may register the operator later (sim_custom.c).
@@ -212,5 +125,4 @@ static int run_custom(const struct step *s, struct run *r, struct error *e)
 }
 
 const struct op op_ex_mat_mul = {.prepare = prepare_ex_mat_mul, .run = run_ex_mat_mul};
-const struct op op_grid_sample = {.prepare = prepare_grid_sample, .run = run_grid_sample};
 const struct op op_custom = {.prepare = prepare_custom, .run = run_custom};

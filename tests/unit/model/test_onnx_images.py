@@ -161,6 +161,35 @@ class Images(Case):
             self.gives(want.astype(np.float32), [node("AffineGrid", ["t", "s"], ["y"], align_corners=align)], {"t": theta},
                        {"s": np.array([2, 3, 4, 5])}, opset=20)
 
+    def test_cubic_places(self):
+        """Sixteen pixels around a place, each of which may be outside."""
+        x, grid = self.random(2, 3, 5, 7), self.rng.uniform(-1.7, 1.7, (2, 6, 40, 2)).astype(np.float32)
+
+        def inside(at, n, padding, align):
+            if padding == "border":
+                return np.clip(at, 0, n - 1)
+            low, span = (0, n - 1) if align else (-.5, n)
+            at = np.abs(at - low) % (2 * span)
+            return np.clip(np.where(at > span, 2 * span - at, at) + low, 0, n - 1)
+
+        for padding, align in itertools.product(("zeros", "border", "reflection"), (0, 1)):
+            want = np.zeros((2, 3, 6, 40))
+            places = [(grid[..., i] + 1) / 2 * (n - 1) if align else ((grid[..., i] + 1) * n - 1) / 2 for i, n in ((1, 5), (0, 7))]
+            for dy, dx in itertools.product(range(-1, 3), repeat=2):
+                (row, column), weight = (np.floor(places[0]) + dy, np.floor(places[1]) + dx), 1
+                for place, at in zip(places, (row, column)):
+                    weight = weight * np.vectorize(lambda d: cubic(d, -.75))(at - place)
+                if padding == "zeros":
+                    weight = weight * ((row >= 0) & (row < 5) & (column >= 0) & (column < 7))
+                    row, column = np.clip(row, 0, 4), np.clip(column, 0, 6)
+                else:
+                    row, column = inside(row, 5, padding, align), inside(column, 7, padding, align)
+                for n in range(2):
+                    want[n] += weight[n] * x[n][:, row[n].astype(int), column[n].astype(int)]
+            with self.subTest(padding=padding, align=align):
+                self.gives(want.astype(np.float32), [node("GridSample", ["x", "g"], ["y"], mode="bicubic", padding_mode=padding, align_corners=align)],
+                           {"x": x, "g": grid}, within=1e-3)
+
     def test_padding_with_the_other_edge(self):
         x = self.random(3, 4)
         self.gives(np.pad(x, ((2, 1), (0, 7)), "wrap"), [node("Pad", ["x", "p"], ["y"], mode="wrap")], {"x": x}, {"p": np.array([2, 0, 1, 7])}, opset=19)

@@ -259,12 +259,14 @@ static int take_outside(const struct onnx_lowering *l, struct graph_node *n, str
     return 0;
 }
 
-// "bilinear" and "linear": before and since operator set 20.
+// "bilinear" and "linear", "bicubic" and "cubic": before and since operator set 20.
 int onnx_lower_grid_sample(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0), *grid = onnx_in(l, 1);
     bool nearest = onnx_text_is(l, "mode", "nearest", "bilinear");
-    if (!nearest && !onnx_text_is(l, "mode", "bilinear", "bilinear") &&
+    bool cubic = onnx_text_is(l, "mode", "cubic", "bilinear") ||
+                 onnx_text_is(l, "mode", "bicubic", "bilinear");
+    if (!nearest && !cubic && !onnx_text_is(l, "mode", "bilinear", "bilinear") &&
         !onnx_text_is(l, "mode", "linear", "bilinear"))
         return onnx_refuse(l, e, "its mode is not supported");
     if (x->n_dims != 4 || grid->n_dims != 4 || grid->dims[3] != 2 || !x->n_elems ||
@@ -276,6 +278,7 @@ int onnx_lower_grid_sample(struct onnx_lowering *l, struct error *e)
     if (!n)
         return r < 0 ? r : STATUS_MALLOC_FAIL;
     n->grid.nearest = nearest;
+    n->grid.cubic = cubic;
     n->grid.align_corners = onnx_int(l, "align_corners", 0);
     return take_outside(l, n, e);
 }
