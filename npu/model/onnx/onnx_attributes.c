@@ -82,6 +82,7 @@ static const struct {
     {"NonMaxSuppression", "center_point_box"},
     {"Observe", "bins channels tails values"},
     {"OneHot", "axis"},
+    {"Optional", "type"},
     {"Or", "axis broadcast"},
     {"PRelu", "consumed_inputs"},
     {"Pad", "mode paddings pads value"},

@@ -25,6 +25,8 @@ struct onnx_maker {
     X("Conv", false, 2, 3, onnx_make_volume) \
     X("ConvTranspose", false, 2, 3, onnx_make_volume) \
     X("MaxPool", false, 1, 1, onnx_make_volume) \
+    X("CenterCropPad", false, 2, 2, onnx_make_center_crop) \
+    X("Col2Im", false, 3, 3, onnx_make_col2im) \
     X("DFT", false, 1, 3, onnx_make_dft) \
     X("BiasGelu", true, 2, 2, onnx_make_gelu) \
     X("DeformConv", false, 3, 5, onnx_make_deform_conv) \
@@ -35,7 +37,9 @@ struct onnx_maker {
     X("FusedGemm", true, 2, 3, onnx_make_gemm) \
     X("FusedMatMul", true, 2, 2, onnx_make_product) \
     X("GatherBlockQuantized", true, 3, 4, onnx_make_packed_gather) \
+    X("GlobalLpPool", false, 1, 1, onnx_make_global_lp_pool) \
     X("GroupQueryAttention", true, 7, 11, onnx_make_grouped) \
+    X("LpPool", false, 1, 1, onnx_make_lp_pool) \
     X("MatMulIntegerToFloat", true, 4, 7, onnx_make_integer_product) \
     X("MatMulNBits", true, 3, 6, onnx_make_packed_product) \
     X("MultiHeadAttention", true, 1, 8, onnx_make_heads) \

@@ -106,6 +106,9 @@
     X("Not", 1, 1, 1, onnx_lower_ref_unary, REF_NOT) \
     X("Observe", 1, 1, 1, onnx_lower_observe, 0) /* domain rknnd */ \
     X("OneHot", 3, 3, 1, onnx_lower_one_hot, 0) \
+    X("Optional", 0, 1, 1, onnx_lower_optional, 0) \
+    X("OptionalGetElement", 1, 1, 1, onnx_lower_optional, 0) \
+    X("OptionalHasElement", 0, 1, 1, onnx_lower_has_element, 0) \
     X("Or", 2, 2, 1, onnx_lower_compare, REF_OR) \
     X("PRelu", 2, 2, 1, onnx_lower_binary, AR_PRELU) \
     X("Pad", 1, 4, 1, onnx_lower_pad, 0) \

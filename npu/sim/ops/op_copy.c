@@ -15,7 +15,9 @@ struct copies {
 static int check_types(const struct step *s, const struct graph_tensor *x,
                        const struct graph_tensor *y, struct error *e)
 {
-    if (element_type_known(x->type) && element_type_known(y->type))
+    const bool alike = x->type == y->type && x->type <= TENSOR_BOOL && !x->quantized &&
+                       !y->quantized; // moved as they are
+    if (alike || (element_type_known(x->type) && element_type_known(y->type)))
         return 0;
     return step_refuse(s, e, "%s -> %s is not supported", tensor_type_name(x->type),
                        tensor_type_name(y->type));

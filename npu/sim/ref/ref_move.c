@@ -2,6 +2,8 @@
 // counterparts, Pad, Tile, Trilu, ReverseSequence. Nothing is rounded. Indices are data, known only
 // when the model runs: one outside its axis ends the run with an error, as in ONNX Runtime. Tests:
 // test_onnx_nodes (ONNX's own cases), test_sim_cases_index and _cpu (.rknn).
+#include <math.h>
+
 #include "npu/sim/ref/ref.h"
 
 #define INTS(c) ((c)->node->ref.ints)
@@ -87,7 +89,8 @@ static int check_scatter_elements(const struct ref_call *c, uint64_t *ret_extra,
     return check_elements(c, c->in[2].t, e);
 }
 
-// Scatter's reduction: 0 replace, 1 add, 2 multiply. Integers wrap.
+// Scatter's reduction: 0 replace, 1 add, 2 multiply, 3 the larger, 4 the smaller one. Integers
+// wrap; NaN is larger and smaller than all else.
 static void move_combine(const struct ref_call *c, int64_t how, union ref_value *to,
                          union ref_value v)
 {
@@ -100,6 +103,10 @@ static void move_combine(const struct ref_call *c, int64_t how, union ref_value 
         to->r *= v.r;
     else if (how == 2)
         to->i = (int64_t)((uint64_t)to->i * (uint64_t)v.i);
+    else if (how == 3)
+        *to = (real ? v.r > to->r || isnan(v.r) : v.i > to->i) ? v : *to;
+    else if (how == 4)
+        *to = (real ? v.r < to->r || isnan(v.r) : v.i < to->i) ? v : *to;
     else
         *to = v;
 }

@@ -227,6 +227,32 @@ static void layer_norm(struct onnx_maker *m, const char *x, const char *scale, c
     onnx_step(m, "LayerNormalization", ONNX_IN(x, scale, bias), out, attrs, 2);
 }
 
+// From an axis on that is not the last one: those dimensions are one between two reshapes.
+static void rms_of_several(struct onnx_maker *m, int64_t axis, float epsilon)
+{
+    const char *x = onnx_made_input(m, 0), *scale = onnx_made_input(m, 1);
+    const struct graph_tensor *t = onnx_made_tensor(m, x), *s = onnx_made_tensor(m, scale);
+    int64_t dims[GRAPH_MAX_DIMS], flat[] = {1, 1};
+    const int64_t all = -1;
+    if (!t || !s)
+        return;
+    axis = axis < 0 ? axis + t->n_dims : axis;
+    if (axis < 0 || axis >= t->n_dims || s->n_dims + axis != t->n_dims || !t->n_elems ||
+        memcmp(s->dims, t->dims + axis, s->n_dims * sizeof *s->dims) != 0) {
+        onnx_made_refuse(m, "its scale has not the dimensions from its axis on");
+        return;
+    }
+    const uint32_t n = t->n_dims;
+    for (uint32_t i = 0; i < n; i++) {
+        dims[i] = t->dims[i];
+        flat[i >= axis] *= dims[i];
+    }
+    const char *y = onnx_made_name(m);
+    step_rms(m, onnx_step_reshaped(m, x, flat, 2, NULL),
+             onnx_step_reshaped(m, scale, &all, 1, NULL), epsilon, y);
+    onnx_step_reshaped(m, y, dims, n, onnx_made_output(m, 0));
+}
+
 // SimplifiedLayerNormalization, which ONNX Runtime has among the standard's, and ONNX's own of
 // operator set 23.
 int onnx_make_rms(struct onnx_maker *m)
@@ -234,14 +260,16 @@ int onnx_make_rms(struct onnx_maker *m)
     const struct graph_tensor *x = onnx_made_tensor(m, onnx_made_input(m, 0));
     onnx_made_allow(m, "axis epsilon stash_type", 2);
     int64_t axis = onnx_made_int(m, "axis", -1);
-    if (x && axis != -1 && axis != (int64_t)x->n_dims - 1)
-        onnx_made_refuse(m, "an axis that is not the last one is not supported");
+    const bool last = !x || axis == -1 || axis == (int64_t)x->n_dims - 1;
     if (onnx_made_int(m, "stash_type", ONNX_FLOAT) != ONNX_FLOAT)
         onnx_made_refuse(m, "a stash_type other than floats is not supported");
     if (onnx_made_output(m, 1))
         onnx_made_refuse(m, "its output 1 is not supported");
-    step_rms(m, onnx_made_input(m, 0), onnx_made_input(m, 1), onnx_made_float(m, "epsilon", 1e-5f),
-             onnx_made_output(m, 0));
+    const float epsilon = onnx_made_float(m, "epsilon", 1e-5f);
+    if (last)
+        step_rms(m, onnx_made_input(m, 0), onnx_made_input(m, 1), epsilon, onnx_made_output(m, 0));
+    else
+        rms_of_several(m, axis, epsilon);
     return m->r;
 }
 

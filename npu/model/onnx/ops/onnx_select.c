@@ -223,8 +223,8 @@ int onnx_lower_gather_nd(struct onnx_lowering *l, struct error *e)
 // What happens to an element that is hit: replaced, added to, multiplied.
 static int take_reduction(const struct onnx_lowering *l, int64_t *ret, struct error *e)
 {
-    static const char *const names[] = {"none", "add", "mul"};
-    for (int i = 0; i < 3; i++)
+    static const char *const names[] = {"none", "add", "mul", "max", "min"};
+    for (int i = 0; i < 5; i++)
         if (onnx_text_is(l, "reduction", names[i], "none")) {
             *ret = i;
             return 0;

@@ -33,7 +33,8 @@ bool onnx_is_sequence(const struct onnx_lowering *l, int32_t tensor)
 
 int onnx_check_sequences(const struct onnx_lowering *l, struct error *e)
 {
-    bool knows = strstr(l->operator->name, "Sequence") || l->operator->lower == onnx_lower_loop;
+    bool knows = strstr(l->operator->name, "Sequence") || strstr(l->operator->name, "Optional") ||
+                 l->operator->lower == onnx_lower_loop;
     for (uint32_t i = 0; i < l->n_in; i++) {
         bool takes = knows || (l->operator->lower == onnx_lower_identity);
         if (!takes && l->in[i] >= 0 && onnx_is_sequence(l, l->in[i]))
@@ -249,4 +250,20 @@ int onnx_lower_split_to_sequence(struct onnx_lowering *l, struct error *e)
         at += sizes[i];
     }
     return r < 0 ? r : sequence_make(l, items, n, e);
+}
+
+// ---- optional values: what they hold is known, so they are other names of it ----
+
+int onnx_lower_optional(struct onnx_lowering *l, struct error *e)
+{
+    if (l->n_in < 1 || l->in[0] < 0)
+        return onnx_refuse(l, e, "an optional without a value is not supported");
+    return onnx_same(l, l->in[0], e);
+}
+
+int onnx_lower_has_element(struct onnx_lowering *l, struct error *e)
+{
+    static const uint8_t truths[] = {0, 1};
+    int r = onnx_shape(l, 0, TENSOR_BOOL, 0, (const uint32_t[1]){0}, e);
+    return r < 0 ? r : onnx_known(l, 0, &truths[l->n_in > 0 && l->in[0] >= 0], e);
 }
