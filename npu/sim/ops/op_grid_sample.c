@@ -82,7 +82,18 @@ static void grid_cubic(float t, float w[4])
                                 : ((a * d[i] - 5 * a) * d[i] + 8 * a) * d[i] - 4 * a;
 }
 
-// Nearest: ties to even.
+// What a line of pixels counts from the one below a position on, or before that of a cubic.
+static void grid_weights(const struct graph_node *n, float off, float w[4])
+{
+    if (n->grid.cubic) {
+        grid_cubic(off, w);
+    } else {
+        w[0] = 1 - off;
+        w[1] = off;
+    }
+}
+
+// Nearest: ties to even. Returns how many lines there are.
 static uint32_t grid_taps(const struct graph_node *n, const struct graph_tensor *x,
                           const float point[2], struct taps *t)
 {
@@ -92,15 +103,8 @@ static uint32_t grid_taps(const struct graph_node *n, const struct graph_tensor 
     const float x0 = n->grid.nearest ? rintf(px) : floorf(px);
     const float y0 = n->grid.nearest ? rintf(py) : floorf(py);
     const float first = n->grid.cubic ? -1 : 0;
-    if (n->grid.cubic) {
-        grid_cubic(px - x0, t->x);
-        grid_cubic(py - y0, t->y);
-    } else {
-        t->x[1] = px - x0;
-        t->y[1] = py - y0;
-        t->x[0] = 1 - t->x[1];
-        t->y[0] = 1 - t->y[1];
-    }
+    grid_weights(n, px - x0, t->x);
+    grid_weights(n, py - y0, t->y);
     for (uint32_t i = 0; i < count; i++) {
         const int64_t row = grid_index(n, y0 + first + (float)i, high);
         for (uint32_t k = 0; k < count; k++) {

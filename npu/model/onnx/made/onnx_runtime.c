@@ -234,9 +234,9 @@ static void rms_of_several(struct onnx_maker *m, int64_t axis, float epsilon)
     const struct graph_tensor *t = onnx_made_tensor(m, x), *s = onnx_made_tensor(m, scale);
     int64_t dims[GRAPH_MAX_DIMS], flat[] = {1, 1};
     const int64_t all = -1;
+    axis = t && axis < 0 ? axis + t->n_dims : axis;
     if (!t || !s)
         return;
-    axis = axis < 0 ? axis + t->n_dims : axis;
     if (axis < 0 || axis >= t->n_dims || s->n_dims + axis != t->n_dims || !t->n_elems ||
         memcmp(s->dims, t->dims + axis, s->n_dims * sizeof *s->dims) != 0) {
         onnx_made_refuse(m, "its scale has not the dimensions from its axis on");
