@@ -27,13 +27,16 @@ struct quad_reach {
     bool taken;
 };
 
-static void split_find_reach(const int8_t *w, size_t n_lanes, struct quad_reach *ret)
+KERNEL(void, split_find_reach,
+       (const int8_t *restrict w, size_t n_lanes, struct quad_reach *restrict ret),
+       (w, n_lanes, ret))
 {
-    *ret = (struct quad_reach){0};
-    for (size_t i = 0; i < 2 * n_lanes; i++) {
-        int16_t sign = w[i] < 0 ? 0 : w[i];
-        ret->up[i / 2] = (int16_t)(ret->up[i / 2] + sign);
-        ret->down[i / 2] = (int16_t)(ret->down[i / 2] + w[i] - sign);
+    memset(ret, 0, sizeof *ret);
+    for (size_t i = 0; i < n_lanes; i++) {
+        int16_t first = w[2 * i], second = w[2 * i + 1];
+        int16_t up = (int16_t)((first > 0 ? first : 0) + (second > 0 ? second : 0));
+        ret->up[i] = up;
+        ret->down[i] = (int16_t)(first + second - up);
     }
 }
 
