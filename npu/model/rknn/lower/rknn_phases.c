@@ -51,6 +51,23 @@ static enum graph_halves halves_of(const struct rknn_state *t, double by)
     return scale * by < one ? HALVES_TOWARDS : scale * by > one ? HALVES_AWAY : HALVES_EVEN;
 }
 
+// The pixels of a line are written apart from each other, all channels of all of them.
+static bool writes_lines(const struct rknn_lowering *l, const struct rknn_state *t, uint32_t w)
+{
+    enum { CHANNELS = 0x1fff };
+    uint32_t said = t->value[DPU_WRITE_SIZE_0];
+    uint32_t all = w * ((t->value[DPU_DATA_CUBE_CHANNEL] & CHANNELS) + 1) - 1;
+    switch (l->chip->generation) {
+    case CHIP_GEN_RK3588:
+        return (said & CHANNELS) == (all & CHANNELS);
+    case CHIP_GEN_RK3576:
+    case CHIP_GEN_RK3562:
+        return said >> 16 == all;
+    default:
+        return true; // RK3566 and RK3568 count them in the cube itself
+    }
+}
+
 // Windows of 2 x 2, without padding, of the copy with edges.
 static bool has_windows(const struct rknn_lowering *l, const struct phases *p,
                         const struct rknn_state *t)
@@ -69,7 +86,8 @@ static bool has_windows(const struct rknn_lowering *l, const struct phases *p,
     bool placed = rknn_fit_plane(l->regs, plane, rknn_fit_bytes(l->regs, t, DPU_DST_SURF_STRIDE)) &&
                   v[CNA_FC_DATA_SIZE0] == v[CNA_DATA_SIZE0] &&
                   (v[CNA_WEIGHT_SIZE2] >> 16) == KERNEL - less * ONE_EACH;
-    return v[CNA_CONV_CON3] == STEPS_OF_ONE && !padded && placed && from_w == w + 1 &&
+    return v[CNA_CONV_CON3] == STEPS_OF_ONE && !padded && placed && writes_lines(l, t, w) &&
+           from_w == w + 1 &&
            from_h == h + 1 && (v[CNA_FC_DATA_SIZE1] & 0xffff) == channels &&
            w + 2 == p->copy->dims[3] && rknn_fit_blocks(made, channels + less);
 }

@@ -72,6 +72,19 @@ static int agree_steps(const struct rknn_regs *regs, const struct rknn_agree_con
                : disagree(regs, CNA_CONV_CON3, value, "dilations", dilation, apart, e);
 }
 
+// What a convolution pads its image with, of lines and columns before the first. A transposed one
+// is a plain one over an image that is spread out, whose first window holds one pixel of it and
+// what its own padding does not take away.
+static struct pair padded(const struct rknn_agree_conv *c)
+{
+    const struct graph_window *w = c->window;
+    struct pair pad = {w->pad[0], w->pad[1]};
+    if (!c->transposed)
+        return pad;
+    return (struct pair){(w->kernel[0] - 1) * w->dilation[0] - pad.y,
+                         (w->kernel[1] - 1) * w->dilation[1] - pad.x};
+}
+
 // Bits that hold no padding: RK3566 and RK3568 have what is padded with there.
 static int agree_padding(const struct rknn_regs *regs, const struct rknn_agree_conv *c,
                          struct error *e)
@@ -86,10 +99,10 @@ static int agree_padding(const struct rknn_regs *regs, const struct rknn_agree_c
                                    [CHIP_GEN_RK3566] = {CNA_PAD_CON0, 4, 0xff00}};
     enum rknn_register reg = forms[regs->chip->generation].reg;
     uint32_t value, side = forms[regs->chip->generation].side;
-    if (c->transposed || !rknn_regs_get(regs, reg, &value))
+    if (!rknn_regs_get(regs, reg, &value))
         return 0;
     struct pair said = {rknn_bits(value, side - 1, 0), rknn_bits(value, 2 * side - 1, side)};
-    struct pair known = {c->window->pad[0], c->window->pad[1]};
+    struct pair known = padded(c);
     if (value & forms[regs->chip->generation].others && known.y <= 15 && known.x <= 15)
         return rknn_regs_refuse(regs, reg, value, "what it pads is not known", e);
     return same(said, known, 15) ? 0 : disagree(regs, reg, value, "padding of", said, known, e);
