@@ -6,6 +6,7 @@ import mmap
 import os
 import pickle
 import struct
+import tempfile
 import threading
 import unittest
 import warnings
@@ -13,6 +14,7 @@ import warnings
 import numpy as np
 import rknnd
 
+from rknnwriter import Model, Quant, ops
 from support.paths import DIGITS, SOURCE
 from support.service import Daemon
 
@@ -428,6 +430,25 @@ class MemoryTest(unittest.TestCase):
             session.run(COLUMN)
             seen = os.pread(memory.fd, 40, memory.offset)
             self.assertEqual(list(struct.unpack("10f", seen)), probability[0].tolist())
+
+    def test_native(self):
+        """Bytes as the NPU has them: blocks of 16 channels of each pixel, the last one with some to spare."""
+        model, quant = Model("rk3588"), Quant(0.5, 3)
+        model.output(ops.relu(model, model.input("x", (2, 20, 3, 5), quant), cpu=True), "y")
+        values = np.random.default_rng(1).integers(-128, 128, (2, 20, 3, 5)).astype(np.int8)
+
+        def blocks(array):
+            return np.pad(array, [(0, 0), (0, 12), (0, 0), (0, 0)]).reshape(2, 2, 16, 3, 5).transpose(0, 1, 3, 4, 2)
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "relu.rknn")
+            model.save(path)
+            with rknnd.Session(path, "sim:") as session:
+                x, y = session.bind("x", native=True), session.bind("y", native=True)
+                x[...] = np.frombuffer(blocks(values).tobytes(), np.uint8)
+                session.run(None)
+                given = y.view(np.int8).reshape(2, 2, 3, 5, 16).transpose(0, 1, 4, 2, 3).reshape(2, 32, 3, 5)
+        np.testing.assert_array_equal(given[:, :20], np.maximum(values, 3))
 
     def test_copies_of_what_has_changed(self):
         """Over TCP a run sends the parts of a memory that have changed: here of far more parts than a message names."""

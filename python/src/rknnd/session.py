@@ -328,7 +328,7 @@ class Session(NotCopied):
         """
         context = self._only("memory")
         attr, output = _find(context, name, native)
-        if native:
+        if native and not output:  # of an output its form says that
             attr.pass_through = 1
         if dtype is not None:
             wanted = np.dtype(dtype)
