@@ -176,3 +176,6 @@ _one("reduce", "argmin", ops.argmin)
 _one("reduce", "argmin_rows", ops.argmin, axis=3)
 _one("reduce", "argmax", ops.argmax)
 _one("reduce", "argmax_rows", ops.argmax, axis=2)
+for _op in ("ArgMax", "ArgMin"):
+    for _last in (False, True):
+        _one("reduce", f"{_op}_last_{_last}", ops.argmax, op=_op, axis=3, last=_last, shape=(1, 2, 3, 900))

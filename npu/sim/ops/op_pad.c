@@ -74,6 +74,8 @@ static int64_t source_of(const struct graph_node *n, int64_t at, int64_t size)
         return at;
     if (n->pad.mode == PAD_EDGE || size == 1)
         return at < 0 ? 0 : size - 1;
+    if (n->pad.mode == PAD_WRAP)
+        return (at % size + size) % size;
     int64_t period = 2 * (size - 1), inside = ((at % period) + period) % period;
     return inside < size ? inside : period - inside;
 }

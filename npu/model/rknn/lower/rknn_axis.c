@@ -7,21 +7,16 @@ int lower_along(struct rknn_lowering *l, struct error *e)
     return lower_axis(l, l->row->kind, e);
 }
 
-// The kernel returns the first of equal values.
-int lower_arg_max(struct rknn_lowering *l, struct error *e)
+// The row's kind: 1 for the least. The kernel returns the first of equal values, and the greatest.
+int lower_arg_reduce(struct rknn_lowering *l, struct error *e)
 {
-    if (rknn_attr_int(l->node, "select_last_index", 0))
-        return lower_refuse(l, e, "select_last_index is not supported");
-    return lower_axis(l, 0, e);
-}
-
-int lower_arg_min(struct rknn_lowering *l, struct error *e)
-{
-    bool last = rknn_attr_int(l->node, "select_last_index", 0) != 0;
+    int64_t least = l->row->kind, last = rknn_attr_int(l->node, "select_last_index", 0) != 0;
+    if (last && !l->out->on_cpu)
+        return lower_refuse(l, e, "select_last_index is not known of the NPU");
     int r = lower_axis(l, 0, e);
-    if (r < 0)
+    if (r < 0 || (!least && !last))
         return r;
-    return lower_emit_ref(l, REF_OP_ARG_REDUCE, 1, (int64_t[]){l->out->axis, 1, last}, 3, e);
+    return lower_emit_ref(l, REF_OP_ARG_REDUCE, 1, (int64_t[]){l->out->axis, least, last}, 3, e);
 }
 
 // K follows from the output's shape.

@@ -29,12 +29,15 @@ int lower_concat(struct rknn_lowering *l, struct error *e)
     return 0;
 }
 
-// perm must name each dimension once.
+// perm must name each dimension once. Without it a board's CPU reverses them, as ONNX does.
 int lower_transpose(struct rknn_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = lower_input(l, 0);
     int64_t perm[GRAPH_MAX_DIMS];
     uint32_t n = rknn_attr_ints(l->node, "perm", perm, GRAPH_MAX_DIMS), seen = 0;
+    if (!n && l->out->on_cpu && !rknn_attr_has(l->node, "perm"))
+        for (n = 0; n < x->n_dims; n++)
+            perm[n] = x->n_dims - 1 - n;
     for (uint32_t i = 0; i < n; i++) {
         if (perm[i] < 0 || perm[i] >= n)
             return lower_refuse(l, e, "its perm is no permutation");
@@ -79,7 +82,7 @@ int lower_slice(struct rknn_lowering *l, struct error *e)
 int lower_pad(struct rknn_lowering *l, struct error *e)
 {
     int64_t pads[2 * GRAPH_MAX_DIMS];
-    static const char *const modes[] = {"constant", "reflect", "edge"};
+    static const char *const modes[] = {"constant", "reflect", "edge", "wrap"};
     uint32_t n, mode;
     if (lower_ints(l, 1, pads, &n, e) < 0)
         return STATUS_MODEL_INVALID;
@@ -99,7 +102,7 @@ int lower_pad(struct rknn_lowering *l, struct error *e)
                                 x->dims[i], y->dims[i], i);
         l->out->pad.begin[i] = (uint32_t)pads[i];
     }
-    if (lower_pick(l, "mode", "constant", modes, 3, &mode, e) < 0)
+    if (lower_pick(l, "mode", "constant", modes, 4, &mode, e) < 0)
         return STATUS_MODEL_INVALID;
     l->out->pad.mode = mode;
     if (lower_input(l, 2) && !lower_number(l, 2, &l->out->pad.value))

@@ -73,11 +73,13 @@ def _hardmax(node, x):
             == best).astype(float)
 
 
-def argmax(m, x, *, axis=1, keep=True, op="ArgMax", name=None):
+def argmax(m, x, *, axis=1, keep=True, last=False, op="ArgMax", name=None):
+    """last: of equal values the last one counts."""
     name = m.unique(name or op.lower())
     shape = [1 if i == axis else d for i, d in enumerate(x.shape) if keep or i != axis]
     y = m.activation(name + "_out", shape, None, "int64")
-    return _node(m, op, [x], [y], name, {"axis": axis, "keepdims": int(keep)}, cpu=True)
+    attrs = {"axis": axis, "keepdims": int(keep)} | ({"select_last_index": 1} if last else {})
+    return _node(m, op, [x], [y], name, attrs, cpu=True)
 
 
 def argmin(m, x, **how):
@@ -86,8 +88,11 @@ def argmin(m, x, **how):
 
 @reference("ArgMax", "ArgMin")
 def _argmax(node, x):
-    axis = node.attrs["axis"]
-    return (x if node.op == "ArgMax" else -x).argmax(axis).reshape(node.outputs[0].shape)
+    axis, x = node.attrs["axis"], x if node.op == "ArgMax" else -x
+    found = x.argmax(axis)
+    if node.attrs.get("select_last_index"):
+        found = x.shape[axis] - 1 - np.flip(x, axis).argmax(axis)
+    return found.reshape(node.outputs[0].shape)
 
 
 def reduce(m, op, x, axes, *, keep=True, out=None, cpu=True, name=None):

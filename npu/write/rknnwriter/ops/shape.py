@@ -52,16 +52,17 @@ def _reshape(node, x, shape=None):
     return x.reshape(node.outputs[0].shape)
 
 
-def transpose(m, x, perm, *, cpu=False, name=None):
+def transpose(m, x, perm=None, *, cpu=False, name=None):
+    """Without `perm` the file has none, and dimensions are reversed."""
     name = m.unique(name or "transpose")
-    y = m.activation(name + "_out", [x.shape[p] for p in perm], x.quant, x.dtype)
-    _node(m, "Transpose", [x], [y], name, {"perm": list(perm)}, cpu)
+    y = m.activation(name + "_out", [x.shape[p] for p in perm or range(len(x.shape))[::-1]], x.quant, x.dtype)
+    _node(m, "Transpose", [x], [y], name, {"perm": list(perm)} if perm else {}, cpu)
     return y
 
 
 @reference("Transpose")
 def _transpose(node, x):
-    return x.transpose(node.attrs["perm"])
+    return x.transpose(node.attrs.get("perm"))
 
 
 def concat(m, parts, *, axis=1, out=None, cpu=False, bare=False, name=None):
