@@ -4,6 +4,7 @@ import numpy as np
 
 from rknnwriter import Model, Quant, ops
 from rknnwriter.slots import Blob, Scalar, Table, Vector
+from .conv import single
 from .eltwise import A, SHAPE, one, two
 from .float16 import one as half
 from .spoil import attr, constant, conv, inputs, op, quant, refuse, shape, spoilt, unary, unread
@@ -48,6 +49,9 @@ refuse("scale_zero", "scale 0 is not a number above 0", unary(ops.relu), quant(0
 refuse("scale_negative", "scale -1 is not a number above 0", unary(ops.relu), quant(-1, 0))
 refuse("scale_infinite", "is not a number above 0", unary(ops.relu), quant(np.inf, 0))
 refuse("scale_nan", "is not a number above 0", unary(ops.relu), quant(np.nan, 0))
+for _name, _how in (("mean", {"mean": [0, np.nan, 0]}), ("deviation", {"std": [1, 1, np.inf]})):
+    refuse(f"{_name}_of_pixels", "is no number", lambda: single("rk3588", 3, 8, picture=True),
+           lambda m, node, how=_how: node.inputs[0].preprocess.update(how))
 refuse("scale_of_floats", "a scale of type FP32 is not supported", unary(ops.relu),
        spoilt(0, dtype="float32"))
 refuse("size_overflows", "its size overflows", unary(ops.relu),

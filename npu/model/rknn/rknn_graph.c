@@ -10,6 +10,7 @@
 // understood, else the file is refused.
 #include "npu/model/rknn/rknn_graph.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/cleanup.h"
@@ -241,6 +242,10 @@ static int convert_preprocess(const struct rknn_preprocess *from, const struct g
                          "what is no image",
                          t->name);
     for (uint32_t c = 0; c < channels; c++) {
+        if (!isfinite(from->mean[c]) || !isfinite(from->std[c]))
+            return error_set(e, STATUS_MODEL_INVALID,
+                             "input %s: mean %g or standard deviation %g of channel %u is no number",
+                             t->name, (double)from->mean[c], (double)from->std[c], c);
         bool in_range = from->order[c] >= 0 && from->order[c] < (int32_t)channels;
         ret->mean[c] = from->mean[c];
         ret->std[c] = divisor(from->std[c]);
