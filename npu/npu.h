@@ -61,6 +61,7 @@ struct npu_model_source {
 };
 
 #define NPU_MAX_SHAPE_SETS 512 // RKNN_MAX_DYNAMIC_SHAPE_NUM
+#define NPU_MAX_ENDS       128 // inputs that a run can have, and outputs: bounds in rknnd.proto
 
 struct npu_model_info {
     uint32_t n_inputs, n_outputs;

@@ -80,6 +80,19 @@ static struct npu_model_source source_of(const struct loaded_backend *loaded,
         .file = {loaded->file, loaded->file_size}, .name = f->name, .options = f->options};
 }
 
+// No backend knows how much a message holds.
+static int check_ends(struct loaded_backend *loaded, struct error *e)
+{
+    const struct npu_model_info *info = loaded->backend->model_info(loaded->model);
+    if (info->n_inputs <= NPU_MAX_ENDS && info->n_outputs <= NPU_MAX_ENDS)
+        return 0;
+    error_set(e, STATUS_MODEL_INVALID, "%u inputs and %u outputs; a run can have %u of each",
+              info->n_inputs, info->n_outputs, NPU_MAX_ENDS);
+    loaded->backend->model_free(loaded->model);
+    loaded->model = NULL;
+    return STATUS_MODEL_INVALID;
+}
+
 int loaded_backend_load(struct loaded_backend *loaded, const struct model_file *file,
                         struct error *e)
 {
@@ -88,6 +101,8 @@ int loaded_backend_load(struct loaded_backend *loaded, const struct model_file *
         return r;
     struct npu_model_source source = source_of(loaded, file);
     r = loaded->backend->model_load(loaded->device, &source, &loaded->model, e);
+    if (r == 0)
+        r = check_ends(loaded, e);
     // Loading has repacked the weights into the backend's own memory. Pages of the file are dropped
     // and are read again if the backend touches them.
     madvise(loaded->file, loaded->file_size, MADV_DONTNEED);

@@ -34,9 +34,8 @@
 #define LIVED_LONG_MS     10000 // of being READY: a death after that starts a new count
 #define FIRST_PAUSE_MS    100
 
-#define MAX_TENSORS 128          // of each kind; the bound of rknnd.proto
-#define MAX_LAYERS  65536        // that a client takes
-#define MAX_BYTES   (1ull << 48) // that a process can have: sums of them do not overflow
+#define MAX_LAYERS 65536        // that a client takes
+#define MAX_BYTES  (1ull << 48) // that a process can have: sums of them do not overflow
 
 enum state { STARTING, READY, RESTING, FAILED };
 
@@ -300,7 +299,7 @@ static int take_info(struct process_runner *runner, const rknnd_ContextInfo *m,
                      struct bytes payload, struct error *e)
 {
     struct model_info *info = &runner->base.info;
-    if (m->n_inputs > MAX_TENSORS || m->n_outputs > MAX_TENSORS)
+    if (m->n_inputs > NPU_MAX_ENDS || m->n_outputs > NPU_MAX_ENDS)
         return error_set(e, STATUS_FAIL, "a model with %u inputs and %u outputs", m->n_inputs,
                          m->n_outputs);
     if (m->core_limit == 0 || m->core_limit > info->device.n_cores || m->batch == 0)

@@ -6,6 +6,7 @@ import unittest
 
 import numpy as np
 
+from rknnwriter import Model, ops
 from onnxtools.wide import open_sizes, outer_product, weighted
 from support.daemon import stalls
 from support.service import Daemon, resident_kb, wait_for
@@ -17,6 +18,15 @@ SETS, MANY_SETS = 24, 40
 CHUNK_SIZE = 1 << 18  # bytes
 UNDEFINED = 3  # layout, tensor/tensor.h
 setUpModule = stalls.watch  # pylint: disable=invalid-name
+
+
+def with_ends(inputs, outputs):
+    """A file in which each output is one of the inputs without its negative numbers."""
+    model = Model("rk3588")
+    given = [model.input(f"x{i}", (2, 3), dtype="float32") for i in range(inputs)]
+    for i in range(outputs):
+        model.output(ops.relu(model, given[i % inputs], cpu=True), f"y{i}")
+    return model.to_bytes()
 
 
 def sha(data):
@@ -64,6 +74,19 @@ class WideModels(unittest.TestCase):
             self.client.call(CLOSE, message(f1=context))
         wait_for("the account to be empty", lambda: self.used() == 0)
         check_turns(self.other.status())
+
+    def test_more_ends_than_a_run_has(self):
+        """A run's message holds 128 inputs and as many outputs: with more a file is refused, and its worker lives."""
+        for isolation in ("process", "thread"):
+            for inputs, outputs, runs in ((128, 128, True), (129, 1, False), (1, 129, False)):
+                with self.subTest(isolation=isolation, inputs=inputs, outputs=outputs):
+                    self.start("--isolation", isolation)
+                    data = with_ends(inputs, outputs)
+                    self.bring(data)
+                    failed, fields = self.client.call(OPEN, message(f1=sha(data)))
+                    self.assertEqual(bool(failed), not runs, fields)
+                    if failed:
+                        self.assertIn(f"{inputs} inputs and {outputs} outputs; a run can have 128 of each".encode(), one(fields, 2))
 
     def test_many_shapes_of_one_context(self):
         """Each of its own size, run one after the other and again: right results, and memory for few of them."""
