@@ -243,9 +243,10 @@ static int convert_preprocess(const struct rknn_preprocess *from, const struct g
                          t->name);
     for (uint32_t c = 0; c < channels; c++) {
         if (!isfinite(from->mean[c]) || !isfinite(from->std[c]))
-            return error_set(e, STATUS_MODEL_INVALID,
-                             "input %s: mean %g or standard deviation %g of channel %u is no number",
-                             t->name, (double)from->mean[c], (double)from->std[c], c);
+            return error_set(
+                e, STATUS_MODEL_INVALID,
+                "input %s: mean %g or standard deviation %g of channel %u is no number", t->name,
+                (double)from->mean[c], (double)from->std[c], c);
         bool in_range = from->order[c] >= 0 && from->order[c] < (int32_t)channels;
         ret->mean[c] = from->mean[c];
         ret->std[c] = divisor(from->std[c]);

@@ -87,8 +87,7 @@ static bool has_windows(const struct rknn_lowering *l, const struct phases *p,
                   v[CNA_FC_DATA_SIZE0] == v[CNA_DATA_SIZE0] &&
                   (v[CNA_WEIGHT_SIZE2] >> 16) == KERNEL - less * ONE_EACH;
     return v[CNA_CONV_CON3] == STEPS_OF_ONE && !padded && placed && writes_lines(l, t, w) &&
-           from_w == w + 1 &&
-           from_h == h + 1 && (v[CNA_FC_DATA_SIZE1] & 0xffff) == channels &&
+           from_w == w + 1 && from_h == h + 1 && (v[CNA_FC_DATA_SIZE1] & 0xffff) == channels &&
            w + 2 == p->copy->dims[3] && rknn_fit_blocks(made, channels + less);
 }
 
