@@ -164,8 +164,8 @@ static bool is_ref(const struct graph_node *n, enum graph_ref_op op)
 
 // Between the numbers of the file and those of an int8 tensor, both ways: for uint8 the top bit
 // changes, which is the shift by 128; int8 is copied.
-static int emit_as_stored(struct qdq *q, const struct graph_node *like, int32_t x, int32_t y,
-                          struct error *e)
+int qdq_emit_as_stored(struct qdq *q, const struct graph_node *like, int32_t x, int32_t y,
+                       struct error *e)
 {
     const struct graph_tensor *a = &q->g->tensors[x], *b = &q->g->tensors[y];
     bool moved = a->type == TENSOR_UINT8 || b->type == TENSOR_UINT8;
@@ -208,7 +208,7 @@ static int take_quantize(struct qdq *q, const struct graph_node *n, struct error
     if (r < 0)
         return r;
     q->source[y] = int8;
-    return emit_as_stored(q, n, int8, y, e);
+    return qdq_emit_as_stored(q, n, int8, y, e);
 }
 
 // The float tensor gets a CONVERT node, and `source` so that int8 nodes can do without it.
@@ -220,7 +220,7 @@ static int take_dequantize(struct qdq *q, const struct graph_node *n, struct err
         return append(q, n, e);
     if (int8 < 0 || !qdq_same_form(qdq_form_of(q, int8), form)) {
         int8 = qdq_int8(q, x, form, e);
-        int r = int8 < 0 ? int8 : emit_as_stored(q, n, x, int8, e);
+        int r = int8 < 0 ? int8 : qdq_emit_as_stored(q, n, x, int8, e);
         if (r < 0)
             return r;
     }

@@ -43,6 +43,10 @@ int32_t qdq_int8(struct qdq *q, int32_t like, struct qdq_form form, struct error
 int qdq_emit_map(struct qdq *q, const struct graph_node *like, const int8_t *table, int32_t x,
                  int32_t y, struct error *e);
 
+/// A table between the file's own bytes and an int8 tensor of the same numbers, either way.
+int qdq_emit_as_stored(struct qdq *q, const struct graph_node *like, int32_t x, int32_t y,
+                       struct error *e);
+
 // ---- what is there ----
 
 /// The node that makes `tensor`, where nobody else reads that; else NULL.

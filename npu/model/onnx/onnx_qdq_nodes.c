@@ -166,8 +166,18 @@ static bool take_sources(const struct qdq *q, const struct graph_node *n, int32_
     return n->n_inputs > 0;
 }
 
-// Moves an int8 tensor instead of the real numbers. The real result is made by CONVERT nodes for
-// those who still read it.
+// What the node was to give, for those who still read it: the real numbers, or the file's own bytes
+// where it moves these, which another scale may be read by.
+static int emit_moved(struct qdq *q, const struct graph_node *n, int32_t x, int32_t y,
+                      struct error *e)
+{
+    const enum tensor_type type = q->g->tensors[y].type;
+    if (type == TENSOR_UINT8 || type == TENSOR_INT8)
+        return qdq_emit_as_stored(q, n, x, y, e);
+    return qdq_emit(q, GRAPH_CONVERT, n, &x, 1, &y, 1, e) ? 0 : STATUS_MALLOC_FAIL;
+}
+
+// Moves an int8 tensor instead of the real numbers.
 int qdq_moved(struct qdq *q, const struct graph_node *n, struct error *e)
 {
     if (!only_moves(n) || n->n_inputs > ONNX_MAX_EDGES || n->n_outputs > ONNX_MAX_EDGES)
@@ -184,8 +194,9 @@ int qdq_moved(struct qdq *q, const struct graph_node *n, struct error *e)
         return STATUS_MALLOC_FAIL;
     for (uint32_t k = 0; k < n->n_outputs; k++) {
         q->source[n->outputs[k]] = y[k];
-        if (!qdq_emit(q, GRAPH_CONVERT, n, &y[k], 1, &n->outputs[k], 1, e))
-            return STATUS_MALLOC_FAIL;
+        int r = emit_moved(q, n, y[k], n->outputs[k], e);
+        if (r < 0)
+            return r;
     }
     return 1;
 }
