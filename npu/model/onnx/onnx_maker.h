@@ -43,6 +43,10 @@ struct onnx_maker {
     X("MatMulIntegerToFloat", true, 4, 7, onnx_make_integer_product) \
     X("MatMulNBits", true, 3, 6, onnx_make_packed_product) \
     X("MultiHeadAttention", true, 1, 8, onnx_make_heads) \
+    X("NhwcMaxPool", true, 1, 1, onnx_make_last) \
+    X("QLinearAveragePool", true, 4, 5, onnx_make_last) \
+    X("QLinearConv", true, 8, 9, onnx_make_last) \
+    X("QLinearGlobalAveragePool", true, 4, 5, onnx_make_last) \
     X("QAttention", true, 5, 9, onnx_make_attention_of_bytes) \
     X("QuickGelu", true, 1, 1, onnx_make_quick_gelu) \
     X("Resize", false, 1, 4, onnx_make_resample) \

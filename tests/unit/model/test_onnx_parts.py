@@ -6,7 +6,7 @@ import unittest
 
 import numpy as np
 
-from onnxtools.forms import Case, node, rms
+from onnxtools.forms import RUNTIME, Case, node, rms
 
 
 class Parts(Case):
@@ -96,6 +96,52 @@ class Parts(Case):
                             node("Slice", ["x", "zeros", "ones"], ["p"]), node("Expand", ["p", "all"], ["y4"])], {"x": x},
                            {"b": np.array([2]), "e": np.array([-9]), "one": np.array([1]), "m": np.array([-2]), "zeros": np.array([0, 0]), "ones": np.array([1, 1]),
                             "all": np.array([2, 3, 4])})
+
+
+def quantized(x, scale, zp):
+    info = np.iinfo(zp.dtype)
+    return np.clip(np.rint(x / scale) + int(zp), info.min, info.max).astype(zp.dtype)
+
+
+class Bytes(Case):
+    """What is quantized may be moved as bytes, and read by another scale, or as bytes."""
+
+    def test_moves_of_bytes(self):
+        x = self.random(2, 6, 6, 4)
+        pooled = lambda q: np.lib.stride_tricks.sliding_window_view(q, (2, 2), (2, 3)).max((4, 5))
+        moves = {"turned": ([node("Transpose", ["q"], ["r"], perm=[0, 3, 1, 2])], lambda q: q.transpose(0, 3, 1, 2)),
+                 "pooled": ([node("MaxPool", ["q"], ["r"], kernel_shape=[2, 2])], pooled),
+                 "pooled between": ([node("Transpose", ["q"], ["a"], perm=[0, 3, 1, 2]), node("MaxPool", ["a"], ["b"], kernel_shape=[2, 2]),
+                                     node("Transpose", ["b"], ["r"], perm=[0, 2, 3, 1])], lambda q: pooled(q.transpose(0, 3, 1, 2)).transpose(0, 2, 3, 1)),
+                 "joined": ([node("Concat", ["q", "q"], ["r"], axis=1)], lambda q: np.concatenate([q, q], 1)),
+                 "reshaped": ([node("Flatten", ["q"], ["r"])], lambda q: q.reshape(2, -1)), "split": ([node("Split", ["q"], ["left", "r"], axis=1)], lambda q: q[:, 3:])}
+        for (name, (nodes, move)), (zp, other) in itertools.product(moves.items(), ((np.uint8(120), np.uint8(100)), (np.int8(-5), np.int8(17)))):
+            bytes_ = move(quantized(x, np.float32(.02), zp))
+            real = [(bytes_.astype(np.float32) - int(z)) * np.float32(s) for s, z in ((.02, zp), (.03, other))]
+            with self.subTest(move=name, kind=zp.dtype):
+                self.gives([real[0], real[1], bytes_, bytes_.astype(np.int32)],
+                           [node("QuantizeLinear", ["x", "s", "z"], ["q"]), *nodes, node("DequantizeLinear", ["r", "s", "z"], ["y"]),
+                            node("DequantizeLinear", ["r", "s1", "z1"], ["y1"]), node("Identity", ["r"], ["y2"]), node("Cast", ["r"], ["y3"], to=6)],
+                           {"x": x}, {"s": np.float32(.02), "z": zp, "s1": np.float32(.03), "z1": other})
+
+    def test_images_whose_channels_are_last(self):
+        x, w, b = self.bytes(1, 6, 7, 4), self.bytes(8, 4, 3, 3, low=-128), self.rng.integers(-900, 900, 8).astype(np.int32)
+        forms = {"xs": np.float32(.02), "xz": np.uint8(120), "ws": np.float32(.01), "wz": np.int8(0), "s": np.float32(.3), "z": np.uint8(100)}
+        padded = np.pad(x.astype(int) - 120, ((0, 0), (1, 1), (1, 1), (0, 0)))
+        sums = np.einsum("nhwcij,ocij->nhwo", np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2)), w.astype(int)) + b
+        said = {"domain": RUNTIME, "channels_last": 1}
+        for bias in (True, False):
+            want = quantized((sums if bias else sums - b) * .0002, .3, np.uint8(100))
+            self.gives(want, [node("QLinearConv", ["x", "xs", "xz", "w", "ws", "wz", "s", "z"] + ["b"] * bias, ["y"], pads=[1] * 4, **said)], {"x": x},
+                       {**forms, "w": w} | ({"b": b} if bias else {}))
+        seen = np.lib.stride_tricks.sliding_window_view(x, (2, 2), (1, 2))
+        self.gives(seen.max((4, 5)), [node("NhwcMaxPool", ["x"], ["y"], domain=RUNTIME, kernel_shape=[2, 2])], {"x": x})
+        pools = {"QLinearAveragePool": (seen.mean((4, 5)), {"kernel_shape": [2, 2]}), "QLinearGlobalAveragePool": (x.mean((1, 2), keepdims=True), {})}
+        for op, (mean, more) in pools.items():
+            want = quantized((mean - 120) * .02, np.float32(.025), np.uint8(100)).astype(int)
+            done = self.rknnctl([node(op, ["x", "xs", "xz", "s", "z"], ["y"], **said, **more)], {"x": x}, ["y"], forms | {"s": np.float32(.025)})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertLessEqual(np.abs(np.load(self.folder / "out0.npy") - want).max(), 1)  # means of bytes may be between two
 
 
 if __name__ == "__main__":

@@ -100,8 +100,6 @@ static const struct onnx_expansion expansions[] = {
     OF_ONE("QLinearSigmoid", "Sigmoid"),
     OF_ONE("QLinearLeakyRelu", "LeakyRelu"),
     OF_ONE("QLinearSoftmax", "Softmax"),
-    OF_ONE("QLinearAveragePool", "AveragePool"),
-    OF_ONE("QLinearGlobalAveragePool", "GlobalAveragePool"),
 };
 
 bool onnx_is_standard(const char *domain)
