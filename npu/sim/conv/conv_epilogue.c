@@ -67,16 +67,17 @@ KERNEL(void, epilogue_to_real_with_nz,
                                dst + k * n);
 }
 
-static void epilogue_to_real_with_group_nz(const struct conv *c, const struct epilogue_part *p,
-                                           float *dst)
+// … and several groups, a part of which may be the first and the last one.
+KERNEL(void, epilogue_to_real_with_group_nz,
+       (const struct conv *c, const struct epilogue_part *p, float *dst), (c, p, dst))
 {
-    size_t groups = c->window.groups, outputs = c->oc / groups;
+    const size_t groups = c->window.groups, outputs = c->oc / groups, end = p->from + p->n;
     for (size_t k = 0; k < p->pixels; k++)
-        for (size_t i = 0; i < p->n; i++) {
-            size_t o = p->from + i;
-            uint32_t window = (uint32_t)p->window_sums[k * groups + o / outputs];
-            uint32_t sum = (uint32_t)p->sums[k * c->oc + o] + (uint32_t)c->bias[o];
-            *dst++ = (float)(int32_t)(sum + (uint32_t)c->nz[o] * window) * c->scale[o];
+        for (size_t o = p->from, g = o / outputs, n; o < end; o += n, g++) {
+            n = ((g + 1) * outputs < end ? (g + 1) * outputs : end) - o;
+            epilogue_pixel_with_nz(p->sums + k * c->oc + o, c->bias + o, c->nz + o,
+                                   (uint32_t)p->window_sums[k * groups + g], c->scale + o, n, dst);
+            dst += n;
         }
 }
 
@@ -251,15 +252,22 @@ static void epilogue_store_sums(const struct step *s, const struct conv *c, stru
 
 // ---- by a lookup table ----
 
-static void epilogue_add_window_sums(const struct conv *c, const int32_t *windows, int32_t *sums,
-                                     size_t n_pixels)
+static inline void epilogue_add_window(const int32_t *restrict nz, uint32_t window, size_t n,
+                                       int32_t *restrict sums)
 {
-    size_t groups = c->window.groups, outputs = c->oc / groups;
-    for (size_t p = 0; p < n_pixels; p++, sums += c->oc)
-        for (size_t o = 0; o < c->oc; o++) {
-            uint32_t window = (uint32_t)windows[p * groups + o / outputs];
-            sums[o] = (int32_t)((uint32_t)sums[o] + (uint32_t)c->nz[o] * window);
-        }
+    for (size_t i = 0; i < n; i++)
+        sums[i] = (int32_t)((uint32_t)sums[i] + (uint32_t)nz[i] * window);
+}
+
+KERNEL(void, epilogue_add_window_sums,
+       (const struct conv *c, const int32_t *windows, int32_t *sums, size_t n_pixels),
+       (c, windows, sums, n_pixels))
+{
+    const size_t groups = c->window.groups, outputs = c->oc / groups;
+    const int32_t *nz = c->nz;
+    for (size_t p = 0; p < n_pixels; p++)
+        for (size_t g = 0; g < groups; g++, windows++, sums += outputs)
+            epilogue_add_window(nz + g * outputs, (uint32_t)*windows, outputs, sums);
 }
 
 static void epilogue_by_lut(const struct step *s, const struct conv *c, struct run *r,

@@ -178,16 +178,56 @@ struct factors {
     int32_t zp; // of the right one
 };
 
+KERNEL(void, subtract_each, (int32_t * sums, size_t n, uint32_t less), (sums, n, less))
+{
+    for (size_t i = 0; i < n; i++)
+        sums[i] = (int32_t)((uint32_t)sums[i] - less);
+}
+
+KERNEL(int32_t, sum_of_bytes, (const int8_t *x, size_t step, size_t n), (x, step, n))
+{
+    int32_t sum = 0;
+    if (step == 1)
+        for (size_t i = 0; i < n; i++)
+            sum += x[i];
+    else
+        for (size_t i = 0; i < n; i++)
+            sum += x[i * step];
+    return sum;
+}
+
+// The right one's zero point, taken off: as often as the sum of a row of the left one.
+static void subtract_zero_point(const struct factors *f, int32_t *sums)
+{
+    const size_t step = f->turned[0] ? f->rows : 1, row = f->turned[0] ? 1 : f->inner;
+    for (size_t i = 0; i < f->rows && f->zp; i++)
+        subtract_each(sums + i * f->columns, f->columns,
+                      (uint32_t)f->zp * (uint32_t)sum_of_bytes(f->left + i * row, step, f->inner));
+}
+
+// oneDNN 2.6 takes zero points where there is AVX512, and else computes in plain C.
+static dnnl_status_t attention_multiply_integers(const struct factors *f, const char turned[2],
+                                                 int32_t *sums)
+{
+    dnnl_dim_t m = (dnnl_dim_t)f->rows, n = (dnnl_dim_t)f->columns, k = (dnnl_dim_t)f->inner;
+    const bool takes_zp = kernel_has_avx512();
+    const int32_t none = 0;
+    dnnl_status_t status = dnnl_gemm_s8s8s32(
+        turned[0], turned[1], 'F', m, n, k, 1, f->left, f->turned[0] ? m : k, 0, f->right,
+        f->turned[1] ? k : n, takes_zp ? (int8_t)f->zp : 0, 0, sums, n, &none);
+    if (!takes_zp)
+        subtract_zero_point(f, sums);
+    return status;
+}
+
 static dnnl_status_t attention_multiply(const struct attention *a, struct run *r,
                                         const struct factors *f, int32_t *sums)
 {
     char turned[2] = {f->turned[0] ? 'T' : 'N', f->turned[1] ? 'T' : 'N'};
     dnnl_dim_t m = (dnnl_dim_t)f->rows, n = (dnnl_dim_t)f->columns, k = (dnnl_dim_t)f->inner;
     dnnl_dim_t left = f->turned[0] ? m : k, right = f->turned[1] ? k : n;
-    int32_t none = 0;
     if (a->integers)
-        return dnnl_gemm_s8s8s32(turned[0], turned[1], 'F', m, n, k, 1, f->left, left, 0, f->right,
-                                 right, (int8_t)f->zp, 0, sums, n, &none);
+        return attention_multiply_integers(f, turned, sums);
     float *x = run_scratch(r, a->floats_at[0]), *y = run_scratch(r, a->floats_at[1]);
     to_floats(f->left, 0, f->rows * f->inner, x);
     to_floats(f->right, f->zp, f->inner * f->columns, y);
