@@ -155,8 +155,11 @@ static void pick_each(const int64_t *table, size_t n, size_t block, const uint8_
         EACH(uint16_t);
     case 4:
         EACH(uint32_t);
-    default:
+    case 8:
         EACH(uint64_t);
+    default: // pixels of some bytes
+        for (size_t i = 0; i < n; i++, to += block)
+            memcpy(to, from + table[i], block);
     }
 }
 

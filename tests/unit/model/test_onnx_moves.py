@@ -48,6 +48,19 @@ class Choices(Case):
                 self.gives(rule(x, z), [node(op, ["x", "z"], ["y"])], {"x": x, "z": z})
 
 
+class Lines(Case):
+    def test_pixels_of_few_bytes(self):
+        """Lines are gathered, repeated and reflected as they are stored: whatever a pixel's size is."""
+        for kind, channels in itertools.product((np.uint8, np.int16, np.float32), (1, 2, 3, 5, 6, 7, 8, 9)):
+            x = self.rng.integers(0, 100, (2, channels, 6, 5)).astype(kind)
+            rows, columns = np.array([5, 0, 0, -1, 2]), np.array([4, 1, 1, 0, 3, 2, 0])
+            with self.subTest(kind=kind.__name__, channels=channels):
+                self.gives([x[:, :, rows], x[..., columns], x[:, [0, channels - 1]], np.tile(x, (1, 1, 2, 3)), np.pad(x, ((0, 0), (0, 0), (2, 1), (1, 3)), "reflect")],
+                           [node("Gather", ["x", "r"], ["y"], axis=2), node("Gather", ["x", "c"], ["y1"], axis=3), node("Gather", ["x", "h"], ["y2"], axis=1),
+                            node("Tile", ["x", "t"], ["y3"]), node("Pad", ["x", "p"], ["y4"], mode="reflect")], {"x": x},
+                           {"r": rows, "c": columns, "h": np.array([0, channels - 1]), "t": np.array([1, 1, 2, 3]), "p": np.array([0, 0, 2, 1, 0, 0, 1, 3])}, within=0)
+
+
 class Reductions(Case):
     RULES = {"ReduceSum": np.sum, "ReduceMean": np.mean, "ReduceMax": np.max, "ReduceMin": np.min, "ReduceProd": np.prod,
              "ReduceL1": lambda x, axis, keepdims: np.abs(x).sum(axis, keepdims=keepdims),
