@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "base/large_pages.h"
 
 #define SMALL_BLOCK (64 * 1024)
 #define ALIGNMENT   64
@@ -33,6 +34,7 @@ static struct pool_block *block_new(size_t size)
     uintptr_t data = (uintptr_t)(b + 1);
     b->data = (uint8_t *)(b + 1) + (ALIGNMENT - data % ALIGNMENT) % ALIGNMENT;
     b->size = size;
+    large_pages_ask(b->data, size);
     return b;
 }
 

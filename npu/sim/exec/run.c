@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/large_pages.h"
 #include "npu/sim/exec/dnn.h"
 #include "npu/slices.h"
 #include "npu/stop.h"
@@ -16,9 +17,13 @@
 // left; pages are touched here and not in the first run.
 static void *memory_new(uint64_t size)
 {
+    size_t alignment = size >= LARGE_PAGE ? LARGE_PAGE : STEP_ALIGNMENT;
     uint64_t rounded = align_up(size + 1, STEP_ALIGNMENT);
-    void *memory = aligned_alloc(STEP_ALIGNMENT, rounded);
-    return memory ? memset(memory, 0, rounded) : NULL;
+    void *memory = aligned_alloc(alignment, rounded);
+    if (!memory)
+        return NULL;
+    large_pages_ask(memory, rounded);
+    return memset(memory, 0, rounded);
 }
 
 uint64_t run_size(const struct plan *p)
