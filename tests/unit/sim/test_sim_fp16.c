@@ -338,6 +338,41 @@ static void make_few_pixels(struct net *n)
         n->node.post[n->node.n_post++] = (struct graph_post){.kind = POST_RELU};
 }
 
+// Weights of a megabyte and more: block by block, with the next one's prefetched.
+static void make_large_weights(struct net *n)
+{
+    struct graph_window *w = &n->node.window;
+    const enum tensor_type type = one_in(2) ? TENSOR_FLOAT16 : TENSOR_FLOAT32;
+    uint32_t x[4] = {1, 0, 1, 1}, y[4] = {1, 0, 1, 1}, taps = 1;
+    w->groups = 1;
+    for (int i = 0; i < 2; i++) {
+        w->kernel[i] = between(1, 3);
+        w->stride[i] = between(1, 2);
+        w->dilation[i] = between(1, 2);
+        w->pad[i] = between(0, 1);
+        w->pad[2 + i] = between(0, 1);
+        uint32_t reach = w->dilation[i] * (w->kernel[i] - 1) + 1;
+        x[2 + i] = reach + between(0, 4);
+        y[2 + i] = (x[2 + i] + w->pad[i] + w->pad[2 + i] - reach) / w->stride[i] + 1;
+        taps *= w->kernel[i];
+    }
+    y[1] = between(60, 200);
+    x[1] = (1 << 18) / y[1] / taps + between(1, 8);
+    n->node.op = GRAPH_CONV;
+    add_tensor(n, A, type, x, false);
+    add_tensor(n, B, TENSOR_FLOAT32, (uint32_t[]){y[1], x[1], w->kernel[0], w->kernel[1]}, false);
+    add_tensor(n, Y, type, y, false);
+    add_tensor(n, 3, TENSOR_FLOAT32, (uint32_t[]){y[1], 1, 1, 1}, false);
+    make_constant(n, B);
+    make_constant(n, 3);
+    add_input(n, A);
+    add_input(n, B);
+    add_input(n, 3);
+    if (one_in(2))
+        n->node.post[n->node.n_post++] =
+            (struct graph_post){.kind = one_in(2) ? POST_LEAKY_RELU : POST_RELU, .alpha = 0.125F};
+}
+
 // Dense, of all pixels one by one.
 static void make_one_channel(struct net *n)
 {
@@ -362,7 +397,7 @@ static void make_one_channel(struct net *n)
             (struct graph_post){.kind = one_in(2) ? POST_LEAKY_RELU : POST_RELU, .alpha = 0.125F};
 }
 
-static void check_few_pixels(const struct net *n)
+static void check_own_kernel(const struct net *n)
 {
     if (kernel_has_avx512())
         assert_true(n->in_order);
@@ -737,7 +772,8 @@ static void kind_of_net(void **state)
 int main(void)
 {
     static struct kind convolution = {make_convolution, check_convolution, CASES},
-                       few = {make_few_pixels, check_few_pixels, CASES},
+                       few = {make_few_pixels, check_own_kernel, CASES},
+                       large = {make_large_weights, check_own_kernel, 12},
                        one = {make_one_channel, check_convolution, CASES},
                        groups = {make_groups, check_groups, CASES},
                        binary = {make_binary, check_binary, 2 * CASES},
@@ -751,6 +787,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         {"convolution", kind_of_net, NULL, NULL, &convolution},
         {"convolution of few pixels", kind_of_net, NULL, NULL, &few},
+        {"convolution by large weights", kind_of_net, NULL, NULL, &large},
         {"convolution to one channel", kind_of_net, NULL, NULL, &one},
         {"groups", kind_of_net, NULL, NULL, &groups},
         {"binary", kind_of_net, NULL, NULL, &binary},

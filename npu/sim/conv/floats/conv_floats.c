@@ -31,7 +31,7 @@
 #define PIXEL_MULTIPLE 48   // pixels of a chunk: what a tile has divides it
 #define MAX_PRODUCTS   128  // of an output: behind more of them oneDNN's conversions matter little
 
-static const struct floats_level *floats_level(void)
+const struct floats_level *floats_level(void)
 {
 #ifdef __aarch64__
     return &conv_floats_neon;
@@ -109,7 +109,7 @@ static bool floats_pay(const struct step *s, const struct conv *c)
     if (c->window.groups > 1 && !level->takes_all)
         return level->takes_groups ? !conv_dnn_has_depthwise(s, c) : !conv_dnn_has_kernel(s, c);
     return level->takes_all || (stored && floats_products(c) <= MAX_PRODUCTS) ||
-           floats_stay_halves(s, c);
+           floats_stay_halves(s, c) || floats_streams(s, c);
 }
 
 bool conv_floats_fits(const struct step *s, const struct conv *c, const float *w)
@@ -137,6 +137,7 @@ static void floats_describe(const struct step *s, struct conv *c, struct conv_fl
     floats_take_bounds(s->node, &f->bounds, &c->n_fused);
     all = c->n_fused == s->node->n_post && !y->quantized;
     f->halves = floats_stay_halves(s, c);
+    f->streamed = !f->halves && floats_streams(s, c);
     f->level = floats_level();
     f->image = element_form(x);
     f->to = all && y->type == TENSOR_FLOAT32   ? FLOATS_TO_FLOAT32
@@ -159,7 +160,7 @@ static void floats_describe(const struct step *s, struct conv *c, struct conv_fl
 }
 
 // Weights of one channel, in the order in which the window's floats lie in its segments, part by
-// part. The memory is zeroed: lanes without a channel are multiplied by 0.
+// part.
 static void floats_pack_channel(const struct conv *c, const float *w, size_t next, float *to)
 {
     size_t taps = (size_t)c->window.kernel[0] * c->window.kernel[1];
@@ -170,14 +171,34 @@ static void floats_pack_channel(const struct conv *c, const float *w, size_t nex
                 *to = w[i * taps + tap];
 }
 
-// All blocks' weights, each [n][n_vectors of lanes], one behind the other.
+// The same of `channels` at once, in one part: matrices of what has one input channel, transposed.
+static void floats_pack_channels(const struct conv *c, const float *w, size_t channels, size_t next,
+                                 float *to)
+{
+    size_t taps = (size_t)c->window.kernel[0] * c->window.kernel[1], ic = c->ic / c->window.groups;
+    const size_t n = ic * taps;
+    const ptrdiff_t from_pitch = (ptrdiff_t)(n * sizeof *w);
+    if (taps == 1) {
+        transpose_matrix(w, from_pitch, to, (ptrdiff_t)(next * sizeof *to), channels, n, sizeof *w);
+        return;
+    }
+    for (size_t i = 0; i < ic; i++)
+        transpose_matrix(w + i * taps, from_pitch, to + i * next,
+                         (ptrdiff_t)(ic * next * sizeof *to), channels, taps, sizeof *w);
+}
+
+// All blocks' weights, each [n][n_vectors of lanes], one behind the other. The memory is zeroed:
+// lanes without a channel are multiplied by 0.
 static void floats_pack_blocks(const struct conv *c, const float *w, size_t n, float *to)
 {
     const struct conv_floats *f = c->floats;
     for (size_t i = 0; i < f->n_blocks; i++) {
         const struct floats_block *b = &f->blocks[i];
-        const size_t width = b->n_vectors * f->level->lanes;
-        for (size_t o = 0; o < width && o < b->left; o++)
+        const size_t width = b->n_vectors * f->level->lanes,
+                     channels = b->left < width ? b->left : width;
+        if (f->parts == 1)
+            floats_pack_channels(c, w + b->from * n, channels, width, to);
+        for (size_t o = 0; o < channels && f->parts > 1; o++)
             floats_pack_channel(c, w + (b->from + o) * n, width, to + o);
         to += width * n;
     }
@@ -230,7 +251,8 @@ int conv_floats_prepare(struct step *s, struct conv *c, const float *w, struct e
     size_t vectors = (c->oc / groups + f->level->lanes - 1) / f->level->lanes;
     size_t each = vectors * f->level->lanes * n,
            size = f->halves ? sizeof(uint16_t) : sizeof(float);
-    f->n_blocks = (vectors + f->level->vectors - 1) / f->level->vectors * groups;
+    size_t most = f->streamed ? floats_streamed_vectors(c) : f->level->vectors;
+    f->n_blocks = (vectors + most - 1) / most * groups;
     cleanup(free_p) float *floats = f->halves ? calloc(groups * each, sizeof *floats) : NULL;
     if (f->halves && !floats)
         return error_no_memory(e, "a weight", groups * each * sizeof *floats);
@@ -247,6 +269,8 @@ int conv_floats_prepare(struct step *s, struct conv *c, const float *w, struct e
 int conv_floats_scratch(struct step *s, struct conv *c, struct error *e)
 {
     const struct conv_floats *f = c->floats;
+    if (f->streamed)
+        return floats_streamed_scratch(s, c, e);
     uint64_t sums = f->to == FLOATS_TO_SUMS ? (uint64_t)f->chunk * c->oc + CONV_LANES : 0;
     int r = step_scratch(s, sums * sizeof(float), &c->sums_at, e);
     if (r == 0 && f->flat)
@@ -259,8 +283,7 @@ int conv_floats_scratch(struct step *s, struct conv *c, struct error *e)
 
 // ---- running ----
 
-// Pixels from `first` on that whole vectors can be written to: all but the last ones.
-static size_t floats_whole_pixels(const struct conv *c, size_t first)
+size_t floats_whole_pixels(const struct conv *c, size_t first)
 {
     size_t more = c->floats->level->lanes / c->oc + 1, all = conv_pixels(c);
     return all > first + more ? all - first - more : 0;
@@ -407,7 +430,9 @@ void conv_floats_run(const struct step *s, const struct conv *c, struct run *r, 
                               .bounds = f->bounds,
                               .channels = c->oc,
                               .fp16 = f->to == FLOATS_TO_FP16};
-    if (f->planes)
+    if (f->streamed)
+        floats_streamed_run(s, c, r, &p, image);
+    else if (f->planes)
         floats_sum_planes(s, c, r, &p, image);
     else if (f->flat)
         floats_sum_flat(s, c, r, &p, image);

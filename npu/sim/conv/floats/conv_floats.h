@@ -22,6 +22,10 @@
 // Where there is one output, its vectors are pixels, by weights that are broadcast: flat images of
 // fp16 are turned into planes of channels for that.
 //
+// Weights that are more than a second cache keeps come from memory in every run. Of images of some
+// pixels a block's weights are asked for while the block before is computed
+// (conv_floats_streamed.c).
+//
 // Few pixels take as long as their weights take to come from memory: those that a file has as fp16
 // stay fp16, half as many bytes, where the level has a function for it
 // (docs/decisions/0306).
@@ -47,6 +51,7 @@ struct conv_floats {
     bool flat;                  // all pixels are one line, of which a chunk is taken at a time
     bool there;                 // lines are taken where the image has them
     bool halves;                // weights are fp16
+    bool streamed;              // block by block, all pixels of each
     bool planes;                // pixels are turned into planes of channels, of which one is made
     size_t n_segments, segment; // floats of a segment
     size_t parts;               // of a tap's channels, each with segments of its own
@@ -68,7 +73,10 @@ struct floats_pixels {
     struct clamp_bounds bounds;
     size_t channels, left; // of the output, from pixel to pixel; of the block's group, from its
                            // first one on
-    size_t whole;          // pixels behind which there is room for what a vector has too much
+    const uint8_t *ahead;  // weights of the next block
+    size_t ahead_bytes;    // … of which `all` pixels ask for as much each; the first one is `at`
+    size_t all, at;
+    size_t whole; // pixels behind which there is room for what a vector has too much
     bool fp16;
     void *to; // the block's first channel of the first pixel
 };
@@ -83,10 +91,27 @@ struct floats_level {
     void (*sum)(const struct floats_pixels *p, size_t n, size_t n_vectors);
     /// The same by weights of fp16, of FLOATS_FEW pixels at most; NULL: there is none.
     void (*sum_halves)(const struct floats_pixels *p, size_t n, size_t n_vectors);
+    /// As sum(), asking for the weights ahead. Segments that are NULL are left out. NULL: there is
+    /// none.
+    void (*sum_streamed)(const struct floats_pixels *p, size_t n, size_t n_vectors);
     /// The only channel of n pixels, of planes of fp16, `pitch` apart; NULL: there is none.
     void (*sum_planes)(const struct floats_pixels *p, const uint16_t *planes, size_t pitch,
                        size_t n);
 };
+
+/// Whether a convolution is streamed; how many vectors a block has then; its scratch memory; all
+/// outputs. conv_floats.c calls these.
+bool floats_streams(const struct step *s, const struct conv *c);
+size_t floats_streamed_vectors(const struct conv *c);
+int floats_streamed_scratch(struct step *s, struct conv *c, struct error *e);
+void floats_streamed_run(const struct step *s, const struct conv *c, struct run *r,
+                         struct floats_pixels *p, const int8_t *image);
+
+/// The level there is; NULL: none.
+const struct floats_level *floats_level(void);
+
+/// Pixels from `first` on that whole vectors can be written to: all but the last ones.
+size_t floats_whole_pixels(const struct conv *c, size_t first);
 
 extern const struct floats_level conv_floats_avx512, conv_floats_avx2, conv_floats_neon;
 

@@ -25,6 +25,7 @@
 #ifdef KERNEL_AVX512
 #define MAX_SUMS    24
 #define MAX_VECTORS 4
+#define CACHE_LINE  64
 
 #define PLANE_VECTORS 4 // of pixels, at a time: more than a multiplication takes cycles
 
@@ -40,6 +41,9 @@ AVX512_INLINE void floats_store(__mmask16 lanes, __m512 v, struct clamp_bounds b
         _mm512_mask_storeu_ps((float *)to + o, lanes, avx512_clamp(bounds, v));
 }
 
+// Constants, so that each way is a function of its own.
+enum way { PLAIN, HALVES, STREAMED };
+
 AVX512_INLINE __m512 floats_load(const uint8_t *weights, const bool halves)
 {
     return halves ? avx512_load_fp16(AVX512_ALL, (const void *)weights) : _mm512_loadu_ps(weights);
@@ -48,16 +52,23 @@ AVX512_INLINE __m512 floats_load(const uint8_t *weights, const bool halves)
 // Adds one segment. Every third pixel has a pointer; the two behind it are reached by addressing
 // modes, so that all addresses stay in registers.
 AVX512_INLINE void floats_sum_segment(const struct floats_pixels *p, const float *at,
-                                      const uint8_t *w, __m512 *sums, const int n,
-                                      const int n_vectors, const bool halves)
+                                      const uint8_t *w, const uint8_t *ahead, size_t ahead_step,
+                                      __m512 *sums, const int n, const int n_vectors,
+                                      const enum way way)
 {
     const float *x[(MAX_SUMS + 2) / 3];
+    const bool halves = way == HALVES;
+    const uint8_t *end = way == STREAMED ? ahead + ahead_step : NULL;
     const size_t pitch = p->pitch, vector = AVX512_LANES * (halves ? 2 : sizeof(float));
 #pragma GCC unroll 8
     for (int i = 0; i * 3 < n; i++)
         x[i] = at + (size_t)i * 3 * pitch;
     for (size_t k = 0; k < p->segment; k++, w += vector * (size_t)n_vectors) {
         __m512 weights[MAX_VECTORS];
+        for (; way == STREAMED && ahead < end; ahead += CACHE_LINE)
+            _mm_prefetch(ahead, _MM_HINT_T1);
+        if (way == STREAMED)
+            end += ahead_step;
 #pragma GCC unroll 4
         for (int v = 0; v < n_vectors; v++)
             weights[v] = floats_load(w + vector * (size_t)v, halves);
@@ -100,16 +111,28 @@ AVX512_INLINE void floats_store_tile(const struct floats_pixels *p, size_t first
 }
 
 AVX512_INLINE void floats_sum_tile(const struct floats_pixels *p, size_t first, const int n,
-                                   const int n_vectors, const bool halves)
+                                   const int n_vectors, const enum way way)
 {
     __m512 sums[MAX_SUMS];
-    const uint8_t *w = p->weights;
-    const size_t step = p->segment * AVX512_LANES * (halves ? 2 : sizeof(float));
+    const uint8_t *w = p->weights, *ahead = NULL;
+    size_t ahead_step = 0; // for each float of the window
+    const size_t vector = AVX512_LANES * (way == HALVES ? 2 : sizeof(float));
+    if (way == STREAMED) {
+        size_t floats = p->n_segments * p->segment;
+        ahead = p->ahead + p->ahead_bytes * (p->at + first) / p->all;
+        ahead_step = p->ahead_bytes * (size_t)n / p->all / floats + (p->ahead_bytes > 0);
+    }
 #pragma GCC unroll 24
     for (int i = 0; i < n * n_vectors; i++)
         sums[i] = _mm512_setzero_ps();
-    for (size_t i = 0; i < p->n_segments; i++, w += step * (size_t)n_vectors)
-        floats_sum_segment(p, p->segments[i] + first * p->pitch, w, sums, n, n_vectors, halves);
+    for (size_t i = 0; i < p->n_segments; i++, w += p->segment * vector * (size_t)n_vectors) {
+        if (way == STREAMED && !p->segments[i])
+            continue;
+        floats_sum_segment(p, p->segments[i] + first * p->pitch, w, ahead, ahead_step, sums, n,
+                           n_vectors, way);
+        if (way == STREAMED)
+            ahead += p->segment * ahead_step;
+    }
     if (p->fp16)
         floats_store_tile(p, first, sums, n, n_vectors, true);
     else
@@ -126,31 +149,51 @@ AVX512_INLINE void floats_sum_tile(const struct floats_pixels *p, size_t first, 
 #define FUNCTION(n, v)                                                                             \
     KERNEL_AVX512 static void floats_sum_##n##_##v(const struct floats_pixels *p, size_t first)    \
     {                                                                                              \
-        floats_sum_tile(p, first, n, v, false);                                                    \
+        floats_sum_tile(p, first, n, v, PLAIN);                                                    \
     }
-#define HALVES(n, v)                                                                               \
+#define FROM_HALVES(n, v)                                                                          \
     KERNEL_AVX512 static void halves_sum_##n##_##v(const struct floats_pixels *p, size_t first)    \
     {                                                                                              \
-        floats_sum_tile(p, first, n, v, true);                                                     \
+        floats_sum_tile(p, first, n, v, HALVES);                                                   \
     }
 #define HALVES_NAME(n, v) halves_sum_##n##_##v,
-#define NAME(n, v)        floats_sum_##n##_##v,
-#define MOST              24 // pixels
+#define AHEAD(n, v)                                                                                \
+    KERNEL_AVX512 static void streamed_sum_##n##_##v(const struct floats_pixels *p, size_t first)  \
+    {                                                                                              \
+        floats_sum_tile(p, first, n, v, STREAMED);                                                 \
+    }
+#define AHEAD_NAME(n, v) streamed_sum_##n##_##v,
+#define NAME(n, v)       floats_sum_##n##_##v,
+#define MOST             24 // pixels
 
 UP_TO_24(FUNCTION, 1)
 UP_TO_12(FUNCTION, 2)
 UP_TO_8(FUNCTION, 3)
 UP_TO_6(FUNCTION, 4)
 
-UP_TO_6(HALVES, 1)
-UP_TO_6(HALVES, 2)
-UP_TO_6(HALVES, 3)
-UP_TO_6(HALVES, 4)
+UP_TO_6(FROM_HALVES, 1)
+UP_TO_6(FROM_HALVES, 2)
+UP_TO_6(FROM_HALVES, 3)
+UP_TO_6(FROM_HALVES, 4)
 
 static void floats_sum_avx512(const struct floats_pixels *p, size_t n, size_t n_vectors)
 {
     static floats_sum *const functions[][MOST] = {
         {UP_TO_24(NAME, 1)}, {UP_TO_12(NAME, 2)}, {UP_TO_8(NAME, 3)}, {UP_TO_6(NAME, 4)}};
+    floats_sum_all(functions[n_vectors - 1], MAX_SUMS / n_vectors, p, n);
+}
+
+UP_TO_24(AHEAD, 1)
+UP_TO_12(AHEAD, 2)
+UP_TO_8(AHEAD, 3)
+UP_TO_6(AHEAD, 4)
+
+static void streamed_sum_avx512(const struct floats_pixels *p, size_t n, size_t n_vectors)
+{
+    static floats_sum *const functions[][MOST] = {{UP_TO_24(AHEAD_NAME, 1)},
+                                                  {UP_TO_12(AHEAD_NAME, 2)},
+                                                  {UP_TO_8(AHEAD_NAME, 3)},
+                                                  {UP_TO_6(AHEAD_NAME, 4)}};
     floats_sum_all(functions[n_vectors - 1], MAX_SUMS / n_vectors, p, n);
 }
 
@@ -207,6 +250,7 @@ const struct floats_level conv_floats_avx512 = {.lanes = AVX512_LANES,
                                                 .vectors = MAX_VECTORS,
                                                 .sum = floats_sum_avx512,
                                                 .sum_halves = halves_sum_avx512,
+                                                .sum_streamed = streamed_sum_avx512,
                                                 .sum_planes = floats_sum_planes_avx512};
 #else
 const struct floats_level conv_floats_avx512;
