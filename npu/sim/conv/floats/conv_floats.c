@@ -109,7 +109,7 @@ static bool floats_pay(const struct step *s, const struct conv *c)
     if (c->window.groups > 1 && !level->takes_all)
         return level->takes_groups ? !conv_dnn_has_depthwise(s, c) : !conv_dnn_has_kernel(s, c);
     return level->takes_all || (stored && floats_products(c) <= MAX_PRODUCTS) ||
-           floats_stay_halves(s, c) || floats_streams(s, c);
+           floats_stay_halves(s, c) || floats_streams(c);
 }
 
 bool conv_floats_fits(const struct step *s, const struct conv *c, const float *w)
@@ -137,7 +137,7 @@ static void floats_describe(const struct step *s, struct conv *c, struct conv_fl
     floats_take_bounds(s->node, &f->bounds, &c->n_fused);
     all = c->n_fused == s->node->n_post && !y->quantized;
     f->halves = floats_stay_halves(s, c);
-    f->streamed = !f->halves && floats_streams(s, c);
+    f->streamed = !f->halves && floats_streams(c);
     f->level = floats_level();
     f->image = element_form(x);
     f->to = all && y->type == TENSOR_FLOAT32   ? FLOATS_TO_FLOAT32

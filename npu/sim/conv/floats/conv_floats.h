@@ -101,7 +101,7 @@ struct floats_level {
 
 /// Whether a convolution is streamed; how many vectors a block has then; its scratch memory; all
 /// outputs. conv_floats.c calls these.
-bool floats_streams(const struct step *s, const struct conv *c);
+bool floats_streams(const struct conv *c);
 size_t floats_streamed_vectors(const struct conv *c);
 int floats_streamed_scratch(struct step *s, struct conv *c, struct error *e);
 void floats_streamed_run(const struct step *s, const struct conv *c, struct run *r,

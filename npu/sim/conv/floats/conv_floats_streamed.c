@@ -20,10 +20,9 @@
 #define BLOCK_BYTES  (600 << 10) // of a block's weights
 #define MOST_VECTORS 3           // of a block; with 3 a tile has up to 8 pixels
 
-bool floats_streams(const struct step *s, const struct conv *c)
+bool floats_streams(const struct conv *c)
 {
     uint64_t window = (uint64_t)c->window.kernel[0] * c->window.kernel[1] * c->ic;
-    (void)s;
     return floats_level()->sum_streamed && c->window.groups == 1 && c->n == 1 &&
            conv_pixels(c) <= MOST_PIXELS && window * c->oc * sizeof(float) >= LEAST_BYTES;
 }
