@@ -310,12 +310,30 @@ static void check_convolution(const struct net *n)
     }
 }
 
+// A convolution in one group, whose window is set but for that.
+static void add_dense(struct net *n, const uint32_t x[4], const uint32_t y[4],
+                      enum tensor_type type, enum tensor_type weights, bool biased)
+{
+    const uint32_t *kernel = n->node.window.kernel;
+    n->node.op = GRAPH_CONV;
+    n->node.window.groups = 1;
+    add_tensor(n, A, type, x, false);
+    add_tensor(n, B, weights, (uint32_t[]){y[1], x[1], kernel[0], kernel[1]}, false);
+    add_tensor(n, Y, type, y, false);
+    add_tensor(n, 3, TENSOR_FLOAT32, (uint32_t[]){y[1], 1, 1, 1}, false);
+    make_constant(n, B);
+    make_constant(n, 3);
+    add_input(n, A);
+    add_input(n, B);
+    if (biased)
+        add_input(n, 3);
+}
+
 // Many products for each output, of which there are few: by weights that stay fp16 with AVX512.
 static void make_few_pixels(struct net *n)
 {
     struct graph_window *w = &n->node.window;
     uint32_t x[4] = {1, between(130, 300), 1, 1}, y[4] = {1, between(1, 150), 1, 1};
-    w->groups = 1;
     for (int i = 0; i < 2; i++) {
         w->kernel[i] = between(1, 3);
         w->stride[i] = between(1, 2);
@@ -323,17 +341,7 @@ static void make_few_pixels(struct net *n)
         y[2 + i] = between(1, i ? 3 : 2);
         x[2 + i] = (y[2 + i] - 1) * w->stride[i] + w->kernel[i];
     }
-    n->node.op = GRAPH_CONV;
-    add_tensor(n, A, TENSOR_FLOAT16, x, false);
-    add_tensor(n, B, TENSOR_FLOAT16, (uint32_t[]){y[1], x[1], w->kernel[0], w->kernel[1]}, false);
-    add_tensor(n, Y, TENSOR_FLOAT16, y, false);
-    add_tensor(n, 3, TENSOR_FLOAT32, (uint32_t[]){y[1], 1, 1, 1}, false);
-    make_constant(n, B);
-    make_constant(n, 3);
-    add_input(n, A);
-    add_input(n, B);
-    if (!one_in(4))
-        add_input(n, 3);
+    add_dense(n, x, y, TENSOR_FLOAT16, TENSOR_FLOAT16, !one_in(4));
     if (one_in(3))
         n->node.post[n->node.n_post++] = (struct graph_post){.kind = POST_RELU};
 }
@@ -344,7 +352,6 @@ static void make_large_weights(struct net *n)
     struct graph_window *w = &n->node.window;
     const enum tensor_type type = one_in(2) ? TENSOR_FLOAT16 : TENSOR_FLOAT32;
     uint32_t x[4] = {1, 0, 1, 1}, y[4] = {1, 0, 1, 1}, taps = 1;
-    w->groups = 1;
     for (int i = 0; i < 2; i++) {
         w->kernel[i] = between(1, 3);
         w->stride[i] = between(1, 2);
@@ -358,16 +365,7 @@ static void make_large_weights(struct net *n)
     }
     y[1] = between(60, 200);
     x[1] = (1 << 18) / y[1] / taps + between(1, 8);
-    n->node.op = GRAPH_CONV;
-    add_tensor(n, A, type, x, false);
-    add_tensor(n, B, TENSOR_FLOAT32, (uint32_t[]){y[1], x[1], w->kernel[0], w->kernel[1]}, false);
-    add_tensor(n, Y, type, y, false);
-    add_tensor(n, 3, TENSOR_FLOAT32, (uint32_t[]){y[1], 1, 1, 1}, false);
-    make_constant(n, B);
-    make_constant(n, 3);
-    add_input(n, A);
-    add_input(n, B);
-    add_input(n, 3);
+    add_dense(n, x, y, type, TENSOR_FLOAT32, true);
     if (one_in(2))
         n->node.post[n->node.n_post++] =
             (struct graph_post){.kind = one_in(2) ? POST_LEAKY_RELU : POST_RELU, .alpha = 0.125F};
@@ -379,19 +377,8 @@ static void make_one_channel(struct net *n)
     uint32_t x[4] = {between(1, 2), between(2, one_in(3) ? 128 : 12), between(1, 9),
                      between(1, 150)};
     uint32_t y[4] = {x[0], 1, x[2], x[3]};
-    n->node.op = GRAPH_CONV;
-    n->node.window =
-        (struct graph_window){.kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}, .groups = 1};
-    add_tensor(n, A, TENSOR_FLOAT16, x, false);
-    add_tensor(n, B, TENSOR_FLOAT16, (uint32_t[]){1, x[1], 1, 1}, false);
-    add_tensor(n, Y, one_in(4) ? TENSOR_FLOAT32 : TENSOR_FLOAT16, y, false);
-    add_tensor(n, 3, TENSOR_FLOAT32, (uint32_t[]){1, 1, 1, 1}, false);
-    make_constant(n, B);
-    make_constant(n, 3);
-    add_input(n, A);
-    add_input(n, B);
-    if (one_in(2))
-        add_input(n, 3);
+    n->node.window = (struct graph_window){.kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}};
+    add_dense(n, x, y, TENSOR_FLOAT16, TENSOR_FLOAT16, one_in(2));
     if (one_in(3))
         n->node.post[n->node.n_post++] =
             (struct graph_post){.kind = one_in(2) ? POST_LEAKY_RELU : POST_RELU, .alpha = 0.125F};
