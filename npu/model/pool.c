@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "base/large_pages.h"
+#include "base/process/large_pages.h"
 
 #define SMALL_BLOCK (64 * 1024)
 #define ALIGNMENT   64

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/large_pages.h"
+#include "base/process/large_pages.h"
 #include "npu/sim/exec/dnn.h"
 #include "npu/slices.h"
 #include "npu/stop.h"

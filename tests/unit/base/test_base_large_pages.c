@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "base/large_pages.h"
+#include "base/process/large_pages.h"
 
 #define MAPPED (8 * LARGE_PAGE)
 
