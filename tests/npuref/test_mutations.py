@@ -116,8 +116,10 @@ BITS = {
     "sub2_after_mul.rk3588": "DPU_BN_MUL_CFG",
     "zipformer_decoder.rk3588": "DPU_OUT_CVT_SCALE",
 }
-# Channels of packed pixels, lines of an image that are in the buffer already, where a Pad's planes lie, kernels of what repeats a line.
+# Channels of packed pixels, lines of an image that are in the buffer already, where a Pad's planes lie, kernels of what repeats a line,
+# products with one number of the run.
 MORE_BITS = [
+    ("lprnet7_int8.rk3568", "DPU_OUT_CVT_SCALE"),
     ("dual_residual_custom.rv1126b", "CNA_CONV_CON1"),
     ("chain.rk3576", "CNA_DATA_SIZE0"),
     ("chain.rk3576", "CNA_FC_DATA_SIZE0"),

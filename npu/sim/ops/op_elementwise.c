@@ -41,7 +41,7 @@ struct rows {
         int8; // all inner loops are such and contiguous: fp16_binary(), int8_binary() do it all
     // … one operand is a constant: fp16_with_floats(), int8_with_floats(), with `only`
     bool fp16_floats, int8_floats;
-    const struct graph_sum *sum; // … int8_sum(): as the chip rounds it; NULL: not
+    const struct graph_sum *sum; // int8_sum(): as the chip rounds it; NULL: not
     int8_t low;                  // of a Relu behind it
     struct clamp_bounds bounds;
     bool mapped;   // contiguous int8 on both sides: by the table
@@ -245,19 +245,22 @@ static bool elementwise_joins(const struct step *s, struct rows *p, enum tensor_
     return can;
 }
 
-// An Add or a Mul of the chip's: with one Relu at most behind it, where rows are contiguous.
-static void elementwise_take_sum(const struct step *s, struct rows *p)
+// An Add or a Mul of the chip's, with one Relu at most behind it. Real numbers would be near it,
+// and not it.
+static int elementwise_take_sum(const struct step *s, struct rows *p, struct error *e)
 {
     const struct graph_node *n = s->node;
     bool relu = n->n_post == 1 && n->post[0].kind == POST_RELU;
     bool binary = n->op == GRAPH_ADD || n->op == GRAPH_MUL;
-    bool can = binary && n->sum && (relu || !n->n_post) && int8_sum_fits(n->sum);
-    for (uint32_t k = 0; k < 3; k++) {
-        enum tensor_type type = k ? p->operands[k - 1].form.type : p->to.type;
-        can = can && type == TENSOR_INT8 && nd_stride(&p->nd, k) == 1;
-    }
-    p->sum = can ? n->sum : NULL;
+    bool can = binary && (relu || !n->n_post) && n->sum && int8_sum_fits(n->sum) &&
+               nd_stride(&p->nd, 0) == 1;
+    for (uint32_t k = 0; k < 3; k++)
+        can = can && (k ? p->operands[k - 1].form.type : p->to.type) == TENSOR_INT8;
+    if (n->sum && !can)
+        return step_refuse(s, e, "sums of this form or size are not known");
+    p->sum = n->sum;
     p->low = (int8_t)(can && relu && n->sum->zp > -128 ? n->sum->zp : -128);
+    return 0;
 }
 
 // All 256 results with a constant number.
@@ -302,8 +305,7 @@ static int prepare_binary(struct step *s, struct error *e)
         p->fp16_floats = elementwise_joins(s, p, TENSOR_FLOAT16, !p->only);
         p->int8_floats = elementwise_joins(s, p, TENSOR_INT8, !p->only);
     }
-    elementwise_take_sum(s, p);
-    return 0;
+    return elementwise_take_sum(s, p, e);
 }
 
 #define MOST_STEPS 8 // that a table of the chip is off the real numbers, at most
@@ -400,13 +402,36 @@ static void run_plane(const struct step *s, const struct rows *p, struct run *r,
         }
 }
 
+static bool is_contiguous(const struct rows *p)
+{
+    return nd_stride(&p->nd, 1) == 1 && nd_stride(&p->nd, 2) == 1;
+}
+
+// int8_sum() of a row, whose operands are brought together first where they are not contiguous.
+static void sum_row(const struct rows *p, const uint8_t *a, const uint8_t *b, size_t n, uint8_t *y)
+{
+    uint8_t together[2][ELEMENTS_CHUNK];
+    const uint8_t *from[2] = {a, b}, *row[2];
+    size_t part = is_contiguous(p) ? n : ELEMENTS_CHUNK;
+    for (size_t at = 0, count; at < n; at += count) {
+        count = n - at < part ? n - at : part;
+        for (uint32_t k = 0; k < 2; k++) {
+            int64_t stride = nd_stride(&p->nd, k + 1);
+            row[k] = stride == 1 ? from[k] + at : together[k];
+            for (size_t i = 0; stride != 1 && i < count; i++)
+                together[k][i] = from[k][(int64_t)(at + i) * stride];
+        }
+        int8_sum(p->sum, p->low, row[0], row[1], count, y + at);
+    }
+}
+
 static void join_row(const struct step *s, const struct rows *p, const uint8_t *a, const uint8_t *b,
                      size_t n, uint8_t *y)
 {
     const struct element_form with[2] = {p->operands[p->only].form, p->to};
     const struct element_form forms[3] = {p->operands[0].form, p->operands[1].form, p->to};
     if (p->sum)
-        int8_sum(p->sum, p->low, a, b, n, y);
+        sum_row(p, a, b, n, y);
     else if (p->int8_floats)
         int8_with_floats(s->node->op, with, p->only ? b : a, (const float *)(p->only ? a : b),
                          p->only, n, p->bounds, y);
@@ -499,7 +524,7 @@ static void join_rows(const struct step *s, const struct rows *p, const uint8_t 
         join_shared_halves(s, p, again, from, to);
         return;
     }
-    if (shared) {
+    if (shared && is_contiguous(p)) {
         join_sharing_rows(s, p, shared, from, to);
         return;
     }

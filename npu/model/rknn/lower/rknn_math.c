@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "npu/model/rknn/lower/rknn_lower.h"
+#include "npu/model/rknn/regs/check/rknn_scalar.h"
 #include "npu/model/rknn/regs/rknn_chain.h"
 #include "npu/model/rknn/regs/rknn_sum.h"
 
@@ -92,6 +93,19 @@ static int take_map(struct rknn_lowering *l, uint32_t x, struct error *e)
     return 0;
 }
 
+// With one number that the run computes: the node's first task copies it to memory of the chip's
+// own, once for each channel, and the others work with that.
+static int take_scalar(struct rknn_lowering *l, struct error *e)
+{
+    int32_t copies = l->node->n_inputs == 3 ? l->node->inputs[2] : -1;
+    if (copies < 0 || lower_input(l, 1)->n_elems != 1 || l->node->n_tasks < 2 ||
+        !rknn_scalar_copied(l->regs, l->f, l->inputs[1], copies))
+        return take_sum(l, l->inputs, e);
+    if (rknn_regs_load_rest(l->regs, l->f, l->node, e) < 0)
+        return STATUS_MODEL_INVALID;
+    return take_sum(l, (const int32_t[]){l->inputs[0], copies}, e);
+}
+
 // A square is a product of its base with itself.
 static int take_square(struct rknn_lowering *l, struct error *e)
 {
@@ -115,7 +129,7 @@ static int take_integers(struct rknn_lowering *l, struct error *e)
     if (!lower_has_program(l) || !lower_is_bytes(lower_output(l, 0)) || (!first && !second))
         return 0;
     if (first && second)
-        return known ? take_sum(l, l->inputs, e) : lower_refuse(l, e, unknown);
+        return known ? take_scalar(l, e) : lower_refuse(l, e, unknown);
     return l->out->op == GRAPH_POW && first ? take_square(l, e) : take_map(l, first ? 0 : 1, e);
 }
 

@@ -137,6 +137,23 @@ static int check_tables(const struct rknn_regs *regs, const struct rknn_node *n,
                            l->points[0], l->points[1], RKNN_LUT_POINTS);
 }
 
+static int load_tasks(struct rknn_regs *regs, const struct rknn_file *f, const struct rknn_node *n,
+                      uint32_t first, struct error *e)
+{
+    int r = 0;
+    for (uint32_t t = first; t < n->n_tasks && r == 0; t++)
+        if (!regs->list->tasks[t].table) // else its other registers mean nothing
+            r = load_task(regs, f, &f->tasks[n->first_task + t], e);
+    return r < 0 ? error_prefix(e, "node %s (%s)", n->name, n->op) : 0;
+}
+
+int rknn_regs_load_rest(struct rknn_regs *regs, const struct rknn_file *f,
+                        const struct rknn_node *n, struct error *e)
+{
+    regs->load++;
+    return load_tasks(regs, f, n, 1, e);
+}
+
 // `load` numbers the nodes: an entry is valid when its owner is the current load, so the arrays
 // need no clearing between nodes.
 int rknn_regs_load(struct rknn_regs *regs, const struct rknn_file *f, const struct rknn_node *n,
@@ -149,10 +166,12 @@ int rknn_regs_load(struct rknn_regs *regs, const struct rknn_file *f, const stru
     regs->checks = strcmp(n->op, "exSDPAttention") != 0;
     regs->names_units = !f->container.blobs;
     int r = rknn_list_make(regs->list, regs->reg, f, n, e);
-    for (uint32_t t = 0; t < n->n_tasks && r == 0; t++)
-        if (!regs->list->tasks[t].table) // else its other registers mean nothing
-            r = load_task(regs, f, &f->tasks[n->first_task + t], e);
-    r = r < 0 ? r : check_tables(regs, n, e);
+    if (r < 0)
+        return error_prefix(e, "node %s (%s)", n->name, n->op);
+    r = load_tasks(regs, f, n, 0, e);
+    if (r < 0)
+        return r;
+    r = check_tables(regs, n, e);
     return r < 0 ? error_prefix(e, "node %s (%s)", n->name, n->op) : 0;
 }
 

@@ -36,6 +36,11 @@ void rknn_regs_free(struct rknn_regs *regs); // NULL is fine
 int rknn_regs_load(struct rknn_regs *regs, const struct rknn_file *f, const struct rknn_node *n,
                    struct error *e);
 
+/// Of the node that is loaded: its values, and in which bits they differ, are from now on those of
+/// the tasks behind the first one alone. Walks go through all as before.
+int rknn_regs_load_rest(struct rknn_regs *regs, const struct rknn_file *f,
+                        const struct rknn_node *n, struct error *e);
+
 /// The bits of a register in which the values differ that the node's tasks write.
 uint32_t rknn_regs_varies(const struct rknn_regs *regs, enum rknn_register reg);
 
