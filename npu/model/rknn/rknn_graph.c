@@ -22,6 +22,7 @@
 #include "npu/model/rknn/regs/check/rknn_moves.h"
 #include "npu/model/rknn/regs/check/rknn_places.h"
 #include "npu/model/rknn/regs/check/rknn_real.h"
+#include "npu/model/rknn/regs/check/rknn_repeat.h"
 #include "npu/model/rknn/regs/check/rknn_spread.h"
 #include "npu/model/rknn/regs/check/rknn_types.h"
 #include "npu/model/rknn/rknn_build.h"
@@ -369,6 +370,7 @@ static int check_memory(const struct rknn_lowering *l, struct error *e)
         (rknn_memory_known(l->regs, l->node, e) == 0 &&
          rknn_real_known(l->regs, l->f, l->node, e) == 0 &&
          rknn_places_agree(l->regs, l->f, l->node, l->out->op, e) == 0 &&
+         rknn_repeat_known(l->regs, l->f, l->node, e) == 0 &&
          rknn_spread_known(l->regs, l->f, l->node, e) == 0 &&
          rknn_pad_known(l->regs, l->f, l->node, l->out, e) == 0 &&
          rknn_convert_known(l->regs, l->f, l->node, e) == 0 &&

@@ -3,7 +3,10 @@
 //
 //   mutations FILE NODES EACH SEED    NODES of the NPU's nodes by chance, EACH changes of each
 //   mutations FILE [REGISTER]         every bit of every command of every node, or of the
-//   register's mutations FILE NODES EACH SEED tables
+//   register's mutations FILE kinds PART PARTS   the same, but once of what does the same in
+//   several nodes
+//                                     (tasks of one number of one operator), in the smallest node
+//   mutations FILE NODES EACH SEED tables
 //                                     changes what the file's tables say of nodes and their tensors
 //   mutations FILE absent [OPERATOR]  leaves out each attribute of each node, or of such nodes
 //
@@ -26,7 +29,8 @@
 #include "tests/npuref/native/mutations.h"
 #include "tests/support/sim_run.h"
 
-#define FIRST_DATA 0x4104 // points of lookup tables: values, not registers
+#define KINDS      (1u << 22) // more than there can be: of operators, tasks, registers and bits
+#define FIRST_DATA 0x4104     // points of lookup tables: values, not registers
 
 struct place {
     uint32_t node, task, offset;
@@ -66,6 +70,29 @@ static bool place_of(const struct mutations *m, uint32_t node, uint32_t task, si
     return ret->offset != FIRST_DATA && ret->offset >= 0x1000;
 }
 
+// Whether a bit of a register of the node's task has not been changed in a node of its operator
+// yet. Tasks beyond TASKS are taken for one.
+static bool is_new(struct mutations *m, const struct place *p, uint32_t bit)
+{
+    enum { TASKS = 16 };
+    uint64_t key = 14695981039346656037u;
+    for (const char *c = m->file.nodes[p->node].op; *c; c++)
+        key = (key ^ (uint8_t)*c) * 1099511628211u;
+    key = (key ^ (p->task < TASKS ? p->task : TASKS)) * 1099511628211u;
+    key = (key ^ p->offset) * 1099511628211u;
+    key = (key ^ bit) * 1099511628211u;
+    if (m->parts && (key >> 40) % m->parts != m->part)
+        return false;
+    for (size_t i = key % KINDS;; i = (i + 1) % KINDS) {
+        if (m->kinds[i] == key)
+            return false;
+        if (m->kinds[i] == 0) {
+            m->kinds[i] = key;
+            return true;
+        }
+    }
+}
+
 // Whether any of the node's commands is of the register of this name.
 static bool sets(const struct mutations *m, uint32_t node, const char *name)
 {
@@ -86,7 +113,8 @@ static void all_of(struct mutations *m, uint32_t node, const char *name, const s
     for (uint32_t t = 0; t < n->n_tasks; t++)
         for (size_t k = 0; 8 * k + 8 <= m->file.tasks[n->first_task + t].commands.size; k++)
             for (uint32_t bit = 0; bit < 32 && place_of(m, node, t, k, &p); bit++)
-                if (!name || strcmp(name, name_of(m, p.offset)) == 0)
+                if ((!name || strcmp(name, name_of(m, p.offset)) == 0) &&
+                    (!m->kinds || is_new(m, &p, bit)))
                     change(m, &p, read_le32(p.value) ^ 1u << bit, b);
 }
 
@@ -149,12 +177,53 @@ static void some_nodes(struct mutations *m, uint32_t n, uint32_t n_changes, bool
     }
 }
 
+struct sized {
+    uint64_t size; // of all of its tensors
+    uint32_t node;
+};
+
+static int compare_sizes(const void *a, const void *b)
+{
+    const struct sized *x = a, *y = b;
+    return x->size != y->size ? (x->size > y->size ? 1 : -1)
+                              : (x->node > y->node) - (x->node < y->node);
+}
+
+static uint64_t size_of(const struct rknn_file *f, const int32_t *tensors, uint32_t n)
+{
+    uint64_t size = 0;
+    for (uint32_t i = 0; i < n; i++)
+        size += tensors[i] < 0 ? 0 : f->tensors[tensors[i]].size;
+    return size;
+}
+
+static void each_kind(struct mutations *m)
+{
+    const struct rknn_file *f = &m->file;
+    struct sized *order = calloc(f->n_nodes + 1, sizeof *order);
+    m->kinds = calloc(KINDS, sizeof *m->kinds);
+    if (!order || !m->kinds)
+        abort();
+    for (uint32_t i = 0; i < f->n_nodes; i++) {
+        const struct rknn_node *n = &f->nodes[i];
+        order[i] = (struct sized){
+            size_of(f, n->inputs, n->n_inputs) + size_of(f, n->outputs, n->n_outputs), i};
+    }
+    qsort(order, f->n_nodes, sizeof *order, compare_sizes);
+    for (uint32_t i = 0; i < f->n_nodes; i++)
+        if (is_of_interest(&f->nodes[order[i].node]))
+            one_node(m, order[i].node, 0, false, NULL);
+    free(m->kinds);
+    free(order);
+}
+
 int main(int argc, char **argv)
 {
     struct mutations m = {0};
     struct error e = {0};
     size_t size;
     bool tables = argc == 6 && strcmp(argv[5], "tables") == 0;
+    bool kinds = argc == 5 && strcmp(argv[2], "kinds") == 0;
     m.absent = (argc == 3 || argc == 4) && strcmp(argv[2], "absent") == 0;
     if (argc != 2 && argc != 3 && argc != 5 && !tables && !m.absent)
         return 2;
@@ -165,7 +234,11 @@ int main(int argc, char **argv)
         return 1;
     }
     m.state = argc > 4 ? strtoull(argv[4], NULL, 10) : 0;
-    if (argc > 4)
+    if (kinds) {
+        m.part = (uint32_t)atoi(argv[3]);
+        m.parts = (uint32_t)atoi(argv[4]);
+        each_kind(&m);
+    } else if (argc > 4)
         some_nodes(&m, (uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]), tables);
     for (uint32_t i = 0; i < m.file.n_nodes && argc <= 4; i++)
         if (is_of_interest(&m.file.nodes[i]) &&

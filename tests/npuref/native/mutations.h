@@ -9,9 +9,11 @@ enum verdict { REFUSED, SAME, FOLLOWS, WRONG, ENDS, UNJUDGED, N_VERDICTS };
 struct mutations {
     struct rknn_file file;
     const struct chip *chip;
-    uint8_t *bytes; // of the file
-    uint64_t state; // of the random numbers
-    bool absent;    // of what tables say, things are left out alone
+    uint8_t *bytes;       // of the file
+    uint64_t state;       // of the random numbers
+    bool absent;          // of what tables say, things are left out alone
+    uint64_t *kinds;      // of changes that were tried, by their hashes; NULL: all are tried
+    uint32_t part, parts; // only those of one part; 0 parts: all
     unsigned long counts[N_VERDICTS];
 };
 

@@ -28,8 +28,9 @@ struct phases {
 // The convolution's units do nothing but what is told above. Their places differ by generation.
 static bool divides_only(const struct rknn_lowering *l, const struct rknn_state *t)
 {
-    const uint32_t precisions = 0xfc000007;
-    return !(t->value[DPU_DATA_FORMAT] & precisions) && t->value[DPU_OUT_CVT_SHIFT] >> 6 == 0 &&
+    const uint32_t precisions = 0xfc000007, packed = 0xf000;
+    return !(t->value[DPU_DATA_FORMAT] & precisions) && !(t->value[CNA_CONV_CON1] & packed) &&
+           t->value[DPU_OUT_CVT_SHIFT] >> 6 == 0 &&
            (int32_t)t->value[DPU_OUT_CVT_OFFSET] == lower_output(l, 0)->zp;
 }
 
@@ -114,7 +115,7 @@ static bool has_weights_from_0(const struct rknn_lowering *l, const struct rknn_
 {
     const uint32_t least = 0x80;
     bool own = l->chip->generation == CHIP_GEN_RK3576 || l->chip->generation == CHIP_GEN_RK3562;
-    return own ? t->value[CNA_WEIGHT_ZERO] == (least << 8 | least)
+    return own ? t->value[CNA_WEIGHT_ZERO] == (least << 8 | least) && !t->value[DPU_BS_OW_OP]
                : t->value[DPU_BS_OW_OP] == least;
 }
 
@@ -176,6 +177,15 @@ static bool take_phase(const struct rknn_lowering *l, struct phases *p, const st
            takes_weights(l, t, parts, p->times, by) && begins_at(l, p, t, lines);
 }
 
+// The copy's edges are made of bytes as they are.
+static bool only_copies(const struct rknn_state *t)
+{
+    enum { BYPASS = 1 };
+    const uint32_t *v = t->value;
+    return v[DPU_BS_CFG] & BYPASS && v[DPU_BN_CFG] & BYPASS && v[DPU_EW_CFG] & BYPASS &&
+           (v[DPU_OUT_CVT_SCALE] & 0xffff) == 1 && !v[DPU_OUT_CVT_SHIFT] && !v[DPU_OUT_CVT_OFFSET];
+}
+
 static bool interpolates(const struct rknn_state *t)
 {
     enum { FROM_MEMORY = 1 };
@@ -194,8 +204,9 @@ static bool read_phases(const struct rknn_lowering *l, struct phases *p)
     bool known = true;
     rknn_walk_begin(&w, l->regs);
     while (known && (t = rknn_walk_next(&w)) != NULL)
-        known = !interpolates(t) ||
-                (divides_only(l, t) && has_windows(l, p, t) && take_phase(l, p, t, first));
+        known = !interpolates(t)
+                    ? only_copies(t)
+                    : divides_only(l, t) && has_windows(l, p, t) && take_phase(l, p, t, first);
     for (uint32_t i = 0; i < p->times[0] * p->times[1]; i++)
         known = known && p->halves[i] != NO_HALVES;
     return known;

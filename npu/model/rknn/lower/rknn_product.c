@@ -36,7 +36,7 @@ static bool is_bytes(const struct graph_tensor *t)
 // zero points that no table can have: one is the weights', one the output's.
 static int check_scales(const struct rknn_lowering *l, struct error *e)
 {
-    enum { FROM_MEMORY = 1, OWN_ZERO = 3 };
+    enum { FROM_MEMORY = 1, OWN_ZERO = 3, BYTES = 0, PAIRS = 0x24000001 }; // pairs are moved
     const struct graph_tensor *a = lower_input(l, 0), *b = lower_input(l, 1);
     const struct graph_tensor *y = lower_output(l, 0);
     struct rknn_walk w;
@@ -50,7 +50,11 @@ static int check_scales(const struct rknn_lowering *l, struct error *e)
     rknn_walk_begin(&w, l->regs);
     while ((s = rknn_walk_next(&w)) != NULL) {
         const uint32_t *v = s->value;
-        if (v[DPU_FEATURE_MODE_CFG] & FROM_MEMORY || v[DPU_DATA_FORMAT])
+        bool memory = v[DPU_FEATURE_MODE_CFG] & FROM_MEMORY;
+        if (v[DPU_DATA_FORMAT] != BYTES && !(memory && v[DPU_DATA_FORMAT] == PAIRS))
+            return lower_refuse(l, e, "register %s holds 0x%08x, which is not known of bytes",
+                                rknn_register_name(DPU_DATA_FORMAT), v[DPU_DATA_FORMAT]);
+        if (memory)
             continue;
         double said = ldexp((int16_t)v[DPU_OUT_CVT_SCALE], -(int)(v[DPU_OUT_CVT_SHIFT] & 0x3f));
         if (!l->out->ex_product.multiply && fabs(said - factor) > FAR * factor)

@@ -134,7 +134,7 @@ static int agree_pad_value(const struct rknn_regs *regs, const struct rknn_agree
 static int agree_kind(const struct rknn_regs *regs, const struct rknn_agree_conv *c,
                       struct error *e)
 {
-    enum { DEPTHWISE = 2 };
+    enum { DEPTHWISE = 2, LINES = 28 }; // the last: from that bit on
     const uint32_t precisions = 0xfc000007;
     uint32_t value;
     if (rknn_regs_get(regs, CORE_MISC_CFG, &value) && !(value & DEPTHWISE) == c->depthwise)
@@ -149,6 +149,9 @@ static int agree_kind(const struct rknn_regs *regs, const struct rknn_agree_conv
                    (value >> 16 & 1) != c->transposed;
     if (spreads)
         return rknn_regs_refuse(regs, CNA_CONV_CON1, value, "whether it is transposed", e);
+    if (c->transposed && rknn_regs_get(regs, CNA_CONV_CON1, &value) &&
+        (value | rknn_regs_varies(regs, CNA_CONV_CON1)) >> LINES)
+        return rknn_regs_refuse(regs, CNA_CONV_CON1, value, "lines that are not known", e);
     return 0;
 }
 
@@ -246,15 +249,21 @@ static int agree_second_shift(const struct rknn_regs *regs, struct error *e)
                                   e);
 }
 
-// One number for each channel, or an image.
+// One number for each channel, or an image: the reader says so on all chips, older ones' unit, too.
 static int agree_addend(const struct rknn_regs *regs, const struct rknn_agree_conv *c,
                         struct error *e)
 {
-    enum { IMAGE = 1 << 28, RELU_BYPASS = 1 << 9 };
+    enum { READS_IMAGE = 1 << 30, IMAGE = 1 << 28, RELU_BYPASS = 1 << 9 };
     uint32_t value;
-    if (!c->addend || !regs->chip->bn_relu_field || !rknn_regs_get(regs, DPU_EW_CFG, &value))
+    if (!c->addend)
         return 0;
     bool each = c->addend->n_dims == 4 && c->addend->dims[2] == 1 && c->addend->dims[3] == 1;
+    bool pixel = c->y->dims[2] == 1 && c->y->dims[3] == 1; // either will do
+    if (!pixel && rknn_regs_get(regs, RDMA_EW_CFG, &value) && !(value & READS_IMAGE) != each)
+        return rknn_regs_refuse(regs, RDMA_EW_CFG, value,
+                                each ? "it adds a number for each channel" : "it adds an image", e);
+    if (!regs->chip->bn_relu_field || !rknn_regs_get(regs, DPU_EW_CFG, &value))
+        return 0;
     if (!each && !(value & IMAGE))
         return rknn_regs_refuse(regs, DPU_EW_CFG, value, "it adds an image", e);
     if (!(value & RELU_BYPASS) && !c->relu_behind)
@@ -294,7 +303,8 @@ static int agree_tasks(const struct rknn_regs *regs, struct error *e)
         {CNA_WEIGHT_ZERO, 0xffffffff},    {DPU_EW_CFG, 0xffffffff},
         {DPU_EW_CVT_OFFSET, 0xffffffff},  {DPU_EW_CVT_SCALE, 0xffffffff},
         {DPU_OUT_CVT_OFFSET, 0xffffffff}, {DPU_OUT_CVT_SCALE, 0xffffffff},
-        {DPU_OUT_CVT_SHIFT, 0xffffffff},
+        {DPU_OUT_CVT_SHIFT, 0xffffffff},  {RDMA_EW_CFG, 0x40000000},
+        {CNA_PAD_CON0, 0xffff0000},
     };
     for (int reg = DPU_BS_LOW_0; reg <= DPU_BOUND_11; reg++)
         if (rknn_regs_varies(regs, (enum rknn_register)reg))
@@ -308,14 +318,20 @@ static int agree_tasks(const struct rknn_regs *regs, struct error *e)
     return 0;
 }
 
-int rknn_agree_conv(const struct rknn_regs *regs, const struct rknn_agree_conv *c, struct error *e)
+int rknn_agree_window(const struct rknn_regs *regs, const struct rknn_agree_conv *c,
+                      struct error *e)
 {
     int r = agree_kernel(regs, c, e);
     r = r < 0 ? r : agree_steps(regs, c, e);
     r = r < 0 ? r : agree_padding(regs, c, e);
     r = r < 0 ? r : agree_pad_value(regs, c, e);
     r = r < 0 ? r : agree_kind(regs, c, e);
-    r = r < 0 ? r : agree_converter(regs, c, e);
+    return r < 0 ? r : agree_converter(regs, c, e);
+}
+
+int rknn_agree_conv(const struct rknn_regs *regs, const struct rknn_agree_conv *c, struct error *e)
+{
+    int r = rknn_agree_window(regs, c, e);
     if (r == 0)
         r = c->integer ? agree_second_shift(regs, e) : agree_half(regs, c, e);
     if (r == 0)

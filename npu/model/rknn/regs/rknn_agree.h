@@ -14,8 +14,13 @@ struct rknn_agree_conv {
     bool relu_behind;                  // what is added to it is followed by a Relu
 };
 
-/// Kernel, steps, padding, what is padded with, kind and precision of a convolution.
-/// STATUS_MODEL_INVALID: a register says something else.
+/// Kernel, steps, padding, what is padded with, kind and precision of a convolution, by the first
+/// task. STATUS_MODEL_INVALID: a register says something else.
+int rknn_agree_window(const struct rknn_regs *regs, const struct rknn_agree_conv *c,
+                      struct error *e);
+
+/// The same, and what is between its sums and the output, of all tasks of a node that is a
+/// convolution.
 int rknn_agree_conv(const struct rknn_regs *regs, const struct rknn_agree_conv *c, struct error *e);
 
 /// Which pool, its kernel, steps, padding and divisor, where one window makes the output.

@@ -83,7 +83,9 @@ static int read_unit(const struct source *s, const struct unit *u, int32_t *add,
     bool added = !(cfg & UNIT_ALU_BYPASS), multiplied = !(cfg & UNIT_MUL_BYPASS);
     if (adds_vector(s, u->cfg))
         cfg &= ~UNIT_ALU_MEMORY;
-    if (cfg & (UNIT_MUL_PRELU | UNIT_ALU_MEMORY) || (added && !adds(s, cfg)))
+    bool relu = !(cfg & UNIT_RELU_BYPASS);
+    if (cfg & (UNIT_MUL_PRELU | UNIT_ALU_MEMORY) || (added && !adds(s, cfg)) ||
+        (!relu && cfg & UNIT_RELUX))
         return refuse(s, u->cfg, e);
     if (multiplied && mul & MUL_IN_MEMORY)
         return refuse(s, u->mul, e);
@@ -92,7 +94,7 @@ static int read_unit(const struct source *s, const struct unit *u, int32_t *add,
         stage[0] = stage[1] = (struct graph_scaling){(int16_t)(mul >> 16), rknn_bits(mul, 13, 8)};
         stage[1].shift = get(s, DPU_DATA_FORMAT) >> u->negative_shift & 0x3f;
     }
-    if (!(cfg & UNIT_RELU_BYPASS)) {
+    if (relu) {
         bounds[0] = 0;
         bounds[1] = cfg & UNIT_RELUX ? (int32_t)get(s, u->relux) : INT32_MAX;
     }

@@ -224,9 +224,10 @@ static int check_bn_fields(const struct rknn_conv_sources *s, uint32_t config, s
     uint32_t fields = UNIT_ALU_BYPASS | UNIT_MUL_BYPASS | UNIT_MUL_PRELU;
     fields |= old ? UNIT_RELU_BYPASS | UNIT_RELUX : 0;
     uint32_t nothing = off | (old ? UNIT_RELU_BYPASS : 0);
-    bool known = config == nothing;
+    bool known = config == nothing,
+         both = old && config & UNIT_MUL_PRELU && !(config & UNIT_RELU_BYPASS);
     if (!(config & UNIT_BYPASS))
-        known = (config & ~fields) == algorithm && !is_contradiction(config) &&
+        known = !both && (config & ~fields) == algorithm && !is_contradiction(config) &&
                 (!old || (config | UNIT_BYPASS) != nothing);
     return known ? 0 : rknn_regs_refuse(s->regs, DPU_BN_CFG, config, what_scale, e);
 }

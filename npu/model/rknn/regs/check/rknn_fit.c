@@ -28,6 +28,13 @@ bool rknn_fit_own_plane(const struct rknn_regs *regs, uint64_t pixels, uint64_t 
     return single ? rknn_fit_plane(regs, pixels, bytes) : bytes == whole * rknn_fit_atom(regs);
 }
 
+bool rknn_fit_plane_of(const struct rknn_regs *regs, const struct rknn_tensor *t, uint64_t bytes)
+{
+    bool single = t->n_native == 5 && t->native[1] == 1;
+    return rknn_fit_own_plane(regs, (uint64_t)t->dims[2] * t->dims[3], bytes,
+                              t->kind == RKNN_KIND_INPUT, single);
+}
+
 uint64_t rknn_fit_bytes(const struct rknn_regs *regs, const struct rknn_state *task,
                         enum rknn_register reg)
 {

@@ -21,6 +21,9 @@ bool rknn_fit_plane(const struct rknn_regs *regs, uint64_t pixels, uint64_t byte
 bool rknn_fit_own_plane(const struct rknn_regs *regs, uint64_t pixels, uint64_t bytes,
                         bool of_input, bool single);
 
+/// The same of a tensor in blocks of channels.
+bool rknn_fit_plane_of(const struct rknn_regs *regs, const struct rknn_tensor *t, uint64_t bytes);
+
 /// Bytes of a distance that a register of the DPU or its RDMA has, which counts atoms on RK3576,
 /// RV1126B and RK3562.
 uint64_t rknn_fit_bytes(const struct rknn_regs *regs, const struct rknn_state *task,

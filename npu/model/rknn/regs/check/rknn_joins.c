@@ -170,6 +170,9 @@ static int check_units(const struct joins *j, const struct rknn_state *s, struct
         if (value != units[i].value[g])
             return rknn_regs_refuse(j->regs, units[i].reg, value, "what it joins is changed", e);
     }
+    if (j->regs->chip->bn_relu_field && s->value[DPU_BS_OW_OP])
+        return rknn_regs_refuse(j->regs, DPU_BS_OW_OP, s->value[DPU_BS_OW_OP],
+                                "its weights have no zero point", e);
     uint32_t scale = s->value[DPU_OUT_CVT_SCALE], shift = s->value[DPU_OUT_CVT_SHIFT];
     if ((scale & 0xffff) != ONE)
         return rknn_regs_refuse(j->regs, DPU_OUT_CVT_SCALE, scale, "what it joins is scaled", e);
@@ -181,15 +184,33 @@ static int check_units(const struct joins *j, const struct rknn_state *s, struct
     return check_bias(j, s, e);
 }
 
+// All of its convolutions have one window, of one pixel.
+static int check_windows(const struct joins *j, const struct rknn_agree_conv *c, struct error *e)
+{
+    static const enum rknn_register one[] = {CNA_WEIGHT_SIZE2, CNA_CONV_CON3, CNA_PADDING,
+                                             CNA_PAD_CON0};
+    enum { CHANNELS = 0xffff };
+    for (size_t i = 0; i < sizeof one / sizeof *one; i++) {
+        uint32_t varies = rknn_regs_varies(j->regs, one[i]);
+        if (one[i] == CNA_WEIGHT_SIZE2 ? varies & ~(uint32_t)CHANNELS : varies)
+            return error_set(e, STATUS_MODEL_INVALID,
+                             "register %s (0x%04x) holds different values in its convolutions",
+                             rknn_register_name(one[i]), rknn_register_at(j->regs->chip, one[i]));
+    }
+    return rknn_agree_window(j->regs, c, e);
+}
+
 static int check_sizes(const struct joins *j, struct error *e)
 {
     const struct graph_window window = {
         .kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}, .groups = 1};
     const uint32_t *y = j->y->dims;
-    struct graph_tensor from = {.n_dims = 4, .dims = {1, j->weight->dims[1], y[2], y[3]}};
+    struct graph_tensor from = {
+        .n_dims = 4, .dims = {1, j->weight->dims[1], y[2], y[3]}, .zp = j->y->zp};
     struct graph_tensor to = {.n_dims = 4, .dims = {1, y[1], y[2], y[3]}};
     struct rknn_agree_conv c = {.window = &window, .x = &from, .y = &to, .integer = true};
-    return rknn_tiles_agree(j->regs, &c, e);
+    int r = check_windows(j, &c, e);
+    return r < 0 ? r : rknn_tiles_agree(j->regs, &c, e);
 }
 
 int rknn_joins_known(const struct rknn_regs *regs, const struct rknn_file *f,

@@ -19,7 +19,7 @@
 #include "npu/model/rknn/regs/check/rknn_fit.h"
 #include "npu/model/rknn/regs/check/rknn_pattern.h"
 
-#define BY_CHANCE 8 // elements of each output
+#define BY_CHANCE 64 // elements of each output
 
 // A tensor in the arena; elements are counted in the order of its dimensions.
 struct place {

@@ -70,20 +70,13 @@ static bool in_blocks_of_one(const struct rknn_tensor *t)
     return t->n_dims == 4 && t->layout == RKNN_NC1HWC2 && t->dims[0] == 1;
 }
 
-static bool is_plane(const struct task *t, const struct rknn_tensor *x, uint64_t bytes)
-{
-    bool single = x->n_native == 5 && x->native[1] == 1;
-    return rknn_fit_own_plane(t->regs, (uint64_t)x->dims[2] * x->dims[3], bytes,
-                              x->kind == RKNN_KIND_INPUT, single);
-}
-
 // Whether some tensor of these has planes of so many bytes; true, too, if none is in blocks.
 static bool is_plane_of(const struct task *t, const int32_t *tensors, uint32_t n, uint64_t bytes)
 {
     bool any = false;
     for (uint32_t i = 0; i < n; i++) {
         const struct rknn_tensor *x = in_blocks(t->f, tensors[i]);
-        if (x && is_plane(t, x, bytes))
+        if (x && rknn_fit_plane_of(t->regs, x, bytes))
             return true;
         any = any || x;
     }
@@ -229,24 +222,6 @@ static int check_addresses(const struct task *t, struct error *e)
     return check(t, DPU_DST_BASE, !single || read + before == written + (splits ? spare : 0), e);
 }
 
-// RK3588 repeats an operand of one line by a convolution, which takes it as it is. A plane is a
-// line and what is behind it.
-static int check_repeated(const struct task *t, struct error *e)
-{
-    const uint32_t mask = 0xfffffff, pads = 0xff, one_tap = 0x101, across = 1, *v = t->s->value;
-    uint64_t plane = (v[CNA_LINE_STRIDE] + v[CNA_SURF_STRIDE]) & mask;
-    if (t->regs->chip->generation != CHIP_GEN_RK3588 || strncmp(t->n->op, "Add", 3) != 0)
-        return 0;
-    uint32_t line = size_in(t, DPU_DATA_CUBE_WIDTH) << 16 | 1;
-    int r = check(t, CNA_SURF_STRIDE,
-                  is_plane_of(t, t->n->inputs, t->n->n_inputs, plane * rknn_fit_atom(t->regs)), e);
-    r = r < 0 ? r : check(t, CNA_DATA_SIZE0, v[CNA_DATA_SIZE0] == line, e);
-    r = r < 0 ? r : check(t, CNA_PAD_CON0, !(v[CNA_PAD_CON0] & pads), e);
-    r = r < 0 ? r : check(t, CNA_WEIGHT_SIZE2, v[CNA_WEIGHT_SIZE2] >> 16 == one_tap, e);
-    r = r < 0 ? r : check(t, CNA_CONV_CON3, v[CNA_CONV_CON3] == across, e);
-    return r < 0 ? r : check(t, DPU_DATA_CUBE_NOTCH, !v[DPU_DATA_CUBE_NOTCH], e);
-}
-
 static bool all_in_blocks(const struct rknn_file *f, const int32_t *tensors, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -266,11 +241,8 @@ static int check_moves(struct task *t, struct error *e)
     rknn_walk_begin(&w, t->regs);
     while ((t->s = rknn_walk_next(&w)) != NULL) {
         // What comes from a convolution's sums has its places elsewhere.
-        if (!(t->s->value[DPU_FEATURE_MODE_CFG] & FROM_MEMORY)) {
-            if (blocks && check_repeated(t, e) < 0)
-                return STATUS_MODEL_INVALID;
+        if (!(t->s->value[DPU_FEATURE_MODE_CFG] & FROM_MEMORY))
             continue;
-        }
         t->width = size_in(t, DPU_DATA_CUBE_WIDTH);
         t->height = size_in(t, DPU_DATA_CUBE_HEIGHT);
         t->channels = size_in(t, DPU_DATA_CUBE_CHANNEL);
@@ -332,10 +304,43 @@ static int check_planes(const struct task *t, const struct rknn_tensor *x,
     r = r < 0 ? r
               : check(t, PPU_RDMA_LINE_STRIDE,
                       v[PPU_RDMA_LINE_STRIDE] == x->dims[3] * rknn_fit_atom(t->regs), e);
-    r = r < 0 ? r : check(t, PPU_RDMA_SURF_STRIDE, is_plane(t, x, v[PPU_RDMA_SURF_STRIDE]), e);
-    r = r < 0 ? r : check(t, PPU_DST_SURF_STRIDE, is_plane(t, y, v[PPU_DST_SURF_STRIDE]), e);
+    r = r < 0 ? r
+              : check(t, PPU_RDMA_SURF_STRIDE,
+                      rknn_fit_plane_of(t->regs, x, v[PPU_RDMA_SURF_STRIDE]), e);
+    r = r < 0 ? r
+              : check(t, PPU_DST_SURF_STRIDE, rknn_fit_plane_of(t->regs, y, v[PPU_DST_SURF_STRIDE]),
+                      e);
     r = r < 0 ? r : check(t, PPU_MODE_CFG, t->width + gap == y->dims[3], e);
     return r < 0 ? r : check(t, PPU_OUT_HEIGHT, t->height <= y->dims[2], e);
+}
+
+// What a window has of padding above and to the left, in that direction: less where it begins
+// farther on.
+static uint32_t padding_at(uint32_t first, uint32_t stride, uint32_t pad)
+{
+    return (uint64_t)first * stride < pad ? pad - first * stride : 0;
+}
+
+// The first task begins at the top left corner.
+static int check_padding(const struct task *t, const struct rknn_tensor *y,
+                         const struct rknn_state *first, struct error *e)
+{
+    const uint32_t *v = t->s->value, kernel = v[PPU_KERNEL_CFG],
+                   pads = first->value[PPU_PADDING_CFG];
+    uint64_t surface = v[PPU_DST_SURF_STRIDE];
+    int r = check(t, PPU_DST_BASE, t->s->tensor[PPU_DST_BASE] == first->tensor[PPU_DST_BASE], e);
+    if (r < 0 || !surface)
+        return r;
+    uint64_t pixel =
+        (v[PPU_DST_BASE] - first->value[PPU_DST_BASE]) % surface / rknn_fit_atom(t->regs);
+    uint32_t top = padding_at((uint32_t)(pixel / y->dims[3]), rknn_bits(kernel, 23, 20) + 1,
+                              rknn_bits(pads, 6, 4));
+    uint32_t left = padding_at((uint32_t)(pixel % y->dims[3]), rknn_bits(kernel, 19, 16) + 1,
+                               rknn_bits(pads, 2, 0));
+    return check(t, PPU_PADDING_CFG,
+                 rknn_bits(v[PPU_PADDING_CFG], 6, 4) == top &&
+                     rknn_bits(v[PPU_PADDING_CFG], 2, 0) == left,
+                 e);
 }
 
 // Pixels times channels, summed up over the tasks, are those of the output or of its whole blocks.
@@ -346,6 +351,7 @@ static int check_pool(struct task *t, struct error *e)
     struct rknn_walk w;
     uint64_t written = 0;
     uint32_t value;
+    struct rknn_state first;
     bool said = rknn_regs_get(t->regs, PPU_OUT_WIDTH, &value) &&
                 rknn_regs_get(t->regs, PPU_OUT_HEIGHT, &value) &&
                 rknn_regs_get(t->regs, PPU_OUT_CHANNEL, &value);
@@ -357,8 +363,11 @@ static int check_pool(struct task *t, struct error *e)
         t->width = size_in(t, PPU_OUT_WIDTH);
         t->height = size_in(t, PPU_OUT_HEIGHT);
         t->channels = size_in(t, PPU_OUT_CHANNEL);
+        if (!written)
+            first = *t->s;
         written += (uint64_t)t->width * t->height * t->channels;
-        if (check_image(t, x, e) < 0 || check_planes(t, x, y, e) < 0)
+        if (check_padding(t, y, &first, e) < 0 || check_image(t, x, e) < 0 ||
+            check_planes(t, x, y, e) < 0)
             return STATUS_MODEL_INVALID;
     }
     uint64_t plane = (uint64_t)y->dims[2] * y->dims[3], whole = plane * y->dims[1];

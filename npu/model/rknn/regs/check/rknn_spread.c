@@ -97,6 +97,16 @@ static bool find_place(const struct padding *p, const struct rknn_state *s, uint
            ret[3] + s->value[DPU_DATA_CUBE_NOTCH] == p->y->dims[3];
 }
 
+enum { BYPASS = 0x53, BYPASS_SUM = 0x383 }; // of BS and BN; of EW
+
+static int check_unscaled(const struct padding *p, const struct rknn_state *s, struct error *e)
+{
+    const uint32_t *v = s->value;
+    int r = check(p->regs, s, DPU_OUT_CVT_SCALE, (v[DPU_OUT_CVT_SCALE] & 0xffff) == 1, e);
+    r = r < 0 ? r : check(p->regs, s, DPU_OUT_CVT_SHIFT, !v[DPU_OUT_CVT_SHIFT], e);
+    return r < 0 ? r : check(p->regs, s, DPU_OUT_CVT_OFFSET, !v[DPU_OUT_CVT_OFFSET], e);
+}
+
 static int check_copy(struct padding *p, const struct rknn_state *s, const uint32_t at[4],
                       struct error *e)
 {
@@ -107,6 +117,10 @@ static int check_copy(struct padding *p, const struct rknn_state *s, const uint3
     int r = check(p->regs, s, DPU_DST_BASE, whole && !p->copied, e);
     r = r < 0 ? r : check(p->regs, s, RDMA_SRC_DMA_CFG, !v[RDMA_SRC_DMA_CFG], e);
     p->copied = true;
+    r = r < 0 ? r : check(p->regs, s, DPU_BS_CFG, v[DPU_BS_CFG] == BYPASS, e);
+    r = r < 0 ? r : check(p->regs, s, DPU_BN_CFG, v[DPU_BN_CFG] == BYPASS, e);
+    r = r < 0 ? r : check(p->regs, s, DPU_EW_CFG, v[DPU_EW_CFG] == BYPASS_SUM, e);
+    r = r < 0 ? r : check_unscaled(p, s, e);
     return r < 0 ? r
                  : check(p->regs, s, RDMA_SURF_NOTCH,
                          rknn_fit_own_plane(p->regs, (uint64_t)x[2] * x[3],
@@ -118,7 +132,7 @@ static int check_copy(struct padding *p, const struct rknn_state *s, const uint3
 static int check_fill(const struct padding *p, const struct rknn_state *s, const uint32_t at[4],
                       struct error *e)
 {
-    enum { MULTIPLIES = 0x42, ADDS = 0x20050, BYPASSED = 0x383 };
+    enum { MULTIPLIES = 0x42, ADDS = 0x20050 };
     const uint32_t *v = s->value, *begin = p->out->pad.begin;
     bool beside = at[0] >= begin[2] + p->x->dims[2] || at[0] + at[2] <= begin[2] ||
                   at[1] >= begin[3] + p->x->dims[3] || at[1] + at[3] <= begin[3];
@@ -127,21 +141,22 @@ static int check_fill(const struct padding *p, const struct rknn_state *s, const
     r = r < 0 ? r : check(p->regs, s, DPU_BS_CFG, v[DPU_BS_CFG] == MULTIPLIES, e);
     r = r < 0 ? r : check(p->regs, s, DPU_BS_MUL_CFG, !v[DPU_BS_MUL_CFG], e);
     r = r < 0 ? r : check(p->regs, s, DPU_BN_CFG, v[DPU_BN_CFG] == ADDS, e);
-    r = r < 0 ? r : check(p->regs, s, DPU_EW_CFG, v[DPU_EW_CFG] == BYPASSED, e);
+    r = r < 0 ? r : check(p->regs, s, DPU_EW_CFG, v[DPU_EW_CFG] == BYPASS_SUM, e);
     r = r < 0
             ? r
             : check(p->regs, s, DPU_BN_ALU_CFG, v[DPU_BN_ALU_CFG] == (uint32_t)(int16_t)number, e);
-    r = r < 0 ? r : check(p->regs, s, DPU_OUT_CVT_SCALE, (v[DPU_OUT_CVT_SCALE] & 0xffff) == 1, e);
-    r = r < 0 ? r : check(p->regs, s, DPU_OUT_CVT_SHIFT, !v[DPU_OUT_CVT_SHIFT], e);
-    return r < 0 ? r : check(p->regs, s, DPU_OUT_CVT_OFFSET, !v[DPU_OUT_CVT_OFFSET], e);
+    return r < 0 ? r : check_unscaled(p, s, e);
 }
 
 static int check_pad_task(struct padding *p, const struct rknn_state *s, struct error *e)
 {
     enum { HALVES = 0x48000002, WORDS = 0x24000001 };
     uint32_t at[4], format = s->value[DPU_DATA_FORMAT];
+    uint32_t reader = s->value[RDMA_FEATURE_MODE_CFG], precision = format & 7;
     if (format != HALVES && format != WORDS)
         return check(p->regs, s, DPU_DATA_FORMAT, false, e);
+    if (rknn_bits(reader, 17, 15) != precision || rknn_bits(reader, 7, 5) != precision)
+        return check(p->regs, s, RDMA_FEATURE_MODE_CFG, false, e);
     if (!find_place(p, s, at))
         return check(p->regs, s, DPU_DATA_CUBE_WIDTH, false, e);
     uint64_t plane = (uint64_t)p->y->dims[2] * p->y->dims[3];
@@ -149,7 +164,11 @@ static int check_pad_task(struct padding *p, const struct rknn_state *s, struct 
     int r = check(p->regs, s, DPU_DST_SURF_STRIDE,
                   rknn_fit_own_plane(p->regs, plane, stride, false, false), e);
     uint32_t channels = rknn_bits(s->value[DPU_DATA_CUBE_CHANNEL], 12, 0) + 1;
+    uint32_t read = s->value[RDMA_CHANNEL] + 1, written = s->value[DPU_WRITE_SIZE_0] + 1;
     r = r < 0 ? r : check(p->regs, s, DPU_DATA_CUBE_CHANNEL, channels >= p->y->dims[1], e);
+    r = r < 0 ? r : check(p->regs, s, RDMA_CHANNEL, read == channels, e);
+    if (r == 0 && p->regs->chip->generation == CHIP_GEN_RK3588)
+        r = check(p->regs, s, DPU_WRITE_SIZE_0, written == channels, e);
     p->written += (uint64_t)at[2] * at[3];
     if (r < 0)
         return r;

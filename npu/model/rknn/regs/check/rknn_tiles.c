@@ -285,6 +285,8 @@ static int check_lines(const struct tile *t, bool packed, struct error *e)
     bool padded = (top == 0 || top == w->pad[0] || w->pad[0] > mask) &&
                   (left == w->pad[1] || w->pad[1] > mask);
     int r = check(t, reg, padded && (!top || begins_at_top(t, packed)), e);
+    if (r == 0 && rknn_fit_halves(t->regs, v[CNA_CONV_CON1]))
+        r = check(t, reg, v[reg] >> 16 == (w->pad[3] << 8 | (top == w->pad[0] ? 0 : w->pad[2])), e);
     r = r < 0 ? r : check(t, CNA_DATA_SIZE0, lines <= t->c->x->dims[2], e);
     r = r < 0 ? r : check(t, CNA_DATA_SIZE0, (uint64_t)lines + top + w->pad[2] > taken, e);
     if (r < 0 || packed || g == CHIP_GEN_RK3566)
@@ -334,16 +336,21 @@ static int check_product(const struct tile *t, struct error *e)
     return r < 0 ? r : check(t, RDMA_EW_SURF_NOTCH, v[RDMA_EW_SURF_NOTCH] == notch, e);
 }
 
-// Packed pixels are images as cameras give them, read by a form of their own.
+// Packed pixels are images as cameras give them, read by a form of their own. PACKED_LINES and
+// IN_ORDER are fields from these bits on.
 static int check_tile(const struct tile *t, struct error *e)
 {
-    enum { PACKED = 0xf000, PACKED_KINDS = 6, PACKED_LINES = 28 }; // the last: from that bit on
+    enum { PACKED = 0xf000, PACKED_KINDS = 6, PACKED_LINES = 28, IN_ORDER = 25, OWN = 0x20 };
     uint32_t kind = t->s->value[CNA_CONV_CON1];
     bool newer = t->regs->chip->generation == CHIP_GEN_RK3562 ||
                  t->regs->chip->generation == CHIP_GEN_RK3576;
     bool packed = kind & PACKED || (newer && !t->c->depthwise && kind & PACKED_KINDS);
+    // Pixels and channels follow each other, which of one atom says nothing.
+    uint32_t place = t->s->value[DPU_FEATURE_MODE_CFG] >> IN_ORDER, own = t->less ? OWN : 0;
+    bool pixel = t->width * t->height == 1 && t->c->y->dims[1] <= rknn_fit_atom(t->regs);
     bool lines = packed || t->regs->chip->generation == CHIP_GEN_RK3562; // these have some set
     int r = check(t, CNA_CONV_CON1, lines || kind >> PACKED_LINES == 0, e);
+    r = r < 0 ? r : check(t, DPU_FEATURE_MODE_CFG, place == own || pixel, e);
     r = r < 0 ? r : check_output(t, e);
     r = r < 0 ? r : check_channels(t, e);
     r = r < 0 ? r : check_strides(t, e);

@@ -93,6 +93,19 @@ static uint32_t read_as(const struct rknn_regs *regs, const struct rknn_state *s
     return regs->chip->bn_relu_field ? rknn_bits(format, 28, 26) : rknn_bits(format, 2, 0);
 }
 
+// The reader has both precisions once more: of what is in memory, and of what the units work in.
+static int check_reader(const struct rknn_regs *regs, const struct rknn_state *s,
+                        const struct rknn_node *n, struct error *e)
+{
+    uint32_t reader = s->value[RDMA_FEATURE_MODE_CFG], format = s->value[DPU_DATA_FORMAT], any;
+    bool right = rknn_bits(reader, 17, 15) == read_as(regs, s) &&
+                 rknn_bits(reader, 7, 5) == rknn_bits(format, 2, 0);
+    if (right || carries(n) || !rknn_regs_get(regs, RDMA_FEATURE_MODE_CFG, &any) ||
+        !rknn_regs_get(regs, DPU_DATA_FORMAT, &any))
+        return 0;
+    return rknn_regs_refuse(regs, RDMA_FEATURE_MODE_CFG, reader, "it reads another precision", e);
+}
+
 static int check_task(const struct rknn_regs *regs, const struct rknn_file *f,
                       const struct rknn_node *n, const struct rknn_state *s, struct error *e)
 {
@@ -108,6 +121,8 @@ static int check_task(const struct rknn_regs *regs, const struct rknn_file *f,
                          f->tensors[second].name);
     if (x >= 0 && memory)
         r = check(regs, s, n, &f->tensors[x], read_as(regs, s), e);
+    if (r == 0 && x >= 0 && memory)
+        r = check_reader(regs, s, n, e);
     return r == 0 && y >= 0 ? check(regs, s, n, &f->tensors[y], written_as(s), e) : r;
 }
 
