@@ -224,8 +224,9 @@ static int check_bn_fields(const struct rknn_conv_sources *s, uint32_t config, s
     uint32_t fields = UNIT_ALU_BYPASS | UNIT_MUL_BYPASS | UNIT_MUL_PRELU;
     fields |= old ? UNIT_RELU_BYPASS | UNIT_RELUX : 0;
     uint32_t nothing = off | (old ? UNIT_RELU_BYPASS : 0);
-    bool known = config == nothing,
-         both = old && config & UNIT_MUL_PRELU && !(config & UNIT_RELU_BYPASS);
+    // A Relu behind the slope is in no file of RK3566 and RK3568; of RK3588's none has a slope.
+    bool both = early && config & UNIT_MUL_PRELU && !(config & UNIT_RELU_BYPASS);
+    bool known = config == nothing;
     if (!(config & UNIT_BYPASS))
         known = !both && (config & ~fields) == algorithm && !is_contradiction(config) &&
                 (!old || (config | UNIT_BYPASS) != nothing);
