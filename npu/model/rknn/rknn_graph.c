@@ -17,14 +17,14 @@
 #include "npu/model/rknn/lower/rknn_lower.h"
 #include "npu/model/rknn/lower/rknn_weights.h"
 #include "npu/model/rknn/regs/check/rknn_choice.h"
-#include "npu/model/rknn/regs/check/rknn_joins.h"
 #include "npu/model/rknn/regs/check/rknn_memory.h"
 #include "npu/model/rknn/regs/check/rknn_moves.h"
 #include "npu/model/rknn/regs/check/rknn_places.h"
 #include "npu/model/rknn/regs/check/rknn_real.h"
-#include "npu/model/rknn/regs/check/rknn_repeat.h"
-#include "npu/model/rknn/regs/check/rknn_spread.h"
 #include "npu/model/rknn/regs/check/rknn_types.h"
+#include "npu/model/rknn/regs/copies/rknn_joins.h"
+#include "npu/model/rknn/regs/copies/rknn_repeat.h"
+#include "npu/model/rknn/regs/copies/rknn_spread.h"
 #include "npu/model/rknn/rknn_build.h"
 
 #define ARENA_MAX UINT32_MAX

@@ -4,7 +4,7 @@
 
 #include "base/cleanup.h"
 #include "npu/model/rknn/lower/rknn_lower.h"
-#include "npu/model/rknn/regs/check/rknn_scalar.h"
+#include "npu/model/rknn/regs/copies/rknn_scalar.h"
 #include "npu/model/rknn/regs/rknn_chain.h"
 #include "npu/model/rknn/regs/rknn_sum.h"
 

@@ -1,6 +1,6 @@
 // One tap for each channel, whose weight is 1, and steps of no line: so do all such tasks of the
 // shared files, which are for RK3588 and in halves. A plane is a line and what is behind it.
-#include "npu/model/rknn/regs/check/rknn_repeat.h"
+#include "npu/model/rknn/regs/copies/rknn_repeat.h"
 
 #include "npu/model/rknn/regs/check/rknn_fit.h"
 

@@ -5,7 +5,7 @@
 //
 // A Pad of halves copies the image, and fills what is around it with a number that BN adds to the
 // product with 0. It reads what it fills, as words.
-#include "npu/model/rknn/regs/check/rknn_spread.h"
+#include "npu/model/rknn/regs/copies/rknn_spread.h"
 
 #include "npu/model/rknn/regs/check/rknn_fit.h"
 #include "tensor/convert.h"

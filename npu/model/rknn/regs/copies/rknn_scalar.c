@@ -4,7 +4,7 @@
 //     x ---> 1 * x ---> BS: + bias ---> OUT_CVT: * 2^14, >> 14, + zero point ---> x, C times
 //
 // The values are those of all files that have such a task, which are for RK3566 and RK3568.
-#include "npu/model/rknn/regs/check/rknn_scalar.h"
+#include "npu/model/rknn/regs/copies/rknn_scalar.h"
 
 enum {
     BLOCK = 8,     // bytes of a channel's kernel

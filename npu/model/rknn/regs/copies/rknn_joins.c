@@ -9,7 +9,7 @@
 //
 // What it adds are zero points: the sum of one input is x, of which the units take the output's
 // zero point twice, once behind and once, in the bias, in front.
-#include "npu/model/rknn/regs/check/rknn_joins.h"
+#include "npu/model/rknn/regs/copies/rknn_joins.h"
 
 #include "npu/model/rknn/lower/rknn_weights.h"
 #include "npu/model/rknn/regs/check/rknn_fit.h"
