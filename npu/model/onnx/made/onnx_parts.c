@@ -1,8 +1,7 @@
 // LpPool, Col2Im and CenterCropPad, as convolutions and copies.
 //
-//   LpPool           (Σ |x|^p)^(1/p) over a window: a convolution of |x|^p with ones, each channel
-//   for
-//                    itself, so that padding counts as zeros
+//   LpPool           (Σ |x|^p)^(1/p) over a window: a convolution of |x|^p with ones, a channel at
+//                    a time, so that padding counts as zeros
 //   GlobalLpPool     the same over whole images
 //   Col2Im           the sum of blocks that overlap: a transposed convolution whose weight k puts
 //                    element k of a block where it belongs
