@@ -19,8 +19,8 @@ static void *memory_new(uint64_t size)
 {
     size_t alignment = size >= LARGE_PAGE ? LARGE_PAGE : STEP_ALIGNMENT;
     uint64_t rounded = align_up(size + 1, STEP_ALIGNMENT);
-    void *memory = aligned_alloc(alignment, rounded);
-    if (!memory)
+    void *memory;
+    if (posix_memalign(&memory, alignment, rounded) != 0)
         return NULL;
     large_pages_ask(memory, rounded);
     return memset(memory, 0, rounded);
