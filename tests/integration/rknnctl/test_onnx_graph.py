@@ -121,8 +121,8 @@ class Graph(OnDaemon):
         weight = {"w": np.ones((3, 4), np.uint8)}
         gemm = ["x", "s", "z", "w", "s", "z", "b", "s", "z"]
         for op, shape, inputs, attributes, words in (
-                ("QLinearGlobalAveragePool", [1, 3, 4, 4], ["x", "s", "z", "s", "z"], {"channels_last": 1},
-                 'its attribute "channels_last" is not known'),
+                ("QLinearGlobalAveragePool", [1, 3, 4, 4], ["x", "s", "z", "s", "z"], {"ceil_mode": 1},
+                 'its attribute "ceil_mode" is not known'),
                 ("QLinearSoftmax", [1, 3], ["x", "s", "z", "s", "z"], {"axis": 1, "opset": 11}, 'its attribute "opset" is not known'),
                 ("QLinearAdd", [1, 3], ["x", "s", "z", "x", "s", "z", "s", "z"], {"axis": 1}, 'its attribute "axis" is not known'),
                 ("QLinearConcat", [1, 3], ["s", "z", "x", "s", "z", "x"], {"axis": 1}, "it has 6 inputs"),
