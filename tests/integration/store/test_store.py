@@ -228,9 +228,10 @@ class Store(unittest.TestCase):
             pushing.wait(PATIENCE)
 
     def test_read_only_and_changed_by_hand(self):
-        d = self.start(NULL, "model-cache = 0")  # or it is found in memory, by its hash
+        d = self.start(NULL, "model-cache = 0", "worker-idle = 0")  # or it is found in memory, by its hash
         model = self.file("m.rknn", 1000)
         self.good(d.uri(), "model", "push", model, "net")
+        wait_for("the push's own look at it to end", lambda: not any(m["loaded"] for m in self.models(d.uri())))
         place = d.path / "models/net"
         shutil.copytree(place / "1", place / "2")  # another hand: the manifest's order is the same
         (place / "3").mkdir()

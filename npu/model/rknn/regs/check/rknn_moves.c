@@ -359,22 +359,38 @@ static bool only_waits(const struct moves *m, const struct rknn_state *s)
     return true;
 }
 
+// RK3588 says twice how many channels a task has, and writes those of the second one. A Resize may
+// write fewer.
+static int check_channels(const struct moves *m, const struct rknn_state *s, struct error *e)
+{
+    uint32_t channels = s->value[DPU_DATA_CUBE_CHANNEL];
+    return rknn_fit(m->regs, s, DPU_DATA_CUBE_CHANNEL,
+                    m->regs->chip->generation != CHIP_GEN_RK3588 || m->out->op == GRAPH_RESIZE ||
+                        rknn_bits(channels, 28, 16) == rknn_bits(channels, 12, 0),
+                    e);
+}
+
+// RKNN_PATTERN_UNREAD: some are not known, the others may be refused all the same.
 static int take_patterns(struct moves *m, struct error *e)
 {
     enum { FROM_MEMORY = 1 };
     struct rknn_walk w;
     const struct rknn_state *s;
+    bool unread = false;
     int r = 0;
     m->patterns = calloc((size_t)m->n->n_tasks + 1, sizeof *m->patterns);
     if (!m->patterns)
         return error_no_memory(e, "a node's tasks", 0);
     rknn_walk_begin(&w, m->regs);
-    while (r == 0 && (s = rknn_walk_next(&w)) != NULL) {
+    while (r >= 0 && (s = rknn_walk_next(&w)) != NULL) {
         bool moves = s->value[DPU_FEATURE_MODE_CFG] & FROM_MEMORY;
         if (moves || (m->edged < 0 && !only_waits(m, s)))
             r = rknn_pattern_of(m->regs, m->f, s, &m->patterns[m->n_patterns++], e);
+        unread = unread || r == RKNN_PATTERN_UNREAD;
+        if (r >= 0 && moves)
+            r = check_channels(m, s, e);
     }
-    return r;
+    return r < 0 ? r : unread ? RKNN_PATTERN_UNREAD : 0;
 }
 
 int32_t rknn_moves_edged(const struct rknn_file *f, const struct rknn_node *n, int32_t input)
