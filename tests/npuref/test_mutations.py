@@ -5,15 +5,19 @@ import collections
 import os
 import pathlib
 import re
+import struct
 import subprocess
+import tempfile
 import unittest
 
-from npuref.files import FILES, LARGE
+from npuref.files import FILES, LARGE, RKNNCTL
+from support import rknn_reader
 
 PROGRAM = pathlib.Path(os.environ.get("RKNND_BUILD", "build/release")) / "tests/npuref/mutations"
 SEED = os.environ.get("RKNND_SEED", "1")
 EACH = 4
 PARTS = 128
+EMPTY, DIMS = "lprnet7_int8.rk3568", 4  # a file with pools of several tasks; a tensor's slot of its shape
 NODES = max(1, int(os.environ.get("RKNND_MUTATIONS", "24")) // EACH)
 LINE = re.compile(r"^(?P<node>.*) \((?P<op>\w+)\) task \d+ (?P<register>\S+) \(0x\w+\) .*: (?P<verdict>wrong|ends)\b")
 
@@ -184,6 +188,20 @@ class Mutations(unittest.TestCase):
             unread += [f"{name}: {m[0]}" for m in map(LINE.match, lines) if m and m["verdict"] == "wrong" and not allowed(m)]
         print(f"part {part} of {PARTS}, RKNND_SEED={SEED}")
         self.assertEqual(unread, [])
+
+    def test_a_pool_of_nothing_is_refused(self):
+        """Its output has no columns, so that a task's place in them is none."""
+        raw = bytearray(FILES[EMPTY].read_bytes())
+        file = rknn_reader.read(bytes(raw))
+        pool = next(n for n in file.nodes if n.op == "MaxPool")
+        table = file.tensors[pool.outputs[0]].table
+        struct.pack_into("<I", raw, raw.find(bytes(table.data[:64])) + table.start(DIMS) + 3 * 4, 0)
+        with tempfile.NamedTemporaryFile(suffix=".rknn") as f:
+            f.write(raw)
+            f.flush()
+            done = subprocess.run([RKNNCTL, "info", f.name, "-s", "sim:"], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertRegex(done.stderr, rf"node {re.escape(pool.name)} \(MaxPool\): register PPU_DST_SURF_STRIDE")
 
     def test_no_bit_of_a_pointer_is_skipped(self):
         *_, counts = self.bits(POINTERS, "DPU_S_POINTER")
