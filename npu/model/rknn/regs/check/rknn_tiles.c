@@ -264,6 +264,8 @@ static bool begins_with_output(const struct tile *t, uint32_t top, uint32_t not_
     uint32_t across = t->c->x->dims[3], along = t->c->y->dims[3];
     if (t->s->tensor[CNA_FEATURE_BASE] < 0 || t->s->tensor[DPU_DST_BASE] < 0)
         return true;
+    if (!across || !along)
+        return false;
     uint64_t from = v[CNA_FEATURE_BASE] / 16 % (in ? in : plane);
     uint64_t to = out ? v[DPU_DST_BASE] / 16 % out : v[DPU_DST_BASE] / 16;
     return from % across == 0 && to % along == 0 &&

@@ -88,6 +88,8 @@ static bool find_place(const struct padding *p, const struct rknn_state *s, uint
 {
     uint64_t surface = rknn_fit_bytes(p->regs, s, DPU_DST_SURF_STRIDE),
              atom = rknn_fit_atom(p->regs);
+    if (!p->y->dims[3])
+        return false;
     uint64_t at = surface ? s->value[DPU_DST_BASE] % surface / atom : 0;
     ret[0] = (uint32_t)(at / p->y->dims[3]);
     ret[1] = (uint32_t)(at % p->y->dims[3]);
