@@ -8,13 +8,13 @@ LOADERS = {"amd64": "lib64/ld-linux-x86-64.so.2", "arm64": "lib/ld-linux-aarch64
 
 
 def unpack(suite, folder, architecture, packages):
-    """The packages and what they depend on, under folder/root, unless they are there; whether they are."""
-    done = folder / "done"
-    if not done.exists():
+    """The packages and what they depend on, under folder/root, unless these are there; whether they are."""
+    done, asked = folder / "done", " ".join(packages)
+    if not done.exists() or done.read_text() != asked:
         command = [SOURCE / "tests/packages/debian.sh", "--depends", suite, folder, architecture, *packages]
         if subprocess.run(command, check=False).returncode:
             return False
-        done.touch()
+        done.write_text(asked)
     return True
 
 

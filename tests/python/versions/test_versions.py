@@ -12,7 +12,7 @@ from support.paths import SOURCE
 from support.service import BUILD
 
 RUFF = "forky"  # the first Debian that has it
-PACKAGES = ("python3", "python3-numpy", "python3-cffi-backend", "python3-pil", "python3-onnx")
+PACKAGES = ("python3", "python3-numpy", "python3-cffi-backend", "python3-pil", "python3-onnx", "python3-flatbuffers")
 TESTS = SOURCE / "tests/python"
 
 

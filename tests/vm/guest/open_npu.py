@@ -175,6 +175,7 @@ class OpenNpu(unittest.TestCase):
         """Stops what computes while it is about a job."""
         def is_held():
             self.helper.send_signal(signal.SIGSTOP)
+            os.waitpid(self.helper.pid, os.WUNTRACED)  # until then it may still end the job
             if count("taken"):
                 return True
             self.helper.send_signal(signal.SIGCONT)
