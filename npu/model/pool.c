@@ -21,18 +21,20 @@ struct pool_block {
     size_t size, used;
 };
 
-// The data begin at an aligned address behind the header. NULL: no memory, or overflow.
+// The data begin at an aligned address behind the header, of a large page if they fill one: else
+// they might have none, and each 4 KB would be a page fault while a model is loaded. NULL: no
+// memory, or overflow.
 static struct pool_block *block_new(size_t size)
 {
-    size_t total;
-    if (__builtin_add_overflow(size, sizeof(struct pool_block) + ALIGNMENT, &total))
+    size_t total, alignment = size >= LARGE_PAGE ? LARGE_PAGE : ALIGNMENT;
+    if (__builtin_add_overflow(size, sizeof(struct pool_block) + alignment, &total))
         return NULL;
     // Large blocks come zeroed from the kernel: their pages are not touched here.
     struct pool_block *b = calloc(1, total);
     if (!b)
         return NULL;
     uintptr_t data = (uintptr_t)(b + 1);
-    b->data = (uint8_t *)(b + 1) + (ALIGNMENT - data % ALIGNMENT) % ALIGNMENT;
+    b->data = (uint8_t *)(b + 1) + (alignment - data % alignment) % alignment;
     b->size = size;
     large_pages_ask(b->data, size);
     return b;
