@@ -20,7 +20,7 @@
 #include "server/runner/runner_query.h"
 #include "server/runner/worker_sandbox.h"
 
-#define START_THREADS 11 // libuv's, and some that hash, look at files and names, and close them
+#define START_THREADS 12 // libuv's, and some that hash, look at files and names, and close them
 
 // ---- starting -----------------------------------------------------------------------------------
 

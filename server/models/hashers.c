@@ -1,7 +1,8 @@
 // Threads that hash.
 //
-// They are nicer than the loop: hashing costs more than all else that an upload does, and nobody
-// waits for a hash before the file is complete.
+// Those that hash what is still arriving are nicer than the loop: hashing costs more than all else
+// that an upload does, and nobody waits for it. Once a file is complete its client does, and a
+// thread that has stepped back cannot step forward again without a privilege: others go on.
 #include "server/models/hashers.h"
 
 #include "base/cleanup.h"
@@ -11,19 +12,23 @@
 
 int hashers_start(struct hashers *all, uv_loop_t *loop, struct error *e)
 {
-    return threads_new(loop, &all->threads, e);
+    int r = threads_new(loop, &all->patient, e);
+    return r < 0 ? r : threads_new(loop, &all->awaited, e);
 }
 
 int hashers_need(struct hashers *all, unsigned n, struct error *e)
 {
-    return threads_grow(all->threads, n < HASHERS_MAX ? n : HASHERS_MAX, e);
+    n = n < HASHERS_MAX ? n : HASHERS_MAX;
+    int r = threads_grow(all->patient, n, e);
+    return r < 0 ? r : threads_grow(all->awaited, n, e);
 }
 
 // On a thread.
 static void hashing_work(struct task *task)
 {
     struct hashing *h = container_of(task, struct hashing, task);
-    step_back(NICE);
+    if (!h->awaited)
+        step_back(NICE);
     sha256_update(h->hash, h->data, h->size);
     threads_post(task->threads, task);
 }
@@ -38,11 +43,13 @@ static void hashing_finish(struct task *task)
 void hashers_do(struct hashers *all, struct hashing *h)
 {
     h->task = (struct task){.work = hashing_work, .finish = hashing_finish};
-    threads_do(all->threads, &h->task);
+    threads_do(h->awaited ? all->awaited : all->patient, &h->task);
 }
 
 void hashers_close(struct hashers *all)
 {
-    if (all->threads)
-        threads_free(steal_ptr(all->threads), NULL, NULL);
+    if (all->patient)
+        threads_free(steal_ptr(all->patient), NULL, NULL);
+    if (all->awaited)
+        threads_free(steal_ptr(all->awaited), NULL, NULL);
 }

@@ -14,6 +14,8 @@
 #include "server/net/connection.h"
 #include "server/observe/trace.h"
 
+#define PATIENT_PART ((uint64_t)1 << 20) // bytes that are hashed at a time at low priority
+
 // ---- requests that wait -------------------------------------------------------------------------
 
 static void upload_free_request(struct upload_request *r)
@@ -175,15 +177,20 @@ static void upload_finish(struct upload *u)
 
 static void on_hashed(struct hashing *part);
 
-// Hashes what has arrived since the last part; one part at a time, as SHA-256 is sequential.
+// Hashes what has arrived since the last part; one part at a time, as SHA-256 is sequential. Parts
+// are small until the file is complete, so that what is awaited then does not wait for one at low
+// priority.
 void upload_hash_on(struct upload *u)
 {
     if (u->hashing || u->hashed == u->received)
         return;
     u->hashing = true;
+    bool complete = u->received == u->size;
+    uint64_t size = u->received - u->hashed;
     u->part = (struct hashing){.hash = &u->hash,
                                .data = u->map + u->hashed,
-                               .size = (size_t)(u->received - u->hashed),
+                               .size = complete || size < PATIENT_PART ? size : PATIENT_PART,
+                               .awaited = complete,
                                .done = on_hashed};
     hashers_do(&u->uploads->hashers, &u->part);
 }

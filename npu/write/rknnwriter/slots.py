@@ -1,5 +1,6 @@
 """Flatbuffer tables by slot number: a tree of the values below, written by `finish`."""
 
+import inspect
 from dataclasses import dataclass
 
 import flatbuffers
@@ -34,20 +35,28 @@ class Table:
 _PREPEND = {"b": "Int8", "B": "Uint8", "i": "Int32", "I": "Uint32", "f": "Float32", "Q": "Uint64"}
 
 
+# Flatbuffers before 2.0 (Debian 11) wants the number of items again.
+_AGAIN = "vectorNumElems" in inspect.signature(flatbuffers.Builder.EndVector).parameters
+
+
+def _end_vector(b, n):
+    return b.EndVector(n) if _AGAIN else b.EndVector()
+
+
 def _vector(b, value):
-    size = _ITEM_SIZE[value.kind]
-    b.StartVector(size * value.group, len(value.values) // value.group, size)
+    size, n = _ITEM_SIZE[value.kind], len(value.values) // value.group
+    b.StartVector(size * value.group, n, size)
     prepend = getattr(b, "Prepend" + _PREPEND[value.kind])
     for item in reversed(value.values):
         prepend(item)
-    return b.EndVector()
+    return _end_vector(b, n)
 
 
 def _blob(b, value):
     b.StartVector(1, len(value.data), value.align)
     b.head = b.head - len(value.data)
     b.Bytes[b.head : b.head + len(value.data)] = value.data
-    return b.EndVector()
+    return _end_vector(b, len(value.data))
 
 
 def _list(b, values):
@@ -55,7 +64,7 @@ def _list(b, values):
     b.StartVector(4, len(offsets), 4)
     for offset in reversed(offsets):
         b.PrependUOffsetTRelative(offset)
-    return b.EndVector()
+    return _end_vector(b, len(offsets))
 
 
 def _table(b, table):
