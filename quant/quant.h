@@ -6,6 +6,7 @@
 #include "quant/model/quant_model.h"
 #include "quant/plan/quant_chip.h"
 #include "quant/plan/quant_plan.h"
+#include "quant/quant_parallel.h"
 
 // How tensors are stored, by group of a plan.
 struct quant_layout {
@@ -50,6 +51,7 @@ struct rknnd_quant {
     struct quant_layout base;   // of `plan`, as the calibration chose
     struct quant_layout layout; // of `now`
     struct quant_settled settled;
+    float **searched;          // of each node: scales of its weight by mmse; NULL: none
     struct quant_edit *edits;  // of each edge
     struct quant_choice *more; // choices besides those of the options; one block with the names
     uint32_t n_more;
@@ -87,8 +89,6 @@ int quant_keep(int r, const struct error *e);
 /// `size` bytes of ours from what a program, perhaps of another version, has given (NULL: zeros).
 /// Fails if it sets what is not known here.
 int quant_take(void *ours, uint32_t size, const void *theirs, const char *what, struct error *e);
-
-#define QUANT_MOST_CLIENTS 64
 
 /// How many clients run `n` of the samples at the same time, QUANT_MOST_CLIENTS at most.
 uint32_t quant_clients(const rknnd_quant_samples *samples, uint32_t n);

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "quant/calibrate/quant_calibrate.h"
+#include "quant/calibrate/quant_searched.h"
 #include "quant/hybrid/quant_floats.h"
 #include "quant/hybrid/quant_hybrid.h"
 #include "quant/hybrid/quant_propose.h"
@@ -79,6 +80,7 @@ static void quant_forget(struct rknnd_quant *q)
     observers_free(q->seen, q->index.n);
     quant_floats_forget(q);
     quant_settled_done(&q->settled);
+    quant_searched_done(q);
     free(q->tensors);
     free(q->layers);
     q->layers = NULL;
@@ -141,6 +143,8 @@ static int quant_calibrate_all(struct rknnd_quant *q, const rknnd_quant_samples 
         r = quant_calibrate(q, &s, &q->summary.n_resumed, e);
     if (r == 0)
         r = quant_floats_choose(q, e);
+    if (r == 0)
+        r = quant_searched_make(q, e);
     if (r == 0 && q->settles)
         r = quant_settle(q, &s, e);
     if (r == 0)
@@ -211,8 +215,10 @@ int quant_make(struct rknnd_quant *q, struct quant_model *ret, struct error *e)
         .n_means = n_means,
         .weights = {.per_channel = !q->per_layer,
                     .search = q->algorithm == QUANT_ALGORITHM_MMSE,
-                    .store = q->store},
+                    .store = q->store,
+                    .n_threads = q->n_clients},
         .plain_weights = q->settled.weights,
+        .searched = q->searched,
     };
     return quant_rewrite(ret, &p, e);
 }

@@ -6,8 +6,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "quant/quant.h"
-
 struct parallel {
     quant_part *part;
     void *user;

@@ -5,6 +5,8 @@
 
 #include "base/error.h"
 
+#define QUANT_MOST_CLIENTS 64 // and threads
+
 /// Part i of some; from several threads at the same time.
 typedef int quant_part(void *user, uint32_t i, struct error *e);
 

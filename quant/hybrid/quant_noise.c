@@ -9,6 +9,7 @@
 #include "quant/calibrate/quant_mmse.h"
 #include "quant/model/quant_constant.h"
 #include "quant/plan/quant_weights.h"
+#include "quant/quant_parallel.h"
 
 static double noise_ratio(double error, double usual)
 {
@@ -67,7 +68,9 @@ static int noise_of_weight(const struct rknnd_quant *q, uint32_t node, double *r
     const struct quant_edge *x = quant_index_find(&q->index, quant_input(n, 0));
     const struct quant_weight_options options = {.per_channel = !q->per_layer,
                                                  .search = quant_searches_weight(q, node),
-                                                 .store = quant_store_of(q, q->plan.bits[node])};
+                                                 .store = quant_store_of(q, q->plan.bits[node]),
+                                                 .searched =
+                                                     q->searched ? q->searched[node] : NULL};
     cleanup(free_p) float *values = NULL;
     struct quant_weights w = {0};
     uint32_t group = quant_plan_place(&q->plan, &q->index, x)->group;
@@ -117,6 +120,17 @@ static int noise_of_node(const struct rknnd_quant *q, uint32_t node, struct quan
     return r;
 }
 
+struct noise_measuring {
+    const struct rknnd_quant *q;
+    struct quant_noise_parts *noise;
+};
+
+static int noise_measure_node(void *user, uint32_t node, struct error *e)
+{
+    const struct noise_measuring *m = user;
+    return noise_of_node(m->q, node, &m->noise[node], e);
+}
+
 int quant_noise_measure(struct rknnd_quant *q, struct error *e)
 {
     if (q->noise)
@@ -125,9 +139,8 @@ int quant_noise_measure(struct rknnd_quant *q, struct error *e)
         calloc((size_t)q->plan.n_nodes + 1, sizeof *noise);
     if (!noise)
         return error_no_memory(e, "the nodes", q->plan.n_nodes);
-    int r = 0;
-    for (uint32_t i = 0; i < q->plan.n_nodes && r == 0; i++)
-        r = noise_of_node(q, i, &noise[i], e);
+    struct noise_measuring m = {q, noise};
+    int r = quant_parallel(q->n_clients, q->plan.n_nodes, noise_measure_node, &m, e);
     if (r == 0)
         q->noise = steal_ptr(noise);
     return r;

@@ -6,6 +6,10 @@
 // From all as `normal` has it, parts are switched to mmse: all at once, else tensors and weights
 // apart, then halves of those, in the order of nodes. A part that brings the outputs nearer by
 // every measure, or as near, stays.
+//
+// Two models are tried side by side: the first two, and both halves of what was worse. The second
+// half's try counts only if of the first one nothing stayed, else it is made again: so what comes
+// out, and how many tries are told, is the same as with one after the other.
 #include "quant/hybrid/quant_settle.h"
 
 #include <math.h>
@@ -16,8 +20,8 @@
 #include "quant/hybrid/quant_floats.h"
 #include "quant/hybrid/quant_trial.h"
 
-#define SAMPLES    8
-#define MOST_PARTS 8 // so there are at most 1 + 1 + 2 + 4 + 8 tries
+#define SAMPLES    256 // that are compared at most
+#define MOST_PARTS 8   // so there are at most 1 + 1 + 2 + 4 + 8 tries
 
 // What is switched: groups of tensors, by the edge that stands for them, then products' weights.
 struct settling {
@@ -27,7 +31,18 @@ struct settling {
     uint32_t *units;                      // edges, then nodes
     uint32_t n_tensors, n;
     struct quant_nearness present;
+    uint32_t n_stayed; // parts that were switched to mmse for good
+    uint32_t n_clients;
+    char *server, *load_options; // of the calling thread
     struct error *e;
+};
+
+// One model that is tried: as it is now, but for the units from `from` to `to` - 1 by mmse.
+struct settle_try {
+    struct settling *s;
+    uint32_t from, to;
+    double goal; // a try may end once a sample's cosine is below
+    struct quant_nearness near;
 };
 
 void quant_settled_done(struct quant_settled *s)
@@ -92,9 +107,9 @@ static int settle_begin(struct settling *s)
 // ---- tries ----
 
 // No other choices of layers are set yet, so groups of both layouts are the same.
-static void settle_switch(struct settling *s, uint32_t from, uint32_t to, bool searched)
+static void settle_switch(const struct settling *s, struct rknnd_quant *q, uint32_t from,
+                          uint32_t to, bool searched)
 {
-    struct rknnd_quant *q = s->q;
     for (uint32_t i = from; i < to; i++) {
         uint32_t unit = s->units[i];
         if (i >= s->n_tensors) {
@@ -109,44 +124,134 @@ static void settle_switch(struct settling *s, uint32_t from, uint32_t to, bool s
     }
 }
 
-static int settle_try(struct settling *s, struct quant_nearness *ret)
+static void *settle_copy(const void *from, size_t size)
 {
-    const rknnd_quant_samples *samples = s->trial.samples;
+    void *own = malloc(size + 1);
+    if (own && size)
+        memcpy(own, from, size);
+    return own;
+}
+
+// What a try switches is its own; all else it has in common with `q`.
+static bool settle_fork(const struct rknnd_quant *q, struct rknnd_quant *ret)
+{
+    size_t n = (size_t)q->index.n, n_nodes = q->plan.n_nodes;
+    *ret = *q;
+    ret->base = (struct quant_layout){settle_copy(q->base.ranges, n * sizeof *q->base.ranges),
+                                      settle_copy(q->base.forms, n * sizeof *q->base.forms)};
+    ret->layout = (struct quant_layout){settle_copy(q->layout.ranges, n * sizeof *q->layout.ranges),
+                                        settle_copy(q->layout.forms, n * sizeof *q->layout.forms)};
+    ret->settled.tensors = settle_copy(q->settled.tensors, n * sizeof *q->settled.tensors);
+    ret->settled.weights = settle_copy(q->settled.weights, n_nodes * sizeof *q->settled.weights);
+    return ret->base.ranges && ret->base.forms && ret->layout.ranges && ret->layout.forms &&
+           ret->settled.tensors && ret->settled.weights;
+}
+
+static void settle_join(struct rknnd_quant *fork)
+{
+    free(fork->base.ranges);
+    free(fork->base.forms);
+    free(fork->layout.ranges);
+    free(fork->layout.forms);
+    quant_settled_done(&fork->settled);
+}
+
+static int settle_run(struct settle_try *t, uint32_t n_clients, struct error *e)
+{
+    const struct settling *s = t->s;
     const struct quant_trial_run how = {
-        .n_clients = quant_clients(samples, SAMPLES), .n_samples = SAMPLES, .goal = -INFINITY};
-    int r = quant_trial_run(&s->trial, s->q, &how, ret, s->e);
-    s->q->summary.n_compared++;
-    if (r == 0 && samples->progress && samples->progress(samples->user, samples->n))
-        return error_set(s->e, STATUS_FAIL, "ended while mmse was compared with normal");
+        .n_clients = n_clients, .n_samples = s->trial.n_samples, .goal = t->goal};
+    struct rknnd_quant own;
+    int r = settle_fork(s->q, &own) ? 0 : error_no_memory(e, "ranges", s->q->index.n);
+    own.n_clients = n_clients;
+    if (r == 0) {
+        settle_switch(s, &own, t->from, t->to, true);
+        r = quant_trial_run(&s->trial, &own, &how, &t->near, e);
+    }
+    settle_join(&own);
     return r;
 }
 
-// The part [from, to), one of so many.
-static int settle_part(struct settling *s, uint32_t from, uint32_t to, uint32_t n_parts)
+// On a thread that knows nothing of the calling one.
+static int settle_part_of_two(void *user, uint32_t i, struct error *e)
 {
-    struct quant_nearness near;
-    settle_switch(s, from, to, true);
-    int r = settle_try(s, &near);
-    if (r < 0)
+    struct settle_try *t = (struct settle_try *)user + i;
+    const struct settling *s = t->s;
+    if (rknnd_set_thread_server(*s->server ? s->server : NULL) < 0 ||
+        rknnd_set_load_options(s->load_options) < 0)
+        return error_set(e, STATUS_FAIL, "%s", rknnd_last_reason());
+    return settle_run(t, (s->n_clients + 1) / 2, e);
+}
+
+static int settle_two(struct settling *s, struct settle_try *tries)
+{
+    return quant_parallel(2, 2, settle_part_of_two, tries, s->e);
+}
+
+static int settle_tell(const struct settling *s)
+{
+    const rknnd_quant_samples *samples = s->trial.samples;
+    s->q->summary.n_compared++;
+    if (samples->progress && samples->progress(samples->user, samples->n))
+        return error_set(s->e, STATUS_FAIL, "ended while mmse was compared with normal");
+    return 0;
+}
+
+static bool settle_stays(struct settling *s, const struct settle_try *t)
+{
+    if (!quant_nearness_reaches(t->near, s->present))
+        return false;
+    settle_switch(s, s->q, t->from, t->to, true);
+    s->present = t->near;
+    s->n_stayed++;
+    return true;
+}
+
+static struct settle_try settle_try_of(struct settling *s, uint32_t from, uint32_t to)
+{
+    return (struct settle_try){.s = s, .from = from, .to = to, .goal = s->present.least};
+}
+
+// One of so many parts. `tried`: nothing has changed since.
+static int settle_part(struct settling *s, struct settle_try *t, bool tried, uint32_t n_parts)
+{
+    uint32_t from = t->from, to = t->to;
+    t->goal = s->present.least;
+    int r = tried ? 0 : settle_run(t, s->n_clients, s->e);
+    if (r == 0)
+        r = settle_tell(s);
+    if (r < 0 || settle_stays(s, t) || to - from < 2 || n_parts == MOST_PARTS)
         return r;
-    if (quant_nearness_reaches(near, s->present)) {
-        s->present = near;
-        return 0;
-    }
-    settle_switch(s, from, to, false);
-    if (to - from < 2 || n_parts == MOST_PARTS)
-        return 0;
-    bool apart = from < s->n_tensors && s->n_tensors < to;
-    uint32_t middle = apart ? s->n_tensors : from + (to - from) / 2;
-    r = settle_part(s, from, middle, 2 * n_parts);
-    return r < 0 ? r : settle_part(s, middle, to, 2 * n_parts);
+    bool apart = from < s->n_tensors && s->n_tensors<to, both = s->n_clients> 1;
+    uint32_t middle = apart ? s->n_tensors : from + (to - from) / 2, before = s->n_stayed;
+    struct settle_try halves[] = {settle_try_of(s, from, middle), settle_try_of(s, middle, to)};
+    r = both ? settle_two(s, halves) : 0;
+    if (r == 0)
+        r = settle_part(s, &halves[0], both, 2 * n_parts);
+    return r < 0 ? r : settle_part(s, &halves[1], both && s->n_stayed == before, 2 * n_parts);
 }
 
 static int settle_all(struct settling *s)
 {
-    settle_switch(s, 0, s->n, false);
-    int r = settle_try(s, &s->present);
-    return r < 0 ? r : settle_part(s, 0, s->n, 1);
+    s->present.least = -INFINITY;
+    struct settle_try first[] = {settle_try_of(s, 0, 0), settle_try_of(s, 0, s->n)};
+    bool both = s->n_clients > 1;
+    settle_switch(s, s->q, 0, s->n, false);
+    int r = both ? settle_two(s, first) : settle_run(&first[0], 1, s->e);
+    s->present = first[0].near;
+    if (r == 0)
+        r = settle_tell(s);
+    return r < 0 ? r : settle_part(s, &first[1], both, 1);
+}
+
+static int settle_begin_tries(struct settling *s, const rknnd_quant_samples *samples)
+{
+    s->n_clients = quant_clients(samples, SAMPLES);
+    s->server = strdup(rknnd_get_thread_server());
+    s->load_options = strdup(rknnd_get_load_options());
+    if (!s->server || !s->load_options)
+        return error_no_memory(s->e, "the server's name", 0);
+    return quant_trial_begin(&s->trial, s->q, samples, SAMPLES, s->e);
 }
 
 static void settle_count(struct rknnd_quant *q)
@@ -167,7 +272,7 @@ int quant_settle(struct rknnd_quant *q, const rknnd_quant_samples *samples, stru
     if (!q->settled.known) {
         r = settle_begin(&s);
         if (r == 0 && s.n)
-            r = quant_trial_begin(&s.trial, q, samples, SAMPLES, e);
+            r = settle_begin_tries(&s, samples);
         if (r == 0 && s.n)
             r = settle_all(&s);
         quant_trial_done(&s.trial);
@@ -175,6 +280,8 @@ int quant_settle(struct rknnd_quant *q, const rknnd_quant_samples *samples, stru
     free(s.plain);
     free(s.searched);
     free(s.units);
+    free(s.server);
+    free(s.load_options);
     if (r < 0)
         return error_prefix(e, "comparing mmse with normal");
     q->settled.known = true;

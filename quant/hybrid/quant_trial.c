@@ -12,6 +12,9 @@
 #include "base/cleanup.h"
 #include "quant/calibrate/quant_server.h"
 
+#define MOST_KEPT     ((uint64_t)32 << 20) // bytes of outputs, of more samples than
+#define LEAST_SAMPLES 8
+
 // What is added up of one sample: of all of them in their order, whichever client was first, so
 // that the same samples always give the same means.
 struct trial_sums {
@@ -147,6 +150,23 @@ static int trial_query(rknn_context context, rknn_input_output_num *ret, struct 
     return r < 0 ? quant_server_words(r, e) : 0;
 }
 
+// Of many samples only as many are run as have room for the float model's outputs.
+static int trial_bound_samples(struct quant_trial *t, uint32_t n_outputs, struct error *e)
+{
+    uint64_t each = 0;
+    for (uint32_t i = 0; i < n_outputs; i++) {
+        rknn_tensor_attr attr = {.index = i};
+        int r = rknn_query(t->context, RKNN_QUERY_OUTPUT_ATTR, &attr, sizeof attr);
+        if (r < 0)
+            return quant_server_words(r, e);
+        each += (uint64_t)attr.n_elems * sizeof(float);
+    }
+    uint64_t most = each ? MOST_KEPT / each : t->n_samples;
+    most = most > LEAST_SAMPLES ? most : LEAST_SAMPLES;
+    t->n_samples = t->n_samples < most ? t->n_samples : (uint32_t)most;
+    return 0;
+}
+
 // Makes room for the float model's outputs.
 static int trial_begin_context(struct quant_trial *t, struct error *e)
 {
@@ -158,6 +178,9 @@ static int trial_begin_context(struct quant_trial *t, struct error *e)
     r = s->begin ? s->begin(s->user, t->context) : 0;
     if (r < 0)
         return error_set(e, r, "the inputs do not fit the model");
+    r = trial_bound_samples(t, n.n_output, e);
+    if (r < 0)
+        return r;
     size_t all = (size_t)t->n_samples * n.n_output;
     t->n_inputs = n.n_input;
     t->n_outputs = n.n_output;
@@ -275,6 +298,7 @@ int quant_trial_begin(struct quant_trial *t, const struct rknnd_quant *q,
     t->open = r == 0;
     if (r == 0)
         r = trial_begin_context(t, e);
+    p.n_samples = t->n_samples;
     return r < 0 ? r : trial_clients(&p, t->context, quant_clients(samples, t->n_samples), e);
 }
 

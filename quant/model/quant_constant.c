@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/each_cpu.h"
+
 // Where a float tensor's elements are; NULL: they are not as many as its shape says.
 static const void *constant_floats_at(const Quant__Tensor *t, size_t n)
 {
@@ -14,12 +16,27 @@ static const void *constant_floats_at(const Quant__Tensor *t, size_t n)
     return t->n_float_data == n ? t->float_data : NULL;
 }
 
-// The first element that is no finite number; n: there is none. The elements may lie anywhere.
-static size_t constant_not_finite(const void *at, size_t n)
+// Whether one of them is no finite number. Its exponent says so, and that is found in integers,
+// many at a time. The elements may lie anywhere.
+FOR_EACH_CPU static bool constant_some_not_finite(const char *at, size_t n)
 {
+    const uint32_t exponent = 0x7f800000;
+    uint32_t bad = 0;
     for (size_t i = 0; i < n; i++) {
+        uint32_t v;
+        memcpy(&v, at + i * sizeof v, sizeof v);
+        bad |= (v & exponent) == exponent;
+    }
+    return bad;
+}
+
+// The first element that is no finite number; n: there is none.
+static size_t constant_not_finite(const char *at, size_t n)
+{
+    bool some = constant_some_not_finite(at, n);
+    for (size_t i = 0; i < n && some; i++) {
         float v;
-        memcpy(&v, (const char *)at + i * sizeof v, sizeof v);
+        memcpy(&v, at + i * sizeof v, sizeof v);
         if (!isfinite(v))
             return i;
     }

@@ -215,6 +215,7 @@ static int rewrite_product(struct rewriting *w, size_t node)
     struct quant_weight_options options = w->p->weights;
     options.store.bits = bits;
     options.search &= !(w->p->plain_weights && w->p->plain_weights[node]);
+    options.searched = w->p->searched ? w->p->searched[node] : NULL;
     uint32_t x = rewrite_edge(w, quant_input(n, 0));
     float scale = w->p->forms[w->p->plan->places[x].group].scale;
     int r =

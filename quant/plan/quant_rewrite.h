@@ -12,6 +12,7 @@ struct quant_rewrite_plan {
     const uint32_t *n_means;
     struct quant_weight_options weights;
     const bool *plain_weights; // of each node: scales are not searched for; NULL: none
+    float *const *searched;    // of each node, or NULL: what a search for its scales has found
 };
 
 /// Changes the model; the index and the plan are of no use afterwards. Tensors keep their names.

@@ -9,6 +9,8 @@ struct quant_weight_options {
     bool per_channel; // a scale for each output, not one for all
     bool search;      // scales by least square error (mmse); in 8 bits
     struct quant_store store;
+    const float *searched; // what quant_weights_search() found, if that is known; else NULL
+    uint32_t n_threads;    // 0: the calling one alone. What comes out is the same
 };
 
 // Of one product. All malloc'ed.
@@ -30,6 +32,11 @@ int quant_weights_make(struct quant_weights *w, const struct quant_index *x, con
                        float x_scale, const struct quant_weight_options *options,
                        const double *means, size_t n_means, struct error *e);
 void quant_weights_done(struct quant_weights *w);
+
+/// The scales that a search finds for the weight of the product `n`, one or one for each output:
+/// whatever its input is stored as they are the same, so one search serves many models. malloc'ed.
+int quant_weights_search(const struct quant_index *x, const Quant__Node *n,
+                         const struct quant_weight_options *options, float **ret, struct error *e);
 
 /// Refuses constants that are to be integers and have elements that are no finite numbers, before a
 /// calibration would say that of its samples.

@@ -46,6 +46,36 @@ class Comparison(Case):
         self.assertGreater(held["normal_tensors"], 0)
         self.assertLessEqual(held["compared"], 16)
 
+    def test_all_samples_are_compared(self):
+        """One of twenty is a single value, which would be cut off; it is not among eight that are spread over the list."""
+        net = self.write([helper.make_node("Conv", ["x", "w"], ["y"], name="conv")], [1, 2, SIDE, SIDE],
+                         {"w": np.eye(2, dtype=np.float32)[..., None, None]}, y=[1, 2, SIDE, SIDE])
+        usual, single = self.rng.laplace(0, 1, (1, SIDE, SIDE, 2)).astype(np.float32), np.zeros((1, SIDE, SIDE, 2), np.float32)
+        single[0, 5, 5, 0] = far = 60.0
+        listed = self.arrays([usual, single])
+        first, second = listed.read_text().splitlines()
+        listed.write_text("".join(f"{second if i == 3 else first}\n" for i in range(20)))
+        self.assertLess(self.high(self.said(net, listed, "--without", "comparison"), "x"), 0.7 * far)
+        self.assertGreater(self.high(self.said(net, listed), "x"), 0.99 * far)
+
+    def test_clients_change_nothing(self):
+        """Neither the model nor what is told: weights are searched and rounded by threads, and tries go on side by side."""
+        net = self.write([helper.make_node("Conv", ["x", "w"], ["a"], name="conv"), helper.make_node("Relu", ["a"], ["r"]),
+                          helper.make_node("Conv", ["r", "v", "b"], ["l"], name="large"), helper.make_node("GlobalMaxPool", ["l"], ["m"]),
+                          helper.make_node("Flatten", ["m"], ["f"]), helper.make_node("Gemm", ["f", "g"], ["y"], name="last")],
+                         [1, 3, 32, 32], {"w": self.weights(64, 3, 3, 3), "v": self.weights(300, 64, 3, 3), "b": self.weights(300),
+                                          "g": self.weights(300, 256)}, y=[1, 256])
+        listed = self.arrays([self.rng.laplace(0, 1, (1, 32, 32, 3)).astype(np.float32) for _ in range(11)])
+        for method in ("channel", "layer"):
+            made = []
+            for clients in (1, 2, 5):
+                said = self.said(net, listed, "--method", method, "--clients", clients)
+                made.append((self.out.read_bytes(), [said[k] for k in ("compared", "normal_tensors", "normal_weights", "tensors")]))
+            self.assertGreater(made[0][1][0], 2, "halves are to be tried")
+            for other in made[1:]:
+                self.assertEqual(other[1], made[0][1])
+                self.assertEqual(other[0], made[0][0], f"another model ({method})")
+
     def test_what_is_better_stays(self):
         """All values count the same here, in one sample that comes again and again."""
         net = self.write([helper.make_node("Conv", ["x", "w"], ["y"], name="conv")], [1, 2, SIDE, SIDE],
