@@ -391,10 +391,16 @@ int rknn_chain_with(const struct rknn_regs *regs, const struct rknn_file *f,
 
 // ---- copies ----
 
-// To the nearest, ties to even. Doubles hold what bytes become by factors of 16 bits.
-static int64_t scaled(int64_t v, struct graph_scaling by)
+// What a shift multiplies with: reckoned once for all bytes.
+static double inverse(uint32_t shift)
 {
-    return (int64_t)nearbyint(ldexp((double)v * by.factor, -(int)by.shift));
+    return ldexp(1, -(int)shift);
+}
+
+// To the nearest, ties to even. Doubles hold what bytes become by factors of 16 bits.
+static int64_t scaled(int64_t v, int32_t factor, double power)
+{
+    return (int64_t)nearbyint((double)v * factor * power);
 }
 
 static int64_t bounded(int64_t v, const int32_t bounds[2])
@@ -405,14 +411,17 @@ static int64_t bounded(int64_t v, const int32_t bounds[2])
 void rknn_chain_map(const struct graph_chain *c, int8_t map[256])
 {
     static const int32_t bytes[2] = {INT8_MIN, INT8_MAX};
+    const double bs[2] = {inverse(c->bs[0].shift), inverse(c->bs[1].shift)};
+    const double bn[2] = {inverse(c->bn[0].shift), inverse(c->bn[1].shift)};
+    const double out = inverse(c->out.shift);
+    const int64_t zp = (int64_t)ldexp(c->zp, (int)c->out.shift);
     for (int x = INT8_MIN; x <= INT8_MAX; x++) {
         int64_t v = x + c->bs_add;
-        v = bounded(scaled(v, c->bs[v < 0]), c->bounds[0]);
+        v = bounded(scaled(v, c->bs[v < 0].factor, bs[v < 0]), c->bounds[0]);
         v = v * c->bn[v < 0].factor + c->bn_add;
-        v = bounded(scaled(v, (struct graph_scaling){1, c->bn[v < 0].shift}), c->bounds[1]);
-        v = v * c->out.factor + (int64_t)ldexp(c->zp, (int)c->out.shift);
-        map[(uint8_t)x] =
-            (int8_t)bounded(scaled(v, (struct graph_scaling){1, c->out.shift}), bytes);
+        v = bounded(scaled(v, 1, bn[v < 0]), c->bounds[1]);
+        v = v * c->out.factor + zp;
+        map[(uint8_t)x] = (int8_t)bounded(scaled(v, 1, out), bytes);
     }
 }
 
