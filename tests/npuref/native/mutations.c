@@ -3,8 +3,8 @@
 //
 //   mutations FILE NODES EACH SEED    NODES of the NPU's nodes by chance, EACH changes of each
 //   mutations FILE [REGISTER]         every bit of every command of every node, or of the
-//   register's mutations FILE kinds PART PARTS   the same, but once of what does the same in
-//   several nodes
+//   register's mutations FILE kinds PART PARTS [REGISTER]
+//                                     the same, but once of what does the same in several nodes
 //                                     (tasks of one number of one operator), in the smallest node
 //   mutations FILE NODES EACH SEED tables
 //                                     changes what the file's tables say of nodes and their tensors
@@ -197,7 +197,7 @@ static uint64_t size_of(const struct rknn_file *f, const int32_t *tensors, uint3
     return size;
 }
 
-static void each_kind(struct mutations *m)
+static void each_kind(struct mutations *m, const char *name)
 {
     const struct rknn_file *f = &m->file;
     struct sized *order = calloc(f->n_nodes + 1, sizeof *order);
@@ -211,8 +211,8 @@ static void each_kind(struct mutations *m)
     }
     qsort(order, f->n_nodes, sizeof *order, compare_sizes);
     for (uint32_t i = 0; i < f->n_nodes; i++)
-        if (is_of_interest(&f->nodes[order[i].node]))
-            one_node(m, order[i].node, 0, false, NULL);
+        if (is_of_interest(&f->nodes[order[i].node]) && (!name || sets(m, order[i].node, name)))
+            one_node(m, order[i].node, 0, false, name);
     free(m->kinds);
     free(order);
 }
@@ -223,9 +223,9 @@ int main(int argc, char **argv)
     struct error e = {0};
     size_t size;
     bool tables = argc == 6 && strcmp(argv[5], "tables") == 0;
-    bool kinds = argc == 5 && strcmp(argv[2], "kinds") == 0;
+    bool kinds = (argc == 5 || argc == 6) && strcmp(argv[2], "kinds") == 0;
     m.absent = (argc == 3 || argc == 4) && strcmp(argv[2], "absent") == 0;
-    if (argc != 2 && argc != 3 && argc != 5 && !tables && !m.absent)
+    if (argc != 2 && argc != 3 && argc != 5 && !tables && !kinds && !m.absent)
         return 2;
     m.bytes = sim_read_file(argv[1], &size, &e);
     if (!m.bytes || rknn_file_open(&m.file, (struct bytes){m.bytes, size}, &e) < 0 ||
@@ -237,7 +237,7 @@ int main(int argc, char **argv)
     if (kinds) {
         m.part = (uint32_t)atoi(argv[3]);
         m.parts = (uint32_t)atoi(argv[4]);
-        each_kind(&m);
+        each_kind(&m, argc == 6 ? argv[5] : NULL);
     } else if (argc > 4)
         some_nodes(&m, (uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]), tables);
     for (uint32_t i = 0; i < m.file.n_nodes && argc <= 4; i++)

@@ -25,13 +25,34 @@ struct phases {
     enum graph_halves halves[MAX_TIMES * MAX_TIMES];
 };
 
-// The convolution's units do nothing but what is told above. Their places differ by generation.
+// The convolution's units do nothing but what is told above: each channel by itself, with a bias of
+// its own, in order. These are the values of all files; none is for RV1103 or RV1106.
 static bool divides_only(const struct rknn_lowering *l, const struct rknn_state *t)
 {
-    const uint32_t precisions = 0xfc000007, packed = 0xf000;
-    return !(t->value[DPU_DATA_FORMAT] & precisions) && !(t->value[CNA_CONV_CON1] & packed) &&
-           t->value[DPU_OUT_CVT_SHIFT] >> 6 == 0 &&
-           (int32_t)t->value[DPU_OUT_CVT_OFFSET] == lower_output(l, 0)->zp;
+    const uint32_t all = UINT32_MAX, offset = (uint32_t)lower_output(l, 0)->zp;
+    const struct {
+        enum rknn_register reg;
+        uint32_t mask, value[CHIP_N_GENERATIONS];
+    } units[] = {
+        // RK3588, RK3576, RK3562, RV1106, RK3566
+        {CNA_CONV_CON1, 0xcfffffff, {3, 1, 1, 0, 3}}, // but for its lines
+        {CORE_MISC_CFG, 0x270f, {3, 0xa, 0xa, 0, 2}},
+        {CORE_CLIP_TRUNCATE, all, {0}},
+        {DPU_FEATURE_MODE_CFG, 0xfe00001f, {0x1c, 0x4000000c, 0xc, 0, 0x18}},
+        {DPU_DATA_FORMAT, 0xfc000007, {0}},
+        {DPU_BS_CFG, all, {0x20150, 0x100092, 0x100092, 0, 0x158}},
+        {DPU_BS_MUL_CFG, all, {0}},
+        {DPU_BS_OW_CFG, 0x080f0003, {0, 0x20003, 2, 0, 0}},
+        {DPU_BN_CFG, all, {0x53, 0x903, 0x13, 0, 0x53}},
+        {DPU_EW_CFG, all, {0x383, 0x10041c1, 0x10041c1, 0, 0x383}},
+        {RDMA_BS_CFG, all, {2, 0x110, 2, 0, 2}},
+        {DPU_OUT_CVT_OFFSET, all, {offset, offset, offset, offset, offset}},
+    };
+    enum chip_generation g = l->chip->generation;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if ((t->value[units[i].reg] & units[i].mask) != units[i].value[g])
+            return false;
+    return g != CHIP_GEN_RV1106 && t->value[DPU_OUT_CVT_SHIFT] >> 6 == 0;
 }
 
 // What a task divides by, factor times the whole, is an integer, which its multiplication is the
@@ -67,6 +88,22 @@ static bool writes_lines(const struct rknn_lowering *l, const struct rknn_state 
     default:
         return true; // RK3566 and RK3568 count them in the cube itself
     }
+}
+
+// Lines and planes of the copy with edges, in atoms: of one line, or, as a bit says, of four.
+// RK3588 goes from a line's end to the next plane.
+static bool has_strides(const struct rknn_lowering *l, const struct phases *p,
+                        const struct rknn_state *t)
+{
+    enum { ONE_BY_ONE = 1 << 29, STRIDE = 0xfffffff };
+    enum chip_generation g = l->chip->generation;
+    bool one = g == CHIP_GEN_RK3566 || t->value[CNA_CONV_CON1] & ONE_BY_ONE;
+    uint32_t line = t->value[CNA_LINE_STRIDE] & STRIDE, width = t->value[CNA_DATA_SIZE0] >> 16;
+    uint32_t behind = g == CHIP_GEN_RK3588 ? (one ? width : line) : 0;
+    uint64_t surface = (t->value[CNA_SURF_STRIDE] + behind) & STRIDE;
+    uint64_t plane = (uint64_t)p->copy->dims[2] * p->copy->dims[3], atom = rknn_fit_atom(l->regs);
+    return line == p->copy->dims[3] * (one ? 1 : 4) &&
+           (p->copy->dims[1] <= atom || rknn_fit_plane(l->regs, plane, surface * atom));
 }
 
 // Windows of 2 x 2, without padding, of the copy with edges.
@@ -204,9 +241,9 @@ static bool read_phases(const struct rknn_lowering *l, struct phases *p)
     bool known = true;
     rknn_walk_begin(&w, l->regs);
     while (known && (t = rknn_walk_next(&w)) != NULL)
-        known = !interpolates(t)
-                    ? only_copies(t)
-                    : divides_only(l, t) && has_windows(l, p, t) && take_phase(l, p, t, first);
+        known = !interpolates(t) ? only_copies(t)
+                                 : divides_only(l, t) && has_strides(l, p, t) &&
+                                       has_windows(l, p, t) && take_phase(l, p, t, first);
     for (uint32_t i = 0; i < p->times[0] * p->times[1]; i++)
         known = known && p->halves[i] != NO_HALVES;
     return known;

@@ -56,6 +56,9 @@ static int agree_steps(const struct rknn_regs *regs, const struct rknn_agree_con
     struct pair dilation = {rknn_bits(value, 25, 21) + 1, rknn_bits(value, 20, 16) + 1};
     struct pair known = {c->window->stride[0], c->window->stride[1]};
     struct pair apart = {c->window->dilation[0], c->window->dilation[1]};
+    if (c->transposed && (stride.y != 1 || stride.x != 1))
+        return rknn_regs_refuse(regs, CNA_CONV_CON3, value,
+                                "over the image that it spreads it goes pixel by pixel", e);
     if (c->transposed)
         stride = (struct pair){rknn_bits(value, 13, 11) + 1, rknn_bits(value, 10, 8) + 1};
     known.y = c->y->dims[2] == 1 && single(stride.y) ? stride.y : known.y;

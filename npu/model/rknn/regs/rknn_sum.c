@@ -33,8 +33,10 @@ static const uint32_t shift_fields[CHIP_N_GENERATIONS] = {
     [CHIP_GEN_RK3562] = 0x1f00, [CHIP_GEN_RV1106] = 0x3e00};
 
 enum {
-    MAX_OFFSET = 256,    // of what is added to a byte: its zero point, negated
-    RELU_BYPASS = 0x200, // of EW, on RK3588, RK3566, RK3568
+    MAX_OFFSET = 256,      // of what is added to a byte: its zero point, negated
+    RELU_BYPASS = 0x200,   // of EW, on RK3588, RK3566, RK3568
+    IMAGE = 1 << 28,       // as there: the second operand is no number for each channel
+    READS_IMAGE = 1 << 30, // … of its reader, on all chips
     // RK3576: what BS has in memory.
     READ_ADDEND = 2,
     READ_ADDEND_AND_FACTOR = 0x1a
@@ -93,8 +95,12 @@ static bool sum_first(const struct rknn_regs *regs, const struct rknn_file *f, s
     }
     to->offset[0] = (int32_t)sum_get(regs, rv1106 ? DPU_SOURCE_OFFSET : DPU_BS_ALU_CFG);
     to->operand[0] = (struct graph_scaling){(int16_t)(factor >> 16), shift};
-    if (to->product)
-        to->operand[0] = (struct graph_scaling){1, 0}; // nothing else multiplies it
+    if (to->product) {
+        // Nothing else multiplies it: older chips' unit is off, of the newer ones 0 says so.
+        to->operand[0] = (struct graph_scaling){1, 0};
+        if (!regs->chip->bn_relu_field && (factor || shift))
+            return false;
+    }
     return shift == negative && (factor & 3) == 0;
 }
 
@@ -129,6 +135,8 @@ static bool sum_is_one(const struct rknn_regs *regs)
     for (size_t i = 0; i < sizeof read / sizeof *read; i++)
         if (rknn_regs_varies(regs, read[i]) & (read[i] == DPU_FEATURE_MODE_CFG ? 0x1f : UINT32_MAX))
             return false;
+    if (rknn_regs_varies(regs, RDMA_EW_CFG) & READS_IMAGE)
+        return false;
     for (int reg = DPU_BS_LOW_0; reg <= DPU_BOUND_11; reg++)
         if (reg != DPU_SOURCE_OFFSET && rknn_regs_varies(regs, (enum rknn_register)reg))
             return false;
@@ -178,6 +186,20 @@ static bool sum_is_bounded(const struct rknn_regs *regs, bool relu)
     return true;
 }
 
+// The second operand is an image, or a number for each channel: its reader says which, and on older
+// chips the unit, too. Where the output is one pixel either will do.
+static bool sum_second_is(const struct rknn_regs *regs, const struct rknn_tensor *first,
+                          const struct rknn_tensor *second)
+{
+    bool shaped = first->n_dims == 4 && second->n_dims == 4;
+    bool each = shaped && second->dims[2] == 1 && second->dims[3] == 1;
+    if (!shaped || (each && first->dims[2] == 1 && first->dims[3] == 1))
+        return true;
+    if (!(sum_get(regs, RDMA_EW_CFG) & READS_IMAGE) != each)
+        return false;
+    return !regs->chip->bn_relu_field || !(sum_get(regs, DPU_EW_CFG) & IMAGE) == each;
+}
+
 // Whether the operands are what these two tensors are brought to the same units by.
 static bool sum_suits(const struct graph_sum *s, const struct rknn_tensor *a,
                       const struct rknn_tensor *b)
@@ -223,6 +245,8 @@ bool rknn_sum_read(const struct rknn_regs *regs, const struct rknn_file *f, cons
     if (abs(s.offset[0]) > MAX_OFFSET || abs(s.offset[1]) > MAX_OFFSET)
         return false;
     if (!said && !sum_find_order(f, &s, inputs, &swapped))
+        return false;
+    if (!sum_second_is(regs, &f->tensors[inputs[swapped]], &f->tensors[inputs[!swapped]]))
         return false;
     *ret = s;
     for (int i = 0; i < 2 && swapped; i++) {

@@ -345,6 +345,7 @@ static int write_stream(const struct task *t, struct rknn_pattern *p, struct err
 static int take_newer(const struct task *t, struct rknn_pattern *p, struct error *e)
 {
     enum { MOVED = 0x3007fe, TRANSPOSED = 0x2007fe, EITHER = 0x80007fe, ALL_LANES = 0x22ffff };
+    enum { WHOLE_ATOMS = 3 };
     uint32_t how = value_of(t, DPU_BS_OW_CFG), mode = value_of(t, DPU_FEATURE_MODE_CFG);
     if (!(mode >> 30) && rknn_bits(mode, 25, 25))
         return write_stream(t, p, e);
@@ -363,6 +364,9 @@ static int take_newer(const struct task *t, struct rknn_pattern *p, struct error
         transpose_rk3576(t, p);
         return 0;
     }
+    if (t->generation == CHIP_GEN_RK3576 && rknn_bits(how, 21, 20) == WHOLE_ATOMS &&
+        t->element == 2)
+        return write_moved(t, p, e);
     if (rknn_bits(how, 21, 20) && t->element == 1)
         return refuse_register(t, DPU_BS_OW_CFG, "a write that is not known", e);
     return rknn_bits(how, 21, 20) ? RKNN_PATTERN_UNREAD : write_lines(t, p, e);

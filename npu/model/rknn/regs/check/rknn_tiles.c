@@ -17,6 +17,8 @@ struct tile {
     const struct rknn_agree_conv *c;
     uint32_t less;          // what sizes in the CNA are short of
     uint32_t width, height; // of its output
+    int32_t target;         // where the node's first task writes
+    uint32_t target_base;
 };
 
 static int check(const struct tile *t, enum rknn_register reg, bool right, struct error *e)
@@ -147,8 +149,18 @@ static int check_packed_weights(const struct tile *t, struct error *e)
     return check(t, CNA_WEIGHT_SIZE1, each == kernel[0] * line, e);
 }
 
-// How an image in blocks of channels is read: lines in quarters of atoms, of RK3566 and RK3568 in
-// atoms; planes in pixels, of RK3588 from the first line's end on, in 28 bits.
+// Of newer chips and RK3588 a stride is that of four lines, or, as a bit says, that of one; of
+// RK3566 and RK3568 that of one.
+static uint32_t lines_of_stride(const struct tile *t)
+{
+    enum { ONE_BY_ONE = 1 << 29 };
+    bool one =
+        t->regs->chip->generation == CHIP_GEN_RK3566 || t->s->value[CNA_CONV_CON1] & ONE_BY_ONE;
+    return one ? 1 : 4;
+}
+
+// How an image in blocks of channels is read: lines in atoms; planes in pixels, of RK3588 from the
+// first line's end on, in 28 bits.
 static int check_image(const struct tile *t, bool packed, struct error *e)
 {
     const uint32_t mask = 0xfffffff, *v = t->s->value;
@@ -162,7 +174,7 @@ static int check_image(const struct tile *t, bool packed, struct error *e)
         return r < 0 ? r : check_packed_image(t, e);
     bool right = rknn_fit_own_plane(t->regs, plane, (uint64_t)((surface + before) & mask) * atom,
                                     t->c->of_input, t->c->x->dims[1] <= block);
-    r = check(t, CNA_LINE_STRIDE, line == width * (g == CHIP_GEN_RK3566 ? 1 : 4), e);
+    r = check(t, CNA_LINE_STRIDE, line == width * lines_of_stride(t), e);
     return r < 0 ? r : check(t, CNA_SURF_STRIDE, right, e);
 }
 
@@ -240,6 +252,27 @@ static int check_depth(const struct tile *t, bool packed, struct error *e)
     return check(t, CNA_DATA_SIZE1, right, e);
 }
 
+// The output's line that the task begins with; the node's first task begins with the first one.
+static uint32_t first_line(const struct tile *t)
+{
+    uint64_t line = (uint64_t)t->width * rknn_fit_atom(t->regs);
+    uint64_t surface = rknn_fit_bytes(t->regs, t->s, DPU_DST_SURF_STRIDE);
+    uint32_t to = t->s->value[DPU_DST_BASE];
+    if (t->s->tensor[DPU_DST_BASE] != t->target || to < t->target_base)
+        return 0;
+    uint64_t at = to - t->target_base;
+    return (uint32_t)((surface ? at % surface : at) / line);
+}
+
+// What is padded above the task's lines: less where it begins farther down. Halves lie otherwise.
+static bool is_top(const struct tile *t, uint32_t top, uint32_t pad)
+{
+    uint64_t before = (uint64_t)first_line(t) * t->c->window->stride[0];
+    if (rknn_fit_halves(t->regs, t->s->value[CNA_CONV_CON1]))
+        return top == 0 || top == pad;
+    return top == (before < pad ? pad - before : 0);
+}
+
 // Only what begins with the image's first line is padded above it: the file says where in its
 // tensor an address is, where container 0x1004 does not (rknn_bases.c).
 static bool begins_at_top(const struct tile *t, bool packed)
@@ -284,8 +317,8 @@ static int check_lines(const struct tile *t, bool packed, struct error *e)
     uint32_t top = v[reg] & mask, left = v[reg] >> side & mask;
     uint32_t lines = (v[CNA_DATA_SIZE0] & 0xffff) + t->less, fetched = v[CNA_FC_DATA_SIZE0];
     uint64_t taken = (uint64_t)(t->height - 1) * w->stride[0] + (w->kernel[0] - 1) * w->dilation[0];
-    bool padded = (top == 0 || top == w->pad[0] || w->pad[0] > mask) &&
-                  (left == w->pad[1] || w->pad[1] > mask);
+    bool padded =
+        (w->pad[0] > mask || is_top(t, top, w->pad[0])) && (left == w->pad[1] || w->pad[1] > mask);
     int r = check(t, reg, padded && (!top || begins_at_top(t, packed)), e);
     if (r == 0 && rknn_fit_halves(t->regs, v[CNA_CONV_CON1]))
         r = check(t, reg, v[reg] >> 16 == (w->pad[3] << 8 | (top == w->pad[0] ? 0 : w->pad[2])), e);
@@ -338,11 +371,22 @@ static int check_product(const struct tile *t, struct error *e)
     return r < 0 ? r : check(t, RDMA_EW_SURF_NOTCH, v[RDMA_EW_SURF_NOTCH] == notch, e);
 }
 
-// Packed pixels are images as cameras give them, read by a form of their own. PACKED_LINES and
-// IN_ORDER are fields from these bits on.
+// Of blocks of channels: that a stride is that of one line, and of RK3562 which tasks share the
+// chip's buffer.
+static bool is_known_lines(const struct tile *t, uint32_t kind)
+{
+    enum { FIRST = 28, SHARED = 1, ONE_BY_ONE = 2 };
+    static const uint32_t known[CHIP_N_GENERATIONS] = {[CHIP_GEN_RK3588] = ONE_BY_ONE,
+                                                       [CHIP_GEN_RK3576] = ONE_BY_ONE,
+                                                       [CHIP_GEN_RK3562] = ONE_BY_ONE | SHARED};
+    return !(kind >> FIRST & ~known[t->regs->chip->generation]);
+}
+
+// Packed pixels are images as cameras give them, read by a form of their own. IN_ORDER is a field
+// from this bit on.
 static int check_tile(const struct tile *t, struct error *e)
 {
-    enum { PACKED = 0xf000, PACKED_KINDS = 6, PACKED_LINES = 28, IN_ORDER = 25, OWN = 0x20 };
+    enum { PACKED = 0xf000, PACKED_KINDS = 6, IN_ORDER = 25, OWN = 0x20 };
     uint32_t kind = t->s->value[CNA_CONV_CON1];
     bool newer = t->regs->chip->generation == CHIP_GEN_RK3562 ||
                  t->regs->chip->generation == CHIP_GEN_RK3576;
@@ -350,8 +394,7 @@ static int check_tile(const struct tile *t, struct error *e)
     // Pixels and channels follow each other, which of one atom says nothing.
     uint32_t place = t->s->value[DPU_FEATURE_MODE_CFG] >> IN_ORDER, own = t->less ? OWN : 0;
     bool pixel = t->width * t->height == 1 && t->c->y->dims[1] <= rknn_fit_atom(t->regs);
-    bool lines = packed || t->regs->chip->generation == CHIP_GEN_RK3562; // these have some set
-    int r = check(t, CNA_CONV_CON1, lines || kind >> PACKED_LINES == 0, e);
+    int r = check(t, CNA_CONV_CON1, packed || is_known_lines(t, kind), e);
     r = r < 0 ? r : check(t, DPU_FEATURE_MODE_CFG, place == own || pixel, e);
     r = r < 0 ? r : check_output(t, e);
     r = r < 0 ? r : check_channels(t, e);
@@ -384,6 +427,10 @@ int rknn_tiles_agree(const struct rknn_regs *regs, const struct rknn_agree_conv 
             if (check_product(&t, e) < 0)
                 return STATUS_MODEL_INVALID;
             continue;
+        }
+        if (!lines) {
+            t.target = t.s->tensor[DPU_DST_BASE];
+            t.target_base = t.s->value[DPU_DST_BASE];
         }
         lines += (uint64_t)t.height * (rknn_bits(t.s->value[DPU_DATA_CUBE_CHANNEL], 12, 0) + 1);
         if (check_tile(&t, e) < 0)

@@ -14,9 +14,7 @@
 #include "npu/model/rknn/lower/rknn_weights.h"
 #include "npu/model/rknn/regs/check/rknn_fit.h"
 #include "npu/model/rknn/regs/check/rknn_tiles.h"
-
-#define ONE       0x4000 // factor
-#define ONE_SHIFT 14
+#include "npu/model/rknn/regs/copies/rknn_units.h"
 
 struct joins {
     const struct rknn_regs *regs;
@@ -152,38 +150,6 @@ static int check_bias(const struct joins *j, const struct rknn_state *s, struct 
     return 0;
 }
 
-// Of all files' such tasks.
-static int check_units(const struct joins *j, const struct rknn_state *s, struct error *e)
-{
-    static const struct {
-        enum rknn_register reg;
-        uint32_t value[CHIP_N_GENERATIONS];
-    } units[] = {
-        // RK3588, RK3576, RK3562, RV1106, RK3566
-        {DPU_BS_CFG, {0x20150, 0x120080, 0x120080, 0x120080, 0x158}},
-        {DPU_BN_CFG, {0x53, 0x903, 0x13, 0x13, 0x53}},
-        {DPU_EW_CFG, {0x383, 0x10041c1, 0x10041c1, 0x10041c1, 0x383}},
-    };
-    enum chip_generation g = j->regs->chip->generation;
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        uint32_t value = s->value[units[i].reg];
-        if (value != units[i].value[g])
-            return rknn_regs_refuse(j->regs, units[i].reg, value, "what it joins is changed", e);
-    }
-    if (j->regs->chip->bn_relu_field && s->value[DPU_BS_OW_OP])
-        return rknn_regs_refuse(j->regs, DPU_BS_OW_OP, s->value[DPU_BS_OW_OP],
-                                "its weights have no zero point", e);
-    uint32_t scale = s->value[DPU_OUT_CVT_SCALE], shift = s->value[DPU_OUT_CVT_SHIFT];
-    if ((scale & 0xffff) != ONE)
-        return rknn_regs_refuse(j->regs, DPU_OUT_CVT_SCALE, scale, "what it joins is scaled", e);
-    if (shift != ONE_SHIFT)
-        return rknn_regs_refuse(j->regs, DPU_OUT_CVT_SHIFT, shift, "what it joins is scaled", e);
-    if ((int32_t)s->value[DPU_OUT_CVT_OFFSET] != j->y->zp)
-        return rknn_regs_refuse(j->regs, DPU_OUT_CVT_OFFSET, s->value[DPU_OUT_CVT_OFFSET],
-                                "another zero point than its output's", e);
-    return check_bias(j, s, e);
-}
-
 // All of its convolutions have one window, of one pixel.
 static int check_windows(const struct joins *j, const struct rknn_agree_conv *c, struct error *e)
 {
@@ -234,7 +200,7 @@ int rknn_joins_known(const struct rknn_regs *regs, const struct rknn_file *f,
         any = true;
         if (j.y->n_dims != 4 || j.y->type != RKNN_I8)
             return refuse_constant("weights", e);
-        if (check_units(&j, s, e) < 0)
+        if (rknn_units_copy(regs, f, s, j.y->zp, e) < 0 || check_bias(&j, s, e) < 0)
             return STATUS_MODEL_INVALID;
     }
     if (!any)

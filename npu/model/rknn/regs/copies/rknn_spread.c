@@ -1,17 +1,15 @@
 // One byte for each channel goes to all pixels of the output: the image is padded by what the
 // kernel repeats, so that nothing may be left of padding, of factors and of what other units do.
 //
-// All such tasks of the shared files have these values; zp: the output's zero point.
+// All such tasks of the shared files have these values.
 //
 // A Pad of halves copies the image, and fills what is around it with a number that BN adds to the
 // product with 0. It reads what it fills, as words.
 #include "npu/model/rknn/regs/copies/rknn_spread.h"
 
 #include "npu/model/rknn/regs/check/rknn_fit.h"
+#include "npu/model/rknn/regs/copies/rknn_units.h"
 #include "tensor/convert.h"
-
-#define ONE   0x4000u // of the output's scale, behind
-#define SHIFT 14u     // so many bits
 
 static int is(const struct rknn_regs *regs, const struct rknn_state *s, enum rknn_register reg,
               uint32_t mask, uint32_t expected, struct error *e)
@@ -23,23 +21,16 @@ static int is(const struct rknn_regs *regs, const struct rknn_state *s, enum rkn
                             e);
 }
 
-static int check_task(const struct rknn_regs *regs, const struct rknn_state *s, int32_t zp,
-                      struct error *e)
+static int check_task(const struct rknn_regs *regs, const struct rknn_state *s, struct error *e)
 {
-    enum { BYPASS = 1, PADS = 0xff };
+    enum { PADS = 0xff };
     const struct {
         enum rknn_register reg;
         uint32_t mask, value;
     } rows[] = {
-        {DPU_OUT_CVT_SCALE, UINT32_MAX, ONE},
-        {DPU_OUT_CVT_SHIFT, UINT32_MAX, SHIFT},
-        {DPU_OUT_CVT_OFFSET, UINT32_MAX, (uint32_t)zp},
         {DPU_BS_MUL_CFG, UINT32_MAX, 0},
-        {DPU_BN_CFG, BYPASS, BYPASS},
-        {DPU_EW_CFG, BYPASS, BYPASS},
         {CNA_PAD_CON0, PADS, 0},
         {CNA_PADDING, UINT32_MAX, 0},
-        {CORE_CLIP_TRUNCATE, 0x1f, 0},
         {CNA_CONV_CON3, UINT32_MAX, 0}, // it never goes on to another pixel
         {CNA_FC_DATA_SIZE0, UINT32_MAX, s->value[CNA_DATA_SIZE0]},
         {CNA_FC_DATA_SIZE1, 0xffff, s->value[CNA_DATA_SIZE1] & 0xffff},
@@ -62,7 +53,8 @@ int rknn_spread_known(const struct rknn_regs *regs, const struct rknn_file *f,
     rknn_walk_begin(&w, regs);
     while ((s = rknn_walk_next(&w)) != NULL)
         if (!(s->value[DPU_FEATURE_MODE_CFG] & FROM_MEMORY) &&
-            check_task(regs, s, f->tensors[n->outputs[0]].zp, e) < 0)
+            (check_task(regs, s, e) < 0 ||
+             rknn_units_copy(regs, f, s, f->tensors[n->outputs[0]].zp, e) < 0))
             return STATUS_MODEL_INVALID;
     return 0;
 }
