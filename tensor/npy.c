@@ -105,11 +105,10 @@ static bool read_shape(struct reader *r, struct npy *a)
 // words name what to convert to.
 static int refuse_type(const char *descr, struct error *e)
 {
-    return error_set(
-        e, STATUS_FAIL,
-        "elements of type \"%s\"; known are float32, float16, int8, uint8, int16, uint16, "
-        "int32, uint32, int64 and bool (numpy: .astype)",
-        descr);
+    return error_set(e, STATUS_FAIL,
+                     "elements of type \"%s\"; known are float64, float32, float16, int8, uint8, "
+                     "int16, uint16, int32, uint32, int64, uint64 and bool (numpy: .astype)",
+                     descr);
 }
 
 static int read_type(const char *descr, struct npy *a, struct error *e)

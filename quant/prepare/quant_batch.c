@@ -224,6 +224,76 @@ static int batch_pad(const struct batching *b, const Quant__Node *n)
                : batch_refuse(b, n, "it pads samples, or its pads are computed");
 }
 
+// Slice's entry for the dimension of samples; n: it cuts none off there. Without axes entry i is of
+// dimension i.
+static int batch_slice_entry(const struct batching *b, const Quant__Node *n, size_t n_starts,
+                             size_t *ret)
+{
+    int64_t axes[QUANT_MAX_DIMS];
+    size_t n_axes;
+    bool none = !quant_attr(n, "axes") && !*quant_input(n, 3);
+    *ret = none ? 0 : n_starts;
+    if (none)
+        return 0;
+    if (!batch_ints(b, n, "axes", 3, axes, &n_axes) || n_axes != n_starts)
+        return batch_refuse(b, n, "it is not said along which axes");
+    for (size_t i = 0; i < n_axes; i++) {
+        int64_t rank = axes[i] < -1 ? batch_rank(b, quant_input(n, 0)) : 0;
+        if (axes[i] < -1 && !rank)
+            return batch_axis(b, n, quant_input(n, 0), axes[i]); // in its words
+        if (axes[i] + rank == 0 && axes[i] != -1)
+            *ret = i;
+    }
+    return 0;
+}
+
+// Up to all samples, however many: an end of 1 was written for one of them. Ends that are computed
+// come of a shape, which has the batch.
+static int batch_slice_end(struct batching *b, Quant__Node *n, size_t entry)
+{
+    int64_t ends[QUANT_MAX_DIMS];
+    size_t n_ends;
+    const struct quant_edge *edge = quant_index_find(&b->x, quant_input(n, 2));
+    const Quant__Attribute *said = quant_attr(n, "ends");
+    if (!batch_ints(b, n, "ends", 2, ends, &n_ends) || entry >= n_ends)
+        return edge && b->batched[edge - b->x.edges] ? 0
+                                                     : batch_refuse(b, n, "its ends are computed");
+    if (ends[entry] >= INT32_MAX)
+        return 0;
+    if (ends[entry] != 1)
+        return batch_refuse(b, n, "it cuts samples off");
+    ends[entry] = INT64_MAX;
+    if (said) {
+        said->ints[entry] = INT64_MAX;
+        return 0;
+    }
+    const int64_t length = (int64_t)n_ends;
+    char *name = quant_index_fresh(&b->x, &b->m->pool, "%s_batch", quant_output(n, 0));
+    if (!name ||
+        !quant_model_constant(b->m, name, QUANT_INT64, 1, &length, ends, n_ends * sizeof *ends))
+        return error_no_memory(b->e, "the model", 0);
+    n->input[2] = name;
+    return 0;
+}
+
+static int batch_slice(struct batching *b, Quant__Node *n)
+{
+    int64_t starts[QUANT_MAX_DIMS], steps[QUANT_MAX_DIMS];
+    size_t n_starts, n_steps, entry;
+    bool known = batch_ints(b, n, "starts", 1, starts, &n_starts);
+    if (!known && *quant_input(n, 3))
+        return batch_axes(b, n, "it is not said along which axes");
+    if (!known)
+        return batch_refuse(b, n, "its starts are computed");
+    int r = batch_slice_entry(b, n, n_starts, &entry);
+    if (r < 0 || entry == n_starts)
+        return r;
+    bool forward = !*quant_input(n, 4) || (batch_ints(b, n, "", 4, steps, &n_steps) &&
+                                           entry < n_steps && steps[entry] == 1);
+    return starts[entry] == 0 && forward ? batch_slice_end(b, n, entry)
+                                         : batch_refuse(b, n, "it cuts samples off");
+}
+
 // A weight that is computed from samples would be of all of them.
 static int batch_gemm(const struct batching *b, const Quant__Node *n)
 {
@@ -259,15 +329,17 @@ static int batch_node(struct batching *b, Quant__Node *n)
         return batch_shape(b, n, 3);
     if (known)
         return 0;
-    if (quant_is(n, "Reshape"))
+    if (quant_is(n, "Reshape") || quant_is(n, "Expand"))
         return batch_shape(b, n, 1);
+    if (quant_is(n, "Slice"))
+        return batch_slice(b, n);
     if (quant_is(n, "Transpose"))
         return batch_transpose(b, n);
     if (quant_is(n, "Pad"))
         return batch_pad(b, n);
     if (quant_is(n, "Gemm"))
         return batch_gemm(b, n);
-    if (quant_is(n, "Unsqueeze") || quant_is(n, "Squeeze") || quant_is(n, "Slice") ||
+    if (quant_is(n, "Unsqueeze") || quant_is(n, "Squeeze") ||
         strncmp(quant_text(n->op_type), "Reduce", 6) == 0)
         return batch_axes(b, n, "it is not said along which axes");
     return batch_refuse(b, n, "it is not known to keep them apart");
@@ -289,9 +361,9 @@ static bool batch_is_of_shapes(const struct batching *b, const Quant__Node *n)
 // Shapes' first numbers must stay those of a shape: a constant in front would be the old one.
 static int batch_of_shapes(const struct batching *b, const Quant__Node *n)
 {
-    static const char *const plain[] = {"Gather", "Slice",    "Concat", "Unsqueeze", "Squeeze",
-                                        "Cast",   "Add",      "Mul",    "Div",       "Sub",
-                                        "Floor",  "Identity", NULL};
+    static const char *const plain[] = {
+        "Gather", "Slice", "Concat",   "Unsqueeze", "Squeeze",         "Cast", "Add", "Mul", "Div",
+        "Sub",    "Floor", "Identity", "Expand",    "ConstantOfShape", NULL};
     int64_t first[QUANT_MAX_DIMS];
     size_t n_first;
     if (!batch_is_one_of(n, plain))

@@ -26,6 +26,39 @@ class Batches(Case):
             self.assertEqual(onnx.load(self.out).graph.input[0].type.tensor_type.shape.dim[0].dim_value, size)
         np.testing.assert_allclose(self.run_one(self.out, pixels[6:]), alone, atol=1e-6)
 
+    def both_ways(self, nodes, constants, *shape):
+        """A model behind a convolution `p` of [1, 8, 8, 8], for three samples at once and alone."""
+        net = self.write([helper.make_node("Conv", ["x", "w"], ["p"], pads=[1, 1, 1, 1]), *nodes], [1, 4, 8, 8],
+                         {"w": self.weights(8, 4, 3, 3), **constants}, y=list(shape))
+        samples = [self.rng.normal(0, 1, (1, 8, 8, 4)).astype(np.float32) for _ in range(3)]
+        listed = self.arrays(samples)
+        self.quantize(net, listed)
+        alone = np.concatenate([self.run_one(self.out, one) for one in samples])
+        self.quantize(net, listed, "--batch-size", 3)
+        np.testing.assert_allclose(self.run_one(self.out, np.concatenate(samples)), alone, atol=1e-6)
+
+    def test_slices_that_leave_samples_whole(self):
+        """Of all dimensions, with the ends of one sample; up to the last; up to what the tensor's own shape says."""
+        def cut(*inputs):
+            return helper.make_node("Slice", ["p", *inputs], ["y"], name="cut")
+
+        self.both_ways([cut("from", "to")], {"from": np.array([0, 2, 0, 0]), "to": np.array([1, 6, 8, 8])}, 1, 4, 8, 8)
+        self.both_ways([cut("from", "to", "axes")], {"from": np.array([0, 2]), "to": np.array([2**63 - 1, 4]), "axes": np.array([0, 1])}, 1, 2, 8, 8)
+        self.both_ways([helper.make_node("Shape", ["p"], ["s"]), helper.make_node("Slice", ["s", "zero", "two", "zero"], ["to"]),
+                        cut("from", "to", "axes")],
+                       {"zero": np.array([0]), "two": np.array([2]), "from": np.array([0, 3]), "axes": np.array([0, 1])}, 1, 5, 8, 8)
+        with self.assertRaisesRegex(AssertionError, "cuts samples off"):
+            self.both_ways([cut("from", "to")], {"from": np.array([0, 2]), "to": np.array([-1, 6])}, 1, 4, 8, 8)
+
+    def test_constants_for_as_many_samples_as_there_are(self):
+        shape = [helper.make_node("Shape", ["p"], ["s"]), helper.make_node("Slice", ["s", "zero", "one", "zero"], ["n"]),
+                 helper.make_node("Concat", ["n", "more"], ["all"], axis=0)]
+        numbers = {"zero": np.array([0]), "one": np.array([1]), "more": np.array([2, 8, 8])}
+        join = helper.make_node("Concat", ["p", "e"], ["y"], axis=1)
+        self.both_ways([*shape, helper.make_node("ConstantOfShape", ["all"], ["e"]), join], numbers, 1, 10, 8, 8)
+        self.both_ways([*shape, helper.make_node("Expand", ["k", "all"], ["e"]), join],
+                       {**numbers, "k": np.ones((1, 1, 1, 1), np.float32)}, 1, 10, 8, 8)
+
     def test_two_inputs_one_of_indices(self):
         table = self.weights(5, 8)
         graph = helper.make_graph(
