@@ -5,10 +5,6 @@
 #include "tools/image/image.h"
 #include "tools/image/image_formats.h"
 
-// BT.601 luma in libpng's fixed point (100,000 = 1).
-#define RED_WEIGHT   29900
-#define GREEN_WEIGHT 58700
-
 static void on_error(png_structp png, png_const_charp text)
 {
     error_set(png_get_error_ptr(png), STATUS_INPUT_INVALID, "PNG: %s", text);
@@ -29,8 +25,6 @@ static void set_transforms(png_structp png, png_infop info, uint32_t channels)
     bool colour = (png_get_color_type(png, info) & PNG_COLOR_MASK_COLOR) != 0;
     png_set_expand(png);
     png_set_scale_16(png);
-    if (channels == 1 && colour)
-        png_set_rgb_to_gray_fixed(png, PNG_ERROR_ACTION_NONE, RED_WEIGHT, GREEN_WEIGHT);
     if (channels >= 3 && !colour)
         png_set_gray_to_rgb(png);
     if (channels == 4)
@@ -55,6 +49,19 @@ static unsigned orientation_of(png_structp png, png_infop info)
     return png_get_eXIf_1(png, info, &size, &data) ? image_exif_orientation(data, size) : 1;
 }
 
+// Colours become gray here: libpng would cut fractions off, which makes all pixels darker by half a
+// level than other formats' and programs'.
+static void make_gray(struct image *image)
+{
+    size_t n = (size_t)image->width * image->height;
+    const uint8_t *from = image->pixels;
+    for (size_t i = 0; i < n; i++, from += 3)
+        image->pixels[i] = image_luma(from[0], from[1], from[2]);
+    image->channels = 1;
+    uint8_t *smaller = realloc(image->pixels, n);
+    image->pixels = smaller ? smaller : image->pixels;
+}
+
 // Reads the pixels, and the orientation that may come after them. Everything after setjmp() must
 // not own memory other than the image's, which the caller frees: an error jumps over any cleanup.
 // Interlaced pictures are read in seven passes, each of which refines all rows.
@@ -66,6 +73,9 @@ static int read_all(png_structp png, png_infop info, FILE *file, struct image *i
     png_init_io(png, file);
     png_set_user_limits(png, IMAGE_MAX_PIXELS, IMAGE_MAX_PIXELS);
     png_read_info(png, info);
+    bool colour = (png_get_color_type(png, info) & PNG_COLOR_MASK_COLOR) != 0;
+    bool to_gray = image->channels == 1 && colour;
+    image->channels = to_gray ? 3 : image->channels;
     int r = image_alloc(image, png_get_image_width(png, info), png_get_image_height(png, info), e);
     if (r)
         return r;
@@ -80,6 +90,8 @@ static int read_all(png_structp png, png_infop info, FILE *file, struct image *i
         for (uint32_t y = 0; y < image->height; y++)
             png_read_row(png, image->pixels + y * stride, NULL);
     png_read_end(png, info);
+    if (to_gray)
+        make_gray(image);
     *ret_orientation = orientation_of(png, info);
     return 0;
 }
