@@ -27,9 +27,10 @@ static uint32_t size_of(const struct emu_unit *u, enum emu_register reg)
     return emu_get_field(u, reg, 12, 0) + 1;
 }
 
+// In bytes, of whole atoms.
 static int64_t stride_of(const struct emu_unit *u, enum emu_register reg)
 {
-    return (int64_t)emu_get_field(u, reg, 31, 4) * 16;
+    return emu_get(u, reg);
 }
 
 static int check_pool(const struct emu_unit *u, const struct pool *p, struct error *e)

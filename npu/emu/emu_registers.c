@@ -217,8 +217,11 @@ static const struct {
     {EMU_POOL_OUT_HEIGHT, EVERY, 0x00001fff, NULL},
     {EMU_POOL_OUT_CHANNEL, EVERY, 0x00001fff, NULL},
     {EMU_POOL_DST_SURF_STRIDE, EVERY, 0xfffffff0, NULL},
+    {EMU_POOL_DST_SURF_STRIDE, RK3568, 0x00000008, NULL},
     {EMU_POOL_SRC_LINE_STRIDE, EVERY, 0xfffffff0, NULL},
+    {EMU_POOL_SRC_LINE_STRIDE, RK3568, 0x00000008, NULL},
     {EMU_POOL_SRC_SURF_STRIDE, EVERY, 0xfffffff0, NULL},
+    {EMU_POOL_SRC_SURF_STRIDE, RK3568, 0x00000008, NULL},
     {EMU_POOL_MODE, EVERY, 0x1fff0003, NULL},
     {EMU_POOL_MODE, EVERY, 0x00000010, "that the pool reads memory, as what is enabled says"},
     {EMU_POOL_KERNEL, EVERY, 0x00ff0f0f, NULL},
@@ -228,6 +231,7 @@ static const struct {
     {EMU_POOL_PAD, EVERY, 0x00007700, "right and bottom, which follow from the sizes"},
     {EMU_POOL_FORMAT, EVERY, 0x00000007, NULL},
     {EMU_POOL_FORMAT, EVERY, 0xfffffff0, "surfaces of indices, which are not written"},
+    {EMU_POOL_FORMAT, RK3568, 0x00000008, "as before, of atoms of 8 bytes"},
 };
 
 uint16_t emu_register_at(enum emu_generation generation, enum emu_register reg)

@@ -137,6 +137,13 @@ class RandomNets(unittest.TestCase):
             equal += counts["equal"]
         self.assertGreater(equal, EACH)
 
+    def test_nets_that_were_refused(self):
+        """Pools of odd widths, and of one pixel, whose lines and planes are no whole sixteens of bytes on RK3566."""
+        both = Both("rk3566")
+        counts, found = both.compare((20159, 20269))
+        both.stop()
+        self.assertEqual((found, dict(counts)), ([], {"equal": 2}))
+
 
 def main(chip, first, count):
     both = Both(chip)

@@ -58,6 +58,9 @@ static void find_registers(struct rknn_regs *regs)
         enum rknn_effect why;
         regs->any[i] = rknn_register_read_bits(reg) | rknn_register_free_bits(reg, &why);
     }
+    // A stride goes in steps of an atom, here of 8 bytes (rknn_places.c).
+    if (regs->chip->generation == CHIP_GEN_RK3566)
+        regs->any[rknn_register_at(regs->chip, PPU_DATA_FORMAT) / 4] |= 8;
 }
 
 // Commands name the unit that a register is in, too, but for those of containers 1 and 2. Those

@@ -281,17 +281,26 @@ static int check_image(const struct task *t, const struct rknn_tensor *x, struct
     return r < 0 ? r : check(t, PPU_IN_HEIGHT, h == x->dims[2] || (h < x->dims[2] && h >= down), e);
 }
 
+// Behind the code of what it works in is the stride of planes of indices, which nobody writes: that
+// of the output's planes. RK3566 and RK3568 have it in steps of 8, where others read from the DPU.
+static bool is_format(const struct task *t, uint32_t code)
+{
+    enum { PRECISION = 7, FROM_DPU = 8 };
+    uint32_t format = t->s->value[PPU_DATA_FORMAT], stride = t->s->value[PPU_DST_SURF_STRIDE];
+    bool index = t->regs->chip->generation == CHIP_GEN_RK3566 && stride & FROM_DPU;
+    return (format & PRECISION) == code && (!(format & FROM_DPU) || index);
+}
+
 // Bytes or halves, whose code the pool has; its reader has their width, from 1 on on RK3588.
 static int check_precision(const struct task *t, const struct rknn_tensor *x, struct error *e)
 {
-    enum { PRECISION = 7, WIDTH = 3, BYTES = 0, HALVES = 2 };
+    enum { WIDTH = 3, BYTES = 0, HALVES = 2 };
     uint32_t first = t->regs->chip->generation == CHIP_GEN_RK3588 ? 1 : 0;
     bool half = x->type == RKNN_F16;
-    uint32_t code = t->s->value[PPU_DATA_FORMAT] & PRECISION;
     uint32_t width = t->s->value[PPU_RDMA_DATA_FORMAT] & WIDTH;
     if (!half && x->type != RKNN_I8)
         return 0;
-    int r = check(t, PPU_DATA_FORMAT, code == (half ? HALVES : BYTES), e);
+    int r = check(t, PPU_DATA_FORMAT, is_format(t, half ? HALVES : BYTES), e);
     return r < 0 ? r : check(t, PPU_RDMA_DATA_FORMAT, half || width == first, e);
 }
 
