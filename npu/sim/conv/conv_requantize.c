@@ -349,6 +349,16 @@ void conv_requantize_begin(const struct step *s, const struct conv *c, const str
         ret->addend = run_tensor(r, (uint32_t)c->requant.addend);
 }
 
+static void requant_run_all(const struct requant_job *t, bool vectors)
+{
+    if (vectors && t->channels >= CONV_LANES)
+        conv_requantize_vectors(t);
+    else if (conv_requantize_has_avx2(t))
+        conv_requantize_avx2(t);
+    else
+        conv_requantize_any(t);
+}
+
 // Few channels: several pixels, as many as fill a vector, are taken for one with more channels.
 // What is left of them is done as it is.
 static void requant_run(struct requant_job *t, bool vectors)
@@ -356,17 +366,14 @@ static void requant_run(struct requant_job *t, bool vectors)
     size_t groups_at_once =
         t->nz || t->groups > 1 || CONV_LANES % t->channels ? 1 : CONV_LANES / t->channels;
     if (groups_at_once == 1) {
-        (vectors && t->channels >= CONV_LANES ? conv_requantize_vectors : conv_requantize_any)(t);
+        requant_run_all(t, vectors);
         return;
     }
     struct requant_job many = *t;
     many.n /= groups_at_once;
     many.channels *= groups_at_once;
     size_t done = many.n * many.channels;
-    if (vectors && many.channels >= CONV_LANES)
-        conv_requantize_vectors(&many);
-    else
-        conv_requantize_any(&many);
+    requant_run_all(&many, vectors);
     t->n -= many.n * groups_at_once;
     t->sums += done;
     t->dst += done;

@@ -106,3 +106,7 @@ static inline bool requant_has_addend(enum requant_kind kind)
 /// NEON of 64-bit ARM.
 void conv_requantize_any(const struct requant_job *t);
 void conv_requantize_vectors(const struct requant_job *t);
+
+/// The same with AVX2, of jobs that it fits.
+bool conv_requantize_has_avx2(const struct requant_job *t);
+void conv_requantize_avx2(const struct requant_job *t);
