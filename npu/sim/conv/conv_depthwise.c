@@ -15,11 +15,11 @@
 //                          line y+1   b0 b1 b2 …   --->       | ai | bi | ci | di |   32 bits
 //                          line y+2   c0 c1 c2 …
 //                          line y+3   d0 d1 d2 …
-//                        One factor must be unsigned: taps are lowered by the least of their
-//                        channel, and the window sum brings that back:
-//                          Σ w * (x - zp) = Σ (w - tap_min) * x  +  tap_min * Σ x  -  zp * Σ w
-//                        NEON's are both signed: tap_min is 0 where all taps are int8, else they
-//                        are lowered by as little as makes them so.
+//                        VNNI's first factor is unsigned: the image is raised by 128 (X), while
+//                        its lines are joined. NEON's are both signed (X = x). Taps that are no
+//                        int8 with their zero points are lowered by as little as makes them so,
+//                        and the window sum brings that back:
+//                          Σ w * (x - zp) = Σ (w - by) * X  +  by * Σ X  -  (zp + 128) * Σ w
 //   floats               lines of floats, or of fp16 (conv_depthwise_fp16.c)
 //
 // Padding is part of a line (0, or x_zp in quads), so the loops have no borders. Sums of integers
@@ -37,9 +37,8 @@
 #include "base/bytes.h"
 #include "npu/sim/conv/conv_vnni.h"
 
-#define DEPTHWISE_SIGNED (VNNI_RAISE == 0) // both factors of a product of bytes
-#define MAX_EXACT        (1 << 24)
-#define MAX_INPUT        255 // size of an int8 less its zero point
+#define MAX_EXACT (1 << 24)
+#define MAX_INPUT 255 // size of an int8 less its zero point
 
 typedef float lanes_f32 __attribute__((vector_size(CONV_LANES * 4), aligned(4), may_alias));
 typedef int32_t lanes_i32 __attribute__((vector_size(CONV_LANES * 4), aligned(4), may_alias));
@@ -97,11 +96,9 @@ static size_t depthwise_n_quads(const struct conv *c)
     return ((size_t)c->window.kernel[0] + 3) / 4;
 }
 
-// What a channel's taps from low to high are lowered by to become bytes.
+// What a channel's taps from low to high are lowered by to become int8.
 static int32_t depthwise_lower_by(int32_t low, int32_t high)
 {
-    if (!DEPTHWISE_SIGNED)
-        return low;
     return high > INT8_MAX ? high - INT8_MAX : low < INT8_MIN ? low - INT8_MIN : 0;
 }
 
@@ -142,15 +139,15 @@ static int32_t depthwise_quad(const struct step *s, const struct conv *c, const 
     return (int32_t)bytes;
 }
 
-// Subtracts x_zp * Σ w from the bias of a channel, and from its copies, which are read where few
-// channels share a vector.
+// Subtracts what the image's zero point makes of Σ w from the bias of a channel, and from its
+// copies, which are read where few channels share a vector.
 static void depthwise_lower_bias(const struct step *s, struct conv *c, const int8_t *w, size_t o)
 {
-    uint32_t sum = 0;
+    uint32_t sum = 0, zp = (uint32_t)c->x_zp + VNNI_RAISE;
     for (size_t tap = 0; tap < (size_t)c->window.kernel[0] * c->window.kernel[1]; tap++)
         sum += (uint32_t)depthwise_weight(s, c, w, o, tap);
     for (size_t i = o; i < c->oc + CONV_MORE; i += c->oc)
-        c->bias[i] = (int32_t)((uint32_t)c->bias[i] - (uint32_t)c->x_zp * sum);
+        c->bias[i] = (int32_t)((uint32_t)c->bias[i] - zp * sum);
 }
 
 static int depthwise_prepare_vnni(struct step *s, struct conv *c, const int8_t *w, struct error *e)

@@ -57,8 +57,8 @@ depthwise_each(const struct depthwise_line *l, const int n_many,
     }
 }
 
-/// The kernel for quads, with AVX512-VNNI or NEON's dot products: elements are an int8 of each of
-/// four lines, taps four uint8 with the first, int8 with the second.
+/// The kernel for quads, with AVX512-VNNI or NEON's dot products: elements are a byte of each of
+/// four lines, as depthwise_interleave() makes them, taps four int8.
 void depthwise_sum_quads(const struct depthwise_line *l);
 
 /// Whether that makes the outputs of such a line, where they are narrow (struct requant_job).
@@ -68,6 +68,6 @@ bool depthwise_stores(const struct depthwise_line *l);
 void depthwise_sum_fp16(const struct depthwise_line *l);
 bool depthwise_fits_fp16(const struct step *s, const struct conv *c, struct clamp_bounds *bounds);
 
-/// Joins lines to quads: byte i of to[k] is rows[i][k], for the first four of n_rows lines of n
-/// bytes, and 0 where there are fewer.
+/// Joins lines to quads: byte i of to[k] is rows[i][k], raised by VNNI_RAISE, for the first four of
+/// n_rows lines of n bytes, and 0 where there are fewer.
 void depthwise_interleave(const uint8_t *const *rows, size_t n_rows, size_t n, uint32_t *to);
