@@ -7,6 +7,9 @@
 //
 //   16 vectors [pixel][16 partial sums]  ->  8  ->  4  ->  2  ->  1 vector [16 pixels]
 //
+// Windows of few bytes, as over an image of 3 channels, lie in 128 bytes for all 16 pixels: there
+// AVX512-VBMI takes a quad of each at a time, and a lane is a pixel.
+//
 // Windows over several pixels, and pixels of 16 or 32 bytes, of which several are in a vector, are
 // sums of the pixels' own, which are made once however many windows share them.
 //
@@ -15,6 +18,7 @@
 #include <string.h>
 
 #include "npu/sim/conv/conv_vnni.h"
+#include "npu/sim/simd/vbmi.h"
 #include "npu/sim/simd/vnni.h"
 
 #ifdef __x86_64__
@@ -68,11 +72,68 @@ VNNI_INLINE void vnni_sum_16(const struct vnni_bytes *b, size_t first, size_t la
     _mm512_storeu_si512(sums + first, vnni_add_across(v));
 }
 
+#ifdef VBMI
+#define NARROW 128 // bytes under the windows of PIXELS_AT_ONCE pixels at most
+
+static size_t vnni_narrow_size(const struct vnni_bytes *b)
+{
+    return (PIXELS_AT_ONCE - 1) * b->pitch + b->segment;
+}
+
+static bool vnni_is_narrow(const struct vnni_bytes *b)
+{
+    return b->n_segments == 1 && vnni_narrow_size(b) <= NARROW && kernel_has_vbmi();
+}
+
+// The last pixels are moved back as below.
+__attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni,avx512vbmi"))) static void
+vnni_sum_narrow(const struct vnni_bytes *b, size_t n, int32_t *sums)
+{
+    const size_t quads = (b->segment + 3) / 4, size = vnni_narrow_size(b), bytes = 0x01010101;
+    const __mmask64 all = ~(__mmask64)0;
+    const __mmask64 low = size < 64 ? all >> (64 - size) : all;
+    const __mmask64 high = size > 64 ? all >> (128 - size) : 0;
+    const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i ones = _mm512_set1_epi8(1), next = _mm512_set1_epi8(4);
+    const __m512i rest = _mm512_set1_epi32((int32_t)(bytes >> 8 * (4 * quads - b->segment)));
+    // Where byte k of lane i is: i * pitch + k.
+    const __m512i begin =
+        _mm512_add_epi32(_mm512_mullo_epi32(lanes, _mm512_set1_epi32((int32_t)(b->pitch * bytes))),
+                         _mm512_set1_epi32(0x03020100));
+    for (size_t i = 0; i < n; i += PIXELS_AT_ONCE) {
+        size_t first = i < n - PIXELS_AT_ONCE ? i : n - PIXELS_AT_ONCE;
+        const uint8_t *x = b->x + first * b->pitch;
+        __m512i sum = _mm512_setzero_si512(), at = begin;
+        __m512i x0 = _mm512_maskz_loadu_epi8(low, x), x1 = _mm512_maskz_loadu_epi8(high, x + 64);
+        for (size_t q = 0; q < quads; q++, at = _mm512_add_epi8(at, next))
+            vnni_add_products(&sum, _mm512_permutex2var_epi8(x0, at, x1),
+                              q + 1 < quads ? ones : rest);
+        _mm512_storeu_si512(sums + first, sum);
+    }
+}
+#else
+static bool vnni_is_narrow(const struct vnni_bytes *b)
+{
+    (void)b;
+    return false;
+}
+
+static void vnni_sum_narrow(const struct vnni_bytes *b, size_t n, int32_t *sums)
+{
+    (void)b, (void)n, (void)sums;
+    abort();
+}
+#endif
+
 // The last 16 pixels of many are moved back so that they end where all end.
 VNNI_INLINE void vnni_sum_each(const struct vnni_bytes *b, size_t n, int32_t *sums)
 {
     if (n < PIXELS_AT_ONCE) {
         vnni_sum_16(b, 0, n - 1, sums);
+        return;
+    }
+    if (vnni_is_narrow(b)) {
+        vnni_sum_narrow(b, n, sums);
         return;
     }
     for (size_t i = 0; i < n; i += PIXELS_AT_ONCE)
