@@ -28,6 +28,8 @@
 #define MAX_PAIRED   10 // … where quads are paired
 #define VECTOR_BYTES 32
 #define BITS         64 // quads that are asked for together
+#define TOGETHER     4  // window sums
+#define MOST_PIXELS  1024
 
 AVX2_INLINE __m256i split_broadcast_quad(const uint8_t *x)
 {
@@ -252,19 +254,71 @@ AVX2_INLINE __m256i split_load_bytes(const uint8_t *x, size_t n)
     return _mm256_and_si256(v, _mm256_loadu_si256((const void *)(within + VECTOR_BYTES - n)));
 }
 
+// Four partial sums of a window, 64 bits each, none above 32.
+AVX2_INLINE __m256i split_sum_window(const struct vnni_bytes *b, size_t pixel)
+{
+    __m256i sum = _mm256_setzero_si256();
+    for (size_t i = 0; i < b->n_segments; i++) {
+        const uint8_t *x = b->x + pixel * b->pitch + i * b->apart;
+        for (size_t done = 0; done < b->segment; done += VECTOR_BYTES)
+            sum =
+                _mm256_add_epi64(sum, _mm256_sad_epu8(split_load_bytes(x + done, b->segment - done),
+                                                      _mm256_setzero_si256()));
+    }
+    return sum;
+}
+
+// Four windows are added across at once. The last ones are moved back so that they end where all
+// end.
+AVX2_INLINE void split_sum_windows(const struct vnni_bytes *b, size_t n, int32_t *sums)
+{
+    int32_t few[TOGETHER];
+    const size_t last = n < TOGETHER ? 0 : n - TOGETHER;
+    for (size_t i = 0; i < n; i += TOGETHER) {
+        const size_t first = i < last ? i : last;
+        __m256i v[TOGETHER];
+#pragma GCC unroll 4
+        for (size_t k = 0; k < TOGETHER; k++)
+            v[k] = split_sum_window(b, first + k < n ? first + k : n - 1);
+        __m256i one = _mm256_or_si256(v[0], _mm256_slli_epi64(v[1], 32));
+        __m256i two = _mm256_or_si256(v[2], _mm256_slli_epi64(v[3], 32));
+        __m256i both =
+            _mm256_add_epi32(_mm256_unpacklo_epi64(one, two), _mm256_unpackhi_epi64(one, two));
+        __m128i all =
+            _mm_add_epi32(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
+        _mm_storeu_si128((void *)(n < TOGETHER ? few : sums + first), all);
+    }
+    if (n < TOGETHER)
+        memcpy(sums, few, n * sizeof *sums);
+}
+
+// Whether the pixels of a window, which others share, take fewer vectors by themselves.
+static bool split_shares_pixels(const struct vnni_bytes *b)
+{
+    const size_t each = (b->pixel + VECTOR_BYTES - 1) / VECTOR_BYTES;
+    return b->pitch == b->pixel &&
+           each < b->n_segments * ((b->segment + VECTOR_BYTES - 1) / VECTOR_BYTES);
+}
+
+// Sums of pixels are made once, as many at a time as are kept.
 AVX2 void conv_split_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sums)
 {
-    for (size_t pixel = 0; pixel < n; pixel++) {
-        __m256i sum = _mm256_setzero_si256();
-        for (size_t i = 0; i < b->n_segments; i++) {
-            const uint8_t *x = b->x + pixel * b->pitch + i * b->apart;
-            for (size_t done = 0; done < b->segment; done += VECTOR_BYTES)
-                sum = _mm256_add_epi64(
-                    sum, _mm256_sad_epu8(split_load_bytes(x + done, b->segment - done),
-                                         _mm256_setzero_si256()));
-        }
-        __m128i half = _mm_add_epi64(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
-        sums[pixel] = _mm_cvtsi128_si32(_mm_add_epi64(half, _mm_unpackhi_epi64(half, half)));
+    int32_t pixels[MOST_PIXELS];
+    const size_t taps = b->n_segments * b->segment / b->pixel;
+    const size_t apart = b->n_segments > 1 ? b->apart / b->pixel : 1, more = (taps - 1) * apart;
+    if (!split_shares_pixels(b) || more >= MOST_PIXELS / 2) {
+        split_sum_windows(b, n, sums);
+        return;
+    }
+    for (size_t done = 0, count; done < n; done += count) {
+        count = n - done < MOST_PIXELS - more ? n - done : MOST_PIXELS - more;
+        const struct vnni_bytes each = {
+            .x = b->x + done * b->pitch, .n_segments = 1, .segment = b->pixel, .pitch = b->pixel};
+        split_sum_windows(&each, count + more, pixels);
+        memcpy(sums + done, pixels, count * sizeof *sums);
+        for (size_t k = 1; k < taps; k++)
+            for (size_t i = 0; i < count; i++)
+                sums[done + i] += pixels[i + k * apart];
     }
 }
 #else
