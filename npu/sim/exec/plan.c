@@ -43,6 +43,12 @@ static const struct op *plan_choose(const struct graph *g, const struct graph_no
         return &op_choose;
     if (op_reduce_fits(g, n))
         return &op_reduce;
+    if (op_quantize_bytes_fits(g, n))
+        return &op_quantize_bytes;
+    if (op_trilu_fits(g, n))
+        return &op_trilu;
+    if (op_arcs_fits(g, n))
+        return &op_arcs;
     return onnx && ops_ort_int8[n->op] ? ops_ort_int8[n->op] : ops[n->op];
 }
 

@@ -1,8 +1,11 @@
 // QuantizeLinear of floats into an int8 tensor of ONNX: y = saturate(rint(x / scale) + zp), the
 // quotient of floats rounded to even before the zero point is added. Multiplying by 1 / scale alone
-// would round another way now and then (quotient.h). NaN becomes zp. Tested by test_onnx_against
-// and test_sim_int8.
+// would round another way now and then (quotient.h). NaN becomes zp. So does one whose bytes are
+// nobody's real numbers (an output of the model), instead of the reference operator (ref_quant.c):
+// there bytes without sign are those with sign, 128 more. Tested by test_onnx_against,
+// test_onnx_parts and test_sim_int8.
 #include <math.h>
+#include <string.h>
 
 #include "npu/sim/exec/ops.h"
 #include "npu/sim/ops/quotient.h"
@@ -107,21 +110,76 @@ static size_t quantize_some(const float *x, int8_t *y, size_t n, float scale, in
 }
 #endif
 
+static void quantize_all(const float *from, int8_t *to, size_t n, float scale, int32_t zp)
+{
+    bool fast = quotient_is_fast(scale);
+    size_t done = 0;
+    if (fast && kernel_has_avx512())
+        done = quantize_many(from, to, n, scale, zp);
+    else if (fast && kernel_has_avx2())
+        done = quantize_some(from, to, n, scale, zp);
+    (fast ? quantize_multiply : quantize_divide)(from + done, to + done, n - done, scale,
+                                                 (float)zp);
+}
+
 static int quantize_run(const struct step *s, struct run *r, struct error *e)
 {
     (void)e;
     const struct graph_tensor *y = step_output(s, 0);
-    const float *from = run_input(s, r, 0);
-    int8_t *to = run_output(s, r, 0);
-    bool fast = quotient_is_fast(y->scale);
-    size_t n = y->n_elems, done = 0;
-    if (fast && kernel_has_avx512())
-        done = quantize_many(from, to, n, y->scale, y->zp);
-    else if (fast && kernel_has_avx2())
-        done = quantize_some(from, to, n, y->scale, y->zp);
-    (fast ? quantize_multiply : quantize_divide)(from + done, to + done, n - done, y->scale,
-                                                 (float)y->zp);
+    quantize_all(run_input(s, r, 0), run_output(s, r, 0), y->n_elems, y->scale, y->zp);
     return 0;
 }
 
 const struct op op_quantize = {.prepare = quantize_prepare, .run = quantize_run};
+
+// ---- bytes of no real numbers ----
+
+static bool quantize_is_single(const struct graph_tensor *t, enum tensor_type type)
+{
+    return t->constant && !t->unpack && !t->quantized && t->n_elems == 1 && t->type == type;
+}
+
+bool op_quantize_bytes_fits(const struct graph *g, const struct graph_node *n)
+{
+    if (n->op != GRAPH_REF || n->ref.op != REF_OP_QUANTIZE || n->n_inputs < 2 ||
+        n->n_outputs != 1 || n->inputs[0] < 0 || n->inputs[1] < 0 || n->outputs[0] < 0)
+        return false;
+    const struct graph_tensor *x = &g->tensors[n->inputs[0]], *y = &g->tensors[n->outputs[0]];
+    const int32_t zp = n->n_inputs > 2 ? n->inputs[2] : -1;
+    return x->type == TENSOR_FLOAT32 && !x->quantized && !x->constant && !x->unpack &&
+           (y->type == TENSOR_INT8 || y->type == TENSOR_UINT8) && !y->quantized &&
+           x->n_elems == y->n_elems && x->channels_last == y->channels_last &&
+           quantize_is_single(&g->tensors[n->inputs[1]], TENSOR_FLOAT32) &&
+           (zp < 0 || quantize_is_single(&g->tensors[zp], y->type));
+}
+
+static int quantize_bytes_prepare(struct step *s, struct error *e)
+{
+    return op_quantize_bytes_fits(s->plan->graph, s->node)
+               ? 0
+               : step_refuse(s, e, "its scale and zero point do not fit its input");
+}
+
+KERNEL(void, quantize_without_sign, (uint8_t * y, size_t n), (y, n))
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] ^= 0x80;
+}
+
+static int quantize_bytes_run(const struct step *s, struct run *r, struct error *e)
+{
+    (void)e;
+    const struct graph_tensor *y = step_output(s, 0), *zp = step_input(s, 2);
+    const bool natural = y->type == TENSOR_UINT8;
+    const uint8_t byte = zp ? *zp->data.data : 0;
+    uint8_t *to = run_output(s, r, 0);
+    float scale;
+    memcpy(&scale, step_input(s, 1)->data.data, sizeof scale);
+    quantize_all(run_input(s, r, 0), (int8_t *)to, y->n_elems, scale,
+                 natural ? byte - 128 : (int8_t)byte);
+    if (natural)
+        quantize_without_sign(to, y->n_elems);
+    return 0;
+}
+
+const struct op op_quantize_bytes = {.prepare = quantize_bytes_prepare, .run = quantize_bytes_run};

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Where, comparisons, truth values and reductions of all shapes and types that have kernels of their own, and numbers that are none
+"""Where, comparisons, truth values, reductions and functions of all shapes and types that have kernels of their own, and numbers that are none
 among them. numpy says what is to come out."""
 import itertools
 import unittest
@@ -48,7 +48,94 @@ class Choices(Case):
                 self.gives(rule(x, z), [node(op, ["x", "z"], ["y"])], {"x": x, "z": z})
 
 
+    def test_arithmetic_of_integers(self):
+        """Whatever is too large wraps."""
+        rules = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Max": np.maximum, "Min": np.minimum, "BitwiseAnd": np.bitwise_and,
+                 "BitwiseOr": np.bitwise_or, "BitwiseXor": np.bitwise_xor}
+        for kind, (left, right) in itertools.product((np.int32, np.int64), SHAPES):
+            whole = np.iinfo(kind)
+            x, z = (self.rng.integers(whole.min, whole.max, shape, kind) for shape in (left, right))
+            with self.subTest(kind=kind.__name__, left=left, right=right), np.errstate(over="ignore"):
+                want = [np.asarray(rule(*pair)) for rule in rules.values() for pair in ((x, z), (z, x))]
+                names = iter(["y", *(f"y{i}" for i in range(1, len(want)))])
+                self.gives(want, [node(op, list(pair), [next(names)]) for op in rules for pair in ("xz", "zx")], {"x": x, "z": z}, opset=18)
+
+    def test_truths_of_one_operand(self):
+        for kind in (np.float32, np.int32, np.int64, np.uint8, np.int8):
+            for shape in (2, 3, 4, 5), (70,), ():
+                x = self.of(kind, shape)
+                with self.subTest(kind=kind.__name__, shape=shape):
+                    self.gives([x.astype(bool), ~x.astype(bool)], [node("Cast", ["x"], ["y"], to=9), node("Not", ["y"], ["y1"])], {"x": x})
+        x = self.of(np.float32, (2, 3, 4, 5))
+        self.gives([np.isnan(x), np.isinf(x), x == np.inf, x == -np.inf],
+                   [node("IsNaN", ["x"], ["y"]), node("IsInf", ["x"], ["y1"]), node("IsInf", ["x"], ["y2"], detect_negative=0),
+                    node("IsInf", ["x"], ["y3"], detect_positive=0)], {"x": x})
+
+
+class Functions(Case):
+    def test_arcs(self):
+        """Where they are steep, flat, and of numbers that have none."""
+        x = np.concatenate([np.linspace(-1, 1, 2001), np.nextafter([1, -1, .5, -.5], 0), [1e-30, -1e-5, 0, -0., 1.5, -2, np.inf, -np.inf, np.nan]])
+        x = x.astype(np.float32).reshape(1, -1)
+        far = np.concatenate([x, np.geomspace(.1, 1e9, x.size, dtype=np.float32)[None] * -1], 0)
+        with np.errstate(invalid="ignore"):
+            want = [f(v.astype(np.float64)).astype(np.float32) for f, v in ((np.arcsin, x), (np.arccos, x), (np.arctan, far))]
+        self.gives(want, [node("Asin", ["x"], ["y"]), node("Acos", ["x"], ["y1"]), node("Atan", ["z"], ["y2"])], {"x": x, "z": far}, within=5e-7)
+
+    def test_thresholds(self):
+        x = np.array([[-1, 0, .5, .75, 1e9, np.inf, -np.inf, np.nan]], np.float32)
+        self.gives([np.where(x > .5, x, 0), np.where(x > 1, x, 0)],
+                   [node("ThresholdedRelu", ["x"], ["y"], alpha=.5), node("ThresholdedRelu", ["x"], ["y1"])], {"x": x}, within=0)
+
+    def test_the_least(self):
+        for shape, kind in itertools.product(((2, 5, 6, 7), (4, 33), (70,)), (np.float32, np.int32)):
+            x = self.rng.integers(-3, 4, shape).astype(kind)
+            for axis in range(len(shape)):
+                with self.subTest(shape=shape, axis=axis, kind=kind.__name__):
+                    self.gives([np.argmin(x, axis), np.expand_dims(np.argmin(x, axis), axis)],
+                               [node("ArgMin", ["x"], ["y"], axis=axis, keepdims=0), node("ArgMin", ["x"], ["y1"], axis=axis - len(shape))], {"x": x})
+
+    def test_triangles(self):
+        for shape, kind, k in itertools.product(((2, 3, 5), (4, 7), (1, 2, 6, 3)), (np.float32, np.int64, np.uint8), (-9, -2, 0, 1, 3, 9)):
+            x = self.rng.integers(1, 100, shape).astype(kind)
+            with self.subTest(shape=shape, kind=kind.__name__, k=k):
+                self.gives([np.triu(x, k), np.tril(x, k)], [node("Trilu", ["x", "k"], ["y"]), node("Trilu", ["x", "k"], ["y1"], upper=0)],
+                           {"x": x}, {"k": np.array(k)}, within=0)
+
+    def test_bytes_that_nobody_takes_for_numbers(self):
+        """The model's outputs, of each way that a byte may be: halves go to the even one."""
+        x = np.concatenate([np.arange(-300, 300) / 4, [1e20, -1e20, np.inf, -np.inf]]).astype(np.float32).reshape(1, 4, -1)
+        for kind, zp, scale in itertools.product((np.uint8, np.int8), (0, 3, 127), (.5, .1, 1e-3)):
+            whole, scale = np.iinfo(kind), np.float32(scale)
+            with np.errstate(over="ignore"):
+                want = np.clip(np.rint(x / scale) + zp, whole.min, whole.max).astype(kind)
+            with self.subTest(kind=kind.__name__, zp=zp, scale=scale):
+                self.gives(want, [node("QuantizeLinear", ["x", "s", "z"], ["y"])], {"x": x}, {"s": scale, "z": kind(zp)})
+
+
 class Lines(Case):
+    def test_old_resizes_to_the_nearest(self):
+        """Before operator set 11 what shrinks takes the pixel behind a position, what grows the one before it."""
+        x = self.rng.random((1, 2, 5, 7)).astype(np.float32)
+        for scales in (.6, .5), (2, 3), (.6, 2), (1.5, .7), (1, .4):
+            size = [int(np.floor(np.float32(n) * np.float32(s))) for n, s in zip(x.shape[2:], scales)]
+            rows, columns = ((np.ceil if s < 1 else np.floor)(np.arange(n) / s).astype(int) for n, s in zip(size, scales))
+            with self.subTest(scales=scales):
+                self.gives(x[:, :, rows][..., columns], [node("Resize", ["x", "s"], ["y"])], {"x": x}, {"s": np.array([1, 1, *scales], np.float32)},
+                           within=0, opset=10)
+
+    def test_pads_that_cut(self):
+        """What is cut off is not repeated, reflected or seen around what is left."""
+        for kind, (mode, rule), (rows, columns) in itertools.product(
+                (np.float32, np.int64, np.uint8), {"constant": "constant", "wrap": "wrap", "edge": "edge", "reflect": "reflect"}.items(),
+                (((-1, 2), (1, -1)), ((-1, -2), (-2, 0)), ((0, 0), (-2, 3)), ((1, 1), (0, -3)))):
+            x = self.rng.integers(0, 100, (2, 3, 6, 7)).astype(kind)
+            cut = x[:, :, max(-rows[0], 0):6 + min(rows[1], 0), max(-columns[0], 0):7 + min(columns[1], 0)]
+            around = [(0, 0), (0, 0), *((max(a, 0), max(b, 0)) for a, b in (rows, columns))]
+            pads = np.array([0, 0, rows[0], columns[0], 0, 0, rows[1], columns[1]])
+            with self.subTest(kind=kind.__name__, mode=mode, rows=rows, columns=columns):
+                self.gives(np.pad(cut, around, rule), [node("Pad", ["x", "p"], ["y"], mode=mode)], {"x": x}, {"p": pads}, within=0, opset=19)
+
     def test_pixels_of_few_bytes(self):
         """Lines are gathered, repeated and reflected as they are stored: whatever a pixel's size is."""
         for kind, channels in itertools.product((np.uint8, np.int16, np.float32), (1, 2, 3, 5, 6, 7, 8, 9)):

@@ -430,8 +430,18 @@ int onnx_lower_arg_reduce(struct onnx_lowering *l, struct error *e)
         return r;
     const struct graph_tensor *x = onnx_in(l, 0);
     bool floats = x->type == TENSOR_FLOAT32 || x->type == TENSOR_FLOAT16;
-    if (ints[1] || ints[2] || !floats || !x->n_elems || x->dims[ints[0]] > MOST_COUNTED)
+    if (ints[2] || !floats || !x->n_elems || x->dims[ints[0]] > MOST_COUNTED)
         return onnx_emit_ref(l, REF_OP_ARG_REDUCE, 1, ints, 3, e);
+    if (ints[1]) { // the least is the largest of what is negated
+        int32_t negated = onnx_temporary(l, x->type, x->n_dims, x->dims, e);
+        struct graph_node *neg =
+            negated < 0 ? NULL : onnx_emit(l, GRAPH_UNARY, l->in, 1, &negated, 1, e);
+        if (!neg)
+            return negated < 0 ? negated : STATUS_MALLOC_FAIL;
+        neg->n_post = 1;
+        neg->post[0] = (struct graph_post){.kind = POST_NEG};
+        l->in[0] = negated;
+    }
     struct graph_node *n = onnx_emit_own(l, GRAPH_ARG_MAX, 1, e);
     if (!n)
         return STATUS_MALLOC_FAIL;

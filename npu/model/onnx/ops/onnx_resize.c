@@ -40,6 +40,14 @@ static int take_nearest(const struct onnx_lowering *l, struct graph_resize *z, s
     return onnx_refuse(l, e, "its nearest_mode is not known");
 }
 
+// Before operator set 11 an axis that shrinks takes the pixel behind the position, as ONNX's cases
+// of these sets and ONNX Runtime have it.
+static int nearest_of(const struct onnx_lowering *l, const struct graph_resize *z, uint32_t from,
+                      uint32_t to)
+{
+    return l->f->opset < 11 && to < from ? NEAREST_CEIL : (int)z->nearest;
+}
+
 // All attributes but scales. Those that change the result and are not supported are refused.
 static int take_mode(const struct onnx_lowering *l, struct graph_resize *z, struct error *e)
 {
@@ -195,6 +203,7 @@ static int32_t resize_axis(struct onnx_lowering *l, int32_t x, uint32_t axis,
     const struct graph_tensor *t = &l->g->tensors[x];
     uint32_t n = t->n_dims, dims[GRAPH_MAX_DIMS], image[4] = {1, 1, t->dims[axis], 1};
     struct graph_resize z = *how;
+    z.nearest = nearest_of(l, how, t->dims[axis], to->dims[axis]);
     memcpy(dims, t->dims, sizeof dims);
     for (uint32_t i = 0; i < n; i++)
         if (i != axis)
@@ -239,8 +248,12 @@ int onnx_lower_resize(struct onnx_lowering *l, struct error *e)
         return r;
     x = onnx_in(l, 0);
     bool images = x->n_dims == 4 && to.dims[0] == x->dims[0] && to.dims[1] == x->dims[1];
-    if (!images || to.scale[0] != 0 || to.scale[1] != 0)
+    const int rows = images ? nearest_of(l, &z, x->dims[2], to.dims[2]) : 0;
+    const int columns = images ? nearest_of(l, &z, x->dims[3], to.dims[3]) : 0;
+    if (!images || to.scale[0] != 0 || to.scale[1] != 0 ||
+        (z.mode == INTERPOLATE_NEAREST && rows != columns))
         return resize_axes(l, &z, &to, e);
+    z.nearest = rows;
     memcpy(z.scale, to.scale + 2, sizeof z.scale);
     return emit_resize(l, l->in[0], l->out[0], &z, e);
 }

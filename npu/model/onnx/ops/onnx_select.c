@@ -128,7 +128,27 @@ static bool pad_plainly(struct onnx_lowering *l, const int64_t *begin, const int
     return true;
 }
 
-// Negative pads cut off. Pads behind follow from the output's shape.
+// Negative pads cut off, before anything is put around what is left. Nothing is cut where nothing
+// would be left. The node's input 0 may be another one then.
+static int cut_off(struct onnx_lowering *l, int64_t *begin, int64_t *end, struct error *e)
+{
+    const uint32_t n = onnx_in(l, 0)->n_dims;
+    for (uint32_t i = 0; i < n; i++) {
+        const int64_t size = onnx_in(l, 0)->dims[i], front = begin[i] < 0 ? -begin[i] : 0,
+                      behind = end[i] < 0 ? -end[i] : 0;
+        if ((!front && !behind) || front >= size || behind >= size || front + behind >= size)
+            continue;
+        l->in[0] =
+            onnx_part(l, l->in[0], i, (uint32_t)front, (uint32_t)(size - front - behind), true, e);
+        if (l->in[0] < 0)
+            return l->in[0];
+        begin[i] += front;
+        end[i] += behind;
+    }
+    return 0;
+}
+
+// Pads behind follow from the output's shape.
 int onnx_lower_pad(struct onnx_lowering *l, struct error *e)
 {
     const struct graph_tensor *x = onnx_in(l, 0);
@@ -139,6 +159,9 @@ int onnx_lower_pad(struct onnx_lowering *l, struct error *e)
     int r = pad_mode(l, &ints[0], e);
     if (r == 0)
         r = take_pads(l, ints + 1, end, e);
+    if (r == 0)
+        r = cut_off(l, ints + 1, end, e);
+    x = onnx_in(l, 0);
     for (uint32_t i = 0; i < n && r == 0; i++) {
         int64_t before = ints[1 + i], size = x->dims[i];
         if (before > INT32_MAX || end[i] > INT32_MAX || before < -size || end[i] < -size ||

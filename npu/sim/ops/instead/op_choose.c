@@ -1,13 +1,18 @@
-// Where, comparisons of floats and of 32 and 64-bit integers, and And, Or and Xor of truth values,
-// on elements as they are stored; other types are the reference operator's (ref_math.c).
+// Where, comparisons of floats and of 32 and 64-bit integers, sums, products and bits of these
+// integers, and what makes truth values of one operand, on elements as they are stored; other types
+// are the reference operator's (ref_math.c).
 //
 //   Where      y = c ? a : b       elements of 1, 2, 4 or 8 bytes, whatever they mean
 //   Less …     y = a < b           1 or 0; a > b is b < a
+//   Add …      y = a + b           of integers, which wrap
+//   Not …      y = a == 0          1 or 0; Cast to truth values, IsNaN and IsInf, too
 //
 // Inputs are broadcast (nd.h). A line's strides are 1, or 0 where an input repeats, nearly always:
 // these loops are plain enough for compilers to make vectors of them.
 //
 // Tests: test_onnx_nodes, test_onnx_moves.
+#include <float.h>
+
 #include "npu/sim/exec/nd.h"
 #include "npu/sim/exec/ops.h"
 #include "npu/sim/simd/kernel.h"
@@ -104,6 +109,73 @@ COMPARE_OF(equal_i64, unaligned_i64, ==)
 COMPARE_OF(less_i64, unaligned_i64, <)
 COMPARE_OF(less_equal_i64, unaligned_i64, <=)
 
+// u and v are elements of both operands.
+#define COMBINE(expression, sa, sb)                                                                \
+    for (size_t i = 0; i < n; i++) {                                                               \
+        const element u = a[(int64_t)i * (sa)], v = b[(int64_t)i * (sb)];                          \
+        y[i] = (expression);                                                                       \
+    }                                                                                              \
+    return
+
+#define COMBINE_OF(name, type, expression)                                                         \
+    KERNEL(void, name, (const struct choose_line *l), (l))                                         \
+    {                                                                                              \
+        typedef type element;                                                                      \
+        const int64_t step_a = l->step[1], step_b = l->step[2];                                    \
+        const size_t n = l->n;                                                                     \
+        type *restrict y = (type *)l->y;                                                           \
+        const type *restrict a = (const type *)l->in[0], *restrict b = (const type *)l->in[1];     \
+        if (step_a == 1 && step_b == 1) {                                                          \
+            COMBINE(expression, 1, 1);                                                             \
+        }                                                                                          \
+        if (step_a == 1 && step_b == 0) {                                                          \
+            COMBINE(expression, 1, 0);                                                             \
+        }                                                                                          \
+        COMBINE(expression, step_a, step_b);                                                       \
+    }
+
+COMBINE_OF(add_4, unaligned_u32, u + v)
+COMBINE_OF(sub_4, unaligned_u32, u - v)
+COMBINE_OF(mul_4, unaligned_u32, u *v)
+COMBINE_OF(max_4, unaligned_i32, u > v ? u : v)
+COMBINE_OF(min_4, unaligned_i32, u < v ? u : v)
+COMBINE_OF(and_4, unaligned_u32, u &v)
+COMBINE_OF(or_4, unaligned_u32, u | v)
+COMBINE_OF(xor_4, unaligned_u32, u ^ v)
+COMBINE_OF(add_8, unaligned_u64, u + v)
+COMBINE_OF(sub_8, unaligned_u64, u - v)
+COMBINE_OF(mul_8, unaligned_u64, u *v)
+COMBINE_OF(max_8, unaligned_i64, u > v ? u : v)
+COMBINE_OF(min_8, unaligned_i64, u < v ? u : v)
+COMBINE_OF(and_8, unaligned_u64, u &v)
+COMBINE_OF(or_8, unaligned_u64, u | v)
+COMBINE_OF(xor_8, unaligned_u64, u ^ v)
+
+#define TRUTH_OF(name, type, expression)                                                           \
+    KERNEL(void, name, (const struct choose_line *l), (l))                                         \
+    {                                                                                              \
+        const int64_t step_a = l->step[1];                                                         \
+        const size_t n = l->n;                                                                     \
+        uint8_t *restrict y = l->y;                                                                \
+        const type *restrict a = (const type *)l->in[0];                                           \
+        for (size_t i = 0; i < n && step_a == 1; i++) {                                            \
+            const type v = a[i];                                                                   \
+            y[i] = (expression);                                                                   \
+        }                                                                                          \
+        for (size_t i = 0; i < n && step_a != 1; i++) {                                            \
+            const type v = a[(int64_t)i * step_a];                                                 \
+            y[i] = (expression);                                                                   \
+        }                                                                                          \
+    }
+
+TRUTH_OF(none_1, uint8_t, v == 0)
+TRUTH_OF(some_1, uint8_t, v != 0)
+TRUTH_OF(some_4, unaligned_u32, v != 0)
+TRUTH_OF(some_8, unaligned_u64, v != 0)
+TRUTH_OF(some_f32, unaligned_f32, v != 0)
+TRUTH_OF(is_nan, unaligned_f32, v != v)
+TRUTH_OF(is_inf, unaligned_f32, (v > FLT_MAX) | (v < -FLT_MAX))
+
 // A truth value may be stored as any byte but 0.
 #define TRUTHS_OF(name, operation)                                                                 \
     KERNEL(void, name, (const struct choose_line *l), (l))                                         \
@@ -133,6 +205,11 @@ CALLED(equal_f32) CALLED(less_f32) CALLED(less_equal_f32)
 CALLED(equal_i32) CALLED(less_i32) CALLED(less_equal_i32)
 CALLED(equal_i64) CALLED(less_i64) CALLED(less_equal_i64)
 CALLED(and_truths) CALLED(or_truths) CALLED(xor_truths)
+CALLED(add_4) CALLED(sub_4) CALLED(mul_4) CALLED(max_4) CALLED(min_4)
+CALLED(add_8) CALLED(sub_8) CALLED(mul_8) CALLED(max_8) CALLED(min_8)
+CALLED(and_4) CALLED(or_4) CALLED(xor_4) CALLED(and_8) CALLED(or_8) CALLED(xor_8)
+CALLED(none_1) CALLED(some_1) CALLED(some_4) CALLED(some_8) CALLED(some_f32)
+CALLED(is_nan) CALLED(is_inf)
     // clang-format on
 
     static bool choose_comparison(enum tensor_type type, int64_t kind, struct choose *p)
@@ -155,8 +232,43 @@ CALLED(and_truths) CALLED(or_truths) CALLED(xor_truths)
     return true;
 }
 
+static bool choose_arithmetic(enum tensor_type type, int64_t kind, struct choose *p)
+{
+    static void (*const lines[][2])(const struct choose_line *) = {
+        [REF_ADD] = {call_add_4, call_add_8}, [REF_SUB] = {call_sub_4, call_sub_8},
+        [REF_MUL] = {call_mul_4, call_mul_8}, [REF_MAX] = {call_max_4, call_max_8},
+        [REF_MIN] = {call_min_4, call_min_8}, [REF_AND] = {call_and_4, call_and_8},
+        [REF_OR] = {call_or_4, call_or_8},    [REF_XOR] = {call_xor_4, call_xor_8},
+    };
+    p->line = kind >= 0 && kind <= REF_XOR ? lines[kind][type == TENSOR_INT64] : NULL;
+    p->order[1] = 1;
+    return p->line;
+}
+
+static bool choose_truth(const struct graph_node *n, enum tensor_type type, struct choose *p)
+{
+    const bool real = type == TENSOR_FLOAT32, unary = n->ref.op == REF_OP_UNARY;
+    const int64_t kind = unary ? n->ref.ints[0] : -1;
+    const float *infinite = n->ref.reals;
+    if (unary && kind == REF_NOT)
+        p->line = type == TENSOR_BOOL ? call_none_1 : NULL;
+    else if (unary && kind == REF_IS_NAN)
+        p->line = real ? call_is_nan : NULL;
+    else if (unary && kind == REF_IS_INF)
+        p->line = real && infinite[0] > 0 && infinite[1] > 0 ? call_is_inf : NULL;
+    else if (!unary)
+        p->line = real                                          ? call_some_f32
+                  : type == TENSOR_INT32                        ? call_some_4
+                  : type == TENSOR_INT64                        ? call_some_8
+                  : type == TENSOR_INT8 || type == TENSOR_UINT8 ? call_some_1
+                                                                : NULL;
+    return p->line;
+}
+
 static bool choose_binary(enum tensor_type type, int64_t kind, struct choose *p)
 {
+    if ((type == TENSOR_INT32 || type == TENSOR_INT64) && kind < REF_EQUAL)
+        return choose_arithmetic(type, kind, p);
     if (kind >= REF_EQUAL && kind <= REF_GREATER_EQUAL)
         return choose_comparison(type, kind, p);
     p->line = kind == REF_AND   ? call_and_truths
@@ -187,13 +299,13 @@ static bool is_stored_plainly(const struct graph_tensor *t, enum tensor_type typ
 static bool choose_loop(const struct graph *g, const struct graph_node *n, bool where,
                         struct choose *p)
 {
-    const struct graph_tensor *y = &g->tensors[n->outputs[0]], *b = &g->tensors[n->inputs[1]];
+    const struct graph_tensor *y = &g->tensors[n->outputs[0]];
+    const enum tensor_type type = g->tensors[n->inputs[p->n_in > 1]].type;
     nd_init(&p->nd, y);
     p->size[0] = tensor_type_size(y->type);
     for (uint32_t i = 0; i < p->n_in; i++) {
         const struct graph_tensor *t = &g->tensors[n->inputs[p->order[i]]];
-        if (!is_stored_plainly(t, where && i == 0 ? TENSOR_BOOL : b->type) ||
-            !nd_broadcast(&p->nd, t))
+        if (!is_stored_plainly(t, where && i == 0 ? TENSOR_BOOL : type) || !nd_broadcast(&p->nd, t))
             return false;
         p->size[1 + i] = tensor_type_size(t->type);
     }
@@ -201,22 +313,39 @@ static bool choose_loop(const struct graph *g, const struct graph_node *n, bool 
     return nd_stride(&p->nd, 0) == 1 || nd_inner(&p->nd) == 1;
 }
 
+// What makes the output's elements, and of which type they are. False: it is none of these.
+static bool choose_line_of(const struct graph_node *n, enum tensor_type type, struct choose *p,
+                           enum tensor_type *ret_type)
+{
+    *ret_type = TENSOR_BOOL;
+    if (n->ref.op == REF_OP_WHERE) {
+        *ret_type = type;
+        return type != TENSOR_BOOL && choose_where(type, p);
+    }
+    if (n->ref.op != REF_OP_BINARY)
+        return choose_truth(n, type, p);
+    if (n->ref.ints[0] < REF_EQUAL)
+        *ret_type = type;
+    return choose_binary(type, n->ref.ints[0], p);
+}
+
 // Describes the step in *p. False: it is none of these.
 static bool choose_take(const struct graph *g, const struct graph_node *n, struct choose *p)
 {
-    const bool where = n->ref.op == REF_OP_WHERE;
-    *p = (struct choose){.n_in = where ? 3 : 2};
-    if (n->op != GRAPH_REF || !(where || n->ref.op == REF_OP_BINARY) || n->n_inputs != p->n_in ||
-        n->n_outputs != 1 || n->outputs[0] < 0)
+    const uint32_t op = n->op == GRAPH_REF ? n->ref.op : REF_OP_NONE;
+    const bool where = op == REF_OP_WHERE, one = op == REF_OP_UNARY || op == REF_OP_CAST;
+    *p = (struct choose){.n_in = where ? 3 : one ? 1 : 2};
+    if (!(where || one || op == REF_OP_BINARY) || n->n_inputs != p->n_in || n->n_outputs != 1 ||
+        n->outputs[0] < 0)
         return false;
     for (uint32_t i = 0; i < p->n_in; i++)
         if (n->inputs[i] < 0)
             return false;
-    const struct graph_tensor *y = &g->tensors[n->outputs[0]], *b = &g->tensors[n->inputs[1]];
-    return is_stored_plainly(y, where ? b->type : TENSOR_BOOL) &&
-           !(where && y->type == TENSOR_BOOL) && y->n_elems && b->type <= TENSOR_BOOL &&
-           (where ? choose_where(b->type, p) : choose_binary(b->type, n->ref.ints[0], p)) &&
-           choose_loop(g, n, where, p);
+    const struct graph_tensor *y = &g->tensors[n->outputs[0]];
+    const enum tensor_type type = g->tensors[n->inputs[!one]].type;
+    enum tensor_type made;
+    return type <= TENSOR_BOOL && y->n_elems && choose_line_of(n, type, p, &made) &&
+           is_stored_plainly(y, made) && choose_loop(g, n, where, p);
 }
 
 bool op_choose_fits(const struct graph *g, const struct graph_node *n)
