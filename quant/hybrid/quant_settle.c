@@ -222,7 +222,8 @@ static int settle_part(struct settling *s, struct settle_try *t, bool tried, uin
         r = settle_tell(s);
     if (r < 0 || settle_stays(s, t) || to - from < 2 || n_parts == MOST_PARTS)
         return r;
-    bool apart = from < s->n_tensors && s->n_tensors<to, both = s->n_clients> 1;
+    bool both = s->n_clients > 1;
+    bool apart = from < s->n_tensors && to > s->n_tensors;
     uint32_t middle = apart ? s->n_tensors : from + (to - from) / 2, before = s->n_stayed;
     struct settle_try halves[] = {settle_try_of(s, from, middle), settle_try_of(s, middle, to)};
     r = both ? settle_two(s, halves) : 0;

@@ -253,23 +253,26 @@ static int check_depth(const struct tile *t, bool packed, struct error *e)
 }
 
 // The output's line that the task begins with; the node's first task begins with the first one.
-static uint32_t first_line(const struct tile *t)
+// False: the task writes elsewhere, which says nothing of lines.
+static bool first_line(const struct tile *t, uint64_t *ret)
 {
     uint64_t line = (uint64_t)t->width * rknn_fit_atom(t->regs);
     uint64_t surface = rknn_fit_bytes(t->regs, t->s, DPU_DST_SURF_STRIDE);
     uint32_t to = t->s->value[DPU_DST_BASE];
     if (t->s->tensor[DPU_DST_BASE] != t->target || to < t->target_base)
-        return 0;
+        return false;
     uint64_t at = to - t->target_base;
-    return (uint32_t)((surface ? at % surface : at) / line);
+    *ret = (surface ? at % surface : at) / line;
+    return true;
 }
 
 // What is padded above the task's lines: less where it begins farther down. Halves lie otherwise.
 static bool is_top(const struct tile *t, uint32_t top, uint32_t pad)
 {
-    uint64_t before = (uint64_t)first_line(t) * t->c->window->stride[0];
-    if (rknn_fit_halves(t->regs, t->s->value[CNA_CONV_CON1]))
+    uint64_t line;
+    if (rknn_fit_halves(t->regs, t->s->value[CNA_CONV_CON1]) || !first_line(t, &line))
         return top == 0 || top == pad;
+    uint64_t before = line * t->c->window->stride[0];
     return top == (before < pad ? pad - before : 0);
 }
 
