@@ -136,6 +136,13 @@ static void *end_at_once(void *unused)
     return unused;
 }
 
+// The daemon looks for who has all threads, and tries again.
+static _Noreturn void end_without_threads(const struct error *why)
+{
+    log_error("%s; no thread can be started", why->text);
+    _exit(WORKER_EXIT_NO_THREADS);
+}
+
 // Backends and libraries have words of their own for a thread that they cannot have.
 void worker_check_threads(const struct error *why)
 {
@@ -143,10 +150,8 @@ void worker_check_threads(const struct error *why)
     int r = pthread_create(&thread, NULL, end_at_once, NULL);
     if (r == 0)
         pthread_join(thread, NULL);
-    if (r != EAGAIN)
-        return;
-    log_error("%s; no thread can be started", why->text);
-    _exit(WORKER_EXIT_NO_THREADS);
+    if (r == EAGAIN)
+        end_without_threads(why);
 }
 
 // The body of every thread. A run that the backend finishes on a thread of its own is answered
@@ -167,16 +172,15 @@ static void *worker_serve(void *arg)
     return NULL;
 }
 
-// The calling thread serves as well, hence n - 1 new ones.
-int worker_start_threads(struct worker *w, unsigned n, struct error *e)
+// The calling thread serves as well, hence n - 1 new ones. That one cannot be had is not asked
+// again afterwards: whoever has them all may have let some go meanwhile.
+void worker_start_threads(struct worker *w, unsigned n)
 {
+    struct error e;
     w->n_threads = n;
-    for (unsigned i = 1; i < n; i++) {
-        int r = start_thread(w, e);
-        if (r < 0)
-            return r;
-    }
-    return 0;
+    for (unsigned i = 1; i < n; i++)
+        if (start_thread(w, &e) < 0)
+            end_without_threads(&e);
 }
 
 // ---- the process -------------------------------------------------------------------------------

@@ -87,8 +87,9 @@ void worker_run(struct worker_context *c);
 /// Sends an answer; NULL is out of memory. Ends the process if the daemon is gone.
 void worker_answer(struct worker *w, struct frame_out *f);
 
-/// Starts threads until there are `n`, the calling one included.
-int worker_start_threads(struct worker *w, unsigned n, struct error *e);
+/// Starts threads until there are `n`, the calling one included. Ends the process if one cannot be
+/// had.
+void worker_start_threads(struct worker *w, unsigned n);
 
 /// Something has failed for this reason: ends the process if no thread can be started, which then
 /// is what it failed for.

@@ -160,9 +160,7 @@ static int handle_start(struct worker_request *r, struct error *e)
     const struct npu_device_info *d = loaded->backend->device_info(loaded->device);
     // One thread more than there are cores, so that a request is read even while all cores run. A
     // device whose submit never blocks needs no further threads.
-    s = worker_start_threads(w, d->never_blocks ? 1 : d->n_cores + 1, e);
-    if (s < 0)
-        return s;
+    worker_start_threads(w, d->never_blocks ? 1 : d->n_cores + 1);
     rknnd_Device reply = {.n_cores = d->n_cores,
                           .sram_size = d->sram_size,
                           .dma = d->dma,
