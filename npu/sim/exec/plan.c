@@ -33,22 +33,18 @@ static int plan_check_first(const struct step *s, struct error *e)
 static const struct op *plan_choose(const struct graph *g, const struct graph_node *n)
 {
     bool onnx = n->n_outputs && n->outputs[0] >= 0 && g->tensors[n->outputs[0]].rounds_before_zp;
-    if (op_attention_fits(g, n))
-        return &op_attention;
-    if (op_lrn_fits(g, n))
-        return &op_lrn;
-    if (op_recurrent_fits(g, n))
-        return &op_recurrent;
-    if (op_choose_fits(g, n))
-        return &op_choose;
-    if (op_reduce_fits(g, n))
-        return &op_reduce;
-    if (op_quantize_bytes_fits(g, n))
-        return &op_quantize_bytes;
-    if (op_trilu_fits(g, n))
-        return &op_trilu;
-    if (op_arcs_fits(g, n))
-        return &op_arcs;
+    static const struct {
+        bool (*fits)(const struct graph *g, const struct graph_node *n);
+        const struct op *op;
+    } instead[] = {
+        {op_attention_fits, &op_attention}, {op_lrn_fits, &op_lrn},
+        {op_recurrent_fits, &op_recurrent}, {op_choose_fits, &op_choose},
+        {op_reduce_fits, &op_reduce},       {op_quantize_bytes_fits, &op_quantize_bytes},
+        {op_trilu_fits, &op_trilu},         {op_arcs_fits, &op_arcs},
+    };
+    for (size_t i = 0; i < sizeof instead / sizeof *instead; i++)
+        if (instead[i].fits(g, n))
+            return instead[i].op;
     return onnx && ops_ort_int8[n->op] ? ops_ort_int8[n->op] : ops[n->op];
 }
 

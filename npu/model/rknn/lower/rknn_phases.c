@@ -95,14 +95,14 @@ static bool writes_lines(const struct rknn_lowering *l, const struct rknn_state 
 static bool has_strides(const struct rknn_lowering *l, const struct phases *p,
                         const struct rknn_state *t)
 {
-    enum { ONE_BY_ONE = 1 << 29, STRIDE = 0xfffffff };
-    enum chip_generation g = l->chip->generation;
-    bool one = g == CHIP_GEN_RK3566 || t->value[CNA_CONV_CON1] & ONE_BY_ONE;
+    enum { STRIDE = 0xfffffff };
+    uint32_t lines = rknn_fit_stride_lines(l->regs, t->value[CNA_CONV_CON1]);
     uint32_t line = t->value[CNA_LINE_STRIDE] & STRIDE, width = t->value[CNA_DATA_SIZE0] >> 16;
-    uint32_t behind = g == CHIP_GEN_RK3588 ? (one ? width : line) : 0;
+    bool goes_on = l->chip->generation == CHIP_GEN_RK3588;
+    uint32_t behind = goes_on ? (lines == 1 ? width : line) : 0;
     uint64_t surface = (t->value[CNA_SURF_STRIDE] + behind) & STRIDE;
     uint64_t plane = (uint64_t)p->copy->dims[2] * p->copy->dims[3], atom = rknn_fit_atom(l->regs);
-    return line == p->copy->dims[3] * (one ? 1 : 4) &&
+    return line == p->copy->dims[3] * lines &&
            (p->copy->dims[1] <= atom || rknn_fit_plane(l->regs, plane, surface * atom));
 }
 

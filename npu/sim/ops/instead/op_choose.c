@@ -75,29 +75,36 @@ SELECT_OF(select_2, unaligned_u16)
 SELECT_OF(select_4, unaligned_u32)
 SELECT_OF(select_8, unaligned_u64)
 
-#define COMPARE(operation, sa, sb)                                                                 \
-    for (size_t i = 0; i < n; i++)                                                                 \
-        y[i] = a[(int64_t)i * (sa)] operation b[(int64_t)i * (sb)];                                \
+// u and v are elements of both operands.
+#define COMBINE(expression, sa, sb)                                                                \
+    for (size_t i = 0; i < n; i++) {                                                               \
+        const element u = a[(int64_t)i * (sa)], v = b[(int64_t)i * (sb)];                          \
+        y[i] = (expression);                                                                       \
+    }                                                                                              \
     return
 
-#define COMPARE_OF(name, type, operation)                                                          \
+#define COMBINE_OF(name, type, made, expression)                                                   \
     KERNEL(void, name, (const struct choose_line *l), (l))                                         \
     {                                                                                              \
+        typedef type element;                                                                      \
         const int64_t step_a = l->step[1], step_b = l->step[2];                                    \
         const size_t n = l->n;                                                                     \
-        uint8_t *restrict y = l->y;                                                                \
+        made *restrict y = (made *)l->y;                                                           \
         const type *restrict a = (const type *)l->in[0], *restrict b = (const type *)l->in[1];     \
         if (step_a == 1 && step_b == 1) {                                                          \
-            COMPARE(operation, 1, 1);                                                              \
+            COMBINE(expression, 1, 1);                                                             \
         }                                                                                          \
         if (step_a == 1 && step_b == 0) {                                                          \
-            COMPARE(operation, 1, 0);                                                              \
+            COMBINE(expression, 1, 0);                                                             \
         }                                                                                          \
         if (step_a == 0 && step_b == 1) {                                                          \
-            COMPARE(operation, 0, 1);                                                              \
+            COMBINE(expression, 0, 1);                                                             \
         }                                                                                          \
-        COMPARE(operation, step_a, step_b);                                                        \
+        COMBINE(expression, step_a, step_b);                                                       \
     }
+
+#define COMPARE_OF(name, type, operation)     COMBINE_OF(name, type, uint8_t, u operation v)
+#define ARITHMETIC_OF(name, type, expression) COMBINE_OF(name, type, type, expression)
 
 COMPARE_OF(equal_f32, unaligned_f32, ==)
 COMPARE_OF(less_f32, unaligned_f32, <)
@@ -109,47 +116,22 @@ COMPARE_OF(equal_i64, unaligned_i64, ==)
 COMPARE_OF(less_i64, unaligned_i64, <)
 COMPARE_OF(less_equal_i64, unaligned_i64, <=)
 
-// u and v are elements of both operands.
-#define COMBINE(expression, sa, sb)                                                                \
-    for (size_t i = 0; i < n; i++) {                                                               \
-        const element u = a[(int64_t)i * (sa)], v = b[(int64_t)i * (sb)];                          \
-        y[i] = (expression);                                                                       \
-    }                                                                                              \
-    return
-
-#define COMBINE_OF(name, type, expression)                                                         \
-    KERNEL(void, name, (const struct choose_line *l), (l))                                         \
-    {                                                                                              \
-        typedef type element;                                                                      \
-        const int64_t step_a = l->step[1], step_b = l->step[2];                                    \
-        const size_t n = l->n;                                                                     \
-        type *restrict y = (type *)l->y;                                                           \
-        const type *restrict a = (const type *)l->in[0], *restrict b = (const type *)l->in[1];     \
-        if (step_a == 1 && step_b == 1) {                                                          \
-            COMBINE(expression, 1, 1);                                                             \
-        }                                                                                          \
-        if (step_a == 1 && step_b == 0) {                                                          \
-            COMBINE(expression, 1, 0);                                                             \
-        }                                                                                          \
-        COMBINE(expression, step_a, step_b);                                                       \
-    }
-
-COMBINE_OF(add_4, unaligned_u32, u + v)
-COMBINE_OF(sub_4, unaligned_u32, u - v)
-COMBINE_OF(mul_4, unaligned_u32, u *v)
-COMBINE_OF(max_4, unaligned_i32, u > v ? u : v)
-COMBINE_OF(min_4, unaligned_i32, u < v ? u : v)
-COMBINE_OF(and_4, unaligned_u32, u &v)
-COMBINE_OF(or_4, unaligned_u32, u | v)
-COMBINE_OF(xor_4, unaligned_u32, u ^ v)
-COMBINE_OF(add_8, unaligned_u64, u + v)
-COMBINE_OF(sub_8, unaligned_u64, u - v)
-COMBINE_OF(mul_8, unaligned_u64, u *v)
-COMBINE_OF(max_8, unaligned_i64, u > v ? u : v)
-COMBINE_OF(min_8, unaligned_i64, u < v ? u : v)
-COMBINE_OF(and_8, unaligned_u64, u &v)
-COMBINE_OF(or_8, unaligned_u64, u | v)
-COMBINE_OF(xor_8, unaligned_u64, u ^ v)
+ARITHMETIC_OF(add_4, unaligned_u32, u + v)
+ARITHMETIC_OF(sub_4, unaligned_u32, u - v)
+ARITHMETIC_OF(mul_4, unaligned_u32, u *v)
+ARITHMETIC_OF(max_4, unaligned_i32, u > v ? u : v)
+ARITHMETIC_OF(min_4, unaligned_i32, u < v ? u : v)
+ARITHMETIC_OF(and_4, unaligned_u32, u &v)
+ARITHMETIC_OF(or_4, unaligned_u32, u | v)
+ARITHMETIC_OF(xor_4, unaligned_u32, u ^ v)
+ARITHMETIC_OF(add_8, unaligned_u64, u + v)
+ARITHMETIC_OF(sub_8, unaligned_u64, u - v)
+ARITHMETIC_OF(mul_8, unaligned_u64, u *v)
+ARITHMETIC_OF(max_8, unaligned_i64, u > v ? u : v)
+ARITHMETIC_OF(min_8, unaligned_i64, u < v ? u : v)
+ARITHMETIC_OF(and_8, unaligned_u64, u &v)
+ARITHMETIC_OF(or_8, unaligned_u64, u | v)
+ARITHMETIC_OF(xor_8, unaligned_u64, u ^ v)
 
 #define TRUTH_OF(name, type, expression)                                                           \
     KERNEL(void, name, (const struct choose_line *l), (l))                                         \

@@ -51,6 +51,12 @@ bool rknn_fit_blocks(uint64_t n, uint64_t of)
     return false;
 }
 
+uint32_t rknn_fit_stride_lines(const struct rknn_regs *regs, uint32_t kind)
+{
+    enum { ONE_BY_ONE = 1 << 29 };
+    return regs->chip->generation == CHIP_GEN_RK3566 || kind & ONE_BY_ONE ? 1 : 4;
+}
+
 bool rknn_fit_halves(const struct rknn_regs *regs, uint32_t kind)
 {
     enum { HALVES = 1 << 16 | 1 << 14 };

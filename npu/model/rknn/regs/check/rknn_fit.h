@@ -33,6 +33,10 @@ uint64_t rknn_fit_bytes(const struct rknn_regs *regs, const struct rknn_state *t
 /// be stored as if it was full.
 bool rknn_fit_blocks(uint64_t n, uint64_t of);
 
+/// How many lines CNA_LINE_STRIDE goes on by, in CNA_CONV_CON1: four, or one, as a bit says; of
+/// RK3566 and RK3568 one.
+uint32_t rknn_fit_stride_lines(const struct rknn_regs *regs, uint32_t kind);
+
 /// Of RK3562 in container 2, by CNA_CONV_CON1: whether a task makes twice its lines of packed
 /// pixels, the lower half behind the upper one, as if that were the next block of channels.
 bool rknn_fit_halves(const struct rknn_regs *regs, uint32_t kind);

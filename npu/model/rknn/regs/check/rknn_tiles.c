@@ -149,16 +149,6 @@ static int check_packed_weights(const struct tile *t, struct error *e)
     return check(t, CNA_WEIGHT_SIZE1, each == kernel[0] * line, e);
 }
 
-// Of newer chips and RK3588 a stride is that of four lines, or, as a bit says, that of one; of
-// RK3566 and RK3568 that of one.
-static uint32_t lines_of_stride(const struct tile *t)
-{
-    enum { ONE_BY_ONE = 1 << 29 };
-    bool one =
-        t->regs->chip->generation == CHIP_GEN_RK3566 || t->s->value[CNA_CONV_CON1] & ONE_BY_ONE;
-    return one ? 1 : 4;
-}
-
 // How an image in blocks of channels is read: lines in atoms; planes in pixels, of RK3588 from the
 // first line's end on, in 28 bits.
 static int check_image(const struct tile *t, bool packed, struct error *e)
@@ -174,7 +164,8 @@ static int check_image(const struct tile *t, bool packed, struct error *e)
         return r < 0 ? r : check_packed_image(t, e);
     bool right = rknn_fit_own_plane(t->regs, plane, (uint64_t)((surface + before) & mask) * atom,
                                     t->c->of_input, t->c->x->dims[1] <= block);
-    r = check(t, CNA_LINE_STRIDE, line == width * lines_of_stride(t), e);
+    uint32_t lines = rknn_fit_stride_lines(t->regs, v[CNA_CONV_CON1]);
+    r = check(t, CNA_LINE_STRIDE, line == width * lines, e);
     return r < 0 ? r : check(t, CNA_SURF_STRIDE, right, e);
 }
 

@@ -47,6 +47,8 @@ int rknn_spread_known(const struct rknn_regs *regs, const struct rknn_file *f,
     enum { FROM_MEMORY = 1 };
     struct rknn_walk w;
     const struct rknn_state *s;
+    uint32_t any; // a program that sets no mode is none for units
+    const bool programmed = rknn_regs_get(regs, DPU_FEATURE_MODE_CFG, &any);
     if (strcmp(n->op, "Expand") != 0 || !n->n_outputs || n->outputs[0] < 0 ||
         f->tensors[n->outputs[0]].type != RKNN_I8)
         return 0;
@@ -54,7 +56,7 @@ int rknn_spread_known(const struct rknn_regs *regs, const struct rknn_file *f,
     while ((s = rknn_walk_next(&w)) != NULL)
         if (!(s->value[DPU_FEATURE_MODE_CFG] & FROM_MEMORY) &&
             (check_task(regs, s, e) < 0 ||
-             rknn_units_copy(regs, f, s, f->tensors[n->outputs[0]].zp, e) < 0))
+             (programmed && rknn_units_copy(regs, f, s, f->tensors[n->outputs[0]].zp, e) < 0)))
             return STATUS_MODEL_INVALID;
     return 0;
 }

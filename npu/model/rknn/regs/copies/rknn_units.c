@@ -1,5 +1,4 @@
 // A bias of each channel, a factor of 1, no zero point of weights: so have all such tasks of files.
-// What no command of the node sets is as the chip had it.
 #include "npu/model/rknn/regs/copies/rknn_units.h"
 
 static const char changed[] = "what it copies is changed";
@@ -10,9 +9,6 @@ static int check_config(const struct rknn_regs *regs, const struct rknn_file *f,
                         const struct rknn_state *s, struct error *e)
 {
     enum { SHIFTS_AT = 16, LEAST = 18 };
-    uint32_t any;
-    if (!rknn_regs_get(regs, RDMA_BS_CONFIG_BASE, &any))
-        return 0;
     int32_t index = s->tensor[RDMA_BS_CONFIG_BASE];
     struct bytes b = index < 0 ? (struct bytes){0} : f->tensors[index].data;
     uint32_t at = s->value[RDMA_BS_CONFIG_BASE];
@@ -46,8 +42,8 @@ int rknn_units_copy(const struct rknn_regs *regs, const struct rknn_file *f,
     };
     enum chip_generation g = regs->chip->generation;
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        uint32_t any, value = s->value[units[i].reg];
-        if (rknn_regs_get(regs, units[i].reg, &any) && (value & units[i].mask) != units[i].value[g])
+        uint32_t value = s->value[units[i].reg];
+        if ((value & units[i].mask) != units[i].value[g])
             return rknn_regs_refuse(regs, units[i].reg, value, changed, e);
     }
     return check_config(regs, f, s, e);
