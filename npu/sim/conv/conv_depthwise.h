@@ -57,6 +57,47 @@ depthwise_each(const struct depthwise_line *l, const int n_many,
     }
 }
 
+// ---- kernels that make outputs of whole lines, for windows and strides that are unrolled ----
+
+#define DEPTHWISE_STORE(define, kernel, columns, stride, name, kind)                               \
+    define static void depthwise_store_##name##_##columns##_##stride(                              \
+        const struct depthwise_line *l)                                                            \
+    {                                                                                              \
+        kernel(l, columns, stride, kind);                                                          \
+    }
+#define DEPTHWISE_STORE_ALL(define, kernel, columns, stride)                                       \
+    DEPTHWISE_STORE(define, kernel, columns, stride, plain, REQUANT_PLAIN)                         \
+    DEPTHWISE_STORE(define, kernel, columns, stride, leaky, REQUANT_LEAKY)                         \
+    DEPTHWISE_STORE(define, kernel, columns, stride, floats, REQUANT_FLOAT32)
+#define DEPTHWISE_STORED(columns, stride)                                                          \
+    {                                                                                              \
+        [REQUANT_PLAIN] = depthwise_store_plain_##columns##_##stride,                              \
+        [REQUANT_LEAKY] = depthwise_store_leaky_##columns##_##stride,                              \
+        [REQUANT_FLOAT32] = depthwise_store_floats_##columns##_##stride,                           \
+    }
+
+/// Defines depthwise_store(l), for what depthwise_has_window() is true of: calls kernel(l, columns,
+/// stride, kind), which is inlined into a function that `define` begins, once for each of these.
+#define DEPTHWISE_STORES(define, kernel)                                                           \
+    DEPTHWISE_STORE_ALL(define, kernel, 3, 1)                                                      \
+    DEPTHWISE_STORE_ALL(define, kernel, 3, 2)                                                      \
+    DEPTHWISE_STORE_ALL(define, kernel, 5, 1)                                                      \
+    DEPTHWISE_STORE_ALL(define, kernel, 5, 2)                                                      \
+    static void depthwise_store(const struct depthwise_line *l)                                    \
+    {                                                                                              \
+        static void (*const stores[][2][REQUANT_FLOAT32 + 1])(const struct depthwise_line *l) = {  \
+            {DEPTHWISE_STORED(3, 1), DEPTHWISE_STORED(3, 2)},                                      \
+            {DEPTHWISE_STORED(5, 1), DEPTHWISE_STORED(5, 2)}};                                     \
+        stores[l->columns == 5][l->in / l->out - 1][l->requant->kind](l);                          \
+    }
+
+/// Whether windows are of a size and a stride whose loops are unrolled.
+static inline bool depthwise_has_window(const struct depthwise_line *l)
+{
+    const size_t columns = l->columns, stride = l->in / l->out;
+    return (columns == 3 || columns == 5) && (stride == 1 || stride == 2);
+}
+
 /// The kernel for quads, with AVX512-VNNI or NEON's dot products: elements are a byte of each of
 /// four lines, as depthwise_interleave() makes them, taps four int8.
 void depthwise_sum_quads(const struct depthwise_line *l);

@@ -210,26 +210,7 @@ VNNI_INLINE void depthwise_vnni_store_any(const struct depthwise_line *l, const 
         depthwise_vnni_store_line(l, (struct vnni_window){columns, stride, FEW, false}, kind);
 }
 
-#define STORE(columns, stride, name, kind)                                                         \
-    VNNI static void depthwise_vnni_##name##_##columns##_##stride(const struct depthwise_line *l)  \
-    {                                                                                              \
-        depthwise_vnni_store_any(l, columns, stride, kind);                                        \
-    }
-#define STORE_ALL(columns, stride)                                                                 \
-    STORE(columns, stride, plain, REQUANT_PLAIN)                                                   \
-    STORE(columns, stride, leaky, REQUANT_LEAKY)                                                   \
-    STORE(columns, stride, floats, REQUANT_FLOAT32)
-#define STORED(columns, stride)                                                                    \
-    {                                                                                              \
-        [REQUANT_PLAIN] = depthwise_vnni_plain_##columns##_##stride,                               \
-        [REQUANT_LEAKY] = depthwise_vnni_leaky_##columns##_##stride,                               \
-        [REQUANT_FLOAT32] = depthwise_vnni_floats_##columns##_##stride,                            \
-    }
-
-STORE_ALL(3, 1)
-STORE_ALL(3, 2)
-STORE_ALL(5, 1)
-STORE_ALL(5, 2)
+DEPTHWISE_STORES(VNNI, depthwise_vnni_store_any)
 
 // Whether a unit is a pixel, and the windows of neighbours lie so that their columns follow each
 // other.
@@ -244,17 +225,14 @@ static bool depthwise_vnni_shares(const struct depthwise_line *l)
 
 bool depthwise_stores(const struct depthwise_line *l)
 {
-    const size_t stride = l->in / l->out;
-    return (l->columns == 3 || l->columns == 5) && (stride == 1 || stride == 2) && l->n >= FEW &&
-           l->out >= CONV_LANES && depthwise_vnni_shares(l);
+    return depthwise_has_window(l) && l->n >= FEW && l->out >= CONV_LANES &&
+           depthwise_vnni_shares(l);
 }
 
 VNNI void depthwise_sum_quads(const struct depthwise_line *l)
 {
-    static void (*const stores[][2][REQUANT_FLOAT32 + 1])(const struct depthwise_line *l) = {
-        {STORED(3, 1), STORED(3, 2)}, {STORED(5, 1), STORED(5, 2)}};
     if (l->requant)
-        stores[l->columns == 5][l->in / l->out - 1][l->requant->kind](l);
+        depthwise_store(l);
     else if (l->lowered)
         depthwise_each(l, DEPTHWISE_UNROLL, depthwise_vnni_sum_lowered);
     else

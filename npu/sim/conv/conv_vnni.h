@@ -110,6 +110,27 @@ struct vnni_bytes {
     size_t n_segments, segment, apart, pitch, pixel;
 };
 
+/// The image's pixels in a window, so many pixels apart from each other; `more`: how many pixels
+/// neighbouring windows have more than there are windows.
+struct vnni_taps {
+    size_t n, apart, more;
+};
+
+static inline struct vnni_taps vnni_taps_of(const struct vnni_bytes *b)
+{
+    const size_t n = b->n_segments * b->segment / b->pixel;
+    const size_t apart = b->n_segments > 1 ? b->apart / b->pixel : 1;
+    return (struct vnni_taps){n, apart, (n - 1) * apart};
+}
+
+/// Whether the pixels of a window, which others share, take fewer vectors of so many bytes by
+/// themselves.
+static inline bool vnni_shares_pixels(const struct vnni_bytes *b, size_t vector)
+{
+    const size_t each = (b->pixel + vector - 1) / vector;
+    return b->pitch == b->pixel && each < b->n_segments * ((b->segment + vector - 1) / vector);
+}
+
 /// Sums of the bytes of n pixels; at least CONV_LANES sums are written.
 void conv_vnni_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sums);
 

@@ -204,21 +204,16 @@ VNNI_INLINE void vnni_join_pixels(const int32_t *pixels, size_t taps, size_t apa
     }
 }
 
-// Whether the pixels of a window take fewer vectors by themselves.
-static bool vnni_shares_pixels(const struct vnni_bytes *b)
-{
-    size_t each = (b->pixel + 63) / 64, all = b->n_segments * ((b->segment + 63) / 64);
-    return b->pitch == b->pixel && (b->pixel == 16 || b->pixel == 32 || each < all);
-}
-
 // As many windows at a time as MOST_PIXELS pixels have; the last ones are moved back where they
 // have too few.
 VNNI void conv_vnni_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sums)
 {
     int32_t pixels[MOST_PIXELS];
-    size_t taps = b->n_segments * b->segment / b->pixel;
-    size_t apart = b->n_segments > 1 ? b->apart / b->pixel : 1, more = (taps - 1) * apart;
-    if (!vnni_shares_pixels(b) || n < PIXELS_AT_ONCE || more + PIXELS_AT_ONCE > MOST_PIXELS) {
+    const struct vnni_taps taps = vnni_taps_of(b);
+    const size_t more = taps.more;
+    const bool whole = b->pitch == b->pixel && (b->pixel == 16 || b->pixel == 32);
+    if (!(whole || vnni_shares_pixels(b, 64)) || n < PIXELS_AT_ONCE ||
+        more + PIXELS_AT_ONCE > MOST_PIXELS) {
         vnni_sum_each(b, n, sums);
         return;
     }
@@ -229,12 +224,12 @@ VNNI void conv_vnni_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sum
             count = PIXELS_AT_ONCE;
         }
         vnni_sum_pixels(b->x + done * b->pitch, b->pixel, count + more, pixels);
-        if (taps == 1)
+        if (taps.n == 1)
             memcpy(sums + done, pixels, count * sizeof *sums);
-        else if (taps == 3)
-            vnni_join_pixels(pixels, 3, apart, count, sums + done);
+        else if (taps.n == 3)
+            vnni_join_pixels(pixels, 3, taps.apart, count, sums + done);
         else
-            vnni_join_pixels(pixels, taps, apart, count, sums + done);
+            vnni_join_pixels(pixels, taps.n, taps.apart, count, sums + done);
     }
 }
 #elif !defined(__aarch64__) // neon/conv_neon_bytes.c

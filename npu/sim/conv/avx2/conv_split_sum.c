@@ -292,33 +292,24 @@ AVX2_INLINE void split_sum_windows(const struct vnni_bytes *b, size_t n, int32_t
         memcpy(sums, few, n * sizeof *sums);
 }
 
-// Whether the pixels of a window, which others share, take fewer vectors by themselves.
-static bool split_shares_pixels(const struct vnni_bytes *b)
-{
-    const size_t each = (b->pixel + VECTOR_BYTES - 1) / VECTOR_BYTES;
-    return b->pitch == b->pixel &&
-           each < b->n_segments * ((b->segment + VECTOR_BYTES - 1) / VECTOR_BYTES);
-}
-
 // Sums of pixels are made once, as many at a time as are kept.
 AVX2 void conv_split_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sums)
 {
     int32_t pixels[MOST_PIXELS];
-    const size_t taps = b->n_segments * b->segment / b->pixel;
-    const size_t apart = b->n_segments > 1 ? b->apart / b->pixel : 1, more = (taps - 1) * apart;
-    if (!split_shares_pixels(b) || more >= MOST_PIXELS / 2) {
+    const struct vnni_taps taps = vnni_taps_of(b);
+    if (!vnni_shares_pixels(b, VECTOR_BYTES) || taps.more >= MOST_PIXELS / 2) {
         split_sum_windows(b, n, sums);
         return;
     }
     for (size_t done = 0, count; done < n; done += count) {
-        count = n - done < MOST_PIXELS - more ? n - done : MOST_PIXELS - more;
+        count = n - done < MOST_PIXELS - taps.more ? n - done : MOST_PIXELS - taps.more;
         const struct vnni_bytes each = {
             .x = b->x + done * b->pitch, .n_segments = 1, .segment = b->pixel, .pitch = b->pixel};
-        split_sum_windows(&each, count + more, pixels);
+        split_sum_windows(&each, count + taps.more, pixels);
         memcpy(sums + done, pixels, count * sizeof *sums);
-        for (size_t k = 1; k < taps; k++)
+        for (size_t k = 1; k < taps.n; k++)
             for (size_t i = 0; i < count; i++)
-                sums[done + i] += pixels[i + k * apart];
+                sums[done + i] += pixels[i + k * taps.apart];
     }
 }
 #else

@@ -99,8 +99,8 @@ NEON_INLINE void neon_join_pixels(const int32_t *pixels, size_t taps, size_t apa
 NEON void conv_vnni_sum_bytes(const struct vnni_bytes *b, size_t n, int32_t *sums)
 {
     int32_t pixels[MOST_PIXELS + LANES];
-    const size_t taps = b->n_segments * b->segment / b->pixel;
-    const size_t apart = b->n_segments > 1 ? b->apart / b->pixel : 1, more = (taps - 1) * apart;
+    const struct vnni_taps all = vnni_taps_of(b);
+    const size_t taps = all.n, apart = all.apart, more = all.more;
     if (taps == 1 || b->pitch != b->pixel || more + LANES > MOST_PIXELS) {
         neon_sum_each(b, n, sums);
         return;

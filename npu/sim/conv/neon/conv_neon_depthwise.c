@@ -253,37 +253,11 @@ NEON_INLINE void neon_store_any(const struct depthwise_line *l, const size_t col
                           kind);
 }
 
-#define STORE(columns, stride, name, kind)                                                         \
-    NEON static void neon_store_##name##_##columns##_##stride(const struct depthwise_line *l)      \
-    {                                                                                              \
-        neon_store_any(l, columns, stride, kind);                                                  \
-    }
-#define STORE_ALL(columns, stride)                                                                 \
-    STORE(columns, stride, plain, REQUANT_PLAIN)                                                   \
-    STORE(columns, stride, leaky, REQUANT_LEAKY)                                                   \
-    STORE(columns, stride, floats, REQUANT_FLOAT32)
-#define STORED(columns, stride)                                                                    \
-    {                                                                                              \
-        [REQUANT_PLAIN] = neon_store_plain_##columns##_##stride,                                   \
-        [REQUANT_LEAKY] = neon_store_leaky_##columns##_##stride,                                   \
-        [REQUANT_FLOAT32] = neon_store_floats_##columns##_##stride,                                \
-    }
-
-STORE_ALL(3, 1)
-STORE_ALL(3, 2)
-STORE_ALL(5, 1)
-STORE_ALL(5, 2)
-
-// Whether windows are of a size and a stride whose loops are unrolled.
-static bool neon_has_kernels(const struct depthwise_line *l)
-{
-    const size_t columns = l->columns, stride = l->in / l->out;
-    return (columns == 3 || columns == 5) && (stride == 1 || stride == 2);
-}
+DEPTHWISE_STORES(NEON, neon_store_any)
 
 bool depthwise_stores(const struct depthwise_line *l)
 {
-    return neon_has_kernels(l) && l->n >= OUTPUTS && l->out >= CONV_LANES &&
+    return depthwise_has_window(l) && l->n >= OUTPUTS && l->out >= CONV_LANES &&
            neon_shares(l, l->columns);
 }
 
@@ -305,14 +279,12 @@ SHARED(5, 2)
 
 NEON void depthwise_sum_quads(const struct depthwise_line *l)
 {
-    static void (*const stores[][2][REQUANT_FLOAT32 + 1])(const struct depthwise_line *l) = {
-        {STORED(3, 1), STORED(3, 2)}, {STORED(5, 1), STORED(5, 2)}};
     static void (*const sums[][2])(const struct depthwise_line *l) = {
         {neon_sum_shared_3_1, neon_sum_shared_3_2}, {neon_sum_shared_5_1, neon_sum_shared_5_2}};
     const size_t stride = l->in / l->out;
     if (l->requant)
-        stores[l->columns == 5][stride - 1][l->requant->kind](l);
-    else if (neon_has_kernels(l) && l->n >= MANY && neon_shares(l, l->columns))
+        depthwise_store(l);
+    else if (depthwise_has_window(l) && l->n >= MANY && neon_shares(l, l->columns))
         sums[l->columns == 5][stride - 1](l);
     else if (l->lowered)
         depthwise_each(l, DEPTHWISE_FEW / 2, neon_sum_lowered);
