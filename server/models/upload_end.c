@@ -189,7 +189,7 @@ void upload_hash_on(struct upload *u)
     uint64_t size = u->received - u->hashed;
     u->part = (struct hashing){.hash = &u->hash,
                                .data = u->map + u->hashed,
-                               .size = complete || size < PATIENT_PART ? size : PATIENT_PART,
+                               .size = (size_t)(complete || size < PATIENT_PART ? size : PATIENT_PART),
                                .awaited = complete,
                                .done = on_hashed};
     hashers_do(&u->uploads->hashers, &u->part);
