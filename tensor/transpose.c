@@ -134,25 +134,18 @@ static size_t transpose_first_rows(const struct matrix *m, size_t n, size_t elem
     return n - before;
 }
 
-// Two squares below each other, one in each 128-bit lane of AVX2's vectors, whose unpacking does
-// not leave lanes.
-#define AVX2 __attribute__((target("avx2")))
-
-AVX2 static inline __m256i transpose_load_two(const uint8_t *src, ptrdiff_t step)
-{
-    __m256i v = _mm256_castsi128_si256(_mm_loadu_si128((const void *)src));
-    return _mm256_inserti128_si256(v, _mm_loadu_si128((const void *)(src + step)), 1);
-}
-
-#define TWO(size, low, high)                                                                       \
-    AVX2 static void transpose_two_##size(const struct matrix *m, size_t row, size_t column)       \
+// Squares below each other, one in each 128-bit lane of a vector, whose unpacking does not leave
+// lanes.
+#define SQUARES(count, TARGET, vector, store, size, low, high)                                     \
+    TARGET static void transpose_##count##_##size(const struct matrix *m, size_t row,              \
+                                                  size_t column)                                   \
     {                                                                                              \
         enum { N = VECTOR_BYTES / size };                                                          \
         const uint8_t *src = m->src + (ptrdiff_t)row * m->src_pitch + column * size;               \
         uint8_t *dst = m->dst + (ptrdiff_t)column * m->dst_pitch + row * size;                     \
-        __m256i a[N], b[N];                                                                        \
+        vector a[N], b[N];                                                                         \
         for (int i = 0; i < N; i++, src += m->src_pitch)                                           \
-            a[i] = transpose_load_two(src, N * m->src_pitch);                                      \
+            a[i] = transpose_load_##count(src, N * m->src_pitch);                                  \
         for (int done = 1; done < N; done *= 2) {                                                  \
             for (int i = 0; i < N / 2; i++) {                                                      \
                 b[2 * i] = low(a[i], a[i + N / 2]);                                                \
@@ -161,9 +154,19 @@ AVX2 static inline __m256i transpose_load_two(const uint8_t *src, ptrdiff_t step
             memcpy(a, b, sizeof a);                                                                \
         }                                                                                          \
         for (int i = 0; i < N; i++, dst += m->dst_pitch)                                           \
-            _mm256_storeu_si256((void *)dst, a[i]);                                                \
+            store((void *)dst, a[i]);                                                              \
     }
 
+// Two, with AVX2.
+#define AVX2 __attribute__((target("avx2")))
+
+AVX2 static inline __m256i transpose_load_two(const uint8_t *src, ptrdiff_t step)
+{
+    __m256i v = _mm256_castsi128_si256(_mm_loadu_si128((const void *)src));
+    return _mm256_inserti128_si256(v, _mm_loadu_si128((const void *)(src + step)), 1);
+}
+
+#define TWO(size, low, high) SQUARES(two, AVX2, __m256i, _mm256_storeu_si256, size, low, high)
 TWO(1, _mm256_unpacklo_epi8, _mm256_unpackhi_epi8)
 TWO(2, _mm256_unpacklo_epi16, _mm256_unpackhi_epi16)
 TWO(4, _mm256_unpacklo_epi32, _mm256_unpackhi_epi32)
@@ -197,25 +200,7 @@ AVX512BW static inline __m512i transpose_load_four(const uint8_t *src, ptrdiff_t
     return _mm512_inserti32x4(v, _mm_loadu_si128((const void *)(src + 3 * step)), 3);
 }
 
-#define FOUR(size, low, high)                                                                      \
-    AVX512BW static void transpose_four_##size(const struct matrix *m, size_t row, size_t column)  \
-    {                                                                                              \
-        enum { N = VECTOR_BYTES / size };                                                          \
-        const uint8_t *src = m->src + (ptrdiff_t)row * m->src_pitch + column * size;               \
-        uint8_t *dst = m->dst + (ptrdiff_t)column * m->dst_pitch + row * size;                     \
-        __m512i a[N], b[N];                                                                        \
-        for (int i = 0; i < N; i++, src += m->src_pitch)                                           \
-            a[i] = transpose_load_four(src, N * m->src_pitch);                                     \
-        for (int done = 1; done < N; done *= 2) {                                                  \
-            for (int i = 0; i < N / 2; i++) {                                                      \
-                b[2 * i] = low(a[i], a[i + N / 2]);                                                \
-                b[2 * i + 1] = high(a[i], a[i + N / 2]);                                           \
-            }                                                                                      \
-            memcpy(a, b, sizeof a);                                                                \
-        }                                                                                          \
-        for (int i = 0; i < N; i++, dst += m->dst_pitch)                                           \
-            _mm512_storeu_si512(dst, a[i]);                                                        \
-    }
+#define FOUR(size, low, high) SQUARES(four, AVX512BW, __m512i, _mm512_storeu_si512, size, low, high)
 
 FOUR(1, _mm512_unpacklo_epi8, _mm512_unpackhi_epi8)
 FOUR(2, _mm512_unpacklo_epi16, _mm512_unpackhi_epi16)

@@ -14,7 +14,7 @@
 #include "server/net/connection.h"
 #include "server/observe/trace.h"
 
-#define PATIENT_PART ((uint64_t)1 << 20) // bytes that are hashed at a time at low priority
+#define PATIENT_PART ((size_t)1 << 20) // bytes that are hashed at a time at low priority
 
 // ---- requests that wait -------------------------------------------------------------------------
 
@@ -186,10 +186,10 @@ void upload_hash_on(struct upload *u)
         return;
     u->hashing = true;
     bool complete = u->received == u->size;
-    uint64_t size = u->received - u->hashed;
+    size_t size = (size_t)(u->received - u->hashed); // of what is mapped
     u->part = (struct hashing){.hash = &u->hash,
                                .data = u->map + u->hashed,
-                               .size = (size_t)(complete || size < PATIENT_PART ? size : PATIENT_PART),
+                               .size = complete || size < PATIENT_PART ? size : PATIENT_PART,
                                .awaited = complete,
                                .done = on_hashed};
     hashers_do(&u->uploads->hashers, &u->part);

@@ -9,6 +9,7 @@
 // State of a step: Concat and Split have one copy per part.
 struct copies {
     uint32_t n;
+    bool concat; // of a Concat or Split: the copies are of inputs to one output
     struct copy copies[];
 };
 
@@ -118,6 +119,7 @@ static int prepare_parts(struct step *s, bool concat, struct error *e)
     uint64_t at = 0;
     if (!c)
         return error_no_memory(e, "a step", 0);
+    c->concat = concat;
     for (uint32_t i = 0; i < n; i++) {
         const struct graph_tensor *part = concat ? step_input(s, i) : step_output(s, i);
         if (!part)
@@ -141,26 +143,18 @@ static int prepare_concat(struct step *s, struct error *e)
     return prepare_parts(s, true, e);
 }
 
-static int run_concat(const struct step *s, struct run *r, struct error *e)
-{
-    (void)e;
-    const struct copies *c = s->state;
-    for (uint32_t i = 0; i < c->n; i++)
-        copy_run(&c->copies[i], run_output(s, r, 0), run_input(s, r, i));
-    return 0;
-}
-
 static int prepare_split(struct step *s, struct error *e)
 {
     return prepare_parts(s, false, e);
 }
 
-static int run_split(const struct step *s, struct run *r, struct error *e)
+static int run_parts(const struct step *s, struct run *r, struct error *e)
 {
     (void)e;
     const struct copies *c = s->state;
     for (uint32_t i = 0; i < c->n; i++)
-        copy_run(&c->copies[i], run_output(s, r, i), run_input(s, r, 0));
+        copy_run(&c->copies[i], run_output(s, r, c->concat ? 0 : i),
+                 run_input(s, r, c->concat ? i : 0));
     return 0;
 }
 
@@ -357,8 +351,8 @@ static int run_reshape(const struct step *s, struct run *r, struct error *e)
     return 0;
 }
 
-const struct op op_concat = {.prepare = prepare_concat, .run = run_concat, .on_constant = true};
-const struct op op_split = {.prepare = prepare_split, .run = run_split};
+const struct op op_concat = {.prepare = prepare_concat, .run = run_parts, .on_constant = true};
+const struct op op_split = {.prepare = prepare_split, .run = run_parts};
 const struct op op_slice = {.prepare = prepare_slice, .run = run_one};
 const struct op op_expand = {.prepare = prepare_expand, .run = run_one};
 const struct op op_transpose = {.prepare = prepare_transpose, .run = run_one};
