@@ -164,7 +164,7 @@ int graph_refuse(const struct graph_node *n, struct error *e, const char *format
     return error_set(e, STATUS_MODEL_INVALID, "node %s (%s): %s", n->name, n->type, words);
 }
 
-float graph_nearest(int nearest, float at)
+float graph_nearest(enum graph_nearest_mode nearest, float at)
 {
     const double half = floor((double)at) + 0.5;
     const double place = fabs((double)at - half) <= 1e-6 ? half : (double)at;

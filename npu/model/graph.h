@@ -277,10 +277,12 @@ enum graph_interpolation { INTERPOLATE_NEAREST, INTERPOLATE_LINEAR, INTERPOLATE_
 // Away from the zero point, towards it, or to the even stored value.
 enum graph_halves { HALVES_AWAY, HALVES_TOWARDS, HALVES_EVEN };
 
+enum graph_nearest_mode { NEAREST_ROUND_DOWN, NEAREST_ROUND_UP, NEAREST_FLOOR, NEAREST_CEIL };
+
 struct graph_resize {
     enum graph_interpolation mode;
     enum graph_coordinates coordinates;
-    enum { NEAREST_ROUND_DOWN, NEAREST_ROUND_UP, NEAREST_FLOOR, NEAREST_CEIL } nearest;
+    enum graph_nearest_mode nearest;
     float cubic_a;
     float scale[2];       // of height and width; 0: as the sizes say
     bool exclude_outside; // cubic: only pixels of the image count
@@ -292,7 +294,7 @@ struct graph_resize {
 
 /// The pixel that a position between two is rounded to, as `nearest` of a graph_resize says. A half
 /// is what is within a millionth of one, as in ONNX Runtime, since positions are floats.
-float graph_nearest(int nearest, float at);
+float graph_nearest(enum graph_nearest_mode nearest, float at);
 
 struct graph;
 struct graph_node;

@@ -124,7 +124,7 @@ static void make_tap(const struct graph_resize *r, int i, struct tap *t, uint32_
     *t = (struct tap){.weight = {1}};
     switch (r->mode) {
     case INTERPOLATE_NEAREST:
-        t->at[0] = resize_inside(graph_nearest((int)r->nearest, at), n_in);
+        t->at[0] = resize_inside(graph_nearest(r->nearest, at), n_in);
         break;
     case INTERPOLATE_LINEAR:
         linear_tap(t, at, n_in);

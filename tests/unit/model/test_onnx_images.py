@@ -132,6 +132,9 @@ class Images(Case):
         want = np.array([[bilinear(x[0, 0], v, u) if 0 <= u <= 7 else 3 for u in at[1]] for v in at[0]], np.float32)[None, None]
         said = {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 3.}
         self.gives(want, [node("Resize", ["x", "r", "", "s"], ["y"], mode="linear", **said)], {"x": x}, {"r": part, "s": np.array([1, 1, 5, 5])})
+        for unknown in ({"mode": "lanczos"}, {"mode": "nearest", "nearest_mode": "best"}):
+            self.refused("its mode or nearest_mode is not known", [node("Resize", ["x", "r", "", "s"], ["y"], **said | unknown)], {"x": x}, ["y"],
+                         {"r": part, "s": np.array([1, 1, 5, 5])})
 
     def test_whole_numbers_by_the_nearest_place(self):
         x = self.bytes(1, 2, 4, 5)

@@ -19,7 +19,7 @@ struct resample {
 struct resampling {
     bool antialias, exclude_outside, cut, symmetric, align, asymmetric, pytorch;
     enum { NEAREST, LINEAR, CUBIC } mode;
-    int nearest; // round_prefer_floor, round_prefer_ceil, floor, ceil
+    enum graph_nearest_mode nearest;
     float cubic_a, otherwise;
     struct resample axes[GRAPH_MAX_DIMS];
 };
@@ -179,7 +179,7 @@ static const char *matrix_of(struct onnx_maker *m, const struct resampling *z,
 static void take_modes(struct onnx_maker *m, struct resampling *z)
 {
     static const char *const nearest[] = {"round_prefer_floor", "round_prefer_ceil", "floor",
-                                          "ceil"};
+                                          "ceil"}; // in the enum's order
     const char *coordinates = "coordinate_transformation_mode";
     struct onnx_lowering *l = m->l;
     l->node = m->of;
@@ -196,9 +196,12 @@ static void take_modes(struct onnx_maker *m, struct resampling *z)
                                                               : NEAREST,
         .cubic_a = onnx_float(l, "cubic_coeff_a", -0.75f),
         .otherwise = onnx_float(l, "extrapolation_value", 0)};
-    for (int i = 0; i < 4; i++)
-        if (onnx_text_is(l, "nearest_mode", nearest[i], nearest[0]))
-            z->nearest = i;
+    uint32_t n = 0;
+    while (n < 4 && !onnx_text_is(l, "nearest_mode", nearest[n], nearest[0]))
+        n++;
+    z->nearest = n;
+    if (n == 4 || (z->mode == NEAREST && !onnx_text_is(l, "mode", "nearest", "nearest")))
+        onnx_made_refuse(m, "its mode or nearest_mode is not known");
     bool known = z->cut || z->symmetric || z->align || z->asymmetric || z->pytorch ||
                  onnx_text_is(l, coordinates, "half_pixel", "half_pixel");
     if (!known || !onnx_text_is(l, "keep_aspect_ratio_policy", "stretch", "stretch") ||

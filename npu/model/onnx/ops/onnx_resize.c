@@ -42,10 +42,10 @@ static int take_nearest(const struct onnx_lowering *l, struct graph_resize *z, s
 
 // Before operator set 11 an axis that shrinks takes the pixel behind the position, as ONNX's cases
 // of these sets and ONNX Runtime have it.
-static int nearest_of(const struct onnx_lowering *l, const struct graph_resize *z, uint32_t from,
-                      uint32_t to)
+static enum graph_nearest_mode nearest_of(const struct onnx_lowering *l,
+                                          const struct graph_resize *z, uint32_t from, uint32_t to)
 {
-    return l->f->opset < 11 && to < from ? NEAREST_CEIL : (int)z->nearest;
+    return l->f->opset < 11 && to < from ? NEAREST_CEIL : z->nearest;
 }
 
 // All attributes but scales. Those that change the result and are not supported are refused.
@@ -248,12 +248,11 @@ int onnx_lower_resize(struct onnx_lowering *l, struct error *e)
         return r;
     x = onnx_in(l, 0);
     bool images = x->n_dims == 4 && to.dims[0] == x->dims[0] && to.dims[1] == x->dims[1];
-    const int rows = images ? nearest_of(l, &z, x->dims[2], to.dims[2]) : 0;
-    const int columns = images ? nearest_of(l, &z, x->dims[3], to.dims[3]) : 0;
     if (!images || to.scale[0] != 0 || to.scale[1] != 0 ||
-        (z.mode == INTERPOLATE_NEAREST && rows != columns))
+        (z.mode == INTERPOLATE_NEAREST &&
+         nearest_of(l, &z, x->dims[2], to.dims[2]) != nearest_of(l, &z, x->dims[3], to.dims[3])))
         return resize_axes(l, &z, &to, e);
-    z.nearest = rows;
+    z.nearest = nearest_of(l, &z, x->dims[2], to.dims[2]);
     memcpy(z.scale, to.scale + 2, sizeof z.scale);
     return emit_resize(l, l->in[0], l->out[0], &z, e);
 }
