@@ -11,6 +11,8 @@
 // in the reference, and rounded where it rounds; products are made in floats where these give the
 // same: a fused multiply-add rounds once, and a float near ROUNDER has units of 1.
 //
+// Heads go through ops/attention where the CPU has AVX512-VNNI and AVX512-VBMI.
+//
 // Tests: test_sim_attention, with both products; test_strangers.
 #include <math.h>
 #include <string.h>
@@ -19,34 +21,16 @@
 
 #include "npu/sim/exec/dnn.h"
 #include "npu/sim/exec/ops.h"
+#include "npu/sim/ops/attention/attention.h"
 #include "npu/sim/simd/elements.h"
 #include "npu/sim/simd/int8.h"
 #include "npu/sim/simd/kernel.h"
 
-#define STEPS     256 // of 8 bits
+#define STEPS     ATTENTION_STEPS
 #define MAX_EXACT (1 << 24)
 #define MAX_STEP  (128 * 255) // of a sum, in size
 #define ROUNDER   0x1.8p23f   // its bits end with 22 zeros
 #define MAX_UNITS (1 << 22)   // floats as far from it have units of 1
-
-// A matrix as a head's tensor holds it: [rows][columns], or transposed.
-struct matrix {
-    bool transposed;
-    size_t size; // bytes of a head
-    int32_t zp;
-};
-
-struct attention {
-    size_t heads, depth, width, queries, keys; // H, D, E, N, M
-    struct matrix q, k, v;
-    int32_t zp;    // of the output
-    bool integers; // oneDNN's product of int8
-    int8_t query[STEPS];
-    double powers[2 * STEPS]; // e^(step * difference from the top), the top's at STEPS - 1
-    double scale, to_product, zero, to_weight, to_output;
-    bool in_floats;                                         // products
-    uint64_t queries_at, sums_at, weights_at, floats_at[2]; // scratch
-};
 
 // ---- preparation ----
 
@@ -151,7 +135,8 @@ static int attention_prepare(struct step *s, struct error *e)
                             .zp = step_output(s, 0)->zp,
                             .integers = dnn_int8_is_exact()};
     attention_make_tables(s, a);
-    return attention_take_scratch(s, a, e);
+    return attention_vnni_fits(a) ? attention_vnni_prepare(s, a, e)
+                                  : attention_take_scratch(s, a, e);
 }
 
 // ---- products of matrices ----
@@ -330,14 +315,12 @@ KERNEL(void, count_products,
         counts[i] += counts[STEPS + i] + counts[2 * STEPS + i] + counts[3 * STEPS + i];
 }
 
-// Products and weights take the same memory, one after the other.
-static void weigh_query(const struct attention *a, const int32_t *sums, int8_t *weights)
+void attention_weigh(const struct attention *a, int8_t *weights)
 {
     uint32_t counts[4 * STEPS];
-    uint8_t *products = (uint8_t *)weights;
+    const uint8_t *products = (uint8_t *)weights;
     int8_t table[STEPS] = {0};
     size_t low, top;
-    (a->in_floats ? to_products_floats : to_products)(a, sums, a->keys, products);
     find_range(products, a->keys, &low, &top);
     count_products(products, a->keys, low, top, counts);
     divide_powers(counts, a->powers + STEPS - 1 - top, a->to_weight, low, top, table);
@@ -357,15 +340,27 @@ KERNEL(void, store_line,
     }
 }
 
-static int attention_run_head(const struct step *s, struct run *r, size_t h, struct error *e)
+void attention_store(const struct attention *a, const int32_t *sums, size_t n, int8_t *to)
+{
+    store_line(a, sums, n, to);
+}
+
+// Products and weights take the same memory, one after the other.
+static void weigh_query(const struct attention *a, const int32_t *sums, int8_t *weights)
+{
+    (a->in_floats ? to_products_floats : to_products)(a, sums, a->keys, (uint8_t *)weights);
+    attention_weigh(a, weights);
+}
+
+static int attention_run_head(const struct step *s, struct run *r, const struct attention_head *h,
+                              struct error *e)
 {
     const struct attention *a = s->state;
     int8_t *q = run_scratch(r, a->queries_at), *w = run_scratch(r, a->weights_at);
-    int8_t *y = (int8_t *)run_output(s, r, 0) + h * a->queries * a->width;
     int32_t *sums = run_scratch(r, a->sums_at);
-    int8_map(a->query, (const int8_t *)run_input(s, r, 0) + h * a->q.size, a->q.size, q);
+    int8_map(a->query, h->q, a->q.size, q);
     struct factors f = {.left = q,
-                        .right = (const int8_t *)run_input(s, r, 1) + h * a->k.size,
+                        .right = h->k,
                         .turned = {a->q.transposed, !a->k.transposed},
                         .rows = a->queries,
                         .inner = a->depth,
@@ -376,9 +371,8 @@ static int attention_run_head(const struct step *s, struct run *r, size_t h, str
         return dnn_error(s, status, "a product", e);
     for (size_t i = 0; i < a->queries; i++)
         weigh_query(a, sums + i * a->keys, w + i * a->keys);
-    const int8_t *v = (const int8_t *)run_input(s, r, 2) + h * a->v.size;
     f = (struct factors){.left = w,
-                         .right = v,
+                         .right = h->v,
                          .turned = {false, a->v.transposed},
                          .rows = a->queries,
                          .inner = a->keys,
@@ -387,7 +381,7 @@ static int attention_run_head(const struct step *s, struct run *r, size_t h, str
     status = attention_multiply(a, r, &f, sums);
     if (status != dnnl_success)
         return dnn_error(s, status, "a product", e);
-    store_line(a, sums, a->queries * a->width, y);
+    store_line(a, sums, a->queries * a->width, h->y);
     return 0;
 }
 
@@ -396,8 +390,17 @@ static int attention_run(const struct step *s, struct run *r, struct error *e)
     const struct attention *a = s->state;
     int status = 0;
     omp_set_num_threads(1);
-    for (size_t h = 0; h < a->heads && status == 0; h++)
-        status = attention_run_head(s, r, h, e);
+    for (size_t i = 0; i < a->heads && status == 0; i++) {
+        const struct attention_head h = {.q = (const int8_t *)run_input(s, r, 0) + i * a->q.size,
+                                         .k = (const int8_t *)run_input(s, r, 1) + i * a->k.size,
+                                         .v = (const int8_t *)run_input(s, r, 2) + i * a->v.size,
+                                         .y = (int8_t *)run_output(s, r, 0) +
+                                              i * a->queries * a->width};
+        if (a->vnni)
+            attention_vnni_head(a, r, &h);
+        else
+            status = attention_run_head(s, r, &h, e);
+    }
     return status;
 }
 

@@ -13,7 +13,8 @@
 #include "npu/sim/exec/run.h"
 #include "tests/support/seed.h"
 
-#define CASES 300
+#define CASES     300
+#define MOST_KEYS 300
 
 enum { Q, K, V, Y, N_TENSORS };
 
@@ -72,6 +73,18 @@ static void choose_reals(struct net *n, uint32_t depth)
     reals[REF_ATTENTION_WEIGHT] = 1 / reals[REF_ATTENTION_TO_WEIGHT];
 }
 
+// Weights that lie between two, or next to that: all products are the same, and the weights' step
+// is about an odd multiple of half of what each is.
+static void make_ties(struct net *n)
+{
+    uint32_t keys = n->tensors[K].dims[3];
+    float tie = (float)keys * ((float)between(0, 100) + 0.5F);
+    float to_weight = one_in(3) ? tie : nextafterf(tie, one_in(2) ? 0 : INFINITY);
+    memset(n->values[K], n->tensors[K].zp, n->tensors[K].size);
+    n->node.ref.reals[REF_ATTENTION_TO_WEIGHT] = to_weight;
+    n->node.ref.reals[REF_ATTENTION_WEIGHT] = 1 / to_weight;
+}
+
 static void make_net(struct net *n)
 {
     static const int32_t inputs[] = {Q, K, V}, outputs[] = {Y};
@@ -79,6 +92,11 @@ static void make_net(struct net *n)
     uint32_t heads = (uint32_t)between(1, 3), depth = (uint32_t)between(1, 70);
     uint32_t queries = (uint32_t)between(1, 40), keys = (uint32_t)between(1, 60);
     uint32_t width = (uint32_t)between(1, 50);
+    if (one_in(4)) { // several vectors and blocks of them
+        queries = (uint32_t)between(1, 110);
+        keys = (uint32_t)between(1, MOST_KEYS);
+        width = (uint32_t)between(1, 150);
+    }
     *n = (struct net){.node = {.op = GRAPH_REF, .name = "n", .type = "Attention"}};
     make_tensor(n, Q, heads, depth, queries);
     make_tensor(n, K, heads, depth, keys);
@@ -87,6 +105,8 @@ static void make_net(struct net *n)
     n->node.ref.op = REF_OP_ATTENTION;
     n->node.ref.dequantize = true;
     choose_reals(n, depth);
+    if (one_in(10))
+        make_ties(n);
     n->node.inputs = inputs;
     n->node.n_inputs = 3;
     n->node.outputs = outputs;
@@ -140,7 +160,7 @@ static double product(const struct net *n, uint32_t head, uint32_t query, uint32
 static void compare_query(const struct net *n, uint32_t head, uint32_t query, const int8_t *got)
 {
     const struct graph_tensor *v = &n->tensors[V], *y = &n->tensors[Y];
-    double weights[64], top = -128, sum = 0;
+    double weights[MOST_KEYS], top = -128, sum = 0;
     for (uint32_t k = 0; k < v->dims[3]; k++) {
         weights[k] = product(n, head, query, k);
         top = fmax(top, weights[k]);
