@@ -7,14 +7,15 @@
 //                      order
 //   mean, one scale    sums of up to 256 int8 elements in 16 bits, then one multiplication
 //   mean, ONNX's int8  as ONNX Runtime rounds (ort_int8.h), from sums of integers where the window
-//                      covers the image
+//                      covers the image, or where that is nearly always the same
 //   mean, else         lines of the image become floats once; the taps of as many pixels as share
 //                      their window's shape are added in vectors, in the order of the window
 //   else               in floats, tap by tap, rounded as elements_store() does
 //
-// The first two are separable (pool/pool_join.c).
+// The first two are separable (pool/pool_join.c), and so are means from sums of integers.
 //
-// Tested by test_sim_cases_pool, test_sim_fp16, test_onnx_nodes and test_onnx_against.
+// Tested by test_sim_pool, test_sim_cases_pool, test_sim_fp16, test_onnx_nodes and
+// test_onnx_against.
 #include <math.h>
 
 #include "npu/sim/exec/ops.h"
@@ -27,13 +28,16 @@ struct pool_step {
     bool stored;   // averages: stored numbers are added as integers of 16 bits
     bool ort;      // averages as ONNX Runtime makes them of int8
     bool whole;    // ort: of all pixels, from sums of integers
+    bool summed;   // ort: from sums of integers of 16 bits
+    bool sure;     // … none of which is open
     struct element_form from, to;
-    bool joined;    // averages: by pool_add_taps()
-    bool direct;    // … of the image's own floats
-    uint64_t sums;  // scratch: one pixel's channels, twice; raw: one line; joined: an output line
-    uint64_t lines; // stored: the sums of a line's columns, and of its windows; joined: floats of
-                    // the lines that a window reaches
-    uint64_t taps;  // joined: where they are
+    bool joined;      // averages: by pool_add_taps()
+    bool direct;      // … of the image's own floats
+    uint64_t sums;    // scratch: one pixel's channels, twice; raw: one line; joined: an output line
+                      // and a pixel's channels
+    uint64_t lines;   // joined: floats of the lines that a window reaches
+    uint64_t taps;    // joined: where they are
+    uint64_t windows; // stored, summed: the sums of a line's columns, and of its windows
 };
 
 // Output sizes are floor or ceil of (size + padding - reach) / stride + 1 (ceil_mode).
@@ -94,7 +98,7 @@ static int take_taps(struct step *s, struct pool_step *p, struct error *e)
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
     const struct graph_window *w = &s->node->window;
     uint64_t taps = (uint64_t)w->kernel[0] * w->kernel[1];
-    int r = step_scratch(s, line_floats(y), &p->sums, e);
+    int r = step_scratch(s, line_floats(y) + x->dims[1] * sizeof(float), &p->sums, e);
     if (r == 0)
         r = step_scratch(s, taps * sizeof(float *), &p->taps, e);
     p->direct = x->type == TENSOR_FLOAT32 && !x->quantized;
@@ -112,16 +116,41 @@ static bool joins_taps(const struct step *s, const struct pool_step *p)
            pool_reach(w) * line_floats(step_input(s, 0)) <= MOST_LINES;
 }
 
+static uint32_t ort_divisor(const struct window_at *at)
+{
+    const struct graph_window *w = &at->s->node->window;
+    return w->count_pad ? w->kernel[0] * w->kernel[1] : pool_inside(at);
+}
+
+// Whether a whole window's sums of integers are seldom open.
+static bool sums_are_near(const struct step *s, bool *ret_sure)
+{
+    const struct graph_window *w = &s->node->window;
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    return x->type == TENSOR_INT8 && y->type == TENSOR_INT8 && x->quantized && y->quantized &&
+           !s->node->n_post &&
+           ort_int8_means_pay(x, (uint64_t)w->kernel[0] * w->kernel[1], y, ret_sure);
+}
+
+static int take_sums(struct step *s, struct pool_step *p, struct error *e)
+{
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    uint64_t sums = ((uint64_t)x->dims[3] + y->dims[3]) * x->dims[1] * sizeof(int16_t);
+    return step_scratch(s, sums, &p->windows, e);
+}
+
 static int take_scratch(struct step *s, struct pool_step *p, struct error *e)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
     p->joined = joins_taps(s, p);
+    p->summed = p->ort && p->joined && sums_are_near(s, &p->sure);
+    if (p->summed && take_sums(s, p, e) < 0)
+        return STATUS_MODEL_INVALID;
     if (p->joined)
         return take_taps(s, p, e);
     uint64_t line = (uint64_t)x->dims[3] * x->dims[1] * tensor_type_size(x->type);
     uint64_t pixels = (uint64_t)x->dims[1] * (p->stored ? y->dims[3] : 2) * sizeof(float);
-    uint64_t sums = ((uint64_t)x->dims[3] + y->dims[3]) * x->dims[1] * sizeof(int16_t);
-    if (p->stored && step_scratch(s, sums, &p->lines, e) < 0)
+    if (p->stored && take_sums(s, p, e) < 0)
         return STATUS_MODEL_INVALID;
     return step_scratch(s, p->raw ? line : pixels, &p->sums, e);
 }
@@ -223,13 +252,11 @@ static void pool_real(const struct window_at *at, const struct pool_step *p, flo
 static void pool_steps(const struct window_at *at, const struct pool_step *p, float *sums,
                        int8_t *dst)
 {
-    const struct graph_window *w = &at->s->node->window;
     const struct graph_tensor *x = step_input(at->s, 0), *y = step_output(at->s, 0);
     size_t channels = x->dims[1];
     if (!p->whole) {
         gather_real(at, p, sums, sums + channels);
-        uint32_t count = w->count_pad ? w->kernel[0] * w->kernel[1] : pool_inside(at);
-        ort_int8_quotient(sums, (float)count, y, dst, channels);
+        ort_int8_quotient(sums, (float)ort_divisor(at), y, dst, channels);
         return;
     }
     int32_t *integers = (int32_t *)sums;
@@ -268,7 +295,7 @@ static void run_stored_line(const struct pool_step *p, struct run *r, struct win
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
     size_t channels = x->dims[1];
     float *means = run_scratch(r, p->sums);
-    int16_t *line = run_scratch(r, p->lines), *stored = line + x->dims[3] * channels;
+    int16_t *line = run_scratch(r, p->windows), *stored = line + x->dims[3] * channels;
     pool_join(at, pool_sums(), (uint8_t *)line, (uint8_t *)stored);
     for (uint32_t ox = 0, count; ox < y->dims[3]; ox += count) {
         at->x = pool_span(&s->node->window, 1, ox, x->dims[3]);
@@ -277,6 +304,40 @@ static void run_stored_line(const struct pool_step *p, struct run *r, struct win
                 pool_mean_factor(at), count * channels, means + ox * channels);
     }
     store_real(p, s, means, y->dims[3] * channels, dst);
+}
+
+// One mean of a window that is `pixels` to the right of at's, in floats.
+static int8_t mean_in_floats(const struct window_at *at, const struct pool_step *p, size_t pixels,
+                             size_t channel)
+{
+    const size_t more = pixels * step_input(at->s, 0)->dims[1] + channel;
+    float sum = 0, value;
+    int8_t mean;
+    for (uint32_t ky = at->y.first; ky < at->y.last; ky++)
+        for (uint32_t kx = at->x.first; kx < at->x.last; kx++) {
+            elements_load(&p->from, pool_pixel(at, ky, kx) + more, 1, &value);
+            sum += value;
+        }
+    ort_int8_quotient(&sum, (float)ort_divisor(at), step_output(at->s, 0), &mean, 1);
+    return mean;
+}
+
+#define TOGETHER 128 // means: of so many few are open
+
+// The means of `n` sums of windows of at's shape, from the window at's on.
+static void store_means(const struct window_at *at, const struct pool_step *p,
+                        const struct ort_int8_means *means, const int16_t *sums, size_t n,
+                        int8_t *dst)
+{
+    const size_t channels = step_input(at->s, 0)->dims[1], step = at->s->node->window.stride[1];
+    for (size_t first = 0, count; first < n; first += count) {
+        count = p->sure || n - first < TOGETHER ? n - first : TOGETHER;
+        if (!ort_int8_means_run(means, p->sure, sums + first, dst + first, count))
+            continue;
+        for (size_t i = first; i < first + count; i++)
+            if (ort_int8_is_open(means, sums[i]))
+                dst[i] = mean_in_floats(at, p, i / channels * step, i % channels);
+    }
 }
 
 // A line of the image as floats.
@@ -298,7 +359,7 @@ static void pool_convert(const struct window_at *at, const struct pool_step *p, 
 {
     const struct graph_tensor *x = step_input(at->s, 0);
     size_t line = (size_t)x->dims[3] * x->dims[1], size = tensor_type_size(x->type);
-    int64_t first = at->y.start + (int64_t)at->y.first * at->s->node->window.dilation[0];
+    int64_t first = at->y.start > 0 ? at->y.start : 0; // other windows may see what lies between
     int64_t end = at->y.start + ((int64_t)at->y.last - 1) * at->s->node->window.dilation[0] + 1;
     for (int64_t iy = *ready > first ? *ready : first; iy < end && at->y.last; iy++)
         elements_load(&p->from, at->image + (size_t)iy * line * size, line,
@@ -310,10 +371,8 @@ static void pool_convert(const struct window_at *at, const struct pool_step *p, 
 static void store_taps(const struct window_at *at, const struct pool_step *p, float *sums, size_t n,
                        uint8_t *dst)
 {
-    const struct graph_window *w = &at->s->node->window;
     if (p->ort) {
-        uint32_t count = w->count_pad ? w->kernel[0] * w->kernel[1] : pool_inside(at);
-        ort_int8_quotient(sums, (float)count, step_output(at->s, 0), (int8_t *)dst, n);
+        ort_int8_quotient(sums, (float)ort_divisor(at), step_output(at->s, 0), (int8_t *)dst, n);
         return;
     }
     float factor = pool_mean_factor(at);
@@ -349,6 +408,32 @@ static void run_joined_line(const struct pool_step *p, struct run *r, struct win
         pool_add_taps(sums,
                       &(struct pool_windows){taps, n, w->stride[1] * channels, count, channels});
         store_taps(at, p, sums, count * channels, dst + ox * pixel);
+    }
+}
+
+// One output line of ONNX's int8 from sums of integers. Where windows lie beside the image other
+// divisors may have many ties: there floats are added, of lines, or of a pixel's channels.
+static void run_summed_line(const struct pool_step *p, struct run *r, struct window_at *at,
+                            int64_t *ready, int8_t *dst)
+{
+    const struct graph_window *w = &at->s->node->window;
+    const struct graph_tensor *x = step_input(at->s, 0), *y = step_output(at->s, 0);
+    const size_t channels = x->dims[1];
+    int16_t *line = run_scratch(r, p->windows), *sums = line + x->dims[3] * channels;
+    if (!w->count_pad && at->y.last - at->y.first < w->kernel[0]) {
+        run_joined_line(p, r, at, ready, (uint8_t *)dst);
+        return;
+    }
+    pool_join(at, pool_sums(), (uint8_t *)line, (uint8_t *)sums);
+    for (uint32_t ox = 0, count; ox < y->dims[3]; ox += count) {
+        at->x = pool_span(w, 1, ox, x->dims[3]);
+        count = count_alike(at, ox);
+        if (ort_divisor(at) < w->kernel[0] * w->kernel[1]) {
+            pool_steps(at, p, run_scratch(r, p->sums), dst + ox * channels);
+            continue;
+        }
+        const struct ort_int8_means means = ort_int8_means(x, pool_inside(at), ort_divisor(at), y);
+        store_means(at, p, &means, sums + ox * channels, count * channels, dst + ox * channels);
     }
 }
 
@@ -388,6 +473,8 @@ static int pool_run(const struct step *s, struct run *r, struct error *e)
                 pool_join(&at, pool_largest(x->type), run_scratch(r, p->sums), dst);
             else if (p->stored)
                 run_stored_line(p, r, &at, dst);
+            else if (p->summed)
+                run_summed_line(p, r, &at, &ready, (int8_t *)dst);
             else if (p->joined)
                 run_joined_line(p, r, &at, &ready, dst);
             else

@@ -3,7 +3,11 @@
 //   Add   y = rint(fma(b, rb, fma(a, ra, zp_y - ra zp_a - rb zp_b)))     all signed or unsigned
 //   Mul   y = rint((a - zp_a) * (b - zp_b) * scale_a scale_b / scale_y + zp_y)   likewise
 //   else  dequantizes both, adds or multiplies, quantizes the result     "apart"
-//   mean  y = rint((Σx - n zp_x) * (scale_x / (scale_y n))) + zp_y
+//   mean  y = rint((Σx - n zp_x) * (scale_x / (scale_y n))) + zp_y     of all pixels
+//   mean  y = rint(Σ((x - zp_x) scale_x) / n / scale_y + zp_y)           of a window, in its order
+//
+// A window's mean comes from its sum of integers, too, unless that lies so near to a tie that
+// roundings on the way may matter: then the caller adds floats.
 //
 // Compiled without contraction (-ffp-contract=off): where ONNX Runtime fuses a product and a sum
 // fmaf() stands here, and nowhere else. Rounding is to nearest even, saturating, on numbers as ONNX
@@ -11,6 +15,8 @@
 #include "npu/sim/ops/ort_int8.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "npu/sim/ops/quotient.h"
 #include "npu/sim/simd/avx2.h"
@@ -275,3 +281,109 @@ void ort_int8_quotient(const float *real, float divisor, const struct graph_tens
     (fast ? multiply_reals : divide_reals)(real, divisor, form->scale, zero_point(form),
                                            ort_moved(form), y, n);
 }
+
+// ---- means of windows from sums of integers ----
+
+#define ROUNDER     12582912.0f // 1.5 * 2^23: floats near it have units of 1
+#define MOST_ERROR  0.01
+#define MOST_TAPS   256 // of which 16 bits hold the sum
+#define SELDOM_OPEN 200 // of so many sums one is open at most
+
+// What both ways to a mean are apart at most, in units of the result and within its bounds. Numbers
+// are of 255 at most; each addition, product and quotient rounds by 2^-24.
+static double means_error(double ratio, uint32_t n)
+{
+    return (n + 6) * 257 * ratio * 0x1p-24 + 0x1p-14;
+}
+
+struct ort_int8_means ort_int8_means(const struct graph_tensor *from, uint32_t inside,
+                                     uint32_t divisor, const struct graph_tensor *form)
+{
+    const double ratio = (double)from->scale / (double)form->scale, factor = ratio / divisor;
+    return (struct ort_int8_means){.factor = (float)factor,
+                                   .zeros = (float)(-factor * from->zp * inside),
+                                   .near = (float)(0.5 - means_error(ratio, inside)),
+                                   .zp = form->zp};
+}
+
+bool ort_int8_means_pay(const struct graph_tensor *from, uint64_t taps,
+                        const struct graph_tensor *form, bool *ret_sure)
+{
+    const double ratio = (double)from->scale / (double)form->scale;
+    const double error = taps <= MOST_TAPS ? means_error(ratio, (uint32_t)taps) : 1;
+    int32_t open = 0, most = 255 * (int32_t)taps;
+    if (!kernel_has_avx2() || !(error < MOST_ERROR))
+        return false;
+    for (int32_t sum = 0; sum <= most; sum++) {
+        double v = sum * ratio / (double)taps;
+        open += fabs(v - rint(v)) > 0.5 - 2 * error;
+    }
+    *ret_sure = open == 0;
+    return open <= most / SELDOM_OPEN;
+}
+
+bool ort_int8_is_open(const struct ort_int8_means *m, int16_t sum)
+{
+    float v = fmaf(sum, m->factor, m->zeros);
+    return fabsf(v - rintf(v)) > m->near;
+}
+
+#ifdef KERNEL_AVX2
+#define MEANS (4 * AVX2_LANES) // at once
+
+AVX2_INLINE __m256i means_round(const struct ort_int8_means *m, const bool sure,
+                                const int16_t *sums, int8_t *y, __m256i open)
+{
+    const __m256 factor = _mm256_set1_ps(m->factor), zeros = _mm256_set1_ps(m->zeros);
+    const __m256 rounder = _mm256_set1_ps(ROUNDER), near = _mm256_set1_ps(m->near);
+    const __m256i zp = _mm256_set1_epi32(m->zp - (int32_t)float_bits(ROUNDER));
+    __m256i v[4];
+#pragma GCC unroll 4
+    for (size_t k = 0; k < 4; k++) {
+        __m128i some = _mm_loadu_si128((const void *)(sums + k * AVX2_LANES));
+        __m256 mean = _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(some));
+        mean = _mm256_fmadd_ps(mean, factor, zeros);
+        __m256 rounded = _mm256_add_ps(mean, rounder);
+        v[k] = _mm256_add_epi32(_mm256_castps_si256(rounded), zp);
+        if (sure)
+            continue;
+        __m256 rest = _mm256_sub_ps(mean, _mm256_sub_ps(rounded, rounder));
+        rest = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), rest);
+        open = _mm256_or_si256(open, _mm256_castps_si256(_mm256_cmp_ps(rest, near, _CMP_GT_OQ)));
+    }
+    avx2_store_packed(v, y);
+    return open;
+}
+
+AVX2_INLINE bool means_round_all(const struct ort_int8_means *m, const bool sure,
+                                 const int16_t *sums, int8_t *y, size_t n)
+{
+    const struct ort_int8_means means = *m; // a copy, which no store changes
+    __m256i open = _mm256_setzero_si256();
+    int16_t last[MEANS] = {0};
+    int8_t rest[MEANS];
+    size_t i = 0;
+    for (; i + MEANS <= n; i += MEANS)
+        open = means_round(&means, sure, sums + i, y + i, open);
+    if (i < n) {
+        for (size_t k = 0; k < MEANS; k++) // copies of the last one, which are as open as it is
+            last[k] = sums[i + k < n ? i + k : n - 1];
+        open = means_round(&means, sure, last, rest, open);
+        memcpy(y + i, rest, n - i);
+    }
+    return !_mm256_testz_si256(open, open);
+}
+
+KERNEL_AVX2 bool ort_int8_means_run(const struct ort_int8_means *m, bool sure, const int16_t *sums,
+                                    int8_t *y, size_t n)
+{
+    return sure ? means_round_all(m, true, sums, y, n) : means_round_all(m, false, sums, y, n);
+}
+#else
+bool ort_int8_means_run(const struct ort_int8_means *m, bool sure, const int16_t *sums, int8_t *y,
+                        size_t n)
+{
+    (void)m, (void)sure, (void)sums, (void)y, (void)n;
+    abort(); // ort_int8_means_pay() is never true
+}
+#endif
