@@ -126,6 +126,15 @@ void quant_external_unmap(const struct quant_mapping *list)
             munmap(k->data, k->size);
 }
 
+bool quant_external_is_mapped(const struct quant_mapping *list, const void *data)
+{
+    uintptr_t at = (uintptr_t)data;
+    bool is = false;
+    for (const struct quant_mapping *k = list; k; k = k->next)
+        is |= at >= (uintptr_t)k->data && at - (uintptr_t)k->data < k->size;
+    return is;
+}
+
 // ---- weights ----
 
 // A number of external_data; `otherwise` where there is none. False: it is no number.
@@ -236,12 +245,68 @@ static int external_nested(const struct external *x, ProtobufCBinaryData *b, uns
     return 0;
 }
 
+// ---- bytes of several weights ----
+
+static int external_order(const void *a, const void *b)
+{
+    uintptr_t x = (uintptr_t)(*(Quant__Tensor *const *)a)->raw_data.data;
+    uintptr_t y = (uintptr_t)(*(Quant__Tensor *const *)b)->raw_data.data;
+    return (x > y) - (x < y);
+}
+
+static void external_put(const struct external *x, Quant__Tensor *t, Quant__Tensor **ret, size_t *n)
+{
+    if (!t || !quant_external_is_mapped(*x->list, t->raw_data.data))
+        return;
+    if (ret)
+        ret[*n] = t;
+    ++*n;
+}
+
+// Those of the graph, not of graphs inside its nodes, whose elements are copies. `ret` NULL: only
+// how many.
+static size_t external_mapped(const struct external *x, const Quant__Graph *g, Quant__Tensor **ret)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < g->n_initializer; i++)
+        external_put(x, g->initializer[i], ret, &n);
+    for (size_t i = 0; i < g->n_node; i++)
+        for (size_t k = 0; k < g->node[i]->n_attribute; k++)
+            external_put(x, g->node[i]->attribute[k]->t, ret, &n);
+    return n;
+}
+
+// Exporters store equal weights once. Elements may be changed in place, so each gets its own.
+static int external_part(const struct external *x, const Quant__Graph *g, struct error *e)
+{
+    size_t n = external_mapped(x, g, NULL);
+    cleanup(free_p) Quant__Tensor **all = calloc(n + 1, sizeof *all);
+    if (!all)
+        return error_no_memory(e, "the weights", n);
+    external_mapped(x, g, all);
+    qsort(all, n, sizeof *all, external_order);
+    const uint8_t *end = NULL;
+    for (size_t i = 0; i < n; i++) {
+        ProtobufCBinaryData *b = &all[i]->raw_data;
+        if (b->data >= end) {
+            end = b->data + b->len;
+            continue;
+        }
+        uint8_t *own = quant_pool_take(x->pool, b->len, 1);
+        if (!own)
+            return error_no_memory(e, "a weight", b->len);
+        b->data = memcpy(own, b->data, b->len);
+    }
+    return 0;
+}
+
 int quant_external_map(const Quant__Graph *g, struct quant_pool *pool, struct quant_mapping **list,
                        const char *folder, struct error *e)
 {
     const struct external x = {.pool = pool, .list = list, .folder = folder};
     bool came = false;
-    return external_graph(&x, g, 0, &came, e);
+    int r = external_graph(&x, g, 0, &came, e);
+    return r < 0 ? r : external_part(&x, g, e);
 }
 
 int quant_external_each(const Quant__Graph *g, struct quant_pool *pool, quant_external_visit *visit,

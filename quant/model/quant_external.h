@@ -1,6 +1,8 @@
 // Weights in other files ("external data" of ONNX).
 #pragma once
 
+#include <stdbool.h>
+
 #include "base/error.h"
 #include "quant/model/quant_pool.h"
 #include "quant_onnx.pb-c.h"
@@ -16,6 +18,9 @@ struct quant_mapping;
 int quant_external_map(const Quant__Graph *g, struct quant_pool *pool, struct quant_mapping **list,
                        const char *folder, struct error *e);
 void quant_external_unmap(const struct quant_mapping *list);
+
+/// Whether `data` lies in one of the files.
+bool quant_external_is_mapped(const struct quant_mapping *list, const void *data);
 
 /// Calls `visit` with the location of each weight that lies in another file, as the model says it,
 /// until it fails; nothing is mapped or checked. Graphs inside nodes are read into the pool.

@@ -390,6 +390,31 @@ class Results(Case):
         self.assert_same_constants(self.out, apart)
         self.assert_same_constants(self.folder / "f.onnx", (self.folder / "f2.onnx").read_bytes())
 
+    def test_equal_weights_that_are_stored_once(self):
+        """As exporters store them. Each is changed by itself: by its equalization, by its batch normalization."""
+        factors = np.logspace(-1.5, 1.5, 8).astype(np.float32)
+        constants = {"w1": self.weights(8, 8, 3, 3) * factors[:, None, None, None], "v": self.weights(8, 8, 3, 3) / factors[:, None, None],
+                     "f": factors, "z": np.zeros(8, np.float32), "o": np.ones(8, np.float32)}
+        constants |= {"w2": constants["w1"], "w3": constants["w1"]}
+        node = helper.make_node
+        net = self.write([node("Conv", ["x", "w1"], ["a"]), node("Relu", ["a"], ["r"]), node("Conv", ["r", "v"], ["b"]), node("Conv", ["b", "w2"], ["c"]),
+                          node("BatchNormalization", ["c", "f", "z", "z", "o"], ["d"]), node("Conv", ["d", "w3"], ["y"])], [1, 8, 16, 16], constants, y=[1, 8, 6, 6])
+        listed = self.arrays([self.rng.normal(0, 1, (1, 16, 16, 8)).astype(np.float32) for _ in range(4)])
+        said = json.loads(self.quantize(net, listed, "--json"))
+        self.assertEqual((said["folded"], said["equalized"]), (1, 2))
+        plain, model = self.out.read_bytes(), onnx.load(net)
+        (self.folder / "m").mkdir()
+        with open(self.folder / "m/w.bin", "wb") as file:
+            for weight in model.graph.initializer:
+                if weight.name == "w1":
+                    file.write(weight.raw_data)
+                if weight.name.startswith("w"):
+                    onnx.external_data_helper.set_external_data(weight, "w.bin", offset=0, length=len(weight.raw_data))
+                    weight.ClearField("raw_data")
+        (self.folder / "m/m.onnx").write_bytes(model.SerializeToString())
+        self.quantize(self.folder / "m/m.onnx", listed)
+        self.assert_same_constants(self.out, plain)
+
     def assert_same_constants(self, path, other):
         values = [{t.name: numpy_helper.to_array(t).tolist() for t in made.graph.initializer}
                   for made in (onnx.load(str(path)), onnx.load_from_string(other))]
