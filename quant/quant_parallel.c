@@ -3,6 +3,7 @@
 #include "quant/quant_parallel.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -36,6 +37,13 @@ static void *parallel_work(void *user)
             break;
     }
     return NULL;
+}
+
+uint32_t quant_processors(void)
+{
+    cpu_set_t all;
+    int n = sched_getaffinity(0, sizeof all, &all) == 0 ? CPU_COUNT(&all) : 1;
+    return n < QUANT_MOST_CLIENTS ? (uint32_t)n : QUANT_MOST_CLIENTS;
 }
 
 int quant_parallel(uint32_t n_threads, uint32_t n, quant_part *part, void *user, struct error *e)

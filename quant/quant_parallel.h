@@ -7,6 +7,9 @@
 
 #define QUANT_MOST_CLIENTS 64 // and threads
 
+/// Processors that this program may use: threads for what has no clients to ask how many.
+uint32_t quant_processors(void);
+
 /// Part i of some; from several threads at the same time.
 typedef int quant_part(void *user, uint32_t i, struct error *e);
 

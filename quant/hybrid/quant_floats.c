@@ -163,7 +163,7 @@ static float floats_bound(const struct rknnd_quant *q, const Quant__Node *n, siz
 {
     struct error ignored;
     const Quant__Tensor *t = quant_index_weight(&q->index, n, input);
-    cleanup(free_p) float *value = NULL;
+    const float *value;
     if (!t || quant_constant_count(t) != 1 || quant_constant_floats(t, &value, &ignored) < 0)
         return otherwise;
     return *value;

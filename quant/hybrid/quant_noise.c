@@ -71,7 +71,7 @@ static int noise_of_weight(const struct rknnd_quant *q, uint32_t node, double *r
                                                  .store = quant_store_of(q, q->plan.bits[node]),
                                                  .searched =
                                                      q->searched ? q->searched[node] : NULL};
-    cleanup(free_p) float *values = NULL;
+    const float *values = NULL;
     struct quant_weights w = {0};
     uint32_t group = quant_plan_place(&q->plan, &q->index, x)->group;
     int r = quant_constant_floats(t, &values, e);

@@ -3,7 +3,6 @@
 #include "quant/model/quant_constant.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/each_cpu.h"
@@ -63,7 +62,7 @@ bool quant_constant_is_infinite(const Quant__Tensor *t)
     return infinite;
 }
 
-int quant_constant_floats(const Quant__Tensor *t, float **ret, struct error *e)
+int quant_constant_floats(const Quant__Tensor *t, const float **ret, struct error *e)
 {
     size_t n = quant_constant_count(t);
     if (!constant_is_float(t, n))
@@ -77,12 +76,7 @@ int quant_constant_floats(const Quant__Tensor *t, float **ret, struct error *e)
     if (bad < n)
         return error_set(e, STATUS_MODEL_INVALID, "weight %s: element %zu is not a finite number",
                          quant_text(t->name), bad);
-    float *data = malloc(n ? n * sizeof *data : 1);
-    if (!data)
-        return error_no_memory(e, "a weight", n * sizeof *data);
-    if (n)
-        memcpy(data, from, n * sizeof *data);
-    *ret = data;
+    *ret = from;
     return 0;
 }
 

@@ -3,9 +3,9 @@
 
 #include "quant/model/quant_model.h"
 
-/// A float tensor's elements, malloc'ed: quant_constant_count() of them. Refuses other types, and
-/// numbers that are not finite.
-int quant_constant_floats(const Quant__Tensor *t, float **ret, struct error *e);
+/// A float tensor's elements, where they lie: quant_constant_count() of them. Refuses other types,
+/// and numbers that are not finite.
+int quant_constant_floats(const Quant__Tensor *t, const float **ret, struct error *e);
 
 /// Whether some elements of a float tensor are infinite, as in causal masks, and none is NaN.
 bool quant_constant_is_infinite(const Quant__Tensor *t);

@@ -230,9 +230,9 @@ void quant_attr_remove(Quant__Node *n, const char *name)
     n->n_attribute = kept;
 }
 
-Quant__Tensor *quant_model_constant(struct quant_model *m, const char *name, enum quant_type type,
-                                    size_t n_dims, const int64_t *dims, const void *data,
-                                    size_t size)
+Quant__Tensor *quant_model_take_constant(struct quant_model *m, const char *name,
+                                         enum quant_type type, size_t n_dims, const int64_t *dims,
+                                         void *data, size_t size)
 {
     Quant__Graph *g = m->graph;
     Quant__Tensor *t = quant_pool_take(&m->pool, 1, sizeof *t);
@@ -241,23 +241,32 @@ Quant__Tensor *quant_model_constant(struct quant_model *m, const char *name, enu
     quant__tensor__init(t);
     t->name = quant_pool_text(&m->pool, "%s", name);
     t->dims = quant_pool_take(&m->pool, n_dims, sizeof *t->dims);
-    t->raw_data.data = quant_pool_take(&m->pool, size, 1);
-    if (!t->name || !t->dims || !t->raw_data.data)
+    if (!t->name || !t->dims)
         return NULL;
     t->n_dims = n_dims;
     if (n_dims)
         memcpy(t->dims, dims, n_dims * sizeof *dims);
     t->has_data_type = t->has_raw_data = true;
     t->data_type = (int32_t)type;
-    t->raw_data.len = size;
-    if (size)
-        memcpy(t->raw_data.data, data, size);
+    t->raw_data = (ProtobufCBinaryData){.len = size, .data = data};
     g->initializer[g->n_initializer++] = t;
     if (m->proto->ir_version < FIRST_OF_CONSTANTS) {
         m->proto->has_ir_version = true;
         m->proto->ir_version = FIRST_OF_CONSTANTS;
     }
     return t;
+}
+
+Quant__Tensor *quant_model_constant(struct quant_model *m, const char *name, enum quant_type type,
+                                    size_t n_dims, const int64_t *dims, const void *data,
+                                    size_t size)
+{
+    void *own = quant_pool_take(&m->pool, size, 1);
+    if (!own)
+        return NULL;
+    if (size)
+        memcpy(own, data, size);
+    return quant_model_take_constant(m, name, type, n_dims, dims, own, size);
 }
 
 bool quant_model_append(struct quant_model *m, struct quant_node_list *l, Quant__Node *n)

@@ -77,6 +77,11 @@ Quant__Tensor *quant_model_constant(struct quant_model *m, const char *name, enu
                                     size_t n_dims, const int64_t *dims, const void *data,
                                     size_t size);
 
+/// The same of elements that lie in the model's memory already, and are not copied.
+Quant__Tensor *quant_model_take_constant(struct quant_model *m, const char *name,
+                                         enum quant_type type, size_t n_dims, const int64_t *dims,
+                                         void *data, size_t size);
+
 /// Replaces the graph's nodes by a list of the pool.
 struct quant_node_list {
     Quant__Node **items;

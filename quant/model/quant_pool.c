@@ -6,11 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/list.h"
+
 #define BLOCK ((size_t)64 << 10)
+#define LARGE (BLOCK / 4)
 #define ALIGN 16
 
 struct quant_block {
-    struct quant_block *next;
+    struct quant_block *next, *before; // before NULL: the first one
     _Alignas(ALIGN) char bytes[];
 };
 
@@ -20,8 +23,15 @@ static char *quant_pool_block(struct quant_pool *p, size_t size)
     if (!b)
         return NULL;
     b->next = p->blocks;
+    if (b->next)
+        b->next->before = b;
     p->blocks = b;
     return b->bytes;
+}
+
+static size_t quant_pool_round(size_t bytes)
+{
+    return bytes ? (bytes + ALIGN - 1) / ALIGN * ALIGN : ALIGN;
 }
 
 void *quant_pool_take(struct quant_pool *p, size_t n, size_t size)
@@ -29,8 +39,8 @@ void *quant_pool_take(struct quant_pool *p, size_t n, size_t size)
     size_t bytes;
     if (__builtin_mul_overflow(n, size, &bytes) || bytes > SIZE_MAX / 2)
         return NULL;
-    bytes = bytes ? (bytes + ALIGN - 1) / ALIGN * ALIGN : ALIGN;
-    if (bytes > BLOCK / 4)
+    bytes = quant_pool_round(bytes);
+    if (bytes > LARGE)
         return quant_pool_block(p, bytes);
     if (bytes > p->left) {
         char *fresh = quant_pool_block(p, BLOCK);
@@ -43,6 +53,20 @@ void *quant_pool_take(struct quant_pool *p, size_t n, size_t size)
     p->at += bytes;
     p->left -= bytes;
     return taken;
+}
+
+void quant_pool_give(struct quant_pool *p, void *taken, size_t bytes)
+{
+    if (quant_pool_round(bytes) <= LARGE)
+        return;
+    struct quant_block *b = container_of(taken, struct quant_block, bytes);
+    if (b->before)
+        b->before->next = b->next;
+    else
+        p->blocks = b->next;
+    if (b->next)
+        b->next->before = b->before;
+    free(b);
 }
 
 char *quant_pool_text(struct quant_pool *p, const char *format, ...)

@@ -14,13 +14,18 @@
 
 #include "base/cleanup.h"
 #include "quant/model/quant_constant.h"
+#include "quant/quant_parallel.h"
+
+#define MOST_TOGETHER 64
+#define MOST_ELEMENTS ((size_t)8 << 20)
 
 struct rewriting {
     struct quant_model *m;
     const struct quant_rewrite_plan *p;
     struct quant_node_list nodes;
-    char **form_names; // of each group: its scale's name and its zero point's
-    char **read_names; // of each edge: what its readers read now; NULL: the same
+    char **form_names;             // of each group: its scale's name and its zero point's
+    char **read_names;             // of each edge: what its readers read now; NULL: the same
+    struct quant_weights *weights; // of each node: what is rounded already
     struct error *e;
 };
 
@@ -207,31 +212,67 @@ static int rewrite_put_weights(struct rewriting *w, Quant__Node *n, struct quant
     return r;
 }
 
+// ---- weights ----
+
+// The next products' weights are rounded together, by threads, up to so many elements, which bound
+// the memory.
+struct rewrite_batch {
+    struct rewriting *w;
+    size_t nodes[MOST_TOGETHER];
+    uint32_t n, n_threads;
+};
+
+static int rewrite_weights(void *user, uint32_t i, struct error *e)
+{
+    const struct rewrite_batch *b = user;
+    const struct rewriting *w = b->w;
+    const struct quant_rewrite_plan *p = w->p;
+    size_t node = b->nodes[i];
+    const Quant__Node *n = w->m->graph->node[node];
+    struct quant_weight_options options = p->weights;
+    options.store.bits = p->plan->bits[node];
+    options.search &= !(p->plain_weights && p->plain_weights[node]);
+    options.searched = p->searched ? p->searched[node] : NULL;
+    options.n_threads = b->n_threads;
+    uint32_t x = rewrite_edge(w, quant_input(n, 0));
+    float scale = p->forms[p->plan->places[x].group].scale;
+    int r = quant_weights_make(&w->weights[node], p->index, n, scale, &options,
+                               p->means ? p->means[x] : NULL, p->means ? p->n_means[x] : 0, e);
+    return r < 0 ? error_prefix(e, "node %s", quant_node_name(n)) : 0;
+}
+
+static int rewrite_next_weights(struct rewriting *w, size_t node)
+{
+    uint32_t most = w->p->weights.n_threads > 1 ? MOST_TOGETHER : 1;
+    struct rewrite_batch b = {.w = w};
+    size_t elements = 0;
+    for (; node < w->m->graph->n_node && b.n < most && elements < MOST_ELEMENTS; node++) {
+        if (w->p->plan->kinds[node] != QUANT_NODE_PRODUCT)
+            continue;
+        b.nodes[b.n++] = node;
+        elements +=
+            quant_constant_count(quant_index_weight(w->p->index, w->m->graph->node[node], 1));
+    }
+    b.n_threads = b.n == 1 ? w->p->weights.n_threads : 1;
+    return quant_parallel(w->p->weights.n_threads, b.n, rewrite_weights, &b, w->e);
+}
+
 static int rewrite_product(struct rewriting *w, size_t node)
 {
     Quant__Node *n = w->m->graph->node[node];
-    uint8_t bits = w->p->plan->bits[node];
-    struct quant_weights q;
-    struct quant_weight_options options = w->p->weights;
-    options.store.bits = bits;
-    options.search &= !(w->p->plain_weights && w->p->plain_weights[node]);
-    options.searched = w->p->searched ? w->p->searched[node] : NULL;
-    uint32_t x = rewrite_edge(w, quant_input(n, 0));
-    float scale = w->p->forms[w->p->plan->places[x].group].scale;
-    int r =
-        quant_weights_make(&q, w->p->index, n, scale, &options, w->p->means ? w->p->means[x] : NULL,
-                           w->p->means ? w->p->n_means[x] : 0, w->e);
-    if (r == 0)
-        r = rewrite_put_weights(w, n, &q, bits);
-    quant_weights_done(&q);
-    return r < 0 ? error_prefix(w->e, "node %s", quant_node_name(n)) : 0;
+    struct quant_weights *q = &w->weights[node];
+    int r = q->weight ? 0 : rewrite_next_weights(w, node);
+    if (r == 0 && (r = rewrite_put_weights(w, n, q, w->p->plan->bits[node])) < 0)
+        error_prefix(w->e, "node %s", quant_node_name(n));
+    quant_weights_done(q);
+    return r;
 }
 
 // A constant operand of a sum or product of two.
 static int rewrite_operand(struct rewriting *w, Quant__Node *n, size_t input, uint8_t bits)
 {
     const Quant__Tensor *t = quant_index_weight(w->p->index, n, input);
-    cleanup(free_p) float *values = NULL;
+    const float *values;
     size_t count = quant_constant_count(t);
     int r = quant_constant_floats(t, &values, w->e);
     if (r < 0)
@@ -344,7 +385,12 @@ int quant_rewrite(struct quant_model *m, const struct quant_rewrite_plan *p, str
     if (!names)
         return error_no_memory(e, "the model", 0);
     w.read_names = names + 2 * ((size_t)p->index->n + 1);
-    int r = rewrite_all(&w);
+    size_t n_nodes = m->graph->n_node; // of the list that the plan is of
+    w.weights = calloc(n_nodes + 1, sizeof *w.weights);
+    int r = w.weights ? rewrite_all(&w) : rewrite_no_memory(&w);
+    for (size_t i = 0; i < n_nodes && w.weights; i++)
+        quant_weights_done(&w.weights[i]);
+    free(w.weights);
     if (r < 0)
         return r;
     rewrite_reads(&w);

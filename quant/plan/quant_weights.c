@@ -21,7 +21,7 @@ struct weighing {
     struct quant_weights *w;
     const struct quant_weight_options *options;
     size_t outer, inner;
-    float *values, *bias; // real ones; bias NULL: without
+    const float *values, *bias; // real ones; bias NULL: without
     float x_scale;
     const Quant__Node *node;
     const Quant__Tensor *weight;
@@ -223,7 +223,7 @@ static int weighing_bias(struct weighing *g, struct error *e)
     return r;
 }
 
-// How the weight lies, and its real elements, which weighing_done() frees.
+// How the weight lies, and its real elements.
 static int weighing_begin(struct weighing *g, const struct quant_index *x, const Quant__Node *n,
                           struct quant_weight_options *options, struct error *e)
 {
@@ -246,13 +246,6 @@ static int weighing_begin(struct weighing *g, const struct quant_index *x, const
     return r == 0 && !w->scales ? error_no_memory(e, "a weight", w->n) : r;
 }
 
-static void weighing_done(struct weighing *g)
-{
-    free(g->values);
-    free(g->bias);
-    free(g->shifts);
-}
-
 int quant_weights_search(const struct quant_index *x, const Quant__Node *n,
                          const struct quant_weight_options *options, float **ret, struct error *e)
 {
@@ -265,7 +258,6 @@ int quant_weights_search(const struct quant_index *x, const Quant__Node *n,
     *ret = r == 0 ? w.scales : NULL;
     if (r == 0)
         w.scales = NULL;
-    weighing_done(&g);
     quant_weights_done(&w);
     return r;
 }
@@ -289,7 +281,7 @@ int quant_weights_make(struct quant_weights *w, const struct quant_index *x, con
         r = weighing_each(&g, weighing_round, e);
     if (r == 0)
         r = weighing_bias(&g, e);
-    weighing_done(&g);
+    free(g.shifts);
     return r;
 }
 
@@ -307,7 +299,7 @@ int quant_weights_check(const struct quant_model *m, const struct quant_index *x
     for (size_t i = 0; i < m->graph->n_node && r == 0; i++) {
         const Quant__Node *n = m->graph->node[i];
         for (size_t k = 0; k < n->n_input && r == 0 && weights_are_stored(p, n, i); k++) {
-            cleanup(free_p) float *values = NULL;
+            const float *values;
             const Quant__Tensor *t = quant_index_weight(x, n, k);
             r = t ? quant_constant_floats(t, &values, e) : 0;
         }

@@ -2,9 +2,7 @@
 // factor of their own) become constants. What comes out is what the nodes would compute at run
 // time.
 #include <math.h>
-#include <stdlib.h>
 
-#include "base/cleanup.h"
 #include "quant/model/quant_constant.h"
 #include "quant/model/quant_index.h"
 #include "quant/prepare/quant_simplify.h"
@@ -146,7 +144,7 @@ int quant_simplify_arithmetic(struct quant_model *m, const struct quant_index *x
     const struct arithmetic *a = arithmetic_of(n);
     struct quant_edge *out = quant_index_find(x, quant_output(n, 0));
     const Quant__Tensor *t[2] = {quant_index_weight(x, n, 0), quant_index_weight(x, n, 1)};
-    cleanup(free_p) float *first = NULL, *second = NULL;
+    const float *first = NULL, *second = NULL;
     struct arithmetic_shape s;
     if (!a || !out || out->is_output || !t[0] || (a->n_inputs == 2 && !t[1]) ||
         !arithmetic_lay(t, &s) || s.count > *left || quant_constant_is_infinite(t[0]) ||
@@ -155,13 +153,13 @@ int quant_simplify_arithmetic(struct quant_model *m, const struct quant_index *x
     int r = quant_constant_floats(t[0], &first, e);
     if (r == 0 && a->n_inputs == 2)
         r = quant_constant_floats(t[1], &second, e);
-    cleanup(free_p) float *made = r == 0 ? malloc(s.count * sizeof *made) : NULL;
+    float *made = r == 0 ? quant_pool_take(&m->pool, s.count, sizeof *made) : NULL;
     if (r < 0 || !made)
         return r < 0 ? r : error_no_memory(e, "a constant", s.count * sizeof *made);
     if (!arithmetic_compute(a, &s, (const float *const[]){first, second}, made))
         return 0;
     *left -= s.count;
-    out->constant = quant_model_constant(m, out->name, QUANT_FLOAT, s.n_dims, s.dims, made,
-                                         s.count * sizeof *made);
+    out->constant = quant_model_take_constant(m, out->name, QUANT_FLOAT, s.n_dims, s.dims, made,
+                                              s.count * sizeof *made);
     return out->constant ? 1 : error_no_memory(e, "a constant", s.count * sizeof *made);
 }

@@ -9,13 +9,20 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/each_cpu.h"
 #include "quant/model/quant_constant.h"
 #include "quant/model/quant_index.h"
+#include "quant/quant_parallel.h"
 
 #define SWEEPS       10
 #define LEAST_SPREAD 2.0 // of a pair's factors: less is less than a bit, and names stay as they are
 #define MOST_FACTOR  1e3 // of a channel and pair
 #define DEVIATIONS   3   // that outputs reach as a rule
+
+#define FEW   65536 // weights of a pair: threads would take longer to start
+#define PARTS 16    // of channels
+#define SOME  64    // channels, whose columns are looked at together
+#define LANES 8     // sums side by side
 
 // A weight [outputs, inputs of the group, window], in memory that may be written.
 struct equal_weight {
@@ -75,11 +82,10 @@ static bool equal_take_weight(const struct equalizing *q, const Quant__Node *n,
                                .depthwise = groups > 1};
     if (!w->values || (groups > 1 && (w->inputs != 1 || groups != w->outputs)))
         return false;
+    const float *finite;
+    struct error ignored;
     w->window = quant_constant_count(t) / w->outputs / w->inputs;
-    for (size_t i = 0; i < w->outputs * w->inputs * w->window; i++)
-        if (!isfinite(w->values[i]))
-            return false;
-    return true;
+    return quant_constant_floats(t, &finite, &ignored) == 0;
 }
 
 // Lets positive factors through: f(s x) = s f(x).
@@ -103,44 +109,136 @@ static const Quant__Node *equal_next(const struct equalizing *q, const Quant__No
     return NULL;
 }
 
-// The weights of channel c, from outside (the first) or inside (the second): runs of `window`.
-static size_t equal_runs(const struct equal_weight *w, bool of_inputs)
+// ---- channels ----
+
+// The weights of a channel that goes out, or into a depthwise product, follow each other: a row. Of
+// one that goes into another product they are a column, of runs of `window`. Columns are looked at
+// some at a time, row by row, as they lie in memory.
+static bool equal_is_rows(const struct equal_weight *w, bool of_inputs)
 {
-    return of_inputs && !w->depthwise ? w->outputs : w->inputs;
+    return !of_inputs || w->depthwise;
 }
 
-static float *equal_run(const struct equal_weight *w, bool of_inputs, size_t c, size_t run)
+static uint32_t equal_size(float v)
 {
-    size_t row = of_inputs && !w->depthwise ? run * w->inputs + c : c * w->inputs + run;
-    return w->values + row * w->window;
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return bits & 0x7fffffff; // bits of positive floats have their order
 }
 
-// The largest weight of channel c by size, which is what decides the scale of a weight that has one
-// for all of its outputs.
-static double equal_largest(const struct equal_weight *w, bool of_inputs, size_t c)
+FOR_EACH_CPU static float equal_largest_of_row(const float *row, size_t n)
 {
-    float largest = 0;
-    for (size_t r = 0; r < equal_runs(w, of_inputs); r++) {
-        const float *run = equal_run(w, of_inputs, c, r);
-        for (size_t i = 0; i < w->window; i++)
-            largest = fabsf(run[i]) > largest ? fabsf(run[i]) : largest;
+    uint32_t largest = 0;
+    float ret;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t size = equal_size(row[i]);
+        largest = size > largest ? size : largest;
     }
-    return (double)largest;
+    memcpy(&ret, &largest, sizeof ret);
+    return ret;
+}
+
+FOR_EACH_CPU static void equal_join_columns(const float *runs, size_t n, size_t window,
+                                            float *largest)
+{
+    for (size_t c = 0; c < n && window == 1; c++) {
+        float size = fabsf(runs[c]);
+        largest[c] = size > largest[c] ? size : largest[c];
+    }
+    for (size_t c = 0; c < n && window > 1; c++)
+        for (size_t i = 0; i < window; i++) {
+            float size = fabsf(runs[c * window + i]);
+            largest[c] = size > largest[c] ? size : largest[c];
+        }
+}
+
+// The largest weights of `n` channels by size, which are what decides the scale of a weight that
+// has one for all of its outputs.
+static void equal_largest(const struct equal_weight *w, bool of_inputs, size_t from, size_t n,
+                          float *ret)
+{
+    size_t row = w->inputs * w->window;
+    for (size_t c = 0; c < n && equal_is_rows(w, of_inputs); c++)
+        ret[c] = equal_largest_of_row(w->values + (from + c) * row, row);
+    if (equal_is_rows(w, of_inputs))
+        return;
+    memset(ret, 0, n * sizeof *ret);
+    for (size_t o = 0; o < w->outputs; o++)
+        equal_join_columns(w->values + o * row + from * w->window, n, w->window, ret);
+}
+
+// Of some rows at a time, whose sums do not wait for each other.
+static void equal_squares(const float *rows, size_t each, size_t n, double *ret)
+{
+    double sums[LANES] = {0};
+    for (size_t i = 0; i < each && n == LANES; i++)
+        for (size_t k = 0; k < LANES; k++)
+            sums[k] += (double)rows[k * each + i] * (double)rows[k * each + i];
+    for (size_t k = 0; k < n && n < LANES; k++)
+        for (size_t i = 0; i < each; i++)
+            sums[k] += (double)rows[k * each + i] * (double)rows[k * each + i];
+    memcpy(ret, sums, n * sizeof *sums);
+}
+
+// ---- a pair ----
+
+// Channels `from` to `to` - 1, of which those of a large pair are parts for threads.
+typedef void equal_do(const struct equal_pair *p, size_t from, size_t to, double *value);
+
+struct equal_parts {
+    const struct equal_pair *p;
+    equal_do *act;
+    double values[PARTS];
+};
+
+static int equal_one_part(void *user, uint32_t i, struct error *e)
+{
+    struct equal_parts *parts = user;
+    size_t n = parts->p->first.outputs;
+    (void)e;
+    parts->act(parts->p, n * i / PARTS, n * (i + 1) / PARTS, &parts->values[i]);
+    return 0;
+}
+
+// *ret: the largest value, of 0 and what `act` has found.
+static void equal_each(const struct equal_pair *p, equal_do *act, double value, double *ret)
+{
+    struct equal_parts parts = {.p = p, .act = act};
+    struct error ignored; // no part fails
+    size_t all = p->first.outputs * p->first.inputs * p->first.window +
+                 p->second.outputs * p->second.inputs * p->second.window;
+    *ret = 0;
+    for (uint32_t i = 0; i < PARTS; i++)
+        parts.values[i] = value;
+    if (all < FEW)
+        act(p, 0, p->first.outputs, &parts.values[0]);
+    else
+        quant_parallel(quant_processors(), PARTS, equal_one_part, &parts, &ignored);
+    for (uint32_t i = 0; i < (all < FEW ? 1 : PARTS); i++)
+        *ret = fmax(*ret, parts.values[i]);
+}
+
+static void equal_reach_of(const struct equal_pair *p, size_t from, size_t to, double *value)
+{
+    const struct equal_weight *w = &p->first;
+    size_t each = w->inputs * w->window;
+    *value = 0;
+    for (size_t c = from; c < to; c += LANES) {
+        double squares[LANES];
+        size_t n = to - c < LANES ? to - c : LANES;
+        equal_squares(w->values + c * each, each, n, squares);
+        for (size_t k = 0; k < n; k++)
+            *value = fmax(*value, fabs((double)p->bias[c + k]) + DEVIATIONS * sqrt(squares[k]));
+    }
 }
 
 // How far the first product's outputs reach, about: what inputs of a usual size (1) make of the
 // weights, and the bias. 0: there is no bias, which alone asks for it.
 static double equal_reach(const struct equal_pair *p)
 {
-    const struct equal_weight *w = &p->first;
-    size_t each = w->inputs * w->window;
     double most = 0;
-    for (size_t c = 0; p->bias && c < w->outputs; c++) {
-        double squares = 0;
-        for (size_t i = 0; i < each; i++)
-            squares += (double)w->values[c * each + i] * w->values[c * each + i];
-        most = fmax(most, fabs((double)p->bias[c]) + DEVIATIONS * sqrt(squares));
-    }
+    if (p->bias)
+        equal_each(p, equal_reach_of, 0, &most);
     return most;
 }
 
@@ -148,19 +246,32 @@ static double equal_reach(const struct equal_pair *p)
 // both to be as large. 0: a side is all 0, and no factor helps. A channel that is nearly dead has
 // its bias all the same: that grows with the weights, and the tensor's one scale has to reach it,
 // so it stays within what others reach.
-static double equal_factor(const struct equal_pair *p, size_t c, double reach)
+static double equal_factor(const struct equal_pair *p, size_t c, double r1, double r2, double reach)
 {
-    double r1 = equal_largest(&p->first, false, c), r2 = equal_largest(&p->second, true, c);
     double s = r1 > 0 && r2 > 0 ? sqrt(r1 * r2) / r2 : 0;
     return s > 0 && reach > 0 ? fmax(s, fabs((double)p->bias[c]) / reach) : s;
+}
+
+// Of n channels, SOME at most.
+static void equal_factors(const struct equal_pair *p, size_t from, size_t n, double reach,
+                          double *ret)
+{
+    float first[SOME], second[SOME];
+    equal_largest(&p->first, false, from, n, first);
+    equal_largest(&p->second, true, from, n, second);
+    for (size_t c = 0; c < n; c++)
+        ret[c] = equal_factor(p, from + c, (double)first[c], (double)second[c], reach);
 }
 
 // How unlike the factors of channels would be: the largest by the least.
 static double equal_spread(const struct equal_pair *p)
 {
-    double least = INFINITY, most = 0, reach = equal_reach(p);
+    double least = INFINITY, most = 0, reach = equal_reach(p), factors[SOME];
     for (size_t c = 0; c < p->first.outputs; c++) {
-        double s = equal_factor(p, c, reach);
+        size_t left = p->first.outputs - c;
+        if (c % SOME == 0)
+            equal_factors(p, c, left < SOME ? left : SOME, reach, factors);
+        double s = factors[c % SOME];
         least = s > 0 ? fmin(least, s) : least;
         most = fmax(most, s);
     }
@@ -192,30 +303,61 @@ static void equal_find(struct equalizing *q)
     }
 }
 
-// A power of two would be exact, but leaves channels up to half a bit apart; nothing is stored yet.
-static void equal_scale(const struct equal_weight *w, bool of_inputs, size_t c, double factor)
+FOR_EACH_CPU static void equal_scale_row(float *row, size_t n, double factor)
 {
-    for (size_t r = 0; r < equal_runs(w, of_inputs); r++) {
-        float *run = equal_run(w, of_inputs, c, r);
-        for (size_t i = 0; i < w->window; i++)
-            run[i] = (float)(run[i] * factor);
-    }
+    for (size_t i = 0; i < n; i++)
+        row[i] = (float)((double)row[i] * factor);
 }
 
-// A factor has bounds, so that no step is out of all measure.
+FOR_EACH_CPU static void equal_scale_columns(float *runs, size_t n, size_t window,
+                                             const double *factors)
+{
+    for (size_t c = 0; c < n && window == 1; c++)
+        runs[c] = (float)((double)runs[c] * factors[c]);
+    for (size_t c = 0; c < n && window > 1; c++)
+        for (size_t i = 0; i < window; i++)
+            runs[c * window + i] = (float)((double)runs[c * window + i] * factors[c]);
+}
+
+// A power of two would be exact, but leaves channels up to half a bit apart; nothing is stored yet.
+static void equal_scale(const struct equal_weight *w, bool of_inputs, size_t from, size_t n,
+                        const double *factors)
+{
+    size_t row = w->inputs * w->window;
+    bool rows = equal_is_rows(w, of_inputs);
+    for (size_t c = 0; c < n && rows; c++)
+        equal_scale_row(w->values + (from + c) * row, row, factors[c]);
+    for (size_t o = 0; o < w->outputs && !rows; o++)
+        equal_scale_columns(w->values + o * row + from * w->window, n, w->window, factors);
+}
+
+// A factor has bounds, so that no step is out of all measure. One of 1 changes nothing.
+static void equal_some(const struct equal_pair *p, size_t from, size_t n, double reach)
+{
+    double factors[SOME], inverse[SOME];
+    equal_factors(p, from, n, reach, factors);
+    for (size_t c = 0; c < n; c++) {
+        double s = factors[c] > 0 ? fmin(fmax(factors[c], 1 / MOST_FACTOR), MOST_FACTOR) : 1;
+        factors[c] = s;
+        inverse[c] = 1 / s;
+        if (p->bias)
+            p->bias[from + c] = (float)(p->bias[from + c] / s);
+    }
+    equal_scale(&p->first, false, from, n, inverse);
+    equal_scale(&p->second, true, from, n, factors);
+}
+
+// *reach: what equal_reach() says, which is of all channels as they were.
+static void equal_channels(const struct equal_pair *p, size_t from, size_t to, double *reach)
+{
+    for (size_t c = from; c < to; c += SOME)
+        equal_some(p, c, to - c < SOME ? to - c : SOME, *reach);
+}
+
 static void equal_pair_once(const struct equal_pair *p)
 {
-    double reach = equal_reach(p);
-    for (size_t c = 0; c < p->first.outputs; c++) {
-        double s = equal_factor(p, c, reach);
-        if (!(s > 0))
-            continue;
-        s = fmin(fmax(s, 1 / MOST_FACTOR), MOST_FACTOR);
-        equal_scale(&p->first, false, c, 1 / s);
-        equal_scale(&p->second, true, c, s);
-        if (p->bias)
-            p->bias[c] = (float)(p->bias[c] / s);
-    }
+    double unwanted;
+    equal_each(p, equal_channels, equal_reach(p), &unwanted);
 }
 
 // ---- names ----

@@ -17,8 +17,8 @@ struct fold {
 // A batch normalization as factor and addend of each channel, malloc'ed together.
 static int fold_factors(const struct fold *f, const Quant__Node *norm, size_t n, float **ret)
 {
-    cleanup(free_p) float *gamma = NULL, *beta = NULL, *mean = NULL, *variance = NULL;
-    float **values[] = {&gamma, &beta, &mean, &variance};
+    const float *gamma = NULL, *beta = NULL, *mean = NULL, *variance = NULL;
+    const float **values[] = {&gamma, &beta, &mean, &variance};
     for (size_t i = 0; i < 4; i++) {
         const Quant__Tensor *t = quant_index_weight(&f->x, norm, i + 1);
         if (!t || quant_constant_count(t) != n)
@@ -69,12 +69,28 @@ static bool fold_lay(const Quant__Node *n, const Quant__Tensor *w, struct fold_l
     return true;
 }
 
-static void fold_scale(const struct fold_layout *l, const float *factors, float *weights)
+// From `weights` to `scaled`, which may be the same.
+static void fold_scale(const struct fold_layout *l, const float *factors, const float *weights,
+                       float *scaled)
 {
     for (size_t row = 0; row < l->rows; row++)
-        for (size_t i = 0; i < l->count; i++)
+        for (size_t i = 0; i < l->count; i++, weights += l->inner, scaled += l->inner) {
+            const float factor = factors[row / l->shared * l->count + i];
             for (size_t k = 0; k < l->inner; k++)
-                *weights++ *= factors[row / l->shared * l->count + i];
+                scaled[k] = weights[k] * factor;
+        }
+}
+
+// Room for the new weights: where the old ones are, if this product alone reads them, since a large
+// model would be in memory twice otherwise.
+static float *fold_room(const struct fold *f, const Quant__Node *product, const Quant__Tensor *w)
+{
+    const struct quant_edge *edge = quant_index_find(&f->x, quant_input(product, 1));
+    bool alone = edge->n_uses == 1 && !edge->is_output && edge->producer < 0;
+    size_t size = quant_constant_count(w) * sizeof(float);
+    if (alone && w->has_raw_data && w->raw_data.len == size)
+        return (float *)(void *)w->raw_data.data; // pools and mappings align
+    return quant_pool_take(&f->m->pool, 1, size);
 }
 
 // New weights and a bias of the product, under new names.
@@ -83,16 +99,17 @@ static int fold_into(const struct fold *f, Quant__Node *product, const Quant__Te
 {
     size_t n = l->outputs, count = quant_constant_count(w);
     const Quant__Tensor *b = quant_index_weight(&f->x, product, 2);
-    cleanup(free_p) float *weights = NULL, *old = NULL;
-    cleanup(free_p) float *bias = malloc(n * sizeof *bias);
-    if (!bias)
-        return error_no_memory(f->e, "a bias", n);
+    const float *weights = NULL, *old = NULL;
     int r = quant_constant_floats(w, &weights, f->e);
     if (r == 0 && b)
         r = quant_constant_floats(b, &old, f->e);
-    if (r < 0 || !weights)
+    if (r < 0)
         return r;
-    fold_scale(l, factors, weights);
+    float *bias = quant_pool_take(&f->m->pool, n, sizeof *bias);
+    float *scaled = fold_room(f, product, w);
+    if (!bias || !scaled)
+        return error_no_memory(f->e, "a weight", count);
+    fold_scale(l, factors, weights, scaled);
     for (size_t o = 0; o < n; o++)
         bias[o] = (old ? old[o] : 0) * factors[o] + factors[n + o];
     int64_t dim = (int64_t)n;
@@ -101,9 +118,9 @@ static int fold_into(const struct fold *f, Quant__Node *product, const Quant__Te
     char *names[2] = {quant_index_fresh(&f->x, &f->m->pool, "%s_folded_w", made),
                       quant_index_fresh(&f->x, &f->m->pool, "%s_folded_b", made)};
     if (!in || !names[0] || !names[1] ||
-        !quant_model_constant(f->m, names[0], QUANT_FLOAT, w->n_dims, w->dims, weights,
-                              count * sizeof *weights) ||
-        !quant_model_constant(f->m, names[1], QUANT_FLOAT, 1, &dim, bias, n * sizeof *bias))
+        !quant_model_take_constant(f->m, names[0], QUANT_FLOAT, w->n_dims, w->dims, scaled,
+                                   count * sizeof *scaled) ||
+        !quant_model_take_constant(f->m, names[1], QUANT_FLOAT, 1, &dim, bias, n * sizeof *bias))
         return error_no_memory(f->e, "a weight", count);
     in[0] = product->input[0];
     in[1] = names[0];

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "quant/model/quant_constant.h"
+#include "quant/model/quant_external.h"
 #include "tensor/convert.h"
 
 // bfloat16 is another type, which no exporter for NPUs writes.
@@ -23,7 +24,14 @@ static uint16_t half_element(const Quant__Tensor *t, size_t i)
     return h;
 }
 
-// In place: the file's bytes stay where they are, and the message points to the pool's instead.
+// The file's bytes make room: of a large model both would be too much.
+static void half_give(struct quant_model *m, const Quant__Tensor *t)
+{
+    if (t->has_raw_data && !quant_external_is_mapped(m->mappings, t->raw_data.data))
+        quant_pool_give(&m->pool, t->raw_data.data, t->raw_data.len);
+}
+
+// In place: the message points to the floats instead.
 static int half_widen_tensor(struct quant_model *m, Quant__Tensor *t, bool *any, struct error *e)
 {
     if (!t || !half_is(t->data_type))
@@ -37,6 +45,7 @@ static int half_widen_tensor(struct quant_model *m, Quant__Tensor *t, bool *any,
         return error_no_memory(e, "a weight", n);
     for (size_t i = 0; i < n; i++)
         wide[i] = convert_fp16_to_float(half_element(t, i));
+    half_give(m, t);
     t->raw_data.data = (uint8_t *)wide;
     t->raw_data.len = n * sizeof *wide;
     t->has_raw_data = true;

@@ -1,10 +1,8 @@
 // What is constant is computed here once.
 #include "quant/prepare/quant_simplify.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "quant/model/quant_constant.h"
 #include "quant/model/quant_index.h"
 
@@ -22,12 +20,12 @@ struct simplifying {
     struct error *e;
 };
 
-// `out` is a constant from now on, for the nodes behind, too.
+// `out` is a constant from now on, for the nodes behind, too. `values`: of the model.
 static int simplify_put(const struct simplifying *s, struct quant_edge *out, const int64_t *dims,
-                        size_t n_dims, const float *values, size_t n)
+                        size_t n_dims, float *values, size_t n)
 {
-    Quant__Tensor *t = quant_model_constant(s->m, out->name, QUANT_FLOAT, n_dims, dims, values,
-                                            n * sizeof *values);
+    Quant__Tensor *t = quant_model_take_constant(s->m, out->name, QUANT_FLOAT, n_dims, dims, values,
+                                                 n * sizeof *values);
     if (!t)
         return error_no_memory(s->e, "a constant", n * sizeof *values);
     out->constant = t;
@@ -40,7 +38,7 @@ static int simplify_fill(struct simplifying *s, const Quant__Node *n, struct qua
 {
     const Quant__Attribute *value = quant_attr(n, "value");
     Quant__Tensor shape = QUANT__TENSOR__INIT;
-    cleanup(free_p) float *one = NULL;
+    const float *one = NULL;
     shape.n_dims = n_dims;
     shape.dims = (int64_t *)(uintptr_t)dims;
     size_t count = quant_constant_count(&shape);
@@ -54,7 +52,7 @@ static int simplify_fill(struct simplifying *s, const Quant__Node *n, struct qua
     int r = value && value->t ? quant_constant_floats(value->t, &one, s->e) : 0;
     if (r < 0)
         return r;
-    cleanup(free_p) float *all = malloc(count ? count * sizeof *all : 1);
+    float *all = quant_pool_take(&s->m->pool, count, sizeof *all);
     if (!all)
         return error_no_memory(s->e, "a constant", count * sizeof *all);
     float with = one && quant_constant_count(value->t) == 1 ? *one : 0;
@@ -69,10 +67,13 @@ static int simplify_numbers(const struct simplifying *s, const Quant__Node *n,
 {
     const Quant__Attribute *one = quant_attr(n, "value_float"),
                            *list = quant_attr(n, "value_floats");
-    if (one && one->has_f)
-        return simplify_put(s, out, NULL, 0, &one->f, 1);
-    int64_t dim = list ? (int64_t)list->n_floats : 0;
-    return dim ? simplify_put(s, out, &dim, 1, list->floats, list->n_floats) : 0;
+    bool single = one && one->has_f;
+    int64_t dim = list && !single ? (int64_t)list->n_floats : single;
+    float *own = dim ? quant_pool_take(&s->m->pool, (size_t)dim, sizeof *own) : NULL;
+    if (!dim || !own)
+        return dim ? error_no_memory(s->e, "a constant", (size_t)dim * sizeof *own) : 0;
+    memcpy(own, single ? &one->f : list->floats, (size_t)dim * sizeof *own);
+    return simplify_put(s, out, &dim, !single, own, (size_t)dim);
 }
 
 // The dims that Reshape's constant shape gives to `t`; false: they do not fit.
@@ -122,17 +123,23 @@ static bool simplify_unsqueezed(const Quant__Tensor *t, const Quant__Tensor *axe
     return true;
 }
 
-// The same elements under another name and shape.
+// The same elements under another name and shape. They are shared with nobody, as weights are
+// changed in place later (equalization).
 static int simplify_alias(struct simplifying *s, const Quant__Tensor *t, struct quant_edge *out,
                           const int64_t *dims, size_t n_dims)
 {
-    cleanup(free_p) float *values = NULL;
+    const float *values = NULL;
     size_t n = quant_constant_count(t);
     if (n > s->left || quant_constant_is_infinite(t))
         return 0;
     s->left -= n;
     int r = quant_constant_floats(t, &values, s->e);
-    return r < 0 ? r : simplify_put(s, out, dims, n_dims, values, n);
+    float *own = r == 0 ? quant_pool_take(&s->m->pool, n, sizeof *own) : NULL;
+    if (r < 0 || !own)
+        return r < 0 ? r : error_no_memory(s->e, "a constant", n * sizeof *own);
+    if (n)
+        memcpy(own, values, n * sizeof *own);
+    return simplify_put(s, out, dims, n_dims, own, n);
 }
 
 // Where dimension i of the result comes from; false: it is no order of n dimensions.
@@ -155,7 +162,7 @@ static bool simplify_order(const Quant__Node *n, size_t n_dims, size_t *from)
 static int simplify_transpose(struct simplifying *s, const Quant__Node *node,
                               const Quant__Tensor *t, struct quant_edge *out)
 {
-    cleanup(free_p) float *values = NULL;
+    const float *values = NULL;
     size_t from[QUANT_MAX_DIMS], steps[QUANT_MAX_DIMS], n = quant_constant_count(t);
     int64_t dims[QUANT_MAX_DIMS], at[QUANT_MAX_DIMS] = {0};
     if (!n || n > s->left || !simplify_order(node, t->n_dims, from) ||
@@ -163,7 +170,7 @@ static int simplify_transpose(struct simplifying *s, const Quant__Node *node,
         return 0;
     s->left -= n;
     int r = quant_constant_floats(t, &values, s->e);
-    cleanup(free_p) float *moved = r == 0 ? malloc(n * sizeof *moved) : NULL;
+    float *moved = r == 0 ? quant_pool_take(&s->m->pool, n, sizeof *moved) : NULL;
     if (r < 0 || !moved)
         return r < 0 ? r : error_no_memory(s->e, "a constant", n * sizeof *moved);
     for (size_t i = 0; i < t->n_dims; i++) {
