@@ -2,6 +2,7 @@
 #pragma once
 
 #include "quant/calibrate/quant_choose.h"
+#include "quant/calibrate/quant_server.h"
 #include "quant/include/rknnd_quant.h"
 #include "quant/model/quant_model.h"
 #include "quant/plan/quant_chip.h"
@@ -47,9 +48,10 @@ struct rknnd_quant {
     bool calibrated;
     uint32_t n_clients; // of the calibration: as many threads search for ranges
     // Once calibrated:
-    struct observer *seen;      // of each edge that is observed
-    struct quant_layout base;   // of `plan`, as the calibration chose
-    struct quant_layout layout; // of `now`
+    struct observer *seen;        // of each edge that is observed
+    struct quant_layout base;     // of `plan`, as the calibration chose
+    struct quant_layout layout;   // of `now`
+    struct quant_opening opening; // of the float model, which is compared with later
     struct quant_settled settled;
     float **searched;          // of each node: scales of its weight by mmse; NULL: none
     struct quant_edit *edits;  // of each edge
@@ -92,6 +94,13 @@ int quant_take(void *ours, uint32_t size, const void *theirs, const char *what, 
 
 /// How many clients run `n` of the samples at the same time, QUANT_MOST_CLIENTS at most.
 uint32_t quant_clients(const rknnd_quant_samples *samples, uint32_t n);
+
+/// Tells the program what is done from now on.
+static inline void quant_stage(const rknnd_quant_samples *samples, const char *words)
+{
+    if (samples->stage)
+        samples->stage(samples->user, words);
+}
 
 /// A failure that is about a sample: its name stands before the words. Returns `code`.
 int quant_sample_failed(const rknnd_quant_samples *samples, uint32_t sample, int code,

@@ -77,6 +77,7 @@ static void observers_free(struct observer *list, uint32_t n)
 
 static void quant_forget(struct rknnd_quant *q)
 {
+    quant_opening_drop(&q->opening);
     observers_free(q->seen, q->index.n);
     quant_floats_forget(q);
     quant_settled_done(&q->settled);
@@ -141,16 +142,20 @@ static int quant_calibrate_all(struct rknnd_quant *q, const rknnd_quant_samples 
     r = quant_floats_begin(q, e);
     if (r == 0)
         r = quant_calibrate(q, &s, &q->summary.n_resumed, e);
+    quant_stage(&s, "ranges");
     if (r == 0)
         r = quant_floats_choose(q, e);
+    quant_stage(&s, "scales of weights");
     if (r == 0)
         r = quant_searched_make(q, e);
     if (r == 0 && q->settles)
         r = quant_settle(q, &s, e);
+    quant_opening_drop(&q->opening);
     if (r == 0)
         r = quant_calibrate_end(q, &s, e);
     if (r < 0)
         return r;
+    quant_stage(&s, "lists");
     quant_count_constant_inputs(q);
     q->calibrated = true;
     return quant_lists_make(q, e);

@@ -475,7 +475,12 @@ static int calibrate_prepare(struct calibration *c, struct client *k, struct err
     int r = quant_watch_plan(c->q, &c->watched, e);
     if (r < 0)
         return r;
-    c->watches = !c->samples->by_dumps && calibrate_open_watched(c, &k->context, &ignored) == 0;
+    bool watches = !c->samples->by_dumps;
+    c->watches = watches && calibrate_open_watched(c, &k->context, &ignored) == 0;
+    if (watches && !c->watches && c->q->opening.model) { // there may be no room for two models
+        quant_opening_drop(&c->q->opening);
+        c->watches = calibrate_open_watched(c, &k->context, &ignored) == 0;
+    }
     k->open = c->watches;
     return c->watches ? calibrate_prepare_watched(c, k, e) : calibrate_prepare_dumps(c, k, e);
 }
@@ -529,10 +534,15 @@ static int calibrate_run(struct calibration *c, struct client *clients, uint32_t
     int r = s->state ? quant_state_load(c->q, s->state, fingerprint, ret_resumed, e) : 0;
     // A calibration that is whole needs no server.
     bool all_seen = r == 0 && s->n == *ret_resumed;
+    quant_stage(s, "loading");
+    // Loading one model keeps one processor at work.
+    if (r == 0 && c->q->settles && !c->q->settled.known)
+        quant_opening_begin(&c->q->opening, &c->q->model);
     if (r == 0 && !all_seen)
         r = calibrate_prepare(c, &clients[0], e);
     if (r == 0 && !all_seen)
         r = calibrate_dup(clients, n, e);
+    quant_stage(s, "samples");
     return r < 0 ? r : calibrate_rounds(c, clients, n, *ret_resumed, fingerprint, e);
 }
 

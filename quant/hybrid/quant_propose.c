@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "quant/calibrate/quant_server.h"
 #include "quant/hybrid/quant_floats.h"
 #include "quant/hybrid/quant_noise.h"
 #include "quant/hybrid/quant_trial.h"
@@ -38,9 +39,9 @@ struct proposing {
     uint32_t *chosen;         // numbers of units
     uint32_t n_chosen;        // nodes of what is set, in `choices`
     struct quant_choice *choices;
-    struct propose_try *tries;   // that go on at the same time
-    uint32_t n_threads;          // how many these are at most
-    char *server, *load_options; // of the calling thread
+    struct propose_try *tries; // that go on at the same time
+    uint32_t n_threads;        // how many these are at most
+    struct quant_caller caller;
     uint32_t n_tries;
     pthread_mutex_t lock; // of n_tries, and calls of tried()
     struct error *e;
@@ -56,14 +57,12 @@ static int propose_begin(struct proposing *p)
     p->chosen = calloc((size_t)p->n + 1, sizeof *p->chosen);
     p->choices = calloc((size_t)q->plan.n_nodes + 1, sizeof *p->choices);
     p->tries = calloc((size_t)p->n_threads + 1, sizeof *p->tries);
-    p->server = strdup(rknnd_get_thread_server());
-    p->load_options = strdup(rknnd_get_load_options());
-    bool good = p->chosen && p->choices && p->tries && p->server && p->load_options;
+    bool good = p->chosen && p->choices && p->tries;
     for (uint32_t i = 0; good && i <= p->n_threads; i++) {
         p->tries[i].floats = calloc((size_t)p->n + 1, sizeof *p->tries[i].floats);
         good = p->tries[i].floats != NULL;
     }
-    return good ? 0 : error_no_memory(p->e, "the nodes", p->n);
+    return good ? quant_caller_begin(&p->caller, p->e) : error_no_memory(p->e, "the nodes", p->n);
 }
 
 static void propose_end(struct proposing *p)
@@ -75,8 +74,7 @@ static void propose_end(struct proposing *p)
     free(p->units);
     free(p->chosen);
     free(p->choices);
-    free(p->server);
-    free(p->load_options);
+    quant_caller_done(&p->caller);
     pthread_mutex_destroy(&p->lock);
 }
 
@@ -126,18 +124,10 @@ static int propose_try_one(struct proposing *p, struct propose_try *t, struct er
 }
 
 // On a thread that knows nothing of the calling one.
-static int propose_as_caller(const struct proposing *p, struct error *e)
-{
-    if (rknnd_set_thread_server(*p->server ? p->server : NULL) < 0 ||
-        rknnd_set_load_options(p->load_options) < 0)
-        return error_set(e, STATUS_FAIL, "%s", rknnd_last_reason());
-    return 0;
-}
-
 static int propose_try_part(void *user, uint32_t i, struct error *e)
 {
     struct proposing *p = user;
-    int r = propose_as_caller(p, e);
+    int r = quant_caller_act(&p->caller, e);
     return r < 0 ? r : propose_try_one(p, &p->tries[i], e);
 }
 
@@ -189,7 +179,7 @@ static int propose_measure_one(void *user, uint32_t i, struct error *e)
     for (uint32_t k = 0; k < p->n; k++)
         if (k != i && (m->products || k != m->besides))
             floats[t.n++] = k;
-    int r = propose_as_caller(p, e);
+    int r = quant_caller_act(&p->caller, e);
     if (r == 0)
         r = propose_try_one(p, &t, e);
     p->units[i].cost = 1 - t.cosine;
@@ -306,15 +296,19 @@ static int propose_search(struct proposing *p, rknnd_quant_proposal *ret)
     cleanup(free_p) double *leasts = calloc((size_t)p->trial.n_samples + 1, sizeof *leasts);
     if (!leasts)
         return error_no_memory(p->e, "samples", p->trial.n_samples);
+    quant_stage(p->trial.samples, "a try without floats");
     int r = propose_try(p, NULL, 0, -INFINITY, leasts, &cosine);
     ret->plain_cosine = cosine;
     if (r < 0)
         return r;
     quant_trial_order(&p->trial, leasts);
     if (cosine < p->goal->cosine) {
+        quant_stage(p->trial.samples, "what layers cost");
         r = propose_measure(p);
+        quant_stage(p->trial.samples, "how many floats");
         if (r == 0)
             r = propose_count(p, &n, &cosine);
+        quant_stage(p->trial.samples, "which are needed");
         if (r == 0)
             r = propose_thin(p, &n, &cosine);
     }
@@ -353,6 +347,7 @@ int quant_propose(struct rknnd_quant *q, const rknnd_quant_samples *samples,
                           .lock = PTHREAD_MUTEX_INITIALIZER,
                           .e = e};
     struct error ignored;
+    quant_stage(samples, "noise");
     int r = quant_noise_measure(q, e);
     if (r == 0)
         r = propose_begin(&p);

@@ -7,9 +7,10 @@
 // apart, then halves of those, in the order of nodes. A part that brings the outputs nearer by
 // every measure, or as near, stays.
 //
-// Two models are tried side by side: the first two, and both halves of what was worse. The second
-// half's try counts only if of the first one nothing stayed, else it is made again: so what comes
-// out, and how many tries are told, is the same as with one after the other.
+// Two models are tried side by side, each by all clients, as one alone waits often: the first two,
+// and both halves of what was worse. The second half's try counts only if of the first one nothing
+// stayed, else it is made again: so what comes out, and how many tries are told, is the same as
+// with one after the other.
 #include "quant/hybrid/quant_settle.h"
 
 #include <math.h>
@@ -17,6 +18,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "quant/calibrate/quant_server.h"
 #include "quant/hybrid/quant_floats.h"
 #include "quant/hybrid/quant_trial.h"
 
@@ -33,7 +35,7 @@ struct settling {
     struct quant_nearness present;
     uint32_t n_stayed; // parts that were switched to mmse for good
     uint32_t n_clients;
-    char *server, *load_options; // of the calling thread
+    struct quant_caller caller;
     struct error *e;
 };
 
@@ -177,10 +179,8 @@ static int settle_part_of_two(void *user, uint32_t i, struct error *e)
 {
     struct settle_try *t = (struct settle_try *)user + i;
     const struct settling *s = t->s;
-    if (rknnd_set_thread_server(*s->server ? s->server : NULL) < 0 ||
-        rknnd_set_load_options(s->load_options) < 0)
-        return error_set(e, STATUS_FAIL, "%s", rknnd_last_reason());
-    return settle_run(t, (s->n_clients + 1) / 2, e);
+    int r = quant_caller_act(&s->caller, e);
+    return r < 0 ? r : settle_run(t, s->n_clients, e);
 }
 
 static int settle_two(struct settling *s, struct settle_try *tries)
@@ -248,11 +248,8 @@ static int settle_all(struct settling *s)
 static int settle_begin_tries(struct settling *s, const rknnd_quant_samples *samples)
 {
     s->n_clients = quant_clients(samples, SAMPLES);
-    s->server = strdup(rknnd_get_thread_server());
-    s->load_options = strdup(rknnd_get_load_options());
-    if (!s->server || !s->load_options)
-        return error_no_memory(s->e, "the server's name", 0);
-    return quant_trial_begin(&s->trial, s->q, samples, SAMPLES, s->e);
+    int r = quant_caller_begin(&s->caller, s->e);
+    return r < 0 ? r : quant_trial_begin(&s->trial, s->q, samples, SAMPLES, s->e);
 }
 
 static void settle_count(struct rknnd_quant *q)
@@ -274,6 +271,7 @@ int quant_settle(struct rknnd_quant *q, const rknnd_quant_samples *samples, stru
         r = settle_begin(&s);
         if (r == 0 && s.n)
             r = settle_begin_tries(&s, samples);
+        quant_stage(samples, "mmse beside normal");
         if (r == 0 && s.n)
             r = settle_all(&s);
         quant_trial_done(&s.trial);
@@ -281,8 +279,7 @@ int quant_settle(struct rknnd_quant *q, const rknnd_quant_samples *samples, stru
     free(s.plain);
     free(s.searched);
     free(s.units);
-    free(s.server);
-    free(s.load_options);
+    quant_caller_done(&s.caller);
     if (r < 0)
         return error_prefix(e, "comparing mmse with normal");
     q->settled.known = true;

@@ -284,7 +284,7 @@ static int trial_model(struct quant_trial *t, const struct quant_model *m,
     return r;
 }
 
-int quant_trial_begin(struct quant_trial *t, const struct rknnd_quant *q,
+int quant_trial_begin(struct quant_trial *t, struct rknnd_quant *q,
                       const rknnd_quant_samples *samples, uint32_t n_samples, struct error *e)
 {
     *t = (struct quant_trial){.samples = samples};
@@ -294,11 +294,14 @@ int quant_trial_begin(struct quant_trial *t, const struct rknnd_quant *q,
         return error_no_memory(e, "samples", t->n_samples);
     struct trial_pass p = {
         .t = t, .take = trial_keep, .sums = sums, .n_samples = t->n_samples, .goal = -INFINITY};
-    int r = quant_server_open(&q->model, &t->context, e);
+    quant_stage(samples, "loading the float model");
+    int r = q->opening.model ? quant_opening_end(&q->opening, &t->context, e)
+                             : quant_server_open(&q->model, &t->context, e);
     t->open = r == 0;
     if (r == 0)
         r = trial_begin_context(t, e);
     p.n_samples = t->n_samples;
+    quant_stage(samples, "outputs in floats");
     return r < 0 ? r : trial_clients(&p, t->context, quant_clients(samples, t->n_samples), e);
 }
 

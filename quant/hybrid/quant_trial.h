@@ -15,9 +15,9 @@ struct quant_trial {
     uint32_t *order; // of samples, as quant_trial_order() has it
 };
 
-/// Runs the float model, which stays open. `samples` outlive it; quant_trial_done() also after a
-/// failure.
-int quant_trial_begin(struct quant_trial *t, const struct rknnd_quant *q,
+/// Runs the float model, which stays open; one that is being opened is waited for. `samples`
+/// outlive it; quant_trial_done() also after a failure.
+int quant_trial_begin(struct quant_trial *t, struct rknnd_quant *q,
                       const rknnd_quant_samples *samples, uint32_t n_samples, struct error *e);
 void quant_trial_done(struct quant_trial *t);
 

@@ -124,6 +124,9 @@ typedef struct rknnd_quant_samples {
     /// What failures call a sample: up to `size` bytes with the 0 at the end. From several threads.
     /// NULL: "sample 2", counted from 0.
     void (*describe)(void *user, uint32_t sample, char *text, uint32_t size);
+    /// What is done from now on, in a few words that last ("loading"): so programs can tell where
+    /// the time goes. From the calling thread. May be NULL.
+    void (*stage)(void *user, const char *words);
 } rknnd_quant_samples;
 
 /// Runs the float model on the samples, on the server that contexts of this thread use, and looks

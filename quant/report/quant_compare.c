@@ -347,8 +347,10 @@ static int compare_run(struct rknnd_quant *q, const rknnd_quant_samples *samples
     c.n_clients = quant_clients(samples, c.n_samples);
     q->single_words[0] = 0;
     int r = compare_new_edges(&c, &c.found, e);
+    quant_stage(samples, "loading both models");
     if (r == 0)
         r = compare_clients(&c, e);
+    quant_stage(samples, "layers");
     if (r == 0)
         r = compare_rounds(&c, e);
     if (r == 0)
@@ -370,6 +372,8 @@ QUANT_EXPORT int rknnd_quant_compare(rknnd_quant *quant, const rknnd_quant_sampl
         r = quant_take(&s, sizeof s, samples, "rknnd_quant_samples", &e);
     if (r == 0 && (!s.n || !s.read))
         r = error_set(&e, STATUS_PARAM_INVALID, "there are no samples");
+    if (r == 0)
+        quant_stage(&s, "noise");
     if (r == 0)
         r = quant_noise_measure(quant, &e);
     if (r == 0)

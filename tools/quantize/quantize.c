@@ -21,6 +21,7 @@
 
 struct samples {
     const struct quantize_plan *plan;
+    struct stages *stages;
     struct input_list list;
     char *key; // the list's text
     struct model model;
@@ -95,6 +96,12 @@ static int quantize_progress(void *user, uint32_t done)
     struct samples *s = user;
     progress_count(&s->progress, done, s->n_counted);
     return interrupt_seen();
+}
+
+static void quantize_stage(void *user, const char *words)
+{
+    const struct samples *s = user;
+    stages_begin(s->stages, words);
 }
 
 // How many tries it will take is not known before, so only their number is shown.
@@ -331,6 +338,7 @@ static int quantize_page(const struct quantize_plan *p, struct samples *s,
     progress_start_counting(&s->progress, "compared", s->n_counted);
     int r = rknnd_quant_compare(result->quant, samples, COMPARED, &layers);
     progress_end(&s->progress);
+    stages_begin(s->stages, "page");
     if (r == 0)
         r = rknnd_quant_write_page(result->quant, &about, p->page);
     return quantize_reason(s, r, "", e);
@@ -343,6 +351,7 @@ static int quantize_say(const struct quantize_plan *p, struct samples *s,
                         struct error *e)
 {
     int r = 0;
+    stages_begin(s->stages, "");
     if (p->float_out && (r = rknnd_quant_write_float(result->quant, p->float_out)) < 0)
         quantize_words(r, e);
     if (r == 0 && p->page)
@@ -364,6 +373,7 @@ static int quantize_finish(const struct quantize_plan *p, struct samples *s,
         quantize_words(r, e);
     if (r < 0)
         return r;
+    stages_begin(s->stages, "writing");
     r = p->table_out ? rknnd_quant_write_table(result->quant, p->table_out)
                      : rknnd_quant_write_batch(result->quant, p->output, p->batch);
     return r < 0 ? quantize_words(r, e) : quantize_say(p, s, samples, result, e);
@@ -389,6 +399,7 @@ static int quantize_run(const struct quantize_plan *p, struct samples *s,
                                          .progress = quantize_progress,
                                          .user = s,
                                          .describe = quantize_describe,
+                                         .stage = quantize_stage,
                                          .state = p->state ? p->state : state,
                                          .key = s->key,
                                          .by_dumps = p->by_dumps,
@@ -408,23 +419,27 @@ static int quantize_check_output(const struct quantize_plan *p, const char *path
 
 int quantize_execute(const struct quantize_plan *p, struct quantize_result *result, struct error *e)
 {
-    struct samples s = {.plan = p, .failed = ATOMIC_FLAG_INIT};
+    struct samples s = {.plan = p, .stages = &result->stages, .failed = ATOMIC_FLAG_INIT};
     uint64_t start = clock_ns();
     *result = (struct quantize_result){.summary = {.struct_size = sizeof result->summary}};
     const char *outputs[] = {p->table_out ? p->table_out : p->output, p->page, p->float_out};
     int r = 0;
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs && r == 0; i++)
         r = outputs[i] ? quantize_check_output(p, outputs[i], e) : 0;
+    stages_begin(&result->stages, "list");
     if (r == 0)
         r = input_list_load(&s.list, p->dataset, NULL, e);
     if (r == 0)
         r = quantize_key(&s, e);
+    stages_begin(&result->stages, "opening");
     if (r == 0)
         r = quantize_open(p, &result->quant, e);
+    stages_begin(&result->stages, "");
     result->n_samples = s.list.n;
     if (r == 0)
         r = quantize_run(p, &s, result, e);
     result->total_ns = clock_ns() - start;
+    stages_begin(&result->stages, "");
     model_forget(&s.model);
     input_list_done(&s.list);
     free(s.key);
@@ -434,5 +449,6 @@ int quantize_execute(const struct quantize_plan *p, struct quantize_result *resu
 void quantize_done(struct quantize_result *result)
 {
     rknnd_quant_free(result->quant);
+    stages_done(&result->stages);
     *result = (struct quantize_result){0};
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "rknnd_quant.h"
+#include "tools/quantize/stages.h"
 #include "tools/task.h"
 
 #define QUANTIZE_CLIENTS 64
@@ -35,6 +36,7 @@ struct quantize_result {
     rknnd_quant_summary summary;
     size_t n_samples;
     uint64_t calibrate_ns, total_ns;
+    struct stages stages;
     bool proposed;
     double goal;
     rknnd_quant_proposal proposal;

@@ -83,7 +83,7 @@ static int quantize_show_json(const struct quantize_plan *p, const struct quanti
     return print_json(
         json_pack(
             "{s:o, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:o, "
-            "s:o, s:o}",
+            "s:o, s:o, s:o}",
             "output", print_json_text(quantize_written(p)), "algorithm",
             algorithms[p->options.algorithm], "method", p->options.per_layer ? "layer" : "channel",
             "samples", (json_int_t)r->n_samples, "resumed", (json_int_t)s->n_resumed, "nodes",
@@ -94,7 +94,8 @@ static int quantize_show_json(const struct quantize_plan *p, const struct quanti
             print_json_number((double)r->total_ns / 1e9), "samples_per_second",
             print_json_number(quantize_rate(r)), "constant_inputs",
             (json_int_t)s->n_constant_inputs, "float", quantize_json_nodes(nodes), "tensors",
-            quantize_json_tensors(tensors), "hybrid", quantize_json_hybrid(r, nodes)),
+            quantize_json_tensors(tensors), "hybrid", quantize_json_hybrid(r, nodes), "stages",
+            stages_json(&r->stages)),
         e);
 }
 

@@ -34,13 +34,18 @@ def input_of(path):
     return [d.dim_value or 1 for d in info.type.tensor_type.shape.dim]
 
 
+def write_samples(model, folder):
+    """Files 0.npy, 1.npy, … of random numbers."""
+    rng = np.random.default_rng(1)
+    for i in range(FILES):
+        values = rng.normal(0, 1, input_of(model)).astype(np.float32)
+        np.save(folder / f"{i}.npy", np.ascontiguousarray(np.moveaxis(values, 1, 3)) if values.ndim == 4 else values)
+
+
 class Bench:
     def __init__(self, daemon, model, folder, args):
         self.daemon, self.model, self.folder, self.args = daemon, model, folder, args
-        rng = np.random.default_rng(1)
-        for i in range(FILES):
-            values = rng.normal(0, 1, input_of(model)).astype(np.float32)
-            np.save(folder / f"{i}.npy", np.ascontiguousarray(np.moveaxis(values, 1, 3)) if values.ndim == 4 else values)
+        write_samples(model, folder)
 
     def clocks(self):
         """Processor time of the daemon, whose runs are on threads of its own, and of children; and the time. Seconds."""
@@ -108,4 +113,5 @@ def main():
     daemon.stop()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -11,7 +11,7 @@ import numpy as np
 from onnx import helper
 
 from integration.rknnctl.test_quantize import FLOAT, RKNNCTL, Case, digits
-from support.service import PATIENCE, wait_for
+from support.service import PATIENCE, Daemon, wait_for
 
 SIDE, LARGE, SAMPLES = 256, 12.0, 8
 
@@ -28,6 +28,16 @@ class Comparison(Case):
         for i, sample in enumerate(samples):
             sample[0, i, i, 0] = LARGE
         return net, self.arrays(samples)
+
+    def large(self):
+        """A net of which some parts are better by mmse, and some worse."""
+        net = self.write([helper.make_node("Conv", ["x", "w"], ["a"], name="conv"), helper.make_node("Relu", ["a"], ["r"]),
+                          helper.make_node("Conv", ["r", "v", "b"], ["l"], name="large"), helper.make_node("GlobalMaxPool", ["l"], ["m"]),
+                          helper.make_node("Flatten", ["m"], ["f"]), helper.make_node("Gemm", ["f", "g"], ["y"], name="last")],
+                         [1, 3, 32, 32], {"w": self.weights(64, 3, 3, 3), "v": self.weights(300, 64, 3, 3), "b": self.weights(300),
+                                          "g": self.weights(300, 256)}, y=[1, 256])
+        listed = self.arrays([self.rng.laplace(0, 1, (1, 32, 32, 3)).astype(np.float32) for _ in range(11)])
+        return net, listed
 
     def said(self, net, listed, *options):
         return json.loads(self.quantize(net, listed, "--algorithm", "mmse", "--json", *options))
@@ -60,12 +70,7 @@ class Comparison(Case):
 
     def test_clients_change_nothing(self):
         """Neither the model nor what is told: weights are searched and rounded by threads, and tries go on side by side."""
-        net = self.write([helper.make_node("Conv", ["x", "w"], ["a"], name="conv"), helper.make_node("Relu", ["a"], ["r"]),
-                          helper.make_node("Conv", ["r", "v", "b"], ["l"], name="large"), helper.make_node("GlobalMaxPool", ["l"], ["m"]),
-                          helper.make_node("Flatten", ["m"], ["f"]), helper.make_node("Gemm", ["f", "g"], ["y"], name="last")],
-                         [1, 3, 32, 32], {"w": self.weights(64, 3, 3, 3), "v": self.weights(300, 64, 3, 3), "b": self.weights(300),
-                                          "g": self.weights(300, 256)}, y=[1, 256])
-        listed = self.arrays([self.rng.laplace(0, 1, (1, 32, 32, 3)).astype(np.float32) for _ in range(11)])
+        net, listed = self.large()
         for method in ("channel", "layer"):
             made = []
             for clients in (1, 2, 5):
@@ -75,6 +80,32 @@ class Comparison(Case):
             for other in made[1:]:
                 self.assertEqual(other[1], made[0][1])
                 self.assertEqual(other[0], made[0][0], f"another model ({method})")
+
+    def test_a_server_with_room_for_one_float_model(self):
+        """The float model is opened beside the one that is looked at, where there is room for both."""
+        net, listed = self.large()
+        self.said(net, listed)
+        once = self.out.read_bytes()
+        self.out.unlink()
+        self.assertGreater(net.stat().st_size, 2.5 * len(once))
+        # It and two tries have room, and so has a float model alone, but two of these have not.
+        small = Daemon("--backend", "sim", "--max-models-size", str(net.stat().st_size + 2 * len(once) + (32 << 10)))
+        self.addCleanup(small.stop)
+        done = subprocess.run([RKNNCTL, "quantize", net, "--dataset", listed, "-o", self.out, "--algorithm", "mmse"], capture_output=True, text=True,
+                              timeout=PATIENCE, check=False, env=small.env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.out.read_bytes(), once)
+
+    def test_it_tells_where_the_time_goes(self):
+        net, listed = self.large()
+        said = self.said(net, listed, "--report", self.folder / "page.html")
+        stages = said["stages"]
+        self.assertLessEqual({"opening", "loading", "samples", "scales of weights", "outputs in floats", "mmse beside normal", "writing", "layers"},
+                             {s["name"] for s in stages})
+        ends = [s["begun_ns"] + s["ns"] for s in stages]
+        self.assertTrue(all(s["begun_ns"] >= end for s, end in zip(stages[1:], ends)), stages)
+        self.assertLessEqual(ends[-1] - stages[0]["begun_ns"], said["seconds"] * 1e9 + 1e5)
+        self.assertTrue(all(s["processor_ns"] >= 0 for s in stages))
 
     def test_what_is_better_stays(self):
         """All values count the same here, in one sample that comes again and again."""
