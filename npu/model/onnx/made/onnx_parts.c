@@ -197,11 +197,13 @@ int onnx_make_col2im(struct onnx_maker *m)
     onnx_made_allow(m, "dilations pads strides", 3);
     take_blocks(m, &b);
     const struct graph_tensor *t = onnx_made_tensor(m, x);
-    const int64_t each = b.block[0] * b.block[1];
-    if (t && (t->n_dims != 3 || t->dims[1] % each || t->dims[2] != b.n[0] * b.n[1] || !t->n_elems))
-        onnx_made_refuse(m, "its blocks do not fit its image");
-    if (!t || m->r < 0)
+    if (!t || m->r < 0) // sizes that were refused are still in b
         return m->r;
+    const int64_t each = b.block[0] * b.block[1];
+    if (t->n_dims != 3 || t->dims[1] % each || t->dims[2] != b.n[0] * b.n[1] || !t->n_elems) {
+        onnx_made_refuse(m, "its blocks do not fit its image");
+        return m->r;
+    }
     const int64_t channels = t->dims[1] / each;
     const int64_t apart[] = {t->dims[0] * channels, each, b.n[0], b.n[1]};
     const int64_t whole[] = {t->dims[0], channels, b.image[0], b.image[1]};
