@@ -191,7 +191,8 @@ static int propose_measure_one(void *user, uint32_t i, struct error *e)
 static int propose_measure_all(struct proposing *p, bool products, uint32_t besides)
 {
     struct propose_measuring m = {.p = p, .products = products, .besides = besides};
-    return quant_parallel(p->n_threads, p->n, propose_measure_one, &m, p->e);
+    // One more than there are clients: each waits now and then.
+    return quant_parallel(p->n_threads + (p->n_threads > 1), p->n, propose_measure_one, &m, p->e);
 }
 
 // A model needs a product in integers: other units are measured beside the one that costs least,

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -268,14 +269,17 @@ static int quantize_key(struct samples *s, struct error *e)
 }
 
 // A failure of the library, or what the samples' files or Ctrl-C were the reason of.
-// Files come first: the library only knows that a sample could not be read.
-static int quantize_reason(const struct samples *s, int r, const char *interrupted, struct error *e)
+// Files come first: the library only knows that a sample could not be read. `state`: what the same
+// command would go on from; before the first samples are added up there is none.
+static int quantize_reason(const struct samples *s, int r, const char *state, struct error *e)
 {
     if (r < 0 && s->error.code)
         return error_set(e, s->error.code, "%s", s->error.text);
-    if (r < 0 && interrupt_seen())
-        return error_set(e, r, "interrupted%s%s",
-                         *interrupted ? "; the same command goes on from " : "", interrupted);
+    if (r < 0 && interrupt_seen()) {
+        bool kept = access(state, F_OK) == 0;
+        return error_set(e, r, "interrupted%s%s", kept ? "; the same command goes on from " : "",
+                         kept ? state : "");
+    }
     return r < 0 ? quantize_words(r, e) : 0;
 }
 
@@ -309,7 +313,7 @@ static int quantize_propose(const struct quantize_plan *p, struct samples *s,
     int r = rknnd_quant_propose(result->quant, samples, &goal, &result->proposal);
     progress_end(&s->progress);
     result->proposed = r == 0;
-    return quantize_reason(s, r, "", e);
+    return quantize_reason(s, r, samples->state, e);
 }
 
 // Runs both models on some of the samples, since errors of layers are what the page is about.
@@ -392,7 +396,7 @@ static int quantize_run(const struct quantize_plan *p, struct samples *s,
     const rknnd_quant_samples samples = {.struct_size = sizeof samples,
                                          .n = (uint32_t)s->list.n,
                                          .n_clients = p->clients,
-                                         .keeps_state = table != NULL,
+                                         .keeps_state = table || p->proposes,
                                          .begin = quantize_begin,
                                          .read = quantize_read,
                                          .release = quantize_release,
@@ -407,7 +411,13 @@ static int quantize_run(const struct quantize_plan *p, struct samples *s,
     uint64_t begun = clock_ns();
     int r = quantize_calibrate(p, s, &samples, result->quant, e);
     result->calibrate_ns = clock_ns() - begun;
-    return r ? r : quantize_finish(p, s, &samples, result, e);
+    if (r)
+        return r;
+    r = quantize_finish(p, s, &samples, result, e);
+    // Tries take long, and may be interrupted, too.
+    if (p->proposes && !(r < 0 && interrupt_seen()))
+        unlink(samples.state);
+    return r;
 }
 
 // What is written must not take the place of what it is made of.

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import resource
 import shutil
 import signal
@@ -163,6 +164,36 @@ class Failures(Case):
         state.unlink()
         os.mkfifo(state)
         self.assertIn("is no file", self.rknnctl(*command[1:], code=2).stderr)
+
+    def ended(self, daemon, ready, *words):
+        """Words of a command that Ctrl-C ends once ready() is true."""
+        with subprocess.Popen([RKNNCTL, "quantize", FLOAT, "-o", self.out, "--clients", "1", *map(str, words)], env=daemon.env, stderr=subprocess.PIPE,
+                              text=True) as at_work:
+            wait_for("it to have come so far", ready)
+            at_work.send_signal(signal.SIGINT)
+            _, said = at_work.communicate(timeout=PATIENCE)
+            self.assertEqual(at_work.returncode, 1, said)
+            self.assertFalse(self.out.exists())
+            return said
+
+    def test_tries_that_are_ended_cost_no_calibration(self):
+        listed, state = self.arrays([self.rng.normal(0, 0.2 + i / 20, (1, 8, 8, 1)).astype(np.float32) for i in range(12)]), self.folder / "int8.onnx.calibration"
+        refused = self.quantize(FLOAT, listed, "--auto-hybrid", "--goal", "cos=1", code=1)
+        self.assertFalse(state.exists(), "it is not gone on with")
+        least, most = map(float, re.search(r"cosine is (\S+) in 8 bits, and (\S+) with", refused).groups())
+        words = "--dataset", listed, "--auto-hybrid", "--goal", f"cos={(least + most) / 2}"
+        said = json.loads(self.quantize(FLOAT, *words[1:], "--json"))
+        self.assertGreater(said["hybrid"]["tries"], 2)
+        whole = self.out.read_bytes()
+        self.out.unlink()
+        slow = Daemon("--backend", "sim:rk3588,slow%100")
+        self.addCleanup(slow.stop)
+        early = self.ended(slow, lambda: slow.status()["jobs_done"] >= 1, *words)
+        self.assertRegex(early, "interrupted$")  # and nothing that it would go on from, as there is nothing
+        self.assertFalse(state.exists())
+        self.assertIn(f"goes on from {state}", self.ended(slow, state.exists, *words))
+        again = json.loads(self.quantize(FLOAT, *words[1:], "--json"))
+        self.assertEqual((again["resumed"], self.out.read_bytes() == whole, state.exists()), (12, True, False))
 
 
 if __name__ == "__main__":
