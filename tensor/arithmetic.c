@@ -16,7 +16,7 @@ static const struct {
     [CHIP_LUT_LINE] = {"lut-line", {"rounded down", "towards zero"}, {0, 0, 0, 0, 0}},
     [CHIP_LUT_SLOPE] = {"lut-slope", {"rounded down", "towards zero"}, {0, 0, 0, 0, 0}},
     [CHIP_BN_ORDER] = {"bn-order", {"multiplies first", "adds first"}, {0, 0, 0, 0, 0}},
-    [CHIP_DECONV_PAD] = {"deconv-pad", {"the zero point", "0"}, {0, 0, 0, 0, 0}},
+    [CHIP_DECONV_PAD] = {"deconv-pad", {"the zero point", "0"}, {0, 0, 0, 1, 0}},
     [CHIP_CORE_MAXIMA] = {"core-maxima", {"the first four of eight", "all eight"}, {0, 0, 0, 0, 0}},
     // clang-format on
 };

@@ -82,15 +82,15 @@ static int16_t convert(const struct emu_conv *c, uint32_t channel, int8_t x)
     return (int16_t)(y < INT8_MIN ? INT8_MIN : y > INT8_MAX ? INT8_MAX : y);
 }
 
-// From the first pixel of a transposed convolution's image to its last one.
-static void clear_between(const struct emu_conv *c, struct image *image)
+// From the first pixel of a transposed convolution's image to its last one, in n channels.
+static void clear_between(const struct emu_conv *c, struct image *image, uint32_t n)
 {
     uint32_t rows = (c->size[0] - 1) * spread_of(c, 0) + 1;
     uint32_t columns = (c->size[1] - 1) * spread_of(c, 1) + 1;
     for (uint32_t y = 0; y < rows; y++) {
         size_t at = (size_t)(y + c->pad_top) * image->columns + c->pad_left;
-        memset(image->x + at * image->channels, 0,
-               (size_t)columns * image->channels * sizeof *image->x);
+        for (uint32_t x = 0; x < columns; x++)
+            memset(image->x + (at + x) * image->channels, 0, n * sizeof *image->x);
     }
 }
 
@@ -103,9 +103,10 @@ static int read_features(const struct emu_conv *c, const struct emu_memory *m, s
     if (!known)
         return error_no_memory(e, "features", shape[0] * plane);
     int r = emu_cube_read(m, &c->feature, shape, known, e);
+    uint32_t n = smaller_of(shape[0], image->channels);
     if (c->zeros_between)
-        clear_between(c, image);
-    for (uint32_t k = 0; r == 0 && k < smaller_of(shape[0], image->channels); k++)
+        clear_between(c, image, n);
+    for (uint32_t k = 0; r == 0 && k < n; k++)
         for (uint32_t y = 0; y < shape[1]; y++) {
             size_t at = (size_t)(y * spread_of(c, 0) + c->pad_top) * image->columns + c->pad_left;
             const int8_t *from = known + k * plane + (size_t)y * shape[2];

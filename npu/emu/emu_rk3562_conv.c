@@ -57,8 +57,8 @@ static int check_conv(const struct emu_unit *u, bool real, struct error *e)
         return emu_refuse(u, EMU_WEIGHT_ZERO, "not the same twice", e);
     if (emu_get_field(u, EMU_CONV_CON1, 16, 16) && (!has_halves(u) || real || mode != 2))
         return emu_refuse(u, EMU_CONV_CON1, "a convolution of another kind", e);
-    if (emu_get_field(u, EMU_CONV_CON3, 27, 14) || emu_get_field(u, EMU_CONV_CON3, 7, 6))
-        return emu_refuse(u, EMU_CONV_CON3, "more than strides", e);
+    if (emu_get(u, EMU_CONV_CON3) & EMU_NO_STEPS & 0x0fffffff) // above: how many cores share it
+        return emu_refuse(u, EMU_CONV_CON3, "more than strides and dilations", e);
     return 0;
 }
 
@@ -166,7 +166,9 @@ int emu_conv_rk3562(const struct emu_unit *u, struct emu_conv *ret, struct error
         .stride = {emu_get_field(u, EMU_CONV_CON3, 5, 3), emu_get_field(u, EMU_CONV_CON3, 2, 0)},
         .spread = {emu_get_field(u, EMU_CONV_CON3, 13, 11) + 1,
                    emu_get_field(u, EMU_CONV_CON3, 10, 8) + 1},
-        .dilation = {1, 1},
+        // Where RK3588 and RV1106 have them; of these chips nobody has measured it.
+        .dilation = {emu_get_field(u, EMU_CONV_CON3, 25, 21) + 1,
+                     emu_get_field(u, EMU_CONV_CON3, 20, 16) + 1},
         .pad_top = pads & 0xff,
         .pad_left = pads >> 8 & 0xff,
         .out = {emu_get_field(u, EMU_CORE_SIZE1, 15, 0) + 1,

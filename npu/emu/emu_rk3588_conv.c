@@ -25,9 +25,7 @@ static int check_conv(const struct emu_unit *u, struct error *e)
     bool transposed = emu_get_field(u, EMU_CONV_CON1, 16, 16);
     if (mode != 0 && mode != 3)
         return emu_refuse(u, EMU_CONV_CON1, "a convolution of another kind", e);
-    if (emu_get_field(u, EMU_CONV_CON3, 31, 26) || emu_get_field(u, EMU_CONV_CON3, 15, 14) ||
-        emu_get_field(u, EMU_CONV_CON3, 7, 6) ||
-        (!transposed && emu_get_field(u, EMU_CONV_CON3, 13, 8)))
+    if (emu_get(u, EMU_CONV_CON3) & (EMU_NO_STEPS | (transposed ? 0 : EMU_DECONV_STEPS)))
         return emu_refuse(u, EMU_CONV_CON3, "more than strides and dilations", e);
     return 0;
 }

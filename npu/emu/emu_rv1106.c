@@ -12,8 +12,8 @@ static int check_conv(const struct emu_unit *u, struct error *e)
         return emu_refuse(u, EMU_CONV_CON1, "a convolution of another kind", e);
     if (emu_get(u, EMU_CORE_MISC) != (mode ? 0xau : 1u))
         return emu_refuse(u, EMU_CORE_MISC, "not the kind of convolution of CONV_CON1", e);
-    if (emu_get(u, EMU_CONV_CON3) & ~0x3fu)
-        return emu_refuse(u, EMU_CONV_CON3, "more than strides", e);
+    if (emu_get(u, EMU_CONV_CON3) & EMU_NO_STEPS)
+        return emu_refuse(u, EMU_CONV_CON3, "more than strides and dilations", e);
     return 0;
 }
 
@@ -56,7 +56,10 @@ int emu_conv_rv1106(const struct emu_unit *u, struct emu_conv *ret, struct error
         .kernel = {emu_get_field(u, EMU_WEIGHT_SIZE2, 20, 16),
                    emu_get_field(u, EMU_WEIGHT_SIZE2, 28, 24)},
         .stride = {emu_get_field(u, EMU_CONV_CON3, 5, 3), emu_get_field(u, EMU_CONV_CON3, 2, 0)},
-        .dilation = {1, 1},
+        .dilation = {emu_get_field(u, EMU_CONV_CON3, 25, 21) + 1,
+                     emu_get_field(u, EMU_CONV_CON3, 20, 16) + 1},
+        .spread = {emu_get_field(u, EMU_CONV_CON3, 13, 11) + 1,
+                   emu_get_field(u, EMU_CONV_CON3, 10, 8) + 1},
         .pad_top = pads & 0xff,
         .pad_left = pads >> 8 & 0xff,
         .out = {emu_get_field(u, EMU_CORE_SIZE1, 15, 0) + 1,

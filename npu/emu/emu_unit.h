@@ -108,6 +108,11 @@ struct emu_lane {
 
 #define EMU_LANES 4
 
+// Of CONV_CON3: the steps of a transposed convolution, less one (bits 13-11 and 10-8), and what is
+// neither these nor strides (5-3, 2-0) nor dilations less one (25-21, 20-16).
+#define EMU_DECONV_STEPS 0x00003f00u
+#define EMU_NO_STEPS     0xfc00c0c0u
+
 // CNA and CORE.
 struct emu_conv {
     bool real;         // fp16, or bf16 as the feature says; else int8

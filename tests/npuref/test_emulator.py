@@ -388,6 +388,20 @@ class Switches(unittest.TestCase):
             return rig.get(TARGET_AT, 3 * ATOM)[::ATOM]
         self.assertEqual(self.both(self.DECONV_PAD, run), [[7, 5, 9], [7, 0, 9]])
 
+    def test_deconv_pad_of_rv1106(self):
+        """The same there, where transposing has no bit of its own: what lies between is 0, as was measured, and around the image
+        and in channels that are not there (whose weights are 1 here) the padding's value."""
+        rig = Rig("rv1106")  # whose registers are RK3588's but for these
+        lowest = dict.fromkeys((0x404C, 0x406C, 0x407C, 0x40D8, 0x40E0, 0x40E8), 1 << 31)
+        highest = dict.fromkeys((0x401C, 0x4028, 0x402C, 0x40DC, 0x40E4, 0x40EC), 0x7FFFFFFF)
+        rig.put(SOURCE, np.array([[7] + [99] * 15, [9] + [99] * 15], np.int8))
+        rig.put(WEIGHTS, np.array([[1] * 2 + [0] * 30] * 16, np.int8))
+        rig.run(CNA | CORE | DPU, {
+            **products(16), **size(16, 1, 4), **lowest, **highest, "CUBE_CHANNEL": 15 << 16 | 15, "WDMA_SIZE_0": 3, "CONV_CON3": 9 | 1 << 8,
+            "CVT_CON0": 9, "DATA_SIZE0": 2 << 16 | 1, "DATA_SIZE1": 32, "PAD_CON0": 1 << 8, "PAD_CON1": 5, "LINE_STRIDE": 8,
+            "CORE_SIZE0": 3, "BS_CFG": 0x53, "BN_CFG": 0x13, "EW_CFG": 0x10041C1, "BRDMA_CFG": 0, "DATA_FORMAT": 0x800000})
+        self.assertEqual(rig.get(TARGET_AT, 4 * ATOM)[::ATOM].tolist(), [10, 12, 5, 14])
+
     def test_lut_in(self):
         rows = self.both(self.LUT_IN, self.table([32 * 3 + 16] + [0] * 15, [0, 1, 2, 3, 4], BN_MUL_CFG=1 << 16 | 5 << 8))
         self.assertEqual([row[0] for row in rows], [0, 0])  # numbers 4 and 3, both in the table's first step

@@ -305,6 +305,16 @@ def pool(chip):
                     nodes=True)
 
 
+def dilation(chip):
+    """Windows whose pixels are apart, otherwise down than across, and those of a depthwise convolution."""
+    rng, model = np.random.default_rng(10), Model(chip, "dilation")
+    x = model.input("x", (1, 32, 16, 16), ONE)
+    y = ops.conv(model, x, rng.normal(size=(32, 32, 3, 3)) * 0.1, rng.normal(size=32) * 20, pad=(2, 3), dilation=(2, 3), out=Quant(3.0, 3))
+    y = ops.conv(model, y, rng.normal(size=(32, 1, 3, 3)) * 0.3, rng.normal(size=32) * 20, pad=2, dilation=2, group=32, out=Quant(2.0, 1))
+    model.output(y, "y")
+    return _checked("dilation", "where dilations are told", model, [_random_image(rng, 32, 16)], nodes=True)
+
+
 def cores(count):
     def several(chip):
         rng, model = np.random.default_rng(6), Model(chip, f"cores-{count}")
@@ -354,6 +364,6 @@ def barrier(count):
 PROBES = {
     "conv": simplest, "chain": chain, "add": addition, "pool": pool, "depthwise": depthwise, "half": half, "out-zp": output_zero_point,
     "ew-shift": addend_shift, "sum-shift": sum_shift, "lut-in": table_rounding, "lut-line": table_line,
-    "lut-slope": table_slope, "ew-product": product, "leaky": leaky, "cores-2": cores(2), "cores-3": cores(3),
+    "lut-slope": table_slope, "ew-product": product, "leaky": leaky, "dilation": dilation, "cores-2": cores(2), "cores-3": cores(3),
     "barrier-2": barrier(2), "barrier-3": barrier(3),
 }
