@@ -172,9 +172,14 @@ def _padded(values, count, dtype):
     return out
 
 
-def full_table(chip, bias, nz, mul):
+def written_at_once(chip, depthwise):
+    """Channels of int8, for all of which a convolution reads its table."""
+    return (depthwise and chip.depthwise_out) or chip.bias_align
+
+
+def full_table(chip, bias, nz, mul, depthwise=False):
     """Per group: i32 bias, i16 nz, i16 mul."""
-    g, count = chip.bias_group, align(len(bias), chip.bias_align)
+    g, count = chip.bias_group, align(len(bias), written_at_once(chip, depthwise))
     columns = (_padded(bias, count, "<i4"), _padded(nz, count, "<i2"), _padded(mul, count, "<i2"))
     return b"".join(c[at : at + g].tobytes() for at in range(0, count, g) for c in columns)
 

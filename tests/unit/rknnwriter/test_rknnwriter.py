@@ -330,13 +330,15 @@ class Vendor(unittest.TestCase):
             chip = CHIPS[f.chip]
             for node in (n for n in f.nodes if n.is_conv and len(n.inputs) > 2):
                 t, w = f.tensors[node.inputs[2]], f.tensors[node.inputs[1]]
-                if t.type != 6 or f.container == 2 or w.shape[0] == 1:
+                if t.type != 6 or f.container == 2:
                     continue
                 with self.subTest(file=name, node=node.name):
-                    n = w.shape[0]
-                    zeros = np.zeros(n, int)
-                    sizes = {len(pack.full_table(chip, zeros, zeros, zeros)),
-                             len(pack.plain_table(zeros, 32, "<i4"))}
+                    n = f.tensors[node.outputs[0]].shape[1]
+                    zeros, depthwise = np.zeros(n, int), n > 1 and w.shape[0] == 1
+                    sizes = {len(pack.full_table(chip, zeros, zeros, zeros, depthwise)),
+                             len(pack.plain_table(zeros, pack.written_at_once(chip, depthwise), "<i4"))}
+                    if chip.depthwise_nz and depthwise:
+                        sizes = {len(pack.depthwise_table(chip, zeros, zeros))}
                     self.assertIn(len(t.data), sizes)
 
     def test_activation_shapes(self):

@@ -150,10 +150,10 @@ def _int8(spec, form, symmetric, p):
 
 def _table(chip, p):
     if p.form == "plain":
-        return pack.plain_table(p.bias, 32 if chip.family == "rk3576" else 16, "<i4")
+        return pack.plain_table(p.bias, pack.written_at_once(chip, p.depthwise), "<i4")
     if p.form == "depthwise":
         return pack.depthwise_table(chip, p.bias, p.mul)
-    return pack.full_table(chip, p.bias, p.nz, p.mul)
+    return pack.full_table(chip, p.bias, p.nz, p.mul, p.depthwise)
 
 
 def config_tensors(m, y, p):

@@ -75,7 +75,7 @@ def _int8(m, name, x, y, turned, act, alpha, depthwise):
     p = replace(p, chip=m.chip, act=act, alpha=np.rint(alpha * 2**14) / 2**14, depthwise=depthwise)
     if act in lut.FUNCTIONS:
         p = lut.fit(p, act, x.quant, y.quant)
-    table = pack.full_table(m.chip, p.bias, p.nz, p.mul)
+    table = pack.full_table(m.chip, p.bias, p.nz, p.mul, depthwise)
     if form == "depthwise":
         table = pack.depthwise_table(m.chip, p.bias, p.mul)
     bias = m.packed_constant(name + ".bias", [len(turned)], "int32", [len(table) // 4], table)
