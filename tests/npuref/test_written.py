@@ -13,7 +13,7 @@ from support.checks.sample import of_this_run
 from support.service import Daemon
 
 WITH_PRODUCTS = ("rk3588", "rk3566", "rk3568")
-UNWRITTEN = {"scaled": [c for c in (*CHIPS, *LITE_CHIPS) if c not in WITH_PRODUCTS], "leaky": ("rk3588",), "each_leaky": ("rk3588",), "addend_relu": tuple(LITE_CHIPS), "chain_relu": tuple(LITE_CHIPS)}
+UNWRITTEN = {"each_rest": [c for c in (*CHIPS, *LITE_CHIPS) if c != "rk3588"], "scaled": [c for c in (*CHIPS, *LITE_CHIPS) if c not in WITH_PRODUCTS], "leaky": ("rk3588",), "each_leaky": ("rk3588",), "addend_relu": tuple(LITE_CHIPS), "chain_relu": tuple(LITE_CHIPS)}
 IN, MIDDLE, OUT = Quant(0.05, -3), Quant(0.08, 5), Quant(0.1, 7)
 
 
@@ -34,8 +34,10 @@ def convolution(chip, kernel=1, stride=1, channels=32, outputs=32, size=(8, 8), 
         y = ops.conv(m, y, weight, rng.normal(size=outputs), group=outputs, out=OUT, **dict(pad=1) | each)
     if scaled:
         y = ops.mul(m, y, m.input("by", (1, outputs, 1, 1), quant), out=OUT)
-    if pool:
+    if pool is True:
         y = ops.max_pool(m, ops.max_pool(m, y, 3, stride=1), 2)
+    elif pool:
+        y = ops.average_pool(m, y, pool)
     if add:
         y = ops.add(m, *add(x, y), out=OUT, act=options.get("act"))
     m.output(y, "out")
@@ -47,11 +49,20 @@ CASES = {  # words: how far from the reference in steps, which counts lookup tab
     "relu": (dict(kernel=3, act="relu"), 0), "addend": (dict(addend=True), 0), "addend_relu": (dict(addend=True, act="relu"), 0),
     "channels": (dict(channels=48, outputs=64), 0), "leaky": (dict(act="leaky_relu"), 0), "table": (dict(act="swish"), 1),
     "pool": (dict(pool=True), 0),
+    # of odd widths, and of one pixel, whose lines and planes are no whole sixteens of bytes on RK3566
+    "pool_odd": (dict(pool=True, size=(9, 13)), 0), "pool_pixel": (dict(pool=True, size=(4, 4)), 0),
+    # windows of an even and an odd side, whose sums are often ties, which the chip's reciprocals break
+    "average": (dict(pool=(2, 3), size=(8, 9)), 0), "average_large": (dict(pool=(14, 14), size=(14, 28), outputs=40), 0),
     "each": (dict(outputs=64, each={}), 0), "each_relu": (dict(each=dict(act="relu", stride=2), size=(9, 12)), 0),
     "each_leaky": (dict(each=dict(act="leaky_relu"), outputs=128), 0),
     "each_odd": (dict(each=dict(kernel=(5, 2), pad=2, stride=(2, 1)), outputs=40, size=(7, 13)), 0),
     "each_few": (dict(each=dict(kernel=(7, 7), pad=3), outputs=9, size=(10, 6), pool=True), 0),
+    "each_rest": (dict(each=dict(act="swish"), outputs=140, size=(5, 4)), 1),
     "each_many": (dict(each=dict(kernel=(3, 3), pad=0), outputs=112, size=(6, 3)), 0),
+    # pixels of a window that are apart, which registers of all chips say in the same way
+    "apart": (dict(kernel=3, dilation=(2, 3), pad=(2, 3, 2, 3), size=(9, 11)), 0),
+    "apart_far": (dict(kernel=(2, 5), dilation=(7, 4), stride=(1, 2), pad=(0, 6, 0, 6), size=(12, 19), channels=16, outputs=24, act="relu"), 0),
+    "each_apart": (dict(outputs=40, size=(10, 7), each=dict(dilation=2, pad=2, stride=(2, 1))), 0),
     "scaled": (dict(scaled=True, outputs=40, size=(5, 7)), 1),
     # the operand of the larger scale second, and first
     "chain": (dict(add=lambda x, y: (x, y)), 1), "chain_other": (dict(add=lambda x, y: (y, x)), 1),

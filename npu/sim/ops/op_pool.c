@@ -5,7 +5,8 @@
 // Five ways, by type:
 //   max, same form     stored elements are compared: int8 as they are, fp16 as integers of the same
 //                      order
-//   mean, one scale    sums of up to 256 int8 elements in 16 bits, then one multiplication
+//   mean, one scale    sums of up to 256 int8 elements in 16 bits, then one multiplication, by
+//                      the chip's reciprocals where it is a chip's
 //   mean, ONNX's int8  as ONNX Runtime rounds (ort_int8.h), from sums of integers where the window
 //                      covers the image, or where that is nearly always the same
 //   mean, else         lines of the image become floats once; the taps of as many pixels as share
@@ -24,12 +25,13 @@
 #include "npu/sim/simd/elements.h"
 
 struct pool_step {
-    bool max, raw; // raw: stored values are compared as they are
-    bool stored;   // averages: stored numbers are added as integers of 16 bits
-    bool ort;      // averages as ONNX Runtime makes them of int8
-    bool whole;    // ort: of all pixels, from sums of integers
-    bool summed;   // ort: from sums of integers of 16 bits
-    bool sure;     // … none of which is open
+    bool max, raw;    // raw: stored values are compared as they are
+    bool stored;      // averages: stored numbers are added as integers of 16 bits
+    bool reciprocals; // … and multiplied as a chip's pool does it
+    bool ort;         // averages as ONNX Runtime makes them of int8
+    bool whole;       // ort: of all pixels, from sums of integers
+    bool summed;      // ort: from sums of integers of 16 bits
+    bool sure;        // … none of which is open
     struct element_form from, to;
     bool joined;      // averages: by pool_add_taps()
     bool direct;      // … of the image's own floats
@@ -77,6 +79,24 @@ static bool adds_stored(const struct graph_window *w, const struct element_form 
 {
     uint64_t taps = (uint64_t)w->kernel[0] * w->kernel[1];
     return from->type == TENSOR_INT8 && from->quantized && from->scale == 1 && taps <= 256;
+}
+
+// Whether the unit of a chip's pool makes all averages, each of a whole window: it multiplies sums
+// with reciprocals of the window's sides. What counts beyond the image is known of padding that
+// counts.
+static bool multiplies_by_reciprocals(const struct step *s)
+{
+    enum { MAX_KERNEL = 16 }; // of one step
+    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
+    const struct graph_window *w = &s->node->window;
+    bool known = s->node->program && !s->node->n_post && y->type == TENSOR_INT8;
+    for (int i = 0; i < 2; i++) {
+        uint32_t pads = w->pad[i] + w->pad[2 + i];
+        int64_t end = ((int64_t)y->dims[2 + i] - 1) * w->stride[i] + w->kernel[i];
+        known = known && w->kernel[i] <= MAX_KERNEL && (!pads || w->count_pad) &&
+                end <= (int64_t)x->dims[2 + i] + pads;
+    }
+    return known;
 }
 
 #define MOST_TAPS  1024
@@ -178,6 +198,7 @@ static int pool_prepare(struct step *s, struct error *e)
     p->raw = p->max && compares_raw(x, y) && !s->node->n_post;
     p->stored = !p->max && !p->ort && adds_stored(&s->node->window, &p->from);
     int r = check_size(s, x, y, e);
+    p->reciprocals = p->stored && multiplies_by_reciprocals(s);
     return r < 0 ? r : take_scratch(s, p, e);
 }
 
@@ -234,6 +255,14 @@ KERNEL(void, to_real, (const int16_t *stored, float zeros, float factor, size_t 
         to[i] = ((float)stored[i] - zeros) * factor;
 }
 
+// A double holds the product of 16 and 32 bits.
+KERNEL(void, to_chips, (const int16_t *stored, int32_t more, double factor, size_t n, int8_t *to),
+       (stored, more, factor, n, to))
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] = (int8_t)rint((stored[i] + more) * factor);
+}
+
 // One output pixel.
 static void pool_real(const struct window_at *at, const struct pool_step *p, float *sums,
                       float *values)
@@ -286,6 +315,17 @@ static uint32_t count_alike(const struct window_at *at, uint32_t ox)
     return more < outputs - ox ? (uint32_t)more + 1 : outputs - ox;
 }
 
+// `n` elements of an output line from sums of stored values, as the chip's pool makes them: what is
+// outside of the image is its zero point.
+static void store_by_reciprocals(const struct window_at *at, const int16_t *stored, size_t n,
+                                 int8_t *dst)
+{
+    const uint32_t *kernel = at->s->node->window.kernel;
+    int32_t outside = (int32_t)(kernel[0] * kernel[1] - pool_inside(at));
+    double factor = ldexp(0x10000 / kernel[0], -16) * ldexp(0x10000 / kernel[1], -16);
+    to_chips(stored, outside * step_input(at->s, 0)->zp, factor, n, dst);
+}
+
 // One output line from sums of stored values; the zero point is taken off each as often as it is in
 // there.
 static void run_stored_line(const struct pool_step *p, struct run *r, struct window_at *at,
@@ -300,10 +340,16 @@ static void run_stored_line(const struct pool_step *p, struct run *r, struct win
     for (uint32_t ox = 0, count; ox < y->dims[3]; ox += count) {
         at->x = pool_span(&s->node->window, 1, ox, x->dims[3]);
         count = count_alike(at, ox);
+        if (p->reciprocals) {
+            store_by_reciprocals(at, stored + ox * channels, count * channels,
+                                 (int8_t *)dst + ox * channels);
+            continue;
+        }
         to_real(stored + ox * channels, (float)p->from.zp * (float)pool_inside(at),
                 pool_mean_factor(at), count * channels, means + ox * channels);
     }
-    store_real(p, s, means, y->dims[3] * channels, dst);
+    if (!p->reciprocals)
+        store_real(p, s, means, y->dims[3] * channels, dst);
 }
 
 // One mean of a window that is `pixels` to the right of at's, in floats.

@@ -394,6 +394,10 @@ int rknn_agree_pool(const struct rknn_regs *regs, const struct graph_window *w, 
         return rknn_regs_refuse(regs, PPU_MODE_CFG, mode, "whether padding counts", e);
     if (rknn_regs_varies(regs, PPU_KERNEL_CFG))
         return differing(regs, PPU_KERNEL_CFG, e);
+    bool large = w->kernel[0] > RKNN_POOL_MAX_KERNEL || w->kernel[1] > RKNN_POOL_MAX_KERNEL;
+    if (average && large && y->type == TENSOR_INT8)
+        return rknn_regs_refuse(regs, PPU_KERNEL_CFG, kernel,
+                                "an average in several steps, each of which is rounded", e);
     int r = agree_pool_window(regs, w, y, kernel, e);
     if (r == 0 && average && y->type == TENSOR_INT8)
         r = agree_reciprocals(regs, w, e);

@@ -5,6 +5,8 @@
 #include "npu/model/graph.h"
 #include "npu/model/rknn/regs/rknn_commands.h"
 
+#define RKNN_POOL_MAX_KERNEL 16 // of one step
+
 struct rknn_agree_conv {
     const struct graph_window *window;
     const struct graph_tensor *x, *y;

@@ -3,7 +3,8 @@
 import numpy as np
 
 from .. import regs
-from ..reference import reference, reference_stored
+from ..quantize import shifted
+from ..reference import load, reference, reference_stored, store
 from .windows import four, out_size, pair, windows
 
 _PPU = 0x60
@@ -43,8 +44,44 @@ def average_pool(m, x, kernel, *, stride=None, pad=0, ceil=False, count_pad=True
                  {"count_include_pad": int(count_pad)})
 
 
-@reference("AveragePool")
+def by_unit(node):
+    """Whether the pool's unit does all of it: windows and padding as large as it has fields for. How its averages count
+    padding is not known."""
+    a, x, y = node.attrs, node.inputs[0], node.outputs[0]
+    fits = max(*a["kernel_shape"], *a["strides"]) <= 16 and max(a["pads"]) <= 7
+    if not fits or node.device != "npu" or x.quant != y.quant or x.dtype != y.dtype:
+        return False
+    if node.op == "AveragePool":
+        return _has_reciprocals(node) and not any(a["pads"])
+    return a["dilations"] == [1, 1]
+
+
+def _has_reciprocals(node):
+    """Whether it is the NPU's pool that makes all averages of bytes, each of a whole window."""
+    a, x, y = node.attrs, node.inputs[0], node.outputs[0]
+    kernel, stride, pads = a["kernel_shape"], a["strides"], a["pads"]
+    whole = all((y.shape[2 + i] - 1) * stride[i] + kernel[i] <= x.shape[2 + i] + pads[i] + pads[2 + i] for i in range(2))
+    counted = a["count_include_pad"] or not any(pads)
+    return node.device == "npu" and x.dtype == y.dtype == "int8" and x.quant == y.quant and max(kernel) <= 16 and whole and counted
+
+
+def _by_reciprocals(node, x):
+    """Of stored numbers, to the nearest, ties to even, by sides' reciprocals of 16 bits."""
+    a = node.attrs
+    kh, kw = a["kernel_shape"]
+    view = windows(x.astype(np.int64), (kh, kw), a["strides"], (1, 1), a["pads"], node.inputs[0].quant.zero_point,
+                   node.outputs[0].shape[2:])
+    return shifted(view.sum((4, 5)) * (0x10000 // kh) * (0x10000 // kw), 32).astype(np.int8)
+
+
+@reference_stored("AveragePool")
 def _average_pool(node, x):
+    if _has_reciprocals(node):
+        return _by_reciprocals(node, x)
+    return store(node.outputs[0], _average(node, load(node.inputs[0], x)))
+
+
+def _average(node, x):
     a = node.attrs
     size = node.outputs[0].shape[2:]
     args = (a["kernel_shape"], a["strides"], (1, 1), a["pads"])

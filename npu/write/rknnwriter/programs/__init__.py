@@ -1,14 +1,15 @@
 """Whole programs: a value for each register of the blocks that a task starts, in the order of the toolkit's files, so
 that an NPU can run them. What ops wrote of a task (geometry, conversion, addresses) is kept. A module for each layout of
-registers, with convolution(node), add(node, model), tables(node) and perhaps max_pool(node), product(node); None: not written.
+registers, with convolution(node), add(node, model), tables(node), pool(node) and perhaps product(node); None: not written.
 Where several cores share a convolution (RK3588): part(node, first, end, cores), a core's rows.
 
 On RK3588 float16 and pixels, too; on the others int8 convolutions of tensors that are no pictures, with a fused Add,
-activation or lookup table, depthwise ones with an activation, Add, and pools of largest values; on RK3588, RK3566 and
+activation or lookup table, depthwise ones with an activation, Add, and pools (averages without padding); on RK3588, RK3566 and
 RK3568 Mul by a number for each channel, and on the last two float16 of up to 16 channels without bias and activation.
 Other nodes keep what readers of files need."""
 import numpy as np
 
+from ..ops.pool import by_unit
 from ..pack import is_picture
 from . import on_rk356x, on_rk3562, on_rk3576, on_rk3588, on_rv110x
 from .parts import written
@@ -72,9 +73,8 @@ def _program(layout, node, model):
         return layout.convolution(node) if _is_convolution(layout, node, taken) else None
     if len(taken) > 2 or any(map(_is_packed, node.inputs)):  # others' tasks have pointers alone, unless a test spoils them
         return None
-    plain = node.attrs.get("dilations") in (None, [1, 1]) and not any(node.attrs.get("pads", []))
-    if node.op == "MaxPool" and plain and hasattr(layout, "max_pool"):
-        return layout.max_pool(node)
+    if node.op in ("MaxPool", "AveragePool"):
+        return layout.pool(node) if by_unit(node) else None
     if node.op == "Mul" and _is_product(layout, node):
         return layout.product(node)
     return layout.add(node, model) if node.op in ("Add", "AddRelu") and _is_addition(layout, node) else None

@@ -94,7 +94,7 @@ def add(node, _model):
     return task(MEMORY, made, {0x4018: (y, 0), 0x5018: (a, 0), 0x5038: (b, 0)}, 0x18)
 
 
-def max_pool(node):
+def pool(node):
     last = {0x8028: 0xC, 0x802C: 0xFFFFFFFF}
     return pool_with_edges(node, range(0x6054, 0x6070, 4), [*POOL_READ, *last], {0x60DC: 3, 0x7030: 0x40} | last)
 

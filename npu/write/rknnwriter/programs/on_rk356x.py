@@ -99,7 +99,7 @@ def product(node):
     return task(MEMORY, made, {0x4020: (y, 0), 0x5018: (a, 0), 0x5038: (b, 0)}, 0x18)
 
 
-def max_pool(node):
+def pool(node):
     return pool_with_edges(node, (), [*POOL_READ[:3], 0x7018, *POOL_READ[3:]], {0x60DC: 3, 0x7018: 1}, _ATOM)
 
 

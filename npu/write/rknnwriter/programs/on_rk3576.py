@@ -122,7 +122,7 @@ def add(node, model):
     return task(MEMORY, made, {0x4018: (y, 0), 0x5018: (a, 0), 0x5024: (_operand(a, y, model), 0), 0x5038: (b, 0)}, 0x18)
 
 
-def max_pool(node):
+def pool(node):
     return pool_with_edges(node, (0x6054, 0x6058, 0x605C), POOL_READ, {0x7030: 0x40})
 
 

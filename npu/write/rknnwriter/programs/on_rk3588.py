@@ -1,7 +1,7 @@
 """Whole programs for RK3588: convolutions of int8 and float16, with their fused Add (int8), activation or lookup table
-(int8); largest values of windows; Add of two tensors of one shape."""
+(int8); windows' largest values (int8, float16) and averages (int8); Add of two tensors of one shape."""
 from ..pack import align, is_picture
-from .parts import BANK, HALF, POINTER, POOL, POOL_READ, Size, add_values, kernel, loading, pool, product_values, task, written
+from .parts import BANK, HALF, POINTER, POOL, POOL_READ, Size, add_values, kernel, loading, pool_task, product_values, task, written
 
 _ATOM = 16
 
@@ -98,9 +98,13 @@ def part(node, first, end, cores):
     return whole
 
 
-def max_pool(node):
-    half = Size(node.inputs[0]).half
-    return pool(node, [*POOL, *POOL_READ], {0x60DC: 3, 0x7030: 2 if half else 1})
+def pool(node):
+    half, average = Size(node.inputs[0]).half, node.op == "AveragePool"
+    if half and average:
+        return None
+    zero = node.inputs[0].quant.zero_point if average else 0
+    edges = {0x6044: zero, 0x6048: 7 * (zero < 0)}  # one number of 35 bits
+    return pool_task(node, [*POOL, *POOL_READ], {0x60DC: 3, 0x7030: 2 if half else 1} | edges)
 
 
 _ADD_FLOAT16 = {0x4010: HALF, 0x4040: 0x53, 0x4070: 0x108202C0, 0x4078: 1, 0x4084: 0x10001, 0x5034: 0x40000008,

@@ -1,6 +1,6 @@
 """Whole programs for RV1103 and RV1106: int8 convolutions with their fused Add, activation or lookup table, and Add.
 What a Relu behind an addend sets is not known."""
-from .on_rk3562 import max_pool  # noqa: F401, is the same
+from .on_rk3562 import pool  # noqa: F401, is the same
 from .parts import HIGH, LOW, POINTER, Size, add_values, kernel, loading, task, written
 
 _CNA = [

@@ -124,8 +124,8 @@ POOL_READ = [0x700C, 0x7010, 0x7014, 0x701C, 0x7024, 0x7028, 0x7030]
 LEAST = 0x7FF80  # an edge's value, below all others
 
 
-def pool(node, order, values, atom=16):
-    """Largest values of windows; `values`: what is the chip's own."""
+def pool_task(node, order, values, atom=16):
+    """Windows' largest values or averages; `values`: what is the chip's own."""
     x, y = node.inputs[0], node.outputs[0]
     size, out = Size(x, atom), Size(y, atom)
     (kh, kw), (sy, sx) = node.attrs["kernel_shape"], node.attrs["strides"]
@@ -133,12 +133,14 @@ def pool(node, order, values, atom=16):
     channels, last = align(size.c, size.lanes) - 1, out.last
     made = {
         0x6004: POINTER, 0x7004: POINTER, 0x600C: size.last[0], 0x6010: size.last[1], 0x6014: channels,
-        0x6018: last[0], 0x601C: last[1], 0x6020: channels, 0x6024: 0x11,
+        0x6018: last[0], 0x601C: last[1], 0x6020: channels, 0x6024: 0x11 if node.op == "MaxPool" else 0x10,
         0x6034: (sy - 1) << 20 | (sx - 1) << 16 | (kh - 1) << 8 | kw - 1,
         0x6040: bottom << 12 | right << 8 | top << 4 | left, 0x607C: out.plane * atom,
         0x6084: out.plane * atom | 2 * size.half, 0x700C: size.last[0], 0x7010: size.last[1],
         0x7014: channels, 0x7024: size.w * atom, 0x7028: size.plane * atom,
     }
+    if node.op == "AveragePool":
+        made |= {0x6038: 0x10000 // kw, 0x603C: 0x10000 // kh}
     return task(order, made | values, {0x6070: (y, 0), 0x701C: (x, 0)}, 0x60, 0xC00)
 
 
@@ -148,4 +150,6 @@ def pool_with_edges(node, others, reads, values, atom=16):
         return None
     at = POOL.index(0x6048) + 1
     order = [*POOL[:at], 0x604C, 0x6050, *others, *POOL[at:], *reads]
-    return pool(node, order, {r: LEAST for r in range(0x6044, 0x6054, 4)} | values, atom)
+    average, zero = node.op == "AveragePool", node.inputs[0].quant.zero_point
+    edges = {0x6040 + 4 * n: zero * n & 0x7FFFF if average else LEAST for n in range(1, 5)}
+    return pool_task(node, order, edges | values, atom)
