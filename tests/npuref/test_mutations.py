@@ -34,8 +34,8 @@ HELD = re.compile(r"(RDMA_(WIDTH|HEIGHT|SURF_NOTCH)|DPU_(DST_SURF_STRIDE|DATA_CU
 HOLDING = {"Add", "AddRelu", "AveragePool", "Concat", "MaxPool", "Mul", "Relu", "Split"}
 FOLLOWED = {"Reshape", "Split", "Transpose"}  # bytes are followed through all of their tasks, whatever a register says
 
-# What Expand does by convolutions is read in part, and a net of the vendor's own by its name (docs/testing.md).
-UNREAD = {"Expand", "exSoftmax13"}
+# What Expand does by convolutions is read in part (docs/testing.md).
+UNREAD = {"Expand"}
 
 
 def allowed(m):

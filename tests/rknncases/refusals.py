@@ -7,7 +7,7 @@ from rknnwriter.slots import Blob, Scalar, Table, Vector
 from .conv import single
 from .eltwise import A, SHAPE, one, two
 from .float16 import one as half
-from .spoil import attr, constant, conv, inputs, op, quant, refuse, shape, spoilt, unary, unread
+from .spoil import added, attr, constant, conv, inputs, op, quant, refuse, shape, spoilt, unary, unread
 
 # ---- names of operators ---------------------------------------------------------------------
 
@@ -168,6 +168,11 @@ refuse("pool_size", "an image of 6 does not give one of", unary(ops.max_pool, 2)
        attr(strides=[1, 1]))
 refuse("pool_channels", "not images of as many channels", unary(ops.max_pool, 2),
        shape(1, 21, 3, 3))
+
+# What no file has: a pool by the DPU (averages by a convolution), and something else by the pool's unit.
+refuse("pool_of_the_dpu", "how the DPU computes AveragePool is not known", unary(ops.average_pool, 2), added(0x400C, 5))
+refuse("relu_of_the_pool", "how the pool's unit computes Relu is not known", unary(ops.relu),
+       lambda m, node: node.tasks[0].commands.append((0x8001, 0x7030, 1)))
 
 # ---- the others: operator, how it is spoilt, words ------------------------------------------
 

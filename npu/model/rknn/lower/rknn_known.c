@@ -2,13 +2,23 @@
 // by their names.
 #include "npu/model/rknn/lower/rknn_lower.h"
 
+// A register that tells a unit what to do: of the pool's, or of the DPU.
+static bool is_told(const struct rknn_lowering *l, bool pool)
+{
+    uint32_t mode;
+    return l->out->program &&
+           rknn_regs_get(l->regs, pool ? PPU_RDMA_DATA_FORMAT : DPU_FEATURE_MODE_CFG, &mode);
+}
+
+static bool is_pool(const struct rknn_lowering *l)
+{
+    return l->out->op == GRAPH_MAX_POOL || l->out->op == GRAPH_AVERAGE_POOL;
+}
+
 // A pool is not the DPU's.
 bool lower_has_program(const struct rknn_lowering *l)
 {
-    bool pools = l->out->op == GRAPH_MAX_POOL || l->out->op == GRAPH_AVERAGE_POOL;
-    uint32_t mode;
-    return l->out->program &&
-           rknn_regs_get(l->regs, pools ? PPU_RDMA_DATA_FORMAT : DPU_FEATURE_MODE_CFG, &mode);
+    return is_told(l, is_pool(l));
 }
 
 static bool operator_is_among(const struct rknn_lowering *l, const char *const *names, size_t n)
@@ -26,63 +36,12 @@ static bool is_read_by_units(const struct rknn_lowering *l)
     return operator_is_among(l, names, sizeof names / sizeof *names);
 }
 
-// A softmax's net has a table of e^x; what has none is no such net, whatever its name.
-static bool loads_table(const struct rknn_lowering *l)
-{
-    int16_t points[2][RKNN_LUT_POINTS];
-    return rknn_regs_lut(l->regs, l->f, l->node, points);
-}
-
-// What a softmax sums up by has a weight for each number along its axis. Other constants are none.
-static bool sums_along_axis(const struct rknn_lowering *l)
-{
-    const struct graph_tensor *x = lower_input(l, 0);
-    bool any = false, right = false;
-    for (uint32_t i = 0; i < l->node->n_inputs && x; i++) {
-        const struct rknn_tensor *t =
-            l->node->inputs[i] < 0 ? NULL : &l->f->tensors[l->node->inputs[i]];
-        if (!t || t->kind != RKNN_KIND_SUBTASK_CONSTANT || t->layout != RKNN_WEIGHT ||
-            t->n_dims != 4)
-            continue;
-        any = true;
-        right = right || t->dims[1] == x->dims[l->out->axis];
-    }
-    return !any || right;
-}
-
-// Only a table's numbers are shifted on their way out; other halves stay what they are. RK3576 and
-// RV1126B have what leads into the table in memory: an addend, a factor and shifts.
-static bool keeps_halves(const struct rknn_lowering *l)
-{
-    enum { PRECISION = 7, FP16 = 2, SHIFT = 0xfff, BY_TABLE = 0x302, BY_TABLE_NEW = 0x1004140 };
-    enum { READ_ALL = 0x1a };
-    struct rknn_walk w;
-    const struct rknn_state *s;
-    bool kept = true;
-    rknn_walk_begin(&w, l->regs);
-    while (kept && (s = rknn_walk_next(&w)) != NULL) {
-        const uint32_t *v = s->value;
-        if ((v[DPU_DATA_FORMAT] & PRECISION) != FP16)
-            continue;
-        if (v[DPU_EW_CFG] == BY_TABLE || v[DPU_EW_CFG] == BY_TABLE_NEW)
-            kept = !l->chip->bn_in_memory || v[RDMA_BN_CFG] == READ_ALL;
-        else
-            kept = !(v[DPU_OUT_CVT_SHIFT] & SHIFT);
-    }
-    return kept;
-}
-
-static bool is_softmax(const struct rknn_lowering *l)
-{
-    return loads_table(l) && sums_along_axis(l) && keeps_halves(l);
-}
-
 // Vendor's operators whose tasks are known from files.
 static bool is_net(const struct rknn_lowering *l)
 {
     static const char *const names[] = {"exMatMul", "exNorm", "exSDPAttention", "exSoftmax13"};
     return operator_is_among(l, names, sizeof names / sizeof *names) &&
-           (strcmp(l->node->op, "exSoftmax13") != 0 || is_softmax(l));
+           (strcmp(l->node->op, "exSoftmax13") != 0 || lower_is_softmax(l));
 }
 
 // EW takes an image as large as what it makes, and a second operand, which is as large, or one
@@ -139,6 +98,11 @@ static bool is_read(const struct rknn_lowering *l)
 
 int lower_check_read(const struct rknn_lowering *l, struct error *e)
 {
+    // No file pools by the DPU, nor does anything else by the pool's unit: nobody has read those.
+    bool other = !l->out->on_cpu && l->out->op != GRAPH_CUSTOM && is_told(l, !is_pool(l));
+    if (other)
+        return lower_refuse(l, e, "how %s computes %s is not known",
+                            is_pool(l) ? "the DPU" : "the pool's unit", l->node->op);
     if (l->out->on_cpu || !lower_has_program(l) || is_read(l))
         return 0;
     return lower_refuse(l, e, "which registers the NPU computes %s by is not known", l->node->op);

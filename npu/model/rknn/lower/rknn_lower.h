@@ -133,6 +133,9 @@ int lower_copies(struct rknn_lowering *l, struct error *e);
 /// attributes say, and how they round halves.
 int lower_phases(struct rknn_lowering *l, struct error *e);
 
+/// Whether an exSoftmax13 is one by what its tasks do.
+bool lower_is_softmax(const struct rknn_lowering *l);
+
 /// Refuses a node of the NPU whose operator's name would be believed: no file at hand shows by
 /// which registers it is computed. After lower_chains().
 int lower_check_read(const struct rknn_lowering *l, struct error *e);

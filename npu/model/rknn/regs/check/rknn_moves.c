@@ -35,6 +35,7 @@ struct moves {
     int32_t edged; // the working memory of a linear Resize, which takes the output's place; or -1
     struct rknn_pattern *patterns;
     uint32_t n_patterns;
+    bool unread; // of a task from memory to memory it is not known what it does
     struct place *inputs, *outputs;
 };
 
@@ -387,6 +388,7 @@ static int take_patterns(struct moves *m, struct error *e)
         if (moves || (m->edged < 0 && !only_waits(m, s)))
             r = rknn_pattern_of(m->regs, m->f, s, &m->patterns[m->n_patterns++], e);
         unread = unread || r == RKNN_PATTERN_UNREAD;
+        m->unread = m->unread || (moves && r == RKNN_PATTERN_UNREAD);
         if (r >= 0 && moves)
             r = check_channels(m, s, e);
     }
@@ -408,6 +410,18 @@ int32_t rknn_moves_edged(const struct rknn_file *f, const struct rknn_node *n, i
     return -1;
 }
 
+// What is not followed would be believed. Convolutions join tensors (rknn_joins.c), one task repeats
+// pixels by a form of its own, and tasks that set no mode at all are no program.
+static bool is_believed(const struct moves *m)
+{
+    uint32_t mode;
+    if (!rknn_regs_get(m->regs, DPU_FEATURE_MODE_CFG, &mode))
+        return true;
+    if (m->out->op == GRAPH_RESIZE)
+        return m->n->n_tasks == 1;
+    return m->out->op == GRAPH_CONCAT && !m->unread;
+}
+
 int rknn_moves_agree(const struct rknn_regs *regs, const struct rknn_file *f,
                      const struct rknn_node *n, const struct graph_node *out, struct error *e)
 {
@@ -418,8 +432,8 @@ int rknn_moves_agree(const struct rknn_regs *regs, const struct rknn_file *f,
         return 0;
     int r = take_patterns(&m, e);
     bool known = r == 0;
-    if (r > 0 && out->op == GRAPH_RESIZE && n->n_tasks > 1)
-        r = error_set(e, STATUS_MODEL_INVALID, "how its tasks repeat pixels is not known");
+    if (r > 0 && !is_believed(&m))
+        r = error_set(e, STATUS_MODEL_INVALID, "how its tasks move bytes is not known");
     r = known ? take_places(&m, e) : r;
     known = known && r == 0 && is_shaped(&m);
     for (uint32_t o = 0; o < out->n_outputs && r == 0 && known; o++)

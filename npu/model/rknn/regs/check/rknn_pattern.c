@@ -205,17 +205,21 @@ static void transpose_rk3576(const struct task *t, struct rknn_pattern *p)
     add_digit(p, (groups + columns - 1) / columns, line, false, per * columns);
 }
 
-// RK3562, RV1103 and RV1106 take elements of 32 bits apart into bytes.
+// RK3562, RV1103 and RV1106 take elements of 32 bits apart into bytes. SURFACE_ADD is the step to
+// what comes next: to more pixels, or, of those of one atom, to the next surface.
 static int transpose_rk3562(const struct task *t, struct rknn_pattern *p)
 {
     uint32_t rows = size_in(t, DPU_WRITE_SIZE_1, 16), columns = size_in(t, DPU_WRITE_SIZE_1, 0);
     uint64_t half = (uint64_t)(columns + rknn_bits(value_of(t, DPU_DATA_CUBE_NOTCH), 12, 0)) * WIDE;
-    if (columns != 1 || rows != 2 || t->channels > 4)
+    uint64_t next = stride_of(t, DPU_SURFACE_ADD);
+    if (columns != 1 || rows != 2 || (t->channels > 4 && p->pixels > WIDE))
         return RKNN_PATTERN_UNREAD;
     add_digit(p, 8, stride_of(t, DPU_DST_SURF_STRIDE), true, 1);
     add_digit(p, 2, half, true, 8);
+    if (t->channels > 4)
+        add_digit(p, count_surfaces(p, WIDE), next, true, WIDE);
     add_digit(p, WIDE, 1, false, 1);
-    add_digit(p, (p->pixels + WIDE - 1) / WIDE, stride_of(t, DPU_SURFACE_ADD), false, WIDE);
+    add_digit(p, (p->pixels + WIDE - 1) / WIDE, next, false, WIDE);
     return 0;
 }
 
