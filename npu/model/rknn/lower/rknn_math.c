@@ -49,20 +49,97 @@ static bool adds_the_same(const struct rknn_lowering *l, const struct graph_chai
     return true;
 }
 
-// A number for each channel is added in real numbers, if the registers say that.
-static int check_vector(struct rknn_lowering *l, const struct graph_chain *chain,
-                        struct bytes added, struct error *e)
+static bool is_unbounded(const int32_t bounds[2])
 {
-    const struct graph_tensor *k = lower_input(l, 1), *y = lower_output(l, 0);
+    return bounds[0] == INT32_MIN && bounds[1] == INT32_MAX;
+}
+
+// Whether what the chain does to bytes comes to (x * factor + a number for each channel), which is
+// rounded once, behind that.
+static bool rounds_once(const struct graph_chain *c)
+{
+    bool rounded = c->bs[0].shift || c->bs[1].shift || c->bn[0].shift || c->bn[1].shift;
+    return !rounded && c->bs[0].factor == c->bs[1].factor && c->bn[0].factor == 1 &&
+           c->bn[1].factor == 1 && is_unbounded(c->bounds[0]) && is_unbounded(c->bounds[1]);
+}
+
+// A constant of a number for each channel, which no file has; -1: no memory. Tensors move.
+static int32_t add_constant(struct rknn_lowering *l, enum tensor_type type, const uint8_t *data,
+                            uint32_t channels)
+{
+    struct graph *g = l->g;
+    struct error e;
+    if (graph_make_room(g, (uint64_t)g->n_tensors + lower_count_spares(l->f) + 1, &e) < 0)
+        return -1;
+    struct graph_tensor *t = &g->tensors[g->n_tensors];
+    size_t size = channels * tensor_type_size(type);
+    *t = (struct graph_tensor){.name = "",
+                               .type = type,
+                               .n_dims = 1,
+                               .dims = {channels},
+                               .constant = true,
+                               .data = {data, size},
+                               .n_elems = channels,
+                               .size = size,
+                               .arena_offset = GRAPH_NO_OFFSET};
+    return (int32_t)g->n_tensors++;
+}
+
+// Adds a number to each channel in the chip's integers: a BatchNormalization has them, with a scale
+// and a bias for each. What that cannot hold in floats is left to the emulator.
+static int take_biases(struct rknn_lowering *l, const struct graph_chain *chain, struct bytes added,
+                       struct error *e)
+{
+    enum { MOST = 1 << 24 };
+    uint32_t channels = lower_output(l, 0)->dims[1];
+    uint8_t *scales = pool_alloc(&l->g->pool, channels, 2);
+    uint8_t *biases = pool_alloc(&l->g->pool, channels, 4);
+    int32_t *inputs = pool_alloc(&l->g->pool, 3, sizeof *inputs);
+    if (!scales || !biases || !inputs)
+        return error_no_memory(e, "biases", channels);
+    int64_t factor = chain->bs[0].factor;
+    for (uint32_t c = 0; c < channels; c++) {
+        int64_t bias = chain->bs_add * factor + (int32_t)read_le32(added.data + 4 * (size_t)c);
+        if (llabs(bias) + 128 * llabs(factor) >= MOST)
+            return lower_refuse(l, e, unknown);
+        write_le16(scales + 2 * (size_t)c, (uint16_t)factor);
+        write_le32(biases + 4 * (size_t)c, (uint32_t)bias);
+    }
+    inputs[0] = l->inputs[0];
+    inputs[1] = add_constant(l, TENSOR_INT16, scales, channels);
+    inputs[2] = add_constant(l, TENSOR_INT32, biases, channels);
+    if (inputs[1] < 0 || inputs[2] < 0)
+        return error_no_memory(e, "biases", channels);
+    const struct graph_tensor *x = lower_input(l, 0), *y = lower_output(l, 0);
+    struct graph_tensor *scale = &l->g->tensors[inputs[1]];
+    scale->quantized = true;
+    scale->scale = (float)(ldexp(chain->out.factor, -(int)chain->out.shift) * (double)y->scale /
+                           (double)x->scale);
+    l->out->op = GRAPH_BATCH_NORM;
+    l->out->inputs = inputs;
+    l->out->n_inputs = 3;
+    l->out->norm.integer = true;
+    l->out->norm.out = chain->out;
+    return 0;
+}
+
+// A number for each channel is added by the registers, if that is the tables' number.
+static int take_vector(struct rknn_lowering *l, const struct graph_chain *chain, struct bytes added,
+                       struct error *e)
+{
+    const struct graph_tensor *x = lower_input(l, 0), *k = lower_input(l, 1);
+    const struct graph_tensor *y = lower_output(l, 0);
     bool each = l->out->op == GRAPH_ADD && chain && !chain->lut && !*l->suffix && k &&
                 k->constant && y->n_dims == 4 && k->n_elems == y->dims[1] && k->n_dims == 4 &&
-                k->dims[1] == k->n_elems && added.size / 4 >= k->n_elems;
+                k->dims[1] == k->n_elems && added.size / 4 >= k->n_elems &&
+                x->n_elems == y->n_elems && chain->zp == y->zp && rounds_once(chain);
     cleanup(free_p) float *constant = each ? calloc(k->n_elems, sizeof *constant) : NULL;
     if (each && !constant)
         return error_no_memory(e, "a constant", 0);
     if (each)
         graph_tensor_floats(k, constant);
-    return each && adds_the_same(l, chain, added, constant) ? 0 : lower_refuse(l, e, unknown);
+    return each && adds_the_same(l, chain, added, constant) ? take_biases(l, chain, added, e)
+                                                            : lower_refuse(l, e, unknown);
 }
 
 // With a constant: by the registers, a table of what becomes of each byte.
@@ -77,7 +154,7 @@ static int take_map(struct rknn_lowering *l, uint32_t x, struct error *e)
     int r = rknn_chain_with(l->regs, l->f, l->node, (int32_t[]){l->inputs[x], l->outputs[0]}, l->g,
                             &chain, &added, e);
     if (r == 0 && added.size)
-        return check_vector(l, chain, added, e);
+        return take_vector(l, chain, added, e);
     if (r == 0 &&
         (!chain || chain->lut || lower_input(l, x)->n_elems != lower_output(l, 0)->n_elems))
         return lower_refuse(l, e, unknown);
