@@ -425,11 +425,28 @@ void rknn_chain_map(const struct graph_chain *c, int8_t map[256])
     }
 }
 
+static bool is_one(const struct graph_scaling stage[2])
+{
+    return stage[0].factor == 1 && !stage[0].shift && stage[1].factor == 1 && !stage[1].shift;
+}
+
+// Whether nothing at all is done, as in most that copies.
+static bool is_off(const struct graph_chain *c)
+{
+    bool bounded = c->bounds[0][0] > INT8_MIN || c->bounds[0][1] < INT8_MAX ||
+                   c->bounds[1][0] > INT8_MIN || c->bounds[1][1] < INT8_MAX;
+    return !bounded && !c->bs_add && !c->bn_add && !c->zp && is_one(c->bs) && is_one(c->bn) &&
+           c->out.factor == 1 && !c->out.shift;
+}
+
+// All 256 bytes are tried where that is not plain to see: it takes 10,000 instructions.
 static bool copies(const struct graph_chain *c)
 {
     int8_t map[256];
     if (c->lut)
         return false;
+    if (is_off(c))
+        return true;
     rknn_chain_map(c, map);
     for (int i = 0; i < 256; i++)
         if (map[i] != (int8_t)i)

@@ -205,26 +205,12 @@ bool rknn_regs_get(const struct rknn_regs *regs, enum rknn_register reg, uint32_
 void rknn_walk_begin(struct rknn_walk *w, const struct rknn_regs *regs)
 {
     *w = (struct rknn_walk){.list = regs->list};
-    memset(w->groups[0].tensor, 0xff, sizeof w->groups[0].tensor);
-    memset(w->groups[1].tensor, 0xff, sizeof w->groups[1].tensor);
 }
 
 const struct rknn_state *rknn_walk_next(struct rknn_walk *w)
 {
     int unit = w->pools ? RKNN_OF_PPU : RKNN_OF_DPU;
-    while (w->next < w->list->node->n_tasks) {
-        const struct rknn_listed *t = &w->list->tasks[w->next++];
-        w->group = t->clears[unit] ? 0 : w->group;
-        struct rknn_state *to = &w->groups[w->group];
-        for (size_t i = t->first; i < t->first + t->n; i++) {
-            to->value[w->list->sets[i].reg] = w->list->sets[i].value;
-            to->tensor[w->list->sets[i].reg] = w->list->sets[i].tensor;
-        }
-        w->group = t->works[unit] && !t->clears[unit] ? !w->group : w->group;
-        if (t->works[unit] && !t->table)
-            return to;
-    }
-    return NULL;
+    return w->next < w->list->n_states[unit] ? &w->list->states[unit][w->next++] : NULL;
 }
 
 bool rknn_regs_of_task(const struct rknn_regs *regs, const struct rknn_file *f,

@@ -60,27 +60,18 @@ int rknn_regs_need(const struct rknn_regs *regs, enum rknn_register reg, uint32_
 int rknn_regs_refuse(const struct rknn_regs *regs, enum rknn_register reg, uint32_t value,
                      const char *what, struct error *e);
 
-// The registers as they are when a task runs: those that were never set hold 0. And the tensors
-// whose addresses they take, -1: none.
-struct rknn_state {
-    uint32_t value[RKNN_REGISTER_COUNT];
-    int32_t tensor[RKNN_REGISTER_COUNT];
-};
-
-// The way through a node's tasks. Blocks have two groups of registers that take turns, so a task
-// changes those of the task two before it, unless its pointers are cleared.
+// The way through a node's tasks.
 struct rknn_walk {
     const struct rknn_list *list;
     bool pools; // tasks of the PPU instead; to be set before the first task
-    uint32_t next, group;
-    struct rknn_state groups[2];
+    size_t next;
 };
 
 /// Through the tasks of the node that is loaded (regs->list), which must not change on the way.
 void rknn_walk_begin(struct rknn_walk *w, const struct rknn_regs *regs);
 
-/// The next task that works on tensors, by the DPU (or the PPU); valid until the next call. NULL:
-/// there is none.
+/// The next task that works on tensors, by the DPU (or the PPU); valid as long as the node is
+/// loaded. NULL: there is none.
 const struct rknn_state *rknn_walk_next(struct rknn_walk *w);
 
 /// The tensor that an address register points into; -1: it is not set, or the file does not say.

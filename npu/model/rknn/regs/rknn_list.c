@@ -1,9 +1,11 @@
 // Many rules walk through a node's tasks. Decoding commands each time took two thirds of the time
 // of reading a file, so they are decoded once, without those that set no known register and without
-// the points of tables. The memory is used again for the next node, and grows with the largest one.
+// the points of tables; and what they come to is kept of each task, too. The memory is used again
+// for the next node, and grows with the largest one.
 #include "npu/model/rknn/regs/rknn_list.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 void rknn_list_free(struct rknn_list *l)
 {
@@ -11,6 +13,8 @@ void rknn_list_free(struct rknn_list *l)
         return;
     free(l->sets);
     free(l->tasks);
+    free(l->states[RKNN_OF_DPU]);
+    free(l->states[RKNN_OF_PPU]);
     free(l);
 }
 
@@ -77,6 +81,50 @@ static void list_task(struct rknn_list *l, const uint16_t *known, const struct r
     ret->table = points >= RKNN_LUT_POINTS;
 }
 
+// Blocks have two groups of registers that take turns, so a task changes those of the task two
+// before it, unless its pointers are cleared.
+static void list_states(struct rknn_list *l, enum rknn_unit unit, uint32_t n_tasks)
+{
+    struct rknn_state groups[2] = {0};
+    uint32_t group = 0;
+    memset(groups[0].tensor, 0xff, sizeof groups[0].tensor);
+    memset(groups[1].tensor, 0xff, sizeof groups[1].tensor);
+    for (uint32_t k = 0; k < n_tasks; k++) {
+        const struct rknn_listed *t = &l->tasks[k];
+        group = t->clears[unit] ? 0 : group;
+        struct rknn_state *to = &groups[group];
+        for (size_t i = t->first; i < t->first + t->n; i++) {
+            to->value[l->sets[i].reg] = l->sets[i].value;
+            to->tensor[l->sets[i].reg] = l->sets[i].tensor;
+        }
+        group = t->works[unit] && !t->clears[unit] ? !group : group;
+        if (t->works[unit] && !t->table)
+            l->states[unit][l->n_states[unit]++] = *to;
+    }
+}
+
+// What a unit sees in each of the tasks. Those of files' largest nodes take a megabyte.
+static int make_states(struct rknn_list *l, enum rknn_unit unit, uint32_t n_tasks, struct error *e)
+{
+    enum { MOST = 1 << 13 };
+    size_t n = 0;
+    for (uint32_t k = 0; k < n_tasks; k++)
+        n += l->tasks[k].works[unit] && !l->tasks[k].table;
+    l->n_states[unit] = 0;
+    if (n > MOST)
+        return error_set(e, STATUS_MODEL_INVALID, "%zu tasks are more than are looked at", n);
+    if (n > l->room_of_states[unit]) {
+        free(l->states[unit]);
+        l->states[unit] = calloc(n, sizeof *l->states[unit]);
+        l->room_of_states[unit] = l->states[unit] ? n : 0;
+    }
+    if (n > l->room_of_states[unit])
+        return error_no_memory(e, "a node's registers", n * sizeof *l->states[unit]);
+    if (n)
+        list_states(l, unit, n_tasks);
+    return 0;
+}
+
 int rknn_list_make(struct rknn_list *l, const uint16_t *known, const struct rknn_file *f,
                    const struct rknn_node *n, struct error *e)
 {
@@ -90,5 +138,6 @@ int rknn_list_make(struct rknn_list *l, const uint16_t *known, const struct rknn
     for (uint32_t t = 0; t < n->n_tasks; t++)
         list_task(l, known, f, &f->tasks[n->first_task + t], &l->tasks[t]);
     l->node = n;
-    return 0;
+    int r = make_states(l, RKNN_OF_DPU, n->n_tasks, e);
+    return r < 0 ? r : make_states(l, RKNN_OF_PPU, n->n_tasks, e);
 }

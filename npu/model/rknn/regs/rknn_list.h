@@ -42,11 +42,21 @@ struct rknn_listed {
     bool table; // it loads a lookup table, and runs nothing else
 };
 
-// A node's commands that set known registers, decoded once for all who walk through its tasks.
+// The registers as they are when a task runs: those that were never set hold 0. And the tensors
+// whose addresses they take, -1: none.
+struct rknn_state {
+    uint32_t value[RKNN_REGISTER_COUNT];
+    int32_t tensor[RKNN_REGISTER_COUNT];
+};
+
+// A node's commands that set known registers, decoded once for all who walk through its tasks; and
+// what the DPU and the PPU see in each task that they work in.
 struct rknn_list {
     const struct rknn_node *node;
     struct rknn_set *sets;
     struct rknn_listed *tasks;
+    struct rknn_state *states[2];
+    size_t n_states[2], room_of_states[2];
     size_t n_sets, room_of_sets, room_of_tasks;
     uint32_t access, points[2]; // of lookup tables: all that chose one, and what each has
 };
