@@ -196,6 +196,8 @@ static int decode_bs(const struct emu_unit *u, struct emu_dpu *d, struct error *
     d->bs.shift = o.shift;
     d->bs.negative_shift = o.negative_shift;
     operands_done(&o);
+    if (r == 0 && !d->real && !d->bs.factor.kind && (o.shift || o.negative_shift))
+        return emu_refuse(u, EMU_BS_CFG, "a shift of what nothing multiplies", e);
     return r < 0 ? r : emu_check_shifts(u, &d->bs, e);
 }
 

@@ -204,6 +204,8 @@ def _lite_conversion(p):
     """RV1103, RV1106: registers as the old chips' but for the multiplier, whose shift is small for
     LeakyRelu; what comes behind it shifts by the rest."""
     leaky = p.act == "leaky_relu"
+    if leaky and p.form == "plain":
+        raise ValueError("whether the bias unit shifts what nothing multiplies, for a LeakyRelu, is not known of this chip")
     mul_shift = (p.leaky_shift > 0) if leaky else 0 if p.form == "plain" else 14
     negative = mul_shift + 14 if leaky else mul_shift
     rest = 14 - mul_shift if leaky else 0

@@ -125,6 +125,12 @@ static int config_bytes(const struct rknn_conv_sources *s, enum rknn_register re
     return 0;
 }
 
+// Whether the bias unit shifts what nothing multiplies: then it is not known that it does.
+static bool shifts_alone(const struct rknn_stages *st)
+{
+    return !st->mul_in_table && (st->bs_shift || st->bs_shift_negative);
+}
+
 // RK3576, RV1126B. BS_OW_CFG bits 16-19: 1, the table has mul (and nz) and the tensor begins with
 // the two shifts; 2, one zero point serves all channels, at byte 0 of the tensor, and the shifts
 // are at bytes 16 and 17.
@@ -154,7 +160,7 @@ static int bs_rk3576(const struct rknn_conv_sources *s, struct rknn_stages *st, 
     st->mul = 1;
     st->bs_shift = shifts[0];
     st->bs_shift_negative = shifts[1];
-    return 0;
+    return shifts_alone(st) ? rknn_regs_refuse(s->regs, DPU_BS_OW_CFG, table, what_scale, e) : 0;
 }
 
 // RK3562, RV1103, RV1106: whether the table is full, has biases alone, or lacks zero points because
@@ -198,8 +204,9 @@ static int bs_by_form(const struct rknn_conv_sources *s, struct rknn_stages *st,
     if (rest != multiply && rest != BS_DEPTHWISE)
         return rknn_regs_refuse(s->regs, DPU_BS_CFG, config, what_scale, e);
     st->bs_shift = rknn_bits(config, shift + 4, shift);
-    st->bs_shift_negative = rknn_bits(get(s, DPU_BS_OW_OP), shift_negative + 4, shift_negative);
-    return 0;
+    uint32_t negative = get(s, DPU_BS_OW_OP);
+    st->bs_shift_negative = rknn_bits(negative, shift_negative + 4, shift_negative);
+    return shifts_alone(st) ? rknn_regs_refuse(s->regs, DPU_BS_OW_OP, negative, what_scale, e) : 0;
 }
 
 static int bs_rk3562(const struct rknn_conv_sources *s, struct rknn_stages *st, struct error *e)

@@ -410,8 +410,8 @@ int32_t rknn_moves_edged(const struct rknn_file *f, const struct rknn_node *n, i
     return -1;
 }
 
-// What is not followed would be believed. Convolutions join tensors (rknn_joins.c), one task repeats
-// pixels by a form of its own, and tasks that set no mode at all are no program.
+// What is not followed would be believed. Convolutions join tensors (rknn_joins.c), one task
+// repeats pixels by a form of its own, and tasks that set no mode at all are no program.
 static bool is_believed(const struct moves *m)
 {
     uint32_t mode;
