@@ -36,10 +36,38 @@ static double noise_of_edge(const struct rknnd_quant *q, uint32_t i)
     return most;
 }
 
-static int noise_order(const void *a, const void *b)
+static void noise_swap(float *a, float *b)
 {
-    float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
+    float kept = *a;
+    *a = *b;
+    *b = kept;
+}
+
+// What would be at place k if they were sorted, which takes longer: parts that it is not in are
+// left alone (Hoare 1961, find). Equal ones go to both sides, so that many of them are no worst
+// case.
+static float noise_place(float *v, size_t n, size_t k)
+{
+    size_t low = 0, high = n - 1;
+    while (low < high) {
+        float middle = v[low + (high - low) / 2];
+        size_t i = low, j = high;
+        for (;; i++, j--) {
+            for (; v[i] < middle; i++)
+                continue;
+            for (; v[j] > middle; j--)
+                continue;
+            if (i >= j)
+                break;
+            noise_swap(&v[i], &v[j]);
+        }
+        // All up to j are not above, all behind are not below.
+        if (k <= j)
+            high = j;
+        else
+            low = j + 1;
+    }
+    return v[k];
 }
 
 // Usual are weights as large as the median of those that are not 0. An output's weights lie at
@@ -56,8 +84,10 @@ static double noise_of_output(const struct quant_weights *w, const float *values
             room[used] = fabsf(values[i]);
             used += values[i] != 0;
         }
-    qsort(room, used, sizeof *room, noise_order);
-    return used ? noise_ratio(error / (double)(outer * inner), (double)room[used / 2]) : 0;
+    if (!used)
+        return 0;
+    float usual = noise_place(room, used, used / 2);
+    return noise_ratio(error / (double)(outer * inner), (double)usual);
 }
 
 // As the weight would be written, but without its bias, whose 32 bits lose nothing.
