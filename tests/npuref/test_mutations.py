@@ -32,6 +32,7 @@ PLACES = re.compile(
 HELD = re.compile(r"(RDMA_(WIDTH|HEIGHT|SURF_NOTCH)|DPU_(DST_SURF_STRIDE|DATA_CUBE_NOTCH|WRITE_SIZE_1)"
                   r"|PPU_(RDMA_)?(IN|OUT)_\w+|PPU_(RDMA_)?\w+_STRIDE)$")
 HOLDING = {"Add", "AddRelu", "AveragePool", "Concat", "MaxPool", "Mul", "Relu", "Split"}
+SPREAD = re.compile(r"CNA_(LINE_STRIDE|SURF_STRIDE)$")  # of a transposed convolution, which is held to its tiles, too
 FOLLOWED = {"Reshape", "Split", "Transpose"}  # bytes are followed through all of their tasks, whatever a register says
 
 # What Expand does by convolutions is read in part (docs/testing.md).
@@ -39,7 +40,7 @@ UNREAD = {"Expand"}
 
 
 def allowed(m):
-    if m["op"] in FOLLOWED:
+    if m["op"] in FOLLOWED or (m["op"].startswith("ConvTranspose") and SPREAD.match(m["register"])):
         return False
     held = m["op"] in HOLDING and HELD.match(m["register"])
     return m["op"] in UNREAD or (PLACES.match(m["register"]) and not held)
@@ -143,6 +144,7 @@ MORE_KINDS = [
     ("lprnet_us.rk3562", "RDMA_EW_CFG"),
     ("retinaface.rv1106", "CNA_PAD_CON0"),
     ("ppocrv2_det.rk3566", "CNA_CONV_CON3"),
+    ("ppocrv2_det.rk3566", "CNA_LINE_STRIDE"),
     ("retinaface.rv1126b", "RDMA_SURF_NOTCH"),
     ("pp_human_segv2_custom_argmax.rk3562", "CORE_CLIP_TRUNCATE"),  # of what interpolates
     ("pp_human_segv2_custom_argmax.rk3566_rk3568", "DPU_BS_CFG"),

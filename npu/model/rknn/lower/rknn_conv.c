@@ -310,11 +310,11 @@ static int check_registers(const struct rknn_lowering *l, bool depthwise, int32_
                                 .relu_behind = strstr(l->suffix, "AddRelu") != NULL,
                                 .of_input = l->f->tensors[l->inputs[0]].kind == RKNN_KIND_INPUT,
                                 .transposed = l->out->op == GRAPH_CONV_TRANSPOSE};
-    bool plain = !c.transposed && strncmp(l->node->op, "Conv", 4) == 0;
+    bool tiled = strncmp(l->node->op, "Conv", 4) == 0, plain = tiled && !c.transposed;
     if (l->out->on_cpu)
         return 0;
     int r = rknn_agree_conv(l->regs, &c, e);
-    if (r == 0 && plain)
+    if (r == 0 && tiled)
         r = rknn_tiles_agree(l->regs, &c, e);
     if (r == 0 && plain)
         r = rknn_bases_agree(l->regs, l->f, l->node, &c, e);

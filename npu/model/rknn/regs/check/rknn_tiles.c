@@ -377,7 +377,7 @@ static bool is_known_lines(const struct tile *t, uint32_t kind)
 }
 
 // Packed pixels are images as cameras give them, read by a form of their own. IN_ORDER is a field
-// from this bit on.
+// from this bit on. Which lines of an image that is spread out are taken is not looked at.
 static int check_tile(const struct tile *t, struct error *e)
 {
     enum { PACKED = 0xf000, PACKED_KINDS = 6, IN_ORDER = 25, OWN = 0x20 };
@@ -395,7 +395,7 @@ static int check_tile(const struct tile *t, struct error *e)
     r = r < 0 ? r : check_strides(t, e);
     r = r < 0 ? r : check_image(t, packed, e);
     r = r < 0 ? r : check_depth(t, packed, e);
-    r = r < 0 ? r : check_lines(t, packed, e);
+    r = r < 0 || t->c->transposed ? r : check_lines(t, packed, e);
     r = r < 0 ? r : check_weights(t, packed, e);
     return r < 0 ? r : check_addend(t, e);
 }
