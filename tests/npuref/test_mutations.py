@@ -30,7 +30,7 @@ PLACES = re.compile(
     r"|WIDTHS?|HEIGHT|CHANNEL|CUBE_\w+|DMA_CFG|DMA_CON\d|BYTES_WRITTEN|BYTE_ENABLES|PIXELS))$"
 )
 HELD = re.compile(r"(RDMA_(WIDTH|HEIGHT|SURF_NOTCH)|DPU_(DST_SURF_STRIDE|DATA_CUBE_NOTCH|WRITE_SIZE_1)"
-                  r"|PPU_(RDMA_)?(IN|OUT)_\w+|PPU_(RDMA_)?\w+_STRIDE)$")
+                  r"|PPU_(RDMA_)?(IN|OUT)_\w+|PPU_(RDMA_)?\w+_(STRIDE|BASE))$")
 HOLDING = {"Add", "AddRelu", "AveragePool", "Concat", "MaxPool", "Mul", "Relu", "Split"}
 SPREAD = re.compile(r"CNA_(LINE_STRIDE|SURF_STRIDE)$")  # of a transposed convolution, which is held to its tiles, too
 FOLLOWED = {"Reshape", "Split", "Transpose"}  # bytes are followed through all of their tasks, whatever a register says
@@ -145,6 +145,8 @@ MORE_KINDS = [
     ("retinaface.rv1106", "CNA_PAD_CON0"),
     ("ppocrv2_det.rk3566", "CNA_CONV_CON3"),
     ("ppocrv2_det.rk3566", "CNA_LINE_STRIDE"),
+    ("yolo26n_seven_sections.rv1106", "PPU_DST_BASE"),  # and where pools are, and Reshapes that write elements of 32 bits
+    ("yolo26n_seven_sections.rv1106", "PPU_RDMA_SRC_BASE"),
     ("retinaface.rv1126b", "RDMA_SURF_NOTCH"),
     ("pp_human_segv2_custom_argmax.rk3562", "CORE_CLIP_TRUNCATE"),  # of what interpolates
     ("pp_human_segv2_custom_argmax.rk3566_rk3568", "DPU_BS_CFG"),

@@ -352,6 +352,46 @@ static int check_padding(const struct task *t, const struct rknn_tensor *y,
                  e);
 }
 
+// Whether an address is the tensor's first byte. Where neither the file nor the container says
+// whose it is, nothing is said.
+static bool is_start(const struct task *t, const struct rknn_state *s, enum rknn_register reg,
+                     int32_t tensor)
+{
+    uint64_t offset;
+    if (s->tensor[reg] >= 0)
+        return s->tensor[reg] == tensor && s->value[reg] == 0;
+    return t->f->container.kind != RKNN_LITE || !s->value[reg] ||
+           (rknn_file_offset(t->f, tensor, s->value[reg], &offset) && offset == 0);
+}
+
+// A task pools what its first pixel of the output takes: the same block of channels, and as many
+// steps down and to the right. The first one begins with both tensors.
+static int check_taken(const struct task *t, const struct rknn_tensor *x,
+                       const struct rknn_tensor *y, const struct rknn_state *first, struct error *e)
+{
+    const uint32_t *v = t->s->value, kernel = v[PPU_KERNEL_CFG];
+    uint64_t surface = v[PPU_DST_SURF_STRIDE], atom = rknn_fit_atom(t->regs);
+    if (!surface || !y->dims[3] || y->dims[0] != 1)
+        return 0;
+    uint64_t moved = v[PPU_DST_BASE] - first->value[PPU_DST_BASE], at = moved % surface / atom;
+    uint64_t down = at / y->dims[3] * (rknn_bits(kernel, 23, 20) + 1);
+    uint64_t right = at % y->dims[3] * (rknn_bits(kernel, 19, 16) + 1);
+    uint32_t pads = first->value[PPU_PADDING_CFG];
+    down -= down < rknn_bits(pads, 6, 4) ? down : rknn_bits(pads, 6, 4);
+    right -= right < rknn_bits(pads, 2, 0) ? right : rknn_bits(pads, 2, 0);
+    uint64_t taken = moved / surface * v[PPU_RDMA_SURF_STRIDE] + (down * x->dims[3] + right) * atom;
+    uint64_t from = v[PPU_RDMA_SRC_BASE] - first->value[PPU_RDMA_SRC_BASE];
+    bool same = t->s->tensor[PPU_RDMA_SRC_BASE] == first->tensor[PPU_RDMA_SRC_BASE];
+    int r =
+        check(t, PPU_DST_BASE,
+              moved % surface % atom == 0 && is_start(t, first, PPU_DST_BASE, t->n->outputs[0]), e);
+    return r < 0 ? r
+                 : check(t, PPU_RDMA_SRC_BASE,
+                         same && from == taken &&
+                             is_start(t, first, PPU_RDMA_SRC_BASE, t->n->inputs[0]),
+                         e);
+}
+
 // Pixels times channels, summed up over the tasks, are those of the output or of its whole blocks.
 static int check_pool(struct task *t, struct error *e)
 {
@@ -376,7 +416,7 @@ static int check_pool(struct task *t, struct error *e)
             first = *t->s;
         written += (uint64_t)t->width * t->height * t->channels;
         if (check_padding(t, y, &first, e) < 0 || check_image(t, x, e) < 0 ||
-            check_planes(t, x, y, e) < 0)
+            check_planes(t, x, y, e) < 0 || check_taken(t, x, y, &first, e) < 0)
             return STATUS_MODEL_INVALID;
     }
     uint64_t plane = (uint64_t)y->dims[2] * y->dims[3], whole = plane * y->dims[1];

@@ -46,6 +46,20 @@ static int check_output(const struct tile *t, struct error *e)
     return r < 0 || !sized ? r : check(t, DPU_WRITE_SIZE_1, v[DPU_WRITE_SIZE_1] == size, e);
 }
 
+// RV1103, RV1106: whether as many channels are written as the task works on, or as are left of the
+// output from its first one on.
+static bool writes_rest(const struct tile *t)
+{
+    uint32_t core = (t->s->value[CORE_DATAOUT_SIZE_1] & 0xffff) + 1, all = t->c->y->dims[1];
+    uint32_t written = rknn_bits(t->s->value[DPU_DATA_CUBE_CHANNEL], 28, 16) + 1;
+    uint64_t surface = rknn_fit_bytes(t->regs, t->s, DPU_DST_SURF_STRIDE);
+    uint64_t first =
+        surface ? (t->s->value[DPU_DST_BASE] - t->target_base) / surface * rknn_fit_atom(t->regs)
+                : 0;
+    uint64_t left = first < all ? all - first : all;
+    return written == core || (written == left && left < core);
+}
+
 // Of RK3562 the core may work on more channels than are written.
 // Of the others both count the same blocks.
 static int check_channels(const struct tile *t, struct error *e)
@@ -56,6 +70,8 @@ static int check_channels(const struct tile *t, struct error *e)
     uint32_t core = v[CORE_DATAOUT_SIZE_1] & 0xffff;
     int r = check(t, CORE_DATAOUT_SIZE_1,
                   core == channels || (g == CHIP_GEN_RK3562 && core > channels), e);
+    if (r == 0 && g == CHIP_GEN_RV1106)
+        return check(t, DPU_DATA_CUBE_CHANNEL, writes_rest(t), e);
     uint32_t size = v[DPU_WRITE_SIZE_0];
     uint32_t written = g == CHIP_GEN_RK3588 ? rknn_bits(size, 12, 0) : size >> 16;
     bool said = g == CHIP_GEN_RK3588 || g == CHIP_GEN_RK3576 || g == CHIP_GEN_RK3562;
