@@ -117,7 +117,7 @@ static void requant_take_factors(const struct step *s, struct conv_requant *f, s
     const struct graph_stages *t = &f->stages;
     double out = requant_factor(t->out);
     double bn[2] = {requant_factor(t->bn[0]) * out, requant_factor(t->bn[1]) * out};
-    for (size_t i = 0; i < n + CONV_LANES; i++) {
+    for (size_t i = 0; i < n + CONV_MORE; i++) {
         size_t o = i % n;
         if (f->kind == REQUANT_FLOAT32) {
             f->factors.positive[i] = (float)s->node->quant->scale[o];
@@ -324,7 +324,7 @@ int conv_requantize_prepare(struct step *s, struct conv *c, struct error *e)
         return sum_shift ? step_refuse(s, e, "what follows sums that are shifted is not known") : 0;
     }
     f->job = step_alloc(s, 1, sizeof *f->job);
-    if (!f->job || !requant_alloc(s, &f->factors, c->oc + CONV_LANES))
+    if (!f->job || !requant_alloc(s, &f->factors, c->oc + CONV_MORE))
         return error_no_memory(e, "scales", c->oc * sizeof(double));
     requant_take_factors(s, f, c->oc);
     f->vectors = requant_has_vectors();

@@ -20,6 +20,7 @@
 #include "npu/sim/exec/ops.h"
 #include "npu/sim/simd/binary/fp16_binary.h"
 #include "npu/sim/simd/binary/int8_binary.h"
+#include "npu/sim/simd/binary/int8_pairs.h"
 #include "npu/sim/simd/chain.h"
 #include "npu/sim/simd/elements.h"
 #include "npu/sim/simd/int8.h"
@@ -43,6 +44,8 @@ struct rows {
     bool fp16_floats, int8_floats;
     const struct graph_sum *sum; // int8_sum(): as the chip rounds it; NULL: not
     int8_t low;                  // of a Relu behind it
+    bool paired;                 // … int8_pairs_sum() does the same
+    struct int8_pairs pairs;
     struct clamp_bounds bounds;
     bool mapped;   // contiguous int8 on both sides: by the table
     uint32_t only; // … the operand that is no constant
@@ -245,6 +248,8 @@ static bool elementwise_joins(const struct step *s, struct rows *p, enum tensor_
     return can;
 }
 
+#define PAIRED_MIN 16384 // elements, for which it is worth to look at all pairs of bytes
+
 // An Add or a Mul of the chip's, with one Relu at most behind it. Real numbers would be near it,
 // and not it.
 static int elementwise_take_sum(const struct step *s, struct rows *p, struct error *e)
@@ -260,6 +265,8 @@ static int elementwise_take_sum(const struct step *s, struct rows *p, struct err
         return step_refuse(s, e, "sums of this form or size are not known");
     p->sum = n->sum;
     p->low = (int8_t)(can && relu && n->sum->zp > -128 ? n->sum->zp : -128);
+    p->paired = p->sum && step_output(s, 0)->n_elems >= PAIRED_MIN &&
+                int8_pairs_find(p->sum, p->low, &p->pairs);
     return 0;
 }
 
@@ -421,7 +428,8 @@ static void sum_row(const struct rows *p, const uint8_t *a, const uint8_t *b, si
             for (size_t i = 0; stride != 1 && i < count; i++)
                 together[k][i] = from[k][(int64_t)(at + i) * stride];
         }
-        int8_sum(p->sum, p->low, row[0], row[1], count, y + at);
+        size_t done = p->paired ? int8_pairs_sum(&p->pairs, row[0], row[1], count, y + at) : 0;
+        int8_sum(p->sum, p->low, row[0] + done, row[1] + done, count - done, y + at + done);
     }
 }
 

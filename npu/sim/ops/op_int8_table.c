@@ -1,9 +1,10 @@
 // GRAPH_MAP: y[i] = map[x[i]], of 8-bit tensors. Exact: the table holds the rounded results.
 //
 // With AVX512-VBMI 64 bytes are looked up by two shuffles and a blend (int8_map). Elsewhere a table
-// that only changes scale and zero point is recomputed as rint(x * slope + start) instead, which
-// vector instructions do faster than single loads; map_prepare() compares all 256 results with the
-// table, so that both ways give the same. Tested by test_onnx_against and test_sim_map.
+// that only changes scale and zero point is a line in 16 bits (int8_line.h), or recomputed as
+// rint(x * slope + start), which vector instructions do faster than single loads; map_prepare()
+// compares all 256 results with the table, so that all ways give the same. Tested by
+// test_onnx_against and test_sim_map.
 #include <math.h>
 #include <string.h>
 
@@ -11,10 +12,13 @@
 #include "npu/sim/exec/ops.h"
 #include "npu/sim/simd/elements.h"
 #include "npu/sim/simd/int8.h"
+#include "npu/sim/simd/int8_line/int8_line.h"
 
 // The line that the table is, if it is one.
 struct map {
     bool is_line, orders;
+    bool in_words; // by `line`
+    struct int8_line line;
     float slope, start;
     struct copy order; // of bytes, from the input's order to the output's
 };
@@ -78,8 +82,22 @@ static int map_prepare(struct step *s, struct error *e)
     if (x->channels_last != y->channels_last)
         order_bytes(m, x, y);
     else if (!int8_map_is_fast())
+        m->in_words = int8_line_find(s->node->map, &m->line);
+    if (!m->orders && !m->in_words && !int8_map_is_fast())
         find_line(s, m);
     return 0;
+}
+
+#define WORDS 32 // bytes that int8_line_rows() does at once
+
+// y may be x: what is left behind whole vectors is looked up.
+static void map_words(const struct map *m, const int8_t *table, const int8_t *x, size_t n,
+                      int8_t *y)
+{
+    size_t whole = n - n % WORDS;
+    if (whole)
+        int8_line_rows(&m->line, x, 0, whole, 1, y, 0);
+    int8_map(table, x + whole, n - whole, y + whole);
 }
 
 static int map_run(const struct step *s, struct run *r, struct error *e)
@@ -92,7 +110,9 @@ static int map_run(const struct step *s, struct run *r, struct error *e)
     if (m->orders) {
         copy_run(&m->order, y, x);
         int8_map(s->node->map, y, n, y);
-    } else if (m->is_line)
+    } else if (m->in_words)
+        map_words(m, s->node->map, x, n, y);
+    else if (m->is_line)
         follow_line(m->slope, m->start, x, y, n);
     else
         int8_map(s->node->map, x, n, y);

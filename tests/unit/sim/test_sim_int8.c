@@ -10,6 +10,7 @@
 
 #include "npu/sim/ops/quotient.h"
 #include "npu/sim/simd/binary/int8_binary.h"
+#include "npu/sim/simd/binary/int8_pairs.h"
 #include "npu/sim/simd/int8.h"
 #include "tests/support/seed.h"
 
@@ -171,6 +172,45 @@ static void sums_of_all_pairs(void **state)
             int8_sum(&sums[i], low, first + 200, second + 200, 56, first + 200);
             for (int b = 0; b < 256; b++)
                 assert_int_equal(first[b], expected_sum(&sums[i], low, (int8_t)a, second[b]));
+        }
+    }
+}
+
+// What is taken for a line gives the same for all pairs. Factors of real files are integers or
+// halves of them; where one is rounded, or what it is multiplied by overflows, there is none.
+static void sums_as_lines(void **state)
+{
+    (void)state;
+    static const struct {
+        struct graph_sum sum;
+        bool line;
+    } sums[] = {
+        {{false, {-11, -16}, {{16384, 0}, {32204, 1}}, {30130, 29}, 6}, true},
+        {{false, {-55, -52}, {{16384, 0}, {20456, 1}}, {26246, 29}, 52}, true},
+        {{false, {0, 0}, {{16384, 0}, {16384, 0}}, {16384, 29}, 1}, true},     // ties
+        {{false, {2, -30}, {{28053, 1}, {16384, 0}}, {28048, 29}, 16}, false}, // for some pairs
+        {{false, {-128, 127}, {{32767, 0}, {32768, 0}}, {31000, 30}, -128}, true},
+        {{false, {3, -3}, {{1, 1}, {1, 1}}, {1, 1}, -1}, false},
+        {{true, {128, 128}, {{1, 0}, {1, 0}}, {16631, 22}, -128}, false},
+    };
+    if (!kernel_has_avx2())
+        skip();
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
+        int8_t low = i % 2 ? (int8_t)sums[i].sum.zp : -128;
+        struct int8_pairs pairs;
+        assert_int_equal(int8_pairs_find(&sums[i].sum, low, &pairs), sums[i].line);
+        for (int a = -128; a < 128 && sums[i].line; a++) {
+            int8_t first[300], second[300];
+            for (int b = 0; b < 300; b++) {
+                first[b] = (int8_t)a;
+                second[b] = (int8_t)(b - 128);
+            }
+            size_t done = int8_pairs_sum(&pairs, first, second, 300, first); // in place
+            assert_int_equal(done, kernel_has_avx512() ? 256 : 288);
+            for (int b = 0; b < 256; b++)
+                assert_int_equal(first[b], expected_sum(&sums[i].sum, low, (int8_t)a, second[b]));
+            for (int b = (int)done; b < 300; b++)
+                assert_int_equal(first[b], a);
         }
     }
 }
@@ -347,6 +387,7 @@ int main(void)
                                        cmocka_unit_test(against_rows),
                                        cmocka_unit_test(with_floats_against_rows),
                                        cmocka_unit_test(sums_of_all_pairs),
+                                       cmocka_unit_test(sums_as_lines),
                                        cmocka_unit_test(scaled_bytes),
                                        cmocka_unit_test(series_are_near),
                                        cmocka_unit_test(clips_of_what_is_no_number),

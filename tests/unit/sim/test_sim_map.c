@@ -195,10 +195,68 @@ static void lines(void **state)
     assert_true(!seed_tries_all() || found >= n_lines * 3 / 4);
 }
 
+// A table that is a line, and one that is none, one behind the other: the second step's bytes lie
+// where the first one's were.
+static void lines_in_place(void **state)
+{
+    (void)state;
+    static const int32_t places[] = {0, 1, 2};
+    static const uint32_t first[] = {0}, last[] = {2};
+    SEED_EACH (seed, CASES) {
+        srand((unsigned)seed);
+        struct net n;
+        struct graph_tensor tensors[3];
+        struct graph_node nodes[2];
+        int8_t tables[2][256];
+        const uint32_t dims[4] = {1, 1 + (uint32_t)rand() % 40, 1 + (uint32_t)rand() % 9, 9};
+        const float slope = (float)(rand() % 2000 + 100) / 1000;
+        const int start = rand() % 200 - 100;
+        make_net(&n, dims, dims, true);
+        n.tensors[Y].channels_last = true;
+        for (int i = 0; i < 256; i++) {
+            tables[0][i] = (int8_t)rand();
+            float v = rintf((float)(int8_t)i * slope) + (float)start;
+            tables[1][i] = (int8_t)fmaxf(fminf(v, 127), -128);
+        }
+        for (int i = 0; i < 3; i++)
+            tensors[i] = n.tensors[X];
+        for (int i = 0; i < 2; i++) {
+            nodes[i] = n.node;
+            nodes[i].map = tables[seed % 2 ? i : 1 - i];
+            nodes[i].inputs = places + i;
+            nodes[i].outputs = places + i + 1;
+        }
+        const struct graph g = {.n_tensors = 3,
+                                .n_nodes = 2,
+                                .n_inputs = 1,
+                                .n_outputs = 1,
+                                .tensors = tensors,
+                                .nodes = nodes,
+                                .inputs = first,
+                                .outputs = last};
+        struct plan p;
+        struct run r;
+        struct error e;
+        if (plan_init(&p, &g, &e) < 0 || run_init(&r, &p, &e) < 0)
+            fail_msg("%s", e.text);
+        int8_t *x = malloc(tensors[0].size);
+        for (size_t i = 0; i < tensors[0].size; i++)
+            x[i] = (int8_t)rand();
+        memcpy(run_tensor(&r, 0), x, tensors[0].size);
+        assert_int_equal(run_steps(&r, &e), 0);
+        const int8_t *y = run_tensor(&r, 2);
+        for (size_t i = 0; i < tensors[0].size; i++)
+            assert_int_equal(y[i], nodes[1].map[(uint8_t)nodes[0].map[(uint8_t)x[i]]]);
+        free(x);
+        run_done(&r);
+        plan_done(&p);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(between_orders),
-                                       cmocka_unit_test(other_shapes_are_refused),
-                                       cmocka_unit_test(rows_apart), cmocka_unit_test(lines)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(between_orders), cmocka_unit_test(other_shapes_are_refused),
+        cmocka_unit_test(rows_apart), cmocka_unit_test(lines), cmocka_unit_test(lines_in_place)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

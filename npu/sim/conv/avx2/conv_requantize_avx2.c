@@ -20,6 +20,7 @@
 
 #ifdef KERNEL_AVX2
 #define VECTORS 4 // at a time, or half of them
+#define LEAST   (VECTORS * AVX2_LANES)
 
 struct avx2_form {
     bool nz, complete, merged; // complete: biases are 0
@@ -115,25 +116,26 @@ AVX2_INLINE __m256i avx2_pack(const __m256i v[VECTORS], const int n)
         packed, n == VECTORS ? in_order : _mm256_setr_epi32(0, 4, 1, 5, 0, 4, 1, 5));
 }
 
-// The outputs whose bits are set.
-static void avx2_close(const struct requant_job *t, struct avx2_place p, size_t from, uint32_t open)
+// The outputs whose bits are set, from `at` on.
+static void avx2_close(const struct requant_job *t, size_t at, uint32_t open)
 {
     for (; open; open &= open - 1) {
-        size_t lane = (size_t)__builtin_ctz(open);
-        struct requant_part one = {
-            .sums = t->sums + p.at + lane, .first = p.g, .n = 1, .from = from + lane, .count = 1};
+        size_t place = at + (size_t)__builtin_ctz(open);
+        struct requant_part one = {.sums = t->sums + place,
+                                   .first = place / t->channels,
+                                   .n = 1,
+                                   .from = place % t->channels,
+                                   .count = 1};
         conv_requantize_exact(t, &one);
     }
 }
 
-// n vectors of channels from `from` on, of one group.
-AVX2_INLINE void avx2_requantize(const struct requant_job *t, struct avx2_place p, size_t from,
-                                 const int n, const struct avx2_form form)
+// n vectors.
+AVX2_INLINE void avx2_requantize(const struct requant_job *t, struct avx2_place p, const int n,
+                                 const struct avx2_form form)
 {
     __m256i low[VECTORS], high[VECTORS];
     const bool leaky = requant_is_leaky(form.kind);
-    p.channel += from;
-    p.at += from;
     struct avx2_place at = p;
 #pragma GCC unroll 4
     for (int i = 0; i < n; i++, at.channel += AVX2_LANES, at.at += AVX2_LANES)
@@ -150,21 +152,44 @@ AVX2_INLINE void avx2_requantize(const struct requant_job *t, struct avx2_place 
     __m256i same = _mm256_cmpeq_epi8(packed, avx2_pack(high, n));
     uint32_t open = ~(uint32_t)_mm256_movemask_epi8(same);
     if (open)
-        avx2_close(t, p, from, n == VECTORS ? open : open & UINT16_MAX);
+        avx2_close(t, p.at, n == VECTORS ? open : open & UINT16_MAX);
 }
 
-// The last channels of a group are moved back so that they end where it ends.
+// Without zero points of weights all outputs are one line, in which channels come again and again.
+// Its last vectors are moved back so that they end where it ends.
+AVX2_INLINE void avx2_requantize_line(const struct requant_job *call, const struct avx2_form form)
+{
+    const struct requant_job t = *call;
+    const size_t all = (size_t)VECTORS * AVX2_LANES, n = t.n * t.channels;
+    const size_t advance = all % t.channels;
+    struct avx2_place p = {0};
+    for (; p.at + all <= n; p.at += all) {
+        avx2_requantize(&t, p, VECTORS, form);
+        p.channel += advance;
+        p.channel -= p.channel >= t.channels ? t.channels : 0;
+    }
+    if (p.at == n)
+        return;
+    p.at = n - all;
+    p.channel = p.at % t.channels;
+    avx2_requantize(&t, p, VECTORS, form);
+}
+
+// With them, the last channels of a group are moved back so that they end where it ends.
 AVX2_INLINE void avx2_requantize_each(const struct requant_job *call, const struct avx2_form form)
 {
     const struct requant_job t = *call;
     const size_t all = (size_t)VECTORS * AVX2_LANES, half = all / 2;
     for (size_t g = 0; g < t.n; g++) {
-        struct avx2_place p = {g, g % t.groups * t.channels, g * t.channels};
+        const struct avx2_place p = {g, g % t.groups * t.channels, g * t.channels};
         size_t from = 0, last = t.channels - half;
         for (; from + all <= t.channels; from += all)
-            avx2_requantize(&t, p, from, VECTORS, form);
-        for (; from < t.channels; from += half)
-            avx2_requantize(&t, p, from < last ? from : last, VECTORS / 2, form);
+            avx2_requantize(&t, (struct avx2_place){g, p.channel + from, p.at + from}, VECTORS,
+                            form);
+        for (; from < t.channels; from += half) {
+            size_t o = from < last ? from : last;
+            avx2_requantize(&t, (struct avx2_place){g, p.channel + o, p.at + o}, VECTORS / 2, form);
+        }
     }
 }
 
@@ -174,13 +199,13 @@ AVX2_INLINE void avx2_requantize_all(const struct requant_job *t, bool nz,
     if (nz)
         avx2_requantize_each(t, (struct avx2_form){true, false, false, kind});
     else if (kind == REQUANT_PLAIN && t->merged && t->complete)
-        avx2_requantize_each(t, (struct avx2_form){false, true, true, kind});
+        avx2_requantize_line(t, (struct avx2_form){false, true, true, kind});
     else if (kind == REQUANT_PLAIN && t->merged)
-        avx2_requantize_each(t, (struct avx2_form){false, false, true, kind});
+        avx2_requantize_line(t, (struct avx2_form){false, false, true, kind});
     else if (t->complete)
-        avx2_requantize_each(t, (struct avx2_form){false, true, false, kind});
+        avx2_requantize_line(t, (struct avx2_form){false, true, false, kind});
     else
-        avx2_requantize_each(t, (struct avx2_form){false, false, false, kind});
+        avx2_requantize_line(t, (struct avx2_form){false, false, false, kind});
 }
 
 #define REQUANT_AVX2(name) KERNEL_AVX2 static void name(const struct requant_job *t)
@@ -190,7 +215,7 @@ CONV_REQUANTIZE(conv_requantize_avx2, REQUANT_AVX2, avx2_requantize_all)
 bool conv_requantize_has_avx2(const struct requant_job *t)
 {
     return kernel_has_avx2() && !kernel_has_avx512() && t->narrow && !t->in_doubles &&
-           t->channels >= CONV_LANES;
+           (t->nz ? t->channels >= CONV_LANES : t->n * t->channels >= LEAST);
 }
 #else
 bool conv_requantize_has_avx2(const struct requant_job *t)

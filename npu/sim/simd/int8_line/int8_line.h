@@ -19,7 +19,7 @@ struct int8_line {
 /// instructions that use them. Any thread.
 bool int8_line_find(const int8_t table[256], struct int8_line *ret);
 
-/// Rows of n elements, INT8_LINE_MIN or more, that lie x_step and y_step apart; y is not x. Only
-/// what int8_line_find() has found.
+/// Rows of n elements, INT8_LINE_MIN or more, that lie x_step and y_step apart; y is not x unless n
+/// is a multiple of 32. Only what int8_line_find() has found.
 void int8_line_rows(const struct int8_line *l, const int8_t *x, ptrdiff_t x_step, size_t n,
                     size_t rows, int8_t *y, ptrdiff_t y_step);
