@@ -127,10 +127,29 @@ KERNEL(void, move_lines,
         memcpy(to + (int64_t)i * to_step, from + (int64_t)i * from_step, bytes);                   \
     break
 
-// n rows of `size` bytes. For the usual short ones a call would take longer than they do.
-static void move_rows(uint8_t *to, int64_t to_step, const uint8_t *from, int64_t from_step,
-                      size_t size, size_t n)
+#define LINE    64   // bytes that are moved at once
+#define CALLING 2048 // bytes that are worth a call
+
+// Its last LINE bytes are moved back so that they end with it.
+static inline __attribute__((always_inline)) void move_row(uint8_t *to, const uint8_t *from,
+                                                           size_t size)
 {
+    for (size_t i = 0; i + LINE <= size; i += LINE)
+        memcpy(to + i, from + i, LINE);
+    memcpy(to + size - LINE, from + size - LINE, LINE);
+}
+
+// n rows of `size` bytes. For the usual short ones a call would take longer than they do.
+KERNEL(void, move_rows,
+       (uint8_t * to, int64_t to_step, const uint8_t *from, int64_t from_step, size_t size,
+        size_t n),
+       (to, to_step, from, from_step, size, n))
+{
+    if (size > LINE && size < CALLING) {
+        for (size_t i = 0; i < n; i++)
+            move_row(to + (int64_t)i * to_step, from + (int64_t)i * from_step, size);
+        return;
+    }
     switch (size) {
     case 4:
         MOVE_ROWS(4);

@@ -263,6 +263,12 @@ KERNEL(void, to_chips, (const int16_t *stored, int32_t more, double factor, size
         to[i] = (int8_t)rint((stored[i] + more) * factor);
 }
 
+KERNEL(void, multiply_sums, (float *sums, float factor, size_t n), (sums, factor, n))
+{
+    for (size_t i = 0; i < n; i++)
+        sums[i] *= factor;
+}
+
 // One output pixel.
 static void pool_real(const struct window_at *at, const struct pool_step *p, float *sums,
                       float *values)
@@ -271,9 +277,7 @@ static void pool_real(const struct window_at *at, const struct pool_step *p, flo
     gather_real(at, p, sums, values);
     if (p->max)
         return;
-    float factor = pool_mean_factor(at);
-    for (size_t i = 0; i < channels; i++)
-        sums[i] *= factor;
+    multiply_sums(sums, pool_mean_factor(at), channels);
 }
 
 // One output pixel of ONNX's int8. With count_include_pad ONNX Runtime divides by the whole kernel,
@@ -421,9 +425,7 @@ static void store_taps(const struct window_at *at, const struct pool_step *p, fl
         ort_int8_quotient(sums, (float)ort_divisor(at), step_output(at->s, 0), (int8_t *)dst, n);
         return;
     }
-    float factor = pool_mean_factor(at);
-    for (size_t i = 0; i < n; i++)
-        sums[i] *= factor;
+    multiply_sums(sums, pool_mean_factor(at), n);
     if ((uint8_t *)sums != dst)
         store_real(p, at->s, sums, n, dst);
     else

@@ -1,10 +1,12 @@
 // Sums of floats in the order that results are defined by, and of bytes in any: of taps that lie
 // apart, and of pixels that follow each other. Vectors are no larger than a register of AVX2 (of
-// NEON elsewhere): compilers leave sums in memory that are. Tested by test_sim_cases_pool,
+// NEON elsewhere): compilers leave sums in memory that are. Taps that lie apart, of which each is
+// one addition, have a loop for AVX512. Tested by test_sim_pool, test_sim_cases_pool,
 // test_onnx_nodes and test_onnx_against.
 #include <string.h>
 
 #include "npu/sim/ops/pool/pool.h"
+#include "npu/sim/simd/avx512.h"
 #include "npu/sim/simd/kernel.h"
 
 #ifdef KERNEL_AVX2
@@ -64,8 +66,54 @@ KERNEL(void, taps_add, (float *y, const struct pool_windows *w), (y, w))
         taps_add_window(y + k * w->channels, w, k * w->step, w->channels);
 }
 
+#ifdef KERNEL_AVX512
+AVX512_INLINE void taps_add_lanes(float *y, const struct pool_windows *w, size_t at,
+                                  const int vectors, const __mmask16 lanes)
+{
+    __m512 sums[VECTORS];
+#pragma GCC unroll 4
+    for (int k = 0; k < vectors; k++)
+        sums[k] = _mm512_setzero_ps();
+    for (size_t t = 0; t < w->n_taps; t++) {
+        const float *tap = w->taps[t] + at;
+#pragma GCC unroll 4
+        for (int k = 0; k < vectors; k++)
+            sums[k] = _mm512_add_ps(sums[k], _mm512_maskz_loadu_ps(lanes, tap + k * AVX512_LANES));
+    }
+#pragma GCC unroll 4
+    for (int k = 0; k < vectors; k++)
+        if (lanes == AVX512_ALL)
+            _mm512_storeu_ps(y + k * AVX512_LANES, sums[k]);
+        else
+            _mm512_mask_storeu_ps(y + k * AVX512_LANES, lanes, sums[k]);
+}
+
+// As taps_add().
+KERNEL_AVX512 static void taps_add_512(float *y, const struct pool_windows *w)
+{
+    const bool follow = w->step == w->channels;
+    const size_t windows = follow ? 1 : w->n, n = follow ? w->n * w->channels : w->channels;
+    for (size_t k = 0; k < windows; k++) {
+        float *to = y + k * w->channels;
+        size_t i = 0, at = k * w->step;
+        for (; i + VECTORS * AVX512_LANES <= n; i += VECTORS * AVX512_LANES)
+            taps_add_lanes(to + i, w, at + i, VECTORS, AVX512_ALL);
+        for (; i + AVX512_LANES <= n; i += AVX512_LANES)
+            taps_add_lanes(to + i, w, at + i, 1, AVX512_ALL);
+        if (i < n)
+            taps_add_lanes(to + i, w, at + i, 1, AVX512_TAIL(n - i));
+    }
+}
+#endif
+
 void pool_add_taps(float *y, const struct pool_windows *w)
 {
+#ifdef KERNEL_AVX512
+    if (kernel_has_avx512()) {
+        taps_add_512(y, w);
+        return;
+    }
+#endif
     taps_add(y, w);
 }
 
