@@ -12,7 +12,7 @@
 //   element    1 byte                2 bytes                  4 bytes              8 bytes
 //   square     16 x 16               8 x 8                    4 x 4                one by one
 //   AVX2       2 of them, 32 x 16    2, 16 x 8                2, 8 x 4
-//   AVX512     4, 64 x 16            8, 32 x 16; 4, 32 x 8    16 x 16; 4, 16 x 4
+//   AVX512     4, 64 x 16            8, 32 x 16; 4, 32 x 8    16, 16 x 16; 4, 16 x 4
 //
 // Why it is fast: loads and stores are whole vectors, a square stays in registers, and there are
 // log2 N shuffles for each vector. Of AVX512 stores are aligned where the columns are. The last
@@ -189,8 +189,9 @@ static bool transpose_twos(const struct matrix *m, size_t element)
 
 // Four squares below each other, one in each 128-bit lane of the vectors: the columns come out as
 // 64 contiguous bytes, a line of the cache.
-#define TALL_BYTES 64
-#define AVX512BW   __attribute__((target("avx512bw")))
+#define TALL_BYTES   64
+#define WIDE_COLUMNS 16 // of all elements
+#define AVX512BW     __attribute__((target("avx512bw")))
 
 AVX512BW static inline __m512i transpose_load_four(const uint8_t *src, ptrdiff_t step)
 {
@@ -200,11 +201,38 @@ AVX512BW static inline __m512i transpose_load_four(const uint8_t *src, ptrdiff_t
     return _mm512_inserti32x4(v, _mm_loadu_si128((const void *)(src + 3 * step)), 3);
 }
 
-#define FOUR(size, low, high) SQUARES(four, AVX512BW, __m512i, _mm512_storeu_si512, size, low, high)
+// `chunks` such columns of squares beside each other are read together: rows that are a power of
+// two apart share few lines of the first cache, which would be gone when the next columns need
+// them.
+#define FOUR(name, size, chunks, low, high)                                                        \
+    AVX512BW static void transpose_four_##name(const struct matrix *m, size_t row, size_t column)  \
+    {                                                                                              \
+        enum { N = VECTOR_BYTES / size };                                                          \
+        const uint8_t *src = m->src + (ptrdiff_t)row * m->src_pitch + column * size;               \
+        uint8_t *dst = m->dst + (ptrdiff_t)column * m->dst_pitch + row * size;                     \
+        __m512i all[chunks][N], b[N];                                                              \
+        for (int i = 0; i < N; i++, src += m->src_pitch)                                           \
+            for (int c = 0; c < chunks; c++)                                                       \
+                all[c][i] =                                                                        \
+                    transpose_load_four(src + (ptrdiff_t)c * VECTOR_BYTES, N * m->src_pitch);      \
+        for (int c = 0; c < chunks; c++) {                                                         \
+            __m512i *a = all[c];                                                                   \
+            for (int done = 1; done < N; done *= 2) {                                              \
+                for (int i = 0; i < N / 2; i++) {                                                  \
+                    b[2 * i] = low(a[i], a[i + N / 2]);                                            \
+                    b[2 * i + 1] = high(a[i], a[i + N / 2]);                                       \
+                }                                                                                  \
+                memcpy(a, b, sizeof b);                                                            \
+            }                                                                                      \
+            for (int i = 0; i < N; i++, dst += m->dst_pitch)                                       \
+                _mm512_storeu_si512(dst, a[i]);                                                    \
+        }                                                                                          \
+    }
 
-FOUR(1, _mm512_unpacklo_epi8, _mm512_unpackhi_epi8)
-FOUR(2, _mm512_unpacklo_epi16, _mm512_unpackhi_epi16)
-FOUR(4, _mm512_unpacklo_epi32, _mm512_unpackhi_epi32)
+FOUR(1, 1, 1, _mm512_unpacklo_epi8, _mm512_unpackhi_epi8)
+FOUR(2, 2, 1, _mm512_unpacklo_epi16, _mm512_unpackhi_epi16)
+FOUR(4, 4, 1, _mm512_unpacklo_epi32, _mm512_unpackhi_epi32)
+FOUR(4_wide, 4, 4, _mm512_unpacklo_epi32, _mm512_unpackhi_epi32)
 
 // Of 2 bytes where there are 16 columns: 32 x 16, whose rows are read by one load. A vector has the
 // rows i and i + 16, so each lane becomes 8 rows of a column, and a column is four lanes of two
@@ -240,36 +268,35 @@ AVX512BW static void transpose_four_2_wide(const struct matrix *m, size_t row, s
     }
 }
 
-// Of 4 bytes whole lines are read, too: rows that are a power of two apart share few lines of the
-// first cache, which would be gone when the next four columns need them.
-typedef uint32_t vector_4_line __attribute__((vector_size(TALL_BYTES)));
-#define LOW_4_line(a, b)                                                                           \
-    __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-#define HIGH_4_line(a, b)                                                                          \
-    __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
-SQUARE(4_line, 4, TALL_BYTES, AVX512BW)
+typedef void transpose_block(const struct matrix *m, size_t row, size_t column);
+
+// Blocks of `rows` by `columns`; where so many more columns are left, `wide` takes them at once.
+static void transpose_blocks(const struct matrix *m, size_t rows, size_t columns, size_t first,
+                             transpose_block *narrow, transpose_block *wide)
+{
+    size_t last_row = m->rows - rows, last_column = m->columns - columns;
+    for (size_t row = 0; row < m->rows; row += row ? rows : first) {
+        size_t at = row < last_row ? row : last_row, column = 0;
+        for (; column + WIDE_COLUMNS <= m->columns; column += WIDE_COLUMNS)
+            wide(m, at, column);
+        for (; column < m->columns; column += columns)
+            narrow(m, at, column < last_column ? column : last_column);
+    }
+}
 
 // False: the matrix is too small.
 static bool transpose_tall(const struct matrix *m, size_t element)
 {
-    static void (*const four[])(const struct matrix *m, size_t row, size_t column) = {
+    static transpose_block *const four[] = {
         [1] = transpose_four_1, [2] = transpose_four_2, [4] = transpose_four_4};
     size_t rows = TALL_BYTES / element, columns = VECTOR_BYTES / element;
     if (element > 4 || m->rows < rows || m->columns < columns ||
         !__builtin_cpu_supports("avx512bw"))
         return false;
-    if (element == 4 && m->columns >= rows) {
-        transpose_squares(m, rows, transpose_first_rows(m, rows, element), transpose_square_4_line);
-        return true;
-    }
-    bool wide = element == 2 && m->columns >= 2 * columns;
-    columns = wide ? 2 * columns : columns;
-    size_t last_row = m->rows - rows, last_column = m->columns - columns;
-    size_t first = transpose_first_rows(m, rows, element);
-    for (size_t row = 0; row < m->rows; row += row ? rows : first)
-        for (size_t column = 0; column < m->columns; column += columns)
-            (wide ? transpose_four_2_wide : four[element])(
-                m, row < last_row ? row : last_row, column < last_column ? column : last_column);
+    transpose_blocks(m, rows, columns, transpose_first_rows(m, rows, element), four[element],
+                     element == 4   ? transpose_four_4_wide
+                     : element == 2 ? transpose_four_2_wide
+                                    : transpose_four_1);
     return true;
 }
 #else
