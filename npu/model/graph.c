@@ -26,16 +26,19 @@ int graph_make_room(struct graph *g, uint64_t room, struct error *e)
     return 0;
 }
 
-// Dimensions are untrusted: their product is checked, and limited to 32 bits.
+// Dimensions are untrusted: their product is checked, and limited to 32 bits. That of an empty
+// tensor's other dimensions is, too: strides and loops are made of them.
 int graph_tensor_measure(struct graph_tensor *t, struct error *e)
 {
-    uint64_t n = 1;
-    for (uint32_t i = 0; i < t->n_dims; i++)
-        if (__builtin_mul_overflow(n, t->dims[i], &n))
+    uint64_t n = 1, others = 1;
+    for (uint32_t i = 0; i < t->n_dims; i++) {
+        n *= t->dims[i]; // no more than others, which fits
+        if (__builtin_mul_overflow(others, t->dims[i] ? t->dims[i] : 1, &others))
             return error_set(e, STATUS_MODEL_INVALID, "tensor %s: its size overflows", t->name);
-    if (n > UINT32_MAX || !tensor_bytes(t->type, n, &t->size))
+    }
+    if (others > UINT32_MAX || !tensor_bytes(t->type, n, &t->size))
         return error_set(e, STATUS_MODEL_INVALID, "tensor %s: %llu elements of %s are too much",
-                         t->name, (unsigned long long)n, tensor_type_name(t->type));
+                         t->name, (unsigned long long)others, tensor_type_name(t->type));
     t->n_elems = n;
     return 0;
 }
