@@ -89,6 +89,7 @@ void server_set_limits(struct server *s)
     for (unsigned i = 0; i < ACCOUNT_RESOURCES; i++)
         if (o->limits.of[i])
             t->of[i] = o->limits.of[i];
+    s->store.max_loaded = o->max_loaded_size ? o->max_loaded_size : m.memory / 2;
     s->accounts.worker_threads = s->jobs.scheduler.n_cores + WORKER_THREADS;
     s->counters.worker_threads = s->accounts.worker_threads;
     s->counters.buffers.most_idle_bytes = m.memory / IDLE_BUFFERS;

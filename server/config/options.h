@@ -61,7 +61,7 @@ struct options {
     char *model_store;                  // folder; NULL: none
     char *preload[OPTIONS_MAX_PRELOAD]; // NAME or NAME@VERSION of what stays loaded
     uint32_t n_preload;
-    uint64_t max_loaded_size; // bytes of loaded models, above which idle ones go; 0: no such limit
+    uint64_t max_loaded_size; // bytes of loaded models, above which idle ones go; 0: half of memory
     uint64_t model_cache;     // bytes of model files kept without a context
     uint32_t upload_ttl_s;
     uint32_t worker_idle_s;

@@ -252,7 +252,7 @@ static void list_limits(struct options *o, struct options_rows *r)
         {0, "preload", OPTION_LIST, o, "NAME[@VERSION]",
          "a model of that store which is loaded at the start and stays so; may be repeated", 0, 0, add_preload},
         {0, "max-loaded-size", OPTION_BYTES, &o->max_loaded_size, "BYTES",
-         "loaded models' memory, beyond which those without contexts go (default: 0, no limit)", 0, TIB, NULL},
+         "loaded models' memory, beyond which those without contexts go (default: 0, half of the memory)", 0, TIB, NULL},
         {0, "model-cache", OPTION_BYTES, &o->model_cache, "BYTES",
          "model files kept while nobody uses them", 0, TIB, NULL});
 }

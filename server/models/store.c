@@ -58,12 +58,10 @@ static uint64_t unload_at(const struct model *m)
 static bool is_over_budget(const struct store *s, uint64_t more)
 {
     const struct model *m;
-    uint64_t limit = s->options->max_loaded_size, sum = more;
-    if (limit == 0)
-        return false;
+    uint64_t sum = more;
     list_for_each (m, &s->models, link)
         sum += m->state == MODEL_LOADED ? runner_info(m->runner)->memory_size : 0;
-    return sum > limit;
+    return sum > s->max_loaded;
 }
 
 // One that is to be unloaded at `now_ms` or before. Unloading changes the list.

@@ -18,6 +18,7 @@ struct store {
     uint64_t bytes;                  // of all model files
     uint64_t cached_bytes;           // of those without references
     unsigned n_cached;
+    uint64_t max_loaded;         // bytes of loaded models, above which idle ones go
     struct givebacks *givebacks; // where files go in the end
     uv_timer_t reaper;           // unloads models that have been idle for long enough
 };

@@ -309,7 +309,7 @@ class Store(unittest.TestCase):
         wait_for("it to be loaded once more", lambda: loaded() == ["net@1"])
 
     def test_memory_budget(self):
-        base = ["listen = unix:HERE/a", "model-store = HERE/models", "backend = sim", "worker-idle = 3600"]
+        base = ["listen = unix:HERE/a", "model-store = HERE/models", "backend = sim", "worker-idle = 3600", "sysfs = HERE/sys"]
         d = Configured([*base, "preload = pinned", "preload = none-of-it"])
         self.addCleanup(d.stop)
         uri = d.uri()
@@ -331,6 +331,14 @@ class Store(unittest.TestCase):
         d.reload([*base, "preload = pinned", "max-loaded-size = 1"])
         self.good(uri, "bench", "-n", 1, "rknnd:b")
         wait_for("all to go that nobody uses", lambda: loaded() == {"pinned"})
+        for group in ("", "memory"):  # without a limit of its own: half of the memory
+            (d.path / "sys/fs/cgroup" / group).mkdir(parents=True, exist_ok=True)
+            for file in ("memory.max", "memory.limit_in_bytes"):
+                (d.path / "sys/fs/cgroup" / group / file).write_text(f"{7 * size}\n")
+        d.reload([*base, "preload = pinned"])
+        for name in ("a", "b", "c"):
+            self.good(uri, "bench", "-n", 1, f"rknnd:{name}")
+        wait_for("a to go, which was used first", lambda: loaded() == {"pinned", "b", "c"})
 
     def test_an_upgrade_keeps_it(self):
         d = Configured(["listen = unix:HERE/a", "model-store = HERE/models", NULL, "preload = net"])
