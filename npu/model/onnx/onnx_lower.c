@@ -75,7 +75,10 @@ const struct onnx_list *onnx_texts(const struct onnx_lowering *l, const char *na
     return a ? &a->strings : NULL;
 }
 
-// At most ONNX_MAX_SHAPE numbers, for which dst has room.
+// At most ONNX_MAX_SHAPE numbers, for which dst has room. Pads, strides and windows are multiplied
+// by dimensions of up to 32 bits.
+#define MOST_OF_LISTS ((int64_t)1 << 30)
+
 int onnx_ints(const struct onnx_lowering *l, const char *name, int64_t *dst, uint32_t *ret_n,
               struct error *e)
 {
@@ -83,6 +86,11 @@ int onnx_ints(const struct onnx_lowering *l, const char *name, int64_t *dst, uin
     *ret_n = a ? a->ints.n : 0;
     if (*ret_n > ONNX_MAX_SHAPE)
         return onnx_refuse(l, e, "attribute %s has %u numbers", name, *ret_n);
+    const bool far = strcmp(name, "starts") == 0 || strcmp(name, "ends") == 0; // which are cut off
+    for (uint32_t i = 0; i < *ret_n && !far; i++)
+        if (a->ints.items[i] < -MOST_OF_LISTS || a->ints.items[i] > MOST_OF_LISTS)
+            return onnx_refuse(l, e, "attribute %s has %lld, which nothing can have", name,
+                               (long long)a->ints.items[i]);
     for (uint32_t i = 0; i < *ret_n; i++)
         dst[i] = a->ints.items[i];
     return 0;

@@ -92,7 +92,8 @@ bool onnx_text_is(const struct onnx_lowering *l, const char *name, const char *v
 struct bytes onnx_text(const struct onnx_lowering *l, const char *name);
 /// A list of texts. NULL: the attribute is not there.
 const struct onnx_list *onnx_texts(const struct onnx_lowering *l, const char *name);
-/// A list of integers. *ret_n is 0 when the attribute is not there.
+/// A list of integers. *ret_n is 0 when the attribute is not there. Numbers that no size or place
+/// has (beyond 2^30; not of a Slice, which are cut off) are refused.
 int onnx_ints(const struct onnx_lowering *l, const char *name, int64_t *dst, uint32_t *ret_n,
               struct error *e);
 int onnx_floats(const struct onnx_lowering *l, const char *name, float *dst, uint32_t *ret_n,

@@ -112,11 +112,11 @@ static bool take_deformed(struct onnx_maker *m, struct deformed *d)
     take_pair(m, "strides", d->stride, 2, 1);
     take_pair(m, "dilations", d->dilation, 2, 1);
     take_pair(m, "kernel_shape", said, 2, 0);
-    bool fits = d->groups > 0 && d->shared > 0 && d->channels % d->groups == 0 &&
-                d->outputs % d->groups == 0 && d->channels % d->shared == 0 &&
-                w->dims[1] == d->channels / d->groups && offset->dims[0] == d->batch &&
-                offset->dims[1] == 2 * d->shared * d->kernel[0] * d->kernel[1] && x->n_elems &&
-                w->n_elems && offset->n_elems;
+    bool fits = x->n_elems && w->n_elems && offset->n_elems && d->groups > 0 && d->shared > 0 &&
+                d->channels % d->groups == 0 && d->outputs % d->groups == 0 &&
+                d->channels % d->shared == 0 && w->dims[1] == d->channels / d->groups &&
+                offset->dims[0] == d->batch &&
+                offset->dims[1] == 2 * d->shared * d->kernel[0] * d->kernel[1];
     for (uint32_t i = 0; i < 2 && fits; i++) {
         d->pad[i] = pads[i];
         int64_t room = d->size[i] + pads[i] + pads[2 + i] - d->dilation[i] * (d->kernel[i] - 1) - 1;
