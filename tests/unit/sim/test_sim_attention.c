@@ -12,6 +12,7 @@
 #include "npu/sim/exec/plan.h"
 #include "npu/sim/exec/run.h"
 #include "tests/support/seed.h"
+#include "tests/unit/sim/one_node.h"
 
 #define CASES     300
 #define MOST_KEYS 300
@@ -87,8 +88,6 @@ static void make_ties(struct net *n)
 
 static void make_net(struct net *n)
 {
-    static const int32_t inputs[] = {Q, K, V}, outputs[] = {Y};
-    static const uint32_t first[] = {Q, K, V}, last[] = {Y};
     uint32_t heads = (uint32_t)between(1, 3), depth = (uint32_t)between(1, 70);
     uint32_t queries = (uint32_t)between(1, 40), keys = (uint32_t)between(1, 60);
     uint32_t width = (uint32_t)between(1, 50);
@@ -97,7 +96,7 @@ static void make_net(struct net *n)
         keys = (uint32_t)between(1, MOST_KEYS);
         width = (uint32_t)between(1, 150);
     }
-    *n = (struct net){.node = {.op = GRAPH_REF, .name = "n", .type = "Attention"}};
+    *n = (struct net){.node = {.op = GRAPH_REF, .type = "Attention"}};
     make_tensor(n, Q, heads, depth, queries);
     make_tensor(n, K, heads, depth, keys);
     make_tensor(n, V, heads, width, keys);
@@ -107,18 +106,7 @@ static void make_net(struct net *n)
     choose_reals(n, depth);
     if (one_in(10))
         make_ties(n);
-    n->node.inputs = inputs;
-    n->node.n_inputs = 3;
-    n->node.outputs = outputs;
-    n->node.n_outputs = 1;
-    n->graph = (struct graph){.n_tensors = N_TENSORS,
-                              .n_nodes = 1,
-                              .n_inputs = 3,
-                              .n_outputs = 1,
-                              .tensors = n->tensors,
-                              .nodes = &n->node,
-                              .inputs = first,
-                              .outputs = last};
+    one_node_graph(&n->graph, n->tensors, &n->node, 3);
 }
 
 // ---- what must come out ----

@@ -15,6 +15,7 @@
 #include "npu/sim/simd/int8_line/int8_line.h"
 #include "npu/sim/simd/kernel.h"
 #include "tests/support/seed.h"
+#include "tests/unit/sim/one_node.h"
 
 #define CASES 100
 
@@ -43,28 +44,13 @@ static void make_tensor(struct net *n, int i, const uint32_t dims[4], bool chann
 
 static void make_net(struct net *n, const uint32_t x[4], const uint32_t y[4], bool x_last)
 {
-    static const int32_t inputs[] = {X}, outputs[] = {Y};
-    static const uint32_t first[] = {X}, last[] = {Y};
-    *n = (struct net){.node = {.op = GRAPH_MAP,
-                               .name = "n",
-                               .type = "Map",
-                               .inputs = inputs,
-                               .n_inputs = 1,
-                               .outputs = outputs,
-                               .n_outputs = 1}};
+    *n = (struct net){.node = {.op = GRAPH_MAP, .type = "Map"}};
     n->node.map = n->table;
     make_tensor(n, X, x, x_last);
     make_tensor(n, Y, y, !x_last);
     for (int i = 0; i < 256; i++)
         n->table[i] = (int8_t)rand();
-    n->graph = (struct graph){.n_tensors = N_TENSORS,
-                              .n_nodes = 1,
-                              .n_inputs = 1,
-                              .n_outputs = 1,
-                              .tensors = n->tensors,
-                              .nodes = &n->node,
-                              .inputs = first,
-                              .outputs = last};
+    one_node_graph(&n->graph, n->tensors, &n->node, 1);
 }
 
 // Where an element lies, by its number with channels first.

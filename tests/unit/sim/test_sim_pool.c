@@ -12,6 +12,7 @@
 #include "npu/sim/exec/plan.h"
 #include "npu/sim/exec/run.h"
 #include "tests/support/seed.h"
+#include "tests/unit/sim/one_node.h"
 
 #define CASES 400
 
@@ -66,19 +67,11 @@ static uint32_t choose_window(struct graph_window *w, int i, uint32_t size)
 // Scales that are the same make ties of all that is even; others lie next to one now and then.
 static void make_net(struct net *n)
 {
-    static const int32_t inputs[] = {X}, outputs[] = {Y};
-    static const uint32_t first[] = {X}, last[] = {Y};
     uint32_t dims[4] = {(uint32_t)between(1, 2), (uint32_t)between(1, 70), (uint32_t)between(4, 20),
                         (uint32_t)between(4, 20)};
     float scale = (float)between(50, 900) / 8192;
     bool unsigned_ = one_in(2);
-    *n = (struct net){.node = {.op = GRAPH_AVERAGE_POOL,
-                               .name = "n",
-                               .type = "AveragePool",
-                               .inputs = inputs,
-                               .n_inputs = 1,
-                               .outputs = outputs,
-                               .n_outputs = 1}};
+    *n = (struct net){.node = {.op = GRAPH_AVERAGE_POOL, .type = "AveragePool"}};
     make_tensor(&n->tensors[X], dims, scale, unsigned_);
     n->node.window.groups = 1;
     n->node.window.count_pad = one_in(2);
@@ -90,14 +83,7 @@ static void make_net(struct net *n)
     bool extreme = one_in(6);
     for (size_t i = 0; i < n->tensors[X].size; i++)
         n->x[i] = (int8_t)(extreme ? between(0, 1) * 255 - 128 : between(-128, 127));
-    n->graph = (struct graph){.n_tensors = N_TENSORS,
-                              .n_nodes = 1,
-                              .n_inputs = 1,
-                              .n_outputs = 1,
-                              .tensors = n->tensors,
-                              .nodes = &n->node,
-                              .inputs = first,
-                              .outputs = last};
+    one_node_graph(&n->graph, n->tensors, &n->node, 1);
 }
 
 // Each number that is kept is a float, and so is what is made of two of them.
