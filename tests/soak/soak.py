@@ -22,6 +22,7 @@ from support.wire import turn_cpu
 MODELS = ("conv", "residual", "batch")
 ROUNDS = 400  # of one program, before it ends by itself
 WORKER_KILL_S = 1.0
+HOLES_KB = 2048  # between what is allocated, which the daemon does not give back (HEAP_HOLES of server/heap.c)
 
 
 def make_models(folder):
@@ -128,7 +129,7 @@ def main():
           f"{status['jobs_failed']} failed; longest turn {status['longest_turn_us']} us, "
           f"{status['longest_turn_cpu_us']} us of the processor; the daemon's memory after each quarter, KB: {resident}")
     assert status["longest_turn_cpu_us"] < turn_cpu(), f"a turn took {status['longest_turn_cpu_us']} us of the processor"
-    EXPECT.assertLessEqual(max(resident[1:]), resident[0] * 1.1 + 1024, "the daemon's memory grows")
+    EXPECT.assertLessEqual(max(resident[1:]), resident[0] * 1.1 + 1024 + HOLES_KB, "the daemon's memory grows")
     EXPECT.assertLessEqual(shared_files(), shm, "something is left in /dev/shm")
 
 
