@@ -91,8 +91,9 @@ static int check_complete(const rknn_tensor_attr *attrs, uint32_t n, const char 
             continue;
         list_inputs(attrs, n, list, sizeof list);
         return error_set(e, STATUS_PARAM_INVALID,
-                         "no file for input %u \"%s\"; give one -i for each input: %s", i,
-                         attrs[i].name, list);
+                         "no file for input %u \"%s\"; each input needs one (-i, or a file in the "
+                         "line of a list): %s",
+                         i, attrs[i].name, list);
     }
     return 0;
 }
