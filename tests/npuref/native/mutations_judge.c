@@ -116,6 +116,29 @@ static int add_port(struct ports *p, const struct graph_programs *programs, cons
     return program_port(programs, &g->tensors[tensor], (uint32_t)tensor, &p->port[p->n++], e);
 }
 
+// One picture of the batch: programs are those of one.
+static int run_item(struct graph_programs *programs, uint32_t node, const struct ports *in,
+                    const struct ports *out, uint32_t item, struct error *e)
+{
+    const uint8_t *from[MAX_PORTS];
+    uint8_t *to[MAX_PORTS];
+    for (uint32_t i = 0; i < in->n; i++)
+        from[i] = in->bytes[i] + item * in->port[i].size;
+    for (uint32_t i = 0; i < out->n; i++)
+        to[i] = out->bytes[i] + item * out->port[i].size;
+    programs->limit = MOST_WORK;
+    return program_run(&(struct program_run){.p = programs,
+                                             .node = node,
+                                             .n_inputs = in->n,
+                                             .inputs = in->port,
+                                             .from = from,
+                                             .n_outputs = out->n,
+                                             .outputs = out->port,
+                                             .to = to,
+                                             .fill = 41},
+                       e);
+}
+
 static int by_emulator(const struct mutations *m, const struct graph *g, uint32_t node,
                        struct result *ret, struct error *e)
 {
@@ -141,19 +164,8 @@ static int by_emulator(const struct mutations *m, const struct graph *g, uint32_
         r = add_port(&out, programs, g, n->outputs[i], ret->bytes + at, e);
         at += g->tensors[n->outputs[i]].size;
     }
-    if (r == 0) {
-        programs->limit = MOST_WORK;
-        r = program_run(&(struct program_run){.p = programs,
-                                              .node = node,
-                                              .n_inputs = in.n,
-                                              .inputs = in.port,
-                                              .from = (const uint8_t *const *)in.bytes,
-                                              .n_outputs = out.n,
-                                              .outputs = out.port,
-                                              .to = out.bytes,
-                                              .fill = 41},
-                        e);
-    }
+    for (uint32_t item = 0; item < m->file.batch && r == 0; item++)
+        r = run_item(programs, node, &in, &out, item, e);
     for (uint32_t i = 0; i < in.n; i++)
         free(in.bytes[i]);
     program_free(programs);

@@ -307,6 +307,7 @@ static int check_registers(const struct rknn_lowering *l, bool depthwise, int32_
                                 .depthwise = depthwise,
                                 .integer = lower_input(l, 0)->type == TENSOR_INT8,
                                 .addend = addend < 0 ? NULL : &l->g->tensors[addend],
+                                .addend_tensor = addend,
                                 .relu_behind = strstr(l->suffix, "AddRelu") != NULL,
                                 .of_input = l->f->tensors[l->inputs[0]].kind == RKNN_KIND_INPUT,
                                 .transposed = l->out->op == GRAPH_CONV_TRANSPOSE};

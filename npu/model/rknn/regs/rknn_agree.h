@@ -13,6 +13,7 @@ struct rknn_agree_conv {
     bool depthwise, transposed, integer;
     bool of_input;                     // x is an input of the model
     const struct graph_tensor *addend; // NULL: none
+    int32_t addend_tensor;             // the file's
     bool relu_behind;                  // what is added to it is followed by a Relu
 };
 

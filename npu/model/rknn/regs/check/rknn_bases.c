@@ -98,6 +98,18 @@ static int check_biases(const struct task *t, struct error *e)
     return check(t, RDMA_BS_BASE, inside && at == each * t->channel, e);
 }
 
+// What is added is read from where the output is written.
+static int check_addend(const struct task *t, struct error *e)
+{
+    enum { BYPASS = 1 };
+    uint64_t at = 0, to = 0;
+    if (!t->c->addend || t->c->addend->constant || t->s->value[DPU_EW_CFG] & BYPASS)
+        return 0;
+    bool inside = rknn_file_offset(t->f, t->c->addend_tensor, t->s->value[RDMA_EW_BASE], &at) &&
+                  rknn_file_offset(t->f, t->n->outputs[0], t->s->value[DPU_DST_BASE], &to);
+    return check(t, RDMA_EW_BASE, inside && at == to, e);
+}
+
 // Programs without any address say nothing.
 static bool says_nothing(const struct rknn_state *s)
 {
@@ -111,7 +123,8 @@ static int check_task(struct task *t, struct error *e)
     int r = check_output(t, e);
     r = r < 0 ? r : check_image(t, packed, e);
     r = r < 0 ? r : check_constants(t, e);
-    return r < 0 ? r : check_biases(t, e);
+    r = r < 0 ? r : check_biases(t, e);
+    return r < 0 ? r : check_addend(t, e);
 }
 
 int rknn_bases_agree(const struct rknn_regs *regs, const struct rknn_file *f,

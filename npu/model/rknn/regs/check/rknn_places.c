@@ -95,8 +95,11 @@ static int check_sizes(const struct task *t, enum shape shape, struct error *e)
     uint32_t of_writer = g == CHIP_GEN_RK3588 ? rknn_bits(written, 12, 0) + 1 : (written >> 16) + 1;
     bool fits = g == CHIP_GEN_RK3588 ? of_writer == t->channels || (!kept && of_writer == whole)
                                      : of_writer == t->channels || g == CHIP_GEN_RV1106 || !kept;
-    uint32_t mode = t->s->value[DPU_FEATURE_MODE_CFG];
+    uint32_t mode = t->s->value[DPU_FEATURE_MODE_CFG], cube = t->s->value[DPU_DATA_CUBE_CHANNEL];
     int r = check(t, RDMA_HEIGHT, size_in(t, RDMA_HEIGHT) == t->height, e);
+    // RV1103 and RV1106 have the writer's channels beside those of the units.
+    if (r == 0 && kept && g == CHIP_GEN_RV1106)
+        r = check(t, DPU_DATA_CUBE_CHANNEL, rknn_bits(cube, 28, 16) + 1 == t->channels, e);
     if (r == 0 && kept)
         r = check(t, DPU_FEATURE_MODE_CFG, mode >> IN_ORDER == 0, e);
     if (r == 0)
@@ -198,6 +201,25 @@ static int32_t find_owner(const struct task *t, const int32_t *tensors, uint32_t
     return -1;
 }
 
+// The second operand is the other input, which is read from where the first one is. One that is
+// repeated is no image of the output's size: of that only the tensor is looked at.
+static int check_second(const struct task *t, int32_t first, uint64_t offset, struct error *e)
+{
+    enum { BYPASS = 1 };
+    uint64_t read, spare;
+    if (t->op == GRAPH_UNARY || t->s->value[DPU_EW_CFG] & BYPASS || t->n->n_inputs != 2 ||
+        !t->s->value[RDMA_EW_BASE])
+        return 0;
+    int32_t other = t->n->inputs[t->n->inputs[0] == first];
+    if (other < 0 || t->f->tensors[other].data.size)
+        return 0;
+    const struct rknn_tensor *x = &t->f->tensors[first], *y = &t->f->tensors[other];
+    bool inside = find_owner(t, &other, 1, RDMA_EW_BASE, &read, &spare) == other;
+    bool alike = in_blocks_of_one(x) && in_blocks_of_one(y) &&
+                 memcmp(x->dims, y->dims, 4 * sizeof *x->dims) == 0;
+    return check(t, RDMA_EW_BASE, inside && (!alike || read == offset), e);
+}
+
 // A task takes bytes of an input to where they are in the output. In a batch, parts of each image
 // are in turn, and what is not in blocks has other sizes: of those only the tensor is looked at.
 static int check_addresses(const struct task *t, struct error *e)
@@ -215,6 +237,8 @@ static int check_addresses(const struct task *t, struct error *e)
     int32_t y = find_owner(t, t->n->outputs, t->n->n_outputs, DPU_DST_BASE, &written, &spare);
     if (y < 0)
         return check(t, DPU_DST_BASE, false, e);
+    if (check_second(t, x, read, e) < 0)
+        return STATUS_MODEL_INVALID;
     const struct rknn_tensor *from = &t->f->tensors[x], *to = &t->f->tensors[y];
     bool single =
         joins ? is_stacked(from, to)
