@@ -54,6 +54,7 @@ static void find_registers(struct rknn_regs *regs)
         uint32_t i = rknn_register_at(regs->chip, reg) / 4;
         if (!i)
             continue;
+        regs->place[reg] = (uint16_t)i;
         regs->reg[i] = (uint16_t)(reg + 1);
         enum rknn_effect why;
         regs->any[i] = rknn_register_read_bits(reg) | rknn_register_free_bits(reg, &why);
@@ -178,12 +179,12 @@ int rknn_regs_load(struct rknn_regs *regs, const struct rknn_file *f, const stru
     return r < 0 ? error_prefix(e, "node %s (%s)", n->name, n->op) : 0;
 }
 
-// The index of a register that the node's commands set; -1: they do not, or the chip lacks it
-// (address 0).
+// The index of a register that the node's commands set; -1: they do not, or the chip lacks it, or
+// nothing has been loaded yet (place 0).
 static int32_t find_set(const struct rknn_regs *regs, enum rknn_register reg)
 {
-    uint32_t i = rknn_register_at(regs->chip, reg) / 4;
-    return i && regs->load && regs->owner[i] == regs->load ? (int32_t)i : -1;
+    uint32_t i = regs->place[reg];
+    return i && regs->owner[i] == regs->load ? (int32_t)i : -1;
 }
 
 uint32_t rknn_regs_varies(const struct rknn_regs *regs, enum rknn_register reg)

@@ -22,7 +22,8 @@ struct rknn_regs {
     bool checks;      // whether what tasks do to memory is looked at: not of attention
     bool names_units; // commands say which unit a register is in
     // Which register is where on this chip, and which of its bits may hold anything.
-    uint16_t reg[RKNN_REGS]; // enum rknn_register + 1; 0: none that is known
+    uint16_t place[RKNN_REGISTER_COUNT]; // address / 4; 0: the chip lacks it
+    uint16_t reg[RKNN_REGS];             // enum rknn_register + 1; 0: none that is known
     uint32_t any[RKNN_REGS];
 };
 

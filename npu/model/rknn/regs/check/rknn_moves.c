@@ -217,8 +217,9 @@ static bool is_shaped(const struct moves *m)
 static uint64_t before_tasks(const struct moves *m, uint64_t address)
 {
     for (uint32_t i = m->n_patterns; i-- > 0;) {
+        const struct rknn_pattern *p = &m->patterns[i];
         uint64_t from;
-        if (rknn_pattern_find(&m->patterns[i], address, &from))
+        if (address - p->to < p->size && rknn_pattern_find(p, address, &from))
             address = from;
     }
     return address;
