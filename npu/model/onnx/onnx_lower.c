@@ -60,7 +60,7 @@ bool onnx_text_is(const struct onnx_lowering *l, const char *name, const char *v
     const struct onnx_attr *a = find(l, name);
     if (!a)
         return strcmp(value, otherwise) == 0;
-    return a->s.size == strlen(value) && memcmp(a->s.data, value, a->s.size) == 0;
+    return a->s.size == strlen(value) && (!*value || memcmp(a->s.data, value, a->s.size) == 0);
 }
 
 struct bytes onnx_text(const struct onnx_lowering *l, const char *name)
