@@ -32,19 +32,19 @@ PLACES = re.compile(
 HELD = re.compile(r"(RDMA_(WIDTH|HEIGHT|SURF_NOTCH)|DPU_(DST_SURF_STRIDE|DATA_CUBE_NOTCH|WRITE_SIZE_1)"
                   r"|PPU_(RDMA_)?(IN|OUT)_\w+|PPU_(RDMA_)?\w+_(STRIDE|BASE))$")
 SUMS, SUMMED = {"Add", "AddRelu", "ConvAdd"}, re.compile(r"(DPU_DATA_CUBE_CHANNEL|RDMA_EW_BASE)$")
+SPREADING = re.compile(r"(CNA_WEIGHT_SIZE[12]|CORE_DATAOUT_SIZE_1|DPU_(DATA_CUBE_(CHANNEL|NOTCH)|DST_SURF_STRIDE|WRITE_SIZE_0))$")
 HOLDING = {"Add", "AddRelu", "AveragePool", "Concat", "MaxPool", "Mul", "Relu", "Split"}
+HELD_OF = [(HOLDING, HELD), (SUMS, SUMMED), ({"Expand"}, SPREADING), ({"Resize"}, re.compile("DPU_DATA_CUBE_CHANNEL$")),
+           ({"exDataConvert"}, re.compile("(RDMA_SURF_NOTCH|DPU_DST_SURF_STRIDE)$"))]
 SPREAD = re.compile(r"CNA_(LINE_STRIDE|SURF_STRIDE)$")  # of a transposed convolution, which is held to its tiles, too
 FOLLOWED = {"Reshape", "Split", "Transpose"}  # bytes are followed through all of their tasks, whatever a register says
-
-# What Expand does by convolutions is read in part (docs/testing.md).
-UNREAD = {"Expand"}
 
 
 def allowed(m):
     if m["op"] in FOLLOWED or (m["op"].startswith("ConvTranspose") and SPREAD.match(m["register"])):
         return False
-    held = m["op"] in HOLDING and HELD.match(m["register"]) or m["op"] in SUMS and SUMMED.match(m["register"])
-    return m["op"] in UNREAD or (PLACES.match(m["register"]) and not held)
+    held = any(m["op"] in operators and registers.match(m["register"]) for operators, registers in HELD_OF)
+    return PLACES.match(m["register"]) and not held
 
 
 # What tables say, changed. These runs have found faults: (nodes, changes of each, seed) of a file.
@@ -154,6 +154,10 @@ MORE_KINDS = [
     ("yolo26n_seven_sections.rv1106", "DPU_DATA_CUBE_CHANNEL"),  # channels that an Add writes, and where its second operand lies
     ("yolo26n_seven_sections.rv1106", "RDMA_EW_BASE"),
     ("yolov8.rv1103", "RDMA_EW_BASE"),
+    ("lprnet_us.rk3588", "DPU_WRITE_SIZE_0"),  # channels and planes of what spreads a byte
+    ("lprnet.rk3568", "CNA_WEIGHT_SIZE2"),
+    ("pp_human_segv2_custom_argmax.rk3566_rk3568", "DPU_DATA_CUBE_CHANNEL"),  # pixels that an interpolating task writes apart
+    ("retinaface.rv1126b", "exDataConvert"),
 ]
 # Attributes that are left out, one at a time, in all such nodes of a file: of Resize the mode, which is nearest then.
 ABSENT = {"pp_human_segv2_custom_argmax.rk3562": "Resize", "retinaface320.rk3576": "Resize", "a_relu.rk3576": "ConvRelu"}

@@ -2,8 +2,9 @@
 // npu/sim notices.
 //
 //   mutations FILE NODES EACH SEED    NODES of the NPU's nodes by chance, EACH changes of each
-//   mutations FILE [REGISTER]         every bit of every command of every node, or of the
-//   register's mutations FILE kinds PART PARTS [REGISTER]
+//   mutations FILE [NAME]             every bit of every command of every node, or of the register
+//                                     or the operator of this name
+//   mutations FILE kinds PART PARTS [NAME]
 //                                     the same, but once of what does the same in several nodes
 //                                     (tasks of one number of one operator), in the smallest node
 //   mutations FILE NODES EACH SEED tables
@@ -164,6 +165,15 @@ static void one_node(struct mutations *m, uint32_t node, uint32_t n_changes, boo
     base_done(&b);
 }
 
+// Changes all bits of the node if its operator has this name, or those of the register that has it.
+static void named(struct mutations *m, uint32_t node, const char *name)
+{
+    const struct rknn_node *n = &m->file.nodes[node];
+    bool whole = !name || strcmp(name, n->op) == 0;
+    if (is_of_interest(n) && (whole || sets(m, node, name)))
+        one_node(m, node, 0, false, whole ? NULL : name);
+}
+
 static void some_nodes(struct mutations *m, uint32_t n, uint32_t n_changes, bool tables)
 {
     uint32_t there = 0;
@@ -211,8 +221,7 @@ static void each_kind(struct mutations *m, const char *name)
     }
     qsort(order, f->n_nodes, sizeof *order, compare_sizes);
     for (uint32_t i = 0; i < f->n_nodes; i++)
-        if (is_of_interest(&f->nodes[order[i].node]) && (!name || sets(m, order[i].node, name)))
-            one_node(m, order[i].node, 0, false, name);
+        named(m, order[i].node, name);
     free(m->kinds);
     free(order);
 }
@@ -240,11 +249,13 @@ int main(int argc, char **argv)
         each_kind(&m, argc == 6 ? argv[5] : NULL);
     } else if (argc > 4)
         some_nodes(&m, (uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]), tables);
-    for (uint32_t i = 0; i < m.file.n_nodes && argc <= 4; i++)
-        if (is_of_interest(&m.file.nodes[i]) &&
-            (argc == 2 || (m.absent && (argc == 3 || strcmp(argv[3], m.file.nodes[i].op) == 0)) ||
-             (!m.absent && sets(&m, i, argv[2]))))
-            one_node(&m, i, 0, m.absent, argv[2]);
+    for (uint32_t i = 0; i < m.file.n_nodes && argc <= 4; i++) {
+        const struct rknn_node *n = &m.file.nodes[i];
+        if (!m.absent)
+            named(&m, i, argc == 3 ? argv[2] : NULL);
+        else if (is_of_interest(n) && (argc == 3 || strcmp(argv[3], n->op) == 0))
+            one_node(&m, i, 0, true, NULL);
+    }
     mutations_print_counts(&m);
     rknn_file_done(&m.file);
     free(m.bytes);

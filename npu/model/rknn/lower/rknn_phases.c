@@ -78,15 +78,16 @@ static bool writes_lines(const struct rknn_lowering *l, const struct rknn_state 
 {
     enum { CHANNELS = 0x1fff };
     uint32_t said = t->value[DPU_WRITE_SIZE_0];
-    uint32_t all = w * ((t->value[DPU_DATA_CUBE_CHANNEL] & CHANNELS) + 1) - 1;
+    uint32_t cube = t->value[DPU_DATA_CUBE_CHANNEL];
+    uint32_t all = w * ((cube & CHANNELS) + 1) - 1;
     switch (l->chip->generation) {
     case CHIP_GEN_RK3588:
         return (said & CHANNELS) == (all & CHANNELS);
     case CHIP_GEN_RK3576:
     case CHIP_GEN_RK3562:
         return said >> 16 == all;
-    default:
-        return true; // RK3566 and RK3568 count them in the cube itself
+    default: // RK3566 and RK3568 count them in the cube itself, beside the channels of a pixel
+        return (cube & CHANNELS) == ((w * ((cube >> 16) + 1) - 1) & CHANNELS);
     }
 }
 

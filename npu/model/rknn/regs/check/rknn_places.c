@@ -46,7 +46,8 @@ static enum shape shape_of(const struct rknn_node *n, enum graph_op op)
                                        "Mul",
                                        "Pow",
                                        "Split",
-                                       "Sub"};
+                                       "Sub",
+                                       "exDataConvert"};
     static const char *const moved[] = {"Reshape", "Transpose"};
     if (op == GRAPH_UNARY)
         return SHAPE_KEPT;
@@ -246,6 +247,17 @@ static int check_addresses(const struct task *t, struct error *e)
     return check(t, DPU_DST_BASE, !single || read + before == written + (splits ? spare : 0), e);
 }
 
+// What converts tensors that are in no blocks takes their elements in a row, as planes that follow
+// each other without a gap.
+static int check_row(const struct task *t, struct error *e)
+{
+    uint64_t bytes = (uint64_t)t->width * t->height * rknn_fit_atom(t->regs);
+    uint64_t stride = rknn_fit_bytes(t->regs, t->s, DPU_DST_SURF_STRIDE);
+    int r = check(t, DPU_DST_SURF_STRIDE, stride == bytes, e);
+    r = r < 0 ? r : check(t, RDMA_SURF_NOTCH, !t->s->value[RDMA_SURF_NOTCH], e);
+    return r < 0 ? r : check(t, DPU_DATA_CUBE_NOTCH, !t->s->value[DPU_DATA_CUBE_NOTCH], e);
+}
+
 static bool all_in_blocks(const struct rknn_file *f, const int32_t *tensors, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -260,6 +272,7 @@ static int check_moves(struct task *t, struct error *e)
     enum shape shape = shape_of(t->n, t->op);
     struct rknn_walk w;
     bool blocks = shape == SHAPE_KEPT && all_in_blocks(t->f, t->n->outputs, t->n->n_outputs);
+    bool row = !blocks && strcmp(t->n->op, "exDataConvert") == 0;
     if (shape == SHAPE_OTHER)
         return 0;
     rknn_walk_begin(&w, t->regs);
@@ -271,6 +284,7 @@ static int check_moves(struct task *t, struct error *e)
         t->height = size_in(t, DPU_DATA_CUBE_HEIGHT);
         t->channels = size_in(t, DPU_DATA_CUBE_CHANNEL);
         if (check_sizes(t, shape, e) < 0 || (shape == SHAPE_KEPT && check_addresses(t, e) < 0) ||
+            (row && check_row(t, e) < 0) ||
             (blocks && (check_source(t, e) < 0 || check_target(t, e) < 0)))
             return STATUS_MODEL_INVALID;
     }

@@ -41,6 +41,36 @@ static int check_task(const struct rknn_regs *regs, const struct rknn_state *s, 
     return 0;
 }
 
+// Each task makes whole planes of a part of the output's channels, by one tap for each: all units
+// on the way have the same channels, of which RK3562's core may make more.
+static int check_places(const struct rknn_regs *regs, const struct rknn_state *s,
+                        const struct rknn_tensor *x, const struct rknn_tensor *y, struct error *e)
+{
+    enum { KERNEL = 0x7ffff, ONE_TAP = 0x101 };
+    const uint32_t *v = s->value, atom = rknn_fit_atom(regs);
+    enum chip_generation g = regs->chip->generation;
+    uint32_t channels = rknn_bits(v[DPU_DATA_CUBE_CHANNEL], 12, 0), size = v[DPU_WRITE_SIZE_0];
+    uint32_t core = v[CORE_DATAOUT_SIZE_1] & 0xffff;
+    uint32_t written = g == CHIP_GEN_RK3588 ? rknn_bits(size, 12, 0) : size >> 16;
+    uint32_t tap = g == CHIP_GEN_RK3576 ? 0 : ONE_TAP; // which counts from 0
+    if (x->n_dims != 4 || y->n_dims != 4 || y->layout != RKNN_NC1HWC2)
+        return error_set(e, STATUS_MODEL_INVALID, "how its registers spread bytes is not known");
+    uint64_t plane = (uint64_t)y->dims[2] * y->dims[3],
+             stride = rknn_fit_bytes(regs, s, DPU_DST_SURF_STRIDE);
+    int r = rknn_fit(regs, s, DPU_DST_SURF_STRIDE,
+                     rknn_fit_own_plane(regs, plane, stride, false, false), e);
+    r = r < 0 ? r : rknn_fit(regs, s, DPU_DATA_CUBE_NOTCH, !v[DPU_DATA_CUBE_NOTCH], e);
+    r = r < 0 ? r
+              : rknn_fit(regs, s, CORE_DATAOUT_SIZE_1,
+                         core == channels || (g == CHIP_GEN_RK3562 && core > channels), e);
+    if (r == 0 && g != CHIP_GEN_RK3566 && g != CHIP_GEN_RV1106)
+        r = rknn_fit(regs, s, DPU_WRITE_SIZE_0, written == channels, e);
+    r = r < 0 ? r
+              : rknn_fit(regs, s, CNA_WEIGHT_SIZE1,
+                         (v[CNA_WEIGHT_SIZE1] & KERNEL) == align_up(x->dims[1], atom), e);
+    return r < 0 ? r : rknn_fit(regs, s, CNA_WEIGHT_SIZE2, v[CNA_WEIGHT_SIZE2] >> 16 == tap, e);
+}
+
 int rknn_spread_known(const struct rknn_regs *regs, const struct rknn_file *f,
                       const struct rknn_node *n, struct error *e)
 {
@@ -49,14 +79,16 @@ int rknn_spread_known(const struct rknn_regs *regs, const struct rknn_file *f,
     const struct rknn_state *s;
     uint32_t any; // a program that sets no mode is none for units
     const bool programmed = rknn_regs_get(regs, DPU_FEATURE_MODE_CFG, &any);
-    if (strcmp(n->op, "Expand") != 0 || !n->n_outputs || n->outputs[0] < 0 ||
-        f->tensors[n->outputs[0]].type != RKNN_I8)
+    if (strcmp(n->op, "Expand") != 0 || !n->n_inputs || n->inputs[0] < 0 || !n->n_outputs ||
+        n->outputs[0] < 0 || f->tensors[n->outputs[0]].type != RKNN_I8)
         return 0;
+    const struct rknn_tensor *x = &f->tensors[n->inputs[0]], *y = &f->tensors[n->outputs[0]];
     rknn_walk_begin(&w, regs);
     while ((s = rknn_walk_next(&w)) != NULL)
         if (!(s->value[DPU_FEATURE_MODE_CFG] & FROM_MEMORY) &&
             (check_task(regs, s, e) < 0 ||
-             (programmed && rknn_units_copy(regs, f, s, f->tensors[n->outputs[0]].zp, e) < 0)))
+             (programmed &&
+              (check_places(regs, s, x, y, e) < 0 || rknn_units_copy(regs, f, s, y->zp, e) < 0))))
             return STATUS_MODEL_INVALID;
     return 0;
 }
