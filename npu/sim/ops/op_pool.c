@@ -326,7 +326,8 @@ static void store_by_reciprocals(const struct window_at *at, const int16_t *stor
 {
     const uint32_t *kernel = at->s->node->window.kernel;
     int32_t outside = (int32_t)(kernel[0] * kernel[1] - pool_inside(at));
-    double factor = ldexp(0x10000 / kernel[0], -16) * ldexp(0x10000 / kernel[1], -16);
+    const uint32_t reciprocals[2] = {0x10000 / kernel[0], 0x10000 / kernel[1]}; // cut off
+    double factor = ldexp((double)reciprocals[0] * reciprocals[1], -32);
     to_chips(stored, outside * step_input(at->s, 0)->zp, factor, n, dst);
 }
 
