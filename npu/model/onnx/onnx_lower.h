@@ -90,6 +90,9 @@ bool onnx_text_is(const struct onnx_lowering *l, const char *name, const char *v
 
 /// Empty: the attribute is not there.
 struct bytes onnx_text(const struct onnx_lowering *l, const char *name);
+/// A Resize's nearest_mode, or `otherwise` without it. False: it is not known.
+bool onnx_nearest_mode(const struct onnx_lowering *l, const char *otherwise,
+                       enum graph_nearest_mode *ret);
 /// A list of texts. NULL: the attribute is not there.
 const struct onnx_list *onnx_texts(const struct onnx_lowering *l, const char *name);
 /// A list of integers. *ret_n is 0 when the attribute is not there. Numbers that no size or place

@@ -178,8 +178,6 @@ static const char *matrix_of(struct onnx_maker *m, const struct resampling *z,
 
 static void take_modes(struct onnx_maker *m, struct resampling *z)
 {
-    static const char *const nearest[] = {"round_prefer_floor", "round_prefer_ceil", "floor",
-                                          "ceil"}; // in the enum's order
     const char *coordinates = "coordinate_transformation_mode";
     struct onnx_lowering *l = m->l;
     l->node = m->of;
@@ -196,11 +194,8 @@ static void take_modes(struct onnx_maker *m, struct resampling *z)
                                                               : NEAREST,
         .cubic_a = onnx_float(l, "cubic_coeff_a", -0.75f),
         .otherwise = onnx_float(l, "extrapolation_value", 0)};
-    uint32_t n = 0;
-    while (n < 4 && !onnx_text_is(l, "nearest_mode", nearest[n], nearest[0]))
-        n++;
-    z->nearest = n;
-    if (n == 4 || (z->mode == NEAREST && !onnx_text_is(l, "mode", "nearest", "nearest")))
+    if (!onnx_nearest_mode(l, "round_prefer_floor", &z->nearest) ||
+        (z->mode == NEAREST && !onnx_text_is(l, "mode", "nearest", "nearest")))
         onnx_made_refuse(m, "its mode or nearest_mode is not known");
     bool known = z->cut || z->symmetric || z->align || z->asymmetric || z->pytorch ||
                  onnx_text_is(l, coordinates, "half_pixel", "half_pixel");

@@ -28,16 +28,24 @@ static int take_coordinates(const struct onnx_lowering *l, struct graph_resize *
 }
 
 // How a position between two pixels is rounded; the order of names is that of the enum.
-static int take_nearest(const struct onnx_lowering *l, struct graph_resize *z, struct error *e)
+bool onnx_nearest_mode(const struct onnx_lowering *l, const char *otherwise,
+                       enum graph_nearest_mode *ret)
 {
     static const char *const names[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
-    const char *otherwise = l->f->opset < 11 ? "floor" : "round_prefer_floor";
     for (uint32_t i = 0; i < 4; i++)
         if (onnx_text_is(l, "nearest_mode", names[i], otherwise)) {
-            z->nearest = i;
-            return 0;
+            *ret = i;
+            return true;
         }
-    return onnx_refuse(l, e, "its nearest_mode is not known");
+    return false;
+}
+
+static int take_nearest(const struct onnx_lowering *l, struct graph_resize *z, struct error *e)
+{
+    const char *otherwise = l->f->opset < 11 ? "floor" : "round_prefer_floor";
+    return onnx_nearest_mode(l, otherwise, &z->nearest)
+               ? 0
+               : onnx_refuse(l, e, "its nearest_mode is not known");
 }
 
 // Before operator set 11 an axis that shrinks takes the pixel behind the position, as ONNX's cases
