@@ -1,11 +1,11 @@
 // Activations on contiguous floats.
 //
 // Relu, clip and the like are exact. Exp, sigmoid, tanh and what is made of them use the
-// polynomials below instead of libm, since those become vector instructions; exp is off by one unit
-// in the last place at most, tanh and elu by two, erf and softplus by four. Log calls libm for each
-// element. On 8-bit tensors none of this runs for each element: elements_table() makes a table of
-// 256 once, by libm where that is better. Tested by test_sim_cases_activations, test_sim_fp16,
-// test_sim_int8 and test_onnx_nodes.
+// polynomials below instead of libm, since those become vector instructions; exp and log are off by
+// one unit in the last place at most, tanh and elu by two, erf and softplus by four. On 8-bit
+// tensors none of this runs for each element: elements_table() makes a table of 256 once, by libm
+// where that is better. Tested by test_sim_cases_activations, test_sim_fp16, test_sim_int8 and
+// test_onnx_nodes.
 #include <math.h>
 
 #include "npu/sim/simd/clamp.h"
@@ -86,6 +86,32 @@ static inline float post_sigmoid(float x)
 {
     float least = -80;
     return 1 / (1 + post_exponential(post_choose(-x < least, least, -x)));
+}
+
+// logf() in steps that are vector instructions, off by one unit in the last place at most: x = 2^n
+// m with m from the root of a half on, and with f = m - 1, log m = f - f^2 / 2 + f^3 p(f). p was
+// fitted at Chebyshev's points. ln 2 is added in two parts, of which n times the first is exact.
+// Denormal numbers are multiplied by 2^23 first.
+static inline float post_logarithm(float x)
+{
+    const float ln2 = 0x1.62ep-1f, ln2_rest = 0x1.0bfbe8e7p-15f, least = 0x1p-126f;
+    const uint32_t half = 0x3f3504f3; // the root of 0.5
+    float normal = post_choose(x < least, x * 0x1p23f, x);
+    uint32_t bits = float_bits(normal), power = (uint32_t)((int32_t)(bits - half) >> 23);
+    float f = bits_float(bits - (power << 23)) - 1, square = f * f;
+    float n = (float)(int32_t)power - post_choose(x < least, 23, 0);
+    float series = -0.07362868f;
+    series = series * f + 0.12620327f;
+    series = series * f - 0.13202104f;
+    series = series * f + 0.14227115f;
+    series = series * f - 0.1662137f;
+    series = series * f + 0.19999826f;
+    series = series * f - 0.25000852f;
+    series = series * f + 0.33333355f;
+    float y = n * ln2 + (f + (n * ln2_rest + (f * square * series - 0.5f * square)));
+    y = post_choose(x < INFINITY, y, x); // infinity and NaN themselves
+    y = post_choose(x == 0, -INFINITY, y);
+    return post_choose(x < 0, NAN, y);
 }
 
 // tanhf(), off by two units in the last place at most: a polynomial (Cephes has its coefficients)
@@ -242,6 +268,8 @@ KERNEL(void, post_simple, (const struct graph_post *post, float *x, size_t n), (
         EACH(v * post_sigmoid(v));
     case POST_EXP:
         EACH(post_exponential(v));
+    case POST_LOG:
+        EACH(post_logarithm(v));
     case POST_ELU:
         EACH(post_choose(v < 0, a * post_exponential_less_one(v), v));
     case POST_TANH:
@@ -296,8 +324,6 @@ static void post_waves(const struct graph_post *post, float *x, size_t n)
 void elements_post(const struct graph_post *post, float *x, size_t n)
 {
     switch (post->kind) {
-    case POST_LOG:
-        EACH(logf(v));
     case POST_SIN:
     case POST_COS:
         post_waves(post, x, n);
@@ -322,6 +348,8 @@ static void post_carefully(const struct graph_post *post, float *x, size_t n)
         EACH(v < 0 ? post->alpha * expm1f(v) : v);
     case POST_ERF:
         EACH(erff(v));
+    case POST_LOG:
+        EACH(logf(v));
     case POST_SIN:
         EACH(sinf(v));
     case POST_COS:

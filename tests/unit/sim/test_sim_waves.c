@@ -1,5 +1,5 @@
-// Sines and cosines of elements_post() against libm's of doubles, with the instructions that
-// DNNL_MAX_CPU_ISA allows; and the functions that are exact.
+// Sines, cosines and logarithms of elements_post() against libm's of doubles, with the instructions
+// that DNNL_MAX_CPU_ISA allows; and the functions that are exact.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -61,6 +61,42 @@ static void waves_of_what_is_no_number(void **state)
     }
 }
 
+static void check_logarithms(bool which, const float *x, size_t n)
+{
+    const struct graph_post post = {.kind = POST_LOG};
+    float y[FLOATS_CHUNK];
+    (void)which;
+    memcpy(y, x, n * sizeof *x);
+    elements_post(&post, y, n);
+    for (size_t i = 0; i < n; i++) {
+        double right = log((double)x[i]);
+        if (isnan(right)   ? !isnan(y[i])
+            : isinf(right) ? !isinf(y[i]) || y[i] > 0
+                           : !(floats_distance(right, y[i]) <= 1))
+            fail_msg("log of %a is %a, not %a", (double)x[i], (double)y[i], right);
+    }
+}
+
+// Next to 1 the result is as small as what is lost of 1.
+static void logarithms_of_floats_of_all_sizes(void **state)
+{
+    float x[FLOATS_CHUNK];
+    (void)state;
+    floats_each(check_logarithms);
+    for (uint32_t bits = 0x3f000000; bits < 0x40800000; bits += FLOATS_CHUNK) {
+        for (uint32_t i = 0; i < FLOATS_CHUNK; i++)
+            x[i] = floats_of_bits(bits + i);
+        check_logarithms(false, x, FLOATS_CHUNK);
+    }
+    x[0] = INFINITY;
+    x[1] = -INFINITY;
+    x[2] = NAN;
+    x[3] = -0.f;
+    const struct graph_post post = {.kind = POST_LOG};
+    elements_post(&post, x, 4);
+    assert_true(isinf(x[0]) && x[0] > 0 && isnan(x[1]) && isnan(x[2]) && isinf(x[3]) && x[3] < 0);
+}
+
 static double sign_of(double x)
 {
     return x > 0 ? 1 : x < 0 ? -1 : x;
@@ -97,6 +133,7 @@ int main(void)
         cmocka_unit_test(waves_of_floats_of_all_sizes),
         cmocka_unit_test(waves_beside_their_zeros),
         cmocka_unit_test(waves_of_what_is_no_number),
+        cmocka_unit_test(logarithms_of_floats_of_all_sizes),
         cmocka_unit_test(others_are_exact),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
