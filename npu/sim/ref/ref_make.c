@@ -70,11 +70,15 @@ static int run_one_hot(struct ref_call *c, struct error *e)
 {
     (void)e;
     struct nd_axis a = nd_axis(c->out[0].t, (uint32_t)c->node->ref.ints[0]);
-    for (uint64_t k = 0; k < c->out[0].t->n_elems; k++) {
-        union ref_value index = c->in[0].v[k / a.inner / a.size * a.inner + k % a.inner];
+    union ref_value *y = c->out[0].v;
+    for (uint64_t k = 0; k < c->out[0].t->n_elems; k++)
+        y[k] = c->in[2].v[0];
+    for (uint64_t k = 0; k < a.outer * a.inner; k++) {
+        union ref_value index = c->in[0].v[k];
         double wanted = c->in[0].real ? trunc(index.r) : (double)index.i;
         wanted += wanted < 0 ? (double)a.size : 0;
-        c->out[0].v[k] = c->in[2].v[wanted == (double)(k / a.inner % a.size)];
+        if (wanted >= 0 && wanted < (double)a.size)
+            y[(k / a.inner * a.size + (uint64_t)wanted) * a.inner + k % a.inner] = c->in[2].v[1];
     }
     return 0;
 }

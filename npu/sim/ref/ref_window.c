@@ -10,6 +10,9 @@
 
 #include "npu/sim/ref/ref.h"
 
+#define MAX_POOL_TAPS 512       // of windows that are looked up together
+#define MAX_TAPS      (1 << 24) // of one window of a MaxPool
+
 // The node's ints, as in ref.h.
 struct window {
     int64_t n, groups, flags;
@@ -206,6 +209,8 @@ static int64_t index_of(const struct window *s, const struct graph_tensor *x, ui
 {
     int64_t columns_first = 0, step = 1, left = at, size = (int64_t)image_size(x);
     int64_t index[GRAPH_MAX_DIMS];
+    if (!(s->flags & REF_COLUMNS_FIRST))
+        return (int64_t)plane * size + at;
     for (int64_t i = s->n; i-- > 0;) {
         index[i] = left % x->dims[2 + i];
         left /= x->dims[2 + i];
@@ -214,7 +219,7 @@ static int64_t index_of(const struct window *s, const struct graph_tensor *x, ui
         columns_first += index[i] * step;
         step *= x->dims[2 + i];
     }
-    return (int64_t)plane * size + (s->flags & REF_COLUMNS_FIRST ? columns_first : at);
+    return (int64_t)plane * size + columns_first;
 }
 
 static bool is_more(union ref_value a, union ref_value b, bool real)
@@ -222,28 +227,63 @@ static bool is_more(union ref_value a, union ref_value b, bool real)
     return real ? a.r > b.r : a.i > b.i;
 }
 
-// The first maximum wins. Padding never does: a window of padding only is an error.
-static int run_max_pool(struct ref_call *c, struct error *e)
+// The first maximum wins. Padding never does: a window of padding only is an error. Where the taps
+// of some windows are is looked up once for all planes, in `extra`.
+static int max_pool_windows(struct ref_call *c, const struct window *s, uint64_t first, uint64_t n,
+                            struct error *e)
 {
-    struct window s = window_of(c);
     const struct graph_tensor *x = c->in[0].t, *y = c->out[0].t;
-    uint64_t pixels = image_size(x), size = image_size(y), taps = window_product(s.kernel, s.n);
+    const uint64_t pixels = image_size(x), size = image_size(y),
+                   taps = window_product(s->kernel, s->n), planes = y->n_elems / size;
     bool padded;
-    for (uint64_t k = 0; k < y->n_elems; k++) {
-        const union ref_value *from = c->in[0].v + k / size * pixels;
+    for (uint64_t k = 0; k < n * taps; k++)
+        c->extra[k].i =
+            window_place(s, first + k / taps, y->dims + 2, k % taps, x->dims + 2, &padded);
+    for (uint64_t k = 0; k < planes * n; k++) {
+        const uint64_t plane = k / n, to = plane * size + first + k % n;
+        const union ref_value *from = c->in[0].v + plane * pixels, *at = c->extra + k % n * taps;
         int64_t best = -1;
-        for (uint64_t tap = 0; tap < taps; tap++) {
-            int64_t at = window_place(&s, k % size, y->dims + 2, tap, x->dims + 2, &padded);
-            if (at >= 0 && (best < 0 || is_more(from[at], from[best], c->in[0].real)))
-                best = at;
-        }
+        for (uint64_t tap = 0; tap < taps; tap++)
+            if (at[tap].i >= 0 && (best < 0 || is_more(from[at[tap].i], from[best], c->in[0].real)))
+                best = at[tap].i;
         if (best < 0)
             return ref_fail(c, e, "a window lies outside its image");
-        c->out[0].v[k] = from[best];
+        c->out[0].v[to] = from[best];
         if (c->out[1].t)
-            c->out[1].v[k].i = index_of(&s, x, k / size, best);
+            c->out[1].v[to].i = index_of(s, x, plane, best);
     }
     return 0;
+}
+
+static uint64_t max_pool_together(const struct window *s)
+{
+    const uint64_t taps = window_product(s->kernel, s->n);
+    return taps < MAX_POOL_TAPS ? MAX_POOL_TAPS / taps : 1;
+}
+
+static int check_max_pool(const struct ref_call *c, uint64_t *ret_extra, struct error *e)
+{
+    int r = check_pool(c, ret_extra, e);
+    if (r < 0)
+        return r;
+    const struct window s = window_of(c);
+    uint64_t taps = 1;
+    for (int64_t i = 0; i < s.n && taps <= MAX_TAPS; i++)
+        taps *= (uint64_t)s.kernel[i];
+    if (taps > MAX_TAPS)
+        return ref_refuse(c, e, "its window has more than %d taps", MAX_TAPS);
+    *ret_extra = max_pool_together(&s) * taps;
+    return 0;
+}
+
+static int run_max_pool(struct ref_call *c, struct error *e)
+{
+    const struct window s = window_of(c);
+    const uint64_t size = image_size(c->out[0].t), together = max_pool_together(&s);
+    int r = 0;
+    for (uint64_t k = 0; k < size && r == 0; k += together)
+        r = max_pool_windows(c, &s, k, size - k < together ? size - k : together, e);
+    return r;
 }
 
 // The divisor is the number of taps inside, with count_include_pad also those in the padding, but
@@ -271,5 +311,5 @@ static int run_average_pool(struct ref_call *c, struct error *e)
 
 const struct ref_operator ref_conv = {.check = check_conv, .run = run_conv};
 const struct ref_operator ref_conv_transpose = {.check = check_conv, .run = run_conv_transpose};
-const struct ref_operator ref_max_pool = {.check = check_pool, .run = run_max_pool};
+const struct ref_operator ref_max_pool = {.check = check_max_pool, .run = run_max_pool};
 const struct ref_operator ref_average_pool = {.check = check_pool, .run = run_average_pool};
