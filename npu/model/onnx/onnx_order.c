@@ -21,11 +21,18 @@ enum order {
     ORDER_IMAGES, // channels last
 };
 
+// Kernels for these have lines to walk along where all lie alike.
+static bool ref_has_lines(uint32_t op)
+{
+    return op == REF_OP_WHERE || op == REF_OP_BINARY || op == REF_OP_UNARY || op == REF_OP_CAST ||
+           op == REF_OP_CLIP;
+}
+
 static enum order order_of(const struct graph_node *n)
 {
     switch (n->op) {
-    case GRAPH_REF: // kernels for these have lines to walk along then
-        return n->ref.op == REF_OP_WHERE || n->ref.op == REF_OP_BINARY ? ORDER_ONE : ORDER_ANY;
+    case GRAPH_REF:
+        return ref_has_lines(n->ref.op) ? ORDER_ONE : ORDER_ANY;
     case GRAPH_MAT_MUL:
     case GRAPH_RESHAPE:
     case GRAPH_TRANSPOSE:

@@ -41,6 +41,7 @@ static const struct op *plan_choose(const struct graph *g, const struct graph_no
         {op_recurrent_fits, &op_recurrent}, {op_choose_fits, &op_choose},
         {op_reduce_fits, &op_reduce},       {op_quantize_bytes_fits, &op_quantize_bytes},
         {op_trilu_fits, &op_trilu},         {op_arcs_fits, &op_arcs},
+        {op_cast_fits, &op_cast},           {op_index_fits, &op_index},
     };
     for (size_t i = 0; i < sizeof instead / sizeof *instead; i++)
         if (instead[i].fits(g, n))

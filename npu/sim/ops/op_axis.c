@@ -43,8 +43,10 @@ static int take_axis(const struct step *s, struct plain_step *p, struct error *e
 
 // ---- ReduceMean ----
 
-// y = Σ x / n, added in float in the order in which the input is stored: a stride of 0 for the
-// reduced dimensions makes one loop do every choice of axes.
+// y = Σ x / n, added in float in the order in which the input is stored (a line of floats that has
+// one sum: in LANES sums): a stride of 0 for the reduced dimensions makes one loop do every choice
+// of axes.
+#define LANES 32
 
 // The input is read in its stored order, in which the sums are, too: so rows are added to rows.
 struct mean {
@@ -145,6 +147,21 @@ KERNEL(void, add_values, (float *restrict sums, int64_t step, const float *restr
     }
 }
 
+// A line in LANES sums, so that none waits for the one before.
+KERNEL(float, sum_of_floats, (const float *v, size_t n), (v, n))
+{
+    float lanes[LANES] = {0}, all = 0;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (size_t k = 0; k < LANES; k++)
+            lanes[k] += v[i + k];
+    for (; i < n; i++)
+        all += v[i];
+    for (size_t k = 0; k < LANES; k++)
+        all += lanes[k];
+    return all;
+}
+
 static void add_row(const struct mean *p, const uint8_t *from, float *sums)
 {
     float v[ELEMENTS_CHUNK];
@@ -152,7 +169,11 @@ static void add_row(const struct mean *p, const uint8_t *from, float *sums)
     size_t row = nd_inner(&p->nd);
     bool floats = p->from.type == TENSOR_FLOAT32 && !p->from.quantized;
     if (floats && (uintptr_t)from % sizeof(float) == 0) {
-        add_values(sums, step, (const float *)(const void *)from, row);
+        const float *line = (const float *)(const void *)from;
+        if (step)
+            add_values(sums, step, line, row);
+        else
+            *sums += sum_of_floats(line, row);
         return;
     }
     for (size_t done = 0; done < row; done += ELEMENTS_CHUNK) {

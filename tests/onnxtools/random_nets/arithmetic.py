@@ -1,5 +1,6 @@
 """Nodes that compute with single elements, along axes, or products of matrices."""
 import numpy as np
+from onnx import TensorProto
 
 NAMED = {"LeakyRelu": {"alpha": (.01, .1, .3, -.2, 1.5)}, "Elu": {"alpha": (.5, 1.0, 2.0)},
          "HardSigmoid": {"alpha": (.2, .1667), "beta": (.5, .4)}, "Celu": {"alpha": (.5, 2.0)},
@@ -105,6 +106,30 @@ def comparison(net):
     return truth and net.add("Cast", [truth], fragile=True, to=1)
 
 
+def conversion(net):
+    """To whole numbers or truth values, and mostly back."""
+    if not (x := net.pick()):
+        return None
+    kind = net.chance.choice((TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL, TensorProto.UINT8, TensorProto.INT8))
+    low = 0 if kind == TensorProto.UINT8 else -120
+    x = net.add("Clip", [net.add("Mul", [x, scalar(net, 30)]), scalar(net, low), scalar(net, 120)])
+    y = net.add("Cast", [x], fragile=True, to=kind)
+    if kind == TensorProto.BOOL and net.chance.random() < .5:
+        y = net.add("Not", [y], fragile=True)
+    if kind != TensorProto.BOOL and net.chance.random() < .4:
+        y = net.add("Cast", [y], fragile=True, to=net.chance.choice((TensorProto.INT32, TensorProto.INT64)))
+    return net.add("Cast", [y], fragile=True, to=TensorProto.FLOAT) if net.chance.random() < .8 else y
+
+
+def one_hot(net):
+    if not (x := net.pick(fits=has_axes)):
+        return None
+    rank = len(net.shapes[x])
+    index = net.add("ArgMax", [x], fragile=True, axis=net.chance.randrange(rank), keepdims=0)
+    depth = net.integers(net.chance.choice((2, 5, 16)))
+    return index and net.add("OneHot", [index, depth, net.floats(2)], fragile=True, axis=net.chance.randrange(-rank, rank))
+
+
 def norm(net):
     if not (x := net.pick((3, 4))):
         return None
@@ -187,5 +212,5 @@ def recurrent(net):
     return net.add(op, [x, *weights], 3 if op == "LSTM" else 2, hidden_size=hidden, direction=direction, **more)
 
 
-ALL = (function, function, function, gated, clip, of_two, of_two, quotient, parametric_relu, where, comparison, norm, softmax, reduction,
+ALL = (function, function, function, gated, clip, of_two, of_two, quotient, parametric_relu, where, comparison, conversion, one_hot, norm, softmax, reduction,
        index_of_extreme, running_sum, product, recurrent)

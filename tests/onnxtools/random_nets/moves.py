@@ -129,6 +129,35 @@ def gather(net):
     return net.add("Gather", [x, net.constant(chosen.astype(kind))], axis=net.chance.choice((axis, axis - len(shape))))
 
 
+def blocks(net):
+    """GatherND, and ScatterND to places that differ, since what is written twice has no order."""
+    if not (x := net.pick(fits=has_axes)):
+        return None
+    shape = net.shapes[x]
+    depth, rows = net.chance.randint(1, len(shape)), net.chance.randint(1, 6)
+    places = int(np.prod(shape[:depth]))
+    if net.chance.random() < .5:
+        batch = net.chance.randrange(0, depth)
+        indices = [net.rng.integers(-d, d, (*shape[:batch], rows)) for d in shape[batch:depth]]
+        return net.add("GatherND", [x, net.constant(np.stack(indices, -1).astype(np.int64))], batch_dims=batch)
+    chosen = net.rng.permutation(places)[:rows]
+    indices = np.stack(np.unravel_index(chosen, shape[:depth]), -1).astype(np.int64)
+    return net.add("ScatterND", [x, net.constant(indices), net.floats(len(chosen), *shape[depth:])])
+
+
+def scattered(net):
+    """ScatterElements: along the axis all places differ."""
+    if not (x := net.pick(fits=has_axes)):
+        return None
+    shape = list(net.shapes[x])
+    axis = net.chance.randrange(len(shape))
+    order = np.argsort(net.rng.random(shape), axis)
+    kept = [net.chance.randint(1, d) if i == axis or net.chance.random() < .2 else d for i, d in enumerate(shape)]
+    indices = order[tuple(slice(0, n) for n in kept)].astype(net.chance.choice((np.int64, np.int32)))
+    how = {"reduction": net.chance.choice(("none", "add", "mul"))} if net.opset >= 16 else {}
+    return net.add("ScatterElements", [x, net.constant(indices), net.floats(*kept)], axis=axis, **how)
+
+
 def repetition(net):
     if not (x := net.pick(fits=has_axes)):
         return None
@@ -139,4 +168,4 @@ def repetition(net):
 
 
 ALL = (transpose, reshape, reshape, flatten, computed_reshape, new_dimension, lost_dimension, concatenation, concatenation, split, slices,
-       padding, gather, repetition)
+       padding, gather, blocks, scattered, repetition)

@@ -45,19 +45,32 @@ struct choose {
 // ---- lines ----
 
 // What a line says is in variables of their own: stores could change it, for all a compiler knows.
+// Both operands are read whatever is chosen: compilers make no vectors of a read that may not be.
 #define SELECT(sc, sa, sb)                                                                         \
-    for (size_t i = 0; i < n; i++)                                                                 \
-        y[i] = c[(int64_t)i * (sc)] != 0 ? a[(int64_t)i * (sa)] : b[(int64_t)i * (sb)];            \
+    for (size_t i = 0; i < n; i++) {                                                               \
+        const element u = a[(int64_t)i * (sa)], v = b[(int64_t)i * (sb)];                          \
+        y[i] = c[(int64_t)i * (sc)] != 0 ? u : v;                                                  \
+    }                                                                                              \
     return
 
 #define SELECT_OF(name, type)                                                                      \
     KERNEL(void, name, (const struct choose_line *l), (l))                                         \
     {                                                                                              \
+        typedef type element;                                                                      \
         const int64_t step_c = l->step[1], step_a = l->step[2], step_b = l->step[3];               \
         const size_t n = l->n;                                                                     \
         type *restrict y = (type *)l->y;                                                           \
         const uint8_t *restrict c = l->in[0];                                                      \
         const type *restrict a = (const type *)l->in[1], *restrict b = (const type *)l->in[2];     \
+        if (step_c == 0) {                                                                         \
+            const int64_t step = c[0] ? step_a : step_b;                                           \
+            const type *restrict from = c[0] ? a : b;                                              \
+            for (size_t i = 0; i < n && step == 1; i++)                                            \
+                y[i] = from[i];                                                                    \
+            for (size_t i = 0; i < n && step != 1; i++)                                            \
+                y[i] = from[(int64_t)i * step];                                                    \
+            return;                                                                                \
+        }                                                                                          \
         if (step_c == 1 && step_a == 1 && step_b == 1) {                                           \
             SELECT(1, 1, 1);                                                                       \
         }                                                                                          \

@@ -49,7 +49,11 @@ KERNEL(double, largest_of_line, (const float *x, size_t n, float sign), (x, n, s
             lanes[k] = reduce_larger_float(sign * x[i + k], lanes[k]);
     for (; i < n; i++)
         all = reduce_larger_float(sign * x[i], all);
-    for (size_t k = 0; k < LANES; k++)
+    for (size_t k = 0; k < LANES / 2; k++)
+        lanes[k] = reduce_larger_float(lanes[LANES / 2 + k], lanes[k]);
+    for (size_t k = 0; k < LANES / 4; k++)
+        lanes[k] = reduce_larger_float(lanes[LANES / 4 + k], lanes[k]);
+    for (size_t k = 0; k < LANES / 4; k++)
         all = reduce_larger_float(lanes[k], all);
     return (double)(sign * all);
 }

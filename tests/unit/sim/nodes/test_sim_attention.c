@@ -12,7 +12,7 @@
 #include "npu/sim/exec/plan.h"
 #include "npu/sim/exec/run.h"
 #include "tests/support/seed.h"
-#include "tests/unit/sim/one_node.h"
+#include "tests/unit/sim/nodes/one_node.h"
 
 #define CASES     300
 #define MOST_KEYS 300

@@ -15,7 +15,7 @@
 #include "npu/sim/simd/int8_line/int8_line.h"
 #include "npu/sim/simd/kernel.h"
 #include "tests/support/seed.h"
-#include "tests/unit/sim/one_node.h"
+#include "tests/unit/sim/nodes/one_node.h"
 
 #define CASES 100
 
