@@ -26,8 +26,8 @@
     X(AVERAGE_POOL, ref_average_pool) X(RECURRENT, ref_recurrent)                     \
     X(ONE_HOT, ref_one_hot) X(EINSUM, ref_einsum) X(RANGE, ref_range) X(EYE, ref_eye) \
     X(MAT_MUL_INTEGER, ref_mat_mul_integer) X(DYNAMIC_QUANTIZE, ref_dynamic_quantize) \
-    X(SPACE, ref_space) X(ATTENTION, ref_attention) X(REVERSE, ref_reverse)           \
-    X(ROI_ALIGN, ref_roi_align) X(MAX_UNPOOL, ref_max_unpool)
+    X(ATTENTION, ref_attention) X(REVERSE, ref_reverse) X(ROI_ALIGN, ref_roi_align)   \
+    X(MAX_UNPOOL, ref_max_unpool)
 // clang-format on
 
 enum graph_ref_op {
@@ -110,9 +110,6 @@ enum ref_attention_real {
     REF_ATTENTION_TO_WEIGHT,
     REF_ATTENTION_WEIGHT,
 };
-
-// ints[1] of REF_OP_SPACE.
-enum ref_space_kind { REF_DEPTH_TO_SPACE_DCR, REF_DEPTH_TO_SPACE_CRD, REF_SPACE_TO_DEPTH };
 
 // ints[0] of REF_OP_REDUCE; the others are the axes, all when there are none.
 enum ref_reduce_kind {

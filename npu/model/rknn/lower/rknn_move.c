@@ -124,16 +124,43 @@ int lower_gather(struct rknn_lowering *l, struct error *e)
     return table ? lower_gather_from_table(l, e) : r;
 }
 
+// What the input is seen as, in the output's order after `perm`: blocks of b x b pixels, and
+// channels in front of the block's position (CRD) or behind it.
+static bool space_divide(const struct graph_tensor *flat, const struct graph_tensor *deep,
+                         int64_t b, bool to_depth, bool channel_first, struct graph_node *ret)
+{
+    static const uint32_t back[] = {0, 3, 5, 1, 2, 4}, dcr[] = {0, 3, 4, 1, 5, 2},
+                          crd[] = {0, 1, 4, 2, 5, 3};
+    if (flat->n_dims != 4 || deep->n_dims != 4 || b < 1 || b > UINT16_MAX)
+        return false;
+    uint32_t block = (uint32_t)b, n = flat->dims[0], c = flat->dims[1], h = deep->dims[2],
+             w = deep->dims[3];
+    if (deep->dims[0] != n || (uint64_t)c * block * block != deep->dims[1] ||
+        (uint64_t)h * block != flat->dims[2] || (uint64_t)w * block != flat->dims[3])
+        return false;
+    uint32_t of_flat[] = {n, c, h, block, w, block};
+    uint32_t of_deep[] = {n, channel_first ? c : block, block, channel_first ? block : c, h, w};
+    ret->n_apart = 6;
+    memcpy(ret->apart, to_depth ? of_flat : of_deep, sizeof of_flat);
+    memcpy(ret->perm, to_depth ? back : channel_first ? crd : dcr, sizeof back);
+    return true;
+}
+
+// A reshape, a transposition and a reshape, as one copy.
 int lower_space(struct rknn_lowering *l, struct error *e)
 {
-    int64_t kind = l->row->kind;
+    const struct graph_tensor *x = lower_input(l, 0), *y = lower_output(l, 0);
+    bool to_depth = l->row->kind, channel_first = false;
     char mode[8];
-    if (kind != REF_SPACE_TO_DEPTH) {
+    if (!to_depth) {
         rknn_attr_text(l->node, "mode", "DCR", mode, sizeof mode);
-        kind = strcmp(mode, "CRD") == 0 ? REF_DEPTH_TO_SPACE_CRD : REF_DEPTH_TO_SPACE_DCR;
-        if (kind == REF_DEPTH_TO_SPACE_DCR && strcmp(mode, "DCR") != 0)
+        channel_first = strcmp(mode, "CRD") == 0;
+        if (!channel_first && strcmp(mode, "DCR") != 0)
             return lower_refuse(l, e, "mode \"%s\" is not known", mode);
     }
     int64_t block = rknn_attr_int(l->node, "blocksize", 0);
-    return lower_emit_ref(l, REF_OP_SPACE, 1, (int64_t[]){block, kind}, 2, e);
+    if (!space_divide(to_depth ? x : y, to_depth ? y : x, block, to_depth, channel_first, l->out))
+        return lower_refuse(l, e, "its input and its output do not fit its blocks");
+    l->out->n_inputs = 1;
+    return 0;
 }
