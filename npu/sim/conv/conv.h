@@ -104,9 +104,10 @@ struct conv {
     uint64_t max_sum;     // no sum with its bias is larger
     uint64_t *max_sums;   // likewise, of each channel
     struct conv_requant requant;
-    struct lut_kernel *lut; // of outputs by a lookup table; NULL: there is none
-    bool lut_complete;      // as lut_job.complete
-    int16_t *weights;       // CONV_PLAIN: [oc][ky][kx][ic of a group]
+    struct lut_kernel *lut;    // of outputs by a lookup table; NULL: there is none
+    bool lut_complete;         // as lut_job.complete
+    const int16_t *lut_values; // of one that more follows: lut_fill_values(); else NULL
+    int16_t *weights;          // CONV_PLAIN: [oc][ky][kx][ic of a group]
     // CONV_DEPTHWISE: floats [ky][kx][unit], those of floats with the bias behind them; or, where
     // tap_min is not NULL, quads of bytes [four ky][kx][unit], each less the tap_min of its
     // channel.

@@ -108,15 +108,6 @@ static void epilogue_add_operand(const struct step *s, const struct run *r,
     epilogue_add(v, operand, n);
 }
 
-static void epilogue_look_up(const struct graph_lut *lut, const struct element_form *y, float *v,
-                             size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        float number = rintf(fminf(fmaxf(v[i], -0x1p30f), 0x1p30f));
-        v[i] = lut_real(lut, (int32_t)number, y->scale, y->zp);
-    }
-}
-
 // Activations, addends and storing of the elements [at, at + n) of the output.
 static void epilogue_store(const struct step *s, const struct conv *c, const struct run *r,
                            size_t at, float *v, size_t n)
@@ -130,7 +121,7 @@ static void epilogue_store(const struct step *s, const struct conv *c, const str
         if (post->kind == POST_ADD)
             epilogue_add_operand(s, r, post, at, v, n);
         else if (post->kind == POST_LUT)
-            epilogue_look_up(post->lut, &form, v, n);
+            lut_reals(post->lut, c->lut_values, form.scale, form.zp, v, n);
         else
             elements_post(post, v, n);
     }

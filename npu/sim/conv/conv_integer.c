@@ -148,10 +148,24 @@ static int conv_lut_choose_kernel(struct step *s, struct lut_kernel *k, struct e
                                                : error_no_memory(e, "a lookup table", LUT_N_DENSE);
 }
 
+// Of a table behind which more follows.
+static int conv_lut_take_values(struct step *s, struct conv *c, struct error *e)
+{
+    const struct graph_node *n = s->node;
+    if (!n->n_post || n->post[0].kind != POST_LUT)
+        return 0;
+    int16_t *values = step_alloc(s, LUT_N_DENSE, sizeof *values);
+    if (!values)
+        return error_no_memory(e, "a lookup table", LUT_N_DENSE * sizeof *values);
+    lut_fill_values(n->post[0].lut, values);
+    c->lut_values = values;
+    return 0;
+}
+
 static int conv_lut_prepare(struct step *s, struct conv *c, struct error *e)
 {
     if (!conv_ends_in_lut(s))
-        return 0;
+        return conv_lut_take_values(s, c, e);
     c->lut = step_alloc(s, 1, sizeof *c->lut);
     if (!c->lut)
         return error_no_memory(e, "a lookup table", sizeof *c->lut);

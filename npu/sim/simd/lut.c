@@ -54,10 +54,60 @@ int8_t lut_stored(const struct graph_lut *lut, int32_t v)
     return (int8_t)lut_clamp(stored, -128, 127);
 }
 
-float lut_real(const struct graph_lut *lut, int32_t v, float scale, int32_t zp)
+// ---- many numbers, as reals ----
+
+#define REALS 512 // at a time
+
+KERNEL(void, lut_fill_values_step, (const int16_t *points, int16_t *restrict dst), (points, dst))
 {
-    double y = ldexp((double)lut_value(lut, v) * lut->out_factor, -(int)lut->out_shift);
-    return (float)(y + lut->out_offset - zp) * scale;
+    int32_t first = points[0], slope = points[1] - points[0];
+    for (int32_t i = 0; i < STEP; i++)
+        dst[i] = (int16_t)(first + (slope * i >> 5));
+}
+
+void lut_fill_values(const struct graph_lut *lut, int16_t values[LUT_N_DENSE])
+{
+    const int32_t side = LUT_POINTS - 1;
+    for (int32_t i = 0; i < 2 * side; i++)
+        lut_fill_values_step(i < side ? lut->below + i : lut->above + (i - side),
+                             values + i * STEP);
+}
+
+KERNEL(void, lut_numbers, (const float *restrict v, size_t n, int32_t *restrict numbers),
+       (v, n, numbers))
+{
+    for (size_t i = 0; i < n; i++) {
+        float above = v[i] > -0x1p30f ? v[i] : -0x1p30f;
+        numbers[i] = (int32_t)rintf(above < 0x1p30f ? above : 0x1p30f);
+    }
+}
+
+// (values * factor / 2^shift + offset - zp) * scale, in doubles but for the last product.
+KERNEL(void, lut_values_to_real,
+       (const struct graph_lut *lut, const double *restrict values, float scale, int32_t zp,
+        size_t n, float *restrict v),
+       (lut, values, scale, zp, n, v))
+{
+    const double factor = lut->out_factor, offset = lut->out_offset, zero = zp,
+                 power = ldexp(1, -(int)lut->out_shift);
+    for (size_t i = 0; i < n; i++)
+        v[i] = (float)(values[i] * factor * power + offset - zero) * scale;
+}
+
+void lut_reals(const struct graph_lut *lut, const int16_t *values, float scale, int32_t zp,
+               float *v, size_t n)
+{
+    int32_t numbers[REALS];
+    double found[REALS];
+    for (size_t done = 0; done < n; done += REALS) {
+        size_t part = n - done < REALS ? n - done : REALS;
+        lut_numbers(v + done, part, numbers);
+        for (size_t i = 0; i < part; i++) {
+            uint32_t at = (uint32_t)(numbers[i] + LUT_REACH);
+            found[i] = at < LUT_N_DENSE ? values[at] : (double)lut_value(lut, numbers[i]);
+        }
+        lut_values_to_real(lut, found, scale, zp, part, v + done);
+    }
 }
 
 // ---- all numbers ----

@@ -13,8 +13,14 @@
 /// times the output's factor, and to nearest, ties to the even stored value.
 int8_t lut_stored(const struct graph_lut *lut, int32_t v);
 
-/// What v becomes before it is rounded, as the real number that it stands for by `scale` and `zp`.
-float lut_real(const struct graph_lut *lut, int32_t v, float scale, int32_t zp);
+/// What the table has for all of [-LUT_REACH, LUT_REACH), before the output's factor.
+void lut_fill_values(const struct graph_lut *lut, int16_t values[LUT_N_DENSE]);
+
+/// What n numbers, to the nearest integer and to within 2^30, become before they are rounded, as
+/// the real numbers that these stand for by `scale` and `zp`; in place. `values`:
+/// lut_fill_values().
+void lut_reals(const struct graph_lut *lut, const int16_t *values, float scale, int32_t zp,
+               float *v, size_t n);
 
 /// lut_stored() for all of [-LUT_REACH, LUT_REACH).
 void lut_fill_dense(const struct graph_lut *lut, int8_t dense[LUT_N_DENSE]);
