@@ -7,7 +7,7 @@
 //   k ->  [ x0 x1 x2 … ]   best[i] = max, found[i] = k where it grew
 //         [ x0 x1 x2 … ]
 //
-// Floats whose channels are the axis and lie behind each other: TURNED pixels are transposed and
+// Reals whose channels are the axis and lie behind each other: TURNED pixels are transposed and
 // compared as above; where channels are too many for that, pixel by pixel, LANES channels at a
 // time.
 //
@@ -27,7 +27,8 @@
 // The tensor along the axis: places outside, of numbers that are compared, and inside.
 struct arg_max {
     bool raw;
-    bool pixels;     // floats of at least LANES channels, which are the axis
+    bool pixels;     // reals of at least LANES channels, which are the axis
+    bool floats;     // … that are stored as floats; others are loaded, some pixels at a time
     struct plain in; // neither
     size_t outer, size, inner;
     size_t outer_step, step, inner_step; // elements
@@ -47,12 +48,14 @@ static void take_raw(const struct step *s, struct arg_max *p)
     p->inner_step = p->size;
 }
 
-// Floats whose channels lie behind each other.
+// Channels that lie behind each other.
 static void take_pixels(const struct step *s, struct arg_max *p)
 {
     const struct graph_tensor *x = step_input(s, 0);
-    p->pixels = x->type == TENSOR_FLOAT32 && !x->quantized && !x->constant && x->channels_last &&
-                s->node->axis == 1 && p->size >= LANES && p->size <= INT32_MAX;
+    p->floats = x->type == TENSOR_FLOAT32 && !x->quantized;
+    p->pixels = !p->raw && !x->constant && x->channels_last && s->node->axis == 1 &&
+                p->size >= LANES && element_type_known(x->type) &&
+                p->size <= (p->floats ? INT32_MAX : ELEMENTS_CHUNK);
 }
 
 static int arg_max_prepare(struct step *s, struct error *e)
@@ -229,13 +232,31 @@ static void compare_channels(const float *x, size_t size, size_t n, float *index
         compare_pixels(x, size, n, index);
 }
 
+static void compare_image(const struct step *s, const struct arg_max *p, const uint8_t *x,
+                          float *index)
+{
+    const struct element_form form = element_form(step_input(s, 0));
+    const size_t n = p->outer * p->inner, element = tensor_type_size(form.type),
+                 together = ELEMENTS_CHUNK / p->size;
+    if (p->floats) {
+        compare_channels((const float *)(const void *)x, p->size, n, index);
+        return;
+    }
+    float values[ELEMENTS_CHUNK];
+    for (size_t i = 0, count; i < n; i += count) {
+        count = n - i < together ? n - i : together;
+        elements_load(&form, x + i * p->size * element, count * p->size, values);
+        compare_channels(values, p->size, count, index + i);
+    }
+}
+
 static int arg_max_run(const struct step *s, struct run *r, struct error *e)
 {
     (void)e;
     const struct arg_max *p = s->state;
     float *index = plain_values(s, r, &p->out);
     if (p->pixels) {
-        compare_channels(run_input(s, r, 0), p->size, p->outer * p->inner, index);
+        compare_image(s, p, run_input(s, r, 0), index);
         plain_store(s, r, &p->out);
         return 0;
     }

@@ -5,7 +5,7 @@
 // In floats, a chunk at a time, rounded as elements_store() does. Of images (channels last) only
 // the channels can be halved, since only their halves are contiguous. Tested by
 // test_sim_cases_activations.
-#include <math.h>
+#include <string.h>
 
 #include "npu/sim/exec/ops.h"
 #include "npu/sim/simd/elements.h"
@@ -39,28 +39,62 @@ static int glu_prepare(struct step *s, struct error *e)
     return 0;
 }
 
-static int glu_run(const struct step *s, struct run *r, struct error *e)
+static const struct graph_post gate = {.kind = POST_SIGMOID};
+
+// Rows that are longer than a chunk.
+static void glu_long_rows(const struct glu *p, const struct element_form forms[2],
+                          const uint8_t *src, uint8_t *dst)
 {
-    (void)e;
-    const struct glu *p = s->state;
-    const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
-    const struct graph_post gate = {.kind = POST_SIGMOID};
-    struct element_form from = element_form(x), to = element_form(y);
-    size_t x_size = tensor_type_size(x->type), y_size = tensor_type_size(y->type);
-    const uint8_t *src = run_input(s, r, 0);
-    uint8_t *dst = run_output(s, r, 0);
+    size_t x_size = tensor_type_size(forms[0].type), y_size = tensor_type_size(forms[1].type);
     float a[ELEMENTS_CHUNK], b[ELEMENTS_CHUNK];
     for (size_t row = 0; row < p->rows; row++)
         for (size_t done = 0; done < p->n; done += ELEMENTS_CHUNK) {
             size_t n = p->n - done < ELEMENTS_CHUNK ? p->n - done : ELEMENTS_CHUNK;
             size_t at = 2 * row * p->n + done;
-            elements_load(&from, src + at * x_size, n, a);
-            elements_load(&from, src + (at + p->n) * x_size, n, b);
+            elements_load(&forms[0], src + at * x_size, n, a);
+            elements_load(&forms[0], src + (at + p->n) * x_size, n, b);
             elements_post(&gate, b, n);
             for (size_t i = 0; i < n; i++)
                 a[i] *= b[i];
-            elements_store(&to, dst + (row * p->n + done) * y_size, n, a);
+            elements_store(&forms[1], dst + (row * p->n + done) * y_size, n, a);
         }
+}
+
+// y = a * b, rows of n; those of a are followed by n others. y may be b.
+KERNEL(void, glu_multiply, (const float *a, const float *b, size_t rows, size_t n, float *y),
+       (a, b, rows, n, y))
+{
+    for (; rows; rows--, a += 2 * n, b += n, y += n)
+        for (size_t i = 0; i < n; i++)
+            y[i] = a[i] * b[i];
+}
+
+// As many short ones together as fit a chunk: calls would take longer than what they do.
+static void glu_short_rows(const struct glu *p, const struct element_form forms[2],
+                           const uint8_t *src, uint8_t *dst)
+{
+    size_t x_size = tensor_type_size(forms[0].type), y_size = tensor_type_size(forms[1].type);
+    float x[2 * ELEMENTS_CHUNK], b[ELEMENTS_CHUNK];
+    const size_t n = p->n, together = ELEMENTS_CHUNK / n;
+    for (size_t row = 0, rows; row < p->rows; row += rows) {
+        rows = p->rows - row < together ? p->rows - row : together;
+        elements_load(&forms[0], src + 2 * row * n * x_size, 2 * rows * n, x);
+        for (size_t i = 0; i < rows; i++)
+            memcpy(b + i * n, x + (2 * i + 1) * n, n * sizeof *b);
+        elements_post(&gate, b, rows * n);
+        glu_multiply(x, b, rows, n, b);
+        elements_store(&forms[1], dst + row * n * y_size, rows * n, b);
+    }
+}
+
+static int glu_run(const struct step *s, struct run *r, struct error *e)
+{
+    (void)e;
+    const struct glu *p = s->state;
+    const struct element_form forms[2] = {element_form(step_input(s, 0)),
+                                          element_form(step_output(s, 0))};
+    (p->n > ELEMENTS_CHUNK ? glu_long_rows : glu_short_rows)(p, forms, run_input(s, r, 0),
+                                                             run_output(s, r, 0));
     return 0;
 }
 

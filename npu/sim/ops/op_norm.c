@@ -227,6 +227,8 @@ static int run_batch_norm(const struct step *s, struct run *r, struct error *e)
 // y = (x - mean) / sqrt(variance + epsilon) * scale + bias, mean and variance of each group of n
 // contiguous elements, summed in doubles (rms: without the mean).
 
+#define GROUPS 64 // that are worked on together, at most
+
 struct layer_norm {
     size_t n;            // elements of a group, which are contiguous
     size_t period;       // … for which there are parameters; then these repeat
@@ -255,6 +257,13 @@ static size_t group_size(const struct graph_node *n, const struct graph_tensor *
     return size;
 }
 
+// As many groups together as fit a chunk, or one.
+static size_t norm_groups_together(const struct layer_norm *p)
+{
+    size_t fit = ELEMENTS_CHUNK / p->n;
+    return fit < 1 ? 1 : fit < GROUPS ? fit : GROUPS;
+}
+
 static int take_optional(struct step *s, uint32_t i, size_t n, float **ret, struct error *e)
 {
     return step_input(s, i) ? take_parameter(s, i, (uint32_t)n, ret, e) : 0;
@@ -276,12 +285,19 @@ static int prepare_layer_norm(struct step *s, struct error *e)
     if (take_optional(s, 1, p->period, &p->scale, e) < 0 ||
         take_optional(s, 2, p->period, &p->bias, e) < 0)
         return STATUS_MODEL_INVALID;
-    return step_scratch(s, p->n * sizeof(float), &p->scratch, e);
+    return step_scratch(s, norm_groups_together(p) * p->n * sizeof(float), &p->scratch, e);
 }
 
 #define LANES 8 // of doubles
 
-KERNEL(double, sum_of, (const float *v, size_t n), (v, n))
+// What is known of some groups. Of each a sum waits for the one before it, and a root and a
+// quotient for that; those of several groups do not wait for each other.
+struct norm_groups {
+    size_t count;
+    double means[GROUPS], factors[GROUPS];
+};
+
+static inline __attribute__((always_inline)) double sum_of(const float *v, size_t n)
 {
     double sums[LANES] = {0}, sum = 0;
     size_t i = 0;
@@ -295,7 +311,8 @@ KERNEL(double, sum_of, (const float *v, size_t n), (v, n))
     return sum;
 }
 
-KERNEL(double, sum_of_squares, (const float *v, double mean, size_t n), (v, mean, n))
+static inline __attribute__((always_inline)) double sum_of_squares(const float *v, double mean,
+                                                                   size_t n)
 {
     double sums[LANES] = {0}, sum = 0;
     size_t i = 0;
@@ -309,11 +326,31 @@ KERNEL(double, sum_of_squares, (const float *v, double mean, size_t n), (v, mean
     return sum;
 }
 
+// Two passes in double; with rms, the mean is 0.
+KERNEL(void, norm_find_factors,
+       (const struct graph_layer_norm *how, const float *v, size_t n, struct norm_groups *groups),
+       (how, v, n, groups))
+{
+    const size_t count = groups->count;
+    const double epsilon = (double)how->epsilon, size = (double)n;
+    double *means = groups->means, *factors = groups->factors;
+    for (size_t g = 0; g < count; g++)
+        means[g] = how->rms ? 0 : sum_of(v + g * n, n) / size;
+    for (size_t g = 0; g < count; g++)
+        factors[g] = sum_of_squares(v + g * n, means[g], n);
+    if (how->sum)
+        for (size_t g = 0; g < count; g++)
+            factors[g] = 1 / fmax(sqrt(factors[g]), epsilon);
+    else
+        for (size_t g = 0; g < count; g++)
+            factors[g] = 1 / sqrt(factors[g] / size + epsilon);
+}
+
 // n elements that have parameters of their own.
-KERNEL(void, scale_group,
-       (float *restrict v, double mean, double factor, const float *restrict scale,
-        const float *restrict bias, size_t n),
-       (v, mean, factor, scale, bias, n))
+static inline __attribute__((always_inline)) void scale_group(float *restrict v, double mean,
+                                                              double factor,
+                                                              const float *restrict scale,
+                                                              const float *restrict bias, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         v[i] = (float)((v[i] - mean) * factor);
@@ -323,15 +360,12 @@ KERNEL(void, scale_group,
         v[i] += bias[i];
 }
 
-// One group, in place. Two passes in double; with rms, mean is 0.
-static void norm_normalize(const struct layer_norm *p, const struct graph_layer_norm *how, float *v)
+KERNEL(void, scale_groups, (const struct layer_norm *p, const struct norm_groups *groups, float *v),
+       (p, groups, v))
 {
-    double mean = how->rms ? 0 : sum_of(v, p->n) / (double)p->n;
-    double squares = sum_of_squares(v, mean, p->n);
-    double factor = how->sum ? 1 / fmax(sqrt(squares), how->epsilon)
-                             : 1 / sqrt(squares / (double)p->n + how->epsilon);
-    for (size_t i = 0; i < p->n; i += p->period)
-        scale_group(v + i, mean, factor, p->scale, p->bias, p->period);
+    for (size_t g = 0; g < groups->count; g++)
+        for (size_t i = 0; i < p->n; i += p->period, v += p->period)
+            scale_group(v, groups->means[g], groups->factors[g], p->scale, p->bias, p->period);
 }
 
 static int run_layer_norm(const struct step *s, struct run *r, struct error *e)
@@ -343,10 +377,15 @@ static int run_layer_norm(const struct step *s, struct run *r, struct error *e)
     const uint8_t *src = run_input(s, r, 0);
     uint8_t *dst = run_output(s, r, 0);
     float *v = run_scratch(r, p->scratch);
-    for (size_t at = 0; at < x->n_elems; at += p->n) {
-        elements_load(&from, src + at * tensor_type_size(x->type), p->n, v);
-        norm_normalize(p, &s->node->layer_norm, v);
-        elements_store(&to, dst + at * tensor_type_size(y->type), p->n, v);
+    struct norm_groups groups;
+    const size_t together = norm_groups_together(p) * p->n;
+    for (size_t at = 0, n; at < x->n_elems; at += n) {
+        n = x->n_elems - at < together ? x->n_elems - at : together;
+        groups.count = n / p->n;
+        elements_load(&from, src + at * tensor_type_size(x->type), n, v);
+        norm_find_factors(&s->node->layer_norm, v, p->n, &groups);
+        scale_groups(p, &groups, v);
+        elements_store(&to, dst + at * tensor_type_size(y->type), n, v);
     }
     return 0;
 }
