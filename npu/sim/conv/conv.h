@@ -59,8 +59,10 @@ struct requant_job;
 // How an int8 output is made from sums where nothing follows that the chip does otherwise.
 struct conv_requant {
     enum requant_kind kind;
-    bool in_doubles; // floats would not be exact
-    bool vectors;    // conv_requantize_vectors() may be called
+    bool in_doubles; // floats would not be exact: of all channels, or of the `open` ones alone
+    uint32_t n_open; // not all
+    const uint32_t *open;
+    bool vectors; // conv_requantize_vectors() may be called
     struct requant_factors factors;
     struct graph_stages stages;
     const int32_t *own_bias; // what of the bias is not the input's zero point's; NULL: no sum_shift

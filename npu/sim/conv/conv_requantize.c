@@ -16,7 +16,9 @@
 // ties to even; the product itself is not rounded. It is exact where its factors are floats: sums
 // below 2^24, factors of 16 bits over a power of two. Larger ones than 2^22 come out somewhere
 // beyond 2^22, which must lie beyond all bounds. Where any of that cannot be promised
-// (requant_fits_floats()), the same is done in doubles, whose 2^51 nothing exceeds.
+// (requant_find_open()), the same is done in doubles, whose 2^51 nothing exceeds. Where a few
+// channels alone are the reason, as those are whose weights are next to nothing, these are done
+// once more, in doubles.
 // Positive floats are ordered as their bits are, and negative ones are negative integers, so
 // clamping is an integer min and max on the bits.
 //
@@ -43,6 +45,7 @@
 
 #define MAX_EXACT   (1 << 24) // floats below hold all integers
 #define MAX_ROUNDED (1 << 22) // … and these are rounded by REQUANT_INTEGER_FLOAT
+#define MOST_OPEN   4         // of as many channels one: with more of them all are done in doubles
 
 // ---- preparation ----
 
@@ -182,7 +185,8 @@ static bool requant_channel_fits(const struct conv *c, const struct conv_requant
     return sums && stages;
 }
 
-static bool requant_fits_floats(const struct conv *c)
+// Whether it can be promised of some channels: which they are is left to requant_channel_fits().
+static bool requant_may_fit_floats(const struct conv *c)
 {
     const struct conv_requant *f = &c->requant;
     const struct graph_stages *t = &f->stages;
@@ -197,12 +201,30 @@ static bool requant_fits_floats(const struct conv *c)
         fmin(fmin(fabs(requant_factor(t->bn[0])), fabs(requant_factor(t->bn[1]))), 1);
     bool saturates = INT32_MAX * min_factor * fabs(requant_factor(t->out)) < requant_reach(f);
     bool wide = abs(t->addend_offset) > INT16_MAX - 128; // kernels add it to bytes in 16 bits
-    if (!sides || saturates || (f->addend >= 0 && (bounded || wide)) || reach >= MAX_ROUNDED)
-        return false;
-    for (size_t o = 0; o < c->oc; o++)
+    return sides && !saturates && (f->addend < 0 || (!bounded && !wide)) && reach < MAX_ROUNDED;
+}
+
+// Sets what of it is done in doubles.
+static int requant_find_open(struct step *s, struct conv *c, struct error *e)
+{
+    struct conv_requant *f = &c->requant;
+    uint32_t n = 0;
+    f->in_doubles = f->kind != REQUANT_FLOAT32 && !requant_may_fit_floats(c);
+    if (f->kind == REQUANT_FLOAT32 || f->in_doubles)
+        return 0;
+    for (uint32_t o = 0; o < c->oc; o++)
+        n += !requant_channel_fits(c, f, o);
+    f->in_doubles = n > 0;
+    if (!n || n > c->oc / MOST_OPEN)
+        return 0;
+    uint32_t *open = step_alloc(s, n, sizeof *open);
+    if (!open)
+        return error_no_memory(e, "channels", n * sizeof *open);
+    f->open = open;
+    for (uint32_t o = 0; o < c->oc; o++)
         if (!requant_channel_fits(c, f, o))
-            return false;
-    return true;
+            open[f->n_open++] = o;
+    return 0;
 }
 
 static struct requant_exact requant_exact_stages(const struct conv_requant *f)
@@ -270,7 +292,7 @@ static struct requant_job requant_job_of(const struct conv *c)
     const struct conv_requant *f = &c->requant;
     bool floats = f->kind == REQUANT_FLOAT32;
     struct requant_job t = {.kind = f->kind,
-                            .in_doubles = f->in_doubles,
+                            .in_doubles = f->in_doubles && !f->n_open,
                             .bias = c->bias,
                             .factors = f->factors,
                             .exact = requant_exact_stages(f),
@@ -328,7 +350,8 @@ int conv_requantize_prepare(struct step *s, struct conv *c, struct error *e)
         return error_no_memory(e, "scales", c->oc * sizeof(double));
     requant_take_factors(s, f, c->oc);
     f->vectors = requant_has_vectors();
-    f->in_doubles = f->kind != REQUANT_FLOAT32 && !requant_fits_floats(c);
+    if (requant_find_open(s, c, e) < 0)
+        return STATUS_MALLOC_FAIL;
     f->error = requant_error(f);
     *f->job = requant_job_of(c);
     return sum_shift ? requant_keep_bias(s, c, e) : 0;
@@ -380,6 +403,25 @@ static void requant_run(struct requant_job *t, bool vectors)
     t->addend = t->addend ? t->addend + done : NULL;
     if (t->n)
         conv_requantize_any(t);
+}
+
+// Of the pixels of `t` those channels of which floats promise nothing.
+static void requant_run_open(const struct conv *c, const struct requant_job *t)
+{
+    for (uint32_t i = 0; i < c->requant.n_open; i++) {
+        const size_t o = c->requant.open[i], group = t->groups > 1 ? o / t->channels : 0;
+        struct requant_part part = {.sums = t->sums + o,
+                                    .pitch = t->channels,
+                                    .first = group,
+                                    .n = t->groups > 1 ? 1 : t->n,
+                                    .from = o - group * t->channels,
+                                    .count = 1};
+        for (; part.first < t->n; part.first += t->groups, part.sums += c->oc) {
+            conv_requantize_exact(t, &part);
+            if (t->groups == 1)
+                break;
+        }
+    }
 }
 
 // n channels of one pixel, complete: without its own bias each sum becomes a multiple of 2^shift,
@@ -436,5 +478,11 @@ void conv_requantize(const struct step *s, const struct conv *c, struct run *r, 
         t.window_sums = (const int32_t *)run_scratch(r, c->window_at) + first * t.groups;
     if (t.addend)
         t.addend += first * c->oc;
-    requant_run(&t, c->requant.vectors);
+    if (!c->requant.n_open) {
+        requant_run(&t, c->requant.vectors);
+        return;
+    }
+    struct requant_job own = t;
+    requant_run(&own, c->requant.vectors);
+    requant_run_open(c, &t);
 }
