@@ -10,6 +10,7 @@
 
 #include "npu/sim/simd/clamp.h"
 #include "npu/sim/simd/elements.h"
+#include "npu/sim/simd/functions/erf.h"
 #include "npu/sim/simd/sigmoid.h"
 
 // 2^n for n in -126 … 127.
@@ -332,6 +333,14 @@ void elements_post(const struct graph_post *post, float *x, size_t n)
     case POST_SWISH:
         if (sigmoid_fits()) {
             sigmoid_many(post->kind == POST_SWISH, x, n);
+            break;
+        }
+        post_simple(post, x, n);
+        break;
+    case POST_ERF:
+    case POST_GELU:
+        if (erf_fits()) {
+            erf_many(post->kind == POST_GELU, x, n);
             break;
         }
         // fallthrough
