@@ -4,6 +4,7 @@
 //      nodes, in file order     lowered one by one (onnx_ops.c); nodes of constants are computed
 //      outputs
 //      onnx_order()             tensors that no image operator touches keep the file's order
+//      onnx_gelu()              the nodes of a GELU become one
 //      onnx_qdq()               QuantizeLinear ... DequantizeLinear become nodes on int8
 //      onnx_fuse()              activations and BatchNormalization join their neighbours
 //
@@ -477,6 +478,8 @@ int onnx_lower_outputs(struct onnx_lowering *l, struct error *e)
     int r = take_outputs(l, e);
     if (r == 0)
         r = onnx_order(l->g, e);
+    if (r == 0)
+        r = onnx_gelu(l->g, e);
     if (r == 0)
         r = onnx_qdq(l, e);
     return r < 0 ? r : onnx_fuse(l->g, e);

@@ -260,6 +260,9 @@ int onnx_fold(struct onnx_lowering *l, const struct graph_node *n, struct error 
 /// Chooses the order of 4-dimensional tensors in memory.
 int onnx_order(struct graph *g, struct error *e);
 
+/// Joins what a GELU is written as.
+int onnx_gelu(struct graph *g, struct error *e);
+
 /// Makes nodes between dequantization and quantization work on 8-bit numbers.
 int onnx_qdq(struct onnx_lowering *l, struct error *e);
 
