@@ -93,6 +93,15 @@ def convolutions(net):
     return net.model(IMAGE, net.node("Concat", [net.node("Flatten", [t]) for t in (d, g)], axis=1))
 
 
+def lines(net):
+    """Convolutions of images of one dimension."""
+    x = net.quantized("x", .0157, 131)
+    a = net.quantized(net.node("Relu", [net.conv(x, (16, 3, 5), pads=[2, 2])]), .05, 0)
+    b = net.quantized(net.conv(a, (16, 1, 3), pads=[2, 2], dilations=[2], group=16), .13)
+    c = net.quantized(net.conv(b, (24, 8, 3), pads=[0, 1], strides=[2], group=2), .6)
+    return net.model({"x": [2, 3, 41]}, net.quantized(net.conv(c, (8, 24, 1), bias=False), 1.4, 99))
+
+
 def products(net):
     x = net.quantized("x", .0079, 126)
     w, = net.weights(x, (48, 40), 1, bias=False)
@@ -375,7 +384,7 @@ def integers(net):
     return net.model(IMAGE, net.node("Concat", ends, axis=1))
 
 
-WITH_WEIGHTS = [convolutions, products, batches, residual, heads]
+WITH_WEIGHTS = [convolutions, lines, products, batches, residual, heads]
 WITHOUT = [arithmetic, pools, gates, moves, functions, numbers, softmax, pieces]
 
 

@@ -209,6 +209,27 @@ static int take_kernel(const struct onnx_lowering *l, struct graph_window *w, st
     return take_window(l, x->n_dims - 2, in, w, e);
 }
 
+// as_image() of a weight. What is known of a dequantized one is known of its image, too: so that
+// onnx_qdq() finds the file's numbers.
+static int32_t as_weight(struct onnx_lowering *l, int32_t tensor, struct error *e)
+{
+    int32_t image = as_image(l, tensor, e);
+    for (uint32_t i = 0; i < l->n_origins && image >= 0 && image != tensor; i++) {
+        struct onnx_origin origin = l->origins[i];
+        if (origin.tensor != tensor)
+            continue;
+        origin.tensor = image;
+        origin.q = as_image(l, origin.q, e);
+        if (origin.q < 0)
+            return origin.q;
+        if (!pool_reserve(&l->g->pool, l->origins, l->n_origins, l->room_origins, l->n_origins + 1))
+            return error_no_memory(e, "the graph", 0);
+        l->origins[l->n_origins++] = origin;
+        break;
+    }
+    return image;
+}
+
 // Weight: [outputs, inputs of a group, kh, kw].
 int onnx_lower_conv(struct onnx_lowering *l, struct error *e)
 {
@@ -229,7 +250,7 @@ int onnx_lower_conv(struct onnx_lowering *l, struct error *e)
         r = out_size(l, &n.window, i, in[i], false, &dims[2 + i], e);
     if (r < 0)
         return r;
-    int32_t edges[3] = {l->in[0], as_image(l, l->in[1], e), l->n_in > 2 ? l->in[2] : -1};
+    int32_t edges[3] = {l->in[0], as_weight(l, l->in[1], e), l->n_in > 2 ? l->in[2] : -1};
     return edges[1] < 0 ? edges[1] : emit_on_images(l, GRAPH_CONV, &n, edges, 3, dims, e);
 }
 
