@@ -4,6 +4,7 @@
 //      Pad -> Conv                      Conv with more padding
 //      Conv -> BatchNormalization       Conv with scaled weights and another bias
 //      Conv -> Add for each channel     Conv with another bias
+//      MatMul -> Add for each column    MatMul with that as its third operand
 //      Conv, MatMul, Add ... -> Relu    the node with the activation as its post
 //      ConvInteger -> Cast -> Mul -> Add  the convolution with a scale and an addend
 //
@@ -246,6 +247,31 @@ static int fuse_bias(struct fusing *f, struct graph_node *n, struct error *e)
         for (uint32_t o = 0; o < t[conv->inputs[1]].dims[0]; o++)
             bias[o] += more[o];
         return conv_becomes(f, conv, conv->inputs[1], bias, n, e);
+    }
+    return 0;
+}
+
+// MatMul by a constant matrix -> Add of a number for each of its columns.
+static int fuse_columns(struct fusing *f, struct graph_node *n, struct error *e)
+{
+    struct graph_tensor *t = f->g->tensors;
+    for (uint32_t k = 0; k < 2 && n->op == GRAPH_ADD && !n->n_post; k++) {
+        struct graph_node *product = sole_source(f, n->inputs[k]);
+        const struct graph_tensor *b = &t[n->inputs[!k]], *y = &t[n->outputs[0]];
+        if (!product || product->op != GRAPH_MAT_MUL || product->n_post || product->n_inputs != 2 ||
+            !t[product->inputs[1]].constant || t[product->inputs[1]].n_dims != 2 || !b->constant ||
+            b->type != TENSOR_FLOAT32 || b->n_dims != 1 || y->type != TENSOR_FLOAT32 ||
+            !y->n_dims || y->dims[y->n_dims - 1] != b->n_elems ||
+            y->n_elems != t[n->inputs[k]].n_elems)
+            continue;
+        int32_t *inputs = pool_alloc(&f->g->pool, 3, sizeof *inputs);
+        if (!inputs)
+            return error_no_memory(e, "the graph", 0);
+        memcpy(inputs, product->inputs, 2 * sizeof *inputs);
+        inputs[2] = n->inputs[!k];
+        product->inputs = inputs;
+        product->n_inputs = 3;
+        take_over(f, product, n);
     }
     return 0;
 }
@@ -503,6 +529,8 @@ int onnx_fuse(struct graph *g, struct error *e)
             r = fuse_norm(&f, &g->nodes[i], e);
         if (r == 0)
             r = fuse_bias(&f, &g->nodes[i], e);
+        if (r == 0)
+            r = fuse_columns(&f, &g->nodes[i], e);
         if (r == 0)
             fuse_activation(&f, &g->nodes[i]);
         if (r == 0)

@@ -147,6 +147,9 @@ int conv_prepare_weights(struct step *s, struct conv *c, int8_t *weights, struct
 /// The same for floats, whose bias is set.
 int conv_prepare_floats(struct step *s, struct conv *c, float *weights, struct error *e);
 
+/// Runs a step whose state is a convolution.
+int conv_run(const struct step *s, struct run *r, struct error *e);
+
 /// How many lines of the output a tile has at most; those of all images when one tile holds them.
 uint32_t conv_tile_lines(const struct conv *c);
 

@@ -301,7 +301,7 @@ static int conv_run_dnn(const struct step *s, const struct conv *c, struct run *
     return 0;
 }
 
-static int conv_run(const struct step *s, struct run *r, struct error *e)
+int conv_run(const struct step *s, struct run *r, struct error *e)
 {
     const struct conv *c = s->state;
     if (c->phases)

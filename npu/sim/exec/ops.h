@@ -13,10 +13,12 @@ extern const struct op *const ops_ort_int8[GRAPH_OP_COUNT];
 GRAPH_OPS(X)
 #undef X
 extern const struct op op_ort_int8_binary, op_ort_int8_softmax, op_attention, op_lrn, op_recurrent,
-    op_choose, op_cast, op_index, op_reduce, op_quantize_bytes, op_trilu, op_arcs;
+    op_choose, op_cast, op_index, op_reduce, op_quantize_bytes, op_trilu, op_arcs, op_linear;
 
 /// Whether op_attention computes a node of GRAPH_REF.
 bool op_attention_fits(const struct graph *g, const struct graph_node *n);
+/// The same of op_linear and GRAPH_MAT_MUL.
+bool op_linear_fits(const struct graph *g, const struct graph_node *n);
 /// The same of op_lrn.
 bool op_lrn_fits(const struct graph *g, const struct graph_node *n);
 

@@ -42,6 +42,7 @@ static const struct op *plan_choose(const struct graph *g, const struct graph_no
         {op_reduce_fits, &op_reduce},       {op_quantize_bytes_fits, &op_quantize_bytes},
         {op_trilu_fits, &op_trilu},         {op_arcs_fits, &op_arcs},
         {op_cast_fits, &op_cast},           {op_index_fits, &op_index},
+        {op_linear_fits, &op_linear},
     };
     for (size_t i = 0; i < sizeof instead / sizeof *instead; i++)
         if (instead[i].fits(g, n))

@@ -79,7 +79,7 @@ static bool take_shapes(struct step *s, struct product *p)
     return a.columns == b.rows && take_batch(p, &a, 0) && take_batch(p, &b, 1) && n == y->n_elems;
 }
 
-// Gemm's C, of m or 1 rows and n or 1 columns; Gemm has no batch.
+// Gemm's C, of m or 1 rows and n or 1 columns. With a batch it is a bias, one row.
 static bool take_addend(struct step *s, struct product *p)
 {
     const struct graph_tensor *t = step_input(s, 2);
@@ -89,7 +89,7 @@ static bool take_addend(struct step *s, struct product *p)
     uint32_t columns = t->n_dims ? t->dims[t->n_dims - 1] : 1;
     p->add[0] = rows == 1 ? 0 : columns;
     p->add[1] = columns == 1 ? 0 : 1;
-    return t->n_dims <= 2 && !p->n_dims && (rows == 1 || rows == p->m) &&
+    return t->n_dims <= 2 && (!p->n_dims || rows == 1) && (rows == 1 || rows == p->m) &&
            (columns == 1 || columns == p->n);
 }
 
@@ -144,7 +144,6 @@ static int mat_mul_multiply(const struct step *s, const struct product *p, const
     return status == dnnl_success ? 0 : dnn_error(s, status, "a product", e);
 }
 
-// Gemm's C is filled in once: with C there is no batch.
 static int mat_mul_run(const struct step *s, struct run *r, struct error *e)
 {
     const struct product *p = s->state;
@@ -153,14 +152,15 @@ static int mat_mul_run(const struct step *s, struct run *r, struct error *e)
     float *y = plain_values(s, r, &p->out);
     uint64_t size = (uint64_t)(p->m * p->n), batches = size ? step_output(s, 0)->n_elems / size : 0;
     omp_set_num_threads(1);
-    if (add && size)
-        fill_addend(s, p, plain_load(s, r, &p->in[2]), y);
+    const float *addend = add ? plain_load(s, r, &p->in[2]) : NULL;
     for (uint64_t i = 0; i < batches; i++) {
         uint64_t rest = i;
         int64_t at[2] = {0, 0};
         for (uint32_t d = p->n_dims; d-- > 0; rest /= p->dims[d])
             for (int k = 0; k < 2; k++)
                 at[k] += (int64_t)(rest % p->dims[d]) * p->strides[k][d];
+        if (add)
+            fill_addend(s, p, addend, y + i * size);
         int status = mat_mul_multiply(s, p, a + at[0], b + at[1], y + i * size, add, e);
         if (status < 0)
             return status;

@@ -4,6 +4,7 @@ of ONNX Runtime's domain, spectra, constants of 4 bits and of bfloat16, zero poi
 out."""
 import itertools
 import json
+import math
 import unittest
 
 import numpy as np
@@ -38,6 +39,83 @@ class Addends(Case):
                    {"x": x}, {"w": w, "a": a})
         self.gives((conv + a) * conv, [node("Conv", ["x", "w"], ["c"]), node("Add", ["c", "a"], ["d"]), node("Mul", ["c", "d"], ["y"])],
                    {"x": x}, {"w": w, "a": a})
+
+
+class Gelus(Case):
+    """GELU in the nodes that exporters write, which become one; and what only looks like it."""
+    ROOT = np.float32(2 ** .5)
+
+    def setUp(self):
+        super().setUp()
+        self.x = self.random(2, 3, 11) * 3
+        self.erf = np.vectorize(math.erf)(self.x / self.ROOT)
+        self.given = {"root": self.ROOT, "part": 1 / self.ROOT, "one": np.float32(1), "half": np.float32(.5), "most": np.float32([.51]),
+                      "t": self.random(2, 3, 11), "wide": self.random(4, 1, 1, 1)}
+
+    def ends(self, expected, *nodes, first=("Div", ["x", "root"])):
+        sums = [node(first[0], first[1], ["s"]), node("Erf", ["s"], ["e"]), node("Add", ["one", "e"], ["a"])]
+        self.gives(expected, [*sums, *nodes], {"x": self.x}, self.given, within=1e-5)
+
+    def test_in_all_orders(self):
+        y = self.x * (1 + self.erf) / 2
+        for first in ("Div", ["x", "root"]), ("Mul", ["part", "x"]), ("Mul", ["x", "part"]):
+            self.ends(y, node("Mul", ["x", "a"], ["m"]), node("Mul", ["m", "half"], ["y"]), first=first)
+        self.ends(y, node("Mul", ["half", "a"], ["m"]), node("Mul", ["m", "x"], ["y"]))
+        self.ends(y, node("Mul", ["x", "half"], ["h"]), node("Mul", ["h", "a"], ["y"]))
+        self.ends(np.maximum(y, 1), node("Mul", ["half", "x"], ["h"]), node("Mul", ["a", "h"], ["m"]), node("Max", ["m", "one"], ["y"]))
+
+    def test_what_is_none(self):
+        x, y = self.x, self.x * (1 + self.erf)
+        self.ends(y, node("Mul", ["x", "a"], ["y"]))
+        self.ends(y * np.float32(.51), node("Mul", ["x", "a"], ["m"]), node("Mul", ["m", "most"], ["y"]))
+        self.ends(y * x, node("Mul", ["x", "a"], ["m"]), node("Mul", ["m", "x"], ["y"]))
+        self.ends((1 + self.erf) * self.given["t"] / 2, node("Mul", ["t", "a"], ["m"]), node("Mul", ["m", "half"], ["y"]))
+        self.ends((1 + self.erf) ** 2 / 2, node("Mul", ["a", "a"], ["m"]), node("Mul", ["m", "half"], ["y"]))
+        self.ends(y / 2 + self.erf, node("Mul", ["x", "a"], ["m"]), node("Mul", ["m", "half"], ["g"]), node("Add", ["g", "e"], ["y"]))
+        self.ends([y / 2, y], node("Mul", ["x", "a"], ["y1"]), node("Mul", ["y1", "half"], ["y"]))
+        self.ends(y / 2 * self.given["wide"], node("Mul", ["x", "a"], ["m"]), node("Mul", ["m", "wide"], ["w"]), node("Mul", ["w", "half"], ["y"]))
+        self.ends(x * (1 + np.vectorize(math.erf)(self.ROOT / x)) / 2, node("Mul", ["x", "a"], ["m"]), node("Mul", ["m", "half"], ["y"]),
+                  first=("Div", ["root", "x"]))
+
+
+class Linears(Case):
+    """Products by a constant matrix with an addend, which is a bias where it has one number for each column, and only there."""
+
+    def test_of_all_shapes(self):
+        for shape, outputs in ((3,), 5), ((1, 3), 1), ((4, 3), 5), ((2, 4, 3), 5), ((2, 1, 8, 9), 33), ((2, 3, 4, 300), 1000), ((17, 8), 8), ((16, 4, 4, 520), 600):
+            x, w = self.random(*shape), self.random(shape[-1], outputs)
+            product, rows = x @ w, shape[:-1]
+            for added in {(outputs,), (1, outputs), (1,), (), (*rows, 1), (*rows, outputs), (2, 1, 1, 1, outputs)}:
+                b = self.random(*added)
+                with self.subTest(shape=shape, outputs=outputs, added=added):
+                    nodes = [node("MatMul", ["x", "w"], ["m"]), node("Add", ["b", "m"], ["s"]), node("Relu", ["s"], ["y"])]
+                    self.gives(np.maximum(product + b, 0), nodes, {"x": x}, {"w": w, "b": b})
+
+    def test_what_reads_the_product_too(self):
+        x, w, b = self.random(2, 4, 3), self.random(3, 5), self.random(5)
+        self.gives([x @ w + b, x @ w], [node("MatMul", ["x", "w"], ["y1"]), node("Add", ["y1", "b"], ["y"])], {"x": x}, {"w": w, "b": b})
+        self.gives((x @ w + b) * 2 + b, [node("MatMul", ["x", "w"], ["m"]), node("Add", ["m", "b"], ["s"]), node("Mul", ["s", "two"], ["t"]),
+                                         node("Add", ["t", "b"], ["y"])], {"x": x}, {"w": w, "b": b, "two": np.float32(2)})
+
+    def test_behind_images(self):
+        x, k, w, b = self.random(1, 3, 4, 6), self.random(5, 3, 1, 1), self.random(6, 7), self.random(7)
+        conv = np.einsum("nihw,oi->nohw", x, k[..., 0, 0])
+        self.gives(np.tanh(conv @ w + b), [node("Conv", ["x", "k"], ["c"]), node("MatMul", ["c", "w"], ["m"]), node("Add", ["m", "b"], ["s"]),
+                                           node("Tanh", ["s"], ["y"])], {"x": x}, {"k": k, "w": w, "b": b})
+
+    def test_as_gemm(self):
+        for rows, inputs, outputs in (4, 3, 5), (40, 12, 17):
+            x, w, b = self.random(rows, inputs), self.random(outputs, inputs), self.random(outputs)
+            for factors in {}, {"alpha": .5}, {"beta": 2.0}, {"alpha": 2.0, "beta": .5}:
+                y = x @ w.T * factors.get("alpha", 1) + b * factors.get("beta", 1)
+                self.gives(y, [node("Gemm", ["x", "w", "b"], ["y"], transB=1, **factors)], {"x": x}, {"w": w, "b": b})
+            self.gives(x @ w.T + b, [node("Gemm", ["a", "w", "b"], ["y"], transA=1, transB=1)], {"a": x.T.copy()}, {"w": w, "b": b})
+            self.gives(x @ w.T + x[:, :1], [node("Gemm", ["x", "w", "b"], ["y"], transB=1)], {"x": x}, {"w": w, "b": x[:, :1].copy()})
+
+    def test_of_no_numbers(self):
+        x, w = self.random(20, 9), self.random(9, 16)
+        w[1, 2], w[3, 5] = np.inf, np.nan
+        self.gives(x @ w, [node("MatMul", ["x", "w"], ["y"])], {"x": x}, {"w": w})
 
 
 class Windows(Case):
