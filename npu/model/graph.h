@@ -382,6 +382,8 @@ struct graph_node {
             bool multiply; // exMatMul: the product is multiplied by input 2, else that is added
             // Of int8: input 1 is multiplied by this and rounded to an int8 before (0: it is not).
             float factor;
+            // What comes out is that of the scales times this, which is nearly 1 (0: it is not).
+            float gain;
         } ex_product;
         uint32_t axes; // ReduceMean: a bit for each dimension
         struct {

@@ -34,7 +34,8 @@ HELD = re.compile(r"(RDMA_(WIDTH|HEIGHT|SURF_NOTCH)|DPU_(DST_SURF_STRIDE|DATA_CU
 SUMS, SUMMED = {"Add", "AddRelu", "ConvAdd"}, re.compile(r"(DPU_DATA_CUBE_CHANNEL|RDMA_EW_BASE)$")
 SPREADING = re.compile(r"(CNA_WEIGHT_SIZE[12]|CORE_DATAOUT_SIZE_1|DPU_(DATA_CUBE_(CHANNEL|NOTCH)|DST_SURF_STRIDE|WRITE_SIZE_0))$")
 HOLDING = {"Add", "AddRelu", "AveragePool", "Concat", "MaxPool", "Mul", "Relu", "Split"}
-HELD_OF = [(HOLDING, HELD), (SUMS, SUMMED), ({"Expand"}, SPREADING), ({"Resize"}, re.compile("DPU_DATA_CUBE_CHANNEL$")),
+HELD_OF = [(HOLDING, HELD), (SUMS, SUMMED), ({"Expand"}, SPREADING), ({"Resize"}, re.compile("DPU_(DATA_CUBE_(CHANNEL|NOTCH)|SURFACE_ADD)$")),
+           ({"ConvAdd", "ConvAddRelu"}, re.compile("RDMA_(EW_)?SURF_NOTCH$")),
            ({"exDataConvert"}, re.compile("(RDMA_SURF_NOTCH|DPU_DST_SURF_STRIDE)$"))]
 SPREAD = re.compile(r"CNA_(LINE_STRIDE|SURF_STRIDE)$")  # of a transposed convolution, which is held to its tiles, too
 FOLLOWED = {"Reshape", "Split", "Transpose"}  # bytes are followed through all of their tasks, whatever a register says
@@ -158,6 +159,10 @@ MORE_KINDS = [
     ("lprnet.rk3568", "CNA_WEIGHT_SIZE2"),
     ("pp_human_segv2_custom_argmax.rk3566_rk3568", "DPU_DATA_CUBE_CHANNEL"),  # pixels that an interpolating task writes apart
     ("retinaface.rv1126b", "exDataConvert"),
+    ("pp_human_segv2_custom_argmax.rk3576", "DPU_SURFACE_ADD"),  # how far phases of an interpolated image are apart
+    ("pp_human_segv2_custom_argmax.rk3588", "DPU_DATA_CUBE_NOTCH"),
+    ("osnet_l2norm.rk3588", "RDMA_EW_SURF_NOTCH"),  # an addend's surfaces, which two readers share
+    ("osnet_l2norm.rk3588", "exMatMul"),  # units of a product, and what it multiplies with to the last bit
 ]
 # Attributes that are left out, one at a time, in all such nodes of a file: of Resize the mode, which is nearest then.
 ABSENT = {"pp_human_segv2_custom_argmax.rk3562": "Resize", "retinaface320.rk3576": "Resize", "a_relu.rk3576": "ConvRelu"}

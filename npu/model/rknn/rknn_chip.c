@@ -8,8 +8,11 @@ int rknn_find_chip(const struct chip *wanted, const struct rknn_file *f, const s
     const struct chip *chip = chip_find(f->chip);
     char names[CHIP_NAMES_MAX];
     if (!chip)
-        return error_set(e, STATUS_TARGET_PLATFORM_UNMATCH,
-                         "the model is for \"%s\"; known chips are %s", f->chip, chip_names(names));
+        return error_set(
+            e, STATUS_TARGET_PLATFORM_UNMATCH,
+            "the model is for \"%s\", and how that chip's NPU computes is not known here: "
+            "convert it for one of %s",
+            f->chip, chip_names(names));
     if (wanted && strcmp(wanted->target, chip->target) != 0)
         return error_set(e, STATUS_TARGET_PLATFORM_UNMATCH,
                          "the model is for %s, this device is %s: convert it for %s, or use a "

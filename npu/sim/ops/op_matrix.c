@@ -81,6 +81,14 @@ static void apply_third(const struct step *s, const struct ex_mat_mul *p, const 
         y[i] = s->node->ex_product.multiply ? y[i] * c[w.at[0]] : y[i] + c[w.at[0]];
 }
 
+// What registers multiply by has 15 bits, and is not quite what the scales come to.
+static void apply_gain(const struct step *s, float *y)
+{
+    float gain = s->node->ex_product.gain;
+    for (size_t i = 0; gain != 0 && i < step_output(s, 0)->n_elems; i++)
+        y[i] *= gain;
+}
+
 static int run_ex_mat_mul(const struct step *s, struct run *r, struct error *e)
 {
     (void)e;
@@ -100,6 +108,7 @@ static int run_ex_mat_mul(const struct step *s, struct run *r, struct error *e)
                 add_product(vy + (i * o + l) * w, vb + (i * k + j) * w, va[(i * k + j) * o + l], w);
     if (s->node->n_inputs > 2)
         apply_third(s, p, plain_load(s, r, &p->c), vy);
+    apply_gain(s, vy);
     plain_store(s, r, &p->y);
     return 0;
 }

@@ -91,6 +91,27 @@ static bool writes_lines(const struct rknn_lowering *l, const struct rknn_state 
     }
 }
 
+// Between two of a line's pixels are those of the other phases, and between two lines those of
+// theirs. RK3576 and RV1126B have what is behind a line's last pixel.
+static bool writes_apart(const struct rknn_lowering *l, const struct phases *p,
+                         const struct rknn_state *t, uint32_t w)
+{
+    enum chip_generation g = l->chip->generation;
+    uint32_t gap = p->times[1] - 1, line = p->times[0] * p->width;
+    bool twice = g == CHIP_GEN_RK3588 || g == CHIP_GEN_RK3566;
+    uint64_t behind = line - (g == CHIP_GEN_RK3576 ? (w - 1) * p->times[1] + 1 : 0);
+    return t->value[DPU_DATA_CUBE_NOTCH] == (twice ? gap << 16 | gap : gap) &&
+           rknn_fit_bytes(l->regs, t, DPU_SURFACE_ADD) == behind * rknn_fit_atom(l->regs);
+}
+
+// RK3588, RK3566 and RK3568 say twice how many channels the image has, once of the last 64.
+static bool reads_channels(const struct rknn_lowering *l, const struct rknn_state *t)
+{
+    uint32_t real = t->value[CNA_DATA_SIZE1] >> 16, last = lower_input(l, 0)->dims[1] - 1;
+    enum chip_generation g = l->chip->generation;
+    return (g != CHIP_GEN_RK3588 && g != CHIP_GEN_RK3566) || real == last || real == last % 64;
+}
+
 // Lines and planes of the copy with edges, in atoms: of one line, or, as a bit says, of four.
 // RK3588 goes from a line's end to the next plane.
 static bool has_strides(const struct rknn_lowering *l, const struct phases *p,
@@ -126,8 +147,9 @@ static bool has_windows(const struct rknn_lowering *l, const struct phases *p,
                   v[CNA_FC_DATA_SIZE0] == v[CNA_DATA_SIZE0] &&
                   (v[CNA_WEIGHT_SIZE2] >> 16) == KERNEL - less * ONE_EACH;
     return v[CNA_CONV_CON3] == STEPS_OF_ONE && !padded && placed && writes_lines(l, t, w) &&
-           from_w == w + 1 && from_h == h + 1 && (v[CNA_FC_DATA_SIZE1] & 0xffff) == channels &&
-           w + 2 == p->copy->dims[3] && rknn_fit_blocks(made, channels + less);
+           writes_apart(l, p, t, w) && reads_channels(l, t) && from_w == w + 1 && from_h == h + 1 &&
+           (v[CNA_FC_DATA_SIZE1] & 0xffff) == channels && w + 2 == p->copy->dims[3] &&
+           rknn_fit_blocks(made, channels + less);
 }
 
 // ---- what a phase takes ----

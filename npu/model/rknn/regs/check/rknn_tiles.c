@@ -346,6 +346,30 @@ static int check_lines(const struct tile *t, bool packed, struct error *e)
     return check(t, CNA_DATA_SIZE0, begins_with_output(t, top, lines - fetched_lines), e);
 }
 
+// Of an image that is spread out: what is fetched of it are lines that the task takes.
+static int check_fetched(const struct tile *t, bool packed, struct error *e)
+{
+    const uint32_t *v = t->s->value;
+    uint32_t lines = v[CNA_DATA_SIZE0] & 0xffff, fetched = v[CNA_FC_DATA_SIZE0];
+    if (packed || t->regs->chip->generation == CHIP_GEN_RK3566)
+        return 0;
+    return check(t, CNA_FC_DATA_SIZE0,
+                 fetched >> 16 == v[CNA_DATA_SIZE0] >> 16 && (fetched & 0xffff) <= lines, e);
+}
+
+// RK3588 has two readers for what is added, each of every second surface.
+static int check_readers(const struct tile *t, struct error *e)
+{
+    const uint32_t *v = t->s->value;
+    uint32_t atom = rknn_fit_atom(t->regs), surfaces = (t->c->y->dims[1] + atom - 1) / atom;
+    uint64_t next_but_one = 2 * (uint64_t)v[RDMA_EW_SURF_STRIDE];
+    uint64_t notch = next_but_one - (uint64_t)t->width * t->height * atom;
+    if (t->regs->chip->generation != CHIP_GEN_RK3588 || !t->c->integer || surfaces <= 2)
+        return 0;
+    int r = check(t, RDMA_SURF_NOTCH, v[RDMA_SURF_NOTCH] == notch, e);
+    return r < 0 ? r : check(t, RDMA_EW_SURF_NOTCH, v[RDMA_EW_SURF_NOTCH] == notch, e);
+}
+
 // What is added is as large as what it is added to.
 static int check_addend(const struct tile *t, struct error *e)
 {
@@ -357,7 +381,8 @@ static int check_addend(const struct tile *t, struct error *e)
     r = r < 0 ? r : check(t, RDMA_HEIGHT, v[RDMA_HEIGHT] + 1 == t->height, e);
     uint64_t plane = (uint64_t)t->c->y->dims[2] * t->c->y->dims[3];
     uint64_t stride = rknn_fit_bytes(t->regs, t->s, RDMA_EW_SURF_STRIDE);
-    return r < 0 ? r : check(t, RDMA_EW_SURF_STRIDE, rknn_fit_plane(t->regs, plane, stride), e);
+    r = r < 0 ? r : check(t, RDMA_EW_SURF_STRIDE, rknn_fit_plane(t->regs, plane, stride), e);
+    return r < 0 ? r : check_readers(t, e);
 }
 
 // Real numbers of 32 bits, in front of and behind an activation by a table (RK3588): a task
@@ -411,7 +436,7 @@ static int check_tile(const struct tile *t, struct error *e)
     r = r < 0 ? r : check_strides(t, e);
     r = r < 0 ? r : check_image(t, packed, e);
     r = r < 0 ? r : check_depth(t, packed, e);
-    r = r < 0 || t->c->transposed ? r : check_lines(t, packed, e);
+    r = r < 0 ? r : t->c->transposed ? check_fetched(t, packed, e) : check_lines(t, packed, e);
     r = r < 0 ? r : check_weights(t, packed, e);
     return r < 0 ? r : check_addend(t, e);
 }
