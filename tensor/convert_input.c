@@ -90,6 +90,13 @@ struct conversion {
     uint8_t tables[4][256 * sizeof(float)];
 };
 
+// Whose mean, deviation and place a channel has: its own, or, where there is one for all, those of
+// the first, but for the place.
+static size_t convert_share(const struct conversion *c, size_t channel)
+{
+    return c->preprocessed && c->io->preprocess.n_channels > 1 ? channel : 0;
+}
+
 static bool convert_changes(const struct tensor_preprocess *p)
 {
     for (uint32_t c = 0; c < p->n_channels; c++)
@@ -102,12 +109,12 @@ static int convert_check_preprocess(const struct conversion *c, struct error *e)
 {
     const struct tensor_preprocess *p = &c->io->preprocess;
     const struct tensor_attr *a = &c->io->logical;
-    if (!convert_has_arithmetic(a->type) || p->n_channels > 4 || c->dst.channels > p->n_channels ||
-        (a->n_dims != 4 && p->n_channels != 1))
+    if (!convert_has_arithmetic(a->type) || p->n_channels > 4 ||
+        (p->n_channels != 1 && (c->dst.channels > p->n_channels || a->n_dims != 4)))
         return error_set(e, STATUS_MODEL_INVALID,
                          "input \"%s\" (%s, %zu channels) has mean and std for %u channels",
                          a->name, tensor_type_name(a->type), c->dst.channels, p->n_channels);
-    for (uint32_t i = 0; i < c->dst.channels; i++)
+    for (uint32_t i = 0; i < c->dst.channels && i < p->n_channels; i++)
         if (p->order[i] >= c->dst.channels || p->std[i] == 0 || !isfinite(p->std[i]) ||
             !isfinite(p->mean[i]))
             return error_set(e, STATUS_MODEL_INVALID,
@@ -170,10 +177,11 @@ static void convert_by_arithmetic(const struct conversion *c, size_t channel, co
                                   size_t src_stride, uint8_t *dst, size_t dst_stride, size_t n)
 {
     const struct tensor_preprocess *p = &c->io->preprocess;
+    size_t of = convert_share(c, channel);
     double x[CONVERT_CHUNK];
     convert_load(c->from, src, src_stride, n, x);
-    convert_store(&c->io->logical, x, c->preprocessed ? (double)p->mean[channel] : 0,
-                  c->preprocessed ? (double)p->std[channel] : 1, dst, dst_stride, n);
+    convert_store(&c->io->logical, x, c->preprocessed ? (double)p->mean[of] : 0,
+                  c->preprocessed ? (double)p->std[of] : 1, dst, dst_stride, n);
 }
 
 // The results for all 256 values of a source of one byte.
@@ -182,7 +190,9 @@ static void convert_make_tables(struct conversion *c)
     uint8_t bytes[256];
     for (int i = 0; i < 256; i++)
         bytes[i] = (uint8_t)i;
-    for (size_t channel = 0; channel < (c->preprocessed ? c->dst.channels : 1); channel++)
+    for (size_t channel = 0;
+         channel == 0 || (channel < c->dst.channels && convert_share(c, channel) == channel);
+         channel++)
         convert_by_arithmetic(c, channel, bytes, 1, c->tables[channel], 1, 256);
 }
 
@@ -195,7 +205,7 @@ static void convert_make_tables(struct conversion *c)
 static void convert_by_table(const struct conversion *c, size_t channel, const uint8_t *src,
                              size_t src_stride, uint8_t *dst, size_t dst_stride, size_t n)
 {
-    const uint8_t *table = c->tables[c->preprocessed ? channel : 0];
+    const uint8_t *table = c->tables[convert_share(c, channel)];
     switch (tensor_type_size(c->io->logical.type)) {
     case 1:
         LOOK_UP(uint8_t);
@@ -238,7 +248,8 @@ static void convert_part(const struct conversion *c, size_t image, size_t row, s
                          size_t channel, size_t n, const uint8_t *src, uint8_t *dst)
 {
     const struct view *s = &c->src, *d = &c->dst;
-    size_t given = c->preprocessed ? c->io->preprocess.order[channel] : channel;
+    bool moved = c->preprocessed && c->io->preprocess.n_channels > 1;
+    size_t given = moved ? c->io->preprocess.order[channel] : channel;
     size_t from = image * s->image_stride + row * s->row_stride + column * s->column_stride +
                   given * s->channel_stride;
     size_t to = image * d->image_stride + row * d->row_stride + column * d->column_stride +

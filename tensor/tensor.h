@@ -57,7 +57,7 @@ struct tensor_attr {
 
 // What is done to an input that is not passed through: x -> (x[order[c]] - mean[c]) / std[c].
 struct tensor_preprocess {
-    uint32_t n_channels; // 0: nothing is done; else at most 4
+    uint32_t n_channels; // 0: nothing is done; 1: the same to all; else at most 4
     float mean[4];
     float std[4];
     uint8_t order[4];

@@ -18,6 +18,17 @@ def _edge(name, function, *args, error=EXACT, **options):
     case("edges", name, error)(lambda: function(*args, **options))
 
 
+def _stacked(chip):
+    """Two pictures in one input: as many channels as have no means of their own, and the same for all."""
+    m = Model(chip)
+    x = m.input("x", (1, 6, 5, 7), Quant(0.02, -9), mean=[127.5] * 6, std=[64.0] * 6)
+    m.output(ops.relu(m, x), "y")
+    return m
+
+
+for _chip in ("rk3588", "rk3566", "rv1106"):
+    _edge(f"{_chip}_stacked", _stacked, _chip)
+
 # ---- convolutions -----------------------------------------------------------------------------
 
 _LINE = dict(size=(1, 50), batch=2)

@@ -247,7 +247,7 @@ def _prepared(shape, **how):
     return m
 
 
-for _name, _how in (("mean", {"mean": [0.5] * 6}), ("std", {"std": [2.0] * 6}),
+for _name, _how in (("mean", {"mean": [0.5] * 5 + [0.25]}), ("std", {"std": [2.0] * 5 + [4.0]}),
                     ("last_mean", {"mean": [0.0] * 5 + [1.0]}), ("swapped", {"rgb2bgr": True})):
     refuse(f"input_{_name}", "of at most 4 channels only",
            lambda how=_how: _prepared((1, 6, 4, 5), **how))

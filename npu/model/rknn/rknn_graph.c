@@ -225,7 +225,7 @@ static bool is_plain(const struct rknn_preprocess *p)
     return plain;
 }
 
-// Preprocessing of an image of 1 to 4 channels, or of all elements of another tensor alike; left
+// Preprocessing of an image of 1 to 4 channels, or of all elements of any tensor alike; left
 // out entirely where it changes nothing. Channel orders outside the image fall back to the
 // identity.
 static int convert_preprocess(const struct rknn_preprocess *from, const struct graph_tensor *t,
@@ -234,13 +234,13 @@ static int convert_preprocess(const struct rknn_preprocess *from, const struct g
     uint32_t channels = t->n_dims == 4 ? t->dims[1] : 0;
     if (is_plain(from))
         return 0;
-    if (t->n_dims != 4 && from->same)
+    if ((t->n_dims != 4 || channels > 4) && from->same)
         channels = 1;
     if (channels < 1 || channels > 4)
         return error_set(e, STATUS_MODEL_INVALID,
                          "input %s: mean, standard deviation and order of channels are supported "
-                         "for images of at most 4 channels only, or the same for all elements of "
-                         "what is no image",
+                         "for images of at most 4 channels only, or the same for all elements: "
+                         "convert the model without them, and apply them before its runs",
                          t->name);
     for (uint32_t c = 0; c < channels; c++) {
         if (!isfinite(from->mean[c]) || !isfinite(from->std[c]))

@@ -339,6 +339,29 @@ static void check_refused(const struct tensor_io *io, enum tensor_type type,
     assert_non_null(strstr(e.text, words));
 }
 
+// What is the same to all channels has one number, however many channels there are.
+static void all_channels_are_treated_alike(void **state)
+{
+    (void)state;
+    enum { CHANNELS = 6, N = 2 * CHANNELS };
+    struct tensor_io io = {.logical = {.name = "image", .type = TENSOR_FLOAT32},
+                           .preprocess = {.n_channels = 1, .mean = {3}, .std = {2}}};
+    uint8_t bytes[N];
+    float given[N], dst[N], again[N];
+    set_dims(&io.logical, 1, 1, 2, CHANNELS);
+    for (int i = 0; i < N; i++)
+        given[i] = bytes[i] = (uint8_t)(7 * i);
+    assert_int_equal(
+        convert_input(&io, &FORM(TENSOR_UINT8, TENSOR_NHWC), bytes, N, dst, sizeof dst, NULL), 0);
+    assert_int_equal(convert_input(&io, &FORM(TENSOR_FLOAT32, TENSOR_NHWC), given, sizeof given,
+                                   again, sizeof again, NULL),
+                     0);
+    for (int i = 0; i < N; i++) {
+        assert_float_equal(dst[i], (float)(7 * i - 3) / 2, 0);
+        assert_float_equal(again[i], (float)(7 * i - 3) / 2, 0);
+    }
+}
+
 static void wrong_inputs_are_refused(void **state)
 {
     (void)state;
@@ -358,8 +381,11 @@ static void wrong_inputs_are_refused(void **state)
     io.logical.scale = 0;
     check_refused(&io, u8, TENSOR_NHWC, 8, STATUS_MODEL_INVALID, "scale");
     io = good;
-    io.preprocess = (struct tensor_preprocess){.n_channels = 1, .mean = {1}, .std = {1}};
-    check_refused(&io, u8, TENSOR_NHWC, 8, STATUS_MODEL_INVALID, "mean and std for 1 channels");
+    set_dims(&io.logical, 1, 2, 2, 3);
+    io.preprocess =
+        (struct tensor_preprocess){.n_channels = 2, .mean = {1, 1}, .std = {1, 1}, .order = {0, 1}};
+    check_refused(&io, u8, TENSOR_NHWC, 12, STATUS_MODEL_INVALID, "mean and std for 2 channels");
+    io = good;
     io.preprocess =
         (struct tensor_preprocess){.n_channels = 2, .mean = {1, 1}, .std = {1, 1}, .order = {0, 2}};
     check_refused(&io, u8, TENSOR_NHWC, 8, STATUS_MODEL_INVALID, "channel order 2");
@@ -508,6 +534,7 @@ int main(void)
         cmocka_unit_test(halves_are_rounded_once),
         cmocka_unit_test(pictures_become_halves),
         cmocka_unit_test(integers_only_move),
+        cmocka_unit_test(all_channels_are_treated_alike),
         cmocka_unit_test(wrong_inputs_are_refused),
         cmocka_unit_test(stored_values_become_real),
         cmocka_unit_test(large_integers_are_rounded_once),
