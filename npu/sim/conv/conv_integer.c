@@ -83,10 +83,12 @@ static void conv_correct_bias(const struct step *s, struct conv *c, const int8_t
 #define LINES_ALONE     true // without AVX512-VBMI
 #define MOST_EXCEPTIONS 4
 #define MOST_BYTES      (1 << 16) // of a table that a cache holds
+#define FEW_STEPS       4         // of a segment: fewer instructions than from segments
 #else
 #define LINES_ALONE     false
 #define MOST_EXCEPTIONS LUT_EXCEPTIONS
 #define MOST_BYTES      0
+#define FEW_STEPS       LUT_STEPS_MOST
 #endif
 
 // Where more follows, outputs are made from real numbers (conv_epilogue.c). What leads into a table
@@ -122,8 +124,8 @@ static bool conv_lut_takes_segments(const struct lut_kernel *k, const int8_t *de
            (ret->saturates || !MOST_BYTES || !conv_lut_is_small(k, dense));
 }
 
-// Steps or segments where there are kernels for them, else the dense table, which has ten times the
-// size.
+// Few steps, segments or many steps where there are kernels for them, else the dense table, which
+// has ten times the size.
 static int conv_lut_choose_kernel(struct step *s, struct lut_kernel *k, struct error *e)
 {
     cleanup(free_p) int8_t *dense = malloc(LUT_N_DENSE);
@@ -132,11 +134,14 @@ static int conv_lut_choose_kernel(struct step *s, struct lut_kernel *k, struct e
     if (!dense)
         return error_no_memory(e, "a lookup table", LUT_N_DENSE);
     lut_fill_dense(k->lut, dense);
-    bool vbmi = dnn_has_vnni() && lut_has_vbmi();
-    if (vbmi && lut_find_steps(k, dense, &steps)) {
+    const bool found =
+        lut_has_steps() && (dnn_has_vnni() || LINES_ALONE) && lut_find_steps(k, dense, &steps);
+    if (found && steps.most <= FEW_STEPS) {
         k->steps = conv_lut_keep(s, &steps, sizeof steps);
     } else if (conv_lut_takes_segments(k, dense, &segments)) {
         k->segments = conv_lut_keep(s, &segments, sizeof segments);
+    } else if (found) {
+        k->steps = conv_lut_keep(s, &steps, sizeof steps);
     } else {
         lut_choose_dense(k, dense);
         int8_t *bytes = step_alloc(s, 1, (size_t)k->n_dense);

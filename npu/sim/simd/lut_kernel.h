@@ -68,8 +68,9 @@ void lut_sums_exact(const struct lut_job *job);
 /// Whether floats give what lies beyond the tables, as lut_sums_lines() has it.
 bool lut_fits_lines(const struct graph_lut *lut, const int32_t bounds[2]);
 
-/// By segments, with AVX512-VBMI or NEON, and by steps (lut_steps/), with the first.
+/// By segments and by steps (lut_steps/), with AVX512-VBMI or NEON.
 void lut_sums_lines(const struct lut_job *job);
 void lut_sums_steps(const struct lut_job *job);
 bool lut_has_vbmi(void);
 bool lut_has_lines(void);
+bool lut_has_steps(void);

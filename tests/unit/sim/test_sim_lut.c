@@ -161,7 +161,7 @@ static void check_steps(struct table *t, const struct lut_job *job)
     t->in_steps[t->steps.of_v]++;
     struct lut_kernel with = t->kernel;
     with.steps = &t->steps;
-    if (lut_has_vbmi())
+    if (lut_has_steps())
         check_outputs(job, &with, "steps", lut_sums_steps);
 }
 

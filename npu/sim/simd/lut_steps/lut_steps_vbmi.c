@@ -178,10 +178,20 @@ void lut_sums_steps(const struct lut_job *job)
     const struct lut_steps *s = job->kernel->steps;
     (s->n < LUT_STEPS_SEGMENTS ? narrow : wide)[s->most - 1](job);
 }
-#else
+
+bool lut_has_steps(void)
+{
+    return lut_has_vbmi();
+}
+#elif !defined(__aarch64__) // lut_steps_neon.c
+bool lut_has_steps(void)
+{
+    return false;
+}
+
 void lut_sums_steps(const struct lut_job *job)
 {
     (void)job;
-    abort(); // lut_has_vbmi() is never true
+    abort(); // lut_has_steps() is never true
 }
 #endif
