@@ -297,6 +297,17 @@ static int check_groups(const struct rknn_lowering *l, bool depthwise, struct er
     return 0;
 }
 
+// Container 0x1004 does not say whose an address is, nor are there files to tell where a transposed
+// convolution's tasks begin: such a program is run as it is.
+static int check_transposed_places(const struct rknn_lowering *l, struct error *e)
+{
+    uint32_t to = 0;
+    if (l->f->container.kind != RKNN_LITE || l->out->op != GRAPH_CONV_TRANSPOSE ||
+        !rknn_regs_get(l->regs, DPU_DST_BASE, &to) || !to)
+        return 0;
+    return error_set(e, STATUS_MODEL_INVALID, "where its tasks begin is not known");
+}
+
 // Whether the registers say the same geometry.
 static int check_registers(const struct rknn_lowering *l, bool depthwise, int32_t addend,
                            struct error *e)
@@ -319,6 +330,7 @@ static int check_registers(const struct rknn_lowering *l, bool depthwise, int32_
         r = rknn_tiles_agree(l->regs, &c, e);
     if (r == 0 && plain)
         r = rknn_bases_agree(l->regs, l->f, l->node, &c, e);
+    r = r < 0 ? r : check_transposed_places(l, e);
     if (r == 0)
         return 0;
     return error_prefix(e, "node %s (%s)", l->node->name, l->node->op);

@@ -69,7 +69,9 @@ static int check_image(const struct task *t, bool packed, struct error *e)
     if (t->c->depthwise)
         right += t->channel / ATOM * plane_bytes(from, x);
     bool inside = rknn_file_offset(t->f, t->n->inputs[0], t->s->value[CNA_FEATURE_BASE], &at);
-    return check(t, CNA_FEATURE_BASE, inside && at == right, e);
+    uint32_t lines = t->s->value[CNA_DATA_SIZE0] & 0xffff;
+    int r = check(t, CNA_FEATURE_BASE, inside && at == right, e);
+    return r < 0 ? r : check(t, CNA_DATA_SIZE0, first + lines <= x->dims[2], e);
 }
 
 static int check_constants(const struct task *t, struct error *e)

@@ -315,6 +315,20 @@ static bool begins_with_output(const struct tile *t, uint32_t top, uint32_t not_
            from / across + w->pad[0] == to / along * w->stride[0] + not_fetched + top;
 }
 
+// Whether the last line that is fetched is one of the image, and no other channels' first one.
+// Planes may be filled up to fours of atoms.
+static bool ends_in_image(const struct tile *t, bool packed, uint32_t fetched)
+{
+    uint64_t pixels = (uint64_t)t->c->x->dims[2] * t->c->x->dims[3];
+    uint64_t at = t->s->value[CNA_FEATURE_BASE] / rknn_fit_atom(t->regs);
+    uint32_t across = t->c->x->dims[3], down = t->c->x->dims[2];
+    if (packed || t->s->tensor[CNA_FEATURE_BASE] < 0 || !pixels ||
+        rknn_fit_halves(t->regs, t->s->value[CNA_CONV_CON1]))
+        return true;
+    return at % pixels / across + fetched <= down ||
+           at % ((pixels + 3) / 4 * 4) / across + fetched <= down;
+}
+
 // Lines of the image that the task's part of the output takes, those of the borders left out.
 static int check_lines(const struct tile *t, bool packed, struct error *e)
 {
@@ -334,9 +348,11 @@ static int check_lines(const struct tile *t, bool packed, struct error *e)
         r = check(t, reg, v[reg] >> 16 == (w->pad[3] << 8 | (top == w->pad[0] ? 0 : w->pad[2])), e);
     r = r < 0 ? r : check(t, CNA_DATA_SIZE0, lines <= t->c->x->dims[2], e);
     r = r < 0 ? r : check(t, CNA_DATA_SIZE0, (uint64_t)lines + top + w->pad[2] > taken, e);
+    uint32_t fetched_lines = newer ? (fetched & 0xffff) + t->less : lines;
+    r = r < 0 ? r : check(t, CNA_DATA_SIZE0, ends_in_image(t, packed, fetched_lines), e);
     if (r < 0 || packed || g == CHIP_GEN_RK3566)
         return r;
-    uint32_t fetched_lines = (fetched & 0xffff) + t->less;
+    fetched_lines = (fetched & 0xffff) + t->less;
     bool same = fetched >> 16 == v[CNA_DATA_SIZE0] >> 16 && fetched_lines <= lines;
     // Of a part of the image, lines may be in the buffer from the task before.
     bool enough = lines < t->c->x->dims[2] || (uint64_t)fetched_lines + top + w->pad[2] > taken;
