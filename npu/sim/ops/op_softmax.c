@@ -17,6 +17,7 @@
 
 #include "npu/sim/exec/ops.h"
 #include "npu/sim/exec/plain.h"
+#include "npu/sim/simd/functions/exponential.h"
 #include "tensor/transpose.h"
 
 #define LANES 16
@@ -51,6 +52,15 @@ static int softmax_prepare(struct step *s, struct error *e)
 }
 
 static const struct graph_post exponential = {.kind = POST_EXP};
+
+// e^x of what is not above 0, in place.
+static void raise_row(float *x, size_t n)
+{
+    if (exponential_fits())
+        exponential_row(x, 0, n, x);
+    else
+        elements_post(&exponential, x, n);
+}
 
 // y = x - the largest of each row.
 KERNEL(void, subtract_top, (const float *x, size_t rows, size_t n, float *restrict y),
@@ -159,22 +169,28 @@ KERNEL(void, softmax_columns,
         if (logarithm)
             memcpy(powers, row, width * sizeof *row);
         float *powers_of_row = logarithm ? powers : row;
-        elements_post(&exponential, powers_of_row, width);
+        raise_row(powers_of_row, width);
         for (size_t i = 0; i < width; i++)
             sum[i] += powers_of_row[i];
     }
     for (size_t i = 0; i < width && logarithm; i++)
         sum[i] = logf(sum[i]);
+    for (size_t i = 0; i < width && !logarithm; i++)
+        sum[i] = 1 / sum[i];
     for (size_t k = 0; k < n && logarithm; k++)
         for (size_t i = 0; i < width; i++)
             y[k * step + i] -= sum[i];
     for (size_t k = 0; k < n && !logarithm; k++)
         for (size_t i = 0; i < width; i++)
-            y[k * step + i] /= sum[i];
+            y[k * step + i] *= sum[i];
 }
 
 static void softmax_rows(const float *x, size_t rows, size_t n, float *y)
 {
+    if (exponential_fits()) {
+        exponential_softmax(x, rows, n, y);
+        return;
+    }
     size_t together = n < ELEMENTS_CHUNK ? ELEMENTS_CHUNK / n : 1;
     for (size_t count; rows; rows -= count, x += count * n, y += count * n) {
         count = rows < together ? rows : together;

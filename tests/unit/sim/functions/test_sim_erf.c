@@ -1,4 +1,5 @@
-// erf_many() against doubles of libm, with the instructions that DNNL_MAX_CPU_ISA allows.
+// erf_many(), exponential_row() and exponential_softmax() against doubles of libm, with the
+// instructions that DNNL_MAX_CPU_ISA allows.
 #include <fenv.h>
 #include <math.h>
 #include <setjmp.h>
@@ -10,6 +11,7 @@
 #include <cmocka.h>
 
 #include "npu/sim/simd/functions/erf.h"
+#include "npu/sim/simd/functions/exponential.h"
 #include "tests/support/checks/floats.h"
 
 static double exact(bool gelu, double x)
@@ -97,12 +99,81 @@ static void test_nothing_underflows(void **state)
     }
 }
 
+// ---- exponentials ----
+
+static void check_exponentials(bool less, const float *x, size_t n)
+{
+    float below[FLOATS_CHUNK], y[FLOATS_CHUNK], top = less ? 3.25f : 0;
+    for (size_t i = 0; i < n; i++)
+        below[i] = x[i] > top ? top - x[i] : x[i];
+    double sum = 0, got = (double)exponential_row(below, top, n, y);
+    for (size_t i = 0; i < n; i++) {
+        float v = below[i] - top;
+        double right = exp((double)v);
+        sum += (double)y[i];
+        if (!(floats_distance(right, y[i]) <= 2) && !(v < -87 && y[i] <= 0))
+            fail_msg("%a becomes %a, not %a", (double)v, (double)y[i], right);
+    }
+    assert_true(fabs(got - sum) <= sum * 1e-5);
+}
+
+static void test_exponentials_of_all_sizes(void **state)
+{
+    (void)state;
+    floats_each(check_exponentials);
+}
+
+// Rows of all lengths, in place and not; what lies behind stays.
+static void test_softmax(void **state)
+{
+    (void)state;
+    for (size_t n = 1; n < 70; n++) {
+        float x[3 * 70 + 1], y[3 * 70 + 1] = {0};
+        for (size_t i = 0; i < 3 * n + 1; i++)
+            x[i] = (float)((i * 37 + n) % 101) / 8 - 6;
+        y[3 * n] = 7;
+        exponential_softmax(x, 3, n, y);
+        assert_true(y[3 * n] >= 7 && y[3 * n] <= 7);
+        for (size_t row = 0; row < 3; row++) {
+            double sum = 0;
+            for (size_t i = 0; i < n; i++)
+                sum += exp((double)x[row * n + i]);
+            for (size_t i = 0; i < n; i++)
+                assert_true(floats_distance(exp((double)x[row * n + i]) / sum, y[row * n + i]) < 8);
+        }
+        exponential_softmax(x, 3, n, x);
+        assert_memory_equal(x, y, 3 * n * sizeof *x);
+    }
+}
+
+static void test_softmax_of_no_numbers(void **state)
+{
+    (void)state;
+    for (size_t n = 2; n < 40; n++)
+        for (size_t at = 0; at < n; at++) {
+            float x[40] = {0}, y[40];
+            x[at] = -INFINITY;
+            exponential_softmax(x, 1, n, y);
+            for (size_t i = 0; i < n; i++)
+                assert_true(i == at ? y[i] <= 0 : floats_distance(1 / ((double)n - 1), y[i]) <= 4);
+            x[at] = NAN;
+            exponential_softmax(x, 1, n, y);
+            for (size_t i = 0; i < n; i++)
+                assert_true(isnan(y[i]));
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_floats_of_all_sizes), cmocka_unit_test(test_between_parts),
-        cmocka_unit_test(test_all_lengths),         cmocka_unit_test(test_what_is_no_number),
+        cmocka_unit_test(test_floats_of_all_sizes),
+        cmocka_unit_test(test_between_parts),
+        cmocka_unit_test(test_all_lengths),
+        cmocka_unit_test(test_what_is_no_number),
         cmocka_unit_test(test_nothing_underflows),
+        cmocka_unit_test(test_exponentials_of_all_sizes),
+        cmocka_unit_test(test_softmax),
+        cmocka_unit_test(test_softmax_of_no_numbers),
     };
     if (!erf_fits()) {
         print_message("skipped: the CPU has no such instructions, or they are not allowed\n");
