@@ -1,8 +1,9 @@
 // ArgMax: y[o, i] = the smallest k for which x[o, k, i] is the largest along the axis.
 //
-// int8 tensors are compared as stored, since a positive scale keeps their order; all others as
-// floats. ELEMENTS_CHUNK outputs at a time, so that the best values and their indices stay in the
-// first cache while k runs outside, and the inner loop over neighbours becomes vector instructions:
+// int8 tensors are compared as stored, since a positive scale keeps their order; all others, and
+// what has many channels behind each other, as floats. ELEMENTS_CHUNK outputs at a time, so that
+// the best values and their indices stay in the first cache while k runs outside, and the inner
+// loop over neighbours becomes vector instructions:
 //
 //   k ->  [ x0 x1 x2 … ]   best[i] = max, found[i] = k where it grew
 //         [ x0 x1 x2 … ]
@@ -27,19 +28,33 @@
 // The tensor along the axis: places outside, of numbers that are compared, and inside.
 struct arg_max {
     bool raw;
-    bool pixels;     // reals of at least LANES channels, which are the axis
-    bool floats;     // … that are stored as floats; others are loaded, some pixels at a time
+    bool pixels; // reals of at least LANES channels, which are the axis
+    bool floats; // … that are stored as floats; others are loaded, some pixels at a time
+    struct element_form form;
     struct plain in; // neither
     size_t outer, size, inner;
     size_t outer_step, step, inner_step; // elements
     struct plain out;
 };
 
+// Channels that lie behind each other and are many are compared as reals; stored ones, which are
+// reals, too, with AVX512.
+static bool has_many_channels(const struct step *s, const struct arg_max *p)
+{
+    const struct graph_tensor *x = step_input(s, 0);
+    return !x->constant && x->channels_last && s->node->axis == 1 && p->size >= LANES &&
+           p->size <= ELEMENTS_CHUNK;
+}
+
 static void take_raw(const struct step *s, struct arg_max *p)
 {
     const struct graph_tensor *x = step_input(s, 0);
-    p->raw = x->type == TENSOR_INT8 && x->scale >= 0 && p->size <= INT16_MAX &&
-             (!x->channels_last || s->node->axis == 1);
+    bool stored = x->type == TENSOR_INT8 && x->scale >= 0;
+    p->raw = stored && p->size <= INT16_MAX && (!x->channels_last || s->node->axis == 1) &&
+             !(kernel_has_avx512() && has_many_channels(s, p));
+    p->form = element_form(x);
+    if (stored)
+        p->form.scale = 1;
     if (!p->raw || !x->channels_last)
         return;
     p->inner *= p->outer; // pixels
@@ -53,9 +68,10 @@ static void take_pixels(const struct step *s, struct arg_max *p)
 {
     const struct graph_tensor *x = step_input(s, 0);
     p->floats = x->type == TENSOR_FLOAT32 && !x->quantized;
-    p->pixels = !p->raw && !x->constant && x->channels_last && s->node->axis == 1 &&
-                p->size >= LANES && element_type_known(x->type) &&
-                p->size <= (p->floats ? INT32_MAX : ELEMENTS_CHUNK);
+    p->pixels = !p->raw && element_type_known(x->type) &&
+                (has_many_channels(s, p) ||
+                 (p->floats && !x->constant && x->channels_last && s->node->axis == 1 &&
+                  p->size >= LANES && p->size <= INT32_MAX));
 }
 
 static int arg_max_prepare(struct step *s, struct error *e)
@@ -232,20 +248,18 @@ static void compare_channels(const float *x, size_t size, size_t n, float *index
         compare_pixels(x, size, n, index);
 }
 
-static void compare_image(const struct step *s, const struct arg_max *p, const uint8_t *x,
-                          float *index)
+static void compare_image(const struct arg_max *p, const uint8_t *x, float *index)
 {
-    const struct element_form form = element_form(step_input(s, 0));
-    const size_t n = p->outer * p->inner, element = tensor_type_size(form.type),
+    const size_t n = p->outer * p->inner, element = tensor_type_size(p->form.type),
                  together = ELEMENTS_CHUNK / p->size;
+    float values[ELEMENTS_CHUNK];
     if (p->floats) {
         compare_channels((const float *)(const void *)x, p->size, n, index);
         return;
     }
-    float values[ELEMENTS_CHUNK];
     for (size_t i = 0, count; i < n; i += count) {
         count = n - i < together ? n - i : together;
-        elements_load(&form, x + i * p->size * element, count * p->size, values);
+        elements_load(&p->form, x + i * p->size * element, count * p->size, values);
         compare_channels(values, p->size, count, index + i);
     }
 }
@@ -256,7 +270,7 @@ static int arg_max_run(const struct step *s, struct run *r, struct error *e)
     const struct arg_max *p = s->state;
     float *index = plain_values(s, r, &p->out);
     if (p->pixels) {
-        compare_image(s, p, run_input(s, r, 0), index);
+        compare_image(p, run_input(s, r, 0), index);
         plain_store(s, r, &p->out);
         return 0;
     }
