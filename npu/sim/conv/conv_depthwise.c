@@ -463,6 +463,10 @@ void conv_depthwise_run(const struct step *s, const struct conv *c, struct run *
     struct requant_job job = {.narrow = false};
     struct conv_lines lines = depthwise_make_lines(c, r);
     depthwise_describe_line(c, r, &l);
+    // As around oneDNN's kernels. Reading what was set before waits for all sums that are under
+    // way, so it is done once, or where an epilogue follows each line for each; integers need none.
+    const bool once = c->fp16, each = !c->fp16 && !c->integer;
+    uint32_t before = once ? kernel_drop_denormals() : 0;
     if (c->integer && c->requant.kind != REQUANT_NONE)
         conv_requantize_begin(s, c, r, &job);
     for (uint32_t n = 0; n < c->n; n++) {
@@ -474,11 +478,14 @@ void conv_depthwise_run(const struct step *s, const struct conv *c, struct run *
                 l.to = (uint16_t *)run_output(s, r, 0) + first * c->oc;
             l.first = first;
             l.requant = depthwise_makes_outputs(c, &l, &job) ? &job : NULL;
-            uint32_t denormals = kernel_drop_denormals(); // as around oneDNN's kernels
+            uint32_t denormals = each ? kernel_drop_denormals() : 0;
             l.sum(&l);
-            kernel_keep_denormals(denormals);
+            if (each)
+                kernel_keep_denormals(denormals);
             if (!c->fp16 && !l.requant)
                 conv_epilogue(s, c, r, l.to, first, c->ow);
         }
     }
+    if (once)
+        kernel_keep_denormals(before);
 }

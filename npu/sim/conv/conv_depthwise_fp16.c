@@ -77,17 +77,17 @@ KERNEL_AVX512 static void depthwise_sum_fp16_512(const struct depthwise_line *l)
 
 #define PARTS (CONV_LANES / AVX2_LANES)
 
-// Of units of CONV_LANES elements or more.
-AVX2_INLINE void depthwise_fp16_sum_parts(const struct depthwise_line *l, size_t in, size_t out,
-                                          size_t o, const int n)
+// Of units of CONV_LANES elements or more. Three taps are unrolled; nine would take longer.
+AVX2_INLINE void depthwise_fp16_sum_taps(const struct depthwise_line *l, const size_t n_taps,
+                                         size_t in, size_t out, size_t o, const int n)
 {
-    const float *taps = (const float *)l->taps + o, *bias = taps + l->n_taps * l->tap;
+    const float *taps = (const float *)l->taps + o, *bias = taps + n_taps * l->tap;
     const struct clamp_bounds bounds = l->bounds;
     __m256 sums[DEPTHWISE_FEW * PARTS];
 #pragma GCC unroll 8
     for (int i = 0; i < n * PARTS; i++)
         sums[i] = _mm256_setzero_ps();
-    for (size_t k = 0; k < l->n_taps; k++, taps += l->tap) {
+    for (size_t k = 0; k < n_taps; k++, taps += l->tap) {
         const uint16_t *x = (const uint16_t *)l->sources[k] + in + o;
 #pragma GCC unroll 2
         for (int v = 0; v < PARTS; v++) {
@@ -108,9 +108,24 @@ AVX2_INLINE void depthwise_fp16_sum_parts(const struct depthwise_line *l, size_t
     }
 }
 
+AVX2_INLINE void depthwise_fp16_sum_parts(const struct depthwise_line *l, size_t in, size_t out,
+                                          size_t o, const int n)
+{
+    depthwise_fp16_sum_taps(l, l->n_taps, in, out, o, n);
+}
+
+AVX2_INLINE void depthwise_fp16_sum_three(const struct depthwise_line *l, size_t in, size_t out,
+                                          size_t o, const int n)
+{
+    depthwise_fp16_sum_taps(l, 3, in, out, o, n);
+}
+
 KERNEL_AVX2 static void depthwise_sum_fp16_256(const struct depthwise_line *l)
 {
-    depthwise_each(l, DEPTHWISE_FEW, depthwise_fp16_sum_parts);
+    if (l->n_taps == 3)
+        depthwise_each(l, DEPTHWISE_FEW, depthwise_fp16_sum_three);
+    else
+        depthwise_each(l, DEPTHWISE_FEW, depthwise_fp16_sum_parts);
 }
 
 void depthwise_sum_fp16(const struct depthwise_line *l)

@@ -321,14 +321,15 @@ static void floats_sum_line(const struct step *s, const struct conv *c, struct r
         uint8_t *to = f->to == FLOATS_TO_SUMS
                           ? (uint8_t *)sums
                           : (uint8_t *)run_output(s, r, 0) + (first + done) * c->oc * size;
-        uint32_t denormals = kernel_drop_denormals(); // as around oneDNN's kernels
+        uint32_t denormals = f->to == FLOATS_TO_SUMS ? kernel_drop_denormals() : 0;
         // In one group the last channels first: what they write too much is the next pixel's first
         // ones.
         for (size_t i = 0; i < f->n_blocks; i++) {
             size_t at = c->window.groups > 1 ? i : f->n_blocks - 1 - i;
             floats_sum_block(c, &f->blocks[at], p, first + done, count, to);
         }
-        kernel_keep_denormals(denormals);
+        if (f->to == FLOATS_TO_SUMS)
+            kernel_keep_denormals(denormals);
         for (size_t i = 0; i < p->n_segments; i++)
             p->segments[i] += count * p->pitch;
         if (f->to == FLOATS_TO_SUMS)
@@ -430,6 +431,10 @@ void conv_floats_run(const struct step *s, const struct conv *c, struct run *r, 
                               .bounds = f->bounds,
                               .channels = c->oc,
                               .fp16 = f->to == FLOATS_TO_FP16};
+    // As around oneDNN's kernels: once, since reading what was set before waits for all sums that
+    // are under way; but an epilogue is without it.
+    const bool once = f->to != FLOATS_TO_SUMS;
+    uint32_t denormals = once ? kernel_drop_denormals() : 0;
     if (f->streamed)
         floats_streamed_run(s, c, r, &p, image);
     else if (f->planes)
@@ -438,4 +443,6 @@ void conv_floats_run(const struct step *s, const struct conv *c, struct run *r, 
         floats_sum_flat(s, c, r, &p, image);
     else
         floats_sum_lines(s, c, r, &p, image);
+    if (once)
+        kernel_keep_denormals(denormals);
 }

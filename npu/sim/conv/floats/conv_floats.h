@@ -123,9 +123,9 @@ typedef void floats_sum(const struct floats_pixels *p, size_t first);
 static inline void floats_sum_all(floats_sum *const *functions, size_t most,
                                   const struct floats_pixels *p, size_t n)
 {
-    size_t tiles = (n + most - 1) / most;
-    for (size_t first = 0, count; tiles; tiles--, first += count) {
-        count = (n - first + tiles - 1) / tiles;
+    const size_t tiles = (n + most - 1) / most, each = n / tiles, larger = n % tiles;
+    for (size_t i = 0, first = 0, count; i < tiles; i++, first += count) {
+        count = each + (i < larger);
         functions[count - 1](p, first);
     }
 }
