@@ -126,7 +126,8 @@ struct conv {
     bool direct;                    // nothing is left to the epilogue: oneDNN writes the output
     bool in_output;                 // … or its tiles, on which the epilogue works there
     struct element_form image_form; // CONV_DEPTHWISE
-    bool fp16;                      // … from the image to the output, in these bounds
+    bool fp16;                      // … of lines of fp16
+    bool fp16_outputs;              // … to outputs of fp16, in these bounds
     struct clamp_bounds bounds;
 
     bool transposed;

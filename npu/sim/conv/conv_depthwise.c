@@ -199,7 +199,8 @@ int conv_depthwise_prepare_floats(struct step *s, struct conv *c, const float *w
     if (!taps)
         return error_no_memory(e, "a weight", (n_taps + 1) * padded * sizeof *taps);
     c->image_form = element_form(step_input(s, 0));
-    c->fp16 = depthwise_fits_fp16(s, c, &c->bounds);
+    c->fp16 = depthwise_fits_fp16(s, c);
+    c->fp16_outputs = c->fp16 && depthwise_outputs_fp16(s, c, &c->bounds);
     for (size_t tap = 0; tap < n_taps; tap++)
         for (size_t i = 0; i < padded; i++)
             *taps++ = w[i % c->oc * n_taps + tap];
@@ -231,7 +232,7 @@ static int depthwise_vnni_scratch(struct step *s, struct conv *c, struct error *
 
 int conv_depthwise_scratch(struct step *s, struct conv *c, struct error *e)
 {
-    uint64_t sums = c->fp16 ? 0 : (uint64_t)c->ow * c->oc + CONV_LANES;
+    uint64_t sums = c->fp16_outputs ? 0 : (uint64_t)c->ow * c->oc + CONV_LANES;
     int r = step_scratch(s, sums * sizeof(int32_t), &c->sums_at, e);
     if (r < 0)
         return r;
@@ -427,7 +428,9 @@ static void depthwise_describe_line(const struct conv *c, struct run *r, struct 
     l->out = depthwise_unit_size(c);
     l->n = l->size / l->out;
     l->in = l->out * w->stride[1];
+    l->pixel = (size_t)w->dilation[1] * c->ic;
     l->to = run_scratch(r, c->sums_at);
+    l->outputs = c->fp16_outputs;
     l->bounds = c->bounds;
     l->sum = c->tap_min   ? depthwise_sum_quads
              : c->integer ? depthwise_sum_integers
@@ -465,7 +468,7 @@ void conv_depthwise_run(const struct step *s, const struct conv *c, struct run *
     depthwise_describe_line(c, r, &l);
     // As around oneDNN's kernels. Reading what was set before waits for all sums that are under
     // way, so it is done once, or where an epilogue follows each line for each; integers need none.
-    const bool once = c->fp16, each = !c->fp16 && !c->integer;
+    const bool once = c->fp16_outputs, each = !once && !c->integer;
     uint32_t before = once ? kernel_drop_denormals() : 0;
     if (c->integer && c->requant.kind != REQUANT_NONE)
         conv_requantize_begin(s, c, r, &job);
@@ -474,7 +477,7 @@ void conv_depthwise_run(const struct step *s, const struct conv *c, struct run *
         for (uint32_t y = 0; y < c->oh; y++) {
             size_t first = ((size_t)n * c->oh + y) * c->ow;
             depthwise_find_sources(c, r, &lines, y, &l);
-            if (c->fp16)
+            if (c->fp16_outputs)
                 l.to = (uint16_t *)run_output(s, r, 0) + first * c->oc;
             l.first = first;
             l.requant = depthwise_makes_outputs(c, &l, &job) ? &job : NULL;
@@ -482,7 +485,7 @@ void conv_depthwise_run(const struct step *s, const struct conv *c, struct run *
             l.sum(&l);
             if (each)
                 kernel_keep_denormals(denormals);
-            if (!c->fp16 && !l.requant)
+            if (!c->fp16_outputs && !l.requant)
                 conv_epilogue(s, c, r, l.to, first, c->ow);
         }
     }

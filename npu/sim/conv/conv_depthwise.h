@@ -22,7 +22,9 @@ struct depthwise_line {
     size_t tap;                 // elements from one tap to the next
     size_t n, in, out;          // units; elements between neighbours
     size_t size;                // elements of the output: n units, and perhaps a part of one
+    size_t pixel;               // elements from one column under the window to the next
     void *to;                   // sums, or fp16 outputs
+    bool outputs;               // … these, of the kernels from fp16
     struct clamp_bounds bounds; // of fp16 outputs
     // Not NULL: quads become outputs in registers, where depthwise_stores() says so; `first` is the
     // first pixel of the output. Then `to` is scratch memory.
@@ -31,26 +33,37 @@ struct depthwise_line {
     void (*sum)(const struct depthwise_line *l); // the whole line
 };
 
-/// Calls `sum` for all of the line: for n neighbouring units, 1 or `many`, whose first
-/// elements are `in` in the sources and `out` in the output, the CONV_LANES elements from the o-th
-/// of each on. The last units of many are moved back so that they end where the line ends, and so
-/// is a unit's last vector: some outputs are computed twice. Units smaller than a vector write too
-/// much, which the next unit overwrites.
+// Of all whole units, `many` at a time, the last ones moved back so that they end where the line
+// ends. False: there are fewer.
+static inline __attribute__((always_inline)) bool depthwise_each_many(
+    const struct depthwise_line *l, size_t o, const int n_many,
+    void (*sum)(const struct depthwise_line *l, size_t in, size_t out, size_t o, int n))
+{
+    const size_t many = (size_t)n_many;
+    size_t i = 0;
+    if (l->n < many)
+        return false;
+    for (; i + many <= l->n; i += many)
+        sum(l, i * l->in, i * l->out, o, n_many);
+    if (i < l->n)
+        sum(l, (l->n - many) * l->in, (l->n - many) * l->out, o, n_many);
+    return true;
+}
+
+/// Calls `sum` for all of the line: for n neighbouring units, `many`, DEPTHWISE_FEW or 1, whose
+/// first elements are `in` in the sources and `out` in the output, the CONV_LANES elements from the
+/// o-th of each on. The last units of many are moved back, and so is a unit's last vector: some
+/// outputs are computed twice. Units smaller than a vector write too much, which the next unit
+/// overwrites.
 static inline __attribute__((always_inline)) void
 depthwise_each(const struct depthwise_line *l, const int n_many,
                void (*sum)(const struct depthwise_line *l, size_t in, size_t out, size_t o, int n))
 {
-    const size_t many = (size_t)n_many;
     for (size_t from = 0; from < l->out; from += CONV_LANES) {
         size_t last = l->out < CONV_LANES ? 0 : l->out - CONV_LANES, o = from < last ? from : last;
-        size_t i = 0;
-        for (; i + many <= l->n; i += many)
-            sum(l, i * l->in, i * l->out, o, n_many);
-        if (i < l->n && l->n >= many) {
-            sum(l, (l->n - many) * l->in, (l->n - many) * l->out, o, n_many);
-            i = l->n;
-        }
-        for (; i < l->n; i++)
+        bool done = depthwise_each_many(l, o, n_many, sum) ||
+                    (n_many > DEPTHWISE_FEW && depthwise_each_many(l, o, DEPTHWISE_FEW, sum));
+        for (size_t i = 0; i < l->n && !done; i++)
             sum(l, i * l->in, i * l->out, o, 1);
         if (l->n * l->out < l->size)
             sum(l, l->size - l->out, l->size - l->out, o, 1);
@@ -105,9 +118,12 @@ void depthwise_sum_quads(const struct depthwise_line *l);
 /// Whether that makes the outputs of such a line, where they are narrow (struct requant_job).
 bool depthwise_stores(const struct depthwise_line *l);
 
-/// The kernel from fp16 to fp16, with AVX2 or AVX512, and whether it can be used.
+/// The kernel from lines of fp16, with AVX2 or AVX512, and whether it can be used; and whether it
+/// makes outputs of fp16 itself, within these bounds, not sums.
 void depthwise_sum_fp16(const struct depthwise_line *l);
-bool depthwise_fits_fp16(const struct step *s, const struct conv *c, struct clamp_bounds *bounds);
+bool depthwise_fits_fp16(const struct step *s, const struct conv *c);
+bool depthwise_outputs_fp16(const struct step *s, const struct conv *c,
+                            struct clamp_bounds *bounds);
 
 /// Joins lines to quads: byte i of to[k] is rows[i][k], raised by VNNI_RAISE, for the first four of
 /// n_rows lines of n bytes, and 0 where there are fewer.
