@@ -230,6 +230,8 @@ static void make_convolution(struct net *n)
     struct graph_window *w = &n->node.window;
     uint32_t x[4], y[4];
     choose_window(w, x, y);
+    if (one_in(2)) // units of one pixel, and of two
+        x[1] = y[1] = 8 * between(1, 12);
     w->groups = x[1];
     if (one_in(2)) {
         w->groups = 1;
