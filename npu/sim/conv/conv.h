@@ -25,7 +25,7 @@ enum conv_kernel {
     CONV_DNN,       // oneDNN, 8-bit integers or floats
     CONV_PLAIN,     // exact integers on any CPU
     CONV_DEPTHWISE, // one filter for each channel: integers, and fp16 and other stored types
-    CONV_VNNI,      // integers, one group, by products of bytes
+    CONV_VNNI,      // integers, by products of bytes; groups with AVX512 alone
     CONV_INT16,     // integers, with AVX2 or NEON
     CONV_FLOATS,    // floats that oneDNN has nothing as fast for (floats/conv_floats.h)
 };

@@ -1,5 +1,5 @@
-// Integer convolutions of one group by the byte multiplication of AVX512-VNNI (vpdpbusd): four
-// products of an uint8 and an int8, added to an int32, in each of 16 lanes. With ARM's dot products
+// Integer convolutions by the byte multiplication of AVX512-VNNI (vpdpbusd): four products of an
+// uint8 and an int8, added to an int32, in each of 16 lanes. With ARM's dot products
 // (neon/conv_neon_sum.c) likewise, but both are int8, so that nothing is raised (VNNI_RAISE).
 // With AVX2 alone the end of this file takes vpdpbusd's place, and vectors have 8 channels.
 //
@@ -22,6 +22,17 @@
 // to spare: a channel whose weights are all 1 counts it (`spare`). Else lines have the sums of each
 // window row behind their bytes. NEON's last block, which is the first one to be computed, leaves
 // what it counts to the others. Its vectors have 8 channels, so that few are computed for nothing.
+//
+// Groups, with AVX512 alone: a segment is a tap, of which a block takes the inputs of its own
+// channels' groups. Where a vector has channels of several groups, these are taken for one, with
+// weights of 0 for inputs of the others:
+//
+//   groups of 4 -> 4 channels     quad 0    w0 w1 w2 w3  0  0  0  0  0  0  0  0  0  0  0  0
+//                                 quad 1     0  0  0  0 w4 w5 w6 w7  0  0  0  0  0  0  0  0   …
+//
+// Window sums of each group are in memory where all channels of each block are of one. Else zero
+// points are in the weights: w + nz, as far as it is an int8, and where segments come for the
+// second time (`twice`) what is left of it.
 #pragma once
 
 #include "npu/sim/conv/conv_lines.h"
@@ -50,6 +61,8 @@ struct split_order {
 // Channels of the output that the kernel computes at a time.
 struct vnni_block {
     size_t from, n_vectors;
+    size_t group;             // of the first channel
+    size_t input, quads;      // of a segment: its first byte in a tap; what it takes from there
     const uint8_t *weights;   // [segment][quad][channel][4], as they are read
     struct split_order order; // … which is this where there are pairs (conv_vnni.paired)
 };
@@ -61,12 +74,14 @@ struct conv_vnni {
     size_t high;                       // … bytes from a line to its high parts; 0: there are none
     size_t lanes, max_vectors;         // channels of a vector, and vectors of a block at most
     bool flat;                         // all pixels are one line
-    size_t n_segments, segment, quads; // of a segment: its bytes, and quads of them
+    size_t n_segments, segment, quads; // of a segment: its bytes, and quads of them; one group's
+    bool twice;                        // groups: n_segments counts all segments twice
     size_t n_blocks;
     struct vnni_block *blocks;
-    int32_t *bias, *nz; // added to sums; multiplied by the window sum
-    bool has_nz;        // any of these is not 0
-    bool window_sums;   // … and no lane counts the window sum
+    int32_t *bias, *nz;            // added to sums; multiplied by the window sum
+    bool has_nz;                   // any of these is not 0
+    bool window_sums;              // … and no lane counts the window sum
+    size_t n_windows, next_window; // sums of as many groups; from one's to the next one's
     // The lane of the last vector that counts the window sum; -1: no lane is free. Then lines have
     // the sums of the windows' rows behind their bytes.
     int spare;

@@ -15,11 +15,12 @@
 #include "npu/sim/exec/run.h"
 #include "tests/support/seed.h"
 
-#define CASES      2400
-#define WIDE_CASES 200
-#define DEEP_CASES 300
-#define MOST_WORK  1000000 // multiplications in a case
-#define MOST_OC    160
+#define CASES         2400
+#define WIDE_CASES    200
+#define DEEP_CASES    300
+#define GROUPED_CASES 800
+#define MOST_WORK     1000000 // multiplications in a case
+#define MOST_OC       160
 
 #define GUARD      (64 << 10) // bytes behind the arena and behind scratch memory
 #define GUARD_BYTE 0xa5
@@ -255,6 +256,22 @@ static void choose_deep_shape(struct net *n, uint32_t x[4], uint32_t y[4])
         x[1] = (uint32_t)between(90, 200);
         y[1] = (uint32_t)between(1, 40);
     } while ((uint64_t)y[1] * y[2] * y[3] * x[1] * w->kernel[0] * w->kernel[1] > MOST_WORK);
+}
+
+// Several groups, of few and of many channels, whose vectors groups begin and end in.
+static void choose_grouped_shape(struct net *n, uint32_t x[4], uint32_t y[4])
+{
+    struct graph_window *w = &n->node->window;
+    do {
+        w->groups = (uint32_t)between(2, 24);
+        x[1] = w->groups * (uint32_t)(one_in(2) ? 4 << between(0, 3) : between(1, 20));
+        y[1] = w->groups * (uint32_t)(one_in(2) ? 4 << between(0, 4) : between(1, 80));
+        choose_size(w, 0, &x[2], &y[2]);
+        choose_size(w, 1, &x[3], &y[3]);
+        x[0] = y[0] = (uint32_t)(one_in(4) ? 2 : 1);
+    } while (y[1] > MOST_OC || (uint64_t)x[0] * y[1] * y[2] * y[3] * (x[1] / w->groups) *
+                                       w->kernel[0] * w->kernel[1] >
+                                   MOST_WORK);
 }
 
 typedef void (*choose_function)(struct net *n, uint32_t x[4], uint32_t y[4]);
@@ -493,10 +510,16 @@ static void deep_convolutions(void **state)
     check_convolutions(choose_deep_shape, make_small_weights, DEEP_CASES);
 }
 
+static void grouped_convolutions(void **state)
+{
+    (void)state;
+    check_convolutions(choose_grouped_shape, NULL, GROUPED_CASES);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_convolutions),
-                                       cmocka_unit_test(wide_convolutions),
-                                       cmocka_unit_test(deep_convolutions)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_convolutions), cmocka_unit_test(wide_convolutions),
+        cmocka_unit_test(deep_convolutions), cmocka_unit_test(grouped_convolutions)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
