@@ -155,14 +155,6 @@ KERNEL(void, to_integers, (void *sums, size_t n), (sums, n))
         to[i] = (int32_t)from[i];
 }
 
-// int8 [rows][inner] and [inner][columns], either transposed; the left one has no zero point.
-struct factors {
-    const int8_t *left, *right;
-    bool turned[2]; // left, right
-    size_t rows, inner, columns;
-    int32_t zp; // of the right one
-};
-
 KERNEL(void, subtract_each, (int32_t * sums, size_t n, uint32_t less), (sums, n, less))
 {
     for (size_t i = 0; i < n; i++)
@@ -182,7 +174,7 @@ KERNEL(int32_t, sum_of_bytes, (const int8_t *x, size_t step, size_t n), (x, step
 }
 
 // The right one's zero point, taken off: as often as the sum of a row of the left one.
-static void subtract_zero_point(const struct factors *f, int32_t *sums)
+static void subtract_zero_point(const struct attention_factors *f, int32_t *sums)
 {
     const size_t step = f->turned[0] ? f->rows : 1, row = f->turned[0] ? 1 : f->inner;
     for (size_t i = 0; i < f->rows && f->zp; i++)
@@ -191,8 +183,8 @@ static void subtract_zero_point(const struct factors *f, int32_t *sums)
 }
 
 // oneDNN 2.6 takes zero points where there is AVX512, and else computes in plain C.
-static dnnl_status_t attention_multiply_integers(const struct factors *f, const char turned[2],
-                                                 int32_t *sums)
+static dnnl_status_t attention_multiply_integers(const struct attention_factors *f,
+                                                 const char turned[2], int32_t *sums)
 {
     dnnl_dim_t m = (dnnl_dim_t)f->rows, n = (dnnl_dim_t)f->columns, k = (dnnl_dim_t)f->inner;
     const bool takes_zp = kernel_has_avx512();
@@ -206,7 +198,7 @@ static dnnl_status_t attention_multiply_integers(const struct factors *f, const 
 }
 
 static dnnl_status_t attention_multiply(const struct attention *a, struct run *r,
-                                        const struct factors *f, int32_t *sums)
+                                        const struct attention_factors *f, int32_t *sums)
 {
     char turned[2] = {f->turned[0] ? 'T' : 'N', f->turned[1] ? 'T' : 'N'};
     dnnl_dim_t m = (dnnl_dim_t)f->rows, n = (dnnl_dim_t)f->columns, k = (dnnl_dim_t)f->inner;
@@ -214,6 +206,10 @@ static dnnl_status_t attention_multiply(const struct attention *a, struct run *r
     if (a->integers)
         return attention_multiply_integers(f, turned, sums);
     float *x = run_scratch(r, a->floats_at[0]), *y = run_scratch(r, a->floats_at[1]);
+    if (attention_neon_multiply(f, (int8_t *)x, (int8_t *)y, sums)) {
+        subtract_zero_point(f, sums);
+        return dnnl_success;
+    }
     to_floats(f->left, 0, f->rows * f->inner, x);
     to_floats(f->right, f->zp, f->inner * f->columns, y);
     dnnl_status_t status =
@@ -359,25 +355,25 @@ static int attention_run_head(const struct step *s, struct run *r, const struct 
     int8_t *q = run_scratch(r, a->queries_at), *w = run_scratch(r, a->weights_at);
     int32_t *sums = run_scratch(r, a->sums_at);
     int8_map(a->query, h->q, a->q.size, q);
-    struct factors f = {.left = q,
-                        .right = h->k,
-                        .turned = {a->q.transposed, !a->k.transposed},
-                        .rows = a->queries,
-                        .inner = a->depth,
-                        .columns = a->keys,
-                        .zp = a->k.zp};
+    struct attention_factors f = {.left = q,
+                                  .right = h->k,
+                                  .turned = {a->q.transposed, !a->k.transposed},
+                                  .rows = a->queries,
+                                  .inner = a->depth,
+                                  .columns = a->keys,
+                                  .zp = a->k.zp};
     dnnl_status_t status = attention_multiply(a, r, &f, sums);
     if (status != dnnl_success)
         return dnn_error(s, status, "a product", e);
     for (size_t i = 0; i < a->queries; i++)
         weigh_query(a, sums + i * a->keys, w + i * a->keys);
-    f = (struct factors){.left = w,
-                         .right = h->v,
-                         .turned = {false, a->v.transposed},
-                         .rows = a->queries,
-                         .inner = a->keys,
-                         .columns = a->width,
-                         .zp = a->v.zp};
+    f = (struct attention_factors){.left = w,
+                                   .right = h->v,
+                                   .turned = {false, a->v.transposed},
+                                   .rows = a->queries,
+                                   .inner = a->keys,
+                                   .columns = a->width,
+                                   .zp = a->v.zp};
     status = attention_multiply(a, r, &f, sums);
     if (status != dnnl_success)
         return dnn_error(s, status, "a product", e);

@@ -29,6 +29,19 @@ struct attention {
     struct attention_vnni *vnni; // NULL: heads are not computed by attention_vnni_head()
 };
 
+// int8 [rows][inner] and [inner][columns], either transposed; the left one has no zero point.
+struct attention_factors {
+    const int8_t *left, *right;
+    bool turned[2]; // left, right
+    size_t rows, inner, columns;
+    int32_t zp; // of the right one
+};
+
+/// The sums of their products, without the zero point, with NEON. `left` and `right`: as much
+/// memory as both take as floats. False: not here, or not of so few products.
+bool attention_neon_multiply(const struct attention_factors *f, int8_t *left, int8_t *right,
+                             int32_t *sums);
+
 // A head, as its tensors have it.
 struct attention_head {
     const int8_t *q, *k, *v;
