@@ -72,6 +72,18 @@ for _mode in ("DCR", "CRD"):
     _one(f"depth_to_space_3_{_mode}", ops.depth_to_space, 3, mode=_mode, shape=(1, 18, 4, 5))
 _one("space_to_depth", ops.space_to_depth, 2, shape=(2, 5, 4, 6))
 _one("space_to_depth_3", ops.space_to_depth, 3, shape=(1, 3, 6, 9))
+
+
+def _of_four_runs(function, *args, shape, **options):
+    m = one(function, *args, shape=shape, **options)
+    m.batch = 4
+    return m
+
+
+for _mode in ("DCR", "CRD"):
+    case("moves", f"depth_to_space_batch_{_mode}")(lambda mode=_mode: _of_four_runs(
+        ops.depth_to_space, 2, mode=mode, shape=(1, 12, 4, 5)))
+case("moves", "space_to_depth_batch")(lambda: _of_four_runs(ops.space_to_depth, 2, shape=(1, 3, 6, 8)))
 for _mode in ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"):
     _one(f"resize_linear_{_mode}", ops.resize, (12, 14), coordinates=_mode)
     _one(f"resize_linear_down_{_mode}", ops.resize, (3, 4), coordinates=_mode)
