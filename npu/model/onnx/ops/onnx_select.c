@@ -134,9 +134,11 @@ static int cut_off(struct onnx_lowering *l, int64_t *begin, int64_t *end, struct
 {
     const uint32_t n = onnx_in(l, 0)->n_dims;
     for (uint32_t i = 0; i < n; i++) {
-        const int64_t size = onnx_in(l, 0)->dims[i], front = begin[i] < 0 ? -begin[i] : 0,
-                      behind = end[i] < 0 ? -end[i] : 0;
-        if ((!front && !behind) || front >= size || behind >= size || front + behind >= size)
+        const int64_t size = onnx_in(l, 0)->dims[i];
+        if (begin[i] <= -size || end[i] <= -size)
+            continue;
+        const int64_t front = begin[i] < 0 ? -begin[i] : 0, behind = end[i] < 0 ? -end[i] : 0;
+        if ((!front && !behind) || front + behind >= size)
             continue;
         l->in[0] =
             onnx_part(l, l->in[0], i, (uint32_t)front, (uint32_t)(size - front - behind), true, e);
