@@ -117,7 +117,8 @@ static bool has_units(const uint32_t *v, enum kind kind)
            is_unbounded(v);
 }
 
-// Halves of one pixel, or pixels of the input as they are; nothing is padded, added or cut off.
+// Halves of one pixel, or pixels of the input as they are; nothing is padded, added or cut off, and
+// windows go on by one pixel; one task of each file says 0 there, and nothing in CNA_CONV_CON2.
 static bool has_core(const uint32_t *v)
 {
     static const uint32_t known[][3] = {// how it convolves, the core, the converter
@@ -125,7 +126,9 @@ static bool has_core(const uint32_t *v)
                                         {0x20200120, 0x10000200, 0xb},
                                         {0x200120, 0x10000200, 0xb},
                                         {0x200120, 0x10000280, 0xe9}};
-    bool plain = !v[CNA_PADDING] && !v[CNA_PAD_CON1] && !v[CNA_WEIGHT_ZERO] &&
+    enum { NEXT_PIXEL = 9 };
+    bool goes_on = v[CNA_CONV_CON3] == NEXT_PIXEL || !(v[CNA_CONV_CON3] | v[CNA_CONV_CON2]);
+    bool plain = goes_on && !v[CNA_PADDING] && !v[CNA_PAD_CON1] && !v[CNA_WEIGHT_ZERO] &&
                  !v[CORE_CLIP_TRUNCATE] && !(v[CNA_WEIGHT_SIZE2] & 0xffff0000);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (v[CNA_CONV_CON1] == known[i][0] && v[CORE_MISC_CFG] == known[i][1] &&

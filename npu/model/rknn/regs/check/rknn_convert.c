@@ -60,6 +60,21 @@ static int check_sizes(const struct task *t, struct error *e)
     return 0;
 }
 
+// Every bit of the format is known, and the reader has its precisions once more.
+static int check_format(const struct task *t, bool back, struct error *e)
+{
+    enum { BYTES = 0x40000000, HALVES = 0x48000002, TO_BYTES = 0x08000002 };
+    uint32_t format = t->s->value[DPU_DATA_FORMAT], reader = t->s->value[RDMA_FEATURE_MODE_CFG];
+    bool known = back ? format == TO_BYTES
+                      : format == BYTES || (format == HALVES &&
+                                            t->regs->chip->generation != CHIP_GEN_RK3576);
+    bool same = rknn_bits(reader, 17, 15) == rknn_bits(format, 28, 26) &&
+                rknn_bits(reader, 7, 5) == rknn_bits(format, 2, 0);
+    int r = check(t, DPU_DATA_FORMAT, known, e);
+    r = r < 0 ? r : check(t, RDMA_FEATURE_MODE_CFG, same, e);
+    return r < 0 ? r : check(t, RDMA_SRC_DMA_CFG, !t->s->value[RDMA_SRC_DMA_CFG], e);
+}
+
 static bool is_scale(const struct task *t, double value)
 {
     return fabs(value - t->scale) <= SCALE_ERROR * t->scale;
@@ -153,6 +168,7 @@ static int check_back(const struct task *t, struct error *e)
 static int check_any(const struct task *t, enum chip_generation g, bool back, struct error *e)
 {
     int r = check_sizes(t, e);
+    r = r < 0 ? r : check_format(t, back, e);
     if (r < 0)
         return r;
     return back ? check_back(t, e) : g == CHIP_GEN_RK3576 ? check_newer(t, e) : check_older(t, e);

@@ -41,6 +41,18 @@ static int check_task(const struct rknn_regs *regs, const struct rknn_state *s, 
     return 0;
 }
 
+// A kernel for each channel that the task makes, of the bytes of one tap.
+static int check_kernels(const struct rknn_regs *regs, const struct rknn_state *s,
+                         uint32_t channels, struct error *e)
+{
+    enum { BYTES = 0x7ffff };
+    const uint32_t *v = s->value, counted = regs->chip->generation == CHIP_GEN_RK3576 ? 0 : 1;
+    uint32_t bytes = (v[CNA_WEIGHT_SIZE1] & BYTES) * (channels + 1);
+    int r = rknn_fit(regs, s, CNA_WEIGHT_SIZE2,
+                     rknn_bits(v[CNA_WEIGHT_SIZE2], 13, 0) == channels + counted, e);
+    return r < 0 ? r : rknn_fit(regs, s, CNA_WEIGHT_SIZE0, v[CNA_WEIGHT_SIZE0] == bytes, e);
+}
+
 // Each task makes whole planes of a part of the output's channels, by one tap for each: all units
 // on the way have the same channels, of which RK3562's core may make more.
 static int check_places(const struct rknn_regs *regs, const struct rknn_state *s,
@@ -68,7 +80,8 @@ static int check_places(const struct rknn_regs *regs, const struct rknn_state *s
     r = r < 0 ? r
               : rknn_fit(regs, s, CNA_WEIGHT_SIZE1,
                          (v[CNA_WEIGHT_SIZE1] & KERNEL) == align_up(x->dims[1], atom), e);
-    return r < 0 ? r : rknn_fit(regs, s, CNA_WEIGHT_SIZE2, v[CNA_WEIGHT_SIZE2] >> 16 == tap, e);
+    r = r < 0 ? r : rknn_fit(regs, s, CNA_WEIGHT_SIZE2, v[CNA_WEIGHT_SIZE2] >> 16 == tap, e);
+    return r < 0 ? r : check_kernels(regs, s, channels, e);
 }
 
 int rknn_spread_known(const struct rknn_regs *regs, const struct rknn_file *f,
