@@ -41,15 +41,19 @@ static int check_task(const struct rknn_regs *regs, const struct rknn_state *s, 
     return 0;
 }
 
-// A kernel for each channel that the task makes, of the bytes of one tap.
-static int check_kernels(const struct rknn_regs *regs, const struct rknn_state *s,
-                         uint32_t channels, struct error *e)
+// A kernel for each channel that there is, of the bytes of one tap. RK3576, RV1126B and RK3562 make
+// no others; older chips fill up blocks, and say in the upper half how many there are.
+static int check_kernels(const struct rknn_regs *regs, const struct rknn_state *s, struct error *e)
 {
     enum { BYTES = 0x7ffff };
-    const uint32_t *v = s->value, counted = regs->chip->generation == CHIP_GEN_RK3576 ? 0 : 1;
-    uint32_t bytes = (v[CNA_WEIGHT_SIZE1] & BYTES) * (channels + 1);
-    int r = rknn_fit(regs, s, CNA_WEIGHT_SIZE2,
-                     rknn_bits(v[CNA_WEIGHT_SIZE2], 13, 0) == channels + counted, e);
+    enum chip_generation g = regs->chip->generation;
+    const uint32_t *v = s->value, cube = v[DPU_DATA_CUBE_CHANNEL];
+    bool newer = g == CHIP_GEN_RK3576 || g == CHIP_GEN_RK3562;
+    uint32_t kernels = (newer ? rknn_bits(cube, 12, 0) : rknn_bits(cube, 28, 16)) + 1;
+    uint32_t counted = g == CHIP_GEN_RK3576 ? kernels - 1 : kernels;
+    uint32_t bytes = (v[CNA_WEIGHT_SIZE1] & BYTES) * kernels;
+    int r = rknn_fit(regs, s, CNA_WEIGHT_SIZE2, rknn_bits(v[CNA_WEIGHT_SIZE2], 13, 0) == counted,
+                     e);
     return r < 0 ? r : rknn_fit(regs, s, CNA_WEIGHT_SIZE0, v[CNA_WEIGHT_SIZE0] == bytes, e);
 }
 
@@ -81,7 +85,7 @@ static int check_places(const struct rknn_regs *regs, const struct rknn_state *s
               : rknn_fit(regs, s, CNA_WEIGHT_SIZE1,
                          (v[CNA_WEIGHT_SIZE1] & KERNEL) == align_up(x->dims[1], atom), e);
     r = r < 0 ? r : rknn_fit(regs, s, CNA_WEIGHT_SIZE2, v[CNA_WEIGHT_SIZE2] >> 16 == tap, e);
-    return r < 0 ? r : check_kernels(regs, s, channels, e);
+    return r < 0 ? r : check_kernels(regs, s, e);
 }
 
 int rknn_spread_known(const struct rknn_regs *regs, const struct rknn_file *f,
