@@ -160,7 +160,7 @@ static int run_parts(const struct step *s, struct run *r, struct error *e)
 
 // ---- Slice, Expand, Transpose, conversions ----
 
-// Steps may be negative; start and last element must be inside.
+// Steps may be negative; start and last element must be inside. A step to nowhere may be any.
 static int prepare_slice(struct step *s, struct error *e)
 {
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
@@ -169,9 +169,12 @@ static int prepare_slice(struct step *s, struct error *e)
         return step_refuse(s, e, "input and output differ in dimensions");
     graph_tensor_strides(x, strides);
     for (uint32_t i = 0; i < x->n_dims; i++) {
-        int64_t start = s->node->slice.start[i], step = s->node->slice.step[i];
-        int64_t last = start + ((int64_t)y->dims[i] - 1) * step;
-        if (y->dims[i] && (start < 0 || start >= x->dims[i] || last < 0 || last >= x->dims[i]))
+        const int64_t size = x->dims[i], more = y->dims[i] > 1 ? (int64_t)y->dims[i] - 1 : 0;
+        const int64_t start = y->dims[i] ? s->node->slice.start[i] : 0;
+        const int64_t step = more ? s->node->slice.step[i] : 1;
+        const bool far = step > size || step < -size, begins = start >= 0 && start < size;
+        if (y->dims[i] &&
+            (!begins || far || start + more * step < 0 || start + more * step >= size))
             return step_refuse(s, e, "its output reaches outside its input in dimension %u", i);
         at += start * strides[i];
         strides[i] *= step;

@@ -104,12 +104,14 @@ static bool writes_apart(const struct rknn_lowering *l, const struct phases *p,
            rknn_fit_bytes(l->regs, t, DPU_SURFACE_ADD) == behind * rknn_fit_atom(l->regs);
 }
 
-// RK3588, RK3566 and RK3568 say twice how many channels the image has, once of the last 64.
+// RK3588, RK3566 and RK3568 say twice how many channels the image has, once of the last 64, or 32.
 static bool reads_channels(const struct rknn_lowering *l, const struct rknn_state *t)
 {
     uint32_t real = t->value[CNA_DATA_SIZE1] >> 16, last = lower_input(l, 0)->dims[1] - 1;
     enum chip_generation g = l->chip->generation;
-    return (g != CHIP_GEN_RK3588 && g != CHIP_GEN_RK3566) || real == last || real == last % 64;
+    if (g != CHIP_GEN_RK3588 && g != CHIP_GEN_RK3566)
+        return true;
+    return real == last || real == last % (g == CHIP_GEN_RK3588 ? 64 : 32);
 }
 
 // Lines and planes of the copy with edges, in atoms: of one line, or, as a bit says, of four.
