@@ -66,8 +66,8 @@ static int check_format(const struct task *t, bool back, struct error *e)
     enum { BYTES = 0x40000000, HALVES = 0x48000002, TO_BYTES = 0x08000002 };
     uint32_t format = t->s->value[DPU_DATA_FORMAT], reader = t->s->value[RDMA_FEATURE_MODE_CFG];
     bool known = back ? format == TO_BYTES
-                      : format == BYTES || (format == HALVES &&
-                                            t->regs->chip->generation != CHIP_GEN_RK3576);
+                      : format == BYTES ||
+                            (format == HALVES && t->regs->chip->generation != CHIP_GEN_RK3576);
     bool same = rknn_bits(reader, 17, 15) == rknn_bits(format, 28, 26) &&
                 rknn_bits(reader, 7, 5) == rknn_bits(format, 2, 0);
     int r = check(t, DPU_DATA_FORMAT, known, e);

@@ -52,8 +52,8 @@ static int check_kernels(const struct rknn_regs *regs, const struct rknn_state *
     uint32_t kernels = (newer ? rknn_bits(cube, 12, 0) : rknn_bits(cube, 28, 16)) + 1;
     uint32_t counted = g == CHIP_GEN_RK3576 ? kernels - 1 : kernels;
     uint32_t bytes = (v[CNA_WEIGHT_SIZE1] & BYTES) * kernels;
-    int r = rknn_fit(regs, s, CNA_WEIGHT_SIZE2, rknn_bits(v[CNA_WEIGHT_SIZE2], 13, 0) == counted,
-                     e);
+    int r =
+        rknn_fit(regs, s, CNA_WEIGHT_SIZE2, rknn_bits(v[CNA_WEIGHT_SIZE2], 13, 0) == counted, e);
     return r < 0 ? r : rknn_fit(regs, s, CNA_WEIGHT_SIZE0, v[CNA_WEIGHT_SIZE0] == bytes, e);
 }
 
