@@ -107,6 +107,8 @@ for _chip in CHIPS:
     _add("groups", f"{_chip}_2", chip=_chip, i=32, o=24, group=2, pad=1)
     _add("groups", f"{_chip}_5", chip=_chip, i=20, o=35, group=5, pad=1)
     _add("groups", f"{_chip}_plain", chip=_chip, i=32, o=24, group=4, kernel=1, symmetric=True)
+    _add("lookup", f"{_chip}_groups", chip=_chip, i=32, o=32, group=2, pad=1, act="swish")
+    _add("groups", f"{_chip}_leaky", chip=_chip, i=32, o=32, group=2, pad=1, act="leaky_relu")
     _add("batch", f"{_chip}_conv", chip=_chip, i=20, o=12, batch=3, pad=1)
     _add("batch", f"{_chip}_depthwise", chip=_chip, i=20, o=20, group=20, batch=3, pad=1)
     _add("batch", f"{_chip}_picture", chip=_chip, i=3, o=12, batch=2, pad=1, picture=True)
