@@ -49,9 +49,10 @@ static void split_inputs(struct onnx_maker *m, struct grouped *g)
     const struct graph_tensor *t = onnx_made_tensor(m, in[0]);
     g->heads = onnx_made_int(m, "num_heads", 0);
     g->shared = onnx_made_int(m, "kv_num_heads", 0);
-    int64_t rows = g->heads + (in[1] ? 0 : 2 * g->shared);
-    if (!t || t->n_dims != 3 || !in[1] != !in[2] || g->heads < 1 || g->shared < 1 ||
-        g->heads > INT32_MAX || g->shared > INT32_MAX || t->dims[2] % rows || !t->n_elems) {
+    const bool known =
+        g->heads >= 1 && g->shared >= 1 && g->heads <= INT32_MAX && g->shared <= INT32_MAX;
+    const int64_t rows = known ? g->heads + (in[1] ? 0 : 2 * g->shared) : 0;
+    if (!known || !t || t->n_dims != 3 || !in[1] != !in[2] || t->dims[2] % rows || !t->n_elems) {
         onnx_made_refuse(m, "its queries, keys and values do not fit its heads");
         return;
     }
