@@ -49,19 +49,12 @@ static void prepare_constant(const struct step *s, struct pad *p)
         p->copy.to_at += s->node->pad.begin[i] * strides[i];
 }
 
-static bool pad_alike(const struct graph_tensor *x, const struct graph_tensor *y)
-{
-    return ref_bytes_alike(x, y) && x->channels_last == y->channels_last &&
-           x->quantized == y->quantized &&
-           (!x->quantized || (x->scale == y->scale && x->zp == y->zp));
-}
-
 static int prepare_repeat(struct step *s, struct pad *p, struct error *e)
 {
     static const uint32_t last[] = {0, 2, 3, 1};
     const struct graph_tensor *x = step_input(s, 0), *y = step_output(s, 0);
     int64_t strides[GRAPH_MAX_DIMS];
-    p->bytes = pad_alike(x, y);
+    p->bytes = ref_bytes_same(x, y) && x->channels_last == y->channels_last;
     p->size = p->bytes ? tensor_type_size(y->type) : sizeof(float);
     p->tables.n = y->n_dims;
     if (p->bytes)

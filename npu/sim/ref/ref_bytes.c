@@ -36,12 +36,16 @@ bool ref_bytes_alike(const struct graph_tensor *x, const struct graph_tensor *y)
 }
 
 // Quantized ones of the same form have the same bytes, too.
+bool ref_bytes_same(const struct graph_tensor *x, const struct graph_tensor *y)
+{
+    return ref_bytes_alike(x, y) && x->quantized == y->quantized &&
+           (!x->quantized || (x->scale == y->scale && x->zp == y->zp));
+}
+
 static bool stored_alike(const struct graph_tensor *x, const struct graph_tensor *y)
 {
-    return ref_bytes_alike(x, y) && x->channels_last == y->channels_last &&
-           x->n_dims == y->n_dims && x->n_dims && x->n_elems && y->n_elems &&
-           x->quantized == y->quantized &&
-           (!x->quantized || (x->scale == y->scale && x->zp == y->zp));
+    return ref_bytes_same(x, y) && x->channels_last == y->channels_last && x->n_dims == y->n_dims &&
+           x->n_dims && x->n_elems && y->n_elems;
 }
 
 bool ref_bytes_fits(const struct step *s)

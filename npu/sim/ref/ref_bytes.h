@@ -11,6 +11,9 @@
 /// values, which may be any byte. NULL: no.
 bool ref_bytes_alike(const struct graph_tensor *x, const struct graph_tensor *y);
 
+/// The same, and whether these bytes stand for the same numbers.
+bool ref_bytes_same(const struct graph_tensor *x, const struct graph_tensor *y);
+
 /// Whether a step is such a move, between tensors that are stored alike.
 bool ref_bytes_fits(const struct step *s);
 

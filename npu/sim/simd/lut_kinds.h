@@ -1,8 +1,12 @@
 // What kernels of lookup tables share: the walk over a job's sums, 64 at a time, and a function for
-// each kind of job by segments, in which all that the kind says is a constant.
+// each kind of job by segments, in which all that the kind says is a constant; with NEON how bytes
+// of a table are looked up.
 #pragma once
 
 #include <string.h>
+#ifdef __aarch64__
+#include <arm_neon.h>
+#endif
 
 #include "npu/sim/simd/lut_kernel.h"
 
@@ -69,3 +73,26 @@ struct lut_kind {
         bool in_halves = job->kernel->segments->n > LUT_SEGMENTS / 2;                              \
         kinds[in_halves][beyond][job->complete](job);                                              \
     }
+
+#ifdef __aarch64__
+#define NEON_INLINE static inline __attribute__((always_inline, no_sanitize("undefined")))
+#define VECTORS     4 // of 16 sums each
+
+/// Bytes of a table of 128 segments, or of 256 (`halves`).
+NEON_INLINE void neon_look_up(const uint8_t *table, const uint8x16_t k[VECTORS], const bool halves,
+                              uint8x16_t to[VECTORS])
+{
+    const uint8x16_t quarter = vdupq_n_u8(64);
+    const int quarters = halves ? 4 : 2;
+    uint8x16_t at[VECTORS];
+#pragma GCC unroll 4
+    for (int q = 0; q < quarters; q++) {
+        const uint8x16x4_t part = vld1q_u8_x4(table + 64 * q);
+#pragma GCC unroll 4
+        for (int i = 0; i < VECTORS; i++) {
+            at[i] = q ? vsubq_u8(at[i], quarter) : k[i];
+            to[i] = q ? vqtbx4q_u8(to[i], part, at[i]) : vqtbl4q_u8(part, at[i]);
+        }
+    }
+}
+#endif

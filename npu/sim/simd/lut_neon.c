@@ -15,12 +15,8 @@
 #include "npu/sim/simd/lut_kinds.h"
 
 #ifdef __aarch64__
-#include <arm_neon.h>
 #include <math.h>
 #include <stdlib.h>
-
-#define NEON_INLINE static inline __attribute__((always_inline, no_sanitize("undefined")))
-#define VECTORS     4 // of 16 sums each
 
 // What lies beyond one end, in integers: y = edge + (((v - from) << wide) * steep >> 31), where
 // slope / 2^slope_shift is (steep << wide) / 2^31. Both factors fit 32 bits (lut_fits_lines()).
@@ -100,24 +96,6 @@ NEON_INLINE int16x8_t neon_position(const struct neon_job *t, int32x4_t first, i
     if (saturates)
         v = vminq_s16(v, t->high);
     return vsubq_s16(v, t->start);
-}
-
-// Bytes of a table for all segments.
-NEON_INLINE void neon_look_up(const uint8_t *table, const uint8x16_t k[VECTORS], const bool halves,
-                              uint8x16_t to[VECTORS])
-{
-    const uint8x16_t quarter = vdupq_n_u8(64);
-    const int quarters = halves ? 4 : 2;
-    uint8x16_t at[VECTORS];
-#pragma GCC unroll 4
-    for (int q = 0; q < quarters; q++) {
-        const uint8x16x4_t part = vld1q_u8_x4(table + 64 * q);
-#pragma GCC unroll 4
-        for (int i = 0; i < VECTORS; i++) {
-            at[i] = q ? vsubq_u8(at[i], quarter) : k[i];
-            to[i] = q ? vqtbx4q_u8(to[i], part, at[i]) : vqtbl4q_u8(part, at[i]);
-        }
-    }
 }
 
 NEON_INLINE int32x4_t neon_line(const struct neon_end *e, int32x4_t v)

@@ -176,9 +176,8 @@ static bool index_is_plain(const struct graph_tensor *t)
 
 static bool index_alike(const struct graph_tensor *x, const struct graph_tensor *y)
 {
-    return ref_bytes_alike(x, y) && !x->channels_last && !y->channels_last &&
-           x->quantized == y->quantized &&
-           (!x->quantized || (x->scale == y->scale && x->zp == y->zp)) && x->n_elems && y->n_elems;
+    return ref_bytes_same(x, y) && !x->channels_last && !y->channels_last && x->n_elems &&
+           y->n_elems;
 }
 
 static bool index_take_elements(const struct graph_tensor *x, const struct graph_tensor *indices,

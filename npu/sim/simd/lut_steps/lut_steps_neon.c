@@ -13,10 +13,6 @@
 #include "npu/sim/simd/lut_steps/lut_steps.h"
 
 #ifdef __aarch64__
-#include <arm_neon.h>
-
-#define NEON_INLINE static inline __attribute__((always_inline))
-#define VECTORS     4 // of 16 sums each
 
 struct steps_job {
     struct lut_job job;
@@ -68,24 +64,6 @@ NEON_INLINE uint16x8_t steps_positions(const struct steps_job *t, const int32_t 
     return vminq_u16(vqmovun_high_s32(vqmovun_s32(from_first[0]), from_first[1]), t->reach);
 }
 
-// Bytes of a table for all segments.
-NEON_INLINE void steps_look_up(const uint8_t *table, const uint8x16_t segment[VECTORS],
-                               const bool wide, uint8x16_t ret[VECTORS])
-{
-    const uint8x16_t quarter = vdupq_n_u8(64);
-    const int quarters = wide ? 4 : 2;
-    uint8x16_t at[VECTORS];
-#pragma GCC unroll 4
-    for (int q = 0; q < quarters; q++) {
-        const uint8x16x4_t part = vld1q_u8_x4(table + 64 * q);
-#pragma GCC unroll 4
-        for (int i = 0; i < VECTORS; i++) {
-            at[i] = q ? vsubq_u8(at[i], quarter) : segment[i];
-            ret[i] = q ? vqtbx4q_u8(ret[i], part, at[i]) : vqtbl4q_u8(part, at[i]);
-        }
-    }
-}
-
 NEON_INLINE void steps_64(const struct steps_job *t, const int32_t *sums, size_t channel,
                           int8_t *dst, const bool wide, const bool complete)
 {
@@ -102,9 +80,9 @@ NEON_INLINE void steps_64(const struct steps_job *t, const int32_t *sums, size_t
         if (t->falls)
             low[i] = veorq_u8(low[i], vcleq_u8(segment[i], t->turned));
     }
-    steps_look_up(s->base, segment, wide, stored);
+    neon_look_up(s->base, segment, wide, stored);
     for (uint32_t k = 0; k < s->most; k++) {
-        steps_look_up(s->at[k], segment, wide, at);
+        neon_look_up(s->at[k], segment, wide, at);
 #pragma GCC unroll 4
         for (int i = 0; i < VECTORS; i++)
             stored[i] = vsubq_u8(stored[i], vcgtq_u8(low[i], at[i]));
